@@ -1,0 +1,77 @@
+export type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject
+export type JsonObject = { [name: string]: JsonValue }
+
+/** Deeper than anything we read, far from what the recursive code behind the parser could not take. */
+const MAX_DEPTH = 32
+
+/** `ignoreBOM` keeps a byte-order mark in the text, where the JSON parser refuses it (RFC 8259 §8.1). */
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/**
+ * Parses UTF-8 JSON, and refuses what JSON.parse lets through: an object that has a name twice (RFC 8259 §4 leaves open
+ * which one counts, and two readers of a token or a patch must not differ), and more than 32 levels.
+ *
+ * @throws {SyntaxError} with a message for the sender.
+ */
+export function parseJson(bytes: Uint8Array): JsonValue {
+  const text = decode(bytes)
+  let value: JsonValue
+  try {
+    value = JSON.parse(text)
+  } catch {
+    throw new SyntaxError('not JSON')
+  }
+  refuseDuplicates(text)
+  return value
+}
+
+export function isObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** One name or index as a step of a JSON pointer (RFC 6901 §3). */
+export function pointerStep(name: string | number): string {
+  return `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`
+}
+
+function decode(bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes)
+  } catch {
+    throw new SyntaxError('not UTF-8')
+  }
+}
+
+/** `text` is valid JSON here, so a string before a colon is a name and nothing else needs telling apart. */
+function refuseDuplicates(text: string): void {
+  const open: (Set<string> | undefined)[] = []
+  for (let at = 0; at < text.length; at++) {
+    switch (text[at]) {
+      case '{':
+      case '[':
+        if (open.push(text[at] === '{' ? new Set() : undefined) > MAX_DEPTH)
+          throw new SyntaxError(`more than ${MAX_DEPTH} levels`)
+        break
+      case '}':
+      case ']':
+        open.pop()
+        break
+      case '"': {
+        const start = at
+        for (at++; text[at] !== '"'; at++) if (text[at] === '\\') at++
+        const literal = text.slice(start, at + 1)
+        while (isSpace(text.charCodeAt(at + 1))) at++
+        if (text[at + 1] !== ':') break
+        const name: string = literal.includes('\\') ? JSON.parse(literal) : literal.slice(1, -1)
+        const names = open.at(-1)
+        if (names?.has(name))
+          throw new SyntaxError(`the name ${JSON.stringify(name.slice(0, 64))} stands twice in an object`)
+        names?.add(name)
+      }
+    }
+  }
+}
+
+function isSpace(code: number): boolean {
+  return code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09
+}

@@ -1,0 +1,392 @@
+import { randomBytes } from 'node:crypto'
+import { constants } from 'node:fs'
+import * as nodeFs from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { errorCode, Unreadable } from './errors.ts'
+import { FolderWatcher, type Stop } from './folder-watcher.ts'
+
+/** The calls that change or read a disk. Tests override one to make it fail. */
+export type FileSystem = Pick<
+  typeof nodeFs,
+  'open' | 'rename' | 'unlink' | 'symlink' | 'readlink' | 'readdir' | 'lstat' | 'mkdir' | 'rmdir'
+>
+
+/** What stood at a place (a path with the root, no link left to follow): a file, a link, or nothing. */
+export type Image = { readonly at: string } & (
+  | { readonly kind: 'file'; readonly bytes: Buffer; readonly mode: number }
+  | { readonly kind: 'link'; readonly target: string }
+  | { readonly kind: 'absent' }
+)
+
+/** Bytes of a file that is read for what it says. */
+export const MAX_FILE_BYTES = 64 * 1024
+/** Bytes of a file that can be put back after a failed write; whatever fills a configuration file up to here is replaced. */
+const MAX_IMAGE_BYTES = 16 * 1024 * 1024
+const NEW_FILE_MODE = 0o644
+const MAX_LINKS = 40
+const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/**
+ * The files below a root, named by absolute paths as that system sees them. A symbolic link is followed as it would be
+ * there: an absolute one begins at the root again, and none leads out (chroot(2), `systemctl --root`).
+ */
+export class Files {
+  readonly root: string
+  readonly #fs: FileSystem
+  readonly #watcher = new FolderWatcher()
+
+  constructor(root: string, fs: FileSystem = nodeFs) {
+    this.root = root
+    this.#fs = fs
+  }
+
+  /**
+   * The text of a file, or undefined where there is none.
+   * @throws {Unreadable} over 64 KiB, not UTF-8, or no regular file; the system's own errors as they are.
+   */
+  async readText(path: string): Promise<string | undefined> {
+    const bytes = await this.#readBytes(await this.#resolve(path))
+    if (bytes === undefined) return undefined
+    try {
+      return utf8.decode(bytes)
+    } catch {
+      throw new Unreadable('not UTF-8')
+    }
+  }
+
+  /** The text of a file that is about to be edited: undefined, too, where it is unreadable and must be made anew. */
+  async readForEdit(path: string): Promise<string | undefined> {
+    try {
+      return await this.readText(path)
+    } catch (error) {
+      if (error instanceof Unreadable) return undefined
+      throw error
+    }
+  }
+
+  /** Whether there is a regular file that begins with these ASCII characters. */
+  async beginsWith(path: string, magic: string): Promise<boolean> {
+    const bytes = await this.#readBytes(await this.#resolve(path), MAX_IMAGE_BYTES)
+    return bytes?.subarray(0, magic.length).toString('latin1') === magic
+  }
+
+  /** The target of a symbolic link as written, or undefined where there is nothing. */
+  async readLink(path: string): Promise<string | undefined> {
+    try {
+      return await this.#fs.readlink(await this.#resolveParent(path))
+    } catch (error) {
+      if (isAbsence(error)) return undefined
+      if (errorCode(error) === 'EINVAL') throw new Unreadable('not a symbolic link')
+      throw error
+    }
+  }
+
+  /** The names in a folder in the order of their bytes; none where there is no folder. */
+  async list(path: string): Promise<readonly string[]> {
+    try {
+      return (await this.#fs.readdir(await this.#resolve(path))).sort()
+    } catch (error) {
+      if (isAbsence(error)) return []
+      throw error
+    }
+  }
+
+  async exists(path: string): Promise<boolean> {
+    return (await this.#stat(await this.#resolve(path))) !== undefined
+  }
+
+  /**
+   * Replaces a file's text, durably and whole: after a power cut the old text or the new one is there. The same text is
+   * not written again. The owner of a file that exists is kept, and its mode unless one is given; a mode holds from the
+   * moment of the file's creation.
+   */
+  async writeAtomic(path: string, text: string, mode?: number): Promise<void> {
+    await this.#write(await this.#resolve(path), Buffer.from(text), mode)
+  }
+
+  /** Writes to an attribute of the kernel under /proc or /sys: one write(2), nothing to make durable. */
+  async writeAttribute(path: string, text: string): Promise<void> {
+    const file = await this.#fs.open(await this.#resolve(path), O_WRONLY | O_NOFOLLOW)
+    try {
+      await file.writeFile(text)
+    } finally {
+      await file.close()
+    }
+  }
+
+  /** Makes `path` a symbolic link to `target` by a rename, so that there is no moment without one. */
+  async writeLink(path: string, target: string): Promise<void> {
+    await this.#link(await this.#resolveParent(path), target)
+  }
+
+  /** Removes a file or a link; nothing there is well, too. */
+  async remove(path: string): Promise<void> {
+    const at = await this.#resolveParent(path)
+    if (await this.#unlinkIfThere(at)) await this.#syncFolder(dirname(at))
+  }
+
+  /** What stands at a path now, and behind it where it is a link, for `restore`. */
+  async capture(path: string): Promise<readonly Image[]> {
+    const places = new Set([await this.#resolveParent(path), await this.#resolve(path)])
+    return Promise.all(Array.from(places, at => this.#image(at)))
+  }
+
+  /** Puts back what `capture` saw. */
+  async restore(image: Image): Promise<void> {
+    if (image.kind === 'file') return this.#write(image.at, image.bytes, image.mode)
+    if (image.kind === 'link') return this.#link(image.at, image.target)
+    if (await this.#unlinkIfThere(image.at)) await this.#syncFolder(dirname(image.at))
+  }
+
+  /** Finishes what a power cut interrupted at `path`: a write in place is completed, a temporary file removed. */
+  async recover(path: string): Promise<void> {
+    for (const at of new Set([await this.#resolveParent(path), await this.#resolve(path)])) {
+      const folder = dirname(at)
+      for (const name of await this.#fs.readdir(folder).catch(() => [])) {
+        const leftover = join(folder, name)
+        if (leftover === redoName(at)) await this.#redo(at)
+        else if (leftover.startsWith(temporaryPrefix(at))) await this.#unlinkIfThere(leftover)
+      }
+    }
+  }
+
+  /**
+   * Calls `changed` after each change at `path`, also one by a rename or of a folder that is missing now. It says no
+   * more than "look again". A kernel that has no watch left is no error: nothing is told then.
+   */
+  watch(path: string, changed: () => void): Stop {
+    let stopped = false
+    const stops: Stop[] = []
+    const arm = async () => {
+      const places = new Set([await this.#resolveParent(path), await this.#resolve(path)])
+      if (stopped) return
+      for (const place of places) stops.push(this.#watcher.watch(place, changed))
+    }
+    arm().catch(() => undefined)
+    return () => {
+      stopped = true
+      for (const stop of stops) stop()
+    }
+  }
+
+  async #readBytes(at: string, limit = MAX_FILE_BYTES): Promise<Buffer | undefined> {
+    let file: nodeFs.FileHandle
+    try {
+      file = await this.#fs.open(at, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+    } catch (error) {
+      if (isAbsence(error)) return undefined
+      throw error
+    }
+    try {
+      const stat = await file.stat()
+      if (!stat.isFile()) throw new Unreadable('not a regular file')
+      if (stat.size > limit) throw new Unreadable(`over ${limit / 1024} KiB`)
+      // Under /proc and /sys the size says nothing, so what is read decides.
+      const bytes = await file.readFile()
+      if (bytes.length > limit) throw new Unreadable(`over ${limit / 1024} KiB`)
+      return bytes
+    } finally {
+      await file.close()
+    }
+  }
+
+  async #write(at: string, bytes: Buffer, mode: number | undefined): Promise<void> {
+    const existing = await this.#stat(at)
+    const bornMode = (mode ?? existing?.mode ?? NEW_FILE_MODE) & 0o7777
+    if (existing?.isFile() && bornMode === (existing.mode & 0o7777)) {
+      const present = await this.#readBytes(at).catch(() => undefined)
+      if (present?.equals(bytes)) return
+    }
+    await this.#inFolder(dirname(at), async () => {
+      const temporary = temporaryName(at)
+      await this.#orRemove(temporary, async () => {
+        await this.#create(temporary, bytes, bornMode, existing)
+        try {
+          await this.#fs.rename(temporary, at)
+        } catch (error) {
+          if (errorCode(error) !== 'EBUSY' && errorCode(error) !== 'EXDEV') throw error
+          await this.#fs.rename(temporary, redoName(at))
+          await this.#syncFolder(dirname(at))
+          await this.#redo(at)
+        }
+      })
+    })
+  }
+
+  async #link(at: string, target: string): Promise<void> {
+    if ((await this.#linkTarget(at)) === target) return
+    await this.#inFolder(dirname(at), async () => {
+      const temporary = temporaryName(at)
+      await this.#fs.symlink(target, temporary)
+      await this.#orRemove(temporary, () => this.#fs.rename(temporary, at))
+    })
+  }
+
+  async #image(at: string): Promise<Image> {
+    const stat = await this.#stat(at)
+    if (stat === undefined) return { at, kind: 'absent' }
+    if (stat.isSymbolicLink()) return { at, kind: 'link', target: await this.#fs.readlink(at) }
+    const bytes = await this.#readBytes(at, MAX_IMAGE_BYTES)
+    return bytes === undefined ? { at, kind: 'absent' } : { at, kind: 'file', bytes, mode: stat.mode & 0o7777 }
+  }
+
+  async #create(
+    at: string,
+    bytes: Buffer,
+    mode: number,
+    owner: { uid: number; gid: number } | undefined,
+  ): Promise<void> {
+    const file = await this.#fs.open(at, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode)
+    try {
+      const born = await file.stat()
+      if (owner && (born.uid !== owner.uid || born.gid !== owner.gid)) await file.chown(owner.uid, owner.gid)
+      // The umask may have taken some of it, and a change of the owner its set-id bits.
+      if (owner || (born.mode & 0o7777) !== mode) await file.chmod(mode)
+      await file.writeFile(bytes)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+  }
+
+  /**
+   * Overwrites a file that is a mount point of its own, where rename(2) is refused. The whole new text stands beside it,
+   * durable, until the overwriting is: a start after a power cut does it again.
+   */
+  async #redo(at: string): Promise<void> {
+    const redo = redoName(at)
+    try {
+      const bytes = await this.#readBytes(redo, MAX_IMAGE_BYTES)
+      const file = await this.#fs.open(at, O_WRONLY | O_NOFOLLOW)
+      try {
+        if (bytes) await file.writeFile(bytes)
+        await file.truncate(bytes?.length ?? 0)
+        await file.sync()
+      } finally {
+        await file.close()
+      }
+    } finally {
+      await this.#unlinkIfThere(redo)
+      await this.#syncFolder(dirname(at))
+    }
+  }
+
+  /** Runs what puts a name into a folder, makes the folder first where it is missing, and the name durable after it. */
+  async #inFolder(folder: string, act: () => Promise<void>): Promise<void> {
+    try {
+      await act()
+    } catch (error) {
+      if (errorCode(error) !== 'ENOENT') throw error
+      await this.#makeFolder(folder)
+      await act()
+    }
+    await this.#syncFolder(folder)
+  }
+
+  async #makeFolder(folder: string): Promise<void> {
+    const first = await this.#fs.mkdir(folder, {
+      recursive: true,
+      mode: 0o755,
+    })
+    if (first !== undefined) await this.#syncFolder(dirname(first))
+  }
+
+  async #orRemove(temporary: string, act: () => Promise<void>): Promise<void> {
+    try {
+      await act()
+    } catch (error) {
+      await this.#unlinkIfThere(temporary).catch(() => undefined)
+      throw error
+    }
+  }
+
+  async #unlinkIfThere(at: string): Promise<boolean> {
+    try {
+      await this.#fs.unlink(at)
+      return true
+    } catch (error) {
+      if (isAbsence(error)) return false
+      throw error
+    }
+  }
+
+  /** A name is as durable as its folder. */
+  async #syncFolder(folder: string): Promise<void> {
+    const handle = await this.#fs.open(folder, O_RDONLY | O_DIRECTORY)
+    try {
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+  }
+
+  async #stat(at: string) {
+    try {
+      return await this.#fs.lstat(at)
+    } catch (error) {
+      if (isAbsence(error)) return undefined
+      throw error
+    }
+  }
+
+  /** The real place of a path, its last name followed where that is a link. */
+  #resolve(path: string): Promise<string> {
+    return this.#follow(path.split('/'), '')
+  }
+
+  /** The real place of a path, its last name taken as it is. */
+  async #resolveParent(path: string): Promise<string> {
+    const cut = path.lastIndexOf('/')
+    return join(await this.#follow(path.slice(0, cut).split('/'), ''), path.slice(cut + 1))
+  }
+
+  async #follow(names: string[], start: string): Promise<string> {
+    let links = 0
+    let at = start
+    for (let name = names.shift(); name !== undefined; name = names.shift()) {
+      if (name === '' || name === '.') continue
+      if (name === '..') {
+        at = at.slice(0, Math.max(0, at.lastIndexOf('/')))
+        continue
+      }
+      const target = await this.#linkTarget(join(this.root, at, name))
+      if (target === undefined) {
+        at = `${at}/${name}`
+        continue
+      }
+      if (++links > MAX_LINKS) throw new Unreadable('too many symbolic links')
+      if (target.startsWith('/')) at = ''
+      names.unshift(...target.split('/'))
+    }
+    return join(this.root, at)
+  }
+
+  async #linkTarget(at: string): Promise<string | undefined> {
+    try {
+      return await this.#fs.readlink(at)
+    } catch (error) {
+      if (isAbsence(error) || errorCode(error) === 'EINVAL') return undefined
+      throw error
+    }
+  }
+}
+
+function isAbsence(error: unknown): boolean {
+  const code = errorCode(error)
+  return code === 'ENOENT' || code === 'ENOTDIR'
+}
+
+/** Beside the target, so that rename(2) stays within one file system. */
+function temporaryPrefix(at: string): string {
+  const folder = dirname(at)
+  return join(folder, `.${at.slice(folder === '/' ? 1 : folder.length + 1)}.receiverd-`)
+}
+
+function temporaryName(at: string): string {
+  return temporaryPrefix(at) + randomBytes(6).toString('hex')
+}
+
+function redoName(at: string): string {
+  return `${temporaryPrefix(at)}redo`
+}

@@ -1,0 +1,14 @@
+import { deviceName } from './device-name.ts'
+import { firmware } from './firmware.ts'
+import { hardware } from './hardware.ts'
+import { hostname } from './hostname.ts'
+import { locale } from './locale.ts'
+import { ntp } from './ntp.ts'
+import type { Setting } from './setting.ts'
+import type { System } from './system.ts'
+import { timezone } from './timezone.ts'
+
+/** Every setting, in the order in which a change is applied and the configuration is shown. */
+export function registry(system: System): readonly Setting[] {
+  return [hostname, deviceName, timezone, locale, ntp, firmware, hardware].map(setting => setting(system))
+}

@@ -1,0 +1,160 @@
+import type { Clock } from '../clock.ts'
+import { MAX_TOKEN_LENGTH, TOKEN_CACHE_SIZE } from '../limits.ts'
+import type { Log } from '../log.ts'
+import { Problem } from '../problem.ts'
+import { equalBytes } from './equal-bytes.ts'
+import { ALL_GRANTS, type Grant } from './grants.ts'
+import { type Claims, JwtVerifier, type Refusal, validity } from './jwt.ts'
+
+/** Who asks: the API key, or a token with its claims. */
+export interface Credential extends Claims {
+  readonly isApiKey: boolean
+  /** Which API key of this run it belongs to: a credential of an earlier one is lost. */
+  readonly generation: number
+}
+
+export interface AuthenticatorOptions {
+  readonly clock: Clock
+  readonly log: Log
+  /** When the program was built, milliseconds since 1970: a clock before it was never set. */
+  readonly builtAt: number
+  readonly leewayS: number
+}
+
+const CHALLENGE = 'Bearer realm="receiverd"'
+
+const DETAIL: Readonly<Record<Refusal, string>> = {
+  malformed: 'The credential is neither an API key nor a token that this device takes.',
+  'bad signature': 'The token was not made from the API key in force.',
+  'unknown key': 'This is not the API key in force.',
+  'too long': `The credential is longer than ${MAX_TOKEN_LENGTH} characters.`,
+  expired: 'The token has expired.',
+  'not yet valid': 'The token is not valid yet.',
+  'key replaced': 'The API key has been replaced; tokens of the old one are revoked.',
+  'clock not set': 'The clock of this device is not set, so a token with exp or nbf cannot be checked.',
+}
+
+/** Turns a presented credential into what it grants, for one API key at a time. */
+export class Authenticator {
+  readonly #options: AuthenticatorOptions
+  #key: KeyInForce
+  /** Verified tokens alone: a flood of bad ones drops none of the good. The oldest goes first. */
+  readonly #verified = new Map<string, Credential>()
+  #clockComplained = false
+
+  constructor(apiKey: string, options: AuthenticatorOptions) {
+    this.#options = options
+    this.#key = putInForce(apiKey, 0)
+  }
+
+  /** Puts a new API key in force: from here on every credential of the old one is refused. */
+  replaceKey(apiKey: string): void {
+    this.#key = putInForce(apiKey, this.#key.credential.generation + 1)
+    this.#verified.clear()
+  }
+
+  /**
+   * The first of the presented texts that is a credential.
+   * @throws {Problem} 401 with a challenge by RFC 6750 §3: without an error code where nothing was presented.
+   */
+  authenticate(presented: readonly string[]): Credential {
+    let refusal: Refusal | undefined
+    for (const text of presented) {
+      const outcome = this.#check(text)
+      if (typeof outcome !== 'string') return outcome
+      refusal = outcome
+    }
+    throw refusal === undefined
+      ? unauthorized('Send the API key or a token: Authorization: Bearer …, or ?apiKey=….')
+      : invalidToken(refusal)
+  }
+
+  /** Why a credential that was accepted does not hold any more; undefined while it does. */
+  refusalNow(credential: Credential): Refusal | undefined {
+    if (credential.generation !== this.#key.credential.generation) return 'key replaced'
+    if (credential.exp === undefined && credential.nbf === undefined) return undefined
+    const now = this.#options.clock.now()
+    if (now < this.#options.builtAt) {
+      if (!this.#clockComplained)
+        this.#options.log('warning', 'clock not set: refusing tokens with exp or nbf until it is')
+      this.#clockComplained = true
+      return 'clock not set'
+    }
+    return validity(credential, now, this.#options.leewayS)
+  }
+
+  /** Milliseconds until the credential expires by the present clock; Infinity for one that does not. */
+  validMs(credential: Credential): number {
+    const { clock, leewayS } = this.#options
+    if (credential.exp === undefined) return Number.POSITIVE_INFINITY
+    return Math.max(0, (credential.exp + leewayS) * 1000 - clock.now())
+  }
+
+  #check(text: string): Credential | Refusal {
+    if (text.length > MAX_TOKEN_LENGTH) return 'too long'
+    const { bytes, verifier, credential: apiKey } = this.#key
+    if (text.length === bytes.length && equalBytes(Buffer.from(text), bytes)) return apiKey
+    const remembered = this.#verified.get(text)
+    if (remembered) return this.refusalNow(remembered) ?? remembered
+    if (!text.includes('.')) return text.length === bytes.length ? 'unknown key' : 'malformed'
+
+    const claims = verifier.verify(text)
+    if (typeof claims === 'string') return claims
+    const credential: Credential = {
+      isApiKey: false,
+      generation: apiKey.generation,
+      ...claims,
+    }
+    const refusal = this.refusalNow(credential)
+    if (refusal === undefined) this.#remember(text, credential)
+    return refusal ?? credential
+  }
+
+  #remember(text: string, credential: Credential): void {
+    if (this.#verified.size >= TOKEN_CACHE_SIZE) {
+      const oldest = this.#verified.keys().next()
+      if (!oldest.done) this.#verified.delete(oldest.value)
+    }
+    this.#verified.set(text, credential)
+  }
+}
+
+/** The 401 for a credential that was sent and does not hold. */
+export function invalidToken(refusal: Refusal): Problem {
+  return unauthorized(DETAIL[refusal], `, error="invalid_token", error_description="${refusal}"`)
+}
+
+/** The 403 of RFC 6750 §3.1. `needed` is the grant that would do, undefined where no token could. */
+export function insufficientScope(detail: string, needed: Grant | undefined): Problem {
+  const scope = needed === undefined ? '' : `, scope="${needed}"`
+  return new Problem('forbidden', detail, {
+    headers: ['WWW-Authenticate', `${CHALLENGE}, error="insufficient_scope"${scope}`],
+  })
+}
+
+function unauthorized(detail: string, parameters = ''): Problem {
+  return new Problem('unauthorized', detail, {
+    headers: ['WWW-Authenticate', CHALLENGE + parameters],
+  })
+}
+
+interface KeyInForce {
+  readonly bytes: Buffer
+  readonly verifier: JwtVerifier
+  readonly credential: Credential
+}
+
+function putInForce(apiKey: string, generation: number): KeyInForce {
+  return {
+    bytes: Buffer.from(apiKey),
+    verifier: new JwtVerifier(apiKey),
+    credential: {
+      isApiKey: true,
+      generation,
+      grants: ALL_GRANTS,
+      exp: undefined,
+      nbf: undefined,
+      sub: undefined,
+    },
+  }
+}

@@ -1,0 +1,133 @@
+import type { Credential } from '../auth/authenticator.ts'
+import type { Refusal } from '../auth/jwt.ts'
+import type { Clock } from '../clock.ts'
+import type { Limits } from '../limits.ts'
+import { Problem } from '../problem.ts'
+import type { EventLog } from './event-log.ts'
+
+/** Why a reader must end: its credential does not hold any more, or the service stops. */
+export type End = Refusal | 'shutting down'
+
+/** An open stream or a held poll: a cursor into the log, and a client to tell. */
+export interface Reader {
+  readonly credential: Credential
+  /** There are events after the cursor. */
+  wake(): void
+  /** Once a heartbeat; `now` is monotonic, milliseconds. */
+  tick(now: number): void
+  /** Tells the client why, as far as its transport can, and lets go of it. */
+  end(why: End): void
+}
+
+export interface ReadersOptions {
+  readonly clock: Clock
+  readonly limits: Pick<Limits, 'streams' | 'streamsPerAddress' | 'heartbeatS'>
+  /** Why a credential does not hold any more; undefined while it does. */
+  readonly refusalNow: (credential: Credential) => Refusal | undefined
+}
+
+/** Seconds after which a refused client may try again. */
+const RETRY_AFTER_S = 5
+
+/** Everyone who waits for events: bounded in number, woken together, ended when their credential ends. */
+export class Readers {
+  readonly #options: ReadersOptions
+  readonly #readers = new Set<Reader>()
+  readonly #perAddress = new Map<string, number>()
+  #wakeScheduled = false
+  readonly #heartbeat: NodeJS.Timeout
+
+  constructor(log: EventLog, options: ReadersOptions) {
+    this.#options = options
+    log.onAppend(() => this.#scheduleWake())
+    this.#heartbeat = setInterval(() => this.#tick(), options.limits.heartbeatS * 1000)
+    this.#heartbeat.unref()
+  }
+
+  get size(): number {
+    return this.#readers.size
+  }
+
+  /**
+   * Checks that there is room for one more reader from an address.
+   * @throws {Problem} 503 or 429 with Retry-After.
+   */
+  requireRoom(address: string): void {
+    const { streams, streamsPerAddress } = this.#options.limits
+    const headers = ['Retry-After', String(RETRY_AFTER_S)]
+    if (this.#readers.size >= streams)
+      throw new Problem('unavailable', `All ${streams} event streams and held polls are taken.`, { headers })
+    if ((this.#perAddress.get(networkOf(address)) ?? 0) >= streamsPerAddress)
+      throw new Problem(
+        'too-many-streams',
+        `All ${streamsPerAddress} streams and held polls of this address are taken.`,
+        {
+          headers,
+        },
+      )
+  }
+
+  /** Takes in what `create` makes. `leave` gives its place back; a second call does nothing. */
+  add<R extends Reader>(address: string, create: (leave: () => void) => R): R {
+    const network = networkOf(address)
+    const reader = create(() => {
+      if (!this.#readers.delete(reader)) return
+      const left = (this.#perAddress.get(network) ?? 1) - 1
+      if (left > 0) this.#perAddress.set(network, left)
+      else this.#perAddress.delete(network)
+    })
+    this.#readers.add(reader)
+    this.#perAddress.set(network, (this.#perAddress.get(network) ?? 0) + 1)
+    return reader
+  }
+
+  /** Ends every reader whose credential does not hold any more. */
+  endRefused(): void {
+    for (const reader of this.#readers) this.#endIfRefused(reader)
+  }
+
+  /** Ends every reader and the heartbeat. */
+  close(): void {
+    clearInterval(this.#heartbeat)
+    for (const reader of this.#readers) reader.end('shutting down')
+  }
+
+  /** One wake for all events of a turn of the event loop: a burst costs a reader one write. */
+  #scheduleWake(): void {
+    if (this.#wakeScheduled) return
+    this.#wakeScheduled = true
+    setImmediate(() => {
+      this.#wakeScheduled = false
+      for (const reader of this.#readers) if (!this.#endIfRefused(reader)) reader.wake()
+    })
+  }
+
+  #tick(): void {
+    const now = this.#options.clock.monotonic()
+    for (const reader of this.#readers) if (!this.#endIfRefused(reader)) reader.tick(now)
+  }
+
+  /** No event after `exp`, and none under a key that was replaced. */
+  #endIfRefused(reader: Reader): boolean {
+    const refusal = this.#options.refusalNow(reader.credential)
+    if (refusal !== undefined) reader.end(refusal)
+    return refusal !== undefined
+  }
+}
+
+/** Whom an address stands for: an IPv6 host has a whole /64 to choose from (RFC 4291 §2.5.4). */
+export function networkOf(address: string): string {
+  if (!address.includes(':')) return address
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
+  if (mapped !== undefined) return mapped
+  const [head = '', tail] = (address.split('%', 1)[0] ?? '').split('::')
+  const groups = head === '' ? [] : head.split(':')
+  if (tail !== undefined) {
+    const after = tail === '' ? 0 : tail.split(':').length
+    while (groups.length + after < 8) groups.push('0')
+  }
+  return groups
+    .slice(0, 4)
+    .map(group => group.replace(/^0+(?=.)/, ''))
+    .join(':')
+}

@@ -1,0 +1,172 @@
+import * as Type from 'typebox/type'
+import type { Authenticator, Credential } from '../auth/authenticator.ts'
+import { formatEtag, preferredWait, prefersEventStream } from '../http/conditional.ts'
+import { json, type Reply, type StreamReply } from '../http/reply.ts'
+import type { Request } from '../http/request.ts'
+import type { Route, RouteDocs } from '../http/router.ts'
+import { type Limits, MAX_HOLD_S } from '../limits.ts'
+import { pollCursor, streamCursor } from './cursor.ts'
+import { CONTENT_TYPE, type EventLog } from './event-log.ts'
+import { HeldPoll, pollAnswer } from './long-poll.ts'
+import type { Readers } from './readers.ts'
+import type { Resync } from './resync.ts'
+import { preamble, StreamReader } from './stream.ts'
+
+export interface EventRoutesOptions {
+  readonly log: EventLog
+  readonly readers: Readers
+  readonly resync: Resync
+  readonly authenticator: Authenticator
+  /** 0 to 1. */
+  readonly random: () => number
+  readonly limits: Pick<Limits, 'holdS' | 'stallS'>
+}
+
+/** `X-Accel-Buffering` is nginx's word for not holding a stream back; `no-transform` says it to any proxy. */
+const STREAM_HEADERS = [
+  ...['Content-Type', 'text/event-stream'],
+  ...['Cache-Control', 'no-store, no-transform'],
+  ...['X-Accel-Buffering', 'no'],
+]
+const NO_EVENTS = Buffer.from('[]')
+
+/** The events as a stream or by long polling. */
+export function eventRoutes(options: EventRoutesOptions): readonly Route[] {
+  const handle = (request: Request, credential: Credential) =>
+    prefersEventStream(request.header('accept'))
+      ? openStream(options, request, credential)
+      : poll(options, request, credential)
+  return [{ method: 'GET', path: '/api/v1/events', needs: 'admin:r', handle, docs }]
+}
+
+function openStream(options: EventRoutesOptions, request: Request, credential: Credential): StreamReply {
+  const { log, readers, resync, limits } = options
+  const named = streamCursor(request, log)
+  const cursor = named === 'none' ? log.head : named
+  const { address } = request
+  readers.requireRoom(address)
+  return {
+    headers: STREAM_HEADERS,
+    preamble: preamble(options.random(), cursor === 'unknown' ? undefined : log.idAt(cursor)),
+    open: socket => {
+      const stallMs = limits.stallS * 1000
+      readers.add(
+        address,
+        leave =>
+          new StreamReader({
+            socket,
+            log,
+            resync,
+            credential,
+            cursor,
+            stallMs,
+            leave,
+          }),
+      )
+    },
+  }
+}
+
+function poll(options: EventRoutesOptions, request: Request, credential: Credential): Reply | Promise<Reply> {
+  const { log, readers, resync, authenticator, limits } = options
+  const cursor = pollCursor(request, log)
+  if (cursor === 'none') return json(NO_EVENTS, ['ETag', formatEtag(log.latestId)])
+
+  const wait = preferredWait(request.header('prefer'))
+  const holdS = wait === undefined ? limits.holdS : Math.min(wait, MAX_HOLD_S)
+  const applied = wait === undefined ? [] : ['Preference-Applied', `wait=${holdS}`]
+  const answer = () => {
+    const reply = pollAnswer(log, resync, cursor)
+    return { ...reply, headers: [...reply.headers, ...applied] }
+  }
+  if (cursor !== log.head || holdS === 0 || request.isHead) return answer()
+
+  const { address } = request
+  readers.requireRoom(address)
+  const held = readers.add(address, leave => {
+    const stayed = request.onGone(() => held.cancel())
+    return new HeldPoll({
+      credential,
+      holdMs: holdS * 1000,
+      validMs: authenticator.validMs(credential),
+      refusalNow: () => authenticator.refusalNow(credential),
+      answer,
+      leave: () => {
+        stayed()
+        leave()
+      },
+    })
+  })
+  return held.reply
+}
+
+const Uuid = Type.String({ format: 'uuid' })
+
+const EventObject = Type.Object({
+  contentType: Type.Literal(CONTENT_TYPE),
+  event: Type.String({
+    description: 'The type: `system.changed`, or `events.resync` where events were missed.',
+  }),
+  data: Type.Object(
+    {},
+    {
+      description: 'For `system.changed` each changed property of the configuration with its whole value.',
+    },
+  ),
+})
+
+const docs: RouteDocs = {
+  summary: 'Follow the changes of the configuration',
+  description:
+    'With `Accept: text/event-stream` a stream of Server-Sent Events, else a long poll. A cursor that the device does ' +
+    'not hold (any more) is answered by `events.resync` and one `system.changed` with the whole configuration.',
+  parameters: [
+    {
+      in: 'query',
+      name: 'initialEventId',
+      schema: Uuid,
+      description: 'Go on after this event: an ETag without its quotes.',
+    },
+    {
+      in: 'header',
+      name: 'Last-Event-ID',
+      schema: Uuid,
+      description: 'The same for a stream that reconnects; wins over the query.',
+    },
+    {
+      in: 'header',
+      name: 'If-None-Match',
+      schema: Type.String(),
+      description: 'The same for a poll: the ETag of the last answer.',
+    },
+    {
+      in: 'header',
+      name: 'Prefer',
+      schema: Type.String(),
+      description: `\`wait=N\`: hold the poll for N seconds, at most ${MAX_HOLD_S} (RFC 7240).`,
+    },
+  ],
+  answers: {
+    200: {
+      description: 'Events after the cursor, oldest first; with no cursor none, and the ETag to begin from.',
+      content: {
+        'application/json': Type.Array(EventObject),
+        'text/event-stream': Type.String(),
+      },
+      headers: ['ETag'],
+    },
+    304: {
+      description: 'Nothing has changed for as long as the poll was held.',
+      headers: ['ETag'],
+    },
+    400: { description: 'A cursor that is not a UUID.' },
+    429: {
+      description: 'This address has all its streams and held polls.',
+      headers: ['Retry-After'],
+    },
+    503: {
+      description: 'All streams and held polls are taken.',
+      headers: ['Retry-After'],
+    },
+  },
+}

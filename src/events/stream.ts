@@ -1,0 +1,105 @@
+import type { Socket } from 'node:net'
+import type { Credential } from '../auth/authenticator.ts'
+import type { EventLog, Position } from './event-log.ts'
+import type { End, Reader } from './readers.ts'
+import type { Resync } from './resync.ts'
+
+const HEARTBEAT = Buffer.from(':\n\n')
+const MIN_RETRY_MS = 1_000
+const MAX_RETRY_MS = 3_000
+const NOTHING = Buffer.alloc(0)
+
+/**
+ * What a stream opens with: how long to wait before reconnecting, spread so that not all clients come back at once
+ * after a restart, and the id from which the stream goes on, so that a client which is cut off before the first event
+ * resumes too. `id` is absent before a resync: a connection cut in it must come back with the id that it had.
+ */
+export function preamble(random: number, id: string | undefined): string {
+  const retryMs = MIN_RETRY_MS + Math.floor(random * (MAX_RETRY_MS - MIN_RETRY_MS))
+  return `retry: ${retryMs}\n: receiverd\n${id === undefined ? '' : `id: ${id}\n`}\n`
+}
+
+export interface StreamOptions {
+  readonly socket: Socket
+  readonly log: EventLog
+  readonly resync: Resync
+  readonly credential: Credential
+  /** Where the client stands; `unknown` resyncs it first. */
+  readonly cursor: Position | 'unknown'
+  readonly stallMs: number
+  /** Called when the client is gone, or was let go. */
+  readonly leave: () => void
+}
+
+/**
+ * A stream of Server-Sent Events. It is a cursor, not a queue: what the socket does not take stays in the log, once for
+ * everybody, and a client that was away for longer than the log reaches is resynced in its place.
+ */
+export class StreamReader implements Reader {
+  readonly credential: Credential
+  readonly #options: StreamOptions
+  readonly #socket: Socket
+  #cursor: Position | 'unknown'
+  /** A write is still on its way into the kernel: the client reads slowly, or not at all. */
+  #blocked = false
+  /** The monotonic moment of the first heartbeat that found the present write on its way. */
+  #stalledSince: number | undefined
+  #ended = false
+
+  constructor(options: StreamOptions) {
+    this.#options = options
+    this.credential = options.credential
+    this.#socket = options.socket
+    this.#cursor = options.cursor
+    this.#socket.once('close', () => this.#leave())
+    this.wake()
+  }
+
+  wake(): void {
+    const { log, resync } = this.#options
+    while (!this.#blocked && !this.#ended) {
+      if (this.#cursor === 'unknown' || !log.holds(this.#cursor)) {
+        this.#cursor = log.head
+        this.#write(resync.frames)
+      } else if (this.#cursor < log.head) {
+        const { bytes, next } = log.frames(this.#cursor)
+        this.#cursor = next
+        this.#write(bytes)
+      } else return
+    }
+  }
+
+  tick(now: number): void {
+    if (!this.#blocked) return this.#write(HEARTBEAT)
+    this.#stalledSince ??= now
+    if (now - this.#stalledSince >= this.#options.stallMs) this.#socket.destroy()
+  }
+
+  end(why: End): void {
+    if (this.#ended) return
+    this.#leave()
+    // Behind a client that does not read, the reason would wait as long as the client does.
+    if (this.#blocked) this.#socket.destroy()
+    else this.#socket.end(`: ${why}\n\n`)
+  }
+
+  /** What the kernel takes at once costs nothing more; what it does not is waited for, and nothing is written behind it. */
+  #write(bytes: Buffer): void {
+    this.#socket.write(bytes)
+    if (this.#socket.writableLength === 0) return
+    this.#blocked = true
+    // The callback of an empty write runs when everything before it is in the kernel. `drain` would not do: below the
+    // high-water mark the socket never says it.
+    this.#socket.write(NOTHING, error => {
+      if (error) return
+      this.#blocked = false
+      this.#stalledSince = undefined
+      this.wake()
+    })
+  }
+
+  #leave(): void {
+    this.#ended = true
+    this.#options.leave()
+  }
+}

@@ -1,0 +1,254 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { AddressInfo, ListenOptions } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { type Authenticator, type Credential, insufficientScope, invalidToken } from '../auth/authenticator.ts'
+import { presentedCredential } from '../auth/credentials.ts'
+import type { Clock } from '../clock.ts'
+import {
+  HEAD_TIMEOUT_MS,
+  KEEP_ALIVE_MS,
+  LISTEN_BACKLOG,
+  MAX_HEAD_BYTES,
+  MAX_HOLD_S,
+  REQUEST_TIMEOUT_MS,
+  TIMEOUT_CHECK_MS,
+} from '../limits.ts'
+import type { Log } from '../log.ts'
+import { Problem } from '../problem.ts'
+import { readJson, requireMediaType } from './body.ts'
+import { corsHeaders, isPreflight, type Origins, preflightHeaders } from './cors.ts'
+import type { Reply, StreamReply, WholeReply } from './reply.ts'
+import { Request } from './request.ts'
+import type { Route, Router } from './router.ts'
+
+export interface HttpServerOptions {
+  readonly router: Router
+  readonly authenticator: Authenticator
+  readonly origins: Origins
+  readonly connections: number
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** On every answer: what it says is of this moment and for this client, and it is what its type says. */
+const COMMON = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
+/** Milliseconds without a byte until a connection is given up: longer than any poll is held. */
+const IDLE_MS = (MAX_HOLD_S + 30) * 1000
+/** A target in absolute form, which a server must take too (RFC 9112 §3.2.2). */
+const ABSOLUTE_FORM = /^https?:\/\/[^/?]*/i
+
+/**
+ * A request's path: routed, authenticated, authorized, its body read, handled, answered. Handlers return a `Reply`; this
+ * is the one place that writes to a response.
+ */
+export class HttpServer {
+  readonly #options: HttpServerOptions
+  readonly #server: Server
+  /** Connections that have become streams: nothing else is said on them. */
+  readonly #streams = new WeakSet<Duplex>()
+  /** What is being answered on a connection, to know whether an error may still be written to it. */
+  readonly #responses = new WeakMap<Duplex, ServerResponse>()
+
+  constructor(options: HttpServerOptions) {
+    this.#options = options
+    this.#server = createServer({
+      maxHeaderSize: MAX_HEAD_BYTES,
+      headersTimeout: HEAD_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      // Node would answer a request without Host by an empty 400; we do not use Host.
+      requireHostHeader: false,
+    })
+    this.#server.maxConnections = options.connections
+    this.#server.timeout = IDLE_MS
+    this.#server.on('request', (request, response) => this.#serve(request, response))
+    this.#server.on('checkContinue', (request, response) => this.#serve(request, response))
+    this.#server.on('checkExpectation', (request, response) => {
+      const problem = new Problem('expectation-failed', 'The only expectation taken is 100-continue.')
+      this.#writeWhole(request, response, problemReply(problem))
+    })
+    this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => this.#refuseConnection(error, socket))
+  }
+
+  /** Listens, and says where. */
+  listen(where: ListenOptions | { readonly fd: number }): Promise<string> {
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', reject)
+      this.#server.listen({ backlog: LISTEN_BACKLOG, ...where }, () => {
+        this.#server.off('error', reject)
+        this.#server.on('error', error => this.#options.log('error', `the listening socket failed: ${error.message}`))
+        resolve(addressText(this.#server.address()))
+      })
+    })
+  }
+
+  /** Takes no more connections, and ends when those that are open have. */
+  close(): Promise<void> {
+    const closed = new Promise<void>(resolve => this.#server.close(() => resolve()))
+    this.#server.closeIdleConnections()
+    return closed
+  }
+
+  #serve(request: IncomingMessage, response: ServerResponse): void {
+    // A request on a connection that is a stream already: there is no place for its answer.
+    if (this.#streams.has(request.socket)) return void request.socket.destroy()
+    this.#responses.set(request.socket, response)
+    let reply: Reply | Promise<Reply>
+    try {
+      reply = this.#answer(request, response)
+    } catch (error) {
+      reply = this.#problemReply(error)
+    }
+    if (!(reply instanceof Promise)) return this.#write(request, response, reply)
+    reply.catch(error => this.#problemReply(error)).then(reply => this.#write(request, response, reply))
+  }
+
+  #answer(message: IncomingMessage, response: ServerResponse): Reply | Promise<Reply> {
+    const { router, authenticator } = this.#options
+    const { path, query } = parseTarget(message.url ?? '/')
+    if (isPreflight(message)) return { status: 204, headers: preflightHeaders(router.allowed(path)) }
+    const route = router.find(message.method ?? '', path)
+    const request = new Request(message, query)
+    if (route.needs === 'nothing') return route.handle(request)
+
+    const credential = authenticator.authenticate(presentedCredential(message, query))
+    authorize(route, credential)
+    if (!route.body) return route.handle(request, credential)
+
+    route.body.precondition(request)
+    requireMediaType(message, route.body.accepts)
+    return readJson(message, () => proceed(message, response)).then(body => {
+      // It may have taken its time to arrive: what let the request in must still hold.
+      const refusal = authenticator.refusalNow(credential)
+      if (refusal !== undefined) throw invalidToken(refusal)
+      request.body = body
+      return route.handle(request, credential)
+    })
+  }
+
+  #write(request: IncomingMessage, response: ServerResponse, reply: Reply): void {
+    if ('open' in reply) this.#openStream(request, response, reply)
+    else this.#writeWhole(request, response, reply)
+  }
+
+  #writeWhole(request: IncomingMessage, response: ServerResponse, { status, headers, body }: WholeReply): void {
+    if (response.destroyed) return
+    const length = body ? ['Content-Length', String(body.length)] : []
+    response.writeHead(status, [...COMMON, ...corsHeaders(request, this.#options.origins), ...headers, ...length])
+    response.end(request.method === 'HEAD' ? undefined : body)
+  }
+
+  /**
+   * Answers with a body that ends with the connection (RFC 9112 §6.3), written to the socket itself: `response.write`
+   * would frame and copy each event again for each client.
+   */
+  #openStream(request: IncomingMessage, response: ServerResponse, reply: StreamReply): void {
+    const { socket } = request
+    if (response.socket !== socket) {
+      const problem = new Problem('bad-request', 'A stream cannot be pipelined behind another request.')
+      return this.#writeWhole(request, response, problemReply(problem))
+    }
+    const headers = [
+      ...NOSNIFF,
+      ...corsHeaders(request, this.#options.origins),
+      ...reply.headers,
+      'Connection',
+      'close',
+    ]
+    if (request.method === 'HEAD') {
+      response.writeHead(200, headers).end()
+      return
+    }
+    this.#streams.add(socket)
+    socket.setTimeout(0)
+    socket.write(`${this.#rawHead(200, headers)}${reply.preamble}`)
+    reply.open(socket)
+  }
+
+  /** Node's parser or its timer gives up on a connection, and leaves the answer to us. */
+  #refuseConnection(error: NodeJS.ErrnoException, socket: Duplex): void {
+    const response = this.#responses.get(socket)
+    const mayAnswer =
+      socket.writable && !this.#streams.has(socket) && !(response?.headersSent && !response.writableFinished)
+    if (error.code === 'ECONNRESET' || !mayAnswer) return void socket.destroy()
+    const { status, headers, body } = problemReply(connectionProblem(error))
+    const length = ['Content-Length', String(body?.length ?? 0)]
+    socket.end(
+      Buffer.concat([
+        Buffer.from(this.#rawHead(status, [...COMMON, ...headers, ...length, 'Connection', 'close'])),
+        body ?? EMPTY,
+      ]),
+    )
+  }
+
+  #rawHead(status: number, headers: readonly string[]): string {
+    const date = new Date(this.#options.clock.now()).toUTCString()
+    let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nDate: ${date}\r\n`
+    for (let at = 0; at < headers.length; at += 2) head += `${headers[at]}: ${headers[at + 1]}\r\n`
+    return `${head}\r\n`
+  }
+
+  #problemReply(error: unknown): WholeReply {
+    if (error instanceof Problem) {
+      if (error.status === 500) this.#options.log('error', `answered with 500: ${error.message}`)
+      return problemReply(error)
+    }
+    this.#options.log(
+      'error',
+      `answered with 500: ${error instanceof Error ? (error.stack ?? error.message) : 'no error'}`,
+    )
+    return problemReply(new Problem('internal', 'The device failed to answer this; its log says why.'))
+  }
+}
+
+const NOSNIFF = ['X-Content-Type-Options', 'nosniff']
+const EMPTY = Buffer.alloc(0)
+
+function problemReply(problem: Problem): WholeReply {
+  return {
+    status: problem.status,
+    headers: ['Content-Type', 'application/problem+json', ...problem.headers],
+    body: problem.body(),
+  }
+}
+
+function authorize(route: Route, credential: Credential): void {
+  const { needs } = route
+  if (needs === 'api-key') {
+    if (!credential.isApiKey) throw insufficientScope('This takes the API key itself; no token can do it.', undefined)
+  } else if (!credential.grants.has(needs)) throw insufficientScope(`This takes the grant ${needs}.`, needs)
+}
+
+function parseTarget(target: string): {
+  path: string
+  query: URLSearchParams | undefined
+} {
+  const origin = target.startsWith('/') ? target : target.replace(ABSOLUTE_FORM, '')
+  const mark = origin.indexOf('?')
+  if (mark < 0) return { path: origin, query: undefined }
+  return {
+    path: origin.slice(0, mark),
+    query: new URLSearchParams(origin.slice(mark + 1)),
+  }
+}
+
+function proceed(request: IncomingMessage, response: ServerResponse): void {
+  if (request.headers.expect !== undefined) response.writeContinue()
+}
+
+function connectionProblem({ code }: NodeJS.ErrnoException): Problem {
+  if (code === 'HPE_HEADER_OVERFLOW')
+    return new Problem('head-too-large', `A request's head has at most ${MAX_HEAD_BYTES} bytes.`)
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
+    return new Problem(
+      'request-timeout',
+      `A request's head takes at most ${HEAD_TIMEOUT_MS / 1000} s, the whole request ${REQUEST_TIMEOUT_MS / 1000} s.`,
+    )
+  return new Problem('bad-request', 'This is not an HTTP/1.1 request.')
+}
+
+function addressText(address: AddressInfo | string | null): string {
+  if (address === null || typeof address === 'string') return address ?? 'a socket of the service manager'
+  return `http://${address.family === 'IPv6' ? `[${address.address}]` : address.address}:${address.port}`
+}

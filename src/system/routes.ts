@@ -1,0 +1,160 @@
+import * as Type from 'typebox/type'
+import type { Setting } from '../../hal/setting.ts'
+import type { EventLog } from '../events/event-log.ts'
+import { formatEtag, matchesStrongly, matchesWeakly, parseEtags } from '../http/conditional.ts'
+import { json, type WholeReply } from '../http/reply.ts'
+import type { Request } from '../http/request.ts'
+import type { Route, RouteDocs } from '../http/router.ts'
+import type { Log } from '../log.ts'
+import { Problem } from '../problem.ts'
+import type { SystemStore } from './store.ts'
+
+export interface SystemRoutesOptions {
+  readonly store: SystemStore
+  readonly events: EventLog
+  readonly settings: readonly Setting[]
+  readonly log: Log
+}
+
+const PATH = '/api/v1/system'
+const PATCH_TYPES = ['application/merge-patch+json', 'application/json']
+const PatchSchema = Type.Object(
+  {},
+  {
+    description: 'Any properties of the configuration; read-only ones with their present value.',
+  },
+)
+
+/** The configuration: read whole, changed in part. */
+export function systemRoutes({ store, events, settings, log }: SystemRoutesOptions): readonly Route[] {
+  let whole: { readonly id: string; readonly reply: WholeReply } | undefined
+  const current = (): WholeReply => {
+    const id = events.latestId
+    if (whole?.id !== id)
+      whole = {
+        id,
+        reply: json(Buffer.from(store.json), ['ETag', formatEtag(id)]),
+      }
+    return whole.reply
+  }
+
+  /** Checked before the body is read, and again when nothing can come in between. */
+  const precondition = (request: Request): void => {
+    const header = request.header('if-match')
+    if (!header) return
+    if (parseEtags(header) === undefined)
+      throw new Problem('bad-request', 'If-Match must be an ETag in its quotes, or *.')
+    if (matchesStrongly(header, events.latestId)) return
+    throw new Problem('precondition-failed', 'The configuration has changed since that ETag; read it again.', {
+      headers: ['ETag', formatEtag(events.latestId)],
+    })
+  }
+
+  return [
+    {
+      method: 'GET',
+      path: PATH,
+      needs: 'admin:r',
+      handle: request =>
+        matchesWeakly(request.header('if-none-match'), events.latestId)
+          ? { status: 304, headers: ['ETag', formatEtag(events.latestId)] }
+          : current(),
+      docs: readDocs(settings),
+    },
+    {
+      method: 'PATCH',
+      path: PATH,
+      needs: 'admin:w',
+      body: { accepts: PATCH_TYPES, schema: PatchSchema, precondition },
+      handle: async (request, credential) => {
+        const written = await store.patch(request.body ?? null, () => precondition(request))
+        if (written.length > 0) {
+          const who = credential.isApiKey
+            ? 'the API key'
+            : `a token${credential.sub === undefined ? '' : ` of ${credential.sub}`}`
+          log('notice', `${written.join(', ')} changed by ${who}`)
+        }
+        return current()
+      },
+      docs: patchDocs(settings),
+    },
+  ]
+}
+
+function readDocs(settings: readonly Setting[]): RouteDocs {
+  return {
+    summary: 'Read the configuration',
+    parameters: [
+      {
+        in: 'header',
+        name: 'If-None-Match',
+        schema: Type.String(),
+        description: 'The ETag that is known: 304 where it still holds.',
+      },
+    ],
+    answers: {
+      200: {
+        description: 'The configuration. A setting that the device lacks is absent.',
+        content: { 'application/json': configurationSchema(settings) },
+        headers: ['ETag'],
+      },
+      304: {
+        description: 'Nothing has changed since that ETag.',
+        headers: ['ETag'],
+      },
+    },
+  }
+}
+
+function patchDocs(settings: readonly Setting[]): RouteDocs {
+  return {
+    summary: 'Change the configuration',
+    description: 'A JSON Merge Patch (RFC 7396). All of it is applied and durable, or nothing is.',
+    parameters: [
+      {
+        in: 'header',
+        name: 'If-Match',
+        schema: Type.String(),
+        description: 'The ETag that the change was made for: 412 where it is stale.',
+      },
+    ],
+    answers: {
+      200: {
+        description: 'The configuration as read back from the system.',
+        content: { 'application/json': configurationSchema(settings) },
+        headers: ['ETag'],
+      },
+      400: { description: 'Not JSON, or If-Match is not an ETag.' },
+      412: {
+        description: 'The configuration has changed since that ETag.',
+        headers: ['ETag'],
+      },
+      413: { description: 'The body is too large.' },
+      415: {
+        description: 'Not a media type of a patch.',
+        headers: ['Accept-Patch'],
+      },
+      422: {
+        description: 'A value is refused; `errors` says which, and what would be accepted.',
+      },
+      500: {
+        description: 'The system refused a write; nothing has changed unless `detail` says otherwise.',
+      },
+      503: {
+        description: 'Too many changes wait already.',
+        headers: ['Retry-After'],
+      },
+      507: { description: 'No space left on the device; nothing has changed.' },
+    },
+  }
+}
+
+function configurationSchema(settings: readonly Setting[]) {
+  const properties = settings.map(({ name, schema, write }) => [
+    name,
+    Type.Optional(write ? schema : { ...schema, readOnly: true }),
+  ])
+  return Type.Object(Object.fromEntries(properties), {
+    additionalProperties: false,
+  })
+}

@@ -1,0 +1,55 @@
+import { Check, Errors } from 'typebox/schema'
+import type { TSchema } from 'typebox/type'
+import { isObject, type JsonValue, pointerStep } from '../json.ts'
+import type { FieldError } from '../problem.ts'
+
+/** As many as help whoever sent the value. */
+const MAX_ERRORS = 16
+
+/** Why a value does not fit a schema, with pointers that begin at `pointer`; none where it does. */
+export function schemaErrors(schema: TSchema, value: JsonValue, pointer: string): readonly FieldError[] {
+  if (Check(schema, value)) return []
+  const found = new Map<string, string>()
+  for (const { keyword, instancePath, params, message } of Errors(schema, value)[1]) {
+    // An unknown property is reported at itself, and what it breaks (`false` as a schema) says nothing more.
+    if (keyword === 'boolean') found.set(instancePath, 'unknown property')
+    else if (keyword !== 'additionalProperties' && !found.has(instancePath))
+      found.set(instancePath, explain(keyword, params, message, schemaAt(schema, instancePath)))
+  }
+  return Array.from(found, ([path, detail]) => ({
+    pointer: pointer + path,
+    detail,
+  })).slice(0, MAX_ERRORS)
+}
+
+/** Strings that no UTF-8 file can hold: a surrogate without its other half, from an escape such as `\ud800`. */
+export function illFormedStrings(value: JsonValue, pointer = ''): readonly FieldError[] {
+  if (typeof value === 'string')
+    return value.isWellFormed() ? [] : [{ pointer, detail: 'a lone surrogate is no character' }]
+  if (Array.isArray(value)) return value.flatMap((item, at) => illFormedStrings(item, pointer + pointerStep(at)))
+  if (!isObject(value)) return []
+  return Object.entries(value).flatMap(([name, member]) =>
+    name.isWellFormed()
+      ? illFormedStrings(member, pointer + pointerStep(name))
+      : [{ pointer, detail: 'the name of a property has a lone surrogate' }],
+  )
+}
+
+/** A pattern says little to a person; the description of what it stands in says what is meant. */
+function explain(keyword: string, params: object, message: string, schema: TSchema | undefined): string {
+  if (keyword === 'required' && 'requiredProperties' in params && Array.isArray(params.requiredProperties))
+    return `cannot be without ${params.requiredProperties.join(', ')}`
+  const description = schema && 'description' in schema ? schema.description : undefined
+  return keyword === 'pattern' && typeof description === 'string' ? `does not fit: ${description}` : message
+}
+
+function schemaAt(schema: TSchema, path: string): TSchema | undefined {
+  let at: unknown = schema
+  for (const step of path.split('/').slice(1)) {
+    if (typeof at !== 'object' || at === null) return undefined
+    if ('items' in at) at = at.items
+    else if ('properties' in at) at = (at.properties as Record<string, unknown>)[step]
+    else if ('additionalProperties' in at) at = at.additionalProperties
+  }
+  return at as TSchema | undefined
+}

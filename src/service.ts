@@ -1,0 +1,107 @@
+import { Files } from '../hal/files.ts'
+import { registry } from '../hal/index.ts'
+import type { System } from '../hal/system.ts'
+import { ApiKeyStore } from './auth/api-key.ts'
+import { Authenticator } from './auth/authenticator.ts'
+import { keyRoutes } from './auth/routes.ts'
+import type { Clock } from './clock.ts'
+import type { Config } from './config.ts'
+import { EventLog } from './events/event-log.ts'
+import { Readers } from './events/readers.ts'
+import { Resync } from './events/resync.ts'
+import { eventRoutes } from './events/routes.ts'
+import { openRoutes } from './http/openapi.ts'
+import { Router } from './http/router.ts'
+import { HttpServer } from './http/server.ts'
+import { MAX_KEPT_BYTES } from './limits.ts'
+import type { Log } from './log.ts'
+import { systemRoutes } from './system/routes.ts'
+import { SystemStore } from './system/store.ts'
+
+/** What the service takes from outside: everything that a test would have otherwise. */
+export interface Surroundings {
+  readonly system: System
+  readonly clock: Clock
+  readonly log: Log
+  /** 0 to 1. */
+  readonly random: () => number
+  /** A UUID that was never used before. */
+  readonly newId: () => string
+  readonly version: string
+  /** When the program was built, milliseconds since 1970. */
+  readonly builtAt: number
+}
+
+export interface Service {
+  /** Where it listens, as a URL. */
+  readonly address: string
+  /** Answers what is held, ends what is open, finishes what is being written, and resolves when all of that is done. */
+  close(): Promise<void>
+}
+
+/** Puts the rooms together, and serves. */
+export async function startService(config: Config, surroundings: Surroundings): Promise<Service> {
+  const { limits } = config
+  const { system, clock, log, random, newId, version, builtAt } = surroundings
+  const settings = registry(system)
+
+  const keys = await ApiKeyStore.open(new Files(config.stateDir), log)
+  const authenticator = new Authenticator(keys.current, {
+    clock,
+    log,
+    builtAt,
+    leewayS: limits.leewayS,
+  })
+  const events = new EventLog({
+    maxEvents: limits.events,
+    maxBytes: MAX_KEPT_BYTES,
+    newId,
+  })
+  const store = new SystemStore({ system, settings, events, log })
+  const resync = new Resync(events, () => store.json)
+  const readers = new Readers(events, {
+    clock,
+    limits,
+    refusalNow: credential => authenticator.refusalNow(credential),
+  })
+  keys.follow(key => {
+    authenticator.replaceKey(key)
+    readers.endRefused()
+  })
+  await store.start()
+
+  const routes = [
+    ...systemRoutes({ store, events, settings, log }),
+    ...eventRoutes({
+      log: events,
+      readers,
+      resync,
+      authenticator,
+      random,
+      limits,
+    }),
+    ...keyRoutes(keys),
+  ]
+  const router = new Router([...routes, ...openRoutes(version, routes)])
+  const { origins } = config
+  const server = new HttpServer({
+    router,
+    authenticator,
+    origins,
+    connections: limits.connections,
+    clock,
+    log,
+  })
+  const address = await server.listen(config.listen)
+
+  return {
+    address,
+    async close() {
+      const closed = server.close()
+      readers.close()
+      keys.stop()
+      await store.stop()
+      await closed
+    },
+  }
+}

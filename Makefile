@@ -1,0 +1,36 @@
+.DEFAULT_GOAL := help
+.PHONY: help run build size check format test clean
+BIN := node_modules/.bin
+
+help: ## show this
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+run: build ## serve a throw-away device on 127.0.0.1:8080 and say how to talk to it
+	@[ -t 0 ] && set -m; node build/run.mjs
+
+build: node_modules ## make build/out/receiverd.cjs, all that a device needs
+	@node build/bundle.mjs
+
+size: build ## what is in the bundle, and whether it is within its budget
+	@node build/size.mjs
+
+check: node_modules ## types, lint, format, size of the bundle
+	@$(BIN)/tsc
+	@$(BIN)/biome check .
+	@$(MAKE) --no-print-directory size
+
+format: node_modules ## put the sources into their format
+	@$(BIN)/biome check --write .
+
+test: build test/interop/node_modules ## every test
+	@$(BIN)/tap
+
+clean: ## remove what was made, and what was installed
+	rm -rf build/out .tap node_modules test/interop/node_modules
+
+# The stamp is npm's own: the copy of the lock file that it leaves in the folder.
+node_modules: node_modules/.package-lock.json
+test/interop/node_modules: test/interop/node_modules/.package-lock.json
+%node_modules/.package-lock.json: %package.json %package-lock.json
+	@npm ci --prefix $(or $*,.) --no-audit --no-fund --loglevel=error
+	@touch $@

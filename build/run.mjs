@@ -1,0 +1,54 @@
+// Serves a throw-away device: a copy of the test's receiver under build/out/, so that nothing of this machine changes.
+import { spawn } from 'node:child_process'
+import { cpSync, rmSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+
+const ROOT = resolve('build/out/device')
+const BUNDLE = resolve('build/out/receiverd.cjs')
+const listen = process.env.RECEIVERD_LISTEN ?? '127.0.0.1:8080'
+
+rmSync(ROOT, { recursive: true, force: true })
+cpSync('test/fixtures/receiver', ROOT, {
+  recursive: true,
+  verbatimSymlinks: true,
+})
+
+const options = {
+  stdio: ['ignore', 'inherit', 'pipe'],
+  env: { PATH: process.env.PATH },
+}
+const service = spawn(process.execPath, [BUNDLE, 'serve', '--root', ROOT, '--listen', listen], options)
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => service.kill(signal))
+service.on('exit', status => {
+  process.exitCode = status ?? 1
+})
+createInterface({ input: service.stderr }).on('line', line => {
+  console.log(line.replace(/^<\d>/, ''))
+  const address = /listening on (http:\S+)/.exec(line)?.[1]
+  if (address) introduce(address)
+})
+
+function introduce(address) {
+  const show = spawn(process.execPath, [BUNDLE, 'key', 'show', '--root', ROOT], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  show.stdout.setEncoding('utf8').once('data', output => {
+    const key = output.trim()
+    console.log(`
+A receiver is served from build/out/device. Ctrl-C ends it.
+
+  address  ${address}
+  API key  ${key}
+
+Read the configuration:
+  curl -H 'Authorization: Bearer ${key}' ${address}/api/v1/system
+
+Follow the changes (leave it running):
+  curl -N -H 'Authorization: Bearer ${key}' -H 'Accept: text/event-stream' ${address}/api/v1/events
+
+Change the name of the device, in another terminal:
+  curl -X PATCH -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' -d '{"deviceName":"Lobby"}' ${address}/api/v1/system
+`)
+  })
+}

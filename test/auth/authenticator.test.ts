@@ -1,0 +1,76 @@
+import t from 'tap'
+import { generateKey } from '../../src/auth/api-key.ts'
+import { Authenticator } from '../../src/auth/authenticator.ts'
+import { mint } from '../../src/auth/jwt.ts'
+import { TOKEN_CACHE_SIZE } from '../../src/limits.ts'
+import { Problem } from '../../src/problem.ts'
+import { ManualClock } from '../support/clock.ts'
+
+function setUp(builtAt = 0) {
+  const apiKey = generateKey()
+  const clock = new ManualClock()
+  const log: string[] = []
+  const options = { clock, log: (_: string, message: string) => log.push(message), builtAt, leewayS: 0 }
+  return { apiKey, clock, log, authenticator: new Authenticator(apiKey, options) }
+}
+
+const inSeconds = (clock: ManualClock, seconds: number) => Math.floor(clock.now() / 1000) + seconds
+
+function refusalOf(authenticator: Authenticator, text: string): Problem | undefined {
+  try {
+    authenticator.authenticate([text])
+    return undefined
+  } catch (error) {
+    if (error instanceof Problem) return error
+    throw error
+  }
+}
+
+t.test('a remembered token expires like any other', async t => {
+  const { apiKey, clock, authenticator } = setUp()
+  const token = mint(apiKey, { roles: ['admin:r'], exp: inSeconds(clock, 60) })
+  const credential = authenticator.authenticate([token])
+  t.equal(authenticator.authenticate([token]), credential, 'it is remembered')
+  clock.step(61_000)
+  t.throws(() => authenticator.authenticate([token]), { message: /expired/ })
+  t.equal(authenticator.refusalNow(credential), 'expired')
+  clock.step(-61_000)
+  t.equal(authenticator.authenticate([token]), credential, 'the clock is what counts')
+})
+
+t.test('a new key refuses what the old one let in', async t => {
+  const { apiKey, authenticator } = setUp()
+  const token = mint(apiKey, { roles: ['admin:rw'] })
+  const held = [authenticator.authenticate([apiKey]), authenticator.authenticate([token])]
+  const next = generateKey()
+  authenticator.replaceKey(next)
+  for (const credential of held) t.equal(authenticator.refusalNow(credential), 'key replaced')
+  t.throws(() => authenticator.authenticate([apiKey]), { message: /not the API key in force/ })
+  t.throws(() => authenticator.authenticate([token]), { message: /not made from the API key/ })
+  t.equal(authenticator.refusalNow(authenticator.authenticate([next])), undefined)
+})
+
+t.test('as many tokens are remembered as the bound says, and none that was refused', async t => {
+  const { apiKey, authenticator } = setUp()
+  const first = mint(apiKey, { roles: [], jti: 'first' })
+  const credential = authenticator.authenticate([first])
+X  t.equal(authenticator.authenticate([first]), credential, 'a flood of bad ones drops no good one')
+  for (let n = 0; n < TOKEN_CACHE_SIZE; n++) authenticator.authenticate([mint(apiKey, { roles: [], jti: n })])
+  t.not(authenticator.authenticate([first]), credential, 'the oldest has gone, and is verified again')
+})
+
+t.test('before the build the time is not known', async t => {
+  const { apiKey, clock, log, authenticator } = setUp(Date.now())
+  const lasting = mint(apiKey, { roles: ['admin:r'] })
+  const dated = mint(apiKey, { roles: ['admin:r'], exp: inSeconds(clock, 3600) })
+  const credential = authenticator.authenticate([dated])
+  clock.step(-1e12)
+  t.match(refusalOf(authenticator, dated)?.headers, ['WWW-Authenticate', /error_description="clock not set"/])
+  t.throws(() => authenticator.authenticate([mint(apiKey, { roles: [], nbf: 0 })]), { message: /clock/ })
+  t.equal(authenticator.refusalNow(credential), 'clock not set')
+  t.ok(authenticator.authenticate([lasting]))
+  t.ok(authenticator.authenticate([apiKey]))
+  t.equal(log.length, 1, 'the log says so once')
+  clock.step(1e12)
+  t.ok(authenticator.authenticate([dated]), 'and when it is set the token holds')
+})

@@ -1,0 +1,100 @@
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { Files } from '../../hal/files.ts'
+import { ApiKeyStore, generateKey } from '../../src/auth/api-key.ts'
+import { eventually } from '../support/eventually.ts'
+
+function stateDir(t: Test): string {
+  const dir = mkdtempSync(join(tmpdir(), 'receiverd-state-'))
+  t.teardown(() => rmSync(dir, { recursive: true, force: true }))
+  return dir
+}
+
+async function open(t: Test, dir: string) {
+  const log: string[] = []
+  const keys = await ApiKeyStore.open(new Files(dir), (level, message) => log.push(`${level}: ${message}`))
+  const replaced: string[] = []
+  keys.follow(key => replaced.push(key))
+  t.teardown(() => keys.stop())
+  return { keys, log, replaced, file: join(dir, 'api-key') }
+}
+
+t.test('the first start makes a key that only its owner can read', async t => {
+  const umask = process.umask(0)
+  t.teardown(() => process.umask(umask))
+  const { keys, file } = await open(t, join(stateDir(t), 'not/there/yet'))
+  t.match(keys.current, /^[A-Za-z0-9_-]{43}$/)
+  t.equal(Buffer.from(keys.current, 'base64url').length, 32)
+  t.equal(readFileSync(file, 'utf8'), `${keys.current}\n`)
+  t.equal(statSync(file).mode & 0o777, 0o600)
+})
+
+t.test('the next start has the same key', async t => {
+  const dir = stateDir(t)
+  const first = await open(t, dir)
+  const second = await open(t, dir)
+  t.equal(second.keys.current, first.keys.current)
+  t.strictSame(second.log, [])
+})
+
+t.test('a rotation is in the file before it is in force', async t => {
+  const { keys, replaced, file } = await open(t, stateDir(t))
+  const old = keys.current
+  const key = await keys.rotate()
+  t.not(key, old)
+  t.equal(keys.current, key)
+  t.equal(readFileSync(file, 'utf8').trim(), key)
+  t.strictSame(replaced, [key])
+})
+
+t.test('rotations at once leave one key, the same in the file and in force', async t => {
+  const dir = stateDir(t)
+  const { keys, file } = await open(t, dir)
+  const made = await Promise.all(Array.from({ length: 8 }, () => keys.rotate()))
+  t.equal(new Set(made).size, 8)
+  t.equal(keys.current, made.at(-1))
+  t.equal(readFileSync(file, 'utf8').trim(), keys.current)
+  t.strictSame(readdirSync(dir), ['api-key'], 'no temporary file is left')
+})
+
+t.test('a rotation makes a file private that was not', async t => {
+  const dir = stateDir(t)
+  const { keys, file } = await open(t, dir)
+  chmodSync(file, 0o644)
+  await keys.rotate()
+  t.equal(statSync(file).mode & 0o777, 0o600)
+})
+
+t.test('a file replaced by something else is in force at once', async t => {
+  const { keys, replaced, file } = await open(t, stateDir(t))
+  const key = generateKey()
+  writeFileSync(file, `${key}\n`)
+  await eventually(() => keys.current === key)
+  t.strictSame(replaced, [key])
+})
+
+t.test('garbage in the file leaves the key in force, and the log says so once', async t => {
+  for (const garbage of ['', 'x', 'B'.repeat(43), `${generateKey()}A`, '\0'.repeat(44), 'x'.repeat(100_000)]) {
+    const { keys, replaced, log, file } = await open(t, stateDir(t))
+    const { current } = keys
+    writeFileSync(file, garbage)
+    await eventually(() => log.length > 1)
+    t.equal(keys.current, current)
+    t.strictSame(replaced, [])
+    t.match(log[1], /^warning: .*the key in force stays/)
+  }
+  const { keys, log, file } = await open(t, stateDir(t))
+  rmSync(file)
+  await eventually(() => log.some(line => line.includes('is gone')))
+  t.ok(keys.current)
+})
+
+t.test('garbage at the start is replaced by a new key', async t => {
+  const dir = stateDir(t)
+  writeFileSync(join(dir, 'api-key'), '')
+  const { keys, log, file } = await open(t, dir)
+  t.match(log[0], /^warning: .*new key has been made/)
+  t.equal(readFileSync(file, 'utf8').trim(), keys.current)
+})

@@ -83,11 +83,14 @@ export class Authenticator {
     return validity(credential, now, this.#options.leewayS)
   }
 
-  /** Milliseconds until the credential expires by the present clock; Infinity for one that does not. */
+  /**
+   * Milliseconds after which the credential has expired by the present clock; Infinity for one that does not. Rounded up,
+   * and one more: a timer may be early by the fraction that it cuts off.
+   */
   validMs(credential: Credential): number {
     const { clock, leewayS } = this.#options
     if (credential.exp === undefined) return Number.POSITIVE_INFINITY
-    return Math.max(0, (credential.exp + leewayS) * 1000 - clock.now())
+    return Math.max(0, Math.ceil((credential.exp + leewayS) * 1000 - clock.now()) + 1)
   }
 
   #check(text: string): Credential | Refusal {

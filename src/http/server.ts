@@ -48,6 +48,7 @@ export class HttpServer {
   readonly #streams = new WeakSet<Duplex>()
   /** What is being answered on a connection, to know whether an error may still be written to it. */
   readonly #responses = new WeakMap<Duplex, ServerResponse>()
+  #isClosing = false
 
   constructor(options: HttpServerOptions) {
     this.#options = options
@@ -83,8 +84,9 @@ export class HttpServer {
     })
   }
 
-  /** Takes no more connections, and ends when those that are open have. */
+  /** Takes no more connections, answers what was asked, and resolves when the last connection has ended. */
   close(): Promise<void> {
+    this.#isClosing = true
     const closed = new Promise<void>(resolve => this.#server.close(() => resolve()))
     this.#server.closeIdleConnections()
     return closed
@@ -135,6 +137,7 @@ export class HttpServer {
   #writeWhole(request: IncomingMessage, response: ServerResponse, { status, headers, body }: WholeReply): void {
     if (response.destroyed) return
     const length = body ? ['Content-Length', String(body.length)] : []
+    if (this.#isClosing) response.shouldKeepAlive = false
     response.writeHead(status, [...COMMON, ...corsHeaders(request, this.#options.origins), ...headers, ...length])
     response.end(request.method === 'HEAD' ? undefined : body)
   }

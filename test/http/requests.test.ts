@@ -1,0 +1,160 @@
+import t from 'tap'
+import { startTestService } from '../support/service.ts'
+
+t.test('what is missing is said in the order of the checks', async t => {
+  const service = await startTestService(t)
+  const reader = `Bearer ${service.token(['admin:r'])}`
+  const moderator = `Bearer ${service.token(['moderator:rw'])}`
+  const cases: readonly (readonly [name: string, path: string, init: RequestInit, status: number])[] = [
+    ['no such path, no credential', '/nothing', { headers: { Authorization: '' } }, 404],
+    ['no such path, any method', '/nothing', { method: 'PATCH' }, 404],
+    ['a slash too many', '/system/', {}, 404],
+    ['no such method, no credential', '/system', { method: 'DELETE', headers: { Authorization: '' } }, 405],
+    ['no credential', '/system', { headers: { Authorization: '' } }, 401],
+    ['another scheme', '/system', { headers: { Authorization: 'Digest x' } }, 401],
+    ['the wrong key', '/system', { headers: { Authorization: `Bearer ${'A'.repeat(43)}` } }, 401],
+    ['no grant', '/system', { headers: { Authorization: moderator } }, 403],
+    ['no grant, before the body', '/system', { method: 'PATCH', body: 'x', headers: { Authorization: reader } }, 403],
+    [
+      'a stale tag, before the media type',
+      '/system',
+      { method: 'PATCH', body: 'x', headers: { 'If-Match': '"x"' } },
+      412,
+    ],
+    ['a tag without quotes', '/system', { method: 'PATCH', body: 'x', headers: { 'If-Match': 'x' } }, 400],
+    ['a media type, before the body', '/system', { method: 'PATCH', body: 'x' }, 415],
+    ['no JSON', '/system', { method: 'PATCH', body: 'x', headers: { 'Content-Type': 'application/json' } }, 400],
+    [
+      'a token for the key',
+      '/api-key',
+      { method: 'POST', headers: { Authorization: `Bearer ${service.token(['admin:rw'])}` } },
+      403,
+    ],
+  ]
+  for (const [name, path, init, status] of cases) {
+    const answer = await service.fetch(path, init)
+    t.equal(answer.status, status, name)
+    t.equal(answer.headers.get('content-type'), 'application/problem+json', name)
+    t.equal(answer.headers.get('cache-control'), 'no-store', name)
+    t.equal(answer.headers.get('x-content-type-options'), 'nosniff', name)
+    const problem = (await answer.json()) as Record<string, unknown>
+    t.match(problem, { type: /^urn:receiverd:problem:[a-z-]+$/, title: String, status, detail: /\.$/ }, name)
+  }
+})
+
+t.test('a challenge says what would do', async t => {
+  const service = await startTestService(t)
+  const challenge = async (path: string, init: RequestInit) =>
+    (await service.fetch(path, init)).headers.get('www-authenticate')
+  const as = (token: string) => ({ headers: { Authorization: `Bearer ${token}` } })
+  t.equal(await challenge('/system', { headers: { Authorization: '' } }), 'Bearer realm="receiverd"')
+  t.equal(
+    await challenge('/system', as(service.token(['admin:w']))),
+    'Bearer realm="receiverd", error="insufficient_scope", scope="admin:r"',
+  )
+  t.equal(
+    await challenge('/api-key', { method: 'POST', ...as(service.token(['admin:rw'])) }),
+    'Bearer realm="receiverd", error="insufficient_scope"',
+  )
+  const reasons = [
+    [service.token(['admin:r'], { exp: 1 }), 'expired'],
+    [`${service.token(['admin:r']).slice(0, -4)}AAAA`, 'bad signature'],
+    ['nonsense', 'malformed'],
+    ['', 'malformed'],
+    ['A'.repeat(43), 'unknown key'],
+    [`${'a'.repeat(4_097)}`, 'too long'],
+    [service.token(['admin:r'], { nbf: 4_102_444_800 }), 'not yet valid'],
+  ] as const
+  for (const [token, reason] of reasons)
+    t.equal(
+      await challenge('/system', as(token)),
+      `Bearer realm="receiverd", error="invalid_token", error_description="${reason}"`,
+      reason,
+    )
+})
+
+t.test('a credential is taken in every form, and only once', async t => {
+  const service = await startTestService(t)
+  const token = service.token(['admin:r'])
+  const base64 = (text: string) => Buffer.from(text).toString('base64')
+  const status = async (query: string, header?: string) =>
+    (await service.fetch(`/system${query}`, { headers: { Authorization: header ?? '' } })).status
+  for (const credential of [service.key, token]) {
+    t.equal(await status('', `Bearer ${credential}`), 200)
+    t.equal(await status('', `bEaReR   ${credential}`), 200)
+    t.equal(await status('', `Basic ${credential}`), 200)
+    t.equal(await status('', `basic ${base64(`:${credential}`)}`), 200)
+    t.equal(await status('', `Basic ${base64(`user:${credential}`)}`), 200)
+    t.equal(await status('', `Basic ${base64(credential)}`), 401, 'RFC 7617 has a user')
+    t.equal(await status(`?apiKey=${credential}`), 200)
+    t.equal(await status(`?apiKey=${credential}`, `Bearer ${credential}`), 200, 'the same twice')
+    t.equal(await status(`?apiKey=${credential}`, `Basic ${base64(`x:${credential}`)}`), 200)
+    t.equal(await status(`?apiKey=${credential}&apiKey=${credential}`), 400)
+    t.equal(await status(`?apiKey=${credential}`, 'Bearer other'), 400)
+  }
+  t.equal(await status(`?apiKey=${service.key}`, `Bearer ${token}`), 400)
+  t.equal(await status('?apiKey='), 401)
+  const head = `GET /api/v1/system HTTP/1.1\r\nConnection: close\r\n`
+  const twice = await service.raw(`${head}Authorization: Bearer ${token}\r\nauthorization: Bearer ${token}\r\n\r\n`)
+  t.match(twice, /^HTTP\/1\.1 400 /)
+})
+
+t.test('other origins may ask, unless a list says which', async t => {
+  const open = await startTestService(t)
+  const answer = await open.fetch('/system', { headers: { Origin: 'https://panel.example' } })
+  t.equal(answer.headers.get('access-control-allow-origin'), '*')
+  t.match(answer.headers.get('access-control-expose-headers'), /\bETag\b/)
+
+  const listed = await startTestService(t, {
+    env: { RECEIVERD_ORIGINS: 'https://panel.example, https://other.example' },
+  })
+  const from = async (origin: string) =>
+    (await listed.fetch('/health', { headers: { Origin: origin } })).headers.get('access-control-allow-origin')
+  t.equal(await from('https://panel.example'), 'https://panel.example')
+  t.equal(await from('https://evil.example'), null)
+  t.equal((await listed.fetch('/health')).headers.get('vary'), 'Origin')
+
+  const preflight = (path: string) =>
+    fetch(`${open.url}${path}`, {
+      method: 'OPTIONS',
+      headers: { Origin: 'https://panel.example', 'Access-Control-Request-Method': 'PATCH' },
+    })
+  const allowed = await preflight('/api/v1/system')
+  t.equal(allowed.status, 204)
+  t.equal(allowed.headers.get('access-control-allow-methods'), 'GET, HEAD, PATCH')
+  t.match(allowed.headers.get('access-control-allow-headers'), /Authorization.*If-Match.*Last-Event-ID/)
+  t.equal((await preflight('/api/v1/nothing')).status, 404)
+  t.equal((await fetch(`${open.url}/api/v1/system`, { method: 'OPTIONS' })).status, 405, 'no preflight')
+})
+
+t.test('405 says what is allowed; HEAD is GET without a body', async t => {
+  const service = await startTestService(t)
+  t.equal((await service.fetch('/system', { method: 'PUT' })).headers.get('allow'), 'GET, HEAD, PATCH')
+  t.equal((await service.fetch('/api-key')).headers.get('allow'), 'POST')
+  const get = await service.fetch('/system')
+  const head = await service.fetch('/system', { method: 'HEAD' })
+  for (const name of ['etag', 'content-length', 'content-type'])
+    t.equal(head.headers.get(name), get.headers.get(name), name)
+  t.equal(await head.text(), '')
+})
+
+t.test('a target in absolute form, HTTP/1.0 and no Host are answered', async t => {
+  const service = await startTestService(t)
+  const ask = (head: string) => service.raw(`${head}\r\nConnection: close\r\n\r\n`)
+  t.match(await ask('GET http://device.example:80/api/v1/health HTTP/1.1\r\nHost: x'), /^HTTP\/1\.1 200 /)
+  t.match(await ask('GET /api/v1/health HTTP/1.1'), /^HTTP\/1\.1 200 /)
+  t.match(await ask('GET /api/v1/health HTTP/1.0'), /^HTTP\/1\.1 200 /)
+})
+
+t.test('no credential is needed for the two routes that say so, and no others', async t => {
+  const service = await startTestService(t)
+  const { paths } = (await (await fetch(`${service.url}/api/v1/openapi.json`)).json()) as {
+    paths: Record<string, object>
+  }
+  const open: string[] = []
+  for (const [path, methods] of Object.entries(paths))
+    for (const method of Object.keys(methods))
+      if ((await fetch(service.url + path, { method: method.toUpperCase() })).status !== 401)
+        open.push(`${method} ${path}`)
+  t.strictSame(open, ['get /api/v1/health', 'get /api/v1/openapi.json'])
+})

@@ -10,6 +10,7 @@ const KERNEL = '/proc/sys/kernel/hostname'
 
 /** RFC 1123 §2.1 and sethostname(2): labels of 1 to 63 letters, digits and inner hyphens, 64 characters together. */
 const PATTERN = '^(?=.{1,64}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$'
+const VALID = new RegExp(PATTERN)
 const schema = Type.String({
   description: 'Host name: RFC 1123, lower case, at most 64 characters.',
   pattern: PATTERN,
@@ -31,8 +32,7 @@ export function hostname(system: System): Setting<typeof schema> {
     read,
     async fallback() {
       const text = system.isRunning ? await system.readText(KERNEL).catch(() => undefined) : undefined
-      const kernel = parseHostname(text ?? '')
-      return kernel !== undefined && new RegExp(PATTERN).test(kernel) ? kernel : 'localhost'
+      return parseHostname(text ?? '') ?? 'localhost'
     },
     async write(next) {
       const previous = await read().catch(() => undefined)
@@ -44,10 +44,12 @@ export function hostname(system: System): Setting<typeof schema> {
   }
 }
 
-/** hostname(5): the first line that is neither empty nor a comment. */
+/** hostname(5): the first line that is neither empty nor a comment. In lower case: the case of a name says nothing (RFC 4343). */
 export function parseHostname(text: string): string | undefined {
-  return text
+  const line = text
     .split('\n')
     .map(line => line.trim())
     .find(line => line !== '' && !line.startsWith('#'))
+  const name = line?.toLowerCase()
+  return name !== undefined && VALID.test(name) ? name : undefined
 }

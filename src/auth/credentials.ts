@@ -23,8 +23,9 @@ export function presentedCredential(request: IncomingMessage, query: URLSearchPa
 
 function readHeader(request: IncomingMessage): readonly string[] | undefined {
   const header = request.headers.authorization
-  if (header === undefined || header === '') return undefined
+  if (header === undefined) return undefined
   refuseSecond(request.rawHeaders)
+  if (header === '') return undefined
   const space = header.indexOf(' ')
   const scheme = (space < 0 ? header : header.slice(0, space)).toLowerCase()
   const credential = space < 0 ? '' : header.slice(space + 1).trim()

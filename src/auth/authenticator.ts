@@ -62,7 +62,8 @@ export class Authenticator {
     for (const text of presented) {
       const outcome = this.#check(text)
       if (typeof outcome !== 'string') return outcome
-      refusal = outcome
+      // What is wrong with a token says more than that the same text, decoded, is nothing.
+      if (refusal === undefined || outcome !== 'malformed') refusal = outcome
     }
     throw refusal === undefined
       ? unauthorized('Send the API key or a token: Authorization: Bearer …, or ?apiKey=….')

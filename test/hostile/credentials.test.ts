@@ -1,4 +1,5 @@
 import t from 'tap'
+import { mint } from '../../src/auth/jwt.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
 /** A request to read the configuration with these header lines; the status, and what the answer says about it. */
@@ -28,4 +29,23 @@ t.test('two Authorization headers are refused, whatever is in them', async t => 
     'the query heals nothing',
   )
   t.strictSame(await ask(service, ['Authorization:'], `?apiKey=${service.key}`), [200, ''], 'an empty one is none')
+})
+
+t.test('a refused credential says why, in every way to send it', async t => {
+  const service = await startTestService(t)
+  for (const [name, token, why] of [
+    ['expired', service.token(['admin:r'], { exp: 1 }), 'expired'],
+    ['expired and long', service.token(['admin:r'], { exp: 1, pad: 'x'.repeat(2_800) }), 'expired'],
+    ['not yet valid', service.token(['admin:r'], { nbf: 4e9 }), 'not yet valid'],
+    ['of another key', mint('A'.repeat(43), { roles: ['admin:r'] }), 'bad signature'],
+    ['another key', 'A'.repeat(43), 'unknown key'],
+    ['nothing', '', 'malformed'],
+    ['no token', 'a.b.c', 'malformed'],
+    ['over the limit', 'a'.repeat(4_097), 'too long'],
+  ] as const) {
+    t.strictSame(await ask(service, [`Authorization: Bearer ${token}`]), [401, why], `${name}, Bearer`)
+    t.strictSame(await ask(service, [`Authorization: Basic ${token}`]), [401, why], `${name}, Basic`)
+    t.strictSame(await ask(service, [basic(`user:${token}`)]), [401, why], `${name}, user and password`)
+    t.strictSame(await ask(service, [], `?apiKey=${token}`), [401, why], `${name}, query`)
+  }
 })

@@ -28,7 +28,9 @@ export function setValue(text: string, name: string, value: string): string {
   const line = `${name}=${quote(value)}`
   const present = assignments(text).findLast(assignment => assignment.name === name)
   if (present) return text.slice(0, present.start) + line + text.slice(present.end)
-  return `${text}${text === '' || text.endsWith('\n') ? '' : '\n'}${line}\n`
+  const appended = `${text}${text === '' || text.endsWith('\n') ? '' : '\n'}${line}\n`
+  // At the end of a text that is broken off within quotes it would be part of what they hold.
+  return getValue(appended, name) === undefined ? `${line}\n${text}` : appended
 }
 
 function quote(value: string): string {

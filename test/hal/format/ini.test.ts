@@ -1,0 +1,118 @@
+import { execFileSync } from 'node:child_process'
+import { lstatSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'tap'
+import { getValues, setValues } from '../../../hal/format/ini.ts'
+import { pick, randomFrom, SEED, textOf } from '../support/random.ts'
+
+/** `Alias=` of `[Install]` is what systemd shows of its own reading without a manager that runs. */
+const reading: readonly (readonly [text: string, values: readonly string[], what: string])[] = [
+  ['[Install]\nAlias=a.service\n', ['a.service'], 'one'],
+  ['[Install]\nAlias=a.service\nAlias=b.service\n', ['a.service', 'b.service'], 'two'],
+  ['[Install]\n  Alias =  a.service  \n', ['a.service'], 'white space around key and value'],
+  ['[Install]\r\nAlias=a.service\r\n', ['a.service'], 'line ends of DOS'],
+  ['[Install]\nAlias=a.service', ['a.service'], 'a last line without an end'],
+  ['[Install]\n#Alias=a.service\n ;Alias=b.service\n', [], 'comments'],
+  ['[Unit]\nAlias=a.service\n[Install]\n[Unit]\n', [], 'another section'],
+  ['[Install]\n[Unit]\n[Install]\nAlias=a.service\n', ['a.service'], 'a section that stands twice'],
+  ['[Install]\nAlias=\\\na.service\n', ['a.service'], 'a line that goes on'],
+  ['[Install]\nAlias=\\\n# comment\n; comment\na.service\n', ['a.service'], 'a comment in a line that goes on'],
+  ['[Install]\nAlias=a.service\\', ['a.service'], 'a last line that goes on'],
+  ['[Install]\nAlias=a.service\\\n# comment', ['a.service'], 'a last line that goes on after a comment'],
+  ['[Install]\n\\\nAlias=a.service\n', ['a.service'], 'a line that is a backslash alone'],
+  ['[Unit]\nDescription=x\\\n[Install]\nAlias=a.service\n', [], 'a section within a line that goes on'],
+  ['[Unit]\nDescription=x\\\\\n[Install]\nAlias=a.service\n', ['a.service'], 'a backslash that is escaped'],
+  ['[Unit]\nDescription=x\\ \n[Install]\nAlias=a.service\n', ['a.service'], 'a backslash before white space'],
+  ['\uFEFF[Install]\nAlias=a.service\n', ['a.service'], 'a byte-order mark'],
+]
+
+test('values are read as systemd reads them', t => {
+  const root = t.testdir({ etc: { systemd: { system: {} } } })
+  const folder = join(root, 'etc/systemd/system')
+  for (const [text, values, what] of reading) {
+    t.same(getValues(text, 'Install', 'Alias'), values, what)
+    writeFileSync(join(folder, 'unit.service'), text)
+    try {
+      execFileSync('systemctl', [`--root=${root}`, 'enable', 'unit.service'], { stdio: 'ignore' })
+    } catch {
+      t.comment(`systemctl refuses: ${what}`)
+    }
+    const links = readdirSync(folder).filter(name => lstatSync(join(folder, name)).isSymbolicLink())
+    t.same(links.sort(), values, `${what}, by systemctl`)
+    rmSync(folder, { recursive: true })
+    mkdirSync(folder)
+  }
+  t.end()
+})
+
+test('setting values keeps every other line', t => {
+  for (const [text, values, expected, what] of [
+    ['', ['a'], '[Time]\nNTP=a\n', 'an empty text'],
+    ['', [], '', 'an empty text and no values'],
+    ['[Time]\n', ['', 'a'], '[Time]\nNTP=\nNTP=a\n', 'two'],
+    ['# c\n[Time]\nX=1\n', ['a'], '# c\n[Time]\nNTP=a\nX=1\n', 'at the start of the section'],
+    ['[Time]\nX=1\nNTP=old\nY=2\n', ['a'], '[Time]\nX=1\nNTP=a\nY=2\n', 'in its place'],
+    ['[Time]\nNTP=1\nX=1\nNTP=2\n[B]\nNTP=3\n', ['a'], '[Time]\nNTP=a\nX=1\n[B]\nNTP=3\n', 'of several'],
+    ['[Time]\nNTP=1 \\\n 2\nX=1\n', ['a'], '[Time]\nNTP=a\nX=1\n', 'of a line that goes on'],
+    ['[Time]\nNTP=1 \\\n# c\n 2\n', ['a'], '[Time]\nNTP=a\n# c\n', 'with a comment in between'],
+    ['[Time]\nNTP=1\nX=1\n', [], '[Time]\nX=1\n', 'none'],
+    ['[B]\nX=1', ['a'], '[B]\nX=1\n\n[Time]\nNTP=a\n', 'a section that is not there'],
+    ['[B]\nX=1\\\n[Time]\n', ['a'], '[B]\nX=1\\\n[Time]\n\n[Time]\nNTP=a\n', 'a section within a line that goes on'],
+    ['[B]\nX=1\\', ['a'], '[B]\nX=1\\\n\n[Time]\nNTP=a\n', 'after a line that goes on'],
+    ['[Time] \\\n\nX=1\n', ['a'], '[Time] \\\n\nNTP=a\nX=1\n', 'after a section whose line goes on'],
+    ['#NTP=old\n[Time]\n#NTP=old\n', ['a'], '#NTP=old\n[Time]\nNTP=a\n#NTP=old\n', 'beside comments'],
+  ] as const)
+    t.equal(setValues(text, 'Time', 'NTP', values), expected, what)
+  t.end()
+})
+
+const PIECES = [
+  '[Time]',
+  '[B]',
+  'NTP=',
+  'X=',
+  '\n',
+  '\n',
+  '\n',
+  '\\',
+  '\\\n',
+  '\r\n',
+  '#',
+  ';',
+  ' ',
+  'v',
+  '=',
+  '[',
+  ']',
+  'é',
+]
+
+test('values that were set are read again, and no others are touched', t => {
+  const random = randomFrom(SEED)
+  for (let round = 0; round < 20_000; round++) {
+    const text = textOf(random, PIECES, 20)
+    const values = Array.from({ length: random(4) }, () => pick(random, ['', 'a', 'a b', 'x=y', '[B]', '#']))
+    const next = setValues(text, 'Time', 'NTP', values)
+    const keep = ([section, key]: readonly [string, string]) => getValues(text, section, key)
+    const kept = ([section, key]: readonly [string, string]) => getValues(next, section, key)
+    const others = [
+      ['Time', 'X'],
+      ['B', 'NTP'],
+      ['B', 'X'],
+      ['', 'X'],
+      ['', 'NTP'],
+    ] as const
+    const comments = (lines: string) => lines.split('\n').filter(line => /^\s*[#;]/.test(line))
+    const isRight =
+      JSON.stringify(getValues(next, 'Time', 'NTP')) === JSON.stringify(values) &&
+      JSON.stringify(others.map(kept)) === JSON.stringify(others.map(keep)) &&
+      JSON.stringify(comments(next)) === JSON.stringify(comments(text)) &&
+      setValues(next, 'Time', 'NTP', values) === next
+    if (!isRight) {
+      t.fail('a value is lost', { seed: SEED, round, text, values, next })
+      return t.end()
+    }
+  }
+  t.pass(`seed ${SEED}`)
+  t.end()
+})

@@ -32,12 +32,15 @@ export interface Setting<S extends TSchema = TSchema> {
    */
   read(): Promise<Static<S>>
   fallback(): Promise<Static<S>>
-  /** What the schema cannot say. No side effects. */
-  check?(next: Static<S>): Promise<readonly Refusal[]>
+  /** What the schema cannot say; `previous` is what was read last. No side effects. */
+  check?(next: Static<S>, previous: Static<S>): Promise<readonly Refusal[]>
   /** Makes the value durable; the same value again changes nothing. A setting without it is read-only. */
   write?(next: Static<S>): Promise<void>
-  /** Makes the running system take up what was written; the same value again does no harm. Not called for another root. */
-  activate?(value: Static<S>): Promise<void>
+  /**
+   * Makes the running system take up what was written in place of `previous`; the same value again does no harm. Called
+   * once more, the other way round, after the files of a failed change were put back. Never for another root.
+   */
+  activate?(value: Static<S>, previous: Static<S>): Promise<void>
   /** Tells of changes that `files` and `sources` do not show. */
   watch?(changed: () => void): Stop
 }

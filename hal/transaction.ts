@@ -32,12 +32,12 @@ export async function transact(system: System, changes: readonly Change[]): Prom
     readonly images: readonly Image[]
   }[] = []
   for (const change of changes) {
-    const { setting, next } = change
+    const { setting, previous, next } = change
     try {
       const images = (await Promise.all(setting.files.map(path => system.capture(path)))).flat()
       begun.push({ change, images })
       await setting.write?.(next)
-      if (system.isRunning) await setting.activate?.(next)
+      if (system.isRunning) await setting.activate?.(next, previous)
     } catch (error) {
       const notUndone: string[] = []
       for (const { change, images } of begun.reverse())
@@ -47,14 +47,14 @@ export async function transact(system: System, changes: readonly Change[]): Prom
   }
 }
 
-async function undo(system: System, { setting, previous }: Change, images: readonly Image[]): Promise<boolean> {
+async function undo(system: System, { setting, previous, next }: Change, images: readonly Image[]): Promise<boolean> {
   let undone = true
   for (const image of images.toReversed())
     await system.restore(image).catch(() => {
       undone = false
     })
   if (system.isRunning)
-    await setting.activate?.(previous).catch(() => {
+    await setting.activate?.(previous, next).catch(() => {
       undone = false
     })
   return undone

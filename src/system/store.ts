@@ -200,7 +200,7 @@ export class SystemStore {
       const previous = this.#values.get(name)
       const next = mergePatch(previous, part)
       if (isDeepStrictEqual(next, previous) && !(this.#broken.has(name) && setting.write)) continue
-      const refusals = await this.#check(setting, next, pointer)
+      const refusals = await this.#check(setting, next, previous ?? null, pointer)
       errors.push(...refusals)
       if (refusals.length === 0) changes.set(name, { setting, previous, next })
     }
@@ -208,12 +208,17 @@ export class SystemStore {
     return Array.from(this.#available.keys(), name => changes.get(name)).filter(change => change !== undefined)
   }
 
-  async #check(setting: Setting, next: JsonValue, pointer: string): Promise<readonly FieldError[]> {
+  async #check(
+    setting: Setting,
+    next: JsonValue,
+    previous: JsonValue,
+    pointer: string,
+  ): Promise<readonly FieldError[]> {
     if (!setting.write) return [{ pointer, detail: 'read-only' }]
     if (next === null) return [{ pointer, detail: 'cannot be removed' }]
     const errors = schemaErrors(setting.schema, next, pointer)
     if (errors.length > 0) return errors
-    const refusals = (await setting.check?.(next)) ?? []
+    const refusals = (await setting.check?.(next, previous)) ?? []
     return refusals.map(refusal => ({
       pointer: pointer + refusal.pointer,
       detail: refusal.detail,

@@ -1,7 +1,9 @@
 /** Every bound on what a client controls. Those that an operator would change are settings, in `SETTINGS`. */
 
-/** Bytes of a request's line and headers. The longest token (4,096) fits twice. */
+/** Bytes of a request's line and headers. The longest token (4,096) fits, also in base64 or in a query. */
 export const MAX_HEAD_BYTES = 8 * 1024
+/** Requests of a connection that wait for their answers, or for the client to read them; more, and it is cut off. */
+export const MAX_PIPELINED = 32
 /** Milliseconds for a request's head to arrive: a slow sender is no reason to keep a connection. */
 export const HEAD_TIMEOUT_MS = 10_000
 /** Milliseconds for a whole request, body included. */

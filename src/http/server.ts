@@ -10,6 +10,7 @@ import {
   LISTEN_BACKLOG,
   MAX_HEAD_BYTES,
   MAX_HOLD_S,
+  MAX_PIPELINED,
   REQUEST_TIMEOUT_MS,
   TIMEOUT_CHECK_MS,
 } from '../limits.ts'
@@ -48,6 +49,8 @@ export class HttpServer {
   readonly #streams = new WeakSet<Duplex>()
   /** What is being answered on a connection, to know whether an error may still be written to it. */
   readonly #responses = new WeakMap<Duplex, ServerResponse>()
+  /** Requests of a connection whose answers are not all in the kernel yet. */
+  readonly #waiting = new WeakMap<Duplex, number>()
   #isClosing = false
 
   constructor(options: HttpServerOptions) {
@@ -67,7 +70,7 @@ export class HttpServer {
     this.#server.on('checkContinue', (request, response) => this.#serve(request, response))
     this.#server.on('checkExpectation', (request, response) => {
       const problem = new Problem('expectation-failed', 'The only expectation taken is 100-continue.')
-      this.#writeWhole(request, response, problemReply(problem))
+      this.#serve(request, response, () => problemReply(problem))
     })
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => this.#refuseConnection(error, socket))
   }
@@ -92,13 +95,22 @@ export class HttpServer {
     return closed
   }
 
-  #serve(request: IncomingMessage, response: ServerResponse): void {
-    // A request on a connection that is a stream already: there is no place for its answer.
-    if (this.#streams.has(request.socket)) return void request.socket.destroy()
-    this.#responses.set(request.socket, response)
+  #serve(
+    request: IncomingMessage,
+    response: ServerResponse,
+    answer: () => Reply | Promise<Reply> = () => this.#answer(request, response),
+  ): void {
+    const { socket } = request
+    const waiting = this.#waiting.get(socket) ?? 0
+    // A request on a connection that is a stream already: there is no place for its answer. One behind so many others:
+    // Node would parse on for as long as nobody reads, and keep 5 MB for 64 KiB of requests.
+    if (this.#streams.has(socket) || waiting >= MAX_PIPELINED) return void socket.destroy()
+    this.#waiting.set(socket, waiting + 1)
+    response.once('finish', () => this.#waiting.set(socket, (this.#waiting.get(socket) ?? 1) - 1))
+    this.#responses.set(socket, response)
     let reply: Reply | Promise<Reply>
     try {
-      reply = this.#answer(request, response)
+      reply = answer()
     } catch (error) {
       reply = this.#problemReply(error)
     }

@@ -1,0 +1,47 @@
+import t from 'tap'
+import { startTestService, type TestService } from '../support/service.ts'
+
+const get = (path: string, ...headers: readonly string[]) =>
+  `GET /api/v1${path} HTTP/1.1\r\n${headers.map(line => `${line}\r\n`).join('')}\r\n`
+const last = get('/health', 'Connection: close')
+const credential = (service: TestService) => `Authorization: Bearer ${service.key}`
+const statuses = (answer: string) => Array.from(answer.matchAll(/HTTP\/1\.1 (\d{3})/g), match => Number(match[1]))
+
+t.test('requests that are sent ahead are answered in their order', async t => {
+  const service = await startTestService(t)
+  const requests = Array.from({ length: 10 }, (_, n) => get(n % 2 ? '/health' : '/nowhere'))
+  t.strictSame(
+    statuses(await service.raw(requests.join('') + last)),
+    [404, 200, 404, 200, 404, 200, 404, 200, 404, 200, 200],
+  )
+})
+
+t.test('a client that asks on and on without reading costs no more than a few answers', async t => {
+  const service = await startTestService(t)
+  const answer = await service.raw(get('/openapi.json').repeat(1_500) + last)
+  t.ok(statuses(answer).length <= 32, `${statuses(answer).length} answers`)
+  t.equal((await service.fetch('/health')).status, 200)
+})
+
+t.test('a flood of requests behind a held poll ends the connection, and frees its place', async t => {
+  const service = await startTestService(t, { env: { RECEIVERD_STREAMS: '1' } })
+  const held = get('/events', credential(service), 'If-None-Match: *')
+  t.strictSame(statuses(await service.raw(held + get('/health').repeat(500))), [])
+  const again = await service.fetch('/events', { headers: { 'If-None-Match': '*', Prefer: 'wait=1' } })
+  t.equal(again.status, 304)
+})
+
+t.test('an expectation on an open stream ends it like any other request', async t => {
+  const service = await startTestService(t)
+  for (const request of [
+    last,
+    get('/health', 'Expect: something'),
+    get('/health', 'Expect: 100-continue'),
+    'GARBAGE',
+  ]) {
+    const stream = await service.stream()
+    stream.socket.write(request)
+    await stream.ended
+  }
+  t.equal((await service.fetch('/health')).status, 200)
+})

@@ -15,11 +15,13 @@ cpSync('test/fixtures/receiver', ROOT, {
 })
 
 const options = {
+  // In a process group of its own: Ctrl-C at a terminal comes to this process alone, which passes it on once.
+  detached: true,
   stdio: ['ignore', 'inherit', 'pipe'],
   env: { PATH: process.env.PATH },
 }
 const service = spawn(process.execPath, [BUNDLE, 'serve', '--root', ROOT, '--listen', listen], options)
-for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => service.kill(signal))
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => service.kill('SIGTERM'))
 service.on('exit', status => {
   process.exitCode = status ?? 1
 })

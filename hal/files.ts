@@ -11,10 +11,11 @@ export type FileSystem = Pick<
   'open' | 'rename' | 'unlink' | 'symlink' | 'readlink' | 'readdir' | 'lstat' | 'mkdir' | 'rmdir'
 >
 
-/** What stood at a place (a path with the root, no link left to follow): a file, a link, or nothing. */
+/** What stood at a place (a path with the root, no link left to follow): a file, a link, an empty folder, or nothing. */
 export type Image = { readonly at: string } & (
   | { readonly kind: 'file'; readonly bytes: Buffer; readonly mode: number }
   | { readonly kind: 'link'; readonly target: string }
+  | { readonly kind: 'folder'; readonly mode: number }
   | { readonly kind: 'absent' }
 )
 
@@ -23,6 +24,7 @@ export const MAX_FILE_BYTES = 64 * 1024
 /** Bytes of a file that can be put back after a failed write; whatever fills a configuration file up to here is replaced. */
 const MAX_IMAGE_BYTES = 16 * 1024 * 1024
 const NEW_FILE_MODE = 0o644
+const NEW_FOLDER_MODE = 0o755
 const MAX_LINKS = 40
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -42,11 +44,13 @@ export class Files {
   }
 
   /**
-   * The text of a file, or undefined where there is none.
+   * The text of a file, or undefined where there is none: also behind a link to /dev/null, which hides a file of the
+   * vendor's (systemd-system.conf(5)).
    * @throws {Unreadable} over 64 KiB, not UTF-8, or no regular file; the system's own errors as they are.
    */
   async readText(path: string): Promise<string | undefined> {
-    const bytes = await this.#readBytes(await this.#resolve(path))
+    const at = await this.#resolve(path)
+    const bytes = at === join(this.root, '/dev/null') ? undefined : await this.#readBytes(at)
     if (bytes === undefined) return undefined
     try {
       return utf8.decode(bytes)
@@ -93,16 +97,17 @@ export class Files {
   }
 
   async exists(path: string): Promise<boolean> {
-    return (await this.#stat(await this.#resolve(path))) !== undefined
+    return (await this.#stat(await this.#place(path))) !== undefined
   }
 
   /**
    * Replaces a file's text, durably and whole: after a power cut the old text or the new one is there. The same text is
    * not written again. The owner of a file that exists is kept, and its mode unless one is given; a mode holds from the
-   * moment of the file's creation.
+   * moment of the file's creation. An empty folder, or a link of a loop, is replaced.
+   * @throws {Unreadable} where a device, a FIFO or a socket stands.
    */
   async writeAtomic(path: string, text: string, mode?: number): Promise<void> {
-    await this.#write(await this.#resolve(path), Buffer.from(text), mode)
+    await this.#write(await this.#place(path), Buffer.from(text), mode)
   }
 
   /** Writes to an attribute of the kernel under /proc or /sys: one write(2), nothing to make durable. */
@@ -120,35 +125,32 @@ export class Files {
     await this.#link(await this.#resolveParent(path), target)
   }
 
-  /** Removes a file or a link; nothing there is well, too. */
-  async remove(path: string): Promise<void> {
-    const at = await this.#resolveParent(path)
-    if (await this.#unlinkIfThere(at)) await this.#syncFolder(dirname(at))
-  }
-
   /** What stands at a path now, and behind it where it is a link, for `restore`. */
   async capture(path: string): Promise<readonly Image[]> {
-    const places = new Set([await this.#resolveParent(path), await this.#resolve(path)])
-    return Promise.all(Array.from(places, at => this.#image(at)))
+    return Promise.all(Array.from(await this.#places(path), at => this.#image(at)))
   }
 
   /** Puts back what `capture` saw. */
   async restore(image: Image): Promise<void> {
     if (image.kind === 'file') return this.#write(image.at, image.bytes, image.mode)
     if (image.kind === 'link') return this.#link(image.at, image.target)
-    if (await this.#unlinkIfThere(image.at)) await this.#syncFolder(dirname(image.at))
+    if (image.kind === 'folder' && (await this.#stat(image.at))?.isDirectory()) return
+    await this.#remove(image.at)
+    if (image.kind === 'folder') await this.#makeFolder(image.at, image.mode)
   }
 
-  /** Finishes what a power cut interrupted at `path`: a write in place is completed, a temporary file removed. */
+  /**
+   * Finishes what a power cut interrupted at `path`: a write in place is completed, a temporary file removed. What
+   * cannot be done now (a disk that is read-only, or full) is left for the next time.
+   */
   async recover(path: string): Promise<void> {
-    for (const at of new Set([await this.#resolveParent(path), await this.#resolve(path)])) {
-      const folder = dirname(at)
-      for (const name of await this.#fs.readdir(folder).catch(() => [])) {
-        const leftover = join(folder, name)
-        if (leftover === redoName(at)) await this.#redo(at)
-        else if (leftover.startsWith(temporaryPrefix(at))) await this.#unlinkIfThere(leftover)
+    for (const at of await this.#places(path).catch(() => []))
+      for (const name of await this.#fs.readdir(dirname(at)).catch(() => [])) {
+        const leftover = join(dirname(at), name)
+        if (!leftover.startsWith(temporaryPrefix(at))) continue
+        const finish = leftover === redoName(at) ? this.#replace(leftover, at) : this.#remove(leftover)
+        await finish.catch(() => undefined)
       }
-    }
   }
 
   /**
@@ -159,7 +161,7 @@ export class Files {
     let stopped = false
     const stops: Stop[] = []
     const arm = async () => {
-      const places = new Set([await this.#resolveParent(path), await this.#resolve(path)])
+      const places = await this.#places(path)
       if (stopped) return
       for (const place of places) stops.push(this.#watcher.watch(place, changed))
     }
@@ -192,24 +194,21 @@ export class Files {
   }
 
   async #write(at: string, bytes: Buffer, mode: number | undefined): Promise<void> {
-    const existing = await this.#stat(at)
+    const standing = await this.#stat(at)
+    // What is behind a link to /dev/null must not become a file.
+    if (standing && !standing.isFile() && !standing.isDirectory() && !standing.isSymbolicLink())
+      throw new Unreadable('not a regular file')
+    const existing = standing?.isFile() ? standing : undefined
     const bornMode = (mode ?? existing?.mode ?? NEW_FILE_MODE) & 0o7777
-    if (existing?.isFile() && bornMode === (existing.mode & 0o7777)) {
+    if (existing && bornMode === (existing.mode & 0o7777)) {
       const present = await this.#readBytes(at).catch(() => undefined)
       if (present?.equals(bytes)) return
     }
-    await this.#inFolder(dirname(at), async () => {
+    await this.#inFolder(dirname(at), () => {
       const temporary = temporaryName(at)
-      await this.#orRemove(temporary, async () => {
+      return this.#orRemove(temporary, async () => {
         await this.#create(temporary, bytes, bornMode, existing)
-        try {
-          await this.#fs.rename(temporary, at)
-        } catch (error) {
-          if (errorCode(error) !== 'EBUSY' && errorCode(error) !== 'EXDEV') throw error
-          await this.#fs.rename(temporary, redoName(at))
-          await this.#syncFolder(dirname(at))
-          await this.#redo(at)
-        }
+        await this.#orRemove(redoName(at), () => this.#replace(temporary, at))
       })
     })
   }
@@ -219,7 +218,7 @@ export class Files {
     await this.#inFolder(dirname(at), async () => {
       const temporary = temporaryName(at)
       await this.#fs.symlink(target, temporary)
-      await this.#orRemove(temporary, () => this.#fs.rename(temporary, at))
+      await this.#orRemove(temporary, () => this.#rename(temporary, at))
     })
   }
 
@@ -227,6 +226,7 @@ export class Files {
     const stat = await this.#stat(at)
     if (stat === undefined) return { at, kind: 'absent' }
     if (stat.isSymbolicLink()) return { at, kind: 'link', target: await this.#fs.readlink(at) }
+    if (stat.isDirectory()) return { at, kind: 'folder', mode: stat.mode & 0o7777 }
     const bytes = await this.#readBytes(at, MAX_IMAGE_BYTES)
     return bytes === undefined ? { at, kind: 'absent' } : { at, kind: 'file', bytes, mode: stat.mode & 0o7777 }
   }
@@ -250,26 +250,43 @@ export class Files {
     }
   }
 
-  /**
-   * Overwrites a file that is a mount point of its own, where rename(2) is refused. The whole new text stands beside it,
-   * durable, until the overwriting is: a start after a power cut does it again.
-   */
-  async #redo(at: string): Promise<void> {
-    const redo = redoName(at)
+  /** rename(2), also onto an empty folder: a container's engine makes one where a file to be mounted is missing. */
+  async #rename(from: string, at: string): Promise<void> {
     try {
-      const bytes = await this.#readBytes(redo, MAX_IMAGE_BYTES)
-      const file = await this.#fs.open(at, O_WRONLY | O_NOFOLLOW)
-      try {
-        if (bytes) await file.writeFile(bytes)
-        await file.truncate(bytes?.length ?? 0)
-        await file.sync()
-      } finally {
-        await file.close()
-      }
-    } finally {
-      await this.#unlinkIfThere(redo)
-      await this.#syncFolder(dirname(at))
+      await this.#fs.rename(from, at)
+    } catch (error) {
+      if (errorCode(error) !== 'EISDIR') throw error
+      await this.#fs.rmdir(at)
+      await this.#fs.rename(from, at)
     }
+  }
+
+  /**
+   * Puts a new text, whole and durable in the file `from`, in the place of what is there. A file that is a mount point of
+   * its own, where rename(2) is refused, is overwritten. The new text stands beside it under a name that tells so, until
+   * the overwriting is durable: a start after a power cut does it again.
+   */
+  async #replace(from: string, at: string): Promise<void> {
+    try {
+      return await this.#rename(from, at)
+    } catch (error) {
+      if (errorCode(error) !== 'EBUSY' && errorCode(error) !== 'EXDEV') throw error
+    }
+    const redo = redoName(at)
+    await this.#fs.rename(from, redo)
+    await this.#syncFolder(dirname(at))
+    const { mode } = await this.#fs.lstat(redo)
+    const bytes = await this.#readBytes(redo, MAX_IMAGE_BYTES)
+    const file = await this.#fs.open(at, O_WRONLY | O_NOFOLLOW)
+    try {
+      if ((await file.stat()).mode !== mode) await file.chmod(mode & 0o7777)
+      if (bytes) await file.writeFile(bytes)
+      await file.truncate(bytes?.length ?? 0)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await this.#remove(redo)
   }
 
   /** Runs what puts a name into a folder, makes the folder first where it is missing, and the name durable after it. */
@@ -284,37 +301,45 @@ export class Files {
     await this.#syncFolder(folder)
   }
 
-  async #makeFolder(folder: string): Promise<void> {
-    const first = await this.#fs.mkdir(folder, {
-      recursive: true,
-      mode: 0o755,
-    })
-    if (first !== undefined) await this.#syncFolder(dirname(first))
+  /** Makes a folder and those above it that are missing, readable whatever the umask says. */
+  async #makeFolder(folder: string, mode = NEW_FOLDER_MODE): Promise<void> {
+    try {
+      await this.#fs.mkdir(folder, mode)
+    } catch (error) {
+      if (errorCode(error) === 'EEXIST') return
+      if (errorCode(error) !== 'ENOENT') throw error
+      await this.#makeFolder(dirname(folder))
+      await this.#fs.mkdir(folder, mode)
+    }
+    await this.#syncFolder(folder, mode)
+    await this.#syncFolder(dirname(folder))
   }
 
   async #orRemove(temporary: string, act: () => Promise<void>): Promise<void> {
     try {
       await act()
     } catch (error) {
-      await this.#unlinkIfThere(temporary).catch(() => undefined)
+      await this.#remove(temporary).catch(() => undefined)
       throw error
     }
   }
 
-  async #unlinkIfThere(at: string): Promise<boolean> {
+  /** Nothing there is well, too. */
+  async #remove(at: string): Promise<void> {
     try {
       await this.#fs.unlink(at)
-      return true
     } catch (error) {
-      if (isAbsence(error)) return false
+      if (isAbsence(error)) return
       throw error
     }
+    await this.#syncFolder(dirname(at))
   }
 
   /** A name is as durable as its folder. */
-  async #syncFolder(folder: string): Promise<void> {
+  async #syncFolder(folder: string, mode?: number): Promise<void> {
     const handle = await this.#fs.open(folder, O_RDONLY | O_DIRECTORY)
     try {
+      if (mode !== undefined) await handle.chmod(mode)
       await handle.sync()
     } finally {
       await handle.close()
@@ -339,6 +364,21 @@ export class Files {
   async #resolveParent(path: string): Promise<string> {
     const cut = path.lastIndexOf('/')
     return join(await this.#follow(path.slice(0, cut).split('/'), ''), path.slice(cut + 1))
+  }
+
+  /** Where a write to a path goes: a link that leads nowhere, as one of a loop does, is taken as it is. */
+  async #place(path: string): Promise<string> {
+    try {
+      return await this.#resolve(path)
+    } catch (error) {
+      if (error instanceof Unreadable) return this.#resolveParent(path)
+      throw error
+    }
+  }
+
+  /** A path's own place, and the one behind it where it is a link. */
+  async #places(path: string): Promise<Iterable<string>> {
+    return new Set([await this.#resolveParent(path), await this.#place(path)])
   }
 
   async #follow(names: string[], start: string): Promise<string> {

@@ -1,0 +1,35 @@
+import { lstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** What stands below a folder: each path with its type, mode, owner and content as one text, so that two can be compared. */
+export type Tree = Readonly<Record<string, string>>
+
+export function treeOf(root: string): Tree {
+  return Object.fromEntries(
+    pathsBelow(root).map(path => {
+      const at = join(root, path)
+      const stat = lstatSync(at)
+      const owner = `${(stat.mode & 0o7777).toString(8)} ${stat.uid}:${stat.gid}`
+      if (stat.isSymbolicLink()) return [path, `link ${readlinkSync(at)}`]
+      if (stat.isDirectory()) return [path, `folder ${owner}`]
+      if (stat.isFile()) return [path, `file ${owner} ${readFileSync(at, 'latin1')}`]
+      return [path, `other ${owner}`]
+    }),
+  )
+}
+
+/** The paths that are not the same in both. Folders that are new and empty count as nothing. */
+export function changedPaths(before: Tree, after: Tree): readonly string[] {
+  const isNews = (path: string) =>
+    before[path] !== after[path] && !(before[path] === undefined && after[path]?.startsWith('folder '))
+  return [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(isNews).sort()
+}
+
+/** Temporary files below a folder. */
+export function leftoversIn(root: string): readonly string[] {
+  return pathsBelow(root).filter(path => path.includes('.receiverd-'))
+}
+
+function pathsBelow(root: string): readonly string[] {
+  return readdirSync(root, { recursive: true }).map(path => `/${path}`)
+}

@@ -110,9 +110,9 @@ test('values that were set are read again, and no others are touched', t => {
       setValues(next, 'Time', 'NTP', values) === next
     if (!isRight) {
       t.fail('a value is lost', { seed: SEED, round, text, values, next })
-      return t.end()
+      break
     }
   }
-  t.pass(`seed ${SEED}`)
+  t.ok(SEED >= 0, `seed ${SEED}`)
   t.end()
 })

@@ -122,10 +122,10 @@ test('a value that was set is read again, and no other is touched', t => {
     const isWhole = getValue(text, name) !== undefined || charactersKept(text, next) === text.length
     if (!isKept || !isWhole) {
       t.fail('a value is lost', { seed: SEED, round, text, name, value, next })
-      return t.end()
+      break
     }
   }
-  t.pass(`seed ${SEED}`)
+  t.ok(SEED >= 0, `seed ${SEED}`)
   t.end()
 })
 

@@ -39,17 +39,12 @@ export class FolderWatcher {
   #armNearest(path: string, changed: () => void, rearm: () => void): Stop | undefined {
     let name = basename(path)
     for (let folder = dirname(path); ; folder = dirname(folder)) {
-      const isTheFolder = folder === dirname(path)
-      const listener: Listener = {
-        name,
-        changed: isTheFolder
-          ? changed
-          : () => {
-              rearm()
-              changed()
-            },
+      const lookAround = () => {
+        rearm()
+        changed()
       }
-      const stop = this.#listen(folder, listener, rearm)
+      const listener = { name, changed: folder === dirname(path) ? changed : lookAround }
+      const stop = this.#listen(folder, listener, lookAround)
       if (stop || folder === dirname(folder)) return stop
       name = basename(folder)
     }

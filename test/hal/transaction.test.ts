@@ -1,0 +1,166 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Test, test } from 'tap'
+import * as Type from 'typebox/type'
+import { CommandFailed, errorCode } from '../../hal/errors.ts'
+import type { Setting } from '../../hal/setting.ts'
+import { System } from '../../hal/system.ts'
+import { type Change, TransactionFailed, transact } from '../../hal/transaction.ts'
+import { intercepted, systemError } from './support/file-system.ts'
+import { treeOf } from './support/tree.ts'
+
+function newRoot(t: Test): string {
+  const root = mkdtempSync(join(tmpdir(), 'receiverd-'))
+  t.teardown(() => rmSync(root, { recursive: true, force: true }))
+  mkdirSync(join(root, 'etc'))
+  for (const name of ['a', 'b']) writeFileSync(join(root, 'etc', name), 'old', { mode: 0o640 })
+  symlinkSync('b', join(root, 'etc/link'))
+  return root
+}
+
+/** The system under a folder, as if it were the one that runs. */
+class RunningSystem extends System {
+  override readonly isRunning = true
+}
+
+/** A setting that keeps its value in one file, and fails when it is told to. */
+function setting(
+  system: System,
+  name: string,
+  steps: string[],
+  fails: (step: string) => boolean = () => false,
+): Setting {
+  const step = (what: string, value: unknown) => {
+    steps.push(`${what} ${name} ${value}`)
+    if (fails(`${what} ${value}`)) throw new CommandFailed(`${what} failed`)
+  }
+  return {
+    name,
+    schema: Type.String(),
+    files: [`/etc/${name}`],
+    read: async () => (await system.readText(`/etc/${name}`)) ?? '',
+    fallback: async () => '',
+    async write(value) {
+      await system.writeAtomic(`/etc/${name}`, String(value))
+      step('write', value)
+    },
+    activate: async value => step('activate', value),
+  }
+}
+
+const change = (setting: Setting): Change => ({ setting, previous: 'old', next: 'new' })
+
+async function failureOf(done: Promise<void>): Promise<TransactionFailed> {
+  const error = await done.then(
+    () => undefined,
+    error => error,
+  )
+  if (error instanceof TransactionFailed) return error
+  throw new Error('expected TransactionFailed', { cause: error })
+}
+
+test('changes are made in their order', async t => {
+  const root = newRoot(t)
+  const steps: string[] = []
+  const system = new RunningSystem(root)
+  await transact(
+    system,
+    ['a', 'link', 'c'].map(name => change(setting(system, name, steps))),
+  )
+  t.same(
+    steps,
+    ['a', 'link', 'c'].flatMap(name => [`write ${name} new`, `activate ${name} new`]),
+  )
+  for (const name of ['a', 'b', 'c']) t.equal(readFileSync(join(root, 'etc', name), 'utf8'), 'new')
+})
+
+test('under another root nothing is activated', async t => {
+  const root = newRoot(t)
+  const steps: string[] = []
+  const system = new System(root)
+  await transact(system, [change(setting(system, 'a', steps))])
+  t.same(steps, ['write a new'])
+})
+
+test('the one that fails and those before it are undone in reverse, and those after it not begun', async t => {
+  for (const failing of ['write new', 'activate new']) {
+    const root = newRoot(t)
+    const before = treeOf(root)
+    const steps: string[] = []
+    const system = new RunningSystem(root)
+    const changes = [
+      change(setting(system, 'a', steps)),
+      change(setting(system, 'link', steps)),
+      change(setting(system, 'c', steps, step => step === failing)),
+      change(setting(system, 'd', steps)),
+    ]
+    const error = await failureOf(transact(system, changes))
+    t.match(error, { setting: 'c', notUndone: [], cause: { message: /failed/ } })
+    t.same(
+      steps.slice(steps.indexOf(`${failing.replace(' ', ' c ')}`) + 1),
+      ['activate c old', 'activate link old', 'activate a old'],
+      'the old values are activated, the last one first',
+    )
+    t.notOk(steps.some(step => step.includes(' d ')))
+    t.same(treeOf(root), before, 'and not a byte is different')
+  }
+})
+
+test('a setting whose files cannot be captured is not begun', async t => {
+  const root = newRoot(t)
+  const steps: string[] = []
+  const fs = intercepted(async call => {
+    if (call.name === 'file.readFile' && call.path.endsWith('/b')) throw systemError('EIO')
+    return call.proceed()
+  })
+  const system = new System(root, { fs })
+  const before = treeOf(root)
+  const error = await failureOf(
+    transact(
+      system,
+      ['a', 'link'].map(name => change(setting(system, name, steps))),
+    ),
+  )
+  t.match(error, { setting: 'link', notUndone: [] })
+  t.equal(errorCode(error.cause), 'EIO')
+  t.same(steps, ['write a new'])
+  t.same(treeOf(root), before)
+})
+
+test('what cannot be undone is named, and the rest is undone all the same', async t => {
+  const root = newRoot(t)
+  const steps: string[] = []
+  let isBroken = false
+  const fs = intercepted(async call => {
+    if (isBroken && call.name === 'rename' && call.path.endsWith('/b')) throw systemError('EIO')
+    return call.proceed()
+  })
+  const system = new RunningSystem(root, { fs })
+  const error = await failureOf(
+    transact(system, [
+      change(setting(system, 'a', steps, step => step === 'activate old')),
+      change(setting(system, 'link', steps)),
+      change(setting(system, 'c', steps)),
+      change(
+        setting(system, 'd', steps, () => {
+          isBroken = true
+          return true
+        }),
+      ),
+    ]),
+  )
+  t.same(error.notUndone, ['d', 'link', 'a'], 'a command, a file')
+  t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'old')
+  t.equal(readFileSync(join(root, 'etc/b'), 'utf8'), 'new')
+  t.throws(() => readFileSync(join(root, 'etc/c')), { code: 'ENOENT' })
+})
+
+test('a setting that cannot be written is not', async t => {
+  const root = newRoot(t)
+  const before = treeOf(root)
+  const system = new System(root)
+  const { write: _, ...readOnly } = setting(system, 'a', [])
+  await transact(system, [change(readOnly)])
+  t.same(treeOf(root), before)
+})

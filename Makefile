@@ -14,7 +14,7 @@ build: node_modules ## make build/out/receiverd.cjs, all that a device needs
 size: build ## what is in the bundle, and whether it is within its budget
 	@node build/size.mjs
 
-check: node_modules ## types, lint, format, size of the bundle
+check: node_modules test/interop/node_modules ## types, lint, format, size of the bundle
 	@$(BIN)/tsc
 	@$(BIN)/biome check .
 	@$(MAKE) --no-print-directory size
@@ -22,8 +22,9 @@ check: node_modules ## types, lint, format, size of the bundle
 format: node_modules ## put the sources into their format
 	@$(BIN)/biome check --write .
 
+# Into a pipe or a file, CI=true has the reporter leave out the lines that a terminal draws over.
 test: build test/interop/node_modules ## every test
-	@$(BIN)/tap
+	@[ -t 1 ] || export CI=true; $(BIN)/tap --reporter=base
 
 clean: ## remove what was made, and what was installed
 	rm -rf build/out .tap node_modules test/interop/node_modules

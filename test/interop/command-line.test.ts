@@ -1,0 +1,199 @@
+/** The command line of the bundle, as an operator and a script see it. */
+import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import t from 'tap'
+import { deviceRoot } from '../support/device.ts'
+import { BUNDLE, type Output, receiverd, run, startReceiver, until } from './support.ts'
+
+const KEY = /^[\w-]{43}\n$/
+const ONE_LINE = /^receiverd: [^\n]+\n$/
+/** Milliseconds until a rotation from the command line must have ended what is open. */
+const ROTATION_MS = 2_000
+
+const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+
+t.jobs = 4
+
+t.test('says what it is and how to call it', async t => {
+  t.same(await receiverd(['--version']), { status: 0, stdout: `receiverd ${version}\n`, stderr: '' })
+  t.same(await run(BUNDLE, ['--version']), { status: 0, stdout: `receiverd ${version}\n`, stderr: '' }, 'by itself')
+  const texts: [args: readonly string[], says: readonly string[]][] = [
+    [['--help'], ['serve', 'key show', 'key rotate', 'token', '--version', 'Exit status']],
+    [['-h'], ['Usage:']],
+    [
+      ['serve', '--help'],
+      ['--listen', '--root', '--state-dir', '127.0.0.1:8080', 'RECEIVERD_ORIGINS'],
+    ],
+    [
+      ['serve', '-h'],
+      ['EVENTS', 'STREAMS', 'STREAMS_PER_ADDRESS', 'CONNECTIONS', 'HEARTBEAT_S', 'HOLD_S', 'STALL_S', 'LEEWAY_S'].map(
+        name => `RECEIVERD_${name} `,
+      ),
+    ],
+    [
+      ['key', '--help'],
+      ['show', 'rotate', '--state-dir'],
+    ],
+    [
+      ['key', 'rotate', '--help'],
+      ['show', 'rotate', '--state-dir'],
+    ],
+    [
+      ['token', '--help'],
+      ['--role', '--expires-in', '--subject', '90s, 15m, 8h or 30d'],
+    ],
+  ]
+  for (const [args, says] of texts) {
+    const { status, stdout, stderr } = await receiverd(args)
+    t.match({ status, stderr }, { status: 0, stderr: '' }, args.join(' '))
+    for (const word of says) t.ok(stdout.includes(word), `${args.join(' ')} tells of ${word}`)
+    const wide = stdout.split('\n').filter(line => line.length > 80)
+    t.same(wide, [], `${args.join(' ')} fits a terminal`)
+  }
+})
+
+t.test('answers a wrong call with one line that names what is wrong, and exit 2', async t => {
+  const calls: [named: string, args: readonly string[], env?: NodeJS.ProcessEnv][] = [
+    ['command', []],
+    ['"start"', ['start']],
+    ['"serve now"', ['serve', 'now']],
+    ['key', ['key']],
+    ['"key drop"', ['key', 'drop']],
+    ['--prot', ['serve', '--prot', '80']],
+    ['-x', ['-x']],
+    ['--role', ['serve', '--role', 'admin:r']],
+    ['--listen', ['key', 'show', '--listen', '127.0.0.1:1']],
+    ['--listen', ['serve', '--listen']],
+    ['--help', ['serve', '--help=yes']],
+    ['--role', ['token']],
+    ['--role', ['token', '--role', 'root:rw']],
+    ['--role', ['token', '--role', 'admin']],
+    ['--role', ['token', '--role', 'admin:r', '--role', '']],
+    ['--expires-in', ['token', '--role', 'admin:r', '--expires-in', '8']],
+    ['--expires-in', ['token', '--role', 'admin:r', '--expires-in', '-1h']],
+    ['--expires-in', ['token', '--role', 'admin:r', '--expires-in', '1.5h']],
+    ['--listen', ['serve', '--listen', '8080']],
+    ['--listen', ['serve', '--listen', '127.0.0.1:65536']],
+    ['--listen', ['serve', '--listen', ':80']],
+    ['--listen', ['serve', '--listen', '[::1:80']],
+    ['--root', ['serve', '--root', 'relative']],
+    ['--state-dir', ['key', 'show', '--state-dir', 'relative']],
+    ['RECEIVERD_LISTEN', ['serve'], { RECEIVERD_LISTEN: 'here' }],
+    ['RECEIVERD_ROOT', ['key', 'show'], { RECEIVERD_ROOT: 'relative' }],
+    ['STATE_DIRECTORY', ['key', 'show'], { STATE_DIRECTORY: 'relative' }],
+    ['RECEIVERD_ORIGINS', ['serve'], { RECEIVERD_ORIGINS: 'https://panel.example,panel' }],
+    ['RECEIVERD_ORIGINS', ['serve'], { RECEIVERD_ORIGINS: 'https://panel.example/' }],
+    ['RECEIVERD_EVENTS', ['serve'], { RECEIVERD_EVENTS: '0' }],
+    ['RECEIVERD_STREAMS', ['serve'], { RECEIVERD_STREAMS: 'many' }],
+    ['RECEIVERD_STREAMS_PER_ADDRESS', ['serve'], { RECEIVERD_STREAMS_PER_ADDRESS: '-1' }],
+    ['RECEIVERD_CONNECTIONS', ['serve'], { RECEIVERD_CONNECTIONS: '1e9' }],
+    ['RECEIVERD_HEARTBEAT_S', ['serve'], { RECEIVERD_HEARTBEAT_S: '0' }],
+    ['RECEIVERD_HOLD_S', ['serve'], { RECEIVERD_HOLD_S: '121' }],
+    ['RECEIVERD_STALL_S', ['serve'], { RECEIVERD_STALL_S: '1.5' }],
+    ['RECEIVERD_LEEWAY_S', ['serve'], { RECEIVERD_LEEWAY_S: ' 1' }],
+  ]
+  const outputs = await inTurns(calls, ([, args, env]) => receiverd(args, env))
+  for (const [at, [named, args, env]] of calls.entries()) {
+    const shown = [...Object.entries(env ?? {}).map(([name, value]) => `${name}='${value}'`), ...args].join(' ')
+    t.match(outputs[at], { status: 2, stdout: '', stderr: ONE_LINE }, `receiverd ${shown}`)
+    t.ok(outputs[at]?.stderr.includes(named), `receiverd ${shown}: ${outputs[at]?.stderr.trim()}`)
+  }
+})
+
+t.test('key and token work on a root, with or without a service', async t => {
+  const root = deviceRoot(t)
+  const at = ['--root', root]
+  for (const args of [
+    ['key', 'show'],
+    ['token', '--role', 'admin:r'],
+  ])
+    t.match(
+      await receiverd([...args, ...at]),
+      { status: 1, stdout: '', stderr: ONE_LINE },
+      `no key yet: ${args.join(' ')}`,
+    )
+
+  const made = await receiverd(['key', 'rotate', ...at])
+  t.match(made, { status: 0, stdout: KEY, stderr: '' })
+  t.same(await receiverd(['key', 'show', ...at]), made)
+  t.same(await receiverd(['key', 'show'], { RECEIVERD_ROOT: root }), made, 'the root by its variable')
+  t.same(await receiverd(['key', 'show'], { STATE_DIRECTORY: `${root}/var/lib/receiverd:/other` }), made)
+  const file = `${root}/var/lib/receiverd/api-key`
+  t.equal(statSync(file).mode & 0o777, 0o600)
+  chmodSync(file, 0o644)
+  const again = await receiverd(['key', 'rotate', ...at])
+  t.match(again, { status: 0, stdout: KEY })
+  t.not(again.stdout, made.stdout)
+  t.equal(statSync(file).mode & 0o777, 0o600)
+
+  writeFileSync(file, 'garbage\n')
+  t.match(await receiverd(['key', 'show', ...at]), { status: 1, stdout: '', stderr: ONE_LINE })
+})
+
+t.test('a token of the command line opens what it names', async t => {
+  const receiver = await startReceiver(t)
+  const print = async (...args: string[]) =>
+    (await receiverd(['token', '--root', receiver.root, ...args])).stdout.trim()
+  t.equal((await receiver.fetchAs(await print('--role', 'admin:r', '--expires-in', '1h'))).status, 200)
+  t.equal((await receiver.fetchAs(await print('--role', 'moderator:rw', '--role', 'admin:w'))).status, 403)
+  const short = await print('--role', 'admin:r', '--expires-in', '1s')
+  const refused = await until('the token of a second expires', async () => {
+    const response = await receiver.fetchAs(short)
+    return response.status === 401 && response
+  })
+  t.match(refused.headers.get('www-authenticate'), 'error_description="expired"')
+})
+
+t.test('key rotate ends what a running service has open', async t => {
+  const receiver = await startReceiver(t)
+  const { key: old } = receiver
+  const { etag } = await receiver.system()
+  const token = (await receiverd(['token', '--root', receiver.root, '--role', 'admin:r'])).stdout.trim()
+  const open = async (credential: string) => {
+    const headers = { Accept: 'text/event-stream', Authorization: `Bearer ${credential}` }
+    const response = await receiver.fetch('/events', { headers })
+    t.equal(response.status, 200)
+    return response
+  }
+  const streams = [await open(old), await open(token)]
+  const poll = receiver.fetch('/events', { headers: { 'If-None-Match': etag, Prefer: 'wait=60' } })
+  await receiver.system()
+
+  const { stdout } = await receiverd(['key', 'rotate', '--root', receiver.root])
+  const rotatedAt = performance.now()
+  const texts = await Promise.all(streams.map(stream => stream.text()))
+  const held = await poll
+  t.ok(performance.now() - rotatedAt < ROTATION_MS, `within ${ROTATION_MS} ms: ${performance.now() - rotatedAt} ms`)
+  for (const text of texts) t.match(text, /^: key replaced\n\n$/m, 'the stream says why')
+  t.equal(held.status, 401, 'the poll is answered')
+
+  t.equal(receiver.key, stdout.trim())
+  t.equal((await receiver.fetch('/system')).status, 200, 'the new key is in force')
+  t.equal((await receiver.fetchAs(old)).status, 401)
+  t.equal((await receiver.fetchAs(token)).status, 401)
+  t.notOk(
+    receiver.log.some(line => [old, token, receiver.key].some(credential => line.includes(credential))),
+    'no credential in the log',
+  )
+})
+
+t.test('a port that is taken: one line, exit 1', async t => {
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  const listen = `127.0.0.1:${address.port}`
+  const root = deviceRoot(t)
+  await receiverd(['key', 'rotate', '--root', root])
+  const { status, stdout, stderr } = await receiverd(['serve', '--root', root, '--listen', listen])
+  t.match({ status, stdout, stderr }, { status: 1, stdout: '', stderr: ONE_LINE })
+  t.match(stderr, listen)
+})
+
+/** Runs what takes a process each, as many at once as a machine has to spare. */
+async function inTurns<T>(items: readonly T[], act: (item: T) => Promise<Output>): Promise<readonly Output[]> {
+  const outputs: Output[] = []
+  for (let at = 0; at < items.length; at += 4) outputs.push(...(await Promise.all(items.slice(at, at + 4).map(act))))
+  return outputs
+}

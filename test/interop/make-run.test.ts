@@ -1,0 +1,151 @@
+/** `make run`, as someone who has just cloned the repository meets it. It runs on a copy, so that others may build. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { DEADLINE_MS, REPOSITORY, run, until } from './support.ts'
+
+const ENV = { PATH: process.env.PATH, RECEIVERD_LISTEN: '127.0.0.1:0' }
+const COPIED = ['Makefile', 'build/run.mjs', 'build/out/receiverd.cjs', 'test/fixtures/receiver']
+const PYTHON = '/usr/bin/python3'
+
+/** What a person does at a terminal: starts it, waits for what it says, and presses Ctrl-C. Prints its exit status. */
+const AT_A_TERMINAL = `
+import os, pty, select, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp('make', ['make', '-o', 'build', 'run'])
+shown, deadline, pressed = b'', time.monotonic() + float(sys.argv[1]), False
+while time.monotonic() < deadline:
+    if not select.select([terminal], [], [], 0.1)[0]:
+        continue
+    try:
+        chunk = os.read(terminal, 65536)
+    except OSError:
+        break
+    if not chunk:
+        break
+    shown += chunk
+    if not pressed and b'Change the name' in shown and shown.endswith(b'/api/v1/system\\r\\n\\r\\n'):
+        pressed = True
+        os.write(terminal, b'\\x03')
+else:
+    os.kill(pid, 9)
+sys.stdout.write(shown.decode())
+status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+print('pressed' if pressed else 'never ready', status)
+`
+
+/** A copy of what the recipe needs, gone after the test. */
+function copyOfRepository(t: Test): string {
+  const copy = mkdtempSync(join(tmpdir(), 'receiverd-run-'))
+  t.teardown(() => rmSync(copy, { recursive: true, force: true }))
+  for (const name of COPIED)
+    cpSync(join(REPOSITORY, name), join(copy, name), { recursive: true, verbatimSymlinks: true })
+  return copy
+}
+
+/** Every file outside build/out with its size and the moment of its last change. */
+function filesOf(copy: string): readonly string[] {
+  const names = readdirSync(copy, { recursive: true, encoding: 'utf8' })
+  return names
+    .filter(name => !name.startsWith('build/out'))
+    .map(name => {
+      const { size, mtimeMs, mode } = statSync(join(copy, name), { throwIfNoEntry: false }) ?? {}
+      return `${name} ${mode} ${size} ${mtimeMs}`
+    })
+    .sort()
+}
+
+function output(child: ChildProcess): () => string {
+  let text = ''
+  child.stdout?.setEncoding('utf8').on('data', chunk => {
+    text += chunk
+  })
+  return () => text
+}
+
+t.test('the three commands that it prints do what it says', async t => {
+  const copy = copyOfRepository(t)
+  const before = filesOf(copy)
+  const runner = spawn(process.execPath, ['build/run.mjs'], {
+    cwd: copy,
+    env: ENV,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  t.teardown(() => runner.kill('SIGKILL'))
+  const shown = output(runner)
+  const commands = await until('it says how to talk to it', () => {
+    const lines = shown().match(/^ {2}curl .*\n/gm)
+    return lines?.length === 3 && lines.map(line => line.trim())
+  })
+  const [read = '', follow = '', change = ''] = commands
+
+  const system = await run('sh', ['-c', read.replace('curl', 'curl -sS')])
+  t.match(JSON.parse(system.stdout), { deviceName: 'Meeting Room 4', firmware: { name: 'Receiver OS' } })
+
+  const follower = spawn('sh', ['-c', `exec ${follow.replace('curl', 'curl -sS')}`], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  t.teardown(() => follower.kill())
+  const followed = output(follower)
+  await until('the stream opens', () => followed().startsWith('retry: '))
+
+  const changed = await run('sh', ['-c', change.replace('curl', 'curl -sS')])
+  t.match(JSON.parse(changed.stdout), { deviceName: 'Lobby' })
+  await until('the change is seen', () =>
+    followed().includes('event: system.changed\ndata: {"deviceName":"Lobby"}\n\n'),
+  )
+
+  t.match(readFileSync(join(copy, 'build/out/device/etc/machine-info'), 'utf8'), /^PRETTY_HOSTNAME="?Lobby"?$/m)
+  t.same(filesOf(copy), before, 'nothing outside build/out has changed')
+
+  const ended = once(follower, 'exit')
+  const exited = once(runner, 'exit', { signal: AbortSignal.timeout(DEADLINE_MS) })
+  runner.kill('SIGINT')
+  t.same(await exited, [0, null], 'SIGINT ends it well')
+  t.same(await ended, [0, null], 'and the stream with it')
+})
+
+t.test('run a second time it begins anew', async t => {
+  const copy = copyOfRepository(t)
+  for (const name of ['first', 'second']) {
+    const runner = spawn(process.execPath, ['build/run.mjs'], {
+      cwd: copy,
+      env: ENV,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    t.teardown(() => runner.kill('SIGKILL'))
+    const shown = output(runner)
+    const commands = await until(`the ${name} is ready`, () => {
+      const lines = shown().match(/^ {2}curl .*\n/gm)
+      return lines?.length === 3 && lines.map(line => line.trim())
+    })
+    const system = await run('sh', ['-c', commands[0]?.replace('curl', 'curl -sS') ?? ''])
+    t.match(JSON.parse(system.stdout), { deviceName: 'Meeting Room 4' }, name)
+    await run('sh', ['-c', commands[2]?.replace('curl', 'curl -sS') ?? ''])
+    const exited = once(runner, 'exit', { signal: AbortSignal.timeout(DEADLINE_MS) })
+    runner.kill('SIGTERM')
+    t.same(await exited, [0, null])
+  }
+})
+
+const hasPython = await run(PYTHON, ['-c', 'import pty']).then(
+  ({ status }) => status === 0,
+  () => false,
+)
+t.test(
+  'Ctrl-C at a terminal ends it without an error',
+  { skip: hasPython ? false : 'there is no terminal to try it at: apt-get install python3' },
+  async t => {
+    const copy = copyOfRepository(t)
+    const { stdout } = await run('sh', ['-c', `cd '${copy}' && exec ${PYTHON} -c "$PROGRAM" ${DEADLINE_MS / 2000}`], {
+      ...ENV,
+      PROGRAM: AT_A_TERMINAL,
+    })
+    t.match(stdout, /^pressed 0$/m)
+    t.notMatch(stdout, /\*\*\*/, 'make has nothing to complain of')
+  },
+)

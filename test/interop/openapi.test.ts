@@ -1,0 +1,281 @@
+/** The OpenAPI document: valid by others' rules, and kept by every answer that can be had. */
+import { mkdirSync, rmSync } from 'node:fs'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import addFormats from 'ajv-formats'
+import t, { type Test } from 'tap'
+import { DEADLINE_MS, type Receiver, receiverd, startReceiver, until } from './support.ts'
+
+interface AnswerDocs {
+  readonly description: string
+  readonly headers?: Readonly<Record<string, object>>
+  readonly content?: Readonly<Record<string, { readonly schema: object }>>
+}
+
+interface Operation {
+  readonly responses: Readonly<Record<string, AnswerDocs>>
+}
+
+interface Document {
+  readonly openapi: string
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+}
+
+/** An answer, read as far as it goes. */
+interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: string
+}
+
+const DOCUMENT = 'https://receiverd.example/openapi.json'
+const PATCH_WAITING = 400
+
+/** Holds answers against the document, and remembers which operations and answers it has seen. */
+class Contract {
+  readonly #document: Document
+  readonly #ajv: Ajv2020
+  /** As `GET /api/v1/system 200`. */
+  readonly seen = new Set<string>()
+
+  constructor(document: Document) {
+    this.#document = document
+    this.#ajv = new Ajv2020({ allErrors: true, strict: true, strictSchema: false })
+    addFormats.default(this.#ajv)
+    this.#ajv.addSchema(document, DOCUMENT)
+  }
+
+  /** Why an answer is not one of those that the document tells of; none where it is. */
+  misfits(method: string, path: string, { status, headers, body }: Answer): readonly string[] {
+    const operation = this.#document.paths[path]?.[method.toLowerCase()]
+    if (!operation) return [`${method} ${path} is not in the document`]
+    const name = operation.responses[status] ? String(status) : 'default'
+    const docs = operation.responses[name]
+    if (!docs) return [`${method} ${path} has no answer ${status}, and no default`]
+    this.seen.add(`${method} ${path} ${status}`)
+
+    const type = headers.get('content-type')?.split(';', 1)[0] ?? ''
+    // The ETag is a poll's; a stream says the same by the ids of its events.
+    const named = type === 'text/event-stream' ? [] : Object.keys(docs.headers ?? {})
+    const missing = named.filter(header => !headers.has(header))
+    const media = docs.content?.[type]
+    return [
+      ...missing.map(header => `it has no ${header}`),
+      ...(media ? this.#bodyMisfits([method, path, name, type], body) : bodyless(docs, type, body)),
+    ]
+  }
+
+  /** The operations of the document, as `GET /api/v1/system`. */
+  get operations(): readonly string[] {
+    return Object.entries(this.#document.paths).flatMap(([path, operations]) =>
+      Object.keys(operations).map(method => `${method.toUpperCase()} ${path}`),
+    )
+  }
+
+  /** Why a body is no problem by the document's schema of one. */
+  problemMisfits(body: string): readonly string[] {
+    return this.#schemaMisfits('components/schemas/Problem', JSON.parse(body))
+  }
+
+  #bodyMisfits([method = '', path = '', answer = '', type = '']: readonly string[], body: string): readonly string[] {
+    const steps = ['paths', path, method.toLowerCase(), 'responses', answer, 'content', type, 'schema']
+    const pointer = steps.map(step => step.replaceAll('~', '~0').replaceAll('/', '~1')).join('/')
+    return this.#schemaMisfits(pointer, type.endsWith('json') ? JSON.parse(body) : body)
+  }
+
+  #schemaMisfits(pointer: string, value: unknown): readonly string[] {
+    const validate = this.#ajv.compile({ $ref: `${DOCUMENT}#/${encodeURI(pointer)}` })
+    return validate(value) ? [] : [`its body does not fit: ${this.#ajv.errorsText(validate.errors)}`]
+  }
+}
+
+function bodyless(docs: AnswerDocs, type: string, body: string): readonly string[] {
+  const isNone = type === '' && body === ''
+  if (docs.content === undefined && isNone) return []
+  return [`its type is "${type}", which is none of: ${Object.keys(docs.content ?? {}).join(', ') || 'no body'}`]
+}
+
+async function documentOf(receiver: Receiver): Promise<Document> {
+  return (await (await fetch(`${receiver.url}/api/v1/openapi.json`)).json()) as Document
+}
+
+async function readWhole(response: Response): Promise<Answer> {
+  return { status: response.status, headers: response.headers, body: await response.text() }
+}
+
+/** A stream's answer, up to its first event. */
+async function readStream(response: Response): Promise<Answer> {
+  let body = ''
+  const utf8 = new TextDecoder()
+  for await (const chunk of response.body ?? []) {
+    body += utf8.decode(chunk, { stream: true })
+    if (body.includes('data: ')) break
+  }
+  return { status: response.status, headers: response.headers, body }
+}
+
+t.test('the document is valid OpenAPI 3.1', async t => {
+  const receiver = await startReceiver(t)
+  const response = await fetch(`${receiver.url}/api/v1/openapi.json`)
+  t.equal(response.headers.get('content-type'), 'application/json')
+  const document = (await response.json()) as Document
+  t.match(document.openapi, /^3\.1\./)
+  const validator = new Validator()
+  t.match(await validator.validate({ ...document }), { valid: true, errors: undefined })
+  t.equal(validator.version, '3.1')
+
+  const broken = await new Validator().validate({ ...document, paths: { '/api/v1/system': { get: 'nothing' } } })
+  t.equal(broken.valid, false, 'the validator does find what is wrong')
+})
+
+t.test('every answer is as the document says', async t => {
+  const receiver = await startReceiver(t, { env: { RECEIVERD_HOLD_S: '1' } })
+  const contract = new Contract(await documentOf(receiver))
+  const mint = async (role: string) =>
+    (await receiverd(['token', '--root', receiver.root, '--role', role])).stdout.trim()
+  const reader = await mint('admin:r')
+  const moderator = await mint('moderator:rw')
+
+  const check = async (
+    status: number,
+    method: string,
+    path: string,
+    init: RequestInit & { token?: string | null; query?: string } = {},
+  ) => {
+    const { token = receiver.key, query = '', headers, ...rest } = init
+    const authorization = token === null ? {} : { Authorization: `Bearer ${token}` }
+    const isStream = JSON.stringify(headers ?? {}).includes('event-stream')
+    const response = await fetch(`${receiver.url}${path}${query}`, {
+      ...rest,
+      method,
+      headers: { ...authorization, ...headers },
+      signal: AbortSignal.timeout(DEADLINE_MS),
+    })
+    const answer = await (isStream && response.status === 200 ? readStream(response) : readWhole(response))
+    t.equal(answer.status, status, `${method} ${path} ${status}: ${answer.body.slice(0, 200)}`)
+    t.same(contract.misfits(method, path, answer), [], `${method} ${path} ${status} is as the document says`)
+    return answer
+  }
+  const patch = (status: number, body: string, headers: Record<string, string> = {}, token = receiver.key) =>
+    check(status, 'PATCH', '/api/v1/system', {
+      body,
+      token,
+      headers: { 'Content-Type': 'application/merge-patch+json', ...headers },
+    })
+
+  await check(200, 'GET', '/api/v1/health', { token: null })
+  await check(200, 'GET', '/api/v1/openapi.json', { token: null })
+
+  const { headers } = await check(200, 'GET', '/api/v1/system')
+  const etag = headers.get('etag') ?? ''
+  await check(304, 'GET', '/api/v1/system', { headers: { 'If-None-Match': etag } })
+  await check(400, 'GET', '/api/v1/system', { query: '?apiKey=another' })
+  await check(401, 'GET', '/api/v1/system', { token: null })
+  await check(401, 'GET', '/api/v1/system', { token: 'nobody' })
+  await check(403, 'GET', '/api/v1/system', { token: moderator })
+  await check(431, 'GET', '/api/v1/system', { headers: { X: 'x'.repeat(9000) } })
+
+  await check(200, 'GET', '/api/v1/events')
+  await check(304, 'GET', '/api/v1/events', { headers: { 'If-None-Match': etag } })
+  await patch(200, '{"deviceName":"Ω","ntp":{"servers":["2001:db8::1"]}}', { 'If-Match': etag })
+  await patch(200, '{}')
+  await check(200, 'GET', '/api/v1/events', { headers: { 'If-None-Match': etag } })
+  await check(200, 'GET', '/api/v1/events', { query: '?initialEventId=00000000-0000-4000-8000-000000000000' })
+  await check(200, 'GET', '/api/v1/events', {
+    query: `?initialEventId=${etag.replaceAll('"', '')}`,
+    headers: { Accept: 'text/event-stream' },
+  })
+  await check(400, 'GET', '/api/v1/events', { query: '?initialEventId=' })
+  await check(401, 'GET', '/api/v1/events', { token: null })
+  await check(403, 'GET', '/api/v1/events', { token: moderator })
+
+  await patch(400, '{')
+  await patch(400, '{}', { 'If-Match': 'no quotes' })
+  await patch(401, '{}', {}, 'nobody')
+  await patch(403, '{}', {}, reader)
+  await patch(412, '{}', { 'If-Match': etag })
+  await patch(413, ' '.repeat(65_537))
+  await patch(415, '{}', { 'Content-Type': 'text/plain' })
+  await patch(422, '{"deviceName":"","hostname":"-","ntp":{"servers":[1]},"hardware":{"model":"x"},"nothing":0}')
+  await patch(422, '[]')
+
+  obstruct(receiver, 'etc/machine-info')
+  await patch(500, '{"deviceName":"cannot be written"}')
+
+  await check(400, 'POST', '/api/v1/api-key', { query: '?apiKey=another' })
+  await check(401, 'POST', '/api/v1/api-key', { token: null })
+  await check(403, 'POST', '/api/v1/api-key', { token: reader })
+  const stale = receiver.key
+  await check(200, 'POST', '/api/v1/api-key')
+  await check(401, 'GET', '/api/v1/system', { token: stale })
+  const { key } = receiver
+  obstruct(receiver, 'var/lib/receiverd/api-key')
+  await check(500, 'POST', '/api/v1/api-key', { token: key })
+  await check(200, 'GET', '/api/v1/system', { token: key })
+
+  await t.test('what belongs to no operation is a problem all the same', async t => {
+    const cases: [status: number, method: string, path: string][] = [
+      [404, 'GET', '/api/v1/nothing'],
+      [404, 'GET', '/api/v2/system'],
+      [405, 'PUT', '/api/v1/system'],
+      [405, 'POST', '/api/v1/events'],
+      [405, 'GET', '/api/v1/api-key'],
+      [405, 'DELETE', '/api/v1/health'],
+    ]
+    for (const [status, method, path] of cases) {
+      const response = await fetch(receiver.url + path, { method })
+      t.equal(response.status, status, `${method} ${path}`)
+      t.equal(response.headers.get('content-type'), 'application/problem+json')
+      t.same(contract.problemMisfits(await response.text()), [])
+    }
+  })
+
+  const exercised = new Set([...contract.seen].map(seen => seen.replace(/ \d+$/, '')))
+  t.same(
+    contract.operations.filter(operation => !exercised.has(operation)),
+    [],
+    'every operation of the document was exercised',
+  )
+  t.equal(await receiver.stop(), 0)
+})
+
+t.test('refusals for want of room are as the document says', async t => {
+  const checkFull = async (t: Test, env: NodeJS.ProcessEnv, status: number) => {
+    const receiver = await startReceiver(t, { env })
+    const contract = new Contract(await documentOf(receiver))
+    const { etag } = await receiver.system()
+    const held = receiver.fetch('/events', { headers: { 'If-None-Match': etag, Prefer: 'wait=60' } })
+    const full = await until(`answered with ${status}`, async () => {
+      const headers = { 'If-None-Match': etag, Prefer: 'wait=1' }
+      const answer = await readWhole(await receiver.fetch('/events', { headers }))
+      return answer.status !== 304 && answer
+    })
+    t.equal(full.status, status)
+    t.same(contract.misfits('GET', '/api/v1/events', full), [])
+    t.equal(await receiver.stop(), 0)
+    t.equal((await held).status, 304, 'the one that was held is answered at the end')
+  }
+  await t.test('of this address', t => checkFull(t, { RECEIVERD_STREAMS_PER_ADDRESS: '1' }, 429))
+  await t.test('of all addresses', t => checkFull(t, { RECEIVERD_STREAMS: '1' }, 503))
+
+  await t.test('of changes that wait', async t => {
+    const receiver = await startReceiver(t)
+    const contract = new Contract(await documentOf(receiver))
+    const answers = await Promise.all(
+      Array.from({ length: PATCH_WAITING }, async (_, at) =>
+        readWhole(await receiver.patch({ deviceName: `Name ${at}` })),
+      ),
+    )
+    t.same(new Set(answers.map(answer => answer.status)), new Set([200, 503]))
+    t.same(
+      answers.flatMap(answer => contract.misfits('PATCH', '/api/v1/system', answer)),
+      [],
+    )
+  })
+})
+
+/** Puts a folder with something in it in the place of a file: it can be neither read nor replaced. */
+function obstruct(receiver: Receiver, name: string): void {
+  rmSync(receiver.path(name))
+  mkdirSync(receiver.path(`${name}/something`), { recursive: true })
+}

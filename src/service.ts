@@ -80,7 +80,7 @@ export async function startService(config: Config, surroundings: Surroundings): 
       random,
       limits,
     }),
-    ...keyRoutes(keys),
+    ...keyRoutes(keys, authenticator),
   ]
   const router = new Router([...routes, ...openRoutes(version, routes)])
   const { origins } = config

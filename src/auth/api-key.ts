@@ -93,9 +93,13 @@ export class ApiKeyStore {
     clearTimeout(this.#settling)
   }
 
-  /** Makes a new key, durable first, then in force. */
-  rotate(): Promise<string> {
+  /**
+   * Makes a new key, durable first, then in force.
+   * @param precondition Called when its turn has come; throws where the key must not be made.
+   */
+  rotate(precondition: () => void = () => undefined): Promise<string> {
     return this.#queue.run(async () => {
+      precondition()
       const key = generateKey()
       await writeKey(this.#state, key)
       this.#putInForce(key)

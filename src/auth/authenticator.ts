@@ -70,6 +70,12 @@ export class Authenticator {
       : invalidToken(refusal)
   }
 
+  /** @throws {Problem} 401 where a credential that was accepted does not hold any more. */
+  recheck(credential: Credential): void {
+    const refusal = this.refusalNow(credential)
+    if (refusal !== undefined) throw invalidToken(refusal)
+  }
+
   /** Why a credential that was accepted does not hold any more; undefined while it does. */
   refusalNow(credential: Credential): Refusal | undefined {
     if (credential.generation !== this.#key.credential.generation) return 'key replaced'

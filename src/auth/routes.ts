@@ -4,18 +4,22 @@ import { json } from '../http/reply.ts'
 import type { Route } from '../http/router.ts'
 import { Problem } from '../problem.ts'
 import type { ApiKeyStore } from './api-key.ts'
+import type { Authenticator } from './authenticator.ts'
 
 /** The API key: replaced by whoever has it. */
-export function keyRoutes(keys: ApiKeyStore): readonly Route[] {
+export function keyRoutes(keys: ApiKeyStore, authenticator: Authenticator): readonly Route[] {
   return [
     {
       method: 'POST',
       path: '/api/v1/api-key',
       needs: 'api-key',
-      handle: async () => {
+      handle: async (_request, credential) => {
         try {
-          return json(Buffer.from(JSON.stringify({ apiKey: await keys.rotate() })))
+          // Of two that ask at once, the second asks with a key that is replaced: the new one is not for it.
+          const apiKey = await keys.rotate(() => authenticator.recheck(credential))
+          return json(Buffer.from(JSON.stringify({ apiKey })))
         } catch (error) {
+          if (error instanceof Problem) throw error
           throw new Problem(
             'system-refused',
             `No new key could be stored: ${reasonOf(error)}. The old one stays in force.`,

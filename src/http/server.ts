@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { AddressInfo, ListenOptions } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { type Authenticator, type Credential, insufficientScope, invalidToken } from '../auth/authenticator.ts'
+import { type Authenticator, type Credential, insufficientScope } from '../auth/authenticator.ts'
 import { presentedCredential } from '../auth/credentials.ts'
 import type { Clock } from '../clock.ts'
 import {
@@ -134,8 +134,7 @@ export class HttpServer {
     requireMediaType(message, route.body.accepts)
     return readJson(message, () => proceed(message, response)).then(body => {
       // It may have taken its time to arrive: what let the request in must still hold.
-      const refusal = authenticator.refusalNow(credential)
-      if (refusal !== undefined) throw invalidToken(refusal)
+      authenticator.recheck(credential)
       request.body = body
       return route.handle(request, credential)
     })

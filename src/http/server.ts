@@ -183,9 +183,10 @@ export class HttpServer {
   /** Node's parser or its timer gives up on a connection, and leaves the answer to us. */
   #refuseConnection(error: NodeJS.ErrnoException, socket: Duplex): void {
     const response = this.#responses.get(socket)
-    const mayAnswer =
-      socket.writable && !this.#streams.has(socket) && !(response?.headersSent && !response.writableFinished)
-    if (error.code === 'ECONNRESET' || !mayAnswer) return void socket.destroy()
+    // Answered in part, or answered before its body was there: a second answer would be taken for that of another request.
+    const isAnswered = response?.headersSent && !(response.writableFinished && response.req.complete)
+    if (error.code === 'ECONNRESET' || !socket.writable || this.#streams.has(socket) || isAnswered)
+      return void socket.destroy()
     const { status, headers, body } = problemReply(connectionProblem(error))
     const length = ['Content-Length', String(body?.length ?? 0)]
     socket.end(
@@ -193,6 +194,8 @@ export class HttpServer {
         Buffer.from(this.#rawHead(status, [...COMMON, ...headers, ...length, 'Connection', 'close'])),
         body ?? EMPTY,
       ]),
+      // Not left half-open to a client that never closes its side.
+      () => socket.destroy(),
     )
   }
 

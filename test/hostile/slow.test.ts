@@ -1,0 +1,69 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import t from 'tap'
+import { startTestService, type TestService } from '../support/service.ts'
+
+/** A client that sends, listens, and never closes its side. */
+class HalfOpen {
+  readonly socket: Socket
+  text = ''
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(service: TestService, head: string, everySecond = '') {
+    this.socket = connect({ port: service.port, host: '127.0.0.1', allowHalfOpen: true }, () => this.socket.write(head))
+    this.socket.setEncoding('utf8').on('data', chunk => {
+      this.text += chunk
+    })
+    this.socket.on('error', () => undefined)
+    if (everySecond) this.#timer = setInterval(() => this.socket.write(everySecond), 1_000)
+  }
+
+  /** What came until the service closed its side. */
+  async answer(): Promise<string> {
+    await Promise.race([once(this.socket, 'end'), once(this.socket, 'close')])
+    clearInterval(this.#timer)
+    return this.text
+  }
+}
+
+const PATCH = 'PATCH /api/v1/system HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n'
+
+t.test('slow clients are told so, and let go of', async t => {
+  const service = await startTestService(t, { env: { RECEIVERD_CONNECTIONS: '8' } })
+  const credential = `Authorization: Bearer ${service.key}\r\n`
+  const started = performance.now()
+  const clients = {
+    'sends nothing': new HalfOpen(service, ''),
+    'sends half a line': new HalfOpen(service, 'GET /api/v1/hea'),
+    'sends a header a second': new HalfOpen(service, 'GET /api/v1/health HTTP/1.1\r\n', 'a: b\r\n'),
+    'sends a byte of its body a second': new HalfOpen(service, `${PATCH}${credential}\r\n{`, ' '),
+    'sends a chunk of its body a second': new HalfOpen(
+      service,
+      `${PATCH.replace('Content-Length: 1000', 'Transfer-Encoding: chunked')}${credential}\r\n`,
+      '1\r\n \r\n',
+    ),
+    'is a stream with half a body': new HalfOpen(
+      service,
+      `GET /api/v1/events HTTP/1.1\r\nAccept: text/event-stream\r\nContent-Length: 9\r\n${credential}\r\n`,
+    ),
+    'was refused before its body': new HalfOpen(service, `${PATCH}\r\n{`),
+    'sends half a request after another': new HalfOpen(service, 'GET /api/v1/health HTTP/1.1\r\n\r\nGET /'),
+  }
+  t.equal(await service.raw('GET /api/v1/health HTTP/1.1\r\n\r\n').catch(() => ''), '', 'no connection is left')
+
+  await Promise.all(
+    Object.entries(clients).map(async ([name, client]): Promise<void> => {
+      const answer = await client.answer()
+      const seconds = (performance.now() - started) / 1000
+      const hasBody = name.includes('body')
+      t.ok(seconds > (hasBody ? 14 : 9) && seconds < (hasBody ? 18 : 13), `${name}: ${seconds} s`)
+      if (name.includes('stream')) t.match(answer, /\n: receiverd\nid: \S+\n\n(:\n\n)?$/, `${name}: no answer in it`)
+      else if (name.includes('refused'))
+        t.strictSame(answer.match(/HTTP\/1.1 \d+/g), ['HTTP/1.1 401'], `${name}: one answer to one request`)
+      else t.match(answer, /HTTP\/1\.1 408 Request Timeout\r\n.*application\/problem\+json.*"status":408/s, name)
+    }),
+  )
+  t.equal((await service.fetch('/health')).status, 200, 'their connections are free, although they closed nothing')
+  t.equal((await service.system()).value.deviceName, 'Meeting Room 4')
+  for (const { socket } of Object.values(clients)) socket.destroy()
+})

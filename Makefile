@@ -31,7 +31,9 @@ clean: ## remove what was made, and what was installed
 
 # The stamp is npm's own: the copy of the lock file that it leaves in the folder.
 node_modules: node_modules/.package-lock.json
+node_modules/.package-lock.json: package.json package-lock.json
 test/interop/node_modules: test/interop/node_modules/.package-lock.json
-%node_modules/.package-lock.json: %package.json %package-lock.json
-	@npm ci --prefix $(or $*,.) --no-audit --no-fund --loglevel=error
+test/interop/node_modules/.package-lock.json: test/interop/package.json test/interop/package-lock.json
+%/.package-lock.json:
+	@npm ci --prefix $(@D)/.. --no-audit --no-fund --loglevel=error
 	@touch $@

@@ -80,7 +80,8 @@ export class StreamReader implements Reader {
     this.#leave()
     // Behind a client that does not read, the reason would wait as long as the client does.
     if (this.#blocked) this.#socket.destroy()
-    else this.#socket.end(`: ${why}\n\n`)
+    // Nor is the connection kept for a client that never closes its side.
+    else this.#socket.setTimeout(this.#options.stallMs).end(`: ${why}\n\n`, () => this.#socket.destroy())
   }
 
   /** What the kernel takes at once costs nothing more; what it does not is waited for, and nothing is written behind it. */

@@ -21,6 +21,8 @@ export interface HeldPollOptions {
   /** Milliseconds until `exp` of its token. */
   readonly validMs: number
   readonly refusalNow: () => Refusal | undefined
+  /** Whether there are events after its cursor. */
+  readonly hasNews: () => boolean
   readonly answer: () => WholeReply
   /** Called once, when it is over in whatever way. */
   readonly leave: () => void
@@ -47,7 +49,8 @@ export class HeldPoll implements Reader {
   }
 
   wake(): void {
-    this.#answer()
+    // The event of this wake may be the one that the cursor stands at, when both came in one turn of the event loop.
+    if (this.#options.hasNews()) this.#answer()
   }
 
   tick(): void {}

@@ -90,6 +90,7 @@ function poll(options: EventRoutesOptions, request: Request, credential: Credent
       holdMs: holdS * 1000,
       validMs: authenticator.validMs(credential),
       refusalNow: () => authenticator.refusalNow(credential),
+      hasNews: () => cursor !== log.head,
       answer,
       leave: () => {
         stayed()

@@ -38,7 +38,8 @@ export class Request {
   /** Calls `gone` when the connection ends. The returned function takes that back: the connection may serve others. */
   onGone(gone: () => void): () => void {
     const { socket } = this.#message
-    socket.once('close', gone)
+    // Node warns of the eleventh listener; here each stands for a request, and MAX_PIPELINED bounds them.
+    socket.setMaxListeners(0).once('close', gone)
     return () => socket.removeListener('close', gone)
   }
 }

@@ -128,7 +128,11 @@ export class HttpServer {
 
     const credential = authenticator.authenticate(presentedCredential(message, query))
     authorize(route, credential)
-    if (!route.body) return route.handle(request, credential)
+    if (!route.body) {
+      // A body that nobody reads would stop the reading from the socket, and so hide that the client has left.
+      message.resume()
+      return route.handle(request, credential)
+    }
 
     route.body.precondition(request)
     requireMediaType(message, route.body.accepts)

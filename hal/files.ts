@@ -277,7 +277,7 @@ export class Files {
     await this.#syncFolder(dirname(at))
     const { mode } = await this.#fs.lstat(redo)
     const bytes = await this.#readBytes(redo, MAX_IMAGE_BYTES)
-    const file = await this.#fs.open(at, O_WRONLY | O_NOFOLLOW)
+    const file = await this.#fs.open(at, O_WRONLY | O_CREAT | O_NOFOLLOW, mode)
     try {
       if ((await file.stat()).mode !== mode) await file.chmod(mode & 0o7777)
       if (bytes) await file.writeFile(bytes)

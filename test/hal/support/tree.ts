@@ -1,4 +1,4 @@
-import { lstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { lstatSync, mkdirSync, readdirSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** What stands below a folder: each path with its type, mode, owner and content as one text, so that two can be compared. */
@@ -18,10 +18,12 @@ export function treeOf(root: string): Tree {
   )
 }
 
-/** The paths that are not the same in both. Folders that are new and empty count as nothing. */
+/** The paths that are not the same in both. Folders that come or go empty count as nothing. */
 export function changedPaths(before: Tree, after: Tree): readonly string[] {
-  const isNews = (path: string) =>
-    before[path] !== after[path] && !(before[path] === undefined && after[path]?.startsWith('folder '))
+  const isNews = (path: string) => {
+    const [was, is] = [before[path], after[path]]
+    return was !== is && !((was === undefined || is === undefined) && (was ?? is)?.startsWith('folder '))
+  }
   return [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(isNews).sort()
 }
 
@@ -32,4 +34,22 @@ export function leftoversIn(root: string): readonly string[] {
 
 function pathsBelow(root: string): readonly string[] {
   return readdirSync(root, { recursive: true }).map(path => `/${path}`)
+}
+
+/** Makes copies of a folder with files and links in it, from memory: a thousand of them are no matter. */
+export function copierOf(source: string): (target: string) => void {
+  const makers = pathsBelow(source).map(path => {
+    const at = join(source, path)
+    const stat = lstatSync(at)
+    if (stat.isDirectory()) return (target: string) => mkdirSync(target + path, stat.mode)
+    if (stat.isSymbolicLink()) {
+      const link = readlinkSync(at)
+      return (target: string) => symlinkSync(link, target + path)
+    }
+    const bytes = readFileSync(at)
+    return (target: string) => writeFileSync(target + path, bytes, { mode: stat.mode })
+  })
+  return target => {
+    for (const make of makers) make(target)
+  }
 }

@@ -12,7 +12,7 @@ import type { Log } from '../log.ts'
 import { type FieldError, Problem } from '../problem.ts'
 import { Serial } from '../serial.ts'
 import { mergePatch } from './merge-patch.ts'
-import { illFormedStrings, schemaErrors } from './validate.ts'
+import { illFormedStrings, MAX_ERRORS, schemaErrors } from './validate.ts'
 
 export interface SystemStoreOptions {
   readonly system: System
@@ -246,5 +246,6 @@ function invalid(errors: readonly FieldError[]): Problem {
     errors.length === 1 && first
       ? `${first.pointer || 'The body'}: ${first.detail}.`
       : `${errors.length} values are refused.`
-  return new Problem('invalid-configuration', `${detail} Nothing has changed.`, { errors })
+  // A pointer repeats the names above it: without an end, 64 KiB of a body are refused with 78 MB.
+  return new Problem('invalid-configuration', `${detail} Nothing has changed.`, { errors: errors.slice(0, MAX_ERRORS) })
 }

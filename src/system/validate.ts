@@ -4,7 +4,7 @@ import { isObject, type JsonValue, pointerStep } from '../json.ts'
 import type { FieldError } from '../problem.ts'
 
 /** As many as help whoever sent the value. */
-const MAX_ERRORS = 16
+export const MAX_ERRORS = 16
 
 /** Why a value does not fit a schema, with pointers that begin at `pointer`; none where it does. */
 export function schemaErrors(schema: TSchema, value: JsonValue, pointer: string): readonly FieldError[] {

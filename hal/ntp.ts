@@ -13,7 +13,7 @@ const ENABLED = `/etc/systemd/system/sysinit.target.wants/${UNIT}`
 const ALIAS = '/etc/systemd/system/dbus-org.freedesktop.timesync1.service'
 /** timesyncd.conf(5): of drop-ins with one name the last folder's counts; all are read after the main file. */
 const MAIN = '/etc/systemd/timesyncd.conf'
-const DROP_INS = ['/usr/lib/systemd/timesyncd.conf.d', '/run/systemd/timesyncd.conf.d', '/etc/systemd/timesyncd.conf.d']
+const DROP_INS = ['/usr/lib', '/usr/local/lib', '/run', '/etc'].map(folder => `${folder}/systemd/timesyncd.conf.d`)
 
 const MAX_SERVERS = 8
 const LABEL = '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?'
@@ -27,7 +27,7 @@ const schema = Type.Object(
       Type.String({
         description: 'Host name, IPv4 or IPv6 address.',
         maxLength: 253,
-        pattern: `^(${LABEL}(\\.${LABEL})*|[0-9A-Fa-f:.]+)$`,
+        pattern: `^(${LABEL}(\\.${LABEL})*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)$`,
       }),
       {
         description: 'Servers, in order of preference. None: those of the system.',
@@ -42,7 +42,7 @@ const schema = Type.Object(
 /** Network time by systemd-timesyncd: the servers in a drop-in of ours, the unit enabled or disabled. */
 export function ntp(system: System): Setting<typeof schema> {
   const isEnabled = async () =>
-    !(await isMasked(system)) && (await system.readLink(ENABLED).catch(() => '')) !== undefined
+    !(await isMasked(system)) && (await system.readLink(ENABLED).catch(() => undefined)) !== undefined
   const servers = async () => {
     const texts = await Promise.all((await configFiles(system)).map(path => system.readText(path)))
     return effectiveServers(texts.map(text => text ?? ''))

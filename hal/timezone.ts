@@ -49,9 +49,9 @@ export function zoneOf(target: string): string | undefined {
 async function isZone(system: System, name: string): Promise<boolean> {
   if (await system.exists(ZONES)) return system.beginsWith(`${ZONES}/${name}`, 'TZif').catch(() => false)
   try {
-    return (
-      new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone.toLowerCase() === name.toLowerCase()
-    )
+    new Intl.DateTimeFormat('en', { timeZone: name })
+    // An offset such as +0100 is none of the tz database's names.
+    return /^[A-Za-z]/.test(name)
   } catch {
     return false
   }

@@ -64,5 +64,6 @@ export const runCommand: Run = ([command, ...args]) =>
 function failure(error: Error & { killed?: boolean }, status: number | null): string {
   if (errorCode(error) === 'ENOENT') return 'is not installed'
   if (error.killed) return `did not end within ${COMMAND_TIMEOUT_MS / 1000} s`
-  return status === null ? 'failed' : `failed with status ${status}`
+  // No status: a signal. 0: it printed more than is read.
+  return status ? `failed with status ${status}` : 'failed'
 }

@@ -24,8 +24,9 @@ function renameLine(line: string, previous: string | undefined, next: string): s
   const label = firstLabel(next)
   const isQualified = names.some(name => name !== old && firstLabel(name) === old)
   const renamed = body.replace(/\S+/g, word => {
-    if (word === LOCAL_NAME || firstLabel(word) !== old) return word
-    if (word === old) return isQualified ? label : next
+    const name = word.toLowerCase()
+    if (name === LOCAL_NAME || firstLabel(name) !== old) return word
+    if (name === old) return isQualified ? label : next
     return label === next ? next + word.slice(old.length) : next
   })
   return renamed + (comment < 0 ? '' : line.slice(comment))
@@ -35,8 +36,9 @@ function isLocal(line: string): boolean {
   return line.trimStart().split(/\s/, 1)[0] === LOCAL_NAME
 }
 
+/** In lower case: the case of a name says nothing (RFC 4343). */
 function namesOf(line: string): string[] {
-  return line.replace(/#.*/s, '').trim().split(/\s+/).slice(1)
+  return line.toLowerCase().replace(/#.*/s, '').trim().split(/\s+/).slice(1)
 }
 
 function firstLabel(name: string): string {

@@ -13,6 +13,7 @@ const cases: readonly (readonly [
   ['127.0.1.1 old.example.net', 'old', 'new', '127.0.1.1 new.example.net', 'a name with a domain alone'],
   ['127.0.1.1 old older old-2', 'old', 'new', '127.0.1.1 new older old-2', 'names that begin alike'],
   ['127.0.1.1 alias old', 'old', 'new', '127.0.1.1 alias new', 'an alias before it'],
+  ['127.0.1.1 Alias Old.Lan OLD', 'old', 'new', '127.0.1.1 Alias new.Lan new', 'capital letters'],
   ['  127.0.1.1  \told  # old here\r', 'old', 'new', '  127.0.1.1  \tnew  # old here\r', 'white space and a comment'],
   ['127.0.1.1 other.lan other', undefined, 'new', '127.0.1.1 new.lan new', 'an unknown old name'],
   ['127.0.1.1 other.lan other', 'old', 'new', '127.0.1.1 new.lan new', 'an old name that does not stand there'],

@@ -16,6 +16,8 @@ import { startService } from './service.ts'
 const FAILED = 1
 const WRONG_CALL = 2
 const log = lineLog(line => process.stderr.write(line))
+// A log that nobody takes any more is no reason to end.
+process.stderr.on('error', () => undefined)
 const print = (text: string) => process.stdout.write(text)
 
 async function run(): Promise<void> {

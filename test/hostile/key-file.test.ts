@@ -1,0 +1,189 @@
+import { execFileSync, spawn } from 'node:child_process'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import t, { type Test } from 'tap'
+import { generateKey } from '../../src/auth/api-key.ts'
+import { mint } from '../../src/auth/jwt.ts'
+import { deviceRoot } from '../support/device.ts'
+import { eventually } from '../support/eventually.ts'
+import { startTestService, type TestService } from '../support/service.ts'
+
+const BUNDLE = 'build/out/receiverd.cjs'
+const KEY_FILE = 'var/lib/receiverd/api-key'
+
+t.test('whatever takes the place of the key file, the key in force stays, and the log says so once', async t => {
+  const service = await startTestService(t)
+  const { key } = service
+  const file = service.path(KEY_FILE)
+  const stream = await service.stream()
+  const attacks: readonly (readonly [name: string, why: string, attack: () => void])[] = [
+    ['nothing', 'is gone', () => undefined],
+    ['an empty file', 'holds no API key', () => writeFileSync(file, '')],
+    ['garbage', 'holds no API key', () => writeFileSync(file, 'A'.repeat(42))],
+    [
+      'a key with a stray bit',
+      'holds no API key',
+      () => writeFileSync(file, `${key.slice(0, 42)}${key.endsWith('8') ? '9' : '-'}\n`),
+    ],
+    ['two keys', 'holds no API key', () => writeFileSync(file, `${generateKey()}\n${generateKey()}\n`)],
+    ['bytes that are no text', 'not UTF-8', () => writeFileSync(file, Buffer.alloc(43, 0xff))],
+    ['a megabyte', 'over 64 KiB', () => writeFileSync(file, 'A'.repeat(1 << 20))],
+    ['a directory', 'not a regular file', () => mkdirSync(file)],
+    ['a FIFO', 'not a regular file', () => execFileSync('mkfifo', [file])],
+    ['a link to itself', 'too many symbolic links', () => symlinkSync('api-key', file)],
+    ['a link out of the folder', 'is gone', () => symlinkSync('/etc/hostname', file)],
+    ['a link to a device', 'is gone', () => symlinkSync('/dev/zero', file)],
+  ]
+  const complaints = () => service.log.filter(line => line.includes('the key in force stays'))
+  for (const [name, why, attack] of attacks) {
+    rmSync(file, { recursive: true, force: true })
+    attack()
+    await eventually(() => complaints().at(-1)?.includes(why) ?? false).catch(() => t.fail(`${name}: ${complaints()}`))
+    t.equal((await ask(service, key)).status, 200, name)
+  }
+  t.ok(complaints().length <= 2 * attacks.length, `${complaints().length} complaints`)
+  t.notMatch(service.log.join(), key)
+
+  // A whole key is taken up from wherever it comes: here by a rename over what stood there.
+  rmSync(file, { recursive: true, force: true })
+  const next = generateKey()
+  writeFileSync(`${file}.new`, `${next}\n`, { mode: 0o600 })
+  renameSync(`${file}.new`, file)
+  await stream.ended
+  t.equal((await ask(service, key)).status, 401)
+  t.equal((await ask(service, next)).status, 200)
+})
+
+t.test('a rotation heals what is wrong with the file', async t => {
+  const service = await startTestService(t)
+  const { key } = service
+  const file = service.path(KEY_FILE)
+  rmSync(file)
+  symlinkSync('elsewhere', file)
+  const answer = await fetch(`${service.url}/api/v1/api-key`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${key}` },
+  })
+  const { apiKey } = (await answer.json()) as { apiKey: string }
+  t.equal(readFileSync(file, 'utf8'), `${apiKey}\n`)
+  t.equal(statSync(file).mode & 0o777, 0o600)
+
+  rmSync(file)
+  mkdirSync(join(file, 'in the way'), { recursive: true })
+  const refused = await fetch(`${service.url}/api/v1/api-key`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${apiKey}` },
+  })
+  t.equal(refused.status, 500)
+  t.notMatch(await refused.text(), /api-key'|var\/lib|\/tmp\//, 'no path in the answer')
+  t.equal((await ask(service, apiKey)).status, 200, 'the old key stays in force')
+  t.strictSame(
+    readdirSync(service.path('var/lib/receiverd')).filter(name => name.startsWith('.')),
+    [],
+  )
+})
+
+t.test('killed at any moment of a rotation, the old key or the new one is whole', async t => {
+  build()
+  const root = deviceRoot(t)
+  const present = () => readFileSync(join(root, KEY_FILE), 'utf8')
+  /** Keys that are known to be replaced: an answer with a later one has come. */
+  const replaced: string[] = []
+  for (let round = 0; round < 10; round++) {
+    const { address, kill } = await serve(t, root)
+    const status = async (credential: string): Promise<number> =>
+      (await fetch(`${address}/api/v1/system`, { headers: { Authorization: `Bearer ${credential}` } })).status
+    let key = present().trim()
+    t.equal(await status(key), 200, `round ${round}: the key of the file is in force`)
+    for (const old of replaced.slice(-2)) {
+      t.equal(await status(old), 401, 'no key comes back')
+      t.equal(await status(mint(old, { roles: ['admin:r'] })), 401, 'nor does a token of it')
+    }
+    const rotating = (async () => {
+      for (;;) {
+        const headers = { Authorization: `Bearer ${key}` }
+        const answer = await fetch(`${address}/api/v1/api-key`, { method: 'POST', headers })
+        const { apiKey } = (await answer.json()) as { apiKey: string }
+        replaced.push(key)
+        key = apiKey
+      }
+    })().catch(() => undefined)
+    const before = replaced.length
+    await eventually(() => replaced.length > before)
+    const moment = performance.now() + round * 1.7
+    while (performance.now() < moment) await new Promise(resolve => setImmediate(resolve))
+    await kill()
+    await rotating
+    t.match(present(), /^[\w-]{43}\n$/, 'whole')
+    t.notOk(replaced.includes(present().trim()), 'durable before it was answered')
+  }
+  await (await serve(t, root)).kill()
+  t.strictSame(readdirSync(join(root, 'var/lib/receiverd')), ['api-key'], 'the next start leaves no temporary file')
+})
+
+t.test('a service whose log nobody takes goes on serving', async t => {
+  build()
+  const { address, child, kill } = await serve(t, deviceRoot(t))
+  child.stderr.destroy()
+  const root = child.spawnargs[4] ?? ''
+  const headers = {
+    Authorization: `Bearer ${readFileSync(join(root, KEY_FILE), 'utf8').trim()}`,
+    'Content-Type': 'application/json',
+  }
+  for (const deviceName of ['One', 'Two', 'Three']) {
+    const answer = await fetch(`${address}/api/v1/system`, {
+      method: 'PATCH',
+      body: JSON.stringify({ deviceName }),
+      headers,
+    })
+    t.equal(answer.status, 200, deviceName)
+  }
+  t.equal(child.exitCode, null)
+  await kill()
+})
+
+function ask(service: TestService, credential: string): Promise<Response> {
+  return fetch(`${service.url}/api/v1/system`, { headers: { Authorization: `Bearer ${credential}` } })
+}
+
+/** `make test` has built it; a test that runs alone does so itself where it is missing or older than a source. */
+function build(): void {
+  const built = existsSync(BUNDLE) ? statSync(BUNDLE).mtimeMs : 0
+  const sources = ['src', 'hal'].flatMap(room =>
+    readdirSync(room, { recursive: true }).map(name => statSync(join(room, String(name))).mtimeMs),
+  )
+  if (Math.max(...sources) > built) execFileSync(process.execPath, ['build/bundle.mjs'])
+}
+
+/** A process of its own that serves `root`, and where. */
+async function serve(t: Test, root: string) {
+  const child = spawn(process.execPath, [BUNDLE, 'serve', '--root', root, '--listen', '127.0.0.1:0'], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { PATH: process.env.PATH },
+  })
+  const exited = new Promise<void>(resolve => child.once('exit', () => resolve()))
+  t.teardown(() => child.kill('SIGKILL'))
+  const lines: string[] = []
+  for await (const line of createInterface({ input: child.stderr })) {
+    lines.push(line)
+    const address = /listening on (\S+)/.exec(line)?.[1]
+    if (address === undefined) continue
+    const kill = async () => {
+      child.kill('SIGKILL')
+      await exited
+    }
+    return { address, child, kill }
+  }
+  throw new Error(`it did not start: ${lines}`)
+}

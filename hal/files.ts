@@ -46,11 +46,11 @@ export class Files {
   /**
    * The text of a file, or undefined where there is none: also behind a link to /dev/null, which hides a file of the
    * vendor's (systemd-system.conf(5)).
-   * @throws {Unreadable} over 64 KiB, not UTF-8, or no regular file; the system's own errors as they are.
+   * @throws {Unreadable} over the limit (in bytes; 64 KiB), not UTF-8, or no regular file; the system's own errors as they are.
    */
-  async readText(path: string): Promise<string | undefined> {
+  async readText(path: string, limit?: number): Promise<string | undefined> {
     const at = await this.#resolve(path)
-    const bytes = at === join(this.root, '/dev/null') ? undefined : await this.#readBytes(at)
+    const bytes = at === join(this.root, '/dev/null') ? undefined : await this.#readBytes(at, limit)
     if (bytes === undefined) return undefined
     try {
       return utf8.decode(bytes)
@@ -123,6 +123,11 @@ export class Files {
   /** Makes `path` a symbolic link to `target` by a rename, so that there is no moment without one. */
   async writeLink(path: string, target: string): Promise<void> {
     await this.#link(await this.#resolveParent(path), target)
+  }
+
+  /** Removes a file or a link, durably; nothing there is well, too. */
+  async remove(path: string): Promise<void> {
+    await this.#remove(await this.#resolveParent(path))
   }
 
   /** What stands at a path now, and behind it where it is a link, for `restore`. */

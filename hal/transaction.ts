@@ -1,4 +1,4 @@
-import type { Image } from './files.ts'
+import type { Journal, Undo } from './journal.ts'
 import type { Setting } from './setting.ts'
 import type { System } from './system.ts'
 
@@ -22,40 +22,99 @@ export class TransactionFailed extends Error {
   }
 }
 
-/**
- * Applies changes in their order, all or none: when one fails, it and those before it are undone in reverse.
- * @throws {TransactionFailed}
- */
-export async function transact(system: System, changes: readonly Change[]): Promise<void> {
-  const begun: {
-    readonly change: Change
-    readonly images: readonly Image[]
-  }[] = []
-  for (const change of changes) {
-    const { setting, previous, next } = change
-    try {
-      const images = (await Promise.all(setting.files.map(path => system.capture(path)))).flat()
-      begun.push({ change, images })
-      await setting.write?.(next)
-      if (system.isRunning) await setting.activate?.(next, previous)
-    } catch (error) {
-      const notUndone: string[] = []
-      for (const { change, images } of begun.reverse())
-        if (!(await undo(system, change, images))) notUndone.push(change.setting.name)
-      throw new TransactionFailed(setting.name, notUndone, error)
-    }
-  }
+/** What became of a change that had to be undone. */
+export interface Undone {
+  readonly settings: readonly string[]
+  /** Those of them that could not be put back: the journal stays, and the next start tries again. */
+  readonly notUndone: readonly string[]
 }
 
-async function undo(system: System, { setting, previous, next }: Change, images: readonly Image[]): Promise<boolean> {
-  let undone = true
-  for (const image of images.toReversed())
-    await system.restore(image).catch(() => {
+/**
+ * Changes of several settings, all or none. The undo is in a journal before the first write, so that neither an error nor
+ * a power cut leaves a part of them behind. One change at a time.
+ */
+export class Transactions {
+  readonly #system: System
+  readonly #settings: readonly Setting[]
+  readonly #journal: Journal
+  /** The undo of a change that was applied and is not yet kept. */
+  #open: readonly Undo[] = []
+
+  /** @param settings All that a journal may name. */
+  constructor(system: System, settings: readonly Setting[], journal: Journal) {
+    this.#system = system
+    this.#settings = settings
+    this.#journal = journal
+  }
+
+  /**
+   * Applies changes in their order. Until `keep`, `undo` takes them back, and so does the next start.
+   * @throws {TransactionFailed} after undoing, in reverse, what had been done.
+   */
+  async apply(changes: readonly Change[]): Promise<void> {
+    let at = changes[0]?.setting.name ?? ''
+    try {
+      const undos = await Promise.all(changes.map(change => this.#prepare(change)))
+      await this.#journal.open(undos)
+      this.#open = undos
+      for (const { setting, previous, next } of changes) {
+        at = setting.name
+        await setting.write?.(next)
+        if (this.#system.isRunning) await setting.activate?.(next, previous)
+      }
+    } catch (error) {
+      throw new TransactionFailed(at, (await this.undo()).notUndone, error)
+    }
+  }
+
+  /**
+   * The applied changes stay. Durable when it returns.
+   * @throws {TransactionFailed} after undoing them, where the journal cannot be closed: the next start would undo them.
+   */
+  async keep(): Promise<void> {
+    try {
+      await this.#journal.close()
+      this.#open = []
+    } catch (error) {
+      const at = this.#open[0]?.setting ?? ''
+      throw new TransactionFailed(at, (await this.undo()).notUndone, error)
+    }
+  }
+
+  /** Takes the applied changes back, in reverse. */
+  async undo(): Promise<Undone> {
+    const undos = this.#open.toReversed()
+    this.#open = []
+    const notUndone: string[] = []
+    for (const undo of undos) if (!(await this.#undoOne(undo))) notUndone.push(undo.setting)
+    if (notUndone.length === 0) await this.#journal.close().catch(() => undefined)
+    return { settings: undos.map(undo => undo.setting), notUndone }
+  }
+
+  /**
+   * Takes back what an earlier run left unfinished or unconfirmed; undefined where it left nothing.
+   * @throws {Unreadable} where there is a journal that cannot be read.
+   */
+  async recover(): Promise<Undone | undefined> {
+    const undos = await this.#journal.read()
+    if (undos === undefined) return undefined
+    this.#open = undos
+    return this.undo()
+  }
+
+  async #prepare({ setting, previous, next }: Change): Promise<Undo> {
+    const images = (await Promise.all(setting.files.map(path => this.#system.capture(path)))).flat()
+    return { setting: setting.name, previous, next, images }
+  }
+
+  async #undoOne({ setting: name, previous, next, images }: Undo): Promise<boolean> {
+    let undone = true
+    const failed = () => {
       undone = false
-    })
-  if (system.isRunning)
-    await setting.activate?.(previous, next).catch(() => {
-      undone = false
-    })
-  return undone
+    }
+    for (const image of images.toReversed()) await this.#system.restore(image).catch(failed)
+    const setting = this.#settings.find(setting => setting.name === name)
+    if (this.#system.isRunning) await setting?.activate?.(previous, next).catch(failed)
+    return undone
+  }
 }

@@ -1,6 +1,8 @@
 import { Files } from '../hal/files.ts'
 import { registry } from '../hal/index.ts'
+import { Journal } from '../hal/journal.ts'
 import type { System } from '../hal/system.ts'
+import { Transactions } from '../hal/transaction.ts'
 import { ApiKeyStore } from './auth/api-key.ts'
 import { Authenticator } from './auth/authenticator.ts'
 import { keyRoutes } from './auth/routes.ts'
@@ -45,7 +47,8 @@ export async function startService(config: Config, surroundings: Surroundings): 
   const { system, clock, log, random, newId, version, builtAt } = surroundings
   const settings = registry(system)
 
-  const keys = await ApiKeyStore.open(new Files(config.stateDir), log)
+  const state = new Files(config.stateDir)
+  const keys = await ApiKeyStore.open(state, log)
   const authenticator = new Authenticator(keys.current, {
     clock,
     log,
@@ -57,7 +60,8 @@ export async function startService(config: Config, surroundings: Surroundings): 
     maxBytes: MAX_KEPT_BYTES,
     newId,
   })
-  const store = new SystemStore({ system, settings, events, log })
+  const transactions = new Transactions(system, settings, new Journal(state))
+  const store = new SystemStore({ system, settings, transactions, events, log })
   const resync = new Resync(events, () => store.json)
   const readers = new Readers(events, {
     clock,

@@ -32,6 +32,9 @@ export const LISTEN_BACKLOG = 4_096
 export const SETTLE_MS = 100
 /** Milliseconds between looks at every setting: not all of them tell of their changes. */
 export const POLL_MS = 10_000
+/** Seconds that a change may wait for its confirmation. */
+export const MIN_CONFIRM_S = 5
+export const MAX_CONFIRM_S = 600
 /** Milliseconds for what is open to end after SIGTERM. */
 export const SHUTDOWN_MS = 4_000
 

@@ -4,7 +4,10 @@ import type { IncomingMessage } from 'node:http'
 /** Origins whose pages may read answers: `*`, or a list of serialized origins (`https://panel.example`). */
 export type Origins = '*' | readonly string[]
 
-const EXPOSED = ['Access-Control-Expose-Headers', 'ETag, Preference-Applied, Retry-After, WWW-Authenticate']
+const EXPOSED = [
+  'Access-Control-Expose-Headers',
+  'ETag, Confirm-Within, Preference-Applied, Retry-After, WWW-Authenticate',
+]
 const ANY = ['Access-Control-Allow-Origin', '*', ...EXPOSED]
 /** Seconds that a browser may remember a preflight. */
 const MAX_AGE_S = 600

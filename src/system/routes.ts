@@ -5,6 +5,7 @@ import { formatEtag, matchesStrongly, matchesWeakly, parseEtags } from '../http/
 import { json, type WholeReply } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
 import type { Route, RouteDocs } from '../http/router.ts'
+import { MAX_CONFIRM_S, MIN_CONFIRM_S } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { Problem } from '../problem.ts'
 import type { SystemStore } from './store.ts'
@@ -67,18 +68,47 @@ export function systemRoutes({ store, events, settings, log }: SystemRoutesOptio
       needs: 'admin:w',
       body: { accepts: PATCH_TYPES, schema: PatchSchema, precondition },
       handle: async (request, credential) => {
-        const written = await store.patch(request.body ?? null, () => precondition(request))
+        const confirm = confirmWithin(request)
+        const { written, confirmWithinS } = await store.patch(
+          request.body ?? null,
+          () => precondition(request),
+          confirm,
+        )
         if (written.length > 0) {
           const who = credential.isApiKey
             ? 'the API key'
             : `a token${credential.sub === undefined ? '' : ` of ${credential.sub}`}`
           log('notice', `${written.join(', ')} changed by ${who}`)
         }
-        return current()
+        if (confirmWithinS === undefined) return current()
+        const reply = current()
+        return { ...reply, headers: [...reply.headers, 'Confirm-Within', String(confirmWithinS)] }
       },
       docs: patchDocs(settings),
     },
+    {
+      method: 'POST',
+      path: `${PATH}/confirm`,
+      needs: 'admin:w',
+      handle: async () => {
+        await store.confirm()
+        return current()
+      },
+      docs: confirmDocs(settings),
+    },
   ]
+}
+
+/** @throws {Problem} 400 for what is no whole number of seconds in the range. */
+function confirmWithin(request: Request): number | undefined {
+  const text = request.queryParameter('confirmWithin')
+  if (text === undefined) return undefined
+  const seconds = /^\d{1,3}$/.test(text) ? Number(text) : Number.NaN
+  if (seconds >= MIN_CONFIRM_S && seconds <= MAX_CONFIRM_S) return seconds
+  throw new Problem(
+    'bad-request',
+    `confirmWithin must be a whole number of seconds from ${MIN_CONFIRM_S} to ${MAX_CONFIRM_S}.`,
+  )
 }
 
 function readDocs(settings: readonly Setting[]): RouteDocs {
@@ -117,14 +147,21 @@ function patchDocs(settings: readonly Setting[]): RouteDocs {
         schema: Type.String(),
         description: 'The ETag that the change was made for: 412 where it is stale.',
       },
+      {
+        in: 'query',
+        name: 'confirmWithin',
+        schema: Type.Integer({ minimum: MIN_CONFIRM_S, maximum: MAX_CONFIRM_S }),
+        description: 'Undo the change after so many seconds, unless it is confirmed. For what can lock its maker out.',
+      },
     ],
     answers: {
       200: {
         description: 'The configuration as read back from the system.',
         content: { 'application/json': configurationSchema(settings) },
-        headers: ['ETag'],
+        headers: ['ETag', 'Confirm-Within'],
       },
-      400: { description: 'Not JSON, or If-Match is not an ETag.' },
+      400: { description: 'Not JSON, If-Match is not an ETag, or confirmWithin is out of range.' },
+      409: { description: 'Another change waits for its confirmation.' },
       412: {
         description: 'The configuration has changed since that ETag.',
         headers: ['ETag'],
@@ -145,6 +182,22 @@ function patchDocs(settings: readonly Setting[]): RouteDocs {
         headers: ['Retry-After'],
       },
       507: { description: 'No space left on the device; nothing has changed.' },
+    },
+  }
+}
+
+function confirmDocs(settings: readonly Setting[]): RouteDocs {
+  return {
+    summary: 'Keep a change that was made with confirmWithin',
+    answers: {
+      200: {
+        description: 'It is kept; the configuration.',
+        content: { 'application/json': configurationSchema(settings) },
+        headers: ['ETag'],
+      },
+      409: { description: 'No change waits for a confirmation: it was confirmed, or undone.' },
+      500: { description: 'The system refused to keep it; `detail` says what became of it.' },
+      507: { description: 'No space left on the device; the change is undone.' },
     },
   }
 }

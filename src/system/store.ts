@@ -3,7 +3,7 @@ import { Absent, errorCode, reasonOf } from '../../hal/errors.ts'
 import type { Stop } from '../../hal/folder-watcher.ts'
 import type { Setting } from '../../hal/setting.ts'
 import type { System } from '../../hal/system.ts'
-import { type Change, TransactionFailed, transact } from '../../hal/transaction.ts'
+import { type Change, TransactionFailed, type Transactions } from '../../hal/transaction.ts'
 import type { EventLog } from '../events/event-log.ts'
 import { SYSTEM_CHANGED } from '../events/resync.ts'
 import { isObject, type JsonObject, type JsonValue, pointerStep } from '../json.ts'
@@ -17,8 +17,20 @@ import { illFormedStrings, MAX_ERRORS, schemaErrors } from './validate.ts'
 export interface SystemStoreOptions {
   readonly system: System
   readonly settings: readonly Setting[]
+  readonly transactions: Transactions
   readonly events: EventLog
   readonly log: Log
+}
+
+/** Something was undone because nobody confirmed it; its data names the properties, and why. */
+const SYSTEM_REVERTED = 'system.reverted'
+
+/** What a PATCH has done. */
+export interface Patched {
+  /** The settings that were written. */
+  readonly written: readonly string[]
+  /** Seconds in which it must be confirmed; undefined for what is kept, or has changed nothing. */
+  readonly confirmWithinS: number | undefined
 }
 
 /**
@@ -39,15 +51,19 @@ export class SystemStore {
   readonly #stops: Stop[] = []
   readonly #queue = new Serial()
   #settling: NodeJS.Timeout | undefined
+  /** A change that is undone unless it is confirmed in time. */
+  #unconfirmed: NodeJS.Timeout | undefined
   #json: string | undefined
 
   constructor(options: SystemStoreOptions) {
     this.#options = options
   }
 
-  /** Reads everything once, and follows it from then on. */
+  /** Undoes what an earlier run left behind, reads everything once, and follows it from then on. */
   async start(): Promise<void> {
     const { system, settings, log } = this.#options
+    for (const path of new Set(settings.flatMap(setting => setting.files))) await system.recover(path)
+    await this.#recover()
     for (const setting of settings) {
       const because = await setting.unavailable?.()
       if (because === undefined) this.#available.set(setting.name, setting)
@@ -57,7 +73,6 @@ export class SystemStore {
       }
     }
     for (const setting of this.#available.values()) {
-      for (const path of setting.files) await system.recover(path)
       // First watched, then read: a change in between is seen twice rather than never.
       const changed = () => this.#lookAgain(setting)
       for (const path of [...setting.files, ...(setting.sources ?? [])]) this.#stops.push(system.watch(path, changed))
@@ -75,6 +90,8 @@ export class SystemStore {
   async stop(): Promise<void> {
     for (const stop of this.#stops) stop()
     clearTimeout(this.#settling)
+    // What is not confirmed stays in the journal, and the next start undoes it.
+    clearTimeout(this.#unconfirmed)
     await this.#queue.run(async () => undefined)
   }
 
@@ -87,29 +104,88 @@ export class SystemStore {
   /**
    * Applies a JSON Merge Patch, all of it or nothing, durably.
    * @param precondition Called when no other change can come in between; throws where the change must not happen.
-   * @returns the names of the settings that were written.
-   * @throws {Problem} 422 for a value that is refused, 500 or 507 where the system refuses, 503 for too many at once.
+   * @param confirmWithinS Seconds after which the change is undone unless `confirm` is called; undefined to keep it.
+   * @throws {Problem} 409 while a change waits for its confirmation, 422 for a value that is refused, 500 or 507 where
+   * the system refuses, 503 for too many at once.
    */
-  patch(patch: JsonValue, precondition: () => void): Promise<readonly string[]> {
+  patch(patch: JsonValue, precondition: () => void, confirmWithinS?: number): Promise<Patched> {
     if (this.#queue.length >= MAX_WAITING_CHANGES)
       throw new Problem('unavailable', `${MAX_WAITING_CHANGES} changes wait already.`, {
         headers: ['Retry-After', '1'],
       })
     return this.#queue.run(async () => {
       await this.#readStale()
+      if (this.#unconfirmed)
+        throw new Problem('conflict', 'A change waits for its confirmation: confirm it, or wait until it is undone.')
       precondition()
       const changes = await this.#plan(patch)
-      if (changes.length === 0) return []
-      const touched = changes.map(change => change.setting)
-      try {
-        await transact(this.#options.system, changes)
-      } catch (error) {
-        throw this.#refused(error)
-      } finally {
-        await this.#readBack(touched)
-      }
-      return touched.map(setting => setting.name)
+      if (changes.length === 0) return { written: [], confirmWithinS: undefined }
+      await this.#apply(changes, confirmWithinS === undefined)
+      if (confirmWithinS !== undefined) this.#awaitConfirmation(confirmWithinS)
+      return { written: changes.map(change => change.setting.name), confirmWithinS }
     })
+  }
+
+  /**
+   * Keeps the change that waits for it.
+   * @throws {Problem} 409 where none does, 500 or 507 where the system refuses: the change is undone then.
+   */
+  confirm(): Promise<void> {
+    return this.#queue.run(async () => {
+      if (!this.#unconfirmed) throw new Problem('conflict', 'No change waits for a confirmation.')
+      clearTimeout(this.#unconfirmed)
+      this.#unconfirmed = undefined
+      try {
+        await this.#options.transactions.keep()
+      } catch (error) {
+        await this.#readBack([...this.#available.values()])
+        throw this.#refused(error)
+      }
+    })
+  }
+
+  async #apply(changes: readonly Change[], keep: boolean): Promise<void> {
+    const { transactions } = this.#options
+    try {
+      await transactions.apply(changes)
+      if (keep) await transactions.keep()
+    } catch (error) {
+      throw this.#refused(error)
+    } finally {
+      await this.#readBack(changes.map(change => change.setting))
+    }
+  }
+
+  #awaitConfirmation(seconds: number): void {
+    this.#unconfirmed = setTimeout(() => {
+      this.#queue
+        .run(async () => {
+          this.#unconfirmed = undefined
+          await this.#revert('not confirmed')
+        })
+        .catch(error => this.#options.log('error', `undoing a change failed: ${reasonOf(error)}`))
+    }, seconds * 1000)
+  }
+
+  async #revert(reason: string): Promise<void> {
+    const { settings, notUndone } = await this.#options.transactions.undo()
+    await this.#readBack([...this.#available.values()].filter(setting => settings.includes(setting.name)))
+    this.#tellReverted(settings, notUndone, reason)
+  }
+
+  async #recover(): Promise<void> {
+    const { transactions, log } = this.#options
+    try {
+      const undone = await transactions.recover()
+      if (undone) this.#tellReverted(undone.settings, undone.notUndone, 'restarted')
+    } catch (error) {
+      log('error', `the journal of an unfinished change: ${reasonOf(error)}; what it changed stays as it is`)
+    }
+  }
+
+  #tellReverted(settings: readonly string[], notUndone: readonly string[], reason: string): void {
+    this.#options.log('warning', `${settings.join(', ')} undone (${reason}). ${outcome(notUndone)}`)
+    this.#options.events.append(SYSTEM_REVERTED, JSON.stringify({ reason, properties: settings, notUndone }))
   }
 
   /** At most one look every `SETTLE_MS`, however often a file is written: and then it is likely to be whole. */
@@ -229,7 +305,7 @@ export class SystemStore {
     if (!(error instanceof TransactionFailed)) throw error
     const { setting, notUndone, cause } = error
     const reason = reasonOf(cause)
-    const state = notUndone.length === 0 ? 'Nothing has changed.' : `Could not be undone: ${notUndone.join(', ')}.`
+    const state = outcome(notUndone)
     this.#options.log('error', `a change of ${setting} failed: ${reason}; ${state}`)
     const isFull = ['ENOSPC', 'EDQUOT'].includes(errorCode(cause) ?? '')
     return new Problem(
@@ -238,6 +314,10 @@ export class SystemStore {
       { cause },
     )
   }
+}
+
+function outcome(notUndone: readonly string[]): string {
+  return notUndone.length === 0 ? 'Nothing has changed.' : `Could not be undone: ${notUndone.join(', ')}.`
 }
 
 function invalid(errors: readonly FieldError[]): Problem {

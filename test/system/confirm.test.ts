@@ -1,0 +1,110 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import t from 'tap'
+import { startTestService, type TestService } from '../support/service.ts'
+
+const JOURNAL = 'var/lib/receiverd/journal'
+
+function patch(service: TestService, value: object, seconds: string): Promise<Response> {
+  return service.fetch(`/system?confirmWithin=${seconds}`, {
+    method: 'PATCH',
+    body: JSON.stringify(value),
+    headers: { 'Content-Type': 'application/json' },
+  })
+}
+
+const confirm = (service: TestService) => service.fetch('/system/confirm', { method: 'POST' })
+
+t.test('a confirmed change is kept', async t => {
+  const service = await startTestService(t)
+  const answer = await patch(service, { hostname: 'room-4' }, '60')
+  t.equal(answer.status, 200)
+  t.equal(answer.headers.get('confirm-within'), '60')
+  t.match(await answer.json(), { hostname: 'room-4' }, 'it is applied at once')
+  t.ok(existsSync(service.path(JOURNAL)))
+
+  const waiting = await service.patch({ deviceName: 'Another' })
+  t.equal(waiting.status, 409)
+  t.match(await waiting.json(), { detail: /confirm/ })
+
+  const confirmed = await confirm(service)
+  t.equal(confirmed.status, 200)
+  t.match(await confirmed.json(), { hostname: 'room-4' })
+  t.notOk(existsSync(service.path(JOURNAL)))
+  t.equal((await confirm(service)).status, 409, 'once')
+  t.equal((await service.patch({ deviceName: 'Another' })).status, 200)
+
+  await service.close()
+  const next = await startTestService(t, { root: service.root })
+  t.match((await next.system()).value, { hostname: 'room-4', deviceName: 'Another' })
+})
+
+t.test('a change that is not confirmed in time is undone, and an event says so', async t => {
+  const service = await startTestService(t)
+  const before = (await service.system()).value
+  const hosts = readFileSync(service.path('etc/hosts'))
+  const stream = await service.stream()
+  await stream.block()
+  const began = performance.now()
+  const answer = await patch(service, { hostname: 'room-4', ntp: { enabled: false, servers: ['a.example'] } }, '5')
+  t.equal(answer.status, 200)
+  t.match((await stream.event())?.data, { hostname: 'room-4' })
+  t.match((await stream.event())?.data, { hostname: 'receiver', ntp: { enabled: true, servers: [] } })
+  t.ok(performance.now() - began >= 4_900)
+  const reverted = await stream.event()
+  t.equal(reverted?.event, 'system.reverted')
+  t.strictSame(reverted?.data, { reason: 'not confirmed', properties: ['ntp', 'hostname'], notUndone: [] })
+  t.strictSame((await service.system()).value, before)
+  t.strictSame(readFileSync(service.path('etc/hosts')), hosts)
+  t.notOk(existsSync(service.path('etc/systemd/timesyncd.conf.d/50-receiverd.conf')))
+  t.notOk(existsSync(service.path(JOURNAL)))
+  t.equal((await confirm(service)).status, 409, 'too late')
+  t.equal((await service.patch({ hostname: 'room-5' })).status, 200)
+})
+
+t.test('a restart undoes what was not confirmed, whatever was written since', async t => {
+  const service = await startTestService(t)
+  const before = (await service.system()).value
+  await patch(service, { hostname: 'room-4', locale: 'de_DE.UTF-8' }, '600')
+  await service.close()
+  t.equal(readFileSync(service.path('etc/hostname'), 'utf8'), 'room-4\n')
+  const next = await startTestService(t, { root: service.root })
+  t.strictSame((await next.system()).value, before)
+  t.ok(next.log.some(line => /^warning: locale, hostname undone \(restarted\)\. Nothing has changed\.$/.test(line)))
+  await next.close()
+  const third = await startTestService(t, { root: service.root })
+  t.notOk(
+    third.log.some(line => line.includes('undone')),
+    'once',
+  )
+})
+
+t.test('a journal that cannot be read is said to be so, and does not stop the service', async t => {
+  const service = await startTestService(t)
+  await service.close()
+  writeFileSync(service.path(JOURNAL), '[{"setting":')
+  const next = await startTestService(t, { root: service.root })
+  t.ok(next.log.some(line => /^error: the journal .*not a journal/.test(line)))
+  t.equal((await next.patch({ deviceName: 'Still works' })).status, 200)
+})
+
+t.test('a time out of range is refused before anything is done', async t => {
+  const service = await startTestService(t)
+  const { id } = await service.system()
+  for (const seconds of ['', '4', '601', '-5', '1e2', '60s', '5&confirmWithin=6'])
+    t.equal((await patch(service, { hostname: 'room-4' }, seconds)).status, 400, seconds)
+  t.equal((await service.system()).id, id)
+})
+
+t.test('a patch that changes nothing has nothing to be confirmed', async t => {
+  const service = await startTestService(t)
+  const answer = await patch(service, { hostname: 'receiver' }, '5')
+  t.equal(answer.status, 200)
+  t.equal(answer.headers.get('confirm-within'), null)
+  t.equal((await confirm(service)).status, 409)
+})
+
+t.test('to confirm takes what it took to change', async t => {
+  const service = await startTestService(t)
+  const headers = { Authorization: `Bearer ${service.token(['admin:r'])}` }
+  t.equal((await service.fetch('/system/confirm', { method: 'POST', headers })).status, 403)
+})

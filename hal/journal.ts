@@ -39,6 +39,7 @@ export class Journal {
    * @throws {Unreadable} where it cannot be told.
    */
   async read(): Promise<readonly Undo[] | undefined> {
+    await this.#state.recover(FILE)
     const text = await this.#state.readText(FILE, MAX_BYTES)
     if (text === undefined) return undefined
     try {

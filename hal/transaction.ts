@@ -52,13 +52,17 @@ export class Transactions {
    * @throws {TransactionFailed} after undoing, in reverse, what had been done.
    */
   async apply(changes: readonly Change[]): Promise<void> {
-    let at = changes[0]?.setting.name ?? ''
+    const undos: Undo[] = []
+    let at = ''
     try {
-      const undos = await Promise.all(changes.map(change => this.#prepare(change)))
+      for (const change of changes) {
+        at = change.setting.name
+        undos.push(await this.#prepare(change))
+      }
       await this.#journal.open(undos)
-      this.#open = undos
-      for (const { setting, previous, next } of changes) {
+      for (const [n, { setting, previous, next }] of changes.entries()) {
         at = setting.name
+        this.#open = undos.slice(0, n + 1)
         await setting.write?.(next)
         if (this.#system.isRunning) await setting.activate?.(next, previous)
       }

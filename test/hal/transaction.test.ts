@@ -4,16 +4,18 @@ import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import * as Type from 'typebox/type'
 import { CommandFailed, errorCode } from '../../hal/errors.ts'
+import { Files } from '../../hal/files.ts'
+import { Journal } from '../../hal/journal.ts'
 import type { Setting } from '../../hal/setting.ts'
 import { System } from '../../hal/system.ts'
-import { type Change, TransactionFailed, transact } from '../../hal/transaction.ts'
+import { type Change, TransactionFailed, Transactions } from '../../hal/transaction.ts'
 import { intercepted, systemError } from './support/file-system.ts'
 import { treeOf } from './support/tree.ts'
 
 function newRoot(t: Test): string {
   const root = mkdtempSync(join(tmpdir(), 'receiverd-'))
   t.teardown(() => rmSync(root, { recursive: true, force: true }))
-  mkdirSync(join(root, 'etc'))
+  for (const name of ['etc', 'state']) mkdirSync(join(root, name))
   for (const name of ['a', 'b']) writeFileSync(join(root, 'etc', name), 'old', { mode: 0o640 })
   symlinkSync('b', join(root, 'etc/link'))
   return root
@@ -47,6 +49,20 @@ function setting(
     },
     activate: async value => step('activate', value),
   }
+}
+
+/** Applies and keeps, with a journal beside the root. */
+async function transact(system: System, changes: readonly Change[]): Promise<void> {
+  const transactions = transactionsOf(
+    system,
+    changes.map(change => change.setting),
+  )
+  await transactions.apply(changes)
+  await transactions.keep()
+}
+
+function transactionsOf(system: System, settings: readonly Setting[], state = new Files(`${system.root}/state`)) {
+  return new Transactions(system, settings, new Journal(state))
 }
 
 const change = (setting: Setting): Change => ({ setting, previous: 'old', next: 'new' })
@@ -124,7 +140,7 @@ test('a setting whose files cannot be captured is not begun', async t => {
   )
   t.match(error, { setting: 'link', notUndone: [] })
   t.equal(errorCode(error.cause), 'EIO')
-  t.same(steps, ['write a new'])
+  t.same(steps, [], 'nor is any other')
   t.same(treeOf(root), before)
 })
 
@@ -162,5 +178,60 @@ test('a setting that cannot be written is not', async t => {
   const system = new System(root)
   const { write: _, ...readOnly } = setting(system, 'a', [])
   await transact(system, [change(readOnly)])
+  t.same(treeOf(root), before)
+})
+
+test('what was applied and not kept is undone by the next start, and once', async t => {
+  const root = newRoot(t)
+  const before = treeOf(root)
+  const steps: string[] = []
+  const system = new RunningSystem(root)
+  const settings = ['a', 'link', 'c'].map(name => setting(system, name, steps))
+  await transactionsOf(system, settings).apply(settings.map(change))
+  t.notSame(treeOf(root), before)
+  steps.length = 0
+  const next = transactionsOf(system, settings)
+  t.same(await next.recover(), { settings: ['c', 'link', 'a'], notUndone: [] })
+  t.same(steps, ['activate c old', 'activate link old', 'activate a old'])
+  t.same(treeOf(root), before)
+  t.equal(await next.recover(), undefined)
+})
+
+test('without a durable journal nothing is begun', async t => {
+  const root = newRoot(t)
+  const before = treeOf(root)
+  const steps: string[] = []
+  const system = new System(root)
+  const settings = [setting(system, 'a', steps)]
+  const state = new Files(
+    `${root}/state`,
+    intercepted(async call => {
+      if (call.name === 'file.sync') throw systemError('ENOSPC')
+      return call.proceed()
+    }),
+  )
+  const error = await failureOf(transactionsOf(system, settings, state).apply(settings.map(change)))
+  t.equal(errorCode(error.cause), 'ENOSPC')
+  t.same(steps, [])
+  t.same(treeOf(root), before)
+})
+
+test('what cannot be kept is undone: the next start would undo it', async t => {
+  const root = newRoot(t)
+  const before = treeOf(root)
+  const system = new System(root)
+  const settings = [setting(system, 'a', [])]
+  const state = new Files(
+    `${root}/state`,
+    intercepted(async call => {
+      if (call.name === 'unlink') throw systemError('EROFS')
+      return call.proceed()
+    }),
+  )
+  const transactions = transactionsOf(system, settings, state)
+  await transactions.apply(settings.map(change))
+  const error = await failureOf(transactions.keep())
+  t.match(error, { setting: 'a', notUndone: [] })
+  rmSync(`${root}/state/journal`)
   t.same(treeOf(root), before)
 })

@@ -70,7 +70,6 @@ test('a new language goes where one was kept, and leaves the other lines', async
     t.equal(device.text(written), '# c\nLANG=nl_BE.UTF-8\nLC_TIME=C\n', what)
     t.equal(await device.value(), 'nl_BE.UTF-8')
     if (systemd && debian) t.equal(device.text('/etc/default/locale'), debian, 'the other one stays')
-    else t.equal([systemd, debian].filter(Boolean).length, 1)
   }
   const device = new Device(t, locale)
   device.put('/etc/locale.conf', undefined)

@@ -131,7 +131,7 @@ Settings from the environment:
                                  (default: any)
 ${BOUNDS.map(([, bound]) => `  ${bound.env.padEnd(30)} ${bound.help}\n${' '.repeat(33)}(default ${bound.fallback}; ${bound.min} to ${bound.max})`).join('\n')}
 
-The log goes to stderr, one line a record, with the priority that journald reads.
+The log goes to stderr, one line a record, with the priority for journald.
 `
 
 const KEY_HELP = `receiverd key: the API key of this device.

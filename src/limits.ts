@@ -95,7 +95,7 @@ const SETTINGS = {
     fallback: 60,
     min: 1,
     max: 3_600,
-    help: 'seconds until a client that does not read is cut off',
+    help: 'seconds until a stalled client is cut off',
   },
   leewayS: {
     env: 'RECEIVERD_LEEWAY_S',

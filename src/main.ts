@@ -50,15 +50,19 @@ async function serve(config: Config): Promise<void> {
   const service = await startService(config, surroundings)
   log('info', `receiverd ${VERSION} listening on ${service.address}`)
 
+  let isStopping = false
   const stop = async (signal: string) => {
+    // A second signal, as when a terminal and a supervisor both send one, must not cut the first one's work short.
+    if (isStopping) return
+    isStopping = true
     log('info', `${signal}: stopping`)
     // Whatever has not ended by then does not keep the process.
     setTimeout(() => process.exit(), SHUTDOWN_MS)
     await service.close()
     process.exit()
   }
-  process.once('SIGTERM', stop)
-  process.once('SIGINT', stop)
+  process.on('SIGTERM', stop)
+  process.on('SIGINT', stop)
 }
 
 function stateOf(flags: Flags): Files {

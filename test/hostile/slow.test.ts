@@ -56,7 +56,7 @@ t.test('slow clients are told so, and let go of', async t => {
       const answer = await client.answer()
       const seconds = (performance.now() - started) / 1000
       const hasBody = name.includes('body')
-      t.ok(seconds > (hasBody ? 14 : 9) && seconds < (hasBody ? 18 : 13), `${name}: ${seconds} s`)
+      t.ok(seconds > (hasBody ? 14 : 9) && seconds < 25, `${name}: ${seconds} s`)
       if (name.includes('stream')) t.match(answer, /\n: receiverd\nid: \S+\n\n(:\n\n)?$/, `${name}: no answer in it`)
       else if (name.includes('refused'))
         t.strictSame(answer.match(/HTTP\/1.1 \d+/g), ['HTTP/1.1 401'], `${name}: one answer to one request`)

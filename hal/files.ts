@@ -49,14 +49,19 @@ export class Files {
    * @throws {Unreadable} over the limit (in bytes; 64 KiB), not UTF-8, or no regular file; the system's own errors as they are.
    */
   async readText(path: string, limit?: number): Promise<string | undefined> {
-    const at = await this.#resolve(path)
-    const bytes = at === join(this.root, '/dev/null') ? undefined : await this.#readBytes(at, limit)
+    const bytes = await this.readBytes(path, limit)
     if (bytes === undefined) return undefined
     try {
       return utf8.decode(bytes)
     } catch {
       throw new Unreadable('not UTF-8')
     }
+  }
+
+  /** What `readText` reads, as bytes that need not be UTF-8. */
+  async readBytes(path: string, limit?: number): Promise<Buffer | undefined> {
+    const at = await this.#resolve(path)
+    return at === join(this.root, '/dev/null') ? undefined : this.#readBytes(at, limit)
   }
 
   /** The text of a file that is about to be edited: undefined, too, where it is unreadable and must be made anew. */
@@ -106,7 +111,7 @@ export class Files {
    * moment of the file's creation. An empty folder, or a link of a loop, is replaced.
    * @throws {Unreadable} where a device, a FIFO or a socket stands.
    */
-  async writeAtomic(path: string, text: string, mode?: number): Promise<void> {
+  async writeAtomic(path: string, text: string | Uint8Array, mode?: number): Promise<void> {
     await this.#write(await this.#place(path), Buffer.from(text), mode)
   }
 

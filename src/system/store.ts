@@ -12,7 +12,7 @@ import type { Log } from '../log.ts'
 import { type FieldError, Problem } from '../problem.ts'
 import { Serial } from '../serial.ts'
 import { mergePatch } from './merge-patch.ts'
-import { illFormedStrings, MAX_ERRORS, schemaErrors } from './validate.ts'
+import { illFormedStrings, MAX_ERRORS, nameErrors, schemaErrors } from './validate.ts'
 
 export interface SystemStoreOptions {
   readonly system: System
@@ -292,7 +292,8 @@ export class SystemStore {
   ): Promise<readonly FieldError[]> {
     if (!setting.write) return [{ pointer, detail: 'read-only' }]
     if (next === null) return [{ pointer, detail: 'cannot be removed' }]
-    const errors = schemaErrors(setting.schema, next, pointer)
+    const names = nameErrors(setting.schema, next, previous, pointer)
+    const errors = names.length > 0 ? names : schemaErrors(setting.schema, next, pointer)
     if (errors.length > 0) return errors
     const refusals = (await setting.check?.(next, previous)) ?? []
     return refusals.map(refusal => ({

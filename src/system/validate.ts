@@ -1,6 +1,6 @@
 import { Check, Errors } from 'typebox/schema'
 import type { TSchema } from 'typebox/type'
-import { isObject, type JsonValue, pointerStep } from '../json.ts'
+import { isObject, type JsonObject, type JsonValue, pointerStep } from '../json.ts'
 import type { FieldError } from '../problem.ts'
 
 /** As many as help whoever sent the value. */
@@ -22,6 +22,23 @@ export function schemaErrors(schema: TSchema, value: JsonValue, pointer: string)
   })).slice(0, MAX_ERRORS)
 }
 
+/** The names in a `Keyed` object are the device's: a request neither adds one nor removes one. */
+export function nameErrors(
+  schema: TSchema,
+  value: JsonValue,
+  previous: JsonValue,
+  pointer: string,
+): readonly FieldError[] {
+  const item = 'additionalProperties' in schema ? schema.additionalProperties : undefined
+  if (typeof item !== 'object' || item === null || !isObject(value) || !isObject(previous)) return []
+  const what = 'title' in item ? item.title : 'property'
+  const missing = (from: JsonObject, names: JsonObject, detail: string) =>
+    Object.keys(names)
+      .filter(name => !Object.hasOwn(from, name))
+      .map(name => ({ pointer: pointer + pointerStep(name), detail }))
+  return [...missing(previous, value, `no such ${what}`), ...missing(value, previous, 'cannot be removed')]
+}
+
 /** Strings that no UTF-8 file can hold: a surrogate without its other half, from an escape such as `\ud800`. */
 export function illFormedStrings(value: JsonValue, pointer = ''): readonly FieldError[] {
   if (typeof value === 'string')
@@ -39,6 +56,8 @@ export function illFormedStrings(value: JsonValue, pointer = ''): readonly Field
 function explain(keyword: string, params: object, message: string, schema: TSchema | undefined): string {
   if (keyword === 'required' && 'requiredProperties' in params && Array.isArray(params.requiredProperties))
     return `cannot be without ${params.requiredProperties.join(', ')}`
+  if (keyword === 'enum' && 'allowedValues' in params && Array.isArray(params.allowedValues))
+    return `must be one of ${params.allowedValues.join(', ')}`
   const description = schema && 'description' in schema ? schema.description : undefined
   return keyword === 'pattern' && typeof description === 'string' ? `does not fit: ${description}` : message
 }

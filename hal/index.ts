@@ -1,4 +1,5 @@
 import { deviceName } from './device-name.ts'
+import { display } from './display.ts'
 import { firmware } from './firmware.ts'
 import { hardware } from './hardware.ts'
 import { hostname } from './hostname.ts'
@@ -10,5 +11,5 @@ import { timezone } from './timezone.ts'
 
 /** Every setting, in the order in which a change is applied and the configuration is shown. */
 export function registry(system: System): readonly Setting[] {
-  return [hostname, deviceName, timezone, locale, ntp, firmware, hardware].map(setting => setting(system))
+  return [hostname, deviceName, timezone, locale, ntp, display, firmware, hardware].map(setting => setting(system))
 }

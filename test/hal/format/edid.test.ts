@@ -92,7 +92,7 @@ t.test('no bytes make it throw, loop or say what is no timing', async t => {
       /^[ -~]{0,13}$/.test(monitor) &&
       timings.every(one => /^[1-9]\d*x[1-9]\d*@[1-9]\d*$/.test(one)) &&
       new Set(timings).size === timings.length
-    if (!isSound) return t.fail(`round ${round}: ${monitor} ${timings} of ${sent.toString('hex')}`)
+    if (!isSound) return void t.fail(`round ${round}: ${monitor} ${timings} of ${sent.toString('hex')}`)
   }
   t.pass()
 })
@@ -124,7 +124,11 @@ t.test('names and timings are those that edid-decode reads', { skip }, async t =
     const { monitor, timings } = readEdid(bytes)
     const [expected, wanted] = [decodedTimings(decoded), /Display Product Name: '(.*?) *'/.exec(decoded)?.[1]]
     if (wanted !== monitor || timings.toSorted().join() !== expected.join())
-      return t.strictSame({ monitor, timings: timings.toSorted() }, { monitor: wanted, timings: expected }, decoded)
+      return void t.strictSame(
+        { monitor, timings: timings.toSorted() },
+        { monitor: wanted, timings: expected },
+        decoded,
+      )
   }
   t.pass(`${cases.length} EDIDs`)
 })

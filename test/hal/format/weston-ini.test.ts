@@ -122,7 +122,7 @@ t.test('every other byte stays, and everything else keeps its value', async t =>
             getOutput(before, other, one) === getOutput(after, other, one),
         ),
       )
-    if (!isSound) return t.fail(JSON.stringify({ round, before, after, name, key }))
+    if (!isSound) return void t.fail(JSON.stringify({ round, before, after, name, key }))
   }
   t.pass()
 })
@@ -174,7 +174,7 @@ t.test("what is read is what weston's own parser reads", { skip: whyNoParser() }
     if (!answer) continue
     taken++
     const ours = asks.map(([name, key]) => getOutput(text, name, key) ?? null)
-    if (JSON.stringify(ours) !== JSON.stringify(answer)) return t.strictSame(ours, answer, JSON.stringify(text))
+    if (JSON.stringify(ours) !== JSON.stringify(answer)) return void t.strictSame(ours, answer, JSON.stringify(text))
   }
   t.ok(taken > 1_800, `${taken} of ${texts.length} were taken`)
 })

@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import * as Type from 'typebox/type'
 import { Unreadable } from './errors.ts'
-import type { Stop } from './folder-watcher.ts'
 import { readEdid } from './format/edid.ts'
 import { getOutput, outputShownBy, setOutput } from './format/weston-ini.ts'
 import { Keyed } from './keyed.ts'
@@ -20,15 +19,18 @@ const READ_ONLY = ['present', 'monitor', 'modes'] as const
 
 const output = Type.Object(
   {
-    present: Type.Boolean({ description: 'Whether a monitor is connected. Read-only.' }),
-    monitor: Type.String({ description: 'Its name, or its plug-and-play id; empty where unknown. Read-only.' }),
-    modes: Type.Array(Type.String(), { description: 'The modes that it offers, highest first. Read-only.' }),
+    present: Type.Boolean({ description: 'A monitor is connected. Read-only.' }),
+    monitor: Type.String({ description: 'Its name, by its EDID. Read-only.' }),
+    modes: Type.Array(Type.String(), { description: 'What it offers, highest first. Read-only.' }),
     mode: Type.String({
-      description:
-        'preferred, or one of modes, such as 1920x1080@60. Where weston.ini says so it reads current or off, which can be left but not chosen.',
+      description: 'preferred, or one of modes. Reads current or off where weston.ini says so; neither can be chosen.',
       pattern: MODE,
     }),
-    rotation: Type.Enum([0, 90, 180, 270], { description: 'Degrees clockwise.' }),
+    rotation: Type.Unsafe<0 | 90 | 180 | 270>({
+      type: 'integer',
+      enum: [0, 90, 180, 270],
+      description: 'Degrees clockwise.',
+    }),
   },
   { title: 'connector', additionalProperties: false },
 )
@@ -59,6 +61,8 @@ export function display(system: System): Setting<typeof schema> {
     name: 'display',
     schema,
     files: [FILE],
+    // Its attributes, such as `status`, tell nobody when they change: the store's poll sees it.
+    sources: [`${CLASS}/*`],
     async unavailable() {
       if ((await connectors(system)).size === 0) return 'no display connector'
       for (const path of WESTON) if (await system.exists(path)) return undefined
@@ -89,25 +93,8 @@ export function display(system: System): Setting<typeof schema> {
     /** weston reads its file when it starts. One that is not running, or run by something else, is left alone. */
     async activate(value, previous) {
       if (!Object.entries(value).some(([name, output]) => isOther(output, previous[name]))) return
-      const isActive = system.run(['systemctl', 'is-active', '--quiet', UNIT])
-      const runs = await isActive.then(
-        () => true,
-        () => false,
-      )
-      if (runs) await system.run(['systemctl', 'try-restart', UNIT])
-    },
-    /** The kernel does not tell of its attributes, but under another root they are files. */
-    watch(changed) {
-      let stops: Stop[] | undefined = [system.watch(`${CLASS}/*`, changed)]
-      connectors(system)
-        .then(folders => {
-          for (const folder of folders.values()) stops?.push(system.watch(`${folder}/status`, changed))
-        })
-        .catch(() => undefined)
-      return () => {
-        for (const stop of stops ?? []) stop()
-        stops = undefined
-      }
+      const runs = await system.run(['systemctl', 'is-active', '--quiet', UNIT]).catch(() => undefined)
+      if (runs !== undefined) await system.run(['systemctl', 'try-restart', UNIT])
     },
   }
 }
@@ -119,7 +106,7 @@ async function connectors(system: System): Promise<ReadonlyMap<string, string>> 
     return name === undefined ? [] : [{ card: Number(card), name, folder: `${CLASS}/${folder}` }]
   })
   const lastFirst = found.sort((a, b) => b.card - a.card)
-  return new Map(lastFirst.map(({ name, folder }) => [name, folder]))
+  return new Map(lastFirst.map(({ name, folder }) => [name, folder] as const))
 }
 
 /** What is connected now. A connector can go while it is read: then nothing is. */

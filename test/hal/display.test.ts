@@ -294,7 +294,7 @@ t.test('over HTTP: set, refused, unplugged', async t => {
   }
   const stream = await service.stream()
   await stream.block()
-  writeFileSync(service.path(`${DRM}/card0-HDMI-A-1/status`), 'disconnected\n')
+  plug(service.root, 'card0-HDMI-A-1', { status: 'disconnected' })
   t.match((await stream.event())?.data, { display: { 'HDMI-A-1': { present: false }, 'HDMI-A-2': NOTHING } })
   const edid = edidOf({ descriptors: [detailed(1366, 768, 60), text(0xfc, 'Another')] })
   plug(service.root, 'card0-HDMI-A-1', { status: 'connected', edid, modes: '1366x768\n' })

@@ -72,9 +72,11 @@ export function display(system: System): Setting<typeof schema> {
     fallback: () => outputs(''),
     async check(next, previous) {
       const text = await config().catch(() => '')
-      return Object.entries(next).flatMap(([name, output]) => {
-        const before = previous[name]
-        if (!before) return []
+      const names = Object.keys({ ...previous, ...next })
+      return names.flatMap(name => {
+        const [output, before] = [next[name], previous[name]]
+        if (!before) return [{ pointer: `/${name}`, detail: 'no such connector' }]
+        if (!output) return [{ pointer: `/${name}`, detail: 'cannot be removed' }]
         const shown = outputShownBy(text, name)
         const refused =
           shown !== name && isOther(output, before)

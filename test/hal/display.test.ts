@@ -220,6 +220,17 @@ t.test('what the monitor does not offer, and what cannot be set, is refused', as
   t.strictSame(await write({ 'HDMI-A-1': { mode: 'preferred' } }), [])
 })
 
+t.test('connectors neither come nor go by a change', async t => {
+  const { setting } = device(t)
+  const before = await setting.read()
+  const { 'HDMI-A-1': first, ...rest } = before
+  t.strictSame(await setting.check?.({ ...before, 'DP-9': { ...NOTHING, modes: [] } }, before), [
+    { pointer: '/DP-9', detail: 'no such connector' },
+  ])
+  t.ok(first)
+  t.strictSame(await setting.check?.(rest, before), [{ pointer: '/HDMI-A-1', detail: 'cannot be removed' }])
+})
+
 t.test('off and current can be left, and kept, but not chosen', async t => {
   for (const mode of ['off', 'current']) {
     const { setting, write, config } = device(t)

@@ -80,6 +80,7 @@ export class SystemStore {
     }
     const values = await Promise.all(Array.from(this.#available.values(), setting => this.#read(setting)))
     for (const [at, name] of [...this.#available.keys()].entries()) this.#values.set(name, values[at] ?? null)
+    await this.#follow([...this.#available.keys()])
     const poll = setInterval(() => {
       for (const setting of this.#available.values()) this.#lookAgain(setting)
     }, POLL_MS).unref()
@@ -203,24 +204,56 @@ export class SystemStore {
     if (this.#stale.size === 0) return
     const stale = [...this.#stale]
     this.#stale.clear()
-    await this.#readBack(stale)
+    await this.#follow(await this.#readBack(stale))
   }
 
-  /** Reads settings, and those that depend on them, and tells of all that is different as one change. */
-  async #readBack(settings: readonly Setting[]): Promise<void> {
-    const names = new Set(settings.map(setting => setting.name))
-    for (const { name, dependsOn } of this.#available.values())
-      if (dependsOn?.some(other => names.has(other))) names.add(name)
+  /**
+   * Reads settings, and those that depend on them, and tells of all that is different as one change.
+   * @returns the names of those that are different.
+   */
+  async #readBack(settings: readonly Setting[]): Promise<readonly string[]> {
+    const names = this.#withDependents(settings.map(setting => setting.name))
     const delta: JsonObject = {}
     for (const [name, setting] of this.#available) {
       if (!names.has(name)) continue
       const value = await this.#read(setting)
       if (!isDeepStrictEqual(value, this.#values.get(name))) delta[name] = value
     }
-    if (Object.keys(delta).length === 0) return
+    if (Object.keys(delta).length === 0) return []
     for (const [name, value] of Object.entries(delta)) this.#values.set(name, value)
     this.#json = undefined
     this.#options.events.append(SYSTEM_CHANGED, JSON.stringify(delta))
+    return Object.keys(delta)
+  }
+
+  /** Has settings that were changed from outside written into the files of those that follow them. */
+  async #follow(names: readonly string[]): Promise<void> {
+    const changes = this.#followers(names)
+    if (changes.length === 0) return
+    try {
+      await transact(this.#options.system, changes)
+    } catch (error) {
+      this.#refused(error)
+    }
+  }
+
+  /** What must be written again, with the value that it has, when settings of these names change. */
+  #followers(names: readonly string[]): readonly Change[] {
+    const changed = this.#withDependents(names)
+    const changes: Change[] = []
+    for (const [name, setting] of this.#available) {
+      const value = this.#values.get(name)
+      if (setting.follows?.(value).some(other => changed.has(other)))
+        changes.push({ setting, previous: value, next: value })
+    }
+    return changes
+  }
+
+  #withDependents(names: readonly string[]): ReadonlySet<string> {
+    const all = new Set(names)
+    for (const { name, dependsOn } of this.#available.values())
+      if (dependsOn?.some(other => all.has(other))) all.add(name)
+    return all
   }
 
   /** A value that fits the schema, whatever the system holds; the log hears once of each reason why it does not. */
@@ -281,6 +314,8 @@ export class SystemStore {
       if (refusals.length === 0) changes.set(name, { setting, previous, next })
     }
     if (errors.length > 0) throw invalid(errors)
+    for (const follower of this.#followers([...changes.keys()]))
+      if (!changes.has(follower.setting.name)) changes.set(follower.setting.name, follower)
     return Array.from(this.#available.keys(), name => changes.get(name)).filter(change => change !== undefined)
   }
 

@@ -1,3 +1,4 @@
+import { airplay } from './airplay.ts'
 import { audio } from './audio.ts'
 import { deviceName } from './device-name.ts'
 import { firmware } from './firmware.ts'
@@ -11,7 +12,7 @@ import { timezone } from './timezone.ts'
 
 /** Every setting, in the order in which a change is applied and the configuration is shown. */
 export function registry(system: System): readonly Setting[] {
-  return [hostname, deviceName, timezone, locale, ntp, audio, firmware, hardware].map(setting =>
+  return [hostname, deviceName, timezone, locale, ntp, audio, airplay, firmware, hardware].map(setting =>
     setting(system),
   )
 }

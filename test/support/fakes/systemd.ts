@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { CommandFailed } from '../../../hal/errors.ts'
 import type { Run } from '../../../hal/system.ts'
@@ -42,7 +42,7 @@ export class FakeSystemd {
     for (const target of targets.split(' ').filter(Boolean)) {
       const folder = join(this.#root, 'etc/systemd/system', `${target}.wants`)
       mkdirSync(folder, { recursive: true })
-      if (!existsSync(join(folder, unit))) rmSync(join(folder, unit), { force: true })
+      rmSync(join(folder, unit), { force: true })
       symlinkSync(`/${path}`, join(folder, unit))
     }
   }

@@ -80,7 +80,7 @@ export class SystemStore {
     }
     const values = await Promise.all(Array.from(this.#available.values(), setting => this.#read(setting)))
     for (const [at, name] of [...this.#available.keys()].entries()) this.#values.set(name, values[at] ?? null)
-    await this.#follow([...this.#available.keys()])
+    await this.#follow(this.#available.keys())
     const poll = setInterval(() => {
       for (const setting of this.#available.values()) this.#lookAgain(setting)
     }, POLL_MS).unref()
@@ -142,6 +142,7 @@ export class SystemStore {
         await this.#readBack([...this.#available.values()])
         throw this.#refused(error)
       }
+      await this.#follow(this.#available.keys())
     })
   }
 
@@ -172,6 +173,7 @@ export class SystemStore {
     const { settings, notUndone } = await this.#options.transactions.undo()
     await this.#readBack([...this.#available.values()].filter(setting => settings.includes(setting.name)))
     this.#tellReverted(settings, notUndone, reason)
+    await this.#follow(this.#available.keys())
   }
 
   async #recover(): Promise<void> {
@@ -227,18 +229,20 @@ export class SystemStore {
   }
 
   /** Has settings that were changed from outside written into the files of those that follow them. */
-  async #follow(names: readonly string[]): Promise<void> {
+  async #follow(names: Iterable<string>): Promise<void> {
     const changes = this.#followers(names)
-    if (changes.length === 0) return
+    // One change at a time: when the one that waits is confirmed or undone, all of them are looked after.
+    if (changes.length === 0 || this.#unconfirmed) return
     try {
-      await transact(this.#options.system, changes)
+      await this.#apply(changes, true)
     } catch (error) {
-      this.#refused(error)
+      // The log has it.
+      if (!(error instanceof Problem)) throw error
     }
   }
 
   /** What must be written again, with the value that it has, when settings of these names change. */
-  #followers(names: readonly string[]): readonly Change[] {
+  #followers(names: Iterable<string>): readonly Change[] {
     const changed = this.#withDependents(names)
     const changes: Change[] = []
     for (const [name, setting] of this.#available) {
@@ -249,7 +253,7 @@ export class SystemStore {
     return changes
   }
 
-  #withDependents(names: readonly string[]): ReadonlySet<string> {
+  #withDependents(names: Iterable<string>): ReadonlySet<string> {
     const all = new Set(names)
     for (const { name, dependsOn } of this.#available.values())
       if (dependsOn?.some(other => all.has(other))) all.add(name)
@@ -314,7 +318,7 @@ export class SystemStore {
       if (refusals.length === 0) changes.set(name, { setting, previous, next })
     }
     if (errors.length > 0) throw invalid(errors)
-    for (const follower of this.#followers([...changes.keys()]))
+    for (const follower of this.#followers(changes.keys()))
       if (!changes.has(follower.setting.name)) changes.set(follower.setting.name, follower)
     return Array.from(this.#available.keys(), name => changes.get(name)).filter(change => change !== undefined)
   }

@@ -3,8 +3,11 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { type Test, test } from 'tap'
 import * as Type from 'typebox/type'
 import { CommandFailed } from '../../hal/errors.ts'
+import { Files } from '../../hal/files.ts'
+import { Journal } from '../../hal/journal.ts'
 import type { Setting } from '../../hal/setting.ts'
 import { System } from '../../hal/system.ts'
+import { Transactions } from '../../hal/transaction.ts'
 import { EventLog } from '../../src/events/event-log.ts'
 import { SystemStore } from '../../src/system/store.ts'
 import { eventually } from '../support/eventually.ts'
@@ -25,7 +28,7 @@ function plain(system: System, name: string, rest: Partial<Setting> = {}): Setti
 
 /** `base`; `name`, which reads `base` where it is empty; and `copy`, which is `on` while its file holds the name. */
 async function startStore(t: Test) {
-  const root = t.testdir({ base: 'b', name: 'n', copy: 'old' })
+  const root = t.testdir({ base: 'b', name: 'n', copy: 'old', other: '' })
   const system = new System(root)
   const text = async (path: string) => (await system.readText(path)) ?? ''
   const device: { broken: boolean; writes: number } = { broken: false, writes: 0 }
@@ -46,11 +49,19 @@ async function startStore(t: Test) {
   ]
   const log: string[] = []
   const events = new EventLog({ maxEvents: 100, maxBytes: 100_000, newId: randomUUID })
-  const store = new SystemStore({ system, settings, events, log: (level, line) => log.push(`${level}: ${line}`) })
+  const transactions = new Transactions(system, settings, new Journal(new Files(t.testdirName)))
+  const store = new SystemStore({
+    system,
+    settings,
+    transactions,
+    events,
+    log: (level, line) => log.push(`${level}: ${line}`),
+  })
   await store.start()
   t.teardown(() => store.stop())
   const file = (name: string) => readFileSync(`${root}/${name}`, 'utf8')
-  const patch = (value: Record<string, string>) => store.patch(value, () => undefined)
+  const patch = async (value: Record<string, string>, confirmWithinS?: number) =>
+    (await store.patch(value, () => undefined, confirmWithinS)).written
   return { root, store, log, device, file, patch }
 }
 
@@ -96,3 +107,15 @@ test('a change from outside is followed, and the log hears where it cannot be', 
   await patch({ name: 'own' })
   t.equal(file('copy'), 'own')
 })
+
+for (const isConfirmed of [true, false])
+  test(`what comes from outside during a trial is followed when it is ${isConfirmed ? 'kept' : 'undone'}`, async t => {
+    const { root, file, patch, store } = await startStore(t)
+    await patch({ other: 'trial' }, isConfirmed ? 60 : 0.5)
+    writeFileSync(`${root}/name`, 'foreign')
+    await eventually(() => JSON.parse(store.json).name === 'foreign')
+    t.equal(file('copy'), 'n')
+    if (isConfirmed) await store.confirm()
+    await eventually(() => file('copy') === 'foreign')
+    t.equal(file('other'), isConfirmed ? 'trial' : '')
+  })

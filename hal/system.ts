@@ -132,6 +132,6 @@ function environment() {
 function failure(error: Error & { killed?: boolean }, status: number | null): string {
   if (errorCode(error) === 'ENOENT') return 'is not installed'
   if (error.killed) return `did not end within ${COMMAND_TIMEOUT_MS / 1000} s`
-  // No status: a signal. 0: it printed more than is read.
-  return status ? `failed with status ${status}` : 'failed'
+  if (errorCode(error) === 'ERR_CHILD_PROCESS_STDIO_MAXBUFFER') return `printed over ${MAX_OUTPUT_BYTES / 1024} KiB`
+  return status === null ? 'failed' : `failed with status ${status}`
 }

@@ -20,7 +20,7 @@ test('a command that fails says how, and not what it printed', async t => {
     [['sh', '-c', 'echo secret >&2; exit 3'], 'sh failed with status 3'],
     [['sh', '-c', 'kill -9 $$'], 'sh failed'],
     [['no-such-command', 'secret'], 'no-such-command is not installed'],
-    [['sh', '-c', 'head -c 2000000 /dev/zero'], 'sh failed'],
+    [['sh', '-c', 'head -c 2000000 /dev/zero'], 'sh printed over 1024 KiB'],
   ] as const satisfies readonly (readonly [Argv, string])[]) {
     const error = await runCommand(argv).catch(error => error)
     t.ok(error instanceof CommandFailed)

@@ -31,7 +31,7 @@ const MAX_NAME_BYTES = 50
 /** A code that is shown, once or always the same, or a password: the last of them is in force. */
 const GUARDS: readonly string[] = ['pin', 'pw']
 /** get_display_settings(): up to four digits each, and up to three for the rate. */
-const RESOLUTION = /^(\d{1,4})x(\d{1,4})(@\d{1,3})?$/
+const RESOLUTION = /^0{0,3}([1-9]\d{0,3})x0{0,3}([1-9]\d{0,3})(@\d{1,3})?$/
 /** Items end at a space. One that begins with a quote ends at that quote before a space or the end, but not at `\"`. */
 const ITEM = /(["'])(.*?)(?:(?<!\\)\1(?= |$)|$)|[^ ]+/gs
 
@@ -47,7 +47,7 @@ export function readStartup(text: string): Startup {
     isDeviceName: name !== undefined && !appendsHostName && lines.includes(MARK + name),
     appendsHostName,
     isGuarded: all.some(option => GUARDS.includes(option.name)),
-    resolution: width && height && `${Number(width)}x${Number(height)}`,
+    resolution: width && `${width}x${height}`,
   }
 }
 

@@ -44,6 +44,7 @@ test('a startup file is read as UxPlay reads it', t => {
     ['s 1920x1080', { resolution: '1920x1080' }],
     ['s 1920x1080@60', { resolution: '1920x1080' }],
     ['s 0640x0480', { resolution: '640x480' }],
+    ['s 0x1080', { resolution: undefined }],
     ['s big', { resolution: undefined }],
     ['s 19200x1080', { resolution: undefined }],
   ]

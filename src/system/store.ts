@@ -6,7 +6,7 @@ import type { System } from '../../hal/system.ts'
 import { type Change, TransactionFailed, type Transactions } from '../../hal/transaction.ts'
 import type { EventLog } from '../events/event-log.ts'
 import { SYSTEM_CHANGED } from '../events/resync.ts'
-import { isObject, type JsonObject, type JsonValue, pointerStep } from '../json.ts'
+import { isObject, type JsonObject, type JsonValue, pointerStep, toJsonLine } from '../json.ts'
 import { MAX_WAITING_CHANGES, POLL_MS, SETTLE_MS } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { type FieldError, Problem } from '../problem.ts'
@@ -97,7 +97,7 @@ export class SystemStore {
 
   /** The whole configuration as JSON, as of the latest event. */
   get json(): string {
-    this.#json ??= JSON.stringify(Object.fromEntries(this.#values))
+    this.#json ??= toJsonLine(Object.fromEntries(this.#values))
     return this.#json
   }
 
@@ -220,7 +220,7 @@ export class SystemStore {
     if (Object.keys(delta).length === 0) return
     for (const [name, value] of Object.entries(delta)) this.#values.set(name, value)
     this.#json = undefined
-    this.#options.events.append(SYSTEM_CHANGED, JSON.stringify(delta))
+    this.#options.events.append(SYSTEM_CHANGED, toJsonLine(delta))
   }
 
   /** A value that fits the schema, whatever the system holds; the log hears once of each reason why it does not. */
@@ -306,7 +306,6 @@ export class SystemStore {
     const { setting, notUndone, cause } = error
     const reason = reasonOf(cause)
     const state = outcome(notUndone)
-    this.#options.log('error', `a change of ${setting} failed: ${reason}; ${state}`)
     const isFull = ['ENOSPC', 'EDQUOT'].includes(errorCode(cause) ?? '')
     return new Problem(
       isFull ? 'no-space' : 'system-refused',

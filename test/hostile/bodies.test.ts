@@ -171,7 +171,7 @@ t.test('a body that is cut short is none', async t => {
 t.test('a refusal is not longer than what is refused', async t => {
   const service = await startTestService(t)
   for (const body of [
-    `{"${'n'.repeat(50_000)}":[${Array(1_000).fill('"\\ud800"')}]}`,
+    `{"${'n'.repeat(10_000)}":[${Array(1_000).fill('"\\ud800"')}]}`,
     `{${Array.from({ length: 1_000 }, (_, n) => `"${n}":1`)}}`,
     `{"ntp":{"servers":[${Array(1_000).fill('1')}]}}`,
   ]) {

@@ -6,7 +6,7 @@ import type { System } from '../../hal/system.ts'
 import { type Change, TransactionFailed, type Transactions } from '../../hal/transaction.ts'
 import type { EventLog } from '../events/event-log.ts'
 import { SYSTEM_CHANGED } from '../events/resync.ts'
-import { isObject, type JsonObject, type JsonValue, pointerStep } from '../json.ts'
+import { isObject, type JsonObject, type JsonValue, pointerStep, toJsonLine } from '../json.ts'
 import { MAX_WAITING_CHANGES, POLL_MS, SETTLE_MS } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { type FieldError, Problem } from '../problem.ts'
@@ -98,7 +98,7 @@ export class SystemStore {
 
   /** The whole configuration as JSON, as of the latest event. */
   get json(): string {
-    this.#json ??= JSON.stringify(Object.fromEntries(this.#values))
+    this.#json ??= toJsonLine(Object.fromEntries(this.#values))
     return this.#json
   }
 
@@ -224,7 +224,7 @@ export class SystemStore {
     if (Object.keys(delta).length === 0) return []
     for (const [name, value] of Object.entries(delta)) this.#values.set(name, value)
     this.#json = undefined
-    this.#options.events.append(SYSTEM_CHANGED, JSON.stringify(delta))
+    this.#options.events.append(SYSTEM_CHANGED, toJsonLine(delta))
     return Object.keys(delta)
   }
 
@@ -236,8 +236,8 @@ export class SystemStore {
     try {
       await this.#apply(changes, true)
     } catch (error) {
-      // The log has it.
       if (!(error instanceof Problem)) throw error
+      this.#options.log('error', error.message)
     }
   }
 
@@ -345,7 +345,6 @@ export class SystemStore {
     const { setting, notUndone, cause } = error
     const reason = reasonOf(cause)
     const state = outcome(notUndone)
-    this.#options.log('error', `a change of ${setting} failed: ${reason}; ${state}`)
     const isFull = ['ENOSPC', 'EDQUOT'].includes(errorCode(cause) ?? '')
     return new Problem(
       isFull ? 'no-space' : 'system-refused',

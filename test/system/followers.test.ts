@@ -101,7 +101,7 @@ test('a change from outside is followed, and the log hears where it cannot be', 
   await eventually(() => file('copy') === 'foreign')
   device.broken = true
   writeFileSync(`${root}/name`, 'again')
-  await eventually(() => log.includes('error: a change of copy failed: copying failed; Nothing has changed.'))
+  await eventually(() => log.includes('error: The system refused to write copy: copying failed. Nothing has changed.'))
   t.equal(file('copy'), 'foreign')
   device.broken = false
   await patch({ name: 'own' })

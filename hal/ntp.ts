@@ -29,9 +29,8 @@ const schema = Type.Object(
         pattern: `^(${LABEL}(\\.${LABEL})*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)$`,
       }),
       {
-        description: 'Servers, in order of preference. None: those of the system.',
+        description: 'Servers, none twice, in order of preference. None at all: those of the system.',
         maxItems: MAX_SERVERS,
-        uniqueItems: true,
       },
     ),
   },

@@ -70,7 +70,10 @@ export class FolderWatcher {
       const folder: Folder = { watcher, listeners: new Set() }
       watcher.on('change', (event, name) => this.#tell(path, folder, event, name?.toString()))
       // The watch is lost (no memory, folder unmounted): what reads on a clock still sees the changes.
-      watcher.on('error', () => watcher.close())
+      watcher.on('error', () => {
+        watcher.close()
+        this.#folders.delete(path)
+      })
       this.#folders.set(path, folder)
       return folder
     } catch {

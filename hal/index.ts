@@ -1,3 +1,5 @@
+import { airplay } from './airplay.ts'
+import { audio } from './audio.ts'
 import { deviceName } from './device-name.ts'
 import { display } from './display.ts'
 import { firmware } from './firmware.ts'
@@ -11,5 +13,7 @@ import { timezone } from './timezone.ts'
 
 /** Every setting, in the order in which a change is applied and the configuration is shown. */
 export function registry(system: System): readonly Setting[] {
-  return [hostname, deviceName, timezone, locale, ntp, display, firmware, hardware].map(setting => setting(system))
+  return [hostname, deviceName, timezone, locale, ntp, display, audio, airplay, firmware, hardware].map(setting =>
+    setting(system),
+  )
 }

@@ -3,11 +3,10 @@ import * as Type from 'typebox/type'
 import { getValues, setValues } from './format/ini.ts'
 import type { Setting } from './setting.ts'
 import type { System } from './system.ts'
+import { isUnitEnabled, isUnitInstalled, UNIT_FOLDERS } from './unit.ts'
 
 const FILE = '/etc/systemd/timesyncd.conf.d/50-receiverd.conf'
 const UNIT = 'systemd-timesyncd.service'
-/** Where the unit is, in the order of systemd.unit(5). A link to /dev/null in the first masks it. */
-const UNIT_FOLDERS = ['/etc/systemd/system', '/usr/lib/systemd/system', '/lib/systemd/system']
 /** The links that `systemctl enable` makes by the [Install] section of the unit. */
 const ENABLED = `/etc/systemd/system/sysinit.target.wants/${UNIT}`
 const ALIAS = '/etc/systemd/system/dbus-org.freedesktop.timesync1.service'
@@ -30,9 +29,8 @@ const schema = Type.Object(
         pattern: `^(${LABEL}(\\.${LABEL})*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)$`,
       }),
       {
-        description: 'Servers, in order of preference. None: those of the system.',
+        description: 'Servers, none twice, in order of preference. None at all: those of the system.',
         maxItems: MAX_SERVERS,
-        uniqueItems: true,
       },
     ),
   },
@@ -41,8 +39,7 @@ const schema = Type.Object(
 
 /** Network time by systemd-timesyncd: the servers in a drop-in of ours, the unit enabled or disabled. */
 export function ntp(system: System): Setting<typeof schema> {
-  const isEnabled = async () =>
-    !(await isMasked(system)) && (await system.readLink(ENABLED).catch(() => undefined)) !== undefined
+  const isEnabled = () => isUnitEnabled(system, UNIT)
   const servers = async () => {
     const texts = await Promise.all((await configFiles(system)).map(path => system.readText(path)))
     return effectiveServers(texts.map(text => text ?? ''))
@@ -53,8 +50,7 @@ export function ntp(system: System): Setting<typeof schema> {
     files: [FILE, ENABLED, ALIAS],
     sources: [MAIN, ...DROP_INS.map(folder => `${folder}/*`), `${UNIT_FOLDERS[0]}/${UNIT}`],
     async unavailable() {
-      for (const folder of UNIT_FOLDERS) if (await system.exists(`${folder}/${UNIT}`)) return undefined
-      return 'systemd-timesyncd is not installed'
+      return (await isUnitInstalled(system, UNIT)) ? undefined : 'systemd-timesyncd is not installed'
     },
     read: async () => ({
       enabled: await isEnabled(),
@@ -102,10 +98,6 @@ function whyNotAgain(server: string, before: readonly string[]): string | undefi
   return before.some(other => other.toLowerCase() === server.toLowerCase())
     ? 'a server that stands there already'
     : undefined
-}
-
-async function isMasked(system: System): Promise<boolean> {
-  return (await system.readLink(`${UNIT_FOLDERS[0]}/${UNIT}`).catch(() => undefined)) === '/dev/null'
 }
 
 async function configFiles(system: System): Promise<readonly string[]> {

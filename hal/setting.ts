@@ -24,6 +24,11 @@ export interface Setting<S extends TSchema = TSchema> {
   readonly sources?: readonly string[]
   /** Settings that its value falls back on: it is read again when one of them was written. */
   readonly dependsOn?: readonly string[]
+  /**
+   * Settings whose values stand in its own files, too, for a value of this one: when one of them changes, `write` is
+   * called with the same value again. They come before it in the registry.
+   */
+  follows?(value: Static<S>): readonly string[]
   /** Why the device has no such setting; undefined where it has. */
   unavailable?(): Promise<string | undefined>
   /**

@@ -1,12 +1,9 @@
-/** Time as an argument: the wall clock for what is dated, the monotonic one for what lasts. */
+/** The wall clock as an argument. What lasts, rather than is dated, runs on timers: those of Node are monotonic. */
 export interface Clock {
-  /** Wall clock, milliseconds since 1970. Steps when somebody sets the time. */
+  /** Milliseconds since 1970. Steps when somebody sets the time. */
   now(): number
-  /** Milliseconds since an arbitrary moment; never steps. */
-  monotonic(): number
 }
 
 export const systemClock: Clock = {
   now: () => Date.now(),
-  monotonic: () => performance.now(),
 }

@@ -96,5 +96,7 @@ function readLimits(env: Environment): Limits {
     if (value >= bound.min && value <= bound.max) return [name, value]
     throw new UsageError(`${bound.env}: "${text}" is not a whole number from ${bound.min} to ${bound.max}`)
   })
-  return Object.fromEntries(limits) as Limits
+  const read = Object.fromEntries(limits) as Limits
+  // Where only the streams were raised, there must be connections left to change something by.
+  return env.RECEIVERD_CONNECTIONS ? read : { ...read, connections: Math.max(read.connections, 2 * read.streams) }
 }

@@ -1,6 +1,8 @@
 export type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject
 export type JsonObject = { [name: string]: JsonValue }
 
+/** More than a whole configuration has, and few enough that checking each against a schema takes no time. */
+const MAX_VALUES = 1_024
 /** Deeper than anything we read, far from what the recursive code behind the parser could not take. */
 const MAX_DEPTH = 32
 
@@ -9,7 +11,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
  * Parses UTF-8 JSON, and refuses what JSON.parse lets through: an object that has a name twice (RFC 8259 §4 leaves open
- * which one counts, and two readers of a token or a patch must not differ), and more than 32 levels.
+ * which one counts, and two readers of a token or a patch must not differ), more than 32 levels, and more than 1,024 values.
  *
  * @throws {SyntaxError} with a message for the sender.
  */
@@ -23,6 +25,17 @@ export function parseJson(bytes: Uint8Array): JsonValue {
   }
   refuseDuplicates(text)
   return value
+}
+
+/**
+ * JSON on one line for every reader. JSON itself lets three characters stand in a string that some readers of lines take
+ * for the end of one: the line breaks of Unicode (UAX #14, BK and NL) that are not control characters of JSON.
+ */
+export function toJsonLine(value: unknown): string {
+  return JSON.stringify(value).replace(
+    /[\u0085\u2028\u2029]/g,
+    end => `\\u${end.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
 }
 
 export function isObject(value: JsonValue | undefined): value is JsonObject {
@@ -45,6 +58,7 @@ function decode(bytes: Uint8Array): string {
 /** `text` is valid JSON here, so a string before a colon is a name and nothing else needs telling apart. */
 function refuseDuplicates(text: string): void {
   const open: (Set<string> | undefined)[] = []
+  let values = 1
   for (let at = 0; at < text.length; at++) {
     switch (text[at]) {
       case '{':
@@ -55,6 +69,9 @@ function refuseDuplicates(text: string): void {
       case '}':
       case ']':
         open.pop()
+        break
+      case ',':
+        if (++values > MAX_VALUES) throw new SyntaxError(`more than ${MAX_VALUES} values`)
         break
       case '"': {
         const start = at

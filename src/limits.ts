@@ -4,6 +4,8 @@
 export const MAX_HEAD_BYTES = 8 * 1024
 /** Requests of a connection that wait for their answers, or for the client to read them; more, and it is cut off. */
 export const MAX_PIPELINED = 32
+/** Headers of a request. */
+export const MAX_HEADERS = 100
 /** Milliseconds for a request's head to arrive: a slow sender is no reason to keep a connection. */
 export const HEAD_TIMEOUT_MS = 10_000
 /** Milliseconds for a whole request, body included. */
@@ -74,7 +76,7 @@ const SETTINGS = {
     fallback: 1_024,
     min: 1,
     max: 131_072,
-    help: 'connections',
+    help: 'connections, or twice the streams if more',
   },
   heartbeatS: {
     env: 'RECEIVERD_HEARTBEAT_S',

@@ -4,8 +4,8 @@ const PRIORITY = { error: 3, warning: 4, notice: 5, info: 6 } as const
 export type Level = keyof typeof PRIORITY
 export type Log = (level: Level, message: string) => void
 
-/** What would end the line, or drive a terminal: C0, DEL, C1 and the two Unicode line ends. */
-const UNPRINTABLE = /[\x00-\x1f\x7f-\x9f\u2028\u2029]/g
+/** What would end the line, drive a terminal, or turn the text around: controls, formats and the Unicode line ends. */
+const UNPRINTABLE = /[\p{C}\u2028\u2029]/gu
 const MAX_MESSAGE = 1024
 
 /** A log that writes one line a record. */

@@ -64,7 +64,6 @@ export async function startService(config: Config, surroundings: Surroundings): 
   const store = new SystemStore({ system, settings, transactions, events, log })
   const resync = new Resync(events, () => store.json)
   const readers = new Readers(events, {
-    clock,
     limits,
     refusalNow: credential => authenticator.refusalNow(credential),
   })
@@ -75,7 +74,7 @@ export async function startService(config: Config, surroundings: Surroundings): 
   await store.start()
 
   const routes = [
-    ...systemRoutes({ store, events, settings, log }),
+    ...systemRoutes({ store, events, settings, authenticator, log }),
     ...eventRoutes({
       log: events,
       readers,
@@ -93,6 +92,7 @@ export async function startService(config: Config, surroundings: Surroundings): 
     authenticator,
     origins,
     connections: limits.connections,
+    connectionsPerAddress: Math.max(limits.connections / 4, 2 * limits.streamsPerAddress),
     clock,
     log,
   })

@@ -50,10 +50,14 @@ export class ApiKeyStore {
 
   /** Takes the key of the state directory, or makes the first one. A file that holds no key is replaced by a new one. */
   static async open(state: Files, log: Log): Promise<ApiKeyStore> {
-    await state.recover(FILE)
     try {
+      await state.recover(FILE)
       const key = await readKey(state)
-      if (key !== undefined) return new ApiKeyStore(state, log, key)
+      if (key !== undefined) {
+        // Writes only where the mode is not ours: somebody may have copied the file, for all to read.
+        await writeKey(state, key)
+        return new ApiKeyStore(state, log, key)
+      }
       log('notice', 'a first API key has been made; `receiverd key show` prints it')
     } catch (error) {
       if (!(error instanceof Unreadable)) throw error

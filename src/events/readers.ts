@@ -1,6 +1,6 @@
 import type { Credential } from '../auth/authenticator.ts'
 import type { Refusal } from '../auth/jwt.ts'
-import type { Clock } from '../clock.ts'
+import { AddressCount } from '../http/address-count.ts'
 import type { Limits } from '../limits.ts'
 import { Problem } from '../problem.ts'
 import type { EventLog } from './event-log.ts'
@@ -13,14 +13,13 @@ export interface Reader {
   readonly credential: Credential
   /** There are events after the cursor. */
   wake(): void
-  /** Once a heartbeat; `now` is monotonic, milliseconds. */
-  tick(now: number): void
+  /** Once a heartbeat. */
+  tick(): void
   /** Tells the client why, as far as its transport can, and lets go of it. */
   end(why: End): void
 }
 
 export interface ReadersOptions {
-  readonly clock: Clock
   readonly limits: Pick<Limits, 'streams' | 'streamsPerAddress' | 'heartbeatS'>
   /** Why a credential does not hold any more; undefined while it does. */
   readonly refusalNow: (credential: Credential) => Refusal | undefined
@@ -33,12 +32,13 @@ const RETRY_AFTER_S = 5
 export class Readers {
   readonly #options: ReadersOptions
   readonly #readers = new Set<Reader>()
-  readonly #perAddress = new Map<string, number>()
+  readonly #perAddress: AddressCount
   #wakeScheduled = false
   readonly #heartbeat: NodeJS.Timeout
 
   constructor(log: EventLog, options: ReadersOptions) {
     this.#options = options
+    this.#perAddress = new AddressCount(options.limits.streamsPerAddress)
     log.onAppend(() => this.#scheduleWake())
     this.#heartbeat = setInterval(() => this.#tick(), options.limits.heartbeatS * 1000)
     this.#heartbeat.unref()
@@ -57,7 +57,7 @@ export class Readers {
     const headers = ['Retry-After', String(RETRY_AFTER_S)]
     if (this.#readers.size >= streams)
       throw new Problem('unavailable', `All ${streams} event streams and held polls are taken.`, { headers })
-    if ((this.#perAddress.get(networkOf(address)) ?? 0) >= streamsPerAddress)
+    if (!this.#perAddress.hasRoom(address))
       throw new Problem(
         'too-many-streams',
         `All ${streamsPerAddress} streams and held polls of this address are taken.`,
@@ -69,15 +69,11 @@ export class Readers {
 
   /** Takes in what `create` makes. `leave` gives its place back; a second call does nothing. */
   add<R extends Reader>(address: string, create: (leave: () => void) => R): R {
-    const network = networkOf(address)
+    const countOff = this.#perAddress.enter(address)
     const reader = create(() => {
-      if (!this.#readers.delete(reader)) return
-      const left = (this.#perAddress.get(network) ?? 1) - 1
-      if (left > 0) this.#perAddress.set(network, left)
-      else this.#perAddress.delete(network)
+      if (this.#readers.delete(reader)) countOff()
     })
     this.#readers.add(reader)
-    this.#perAddress.set(network, (this.#perAddress.get(network) ?? 0) + 1)
     return reader
   }
 
@@ -103,8 +99,7 @@ export class Readers {
   }
 
   #tick(): void {
-    const now = this.#options.clock.monotonic()
-    for (const reader of this.#readers) if (!this.#endIfRefused(reader)) reader.tick(now)
+    for (const reader of this.#readers) if (!this.#endIfRefused(reader)) reader.tick()
   }
 
   /** No event after `exp`, and none under a key that was replaced. */
@@ -113,21 +108,4 @@ export class Readers {
     if (refusal !== undefined) reader.end(refusal)
     return refusal !== undefined
   }
-}
-
-/** Whom an address stands for: an IPv6 host has a whole /64 to choose from (RFC 4291 §2.5.4). */
-export function networkOf(address: string): string {
-  if (!address.includes(':')) return address
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
-  if (mapped !== undefined) return mapped
-  const [head = '', tail] = (address.split('%', 1)[0] ?? '').split('::')
-  const groups = head === '' ? [] : head.split(':')
-  if (tail !== undefined) {
-    const after = tail === '' ? 0 : tail.split(':').length
-    while (groups.length + after < 8) groups.push('0')
-  }
-  return groups
-    .slice(0, 4)
-    .map(group => group.replace(/^0+(?=.)/, ''))
-    .join(':')
 }

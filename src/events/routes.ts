@@ -70,11 +70,10 @@ function openStream(options: EventRoutesOptions, request: Request, credential: C
 function poll(options: EventRoutesOptions, request: Request, credential: Credential): Reply | Promise<Reply> {
   const { log, readers, resync, authenticator, limits } = options
   const cursor = pollCursor(request, log)
-  if (cursor === 'none') return json(NO_EVENTS, ['ETag', formatEtag(log.latestId)])
-
   const wait = preferredWait(request.header('prefer'))
   const holdS = wait === undefined ? limits.holdS : Math.min(wait, MAX_HOLD_S)
   const applied = wait === undefined ? [] : ['Preference-Applied', `wait=${holdS}`]
+  if (cursor === 'none') return json(NO_EVENTS, ['ETag', formatEtag(log.latestId), ...applied])
   const answer = () => {
     const reply = pollAnswer(log, resync, cursor)
     return { ...reply, headers: [...reply.headers, ...applied] }

@@ -42,8 +42,6 @@ export class StreamReader implements Reader {
   #cursor: Position | 'unknown'
   /** A write is still on its way into the kernel: the client reads slowly, or not at all. */
   #blocked = false
-  /** The monotonic moment of the first heartbeat that found the present write on its way. */
-  #stalledSince: number | undefined
   #ended = false
 
   constructor(options: StreamOptions) {
@@ -69,10 +67,8 @@ export class StreamReader implements Reader {
     }
   }
 
-  tick(now: number): void {
-    if (!this.#blocked) return this.#write(HEARTBEAT)
-    this.#stalledSince ??= now
-    if (now - this.#stalledSince >= this.#options.stallMs) this.#socket.destroy()
+  tick(): void {
+    if (!this.#blocked) this.#write(HEARTBEAT)
   }
 
   end(why: End): void {
@@ -89,12 +85,13 @@ export class StreamReader implements Reader {
     this.#socket.write(bytes)
     if (this.#socket.writableLength === 0) return
     this.#blocked = true
+    const stalled = setTimeout(() => this.#socket.destroy(), this.#options.stallMs)
     // The callback of an empty write runs when everything before it is in the kernel. `drain` would not do: below the
     // high-water mark the socket never says it.
     this.#socket.write(NOTHING, error => {
+      clearTimeout(stalled)
       if (error) return
       this.#blocked = false
-      this.#stalledSince = undefined
       this.wake()
     })
   }

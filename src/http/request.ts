@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import type { JsonValue } from '../json.ts'
 import { Problem } from '../problem.ts'
 
@@ -17,9 +18,8 @@ export class Request {
     this.isHead = message.method === 'HEAD'
   }
 
-  /** The client's address; one name for all that come through a local socket. */
   get address(): string {
-    return this.#message.socket.remoteAddress ?? 'local'
+    return remoteAddress(this.#message.socket)
   }
 
   /** A header by its lower-case name; repeated ones joined or dropped as node:http has it. */
@@ -42,4 +42,9 @@ export class Request {
     socket.setMaxListeners(0).once('close', gone)
     return () => socket.removeListener('close', gone)
   }
+}
+
+/** A client's address; one name for all that come through a local socket. */
+export function remoteAddress(socket: Socket): string {
+  return socket.remoteAddress ?? 'local'
 }

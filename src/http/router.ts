@@ -60,11 +60,9 @@ export interface AnswerDocs {
 
 /** Finds the route of a method and a path. */
 export class Router {
-  readonly routes: readonly AnyRoute[]
   readonly #paths = new Map<string, Map<string, AnyRoute>>()
 
   constructor(routes: readonly AnyRoute[]) {
-    this.routes = routes
     for (const route of routes) {
       const methods = this.#paths.get(route.path) ?? new Map<string, AnyRoute>()
       this.#paths.set(route.path, methods.set(route.method, route))

@@ -9,6 +9,7 @@ import {
   KEEP_ALIVE_MS,
   LISTEN_BACKLOG,
   MAX_HEAD_BYTES,
+  MAX_HEADERS,
   MAX_HOLD_S,
   MAX_PIPELINED,
   REQUEST_TIMEOUT_MS,
@@ -16,10 +17,11 @@ import {
 } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { Problem } from '../problem.ts'
+import { AddressCount } from './address-count.ts'
 import { readJson, requireMediaType } from './body.ts'
 import { corsHeaders, isPreflight, type Origins, preflightHeaders } from './cors.ts'
 import type { Reply, StreamReply, WholeReply } from './reply.ts'
-import { Request } from './request.ts'
+import { Request, remoteAddress } from './request.ts'
 import type { Route, Router } from './router.ts'
 
 export interface HttpServerOptions {
@@ -27,6 +29,8 @@ export interface HttpServerOptions {
   readonly authenticator: Authenticator
   readonly origins: Origins
   readonly connections: number
+  /** The same for one address: somebody who takes them all takes a part. */
+  readonly connectionsPerAddress: number
   readonly clock: Clock
   readonly log: Log
 }
@@ -51,6 +55,7 @@ export class HttpServer {
   readonly #responses = new WeakMap<Duplex, ServerResponse>()
   /** Requests of a connection whose answers are not all in the kernel yet. */
   readonly #waiting = new WeakMap<Duplex, number>()
+  readonly #connections: AddressCount
   #isClosing = false
 
   constructor(options: HttpServerOptions) {
@@ -66,6 +71,14 @@ export class HttpServer {
     })
     this.#server.maxConnections = options.connections
     this.#server.timeout = IDLE_MS
+    // Beyond its own limit Node drops headers in silence; ours refuses.
+    this.#server.maxHeadersCount = 0
+    this.#connections = new AddressCount(options.connectionsPerAddress)
+    this.#server.on('connection', socket => {
+      const address = remoteAddress(socket)
+      if (!this.#connections.hasRoom(address)) return void socket.destroy()
+      socket.once('close', this.#connections.enter(address))
+    })
     this.#server.on('request', (request, response) => this.#serve(request, response))
     this.#server.on('checkContinue', (request, response) => this.#serve(request, response))
     this.#server.on('checkExpectation', (request, response) => {
@@ -115,11 +128,17 @@ export class HttpServer {
       reply = this.#problemReply(error)
     }
     if (!(reply instanceof Promise)) return this.#write(request, response, reply)
-    reply.catch(error => this.#problemReply(error)).then(reply => this.#write(request, response, reply))
+    reply
+      .catch(error => this.#problemReply(error))
+      .then(reply => this.#write(request, response, reply))
+      .catch(error => socket.destroy(error))
   }
 
   #answer(message: IncomingMessage, response: ServerResponse): Reply | Promise<Reply> {
     const { router, authenticator } = this.#options
+    // Each costs memory that Node's count of bytes leaves out.
+    if (message.rawHeaders.length > 2 * MAX_HEADERS)
+      throw new Problem('head-too-large', `A request has at most ${MAX_HEADERS} headers.`)
     const { path, query } = parseTarget(message.url ?? '/')
     if (isPreflight(message)) return { status: 204, headers: preflightHeaders(router.allowed(path)) }
     const route = router.find(message.method ?? '', path)
@@ -212,7 +231,8 @@ export class HttpServer {
 
   #problemReply(error: unknown): WholeReply {
     if (error instanceof Problem) {
-      if (error.status === 500) this.#options.log('error', `answered with 500: ${error.message}`)
+      if (error.status >= 500 && error.kind !== 'unavailable')
+        this.#options.log('error', `answered with ${error.status}: ${error.message}`)
       return problemReply(error)
     }
     this.#options.log(

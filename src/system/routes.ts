@@ -1,5 +1,6 @@
 import * as Type from 'typebox/type'
 import type { Setting } from '../../hal/setting.ts'
+import type { Authenticator } from '../auth/authenticator.ts'
 import type { EventLog } from '../events/event-log.ts'
 import { formatEtag, matchesStrongly, matchesWeakly, parseEtags } from '../http/conditional.ts'
 import { json, type WholeReply } from '../http/reply.ts'
@@ -14,6 +15,7 @@ export interface SystemRoutesOptions {
   readonly store: SystemStore
   readonly events: EventLog
   readonly settings: readonly Setting[]
+  readonly authenticator: Authenticator
   readonly log: Log
 }
 
@@ -27,7 +29,7 @@ const PatchSchema = Type.Object(
 )
 
 /** The configuration: read whole, changed in part. */
-export function systemRoutes({ store, events, settings, log }: SystemRoutesOptions): readonly Route[] {
+export function systemRoutes({ store, events, settings, authenticator, log }: SystemRoutesOptions): readonly Route[] {
   let whole: { readonly id: string; readonly reply: WholeReply } | undefined
   const current = (): WholeReply => {
     const id = events.latestId
@@ -71,7 +73,11 @@ export function systemRoutes({ store, events, settings, log }: SystemRoutesOptio
         const confirm = confirmWithin(request)
         const { written, confirmWithinS } = await store.patch(
           request.body ?? null,
-          () => precondition(request),
+          () => {
+            // It may have waited for its turn behind a rotation.
+            authenticator.recheck(credential)
+            precondition(request)
+          },
           confirm,
         )
         if (written.length > 0) {

@@ -6,7 +6,7 @@ import type { System } from '../../hal/system.ts'
 import { type Change, TransactionFailed, type Transactions } from '../../hal/transaction.ts'
 import type { EventLog } from '../events/event-log.ts'
 import { SYSTEM_CHANGED } from '../events/resync.ts'
-import { isObject, type JsonObject, type JsonValue, pointerStep } from '../json.ts'
+import { isObject, type JsonObject, type JsonValue, pointerStep, toJsonLine } from '../json.ts'
 import { MAX_WAITING_CHANGES, POLL_MS, SETTLE_MS } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { type FieldError, Problem } from '../problem.ts'
@@ -80,6 +80,7 @@ export class SystemStore {
     }
     const values = await Promise.all(Array.from(this.#available.values(), setting => this.#read(setting)))
     for (const [at, name] of [...this.#available.keys()].entries()) this.#values.set(name, values[at] ?? null)
+    await this.#follow(this.#available.keys())
     const poll = setInterval(() => {
       for (const setting of this.#available.values()) this.#lookAgain(setting)
     }, POLL_MS).unref()
@@ -97,7 +98,7 @@ export class SystemStore {
 
   /** The whole configuration as JSON, as of the latest event. */
   get json(): string {
-    this.#json ??= JSON.stringify(Object.fromEntries(this.#values))
+    this.#json ??= toJsonLine(Object.fromEntries(this.#values))
     return this.#json
   }
 
@@ -141,6 +142,7 @@ export class SystemStore {
         await this.#readBack([...this.#available.values()])
         throw this.#refused(error)
       }
+      await this.#follow(this.#available.keys())
     })
   }
 
@@ -171,6 +173,7 @@ export class SystemStore {
     const { settings, notUndone } = await this.#options.transactions.undo()
     await this.#readBack([...this.#available.values()].filter(setting => settings.includes(setting.name)))
     this.#tellReverted(settings, notUndone, reason)
+    await this.#follow(this.#available.keys())
   }
 
   async #recover(): Promise<void> {
@@ -203,24 +206,58 @@ export class SystemStore {
     if (this.#stale.size === 0) return
     const stale = [...this.#stale]
     this.#stale.clear()
-    await this.#readBack(stale)
+    await this.#follow(await this.#readBack(stale))
   }
 
-  /** Reads settings, and those that depend on them, and tells of all that is different as one change. */
-  async #readBack(settings: readonly Setting[]): Promise<void> {
-    const names = new Set(settings.map(setting => setting.name))
-    for (const { name, dependsOn } of this.#available.values())
-      if (dependsOn?.some(other => names.has(other))) names.add(name)
+  /**
+   * Reads settings, and those that depend on them, and tells of all that is different as one change.
+   * @returns the names of those that are different.
+   */
+  async #readBack(settings: readonly Setting[]): Promise<readonly string[]> {
+    const names = this.#withDependents(settings.map(setting => setting.name))
     const delta: JsonObject = {}
     for (const [name, setting] of this.#available) {
       if (!names.has(name)) continue
       const value = await this.#read(setting)
       if (!isDeepStrictEqual(value, this.#values.get(name))) delta[name] = value
     }
-    if (Object.keys(delta).length === 0) return
+    if (Object.keys(delta).length === 0) return []
     for (const [name, value] of Object.entries(delta)) this.#values.set(name, value)
     this.#json = undefined
-    this.#options.events.append(SYSTEM_CHANGED, JSON.stringify(delta))
+    this.#options.events.append(SYSTEM_CHANGED, toJsonLine(delta))
+    return Object.keys(delta)
+  }
+
+  /** Has settings that were changed from outside written into the files of those that follow them. */
+  async #follow(names: Iterable<string>): Promise<void> {
+    const changes = this.#followers(names)
+    // One change at a time: when the one that waits is confirmed or undone, all of them are looked after.
+    if (changes.length === 0 || this.#unconfirmed) return
+    try {
+      await this.#apply(changes, true)
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error
+      this.#options.log('error', error.message)
+    }
+  }
+
+  /** What must be written again, with the value that it has, when settings of these names change. */
+  #followers(names: Iterable<string>): readonly Change[] {
+    const changed = this.#withDependents(names)
+    const changes: Change[] = []
+    for (const [name, setting] of this.#available) {
+      const value = this.#values.get(name)
+      if (setting.follows?.(value).some(other => changed.has(other)))
+        changes.push({ setting, previous: value, next: value })
+    }
+    return changes
+  }
+
+  #withDependents(names: Iterable<string>): ReadonlySet<string> {
+    const all = new Set(names)
+    for (const { name, dependsOn } of this.#available.values())
+      if (dependsOn?.some(other => all.has(other))) all.add(name)
+    return all
   }
 
   /** A value that fits the schema, whatever the system holds; the log hears once of each reason why it does not. */
@@ -281,6 +318,8 @@ export class SystemStore {
       if (refusals.length === 0) changes.set(name, { setting, previous, next })
     }
     if (errors.length > 0) throw invalid(errors)
+    for (const follower of this.#followers(changes.keys()))
+      if (!changes.has(follower.setting.name)) changes.set(follower.setting.name, follower)
     return Array.from(this.#available.keys(), name => changes.get(name)).filter(change => change !== undefined)
   }
 
@@ -307,7 +346,6 @@ export class SystemStore {
     const { setting, notUndone, cause } = error
     const reason = reasonOf(cause)
     const state = outcome(notUndone)
-    this.#options.log('error', `a change of ${setting} failed: ${reason}; ${state}`)
     const isFull = ['ENOSPC', 'EDQUOT'].includes(errorCode(cause) ?? '')
     return new Problem(
       isFull ? 'no-space' : 'system-refused',

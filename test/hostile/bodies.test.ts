@@ -171,9 +171,9 @@ t.test('a body that is cut short is none', async t => {
 t.test('a refusal is not longer than what is refused', async t => {
   const service = await startTestService(t)
   for (const body of [
-    `{"${'n'.repeat(30_000)}":[${Array(2_600).fill('"\\ud800"')}]}`,
-    `{${Array.from({ length: 6_000 }, (_, n) => `"${n}":1`)}}`,
-    `{"ntp":{"servers":[${Array(2_000).fill('1')}]}}`,
+    `{"${'n'.repeat(10_000)}":[${Array(1_000).fill('"\\ud800"')}]}`,
+    `{${Array.from({ length: 1_000 }, (_, n) => `"${n}":1`)}}`,
+    `{"ntp":{"servers":[${Array(1_000).fill('1')}]}}`,
   ]) {
     const answer = await service.patch(body)
     const text = await answer.text()

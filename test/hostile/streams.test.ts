@@ -121,7 +121,7 @@ t.test('a poll that comes in the same turn as an event is held for the next one'
   })
   const refusalNow = () => undefined
   const limits = { streams: 8, streamsPerAddress: 8, heartbeatS: 60, holdS: 30, stallS: 60 }
-  const readers = new Readers(log, { clock: systemClock, limits, refusalNow })
+  const readers = new Readers(log, { limits, refusalNow })
   t.teardown(() => readers.close())
   const resync = new Resync(log, () => '{}')
   const [route] = eventRoutes({ log, readers, resync, authenticator, random: () => 0, limits })

@@ -1,6 +1,6 @@
 import type { Clock } from '../../src/clock.ts'
 
-/** A clock that is set by hand: the wall time steps, the monotonic one goes on by itself. */
+/** A wall clock that is set by hand. */
 export class ManualClock implements Clock {
   #offset = 0
 
@@ -11,9 +11,5 @@ export class ManualClock implements Clock {
 
   now(): number {
     return Date.now() + this.#offset
-  }
-
-  monotonic(): number {
-    return performance.now()
   }
 }

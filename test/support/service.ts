@@ -3,8 +3,7 @@ import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import type { FileSystem } from '../../hal/files.ts'
-import { type Run, System } from '../../hal/system.ts'
+import { System, type SystemOptions } from '../../hal/system.ts'
 import { mint } from '../../src/auth/jwt.ts'
 import { type Clock, systemClock } from '../../src/clock.ts'
 import { type Environment, readConfig } from '../../src/config.ts'
@@ -12,14 +11,12 @@ import type { JsonObject } from '../../src/json.ts'
 import { type Service, startService } from '../../src/service.ts'
 import { deviceRoot } from './device.ts'
 
-export interface ServiceOptions {
+export interface ServiceOptions extends SystemOptions {
   /** Settings, as the process would find them in its environment. */
   readonly env?: Environment
   readonly root?: string
   readonly clock?: Clock
   readonly builtAt?: number
-  readonly fs?: FileSystem
-  readonly run?: Run
 }
 
 /** A running service on real files and a real port. */
@@ -107,9 +104,8 @@ export class TestService {
 export async function startTestService(t: Test, options: ServiceOptions = {}): Promise<TestService> {
   const root = options.root ?? deviceRoot(t)
   const log: string[] = []
-  const { fs, run } = options
   const service = await startService(readConfig({ root, listen: '127.0.0.1:0' }, options.env ?? {}, 0), {
-    system: new System(root, { ...(fs && { fs }), ...(run && { run }) }),
+    system: new System(root, options),
     clock: options.clock ?? systemClock,
     log: (level, message) => log.push(`${level}: ${message}`),
     random: () => 0,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { networkOf } from '../../src/events/readers.ts'
+import { AddressCount, networkOf } from '../../src/http/address-count.ts'
 
 t.test('an address stands for its network', async t => {
   const cases = [
@@ -15,4 +15,14 @@ t.test('an address stands for its network', async t => {
     ['local', 'local'],
   ] as const
   for (const [address, network] of cases) t.equal(networkOf(address), network, address)
+})
+
+t.test('each address has its own bound, and gets back what it leaves', async t => {
+  const count = new AddressCount(2)
+  const leave = count.enter('192.0.2.1')
+  count.enter('::ffff:192.0.2.1')
+  t.equal(count.hasRoom('192.0.2.1'), false)
+  t.equal(count.hasRoom('192.0.2.2'), true)
+  leave()
+  t.equal(count.hasRoom('192.0.2.1'), true)
 })

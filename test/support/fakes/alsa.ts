@@ -1,0 +1,125 @@
+import { CommandFailed } from '../../../hal/errors.ts'
+import type { Follow, Run } from '../../../hal/system.ts'
+
+export interface FakeControl {
+  readonly name: string
+  /** The driver's steps: 0 to this. */
+  readonly steps: number
+  /** The step of each channel. */
+  levels: number[]
+  /** Undefined for a control without a switch. */
+  on: boolean | undefined
+}
+
+/**
+ * Sound cards, each with its controls, behind amixer(1) and alsactl(1) of alsa-utils 1.2.8: set, read, stored and
+ * followed. A driver has steps and no others; without a scale in dB, `-M` is linear (alsamixer/volume_mapping.c).
+ */
+export class FakeAlsa {
+  readonly cards: FakeControl[][]
+  /** A command, with its verb, that fails: `alsactl store`. */
+  broken: string | undefined
+  #stored = ''
+  readonly #lines = new Set<(line: string) => void>()
+
+  constructor(cards: FakeControl[][]) {
+    this.cards = cards
+  }
+
+  /** `0 Master 16/31 on, stored`: a line for each control, with what the next boot finds. */
+  get text(): string {
+    return this.#text === this.#stored ? `${this.#text}stored\n` : `${this.#text}not stored\n`
+  }
+
+  get #text(): string {
+    return this.cards
+      .flatMap((controls, card) =>
+        controls.map(({ name, steps, levels, on }) => {
+          const state = on === undefined ? '' : on ? ' on' : ' off'
+          return `${card} ${name} ${levels.join(',')}/${steps}${state}\n`
+        }),
+      )
+      .join('')
+  }
+
+  readonly amixer: Run = async argv => {
+    const [, mapped, , device = '', verb, id, ...words] = argv
+    if (mapped !== '-M' || this.broken === `amixer ${verb}`) throw new CommandFailed('amixer failed with status 1')
+    const card = Number(/^sysdefault(?::(\d+))?$/.exec(device)?.[1] ?? 0)
+    const controls = this.cards[card]
+    if (!controls) throw new CommandFailed('amixer failed with status 1')
+    if (verb === 'scontents') return controls.map(scontents).join('')
+    const control = controls.find(({ name }) => id === `'${name}',0`)
+    if (verb !== 'sset' || !control || words[0] !== 'playback') throw new CommandFailed('amixer failed with status 1')
+    for (const word of words.slice(1)) {
+      if (word === 'mute' || word === 'unmute') {
+        if (control.on === undefined) throw new CommandFailed('amixer failed with status 1')
+        control.on = word === 'unmute'
+      } else {
+        const step = roundEven((Number.parseInt(word, 10) / 100) * control.steps)
+        control.levels = control.levels.map(() => step)
+      }
+    }
+    this.#tell(card, control)
+    return scontents(control)
+  }
+
+  readonly alsactl: Run = async argv => {
+    if (this.broken === `alsactl ${argv[1]}`) throw new CommandFailed('alsactl failed with status 1')
+    if (argv[1] !== 'store') throw new CommandFailed('alsactl failed with status 1')
+    this.#stored = this.#text
+    return ''
+  }
+
+  readonly monitor: Follow = (argv, line) => {
+    if (argv.join(' ') !== 'alsactl monitor') return () => undefined
+    this.#lines.add(line)
+    return () => this.#lines.delete(line)
+  }
+
+  /** How many `alsactl monitor` run. */
+  get monitors(): number {
+    return this.#lines.size
+  }
+
+  /** Somebody else turns a control of the first card, by its step or off and on. */
+  turn(name: string, change: { readonly step?: number; readonly on?: boolean }): void {
+    const control = this.cards[0]?.find(control => control.name === name)
+    if (!control) throw new Error(`no control ${name}`)
+    const { step, on } = change
+    if (step !== undefined) control.levels = control.levels.map(() => step)
+    if (on !== undefined) control.on = on
+    this.#tell(0, control)
+  }
+
+  /** monitor.c: the node, the number, and the name of the element, with what has changed. */
+  #tell(card: number, { name }: FakeControl): void {
+    for (const line of this.#lines) line(`node hw:${card}, #1 (2,0,0,${name} Playback Volume,0) VALUE`)
+  }
+}
+
+/** show_selem() of amixer.c. */
+function scontents({ name, steps, levels, on }: FakeControl): string {
+  const isMono = levels.length === 1
+  const channels = isMono ? ['Mono'] : ['Front Left', 'Front Right']
+  const joined = (capability: string) => (isMono ? `${capability} ${capability}-joined` : capability)
+  const capabilities = [joined('pvolume'), ...(on === undefined ? [] : [joined('pswitch')])]
+  return [
+    `Simple mixer control '${name}',0`,
+    `  Capabilities: ${capabilities.join(' ')}`,
+    `  Playback channels: ${channels.join(' - ')}`,
+    `  Limits: Playback 0 - ${steps}`,
+    ...levels.map((level, at) => {
+      const percent = roundEven((level / steps) * 100)
+      return `  ${channels[at]}: Playback ${level} [${percent}%]${on === undefined ? '' : on ? ' [on]' : ' [off]'}`
+    }),
+    '',
+  ].join('\n')
+}
+
+/** rint(3): a half goes to the even neighbour. */
+function roundEven(value: number): number {
+  const down = Math.floor(value)
+  if (value - down !== 0.5) return Math.round(value)
+  return down % 2 === 0 ? down : down + 1
+}

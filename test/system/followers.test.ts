@@ -1,0 +1,121 @@
+import { randomUUID } from 'node:crypto'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { type Test, test } from 'tap'
+import * as Type from 'typebox/type'
+import { CommandFailed } from '../../hal/errors.ts'
+import { Files } from '../../hal/files.ts'
+import { Journal } from '../../hal/journal.ts'
+import type { Setting } from '../../hal/setting.ts'
+import { System } from '../../hal/system.ts'
+import { Transactions } from '../../hal/transaction.ts'
+import { EventLog } from '../../src/events/event-log.ts'
+import { SystemStore } from '../../src/system/store.ts'
+import { eventually } from '../support/eventually.ts'
+
+/** A setting that is the text of a file. */
+function plain(system: System, name: string, rest: Partial<Setting> = {}): Setting {
+  const path = `/${name}`
+  return {
+    name,
+    schema: Type.String(),
+    files: [path],
+    read: async () => (await system.readText(path)) ?? '',
+    fallback: async () => '',
+    write: async next => system.writeAtomic(path, String(next)),
+    ...rest,
+  }
+}
+
+/** `base`; `name`, which reads `base` where it is empty; and `copy`, which is `on` while its file holds the name. */
+async function startStore(t: Test) {
+  const root = t.testdir({ base: 'b', name: 'n', copy: 'old', other: '' })
+  const system = new System(root)
+  const text = async (path: string) => (await system.readText(path)) ?? ''
+  const device: { broken: boolean; writes: number } = { broken: false, writes: 0 }
+  const copy = plain(system, 'copy', {
+    follows: value => (value === 'off' ? [] : ['name']),
+    read: async () => ((await text('/copy')) === 'off' ? 'off' : 'on'),
+    async write(next) {
+      if (device.broken) throw new CommandFailed('copying failed')
+      device.writes++
+      await system.writeAtomic('/copy', next === 'off' ? 'off' : (await text('/name')) || (await text('/base')))
+    },
+  })
+  const settings = [
+    plain(system, 'base'),
+    plain(system, 'name', { dependsOn: ['base'], read: async () => (await text('/name')) || text('/base') }),
+    copy,
+    plain(system, 'other'),
+  ]
+  const log: string[] = []
+  const events = new EventLog({ maxEvents: 100, maxBytes: 100_000, newId: randomUUID })
+  const transactions = new Transactions(system, settings, new Journal(new Files(t.testdirName)))
+  const store = new SystemStore({
+    system,
+    settings,
+    transactions,
+    events,
+    log: (level, line) => log.push(`${level}: ${line}`),
+  })
+  await store.start()
+  t.teardown(() => store.stop())
+  const file = (name: string) => readFileSync(`${root}/${name}`, 'utf8')
+  const patch = async (value: Record<string, string>, confirmWithinS?: number) =>
+    (await store.patch(value, () => undefined, confirmWithinS)).written
+  return { root, store, log, device, file, patch }
+}
+
+test('what was missed while nobody looked is written at the start', async t => {
+  const { file, store } = await startStore(t)
+  t.equal(file('copy'), 'n')
+  t.strictSame(JSON.parse(store.json), { base: 'b', name: 'n', copy: 'on', other: '' })
+})
+
+test('a patch writes what follows it, in the same change', async t => {
+  const { file, patch, device } = await startStore(t)
+  t.strictSame(await patch({ name: 'new' }), ['name', 'copy'])
+  t.equal(file('copy'), 'new')
+  await patch({ name: '' })
+  t.equal(file('copy'), 'b')
+  await patch({ base: 'below' })
+  t.equal(file('copy'), 'below', 'also what its value falls back on')
+  const { writes } = device
+  await patch({ other: 'x' })
+  t.equal(device.writes, writes, 'and nothing else')
+  await patch({ copy: 'off' })
+  await patch({ name: 'newer' })
+  t.equal(file('copy'), 'off', 'unless its value no longer follows')
+})
+
+test('where it cannot be written, neither is what it follows', async t => {
+  const { file, patch, device } = await startStore(t)
+  device.broken = true
+  await t.rejects(patch({ name: 'new' }), { message: /refused to write copy: copying failed. Nothing has changed/ })
+  t.equal(file('name'), 'n')
+  t.equal(file('copy'), 'n')
+})
+
+test('a change from outside is followed, and the log hears where it cannot be', async t => {
+  const { root, file, log, device, patch } = await startStore(t)
+  writeFileSync(`${root}/name`, 'foreign')
+  await eventually(() => file('copy') === 'foreign')
+  device.broken = true
+  writeFileSync(`${root}/name`, 'again')
+  await eventually(() => log.includes('error: The system refused to write copy: copying failed. Nothing has changed.'))
+  t.equal(file('copy'), 'foreign')
+  device.broken = false
+  await patch({ name: 'own' })
+  t.equal(file('copy'), 'own')
+})
+
+for (const isConfirmed of [true, false])
+  test(`what comes from outside during a trial is followed when it is ${isConfirmed ? 'kept' : 'undone'}`, async t => {
+    const { root, file, patch, store } = await startStore(t)
+    await patch({ other: 'trial' }, isConfirmed ? 60 : 0.5)
+    writeFileSync(`${root}/name`, 'foreign')
+    await eventually(() => JSON.parse(store.json).name === 'foreign')
+    t.equal(file('copy'), 'n')
+    if (isConfirmed) await store.confirm()
+    await eventually(() => file('copy') === 'foreign')
+    t.equal(file('other'), isConfirmed ? 'trial' : '')
+  })

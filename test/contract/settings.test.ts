@@ -1,8 +1,19 @@
 import { test } from 'tap'
 import { registry } from '../../hal/index.ts'
 import { System } from '../../hal/system.ts'
+import type { JsonValue } from '../../src/json.ts'
 import { deviceRoot } from '../support/device.ts'
 import { type GoodValues, settingContract } from './setting-contract.ts'
+
+/** The connectors of the receiver, with what can be set of the first. */
+function displayOf(mode: string, rotation: number): JsonValue {
+  const rates = ['1920x1080@60', '1920x1080@50', '1920x1080@30', '1920x1080@24', '1280x720@60', '1280x720@50']
+  const modes = [...rates, '720x576@50', '720x480@60', '640x480@60']
+  return {
+    'HDMI-A-1': { present: true, monitor: 'Lobby TV', modes, mode, rotation },
+    'HDMI-A-2': { present: false, monitor: '', modes: [], mode: 'preferred', rotation: 0 },
+  }
+}
 
 /** Two good values of every setting that can be written. */
 const VALUES: Readonly<Record<string, GoodValues>> = {
@@ -14,6 +25,7 @@ const VALUES: Readonly<Record<string, GoodValues>> = {
     { enabled: false, servers: ['ntp.example.net', '192.0.2.1', '2001:db8::1'] },
     { enabled: true, servers: [] },
   ],
+  display: [displayOf('1280x720@60', 0), displayOf('preferred', 270)],
   airplay: [
     { enabled: false, name: 'Großer Saal "7" 🎬', access: 'pin', maxResolution: '1280x720' },
     { enabled: true, name: '', access: 'open', maxResolution: '' },

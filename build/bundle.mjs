@@ -35,6 +35,10 @@ const withoutUnusedKeywords = {
     onLoad({ filter: /typebox\/build\/format\/index\.mjs$/ }, () => ({
       contents: 'export const Format = { Has: () => false, Test: () => true }',
     }))
+    // Its messages: src/system/validate.ts says the same in words for whoever sent the value.
+    onLoad({ filter: /typebox\/build\/system\/locale\/en_US\.mjs$/ }, () => ({
+      contents: "export const en_US = () => ''",
+    }))
     onLoad({ filter: /typebox\/build\/schema\/engine\/[a-z]\w*\.mjs$/ }, ({ path }) => {
       const keyword = basename(path, '.mjs')
       if (!UNUSED_KEYWORDS.includes(keyword)) return undefined

@@ -10,11 +10,11 @@ export const MAX_ERRORS = 16
 export function schemaErrors(schema: TSchema, value: JsonValue, pointer: string): readonly FieldError[] {
   if (Check(schema, value)) return []
   const found = new Map<string, string>()
-  for (const { keyword, instancePath, params, message } of Errors(schema, value)[1]) {
+  for (const { keyword, instancePath, params } of Errors(schema, value)[1]) {
     // An unknown property is reported at itself, and what it breaks (`false` as a schema) says nothing more.
     if (keyword === 'boolean') found.set(instancePath, 'unknown property')
     else if (keyword !== 'additionalProperties' && !found.has(instancePath))
-      found.set(instancePath, explain(keyword, params, message, schemaAt(schema, instancePath)))
+      found.set(instancePath, explain(keyword, { ...params }, schemaAt(schema, instancePath)))
   }
   return Array.from(found, ([path, detail]) => ({
     pointer: pointer + path,
@@ -52,14 +52,21 @@ export function illFormedStrings(value: JsonValue, pointer = ''): readonly Field
   )
 }
 
-/** A pattern says little to a person; the description of what it stands in says what is meant. */
-function explain(keyword: string, params: object, message: string, schema: TSchema | undefined): string {
-  if (keyword === 'required' && 'requiredProperties' in params && Array.isArray(params.requiredProperties))
-    return `cannot be without ${params.requiredProperties.join(', ')}`
-  if (keyword === 'enum' && 'allowedValues' in params && Array.isArray(params.allowedValues))
-    return `must be one of ${params.allowedValues.join(', ')}`
-  const description = schema && 'description' in schema ? schema.description : undefined
-  return keyword === 'pattern' && typeof description === 'string' ? `does not fit: ${description}` : message
+/** What would be accepted. A pattern says little to a person: the description of what it stands in says what is meant. */
+function explain(keyword: string, params: Readonly<Record<string, unknown>>, schema: TSchema | undefined): string {
+  const { type, comparison, limit, requiredProperties, allowedValues } = params
+  if (keyword === 'type') return `must be of type ${type}`
+  if (keyword === 'required') return `cannot be without ${list(requiredProperties)}`
+  if (keyword === 'enum') return `must be one of ${list(allowedValues)}`
+  if (keyword === 'minimum' || keyword === 'maximum') return `must be ${comparison} ${limit}`
+  if (keyword === 'maxItems') return `must not have more than ${limit} items`
+  if (keyword === 'maxLength') return `must not have more than ${limit} characters`
+  const description = schema && 'description' in schema ? schema.description : 'see the OpenAPI document'
+  return `does not fit: ${description}`
+}
+
+function list(items: unknown): string {
+  return Array.isArray(items) ? items.join(', ') : String(items)
 }
 
 function schemaAt(schema: TSchema, path: string): TSchema | undefined {

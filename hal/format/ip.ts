@@ -1,0 +1,100 @@
+/** Addresses of IPv4 and IPv6, and their networks in CIDR notation (RFC 4632 §3.1, RFC 4291 §2.3). */
+import { isIP } from 'node:net'
+
+export interface Address {
+  readonly family: 4 | 6
+  readonly bits: bigint
+}
+
+/** An address with the length of its network's prefix. */
+export interface Cidr extends Address {
+  readonly prefix: number
+}
+
+/** Where no address of a host lies. */
+const NO_HOST: readonly (readonly [network: Cidr | undefined, what: string])[] = [
+  // RFC 1122 §3.2.1.3
+  [parseCidr('0.0.0.0/8'), 'an unspecified address'],
+  [parseCidr('127.0.0.0/8'), 'a loopback address'],
+  [parseCidr('224.0.0.0/4'), 'a multicast address'],
+  [parseCidr('255.255.255.255/32'), 'the broadcast address'],
+  // RFC 4291 §2.4, §2.5.5.2
+  [parseCidr('::/128'), 'an unspecified address'],
+  [parseCidr('::1/128'), 'a loopback address'],
+  [parseCidr('ff00::/8'), 'a multicast address'],
+  [parseCidr('::ffff:0:0/96'), 'an IPv4 address in the form of IPv6'],
+]
+/** RFC 4291 §2.5.6 */
+const LINK_LOCAL = parseCidr('fe80::/10')
+
+/** An address without a zone: that is another device's name for a link (RFC 4007 §11). */
+export function parseAddress(text: string): Address | undefined {
+  const family = isIP(text)
+  if (family === 4) return { family, bits: join(text.split('.').map(BigInt), 8n) }
+  if (family === 6 && !text.includes('%')) return { family, bits: join(groupsOf(text), 16n) }
+  return undefined
+}
+
+/** `192.0.2.10/24`: an address and, with no leading zero, the length of its prefix. */
+export function parseCidr(text: string): Cidr | undefined {
+  const slash = text.indexOf('/')
+  const address = parseAddress(text.slice(0, slash))
+  const prefix = Number(text.slice(slash + 1))
+  if (slash < 0 || !address || `${prefix}` !== text.slice(slash + 1)) return undefined
+  return Number.isInteger(prefix) && prefix >= 0 && prefix <= widthOf(address) ? { ...address, prefix } : undefined
+}
+
+/** The length of the prefix that a netmask stands for. */
+export function prefixOfMask(mask: string): number {
+  return parseAddress(mask)?.bits.toString(2).replaceAll('0', '').length ?? 0
+}
+
+export function isSame(one: Address, other: Address): boolean {
+  return one.family === other.family && one.bits === other.bits
+}
+
+export function isWithin(network: Cidr, address: Address): boolean {
+  const host = hostBits(network)
+  return network.family === address.family && network.bits >> host === address.bits >> host
+}
+
+/** The addresses by which every link reaches its neighbours, and routers say who they are (RFC 4861 §4.2). */
+export function isLinkLocal6(address: Address): boolean {
+  return LINK_LOCAL !== undefined && isWithin(LINK_LOCAL, address)
+}
+
+/** What an address is where it can be no host's, in the words of a sentence that begins "It is". */
+export function whyNoHost(address: Address): string | undefined {
+  return NO_HOST.find(([network]) => network && isWithin(network, address))?.[1]
+}
+
+/** The same for an address in its network. With a single bit of host, both addresses are hosts (RFC 3021, RFC 6164). */
+export function whyNoHostOf(network: Cidr, address: Address): string | undefined {
+  const width = hostBits(network)
+  if (width < 2n || !isWithin(network, address)) return undefined
+  const host = BigInt.asUintN(Number(width), address.bits)
+  if (host === 0n)
+    return address.family === 4 ? 'the address of the network itself' : 'the anycast address of its routers'
+  // IPv6 has no broadcast.
+  return address.family === 4 && host === (1n << width) - 1n ? 'the broadcast address of its network' : undefined
+}
+
+function widthOf({ family }: Address): number {
+  return family === 4 ? 32 : 128
+}
+
+function hostBits(network: Cidr): bigint {
+  return BigInt(widthOf(network) - network.prefix)
+}
+
+function join(parts: readonly bigint[], width: bigint): bigint {
+  return parts.reduce((bits, part) => (bits << width) | part, 0n)
+}
+
+/** The eight groups of an IPv6 address. `URL` writes one that ends in dots as groups alone. */
+function groupsOf(text: string): bigint[] {
+  const [head = '', tail = ''] = new URL(`http://[${text}]`).hostname.slice(1, -1).split('::')
+  const [first, last] = [head, tail].map(side => side.split(':').filter(group => group !== '')) as [string[], string[]]
+  const between = Array<string>(8 - first.length - last.length).fill('0')
+  return [...first, ...between, ...last].map(group => BigInt(`0x${group}`))
+}

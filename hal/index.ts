@@ -6,6 +6,7 @@ import { firmware } from './firmware.ts'
 import { hardware } from './hardware.ts'
 import { hostname } from './hostname.ts'
 import { locale } from './locale.ts'
+import { network } from './network.ts'
 import { ntp } from './ntp.ts'
 import type { Setting } from './setting.ts'
 import type { System } from './system.ts'
@@ -13,7 +14,7 @@ import { timezone } from './timezone.ts'
 
 /** Every setting, in the order in which a change is applied and the configuration is shown. */
 export function registry(system: System): readonly Setting[] {
-  return [hostname, deviceName, timezone, locale, ntp, display, audio, airplay, firmware, hardware].map(setting =>
-    setting(system),
+  return [hostname, deviceName, timezone, locale, ntp, network, display, audio, airplay, firmware, hardware].map(
+    setting => setting(system),
   )
 }

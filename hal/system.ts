@@ -1,6 +1,7 @@
 /** The one door to the device: nothing else in hal/ imports node:fs or node:child_process. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { Socket } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import { CommandFailed, errorCode } from './errors.ts'
 import { type FileSystem, Files } from './files.ts'
 import type { Stop } from './folder-watcher.ts'
@@ -53,6 +54,19 @@ export class System extends Files {
   /** Follows what a command of the running system prints; nothing is told for another root. */
   follow(argv: Argv, line: (line: string) => void): Stop {
     return this.isRunning ? this.#follow(argv, line) : () => undefined
+  }
+
+  /**
+   * The addresses of the running system by interface, in CIDR notation and in the order of their characters; undefined
+   * for another root. An interface without a carrier is not among them.
+   */
+  addresses(): Readonly<Record<string, readonly string[]>> | undefined {
+    if (!this.isRunning) return undefined
+    const addresses = Object.entries(networkInterfaces()).map(([name, all]) => [
+      name,
+      (all ?? []).flatMap(({ cidr }) => cidr ?? []).sort(),
+    ])
+    return Object.fromEntries(addresses)
   }
 
   /** Enables or disables a unit; with another root its links alone, as `systemctl --root` does (systemctl(1)). */

@@ -1,0 +1,167 @@
+import { CommandFailed } from './errors.ts'
+import { isSame, parseCidr, prefixOfMask } from './format/ip.ts'
+import { getValue } from './format/key-value.ts'
+import { type Configuration, configurationOf, editNetworkFile, matches } from './format/network-file.ts'
+import { whyNotTheNames, whyNotTwice, whyNotValues, whyReadOnly } from './network-checks.ts'
+import { FOLDERS, fileInForce, networkFiles, STATE } from './network-files.ts'
+import { deviceLinks, LINKS, type Link } from './network-links.ts'
+import { configured, type Interface, type Interfaces, isSameConfiguration, schema } from './network-schema.ts'
+import type { Refusal, Setting } from './setting.ts'
+import type { System } from './system.ts'
+
+const UNIT = 'systemd-networkd.service'
+const UNIT_FOLDERS = ['/etc', '/usr/lib', '/lib'].map(root => `${root}/systemd/system`)
+/** What says that networkd has the network in hand: it is enabled, by netplan until the next boot alone, or it ran. */
+const IN_USE = [
+  ...['/etc', '/run'].map(root => `${root}/systemd/system/multi-user.target.wants/${UNIT}`),
+  '/run/systemd/netif/state',
+]
+const LEASES = '/run/systemd/netif/leases'
+
+/** Milliseconds until a static address must be there after networkd was told of it. */
+const APPLY_MS = 5_000
+const APPLY_POLL_MS = 20
+
+const UNSET: Configuration = { method: 'dhcp', address: '', gateway: '', dns: [] }
+/** The network by systemd-networkd: of each interface a .network file of ours, which must come before all others. */
+export function network(system: System): Setting<typeof schema> {
+  /** Every interface since the start; one that was unplugged as it was last. */
+  const seen = new Map<string, Link>()
+
+  const look = async (): Promise<ReadonlySet<Link>> => {
+    const links = await deviceLinks(system)
+    for (const link of links) seen.set(link.name, link)
+    return new Set(links)
+  }
+
+  const readWith = async (configuration: (link: Link) => Promise<Configuration>): Promise<Interfaces> => {
+    const present = await look()
+    const inForce = system.addresses()
+    const entries = Array.from(seen.values(), async link => {
+      const set = await configuration(link)
+      const isPresent = present.has(link)
+      const addresses = inForce ? (inForce[link.name] ?? []) : await givenAddresses(system, link, set)
+      const value: Interface = {
+        present: isPresent,
+        mac: link.mac,
+        up: isPresent && link.up,
+        ...set,
+        dns: [...set.dns],
+        addresses: isPresent ? [...addresses] : [],
+      }
+      return [link.name, value] as const
+    })
+    return Object.fromEntries(await Promise.all(entries))
+  }
+
+  const read = async () => {
+    const files = await networkFiles(system)
+    return readWith(async link => {
+      const file = await fileInForce(system, files, link)
+      return file ? configurationOf(file.text) : UNSET
+    })
+  }
+
+  return {
+    name: 'network',
+    schema,
+    get files() {
+      return Array.from(seen.keys(), pathOf)
+    },
+    sources: [...FOLDERS, LINKS, STATE, LEASES].map(folder => `${folder}/*`),
+    async unavailable() {
+      if (
+        !(await anyExists(
+          system,
+          UNIT_FOLDERS.map(folder => `${folder}/${UNIT}`),
+        ))
+      )
+        return 'systemd-networkd is not installed'
+      if (!(await anyExists(system, IN_USE))) return 'systemd-networkd is not enabled'
+      return (await look()).size === 0 ? 'no network interface' : undefined
+    },
+    read,
+    fallback: () => readWith(async () => UNSET),
+    async check(next, previous) {
+      const refusals = [...whyNotTheNames(next, previous)]
+      if (refusals.length > 0) return refusals
+      for (const [name, value] of Object.entries(next)) {
+        const link = seen.get(name)
+        const before = previous[name]
+        if (!link || !before) continue
+        const found = [...whyReadOnly(value, before)]
+        if (!isSameConfiguration(value, before))
+          found.push(...whyNotValues(value, before), ...whyNotTwice(name, next), ...(await whyNotOurs(system, link)))
+        refusals.push(...found.map(({ pointer, detail }) => ({ pointer: `/${name}${pointer}`, detail })))
+      }
+      return refusals
+    },
+    async write(next) {
+      for (const [name, now] of Object.entries(await read())) {
+        const value = next[name]
+        if (!value || isSameConfiguration(value, now)) continue
+        const text = await system.readForEdit(pathOf(name))
+        await system.writeAtomic(pathOf(name), editNetworkFile(text, name, configured(value)), 0o644)
+      }
+    },
+    async activate(next, previous) {
+      await system.run(['networkctl', 'reload'])
+      for (const [name, value] of Object.entries(next)) {
+        const before = previous[name]
+        if (!value.present || !before || isSameConfiguration(value, before)) continue
+        await system.run(['networkctl', 'reconfigure', name])
+        await untilApplied(system, name, value)
+      }
+    },
+  }
+}
+
+/** Sorts before what distributions bring, and after what an administrator or netplan put first. */
+function fileOf(name: string): string {
+  return `10-receiverd-${name}.network`
+}
+
+function pathOf(name: string): string {
+  return `/etc/systemd/network/${fileOf(name)}`
+}
+
+/** Files of others are not edited: where one would win, or keeps ours from being read, there is nothing to write. */
+async function whyNotOurs(system: System, { name, facts }: Link): Promise<readonly Refusal[]> {
+  const own = fileOf(name)
+  const refuse = (detail: string) => [{ pointer: '', detail }]
+  if ((await system.readLink(pathOf(name)).catch(() => undefined)) === '/dev/null') return refuse(`${own} is masked`)
+  const files = await networkFiles(system)
+  const rival = files.find(file => file.name < own && matches(file.text, facts) !== false)
+  if (rival) return refuse(`set by ${rival.name}, which comes before ${own}`)
+  const present = files.find(file => file.name === own && file.text.trim() !== '')
+  return present && matches(present.text, facts) === false ? refuse(`${own} is for another interface`) : []
+}
+
+/** The addresses of a system that does not run: what DHCP gave it last, or what it is to have. */
+async function givenAddresses(system: System, link: Link, { address }: Configuration): Promise<readonly string[]> {
+  const lease = (await system.readText(`${LEASES}/${link.index}`).catch(() => '')) ?? ''
+  const leased = getValue(lease, 'ADDRESS')
+  if (leased) return [`${leased}/${prefixOfMask(getValue(lease, 'NETMASK') ?? '')}`]
+  return address ? [address] : []
+}
+
+/**
+ * networkctl(1) returns before it is done. With a carrier, a static address is there soon after.
+ * @throws {CommandFailed} where it is not.
+ */
+async function untilApplied(system: System, name: string, { method, address, up }: Interface): Promise<void> {
+  const wanted = parseCidr(address)
+  if (method === 'dhcp' || !wanted || !up) return
+  for (let waited = 0; waited < APPLY_MS; waited += APPLY_POLL_MS) {
+    const present = (system.addresses()?.[name] ?? []).map(parseCidr)
+    if (present.some(cidr => cidr && isSame(cidr, wanted) && cidr.prefix === wanted.prefix)) return
+    await new Promise(resolve => setTimeout(resolve, APPLY_POLL_MS))
+  }
+  const isUp = (await deviceLinks(system)).some(link => link.name === name && link.up)
+  if (isUp) throw new CommandFailed(`systemd-networkd did not set the address of ${name}`)
+}
+
+async function anyExists(system: System, paths: readonly string[]): Promise<boolean> {
+  const found = await Promise.all(paths.map(path => system.readLink(path).catch(() => path)))
+  return found.some(path => path !== undefined)
+}

@@ -1,0 +1,108 @@
+import { test } from 'tap'
+import { type Configuration, configurationOf, editNetworkFile, matches } from '../../../hal/format/network-file.ts'
+
+const WIRED = {
+  Name: 'enp1s0',
+  MACAddress: '00:11:22:aa:bb:cc',
+  Type: 'ether',
+  Kind: null,
+  SSID: null,
+} as const
+const NOTHING: Configuration = { method: 'static', address: '', gateway: '', dns: [] }
+
+test('a file is for the interfaces that its [Match] section names', t => {
+  const cases: readonly (readonly [match: string, is: boolean | undefined])[] = [
+    ['', false],
+    ['Name=', false],
+    ['Name=*', true],
+    ['Name=enp1s0', true],
+    ['Name=eth0 en*', true],
+    ['Name=eth0\nName=enp1s0', true],
+    ['Name=enp1s0\nName=\nName=eth0', false],
+    ['Name=!eth0', true],
+    ['Name=!eth0 enp1s0', false],
+    ['Name=!eth*\nName=wlan0', false],
+    ['MACAddress=00:11:22:AA:BB:CC', true],
+    ['MACAddress=00-11-22-aa-bb-cc', true],
+    ['MACAddress=0011.22aa.bbcc', true],
+    ['MACAddress=00:11:22:aa:bb:cd', false],
+    ['Name=enp1s0\nMACAddress=00:11:22:aa:bb:cd', false],
+    ['Type=ether', true],
+    ['Type=wlan', false],
+    ['Type=!wlan loopback', true],
+    ['Type=ether\nKind=!*', true],
+    ['Kind=veth', false],
+    ['SSID=lobby', false],
+    ['Driver=e1000e', undefined],
+    ['Name=enp1s0\nDriver=e1000e', undefined],
+    ['Name=eth0\nDriver=e1000e', false],
+    ['Unheard=of', false],
+  ]
+  for (const [match, is] of cases) t.equal(matches(`[Match]\n${match}\n[Network]\nDHCP=yes\n`, WIRED), is, match)
+  t.equal(matches('[Network]\nName=enp1s0\n', WIRED), false, 'no such section')
+  t.end()
+})
+
+test('a configuration is read from where it may stand', t => {
+  const cases: readonly (readonly [text: string, is: Partial<Configuration>])[] = [
+    ['', {}],
+    ['DHCP=yes', { method: 'dhcp' }],
+    ['DHCP=ipv4', { method: 'dhcp' }],
+    ['DHCP=True', { method: 'dhcp' }],
+    ['DHCP=both', { method: 'dhcp' }],
+    ['DHCP=no', {}],
+    ['DHCP=yes\nDHCP=no', {}],
+    ['DHCP=yes\nAddress=192.0.2.1/24\nGateway=192.0.2.2\nDNS=192.0.2.3', { method: 'dhcp', dns: ['192.0.2.3'] }],
+    ['Address=192.0.2.1/24\nAddress=2001:db8::1/64', { address: '192.0.2.1/24' }],
+    ['Address=192.0.2.1/24\nAddress=\nAddress=192.0.2.9/24', { address: '192.0.2.9/24' }],
+    ['DNS=192.0.2.1 192.0.2.2\nDNS=192.0.2.1', { dns: ['192.0.2.1', '192.0.2.2'] }],
+    ['DNS=192.0.2.1\nDNS=\nDNS=192.0.2.2', { dns: ['192.0.2.2'] }],
+    ['[Address]\nPeer=192.0.2.9/24\n[Address]\nAddress=192.0.2.1/24', { address: '192.0.2.1/24' }],
+    ['[Route]\nGateway=192.0.2.1', { gateway: '192.0.2.1' }],
+    ['[Route]\nDestination=10.0.0.0/8\nGateway=192.0.2.1', {}],
+    ['[Route]\nDestination=10.0.0.0/8\nGateway=192.0.2.1\n[Route]\nGateway=192.0.2.2', { gateway: '192.0.2.2' }],
+    ['[Route]\nGateway=2001:db8::1\nDestination=::/0', { gateway: '2001:db8::1' }],
+    ['[Route]\nGateway=_ipv6ra', {}],
+  ]
+  for (const [text, is] of cases) t.same(configurationOf(`[Network]\n${text}\n`), { ...NOTHING, ...is }, text)
+  t.end()
+})
+
+const DHCP: Configuration = { method: 'dhcp', address: '', gateway: '', dns: [] }
+const STATIC: Configuration = {
+  method: 'static',
+  address: '192.0.2.10/24',
+  gateway: '192.0.2.1',
+  dns: ['192.0.2.2', '2001:db8::2'],
+}
+
+test('a file that is new says what it is', t => {
+  t.equal(
+    editNetworkFile(undefined, 'eth0', STATIC),
+    '# Set through receiverd.\n[Match]\nName=eth0\n\n[Network]\nAddress=192.0.2.10/24\nGateway=192.0.2.1\nDNS=192.0.2.2\nDNS=2001:db8::2\n',
+  )
+  t.equal(editNetworkFile('', 'eth0', DHCP), '# Set through receiverd.\n[Match]\nName=eth0\n\n[Network]\nDHCP=yes\n')
+  t.end()
+})
+
+test('an edit touches what is different, and no other line', t => {
+  const present =
+    '# ours\n[Match]\nName=eth0\n[Link]\nMTUBytes=1400\n[Network]\nDHCP=no\nAddress=192.0.2.10/24\nAddress=192.0.2.11/24\nLLDP=yes\nGateway=192.0.2.1\nDNS=192.0.2.2\nDNS=2001:db8::2\n'
+  const cases: readonly (readonly [next: Configuration, expected: string])[] = [
+    [STATIC, present],
+    [{ ...STATIC, dns: [] }, present.replace(/DNS=.*\n/g, '')],
+    [{ ...STATIC, gateway: '' }, present.replace(/Gateway=.*\n/, '')],
+    [
+      { ...STATIC, address: '192.0.2.12/24' },
+      present.replace('Address=192.0.2.10/24\nAddress=192.0.2.11/24', 'Address=192.0.2.12/24'),
+    ],
+    [DHCP, present.replace('DHCP=no', 'DHCP=yes').replace(/(Address|Gateway|DNS)=.*\n/g, '')],
+  ]
+  for (const [next, expected] of cases) {
+    const edited = editNetworkFile(present, 'eth0', next)
+    t.equal(edited, expected)
+    t.same(configurationOf(edited), next)
+    t.equal(editNetworkFile(edited, 'eth0', next), edited, 'once more, nothing')
+  }
+  t.end()
+})

@@ -137,12 +137,16 @@ async function whyNotOurs(system: System, { name, facts }: Link): Promise<readon
   return present && matches(present.text, facts) === false ? refuse(`${own} is for another interface`) : []
 }
 
-/** The addresses of a system that does not run: what DHCP gave it last, or what it is to have. */
-async function givenAddresses(system: System, link: Link, { address }: Configuration): Promise<readonly string[]> {
-  const lease = (await system.readText(`${LEASES}/${link.index}`).catch(() => '')) ?? ''
+/** The addresses of a system that does not run: what it is to have, or what DHCP gave it last. */
+async function givenAddresses(
+  system: System,
+  { index }: Link,
+  { method, address }: Configuration,
+): Promise<readonly string[]> {
+  if (method === 'static') return address ? [address] : []
+  const lease = (await system.readText(`${LEASES}/${index}`).catch(() => '')) ?? ''
   const leased = getValue(lease, 'ADDRESS')
-  if (leased) return [`${leased}/${prefixOfMask(getValue(lease, 'NETMASK') ?? '')}`]
-  return address ? [address] : []
+  return leased ? [`${leased}/${prefixOfMask(getValue(lease, 'NETMASK') ?? '')}`] : []
 }
 
 /**

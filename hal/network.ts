@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { CommandFailed } from './errors.ts'
 import { isSame, parseCidr, prefixOfMask } from './format/ip.ts'
 import { getValue } from './format/key-value.ts'
@@ -90,8 +91,8 @@ export function network(system: System): Setting<typeof schema> {
         const before = previous[name]
         if (!link || !before) continue
         const found = [...whyReadOnly(value, before)]
-        if (!isSameConfiguration(value, before))
-          found.push(...whyNotValues(value, before), ...whyNotTwice(name, next), ...(await whyNotOurs(system, link)))
+        if (!isDeepStrictEqual(value, before)) found.push(...whyNotValues(value, before), ...whyNotTwice(name, next))
+        if (!isSameConfiguration(value, before)) found.push(...(await whyNotOurs(system, link)))
         refusals.push(...found.map(({ pointer, detail }) => ({ pointer: `/${name}${pointer}`, detail })))
       }
       return refusals

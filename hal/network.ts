@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { CommandFailed } from './errors.ts'
 import { isSame, parseCidr, prefixOfMask } from './format/ip.ts'
 import { getValue } from './format/key-value.ts'
-import { type Configuration, configurationOf, editNetworkFile, matches } from './format/network-file.ts'
+import { type Configuration, configurationOf, editNetworkFile, hasConditions, matches } from './format/network-file.ts'
 import { whyNotTheNames, whyNotTwice, whyNotValues, whyReadOnly } from './network-checks.ts'
 import { FOLDERS, fileInForce, networkFiles, STATE } from './network-files.ts'
 import { deviceLinks, LINKS, type Link } from './network-links.ts'
@@ -134,8 +134,9 @@ async function whyNotOurs(system: System, { name, facts }: Link): Promise<readon
   const files = await networkFiles(system)
   const rival = files.find(file => file.name < own && matches(file.text, facts) !== false)
   if (rival) return refuse(`set by ${rival.name}, which comes before ${own}`)
-  const present = files.find(file => file.name === own && file.text.trim() !== '')
-  return present && matches(present.text, facts) === false ? refuse(`${own} is for another interface`) : []
+  const present = files.find(file => file.name === own)
+  const isForAnother = present && hasConditions(present.text) && matches(present.text, facts) === false
+  return isForAnother ? refuse(`${own} is for another interface`) : []
 }
 
 /** The addresses of a system that does not run: what it is to have, or what DHCP gave it last. */

@@ -33,6 +33,11 @@ export function matches(text: string, facts: Facts): boolean | undefined {
   return verdicts.includes(undefined) ? undefined : true
 }
 
+/** Whether a file is for any interface at all. */
+export function hasConditions(text: string): boolean {
+  return matches(text, {}) !== false
+}
+
 export function configurationOf(text: string): Configuration {
   const dns = [...new Set(wordsOf(text, 'Network', 'DNS'))]
   if (isDhcp(text)) return { method: 'dhcp', address: '', gateway: '', dns }
@@ -44,6 +49,8 @@ export function configurationOf(text: string): Configuration {
 /** The text with the configuration in place of its own; only what is different is written, every other line stays. */
 export function editNetworkFile(text: string | undefined, name: string, next: Configuration): string {
   let edited = text || `# Set through receiverd.\n[Match]\nName=${name}\n\n[Network]\n`
+  // Without a condition it is for no interface at all: that is none of ours.
+  if (!hasConditions(edited)) edited = setValues(edited, 'Match', 'Name', [name])
   const now = configurationOf(edited)
   const set = (key: string, values: readonly string[]) => {
     edited = setValues(edited, 'Network', key, values)

@@ -62,8 +62,6 @@ export class SystemStore {
   /** Undoes what an earlier run left behind, reads everything once, and follows it from then on. */
   async start(): Promise<void> {
     const { system, settings, log } = this.#options
-    for (const path of new Set(settings.flatMap(setting => setting.files))) await system.recover(path)
-    await this.#recover()
     for (const setting of settings) {
       const because = await setting.unavailable?.()
       if (because === undefined) this.#available.set(setting.name, setting)
@@ -72,6 +70,9 @@ export class SystemStore {
         log('info', `${setting.name} is not available: ${because}`)
       }
     }
+    // Only now it is known which files there are, where that depends on the parts of the device.
+    for (const path of new Set(settings.flatMap(setting => setting.files))) await system.recover(path)
+    await this.#recover()
     for (const setting of this.#available.values()) {
       // First watched, then read: a change in between is seen twice rather than never.
       const changed = () => this.#lookAgain(setting)

@@ -28,7 +28,12 @@ interface Options {
 const MADE_BY_SYSTEMCTL = /^\/etc\/systemd\/system\//
 
 /** What every setting does, whatever it is: see hal/setting.ts. */
-export async function settingContract(t: Test, name: string, values: GoodValues | undefined): Promise<void> {
+export async function settingContract(
+  t: Test,
+  name: string,
+  values: GoodValues | undefined,
+  fixture?: string,
+): Promise<void> {
   const at = (root: string, options: Options = {}) => {
     const system = new System(root, options)
     const settings = registry(system)
@@ -38,8 +43,10 @@ export async function settingContract(t: Test, name: string, values: GoodValues 
     const journal = new Journal(new Files(`${root}.state`, options.fs))
     return { system, setting, transactions: new Transactions(system, settings, journal) }
   }
-  const device = deviceRoot(t)
+  const device = deviceRoot(t, fixture)
   const { setting: sample } = at(device)
+  // Which files there are may depend on the parts of the device.
+  await sample.unavailable?.()
   const copyDevice = copierOf(device)
   // Thousands of small files: in memory where there is such a place.
   const folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'receiverd-'))
@@ -230,6 +237,7 @@ export async function settingContract(t: Test, name: string, values: GoodValues 
         const error = await change(at(root, { fs }), first).catch(error => error)
         stopped = [error, error?.cause].some(error => error instanceof Stopped)
         const { system, setting, transactions } = at(root)
+        await setting.unavailable?.()
         for (const path of setting.files) await system.recover(path)
         await transactions.recover()
         const now = treeOf(root)

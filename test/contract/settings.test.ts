@@ -15,6 +15,17 @@ function displayOf(mode: string, rotation: number): JsonValue {
   }
 }
 
+/** The receiver's interface; with DHCP the read-only members stay as they are. */
+const ETH0 = {
+  present: true,
+  mac: 'dc:a6:32:7e:40:01',
+  up: true,
+  method: 'dhcp',
+  address: '',
+  gateway: '',
+  addresses: ['192.0.2.40/24'],
+}
+
 /** Two good values of every setting that can be written. */
 const VALUES: Readonly<Record<string, GoodValues>> = {
   hostname: ['lobby', 'meeting-room-5.example.org'],
@@ -25,6 +36,7 @@ const VALUES: Readonly<Record<string, GoodValues>> = {
     { enabled: false, servers: ['ntp.example.net', '192.0.2.1', '2001:db8::1'] },
     { enabled: true, servers: [] },
   ],
+  network: [{ eth0: { ...ETH0, dns: ['192.0.2.2', '2001:db8::2'] } }, { eth0: { ...ETH0, dns: ['192.0.2.3'] } }],
   display: [displayOf('1280x720@60', 0), displayOf('preferred', 270)],
   airplay: [
     { enabled: false, name: 'Großer Saal "7" 🎬', access: 'pin', maxResolution: '1280x720' },

@@ -6,8 +6,8 @@ import { type Test, test } from 'tap'
 import { network } from '../../hal/network.ts'
 import type { Interface } from '../../hal/network-schema.ts'
 import { type Argv, System } from '../../hal/system.ts'
-import { transact } from '../../hal/transaction.ts'
 import { eventually } from '../support/eventually.ts'
+import { apply } from './support/apply.ts'
 
 const NETWORKD = ['/usr/lib/systemd/systemd-networkd', '/lib/systemd/systemd-networkd'].find(existsSync) ?? ''
 
@@ -110,7 +110,7 @@ test('systemd-networkd does what was set', async t => {
     if (!eth0) throw new Error('no eth0')
     const next = { eth0: { ...eth0, ...change } }
     t.same(await setting.check?.(next, previous), [])
-    await transact(system, [{ setting: setting as never, previous, next }])
+    await apply(system, setting, previous, next)
     const { eth0: after } = await setting.read()
     t.match(after, change)
     return after

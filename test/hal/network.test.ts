@@ -1,14 +1,13 @@
 import { mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Test, test } from 'tap'
-import type { CommandFailed } from '../../hal/errors.ts'
 import { network } from '../../hal/network.ts'
 import type { Interface, Interfaces } from '../../hal/network-schema.ts'
 import { type Argv, System } from '../../hal/system.ts'
-import { transact } from '../../hal/transaction.ts'
 import { schemaErrors } from '../../src/system/validate.ts'
 import { deviceRoot } from '../support/device.ts'
 import { startTestService } from '../support/service.ts'
+import { apply } from './support/apply.ts'
 
 const ETH0 = '/etc/systemd/network/10-receiverd-eth0.network'
 
@@ -221,7 +220,7 @@ test('what makes sense is taken, written and read back', async t => {
     const previous = await value()
     const next = withChange(previous, 'eth0', change)
     t.same(await setting.check?.(next, previous), [], what)
-    await transact(system, [{ setting: setting as never, previous, next }])
+    await apply(system, setting, previous, next)
     t.match((await value()).eth0, change, what)
     t.equal(statSync(join(root, ETH0)).mode & 0o777, 0o644)
     const { mtimeMs, ino } = statSync(join(root, ETH0))
@@ -307,7 +306,7 @@ test('what was unplugged stays, can be set, and comes back', async t => {
   t.match(gone.wlan0, { present: false, mac: 'dc:a6:32:0a:1b:2d', up: false, dns: ['192.0.2.53'], addresses: [] })
   const next = withChange(gone, 'wlan0', { dns: [] })
   t.same(await setting.check?.(next, gone), [])
-  await transact(system, [{ setting: setting as never, previous: gone, next }])
+  await apply(system, setting, gone, next)
   renameSync(join(root, 'unplugged'), join(folder, 'wlan0'))
   t.match((await value()).wlan0, { present: true, dns: [] })
 })
@@ -345,7 +344,7 @@ test('networkd is told, of what has changed alone, and waited for', async t => {
   const previous = await value()
   t.same(previous.eth0?.addresses, ['192.0.2.21/24'])
   const next = withChange(previous, 'eth0', { method: 'static', address: '192.0.2.10/24' })
-  await transact(system, [{ setting: setting as never, previous, next }])
+  await apply(system, setting, previous, next)
   t.same(system.commands, [
     ['networkctl', 'reload'],
     ['networkctl', 'reconfigure', 'eth0'],
@@ -354,13 +353,13 @@ test('networkd is told, of what has changed alone, and waited for', async t => {
 
   system.commands.length = 0
   const wireless = withChange(await value(), 'wlan0', { method: 'static', address: '198.51.100.10/24' })
-  await transact(system, [{ setting: setting as never, previous: await value(), next: wireless }])
+  await apply(system, setting, await value(), wireless)
   t.same(system.commands.at(-1), ['networkctl', 'reconfigure', 'wlan0'], 'without a carrier nothing is waited for')
 
   system.failing = 'reconfigure'
   const before = await value()
   const refused = withChange(before, 'eth0', { dns: ['192.0.2.2'] })
-  await t.rejects(transact(system, [{ setting: setting as never, previous: before, next: refused }]))
+  await t.rejects(apply(system, setting, before, refused))
   t.same(await value(), before, 'what was refused is undone')
 })
 
@@ -374,8 +373,8 @@ test('an address that does not come fails the change', async t => {
   if (!system) throw new Error('no system')
   const previous = await value()
   const next = withChange(previous, 'eth0', { method: 'static', address: '192.0.2.10/24' })
-  const failure = await transact(system, [{ setting: setting as never, previous, next }]).catch(error => error)
-  t.match((failure.cause as CommandFailed).message, 'systemd-networkd did not set the address of eth0')
+  const failure = await apply(system, setting, previous, next).catch((error: unknown) => error)
+  t.match(failure, { cause: { message: 'systemd-networkd did not set the address of eth0' } })
   t.throws(() => statSync(join(root, ETH0)), { code: 'ENOENT' })
 })
 

@@ -33,7 +33,10 @@ export function leftoversIn(root: string): readonly string[] {
 }
 
 function pathsBelow(root: string): readonly string[] {
-  return readdirSync(root, { recursive: true }).map(path => `/${path}`)
+  // By their entries: names alone would be looked for behind links, too, and a link of /sys leads to where it stands.
+  return readdirSync(root, { recursive: true, withFileTypes: true }).map(({ parentPath, name }) =>
+    join(parentPath, name).slice(root.length),
+  )
 }
 
 /** Makes copies of a folder with files and links in it, from memory: a thousand of them are no matter. */

@@ -1,0 +1,28 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TSchema } from 'typebox/type'
+import { Files } from '../../../hal/files.ts'
+import { Journal } from '../../../hal/journal.ts'
+import type { Setting } from '../../../hal/setting.ts'
+import type { System } from '../../../hal/system.ts'
+import { Transactions } from '../../../hal/transaction.ts'
+import type { JsonValue } from '../../../src/json.ts'
+
+/** Changes one setting as the service does: written, activated, kept, and undone where that fails. */
+export async function apply<S extends TSchema>(
+  system: System,
+  setting: Setting<S>,
+  previous: unknown,
+  next: unknown,
+): Promise<void> {
+  const state = mkdtempSync(join(tmpdir(), 'receiverd-'))
+  const one = setting as unknown as Setting
+  const transactions = new Transactions(system, [one], new Journal(new Files(state)))
+  try {
+    await transactions.apply([{ setting: one, previous: previous as JsonValue, next: next as JsonValue }])
+    await transactions.keep()
+  } finally {
+    rmSync(state, { recursive: true })
+  }
+}

@@ -28,12 +28,7 @@ interface Options {
 const MADE_BY_SYSTEMCTL = /^\/etc\/systemd\/system\//
 
 /** What every setting does, whatever it is: see hal/setting.ts. */
-export async function settingContract(
-  t: Test,
-  name: string,
-  values: GoodValues | undefined,
-  fixture?: string,
-): Promise<void> {
+export async function settingContract(t: Test, name: string, values: GoodValues | undefined): Promise<void> {
   const at = (root: string, options: Options = {}) => {
     const system = new System(root, options)
     const settings = registry(system)
@@ -43,7 +38,7 @@ export async function settingContract(
     const journal = new Journal(new Files(`${root}.state`, options.fs))
     return { system, setting, transactions: new Transactions(system, settings, journal) }
   }
-  const device = deviceRoot(t, fixture)
+  const device = deviceRoot(t)
   const { setting: sample } = at(device)
   // Which files there are may depend on the parts of the device.
   await sample.unavailable?.()

@@ -16,15 +16,6 @@ import type { Refusal } from './setting.ts'
 const MAX_SERVERS = 8
 const READ_ONLY = ['present', 'mac', 'up', 'addresses'] as const
 
-/** The names are the device's: none can be added or taken away. */
-export function whyNotTheNames(next: Interfaces, previous: Interfaces): readonly Refusal[] {
-  const refuse = (names: Interfaces, others: Interfaces, detail: string) =>
-    Object.keys(names)
-      .filter(name => !Object.hasOwn(others, name))
-      .map(name => ({ pointer: `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`, detail }))
-  return [...refuse(next, previous, 'no such interface'), ...refuse(previous, next, 'cannot be removed')]
-}
-
 export function whyReadOnly(next: Interface, previous: Interface): readonly Refusal[] {
   return READ_ONLY.filter(key => !isDeepStrictEqual(next[key], previous[key])).map(key => ({
     pointer: `/${key}`,

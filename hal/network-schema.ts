@@ -18,7 +18,7 @@ const interfaceSchema = Type.Object(
     }),
     addresses: Type.Array(Type.String(), { description: 'Addresses in force, in CIDR notation. Read-only.' }),
   },
-  { additionalProperties: false },
+  { title: 'interface', additionalProperties: false },
 )
 export type Interface = Type.Static<typeof interfaceSchema>
 

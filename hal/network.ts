@@ -3,7 +3,7 @@ import { CommandFailed } from './errors.ts'
 import { isSame, parseCidr, prefixOfMask } from './format/ip.ts'
 import { getValue } from './format/key-value.ts'
 import { type Configuration, configurationOf, editNetworkFile, hasConditions, matches } from './format/network-file.ts'
-import { whyNotTheNames, whyNotTwice, whyNotValues, whyReadOnly } from './network-checks.ts'
+import { whyNotTwice, whyNotValues, whyReadOnly } from './network-checks.ts'
 import { FOLDERS, fileInForce, networkFiles, STATE } from './network-files.ts'
 import { deviceLinks, LINKS, type Link } from './network-links.ts'
 import { configured, type Interface, type Interfaces, isSameConfiguration, schema } from './network-schema.ts'
@@ -84,8 +84,7 @@ export function network(system: System): Setting<typeof schema> {
     read,
     fallback: () => readWith(async () => UNSET),
     async check(next, previous) {
-      const refusals = [...whyNotTheNames(next, previous)]
-      if (refusals.length > 0) return refusals
+      const refusals: Refusal[] = []
       for (const [name, value] of Object.entries(next)) {
         const link = seen.get(name)
         const before = previous[name]

@@ -153,7 +153,7 @@ const docs: RouteDocs = {
         'application/json': Type.Array(EventObject),
         'text/event-stream': Type.String(),
       },
-      headers: ['ETag'],
+      sometimes: ['ETag', 'Preference-Applied'],
     },
     304: {
       description: 'Nothing has changed for as long as the poll was held.',

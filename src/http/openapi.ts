@@ -155,12 +155,14 @@ function parameter({ name, in: place, description, schema }: ParameterDocs): obj
   return { name, in: place, description, schema }
 }
 
-function response(status: number, { description, content, headers }: RouteDocs['answers'][number]): object {
+function response(
+  status: number,
+  { description, content, headers = [], sometimes = [] }: RouteDocs['answers'][number],
+): object {
+  const header = (name: string) => [name, { required: headers.includes(name), schema: { type: 'string' } }]
   return {
     description,
-    ...(headers && {
-      headers: Object.fromEntries(headers.map(name => [name, { schema: { type: 'string' } }])),
-    }),
+    headers: Object.fromEntries([...headers, ...sometimes].map(header)),
     ...(content && {
       content: Object.fromEntries(Object.entries(content).map(([type, schema]) => [type, { schema }])),
     }),

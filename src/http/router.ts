@@ -56,6 +56,8 @@ export interface AnswerDocs {
   /** By media type; none for an answer without a body. */
   readonly content?: Readonly<Record<string, TSchema>>
   readonly headers?: readonly string[]
+  /** Headers that it has in some cases. */
+  readonly sometimes?: readonly string[]
 }
 
 /** Finds the route of a method and a path. */

@@ -164,7 +164,8 @@ function patchDocs(settings: readonly Setting[]): RouteDocs {
       200: {
         description: 'The configuration as read back from the system.',
         content: { 'application/json': configurationSchema(settings) },
-        headers: ['ETag', 'Confirm-Within'],
+        headers: ['ETag'],
+        sometimes: ['Confirm-Within'],
       },
       400: { description: 'Not JSON, If-Match is not an ETag, or confirmWithin is out of range.' },
       409: { description: 'Another change waits for its confirmation.' },

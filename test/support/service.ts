@@ -24,11 +24,18 @@ export class TestService {
   readonly root: string
   readonly log: readonly string[]
   readonly #service: Service
+  readonly #startLines: number
 
   constructor(root: string, log: readonly string[], service: Service) {
     this.root = root
     this.log = log
+    this.#startLines = log.length
     this.#service = service
+  }
+
+  /** The lines of the log since the start. */
+  get said(): readonly string[] {
+    return this.log.slice(this.#startLines)
   }
 
   get url(): string {

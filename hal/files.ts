@@ -413,12 +413,8 @@ export class Files {
   }
 
   async #linkTarget(at: string): Promise<string | undefined> {
-    try {
-      return await this.#fs.readlink(at)
-    } catch (error) {
-      if (isAbsence(error) || errorCode(error) === 'EINVAL') return undefined
-      throw error
-    }
+    // Most names are no links: asking readlink(2) for each of them would cost an exception a name.
+    return (await this.#stat(at))?.isSymbolicLink() ? this.#fs.readlink(at) : undefined
   }
 }
 

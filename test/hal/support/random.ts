@@ -1,10 +1,8 @@
-import { randomInt } from 'node:crypto'
-
 /** Numbers from 0 up to, not including, `below`. */
 export type Random = (below: number) => number
 
-/** A seed for a property's test: another one each time, or that of a failure, from `SEED`. */
-export const SEED = Number(process.env.SEED ?? randomInt(2 ** 32))
+/** A seed for a property's test: the same one each time, so that a run says something of the change and not of its luck. */
+export const SEED = Number(process.env.SEED ?? 1)
 
 /** mulberry32: the same numbers for the same seed. */
 export function randomFrom(seed: number): Random {

@@ -5,8 +5,10 @@ import { rmSync, writeFileSync } from 'node:fs'
 import t from 'tap'
 import type { JsonObject } from '../../src/json.ts'
 import { mergePatch } from '../../src/system/merge-patch.ts'
+import { idOf } from '../support/api.ts'
 import { Random } from '../support/random.ts'
-import { idOf, startTestService, type TestService, type TestStream } from '../support/service.ts'
+import { startTestService, type TestService } from '../support/service.ts'
+import type { TestStream } from '../support/stream.ts'
 
 const SEEDS = process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3]
 const STEPS = 60

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
+import { idOf } from '../support/api.ts'
 import { ManualClock } from '../support/clock.ts'
 import { eventually } from '../support/eventually.ts'
-import { idOf, startTestService } from '../support/service.ts'
+import { startTestService } from '../support/service.ts'
 
 t.test('without a cursor a poll says where to begin', async t => {
   const service = await startTestService(t)

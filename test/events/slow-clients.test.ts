@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
@@ -11,7 +12,14 @@ import { StreamReader } from '../../src/events/stream.ts'
 import { eventually } from '../support/eventually.ts'
 
 setFlagsFromString('--expose-gc')
-const collectGarbage: () => void = runInNewContext('gc')
+const gc: () => void = runInNewContext('gc')
+/** What a collection finds dead is given back a moment later, by another thread. */
+async function collectGarbage(): Promise<void> {
+  for (let times = 0; times < 2; times++) {
+    gc()
+    await sleep(10)
+  }
+}
 
 const credential: Credential = {
   isApiKey: true,
@@ -69,10 +77,10 @@ t.test('a client that does not read costs a cursor, and no more with every event
   const { join, publish, fill } = await setUp(t)
   for (let n = 0; n < 40; n++) (await join()).pause()
   await fill()
-  collectGarbage()
+  await collectGarbage()
   const before = process.memoryUsage()
   await publish(20_000)
-  collectGarbage()
+  await collectGarbage()
   const after = process.memoryUsage()
   const grown = after.arrayBuffers + after.heapUsed - before.arrayBuffers - before.heapUsed
   t.ok(grown < 4 * 1024 * 1024, `grown by ${grown} bytes over 20,000 events`)

@@ -7,15 +7,18 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
-import type { JsonObject } from '../../src/json.ts'
+import { Api, DEADLINE_MS } from '../support/api.ts'
 import { deviceRoot } from '../support/device.ts'
 
 export const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url))
 export const BUNDLE = join(REPOSITORY, 'build/out/receiverd.cjs')
 const KEY_FILE = 'var/lib/receiverd/api-key'
 
-/** Milliseconds until something that must happen is given up; far more than it takes on a busy machine. */
-export const DEADLINE_MS = 15_000
+export { DEADLINE_MS }
+
+/** The Node that runs the bundle, with what stands before it: `make arm-test` has that of another machine. */
+const NODE = process.env.NODE_UNDER_TEST?.split(' ') ?? [process.execPath]
+
 /** Milliseconds from SIGTERM to exit that the service promises. */
 const STOP_MS = 5_000
 const LOOK_MS = 10
@@ -57,7 +60,8 @@ export function run(program: string, args: readonly string[], env: NodeJS.Proces
 
 /** Runs the bundle's command line to its end. */
 export function receiverd(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Output> {
-  return run(process.execPath, [BUNDLE, ...args], env)
+  const [program = '', ...before] = NODE
+  return run(program, [...before, BUNDLE, ...args], env)
 }
 
 export interface ReceiverOptions {
@@ -69,7 +73,7 @@ export interface ReceiverOptions {
 }
 
 /** A running `receiverd serve` with a root of its own. */
-export class Receiver {
+export class Receiver extends Api {
   readonly root: string
   /** The lines of its stderr, those of earlier runs included. */
   readonly log: string[] = []
@@ -78,16 +82,13 @@ export class Receiver {
   #url = ''
 
   constructor(root: string, options: ReceiverOptions) {
+    super()
     this.root = root
     this.#options = options
   }
 
   get url(): string {
     return this.#url
-  }
-
-  get port(): number {
-    return Number(new URL(this.#url).port)
   }
 
   get pid(): number {
@@ -104,8 +105,9 @@ export class Receiver {
   }
 
   async start(listen = '127.0.0.1:0'): Promise<void> {
-    const { node = process.execPath, env = {} } = this.#options
-    const child = spawn(node, [BUNDLE, 'serve', '--root', this.root, '--listen', listen], {
+    const { node, env = {} } = this.#options
+    const [program = '', ...before] = node === undefined ? NODE : [node]
+    const child = spawn(program, [...before, BUNDLE, 'serve', '--root', this.root, '--listen', listen], {
       stdio: ['ignore', 'inherit', 'pipe'],
       env: { PATH: process.env.PATH, ...env },
     })
@@ -145,31 +147,6 @@ export class Receiver {
 
   kill(): void {
     this.#child?.kill('SIGKILL')
-  }
-
-  /** Asks with the API key, unless the headers say otherwise. */
-  fetch(path: string, init: RequestInit = {}): Promise<Response> {
-    const headers = { Authorization: `Bearer ${this.key}`, ...init.headers }
-    return fetch(`${this.url}/api/v1${path}`, { signal: AbortSignal.timeout(DEADLINE_MS), ...init, headers })
-  }
-
-  /** Asks with any other credential. */
-  fetchAs(token: string, path = '/system', init: RequestInit = {}): Promise<Response> {
-    return this.fetch(path, { ...init, headers: { ...init.headers, Authorization: `Bearer ${token}` } })
-  }
-
-  patch(patch: object, headers: Record<string, string> = {}): Promise<Response> {
-    return this.fetch('/system', {
-      method: 'PATCH',
-      body: JSON.stringify(patch),
-      headers: { 'Content-Type': 'application/json', ...headers },
-    })
-  }
-
-  async system(): Promise<{ readonly value: JsonObject; readonly etag: string; readonly id: string }> {
-    const response = await this.fetch('/system')
-    const etag = response.headers.get('etag') ?? ''
-    return { value: (await response.json()) as JsonObject, etag, id: etag.replaceAll('"', '') }
   }
 }
 

@@ -1,0 +1,184 @@
+/** What a device does for its clients from one end to the other, wherever it runs: the bundle on a folder, or a board. */
+import type { Test } from 'tap'
+import type { JsonObject } from '../../src/json.ts'
+import { type Api, idOf } from '../support/api.ts'
+import type { TestStream } from '../support/stream.ts'
+
+export interface Target extends Api {
+  readFile(path: string): Promise<string>
+  /** Another file takes the place, as by an editor or a package's update. */
+  replaceFile(path: string, text: string): Promise<void>
+  /** Runs a command of receiverd on the device, and returns what it printed. */
+  receiverd(...args: string[]): Promise<string>
+  /** Restarts the service. The port stays. */
+  restart(): Promise<void>
+  /** Called after the API key was replaced. */
+  loadKey(): Promise<void>
+}
+
+/** A change of a setting, and the file where the system itself finds it. */
+interface Change {
+  readonly patch: JsonObject
+  readonly file: string
+  readonly holds: RegExp
+}
+
+const CHANGES: readonly Change[] = [
+  { patch: { hostname: 'e2e-room' }, file: '/etc/hostname', holds: /^e2e-room\n$/ },
+  {
+    patch: { deviceName: 'Großer Saal "7" 🎬' },
+    file: '/etc/machine-info',
+    holds: /^PRETTY_HOSTNAME="Großer Saal \\"7\\" 🎬"$/m,
+  },
+  { patch: { locale: 'C.UTF-8' }, file: '/etc/locale.conf', holds: /^LANG="?C\.UTF-8"?$/m },
+  {
+    patch: { ntp: { enabled: true, servers: ['192.0.2.1', 'time.example'] } },
+    file: '/etc/systemd/timesyncd.conf.d/50-receiverd.conf',
+    holds: /^NTP=192\.0\.2\.1 time\.example$/m,
+  },
+]
+
+/** The event that holds these properties; those before it are passed over. */
+async function eventWith(stream: TestStream, patch: JsonObject) {
+  for (;;) {
+    const event = await stream.event()
+    if (!event) throw new Error(`the stream ended without ${JSON.stringify(patch)}`)
+    if (Object.keys(patch).every(name => Object.hasOwn(event.data ?? {}, name))) return event
+  }
+}
+
+export async function endToEnd(t: Test, target: Target): Promise<void> {
+  await t.test('health and the API description need no credential, the rest does', async t => {
+    const open = (path: string) => fetch(`${target.url}/api/v1${path}`)
+    t.equal((await open('/health')).status, 200)
+    const description = (await (await open('/openapi.json')).json()) as JsonObject
+    t.match(description.openapi, /^3\.1\./)
+    for (const path of ['/system', '/events']) {
+      const refused = await open(path)
+      t.equal(refused.status, 401)
+      t.match(refused.headers.get('www-authenticate'), /^Bearer /)
+      t.equal(refused.headers.get('content-type'), 'application/problem+json')
+    }
+  })
+
+  await t.test('the key and a token, each in four ways', async t => {
+    const token = await target.receiverd('token', '--role', 'admin:r', '--expires-in', '1h')
+    for (const credential of [target.key, token]) {
+      const ways: Record<string, [query: string, authorization?: string]> = {
+        Bearer: ['', `Bearer ${credential}`],
+        Basic: ['', `Basic ${credential}`],
+        'Basic, as a password': ['', `Basic ${Buffer.from(`:${credential}`).toString('base64')}`],
+        query: [`?apiKey=${credential}`],
+      }
+      for (const [way, [query, authorization]] of Object.entries(ways)) {
+        const headers = new Headers(authorization === undefined ? [] : [['Authorization', authorization]])
+        t.equal((await fetch(`${target.url}/api/v1/system${query}`, { headers })).status, 200, way)
+      }
+    }
+    t.equal((await target.fetchAs(`${token}x`)).status, 401)
+  })
+
+  await t.test('a token does what its roles say', async t => {
+    const reader = await target.receiverd('token', '--role', 'admin:r')
+    const moderator = await target.receiverd('token', '--role', 'moderator:rw')
+    t.equal((await target.fetchAs(reader)).status, 200)
+    t.equal((await target.patch({}, { Authorization: `Bearer ${reader}` })).status, 403)
+    t.equal((await target.fetchAs(reader, '/api-key', { method: 'POST' })).status, 403)
+    t.equal((await target.fetchAs(moderator)).status, 403)
+  })
+
+  await t.test('a change is in the system, in the answer, in a stream and in a poll', async t => {
+    const stream = await target.stream()
+    for (const { patch, file, holds } of CHANGES) {
+      const [name = ''] = Object.keys(patch)
+      const before = await target.system()
+      const poll = target.fetch('/events', { headers: { 'If-None-Match': before.etag, Prefer: 'wait=60' } })
+      const answer = await target.patch(patch)
+      t.equal(answer.status, 200, name)
+      t.match(await answer.json(), patch)
+      t.match(await target.readFile(file), holds, file)
+      const event = await eventWith(stream, patch)
+      t.match(event.data, patch)
+      t.equal(event.id, idOf(answer), 'the event has the id of the answer')
+      const events = (await (await poll).json()) as { data: JsonObject }[]
+      t.match(events[0]?.data, patch, 'the poll that was held')
+
+      const back = await target.patch({ [name]: before.value[name] ?? null })
+      t.equal(back.status, 200, `${name} is put back`)
+      t.match((await target.system()).value[name], before.value[name])
+    }
+    stream.close()
+  })
+
+  await t.test('what something else changes is an event, too', async t => {
+    const before = await target.system()
+    const stream = await target.stream()
+    await target.replaceFile('/etc/hostname', 'changed-elsewhere\n')
+    t.equal((await eventWith(stream, { hostname: '' })).data?.hostname, 'changed-elsewhere')
+    await target.patch({ hostname: before.value.hostname ?? '' })
+    t.equal((await eventWith(stream, { hostname: '' })).data?.hostname, before.value.hostname)
+    await target.replaceFile('/etc/hostname', '\0 garbage')
+    await eventWith(stream, { hostname: '' })
+    t.equal((await target.patch({ hostname: before.value.hostname ?? '' })).status, 200, 'a PATCH repairs it')
+    t.equal(await target.readFile('/etc/hostname'), `${before.value.hostname}\n`)
+    stream.close()
+  })
+
+  await t.test('a refusal says what and where, and changes nothing', async t => {
+    const before = await target.system()
+    const refused = await target.patch({ timezone: 'Atlantis/City', deviceName: 'Not this one', shoe: 43 })
+    t.equal(refused.status, 422)
+    t.match(await refused.json(), { errors: [{ pointer: '/timezone' }, { pointer: '/shoe' }] })
+    t.equal((await target.patch({}, { 'If-Match': '"00000000-0000-4000-8000-000000000000"' })).status, 412)
+    t.equal((await target.patch('{', {})).status, 400)
+    t.equal((await target.patch('{}', { 'Content-Type': 'text/plain' })).status, 415)
+    t.equal((await target.patch(`"${'x'.repeat(70_000)}"`)).status, 413)
+    t.same(await target.system(), before)
+  })
+
+  await t.test('a client resumes where it stopped', async t => {
+    const { id, value } = await target.system()
+    const names = ['one', 'two', 'three']
+    for (const deviceName of names) t.equal((await target.patch({ deviceName })).status, 200)
+    const stream = await target.stream('/events', { 'Last-Event-ID': id })
+    for (const deviceName of names) t.same((await stream.event())?.data, { deviceName })
+    stream.close()
+    await target.patch({ deviceName: value.deviceName ?? '' })
+  })
+
+  await t.test('a change on trial is kept by a confirmation, and undone without', async t => {
+    const { value } = await target.system()
+    t.equal((await target.patch({ deviceName: 'Kept' }, {}, '?confirmWithin=60')).status, 200)
+    t.equal((await target.patch({ deviceName: 'Another' })).status, 409)
+    t.ok((await target.fetch('/system/confirm', { method: 'POST' })).ok)
+    const stream = await target.stream()
+    const tried = await target.patch({ deviceName: 'Tried' }, {}, '?confirmWithin=5')
+    t.equal(tried.headers.get('confirm-within'), '5')
+    t.equal((await stream.event())?.data?.deviceName, 'Tried')
+    t.equal((await stream.event())?.data?.deviceName, 'Kept')
+    t.match(await stream.event(), { event: 'system.reverted', data: { properties: ['deviceName'] } })
+    stream.close()
+    await target.patch({ deviceName: value.deviceName ?? '' })
+  })
+
+  await t.test('after a restart a client is told that it missed something, and its copy is whole again', async t => {
+    const { id } = await target.system()
+    await target.restart()
+    const stream = await target.stream('/events', { 'Last-Event-ID': id })
+    t.match(await stream.event(), { id: undefined, event: 'events.resync' })
+    t.same((await stream.event())?.data, (await target.system()).value)
+    stream.close()
+  })
+
+  await t.test('a new key ends what the old one had open, and revokes its tokens', async t => {
+    const token = await target.receiverd('token', '--role', 'admin:rw')
+    const stream = await target.stream('/events', { Authorization: `Bearer ${token}` })
+    const old = target.key
+    const { apiKey } = (await (await target.fetch('/api-key', { method: 'POST' })).json()) as JsonObject
+    await stream.ended
+    await target.loadKey()
+    t.equal(target.key, apiKey)
+    for (const credential of [old, token]) t.equal((await target.fetchAs(credential)).status, 401)
+    t.equal((await target.fetch('/system')).status, 200)
+  })
+}

@@ -1,6 +1,9 @@
 .DEFAULT_GOAL := help
-.PHONY: help run build size check format test clean
+.PHONY: help run build size check format test install deb clean
 BIN := node_modules/.bin
+PREFIX := /usr
+UNITDIR := $(PREFIX)/lib/systemd/system
+export VERSION ?= $(shell node -p "require('./package.json').version")
 
 help: ## show this
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -26,8 +29,24 @@ format: node_modules ## put the sources into their format
 test: build test/interop/node_modules ## every test
 	@[ -t 1 ] || export CI=true; $(BIN)/tap --reporter=base
 
+install: build ## lay the files out below DESTDIR, for an image: make install DESTDIR=/path/to/root
+	install -D -m 755 build/package/receiverd $(DESTDIR)$(PREFIX)/bin/receiverd
+	install -D -m 755 build/out/receiverd.cjs $(DESTDIR)$(PREFIX)/lib/receiverd/receiverd.cjs
+	install -D -m 644 -t $(DESTDIR)$(UNITDIR) build/package/receiverd.service build/package/receiverd.socket
+	install -D -m 644 build/package/receiverd.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/receiverd.conf
+	install -D -m 644 build/package/receiverd.8 $(DESTDIR)$(PREFIX)/share/man/man8/receiverd.8
+	install -D -m 644 build/package/receiverd.default $(DESTDIR)/etc/default/receiverd
+
+deb: build build/out/node-arm64.stamp ## build the Debian packages: receiverd, and Node for arm64 devices
+	@build/deb.sh indep
+
+# The runtime changes with its version alone.
+build/out/node-arm64.stamp: build/runtime/package-lock.json build/debian/control build/debian/rules build/deb.sh
+	@npm ci --prefix build/runtime --force --no-audit --no-fund --loglevel=error
+	@build/deb.sh arch && touch $@
+
 clean: ## remove what was made, and what was installed
-	rm -rf build/out .tap node_modules test/interop/node_modules
+	rm -rf build/out .tap node_modules build/runtime/node_modules test/*/node_modules
 
 # The stamp is npm's own: the copy of the lock file that it leaves in the folder.
 node_modules: node_modules/.package-lock.json

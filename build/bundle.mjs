@@ -5,7 +5,7 @@ import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { build } from 'esbuild'
 
 const OUT = 'build/out'
-const { version } = JSON.parse(readFileSync('package.json', 'utf8'))
+const version = process.env.VERSION || JSON.parse(readFileSync('package.json', 'utf8')).version
 const UNUSED_KEYWORDS = JSON.parse(readFileSync('build/unused-keywords.json', 'utf8'))
 
 function buildTime() {

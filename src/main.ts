@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { Unreadable } from '../hal/errors.ts'
 import { Files } from '../hal/files.ts'
-import { System } from '../hal/system.ts'
+import { runCommand, System } from '../hal/system.ts'
 import { generateKey, readKey, writeKey } from './auth/api-key.ts'
 import { mint } from './auth/jwt.ts'
 import { BUILT_AT, VERSION } from './build-info.ts'
@@ -12,6 +12,7 @@ import { type Config, type Flags, readConfig, readStateDir, UsageError } from '.
 import { SHUTDOWN_MS } from './limits.ts'
 import { lineLog } from './log.ts'
 import { startService } from './service.ts'
+import { tellSupervisor } from './supervisor.ts'
 
 const FAILED = 1
 const WRONG_CALL = 2
@@ -63,6 +64,7 @@ async function serve(config: Config): Promise<void> {
   }
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
+  await tellSupervisor({ env: process.env, pid: process.pid, run: runCommand, log }, () => service.status)
 }
 
 function stateOf(flags: Flags): Files {

@@ -37,6 +37,8 @@ export interface Surroundings {
 export interface Service {
   /** Where it listens, as a URL. */
   readonly address: string
+  /** How it fares, in a line. */
+  readonly status: string
   /** Answers what is held, ends what is open, finishes what is being written, and resolves when all of that is done. */
   close(): Promise<void>
 }
@@ -100,6 +102,9 @@ export async function startService(config: Config, surroundings: Surroundings): 
 
   return {
     address,
+    get status() {
+      return `${address}, ${readers.size} streams and held polls`
+    },
     async close() {
       const closed = server.close()
       readers.close()

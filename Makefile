@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run build size check format test install deb clean
+.PHONY: help run build size check format test install deb image device-test power-test arm-test clean
 BIN := node_modules/.bin
 PREFIX := /usr
 UNITDIR := $(PREFIX)/lib/systemd/system
@@ -41,18 +41,41 @@ deb: build build/out/node-arm64.stamp ## build the Debian packages: receiverd, a
 	@build/deb.sh indep
 
 # The runtime changes with its version alone.
-build/out/node-arm64.stamp: build/runtime/package-lock.json build/debian/control build/debian/rules build/deb.sh
-	@npm ci --prefix build/runtime --force --no-audit --no-fund --loglevel=error
+build/out/node-arm64.stamp: build/runtime/node_modules/.package-lock.json build/debian/control build/debian/rules build/deb.sh
 	@build/deb.sh arch && touch $@
+
+image: deb build/out/image/base.tar ## build an arm64 system with all of it: build/out/image (as root)
+	@build/image/image.sh
+
+build/out/image/base.tar: build/image/base.sh
+	@mkdir -p $(@D) && build/image/base.sh $@
+
+DEVICE_TEST = @[ -t 1 ] || export CI=true; TEST_DEADLINE_MS=60000 $(BIN)/tap --reporter=base --timeout=3600 --jobs=1
+N ?= 20
+
+device-test: image build/out/next/receiverd.deb ## boot the image, prove it from outside and inside, and cut its power 20 times
+	$(DEVICE_TEST) test/device/boot.device.ts test/device/power.device.ts
+
+power-test: image ## cut the power of the booted image N times: make power-test N=200
+	$(DEVICE_TEST) test/device/power.device.ts
+
+# The same program under the next version, for the update.
+build/out/next/receiverd.deb: deb
+	@$(MAKE) --no-print-directory VERSION=$(VERSION)+next deb
+	@mkdir -p $(@D) && mv build/out/receiverd_$(VERSION)+next_all.deb $@
+	@$(MAKE) --no-print-directory build
+
+arm-test: build test/interop/node_modules build/runtime/node_modules test/arm/node_modules ## the end-to-end suite on Node for 64-bit and 32-bit ARM
+	@test/arm/run.sh
 
 clean: ## remove what was made, and what was installed
 	rm -rf build/out .tap node_modules build/runtime/node_modules test/*/node_modules
 
 # The stamp is npm's own: the copy of the lock file that it leaves in the folder.
-node_modules: node_modules/.package-lock.json
+NESTED := test/interop test/arm build/runtime
+node_modules $(NESTED:=/node_modules): %: %/.package-lock.json
 node_modules/.package-lock.json: package.json package-lock.json
-test/interop/node_modules: test/interop/node_modules/.package-lock.json
-test/interop/node_modules/.package-lock.json: test/interop/package.json test/interop/package-lock.json
+$(NESTED:=/node_modules/.package-lock.json): %/node_modules/.package-lock.json: %/package.json %/package-lock.json
 %/.package-lock.json:
 	@npm ci --prefix $(@D)/.. --no-audit --no-fund --loglevel=error
 	@touch $@

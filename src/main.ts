@@ -1,5 +1,6 @@
 /** The process: its command line, its signals, its exit status. Nothing imports this. */
 import { randomUUID } from 'node:crypto'
+import * as nodeModule from 'node:module'
 import { Unreadable } from '../hal/errors.ts'
 import { Files } from '../hal/files.ts'
 import { runCommand, System } from '../hal/system.ts'
@@ -50,6 +51,10 @@ async function serve(config: Config): Promise<void> {
   }
   const service = await startService(config, surroundings)
   log('info', `receiverd ${VERSION} listening on ${service.address}`)
+  // Node 22.10 and later keep what they have compiled (NODE_COMPILE_CACHE), but write it down only when they end in
+  // order: a device's service ends by a power cut.
+  const { flushCompileCache } = nodeModule as { flushCompileCache?: () => void }
+  flushCompileCache?.()
 
   let isStopping = false
   const stop = async (signal: string) => {

@@ -1,20 +1,24 @@
 #!/bin/sh
-# build/image/image.sh BASE.tar RECEIVERD.deb NODE.deb: build/out/image/{receiver.ext4,vmlinuz,initrd.img}.
+# build/image/image.sh: the base with our packages and overlay/, as build/out/image/{receiver.ext4,vmlinuz,initrd.img}.
 set -eu
+. build/image/binfmt.sh
 out=$PWD/build/out/image
 root=$out/root
 cleanup() {
+	umount "$root/proc" 2>/dev/null || true
 	rm -rf --one-file-system "$root"
 }
 trap cleanup EXIT
 cleanup
 mkdir -p "$root"
-tar -xf "$1" -C "$root" --numeric-owner
-cp "$2" "$3" "$root/"
+tar -xf "$out/base.tar" -C "$root" --numeric-owner
+cp "$out/../receiverd_${VERSION}_all.deb" "$out"/../receiverd-node_*_arm64.deb "$root/"
 # No daemon of the image starts here.
 printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
 chmod 755 "$root/usr/sbin/policy-rc.d"
+mount -t proc proc "$root/proc"
 chroot "$root" sh -c 'dpkg --install /*.deb' >"$out/install.log" 2>&1 || { cat "$out/install.log" >&2; exit 1; }
+umount "$root/proc"
 rm "$root"/*.deb "$root/usr/sbin/policy-rc.d"
 
 cp -R build/image/overlay/. "$root/"
@@ -28,5 +32,5 @@ rm -rf "$root/var/lib/receiverd" "$root/var/cache/receiverd" "$root/var/lib/apt/
 cp "$root"/boot/vmlinuz-* "$out/vmlinuz"
 cp "$root"/boot/initrd.img-* "$out/initrd.img"
 rm -f "$out/receiver.ext4.new"
-mke2fs -q -t ext4 -L receiver -d "$root" "$out/receiver.ext4.new" 1200M
+mke2fs -q -t ext4 -L receiver -d "$root" "$out/receiver.ext4.new" 1200M >/dev/null
 mv "$out/receiver.ext4.new" "$out/receiver.ext4"

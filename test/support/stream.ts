@@ -65,6 +65,15 @@ export class TestStream {
     }
   }
 
+  /** The next event that is meant; those before it are passed over. @throws where the stream ends without it. */
+  async eventWhere(isIt: (data: JsonObject, id: string | undefined) => boolean): Promise<Block> {
+    for (;;) {
+      const event = await this.event()
+      if (!event) throw new Error('the stream ended without the event')
+      if (isIt(event.data ?? {}, event.id)) return event
+    }
+  }
+
   close(): void {
     this.socket.destroy()
   }

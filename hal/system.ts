@@ -2,8 +2,9 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
+import type { FileSystem } from './disk.ts'
 import { CommandFailed, errorCode } from './errors.ts'
-import { type FileSystem, Files } from './files.ts'
+import { Files } from './files.ts'
 import type { Stop } from './folder-watcher.ts'
 
 /** Milliseconds until a command that does not end is killed. */

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import nodeFs, { type FileHandle } from 'node:fs/promises'
 import { constants as os } from 'node:os'
-import type { FileSystem } from '../../../hal/files.ts'
+import type { FileSystem } from '../../../hal/disk.ts'
 import type { Run } from '../../../hal/system.ts'
 
 /** A system call on its way: of `open` and the like, or of a file that was opened, such as `file.sync`; or a command. */

@@ -9,9 +9,9 @@ import { deviceLinks, LINKS, type Link } from './network-links.ts'
 import { configured, type Interface, type Interfaces, isSameConfiguration, schema } from './network-schema.ts'
 import type { Refusal, Setting } from './setting.ts'
 import type { System } from './system.ts'
+import { isUnitInstalled } from './unit.ts'
 
 const UNIT = 'systemd-networkd.service'
-const UNIT_FOLDERS = ['/etc', '/usr/lib', '/lib'].map(root => `${root}/systemd/system`)
 /** What says that networkd has the network in hand: it is enabled, by netplan until the next boot alone, or it ran. */
 const IN_USE = [
   ...['/etc', '/run'].map(root => `${root}/systemd/system/multi-user.target.wants/${UNIT}`),
@@ -71,14 +71,9 @@ export function network(system: System): Setting<typeof schema> {
     },
     sources: [...FOLDERS, LINKS, STATE, LEASES].map(folder => `${folder}/*`),
     async unavailable() {
-      if (
-        !(await anyExists(
-          system,
-          UNIT_FOLDERS.map(folder => `${folder}/${UNIT}`),
-        ))
-      )
-        return 'systemd-networkd is not installed'
-      if (!(await anyExists(system, IN_USE))) return 'systemd-networkd is not enabled'
+      if (!(await isUnitInstalled(system, UNIT))) return 'systemd-networkd is not installed'
+      const signs = await Promise.all(IN_USE.map(path => system.exists(path)))
+      if (!signs.includes(true)) return 'systemd-networkd is not enabled'
       return (await look()).size === 0 ? 'no network interface' : undefined
     },
     read,
@@ -108,7 +103,9 @@ export function network(system: System): Setting<typeof schema> {
       await system.run(['networkctl', 'reload'])
       for (const [name, value] of Object.entries(next)) {
         const before = previous[name]
-        if (!value.present || !before || isSameConfiguration(value, before)) continue
+        if (!before || isSameConfiguration(value, before)) continue
+        // One that was unplugged meanwhile is configured when it comes back.
+        if (!(await system.exists(`${LINKS}/${name}`))) continue
         await system.run(['networkctl', 'reconfigure', name])
         await untilApplied(system, name, value)
       }
@@ -164,9 +161,4 @@ async function untilApplied(system: System, name: string, { method, address, up 
   }
   const isUp = (await deviceLinks(system)).some(link => link.name === name && link.up)
   if (isUp) throw new CommandFailed(`systemd-networkd did not set the address of ${name}`)
-}
-
-async function anyExists(system: System, paths: readonly string[]): Promise<boolean> {
-  const found = await Promise.all(paths.map(path => system.readLink(path).catch(() => path)))
-  return found.some(path => path !== undefined)
 }

@@ -135,8 +135,9 @@ export class SystemStore {
       } catch (error) {
         await this.#readBack(this.#available)
         throw this.#refused(error)
+      } finally {
+        await this.#follow(this.#names)
       }
-      await this.#follow(this.#names)
     })
   }
 
@@ -175,14 +176,17 @@ export class SystemStore {
   }
 
   #awaitConfirmation(seconds: number): void {
-    this.#unconfirmed = setTimeout(() => {
+    const deadline = setTimeout(() => {
       this.#queue
         .run(async () => {
+          // A confirmation may have been before it in the queue.
+          if (this.#unconfirmed !== deadline) return
           this.#unconfirmed = undefined
           await this.#revert('not confirmed')
         })
         .catch(error => this.#options.log('error', `undoing a change failed: ${reasonOf(error)}`))
     }, seconds * 1000)
+    this.#unconfirmed = deadline
   }
 
   async #revert(reason: string): Promise<void> {

@@ -332,7 +332,7 @@ class SlowNetworkd {
 
 test('networkd is told, of what has changed alone, and waited for', async t => {
   const networkd = new SlowNetworkd()
-  const { system, setting, value } = await device(t, 'raspberry-pi-4', networkd.systemAt)
+  const { root, system, setting, value } = await device(t, 'raspberry-pi-4', networkd.systemAt)
   networkd.present = { eth0: ['192.0.2.21/24'], lo: ['127.0.0.1/8'] }
   networkd.given = { eth0: ['192.0.2.10/24', 'fe80::1/64'] }
   const previous = await value()
@@ -355,6 +355,11 @@ test('networkd is told, of what has changed alone, and waited for', async t => {
   const refused = withChange(before, 'eth0', { dns: ['192.0.2.2'] })
   await t.rejects(apply(system, setting, before, refused))
   t.same(await value(), before, 'what was refused is undone')
+
+  networkd.commands.length = 0
+  renameSync(join(root, 'sys/class/net/eth0'), join(root, 'unplugged'))
+  await setting.activate?.(before, refused)
+  t.same(networkd.commands, [['networkctl', 'reload']], 'one that was unplugged before the undo cannot fail it')
 })
 
 test('an address that does not come fails the change', async t => {

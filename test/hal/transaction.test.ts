@@ -207,6 +207,7 @@ test('without a durable journal nothing is begun', async t => {
     }),
   )
   const error = await failureOf(transactionsOf(system, settings, state).apply(settings.map(change)))
+  t.match(error, { setting: 'the journal', notUndone: [] })
   t.equal(errorCode(error.cause), 'ENOSPC')
   t.same(steps, [])
   t.same(treeOf(root), before)
@@ -227,7 +228,50 @@ test('what cannot be kept is undone: the next start would undo it', async t => {
   const transactions = transactionsOf(system, settings, state)
   await transactions.apply(settings.map(change))
   const error = await failureOf(transactions.keep())
-  t.match(error, { setting: 'a', notUndone: [] })
+  t.match(error, { setting: 'the journal', notUndone: [] })
   rmSync(`${root}/state/journal`)
+  t.same(treeOf(root), before)
+})
+
+test('what could not be undone is tried again by each start, whatever else is changed in between', async t => {
+  const root = newRoot(t)
+  const system = runningAt(root)
+  let isBroken = true
+  const settings = [setting(system, 'a', []), setting(system, 'b', [], step => isBroken && step === 'activate old')]
+  await transactionsOf(system, settings).apply(settings.map(change))
+  const second = transactionsOf(system, settings)
+  t.same(await second.recover(), { settings: ['b', 'a'], notUndone: ['b'] })
+  await second.apply(settings.slice(0, 1).map(change))
+  await second.keep()
+  isBroken = false
+  t.same(await transactionsOf(system, settings).recover(), { settings: ['b'], notUndone: [] })
+  t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'new', 'and nothing else is undone')
+  t.equal(await transactionsOf(system, settings).recover(), undefined)
+})
+
+test('what was set anew since is not undone', async t => {
+  const root = newRoot(t)
+  const system = runningAt(root)
+  let isBroken = true
+  const settings = [setting(system, 'a', [], step => isBroken && step === 'activate old')]
+  await transactionsOf(system, settings).apply(settings.map(change))
+  const second = transactionsOf(system, settings)
+  t.match(await second.recover(), { notUndone: ['a'] })
+  isBroken = false
+  await second.apply(settings.map(change))
+  t.equal((await transactionsOf(system, settings).recover())?.settings.length, 2, 'unless that was not kept')
+  await second.apply(settings.map(change))
+  await second.keep()
+  t.equal(await transactionsOf(system, settings).recover(), undefined)
+  t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'new')
+})
+
+test('the files of a setting that is no more are put back', async t => {
+  const root = newRoot(t)
+  const before = treeOf(root)
+  const system = runningAt(root)
+  const settings = ['a', 'c'].map(name => setting(system, name, []))
+  await transactionsOf(system, settings).apply(settings.map(change))
+  t.same(await transactionsOf(system, []).recover(), { settings: ['c', 'a'], notUndone: [] })
   t.same(treeOf(root), before)
 })

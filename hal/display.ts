@@ -1,9 +1,8 @@
-import { isDeepStrictEqual } from 'node:util'
 import * as Type from 'typebox/type'
 import { Unreadable } from './errors.ts'
 import { readEdid } from './format/edid.ts'
 import { getOutput, outputShownBy, setOutput } from './format/weston-ini.ts'
-import { Keyed } from './keyed.ts'
+import { Keyed, whyReadOnly } from './keyed.ts'
 import type { Refusal, Setting } from './setting.ts'
 import type { System } from './system.ts'
 import { isUnitInstalled, isUnitMasked } from './unit.ts'
@@ -139,10 +138,7 @@ export function modesOf(resolutions: readonly string[], timings: readonly string
 }
 
 function refusals(next: Output, previous: Output, seen: ReadonlySet<string>): Refusal[] {
-  const refused: Refusal[] = READ_ONLY.filter(key => !isDeepStrictEqual(next[key], previous[key])).map(key => ({
-    pointer: `/${key}`,
-    detail: 'read-only',
-  }))
+  const refused = whyReadOnly(READ_ONLY, next, previous)
   const { present, modes } = previous
   if (next.mode === previous.mode || next.mode === 'preferred') return refused
   if (present ? modes.includes(next.mode) : seen.has(next.mode)) return refused

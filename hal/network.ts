@@ -3,7 +3,8 @@ import { CommandFailed } from './errors.ts'
 import { isSame, parseCidr, prefixOfMask } from './format/ip.ts'
 import { getValue } from './format/key-value.ts'
 import { type Configuration, configurationOf, editNetworkFile, hasConditions, matches } from './format/network-file.ts'
-import { whyNotTwice, whyNotValues, whyReadOnly } from './network-checks.ts'
+import { whyReadOnly } from './keyed.ts'
+import { whyNotTwice, whyNotValues } from './network-checks.ts'
 import { FOLDERS, fileInForce, networkFiles, STATE } from './network-files.ts'
 import { deviceLinks, LINKS, type Link } from './network-links.ts'
 import { configured, type Interface, type Interfaces, isSameConfiguration, schema } from './network-schema.ts'
@@ -12,6 +13,7 @@ import type { System } from './system.ts'
 import { isUnitInstalled } from './unit.ts'
 
 const UNIT = 'systemd-networkd.service'
+const READ_ONLY = ['present', 'mac', 'up', 'addresses'] as const
 /** What says that networkd has the network in hand: it is enabled, by netplan until the next boot alone, or it ran. */
 const IN_USE = [
   ...['/etc', '/run'].map(root => `${root}/systemd/system/multi-user.target.wants/${UNIT}`),
@@ -84,7 +86,7 @@ export function network(system: System): Setting<typeof schema> {
         const link = seen.get(name)
         const before = previous[name]
         if (!link || !before) continue
-        const found = [...whyReadOnly(value, before)]
+        const found = whyReadOnly(READ_ONLY, value, before)
         if (!isDeepStrictEqual(value, before)) found.push(...whyNotValues(value, before), ...whyNotTwice(name, next))
         if (!isSameConfiguration(value, before)) found.push(...(await whyNotOurs(system, link)))
         refusals.push(...found.map(({ pointer, detail }) => ({ pointer: `/${name}${pointer}`, detail })))

@@ -70,8 +70,8 @@ export async function startService(config: Config, surroundings: Surroundings): 
     authenticator.replaceKey(key)
     readers.endRefused()
   })
-  await store.start()
-  const resync = new Resync(events, () => store.json, store.undoneAtStart)
+  const undone = await store.start()
+  const resync = new Resync(events, () => store.json, undone)
 
   const routes = [
     ...systemRoutes({ store, events, settings, authenticator, log }),

@@ -51,20 +51,22 @@ export class SystemStore {
   /** A change that is undone unless it is confirmed in time. */
   #unconfirmed: NodeJS.Timeout | undefined
   #json: string | undefined
-  #undoneAtStart: string | undefined
 
   constructor(options: SystemStoreOptions) {
     this.#options = options
   }
 
-  /** Undoes what an earlier run left behind, reads everything once, and follows it from then on. */
-  async start(): Promise<void> {
+  /**
+   * Undoes what an earlier run left behind, reads everything once, and follows it from then on.
+   * @returns the data of the `system.reverted` for what was undone; undefined where that was nothing.
+   */
+  async start(): Promise<string | undefined> {
     const { system, settings, log } = this.#options
     for (const setting of settings) await this.#askFor(setting)
     for (const [name, because] of this.#unavailable) log('info', `${name} is not available: ${because}`)
     // Only now it is known which files there are, where that depends on the parts of the device.
     for (const path of new Set(settings.flatMap(setting => setting.files))) await system.recover(path)
-    await this.#recover()
+    const undone = await this.#recover()
     // First watched, then read: a change in between is seen twice rather than never.
     for (const setting of this.#available) this.#watch(setting)
     await Promise.all(this.#available.map(async setting => this.#values.set(setting.name, await this.#read(setting))))
@@ -73,6 +75,7 @@ export class SystemStore {
       for (const setting of settings) this.#lookAgain(setting)
     }, POLL_MS).unref()
     this.#stops.push(() => clearInterval(poll))
+    return undone
   }
 
   /** Looks no more, and resolves when the changes that wait have been made. */
@@ -83,11 +86,6 @@ export class SystemStore {
       // What is not confirmed stays in the journal, and the next start undoes it.
       clearTimeout(this.#unconfirmed)
     })
-  }
-
-  /** The data of the `system.reverted` for what the start undid; undefined where that was nothing. */
-  get undoneAtStart(): string | undefined {
-    return this.#undoneAtStart
   }
 
   /** The whole configuration as JSON, as of the latest event. */
@@ -196,14 +194,15 @@ export class SystemStore {
     await this.#follow(this.#names)
   }
 
-  async #recover(): Promise<void> {
+  async #recover(): Promise<string | undefined> {
     const { transactions, log } = this.#options
     try {
       const undone = await transactions.recover()
       // No event: nobody has a cursor of this run that stands before it.
-      if (undone) this.#undoneAtStart = this.#reverted(undone, 'restarted')
+      return undone && this.#reverted(undone, 'restarted')
     } catch (error) {
       log('error', `the journal of an unfinished change: ${reasonOf(error)}; what it changed stays as it is`)
+      return undefined
     }
   }
 

@@ -15,7 +15,7 @@ const REASON = '{"reason":"unknown"}'
 export class Resync {
   readonly #log: EventLog
   readonly #configuration: () => string
-  readonly #notices: readonly (readonly [event: string, data: string])[]
+  readonly #notices: readonly (readonly [event: string, data: string, id?: string])[]
   #encoded: { readonly id: string; readonly frames: Buffer; readonly array: Buffer } | undefined
 
   /**
@@ -42,15 +42,9 @@ export class Resync {
     const id = this.#log.latestId
     if (this.#encoded?.id === id) return this.#encoded
     const configuration = this.#configuration()
-    const frames = Buffer.concat([
-      ...this.#notices.map(([event, data]) => encodeFrame(event, data)),
-      encodeFrame(SYSTEM_CHANGED, configuration, id),
-    ])
-    const array = joinArray(
-      [...this.#notices, [SYSTEM_CHANGED, configuration] as const].map(([event, data]) =>
-        eventObject(event, Buffer.from(data)),
-      ),
-    )
+    const events = [...this.#notices, [SYSTEM_CHANGED, configuration, id] as const]
+    const frames = Buffer.concat(events.map(event => encodeFrame(...event)))
+    const array = joinArray(events.map(([event, data]) => eventObject(event, Buffer.from(data))))
     this.#encoded = { id, frames, array }
     return this.#encoded
   }

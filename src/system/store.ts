@@ -148,10 +148,12 @@ export class SystemStore {
     return this.#available.map(({ name }) => name)
   }
 
-  async #askFor(setting: Setting): Promise<void> {
+  /** @returns whether the device has it. */
+  async #askFor(setting: Setting): Promise<boolean> {
     const because = await setting.unavailable?.().catch(reasonOf)
     if (because === undefined) this.#unavailable.delete(setting.name)
     else this.#unavailable.set(setting.name, because)
+    return because === undefined
   }
 
   #watch(setting: Setting): void {
@@ -236,9 +238,7 @@ export class SystemStore {
   async #findNew(settings: readonly Setting[]): Promise<boolean> {
     let come = false
     for (const setting of settings) {
-      if (!this.#unavailable.has(setting.name)) continue
-      await this.#askFor(setting)
-      if (this.#unavailable.has(setting.name)) continue
+      if (!this.#unavailable.has(setting.name) || !(await this.#askFor(setting))) continue
       come = true
       this.#options.log('info', `${setting.name} is available`)
       this.#watch(setting)

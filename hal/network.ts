@@ -94,11 +94,15 @@ export function network(system: System): Setting<typeof schema> {
       return refusals
     },
     async write(next) {
-      for (const [name, now] of Object.entries(await read())) {
-        const value = next[name]
-        if (!value || isSameConfiguration(value, now)) continue
+      const now = await read()
+      const files = await networkFiles(system)
+      for (const link of seen.values()) {
+        const { name } = link
+        const [value, before] = [next[name], now[name]]
+        if (!value || !before || isSameConfiguration(value, before)) continue
         const text = await system.readForEdit(pathOf(name))
-        await system.writeAtomic(pathOf(name), editNetworkFile(text, name, configured(value)), 0o644)
+        const inForce = await fileInForce(system, files, link)
+        await system.writeAtomic(pathOf(name), editNetworkFile(text, name, configured(value), inForce?.text), 0o644)
       }
     },
     async activate(next, previous) {

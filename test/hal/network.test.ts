@@ -252,12 +252,40 @@ test('from a static address to DHCP and back', async t => {
   await set({ method: 'static', address: '192.0.2.10/24', gateway: '192.0.2.1', dns: ['192.0.2.2'] })
   t.match((await value()).eth0, { addresses: ['192.0.2.10/24'] })
   const path = join(root, ETH0)
-  writeFileSync(path, `${readFileSync(path, 'utf8')}LLDP=yes\n\n[Link]\nMTUBytes=1400\n`)
+  const written = readFileSync(path, 'utf8')
+  t.match(written, /^# Set through receiverd\.\n\[Match\]\nName=eth0\n\n\[Network\]\n/)
+  writeFileSync(path, `${written}LLDP=yes\n\n[Link]\nMTUBytes=1400\n`)
   await set({ method: 'dhcp' })
   t.match((await value()).eth0, { method: 'dhcp', address: '', gateway: '', dns: ['192.0.2.2'] })
   t.equal(
     readFileSync(path, 'utf8'),
-    '# Set through receiverd.\n[Match]\nName=eth0\n\n[Network]\nDHCP=yes\nDNS=192.0.2.2\nLLDP=yes\n\n[Link]\nMTUBytes=1400\n',
+    '# Set through receiverd.\n[Match]\nName=eth0\n\n[Network]\nDNS=192.0.2.2\nDHCP=yes\nLLDP=yes\n\n[Link]\nMTUBytes=1400\n',
+  )
+})
+
+test('what else the file in force says of the interface holds on in ours', async t => {
+  const { root, setting, value, put } = await device(t, 'bare-arm64')
+  put(
+    '/etc/systemd/network/20-site.network',
+    '# of the site\n[Match]\nName=e*\nType=ether\n\n[Link]\nMTUBytes=1400\n\n[Network]\nLLDP=yes\n\n' +
+      '[Address]\nAddress=192.0.2.10/24\n\n[Route]\nGateway=192.0.2.1\n\n[Route]\nDestination=198.51.100.0/24\nGateway=192.0.2.9\n',
+  )
+  const set = async (change: Partial<Interface>) => {
+    const previous = await value()
+    await setting.write?.(withChange(previous, 'eth0', change))
+    t.match((await value()).eth0, change)
+    return readFileSync(join(root, ETH0), 'utf8')
+  }
+  const head = '# Set through receiverd.\n[Match]\nName=eth0\n\n# of the site\n[Link]\nMTUBytes=1400\n\n[Network]\n'
+  const route = '\n[Route]\nDestination=198.51.100.0/24\nGateway=192.0.2.9\n'
+  t.equal(
+    await set({ dns: ['192.0.2.53'] }),
+    `${head}DNS=192.0.2.53\nLLDP=yes\n\n[Address]\nAddress=192.0.2.10/24\n\n[Route]\nGateway=192.0.2.1\n${route}`,
+  )
+  t.equal(
+    await set({ address: '192.0.2.11/24', gateway: '192.0.2.2' }),
+    `${head}Address=192.0.2.11/24\nGateway=192.0.2.2\nDNS=192.0.2.53\nLLDP=yes\n${route}`,
+    'but not what is set otherwise',
   )
 })
 

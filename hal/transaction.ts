@@ -84,7 +84,7 @@ export class Transactions {
   async keep(): Promise<void> {
     try {
       // What was set anew is not to be undone any more.
-      await this.#leave(this.#left.filter(({ setting }) => !this.#open.some(undo => undo.setting === setting)))
+      await this.#leave(this.#left.filter(isNotIn(this.#open)))
       this.#open = []
     } catch (error) {
       throw new TransactionFailed(JOURNAL, (await this.undo()).notUndone, error)
@@ -97,7 +97,8 @@ export class Transactions {
     this.#open = []
     const failed: Undo[] = []
     for (const undo of undos) if (!(await this.#undoOne(undo))) failed.push(undo)
-    await this.#leave([...this.#left, ...failed.toReversed()]).catch(() => undefined)
+    // What is left of a setting already goes further back.
+    await this.#leave([...this.#left, ...failed.toReversed().filter(isNotIn(this.#left))]).catch(() => undefined)
     return { settings: undos.map(nameOf), notUndone: failed.map(nameOf) }
   }
 
@@ -137,4 +138,8 @@ export class Transactions {
 
 function nameOf({ setting }: Undo): string {
   return setting
+}
+
+function isNotIn(undos: readonly Undo[]): (undo: Undo) => boolean {
+  return ({ setting }) => !undos.some(other => other.setting === setting)
 }

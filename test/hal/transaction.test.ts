@@ -249,6 +249,19 @@ test('what could not be undone is tried again by each start, whatever else is ch
   t.equal(await transactionsOf(system, settings).recover(), undefined)
 })
 
+test('however often the undo of a setting fails, the journal goes back to what stood there first', async t => {
+  const root = newRoot(t)
+  const before = treeOf(root)
+  const system = runningAt(root)
+  let isBroken = true
+  const settings = [setting(system, 'a', [], step => isBroken && step.startsWith('activate'))]
+  const transactions = transactionsOf(system, settings)
+  for (let n = 0; n < 3; n++) t.match(await failureOf(transactions.apply(settings.map(change))), { notUndone: ['a'] })
+  isBroken = false
+  t.same(await transactionsOf(system, settings).recover(), { settings: ['a'], notUndone: [] })
+  t.same(treeOf(root), before)
+})
+
 test('what was set anew since is not undone', async t => {
   const root = newRoot(t)
   const system = runningAt(root)

@@ -20,9 +20,6 @@ const schema = Type.Object(
 
 /** The volume: a playback control of the first sound card that has one, by amixer(1), kept by alsactl(1). */
 export function audio(system: System): Setting<typeof schema> {
-  /** A value that could not be stored: what is stored is still what was there before it. */
-  let unstored: unknown
-
   return {
     name: 'audio',
     schema,
@@ -43,16 +40,13 @@ export function audio(system: System): Setting<typeof schema> {
     },
     /** Writable, though there is no file to write. */
     write: async () => undefined,
-    async activate(value, previous) {
+    async activate(value) {
       const { device, id, volume, muted, hasSwitch } = await find(system)
       // All channels get one level: where the volume is right, their balance stays.
       const steps = value.volume === volume ? [] : [`${value.volume}%`]
       if (hasSwitch && value.muted !== muted) steps.push(value.muted ? 'mute' : 'unmute')
       if (steps.length > 0) await system.run(['amixer', '-M', '-D', device, 'sset', id, 'playback', ...steps])
-      const isUndone = unstored !== undefined && unstored === previous
-      unstored = isUndone ? undefined : value
-      if (!isUndone) await system.run(['alsactl', 'store'])
-      unstored = undefined
+      await system.run(['alsactl', 'store'])
     },
     // Before alsa-utils 1.2.7 it keeps its lines back while stdout is a pipe: the look at every setting finds the change.
     watch: changed => system.follow(['alsactl', 'monitor'], changed),

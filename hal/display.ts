@@ -1,11 +1,11 @@
-import { isDeepStrictEqual } from 'node:util'
 import * as Type from 'typebox/type'
 import { Unreadable } from './errors.ts'
 import { readEdid } from './format/edid.ts'
 import { getOutput, outputShownBy, setOutput } from './format/weston-ini.ts'
-import { Keyed } from './keyed.ts'
+import { Keyed, whyReadOnly } from './keyed.ts'
 import type { Refusal, Setting } from './setting.ts'
 import type { System } from './system.ts'
+import { isUnitInstalled, isUnitMasked } from './unit.ts'
 
 const FILE = '/etc/xdg/weston/weston.ini'
 const UNIT = 'weston.service'
@@ -92,11 +92,11 @@ export function display(system: System): Setting<typeof schema> {
       })
       await system.writeAtomic(FILE, Buffer.from(edit(text, next), 'latin1'))
     },
-    /** weston reads its file when it starts. One that is not running, or run by something else, is left alone. */
+    /** weston reads its file when it starts. One that is not running, or is run by something else, is left alone. */
     async activate(value, previous) {
       if (!Object.entries(value).some(([name, output]) => isOther(output, previous[name]))) return
-      const runs = await system.run(['systemctl', 'is-active', '--quiet', UNIT]).catch(() => undefined)
-      if (runs !== undefined) await system.run(['systemctl', 'try-restart', UNIT])
+      if (!(await isUnitInstalled(system, UNIT)) || (await isUnitMasked(system, UNIT))) return
+      await system.run(['systemctl', 'try-restart', UNIT])
     },
   }
 }
@@ -138,10 +138,7 @@ export function modesOf(resolutions: readonly string[], timings: readonly string
 }
 
 function refusals(next: Output, previous: Output, seen: ReadonlySet<string>): Refusal[] {
-  const refused: Refusal[] = READ_ONLY.filter(key => !isDeepStrictEqual(next[key], previous[key])).map(key => ({
-    pointer: `/${key}`,
-    detail: 'read-only',
-  }))
+  const refused = whyReadOnly(READ_ONLY, next, previous)
   const { present, modes } = previous
   if (next.mode === previous.mode || next.mode === 'preferred') return refused
   if (present ? modes.includes(next.mode) : seen.has(next.mode)) return refused

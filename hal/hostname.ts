@@ -40,7 +40,8 @@ export function hostname(system: System): Setting<typeof schema> {
       const hosts = await system.readForEdit(HOSTS)
       if (hosts !== undefined) await system.writeAtomic(HOSTS, renameLocalHost(hosts, previous, next))
     },
-    activate: value => system.writeAttribute(KERNEL, value),
+    // As by echo(1): the kernel takes what is before the end of the line.
+    activate: value => system.writeAttribute(KERNEL, `${value}\n`),
   }
 }
 

@@ -1,5 +1,6 @@
+import type { Image } from './disk.ts'
 import { Unreadable } from './errors.ts'
-import type { Files, Image } from './files.ts'
+import type { Files } from './files.ts'
 
 const FILE = '/journal'
 /** Pre-images may hold what only root may read. */

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util'
 import {
   type Address,
   type Cidr,
@@ -14,14 +13,6 @@ import type { Interface, Interfaces } from './network-schema.ts'
 import type { Refusal } from './setting.ts'
 
 const MAX_SERVERS = 8
-const READ_ONLY = ['present', 'mac', 'up', 'addresses'] as const
-
-export function whyReadOnly(next: Interface, previous: Interface): readonly Refusal[] {
-  return READ_ONLY.filter(key => !isDeepStrictEqual(next[key], previous[key])).map(key => ({
-    pointer: `/${key}`,
-    detail: 'read-only',
-  }))
-}
 
 /** What is wrong with the values of one interface, each by itself and beside the others. */
 export function whyNotValues(next: Interface, previous: Interface): readonly Refusal[] {

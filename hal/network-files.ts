@@ -1,3 +1,4 @@
+import { configFiles } from './config-files.ts'
 import { getValue } from './format/key-value.ts'
 import { matches } from './format/network-file.ts'
 import type { Link } from './network-links.ts'
@@ -46,15 +47,4 @@ export async function fileInForce(
   const state = index && (await system.readText(`${STATE}/${index}`).catch(() => ''))
   const chosen = getValue(state || '', 'NETWORK_FILE')
   return files.find(({ path, text }) => matches(text, facts) ?? path === chosen)
-}
-
-async function configFiles(
-  system: System,
-  folders: readonly string[],
-  ending: string,
-): Promise<readonly { readonly name: string; readonly path: string }[]> {
-  const byName = new Map<string, string>()
-  for (const folder of folders)
-    for (const name of await system.list(folder)) if (name.endsWith(ending)) byName.set(name, `${folder}/${name}`)
-  return Array.from(byName, ([name, path]) => ({ name, path })).sort((a, b) => (a.name < b.name ? -1 : 1))
 }

@@ -3,15 +3,17 @@ import { CommandFailed } from './errors.ts'
 import { isSame, parseCidr, prefixOfMask } from './format/ip.ts'
 import { getValue } from './format/key-value.ts'
 import { type Configuration, configurationOf, editNetworkFile, hasConditions, matches } from './format/network-file.ts'
-import { whyNotTwice, whyNotValues, whyReadOnly } from './network-checks.ts'
+import { whyReadOnly } from './keyed.ts'
+import { whyNotTwice, whyNotValues } from './network-checks.ts'
 import { FOLDERS, fileInForce, networkFiles, STATE } from './network-files.ts'
 import { deviceLinks, LINKS, type Link } from './network-links.ts'
 import { configured, type Interface, type Interfaces, isSameConfiguration, schema } from './network-schema.ts'
 import type { Refusal, Setting } from './setting.ts'
 import type { System } from './system.ts'
+import { isUnitInstalled } from './unit.ts'
 
 const UNIT = 'systemd-networkd.service'
-const UNIT_FOLDERS = ['/etc', '/usr/lib', '/lib'].map(root => `${root}/systemd/system`)
+const READ_ONLY = ['present', 'mac', 'up', 'addresses'] as const
 /** What says that networkd has the network in hand: it is enabled, by netplan until the next boot alone, or it ran. */
 const IN_USE = [
   ...['/etc', '/run'].map(root => `${root}/systemd/system/multi-user.target.wants/${UNIT}`),
@@ -71,14 +73,9 @@ export function network(system: System): Setting<typeof schema> {
     },
     sources: [...FOLDERS, LINKS, STATE, LEASES].map(folder => `${folder}/*`),
     async unavailable() {
-      if (
-        !(await anyExists(
-          system,
-          UNIT_FOLDERS.map(folder => `${folder}/${UNIT}`),
-        ))
-      )
-        return 'systemd-networkd is not installed'
-      if (!(await anyExists(system, IN_USE))) return 'systemd-networkd is not enabled'
+      if (!(await isUnitInstalled(system, UNIT))) return 'systemd-networkd is not installed'
+      const signs = await Promise.all(IN_USE.map(path => system.exists(path)))
+      if (!signs.includes(true)) return 'systemd-networkd is not enabled'
       return (await look()).size === 0 ? 'no network interface' : undefined
     },
     read,
@@ -89,7 +86,7 @@ export function network(system: System): Setting<typeof schema> {
         const link = seen.get(name)
         const before = previous[name]
         if (!link || !before) continue
-        const found = [...whyReadOnly(value, before)]
+        const found = whyReadOnly(READ_ONLY, value, before)
         if (!isDeepStrictEqual(value, before)) found.push(...whyNotValues(value, before), ...whyNotTwice(name, next))
         if (!isSameConfiguration(value, before)) found.push(...(await whyNotOurs(system, link)))
         refusals.push(...found.map(({ pointer, detail }) => ({ pointer: `/${name}${pointer}`, detail })))
@@ -97,18 +94,24 @@ export function network(system: System): Setting<typeof schema> {
       return refusals
     },
     async write(next) {
-      for (const [name, now] of Object.entries(await read())) {
-        const value = next[name]
-        if (!value || isSameConfiguration(value, now)) continue
+      const now = await read()
+      const files = await networkFiles(system)
+      for (const link of seen.values()) {
+        const { name } = link
+        const [value, before] = [next[name], now[name]]
+        if (!value || !before || isSameConfiguration(value, before)) continue
         const text = await system.readForEdit(pathOf(name))
-        await system.writeAtomic(pathOf(name), editNetworkFile(text, name, configured(value)), 0o644)
+        const inForce = await fileInForce(system, files, link)
+        await system.writeAtomic(pathOf(name), editNetworkFile(text, name, configured(value), inForce?.text), 0o644)
       }
     },
     async activate(next, previous) {
       await system.run(['networkctl', 'reload'])
       for (const [name, value] of Object.entries(next)) {
         const before = previous[name]
-        if (!value.present || !before || isSameConfiguration(value, before)) continue
+        if (!before || isSameConfiguration(value, before)) continue
+        // One that was unplugged meanwhile is configured when it comes back.
+        if (!(await system.exists(`${LINKS}/${name}`))) continue
         await system.run(['networkctl', 'reconfigure', name])
         await untilApplied(system, name, value)
       }
@@ -164,9 +167,4 @@ async function untilApplied(system: System, name: string, { method, address, up 
   }
   const isUp = (await deviceLinks(system)).some(link => link.name === name && link.up)
   if (isUp) throw new CommandFailed(`systemd-networkd did not set the address of ${name}`)
-}
-
-async function anyExists(system: System, paths: readonly string[]): Promise<boolean> {
-  const found = await Promise.all(paths.map(path => system.readLink(path).catch(() => path)))
-  return found.some(path => path !== undefined)
 }

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
 import * as Type from 'typebox/type'
+import { configFiles } from './config-files.ts'
 import { getValues, setValues } from './format/ini.ts'
 import type { Setting } from './setting.ts'
 import type { System } from './system.ts'
@@ -41,7 +42,8 @@ const schema = Type.Object(
 export function ntp(system: System): Setting<typeof schema> {
   const isEnabled = () => isUnitEnabled(system, UNIT)
   const servers = async () => {
-    const texts = await Promise.all((await configFiles(system)).map(path => system.readText(path)))
+    const dropIns = await configFiles(system, DROP_INS, '.conf')
+    const texts = await Promise.all([MAIN, ...dropIns.map(({ path }) => path)].map(path => system.readText(path)))
     return effectiveServers(texts.map(text => text ?? ''))
   }
   return {
@@ -98,12 +100,4 @@ function whyNotAgain(server: string, before: readonly string[]): string | undefi
   return before.some(other => other.toLowerCase() === server.toLowerCase())
     ? 'a server that stands there already'
     : undefined
-}
-
-async function configFiles(system: System): Promise<readonly string[]> {
-  const byName = new Map<string, string>()
-  for (const folder of DROP_INS)
-    for (const name of await system.list(folder)) if (name.endsWith('.conf')) byName.set(name, `${folder}/${name}`)
-  const names = [...byName.keys()].sort()
-  return [MAIN, ...names.map(name => byName.get(name) ?? '')]
 }

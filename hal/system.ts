@@ -2,8 +2,9 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
+import type { FileSystem } from './disk.ts'
 import { CommandFailed, errorCode } from './errors.ts'
-import { type FileSystem, Files } from './files.ts'
+import { Files } from './files.ts'
 import type { Stop } from './folder-watcher.ts'
 
 /** Milliseconds until a command that does not end is killed. */
@@ -23,10 +24,14 @@ export type Run = (argv: Argv) => Promise<string>
 /** Runs a command that goes on by itself, and calls `line` with each line of its stdout until it is stopped. */
 export type Follow = (argv: Argv, line: (line: string) => void) => Stop
 
+/** The addresses of the interfaces that have a carrier, in CIDR notation and in the order of their characters. */
+export type Addresses = Readonly<Record<string, readonly string[]>>
+
 export interface SystemOptions {
   readonly run?: Run
   readonly follow?: Follow
   readonly fs?: FileSystem
+  readonly addresses?: () => Addresses
   /** Whether the root is the running system's, where it is seen from another place than `/`. */
   readonly running?: boolean
 }
@@ -37,12 +42,14 @@ export class System extends Files {
   readonly isRunning: boolean
   readonly #run: Run
   readonly #follow: Follow
+  readonly #addresses: () => Addresses
 
   constructor(root: string, options: SystemOptions = {}) {
     super(root, options.fs)
     this.isRunning = options.running ?? root === '/'
     this.#run = options.run ?? runCommand
     this.#follow = options.follow ?? followCommand
+    this.#addresses = options.addresses ?? kernelAddresses
   }
 
   /** Runs a command of the running system. Never for another root: it would touch the host. */
@@ -56,17 +63,9 @@ export class System extends Files {
     return this.isRunning ? this.#follow(argv, line) : () => undefined
   }
 
-  /**
-   * The addresses of the running system by interface, in CIDR notation and in the order of their characters; undefined
-   * for another root. An interface without a carrier is not among them.
-   */
-  addresses(): Readonly<Record<string, readonly string[]>> | undefined {
-    if (!this.isRunning) return undefined
-    const addresses = Object.entries(networkInterfaces()).map(([name, all]) => [
-      name,
-      (all ?? []).flatMap(({ cidr }) => cidr ?? []).sort(),
-    ])
-    return Object.fromEntries(addresses)
+  /** The addresses of the running system by interface; undefined for another root. */
+  addresses(): Addresses | undefined {
+    return this.isRunning ? this.#addresses() : undefined
   }
 
   /** Enables or disables a unit; with another root its links alone, as `systemctl --root` does (systemctl(1)). */
@@ -137,6 +136,14 @@ export const followCommand: Follow = ([command, ...args], line) => {
     clearTimeout(timer)
     child?.kill('SIGKILL')
   }
+}
+
+function kernelAddresses(): Addresses {
+  const addresses = Object.entries(networkInterfaces()).map(([name, all]) => [
+    name,
+    (all ?? []).flatMap(({ cidr }) => cidr ?? []).sort(),
+  ])
+  return Object.fromEntries(addresses)
 }
 
 function environment() {

@@ -2,6 +2,9 @@ import type { Journal, Undo } from './journal.ts'
 import type { Setting } from './setting.ts'
 import type { System } from './system.ts'
 
+/** What is named where not a setting is refused, but what would undo it. */
+const JOURNAL = 'the journal'
+
 export interface Change {
   readonly setting: Setting
   readonly previous: unknown
@@ -10,7 +13,7 @@ export interface Change {
 
 /** A change that the system refused. `cause` is its error. */
 export class TransactionFailed extends Error {
-  /** The setting that was refused. */
+  /** The setting that was refused, or `the journal`. */
   readonly setting: string
   /** Settings that could not be put back; none where nothing has changed. */
   readonly notUndone: readonly string[]
@@ -25,7 +28,7 @@ export class TransactionFailed extends Error {
 /** What became of a change that had to be undone. */
 export interface Undone {
   readonly settings: readonly string[]
-  /** Those of them that could not be put back: the journal stays, and the next start tries again. */
+  /** Those of them that could not be put back: they stay in the journal, and the next start tries again. */
   readonly notUndone: readonly string[]
 }
 
@@ -39,6 +42,8 @@ export class Transactions {
   readonly #journal: Journal
   /** The undo of a change that was applied and is not yet kept. */
   #open: readonly Undo[] = []
+  /** What could not be undone: it stays in the journal, for the next start. */
+  #left: readonly Undo[] = []
 
   /** @param settings All that a journal may name. */
   constructor(system: System, settings: readonly Setting[], journal: Journal) {
@@ -59,7 +64,8 @@ export class Transactions {
         at = change.setting.name
         undos.push(await this.#prepare(change))
       }
-      await this.#journal.open(undos)
+      at = JOURNAL
+      await this.#journal.open([...this.#left, ...undos])
       for (const [n, { setting, previous, next }] of changes.entries()) {
         at = setting.name
         this.#open = undos.slice(0, n + 1)
@@ -77,11 +83,11 @@ export class Transactions {
    */
   async keep(): Promise<void> {
     try {
-      await this.#journal.close()
+      // What was set anew is not to be undone any more.
+      await this.#leave(this.#left.filter(isNotIn(this.#open)))
       this.#open = []
     } catch (error) {
-      const at = this.#open[0]?.setting ?? ''
-      throw new TransactionFailed(at, (await this.undo()).notUndone, error)
+      throw new TransactionFailed(JOURNAL, (await this.undo()).notUndone, error)
     }
   }
 
@@ -89,10 +95,11 @@ export class Transactions {
   async undo(): Promise<Undone> {
     const undos = this.#open.toReversed()
     this.#open = []
-    const notUndone: string[] = []
-    for (const undo of undos) if (!(await this.#undoOne(undo))) notUndone.push(undo.setting)
-    if (notUndone.length === 0) await this.#journal.close().catch(() => undefined)
-    return { settings: undos.map(undo => undo.setting), notUndone }
+    const failed: Undo[] = []
+    for (const undo of undos) if (!(await this.#undoOne(undo))) failed.push(undo)
+    // What is left of a setting already goes further back.
+    await this.#leave([...this.#left, ...failed.toReversed().filter(isNotIn(this.#left))]).catch(() => undefined)
+    return { settings: undos.map(nameOf), notUndone: failed.map(nameOf) }
   }
 
   /**
@@ -104,6 +111,12 @@ export class Transactions {
     if (undos === undefined) return undefined
     this.#open = undos
     return this.undo()
+  }
+
+  /** The change is over; what could not be undone is left for the next start. Durable when it returns. */
+  async #leave(undos: readonly Undo[]): Promise<void> {
+    await (undos.length === 0 ? this.#journal.close() : this.#journal.open(undos))
+    this.#left = undos
   }
 
   async #prepare({ setting, previous, next }: Change): Promise<Undo> {
@@ -121,4 +134,12 @@ export class Transactions {
     if (this.#system.isRunning) await setting?.activate?.(previous, next).catch(failed)
     return undone
   }
+}
+
+function nameOf({ setting }: Undo): string {
+  return setting
+}
+
+function isNotIn(undos: readonly Undo[]): (undo: Undo) => boolean {
+  return ({ setting }) => !undos.some(other => other.setting === setting)
 }

@@ -9,10 +9,14 @@ export async function isUnitInstalled(system: System, unit: string): Promise<boo
   return false
 }
 
+export async function isUnitMasked(system: System, unit: string): Promise<boolean> {
+  return (await system.readLink(`${ENABLED_IN}/${unit}`).catch(() => undefined)) === '/dev/null'
+}
+
 /** Whether a target pulls the unit in, by a link as `systemctl enable` makes it, and nothing masks the unit. */
 export async function isUnitEnabled(system: System, unit: string): Promise<boolean> {
   const link = (path: string) => system.readLink(path).catch(() => undefined)
-  if ((await link(`${ENABLED_IN}/${unit}`)) === '/dev/null') return false
+  if (await isUnitMasked(system, unit)) return false
   for (const name of await system.list(ENABLED_IN))
     if (/\.(wants|requires)$/.test(name) && (await link(`${ENABLED_IN}/${name}/${unit}`)) !== undefined) return true
   return false

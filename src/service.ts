@@ -64,7 +64,6 @@ export async function startService(config: Config, surroundings: Surroundings): 
   })
   const transactions = new Transactions(system, settings, new Journal(state))
   const store = new SystemStore({ system, settings, transactions, events, log })
-  const resync = new Resync(events, () => store.json)
   const readers = new Readers(events, {
     limits,
     refusalNow: credential => authenticator.refusalNow(credential),
@@ -73,7 +72,8 @@ export async function startService(config: Config, surroundings: Surroundings): 
     authenticator.replaceKey(key)
     readers.endRefused()
   })
-  await store.start()
+  const undone = await store.start()
+  const resync = new Resync(events, () => store.json, undone)
 
   const routes = [
     ...systemRoutes({ store, events, settings, authenticator, log }),

@@ -46,9 +46,19 @@ export function configurationOf(text: string): Configuration {
   return { method: 'static', address: first(address), gateway: first(gateway), dns }
 }
 
-/** The text with the configuration in place of its own; only what is different is written, every other line stays. */
-export function editNetworkFile(text: string | undefined, name: string, next: Configuration): string {
-  let edited = text || `# Set through receiverd.\n[Match]\nName=${name}\n\n[Network]\n`
+/**
+ * The text with the configuration in place of its own. Only what is different is written, and with it go the sections that
+ * say the same thing; every other line stays.
+ * @param template What a text that is made anew says beside it: the file that was in force.
+ */
+export function editNetworkFile(
+  text: string | undefined,
+  name: string,
+  next: Configuration,
+  template = '[Network]\n',
+): string {
+  let edited =
+    text || `# Set through receiverd.\n[Match]\nName=${name}\n\n${withoutSections(template, 'Match').trimStart()}`
   // Without a condition it is for no interface at all: that is none of ours.
   if (!hasConditions(edited)) edited = setValues(edited, 'Match', 'Name', [name])
   const now = configurationOf(edited)
@@ -57,8 +67,14 @@ export function editNetworkFile(text: string | undefined, name: string, next: Co
   }
   // Each goes to the top of the section: last comes first.
   if (now.dns.join() !== next.dns.join()) set('DNS', next.dns)
-  if (now.gateway !== next.gateway) set('Gateway', next.gateway ? [next.gateway] : [])
-  if (now.address !== next.address) set('Address', next.address ? [next.address] : [])
+  if (now.gateway !== next.gateway) {
+    edited = withoutSections(edited, 'Route', gatewayOf)
+    set('Gateway', next.gateway ? [next.gateway] : [])
+  }
+  if (now.address !== next.address) {
+    edited = withoutSections(edited, 'Address')
+    set('Address', next.address ? [next.address] : [])
+  }
   if (now.method !== next.method) set('DHCP', [next.method === 'dhcp' ? 'yes' : 'no'])
   return edited
 }
@@ -108,9 +124,16 @@ function gatewayOf(section: string): string {
   return DEFAULT_ROUTES.includes(value('Destination')) && !value('Gateway').startsWith('_') ? value('Gateway') : ''
 }
 
+/** The text without the sections of a name, all or those that `has` something. */
+function withoutSections(text: string, name: string, has: (section: string) => unknown = String): string {
+  return sections(text, name)
+    .filter(has)
+    .reduce((rest, section) => rest.replace(section, ''), text)
+}
+
 /** [Address] and [Route] may stand more than once, and each is one thing. */
 function sections(text: string, name: string): readonly string[] {
-  return text.split(/^(?=\s*\[)/m).filter(section => section.trimStart().startsWith(`[${name}]`))
+  return text.split(/^(?=[ \t]*\[)/m).filter(section => section.trimStart().startsWith(`[${name}]`))
 }
 
 function wordsOf(text: string, section: string, key: string): readonly string[] {

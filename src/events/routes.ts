@@ -105,7 +105,7 @@ const Uuid = Type.String({ format: 'uuid' })
 const EventObject = Type.Object({
   contentType: Type.Literal(CONTENT_TYPE),
   event: Type.String({
-    description: 'The type: `system.changed`, or `events.resync` where events were missed.',
+    description: 'The type: `system.changed`, `system.reverted`, or `events.resync` where events were missed.',
   }),
   data: Type.Object(
     {},

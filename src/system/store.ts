@@ -3,9 +3,9 @@ import { Absent, errorCode, reasonOf } from '../../hal/errors.ts'
 import type { Stop } from '../../hal/folder-watcher.ts'
 import type { Setting } from '../../hal/setting.ts'
 import type { System } from '../../hal/system.ts'
-import { type Change, TransactionFailed, type Transactions } from '../../hal/transaction.ts'
+import { type Change, TransactionFailed, type Transactions, type Undone } from '../../hal/transaction.ts'
 import type { EventLog } from '../events/event-log.ts'
-import { SYSTEM_CHANGED } from '../events/resync.ts'
+import { SYSTEM_CHANGED, SYSTEM_REVERTED } from '../events/resync.ts'
 import { isObject, type JsonObject, type JsonValue, pointerStep, toJsonLine } from '../json.ts'
 import { MAX_WAITING_CHANGES, POLL_MS, SETTLE_MS } from '../limits.ts'
 import type { Log } from '../log.ts'
@@ -22,9 +22,6 @@ export interface SystemStoreOptions {
   readonly log: Log
 }
 
-/** Something was undone because nobody confirmed it; its data names the properties, and why. */
-const SYSTEM_REVERTED = 'system.reverted'
-
 /** What a PATCH has done. */
 export interface Patched {
   /** The settings that were written. */
@@ -39,7 +36,7 @@ export interface Patched {
  */
 export class SystemStore {
   readonly #options: SystemStoreOptions
-  readonly #available = new Map<string, Setting>()
+  /** Why the device has no such setting, by name. What it had once stays. */
   readonly #unavailable = new Map<string, string>()
   readonly #values = new Map<string, JsonValue>()
   /** Settings whose fallback stands in, with the reason. */
@@ -59,47 +56,41 @@ export class SystemStore {
     this.#options = options
   }
 
-  /** Undoes what an earlier run left behind, reads everything once, and follows it from then on. */
-  async start(): Promise<void> {
+  /**
+   * Undoes what an earlier run left behind, reads everything once, and follows it from then on.
+   * @returns the data of the `system.reverted` for what was undone; undefined where that was nothing.
+   */
+  async start(): Promise<string | undefined> {
     const { system, settings, log } = this.#options
-    for (const setting of settings) {
-      const because = await setting.unavailable?.()
-      if (because === undefined) this.#available.set(setting.name, setting)
-      else {
-        this.#unavailable.set(setting.name, because)
-        log('info', `${setting.name} is not available: ${because}`)
-      }
-    }
+    for (const setting of settings) await this.#askFor(setting)
+    for (const [name, because] of this.#unavailable) log('info', `${name} is not available: ${because}`)
     // Only now it is known which files there are, where that depends on the parts of the device.
     for (const path of new Set(settings.flatMap(setting => setting.files))) await system.recover(path)
-    await this.#recover()
-    for (const setting of this.#available.values()) {
-      // First watched, then read: a change in between is seen twice rather than never.
-      const changed = () => this.#lookAgain(setting)
-      for (const path of [...setting.files, ...(setting.sources ?? [])]) this.#stops.push(system.watch(path, changed))
-      if (setting.watch) this.#stops.push(setting.watch(changed))
-    }
-    const values = await Promise.all(Array.from(this.#available.values(), setting => this.#read(setting)))
-    for (const [at, name] of [...this.#available.keys()].entries()) this.#values.set(name, values[at] ?? null)
-    await this.#follow(this.#available.keys())
+    const undone = await this.#recover()
+    // First watched, then read: a change in between is seen twice rather than never.
+    for (const setting of this.#available) this.#watch(setting)
+    await Promise.all(this.#available.map(async setting => this.#values.set(setting.name, await this.#read(setting))))
+    await this.#follow(this.#names)
     const poll = setInterval(() => {
-      for (const setting of this.#available.values()) this.#lookAgain(setting)
+      for (const setting of settings) this.#lookAgain(setting)
     }, POLL_MS).unref()
     this.#stops.push(() => clearInterval(poll))
+    return undone
   }
 
   /** Looks no more, and resolves when the changes that wait have been made. */
   async stop(): Promise<void> {
-    for (const stop of this.#stops) stop()
-    clearTimeout(this.#settling)
-    // What is not confirmed stays in the journal, and the next start undoes it.
-    clearTimeout(this.#unconfirmed)
-    await this.#queue.run(async () => undefined)
+    await this.#queue.run(async () => {
+      for (const stop of this.#stops) stop()
+      clearTimeout(this.#settling)
+      // What is not confirmed stays in the journal, and the next start undoes it.
+      clearTimeout(this.#unconfirmed)
+    })
   }
 
   /** The whole configuration as JSON, as of the latest event. */
   get json(): string {
-    this.#json ??= toJsonLine(Object.fromEntries(this.#values))
+    this.#json ??= toJsonLine(Object.fromEntries(this.#names.map(name => [name, this.#values.get(name)])))
     return this.#json
   }
 
@@ -140,11 +131,36 @@ export class SystemStore {
       try {
         await this.#options.transactions.keep()
       } catch (error) {
-        await this.#readBack([...this.#available.values()])
+        await this.#readBack(this.#available)
         throw this.#refused(error)
+      } finally {
+        await this.#follow(this.#names)
       }
-      await this.#follow(this.#available.keys())
     })
+  }
+
+  /** The settings that the device has, in the order of the registry. */
+  get #available(): readonly Setting[] {
+    return this.#options.settings.filter(({ name }) => !this.#unavailable.has(name))
+  }
+
+  get #names(): readonly string[] {
+    return this.#available.map(({ name }) => name)
+  }
+
+  /** @returns whether the device has it. */
+  async #askFor(setting: Setting): Promise<boolean> {
+    const because = await setting.unavailable?.().catch(reasonOf)
+    if (because === undefined) this.#unavailable.delete(setting.name)
+    else this.#unavailable.set(setting.name, because)
+    return because === undefined
+  }
+
+  #watch(setting: Setting): void {
+    const { system } = this.#options
+    const changed = () => this.#lookAgain(setting)
+    for (const path of [...setting.files, ...(setting.sources ?? [])]) this.#stops.push(system.watch(path, changed))
+    if (setting.watch) this.#stops.push(setting.watch(changed))
   }
 
   async #apply(changes: readonly Change[], keep: boolean): Promise<void> {
@@ -160,36 +176,42 @@ export class SystemStore {
   }
 
   #awaitConfirmation(seconds: number): void {
-    this.#unconfirmed = setTimeout(() => {
+    const deadline = setTimeout(() => {
       this.#queue
         .run(async () => {
+          // A confirmation may have been before it in the queue.
+          if (this.#unconfirmed !== deadline) return
           this.#unconfirmed = undefined
           await this.#revert('not confirmed')
         })
         .catch(error => this.#options.log('error', `undoing a change failed: ${reasonOf(error)}`))
     }, seconds * 1000)
+    this.#unconfirmed = deadline
   }
 
   async #revert(reason: string): Promise<void> {
-    const { settings, notUndone } = await this.#options.transactions.undo()
-    await this.#readBack([...this.#available.values()].filter(setting => settings.includes(setting.name)))
-    this.#tellReverted(settings, notUndone, reason)
-    await this.#follow(this.#available.keys())
+    const undone = await this.#options.transactions.undo()
+    await this.#readBack(this.#available.filter(setting => undone.settings.includes(setting.name)))
+    this.#options.events.append(SYSTEM_REVERTED, this.#reverted(undone, reason))
+    await this.#follow(this.#names)
   }
 
-  async #recover(): Promise<void> {
+  async #recover(): Promise<string | undefined> {
     const { transactions, log } = this.#options
     try {
       const undone = await transactions.recover()
-      if (undone) this.#tellReverted(undone.settings, undone.notUndone, 'restarted')
+      // No event: nobody has a cursor of this run that stands before it.
+      return undone && this.#reverted(undone, 'restarted')
     } catch (error) {
       log('error', `the journal of an unfinished change: ${reasonOf(error)}; what it changed stays as it is`)
+      return undefined
     }
   }
 
-  #tellReverted(settings: readonly string[], notUndone: readonly string[], reason: string): void {
+  /** Logs what was undone, and why; the data of its event. */
+  #reverted({ settings, notUndone }: Undone, reason: string): string {
     this.#options.log('warning', `${settings.join(', ')} undone (${reason}). ${outcome(notUndone)}`)
-    this.#options.events.append(SYSTEM_REVERTED, JSON.stringify({ reason, properties: settings, notUndone }))
+    return JSON.stringify({ reason, properties: settings, notUndone })
   }
 
   /** At most one look every `SETTLE_MS`, however often a file is written: and then it is likely to be whole. */
@@ -207,7 +229,21 @@ export class SystemStore {
     if (this.#stale.size === 0) return
     const stale = [...this.#stale]
     this.#stale.clear()
-    await this.#follow(await this.#readBack(stale))
+    const come = await this.#findNew(stale)
+    const changed = await this.#readBack(stale)
+    await this.#follow(come ? this.#names : changed)
+  }
+
+  /** Asks again for what the device has not had so far: while it boots, a part of it may come after the service. */
+  async #findNew(settings: readonly Setting[]): Promise<boolean> {
+    let come = false
+    for (const setting of settings) {
+      if (!this.#unavailable.has(setting.name) || !(await this.#askFor(setting))) continue
+      come = true
+      this.#options.log('info', `${setting.name} is available`)
+      this.#watch(setting)
+    }
+    return come
   }
 
   /**
@@ -217,7 +253,8 @@ export class SystemStore {
   async #readBack(settings: readonly Setting[]): Promise<readonly string[]> {
     const names = this.#withDependents(settings.map(setting => setting.name))
     const delta: JsonObject = {}
-    for (const [name, setting] of this.#available) {
+    for (const setting of this.#available) {
+      const { name } = setting
       if (!names.has(name)) continue
       const value = await this.#read(setting)
       if (!isDeepStrictEqual(value, this.#values.get(name))) delta[name] = value
@@ -246,8 +283,8 @@ export class SystemStore {
   #followers(names: Iterable<string>): readonly Change[] {
     const changed = this.#withDependents(names)
     const changes: Change[] = []
-    for (const [name, setting] of this.#available) {
-      const value = this.#values.get(name)
+    for (const setting of this.#available) {
+      const value = this.#values.get(setting.name)
       if (setting.follows?.(value).some(other => changed.has(other)))
         changes.push({ setting, previous: value, next: value })
     }
@@ -256,8 +293,7 @@ export class SystemStore {
 
   #withDependents(names: Iterable<string>): ReadonlySet<string> {
     const all = new Set(names)
-    for (const { name, dependsOn } of this.#available.values())
-      if (dependsOn?.some(other => all.has(other))) all.add(name)
+    for (const { name, dependsOn } of this.#available) if (dependsOn?.some(other => all.has(other))) all.add(name)
     return all
   }
 
@@ -304,7 +340,7 @@ export class SystemStore {
     const changes = new Map<string, Change>()
     for (const [name, part] of Object.entries(patch)) {
       const pointer = pointerStep(name)
-      const setting = this.#available.get(name)
+      const setting = this.#available.find(setting => setting.name === name)
       if (!setting) {
         const because = this.#unavailable.get(name)
         const detail = because === undefined ? 'unknown property' : `not available on this device: ${because}`
@@ -321,7 +357,7 @@ export class SystemStore {
     if (errors.length > 0) throw invalid(errors)
     for (const follower of this.#followers(changes.keys()))
       if (!changes.has(follower.setting.name)) changes.set(follower.setting.name, follower)
-    return Array.from(this.#available.keys(), name => changes.get(name)).filter(change => change !== undefined)
+    return this.#names.map(name => changes.get(name)).filter(change => change !== undefined)
   }
 
   async #check(

@@ -3,6 +3,7 @@ import { registry } from '../../hal/index.ts'
 import { System } from '../../hal/system.ts'
 import type { JsonValue } from '../../src/json.ts'
 import { deviceRoot } from '../support/device.ts'
+import { runningContract } from './running-contract.ts'
 import { type GoodValues, settingContract } from './setting-contract.ts'
 
 /** The connectors of the receiver, with what can be set of the first. */
@@ -15,7 +16,7 @@ function displayOf(mode: string, rotation: number): JsonValue {
   }
 }
 
-/** The receiver's interface; with DHCP the read-only members stay as they are. */
+/** The receiver's interface: its read-only members stay as they are. */
 const ETH0 = {
   present: true,
   mac: 'dc:a6:32:7e:40:01',
@@ -36,14 +37,22 @@ const VALUES: Readonly<Record<string, GoodValues>> = {
     { enabled: false, servers: ['ntp.example.net', '192.0.2.1', '2001:db8::1'] },
     { enabled: true, servers: [] },
   ],
-  network: [{ eth0: { ...ETH0, dns: ['192.0.2.2', '2001:db8::2'] } }, { eth0: { ...ETH0, dns: ['192.0.2.3'] } }],
+  network: [
+    { eth0: { ...ETH0, method: 'static', address: '192.0.2.40/24', gateway: '192.0.2.1', dns: ['192.0.2.2'] } },
+    { eth0: { ...ETH0, dns: ['192.0.2.3', '2001:db8::2'] } },
+  ],
   display: [displayOf('1280x720@60', 0), displayOf('preferred', 270)],
+  // The nearest of the driver's 31 steps.
+  audio: [
+    { volume: 52, muted: true },
+    { volume: 26, muted: false },
+  ],
   airplay: [
     { enabled: false, name: 'Großer Saal "7" 🎬', access: 'pin', maxResolution: '1280x720' },
     { enabled: true, name: '', access: 'open', maxResolution: '' },
   ],
 }
-/** Those that no file holds: a root alone has none of them. */
+/** Those that no file holds: another root has none of them. */
 const OF_THE_RUNNING_SYSTEM = ['audio']
 
 test('names are unique, and what a setting depends on comes before it', t => {
@@ -56,5 +65,12 @@ test('names are unique, and what a setting depends on comes before it', t => {
   t.end()
 })
 
-for (const { name } of registry(new System('/nowhere')))
-  if (!OF_THE_RUNNING_SYSTEM.includes(name)) test(name, { jobs: 1 }, t => settingContract(t, name, VALUES[name]))
+for (const { name, write } of registry(new System('/nowhere'))) {
+  const values = VALUES[name]
+  if (!OF_THE_RUNNING_SYSTEM.includes(name)) test(name, { jobs: 1 }, t => settingContract(t, name, values))
+  if (write)
+    test(`${name} of the running system`, { jobs: 1 }, async t => {
+      if (!values) throw new Error(`${name} can be written: it needs two good values in the table above`)
+      await runningContract(t, name, values)
+    })
+}

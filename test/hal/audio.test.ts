@@ -90,8 +90,11 @@ test('the card is the first that has a control', async t => {
   t.equal(alsa.text, '1 Capture 1/1 on\n1 PCM 3/31 off\nstored\n')
 })
 
-test('what fails leaves everything as it was', async t => {
-  for (const broken of ['amixer sset', 'alsactl store']) {
+test('what fails leaves the sound as it was, and says where it cannot be stored again', async t => {
+  for (const [broken, state] of [
+    ['amixer sset', 'Nothing has changed.'],
+    ['alsactl store', 'Could not be undone: audio.'],
+  ] as const) {
     const alsa = new FakeAlsa([[master()]])
     const { service, audio } = await startWith(t, alsa)
     await service.patch({ audio: { volume: 90 } })
@@ -101,7 +104,7 @@ test('what fails leaves everything as it was', async t => {
     t.equal(answer.status, 500, broken)
     const { detail } = (await answer.json()) as { detail: string }
     const command = broken.split(' ')[0]
-    t.equal(detail, `The system refused to write audio: ${command} failed with status 1. Nothing has changed.`)
+    t.equal(detail, `The system refused to write audio: ${command} failed with status 1. ${state}`)
     t.equal(alsa.text, before)
     t.strictSame(await audio(), { volume: 90, muted: false })
     alsa.broken = undefined

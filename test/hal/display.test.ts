@@ -1,11 +1,13 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { display, modeIn, modesOf, rotationIn } from '../../hal/display.ts'
 import { CommandFailed } from '../../hal/errors.ts'
-import { type Argv, System } from '../../hal/system.ts'
+import { System } from '../../hal/system.ts'
 import { deviceRoot } from '../support/device.ts'
+import { FakeSystemd } from '../support/fakes/systemd.ts'
 import { startTestService } from '../support/service.ts'
+import { runningAt } from './support/device.ts'
 import { detailed, edidOf, text } from './support/edid.ts'
 
 const FILE = 'etc/xdg/weston/weston.ini'
@@ -258,24 +260,25 @@ t.test('a clone shows what the other one does, and cannot be set by itself', asy
   t.equal(config(), text.replace('rotate-90', 'normal'))
 })
 
-t.test('weston is restarted where it runs and something else is to be shown', async t => {
-  const run = async (isRunning: boolean, changed: object) => {
-    const ran: Argv[] = []
-    const system = new System('/', {
-      run: async argv => {
-        ran.push(argv)
-        if (!isRunning) throw new CommandFailed('systemctl failed with status 3')
-        return ''
-      },
-    })
-    await display(system).activate?.({ 'HDMI-A-1': { ...TV, ...changed } } as never, { 'HDMI-A-1': TV } as never)
-    return ran.map(argv => argv.join(' '))
+t.test('weston is told to read its file again where it is a service, and something else is to be shown', async t => {
+  const UNIT = 'weston.service'
+  const root = deviceRoot(t)
+  const systemd = new FakeSystemd(root, [UNIT])
+  const setting = display(runningAt(root, { run: systemd.systemctl }))
+  const change = async (changed: object) => {
+    await setting.activate?.({ 'HDMI-A-1': { ...TV, ...changed } } as never, { 'HDMI-A-1': TV } as never)
+    return systemd.text
   }
-  const asked = 'systemctl is-active --quiet weston.service'
-  t.strictSame(await run(true, { rotation: 0 }), [asked, 'systemctl try-restart weston.service'])
-  t.strictSame(await run(true, { mode: 'preferred' }), [asked, 'systemctl try-restart weston.service'])
-  t.strictSame(await run(false, { mode: 'preferred' }), [asked])
-  t.strictSame(await run(true, {}), [])
+  t.equal(await change({ rotation: 0 }), 'weston.service runs, started 2 times\n')
+  t.equal(await change({ mode: 'preferred' }), 'weston.service runs, started 3 times\n')
+  t.equal(await change({}), 'weston.service runs, started 3 times\n')
+  systemd.broken = 'try-restart'
+  await t.rejects(change({ rotation: 0 }), new CommandFailed('systemctl failed with status 1'))
+  symlinkSync('/dev/null', join(root, 'etc/systemd/system', UNIT))
+  t.equal(await change({ rotation: 0 }), 'weston.service runs, started 3 times\n', 'masked')
+  rmSync(join(root, 'etc/systemd/system', UNIT))
+  rmSync(join(root, 'usr/lib/systemd/system', UNIT))
+  t.equal(await change({ rotation: 0 }), 'weston.service runs, started 3 times\n', 'not installed')
 })
 
 t.test('over HTTP: set, refused, unplugged', async t => {

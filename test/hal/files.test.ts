@@ -16,8 +16,9 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
+import type { FileSystem } from '../../hal/disk.ts'
 import { errorCode, Unreadable } from '../../hal/errors.ts'
-import { type FileSystem, Files } from '../../hal/files.ts'
+import { Files } from '../../hal/files.ts'
 import {
   type Call,
   type ErrorCode,

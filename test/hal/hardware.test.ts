@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { hardware } from '../../hal/hardware.ts'
-import { Device, RunningSystem } from './support/device.ts'
+import { Device, runningAt } from './support/device.ts'
 
 test('the board is what its device tree says', async t => {
   const device = new Device(t, hardware)
@@ -28,7 +28,7 @@ test('what is not known is an empty string', async t => {
   const device = new Device(t, hardware)
   for (const path of ['/proc', '/usr/lib/os-release']) device.put(path, undefined)
   t.same(await device.value(), { model: '', serial: '', architecture: '' })
-  const running = new Device(t, hardware, root => new RunningSystem(root))
+  const running = new Device(t, hardware, root => runningAt(root))
   running.put('/usr/lib/os-release', undefined)
   t.match(await running.value(), { architecture: /^(arm64|x86-64|arm|x86|riscv64|\w+)$/ }, 'the running one is known')
   t.not((await running.setting.read()).architecture, '')

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
 import { hostname } from '../../hal/hostname.ts'
-import { Device, RunningSystem } from './support/device.ts'
+import { Device, runningAt } from './support/device.ts'
 
 test('the host name is the first line that says something', async t => {
   const device = new Device(t, hostname)
@@ -26,7 +26,7 @@ test('the host name is the first line that says something', async t => {
 })
 
 test("without a name of its own, the running system's is the kernel's", async t => {
-  const device = new Device(t, hostname, root => new RunningSystem(root))
+  const device = new Device(t, hostname, root => runningAt(root))
   device.put('/etc/hostname', undefined)
   device.put('/proc/sys/kernel/hostname', 'transient\n')
   t.equal(await device.value(), 'transient')
@@ -73,15 +73,15 @@ test('a name of RFC 1123 and at most 64 characters is accepted', async t => {
 })
 
 test('a new name stands in the file, in the host table, and in the kernel', async t => {
-  const device = new Device(t, hostname, root => new RunningSystem(root))
-  device.put('/proc/sys/kernel/hostname', 'receiver')
+  const device = new Device(t, hostname, root => runningAt(root))
+  device.put('/proc/sys/kernel/hostname', 'receiver\n')
   const hosts = device.text('/etc/hosts')
   await device.setting.write?.('lobby-01')
   t.equal(device.text('/etc/hostname'), 'lobby-01\n')
   t.equal(device.text('/etc/hosts'), hosts.replaceAll('receiver', 'lobby-01'))
-  t.equal(device.text('/proc/sys/kernel/hostname'), 'receiver', 'not yet')
+  t.equal(device.text('/proc/sys/kernel/hostname'), 'receiver\n', 'not yet')
   await device.setting.activate?.('lobby-01', 'receiver')
-  t.equal(device.text('/proc/sys/kernel/hostname'), 'lobby-01')
+  t.equal(device.text('/proc/sys/kernel/hostname'), 'lobby-01\n')
 })
 
 test('a host table that is missing or cannot be read stays as it is', async t => {

@@ -40,12 +40,11 @@ wait
 
 /** That networkd's system: its files by /proc/PID/root, its commands by nsenter(1). */
 class EnteredSystem extends System {
-  override readonly isRunning = true
   readonly #pid: string
   #addresses: Readonly<Record<string, readonly string[]>> = {}
 
   constructor(pid: string) {
-    super(`/proc/${pid}/root`)
+    super(`/proc/${pid}/root`, { running: true })
     this.#pid = pid
   }
 
@@ -99,7 +98,10 @@ test('systemd-networkd does what was set', async t => {
     return
   }
   writeFileSync(join(system.root, '/etc/systemd/network/05-void.network'), '[Network]\nDHCP=yes\n')
-  writeFileSync(join(system.root, '/etc/systemd/network/80-all.network'), '[Match]\nName=*\n[Network]\nDNS=192.0.2.9\n')
+  writeFileSync(
+    join(system.root, '/etc/systemd/network/80-all.network'),
+    '[Match]\nName=*\n[Link]\nMTUBytes=1400\n[Network]\nDNS=192.0.2.9\n[Address]\nAddress=192.0.2.99/24\n',
+  )
   const setting = network(system)
   const networkctl = async () =>
     (await system.run(['networkctl', '--no-pager', 'status', 'eth0'])).replaceAll(/ +/g, ' ')
@@ -121,6 +123,8 @@ test('systemd-networkd does what was set', async t => {
   t.ok(first?.addresses.includes('192.0.2.10/24'), 'in force when it is answered')
   t.match(await networkctl(), 'Network File: /etc/systemd/network/10-receiverd-eth0.network')
   t.match(await networkctl(), 'DNS: 192.0.2.2')
+  t.match(await system.run(['ip', 'link', 'show', 'eth0']), 'mtu 1400', 'what else was said of the link holds on')
+  t.notMatch(first?.addresses, ['192.0.2.99/24'])
   t.match(await system.run(['ip', 'route', 'show', 'default']), 'via 192.0.2.1 dev eth0')
 
   const second = await set({ address: '2001:db8::10/64', gateway: 'fe80::1', dns: ['2001:db8::2', '192.0.2.3'] })

@@ -3,11 +3,12 @@ import { dirname, join } from 'node:path'
 import { type Test, test } from 'tap'
 import { network } from '../../hal/network.ts'
 import type { Interface, Interfaces } from '../../hal/network-schema.ts'
-import { type Argv, System } from '../../hal/system.ts'
+import { type Addresses, type Argv, type Run, System } from '../../hal/system.ts'
 import { schemaErrors } from '../../src/system/validate.ts'
 import { deviceRoot } from '../support/device.ts'
 import { startTestService } from '../support/service.ts'
 import { apply } from './support/apply.ts'
+import { runningAt } from './support/device.ts'
 
 const ETH0 = '/etc/systemd/network/10-receiverd-eth0.network'
 
@@ -251,12 +252,40 @@ test('from a static address to DHCP and back', async t => {
   await set({ method: 'static', address: '192.0.2.10/24', gateway: '192.0.2.1', dns: ['192.0.2.2'] })
   t.match((await value()).eth0, { addresses: ['192.0.2.10/24'] })
   const path = join(root, ETH0)
-  writeFileSync(path, `${readFileSync(path, 'utf8')}LLDP=yes\n\n[Link]\nMTUBytes=1400\n`)
+  const written = readFileSync(path, 'utf8')
+  t.match(written, /^# Set through receiverd\.\n\[Match\]\nName=eth0\n\n\[Network\]\n/)
+  writeFileSync(path, `${written}LLDP=yes\n\n[Link]\nMTUBytes=1400\n`)
   await set({ method: 'dhcp' })
   t.match((await value()).eth0, { method: 'dhcp', address: '', gateway: '', dns: ['192.0.2.2'] })
   t.equal(
     readFileSync(path, 'utf8'),
-    '# Set through receiverd.\n[Match]\nName=eth0\n\n[Network]\nDHCP=yes\nDNS=192.0.2.2\nLLDP=yes\n\n[Link]\nMTUBytes=1400\n',
+    '# Set through receiverd.\n[Match]\nName=eth0\n\n[Network]\nDNS=192.0.2.2\nDHCP=yes\nLLDP=yes\n\n[Link]\nMTUBytes=1400\n',
+  )
+})
+
+test('what else the file in force says of the interface holds on in ours', async t => {
+  const { root, setting, value, put } = await device(t, 'bare-arm64')
+  put(
+    '/etc/systemd/network/20-site.network',
+    '# of the site\n[Match]\nName=e*\nType=ether\n\n[Link]\nMTUBytes=1400\n\n[Network]\nLLDP=yes\n\n' +
+      '[Address]\nAddress=192.0.2.10/24\n\n[Route]\nGateway=192.0.2.1\n\n[Route]\nDestination=198.51.100.0/24\nGateway=192.0.2.9\n',
+  )
+  const set = async (change: Partial<Interface>) => {
+    const previous = await value()
+    await setting.write?.(withChange(previous, 'eth0', change))
+    t.match((await value()).eth0, change)
+    return readFileSync(join(root, ETH0), 'utf8')
+  }
+  const head = '# Set through receiverd.\n[Match]\nName=eth0\n\n# of the site\n[Link]\nMTUBytes=1400\n\n[Network]\n'
+  const route = '\n[Route]\nDestination=198.51.100.0/24\nGateway=192.0.2.9\n'
+  t.equal(
+    await set({ dns: ['192.0.2.53'] }),
+    `${head}DNS=192.0.2.53\nLLDP=yes\n\n[Address]\nAddress=192.0.2.10/24\n\n[Route]\nGateway=192.0.2.1\n${route}`,
+  )
+  t.equal(
+    await set({ address: '192.0.2.11/24', gateway: '192.0.2.2' }),
+    `${head}Address=192.0.2.11/24\nGateway=192.0.2.2\nDNS=192.0.2.53\nLLDP=yes\n${route}`,
+    'but not what is set otherwise',
   )
 })
 
@@ -312,19 +341,16 @@ test('what was unplugged stays, can be set, and comes back', async t => {
   t.match((await value()).wlan0, { present: true, dns: [] })
 })
 
-/** A root that passes for the running system, with addresses that networkd gives at once. */
-class RunningSystem extends System {
-  override readonly isRunning = true
+/** A networkd that gives the addresses soon after it was told. */
+class SlowNetworkd {
   readonly commands: Argv[] = []
-  present: Readonly<Record<string, readonly string[]>> = {}
-  given: Readonly<Record<string, readonly string[]>> = {}
+  present: Addresses = {}
+  given: Addresses = {}
   failing = ''
 
-  override addresses(): Readonly<Record<string, readonly string[]>> {
-    return this.present
-  }
+  readonly systemAt = (root: string) => runningAt(root, { addresses: () => this.present, run: this.#run })
 
-  override async run(argv: Argv): Promise<string> {
+  readonly #run: Run = async argv => {
     this.commands.push(argv)
     if (argv[1] === this.failing) throw new Error(`${argv[1]} failed`)
     if (argv[1] === 'reconfigure') setTimeout(() => Object.assign(this, { present: this.given }), 50)
@@ -333,45 +359,39 @@ class RunningSystem extends System {
 }
 
 test('networkd is told, of what has changed alone, and waited for', async t => {
-  const running: RunningSystem[] = []
-  const { setting, value } = await device(t, 'raspberry-pi-4', root => {
-    running.push(new RunningSystem(root))
-    return running[0] ?? new System(root)
-  })
-  const [system] = running
-  if (!system) throw new Error('no system')
-  system.present = { eth0: ['192.0.2.21/24'], lo: ['127.0.0.1/8'] }
-  system.given = { eth0: ['192.0.2.10/24', 'fe80::1/64'] }
+  const networkd = new SlowNetworkd()
+  const { root, system, setting, value } = await device(t, 'raspberry-pi-4', networkd.systemAt)
+  networkd.present = { eth0: ['192.0.2.21/24'], lo: ['127.0.0.1/8'] }
+  networkd.given = { eth0: ['192.0.2.10/24', 'fe80::1/64'] }
   const previous = await value()
   t.same(previous.eth0?.addresses, ['192.0.2.21/24'])
   const next = withChange(previous, 'eth0', { method: 'static', address: '192.0.2.10/24' })
   await apply(system, setting, previous, next)
-  t.same(system.commands, [
+  t.same(networkd.commands, [
     ['networkctl', 'reload'],
     ['networkctl', 'reconfigure', 'eth0'],
   ])
   t.same((await value()).eth0?.addresses, ['192.0.2.10/24', 'fe80::1/64'])
 
-  system.commands.length = 0
+  networkd.commands.length = 0
   const wireless = withChange(await value(), 'wlan0', { method: 'static', address: '198.51.100.10/24' })
   await apply(system, setting, await value(), wireless)
-  t.same(system.commands.at(-1), ['networkctl', 'reconfigure', 'wlan0'], 'without a carrier nothing is waited for')
+  t.same(networkd.commands.at(-1), ['networkctl', 'reconfigure', 'wlan0'], 'without a carrier nothing is waited for')
 
-  system.failing = 'reconfigure'
+  networkd.failing = 'reconfigure'
   const before = await value()
   const refused = withChange(before, 'eth0', { dns: ['192.0.2.2'] })
   await t.rejects(apply(system, setting, before, refused))
   t.same(await value(), before, 'what was refused is undone')
+
+  networkd.commands.length = 0
+  renameSync(join(root, 'sys/class/net/eth0'), join(root, 'unplugged'))
+  await setting.activate?.(before, refused)
+  t.same(networkd.commands, [['networkctl', 'reload']], 'one that was unplugged before the undo cannot fail it')
 })
 
 test('an address that does not come fails the change', async t => {
-  const running: RunningSystem[] = []
-  const { root, setting, value } = await device(t, 'bare-arm64', root => {
-    running.push(new RunningSystem(root))
-    return running[0] ?? new System(root)
-  })
-  const [system] = running
-  if (!system) throw new Error('no system')
+  const { root, system, setting, value } = await device(t, 'bare-arm64', new SlowNetworkd().systemAt)
   const previous = await value()
   const next = withChange(previous, 'eth0', { method: 'static', address: '192.0.2.10/24' })
   const failure = await apply(system, setting, previous, next).catch((error: unknown) => error)

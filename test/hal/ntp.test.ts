@@ -4,7 +4,9 @@ import { join } from 'node:path'
 import { test } from 'tap'
 import { CommandFailed } from '../../hal/errors.ts'
 import { effectiveServers, ntp } from '../../hal/ntp.ts'
-import { Device, RunningSystem } from './support/device.ts'
+import type { Run } from '../../hal/system.ts'
+import { FakeSystemd } from '../support/fakes/systemd.ts'
+import { Device, runningAt } from './support/device.ts'
 
 const UNIT = 'systemd-timesyncd.service'
 const DROP_IN = '/etc/systemd/timesyncd.conf.d/50-receiverd.conf'
@@ -188,8 +190,16 @@ test('at most 8 servers are accepted: names, IPv4 and IPv6 addresses, none twice
 })
 
 test('the service is restarted or stopped, and units are enabled by name alone', async t => {
-  const device = new Device(t, ntp, root => new RunningSystem(root))
-  const { system, setting } = device
+  const ran: string[] = []
+  const device = new Device(t, ntp, root => {
+    const { systemctl } = new FakeSystemd(root)
+    const run: Run = argv => {
+      ran.push(argv.join(' '))
+      return systemctl(argv)
+    }
+    return runningAt(root, { run })
+  })
+  const { setting } = device
   const was = { enabled: true, servers: [] }
   const off = { enabled: false, servers: [] }
   await setting.write?.(off)
@@ -197,7 +207,7 @@ test('the service is restarted or stopped, and units are enabled by name alone',
   await setting.write?.(was)
   await setting.activate?.(was, off)
   await setting.write?.(was)
-  t.same(system instanceof RunningSystem && system.ran, [
+  t.same(ran, [
     `systemctl disable ${UNIT}`,
     `systemctl stop ${UNIT}`,
     `systemctl enable ${UNIT}`,

@@ -9,6 +9,7 @@ import { Journal } from '../../hal/journal.ts'
 import type { Setting } from '../../hal/setting.ts'
 import { System } from '../../hal/system.ts'
 import { type Change, TransactionFailed, Transactions } from '../../hal/transaction.ts'
+import { runningAt } from './support/device.ts'
 import { intercepted, systemError } from './support/file-system.ts'
 import { treeOf } from './support/tree.ts'
 
@@ -19,11 +20,6 @@ function newRoot(t: Test): string {
   for (const name of ['a', 'b']) writeFileSync(join(root, 'etc', name), 'old', { mode: 0o640 })
   symlinkSync('b', join(root, 'etc/link'))
   return root
-}
-
-/** The system under a folder, as if it were the one that runs. */
-class RunningSystem extends System {
-  override readonly isRunning = true
 }
 
 /** A setting that keeps its value in one file, and fails when it is told to. */
@@ -79,7 +75,7 @@ async function failureOf(done: Promise<void>): Promise<TransactionFailed> {
 test('changes are made in their order', async t => {
   const root = newRoot(t)
   const steps: string[] = []
-  const system = new RunningSystem(root)
+  const system = runningAt(root)
   await transact(
     system,
     ['a', 'link', 'c'].map(name => change(setting(system, name, steps))),
@@ -104,7 +100,7 @@ test('the one that fails and those before it are undone in reverse, and those af
     const root = newRoot(t)
     const before = treeOf(root)
     const steps: string[] = []
-    const system = new RunningSystem(root)
+    const system = runningAt(root)
     const changes = [
       change(setting(system, 'a', steps)),
       change(setting(system, 'link', steps)),
@@ -152,7 +148,7 @@ test('what cannot be undone is named, and the rest is undone all the same', asyn
     if (isBroken && call.name === 'rename' && call.path.endsWith('/b')) throw systemError('EIO')
     return call.proceed()
   })
-  const system = new RunningSystem(root, { fs })
+  const system = runningAt(root, { fs })
   const error = await failureOf(
     transact(system, [
       change(setting(system, 'a', steps, step => step === 'activate old')),
@@ -185,7 +181,7 @@ test('what was applied and not kept is undone by the next start, and once', asyn
   const root = newRoot(t)
   const before = treeOf(root)
   const steps: string[] = []
-  const system = new RunningSystem(root)
+  const system = runningAt(root)
   const settings = ['a', 'link', 'c'].map(name => setting(system, name, steps))
   await transactionsOf(system, settings).apply(settings.map(change))
   t.notSame(treeOf(root), before)
@@ -211,6 +207,7 @@ test('without a durable journal nothing is begun', async t => {
     }),
   )
   const error = await failureOf(transactionsOf(system, settings, state).apply(settings.map(change)))
+  t.match(error, { setting: 'the journal', notUndone: [] })
   t.equal(errorCode(error.cause), 'ENOSPC')
   t.same(steps, [])
   t.same(treeOf(root), before)
@@ -231,7 +228,63 @@ test('what cannot be kept is undone: the next start would undo it', async t => {
   const transactions = transactionsOf(system, settings, state)
   await transactions.apply(settings.map(change))
   const error = await failureOf(transactions.keep())
-  t.match(error, { setting: 'a', notUndone: [] })
+  t.match(error, { setting: 'the journal', notUndone: [] })
   rmSync(`${root}/state/journal`)
+  t.same(treeOf(root), before)
+})
+
+test('what could not be undone is tried again by each start, whatever else is changed in between', async t => {
+  const root = newRoot(t)
+  const system = runningAt(root)
+  let isBroken = true
+  const settings = [setting(system, 'a', []), setting(system, 'b', [], step => isBroken && step === 'activate old')]
+  await transactionsOf(system, settings).apply(settings.map(change))
+  const second = transactionsOf(system, settings)
+  t.same(await second.recover(), { settings: ['b', 'a'], notUndone: ['b'] })
+  await second.apply(settings.slice(0, 1).map(change))
+  await second.keep()
+  isBroken = false
+  t.same(await transactionsOf(system, settings).recover(), { settings: ['b'], notUndone: [] })
+  t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'new', 'and nothing else is undone')
+  t.equal(await transactionsOf(system, settings).recover(), undefined)
+})
+
+test('however often the undo of a setting fails, the journal goes back to what stood there first', async t => {
+  const root = newRoot(t)
+  const before = treeOf(root)
+  const system = runningAt(root)
+  let isBroken = true
+  const settings = [setting(system, 'a', [], step => isBroken && step.startsWith('activate'))]
+  const transactions = transactionsOf(system, settings)
+  for (let n = 0; n < 3; n++) t.match(await failureOf(transactions.apply(settings.map(change))), { notUndone: ['a'] })
+  isBroken = false
+  t.same(await transactionsOf(system, settings).recover(), { settings: ['a'], notUndone: [] })
+  t.same(treeOf(root), before)
+})
+
+test('what was set anew since is not undone', async t => {
+  const root = newRoot(t)
+  const system = runningAt(root)
+  let isBroken = true
+  const settings = [setting(system, 'a', [], step => isBroken && step === 'activate old')]
+  await transactionsOf(system, settings).apply(settings.map(change))
+  const second = transactionsOf(system, settings)
+  t.match(await second.recover(), { notUndone: ['a'] })
+  isBroken = false
+  await second.apply(settings.map(change))
+  t.equal((await transactionsOf(system, settings).recover())?.settings.length, 2, 'unless that was not kept')
+  await second.apply(settings.map(change))
+  await second.keep()
+  t.equal(await transactionsOf(system, settings).recover(), undefined)
+  t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'new')
+})
+
+test('the files of a setting that is no more are put back', async t => {
+  const root = newRoot(t)
+  const before = treeOf(root)
+  const system = runningAt(root)
+  const settings = ['a', 'c'].map(name => setting(system, name, []))
+  await transactionsOf(system, settings).apply(settings.map(change))
+  t.same(await transactionsOf(system, []).recover(), { settings: ['c', 'a'], notUndone: [] })
   t.same(treeOf(root), before)
 })

@@ -67,6 +67,15 @@ function output(child: ChildProcess): () => string {
   return () => text
 }
 
+/** The three commands that it prints, to read, follow and change the device. */
+async function commandsIn(shown: () => string): Promise<readonly [string, string, string]> {
+  const [read = '', follow = '', change = ''] = await until('it says how to talk to it', () => {
+    const lines = shown().match(/^ {2}curl .*\n/gm)
+    return lines?.length === 3 && lines.map(line => line.trim())
+  })
+  return [read, follow, change]
+}
+
 t.test('the three commands that it prints do what it says', async t => {
   const copy = copyOfRepository(t)
   const before = filesOf(copy)
@@ -77,11 +86,7 @@ t.test('the three commands that it prints do what it says', async t => {
   })
   t.teardown(() => runner.kill('SIGKILL'))
   const shown = output(runner)
-  const commands = await until('it says how to talk to it', () => {
-    const lines = shown().match(/^ {2}curl .*\n/gm)
-    return lines?.length === 3 && lines.map(line => line.trim())
-  })
-  const [read = '', follow = '', change = ''] = commands
+  const [read, follow, change] = await commandsIn(shown)
 
   const system = await run('sh', ['-c', read.replace('curl', 'curl -sS')])
   t.match(JSON.parse(system.stdout), { deviceName: 'Meeting Room 4', firmware: { name: 'Receiver OS' } })
@@ -119,13 +124,10 @@ t.test('run a second time it begins anew', async t => {
     })
     t.teardown(() => runner.kill('SIGKILL'))
     const shown = output(runner)
-    const commands = await until(`the ${name} is ready`, () => {
-      const lines = shown().match(/^ {2}curl .*\n/gm)
-      return lines?.length === 3 && lines.map(line => line.trim())
-    })
-    const system = await run('sh', ['-c', commands[0]?.replace('curl', 'curl -sS') ?? ''])
+    const [read, , change] = await commandsIn(shown)
+    const system = await run('sh', ['-c', read.replace('curl', 'curl -sS')])
     t.match(JSON.parse(system.stdout), { deviceName: 'Meeting Room 4' }, name)
-    await run('sh', ['-c', commands[2]?.replace('curl', 'curl -sS') ?? ''])
+    await run('sh', ['-c', change.replace('curl', 'curl -sS')])
     const exited = once(runner, 'exit', { signal: AbortSignal.timeout(DEADLINE_MS) })
     runner.kill('SIGTERM')
     t.same(await exited, [0, null])

@@ -1,3 +1,6 @@
+/** The seed of a property's test: the same one each time, so that a run says something of the change and not of its luck. */
+export const SEED = Number(process.env.SEED ?? 1)
+
 /** A seeded source of randomness (mulberry32), so that what failed once fails again. */
 export class Random {
   readonly seed: number
@@ -29,5 +32,21 @@ export class Random {
     const item = items[this.below(items.length)]
     if (item === undefined) throw new RangeError('nothing to pick from')
     return item
+  }
+
+  /** Up to `most` of these pieces, one after the other. */
+  text(pieces: readonly string[], most: number): string {
+    return Array.from({ length: this.below(most + 1) }, () => this.pick(pieces)).join('')
+  }
+
+  /** Any text without control characters and lone surrogates: a third from everywhere, the rest ASCII. */
+  words(): string {
+    let value = ''
+    for (let length = 1 + this.below(24); length > 0; length--) {
+      const point = this.below(3) === 0 ? this.below(0x110000) : this.below(0x7f)
+      const character = String.fromCodePoint(point)
+      if (!/\p{Cc}|\p{Cs}/u.test(character)) value += character
+    }
+    return value || '-'
   }
 }

@@ -63,19 +63,41 @@ t.test('a change that is not confirmed in time is undone, and an event says so',
 
 t.test('a restart undoes what was not confirmed, whatever was written since', async t => {
   const service = await startTestService(t)
-  const before = (await service.system()).value
+  const { value: before, id } = await service.system()
   await patch(service, { hostname: 'room-4', locale: 'de_DE.UTF-8' }, '600')
   await service.close()
   t.equal(readFileSync(service.path('etc/hostname'), 'utf8'), 'room-4\n')
   const next = await startTestService(t, { root: service.root })
   t.strictSame((await next.system()).value, before)
   t.ok(next.log.some(line => /^warning: locale, hostname undone \(restarted\)\. Nothing has changed\.$/.test(line)))
+
+  const data = { reason: 'restarted', properties: ['locale', 'hostname'], notUndone: [] }
+  const current = await next.system()
+  const stream = await next.stream(`/events?initialEventId=${id}`)
+  const told = [await stream.event(), await stream.event(), await stream.event()]
+  t.strictSame(
+    told.map(event => [event?.event, event?.id, event?.data]),
+    [
+      ['events.resync', undefined, { reason: 'unknown' }],
+      ['system.reverted', undefined, data],
+      ['system.changed', current.id, current.value],
+    ],
+    'a client that comes back is told',
+  )
+  const poll = await next.fetch('/events', { headers: { 'If-None-Match': `"${id}"` } })
+  t.equal(poll.headers.get('etag'), `"${current.id}"`)
+  t.match(await poll.json(), [{ event: 'events.resync' }, { event: 'system.reverted', data }, { data: current.value }])
+  const up = await next.fetch('/events', { headers: { 'If-None-Match': `"${current.id}"`, Prefer: 'wait=0' } })
+  t.equal(up.status, 304, 'and one that knows of it is not')
+
   await next.close()
   const third = await startTestService(t, { root: service.root })
   t.notOk(
     third.log.some(line => line.includes('undone')),
     'once',
   )
+  const again = await third.fetch('/events', { headers: { 'If-None-Match': `"${id}"` } })
+  t.match(await again.json(), [{ event: 'events.resync' }, { event: 'system.changed' }])
 })
 
 t.test('a journal that cannot be read is said to be so, and does not stop the service', async t => {

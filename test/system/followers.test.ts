@@ -1,30 +1,9 @@
-import { randomUUID } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { type Test, test } from 'tap'
-import * as Type from 'typebox/type'
 import { CommandFailed } from '../../hal/errors.ts'
-import { Files } from '../../hal/files.ts'
-import { Journal } from '../../hal/journal.ts'
-import type { Setting } from '../../hal/setting.ts'
 import { System } from '../../hal/system.ts'
-import { Transactions } from '../../hal/transaction.ts'
-import { EventLog } from '../../src/events/event-log.ts'
-import { SystemStore } from '../../src/system/store.ts'
 import { eventually } from '../support/eventually.ts'
-
-/** A setting that is the text of a file. */
-function plain(system: System, name: string, rest: Partial<Setting> = {}): Setting {
-  const path = `/${name}`
-  return {
-    name,
-    schema: Type.String(),
-    files: [path],
-    read: async () => (await system.readText(path)) ?? '',
-    fallback: async () => '',
-    write: async next => system.writeAtomic(path, String(next)),
-    ...rest,
-  }
-}
+import { plain, startStoreOf } from '../support/store.ts'
 
 /** `base`; `name`, which reads `base` where it is empty; and `copy`, which is `on` while its file holds the name. */
 async function startStore(t: Test) {
@@ -47,18 +26,7 @@ async function startStore(t: Test) {
     copy,
     plain(system, 'other'),
   ]
-  const log: string[] = []
-  const events = new EventLog({ maxEvents: 100, maxBytes: 100_000, newId: randomUUID })
-  const transactions = new Transactions(system, settings, new Journal(new Files(t.testdirName)))
-  const store = new SystemStore({
-    system,
-    settings,
-    transactions,
-    events,
-    log: (level, line) => log.push(`${level}: ${line}`),
-  })
-  await store.start()
-  t.teardown(() => store.stop())
+  const { store, log } = await startStoreOf(t, system, settings)
   const file = (name: string) => readFileSync(`${root}/${name}`, 'utf8')
   const patch = async (value: Record<string, string>, confirmWithinS?: number) =>
     (await store.patch(value, () => undefined, confirmWithinS)).written

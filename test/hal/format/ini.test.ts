@@ -3,7 +3,7 @@ import { lstatSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:f
 import { join } from 'node:path'
 import { test } from 'tap'
 import { getValues, setValues } from '../../../hal/format/ini.ts'
-import { pick, randomFrom, SEED, textOf } from '../support/random.ts'
+import { Random, SEED } from '../../support/random.ts'
 
 /** `Alias=` of `[Install]` is what systemd shows of its own reading without a manager that runs. */
 const reading: readonly (readonly [text: string, values: readonly string[], what: string])[] = [
@@ -88,10 +88,10 @@ const PIECES = [
 ]
 
 test('values that were set are read again, and no others are touched', t => {
-  const random = randomFrom(SEED)
+  const random = new Random(SEED)
   for (let round = 0; round < 5_000; round++) {
-    const text = textOf(random, PIECES, 20)
-    const values = Array.from({ length: random(4) }, () => pick(random, ['', 'a', 'a b', 'x=y', '[B]', '#']))
+    const text = random.text(PIECES, 20)
+    const values = Array.from({ length: random.below(4) }, () => random.pick(['', 'a', 'a b', 'x=y', '[B]', '#']))
     const next = setValues(text, 'Time', 'NTP', values)
     const keep = ([section, key]: readonly [string, string]) => getValues(text, section, key)
     const kept = ([section, key]: readonly [string, string]) => getValues(next, section, key)

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import { getValue, setValue } from '../../../hal/format/key-value.ts'
-import { pick, randomFrom, SEED, textOf, wordsOf } from '../support/random.ts'
+import { Random, SEED } from '../../support/random.ts'
 
 /** What systemd reads with, printed as NAME=value lines (environment.d(5)). */
 const GENERATOR = '/usr/lib/systemd/user-environment-generators/30-systemd-environment-d-generator'
@@ -107,11 +107,11 @@ const PIECES = [
 ]
 
 test('a value that was set is read again, and no other is touched', t => {
-  const random = randomFrom(SEED)
+  const random = new Random(SEED)
   for (let round = 0; round < 5_000; round++) {
-    const text = textOf(random, PIECES, 16)
-    const value = wordsOf(random)
-    const name = pick(random, ['A', 'B', 'N'])
+    const text = random.text(PIECES, 16)
+    const value = random.words()
+    const name = random.pick(['A', 'B', 'N'])
     const next = setValue(text, name, value)
     const others = ['A', 'B', 'C_1', 'x'].filter(other => other !== name)
     const isKept =
@@ -139,8 +139,8 @@ function charactersKept(before: string, after: string): number {
 }
 
 test('what is written is what a shell reads', t => {
-  const random = randomFrom(SEED)
-  const values = Array.from({ length: 500 }, () => wordsOf(random))
+  const random = new Random(SEED)
+  const values = Array.from({ length: 500 }, () => random.words())
   const names = values.map((_, at) => `V${at}`)
   const text = names.reduce((text, name, at) => setValue(text, name, values[at] ?? ''), '# comment\n')
   t.same(shellValues(t, text, names), values, `seed ${SEED}`)
@@ -148,9 +148,9 @@ test('what is written is what a shell reads', t => {
 })
 
 test('what is written is what systemd reads', { skip: !existsSync(GENERATOR) && 'no systemd' }, t => {
-  const random = randomFrom(SEED)
+  const random = new Random(SEED)
   // environment.d(5) replaces variables in what the reader gave, which takes no noncharacters.
-  const values = Array.from({ length: 500 }, () => wordsOf(random).replace(/\$|\p{NChar}/gu, '-'))
+  const values = Array.from({ length: 500 }, () => random.words().replace(/\$|\p{NChar}/gu, '-'))
   const text = values.reduce((text, value, at) => setValue(text, `V${at}`, value), '# comment\n')
   const config = t.testdir()
   mkdirSync(join(config, 'environment.d'))

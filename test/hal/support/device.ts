@@ -2,25 +2,14 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Test } from 'tap'
 import type { Setting } from '../../../hal/setting.ts'
-import { type Argv, runCommand, System } from '../../../hal/system.ts'
+import { System, type SystemOptions } from '../../../hal/system.ts'
 import type { JsonValue } from '../../../src/json.ts'
 import { schemaErrors } from '../../../src/system/validate.ts'
 import { deviceRoot } from '../../support/device.ts'
 
-/** The system under a folder as if it were the one that runs: its commands are noted, and those for units done there. */
-export class RunningSystem extends System {
-  override readonly isRunning = true
-  readonly ran: string[] = []
-
-  constructor(root: string) {
-    super(root, {
-      run: async (argv: Argv) => {
-        this.ran.push(argv.join(' '))
-        const [command, verb = '', ...rest] = argv
-        return verb.endsWith('able') ? runCommand([command, `--root=${root}`, verb, ...rest]) : ''
-      },
-    })
-  }
+/** The system under a folder as the one that runs; its commands do nothing unless they are given. */
+export function runningAt(root: string, options: SystemOptions = {}): System {
+  return new System(root, { run: async () => '', ...options, running: true })
 }
 
 /** A device's files, and one setting of it. */

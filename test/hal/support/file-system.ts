@@ -1,12 +1,13 @@
 import { constants } from 'node:fs'
 import nodeFs, { type FileHandle } from 'node:fs/promises'
 import { constants as os } from 'node:os'
-import type { FileSystem } from '../../../hal/files.ts'
+import type { FileSystem } from '../../../hal/disk.ts'
+import type { Run } from '../../../hal/system.ts'
 
-/** A system call on its way: of `open` and the like, or of a file that was opened, such as `file.sync`. */
+/** A system call on its way: of `open` and the like, or of a file that was opened, such as `file.sync`; or a command. */
 export interface Call {
   readonly name: string
-  /** The path, of a rename the new one. */
+  /** The path, of a rename the new one; of a command all of it. */
   readonly path: string
   /** Whether it can change what is on the disk. */
   readonly changes: boolean
@@ -18,8 +19,23 @@ export interface Call {
 
 const READING = ['readlink', 'readdir', 'lstat', 'file.stat', 'file.readFile', 'file.close']
 
-/** The real file system with every call shown to `intercept` first, which lets it proceed or throws. */
-export function intercepted(intercept: (call: Call) => Promise<unknown>): FileSystem {
+/** Is shown a call first, and lets it proceed or throws. */
+export type Intercept = (call: Call) => Promise<unknown>
+
+/** Commands, each shown as a call named `run`. */
+export function interceptedRun(intercept: Intercept, run: Run): Run {
+  return async argv =>
+    (await intercept({
+      name: 'run',
+      path: argv.join(' '),
+      changes: true,
+      proceed: () => run(argv),
+      tear: async () => undefined,
+    })) as string
+}
+
+/** The real file system with every call shown to `intercept`. */
+export function intercepted(intercept: Intercept): FileSystem {
   const pass = (name: string, path: string, changes: boolean, proceed: () => Promise<unknown>, tear = async () => {}) =>
     intercept({ name, path, changes, proceed, tear })
   const fileOf = (file: FileHandle, path: string) =>
@@ -58,12 +74,12 @@ export function intercepted(intercept: (call: Call) => Promise<unknown>): FileSy
 export class Stopped extends Error {}
 
 /**
- * A file system that the process stops at: in the place of the `n`-th call that changes something, and for good. A write
- * happens half. `refuse` may throw for calls before that.
+ * The process stops in the place of the `n`-th call that changes something, and for good. A write happens half. `refuse`
+ * may throw for calls before that.
  */
-export function stoppingAt(n: number, refuse: (call: Call) => void = () => undefined): FileSystem {
+export function stopAt(n: number, refuse: (call: Call) => void = () => undefined): Intercept {
   let calls = 0
-  return intercepted(async call => {
+  return async call => {
     if (calls < n && call.changes && ++calls === n) await call.tear()
     if (calls < n) {
       refuse(call)
@@ -72,7 +88,12 @@ export function stoppingAt(n: number, refuse: (call: Call) => void = () => undef
     // The kernel closes the files of a process that is gone.
     if (call.name === 'file.close') await call.proceed()
     throw new Stopped()
-  })
+  }
+}
+
+/** A file system that the process stops at. */
+export function stoppingAt(n: number, refuse?: (call: Call) => void): FileSystem {
+  return intercepted(stopAt(n, refuse))
 }
 
 /** A file system where the `n`-th of the calls that `which` names fails, and no other. */

@@ -19,7 +19,7 @@ export class FakeAlsa {
   readonly cards: FakeControl[][]
   /** A command, with its verb, that fails: `alsactl store`. */
   broken: string | undefined
-  #stored = ''
+  #stored: FakeControl[][] = []
   readonly #lines = new Set<(line: string) => void>()
 
   constructor(cards: FakeControl[][]) {
@@ -28,18 +28,17 @@ export class FakeAlsa {
 
   /** `0 Master 16/31 on, stored`: a line for each control, with what the next boot finds. */
   get text(): string {
-    return this.#text === this.#stored ? `${this.#text}stored\n` : `${this.#text}not stored\n`
+    const text = textOf(this.cards)
+    return text === textOf(this.#stored) ? `${text}stored\n` : `${text}not stored\n`
   }
 
-  get #text(): string {
-    return this.cards
-      .flatMap((controls, card) =>
-        controls.map(({ name, steps, levels, on }) => {
-          const state = on === undefined ? '' : on ? ' on' : ' off'
-          return `${card} ${name} ${levels.join(',')}/${steps}${state}\n`
-        }),
-      )
-      .join('')
+  store(): void {
+    this.#stored = structuredClone(this.cards)
+  }
+
+  /** The cards have what is stored. */
+  boot(): void {
+    this.cards.splice(0, Number.POSITIVE_INFINITY, ...structuredClone(this.#stored))
   }
 
   readonly amixer: Run = async argv => {
@@ -67,7 +66,7 @@ export class FakeAlsa {
   readonly alsactl: Run = async argv => {
     if (this.broken === `alsactl ${argv[1]}`) throw new CommandFailed('alsactl failed with status 1')
     if (argv[1] !== 'store') throw new CommandFailed('alsactl failed with status 1')
-    this.#stored = this.#text
+    this.store()
     return ''
   }
 
@@ -96,6 +95,16 @@ export class FakeAlsa {
   #tell(card: number, { name }: FakeControl): void {
     for (const line of this.#lines) line(`node hw:${card}, #1 (2,0,0,${name} Playback Volume,0) VALUE`)
   }
+}
+
+function textOf(cards: readonly (readonly FakeControl[])[]): string {
+  const lines = cards.flatMap((controls, card) =>
+    controls.map(({ name, steps, levels, on }) => {
+      const state = on === undefined ? '' : on ? ' on' : ' off'
+      return `${card} ${name} ${levels.join(',')}/${steps}${state}\n`
+    }),
+  )
+  return lines.join('')
 }
 
 /** show_selem() of amixer.c. */

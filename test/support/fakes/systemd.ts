@@ -1,7 +1,10 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { CommandFailed } from '../../../hal/errors.ts'
 import type { Run } from '../../../hal/system.ts'
+
+const LINKS = 'etc/systemd/system'
+const UNITS = 'usr/lib/systemd/system'
 
 /** systemctl(1) of a running system whose files are under a root: enables by links, and keeps what runs. */
 export class FakeSystemd {
@@ -22,34 +25,47 @@ export class FakeSystemd {
     return Array.from(this.#active, ([unit, starts]) => `${unit} runs, started ${starts} times\n`).join('')
   }
 
+  isActive(unit: string): boolean {
+    return this.#active.has(unit)
+  }
+
   readonly systemctl: Run = async argv => {
     const [, verb = '', unit = ''] = argv
-    if (this.broken === verb) throw new CommandFailed('systemctl failed with status 1')
-    const starts = this.#active.get(unit)
+    if (this.broken === verb || !existsSync(join(this.#root, UNITS, unit)))
+      throw new CommandFailed('systemctl failed with status 1')
     if (verb === 'enable') this.#enable(unit)
-    else if (verb === 'disable') this.#disable(unit)
+    else if (verb === 'disable') for (const link of this.#links(unit)) rmSync(link, { force: true })
     else if (verb === 'stop') this.#active.delete(unit)
-    else if (verb === 'restart' || (verb === 'try-restart' && starts !== undefined)) {
-      this.#active.set(unit, (starts ?? 0) + 1)
-      this.onStart(unit)
-    } else if (verb !== 'try-restart') throw new CommandFailed('systemctl failed with status 1')
+    else if (verb === 'restart' || (verb === 'try-restart' && this.isActive(unit))) this.#start(unit)
+    else if (verb !== 'try-restart') throw new CommandFailed('systemctl failed with status 1')
     return ''
   }
 
+  /** Runs what is enabled, and nothing else. */
+  boot(): void {
+    this.#active.clear()
+    for (const unit of readdirSync(join(this.#root, UNITS)))
+      if (this.#links(unit).some(link => lstatSync(link, { throwIfNoEntry: false }))) this.#start(unit)
+  }
+
+  #start(unit: string): void {
+    this.#active.set(unit, (this.#active.get(unit) ?? 0) + 1)
+    this.onStart(unit)
+  }
+
   #enable(unit: string): void {
-    const path = `usr/lib/systemd/system/${unit}`
-    const [, targets = ''] = /^WantedBy=(.*)$/m.exec(readFileSync(join(this.#root, path), 'utf8')) ?? []
-    for (const target of targets.split(' ').filter(Boolean)) {
-      const folder = join(this.#root, 'etc/systemd/system', `${target}.wants`)
-      mkdirSync(folder, { recursive: true })
-      rmSync(join(folder, unit), { force: true })
-      symlinkSync(`/${path}`, join(folder, unit))
+    for (const link of this.#links(unit)) {
+      mkdirSync(dirname(link), { recursive: true })
+      rmSync(link, { force: true })
+      symlinkSync(`/${UNITS}/${unit}`, link)
     }
   }
 
-  #disable(unit: string): void {
-    const folder = join(this.#root, 'etc/systemd/system')
-    for (const name of readdirSync(folder))
-      if (name.endsWith('.wants')) rmSync(join(folder, name, unit), { force: true })
+  /** The links of an enabled unit, by its [Install] section. */
+  #links(unit: string): readonly string[] {
+    const text = readFileSync(join(this.#root, UNITS, unit), 'utf8')
+    const values = (key: string) => new RegExp(`^${key}=(.*)$`, 'm').exec(text)?.[1]?.split(' ') ?? []
+    const links = [...values('WantedBy').map(target => `${target}.wants/${unit}`), ...values('Alias')]
+    return links.map(link => join(this.#root, LINKS, link))
   }
 }

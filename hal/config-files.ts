@@ -1,0 +1,16 @@
+import type { System } from './system.ts'
+
+/**
+ * Files that add up to one configuration, in the order of their names: of those with one name the one of the last folder
+ * counts (systemd-system.conf(5), "Configuration Directories and Precedence").
+ */
+export async function configFiles(
+  system: System,
+  folders: readonly string[],
+  ending: string,
+): Promise<readonly { readonly name: string; readonly path: string }[]> {
+  const byName = new Map<string, string>()
+  for (const folder of folders)
+    for (const name of await system.list(folder)) if (name.endsWith(ending)) byName.set(name, `${folder}/${name}`)
+  return Array.from(byName, ([name, path]) => ({ name, path })).sort((a, b) => (a.name < b.name ? -1 : 1))
+}

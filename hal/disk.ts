@@ -1,0 +1,278 @@
+/**
+ * Files at their places: absolute paths of the host, with no link left to follow. What is written is durable and whole.
+ */
+import { randomBytes } from 'node:crypto'
+import { constants, type Stats } from 'node:fs'
+import type * as nodeFs from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { errorCode, Unreadable } from './errors.ts'
+
+/** The calls that change or read a disk. Tests override one to make it fail. */
+export type FileSystem = Pick<
+  typeof nodeFs,
+  'open' | 'rename' | 'unlink' | 'symlink' | 'readlink' | 'readdir' | 'lstat' | 'mkdir' | 'rmdir'
+>
+
+/** What stood at a place: a file, a link, an empty folder, or nothing. */
+export type Image = { readonly at: string } & (
+  | { readonly kind: 'file'; readonly bytes: Buffer; readonly mode: number }
+  | { readonly kind: 'link'; readonly target: string }
+  | { readonly kind: 'folder'; readonly mode: number }
+  | { readonly kind: 'absent' }
+)
+
+/** Bytes of a file that is read for what it says. */
+const MAX_FILE_BYTES = 64 * 1024
+/** Bytes of a file that can be put back after a failed write; whatever fills a configuration file up to here is replaced. */
+export const MAX_IMAGE_BYTES = 16 * 1024 * 1024
+const NEW_FILE_MODE = 0o644
+const NEW_FOLDER_MODE = 0o755
+const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
+
+/** The bytes of a regular file; undefined where there is nothing. @throws {Unreadable} over the limit. */
+export async function readFile(fs: FileSystem, at: string, limit = MAX_FILE_BYTES): Promise<Buffer | undefined> {
+  try {
+    return await opened(fs.open(at, O_RDONLY | O_NOFOLLOW | O_NONBLOCK), async file => {
+      const stat = await file.stat()
+      if (!stat.isFile()) throw new Unreadable('not a regular file')
+      // Under /proc and /sys the size says nothing, so what is read decides.
+      const bytes = stat.size > limit ? undefined : await file.readFile()
+      if (!bytes || bytes.length > limit) throw new Unreadable(`over ${limit / 1024} KiB`)
+      return bytes
+    })
+  } catch (error) {
+    if (isAbsence(error)) return undefined
+    throw error
+  }
+}
+
+/** The target of a symbolic link; undefined for what is none. */
+export async function linkTarget(fs: FileSystem, at: string): Promise<string | undefined> {
+  // Most names are no links: asking readlink(2) for each of them would cost an exception a name.
+  return (await stat(fs, at))?.isSymbolicLink() ? fs.readlink(at) : undefined
+}
+
+/** The names in a folder in the order of their bytes; none where there is no folder. */
+export async function list(fs: FileSystem, at: string): Promise<readonly string[]> {
+  try {
+    return (await fs.readdir(at)).sort()
+  } catch (error) {
+    if (isAbsence(error)) return []
+    throw error
+  }
+}
+
+/** What stands there, a link for itself. */
+export async function stat(fs: FileSystem, at: string): Promise<Stats | undefined> {
+  try {
+    return await fs.lstat(at)
+  } catch (error) {
+    if (isAbsence(error)) return undefined
+    throw error
+  }
+}
+
+/** Replaces what stands there; the same bytes are not written again. See `Files.writeAtomic`. */
+export async function writeFile(fs: FileSystem, at: string, bytes: Buffer, mode?: number): Promise<void> {
+  const standing = await stat(fs, at)
+  // What is behind a link to /dev/null must not become a file.
+  if (standing && !standing.isFile() && !standing.isDirectory() && !standing.isSymbolicLink())
+    throw new Unreadable('not a regular file')
+  const existing = standing?.isFile() ? standing : undefined
+  const bornMode = (mode ?? existing?.mode ?? NEW_FILE_MODE) & 0o7777
+  if (existing && bornMode === (existing.mode & 0o7777)) {
+    const present = await readFile(fs, at).catch(() => undefined)
+    if (present?.equals(bytes)) return
+  }
+  await inFolder(fs, dirname(at), () => {
+    const temporary = temporaryName(at)
+    return orRemove(fs, temporary, async () => {
+      await create(fs, temporary, bytes, bornMode, existing)
+      await orRemove(fs, redoName(at), () => replace(fs, temporary, at))
+    })
+  })
+}
+
+/** One write(2) to what stands there, such as an attribute of the kernel: nothing to make durable. */
+export async function overwrite(fs: FileSystem, at: string, text: string): Promise<void> {
+  await opened(fs.open(at, O_WRONLY | O_NOFOLLOW), file => file.writeFile(text))
+}
+
+/** Makes a symbolic link by a rename. */
+export async function writeLink(fs: FileSystem, at: string, target: string): Promise<void> {
+  if ((await linkTarget(fs, at)) === target) return
+  await inFolder(fs, dirname(at), async () => {
+    const temporary = temporaryName(at)
+    await fs.symlink(target, temporary)
+    await orRemove(fs, temporary, () => rename(fs, temporary, at))
+  })
+}
+
+/** Removes a file or a link; nothing there is well, too. */
+export async function remove(fs: FileSystem, at: string): Promise<void> {
+  try {
+    await fs.unlink(at)
+  } catch (error) {
+    if (isAbsence(error)) return
+    throw error
+  }
+  await syncFolder(fs, dirname(at))
+}
+
+/** What stands there, for `restore`. */
+export async function imageOf(fs: FileSystem, at: string): Promise<Image> {
+  const standing = await stat(fs, at)
+  if (standing === undefined) return { at, kind: 'absent' }
+  if (standing.isSymbolicLink()) return { at, kind: 'link', target: await fs.readlink(at) }
+  const mode = standing.mode & 0o7777
+  if (standing.isDirectory()) return { at, kind: 'folder', mode }
+  const bytes = await readFile(fs, at, MAX_IMAGE_BYTES)
+  return bytes === undefined ? { at, kind: 'absent' } : { at, kind: 'file', bytes, mode }
+}
+
+/** Puts back what stood at a place. */
+export async function restore(fs: FileSystem, image: Image): Promise<void> {
+  if (image.kind === 'file') return writeFile(fs, image.at, image.bytes, image.mode)
+  if (image.kind === 'link') return writeLink(fs, image.at, image.target)
+  if (image.kind === 'folder' && (await stat(fs, image.at))?.isDirectory()) return
+  await remove(fs, image.at)
+  if (image.kind === 'folder') await makeFolder(fs, image.at, image.mode)
+}
+
+/** Finishes what a power cut interrupted there; see `Files.recover`. */
+export async function recover(fs: FileSystem, at: string): Promise<void> {
+  for (const name of await fs.readdir(dirname(at)).catch(() => [])) {
+    const leftover = join(dirname(at), name)
+    if (!leftover.startsWith(temporaryPrefix(at))) continue
+    const finish = leftover === redoName(at) ? replace(fs, leftover, at) : remove(fs, leftover)
+    await finish.catch(() => undefined)
+  }
+}
+
+async function create(
+  fs: FileSystem,
+  at: string,
+  bytes: Buffer,
+  mode: number,
+  owner: { uid: number; gid: number } | undefined,
+): Promise<void> {
+  await opened(fs.open(at, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode), async file => {
+    const born = await file.stat()
+    if (owner && (born.uid !== owner.uid || born.gid !== owner.gid)) await file.chown(owner.uid, owner.gid)
+    // The umask may have taken some of it, and a change of the owner its set-id bits.
+    if (owner || (born.mode & 0o7777) !== mode) await file.chmod(mode)
+    await file.writeFile(bytes)
+    await file.sync()
+  })
+}
+
+/** rename(2), also onto an empty folder: a container's engine makes one where a file to be mounted is missing. */
+async function rename(fs: FileSystem, from: string, at: string): Promise<void> {
+  try {
+    await fs.rename(from, at)
+  } catch (error) {
+    if (errorCode(error) !== 'EISDIR') throw error
+    await fs.rmdir(at)
+    await fs.rename(from, at)
+  }
+}
+
+/**
+ * Puts a new text, whole and durable in the file `from`, in the place of what is there. A file that is a mount point of
+ * its own, where rename(2) is refused, is overwritten. The new text stands beside it under a name that tells so, until
+ * the overwriting is durable: a start after a power cut does it again.
+ */
+async function replace(fs: FileSystem, from: string, at: string): Promise<void> {
+  try {
+    return await rename(fs, from, at)
+  } catch (error) {
+    if (errorCode(error) !== 'EBUSY' && errorCode(error) !== 'EXDEV') throw error
+  }
+  const redo = redoName(at)
+  await fs.rename(from, redo)
+  await syncFolder(fs, dirname(at))
+  const { mode } = await fs.lstat(redo)
+  const bytes = await readFile(fs, redo, MAX_IMAGE_BYTES)
+  await opened(fs.open(at, O_WRONLY | O_CREAT | O_NOFOLLOW, mode), async file => {
+    if ((await file.stat()).mode !== mode) await file.chmod(mode & 0o7777)
+    if (bytes) await file.writeFile(bytes)
+    await file.truncate(bytes?.length ?? 0)
+    await file.sync()
+  })
+  await remove(fs, redo)
+}
+
+/** Runs what puts a name into a folder, makes the folder first where it is missing, and the name durable after it. */
+async function inFolder(fs: FileSystem, folder: string, act: () => Promise<void>): Promise<void> {
+  try {
+    await act()
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT') throw error
+    await makeFolder(fs, folder)
+    await act()
+  }
+  await syncFolder(fs, folder)
+}
+
+/** Makes a folder and those above it that are missing, readable whatever the umask says. */
+async function makeFolder(fs: FileSystem, folder: string, mode = NEW_FOLDER_MODE): Promise<void> {
+  try {
+    await fs.mkdir(folder, mode)
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST') return
+    if (errorCode(error) !== 'ENOENT') throw error
+    await makeFolder(fs, dirname(folder))
+    await fs.mkdir(folder, mode)
+  }
+  await syncFolder(fs, folder, mode)
+  await syncFolder(fs, dirname(folder))
+}
+
+async function orRemove(fs: FileSystem, temporary: string, act: () => Promise<void>): Promise<void> {
+  try {
+    await act()
+  } catch (error) {
+    await remove(fs, temporary).catch(() => undefined)
+    throw error
+  }
+}
+
+/** A name is as durable as its folder. */
+async function syncFolder(fs: FileSystem, folder: string, mode?: number): Promise<void> {
+  await opened(fs.open(folder, O_RDONLY | O_DIRECTORY), async handle => {
+    if (mode !== undefined) await handle.chmod(mode)
+    await handle.sync()
+  })
+}
+
+/** Closes what was opened when `act` is done with it. */
+async function opened<T>(
+  opening: Promise<nodeFs.FileHandle>,
+  act: (file: nodeFs.FileHandle) => Promise<T>,
+): Promise<T> {
+  const file = await opening
+  try {
+    return await act(file)
+  } finally {
+    await file.close()
+  }
+}
+
+function isAbsence(error: unknown): boolean {
+  const code = errorCode(error)
+  return code === 'ENOENT' || code === 'ENOTDIR'
+}
+
+/** Beside the target, so that rename(2) stays within one file system. */
+function temporaryPrefix(at: string): string {
+  const folder = dirname(at)
+  return join(folder, `.${at.slice(folder === '/' ? 1 : folder.length + 1)}.receiverd-`)
+}
+
+function temporaryName(at: string): string {
+  return temporaryPrefix(at) + randomBytes(6).toString('hex')
+}
+
+function redoName(at: string): string {
+  return `${temporaryPrefix(at)}redo`
+}

@@ -1,0 +1,68 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { CommandFailed } from '../../../hal/errors.ts'
+import type { Addresses, Run } from '../../../hal/system.ts'
+
+const FOLDERS = ['usr/lib/systemd/network', 'run/systemd/network', 'etc/systemd/network']
+
+/**
+ * systemd-networkd of a running system whose files are under a root, behind networkctl(1): it goes by the files that it
+ * read last, and each link by the one that it was configured with. A `reload` alone configures none anew.
+ */
+export class FakeNetworkd {
+  readonly #root: string
+  /** The address that DHCP has for each link. */
+  readonly #leases: Readonly<Record<string, string>>
+  #files = new Map<string, string>()
+  readonly #links = new Map<string, string>()
+
+  constructor(root: string, leases: Readonly<Record<string, string>>) {
+    this.#root = root
+    this.#leases = leases
+  }
+
+  /** Each file as it was read, and what each link has of it. */
+  get text(): string {
+    const files = Array.from(this.#files, ([name, text]) => `${name}:\n${text}`)
+    const links = Array.from(this.#links, ([name, text]) => `${name} is configured by:\n${text}`)
+    return [...files, ...links].join('')
+  }
+
+  readonly networkctl: Run = async argv => {
+    const [, verb, link = ''] = argv
+    if (verb === 'reload') this.#load()
+    else if (verb === 'reconfigure' && link in this.#leases) this.#configure(link)
+    else throw new CommandFailed('networkctl failed with status 1')
+    return ''
+  }
+
+  readonly addresses = (): Addresses =>
+    Object.fromEntries(
+      Array.from(this.#links, ([name, text]) => {
+        const isDhcp = /^DHCP=yes$/m.test(text)
+        return [
+          name,
+          isDhcp ? [this.#leases[name] ?? ''] : Array.from(text.matchAll(/^Address=(.+)$/gm), at => at[1] ?? ''),
+        ]
+      }),
+    )
+
+  boot(): void {
+    this.#load()
+    for (const link of Object.keys(this.#leases)) this.#configure(link)
+  }
+
+  #load(): void {
+    const files = FOLDERS.flatMap(folder => {
+      const at = join(this.#root, folder)
+      return existsSync(at) ? readdirSync(at).map(name => [name, readFileSync(join(at, name), 'utf8')] as const) : []
+    })
+    this.#files = new Map(files.filter(([name]) => name.endsWith('.network')).sort())
+  }
+
+  /** The first file in the order of their names whose `Name=` is the link's: no other condition is known here. */
+  #configure(link: string): void {
+    const text = [...this.#files.values()].find(text => new RegExp(`^Name=${link}$`, 'm').test(text))
+    this.#links.set(link, text ?? '')
+  }
+}

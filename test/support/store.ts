@@ -1,0 +1,41 @@
+import { randomUUID } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import * as Type from 'typebox/type'
+import { Files } from '../../hal/files.ts'
+import { Journal } from '../../hal/journal.ts'
+import type { Setting } from '../../hal/setting.ts'
+import type { System } from '../../hal/system.ts'
+import { Transactions } from '../../hal/transaction.ts'
+import { EventLog } from '../../src/events/event-log.ts'
+import { SystemStore } from '../../src/system/store.ts'
+
+/** A setting that is the text of a file. */
+export function plain(system: System, name: string, rest: Partial<Setting> = {}): Setting {
+  const path = `/${name}`
+  return {
+    name,
+    schema: Type.String(),
+    files: [path],
+    read: async () => (await system.readText(path)) ?? '',
+    fallback: async () => '',
+    write: async next => system.writeAtomic(path, String(next)),
+    ...rest,
+  }
+}
+
+/** A store of these settings without a service around it. */
+export async function startStoreOf(t: Test, system: System, settings: readonly Setting[]) {
+  const state = mkdtempSync(join(tmpdir(), 'receiverd-'))
+  t.teardown(() => rmSync(state, { recursive: true }))
+  const lines: string[] = []
+  const events = new EventLog({ maxEvents: 100, maxBytes: 100_000, newId: randomUUID })
+  const transactions = new Transactions(system, settings, new Journal(new Files(state)))
+  const log = (level: string, line: string) => void lines.push(`${level}: ${line}`)
+  const store = new SystemStore({ system, settings, transactions, events, log })
+  await store.start()
+  t.teardown(() => store.stop())
+  return { store, events, log: lines, state }
+}

@@ -1,0 +1,57 @@
+import { cpSync, renameSync, rmSync } from 'node:fs'
+import t from 'tap'
+import { POLL_MS } from '../../src/limits.ts'
+import { deviceRoot } from '../support/device.ts'
+import { eventually } from '../support/eventually.ts'
+import { FakeReceiver } from '../support/fakes/receiver.ts'
+import { startTestService } from '../support/service.ts'
+
+t.test('a part of the device that comes after the start is told, and set from then on', async t => {
+  const root = deviceRoot(t)
+  const receiver = new FakeReceiver(root)
+  renameSync(`${root}/sys/class/drm`, `${root}/drm`)
+  renameSync(`${root}/proc/asound`, `${root}/asound`)
+  const service = await startTestService(t, { root, ...receiver.options })
+  const before = (await service.system()).value
+  t.match(await (await service.patch({ audio: { volume: 1 } })).json(), {
+    errors: [{ pointer: '/audio', detail: 'not available on this device: there is no sound card' }],
+  })
+  const stream = await service.stream()
+  await stream.block()
+  renameSync(`${root}/drm`, `${root}/sys/class/drm`)
+  renameSync(`${root}/asound`, `${root}/proc/asound`)
+  const event = await stream.event()
+  t.equal(event?.event, 'system.changed')
+  t.strictSame(Object.keys(event?.data ?? {}), ['display', 'audio'], 'both in one')
+  t.strictSame(event?.data?.audio, { volume: 100, muted: false })
+
+  const { value, id } = await service.system()
+  t.equal(id, event?.id)
+  const names = ['hostname', 'deviceName', 'timezone', 'locale', 'ntp', 'network', 'display', 'audio', 'airplay']
+  t.strictSame(Object.keys(value), [...names, 'firmware', 'hardware'], 'in the order of the registry')
+  t.strictSame({ ...value, display: undefined, audio: undefined }, { ...before, display: undefined, audio: undefined })
+  for (const name of ['display', 'audio'])
+    t.equal(service.log.filter(line => line === `info: ${name} is available`).length, 1, 'said once')
+  t.equal(service.log.filter(line => line.includes('not available')).length, 2)
+
+  t.equal((await service.patch({ audio: { volume: 52 } })).status, 200)
+  t.match((await stream.event())?.data, { audio: { volume: 52 } })
+  rmSync(`${root}/sys/class/drm`, { recursive: true })
+  t.match((await stream.event())?.data, { display: { 'HDMI-A-1': { present: false } } }, 'it is watched, and stays')
+})
+
+t.test('a network interface that comes after the start is told', async t => {
+  const service = await startTestService(t)
+  const stream = await service.stream()
+  await stream.block()
+  const net = service.path('sys/class/net')
+  cpSync(`${net}/eth0/`, `${net}/usb0`, { recursive: true, dereference: true })
+  const event = await stream.event()
+  t.match(event?.data, { network: { eth0: { present: true }, usb0: { present: true, method: 'dhcp' } } })
+  t.equal((await service.patch({ network: { usb0: { dns: ['192.0.2.7'] } } })).status, 200)
+  await eventually(async () => {
+    rmSync(`${net}/usb0`, { recursive: true, force: true })
+    const { network } = (await service.system()).value as { network: { usb0: { present: boolean } } }
+    return !network.usb0.present
+  }, 2 * POLL_MS)
+})

@@ -1,0 +1,81 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { setTimeout as wait } from 'node:timers/promises'
+import { type Test, test } from 'tap'
+import { System } from '../../hal/system.ts'
+import { eventually } from '../support/eventually.ts'
+import { plain, startStoreOf } from '../support/store.ts'
+
+/** Settings `a` and `b`. Reading `a` waits for `free` once `hold` was called. */
+async function startTrials(t: Test) {
+  const root = t.testdir({ a: 'old', b: 'old' })
+  const system = new System(root)
+  let gate: Promise<void> | undefined
+  let free: () => void = () => undefined
+  const device = { isHeld: false }
+  const a = plain(system, 'a', {
+    async read() {
+      device.isHeld = gate !== undefined
+      await gate
+      return (await system.readText('/a')) ?? ''
+    },
+  })
+  const started = await startStoreOf(t, system, [a, plain(system, 'b')])
+  const { store, events } = started
+  return {
+    ...started,
+    file: (name: string) => readFileSync(`${root}/${name}`, 'utf8'),
+    told: () => String(events.array(0).bytes),
+    patch: (value: Record<string, string>, seconds?: number) => store.patch(value, () => undefined, seconds),
+    /** Has the store read, and wait for it. */
+    async hold() {
+      gate = new Promise(resolve => {
+        free = resolve
+      })
+      writeFileSync(`${root}/a`, 'foreign')
+      await eventually(() => device.isHeld)
+    },
+    free: () => free(),
+  }
+}
+
+test('what is confirmed in time is kept, however late its turn comes, and so is what comes after it', async t => {
+  const { store, file, told, patch, hold, free } = await startTrials(t)
+  await patch({ b: 'kept' }, 0.5)
+  await hold()
+  const confirmed = store.confirm()
+  const next = patch({ b: 'next' }, 60)
+  await wait(700)
+  free()
+  await confirmed
+  await next
+  await wait(50)
+  t.notMatch(told(), /system.reverted/)
+  t.equal(file('b'), 'next')
+  await store.confirm()
+  t.equal(file('b'), 'next')
+})
+
+test('a deadline that comes before the confirmation has its turn undoes, and the confirmation is refused', async t => {
+  const { store, file, told, patch, hold, free } = await startTrials(t)
+  await patch({ b: 'trial' }, 0.2)
+  await hold()
+  await wait(300)
+  const confirmed = store.confirm()
+  free()
+  await t.rejects(confirmed, { message: /No change waits/ })
+  t.equal(file('b'), 'old')
+  t.match(told(), /"reason":"not confirmed","properties":\["b"\]/)
+})
+
+test('a trial that begins while the store stops is left to the next start', async t => {
+  const { store, state, file, patch, hold, free } = await startTrials(t)
+  await hold()
+  const patched = patch({ b: 'trial' }, 0.2)
+  const stopped = store.stop()
+  free()
+  await patched
+  await stopped
+  await wait(400)
+  t.equal(file('b'), 'trial')
+  t.ok(existsSync(`${state}/journal`))
+})

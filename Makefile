@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run build size check format test install deb image device-test power-test arm-test clean
+.PHONY: help run build size check format test install deb image device-test power-test arm-test bench-board clean
 BIN := node_modules/.bin
 PREFIX := /usr
 UNITDIR := $(PREFIX)/lib/systemd/system
@@ -28,6 +28,9 @@ format: node_modules ## put the sources into their format
 # Into a pipe or a file, CI=true has the reporter leave out the lines that a terminal draws over.
 test: build test/interop/node_modules ## every test
 	@[ -t 1 ] || export CI=true; $(BIN)/tap --reporter=base
+
+bench-board: build ## make build/out/bench-board.cjs, to copy to a board and see how fast it is there
+	@node build/board.mjs
 
 install: build ## lay the files out below DESTDIR, for an image: make install DESTDIR=/path/to/root
 	install -D -m 755 build/package/receiverd $(DESTDIR)$(PREFIX)/bin/receiverd

@@ -96,8 +96,8 @@ export function systemRoutes({ store, events, settings, authenticator, log }: Sy
       method: 'POST',
       path: `${PATH}/confirm`,
       needs: 'admin:w',
-      handle: async () => {
-        await store.confirm()
+      handle: async (_, credential) => {
+        await store.confirm(() => authenticator.recheck(credential))
         return current()
       },
       docs: confirmDocs(settings),

@@ -121,10 +121,12 @@ export class SystemStore {
 
   /**
    * Keeps the change that waits for it.
+   * @param precondition as for `patch`.
    * @throws {Problem} 409 where none does, 500 or 507 where the system refuses: the change is undone then.
    */
-  confirm(): Promise<void> {
+  confirm(precondition: () => void): Promise<void> {
     return this.#queue.run(async () => {
+      precondition()
       if (!this.#unconfirmed) throw new Problem('conflict', 'No change waits for a confirmation.')
       clearTimeout(this.#unconfirmed)
       this.#unconfirmed = undefined

@@ -42,7 +42,7 @@ test('what is confirmed in time is kept, however late its turn comes, and so is 
   const { store, file, told, patch, hold, free } = await startTrials(t)
   await patch({ b: 'kept' }, 0.5)
   await hold()
-  const confirmed = store.confirm()
+  const confirmed = store.confirm(() => undefined)
   const next = patch({ b: 'next' }, 60)
   await wait(700)
   free()
@@ -51,7 +51,7 @@ test('what is confirmed in time is kept, however late its turn comes, and so is 
   await wait(50)
   t.notMatch(told(), /system.reverted/)
   t.equal(file('b'), 'next')
-  await store.confirm()
+  await store.confirm(() => undefined)
   t.equal(file('b'), 'next')
 })
 
@@ -60,11 +60,21 @@ test('a deadline that comes before the confirmation has its turn undoes, and the
   await patch({ b: 'trial' }, 0.2)
   await hold()
   await wait(300)
-  const confirmed = store.confirm()
+  const confirmed = store.confirm(() => undefined)
   free()
   await t.rejects(confirmed, { message: /No change waits/ })
   t.equal(file('b'), 'old')
   t.match(told(), /"reason":"not confirmed","properties":\["b"\]/)
+})
+
+test('a confirmation that is not allowed when its turn comes keeps nothing', async t => {
+  const { store, file, patch } = await startTrials(t)
+  await patch({ b: 'trial' }, 0.2)
+  const refuse = () => {
+    throw new Error('key replaced')
+  }
+  await t.rejects(store.confirm(refuse), { message: 'key replaced' })
+  await eventually(() => file('b') === 'old')
 })
 
 test('a trial that begins while the store stops is left to the next start', async t => {

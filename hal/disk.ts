@@ -2,16 +2,21 @@
  * Files at their places: absolute paths of the host, with no link left to follow. What is written is durable and whole.
  */
 import { randomBytes } from 'node:crypto'
-import { constants, type Stats } from 'node:fs'
+import type * as fsSync from 'node:fs'
+import { closeSync, constants, fstatSync, lstatSync, readdirSync, readlinkSync, readSync, type Stats } from 'node:fs'
 import type * as nodeFs from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { errorCode, Unreadable } from './errors.ts'
 
-/** The calls that change or read a disk. Tests override one to make it fail. */
-export type FileSystem = Pick<
-  typeof nodeFs,
-  'open' | 'rename' | 'unlink' | 'symlink' | 'readlink' | 'readdir' | 'lstat' | 'mkdir' | 'rmdir'
->
+/**
+ * The calls that change a disk, and the one that every reading of a file begins with. Tests override one to make it fail.
+ *
+ * What is read is read at once: it is small, and mostly in the kernel's memory. By threads of the pool, a look at every
+ * setting was 800 waits for one another, and took half as much CPU again. What is written waits for the disk, and is left
+ * to them.
+ */
+export type FileSystem = Pick<typeof nodeFs, 'open' | 'rename' | 'unlink' | 'symlink' | 'mkdir' | 'rmdir'> &
+  Pick<typeof fsSync, 'openSync'>
 
 /** What stood at a place: a file, a link, an empty folder, or nothing. */
 export type Image = { readonly at: string } & (
@@ -25,37 +30,49 @@ export type Image = { readonly at: string } & (
 const MAX_FILE_BYTES = 64 * 1024
 /** Bytes of a file that can be put back after a failed write; whatever fills a configuration file up to here is replaced. */
 export const MAX_IMAGE_BYTES = 16 * 1024 * 1024
+/** Bytes that are asked for at a time where the size of a file does not say. */
+const READ_BYTES = 4096
 const NEW_FILE_MODE = 0o644
 const NEW_FOLDER_MODE = 0o755
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
 
 /** The bytes of a regular file; undefined where there is nothing. @throws {Unreadable} over the limit. */
-export async function readFile(fs: FileSystem, at: string, limit = MAX_FILE_BYTES): Promise<Buffer | undefined> {
+export function readFile(fs: FileSystem, at: string, limit = MAX_FILE_BYTES): Buffer | undefined {
+  let file: number
   try {
-    return await opened(fs.open(at, O_RDONLY | O_NOFOLLOW | O_NONBLOCK), async file => {
-      const stat = await file.stat()
-      if (!stat.isFile()) throw new Unreadable('not a regular file')
-      // Under /proc and /sys the size says nothing, so what is read decides.
-      const bytes = stat.size > limit ? undefined : await file.readFile()
-      if (!bytes || bytes.length > limit) throw new Unreadable(`over ${limit / 1024} KiB`)
-      return bytes
-    })
+    file = fs.openSync(at, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
   } catch (error) {
     if (isAbsence(error)) return undefined
     throw error
   }
+  try {
+    const stat = fstatSync(file)
+    if (!stat.isFile()) throw new Unreadable('not a regular file')
+    const chunks: Buffer[] = []
+    // Under /proc and /sys the size says nothing, so what is read decides.
+    for (let total = 0; Math.max(total, stat.size) <= limit; ) {
+      const chunk = Buffer.allocUnsafe(Math.max(stat.size - total, READ_BYTES))
+      const count = readSync(file, chunk)
+      if (count === 0) return Buffer.concat(chunks)
+      chunks.push(chunk.subarray(0, count))
+      total += count
+    }
+    throw new Unreadable(`over ${limit / 1024} KiB`)
+  } finally {
+    closeSync(file)
+  }
 }
 
 /** The target of a symbolic link; undefined for what is none. */
-export async function linkTarget(fs: FileSystem, at: string): Promise<string | undefined> {
+export function linkTarget(at: string): string | undefined {
   // Most names are no links: asking readlink(2) for each of them would cost an exception a name.
-  return (await stat(fs, at))?.isSymbolicLink() ? fs.readlink(at) : undefined
+  return stat(at)?.isSymbolicLink() ? readlinkSync(at) : undefined
 }
 
 /** The names in a folder in the order of their bytes; none where there is no folder. */
-export async function list(fs: FileSystem, at: string): Promise<readonly string[]> {
+export function list(at: string): readonly string[] {
   try {
-    return (await fs.readdir(at)).sort()
+    return readdirSync(at).sort()
   } catch (error) {
     if (isAbsence(error)) return []
     throw error
@@ -63,9 +80,9 @@ export async function list(fs: FileSystem, at: string): Promise<readonly string[
 }
 
 /** What stands there, a link for itself. */
-export async function stat(fs: FileSystem, at: string): Promise<Stats | undefined> {
+export function stat(at: string): Stats | undefined {
   try {
-    return await fs.lstat(at)
+    return lstatSync(at, { throwIfNoEntry: false })
   } catch (error) {
     if (isAbsence(error)) return undefined
     throw error
@@ -74,15 +91,14 @@ export async function stat(fs: FileSystem, at: string): Promise<Stats | undefine
 
 /** Replaces what stands there; the same bytes are not written again. See `Files.writeAtomic`. */
 export async function writeFile(fs: FileSystem, at: string, bytes: Buffer, mode?: number): Promise<void> {
-  const standing = await stat(fs, at)
+  const standing = stat(at)
   // What is behind a link to /dev/null must not become a file.
   if (standing && !standing.isFile() && !standing.isDirectory() && !standing.isSymbolicLink())
     throw new Unreadable('not a regular file')
   const existing = standing?.isFile() ? standing : undefined
   const bornMode = (mode ?? existing?.mode ?? NEW_FILE_MODE) & 0o7777
   if (existing && bornMode === (existing.mode & 0o7777)) {
-    const present = await readFile(fs, at).catch(() => undefined)
-    if (present?.equals(bytes)) return
+    if (holds(fs, at, bytes)) return
   }
   await inFolder(fs, dirname(at), () => {
     const temporary = temporaryName(at)
@@ -100,7 +116,7 @@ export async function overwrite(fs: FileSystem, at: string, text: string): Promi
 
 /** Makes a symbolic link by a rename. */
 export async function writeLink(fs: FileSystem, at: string, target: string): Promise<void> {
-  if ((await linkTarget(fs, at)) === target) return
+  if (linkTarget(at) === target) return
   await inFolder(fs, dirname(at), async () => {
     const temporary = temporaryName(at)
     await fs.symlink(target, temporary)
@@ -120,13 +136,13 @@ export async function remove(fs: FileSystem, at: string): Promise<void> {
 }
 
 /** What stands there, for `restore`. */
-export async function imageOf(fs: FileSystem, at: string): Promise<Image> {
-  const standing = await stat(fs, at)
+export function imageOf(fs: FileSystem, at: string): Image {
+  const standing = stat(at)
   if (standing === undefined) return { at, kind: 'absent' }
-  if (standing.isSymbolicLink()) return { at, kind: 'link', target: await fs.readlink(at) }
+  if (standing.isSymbolicLink()) return { at, kind: 'link', target: readlinkSync(at) }
   const mode = standing.mode & 0o7777
   if (standing.isDirectory()) return { at, kind: 'folder', mode }
-  const bytes = await readFile(fs, at, MAX_IMAGE_BYTES)
+  const bytes = readFile(fs, at, MAX_IMAGE_BYTES)
   return bytes === undefined ? { at, kind: 'absent' } : { at, kind: 'file', bytes, mode }
 }
 
@@ -134,14 +150,14 @@ export async function imageOf(fs: FileSystem, at: string): Promise<Image> {
 export async function restore(fs: FileSystem, image: Image): Promise<void> {
   if (image.kind === 'file') return writeFile(fs, image.at, image.bytes, image.mode)
   if (image.kind === 'link') return writeLink(fs, image.at, image.target)
-  if (image.kind === 'folder' && (await stat(fs, image.at))?.isDirectory()) return
+  if (image.kind === 'folder' && stat(image.at)?.isDirectory()) return
   await remove(fs, image.at)
   if (image.kind === 'folder') await makeFolder(fs, image.at, image.mode)
 }
 
 /** Finishes what a power cut interrupted there; see `Files.recover`. */
 export async function recover(fs: FileSystem, at: string): Promise<void> {
-  for (const name of await fs.readdir(dirname(at)).catch(() => [])) {
+  for (const name of list(dirname(at))) {
     const leftover = join(dirname(at), name)
     if (!leftover.startsWith(temporaryPrefix(at))) continue
     const finish = leftover === redoName(at) ? replace(fs, leftover, at) : remove(fs, leftover)
@@ -191,8 +207,8 @@ async function replace(fs: FileSystem, from: string, at: string): Promise<void> 
   const redo = redoName(at)
   await fs.rename(from, redo)
   await syncFolder(fs, dirname(at))
-  const { mode } = await fs.lstat(redo)
-  const bytes = await readFile(fs, redo, MAX_IMAGE_BYTES)
+  const mode = stat(redo)?.mode ?? NEW_FILE_MODE
+  const bytes = readFile(fs, redo, MAX_IMAGE_BYTES)
   await opened(fs.open(at, O_WRONLY | O_CREAT | O_NOFOLLOW, mode), async file => {
     if ((await file.stat()).mode !== mode) await file.chmod(mode & 0o7777)
     if (bytes) await file.writeFile(bytes)
@@ -261,6 +277,14 @@ async function opened<T>(
 function isAbsence(error: unknown): boolean {
   const code = errorCode(error)
   return code === 'ENOENT' || code === 'ENOTDIR'
+}
+
+function holds(fs: FileSystem, at: string, bytes: Buffer): boolean {
+  try {
+    return readFile(fs, at)?.equals(bytes) ?? false
+  } catch {
+    return false
+  }
 }
 
 /** Beside the target, so that rename(2) stays within one file system. */

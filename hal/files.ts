@@ -1,3 +1,4 @@
+import { openSync } from 'node:fs'
 import * as nodeFs from 'node:fs/promises'
 import { join } from 'node:path'
 import * as disk from './disk.ts'
@@ -16,7 +17,7 @@ export class Files {
   readonly #fs: disk.FileSystem
   readonly #watcher = new FolderWatcher()
 
-  constructor(root: string, fs: disk.FileSystem = nodeFs) {
+  constructor(root: string, fs: disk.FileSystem = { ...nodeFs, openSync }) {
     this.root = root
     this.#fs = fs
   }
@@ -38,7 +39,7 @@ export class Files {
 
   /** What `readText` reads, as bytes that need not be UTF-8. */
   async readBytes(path: string, limit?: number): Promise<Buffer | undefined> {
-    const at = await this.#resolve(path)
+    const at = this.#resolve(path)
     return at === join(this.root, '/dev/null') ? undefined : disk.readFile(this.#fs, at, limit)
   }
 
@@ -54,25 +55,25 @@ export class Files {
 
   /** Whether there is a regular file that begins with these ASCII characters. */
   async beginsWith(path: string, magic: string): Promise<boolean> {
-    const bytes = await disk.readFile(this.#fs, await this.#resolve(path), disk.MAX_IMAGE_BYTES)
+    const bytes = disk.readFile(this.#fs, this.#resolve(path), disk.MAX_IMAGE_BYTES)
     return bytes?.subarray(0, magic.length).toString('latin1') === magic
   }
 
   /** The target of a symbolic link as written, or undefined where there is nothing. */
   async readLink(path: string): Promise<string | undefined> {
-    const at = await this.#resolveParent(path)
-    const target = await disk.linkTarget(this.#fs, at)
-    if (target === undefined && (await disk.stat(this.#fs, at))) throw new Unreadable('not a symbolic link')
+    const at = this.#resolveParent(path)
+    const target = disk.linkTarget(at)
+    if (target === undefined && disk.stat(at)) throw new Unreadable('not a symbolic link')
     return target
   }
 
   /** The names in a folder in the order of their bytes; none where there is no folder. */
   async list(path: string): Promise<readonly string[]> {
-    return disk.list(this.#fs, await this.#resolve(path))
+    return disk.list(this.#resolve(path))
   }
 
   async exists(path: string): Promise<boolean> {
-    return (await disk.stat(this.#fs, await this.#place(path))) !== undefined
+    return disk.stat(this.#place(path)) !== undefined
   }
 
   /**
@@ -82,27 +83,27 @@ export class Files {
    * @throws {Unreadable} where a device, a FIFO or a socket stands.
    */
   async writeAtomic(path: string, text: string | Uint8Array, mode?: number): Promise<void> {
-    await disk.writeFile(this.#fs, await this.#place(path), Buffer.from(text), mode)
+    await disk.writeFile(this.#fs, this.#place(path), Buffer.from(text), mode)
   }
 
   /** Writes to an attribute of the kernel under /proc or /sys: one write(2), nothing to make durable. */
   async writeAttribute(path: string, text: string): Promise<void> {
-    await disk.overwrite(this.#fs, await this.#resolve(path), text)
+    await disk.overwrite(this.#fs, this.#resolve(path), text)
   }
 
   /** Makes `path` a symbolic link to `target` by a rename, so that there is no moment without one. */
   async writeLink(path: string, target: string): Promise<void> {
-    await disk.writeLink(this.#fs, await this.#resolveParent(path), target)
+    await disk.writeLink(this.#fs, this.#resolveParent(path), target)
   }
 
   /** Removes a file or a link, durably; nothing there is well, too. */
   async remove(path: string): Promise<void> {
-    await disk.remove(this.#fs, await this.#resolveParent(path))
+    await disk.remove(this.#fs, this.#resolveParent(path))
   }
 
   /** What stands at a path now, and behind it where it is a link, for `restore`. */
   async capture(path: string): Promise<readonly disk.Image[]> {
-    return Promise.all(Array.from(await this.#places(path), at => disk.imageOf(this.#fs, at)))
+    return Array.from(this.#places(path), at => disk.imageOf(this.#fs, at))
   }
 
   /** Puts back what `capture` saw. */
@@ -115,7 +116,7 @@ export class Files {
    * cannot be done now (a disk that is read-only, or full) is left for the next time.
    */
   async recover(path: string): Promise<void> {
-    for (const at of await this.#places(path).catch(() => [])) await disk.recover(this.#fs, at)
+    for (const at of this.#placesIfAny(path)) await disk.recover(this.#fs, at)
   }
 
   /**
@@ -123,35 +124,27 @@ export class Files {
    * more than "look again". A kernel that has no watch left is no error: nothing is told then.
    */
   watch(path: string, changed: () => void): Stop {
-    let stopped = false
-    const stops: Stop[] = []
-    const arm = async () => {
-      const places = await this.#places(path)
-      if (stopped) return
-      for (const place of places) stops.push(this.#watcher.watch(place, changed))
-    }
-    arm().catch(() => undefined)
+    const stops = Array.from(this.#placesIfAny(path), place => this.#watcher.watch(place, changed))
     return () => {
-      stopped = true
       for (const stop of stops) stop()
     }
   }
 
   /** The real place of a path, its last name followed where that is a link. */
-  #resolve(path: string): Promise<string> {
+  #resolve(path: string): string {
     return this.#follow(path.split('/'))
   }
 
   /** The real place of a path, its last name taken as it is. */
-  async #resolveParent(path: string): Promise<string> {
+  #resolveParent(path: string): string {
     const cut = path.lastIndexOf('/')
-    return join(await this.#follow(path.slice(0, cut).split('/')), path.slice(cut + 1))
+    return join(this.#follow(path.slice(0, cut).split('/')), path.slice(cut + 1))
   }
 
   /** Where a write to a path goes: a link that leads nowhere, as one of a loop does, is taken as it is. */
-  async #place(path: string): Promise<string> {
+  #place(path: string): string {
     try {
-      return await this.#resolve(path)
+      return this.#resolve(path)
     } catch (error) {
       if (error instanceof Unreadable) return this.#resolveParent(path)
       throw error
@@ -159,11 +152,20 @@ export class Files {
   }
 
   /** A path's own place, and the one behind it where it is a link. */
-  async #places(path: string): Promise<Iterable<string>> {
-    return new Set([await this.#resolveParent(path), await this.#place(path)])
+  #places(path: string): Iterable<string> {
+    return new Set([this.#resolveParent(path), this.#place(path)])
   }
 
-  async #follow(names: string[]): Promise<string> {
+  /** None where the links of a path lead nowhere, or cannot be read. */
+  #placesIfAny(path: string): Iterable<string> {
+    try {
+      return this.#places(path)
+    } catch {
+      return []
+    }
+  }
+
+  #follow(names: string[]): string {
     let links = 0
     let at = ''
     for (let name = names.shift(); name !== undefined; name = names.shift()) {
@@ -172,7 +174,7 @@ export class Files {
         at = at.slice(0, Math.max(0, at.lastIndexOf('/')))
         continue
       }
-      const target = await disk.linkTarget(this.#fs, join(this.root, at, name))
+      const target = disk.linkTarget(join(this.root, at, name))
       if (target === undefined) {
         at = `${at}/${name}`
         continue

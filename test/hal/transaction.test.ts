@@ -122,10 +122,12 @@ test('the one that fails and those before it are undone in reverse, and those af
 test('a setting whose files cannot be captured is not begun', async t => {
   const root = newRoot(t)
   const steps: string[] = []
-  const fs = intercepted(async call => {
-    if (call.name === 'file.readFile' && call.path.endsWith('/b')) throw systemError('EIO')
-    return call.proceed()
-  })
+  const fs = intercepted(
+    call => call.proceed(),
+    path => {
+      if (path.endsWith('/b')) throw systemError('EIO')
+    },
+  )
   const system = new System(root, { fs })
   const before = treeOf(root)
   const error = await failureOf(

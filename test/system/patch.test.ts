@@ -1,4 +1,4 @@
-import { existsSync, lstatSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, lstatSync, openSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import * as nodeFs from 'node:fs/promises'
 import t from 'tap'
 import { deviceRoot } from '../support/device.ts'
@@ -184,7 +184,7 @@ for (const [code, errno, status] of [
         throw Object.assign(new Error(`${code}: refused, open '${path}'`), { code, errno })
       return nodeFs.open(path, ...rest)
     }
-    const service = await startTestService(t, { fs: { ...nodeFs, open } })
+    const service = await startTestService(t, { fs: { ...nodeFs, open, openSync } })
     const before = await service.system()
     const files = snapshot(service)
     fail = true

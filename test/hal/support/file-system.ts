@@ -1,4 +1,4 @@
-import { constants } from 'node:fs'
+import { constants, openSync } from 'node:fs'
 import nodeFs, { type FileHandle } from 'node:fs/promises'
 import { constants as os } from 'node:os'
 import type { FileSystem } from '../../../hal/disk.ts'
@@ -17,7 +17,7 @@ export interface Call {
   readonly tear: () => Promise<void>
 }
 
-const READING = ['readlink', 'readdir', 'lstat', 'file.stat', 'file.readFile', 'file.close']
+const READING = ['file.stat', 'file.close']
 
 /** Is shown a call first, and lets it proceed or throws. */
 export type Intercept = (call: Call) => Promise<unknown>
@@ -34,8 +34,8 @@ export function interceptedRun(intercept: Intercept, run: Run): Run {
     })) as string
 }
 
-/** The real file system with every call shown to `intercept`. */
-export function intercepted(intercept: Intercept): FileSystem {
+/** The real file system with every call that changes something shown to `intercept`, and every reading to `read`. */
+export function intercepted(intercept: Intercept, read: (path: string) => void = () => undefined): FileSystem {
   const pass = (name: string, path: string, changes: boolean, proceed: () => Promise<unknown>, tear = async () => {}) =>
     intercept({ name, path, changes, proceed, tear })
   const fileOf = (file: FileHandle, path: string) =>
@@ -57,12 +57,17 @@ export function intercepted(intercept: Intercept): FileSystem {
           )
       },
     })
-  return new Proxy(nodeFs, {
+  return new Proxy({ ...nodeFs, openSync } as FileSystem, {
     get(_, name: keyof FileSystem) {
+      if (name === 'openSync')
+        return (path: string, flags: number) => {
+          read(path)
+          return openSync(path, flags)
+        }
       return (...args: unknown[]) => {
         const path = String(args[name === 'rename' || name === 'symlink' ? 1 : 0])
         const proceed = () => Reflect.apply(nodeFs[name], nodeFs, args) as Promise<unknown>
-        if (name !== 'open') return pass(name, path, !READING.includes(name), proceed)
+        if (name !== 'open') return pass(name, path, true, proceed)
         const changes = (Number(args[1]) & (constants.O_CREAT | constants.O_WRONLY)) !== 0
         return pass(name, path, changes, async () => fileOf((await proceed()) as FileHandle, path))
       }
@@ -97,15 +102,25 @@ export function stoppingAt(n: number, refuse?: (call: Call) => void): FileSystem
 }
 
 /** A file system where the `n`-th of the calls that `which` names fails, and no other. */
-export function failingAt(n: number, code: ErrorCode, which: (call: Call) => boolean): FileSystem {
+export function failingAt(
+  n: number,
+  code: ErrorCode,
+  which: (call: Pick<Call, 'name' | 'changes'>) => boolean,
+): FileSystem {
   let calls = 0
-  return intercepted(async call => {
-    if (which(call) && ++calls === n) {
-      if (call.name === 'file.writeFile') await call.tear()
-      throw systemError(code)
-    }
-    return call.proceed()
-  })
+  const fails = (call: Pick<Call, 'name' | 'changes'>) => which(call) && ++calls === n
+  return intercepted(
+    async call => {
+      if (fails(call)) {
+        if (call.name === 'file.writeFile') await call.tear()
+        throw systemError(code)
+      }
+      return call.proceed()
+    },
+    () => {
+      if (fails({ name: 'read', changes: false })) throw systemError(code)
+    },
+  )
 }
 
 /** For `stoppingAt` and `intercepted`: a rename onto anything but a name beside it is refused, as onto a mount point. */

@@ -56,7 +56,7 @@ build/out/image/base.tar: build/image/base.sh
 DEVICE_TEST = @[ -t 1 ] || export CI=true; TEST_DEADLINE_MS=60000 $(BIN)/tap --reporter=base --timeout=3600 --jobs=1
 N ?= 20
 
-device-test: image build/out/next/receiverd.deb ## boot the image, prove it from outside and inside, and cut its power 20 times
+device-test: image build/out/next/receiverd.deb bench-board ## boot the image, prove it from outside and inside, and cut its power 20 times
 	$(DEVICE_TEST) test/device/package.device.ts test/device/boot.device.ts test/device/power.device.ts
 
 power-test: image ## cut the power of the booted image N times: make power-test N=200

@@ -134,7 +134,7 @@ export class Machine extends Api {
    * Runs a command as root on the device, and returns what it printed.
    * @throws with what it printed where its status is not 0.
    */
-  async shell(command: string): Promise<string> {
+  async shell(command: string, withinMs = COMMAND_MS): Promise<string> {
     const shell = this.#shell
     if (!shell) throw new Error('it is switched off')
     this.#said = ''
@@ -142,7 +142,7 @@ export class Machine extends Api {
     // Quoted apart, so that what is typed is not taken for what is printed.
     shell.write(`echo '<'${mark}; ( ${command}\n) 2>&1; echo ${mark}'>'$?\n`)
     const answer = new RegExp(`<${mark}\r\n(.*)${mark}>(\\d+)\r\n`, 's')
-    await eventually(() => answer.test(this.#said), COMMAND_MS).catch(() => {
+    await eventually(() => answer.test(this.#said), withinMs).catch(() => {
       throw new Error(`${command} did not end: ${this.#said}`)
     })
     const [, said = '', status] = answer.exec(this.#said) ?? []
@@ -160,7 +160,7 @@ export class Machine extends Api {
     await this.shell(`echo ${bytes} | base64 -d >${path}.new && mv ${path}.new ${path}`)
   }
 
-  /** Copies a file of any size onto the device, through its HTTP-less network: the host is 10.0.2.2 there. */
+  /** Copies a file onto the device, over its network: the host is 10.0.2.2 there. */
   async upload(file: string, path: string): Promise<void> {
     const server = createServer(socket => socket.on('error', () => undefined).end(readFileSync(file)))
     await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run build size check format test install deb image device-test power-test arm-test bench-board clean
+.PHONY: help run build size check format test install deb image device-test power-test arm-test bench bench-board clean
 BIN := node_modules/.bin
 PREFIX := /usr
 UNITDIR := $(PREFIX)/lib/systemd/system
@@ -71,11 +71,15 @@ build/out/next/receiverd.deb: deb
 arm-test: build test/interop/node_modules build/runtime/node_modules test/arm/node_modules ## the end-to-end suite on Node for 64-bit and 32-bit ARM
 	@test/arm/run.sh
 
+# ONLY=sse,get takes some of it; SHORT=1 takes minutes, and fails where a target is missed by twice.
+bench: build test/bench/node_modules ## measure it against nginx, Fastify, Express and bare Node (half an hour)
+	@node test/bench/bench.mjs
+
 clean: ## remove what was made, and what was installed
 	rm -rf build/out .tap node_modules build/runtime/node_modules test/*/node_modules
 
 # The stamp is npm's own: the copy of the lock file that it leaves in the folder.
-NESTED := test/interop test/arm build/runtime
+NESTED := test/interop test/arm test/bench build/runtime
 node_modules $(NESTED:=/node_modules): %: %/.package-lock.json
 node_modules/.package-lock.json: package.json package-lock.json
 $(NESTED:=/node_modules/.package-lock.json): %/node_modules/.package-lock.json: %/package.json %/package-lock.json

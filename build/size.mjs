@@ -10,7 +10,7 @@ const ALLOWED = [
   /^node_modules\/@noble\/hashes\/(_md|_u64|hmac|sha2|utils)\.js$/,
   /^node_modules\/typebox\/build\/((type|schema|guard|system|error)\/|format\/index\.mjs$)/,
 ]
-const ALLOWED_BUILTINS = /^node:(buffer|child_process|crypto|fs|fs\/promises|http|module|net|os|path|stream|util)$/
+const ALLOWED_BUILTINS = /^node:(buffer|child_process|crypto|fs|fs\/promises|http|net|os|path|stream|util)$/
 
 const { outputs } = JSON.parse(readFileSync('build/out/metafile.json', 'utf8'))
 const output = outputs[BUNDLE]

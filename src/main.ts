@@ -1,6 +1,5 @@
 /** The process: its command line, its signals, its exit status. Nothing imports this. */
 import { randomUUID } from 'node:crypto'
-import * as nodeModule from 'node:module'
 import { Unreadable } from '../hal/errors.ts'
 import { Files } from '../hal/files.ts'
 import { runCommand, System } from '../hal/system.ts'
@@ -53,7 +52,7 @@ async function serve(config: Config): Promise<void> {
   log('info', `receiverd ${VERSION} listening on ${service.address}`)
   // Node 22.10 and later keep what they have compiled (NODE_COMPILE_CACHE), but write it down only when they end in
   // order: a device's service ends by a power cut.
-  const { flushCompileCache } = nodeModule as { flushCompileCache?: () => void }
+  const { flushCompileCache } = process.getBuiltinModule('node:module') as { flushCompileCache?: () => void }
   flushCompileCache?.()
 
   let isStopping = false
@@ -69,7 +68,7 @@ async function serve(config: Config): Promise<void> {
   }
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
-  await tellSupervisor({ env: process.env, pid: process.pid, run: runCommand, log }, () => service.status)
+  await tellSupervisor({ env: process.env, run: runCommand, log }, () => service.status)
 }
 
 function stateOf(flags: Flags): Files {

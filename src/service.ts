@@ -106,8 +106,9 @@ export async function startService(config: Config, surroundings: Surroundings): 
       return `${address}, ${readers.size} streams and held polls`
     },
     async close() {
-      const closed = server.close()
+      // Streams first: to Node, which has let go of their requests, they are idle connections.
       readers.close()
+      const closed = server.close()
       keys.stop()
       await store.stop()
       await closed

@@ -5,7 +5,6 @@ import type { Log } from './log.ts'
 
 export interface SupervisorOptions {
   readonly env: Environment
-  readonly pid: number
   readonly run: Run
   readonly log: Log
 }
@@ -16,21 +15,17 @@ export interface SupervisorOptions {
  * has no socket for it, so systemd-notify(1) sends. Without systemd nothing is told.
  * @param status One line for `systemctl status`, asked for each time.
  */
-export async function tellSupervisor({ env, pid, run, log }: SupervisorOptions, status: () => string): Promise<void> {
+export async function tellSupervisor({ env, run, log }: SupervisorOptions, status: () => string): Promise<void> {
   const socket = env.NOTIFY_SOCKET
   if (!socket) return
-  let said = ''
-  const tell = async (...message: string[]) => {
+  const tell = async (message: string) => {
     try {
-      await run(['env', `NOTIFY_SOCKET=${socket}`, 'systemd-notify', `--status=${status()}`, ...message])
-      said = ''
+      await run(['env', `NOTIFY_SOCKET=${socket}`, 'systemd-notify', `--status=${status()}`, message])
     } catch (error) {
-      if (said !== reasonOf(error)) log('error', `systemd cannot be told how the service is: ${reasonOf(error)}`)
-      said = reasonOf(error)
+      log('error', `systemd cannot be told how the service is: ${reasonOf(error)}`)
     }
   }
   await tell('--ready')
-  const isForUs = env.WATCHDOG_PID === undefined || env.WATCHDOG_PID === String(pid)
   const periodMs = Number(env.WATCHDOG_USEC) / 1000
-  if (isForUs && periodMs > 0) setInterval(() => tell('WATCHDOG=1'), periodMs / 2).unref()
+  if (periodMs > 0) setInterval(() => tell('WATCHDOG=1'), periodMs / 2).unref()
 }

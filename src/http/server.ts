@@ -42,6 +42,18 @@ const IDLE_MS = (MAX_HOLD_S + 30) * 1000
 /** A target in absolute form, which a server must take too (RFC 9112 §3.2.2). */
 const ABSOLUTE_FORM = /^https?:\/\/[^/?]*/i
 
+/** What is under way on a connection: made once for it, as a request makes enough already. */
+interface Connection {
+  /** It has become a stream: nothing else is said on it. */
+  isStream: boolean
+  /** What is being answered on it, to know whether an error may still be written. */
+  response: ServerResponse | undefined
+  /** Requests whose answers are not all in the kernel yet. */
+  waiting: number
+  /** Called when one of them is. */
+  readonly answered: () => void
+}
+
 /**
  * A request's path: routed, authenticated, authorized, its body read, handled, answered. Handlers return a `Reply`; this
  * is the one place that writes to a response.
@@ -49,12 +61,7 @@ const ABSOLUTE_FORM = /^https?:\/\/[^/?]*/i
 export class HttpServer {
   readonly #options: HttpServerOptions
   readonly #server: Server
-  /** Connections that have become streams: nothing else is said on them. */
-  readonly #streams = new WeakSet<Duplex>()
-  /** What is being answered on a connection, to know whether an error may still be written to it. */
-  readonly #responses = new WeakMap<Duplex, ServerResponse>()
-  /** Requests of a connection whose answers are not all in the kernel yet. */
-  readonly #waiting = new WeakMap<Duplex, number>()
+  readonly #open = new WeakMap<Duplex, Connection>()
   readonly #connections: AddressCount
   #isClosing = false
 
@@ -78,12 +85,19 @@ export class HttpServer {
       const address = remoteAddress(socket)
       if (!this.#connections.hasRoom(address)) return void socket.destroy()
       socket.once('close', this.#connections.enter(address))
+      const connection: Connection = {
+        isStream: false,
+        response: undefined,
+        waiting: 0,
+        answered: () => connection.waiting--,
+      }
+      this.#open.set(socket, connection)
     })
     this.#server.on('request', (request, response) => this.#serve(request, response))
     this.#server.on('checkContinue', (request, response) => this.#serve(request, response))
     this.#server.on('checkExpectation', (request, response) => {
       const problem = new Problem('expectation-failed', 'The only expectation taken is 100-continue.')
-      this.#serve(request, response, () => problemReply(problem))
+      this.#serve(request, response, problem)
     })
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => this.#refuseConnection(error, socket))
   }
@@ -108,22 +122,17 @@ export class HttpServer {
     return closed
   }
 
-  #serve(
-    request: IncomingMessage,
-    response: ServerResponse,
-    answer: () => Reply | Promise<Reply> = () => this.#answer(request, response),
-  ): void {
+  #serve(request: IncomingMessage, response: ServerResponse, refused?: Problem): void {
     const { socket } = request
-    const waiting = this.#waiting.get(socket) ?? 0
+    const connection = this.#open.get(socket)
     // A request on a connection that is a stream already: there is no place for its answer. One behind so many others:
     // Node would parse on for as long as nobody reads, and keep 5 MB for 64 KiB of requests.
-    if (this.#streams.has(socket) || waiting >= MAX_PIPELINED) return void socket.destroy()
-    this.#waiting.set(socket, waiting + 1)
-    response.once('finish', () => this.#waiting.set(socket, (this.#waiting.get(socket) ?? 1) - 1))
-    this.#responses.set(socket, response)
+    if (!connection || connection.isStream || connection.waiting >= MAX_PIPELINED) return void socket.destroy()
+    connection.waiting++
+    connection.response = response.on('finish', connection.answered)
     let reply: Reply | Promise<Reply>
     try {
-      reply = answer()
+      reply = refused ? problemReply(refused) : this.#answer(request, response)
     } catch (error) {
       reply = this.#problemReply(error)
     }
@@ -149,7 +158,7 @@ export class HttpServer {
     authorize(route, credential)
     if (!route.body) {
       // A body that nobody reads would stop the reading from the socket, and so hide that the client has left.
-      message.resume()
+      if (hasBody(message)) message.resume()
       return route.handle(request, credential)
     }
 
@@ -170,9 +179,10 @@ export class HttpServer {
 
   #writeWhole(request: IncomingMessage, response: ServerResponse, { status, headers, body }: WholeReply): void {
     if (response.destroyed) return
-    const length = body ? ['Content-Length', String(body.length)] : []
     if (this.#isClosing) response.shouldKeepAlive = false
-    response.writeHead(status, [...COMMON, ...corsHeaders(request, this.#options.origins), ...headers, ...length])
+    const all = [...COMMON, ...corsHeaders(request, this.#options.origins), ...headers]
+    if (body) all.push('Content-Length', String(body.length))
+    response.writeHead(status, all)
     response.end(request.method === 'HEAD' ? undefined : body)
   }
 
@@ -182,7 +192,8 @@ export class HttpServer {
    */
   #openStream(request: IncomingMessage, response: ServerResponse, reply: StreamReply): void {
     const { socket } = request
-    if (response.socket !== socket) {
+    const connection = this.#open.get(socket)
+    if (!connection || response.socket !== socket) {
       const problem = new Problem('bad-request', 'A stream cannot be pipelined behind another request.')
       return this.#writeWhole(request, response, problemReply(problem))
     }
@@ -197,7 +208,10 @@ export class HttpServer {
       response.writeHead(200, headers).end()
       return
     }
-    this.#streams.add(socket)
+    connection.isStream = true
+    connection.response = undefined
+    // Node lets go of a request and its response when that has finished: 2 of 12 KB a stream.
+    response.emit('finish')
     socket.setTimeout(0)
     socket.write(`${this.#rawHead(200, headers)}${reply.preamble}`)
     reply.open(socket)
@@ -205,11 +219,10 @@ export class HttpServer {
 
   /** Node's parser or its timer gives up on a connection, and leaves the answer to us. */
   #refuseConnection(error: NodeJS.ErrnoException, socket: Duplex): void {
-    const response = this.#responses.get(socket)
+    const { response, isStream } = this.#open.get(socket) ?? {}
     // Answered in part, or answered before its body was there: a second answer would be taken for that of another request.
     const isAnswered = response?.headersSent && !(response.writableFinished && response.req.complete)
-    if (error.code === 'ECONNRESET' || !socket.writable || this.#streams.has(socket) || isAnswered)
-      return void socket.destroy()
+    if (error.code === 'ECONNRESET' || !socket.writable || isStream || isAnswered) return void socket.destroy()
     const { status, headers, body } = problemReply(connectionProblem(error))
     const length = ['Content-Length', String(body?.length ?? 0)]
     socket.end(
@@ -272,6 +285,11 @@ function parseTarget(target: string): {
     path: origin.slice(0, mark),
     query: new URLSearchParams(origin.slice(mark + 1)),
   }
+}
+
+/** RFC 9112 §6.3: without either header a request has none. */
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
 }
 
 function proceed(request: IncomingMessage, response: ServerResponse): void {

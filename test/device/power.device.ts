@@ -112,4 +112,5 @@ for (let cut = 1; cut <= CUTS; cut++)
     outcome.key = device.key
     outcome.isRotating = false
   })
-t.teardown(() => device.cutPower())
+// A machine that is on would keep the test from ending.
+device.cutPower()

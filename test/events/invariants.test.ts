@@ -64,6 +64,8 @@ class Client {
         headers: { 'If-None-Match': `"${this.cursor}"`, Prefer: 'wait=5' },
       })
       const text = await answer.text()
+      // An answer can reach beyond the event, where something else has changed meanwhile.
+      if (answer.status === 304 && (await service.system()).id === this.cursor) return
       if (answer.status !== 200) throw new Error(`${answer.status} instead of ${id}`)
       for (const { event, data } of JSON.parse(text) as { event: string; data: JsonObject }[]) this.#hear(event, data)
       this.#moveTo(idOf(answer))

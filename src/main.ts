@@ -52,8 +52,8 @@ async function serve(config: Config): Promise<void> {
   log('info', `receiverd ${VERSION} listening on ${service.address}`)
   // Node 22.10 and later keep what they have compiled (NODE_COMPILE_CACHE), but write it down only when they end in
   // order: a device's service ends by a power cut.
-  const { flushCompileCache } = process.getBuiltinModule('node:module') as { flushCompileCache?: () => void }
-  flushCompileCache?.()
+  const nodeModule = process.getBuiltinModule?.('node:module') as { flushCompileCache?: () => void } | undefined
+  nodeModule?.flushCompileCache?.()
 
   let isStopping = false
   const stop = async (signal: string) => {

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LOAD_CORE, Load, run, SERVER_CORE } from './process.mjs'
-import { bare, betterSse, express, fastify, limit, NUMBER, nchan, OUT, receiverd } from './subjects.mjs'
+import { bare, betterSse, express, fastify, LARGE_HEAP, limit, NUMBER, nchan, OUT, receiverd } from './subjects.mjs'
 
 /** How much of everything. The short form sees what has become much worse, not what is slow. */
 export const FULL = { rounds: 3, few: 1_000, many: 10_000, share: 1, seconds: 4 }
@@ -43,7 +43,7 @@ function fewStreams(subject, { few, share }) {
 }
 
 function manyStreams(subject, { many, share }) {
-  return withLoad(subject, 'stream', async session => {
+  const measure = async session => {
     const { server, load } = session
     const before = server.memory('VmRSS')
     const { seconds } = await load.tell(`connect ${many}`)
@@ -53,7 +53,8 @@ function manyStreams(subject, { many, share }) {
     if (![receiverd, nchan, limit].includes(subject)) return figures
     const burst = await load.tell(`publish ${4 * IN_FLIGHT} 0 ${IN_FLIGHT}`)
     return { ...figures, burstKs: burst.deliveries / burst.seconds / 1_000 }
-  })
+  }
+  return withLoad(subject, 'stream', measure, { env: LARGE_HEAP })
 }
 
 /** Clients that poll again at once. */
@@ -81,7 +82,7 @@ function stalls(subject, { share }) {
       const after = await paced(session, 500 * share, 10)
       return { grownMib, p99Before: before.p99Ms, p99After: after.p99Ms }
     },
-    LARGE,
+    { change: LARGE },
   )
 }
 
@@ -147,8 +148,8 @@ async function paced({ server, load }, count, intervalMs) {
   return { cpuUs: (server.cpuNs() - cpu) / 1_000 / told.deliveries, p99Ms: told.p99, lastP99Ms: told.lastP99 }
 }
 
-async function withLoad(subject, kind, measure, change) {
-  const server = await subject.start()
+async function withLoad(subject, kind, measure, { change, env } = {}) {
+  const server = await subject.start(env)
   const files = ['subscribe', 'publish'].map(name => join(OUT, name))
   writeFileSync(files[0], subject.subscribe(kind))
   writeFileSync(files[1], subject.publish(change))

@@ -33,6 +33,15 @@ export const scenarios = {
   },
   patch: { subjects: [receiverd], run: patches },
   start: { subjects: [receiverd, bare], run: starts },
+  /** How figures grow: with the streams, and with the ring at 1,000 streams. Its bytes are bounded, too. */
+  growth: {
+    subjects: [
+      ...[100, 1_000, 10_000, 19_000].map(streams => ({ name: `${streams} streams`, streams, ring: 1_024 })),
+      ...[16, 256, 4_096].map(ring => ({ name: `ring of ${ring}`, streams: 1_000, ring })),
+    ],
+    run: growth,
+    once: true,
+  },
 }
 
 function fewStreams(subject, { few, share }) {
@@ -57,6 +66,21 @@ function manyStreams(subject, { many, share }) {
   return withLoad(subject, 'stream', measure, { env: LARGE_HEAP })
 }
 
+/** The figures of streams once the ring is full. */
+function growth({ streams, ring }, { share }) {
+  const measure = async session => {
+    const { server, load } = session
+    await load.tell(`publish ${ring < 1_024 ? 1_024 : ring} 0 8`)
+    const before = server.memory('VmRSS')
+    const { seconds } = await load.tell(`connect ${streams}`)
+    await sleep(SETTLE_MS)
+    const kibAStream = (server.memory('VmRSS') - before) / streams / KIB
+    const { cpuUs, lastP99Ms } = await paced(session, 40 * share, Math.max(20, streams / 50))
+    return { connectS: seconds, kibAStream, cpuUs, lastP99Ms, rssMib: server.memory('VmRSS') / KIB / KIB }
+  }
+  return withLoad(receiverd, 'stream', measure, { env: { ...LARGE_HEAP, RECEIVERD_EVENTS: String(ring) } })
+}
+
 /** Clients that poll again at once. */
 function polls(subject, { few, share }) {
   return withLoad(subject, 'poll', async session => {
@@ -73,6 +97,8 @@ function stalls(subject, { share }) {
     async session => {
       const { server, load } = session
       await load.tell('connect 100')
+      // The heap comes to its working size, so that what grows after it is the stalled clients'.
+      await load.tell(`publish ${2_000 * share} 0 8`)
       const before = await paced(session, 500 * share, 10)
       await load.tell('stall 1000')
       await sleep(SETTLE_MS)

@@ -70,7 +70,7 @@ function manyStreams(subject, { many, share }) {
 function growth({ streams, ring }, { share }) {
   const measure = async session => {
     const { server, load } = session
-    await load.tell(`publish ${ring < 1_024 ? 1_024 : ring} 0 8`)
+    await load.tell(`publish ${Math.max(ring, 1_024)} 0 8`)
     const before = server.memory('VmRSS')
     const { seconds } = await load.tell(`connect ${streams}`)
     await sleep(SETTLE_MS)

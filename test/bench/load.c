@@ -35,7 +35,7 @@ typedef struct {
   int fd, isPublisher, isStalled, isConnected, isReady, isBusy, event;
   enum { HEAD, BODY, CHUNK_HEAD, CHUNK, CHUNK_END, TRAILER } state;
   int64_t left; /* of the body or the chunk; NONE: it ends with the connection */
-  int got;      /* events */
+  int got;      /* events, and those from before it connected */
   char *raw, *text; /* what has not come whole: of heads; of events, without what HTTP puts around them */
   size_t rawLength, textLength;
   char etag[128], modified[64];
@@ -309,6 +309,7 @@ static void connectClients(int count, int isStalled) {
     if (clientCount == MAX_CLIENTS) fail("at most %d clients", MAX_CLIENTS);
     Connection *client = &clients[clientCount++];
     client->isStalled = isStalled;
+    client->got = published;
     openConnection(client, clientCount / PER_ADDRESS);
     if (n % 16 == 0) turn(0);
   }

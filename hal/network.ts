@@ -5,7 +5,7 @@ import { getValue } from './format/key-value.ts'
 import { type Configuration, configurationOf, editNetworkFile, hasConditions, matches } from './format/network-file.ts'
 import { whyReadOnly } from './keyed.ts'
 import { whyNotTwice, whyNotValues } from './network-checks.ts'
-import { FOLDERS, fileInForce, networkFiles, STATE } from './network-files.ts'
+import { FOLDERS, fileInForce, type NetworkFile, networkFiles, STATE } from './network-files.ts'
 import { deviceLinks, LINKS, type Link } from './network-links.ts'
 import { configured, type Interface, type Interfaces, isSameConfiguration, schema } from './network-schema.ts'
 import type { Refusal, Setting } from './setting.ts'
@@ -57,13 +57,11 @@ export function network(system: System): Setting<typeof schema> {
     return Object.fromEntries(await Promise.all(entries))
   }
 
-  const read = async () => {
-    const files = await networkFiles(system)
-    return readWith(async link => {
+  const readFrom = (files: readonly NetworkFile[]) =>
+    readWith(async link => {
       const file = await fileInForce(system, files, link)
       return file ? configurationOf(file.text) : UNSET
     })
-  }
 
   return {
     name: 'network',
@@ -78,7 +76,7 @@ export function network(system: System): Setting<typeof schema> {
       if (!signs.includes(true)) return 'systemd-networkd is not enabled'
       return (await look()).size === 0 ? 'no network interface' : undefined
     },
-    read,
+    read: async () => readFrom(await networkFiles(system)),
     fallback: () => readWith(async () => UNSET),
     async check(next, previous) {
       const refusals: Refusal[] = []
@@ -94,8 +92,8 @@ export function network(system: System): Setting<typeof schema> {
       return refusals
     },
     async write(next) {
-      const now = await read()
       const files = await networkFiles(system)
+      const now = await readFrom(files)
       for (const link of seen.values()) {
         const { name } = link
         const [value, before] = [next[name], now[name]]

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Api } from '../support/api.ts'
 import { eventually } from '../support/eventually.ts'
+import { freePort } from '../support/port.ts'
 
 const OUT = fileURLToPath(new URL('../../build/out', import.meta.url))
 const IMAGE = join(OUT, 'image')
@@ -216,12 +217,4 @@ export class Machine extends Api {
       return this.#said.includes('up')
     }, BOOT_MS)
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise(resolve => server.close(resolve))
-  return typeof address === 'object' ? (address?.port ?? 0) : 0
 }

@@ -5,6 +5,7 @@ import { get, request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { freePort } from '../support/port.ts'
 import { DEADLINE_MS, REPOSITORY, type Receiver, startReceiver, until } from './support.ts'
 
 const NGINX = ['/usr/sbin/nginx', '/usr/bin/nginx'].find(existsSync)
@@ -13,7 +14,7 @@ const [, CONFIGURATION = ''] = /```nginx\n(.*?)```/s.exec(readFileSync(join(REPO
 /** nginx in front of a receiver; resolves with its port. */
 async function startNginx(t: Test, receiver: Receiver): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
-  const port = 20_000 + (process.pid % 20_000)
+  const port = await freePort()
   const files = { crt: join(folder, 'crt'), key: join(folder, 'key') }
   const subject = ['-subj', '/CN=localhost', '-keyout', files.key, '-out', files.crt]
   execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '1', ...subject], {

@@ -12,8 +12,6 @@ export const HEAD_TIMEOUT_MS = 10_000
 export const REQUEST_TIMEOUT_MS = 15_000
 /** Milliseconds between looks for requests over their time; Node's own 30 s would make 10 s into 40. */
 export const TIMEOUT_CHECK_MS = 1_000
-/** Milliseconds an idle connection is kept for a next request. */
-export const KEEP_ALIVE_MS = 65_000
 /** Bytes of a request's body; a whole configuration is under 8 KiB. */
 export const MAX_BODY_BYTES = 64 * 1024
 /** Characters of a credential as presented. */
@@ -28,6 +26,8 @@ export const MAX_KEPT_BYTES = 1024 * 1024
 export const MAX_BATCH_BYTES = 64 * 1024
 /** Seconds a client may ask a poll to be held (RFC 7240 `wait`). */
 export const MAX_HOLD_S = 120
+/** Milliseconds without a byte until a connection is given up: longer than any poll is held. */
+export const IDLE_MS = (MAX_HOLD_S + 30) * 1000
 /** Connections that the kernel completes before we accept them; Node's 511 drops SYNs when thousands come at once. */
 export const LISTEN_BACKLOG = 4_096
 /** Milliseconds between two looks at a setting that something else keeps changing. */

@@ -66,7 +66,9 @@ export async function startService(config: Config, surroundings: Surroundings): 
   const store = new SystemStore({ system, settings, transactions, events, log })
   const readers = new Readers(events, {
     limits,
-    refusalNow: credential => authenticator.refusalNow(credential),
+    refusalNow: (credential, now) => authenticator.refusalNow(credential, now),
+    clock,
+    moreToCome: () => store.isBusy,
   })
   keys.follow(key => {
     authenticator.replaceKey(key)
@@ -106,9 +108,7 @@ export async function startService(config: Config, surroundings: Surroundings): 
       return `${address}, ${readers.size} streams and held polls`
     },
     async close() {
-      // Streams first: to Node, which has let go of their requests, they are idle connections.
-      readers.close()
-      const closed = server.close()
+      const closed = server.close(() => readers.close())
       keys.stop()
       await store.stop()
       await closed

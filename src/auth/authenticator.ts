@@ -76,11 +76,13 @@ export class Authenticator {
     if (refusal !== undefined) throw invalidToken(refusal)
   }
 
-  /** Why a credential that was accepted does not hold any more; undefined while it does. */
-  refusalNow(credential: Credential): Refusal | undefined {
+  /**
+   * Why a credential that was accepted does not hold any more; undefined while it does.
+   * @param now Milliseconds since 1970, for who asks about thousands in one go.
+   */
+  refusalNow(credential: Credential, now = this.#options.clock.now()): Refusal | undefined {
     if (credential.generation !== this.#key.credential.generation) return 'key replaced'
     if (credential.exp === undefined && credential.nbf === undefined) return undefined
-    const now = this.#options.clock.now()
     if (now < this.#options.builtAt) {
       if (!this.#clockComplained)
         this.#options.log('warning', 'clock not set: refusing tokens with exp or nbf until it is')

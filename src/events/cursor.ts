@@ -20,6 +20,9 @@ export function streamCursor(request: Request, log: EventLog): Cursor {
 export function pollCursor(request: Request, log: EventLog): Cursor {
   const header = request.header('if-none-match')?.trim()
   if (!header) return queryCursor(request, log)
+  // The usual one, read without the grammar of the header.
+  const usual = /^".*"$/.test(header) ? log.positionOf(header.slice(1, -1)) : undefined
+  if (usual !== undefined) return usual
   const etags = parseEtags(header)
   if (etags === '*') return log.head
   if (etags === undefined) throw notAnId('If-None-Match')

@@ -1,5 +1,6 @@
 import type { Credential } from '../auth/authenticator.ts'
 import type { Refusal } from '../auth/jwt.ts'
+import type { Clock } from '../clock.ts'
 import { AddressCount } from '../http/address-count.ts'
 import type { Limits } from '../limits.ts'
 import { Problem } from '../problem.ts'
@@ -11,6 +12,8 @@ export type End = Refusal | 'shutting down'
 /** An open stream or a held poll: a cursor into the log, and a client to tell. */
 export interface Reader {
   readonly credential: Credential
+  /** Whom its address stands for. */
+  readonly network: string
   /** There are events after the cursor. */
   wake(): void
   /** Once a heartbeat. */
@@ -22,7 +25,10 @@ export interface Reader {
 export interface ReadersOptions {
   readonly limits: Pick<Limits, 'streams' | 'streamsPerAddress' | 'heartbeatS'>
   /** Why a credential does not hold any more; undefined while it does. */
-  readonly refusalNow: (credential: Credential) => Refusal | undefined
+  readonly refusalNow: (credential: Credential, now: number) => Refusal | undefined
+  readonly clock: Clock
+  /** Whether the next event is on its way already. */
+  readonly moreToCome: () => boolean
 }
 
 /** Seconds after which a refused client may try again. */
@@ -34,16 +40,18 @@ const SHORT_WAKE_MS = 1
 export class Readers {
   readonly #options: ReadersOptions
   readonly #readers = new Set<Reader>()
-  readonly #perAddress: AddressCount
-  #wakeScheduled = false
+  readonly #perNetwork: AddressCount
+  #next: NodeJS.Immediate | undefined
   #isResting = false
+  /** There are events to tell of when the rest is over. */
+  #isAwaited = false
   readonly #heartbeat: NodeJS.Timeout
 
   constructor(log: EventLog, options: ReadersOptions) {
     this.#options = options
-    this.#perAddress = new AddressCount(options.limits.streamsPerAddress)
+    this.#perNetwork = new AddressCount(options.limits.streamsPerAddress)
     log.onAppend(() => this.#scheduleWake())
-    this.#heartbeat = setInterval(() => this.#tick(), options.limits.heartbeatS * 1000)
+    this.#heartbeat = setInterval(() => this.#forEach(reader => reader.tick()), options.limits.heartbeatS * 1000)
     this.#heartbeat.unref()
   }
 
@@ -52,15 +60,15 @@ export class Readers {
   }
 
   /**
-   * Checks that there is room for one more reader from an address.
+   * Checks that there is room for one more reader of a network.
    * @throws {Problem} 503 or 429 with Retry-After.
    */
-  requireRoom(address: string): void {
+  requireRoom(network: string): void {
     const { streams, streamsPerAddress } = this.#options.limits
     const headers = ['Retry-After', String(RETRY_AFTER_S)]
     if (this.#readers.size >= streams)
       throw new Problem('unavailable', `All ${streams} event streams and held polls are taken.`, { headers })
-    if (!this.#perAddress.hasRoom(address))
+    if (!this.#perNetwork.hasRoom(network))
       throw new Problem(
         'too-many-streams',
         `All ${streamsPerAddress} streams and held polls of this address are taken.`,
@@ -70,19 +78,19 @@ export class Readers {
       )
   }
 
-  /** Takes in what `create` makes. `leave` gives its place back; a second call does nothing. */
-  add<R extends Reader>(address: string, create: (leave: () => void) => R): R {
-    const countOff = this.#perAddress.enter(address)
-    const reader = create(() => {
-      if (this.#readers.delete(reader)) countOff()
-    })
+  add(reader: Reader): void {
+    this.#perNetwork.enter(reader.network)
     this.#readers.add(reader)
-    return reader
+  }
+
+  /** Gives its place back; a second call does nothing. */
+  remove(reader: Reader): void {
+    if (this.#readers.delete(reader)) this.#perNetwork.leave(reader.network)
   }
 
   /** Ends every reader whose credential does not hold any more. */
   endRefused(): void {
-    for (const reader of this.#readers) this.#endIfRefused(reader)
+    this.#forEach(() => undefined)
   }
 
   /** Ends every reader and the heartbeat. */
@@ -92,37 +100,37 @@ export class Readers {
   }
 
   /**
-   * One wake for all events of a turn of the event loop, and then a rest as long as the wake: a burst costs a reader one
-   * write. Without the rest each PATCH of a burst would wait for all readers to be told of the one before: 10,000
-   * streams and 64 PATCHes at once are six times as fast by it.
+   * One wake for all events of a turn of the event loop, and where more changes wait already, a rest as long as the wake
+   * before the next: a burst costs a reader one write. Without the rest each PATCH of a burst would wait for all readers
+   * to be told of the one before: 10,000 streams and 64 PATCHes at once are six times as fast by it.
    */
   #scheduleWake(): void {
-    if (this.#wakeScheduled) return
-    this.#wakeScheduled = true
-    if (!this.#isResting) setImmediate(() => this.#wake())
+    if (this.#isResting && this.#options.moreToCome()) this.#isAwaited = true
+    else this.#next ??= setImmediate(() => this.#wake())
   }
 
   #wake(): void {
-    this.#wakeScheduled = false
+    this.#next = undefined
+    this.#isAwaited = false
     const start = performance.now()
-    for (const reader of this.#readers) if (!this.#endIfRefused(reader)) reader.wake()
+    this.#forEach(reader => reader.wake())
     const restMs = performance.now() - start
-    if (restMs < SHORT_WAKE_MS) return
+    if (restMs < SHORT_WAKE_MS || this.#isResting) return
     this.#isResting = true
     setTimeout(() => {
       this.#isResting = false
-      if (this.#wakeScheduled) this.#wake()
+      if (this.#isAwaited) this.#wake()
     }, restMs)
   }
 
-  #tick(): void {
-    for (const reader of this.#readers) if (!this.#endIfRefused(reader)) reader.tick()
-  }
-
   /** No event after `exp`, and none under a key that was replaced. */
-  #endIfRefused(reader: Reader): boolean {
-    const refusal = this.#options.refusalNow(reader.credential)
-    if (refusal !== undefined) reader.end(refusal)
-    return refusal !== undefined
+  #forEach(act: (reader: Reader) => void): void {
+    const { refusalNow, clock } = this.#options
+    const now = clock.now()
+    for (const reader of this.#readers) {
+      const refusal = refusalNow(reader.credential, now)
+      if (refusal === undefined) act(reader)
+      else reader.end(refusal)
+    }
   }
 }

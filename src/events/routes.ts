@@ -1,14 +1,14 @@
 import * as Type from 'typebox/type'
 import type { Authenticator, Credential } from '../auth/authenticator.ts'
 import { formatEtag, preferredWait, prefersEventStream } from '../http/conditional.ts'
-import { json, type Reply, type StreamReply } from '../http/reply.ts'
+import { json, type Reply, type StreamReply, withHeaders } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
 import type { Route, RouteDocs } from '../http/router.ts'
 import { type Limits, MAX_HOLD_S } from '../limits.ts'
 import { pollCursor, streamCursor } from './cursor.ts'
 import { CONTENT_TYPE, type EventLog } from './event-log.ts'
-import { HeldPoll, pollAnswer } from './long-poll.ts'
-import type { Readers } from './readers.ts'
+import { HeldPoll, PollAnswers } from './long-poll.ts'
+import type { Reader, Readers } from './readers.ts'
 import type { Resync } from './resync.ts'
 import { preamble, StreamReader } from './stream.ts'
 
@@ -29,75 +29,45 @@ const STREAM_HEADERS = [
   ...['X-Accel-Buffering', 'no'],
 ]
 const NO_EVENTS = Buffer.from('[]')
+const NO_HEADERS: readonly string[] = []
 
 /** The events as a stream or by long polling. */
 export function eventRoutes(options: EventRoutesOptions): readonly Route[] {
-  const handle = (request: Request, credential: Credential) =>
-    prefersEventStream(request.header('accept'))
-      ? openStream(options, request, credential)
-      : poll(options, request, credential)
-  return [{ method: 'GET', path: '/api/v1/events', needs: 'admin:r', handle, docs }]
-}
+  const { log, readers, resync, authenticator, random, limits } = options
+  const streams = { log, resync, stallMs: limits.stallS * 1000, leave: (reader: Reader) => readers.remove(reader) }
+  const polls = { log, answers: new PollAnswers(log, resync), authenticator, readers }
 
-function openStream(options: EventRoutesOptions, request: Request, credential: Credential): StreamReply {
-  const { log, readers, resync, limits } = options
-  const named = streamCursor(request, log)
-  const cursor = named === 'none' ? log.head : named
-  const { address } = request
-  readers.requireRoom(address)
-  return {
-    headers: STREAM_HEADERS,
-    preamble: preamble(options.random(), cursor === 'unknown' ? undefined : log.idAt(cursor)),
-    open: socket => {
-      const stallMs = limits.stallS * 1000
-      readers.add(
-        address,
-        leave =>
-          new StreamReader({
-            socket,
-            log,
-            resync,
-            credential,
-            cursor,
-            stallMs,
-            leave,
-          }),
-      )
-    },
-  }
-}
-
-function poll(options: EventRoutesOptions, request: Request, credential: Credential): Reply | Promise<Reply> {
-  const { log, readers, resync, authenticator, limits } = options
-  const cursor = pollCursor(request, log)
-  const wait = preferredWait(request.header('prefer'))
-  const holdS = wait === undefined ? limits.holdS : Math.min(wait, MAX_HOLD_S)
-  const applied = wait === undefined ? [] : ['Preference-Applied', `wait=${holdS}`]
-  if (cursor === 'none') return json(NO_EVENTS, ['ETag', formatEtag(log.latestId), ...applied])
-  const answer = () => {
-    const reply = pollAnswer(log, resync, cursor)
-    return { ...reply, headers: [...reply.headers, ...applied] }
-  }
-  if (cursor !== log.head || holdS === 0 || request.isHead) return answer()
-
-  const { address } = request
-  readers.requireRoom(address)
-  const held = readers.add(address, leave => {
-    const stayed = request.onGone(() => held.cancel())
-    return new HeldPoll({
-      credential,
-      holdMs: holdS * 1000,
-      validMs: authenticator.validMs(credential),
-      refusalNow: () => authenticator.refusalNow(credential),
-      hasNews: () => cursor !== log.head,
-      answer,
-      leave: () => {
-        stayed()
-        leave()
+  const openStream = (request: Request, credential: Credential): StreamReply => {
+    const named = streamCursor(request, log)
+    const cursor = named === 'none' ? log.head : named
+    const { network } = request
+    readers.requireRoom(network)
+    return {
+      headers: STREAM_HEADERS,
+      preamble: preamble(random(), cursor === 'unknown' ? undefined : log.idAt(cursor)),
+      open: socket => {
+        const reader = new StreamReader(streams, socket, credential, network, cursor)
+        readers.add(reader)
+        reader.wake()
+        return reader
       },
-    })
-  })
-  return held.reply
+    }
+  }
+
+  const poll = (request: Request, credential: Credential): Reply => {
+    const cursor = pollCursor(request, log)
+    const wait = preferredWait(request.header('prefer'))
+    const holdS = wait === undefined ? limits.holdS : Math.min(wait, MAX_HOLD_S)
+    const applied = wait === undefined ? NO_HEADERS : ['Preference-Applied', `wait=${holdS}`]
+    if (cursor === 'none') return json(NO_EVENTS, ['ETag', formatEtag(log.latestId), ...applied])
+    if (cursor !== log.head || holdS === 0 || request.isHead) return withHeaders(polls.answers.after(cursor), applied)
+    readers.requireRoom(request.network)
+    return new HeldPoll(polls, request, credential, cursor, holdS * 1000, applied)
+  }
+
+  const handle = (request: Request, credential: Credential) =>
+    prefersEventStream(request.header('accept')) ? openStream(request, credential) : poll(request, credential)
+  return [{ method: 'GET', path: '/api/v1/events', needs: 'admin:r', handle, docs }]
 }
 
 const Uuid = Type.String({ format: 'uuid' })

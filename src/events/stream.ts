@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Credential } from '../auth/authenticator.ts'
+import type { Leaver } from '../http/reply.ts'
 import type { EventLog, Position } from './event-log.ts'
 import type { End, Reader } from './readers.ts'
 import type { Resync } from './resync.ts'
@@ -19,24 +20,22 @@ export function preamble(random: number, id: string | undefined): string {
   return `retry: ${retryMs}\n: receiverd\n${id === undefined ? '' : `id: ${id}\n`}\n`
 }
 
+/** What all streams share. */
 export interface StreamOptions {
-  readonly socket: Socket
   readonly log: EventLog
   readonly resync: Resync
-  readonly credential: Credential
-  /** Where the client stands; `unknown` resyncs it first. */
-  readonly cursor: Position | 'unknown'
   readonly stallMs: number
-  /** Called when the client is gone, or was let go. */
-  readonly leave: () => void
+  /** Called when a client is gone, or was let go. */
+  readonly leave: (reader: Reader) => void
 }
 
 /**
  * A stream of Server-Sent Events. It is a cursor, not a queue: what the socket does not take stays in the log, once for
  * everybody, and a client that was away for longer than the log reaches is resynced in its place.
  */
-export class StreamReader implements Reader {
+export class StreamReader implements Reader, Leaver {
   readonly credential: Credential
+  readonly network: string
   readonly #options: StreamOptions
   readonly #socket: Socket
   #cursor: Position | 'unknown'
@@ -44,13 +43,19 @@ export class StreamReader implements Reader {
   #blocked = false
   #ended = false
 
-  constructor(options: StreamOptions) {
+  /** @param cursor Where the client stands; `unknown` resyncs it first. */
+  constructor(
+    options: StreamOptions,
+    socket: Socket,
+    credential: Credential,
+    network: string,
+    cursor: Position | 'unknown',
+  ) {
     this.#options = options
-    this.credential = options.credential
-    this.#socket = options.socket
-    this.#cursor = options.cursor
-    this.#socket.once('close', () => this.#leave())
-    this.wake()
+    this.#socket = socket
+    this.credential = credential
+    this.network = network
+    this.#cursor = cursor
   }
 
   wake(): void {
@@ -73,7 +78,7 @@ export class StreamReader implements Reader {
 
   end(why: End): void {
     if (this.#ended) return
-    this.#leave()
+    this.cancel()
     // Behind a client that does not read, the reason would wait as long as the client does.
     if (this.#blocked) this.#socket.destroy()
     // Nor is the connection kept for a client that never closes its side.
@@ -96,8 +101,8 @@ export class StreamReader implements Reader {
     })
   }
 
-  #leave(): void {
+  cancel(): void {
     this.#ended = true
-    this.#options.leave()
+    this.#options.leave(this)
   }
 }

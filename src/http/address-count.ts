@@ -1,4 +1,4 @@
-/** Counts what clients have open, by address, up to a bound for each. */
+/** Counts what clients have open, by the network of their address, up to a bound for each. */
 export class AddressCount {
   readonly #max: number
   readonly #counts = new Map<string, number>()
@@ -7,19 +7,19 @@ export class AddressCount {
     this.#max = max
   }
 
-  hasRoom(address: string): boolean {
-    return (this.#counts.get(networkOf(address)) ?? 0) < this.#max
+  hasRoom(network: string): boolean {
+    return (this.#counts.get(network) ?? 0) < this.#max
   }
 
-  /** Counts one more; the returned function, called once, counts it off. */
-  enter(address: string): () => void {
-    const network = networkOf(address)
+  enter(network: string): void {
     this.#counts.set(network, (this.#counts.get(network) ?? 0) + 1)
-    return () => {
-      const left = (this.#counts.get(network) ?? 1) - 1
-      if (left > 0) this.#counts.set(network, left)
-      else this.#counts.delete(network)
-    }
+  }
+
+  /** Once for each `enter`. */
+  leave(network: string): void {
+    const left = (this.#counts.get(network) ?? 1) - 1
+    if (left > 0) this.#counts.set(network, left)
+    else this.#counts.delete(network)
   }
 }
 

@@ -54,7 +54,7 @@ export function preferredWait(header: string | undefined): number | undefined {
  * JSON. A wildcard alone does not ask for a stream (RFC 9110 §12.5.1).
  */
 export function prefersEventStream(accept: string | undefined): boolean {
-  if (accept === undefined) return false
+  if (!accept?.toLowerCase().includes('text/event-stream')) return false
   const quality = new Map<string, number>()
   for (const range of accept.split(',')) {
     const [type = '', ...parameters] = range.split(';').map(part => part.trim().toLowerCase())

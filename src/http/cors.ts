@@ -9,15 +9,26 @@ const EXPOSED = [
   'ETag, Confirm-Within, Preference-Applied, Retry-After, WWW-Authenticate',
 ]
 const ANY = ['Access-Control-Allow-Origin', '*', ...EXPOSED]
+const VARY = ['Vary', 'Origin']
 /** Seconds that a browser may remember a preflight. */
 const MAX_AGE_S = 600
 
-/** The headers for an answer. With a list, an answer differs by origin, and says so to caches. */
-export function corsHeaders(request: IncomingMessage, origins: Origins): readonly string[] {
-  if (origins === '*') return ANY
-  const { origin } = request.headers
-  const allowed = origin !== undefined && origins.includes(origin)
-  return allowed ? ['Vary', 'Origin', 'Access-Control-Allow-Origin', origin, ...EXPOSED] : ['Vary', 'Origin']
+/** The headers for answers, by origin: the same array each time, so that an answer for many is encoded once. */
+export class Cors {
+  readonly #listed: ReadonlyMap<string, readonly string[]> | undefined
+
+  constructor(origins: Origins) {
+    if (origins !== '*')
+      this.#listed = new Map(
+        origins.map(origin => [origin, [...VARY, 'Access-Control-Allow-Origin', origin, ...EXPOSED]]),
+      )
+  }
+
+  /** With a list, an answer differs by origin, and says so to caches. */
+  headers({ headers: { origin } }: IncomingMessage): readonly string[] {
+    if (!this.#listed) return ANY
+    return (origin !== undefined && this.#listed.get(origin)) || VARY
+  }
 }
 
 export function isPreflight(request: IncomingMessage): boolean {
@@ -29,7 +40,7 @@ export function isPreflight(request: IncomingMessage): boolean {
   )
 }
 
-/** What a preflight is answered with, beside `corsHeaders`. */
+/** What a preflight is answered with, beside those. */
 export function preflightHeaders(methods: string): readonly string[] {
   return [
     ...['Access-Control-Allow-Methods', methods],

@@ -88,6 +88,11 @@ export class SystemStore {
     })
   }
 
+  /** Whether another change waits for the present one. */
+  get isBusy(): boolean {
+    return this.#queue.length > 1
+  }
+
   /** The whole configuration as JSON, as of the latest event. */
   get json(): string {
     this.#json ??= toJsonLine(Object.fromEntries(this.#names.map(name => [name, this.#values.get(name)])))

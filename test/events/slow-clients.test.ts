@@ -40,9 +40,10 @@ async function setUp(t: Test) {
   const server: Server = createServer(socket => {
     socket.on('error', () => undefined)
     sockets.push(socket)
-    readers.push(
-      new StreamReader({ socket, log, resync, credential, cursor: log.head, stallMs: 1_000, leave: () => undefined }),
-    )
+    const options = { log, resync, stallMs: 1_000, leave: () => undefined }
+    const reader = new StreamReader(options, socket, credential, 'local', log.head)
+    socket.on('close', () => reader.cancel())
+    readers.push(reader)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -55,30 +55,35 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
+const [QUOTE, COMMA, COLON, OPEN_ARRAY, BACKSLASH, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [
+  0x22, 0x2c, 0x3a, 0x5b, 0x5c, 0x5d, 0x7b, 0x7d,
+] as const
+
 /** `text` is valid JSON here, so a string before a colon is a name and nothing else needs telling apart. */
 function refuseDuplicates(text: string): void {
   const open: (Set<string> | undefined)[] = []
   let values = 1
   for (let at = 0; at < text.length; at++) {
-    switch (text[at]) {
-      case '{':
-      case '[':
-        if (open.push(text[at] === '{' ? new Set() : undefined) > MAX_DEPTH)
+    const code = text.charCodeAt(at)
+    switch (code) {
+      case OPEN_OBJECT:
+      case OPEN_ARRAY:
+        if (open.push(code === OPEN_OBJECT ? new Set() : undefined) > MAX_DEPTH)
           throw new SyntaxError(`more than ${MAX_DEPTH} levels`)
         break
-      case '}':
-      case ']':
+      case CLOSE_OBJECT:
+      case CLOSE_ARRAY:
         open.pop()
         break
-      case ',':
+      case COMMA:
         if (++values > MAX_VALUES) throw new SyntaxError(`more than ${MAX_VALUES} values`)
         break
-      case '"': {
+      case QUOTE: {
         const start = at
-        for (at++; text[at] !== '"'; at++) if (text[at] === '\\') at++
+        for (at++; text.charCodeAt(at) !== QUOTE; at++) if (text.charCodeAt(at) === BACKSLASH) at++
         const literal = text.slice(start, at + 1)
         while (isSpace(text.charCodeAt(at + 1))) at++
-        if (text[at + 1] !== ':') break
+        if (text.charCodeAt(at + 1) !== COLON) break
         const name: string = literal.includes('\\') ? JSON.parse(literal) : literal.slice(1, -1)
         const names = open.at(-1)
         if (names?.has(name))

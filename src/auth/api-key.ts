@@ -5,11 +5,12 @@ import type { Stop } from '../../hal/folder-watcher.ts'
 import { POLL_MS, SETTLE_MS } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { Serial } from '../serial.ts'
-import { decodeBase64url } from './jwt.ts'
+import { BYTES_32 } from './base64url.ts'
 
 const FILE = '/api-key'
 const MODE = 0o600
 const KEY_BYTES = 32
+const API_KEY = new RegExp(`^${BYTES_32}$`)
 
 /** A new API key: 32 random bytes as base64url. */
 export function generateKey(): string {
@@ -32,7 +33,7 @@ export async function writeKey(state: Files, key: string): Promise<void> {
 
 function parseKey(text: string): string {
   const key = text.trimEnd()
-  if (decodeBase64url(key)?.length !== KEY_BYTES) throw new Unreadable('holds no API key')
+  if (!API_KEY.test(key)) throw new Unreadable('holds no API key')
   return key
 }
 

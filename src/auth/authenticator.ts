@@ -38,8 +38,12 @@ const DETAIL: Readonly<Record<Refusal, string>> = {
 export class Authenticator {
   readonly #options: AuthenticatorOptions
   #key: KeyInForce
-  /** Verified tokens alone: a flood of bad ones drops none of the good. The oldest goes first. */
-  readonly #verified = new Map<string, Credential>()
+  /**
+   * Verified tokens alone: a flood of bad ones drops none of the good. In two halves, of which the older is dropped as a
+   * whole: one by one, the upkeep of a single map took a fifth of what a token takes that is not remembered.
+   */
+  #newer = new Map<string, Credential>()
+  #older: ReadonlyMap<string, Credential> = this.#newer
   #clockComplained = false
 
   constructor(apiKey: string, options: AuthenticatorOptions) {
@@ -50,7 +54,8 @@ export class Authenticator {
   /** Puts a new API key in force: from here on every credential of the old one is refused. */
   replaceKey(apiKey: string): void {
     this.#key = putInForce(apiKey, this.#key.credential.generation + 1)
-    this.#verified.clear()
+    this.#newer = new Map()
+    this.#older = this.#newer
   }
 
   /**
@@ -106,7 +111,7 @@ export class Authenticator {
     if (text.length > MAX_TOKEN_LENGTH) return 'too long'
     const { bytes, verifier, credential: apiKey } = this.#key
     if (text.length === bytes.length && equalBytes(Buffer.from(text), bytes)) return apiKey
-    const remembered = this.#verified.get(text)
+    const remembered = this.#newer.get(text) ?? this.#older.get(text)
     if (remembered) return this.refusalNow(remembered) ?? remembered
     if (!text.includes('.')) return text.length === bytes.length ? 'unknown key' : 'malformed'
 
@@ -123,11 +128,11 @@ export class Authenticator {
   }
 
   #remember(text: string, credential: Credential): void {
-    if (this.#verified.size >= TOKEN_CACHE_SIZE) {
-      const oldest = this.#verified.keys().next()
-      if (!oldest.done) this.#verified.delete(oldest.value)
+    if (this.#newer.size >= TOKEN_CACHE_SIZE / 2) {
+      this.#older = this.#newer
+      this.#newer = new Map()
     }
-    this.#verified.set(text, credential)
+    this.#newer.set(text, credential)
   }
 }
 

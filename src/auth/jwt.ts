@@ -7,6 +7,7 @@
 import { hmac } from '@noble/hashes/hmac.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 import { isObject, type JsonObject, parseJson } from '../json.ts'
+import { ANY_BYTES, BYTES_32 } from './base64url.ts'
 import { equalBytes } from './equal-bytes.ts'
 import { type Grant, grantsOf } from './grants.ts'
 
@@ -30,6 +31,8 @@ export interface Claims {
 }
 
 const SIGNATURE_BYTES = 32
+/** The compact form (RFC 7515 §7.1), with a signature of 32 bytes. */
+const COMPACT = new RegExp(`^(${ANY_BYTES})\\.(${ANY_BYTES})\\.(${BYTES_32})$`)
 const ascii = new TextEncoder()
 
 /** The signing key of an API key: HMAC-SHA256 with the key `ServiceApiJwt` and the API key as the message, raw. */
@@ -38,30 +41,31 @@ export function signingKey(apiKey: string): Uint8Array {
 }
 
 export class JwtVerifier {
-  /** The HMAC with the key absorbed. Cloning it for each token saves two of four SHA-256 blocks. */
+  /** The HMAC with the key absorbed: two of four SHA-256 blocks that no token pays for. */
   readonly #keyed
+  /** Its copy for a token, the same for all of them: to make one anew takes as long as two blocks. */
+  #copy
+  readonly #expected = new Uint8Array(SIGNATURE_BYTES)
+  /** The header of the last good token. It says nothing of its own, and nearly all have the same. */
+  #goodHeader = ''
 
   constructor(apiKey: string) {
     this.#keyed = hmac.create(sha256, signingKey(apiKey))
+    this.#copy = this.#keyed.clone()
   }
 
   /** Checks form and signature, then what the token says. Nothing in it is believed, nor parsed, before the signature. */
   verify(token: string): Claims | Refusal {
-    const afterHeader = token.indexOf('.')
-    const afterPayload = token.indexOf('.', afterHeader + 1)
-    if (afterHeader < 1 || afterPayload < 0) return 'malformed'
-    const header = decodeBase64url(token.slice(0, afterHeader))
-    const payload = decodeBase64url(token.slice(afterHeader + 1, afterPayload))
-    const signature = decodeBase64url(token.slice(afterPayload + 1))
-    if (!header || !payload || signature?.length !== SIGNATURE_BYTES) return 'malformed'
+    const [, header, payload, signature] = COMPACT.exec(token) ?? []
+    if (!header || !payload || !signature) return 'malformed'
 
-    const expected = this.#keyed
-      .clone()
-      .update(ascii.encode(token.slice(0, afterPayload)))
-      .digest()
-    if (!equalBytes(signature, expected)) return 'bad signature'
+    this.#copy = this.#keyed._cloneInto(this.#copy)
+    this.#copy.update(ascii.encode(token.slice(0, -signature.length - 1))).digestInto(this.#expected)
+    if (!equalBytes(Buffer.from(signature, 'base64url'), this.#expected)) return 'bad signature'
 
-    return isOurHeader(parseObject(header)) ? (readClaims(parseObject(payload)) ?? 'malformed') : 'malformed'
+    if (header !== this.#goodHeader && !isOurHeader(parseObject(header))) return 'malformed'
+    this.#goodHeader = header
+    return readClaims(parseObject(payload)) ?? 'malformed'
   }
 }
 
@@ -82,12 +86,6 @@ export function mint(apiKey: string, claims: Readonly<Record<string, unknown>>):
   const input = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode(claims)}`
   const signature = hmac(sha256, signingKey(apiKey), ascii.encode(input))
   return `${input}.${Buffer.from(signature).toString('base64url')}`
-}
-
-/** Canonical base64url (RFC 7515 §2, RFC 4648 §3.5): one spelling for given bytes, so that a token has only one too. */
-export function decodeBase64url(text: string): Buffer | undefined {
-  const bytes = Buffer.from(text, 'base64url')
-  return bytes.toString('base64url') === text ? bytes : undefined
 }
 
 /** RFC 7515 §4.1.1: `alg` as we demand it, never as the token offers it; §4.1.11: `crit` asks for what we do not have. */
@@ -113,9 +111,9 @@ function isDateOrAbsent(value: unknown): value is number | undefined {
   return value === undefined || (typeof value === 'number' && Number.isFinite(value))
 }
 
-function parseObject(bytes: Uint8Array): JsonObject | undefined {
+function parseObject(base64url: string): JsonObject | undefined {
   try {
-    const value = parseJson(bytes)
+    const value = parseJson(Buffer.from(base64url, 'base64url'))
     return isObject(value) ? value : undefined
   } catch {
     return undefined

@@ -1,5 +1,3 @@
-import { openSync } from 'node:fs'
-import * as nodeFs from 'node:fs/promises'
 import { join } from 'node:path'
 import * as disk from './disk.ts'
 import { Unreadable } from './errors.ts'
@@ -17,7 +15,7 @@ export class Files {
   readonly #fs: disk.FileSystem
   readonly #watcher = new FolderWatcher()
 
-  constructor(root: string, fs: disk.FileSystem = { ...nodeFs, openSync }) {
+  constructor(root: string, fs = disk.KERNEL) {
     this.root = root
     this.#fs = fs
   }

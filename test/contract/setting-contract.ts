@@ -157,7 +157,7 @@ export async function settingContract(t: Test, name: string, values: GoodValues 
   await t.test('a call of the system that fails changes nothing', async t => {
     const failures: readonly (readonly [ErrorCode, string, (call: Pick<Call, 'name' | 'changes'>) => boolean])[] = [
       ['EROFS', 'whatever changes something', call => call.changes],
-      ['ENOSPC', 'a write', call => ['file.writeFile', 'symlink', 'mkdir'].includes(call.name)],
+      ['ENOSPC', 'a write', call => ['file.write', 'symlink', 'mkdir'].includes(call.name)],
       ['EIO', 'fsync', call => call.name === 'file.sync'],
       ['EIO', 'a read', call => call.name === 'read'],
       ['EXDEV', 'rename', call => call.name === 'rename'],

@@ -146,7 +146,7 @@ test('what cannot be undone is named, and the rest is undone all the same', asyn
   const root = newRoot(t)
   const steps: string[] = []
   let isBroken = false
-  const fs = intercepted(async call => {
+  const fs = intercepted(call => {
     if (isBroken && call.name === 'rename' && call.path.endsWith('/b')) throw systemError('EIO')
     return call.proceed()
   })
@@ -203,7 +203,7 @@ test('without a durable journal nothing is begun', async t => {
   const settings = [setting(system, 'a', steps)]
   const state = new Files(
     `${root}/state`,
-    intercepted(async call => {
+    intercepted(call => {
       if (call.name === 'file.sync') throw systemError('ENOSPC')
       return call.proceed()
     }),
@@ -222,7 +222,7 @@ test('what cannot be kept is undone: the next start would undo it', async t => {
   const settings = [setting(system, 'a', [])]
   const state = new Files(
     `${root}/state`,
-    intercepted(async call => {
+    intercepted(call => {
       if (call.name === 'unlink') throw systemError('EROFS')
       return call.proceed()
     }),

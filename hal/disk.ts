@@ -1,7 +1,7 @@
 /**
  * Files at their places: absolute paths of the host, with no link left to follow. What is written is durable and whole.
  */
-import { randomBytes } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import {
   closeSync,
   constants,
@@ -62,8 +62,8 @@ export type Image = { readonly at: string } & (
 const MAX_FILE_BYTES = 64 * 1024
 /** Bytes of a file that can be put back after a failed write; whatever fills a configuration file up to here is replaced. */
 export const MAX_IMAGE_BYTES = 16 * 1024 * 1024
-/** Bytes that are asked for at a time where the size of a file does not say. */
-const READ_BYTES = 4096
+/** What a small file, or one whose size does not say, is read into: a buffer for each would be garbage at once. */
+const scratch = Buffer.allocUnsafeSlow(4096)
 const NEW_FILE_MODE = 0o644
 const NEW_FOLDER_MODE = 0o755
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
@@ -81,13 +81,13 @@ export function readFile(fs: FileSystem, at: string, limit = MAX_FILE_BYTES): Bu
     const stat = fstatSync(file)
     if (!stat.isFile()) throw new Unreadable('not a regular file')
     const chunks: Buffer[] = []
-    // Under /proc and /sys the size says nothing, so what is read decides.
     for (let total = 0; Math.max(total, stat.size) <= limit; ) {
-      const chunk = Buffer.allocUnsafe(Math.max(stat.size - total, READ_BYTES))
+      const chunk = stat.size > scratch.length ? Buffer.allocUnsafe(stat.size) : scratch
       const count = readSync(file, chunk)
-      if (count === 0) return Buffer.concat(chunks)
-      chunks.push(chunk.subarray(0, count))
       total += count
+      chunks.push(Buffer.from(chunk.subarray(0, count)))
+      // Under /proc and /sys the size says nothing, so what is read decides.
+      if (count === 0 || total === stat.size) return Buffer.concat(chunks)
     }
     throw new Unreadable(`over ${limit / 1024} KiB`)
   } finally {
@@ -321,12 +321,12 @@ function holds(fs: FileSystem, at: string, bytes: Buffer): boolean {
 
 /** Beside the target, so that rename(2) stays within one file system. */
 function temporaryPrefix(at: string): string {
-  const folder = dirname(at)
-  return join(folder, `.${at.slice(folder === '/' ? 1 : folder.length + 1)}.receiverd-`)
+  const name = at.lastIndexOf('/') + 1
+  return `${at.slice(0, name)}.${at.slice(name)}.receiverd-`
 }
 
 function temporaryName(at: string): string {
-  return temporaryPrefix(at) + randomBytes(6).toString('hex')
+  return temporaryPrefix(at) + randomUUID()
 }
 
 function redoName(at: string): string {

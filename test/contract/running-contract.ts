@@ -54,7 +54,7 @@ class Running {
     const previous = await setting.read()
     isBegun = true
     try {
-      await transactions.apply([{ setting, previous, next }])
+      await transactions.apply([{ setting, previous, next }], keep)
       if (keep) await transactions.keep()
       return undefined
     } catch (error) {

@@ -62,7 +62,7 @@ export type Image = { readonly at: string } & (
 const MAX_FILE_BYTES = 64 * 1024
 /** Bytes of a file that can be put back after a failed write; whatever fills a configuration file up to here is replaced. */
 export const MAX_IMAGE_BYTES = 16 * 1024 * 1024
-/** What a small file, or one whose size does not say, is read into: a buffer for each would be garbage at once. */
+/** What a small file is read into: a buffer for each would be garbage at once. */
 const scratch = Buffer.allocUnsafeSlow(4096)
 const NEW_FILE_MODE = 0o644
 const NEW_FOLDER_MODE = 0o755
@@ -82,11 +82,12 @@ export function readFile(fs: FileSystem, at: string, limit = MAX_FILE_BYTES): Bu
     if (!stat.isFile()) throw new Unreadable('not a regular file')
     const chunks: Buffer[] = []
     for (let total = 0; Math.max(total, stat.size) <= limit; ) {
-      const chunk = stat.size > scratch.length ? Buffer.allocUnsafe(stat.size) : scratch
+      // Room for more than the size: where no more comes, that is the end. Under /proc and /sys the size says nothing.
+      const chunk = stat.size < scratch.length ? scratch : Buffer.allocUnsafe(stat.size + 1)
       const count = readSync(file, chunk)
+      const part = chunk.subarray(0, count)
+      chunks.push(chunk === scratch ? Buffer.from(part) : part)
       total += count
-      chunks.push(Buffer.from(chunk.subarray(0, count)))
-      // Under /proc and /sys the size says nothing, so what is read decides.
       if (count === 0 || total === stat.size) return Buffer.concat(chunks)
     }
     throw new Unreadable(`over ${limit / 1024} KiB`)
@@ -187,8 +188,9 @@ export async function restore(fs: FileSystem, image: Image): Promise<void> {
 
 /** Finishes what a power cut interrupted there; see `Files.recover`. */
 export async function recover(fs: FileSystem, at: string): Promise<void> {
-  for (const name of list(dirname(at))) {
-    const leftover = join(dirname(at), name)
+  const folder = dirname(at)
+  for (const name of list(folder)) {
+    const leftover = join(folder, name)
     if (!leftover.startsWith(temporaryPrefix(at))) continue
     const finish = leftover === redoName(at) ? replace(fs, leftover, at) : remove(fs, leftover)
     await finish.catch(() => undefined)

@@ -120,6 +120,8 @@ test('what is no text of a bounded length is refused', async t => {
   for (const [make, expected, what] of [
     [() => writeFileSync(at, 'x'.repeat(65_536)), 'x'.repeat(65_536), '64 KiB'],
     [() => writeFileSync(at, 'x'.repeat(65_537)), /over 64 KiB/, '64 KiB and a byte'],
+    [() => writeFileSync(at, 'x'.repeat(4095)), 'x'.repeat(4095), 'a byte less than is read at a time'],
+    [() => writeFileSync(at, 'x'.repeat(4096)), 'x'.repeat(4096), 'as much as is read at a time'],
     [() => writeFileSync(at, Buffer.from([0xff])), /not UTF-8/, 'a byte that is not UTF-8'],
     [() => writeFileSync(at, Buffer.from('é').subarray(0, 1)), /not UTF-8/, 'half a character'],
     [() => writeFileSync(at, '\uFEFFa'), '\uFEFFa', 'a byte-order mark, which is kept'],

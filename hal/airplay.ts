@@ -61,7 +61,7 @@ export function airplay(system: System): Setting<typeof schema> {
     schema,
     files: [FILE, ...TARGETS.map(target => `${UNIT_FOLDERS[0]}/${target}.target.wants/${UNIT}`)],
     sources: [`${UNIT_FOLDERS[0]}/${UNIT}`],
-    dependsOn: [host.name, device.name],
+    dependsOn: [host.name],
     follows: ({ name }) => (name === '' ? [device.name] : []),
     async unavailable() {
       return (await isUnitInstalled(system, UNIT)) ? undefined : 'UxPlay is not installed as uxplay.service'

@@ -1,22 +1,54 @@
 /**
  * Files at their places: absolute paths of the host, with no link left to follow. What is written is durable and whole.
  */
-import { randomBytes } from 'node:crypto'
-import type * as fsSync from 'node:fs'
-import { closeSync, constants, fstatSync, lstatSync, readdirSync, readlinkSync, readSync, type Stats } from 'node:fs'
-import type * as nodeFs from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import {
+  closeSync,
+  constants,
+  fchmodSync,
+  fchownSync,
+  fstatSync,
+  fsync,
+  ftruncateSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  readSync,
+  renameSync,
+  rmdirSync,
+  type Stats,
+  symlinkSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { errorCode, Unreadable } from './errors.ts'
 
 /**
  * The calls that change a disk, and the one that every reading of a file begins with. Tests override one to make it fail.
  *
- * What is read is read at once: it is small, and mostly in the kernel's memory. By threads of the pool, a look at every
- * setting was 800 waits for one another, and took half as much CPU again. What is written waits for the disk, and is left
- * to them.
+ * What ends in the kernel's memory is done at once: by a thread of the pool it takes ten times as long. What waits for
+ * the disk is fsync(2), and meanwhile the process does other things.
  */
-export type FileSystem = Pick<typeof nodeFs, 'open' | 'rename' | 'unlink' | 'symlink' | 'mkdir' | 'rmdir'> &
-  Pick<typeof fsSync, 'openSync'>
+export const KERNEL = {
+  openSync,
+  writeSync,
+  fchownSync,
+  fchmodSync,
+  ftruncateSync,
+  renameSync,
+  unlinkSync,
+  symlinkSync,
+  mkdirSync,
+  rmdirSync,
+  fsync: (file: number) =>
+    new Promise<void>((resolve, reject) => {
+      fsync(file, error => (error ? reject(error) : resolve()))
+    }),
+}
+export type FileSystem = typeof KERNEL
 
 /** What stood at a place: a file, a link, an empty folder, or nothing. */
 export type Image = { readonly at: string } & (
@@ -30,8 +62,8 @@ export type Image = { readonly at: string } & (
 const MAX_FILE_BYTES = 64 * 1024
 /** Bytes of a file that can be put back after a failed write; whatever fills a configuration file up to here is replaced. */
 export const MAX_IMAGE_BYTES = 16 * 1024 * 1024
-/** Bytes that are asked for at a time where the size of a file does not say. */
-const READ_BYTES = 4096
+/** What a small file is read into: a buffer for each would be garbage at once. */
+const scratch = Buffer.allocUnsafeSlow(4096)
 const NEW_FILE_MODE = 0o644
 const NEW_FOLDER_MODE = 0o755
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
@@ -49,13 +81,14 @@ export function readFile(fs: FileSystem, at: string, limit = MAX_FILE_BYTES): Bu
     const stat = fstatSync(file)
     if (!stat.isFile()) throw new Unreadable('not a regular file')
     const chunks: Buffer[] = []
-    // Under /proc and /sys the size says nothing, so what is read decides.
     for (let total = 0; Math.max(total, stat.size) <= limit; ) {
-      const chunk = Buffer.allocUnsafe(Math.max(stat.size - total, READ_BYTES))
+      // Room for more than the size: where no more comes, that is the end. Under /proc and /sys the size says nothing.
+      const chunk = stat.size < scratch.length ? scratch : Buffer.allocUnsafe(stat.size + 1)
       const count = readSync(file, chunk)
-      if (count === 0) return Buffer.concat(chunks)
-      chunks.push(chunk.subarray(0, count))
+      const part = chunk.subarray(0, count)
+      chunks.push(chunk === scratch ? Buffer.from(part) : part)
       total += count
+      if (count === 0 || total === stat.size) return Buffer.concat(chunks)
     }
     throw new Unreadable(`over ${limit / 1024} KiB`)
   } finally {
@@ -109,7 +142,7 @@ export async function writeFile(fs: FileSystem, at: string, bytes: Buffer, mode?
 
 /** One write(2) to what stands there, such as an attribute of the kernel: nothing to make durable. */
 export async function overwrite(fs: FileSystem, at: string, text: string): Promise<void> {
-  await opened(fs.open(at, O_WRONLY | O_NOFOLLOW), file => file.writeFile(text))
+  await opened(fs.openSync(at, O_WRONLY | O_NOFOLLOW), file => fs.writeSync(file, text))
 }
 
 /** Makes a symbolic link by a rename. */
@@ -117,7 +150,7 @@ export async function writeLink(fs: FileSystem, at: string, target: string): Pro
   if (linkTarget(at) === target) return
   await inFolder(fs, dirname(at), async () => {
     const temporary = temporaryName(at)
-    await fs.symlink(target, temporary)
+    fs.symlinkSync(target, temporary)
     await orRemove(fs, temporary, () => rename(fs, temporary, at))
   })
 }
@@ -125,7 +158,7 @@ export async function writeLink(fs: FileSystem, at: string, target: string): Pro
 /** Removes a file or a link; nothing there is well, too. */
 export async function remove(fs: FileSystem, at: string): Promise<void> {
   try {
-    await fs.unlink(at)
+    fs.unlinkSync(at)
   } catch (error) {
     if (isAbsence(error)) return
     throw error
@@ -155,8 +188,9 @@ export async function restore(fs: FileSystem, image: Image): Promise<void> {
 
 /** Finishes what a power cut interrupted there; see `Files.recover`. */
 export async function recover(fs: FileSystem, at: string): Promise<void> {
-  for (const name of list(dirname(at))) {
-    const leftover = join(dirname(at), name)
+  const folder = dirname(at)
+  for (const name of list(folder)) {
+    const leftover = join(folder, name)
     if (!leftover.startsWith(temporaryPrefix(at))) continue
     const finish = leftover === redoName(at) ? replace(fs, leftover, at) : remove(fs, leftover)
     await finish.catch(() => undefined)
@@ -170,24 +204,25 @@ async function create(
   mode: number,
   owner: { uid: number; gid: number } | undefined,
 ): Promise<void> {
-  await opened(fs.open(at, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode), async file => {
-    const born = await file.stat()
-    if (owner && (born.uid !== owner.uid || born.gid !== owner.gid)) await file.chown(owner.uid, owner.gid)
+  await opened(fs.openSync(at, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode), file => {
+    const born = fstatSync(file)
+    const isForeign = owner && (born.uid !== owner.uid || born.gid !== owner.gid)
+    if (isForeign) fs.fchownSync(file, owner.uid, owner.gid)
     // The umask may have taken some of it, and a change of the owner its set-id bits.
-    if (owner || (born.mode & 0o7777) !== mode) await file.chmod(mode)
-    await file.writeFile(bytes)
-    await file.sync()
+    if (isForeign || (born.mode & 0o7777) !== mode) fs.fchmodSync(file, mode)
+    writeAll(fs, file, bytes)
+    return fs.fsync(file)
   })
 }
 
 /** rename(2), also onto an empty folder: a container's engine makes one where a file to be mounted is missing. */
-async function rename(fs: FileSystem, from: string, at: string): Promise<void> {
+function rename(fs: FileSystem, from: string, at: string): void {
   try {
-    await fs.rename(from, at)
+    fs.renameSync(from, at)
   } catch (error) {
     if (errorCode(error) !== 'EISDIR') throw error
-    await fs.rmdir(at)
-    await fs.rename(from, at)
+    fs.rmdirSync(at)
+    fs.renameSync(from, at)
   }
 }
 
@@ -198,20 +233,20 @@ async function rename(fs: FileSystem, from: string, at: string): Promise<void> {
  */
 async function replace(fs: FileSystem, from: string, at: string): Promise<void> {
   try {
-    return await rename(fs, from, at)
+    return rename(fs, from, at)
   } catch (error) {
     if (errorCode(error) !== 'EBUSY' && errorCode(error) !== 'EXDEV') throw error
   }
   const redo = redoName(at)
-  await fs.rename(from, redo)
+  fs.renameSync(from, redo)
   await syncFolder(fs, dirname(at))
   const mode = stat(redo)?.mode ?? NEW_FILE_MODE
   const bytes = readFile(fs, redo, MAX_IMAGE_BYTES)
-  await opened(fs.open(at, O_WRONLY | O_CREAT | O_NOFOLLOW, mode), async file => {
-    if ((await file.stat()).mode !== mode) await file.chmod(mode & 0o7777)
-    if (bytes) await file.writeFile(bytes)
-    await file.truncate(bytes?.length ?? 0)
-    await file.sync()
+  await opened(fs.openSync(at, O_WRONLY | O_CREAT | O_NOFOLLOW, mode), file => {
+    if (fstatSync(file).mode !== mode) fs.fchmodSync(file, mode & 0o7777)
+    if (bytes) writeAll(fs, file, bytes)
+    fs.ftruncateSync(file, bytes?.length ?? 0)
+    return fs.fsync(file)
   })
   await remove(fs, redo)
 }
@@ -231,18 +266,18 @@ async function inFolder(fs: FileSystem, folder: string, act: () => Promise<void>
 /** Makes a folder and those above it that are missing, readable whatever the umask says. */
 async function makeFolder(fs: FileSystem, folder: string, mode = NEW_FOLDER_MODE): Promise<void> {
   try {
-    await fs.mkdir(folder, mode)
+    fs.mkdirSync(folder, mode)
   } catch (error) {
     if (errorCode(error) === 'EEXIST') return
     if (errorCode(error) !== 'ENOENT') throw error
     await makeFolder(fs, dirname(folder))
-    await fs.mkdir(folder, mode)
+    fs.mkdirSync(folder, mode)
   }
   await syncFolder(fs, folder, mode)
   await syncFolder(fs, dirname(folder))
 }
 
-async function orRemove(fs: FileSystem, temporary: string, act: () => Promise<void>): Promise<void> {
+async function orRemove(fs: FileSystem, temporary: string, act: () => unknown): Promise<void> {
   try {
     await act()
   } catch (error) {
@@ -253,22 +288,23 @@ async function orRemove(fs: FileSystem, temporary: string, act: () => Promise<vo
 
 /** A name is as durable as its folder. */
 async function syncFolder(fs: FileSystem, folder: string, mode?: number): Promise<void> {
-  await opened(fs.open(folder, O_RDONLY | O_DIRECTORY), async handle => {
-    if (mode !== undefined) await handle.chmod(mode)
-    await handle.sync()
+  await opened(fs.openSync(folder, O_RDONLY | O_DIRECTORY), file => {
+    if (mode !== undefined) fs.fchmodSync(file, mode)
+    return fs.fsync(file)
   })
 }
 
+/** write(2) may take a part. */
+function writeAll(fs: FileSystem, file: number, bytes: Buffer): void {
+  for (let at = 0; at < bytes.length; ) at += fs.writeSync(file, bytes, at)
+}
+
 /** Closes what was opened when `act` is done with it. */
-async function opened<T>(
-  opening: Promise<nodeFs.FileHandle>,
-  act: (file: nodeFs.FileHandle) => Promise<T>,
-): Promise<T> {
-  const file = await opening
+async function opened(file: number, act: (file: number) => unknown): Promise<void> {
   try {
-    return await act(file)
+    await act(file)
   } finally {
-    await file.close()
+    closeSync(file)
   }
 }
 
@@ -287,12 +323,12 @@ function holds(fs: FileSystem, at: string, bytes: Buffer): boolean {
 
 /** Beside the target, so that rename(2) stays within one file system. */
 function temporaryPrefix(at: string): string {
-  const folder = dirname(at)
-  return join(folder, `.${at.slice(folder === '/' ? 1 : folder.length + 1)}.receiverd-`)
+  const name = at.lastIndexOf('/') + 1
+  return `${at.slice(0, name)}.${at.slice(name)}.receiverd-`
 }
 
 function temporaryName(at: string): string {
-  return temporaryPrefix(at) + randomBytes(6).toString('hex')
+  return temporaryPrefix(at) + randomUUID()
 }
 
 function redoName(at: string): string {

@@ -1,5 +1,3 @@
-import { openSync } from 'node:fs'
-import * as nodeFs from 'node:fs/promises'
 import { join } from 'node:path'
 import * as disk from './disk.ts'
 import { Unreadable } from './errors.ts'
@@ -16,9 +14,12 @@ export class Files {
   readonly root: string
   readonly #fs: disk.FileSystem
   readonly #watcher = new FolderWatcher()
+  /** The root without the slash that it may end in. */
+  readonly #base: string
 
-  constructor(root: string, fs: disk.FileSystem = { ...nodeFs, openSync }) {
+  constructor(root: string, fs = disk.KERNEL) {
     this.root = root
+    this.#base = join(root, '/').slice(0, -1)
     this.#fs = fs
   }
 
@@ -40,7 +41,7 @@ export class Files {
   /** What `readText` reads, as bytes that need not be UTF-8. */
   async readBytes(path: string, limit?: number): Promise<Buffer | undefined> {
     const at = this.#resolve(path)
-    return at === join(this.root, '/dev/null') ? undefined : disk.readFile(this.#fs, at, limit)
+    return at === `${this.#base}/dev/null` ? undefined : disk.readFile(this.#fs, at, limit)
   }
 
   /** The text of a file that is about to be edited: undefined, too, where it is unreadable and must be made anew. */
@@ -132,13 +133,13 @@ export class Files {
 
   /** The real place of a path, its last name followed where that is a link. */
   #resolve(path: string): string {
-    return this.#follow(path.split('/'))
+    return this.#base + this.#follow(path.split('/')) || '/'
   }
 
   /** The real place of a path, its last name taken as it is. */
   #resolveParent(path: string): string {
     const cut = path.lastIndexOf('/')
-    return join(this.#follow(path.slice(0, cut).split('/')), path.slice(cut + 1))
+    return this.#base + this.#follow(path.slice(0, cut).split('/')) + path.slice(cut)
   }
 
   /** Where a write to a path goes: a link that leads nowhere, as one of a loop does, is taken as it is. */
@@ -165,6 +166,7 @@ export class Files {
     }
   }
 
+  /** The place below the root, with a slash before each name: empty for the root itself. */
   #follow(names: string[]): string {
     let links = 0
     let at = ''
@@ -174,15 +176,16 @@ export class Files {
         at = at.slice(0, Math.max(0, at.lastIndexOf('/')))
         continue
       }
-      const target = disk.linkTarget(join(this.root, at, name))
+      const next = `${at}/${name}`
+      const target = disk.linkTarget(this.#base + next)
       if (target === undefined) {
-        at = `${at}/${name}`
+        at = next
         continue
       }
       if (++links > MAX_LINKS) throw new Unreadable('too many symbolic links')
       if (target.startsWith('/')) at = ''
       names.unshift(...target.split('/'))
     }
-    return join(this.root, at)
+    return at
   }
 }

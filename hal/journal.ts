@@ -20,6 +20,8 @@ export interface Undo {
 /** The undo of a change that is under way, on the disk from before its first write until it is over. */
 export class Journal {
   readonly #state: Files
+  /** Whether there may be one, also of an earlier run. */
+  #isOpen = true
 
   constructor(state: Files) {
     this.#state = state
@@ -27,12 +29,14 @@ export class Journal {
 
   /** Makes the undo durable. */
   async open(undos: readonly Undo[]): Promise<void> {
+    this.#isOpen = true
     await this.#state.writeAtomic(FILE, JSON.stringify(undos, encodeBytes), MODE)
   }
 
   /** The change is over: kept, or undone. Durable when it returns. */
   async close(): Promise<void> {
-    await this.#state.remove(FILE)
+    if (this.#isOpen) await this.#state.remove(FILE)
+    this.#isOpen = false
   }
 
   /**

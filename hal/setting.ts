@@ -39,7 +39,10 @@ export interface Setting<S extends TSchema = TSchema> {
   fallback(): Promise<Static<S>>
   /** What the schema cannot say; `previous` is what was read last. No side effects. */
   check?(next: Static<S>, previous: Static<S>): Promise<readonly Refusal[]>
-  /** Makes the value durable; the same value again changes nothing. A setting without it is read-only. */
+  /**
+   * Makes the value durable; the same value again changes nothing. A setting without it is read-only. With one file, it is
+   * one replacement of it: there is no journal for that where nothing is activated.
+   */
   write?(next: Static<S>): Promise<void>
   /**
    * Makes the running system take up what was written in place of `previous`; the same value again does no harm. Called

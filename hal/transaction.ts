@@ -54,9 +54,10 @@ export class Transactions {
 
   /**
    * Applies changes in their order. Until `keep`, `undo` takes them back, and so does the next start.
+   * @param isKept Whether `keep` follows at once.
    * @throws {TransactionFailed} after undoing, in reverse, what had been done.
    */
-  async apply(changes: readonly Change[]): Promise<void> {
+  async apply(changes: readonly Change[], isKept = false): Promise<void> {
     const undos: Undo[] = []
     let at = ''
     try {
@@ -65,7 +66,7 @@ export class Transactions {
         undos.push(await this.#prepare(change))
       }
       at = JOURNAL
-      await this.#journal.open([...this.#left, ...undos])
+      if (!isKept || !isWhole(changes, undos)) await this.#journal.open([...this.#left, ...undos])
       for (const [n, { setting, previous, next }] of changes.entries()) {
         at = setting.name
         this.#open = undos.slice(0, n + 1)
@@ -134,6 +135,16 @@ export class Transactions {
     if (this.#system.isRunning) await setting?.activate?.(previous, next).catch(failed)
     return undone
   }
+}
+
+/**
+ * Whether the change is one replacement of one file, which is all or nothing by itself: to make a journal durable before
+ * it, and its end after it, would take longer than the change.
+ */
+function isWhole(changes: readonly Change[], undos: readonly Undo[]): boolean {
+  const [image, ...others] = undos.flatMap(undo => undo.images)
+  // In the place of a folder a file comes in two steps.
+  return others.length === 0 && image?.kind !== 'folder' && !changes.some(({ setting }) => setting.activate)
 }
 
 function nameOf({ setting }: Undo): string {

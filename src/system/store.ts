@@ -173,7 +173,7 @@ export class SystemStore {
   async #apply(changes: readonly Change[], keep: boolean): Promise<void> {
     const { transactions } = this.#options
     try {
-      await transactions.apply(changes)
+      await transactions.apply(changes, keep)
       if (keep) await transactions.keep()
     } catch (error) {
       throw this.#refused(error)

@@ -144,9 +144,9 @@ function patches(subject, { share }) {
     const before = session.server.cpuNs()
     const { answerP50 } = await load.tell(`publish ${300 * share} 0 1`)
     const cpuUs = (session.server.cpuNs() - before) / 1_000 / (300 * share)
-    const folders = ['state', 'setting'].map(name => join(OUT, name))
-    for (const folder of folders) mkdirSync(folder, { recursive: true })
-    const alone = await run(SERVER_CORE, [join(OUT, 'fsyncs'), ...folders, String(300 * share)])
+    const folder = join(OUT, 'setting')
+    mkdirSync(folder, { recursive: true })
+    const alone = await run(SERVER_CORE, [join(OUT, 'fsyncs'), folder, String(300 * share)])
     return { patchMs: answerP50, fsyncsMs: Number(alone) / 1_000, patchCpuUs: cpuUs }
   })
 }

@@ -54,7 +54,7 @@ class Running {
     const previous = await setting.read()
     isBegun = true
     try {
-      await transactions.apply([{ setting, previous, next }])
+      await transactions.apply([{ setting, previous, next }], keep)
       if (keep) await transactions.keep()
       return undefined
     } catch (error) {
@@ -112,11 +112,12 @@ export async function runningContract(t: Test, name: string, [first, second]: Go
             const device = newDevice()
             let commands = 0
             n++
-            const error = await device.change(name, first, async call => {
+            const error = await device.change(name, first, call => {
               if (call.name !== 'run' || ++commands < n || (happened && !isLasting)) return call.proceed()
               happened = true
-              if (isDone) await call.proceed()
-              throw new CommandFailed(`${call.path.split(' ')[0]} ${how}`)
+              return Promise.resolve(isDone && call.proceed()).then(() => {
+                throw new CommandFailed(`${call.path.split(' ')[0]} ${how}`)
+              })
             })
             const what = `command ${n} ${how}, ${isDone ? 'after' : 'before'} it did something${isLasting ? ', and so do all after it' : ''}`
             const { tree, receiver } = device

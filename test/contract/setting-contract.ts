@@ -157,7 +157,7 @@ export async function settingContract(t: Test, name: string, values: GoodValues 
   await t.test('a call of the system that fails changes nothing', async t => {
     const failures: readonly (readonly [ErrorCode, string, (call: Pick<Call, 'name' | 'changes'>) => boolean])[] = [
       ['EROFS', 'whatever changes something', call => call.changes],
-      ['ENOSPC', 'a write', call => ['file.writeFile', 'symlink', 'mkdir'].includes(call.name)],
+      ['ENOSPC', 'a write', call => ['file.write', 'symlink', 'mkdir'].includes(call.name)],
       ['EIO', 'fsync', call => call.name === 'file.sync'],
       ['EIO', 'a read', call => call.name === 'read'],
       ['EXDEV', 'rename', call => call.name === 'rename'],
@@ -225,12 +225,17 @@ export async function settingContract(t: Test, name: string, values: GoodValues 
     const [was, done] = [newDevice(), newDevice()]
     await at(done).setting.write?.(first)
     const [old, next] = [treeOf(was), treeOf(done)]
-    for (const refuse of [undefined, refuseRename('EBUSY')]) {
+    for (const [refuse, isKept] of [
+      [undefined, true],
+      [undefined, false],
+      [refuseRename('EBUSY'), true],
+      [refuseRename('EBUSY'), false],
+    ] as const) {
       let [n, stopped] = [0, true]
       while (stopped) {
         const root = newDevice()
         const fs = stoppingAt(++n, refuse)
-        const error = await change(at(root, { fs }), first).catch(error => error)
+        const error = await change(at(root, { fs }), first, isKept).catch(error => error)
         stopped = [error, error?.cause].some(error => error instanceof Stopped)
         const { system, setting, transactions } = at(root)
         await setting.unavailable?.()
@@ -297,9 +302,9 @@ interface Subject {
   readonly transactions: Transactions
 }
 
-async function change({ setting, transactions }: Subject, next: JsonValue): Promise<void> {
+async function change({ setting, transactions }: Subject, next: JsonValue, isKept = true): Promise<void> {
   const previous = await setting.read().catch(() => setting.fallback())
-  await transactions.apply([{ setting, previous, next }])
+  await transactions.apply([{ setting, previous, next }], isKept)
   await transactions.keep()
 }
 

@@ -16,7 +16,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
-import type { FileSystem } from '../../hal/disk.ts'
+import { type FileSystem, KERNEL } from '../../hal/disk.ts'
 import { errorCode, Unreadable } from '../../hal/errors.ts'
 import { Files } from '../../hal/files.ts'
 import {
@@ -120,6 +120,8 @@ test('what is no text of a bounded length is refused', async t => {
   for (const [make, expected, what] of [
     [() => writeFileSync(at, 'x'.repeat(65_536)), 'x'.repeat(65_536), '64 KiB'],
     [() => writeFileSync(at, 'x'.repeat(65_537)), /over 64 KiB/, '64 KiB and a byte'],
+    [() => writeFileSync(at, 'x'.repeat(4095)), 'x'.repeat(4095), 'a byte less than is read at a time'],
+    [() => writeFileSync(at, 'x'.repeat(4096)), 'x'.repeat(4096), 'as much as is read at a time'],
     [() => writeFileSync(at, Buffer.from([0xff])), /not UTF-8/, 'a byte that is not UTF-8'],
     [() => writeFileSync(at, Buffer.from('é').subarray(0, 1)), /not UTF-8/, 'half a character'],
     [() => writeFileSync(at, '\uFEFFa'), '\uFEFFa', 'a byte-order mark, which is kept'],
@@ -185,8 +187,8 @@ test('a write keeps mode and owner', async t => {
 test('a mode holds from the moment of creation, whatever the umask', async t => {
   const root = newRoot(t)
   const seen: number[] = []
-  const fs = intercepted(async call => {
-    const result = await call.proceed()
+  const fs = intercepted(call => {
+    const result = call.proceed()
     if (call.path.includes('.receiverd-') && existsSync(call.path)) seen.push(lstatSync(call.path).mode & 0o777)
     return result
   })
@@ -230,11 +232,50 @@ test('each name is made durable in its folder, after what it names', async t => 
   const written = steps.lastIndexOf('open /etc/a/b/.file.receiverd-')
   t.same(steps.slice(written), [
     'open /etc/a/b/.file.receiverd-',
-    'file.writeFile /etc/a/b/.file.receiverd-',
+    'file.write /etc/a/b/.file.receiverd-',
     'file.sync /etc/a/b/.file.receiverd-',
     'rename /etc/a/b/file',
     'file.sync /etc/a/b',
   ])
+})
+
+test('a kernel that takes a part of a write is given the rest', async t => {
+  const root = newRoot(t)
+  const sizes: number[] = []
+  const fs = {
+    ...KERNEL,
+    writeSync: (file: number, bytes: Buffer, at: number) => {
+      sizes.push(KERNEL.writeSync(file, bytes, at, Math.min(bytes.length - at, 4)))
+      return sizes.at(-1)
+    },
+  } as FileSystem
+  const refuse = refuseRename('EBUSY')
+  for (const some of [fs, refusing(fs, refuse)]) {
+    writeFileSync(join(root, 'etc/place'), 'the old text, which is longer')
+    await new Files(root, some).writeAtomic('/etc/place', 'a new text')
+    t.equal(readFileSync(join(root, 'etc/place'), 'utf8'), 'a new text')
+  }
+  t.same(sizes, [4, 4, 2, 4, 4, 2, 4, 4, 2], 'by rename, and in place')
+})
+
+test('while the disk is waited for, the process does other things', async t => {
+  const root = newRoot(t)
+  let isBusy = false
+  let happened = 0
+  const fs: FileSystem = {
+    ...KERNEL,
+    fsync: async file => {
+      isBusy = true
+      await KERNEL.fsync(file)
+      isBusy = false
+    },
+  }
+  const interval = setInterval(() => {
+    if (isBusy) happened++
+  })
+  for (let n = 0; n < 1000 && happened === 0; n++) await new Files(root, fs).writeAtomic('/etc/place', `${n}`)
+  clearInterval(interval)
+  t.ok(happened > 0)
 })
 
 test('the same text is not written again', async t => {
@@ -360,10 +401,10 @@ test('a call that fails leaves the old text or the new one, and no temporary fil
 function refusing(fs: FileSystem, refuse: (call: Call) => void): FileSystem {
   return new Proxy(fs, {
     get(_, name: keyof FileSystem) {
-      if (name !== 'rename') return fs[name]
-      return async (from: string, to: string) => {
-        refuse({ name, path: to, changes: true, proceed: async () => undefined, tear: async () => undefined })
-        return fs.rename(from, to)
+      if (name !== 'renameSync') return fs[name]
+      return (from: string, to: string) => {
+        refuse({ name: 'rename', path: to, changes: true, proceed: () => undefined, tear: () => undefined })
+        fs.renameSync(from, to)
       }
     },
   })
@@ -431,7 +472,7 @@ test('a start gets over a disk that does not let it finish', async t => {
     writeFileSync(join(root, 'etc/place'), 'torn')
     writeFileSync(join(root, 'etc/.place.receiverd-redo'), 'whole')
     writeFileSync(join(root, 'etc/.place.receiverd-0123'), 'rest')
-    const fs = intercepted(async call => {
+    const fs = intercepted(call => {
       if (call.changes) throw systemError(code)
       return call.proceed()
     })
@@ -554,6 +595,6 @@ test('an attribute of the kernel is written by one write', async t => {
   writeFileSync(join(root, 'etc/attribute'), 'old')
   await files.writeAttribute('/etc/attribute', 'new')
   t.equal(readFileSync(join(root, 'etc/attribute'), 'utf8'), 'new')
-  t.same(calls, ['open', 'file.writeFile'])
+  t.same(calls, ['open', 'file.write'])
   await t.rejects(files.writeAttribute('/etc/nothing', 'new'), { code: 'ENOENT' }, 'and never made')
 })

@@ -146,7 +146,7 @@ test('what cannot be undone is named, and the rest is undone all the same', asyn
   const root = newRoot(t)
   const steps: string[] = []
   let isBroken = false
-  const fs = intercepted(async call => {
+  const fs = intercepted(call => {
     if (isBroken && call.name === 'rename' && call.path.endsWith('/b')) throw systemError('EIO')
     return call.proceed()
   })
@@ -203,7 +203,7 @@ test('without a durable journal nothing is begun', async t => {
   const settings = [setting(system, 'a', steps)]
   const state = new Files(
     `${root}/state`,
-    intercepted(async call => {
+    intercepted(call => {
       if (call.name === 'file.sync') throw systemError('ENOSPC')
       return call.proceed()
     }),
@@ -222,7 +222,7 @@ test('what cannot be kept is undone: the next start would undo it', async t => {
   const settings = [setting(system, 'a', [])]
   const state = new Files(
     `${root}/state`,
-    intercepted(async call => {
+    intercepted(call => {
       if (call.name === 'unlink') throw systemError('EROFS')
       return call.proceed()
     }),
@@ -278,6 +278,82 @@ test('what was set anew since is not undone', async t => {
   await second.apply(settings.map(change))
   await second.keep()
   t.equal(await transactionsOf(system, settings).recover(), undefined)
+  t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'new')
+})
+
+test('a change that is whole by itself has no journal; every other has one before its first write', async t => {
+  const wholeOf = (system: System, name: string, rest: Partial<Setting> = {}): Setting => {
+    const { activate: _, ...whole } = setting(system, name, [])
+    return { ...whole, ...rest }
+  }
+  const activate = async () => undefined
+  for (const [what, isJournalled, isKept, names, rest] of [
+    ['one file', false, true, ['a'], {}],
+    ['a file that is new', false, true, ['c'], {}],
+    ['one file, on trial', true, false, ['a'], {}],
+    ['a file and its link', true, true, ['link'], {}],
+    ['a file in the place of a folder', true, true, ['folder'], {}],
+    ['two settings', true, true, ['a', 'b'], {}],
+    ['two files', true, true, ['a'], { files: ['/etc/a', '/etc/b'] }],
+    ['something to activate', true, true, ['a'], { activate }],
+  ] as const) {
+    const root = newRoot(t)
+    mkdirSync(join(root, 'etc/folder'))
+    const calls: string[] = []
+    const fs = intercepted(call => {
+      if (call.changes) calls.push(call.path.includes('/state/') ? 'journal' : 'file')
+      return call.proceed()
+    })
+    const system = runningAt(root, { fs })
+    const settings = names.map(name => wholeOf(system, name, rest))
+    const transactions = transactionsOf(system, settings, new Files(`${root}/state`, fs))
+    // The first one that is kept looks for a journal of an earlier run.
+    await transactions.keep()
+    calls.length = 0
+    await transactions.apply(settings.map(change), isKept)
+    await transactions.keep()
+    t.equal(calls[0], isJournalled ? 'journal' : 'file', what)
+    t.equal(calls.includes('journal'), isJournalled)
+    for (const name of names) t.equal(readFileSync(join(root, 'etc', name), 'utf8'), 'new')
+    t.equal(await transactionsOf(system, settings).recover(), undefined, 'nothing is left')
+  }
+})
+
+test('without a journal, too, what fails is undone', async t => {
+  for (const isBroken of [false, true]) {
+    const root = newRoot(t)
+    const before = treeOf(root)
+    let renames = 0
+    const fs = intercepted(call => {
+      if (call.name === 'rename' && call.path.endsWith('/a') && ++renames === 2 && isBroken) throw systemError('EIO')
+      return call.proceed()
+    })
+    const system = new System(root, { fs })
+    const { activate: _, ...failing } = setting(system, 'a', [], step => step === 'write new')
+    const transactions = transactionsOf(system, [failing])
+    const error = await failureOf(transactions.apply([change(failing)], true))
+    t.match(error, { setting: 'a', notUndone: isBroken ? ['a'] : [] })
+    // What could not be undone has its journal now, for the next start.
+    t.match(
+      await transactionsOf(system, [failing]).recover(),
+      isBroken ? { settings: ['a'], notUndone: [] } : undefined,
+    )
+    t.same(treeOf(root), before)
+  }
+})
+
+test('a change without a journal leaves that of what could not be undone before', async t => {
+  const root = newRoot(t)
+  const system = runningAt(root)
+  let isBroken = true
+  const b = setting(system, 'b', [], step => isBroken && step.startsWith('activate'))
+  const { activate: _, ...a } = setting(system, 'a', [])
+  const transactions = transactionsOf(system, [a, b])
+  t.match(await failureOf(transactions.apply([change(b)])), { notUndone: ['b'] })
+  await transactions.apply([change(a)], true)
+  await transactions.keep()
+  isBroken = false
+  t.same(await transactionsOf(system, [a, b]).recover(), { settings: ['b'], notUndone: [] })
   t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'new')
 })
 

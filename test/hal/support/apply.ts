@@ -20,7 +20,7 @@ export async function apply<S extends TSchema>(
   const one = setting as unknown as Setting
   const transactions = new Transactions(system, [one], new Journal(new Files(state)))
   try {
-    await transactions.apply([{ setting: one, previous: previous as JsonValue, next: next as JsonValue }])
+    await transactions.apply([{ setting: one, previous: previous as JsonValue, next: next as JsonValue }], true)
     await transactions.keep()
   } finally {
     rmSync(state, { recursive: true })

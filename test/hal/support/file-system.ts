@@ -1,7 +1,6 @@
-import { constants, openSync } from 'node:fs'
-import nodeFs, { type FileHandle } from 'node:fs/promises'
+import { constants } from 'node:fs'
 import { constants as os } from 'node:os'
-import type { FileSystem } from '../../../hal/disk.ts'
+import { type FileSystem, KERNEL } from '../../../hal/disk.ts'
 import type { Run } from '../../../hal/system.ts'
 
 /** A system call on its way: of `open` and the like, or of a file that was opened, such as `file.sync`; or a command. */
@@ -11,16 +10,14 @@ export interface Call {
   readonly path: string
   /** Whether it can change what is on the disk. */
   readonly changes: boolean
-  /** Lets it happen. */
-  readonly proceed: () => Promise<unknown>
+  /** Lets it happen. A promise comes of `file.sync` and of a command alone. */
+  readonly proceed: () => unknown
   /** Of a write: lets half of it happen. */
-  readonly tear: () => Promise<void>
+  readonly tear: () => void
 }
 
-const READING = ['file.stat', 'file.close']
-
-/** Is shown a call first, and lets it proceed or throws. */
-export type Intercept = (call: Call) => Promise<unknown>
+/** Is shown a call first, and lets it proceed or throws, there and then. */
+export type Intercept = (call: Call) => unknown
 
 /** Commands, each shown as a call named `run`. */
 export function interceptedRun(intercept: Intercept, run: Run): Run {
@@ -30,47 +27,69 @@ export function interceptedRun(intercept: Intercept, run: Run): Run {
       path: argv.join(' '),
       changes: true,
       proceed: () => run(argv),
-      tear: async () => undefined,
+      tear: () => undefined,
     })) as string
 }
 
+/** What the calls are shown as; those of a file begin with its descriptor. */
+const NAMES = {
+  writeSync: 'file.write',
+  fchownSync: 'file.chown',
+  fchmodSync: 'file.chmod',
+  ftruncateSync: 'file.truncate',
+  fsync: 'file.sync',
+  openSync: 'open',
+  renameSync: 'rename',
+  unlinkSync: 'unlink',
+  symlinkSync: 'symlink',
+  mkdirSync: 'mkdir',
+  rmdirSync: 'rmdir',
+} as const satisfies Record<keyof FileSystem, string>
+
+const { O_CREAT, O_DIRECTORY, O_WRONLY } = constants
+
 /** The real file system with every call that changes something shown to `intercept`, and every reading to `read`. */
 export function intercepted(intercept: Intercept, read: (path: string) => void = () => undefined): FileSystem {
-  const pass = (name: string, path: string, changes: boolean, proceed: () => Promise<unknown>, tear = async () => {}) =>
-    intercept({ name, path, changes, proceed, tear })
-  const fileOf = (file: FileHandle, path: string) =>
-    new Proxy(file, {
-      get(_, key: keyof FileHandle) {
-        const method = file[key]
-        if (typeof method !== 'function') return method
-        const name = `file.${String(key)}`
-        return (...args: unknown[]) =>
-          pass(
-            name,
-            path,
-            !READING.includes(name),
-            () => Reflect.apply(method, file, args) as Promise<unknown>,
-            async () => {
-              const [bytes] = args
-              if (key === 'writeFile' && Buffer.isBuffer(bytes)) await file.write(bytes.subarray(0, bytes.length >> 1))
-            },
-          )
+  /** What the descriptors are of; one that was closed is given out again. */
+  const paths = new Map<number, string>()
+
+  const open = (path: string, flags: number, mode?: number): number => {
+    const proceed = () => {
+      const file = KERNEL.openSync(path, flags, mode)
+      paths.set(file, path)
+      return file
+    }
+    const changes = (flags & (O_CREAT | O_WRONLY)) !== 0
+    if (changes || (flags & O_DIRECTORY) !== 0)
+      return intercept({ name: 'open', path, changes, proceed, tear: () => undefined }) as number
+    read(path)
+    return proceed()
+  }
+
+  const pass = (key: Exclude<keyof FileSystem, 'openSync'>, args: readonly unknown[]): unknown => {
+    const name = NAMES[key]
+    const [first, second] = args
+    const path = typeof first === 'number' ? paths.get(first) : key.match(/^(rename|symlink)/) ? second : first
+    const result = intercept({
+      name,
+      path: String(path),
+      changes: true,
+      proceed: () => Reflect.apply(KERNEL[key], KERNEL, args),
+      tear: () => {
+        if (key !== 'writeSync' || !Buffer.isBuffer(second)) return
+        KERNEL.writeSync(first as number, second.subarray(0, second.length >> 1))
       },
     })
-  return new Proxy({ ...nodeFs, openSync } as FileSystem, {
-    get(_, name: keyof FileSystem) {
-      if (name === 'openSync')
-        return (path: string, flags: number) => {
-          read(path)
-          return openSync(path, flags)
-        }
-      return (...args: unknown[]) => {
-        const path = String(args[name === 'rename' || name === 'symlink' ? 1 : 0])
-        const proceed = () => Reflect.apply(nodeFs[name], nodeFs, args) as Promise<unknown>
-        if (name !== 'open') return pass(name, path, true, proceed)
-        const changes = (Number(args[1]) & (constants.O_CREAT | constants.O_WRONLY)) !== 0
-        return pass(name, path, changes, async () => fileOf((await proceed()) as FileHandle, path))
-      }
+    // What is late to throw would have let the next call happen.
+    if (key !== 'fsync' && result instanceof Promise) throw new TypeError(`${name} does not wait for a promise`)
+    return result
+  }
+
+  return new Proxy(KERNEL, {
+    get(_, key: keyof FileSystem) {
+      if (key === 'openSync') return open
+      if (key === 'fsync') return async (file: number) => pass(key, [file])
+      return (...args: unknown[]) => pass(key, args)
     },
   })
 }
@@ -84,15 +103,11 @@ export class Stopped extends Error {}
  */
 export function stopAt(n: number, refuse: (call: Call) => void = () => undefined): Intercept {
   let calls = 0
-  return async call => {
-    if (calls < n && call.changes && ++calls === n) await call.tear()
-    if (calls < n) {
-      refuse(call)
-      return call.proceed()
-    }
-    // The kernel closes the files of a process that is gone.
-    if (call.name === 'file.close') await call.proceed()
-    throw new Stopped()
+  return call => {
+    if (calls < n && call.changes && ++calls === n) call.tear()
+    if (calls >= n) throw new Stopped()
+    refuse(call)
+    return call.proceed()
   }
 }
 
@@ -110,9 +125,9 @@ export function failingAt(
   let calls = 0
   const fails = (call: Pick<Call, 'name' | 'changes'>) => which(call) && ++calls === n
   return intercepted(
-    async call => {
+    call => {
       if (fails(call)) {
-        if (call.name === 'file.writeFile') await call.tear()
+        call.tear()
         throw systemError(code)
       }
       return call.proceed()

@@ -13,6 +13,7 @@ const SECRET = randomBytes(32).toString('base64url')
 const CLAIMS = { roles: ['admin:rw'], exp: Math.floor(Date.now() / 1000) + 86_400 }
 /** As the unit of the package starts it. */
 const HEAP = '--max-old-space-size=64 --max-semi-space-size=2'
+const UNIT = { NODE_OPTIONS: HEAP, MALLOC_ARENA_MAX: '1' }
 /** More than the bounds that it has without settings would let in. */
 const BOUNDS = { RECEIVERD_STREAMS: '65536', RECEIVERD_STREAMS_PER_ADDRESS: '1024', RECEIVERD_STALL_S: '3600' }
 /** 20 times the streams of the default take more heap than the unit gives. */
@@ -43,7 +44,7 @@ class Receiverd {
     cpSync('test/fixtures/receiver', this.root, { recursive: true, verbatimSymlinks: true })
     const port = await freePort()
     const argv = [process.execPath, BUNDLE, 'serve', '--root', this.root, '--listen', `127.0.0.1:${port}`]
-    const server = await new Server(port, argv, { NODE_OPTIONS: HEAP, ...BOUNDS, ...env }).answers('/api/v1/health')
+    const server = await new Server(port, argv, { ...UNIT, ...BOUNDS, ...env }).answers('/api/v1/health')
     const apiKey = readFileSync(join(this.root, 'var/lib/receiverd/api-key'), 'utf8').trim()
     this.#key = createHmac('sha256', 'ServiceApiJwt').update(apiKey).digest()
     const headers = { Authorization: `Bearer ${this.token()}` }

@@ -32,6 +32,11 @@ const withoutTheUnused = {
     const replace = (filter, contents) => onLoad({ filter }, () => ({ contents }))
     replace(/typebox\/build\/format\/index\.mjs$/, 'export const Format = { Has: () => false, Test: () => true }')
     replace(/typebox\/build\/system\/locale\/en_US\.mjs$/, "export const en_US = () => ''")
+    // Where a reference is resolved from.
+    replace(
+      /typebox\/build\/schema\/engine\/_stack\.mjs$/,
+      'export const Stack = () => ({}), NextStack = stack => stack',
+    )
     for (const keyword of UNUSED_KEYWORDS) {
       const name = keyword[0].toUpperCase() + keyword.slice(1)
       replace(new RegExp(`typebox/build/schema/types/${keyword}\\.mjs$`), `export const Is${name} = () => false`)

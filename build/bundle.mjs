@@ -26,6 +26,8 @@ function buildTime() {
 // grammars behind `format`, the hashes behind `uniqueItems`. They are left out, and a test holds every schema of the
 // OpenAPI document against the list. `format` itself is for the reader of the
 // OpenAPI document, and never checked by; the messages are our own, in src/system/validate.ts.
+const PASSED_ON = /import \{ (.*) \} from '(.*guard\/)index\.mjs';/
+const NAMESPACES = { Guard: 'guard', EmitGuard: 'emit', GlobalsGuard: 'globals' }
 const withoutTheUnused = {
   name: 'without-the-unused',
   setup({ onLoad }) {
@@ -45,6 +47,16 @@ const withoutTheUnused = {
         `export const Build${name} = undefined, Check${name} = undefined, Error${name} = undefined`,
       )
     }
+    // Of a namespace that another module passes on, esbuild keeps all: imported as such, what is called.
+    onLoad({ filter: /typebox\/build\/(schema|system)\/.*\.mjs$/ }, ({ path }) => ({
+      contents: readFileSync(path, 'utf8').replace(PASSED_ON, (_, names, folder) =>
+        names
+          .split(', ')
+          .map(name => name.split(' as '))
+          .map(([namespace, as = namespace]) => `import * as ${as} from '${folder}${NAMESPACES[namespace]}.mjs';`)
+          .join(''),
+      ),
+    }))
   },
 }
 

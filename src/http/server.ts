@@ -96,8 +96,8 @@ export class HttpServer {
       headersTimeout: HEAD_TIMEOUT_MS,
       requestTimeout: REQUEST_TIMEOUT_MS,
       connectionsCheckingInterval: TIMEOUT_CHECK_MS,
-      // The same with a poll that is held, which Node takes for an idle connection.
-      keepAliveTimeout: IDLE_MS,
+      // One timer a connection, `timeout` below: with this one, too, Node makes two more for each request.
+      keepAliveTimeout: 0,
       // Node would answer a request without Host by an empty 400; we do not use Host.
       requireHostHeader: false,
     })

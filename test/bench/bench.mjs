@@ -1,18 +1,19 @@
 // Measures the service against what somebody would use instead, and its targets. `make bench` runs it.
 //
 //   ONLY=sse,get   these scenarios alone
-//   SHORT=1        a few minutes; fails where a target is missed by twice
+//   SHORT=1        a few minutes; fails where a target, or what is reached of it, is missed by twice
 //   ROUNDS=1       instead of three
+//   NODE=path      another Node for the service and its peers
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg } from 'node:os'
 import { join } from 'node:path'
 import { has } from './process.mjs'
 import { FULL, median, SHORT, scenarios } from './scenarios.mjs'
-import { OUT, receiverd } from './subjects.mjs'
+import { NODE_VERSION, OUT, receiverd } from './subjects.mjs'
 import { targets } from './targets.mjs'
 
-/** By how much the short form may miss a target: more is no noise. */
+/** By how much the short form may miss what is asked for, or is reached: more is no noise. */
 const TOLERANCE = 2
 const NEEDED = { taskset: 'util-linux', wrk: 'wrk', cc: 'gcc libc6-dev' }
 
@@ -38,18 +39,29 @@ await (await receiverd.start()).stop()
 const figures = {}
 const failures = []
 const loadBefore = loadavg()
-for (let round = 1; round <= size.rounds; round++)
-  for (const name of names) for (const subject of scenarios[name].subjects) await measure(round, name, subject)
-
-const verdicts = targets.map(judge).filter(verdict => verdict !== undefined)
+let verdicts = await measureAll(names, size.rounds)
+// What is slow for once was noise: that scenario is measured again, twice, and its median counts.
+const again = new Set(verdicts.filter(isRegression).map(({ scenario }) => scenario))
+if (process.env.SHORT && again.size > 0) verdicts = await measureAll([...again], 2)
 report()
-const machine = { cpu: cpus()[0]?.model, cores: cpus().length, loadBefore, loadAfter: loadavg(), node: process.version }
+const machine = { cpu: cpus()[0]?.model, cores: cpus().length, loadBefore, loadAfter: loadavg(), node: NODE_VERSION }
 writeFileSync('build/out/bench.json', `${JSON.stringify({ machine, size, figures, verdicts, failures }, null, 2)}\n`)
 if (failures.length > 0) process.exitCode = 1
-if (process.env.SHORT && verdicts.some(verdict => verdict.missedBy > TOLERANCE)) process.exitCode = 1
+if (process.env.SHORT)
+  for (const verdict of verdicts.filter(isRegression)) {
+    console.error(`${verdict.what}: ${format(verdict.ratio)} is more than twice of what it may be`)
+    process.exitCode = 1
+  }
+
+async function measureAll(names, rounds) {
+  for (let round = 1; round <= rounds; round++)
+    for (const name of names)
+      for (const subject of scenarios[name].subjects) await measure(`${round}/${rounds}`, name, subject)
+  return targets.map(judge).filter(verdict => verdict !== undefined)
+}
 
 async function measure(round, name, subject) {
-  const label = `${round}/${size.rounds} ${name} ${subject.name}`
+  const label = `${round} ${name} ${subject.name}`
   if (subject.missing !== undefined) return console.error(`${label}: left out; apt-get install ${subject.missing}`)
   try {
     const read = await scenarios[name].run(subject, size)
@@ -71,24 +83,29 @@ async function measure(round, name, subject) {
 }
 
 /** The ratio is taken in each round, and the median of them: what else the machine did then was done to both. */
-function judge({ what, scenario, figure, peer, to = figure, atMost, atLeast }) {
+function judge({ what, scenario, figure, peer, to = figure, atMost, atLeast, reached }) {
   const ours = figures[scenario]?.[receiverd.name]?.[figure]
   const theirs =
     peer === undefined && to === figure ? ours?.map(() => 1) : figures[scenario]?.[peer ?? receiverd.name]?.[to]
   if (!ours || !theirs) return undefined
   const ratio = median(ours.map((value, round) => value / theirs[round]).filter(Number.isFinite))
-  const missedBy = atMost === undefined ? atLeast / ratio : ratio / atMost
+  const excess = bound => (atMost === undefined ? bound / ratio : ratio / bound)
   return {
     what,
+    scenario,
     peer,
     ours: median(ours),
     theirs: median(theirs),
     ratio,
     atMost,
     atLeast,
-    missedBy,
-    met: missedBy <= 1,
+    met: excess(atMost ?? atLeast) <= 1,
+    excess: excess(reached ?? atMost ?? atLeast),
   }
+}
+
+function isRegression({ excess }) {
+  return excess > TOLERANCE
 }
 
 function report() {

@@ -236,12 +236,21 @@ static void keep(char **kept, const char *bytes, size_t length) {
   memcpy(*kept, bytes, length);
 }
 
+static void openConnection(Connection *connection, int address);
+
 static void receive(Connection *connection) {
   /* What was kept goes in front of what comes: `raw` to the length of a head, `text` to that of an event. */
   if (connection->rawLength) memcpy(raw, connection->raw, connection->rawLength);
   if (connection->textLength) memcpy(text, connection->text, connection->textLength);
   ssize_t length = recv(connection->fd, raw + connection->rawLength, BUFFER, MSG_DONTWAIT);
   if (length < 0 && errno == EAGAIN) return;
+  /* What finds the kernel's queue full may end before a server has seen it: the client comes again, as any would. */
+  if (length < 0 && errno == ECONNRESET && !connection->isReady && !connection->isPublisher) {
+    close(connection->fd);
+    connection->isConnected = 0;
+    openConnection(connection, (int)(connection - clients) / PER_ADDRESS);
+    return;
+  }
   if (length <= 0)
     fail("%s %ld: the connection has ended: %s", connection->isPublisher ? "publisher" : "client",
          (long)(connection - (connection->isPublisher ? publishers : clients)), length ? strerror(errno) : "closed");

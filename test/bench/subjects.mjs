@@ -1,5 +1,6 @@
 // What is measured: the service as it ships, and what somebody would use instead. Each has a way to start it, and the
 // requests that open a stream and publish an event on it.
+import { execFileSync } from 'node:child_process'
 import { createHmac, randomBytes } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -8,6 +9,8 @@ import { freePort, has, Server } from './process.mjs'
 export const OUT = resolve('build/out/bench')
 const BUNDLE = resolve('build/out/receiverd.cjs')
 const PEERS = resolve('test/bench/peers')
+const NODE = process.env.NODE ?? process.execPath
+export const NODE_VERSION = execFileSync(NODE, ['--version'], { encoding: 'utf8' }).trim()
 const NCHAN = '/usr/lib/nginx/modules/ngx_nchan_module.so'
 const SECRET = randomBytes(32).toString('base64url')
 const CLAIMS = { roles: ['admin:rw'], exp: Math.floor(Date.now() / 1000) + 86_400 }
@@ -43,7 +46,7 @@ class Receiverd {
     rmSync(this.root, { recursive: true, force: true })
     cpSync('test/fixtures/receiver', this.root, { recursive: true, verbatimSymlinks: true })
     const port = await freePort()
-    const argv = [process.execPath, BUNDLE, 'serve', '--root', this.root, '--listen', `127.0.0.1:${port}`]
+    const argv = [NODE, BUNDLE, 'serve', '--root', this.root, '--listen', `127.0.0.1:${port}`]
     const server = await new Server(port, argv, { ...UNIT, ...BOUNDS, ...env }).answers('/api/v1/health')
     const apiKey = readFileSync(join(this.root, 'var/lib/receiverd/api-key'), 'utf8').trim()
     this.#key = createHmac('sha256', 'ServiceApiJwt').update(apiKey).digest()
@@ -75,7 +78,7 @@ class NodePeer {
   async start() {
     const port = await freePort()
     const env = { NODE_ENV: 'production', PORT: String(port), SECRET, BODY: receiverd.configuration }
-    return new Server(port, [process.execPath, join(PEERS, this.file)], env).answers('/')
+    return new Server(port, [NODE, join(PEERS, this.file)], env).answers('/')
   }
 
   token(sub) {

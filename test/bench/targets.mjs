@@ -1,5 +1,8 @@
 // What is to be reached, each as a ratio of figures of one run.
-/** `figure` of ours is held against `of`, a peer with the same figure or another figure of our own. */
+/**
+ * `figure` of ours is held against the same of `peer`, or against `to`, another figure of our own. `reached` is how near we
+ * came where that is not the target: the short form measures regressions from there.
+ */
 export const targets = [
   { what: 'SSE, 1,000: CPU a delivery', scenario: 'sse', figure: 'cpuUs', peer: 'nchan', atMost: 1.0 },
   { what: 'SSE, 1,000: CPU a delivery', scenario: 'sse', figure: 'cpuUs', peer: 'C limit', atMost: 1.35 },

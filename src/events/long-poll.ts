@@ -84,20 +84,21 @@ export class HeldPoll implements HeldReply, Held, Reader {
 
   wake(): void {
     // The event of this wake may be the one that the cursor stands at, when both came in one turn of the event loop.
-    if (this.#cursor !== this.#options.log.head) this.release()
+    if (this.#cursor !== this.#options.log.head) this.#answer()
   }
 
   tick(): void {}
 
   end(why: End): void {
-    if (why === 'shutting down') return this.release()
+    if (why === 'shutting down') return this.#answer()
     this.cancel()
     this.#answerer?.answer(invalidToken(why))
   }
 
   release(): void {
-    this.cancel()
-    this.#answerer?.answer(withHeaders(this.#options.answers.after(this.#cursor), this.#headers))
+    const refusal = this.#options.authenticator.refusalNow(this.credential)
+    if (refusal === undefined) this.#answer()
+    else this.end(refusal)
   }
 
   cancel(): void {
@@ -105,14 +106,13 @@ export class HeldPoll implements HeldReply, Held, Reader {
     this.#options.readers.remove(this)
   }
 
-  timeOut(): void {
-    const refusal = this.#options.authenticator.refusalNow(this.credential)
-    if (refusal === undefined) this.release()
-    else this.end(refusal)
+  #answer(): void {
+    this.cancel()
+    this.#answerer?.answer(withHeaders(this.#options.answers.after(this.#cursor), this.#headers))
   }
 }
 
 /** One function for all polls, rather than a closure for each. */
 function timeOut(poll: HeldPoll): void {
-  poll.timeOut()
+  poll.release()
 }

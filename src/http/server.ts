@@ -248,13 +248,17 @@ export class HttpServer {
     if (second) {
       socket.cork()
       socket.write(first)
-      process.nextTick(() => socket.uncork())
     }
     socket.write(second ?? first, connection.answered)
+    if (second) socket.uncork()
     // Not left half-open to a client that never closes its side.
     if (this.#isClosing) socket.end(() => socket.destroy())
   }
 
+  /**
+   * A poll that waits needs neither its request nor its response any more: 5 KB, which each collection of garbage would
+   * find alive. So nothing that waits refers to them, as a closure made here would.
+   */
   #hold(request: IncomingMessage, response: ServerResponse, connection: Connection, reply: HeldReply): void {
     if (this.#isPlain(request, response)) {
       connection.response = undefined

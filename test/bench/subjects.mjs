@@ -9,14 +9,18 @@ import { freePort, has, Server } from './process.mjs'
 export const OUT = resolve('build/out/bench')
 const BUNDLE = resolve('build/out/receiverd.cjs')
 const PEERS = resolve('test/bench/peers')
-const NODE = process.env.NODE ?? process.execPath
+/** The Node that devices have, for the service and its peers. */
+const SHIPPED = resolve(`test/bench/node_modules/node-${process.arch}/bin/node`)
+const NODE = process.env.NODE ?? (existsSync(SHIPPED) ? SHIPPED : process.execPath)
 export const NODE_VERSION = execFileSync(NODE, ['--version'], { encoding: 'utf8' }).trim()
 const NCHAN = '/usr/lib/nginx/modules/ngx_nchan_module.so'
 const SECRET = randomBytes(32).toString('base64url')
 const CLAIMS = { roles: ['admin:rw'], exp: Math.floor(Date.now() / 1000) + 86_400 }
+/** What Node has compiled before: the unit gives the service such a folder, and the peers get theirs. */
+const COMPILED = join(OUT, 'compiled')
 /** As the unit of the package starts it. */
 const HEAP = '--max-old-space-size=64 --max-semi-space-size=2'
-const UNIT = { NODE_OPTIONS: HEAP, MALLOC_ARENA_MAX: '1' }
+const UNIT = { NODE_OPTIONS: HEAP, MALLOC_ARENA_MAX: '1', NODE_COMPILE_CACHE: COMPILED }
 /** More than the bounds that it has without settings would let in. */
 const BOUNDS = { RECEIVERD_STREAMS: '65536', RECEIVERD_STREAMS_PER_ADDRESS: '1024', RECEIVERD_STALL_S: '3600' }
 /** 20 times the streams of the default take more heap than the unit gives. */
@@ -77,7 +81,13 @@ class NodePeer {
 
   async start() {
     const port = await freePort()
-    const env = { NODE_ENV: 'production', PORT: String(port), SECRET, BODY: receiverd.configuration }
+    const env = {
+      NODE_ENV: 'production',
+      NODE_COMPILE_CACHE: COMPILED,
+      PORT: String(port),
+      SECRET,
+      BODY: receiverd.configuration,
+    }
     return new Server(port, [NODE, join(PEERS, this.file)], env).answers('/')
   }
 
@@ -166,7 +176,7 @@ function subscription(token, path, kind) {
 export const receiverd = new Receiverd()
 export const nchan = new Nchan()
 export const limit = new Limit()
-export const bare = new NodePeer('bare node:http', 'bare.mjs')
+export const bare = new NodePeer('bare node:http', 'bare.cjs')
 export const fastify = new NodePeer('Fastify', 'fastify.mjs')
 export const express = new NodePeer('Express', 'express.mjs')
 /** Express again, by what its streams are made with. */

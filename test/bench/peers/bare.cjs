@@ -1,5 +1,5 @@
-// node:http and nothing else: no credential, no routes, one body.
-import { createServer } from 'node:http'
+// node:http and nothing else: no credential, no routes, one body. CommonJS, as the service's bundle is.
+const { createServer } = require('node:http')
 
 const body = Buffer.from(process.env.BODY ?? '{}')
 createServer((_request, response) => {

@@ -135,7 +135,7 @@ export async function writeFile(fs: FileSystem, at: string, bytes: Buffer, mode?
     const temporary = temporaryName(at)
     return orRemove(fs, temporary, async () => {
       await create(fs, temporary, bytes, bornMode, existing)
-      await orRemove(fs, redoName(at), () => replace(fs, temporary, at))
+      await replace(fs, temporary, at)
     })
   })
 }
@@ -160,8 +160,9 @@ export async function remove(fs: FileSystem, at: string): Promise<void> {
   try {
     fs.unlinkSync(at)
   } catch (error) {
-    if (isAbsence(error)) return
-    throw error
+    // An unlink before this one may not be durable yet, where its folder could not be synced.
+    if (!isAbsence(error)) throw error
+    if (!stat(dirname(at))) return
   }
   await syncFolder(fs, dirname(at))
 }
@@ -179,7 +180,10 @@ export function imageOf(fs: FileSystem, at: string): Image {
 
 /** Puts back what stood at a place. */
 export async function restore(fs: FileSystem, image: Image): Promise<void> {
-  if (image.kind === 'file') return writeFile(fs, image.at, image.bytes, image.mode)
+  if (image.kind === 'file') {
+    await writeFile(fs, image.at, image.bytes, image.mode)
+    return remove(fs, redoName(image.at))
+  }
   if (image.kind === 'link') return writeLink(fs, image.at, image.target)
   if (image.kind === 'folder' && stat(image.at)?.isDirectory()) return
   await remove(fs, image.at)
@@ -238,11 +242,15 @@ async function replace(fs: FileSystem, from: string, at: string): Promise<void> 
     if (errorCode(error) !== 'EBUSY' && errorCode(error) !== 'EXDEV') throw error
   }
   const redo = redoName(at)
-  fs.renameSync(from, redo)
-  await syncFolder(fs, dirname(at))
-  const mode = stat(redo)?.mode ?? NEW_FILE_MODE
-  const bytes = readFile(fs, redo, MAX_IMAGE_BYTES)
-  await opened(fs.openSync(at, O_WRONLY | O_CREAT | O_NOFOLLOW, mode), file => {
+  const mode = stat(from)?.mode ?? NEW_FILE_MODE
+  const open = await orRemove(fs, redo, async () => {
+    fs.renameSync(from, redo)
+    await syncFolder(fs, dirname(at))
+    return fs.openSync(at, O_WRONLY | O_CREAT | O_NOFOLLOW, mode)
+  })
+  // Where this fails the name stays: what is torn is made whole by `restore`, or else by the next start.
+  await opened(open, file => {
+    const bytes = readFile(fs, redo, MAX_IMAGE_BYTES)
     if (fstatSync(file).mode !== mode) fs.fchmodSync(file, mode & 0o7777)
     if (bytes) writeAll(fs, file, bytes)
     fs.ftruncateSync(file, bytes?.length ?? 0)
@@ -277,9 +285,9 @@ async function makeFolder(fs: FileSystem, folder: string, mode = NEW_FOLDER_MODE
   await syncFolder(fs, dirname(folder))
 }
 
-async function orRemove(fs: FileSystem, temporary: string, act: () => unknown): Promise<void> {
+async function orRemove<T>(fs: FileSystem, temporary: string, act: () => T | Promise<T>): Promise<T> {
   try {
-    await act()
+    return await act()
   } catch (error) {
     await remove(fs, temporary).catch(() => undefined)
     throw error

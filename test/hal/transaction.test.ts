@@ -1,6 +1,6 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { type Test, test } from 'tap'
 import * as Type from 'typebox/type'
 import { CommandFailed, errorCode } from '../../hal/errors.ts'
@@ -10,7 +10,7 @@ import type { Setting } from '../../hal/setting.ts'
 import { System } from '../../hal/system.ts'
 import { type Change, TransactionFailed, Transactions } from '../../hal/transaction.ts'
 import { runningAt } from './support/device.ts'
-import { intercepted, systemError } from './support/file-system.ts'
+import { intercepted, Stopped, systemError } from './support/file-system.ts'
 import { treeOf } from './support/tree.ts'
 
 function newRoot(t: Test): string {
@@ -365,4 +365,68 @@ test('the files of a setting that is no more are put back', async t => {
   await transactionsOf(system, settings).apply(settings.map(change))
   t.same(await transactionsOf(system, []).recover(), { settings: ['c', 'a'], notUndone: [] })
   t.same(treeOf(root), before)
+})
+
+test('a journal that was removed is gone for good before another change goes without', async t => {
+  const root = newRoot(t)
+  const journal = join(root, 'state/journal')
+  /** What a power cut would leave of it: its folder is durable as it was synced last. */
+  let isDurable = false
+  let isBroken = true
+  const state = new Files(
+    `${root}/state`,
+    intercepted(call => {
+      if (call.name !== 'file.sync' || call.path !== dirname(journal)) return call.proceed()
+      if (isBroken && isDurable) {
+        isBroken = false
+        throw systemError('EIO')
+      }
+      isDurable = existsSync(journal)
+      return call.proceed()
+    }),
+  )
+  const system = new System(root)
+  const { activate: _, ...a } = setting(system, 'a', [])
+  const b = setting(system, 'b', [])
+  const transactions = transactionsOf(system, [a, b], state)
+  await transactions.apply([change(a), change(b)])
+  t.match(await failureOf(transactions.keep()), { setting: 'the journal', notUndone: [] })
+  await transactions.apply([change(a)], true)
+  await transactions.keep()
+  t.notOk(isDurable, 'it does not come back to undo what was kept since')
+})
+
+test('a file that is overwritten, as one that is mounted, is whole after a failure and a stop in its undo', async t => {
+  const text = 'of some length, so that half of it is seen'
+  for (const refused of ['file.write', 'file.truncate', 'file.sync'])
+    for (let at = 1; at <= 20; at++) {
+      const root = newRoot(t)
+      const path = join(root, 'etc/a')
+      writeFileSync(path, text)
+      let isOverwriting = false
+      let calls = 0
+      const fs = intercepted(call => {
+        if (calls > 0 && call.changes && ++calls > at) {
+          if (calls === at + 1) call.tear()
+          throw new Stopped()
+        }
+        if (call.name === 'rename' && call.path === path) throw systemError('EBUSY')
+        isOverwriting ||= call.name === 'open' && call.path === path
+        if (calls === 0 && isOverwriting && call.name === refused && call.path === path) {
+          calls = 1
+          call.tear()
+          throw systemError('EIO')
+        }
+        return call.proceed()
+      })
+      const system = new System(root, { fs })
+      const { activate: _, ...a } = setting(system, 'a', [])
+      const transactions = transactionsOf(system, [a], new Files(`${root}/state`, fs))
+      await t.rejects(transactions.apply([{ setting: a, previous: text, next: 'new' }], true))
+      const next = new System(root)
+      for (const path of a.files) await next.recover(path)
+      await transactionsOf(next, [setting(next, 'a', [])]).recover()
+      const standing = readFileSync(path, 'utf8')
+      t.ok(['new', text].includes(standing), `${refused} fails, stopped ${at} calls later: ${standing}`)
+    }
 })

@@ -24,6 +24,8 @@ const LEASES = '/run/systemd/netif/leases'
 /** Milliseconds until a static address must be there after networkd was told of it. */
 const APPLY_MS = 5_000
 const APPLY_POLL_MS = 20
+/** Milliseconds for which an address must stand: networkd takes it away first, after networkctl(1) has returned. */
+const STANDS_MS = 200
 
 const UNSET: Configuration = { method: 'dhcp', address: '', gateway: '', dns: [] }
 /** The network by systemd-networkd: of each interface a .network file of ours, which must come before all others. */
@@ -104,13 +106,14 @@ export function network(system: System): Setting<typeof schema> {
       }
     },
     async activate(next, previous) {
+      // It configures anew whatever one of our files is for (networkctl(1)). To ask for that once more would take an address
+      // that is in force away again, after networkctl has returned.
       await system.run(['networkctl', 'reload'])
       for (const [name, value] of Object.entries(next)) {
         const before = previous[name]
         if (!before || isSameConfiguration(value, before)) continue
         // One that was unplugged meanwhile is configured when it comes back.
         if (!(await system.exists(`${LINKS}/${name}`))) continue
-        await system.run(['networkctl', 'reconfigure', name])
         await untilApplied(system, name, value)
       }
     },
@@ -158,9 +161,12 @@ async function givenAddresses(
 async function untilApplied(system: System, name: string, { method, address, up }: Interface): Promise<void> {
   const wanted = parseCidr(address)
   if (method === 'dhcp' || !wanted || !up) return
+  let stood = 0
   for (let waited = 0; waited < APPLY_MS; waited += APPLY_POLL_MS) {
     const present = (system.addresses()?.[name] ?? []).map(parseCidr)
-    if (present.some(cidr => cidr && isSame(cidr, wanted) && cidr.prefix === wanted.prefix)) return
+    const isThere = present.some(cidr => cidr && isSame(cidr, wanted) && cidr.prefix === wanted.prefix)
+    stood = isThere ? stood + APPLY_POLL_MS : 0
+    if (stood > STANDS_MS) return
     await new Promise(resolve => setTimeout(resolve, APPLY_POLL_MS))
   }
   const isUp = (await deviceLinks(system)).some(link => link.name === name && link.up)

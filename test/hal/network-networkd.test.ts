@@ -1,4 +1,4 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -41,20 +41,17 @@ wait
 /** That networkd's system: its files by /proc/PID/root, its commands by nsenter(1). */
 class EnteredSystem extends System {
   readonly #pid: string
-  #addresses: Readonly<Record<string, readonly string[]>> = {}
 
   constructor(pid: string) {
     super(`/proc/${pid}/root`, { running: true })
     this.#pid = pid
   }
 
+  /** At once, as the kernel answers `networkInterfaces`: what was asked for earlier may be over. */
   override addresses(): Readonly<Record<string, readonly string[]>> {
-    this.look().catch(() => undefined)
-    return this.#addresses
-  }
-
-  async look(): Promise<void> {
-    const links = JSON.parse(await this.run(['ip', '-json', 'address'])) as readonly {
+    const links = JSON.parse(
+      execFileSync('nsenter', ['--target', this.#pid, '--net', 'ip', '-json', 'address'], { encoding: 'utf8' }),
+    ) as readonly {
       readonly ifname: string
       readonly addr_info: readonly { readonly local: string; readonly prefixlen: number }[]
     }[]
@@ -62,7 +59,7 @@ class EnteredSystem extends System {
       ifname,
       addr_info.map(({ local, prefixlen }) => `${local}/${prefixlen}`).sort(),
     ])
-    this.#addresses = Object.fromEntries(cidrs)
+    return Object.fromEntries(cidrs)
   }
 
   override async run(argv: Argv): Promise<string> {

@@ -7,7 +7,7 @@ const FOLDERS = ['usr/lib/systemd/network', 'run/systemd/network', 'etc/systemd/
 
 /**
  * systemd-networkd of a running system whose files are under a root, behind networkctl(1): it goes by the files that it
- * read last, and each link by the one that it was configured with. A `reload` alone configures none anew.
+ * read last.
  */
 export class FakeNetworkd {
   readonly #root: string
@@ -29,9 +29,7 @@ export class FakeNetworkd {
   }
 
   readonly networkctl: Run = async argv => {
-    const [, verb, link = ''] = argv
-    if (verb === 'reload') this.#load()
-    else if (verb === 'reconfigure' && link in this.#leases) this.#configure(link)
+    if (argv[1] === 'reload') this.boot()
     else throw new CommandFailed('networkctl failed with status 1')
     return ''
   }

@@ -104,8 +104,9 @@ function judge({ what, scenario, figure, peer, to = figure, atMost, atLeast, rea
   }
 }
 
+/** No ratio at all is one, too. */
 function isRegression({ excess }) {
-  return excess > TOLERANCE
+  return !(excess <= TOLERANCE)
 }
 
 function report() {

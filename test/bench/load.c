@@ -44,7 +44,7 @@ typedef struct {
 static char *subscribe, *publish, *number, raw[2 * BUFFER], text[2 * BUFFER];
 static int port, isPoll, poller;
 static Connection clients[MAX_CLIENTS], publishers[MAX_IN_FLIGHT];
-static int clientCount, readerCount, readyCount;
+static int clientCount, readerCount, readyCount, resetCount;
 static int published, answered, answeredBelow;
 static int64_t delivered, progress;
 /* By place: the event there. By event: its place; how many were answered when it was sent, and so come before it. */
@@ -246,6 +246,7 @@ static void receive(Connection *connection) {
   if (length < 0 && errno == EAGAIN) return;
   /* What finds the kernel's queue full may end before a server has seen it: the client comes again, as any would. */
   if (length < 0 && errno == ECONNRESET && !connection->isReady && !connection->isPublisher) {
+    if (++resetCount > clientCount) fail("more resets than clients");
     close(connection->fd);
     connection->isConnected = 0;
     openConnection(connection, (int)(connection - clients) / PER_ADDRESS);

@@ -62,8 +62,10 @@ export class Server {
   async answers(path) {
     const start = performance.now()
     while (!(await isAnswered(this.port, path))) {
-      if (this.#child.exitCode !== null || performance.now() - start > START_MS)
+      if (this.#child.exitCode !== null || performance.now() - start > START_MS) {
+        this.#child.kill('SIGKILL')
         throw new Error(`${this.#child.spawnargs.join(' ')} does not answer: ${this.#log}`)
+      }
       await sleep(LOOK_MS)
     }
     this.startMs = performance.now() - start

@@ -45,6 +45,7 @@ export class Readers {
   #isResting = false
   /** There are events to tell of when the rest is over. */
   #isAwaited = false
+  #isClosed = false
   readonly #heartbeat: NodeJS.Timeout
 
   constructor(log: EventLog, options: ReadersOptions) {
@@ -66,6 +67,7 @@ export class Readers {
   requireRoom(network: string): void {
     const { streams, streamsPerAddress } = this.#options.limits
     const headers = ['Retry-After', String(RETRY_AFTER_S)]
+    if (this.#isClosed) throw new Problem('unavailable', 'The service is shutting down.', { headers })
     if (this.#readers.size >= streams)
       throw new Problem('unavailable', `All ${streams} event streams and held polls are taken.`, { headers })
     if (!this.#perNetwork.hasRoom(network))
@@ -95,6 +97,7 @@ export class Readers {
 
   /** Ends every reader and the heartbeat. */
   close(): void {
+    this.#isClosed = true
     clearInterval(this.#heartbeat)
     for (const reader of this.#readers) reader.end('shutting down')
   }
@@ -119,7 +122,7 @@ export class Readers {
     this.#isResting = true
     setTimeout(() => {
       this.#isResting = false
-      if (this.#isAwaited) this.#wake()
+      if (this.#isAwaited && !this.#next) this.#wake()
     }, restMs)
   }
 

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http'
 import type { Clock } from '../clock.ts'
-import { IDLE_MS } from '../limits.ts'
+import { MAX_HOLD_S } from '../limits.ts'
 import type { WholeReply } from './reply.ts'
 
 /** On every answer: what it says is of this moment and for this client, and it is what its type says. */
@@ -8,7 +8,8 @@ export const COMMON = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'n
 /** Bytes of an answer that are copied into one piece. More is left as it is, for all who are sent the same. */
 const MAX_JOINED_BYTES = 16 * 1024
 
-const KEEP_ALIVE = ['Connection', 'keep-alive', 'Keep-Alive', `timeout=${IDLE_MS / 1000}`]
+/** It is kept for longer: a request that crosses the end of its connection would be lost. */
+const KEEP_ALIVE = ['Connection', 'keep-alive', 'Keep-Alive', `timeout=${MAX_HOLD_S}`]
 export const CLOSE = ['Connection', 'close']
 
 interface Encoded {
@@ -17,6 +18,10 @@ interface Encoded {
   readonly isLast: boolean
   readonly date: string
   readonly bytes: readonly Buffer[]
+}
+
+export function contentLength(body: Buffer | undefined): readonly string[] {
+  return body ? ['Content-Length', String(body.length)] : []
 }
 
 /** Answers as bytes (RFC 9112 §4). */
@@ -48,7 +53,7 @@ export class Encoder {
     const last = this.#last
     if (last?.reply === reply && last.cors === cors && last.isLast === isLast && last.date === date) return last.bytes
     const { status, headers, body } = reply
-    const length = body ? ['Content-Length', String(body.length)] : []
+    const length = contentLength(body)
     const head = Buffer.from(this.head(status, COMMON, cors, headers, length, isLast ? CLOSE : KEEP_ALIVE))
     const pieces = body ? [head, body] : [head]
     const bytes = body && body.length <= MAX_JOINED_BYTES ? [Buffer.concat(pieces)] : pieces

@@ -22,12 +22,12 @@ export interface Answerer {
 
 /** Somebody who waits on a connection. */
 export interface Leaver {
-  /** The connection has ended. */
+  /** Gives up the place: the connection has ended, or there is no more to wait for. */
   cancel(): void
 }
 
 export interface Held extends Leaver {
-  /** Gives the answer now: something else is asked for on the connection, and comes after it. */
+  /** Gives the answer now: its time is over, or something else is asked for on the connection, and comes after it. */
   release(): void
 }
 

@@ -19,7 +19,7 @@ import { Problem } from '../problem.ts'
 import { AddressCount, networkOf } from './address-count.ts'
 import { readJson, requireMediaType } from './body.ts'
 import { Cors, isPreflight, type Origins, preflightHeaders } from './cors.ts'
-import { CLOSE, COMMON, Encoder } from './encoder.ts'
+import { CLOSE, COMMON, contentLength, Encoder } from './encoder.ts'
 import type { Answerer, Held, HeldReply, Leaver, Reply, StreamReply, WholeReply } from './reply.ts'
 import { Request } from './request.ts'
 import type { Route, Router } from './router.ts'
@@ -87,7 +87,7 @@ class Connection implements Answerer {
 
 /**
  * A request's path: routed, authenticated, authorized, its body read, handled, answered. Handlers return a `Reply`; this
- * is the one place that writes to a response.
+ * is the one place that writes it. A stream alone writes for itself, once it is open.
  */
 export class HttpServer {
   readonly #options: HttpServerOptions
@@ -165,6 +165,8 @@ export class HttpServer {
     connection.held?.release()
     connection.waiting++
     connection.response = response
+    // We take no other protocol (RFC 9110 §7.8), but Node's parser stops behind the request that offers one.
+    if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false
     let reply: Reply | Promise<Reply>
     try {
       reply = refused ? problemReply(refused) : this.#answer(request, response, connection.network)
@@ -229,9 +231,8 @@ export class HttpServer {
     }
     const { status, headers, body } = reply
     if (this.#isClosing) response.shouldKeepAlive = false
-    const length = body ? ['Content-Length', String(body.length)] : []
     response.on('finish', connection.answered)
-    response.writeHead(status, [...COMMON, ...cors, ...headers, ...length])
+    response.writeHead(status, [...COMMON, ...cors, ...headers, ...contentLength(body)])
     response.end(request.method === 'HEAD' ? undefined : body)
   }
 
@@ -308,9 +309,16 @@ export class HttpServer {
     const connection = this.#open.get(socket)
     connection?.held?.release()
     const { response, stream } = connection ?? {}
-    // Answered in part, or answered before its body was there: a second answer would be taken for that of another request.
-    const isAnswered = response?.headersSent && !(response.writableFinished && response.req.complete)
-    if (error.code === 'ECONNRESET' || !socket.writable || stream || isAnswered) return void socket.destroy()
+    if (error.code === 'ECONNRESET' || !socket.writable || stream) return void socket.destroy()
+    if (response && !(response.writableFinished && response.req.complete)) {
+      // What is refused came behind a request that is whole: the answer to that one is the last.
+      if (response.req.complete && !response.headersSent) {
+        response.shouldKeepAlive = false
+        return
+      }
+      // Answered in part, or before its body was there, or not its turn: this would be taken for another's answer.
+      if (response.headersSent || response.socket !== socket) return void socket.destroy()
+    }
     socket.end(
       Buffer.concat(this.#encoder.whole(problemReply(connectionProblem(error)), [], true)),
       // Not left half-open to a client that never closes its side.
@@ -344,7 +352,8 @@ function letGo(response: ServerResponse): void {
  * 24. A stream has nothing left to be parsed, so HTTP is told that it has closed; what the client sends ends it.
  */
 function leaveHttp({ socket, ended }: Connection): void {
-  if (socket.destroyed) return
+  // Paused, it needs Node's listeners to be read again: answers before it are not all taken yet.
+  if (socket.destroyed || socket.isPaused()) return
   socket.off('close', ended)
   socket.emit('close')
   socket.removeAllListeners()

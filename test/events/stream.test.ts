@@ -1,4 +1,7 @@
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { ManualClock } from '../support/clock.ts'
 import { startTestService } from '../support/service.ts'
@@ -127,6 +130,19 @@ t.test('a service that stops ends its streams cleanly', async t => {
   await service.close()
   t.equal((await stream.block())?.comment, 'shutting down')
   await stream.ended
+})
+
+t.test('a service that stops takes no more of them', async t => {
+  const service = await startTestService(t)
+  const head = `GET /api/v1/events HTTP/1.1\r\nAuthorization: Bearer ${service.key}\r\nAccept: text/event-stream\r\n`
+  const socket = connect(service.port, '127.0.0.1')
+  socket.write(head)
+  await sleep(50)
+  const closed = service.close()
+  socket.write('\r\n')
+  const [answer] = await once(socket, 'data')
+  t.match(String(answer), /^HTTP\/1\.1 503 .*\r\nConnection: close\r\n/s)
+  await closed
 })
 
 t.test('HEAD answers with the head of a stream, and takes no place', async t => {

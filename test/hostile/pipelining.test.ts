@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { startTestService, type TestService } from '../support/service.ts'
 
@@ -52,4 +55,50 @@ t.test('an expectation on an open stream ends it like any other request', async 
     await stream.ended
   }
   t.equal((await service.fetch('/health')).status, 200)
+})
+
+t.test('what follows a whole request is not taken for its answer', async t => {
+  const service = await startTestService(t)
+  const body = JSON.stringify({ deviceName: 'Whole' })
+  const patch =
+    'PATCH /api/v1/system HTTP/1.1\r\nContent-Type: application/json\r\n' +
+    `Content-Length: ${body.length}\r\n${credential(service)}\r\n\r\n${body}`
+  for (const next of ['GARBAGE\r\n\r\n', `GET / HTTP/1.1\r\nX: ${'x'.repeat(9_000)}\r\n\r\n`]) {
+    const answer = await service.raw(patch + next)
+    t.strictSame(statuses(answer), [200], 'the change is answered')
+    t.match(answer, '\r\nConnection: close\r\n', 'and nothing else is')
+  }
+})
+
+t.test('another protocol is not taken, and nothing behind the offer is', async t => {
+  const service = await startTestService(t)
+  const answer = await service.raw(get('/health', 'Connection: Upgrade', 'Upgrade: h2c') + get('/health'))
+  t.strictSame(statuses(answer), [200])
+  t.match(answer, '\r\nConnection: close\r\n')
+})
+
+t.test('a stream behind answers that are read late frees its place when its client leaves', async t => {
+  const service = await startTestService(t, { env: { RECEIVERD_STREAMS: '1' } })
+  const stream = get('/events', credential(service), 'Accept: text/event-stream')
+  // 4 MB of answers, which the kernel just takes: what comes next waits.
+  const socket = connect(service.port, '127.0.0.1').pause()
+  for (let n = 0; n < 130; n++) {
+    socket.write(get('/openapi.json'))
+    await sleep(2)
+  }
+  socket.write(get('/openapi.json').repeat(28) + stream)
+  await sleep(100)
+  let answer = ''
+  socket.setEncoding('latin1').on('data', data => {
+    answer = (answer + data).slice(-1_000)
+  })
+  socket.resume()
+  while (!answer.endsWith('\n\n') || !answer.includes('text/event-stream')) await once(socket, 'data')
+  socket.destroy()
+  let status = 0
+  for (let n = 0; n < 20 && status !== 304; n++) {
+    await sleep(50)
+    status = (await service.fetch('/events', { headers: { 'If-None-Match': '*', Prefer: 'wait=1' } })).status
+  }
+  t.equal(status, 304, 'its place is free')
 })

@@ -182,7 +182,9 @@ export function imageOf(fs: FileSystem, at: string): Image {
 export async function restore(fs: FileSystem, image: Image): Promise<void> {
   if (image.kind === 'file') {
     await writeFile(fs, image.at, image.bytes, image.mode)
-    return remove(fs, redoName(image.at))
+    const redo = redoName(image.at)
+    if (stat(redo)) await remove(fs, redo)
+    return
   }
   if (image.kind === 'link') return writeLink(fs, image.at, image.target)
   if (image.kind === 'folder' && stat(image.at)?.isDirectory()) return

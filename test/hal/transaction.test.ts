@@ -430,3 +430,25 @@ test('a file that is overwritten, as one that is mounted, is whole after a failu
       t.ok(['new', text].includes(standing), `${refused} fails, stopped ${at} calls later: ${standing}`)
     }
 })
+
+test('what stands as it was is not touched by an undo: it may be on a read-only file system', async t => {
+  const root = newRoot(t)
+  mkdirSync(join(root, 'usr'))
+  for (const name of ['old', 'new']) writeFileSync(join(root, 'usr', name), name)
+  symlinkSync('../usr/old', join(root, 'etc/linked'))
+  const before = treeOf(root)
+  const fs = intercepted(call => {
+    if (call.changes && call.path.startsWith(join(root, 'usr'))) throw systemError('EROFS')
+    return call.proceed()
+  })
+  const system = new System(root, { fs })
+  const linked: Setting = {
+    ...setting(system, 'linked', []),
+    async write(value) {
+      await system.writeLink('/etc/linked', `../usr/${value}`)
+      throw new CommandFailed('write failed')
+    },
+  }
+  t.match(await failureOf(transact(system, [change(linked)])), { setting: 'linked', notUndone: [] })
+  t.same(treeOf(root), before)
+})

@@ -9,8 +9,8 @@ interface Entry {
   readonly id: string
   /** The event as an SSE block, `id:` line to blank line. Shared by every socket, never written to again. */
   readonly frame: Buffer
-  /** The same event as an element of a poll's array, without copying the data: a view of it in `frame`. */
-  readonly data: Buffer
+  /** Where the data begins in it. It ends before the two line feeds that close the block. */
+  readonly dataAt: number
   readonly name: string
 }
 
@@ -84,13 +84,7 @@ export class EventLog {
   append(name: string, data: string): void {
     const id = this.#options.newId()
     const frame = encodeFrame(name, data, id)
-    // The data ends before the two line feeds that close the block.
-    const entry = {
-      id,
-      frame,
-      name,
-      data: frame.subarray(frame.length - 2 - Buffer.byteLength(data), frame.length - 2),
-    }
+    const entry = { id, frame, name, dataAt: frame.length - 2 - Buffer.byteLength(data) }
     while (this.#head > this.#tail && (this.#isFull() || this.#bytes + frame.length > this.#options.maxBytes))
       this.#evict()
     this.#head++
@@ -127,7 +121,7 @@ export class EventLog {
     const last = this.#lastArray
     if (last?.from === from && last.head === this.#head) return last
     const entries = this.#entriesAfter(from)
-    const bytes = joinArray(entries.map(entry => eventObject(entry.name, entry.data)))
+    const bytes = joinArray(entries.map(({ name, frame, dataAt }) => eventObject(name, frame.subarray(dataAt, -2))))
     this.#lastArray = {
       from,
       head: this.#head,
@@ -176,9 +170,15 @@ export class EventLog {
   }
 }
 
-/** An SSE block. `data` is JSON, so it has no line end in it that could begin another field (RFC 8259 §7). */
+/**
+ * An SSE block. `data` is JSON, so it has no line end in it that could begin another field (RFC 8259 §7). It has memory of
+ * its own: a place in Node's pool of small buffers would keep all 8 KiB of that for as long as the event is kept.
+ */
 export function encodeFrame(name: string, data: string, id?: string): Buffer {
-  return Buffer.from(`${id === undefined ? '' : `id: ${id}\n`}event: ${name}\ndata: ${data}\n\n`)
+  const text = `${id === undefined ? '' : `id: ${id}\n`}event: ${name}\ndata: ${data}\n\n`
+  const frame = Buffer.allocUnsafeSlow(Buffer.byteLength(text))
+  frame.write(text)
+  return frame
 }
 
 /** An element of a poll's answer. */

@@ -110,3 +110,10 @@ t.test('listeners hear of each event', async t => {
   append(log, 3)
   t.equal(heard, 3)
 })
+
+t.test('an event keeps no more memory than its own bytes', async t => {
+  const log = newLog()
+  append(log, 1)
+  const { bytes } = log.frames(0)
+  t.equal(bytes.buffer.byteLength, bytes.length)
+})

@@ -162,7 +162,7 @@ export async function remove(fs: FileSystem, at: string): Promise<void> {
   } catch (error) {
     // An unlink before this one may not be durable yet, where its folder could not be synced.
     if (!isAbsence(error)) throw error
-    if (!stat(dirname(at))) return
+    if (!stat(dirname(at))?.isDirectory()) return
   }
   await syncFolder(fs, dirname(at))
 }

@@ -348,8 +348,8 @@ function letGo(response: ServerResponse): void {
 }
 
 /**
- * Node keeps the parser of a connection, and listeners of its own, until that has closed: 5 KiB of a stream's 9 on Node
- * 24. A stream has nothing left to be parsed, so HTTP is told that it has closed; what the client sends ends it.
+ * Node keeps the parser of a connection, and listeners of its own, until that has closed: of 10,000 streams 7.5 KiB of
+ * 11.7 each on Node 24. A stream has nothing left to be parsed, so HTTP is told that it has closed; what the client sends ends it.
  */
 function leaveHttp({ socket, ended }: Connection): void {
   // Paused, it needs Node's listeners to be read again: answers before it are not all taken yet.

@@ -348,6 +348,15 @@ test('what was captured is put back', async t => {
     }
 })
 
+test('what is not there is removed, also where there is no folder for it', async t => {
+  const root = newRoot(t)
+  writeFileSync(join(root, 'etc/file'), 'text')
+  const before = treeOf(root)
+  for (const path of ['/etc/nothing', '/etc/nowhere/nothing', '/etc/file/nothing'])
+    await t.resolves(new Files(root).remove(path), path)
+  t.same(treeOf(root), before)
+})
+
 test('what cannot be put back is not begun with', async t => {
   const root = newRoot(t)
   execFileSync('mkfifo', [join(root, 'etc/fifo')])

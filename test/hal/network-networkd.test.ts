@@ -50,7 +50,7 @@ class EnteredSystem extends System {
   /** At once, as the kernel answers `networkInterfaces`: what was asked for earlier may be over. */
   override addresses(): Readonly<Record<string, readonly string[]>> {
     const links = JSON.parse(
-      execFileSync('nsenter', ['--target', this.#pid, '--net', 'ip', '-json', 'address'], { encoding: 'utf8' }),
+      execFileSync('nsenter', this.#entered(['ip', '-json', 'address']), { encoding: 'utf8' }),
     ) as readonly {
       readonly ifname: string
       readonly addr_info: readonly { readonly local: string; readonly prefixlen: number }[]
@@ -63,8 +63,12 @@ class EnteredSystem extends System {
   }
 
   override async run(argv: Argv): Promise<string> {
-    const { stdout } = await promisify(execFile)('nsenter', ['--target', this.#pid, '--net', '--mount', ...argv])
+    const { stdout } = await promisify(execFile)('nsenter', this.#entered(argv))
     return stdout
+  }
+
+  #entered(argv: Argv): readonly string[] {
+    return ['--target', this.#pid, '--net', '--mount', ...argv]
   }
 }
 

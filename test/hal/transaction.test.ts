@@ -10,7 +10,7 @@ import type { Setting } from '../../hal/setting.ts'
 import { System } from '../../hal/system.ts'
 import { type Change, TransactionFailed, Transactions } from '../../hal/transaction.ts'
 import { runningAt } from './support/device.ts'
-import { intercepted, Stopped, systemError } from './support/file-system.ts'
+import { intercepted, stoppingAt, systemError } from './support/file-system.ts'
 import { treeOf } from './support/tree.ts'
 
 function newRoot(t: Test): string {
@@ -399,25 +399,18 @@ test('a journal that was removed is gone for good before another change goes wit
 test('a file that is overwritten, as one that is mounted, is whole after a failure and a stop in its undo', async t => {
   const text = 'of some length, so that half of it is seen'
   for (const refused of ['file.write', 'file.truncate', 'file.sync'])
-    for (let at = 1; at <= 20; at++) {
+    for (let at = 1; at <= 40; at++) {
       const root = newRoot(t)
       const path = join(root, 'etc/a')
       writeFileSync(path, text)
-      let isOverwriting = false
-      let calls = 0
-      const fs = intercepted(call => {
-        if (calls > 0 && call.changes && ++calls > at) {
-          if (calls === at + 1) call.tear()
-          throw new Stopped()
-        }
-        if (call.name === 'rename' && call.path === path) throw systemError('EBUSY')
-        isOverwriting ||= call.name === 'open' && call.path === path
-        if (calls === 0 && isOverwriting && call.name === refused && call.path === path) {
-          calls = 1
-          call.tear()
-          throw systemError('EIO')
-        }
-        return call.proceed()
+      let hasFailed = false
+      const fs = stoppingAt(at, call => {
+        if (call.path !== path) return
+        if (call.name === 'rename') throw systemError('EBUSY')
+        if (hasFailed || call.name !== refused) return
+        hasFailed = true
+        call.tear()
+        throw systemError('EIO')
       })
       const system = new System(root, { fs })
       const { activate: _, ...a } = setting(system, 'a', [])
@@ -427,7 +420,7 @@ test('a file that is overwritten, as one that is mounted, is whole after a failu
       for (const path of a.files) await next.recover(path)
       await transactionsOf(next, [setting(next, 'a', [])]).recover()
       const standing = readFileSync(path, 'utf8')
-      t.ok(['new', text].includes(standing), `${refused} fails, stopped ${at} calls later: ${standing}`)
+      t.ok(['new', text].includes(standing), `${refused} fails, stopped at call ${at}: ${standing}`)
     }
 })
 

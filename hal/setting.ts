@@ -1,5 +1,5 @@
 import type { Static, TSchema } from 'typebox/type'
-import type { Stop } from './folder-watcher.ts'
+import type { Stop } from './files/watcher.ts'
 
 /** A refused part of a value: an RFC 6901 pointer into the value, and what would be accepted. */
 export interface Refusal {

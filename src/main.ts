@@ -1,8 +1,8 @@
 /** The process: its command line, its signals, its exit status. Nothing imports this. */
 import { randomUUID } from 'node:crypto'
 import { Unreadable } from '../hal/errors.ts'
-import { Files } from '../hal/files.ts'
-import { runCommand, System } from '../hal/system.ts'
+import { Files } from '../hal/files/files.ts'
+import { runCommand, System } from '../hal/os/system.ts'
 import { generateKey, readKey, writeKey } from './auth/api-key.ts'
 import { mint } from './auth/jwt.ts'
 import { BUILT_AT, VERSION } from './build-info.ts'

@@ -19,10 +19,10 @@ import { Problem } from '../problem.ts'
 import { AddressCount, networkOf } from './address-count.ts'
 import { readJson, requireMediaType } from './body.ts'
 import { Cors, isPreflight, type Origins, preflightHeaders } from './cors.ts'
-import { CLOSE, COMMON, contentLength, Encoder } from './encoder.ts'
 import type { Answerer, Held, HeldReply, Leaver, Reply, StreamReply, WholeReply } from './reply.ts'
 import { Request } from './request.ts'
 import type { Route, Router } from './router.ts'
+import { CLOSE, COMMON, contentLength, Encoder } from './writer.ts'
 
 export interface HttpServerOptions {
   readonly router: Router

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import { Absent, errorCode, reasonOf } from '../../hal/errors.ts'
-import type { Stop } from '../../hal/folder-watcher.ts'
+import type { Stop } from '../../hal/files/watcher.ts'
+import type { System } from '../../hal/os/system.ts'
 import type { Setting } from '../../hal/setting.ts'
-import type { System } from '../../hal/system.ts'
-import { type Change, TransactionFailed, type Transactions, type Undone } from '../../hal/transaction.ts'
+import { type Change, TransactionFailed, type Transactions, type Undone } from '../../hal/transaction/transaction.ts'
 import type { EventLog } from '../events/event-log.ts'
 import { SYSTEM_CHANGED, SYSTEM_REVERTED } from '../events/resync.ts'
 import { isObject, type JsonObject, type JsonValue, pointerStep, toJsonLine } from '../json.ts'
@@ -11,8 +11,8 @@ import { MAX_WAITING_CHANGES, POLL_MS, SETTLE_MS } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { type FieldError, Problem } from '../problem.ts'
 import { Serial } from '../serial.ts'
+import { illFormedStrings, MAX_ERRORS, nameErrors, schemaErrors } from '../validate.ts'
 import { mergePatch } from './merge-patch.ts'
-import { illFormedStrings, MAX_ERRORS, nameErrors, schemaErrors } from './validate.ts'
 
 export interface SystemStoreOptions {
   readonly system: System

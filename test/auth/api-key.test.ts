@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { Files } from '../../hal/files.ts'
+import { Files } from '../../hal/files/files.ts'
 import { ApiKeyStore, generateKey } from '../../src/auth/api-key.ts'
 import { eventually } from '../support/eventually.ts'
 

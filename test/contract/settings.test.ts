@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { registry } from '../../hal/index.ts'
-import { System } from '../../hal/system.ts'
+import { System } from '../../hal/os/system.ts'
+import { registry } from '../../hal/registry.ts'
 import type { JsonValue } from '../../src/json.ts'
 import { deviceRoot } from '../support/device.ts'
 import { runningContract } from './running-contract.ts'

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { type Test, test } from 'tap'
 import { CommandFailed } from '../../hal/errors.ts'
-import { System } from '../../hal/system.ts'
+import { System } from '../../hal/os/system.ts'
 import { eventually } from '../support/eventually.ts'
 import { plain, startStoreOf } from '../support/store.ts'
 

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Test, test } from 'tap'
-import { System } from '../../hal/system.ts'
+import { System } from '../../hal/os/system.ts'
 import { eventually } from '../support/eventually.ts'
 import { plain, startStoreOf } from '../support/store.ts'
 

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { constants as os } from 'node:os'
-import { type FileSystem, KERNEL } from '../../../hal/disk.ts'
-import type { Run } from '../../../hal/system.ts'
+import { type FileSystem, KERNEL } from '../../../hal/files/disk.ts'
+import type { Run } from '../../../hal/os/system.ts'
 
 /** A system call on its way: of `open` and the like, or of a file that was opened, such as `file.sync`; or a command. */
 export interface Call {

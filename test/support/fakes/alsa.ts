@@ -1,5 +1,5 @@
 import { CommandFailed } from '../../../hal/errors.ts'
-import type { Follow, Run } from '../../../hal/system.ts'
+import type { Follow, Run } from '../../../hal/os/system.ts'
 
 export interface FakeControl {
   readonly name: string

@@ -1,5 +1,5 @@
 import { CommandFailed } from '../../../hal/errors.ts'
-import type { Run } from '../../../hal/system.ts'
+import type { Run } from '../../../hal/os/system.ts'
 
 /** Runs each command by the fake that stands in for it; what is not there is not installed. */
 export function commands(fakes: Readonly<Record<string, Run>>): Run {

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CommandFailed } from '../../../hal/errors.ts'
-import type { Addresses, Run } from '../../../hal/system.ts'
+import type { Addresses, Run } from '../../../hal/os/system.ts'
 
 const FOLDERS = ['usr/lib/systemd/network', 'run/systemd/network', 'etc/systemd/network']
 

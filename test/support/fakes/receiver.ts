@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { SystemOptions } from '../../../hal/system.ts'
+import type { SystemOptions } from '../../../hal/os/system.ts'
 import { FakeAlsa } from './alsa.ts'
 import { commands } from './commands.ts'
 import { FakeNetworkd } from './networkd.ts'

@@ -1,0 +1,41 @@
+import * as Type from 'typebox/type'
+import { getValue } from '../format/key-value.ts'
+import type { System } from '../os/system.ts'
+import type { Setting } from '../setting.ts'
+
+/** os-release(5): the first of them that exists counts. */
+const FILES = ['/etc/os-release', '/usr/lib/os-release']
+
+const schema = Type.Object(
+  {
+    name: Type.String({ description: 'NAME of os-release(5).' }),
+    version: Type.String({
+      description: 'VERSION_ID, or IMAGE_VERSION where the image has one.',
+    }),
+    build: Type.String({ description: 'BUILD_ID.' }),
+  },
+  {
+    description: 'The system image. Empty strings where unknown.',
+    additionalProperties: false,
+  },
+)
+
+/** What runs on the device, by its os-release(5). Read-only. */
+export function firmware(system: System): Setting<typeof schema> {
+  return {
+    name: 'firmware',
+    schema,
+    files: [],
+    sources: FILES,
+    async read() {
+      const text = (await system.readText(FILES[0] ?? '')) ?? (await system.readText(FILES[1] ?? '')) ?? ''
+      const value = (name: string) => getValue(text, name) ?? ''
+      return {
+        name: value('NAME'),
+        version: value('IMAGE_VERSION') || value('VERSION_ID'),
+        build: value('BUILD_ID'),
+      }
+    },
+    fallback: async () => ({ name: '', version: '', build: '' }),
+  }
+}

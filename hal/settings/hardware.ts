@@ -1,0 +1,64 @@
+import * as Type from 'typebox/type'
+import { getValue } from '../format/key-value.ts'
+import type { System } from '../os/system.ts'
+import type { Setting } from '../setting.ts'
+
+const MODEL = ['/proc/device-tree/model', '/sys/class/dmi/id/product_name']
+const SERIAL = ['/proc/device-tree/serial-number', '/sys/class/dmi/id/product_serial']
+const OS_RELEASE = '/etc/os-release'
+
+const schema = Type.Object(
+  {
+    model: Type.String({ description: 'Model of the board.' }),
+    serial: Type.String({ description: 'Serial number of the board.' }),
+    architecture: Type.String({
+      description: 'Processor architecture, such as arm64.',
+    }),
+  },
+  {
+    description: 'The hardware. Empty strings where unknown.',
+    additionalProperties: false,
+  },
+)
+
+/** By process.arch, in the words of ConditionArchitecture= (systemd.unit(5)), which os-release(5) uses too. */
+const ARCHITECTURES: Readonly<Record<string, string>> = {
+  x64: 'x86-64',
+  ia32: 'x86',
+  ppc64: 'ppc64-le',
+}
+
+/** The board, by its device tree or, on a PC, by DMI. Read-only. */
+export function hardware(system: System): Setting<typeof schema> {
+  return {
+    name: 'hardware',
+    schema,
+    files: [],
+    sources: [...MODEL, ...SERIAL, OS_RELEASE],
+    async read() {
+      return {
+        model: await firstText(system, MODEL),
+        serial: await firstText(system, SERIAL),
+        architecture: await architecture(system),
+      }
+    },
+    fallback: async () => ({ model: '', serial: '', architecture: '' }),
+  }
+}
+
+/** What cannot be read is unknown: a board without the one place or the other is the usual case. */
+async function firstText(system: System, paths: readonly string[]): Promise<string> {
+  for (const path of paths) {
+    const text = await system.readText(path).catch(() => undefined)
+    // A string of the device tree ends in NUL, one of DMI in a line feed.
+    const value = text?.replace(/\p{Cc}+/gu, ' ').trim()
+    if (value) return value
+  }
+  return ''
+}
+
+async function architecture(system: System): Promise<string> {
+  const declared = getValue((await system.readText(OS_RELEASE).catch(() => undefined)) ?? '', 'ARCHITECTURE')
+  if (declared || !system.isRunning) return declared ?? ''
+  return ARCHITECTURES[process.arch] ?? process.arch
+}

@@ -1,0 +1,56 @@
+import * as Type from 'typebox/type'
+import { Absent, Unreadable } from '../errors.ts'
+import { renameLocalHost } from '../format/hosts.ts'
+import type { System } from '../os/system.ts'
+import type { Setting } from '../setting.ts'
+
+const FILE = '/etc/hostname'
+const HOSTS = '/etc/hosts'
+const KERNEL = '/proc/sys/kernel/hostname'
+
+/** RFC 1123 §2.1 and sethostname(2): labels of 1 to 63 letters, digits and inner hyphens, 64 characters together. */
+const PATTERN = '^(?=.{1,64}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$'
+const VALID = new RegExp(PATTERN)
+const schema = Type.String({
+  description: 'Host name: RFC 1123, lower case, at most 64 characters.',
+  pattern: PATTERN,
+})
+
+/** The host name: /etc/hostname, the kernel's, and the line of 127.0.1.1 in /etc/hosts where there is one. */
+export function hostname(system: System): Setting<typeof schema> {
+  const read = async (): Promise<string> => {
+    const text = await system.readText(FILE)
+    if (text === undefined) throw new Absent('no such file')
+    const name = parseHostname(text)
+    if (name === undefined) throw new Unreadable('holds no host name')
+    return name
+  }
+  return {
+    name: 'hostname',
+    schema,
+    files: [FILE, HOSTS],
+    read,
+    async fallback() {
+      const text = system.isRunning ? await system.readText(KERNEL).catch(() => undefined) : undefined
+      return parseHostname(text ?? '') ?? 'localhost'
+    },
+    async write(next) {
+      const previous = await read().catch(() => undefined)
+      await system.writeAtomic(FILE, `${next}\n`)
+      const hosts = await system.readForEdit(HOSTS)
+      if (hosts !== undefined) await system.writeAtomic(HOSTS, renameLocalHost(hosts, previous, next))
+    },
+    // As by echo(1): the kernel takes what is before the end of the line.
+    activate: value => system.writeAttribute(KERNEL, `${value}\n`),
+  }
+}
+
+/** hostname(5): the first line that is neither empty nor a comment. In lower case: the case of a name says nothing (RFC 4343). */
+export function parseHostname(text: string): string | undefined {
+  const line = text
+    .split('\n')
+    .map(line => line.trim())
+    .find(line => line !== '' && !line.startsWith('#'))
+  const name = line?.toLowerCase()
+  return name !== undefined && VALID.test(name) ? name : undefined
+}

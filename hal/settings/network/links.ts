@@ -1,0 +1,54 @@
+import { getValue } from '../../format/key-value.ts'
+import type { Facts } from '../../format/network-file.ts'
+import type { System } from '../../os/system.ts'
+
+export const LINKS = '/sys/class/net'
+/** ARPHRD_ETHER of <linux/if_arp.h>: wired, and wireless too. */
+const ETHERNET = '1'
+/** What can stand in a file's name and, as itself, in a pattern of systemd.network(5). */
+const NAME = /^[\w.-]+$/
+/** wpa_supplicant makes one for each group of Wi-Fi Direct, under a new name every time. */
+const PEER_TO_PEER = /^p2p-/
+
+/** A network interface, wired or wireless, as the kernel has it. */
+export interface Link {
+  readonly name: string
+  /** Its number, by which networkd names its state. */
+  readonly index: string
+  readonly mac: string
+  readonly up: boolean
+  /** What the [Match] section of a .network file is held against. */
+  readonly facts: Facts
+}
+
+/** The interfaces that are parts of the device: `lo`, bridges and the like have no device behind them. */
+export async function deviceLinks(system: System): Promise<readonly Link[]> {
+  const names = (await system.list(LINKS)).filter(name => NAME.test(name) && !PEER_TO_PEER.test(name))
+  const links = await Promise.all(names.map(name => readLink(system, name)))
+  return links.filter(link => link !== undefined)
+}
+
+async function readLink(system: System, name: string): Promise<Link | undefined> {
+  const folder = `${LINKS}/${name}`
+  // The carrier of an interface that is down cannot be read, and nothing of one that is just being unplugged.
+  const attribute = async (file: string) => (await system.readText(`${folder}/${file}`).catch(() => ''))?.trim() ?? ''
+  if (!(await system.exists(`${folder}/device`)) || (await attribute('type')) !== ETHERNET) return undefined
+  const mac = await attribute('address')
+  const state = await attribute('operstate')
+  const isWireless = (await system.exists(`${folder}/phy80211`)) || (await system.exists(`${folder}/wireless`))
+  return {
+    name,
+    index: await attribute('ifindex'),
+    mac,
+    up: state === 'up' || (state === 'unknown' && (await attribute('carrier')) === '1'),
+    facts: {
+      Name: name,
+      MACAddress: mac,
+      // NET_ADDR_PERM: it was not set by anybody.
+      ...((await attribute('addr_assign_type')) === '0' && { PermanentMACAddress: mac }),
+      Type: getValue(await attribute('uevent'), 'DEVTYPE') || (isWireless ? 'wlan' : 'ether'),
+      Kind: null,
+      ...(!isWireless && { WLANInterfaceType: null, SSID: null, BSSID: null }),
+    },
+  }
+}

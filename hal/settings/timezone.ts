@@ -1,0 +1,58 @@
+import { posix } from 'node:path'
+import * as Type from 'typebox/type'
+import { Absent, Unreadable } from '../errors.ts'
+import type { System } from '../os/system.ts'
+import type { Setting } from '../setting.ts'
+
+const LINK = '/etc/localtime'
+const FILE = '/etc/timezone'
+const ZONES = '/usr/share/zoneinfo'
+
+const schema = Type.String({
+  description: 'Time zone by its name in the tz database, such as Europe/Brussels.',
+  maxLength: 64,
+  pattern: '^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$',
+})
+
+/** The time zone: the link /etc/localtime, localtime(5), and Debian's /etc/timezone where there is one. */
+export function timezone(system: System): Setting<typeof schema> {
+  return {
+    name: 'timezone',
+    schema,
+    files: [LINK, FILE],
+    async read() {
+      const target = await system.readLink(LINK)
+      if (target === undefined) throw new Absent('no such file')
+      const zone = zoneOf(target)
+      if (zone === undefined) throw new Unreadable('not a link to a time zone')
+      return zone
+    },
+    // localtime(5): without the link, the time is UTC.
+    fallback: async () => 'UTC',
+    async check(next) {
+      return (await isZone(system, next)) ? [] : [{ pointer: '', detail: 'no time zone of that name on this device' }]
+    },
+    async write(next) {
+      await system.writeLink(LINK, posix.relative(posix.dirname(LINK), `${ZONES}/${next}`))
+      if (await system.exists(FILE)) await system.writeAtomic(FILE, `${next}\n`)
+    },
+  }
+}
+
+/** `../usr/share/zoneinfo/Europe/Brussels` → `Europe/Brussels`. */
+export function zoneOf(target: string): string | undefined {
+  const path = posix.resolve(posix.dirname(LINK), target)
+  return path.startsWith(`${ZONES}/`) ? path.slice(ZONES.length + 1) : undefined
+}
+
+/** A device without zone files computes with the zones that Node brings. */
+async function isZone(system: System, name: string): Promise<boolean> {
+  if (await system.exists(ZONES)) return system.beginsWith(`${ZONES}/${name}`, 'TZif').catch(() => false)
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: name })
+    // An offset such as +0100 is none of the tz database's names.
+    return /^[A-Za-z]/.test(name)
+  } catch {
+    return false
+  }
+}

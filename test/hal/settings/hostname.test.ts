@@ -1,0 +1,96 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'tap'
+import { hostname } from '../../../hal/settings/hostname.ts'
+import { Device, runningAt } from '../support/setting-device.ts'
+
+test('the host name is the first line that says something', async t => {
+  const device = new Device(t, hostname)
+  for (const [text, value, what] of [
+    ['receiver\n', 'receiver', 'a name'],
+    ['receiver', 'receiver', 'no line end'],
+    ['\n# comment\n  receiver  \nsecond\n', 'receiver', 'comments, empty lines and white space'],
+    ['receiver\r\n', 'receiver', 'a line end of DOS'],
+    ['Receiver\n', 'receiver', 'capital letters'],
+    ['a b\n', 'localhost', 'a name that does not fit'],
+    ['a_b\n', 'localhost', 'an underscore'],
+    ['# comment\n', 'localhost', 'a comment alone'],
+    ['', 'localhost', 'an empty file'],
+    [Buffer.from([0xff, 10]), 'localhost', 'no UTF-8'],
+    ['x'.repeat(70_000), 'localhost', 'a file that is too long'],
+    [undefined, 'localhost', 'no file'],
+  ] as const) {
+    device.put('/etc/hostname', text)
+    t.equal(await device.value(), value, what)
+  }
+})
+
+test("without a name of its own, the running system's is the kernel's", async t => {
+  const device = new Device(t, hostname, root => runningAt(root))
+  device.put('/etc/hostname', undefined)
+  device.put('/proc/sys/kernel/hostname', 'transient\n')
+  t.equal(await device.value(), 'transient')
+  device.put('/proc/sys/kernel/hostname', '(none)\n')
+  t.equal(await device.value(), 'localhost', 'unless that does not fit')
+  const other = new Device(t, hostname)
+  other.put('/etc/hostname', undefined)
+  other.put('/proc/sys/kernel/hostname', 'transient\n')
+  t.equal(await other.value(), 'localhost', 'another root has no kernel')
+})
+
+test('a name of RFC 1123 and at most 64 characters is accepted', async t => {
+  const device = new Device(t, hostname)
+  const label = 'a'.repeat(63)
+  for (const name of ['a', '0', 'a-b', 'a--b', '1a.2b', 'a.b.c', label, `${'a'.repeat(31)}.${'b'.repeat(32)}`])
+    t.ok(await device.accepts(name), name)
+  for (const name of [
+    '',
+    ' ',
+    'A',
+    'a_b',
+    '-a',
+    'a-',
+    'a.',
+    '.a',
+    'a..b',
+    'a.-b',
+    'a b',
+    'a\n',
+    '\na',
+    'a\0',
+    'é',
+    'a/b',
+    'a#',
+    `${label}a`,
+    `${label}.a`,
+    `${'a'.repeat(32)}.${'b'.repeat(32)}`,
+    'ａ',
+    7,
+    null,
+    ['a'],
+  ])
+    t.notOk(await device.accepts(name), JSON.stringify(name))
+})
+
+test('a new name stands in the file, in the host table, and in the kernel', async t => {
+  const device = new Device(t, hostname, root => runningAt(root))
+  device.put('/proc/sys/kernel/hostname', 'receiver\n')
+  const hosts = device.text('/etc/hosts')
+  await device.setting.write?.('lobby-01')
+  t.equal(device.text('/etc/hostname'), 'lobby-01\n')
+  t.equal(device.text('/etc/hosts'), hosts.replaceAll('receiver', 'lobby-01'))
+  t.equal(device.text('/proc/sys/kernel/hostname'), 'receiver\n', 'not yet')
+  await device.setting.activate?.('lobby-01', 'receiver')
+  t.equal(device.text('/proc/sys/kernel/hostname'), 'lobby-01\n')
+})
+
+test('a host table that is missing or cannot be read stays as it is', async t => {
+  for (const text of [undefined, Buffer.from([0xff]), '127.0.1.1 receiver\n'.repeat(4_000)]) {
+    const device = new Device(t, hostname)
+    device.put('/etc/hosts', text)
+    await device.setting.write?.('lobby')
+    t.equal(await device.value(), 'lobby')
+    t.equal(await device.system.exists('/etc/hosts'), text !== undefined)
+    if (text) t.same(readFileSync(join(device.root, 'etc/hosts')), Buffer.from(text))
+  }
+})

@@ -1,22 +1,41 @@
 import { getSystemErrorMap } from 'node:util'
 
-/** What is there cannot be read as what it should be. The message says why, for the log: no path, no content. */
-export class Unreadable extends Error {}
+/** The cases that callers of the HAL tell apart. */
+export type HalErrorCode =
+  /** Nothing is stored. Normal on many systems: nothing is broken. */
+  | 'ABSENT'
+  /** Something is stored, but it cannot be read as what it should be. */
+  | 'UNREADABLE'
+  /** A command could not be run, or reported a failure. */
+  | 'COMMAND_FAILED'
 
-/** There is nothing to read, as on many a system: nothing is broken. */
-export class Absent extends Unreadable {}
+/**
+ * An error of the HAL itself; errors of system calls are passed on as node:fs throws them. The message is a clause with a
+ * subject ("the file is not valid UTF-8") that can follow a colon in a log line or an answer. It names no path and quotes
+ * no content.
+ */
+export class HalError extends Error {
+  readonly code: HalErrorCode
 
-/** A command did not do what it was asked to. The message names the command and says how it failed. */
-export class CommandFailed extends Error {}
+  constructor(code: HalErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+  }
+}
 
-/** An error of a system call, as node:fs throws it. */
+/** Whether there is no usable value, as opposed to a system that refuses to read or write it. */
+export function isUnreadable(error: unknown): error is HalError {
+  return error instanceof HalError && (error.code === 'ABSENT' || error.code === 'UNREADABLE')
+}
+
+/** The code of a failed system call, such as `ENOENT`. */
 export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
-/** Why the system refused, in words that name no path: `read-only file system (EROFS)`. */
+/** Why something failed, in words that name no path: `read-only file system (EROFS)`. */
 export function reasonOf(error: unknown): string {
-  if (error instanceof Unreadable || error instanceof CommandFailed) return error.message
+  if (error instanceof HalError) return error.message
   const code = errorCode(error)
   if (error instanceof Error && 'errno' in error && typeof error.errno === 'number')
     return `${getSystemErrorMap().get(error.errno)?.[1] ?? 'system error'} (${code})`

@@ -2,7 +2,7 @@ import type { Static, TSchema } from 'typebox/type'
 import type { Stop } from './files/watcher.ts'
 
 /** A refused part of a value: an RFC 6901 pointer into the value, and what would be accepted. */
-export interface Refusal {
+export interface Violation {
   readonly pointer: string
   readonly detail: string
 }
@@ -28,27 +28,34 @@ export interface Setting<S extends TSchema = TSchema> {
    * Settings whose values stand in its own files, too, for a value of this one: when one of them changes, `write` is
    * called with the same value again. They come before it in the registry.
    */
-  follows?(value: Static<S>): readonly string[]
+  embeds?(value: Static<S>): readonly string[]
   /** Why the device has no such setting; undefined where it has. */
   unavailable?(): Promise<string | undefined>
   /**
    * What the system has now.
-   * @throws {Unreadable} where that makes no sense: `fallback` stands in, and a write of any value repairs it.
+   * @throws {HalError} where that makes no sense: `fallback` stands in, and a write of any value repairs it.
    */
   read(): Promise<Static<S>>
   fallback(): Promise<Static<S>>
   /** What the schema cannot say; `previous` is what was read last. No side effects. */
-  check?(next: Static<S>, previous: Static<S>): Promise<readonly Refusal[]>
+  check?(next: Static<S>, previous: Static<S>): Promise<readonly Violation[]>
   /**
-   * Makes the value durable; the same value again changes nothing. A setting without it is read-only. With one file, it is
-   * one replacement of it: there is no journal for that where nothing is activated.
+   * Makes the value durable in `files`. The same value again changes nothing. A setting that has one file and no `activate`
+   * must replace it in one step, because such a change has no journal.
+   * @returns whether any file was changed.
    */
-  write?(next: Static<S>): Promise<void>
+  write?(next: Static<S>): Promise<boolean>
   /**
-   * Makes the running system take up what was written in place of `previous`; the same value again does no harm. Called
-   * once more, the other way round, after the files of a failed change were put back. Never for another root.
+   * Makes the running system use what was written in place of `previous`. The same value again does no harm. To undo a
+   * change, its files are put back and this is called with the values swapped. Never called for another root.
+   * @param isRewritten Whether any file was changed since the system was last told; true where that is not known.
    */
-  activate?(value: Static<S>, previous: Static<S>): Promise<void>
-  /** Tells of changes that `files` and `sources` do not show. */
+  activate?(value: Static<S>, previous: Static<S>, isRewritten: boolean): Promise<void>
+  /** Reports changes that `files` and `sources` do not show. */
   watch?(changed: () => void): Stop
+}
+
+/** Whether a request may change the setting. What no file holds, such as a volume, is changed by `activate` alone. */
+export function isWritable({ write, activate }: Setting): boolean {
+  return write !== undefined || activate !== undefined
 }

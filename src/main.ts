@@ -1,6 +1,6 @@
 /** The process: its command line, its signals, its exit status. Nothing imports this. */
 import { randomUUID } from 'node:crypto'
-import { Unreadable } from '../hal/errors.ts'
+import { HalError } from '../hal/errors.ts'
 import { Files } from '../hal/files/files.ts'
 import { runCommand, System } from '../hal/os/system.ts'
 import { generateKey, readKey, writeKey } from './auth/api-key.ts'
@@ -78,7 +78,7 @@ function stateOf(flags: Flags): Files {
 async function requireKey(state: Files): Promise<string> {
   const key = await readKey(state)
   if (key === undefined)
-    throw new Unreadable('there is no API key yet: start the service once, or run receiverd key rotate')
+    throw new HalError('UNREADABLE', 'there is no API key yet: start the service once, or run receiverd key rotate')
   return key
 }
 
@@ -91,7 +91,7 @@ async function rotateKey(state: Files): Promise<void> {
 async function mintToken(state: Files, { roles, expiresInMs, subject }: TokenRequest): Promise<string> {
   const iat = Math.floor(systemClock.now() / 1000)
   if (expiresInMs !== undefined && systemClock.now() < BUILT_AT)
-    throw new Unreadable('the clock of this device is not set, so no time can be put into a token')
+    throw new HalError('UNREADABLE', 'the clock of this device is not set, so no time can be put into a token')
   const exp = expiresInMs === undefined ? undefined : iat + expiresInMs / 1000
   return mint(await requireKey(state), { roles, iat, exp, sub: subject })
 }

@@ -70,7 +70,7 @@ export async function startService(config: Config, surroundings: Surroundings): 
     clock,
     moreToCome: () => store.isBusy,
   })
-  keys.follow(key => {
+  keys.onReplaced(key => {
     authenticator.replaceKey(key)
     readers.endRefused()
   })

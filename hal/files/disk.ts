@@ -24,7 +24,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { errorCode, Unreadable } from '../errors.ts'
+import { errorCode, HalError } from '../errors.ts'
 
 /**
  * The calls that change a disk, and the one that every reading of a file begins with. Tests override one to make it fail.
@@ -68,7 +68,7 @@ const NEW_FILE_MODE = 0o644
 const NEW_FOLDER_MODE = 0o755
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
 
-/** The bytes of a regular file; undefined where there is nothing. @throws {Unreadable} over the limit. */
+/** The bytes of a regular file; undefined where there is nothing. @throws {HalError} over the limit. */
 export function readFile(fs: FileSystem, at: string, limit = MAX_FILE_BYTES): Buffer | undefined {
   let file: number
   try {
@@ -79,7 +79,7 @@ export function readFile(fs: FileSystem, at: string, limit = MAX_FILE_BYTES): Bu
   }
   try {
     const stat = fstatSync(file)
-    if (!stat.isFile()) throw new Unreadable('not a regular file')
+    if (!stat.isFile()) throw new HalError('UNREADABLE', 'the file is not a regular file')
     const chunks: Buffer[] = []
     for (let total = 0; Math.max(total, stat.size) <= limit; ) {
       // Room for more than the size: where no more comes, that is the end. Under /proc and /sys the size says nothing.
@@ -90,7 +90,7 @@ export function readFile(fs: FileSystem, at: string, limit = MAX_FILE_BYTES): Bu
       total += count
       if (count === 0 || total === stat.size) return Buffer.concat(chunks)
     }
-    throw new Unreadable(`over ${limit / 1024} KiB`)
+    throw new HalError('UNREADABLE', `the file is larger than ${limit / 1024} KiB`)
   } finally {
     closeSync(file)
   }
@@ -122,15 +122,15 @@ export function stat(at: string): Stats | undefined {
   }
 }
 
-/** Replaces what stands there; the same bytes are not written again. See `Files.writeAtomic`. */
-export async function writeFile(fs: FileSystem, at: string, bytes: Buffer, mode?: number): Promise<void> {
+/** Replaces what stands there, unless it is the same already. See `Files.writeAtomic`. */
+export async function writeFile(fs: FileSystem, at: string, bytes: Buffer, mode?: number): Promise<boolean> {
   const standing = stat(at)
   // What is behind a link to /dev/null must not become a file.
   if (standing && !standing.isFile() && !standing.isDirectory() && !standing.isSymbolicLink())
-    throw new Unreadable('not a regular file')
+    throw new HalError('UNREADABLE', 'the file is not a regular file')
   const existing = standing?.isFile() ? standing : undefined
   const bornMode = (mode ?? existing?.mode ?? NEW_FILE_MODE) & 0o7777
-  if (existing && bornMode === (existing.mode & 0o7777) && holds(fs, at, bytes)) return
+  if (existing && bornMode === (existing.mode & 0o7777) && holds(fs, at, bytes)) return false
   await inFolder(fs, dirname(at), () => {
     const temporary = temporaryName(at)
     return orRemove(fs, temporary, async () => {
@@ -138,6 +138,7 @@ export async function writeFile(fs: FileSystem, at: string, bytes: Buffer, mode?
       await replace(fs, temporary, at)
     })
   })
+  return true
 }
 
 /** One write(2) to what stands there, such as an attribute of the kernel: nothing to make durable. */
@@ -145,14 +146,15 @@ export async function overwrite(fs: FileSystem, at: string, text: string): Promi
   await opened(fs.openSync(at, O_WRONLY | O_NOFOLLOW), file => fs.writeSync(file, text))
 }
 
-/** Makes a symbolic link by a rename. */
-export async function writeLink(fs: FileSystem, at: string, target: string): Promise<void> {
-  if (linkTarget(at) === target) return
+/** Makes a symbolic link by a rename. See `Files.writeLink`. */
+export async function writeLink(fs: FileSystem, at: string, target: string): Promise<boolean> {
+  if (linkTarget(at) === target) return false
   await inFolder(fs, dirname(at), async () => {
     const temporary = temporaryName(at)
     fs.symlinkSync(target, temporary)
     await orRemove(fs, temporary, () => rename(fs, temporary, at))
   })
+  return true
 }
 
 /** Removes a file or a link; nothing there is well, too. */
@@ -186,7 +188,7 @@ export async function restore(fs: FileSystem, image: Image): Promise<void> {
     if (stat(redo)) await remove(fs, redo)
     return
   }
-  if (image.kind === 'link') return writeLink(fs, image.at, image.target)
+  if (image.kind === 'link') return void (await writeLink(fs, image.at, image.target))
   if (image.kind === 'folder' && stat(image.at)?.isDirectory()) return
   await remove(fs, image.at)
   if (image.kind === 'folder') await makeFolder(fs, image.at, image.mode)

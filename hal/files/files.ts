@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { Unreadable } from '../errors.ts'
+import { HalError, isUnreadable } from '../errors.ts'
 import * as disk from './disk.ts'
 import { FolderWatcher, type Stop } from './watcher.ts'
 
@@ -30,7 +30,7 @@ export class Files {
   /**
    * The text of a file, or undefined where there is none: also behind a link to /dev/null, which hides a file of the
    * vendor's (systemd-system.conf(5)).
-   * @throws {Unreadable} over the limit (in bytes; 64 KiB), not UTF-8, or no regular file; the system's own errors as they are.
+   * @throws {HalError} over the limit (in bytes; 64 KiB), not UTF-8, or no regular file; the system's own errors as they are.
    */
   async readText(path: string, limit?: number): Promise<string | undefined> {
     const bytes = await this.readBytes(path, limit)
@@ -38,7 +38,7 @@ export class Files {
     try {
       return utf8.decode(bytes)
     } catch {
-      throw new Unreadable('not UTF-8')
+      throw new HalError('UNREADABLE', 'the file is not valid UTF-8')
     }
   }
 
@@ -53,7 +53,7 @@ export class Files {
     try {
       return await this.readText(path)
     } catch (error) {
-      if (error instanceof Unreadable) return undefined
+      if (isUnreadable(error)) return undefined
       throw error
     }
   }
@@ -68,7 +68,7 @@ export class Files {
   async readLink(path: string): Promise<string | undefined> {
     const at = this.#resolveParent(path)
     const target = disk.linkTarget(at)
-    if (target === undefined && disk.stat(at)) throw new Unreadable('not a symbolic link')
+    if (target === undefined && disk.stat(at)) throw new HalError('UNREADABLE', 'the file is not a symbolic link')
     return target
   }
 
@@ -85,10 +85,11 @@ export class Files {
    * Replaces a file's text, durably and whole: after a power cut the old text or the new one is there. The same text is
    * not written again. The owner of a file that exists is kept, and its mode unless one is given; a mode holds from the
    * moment of the file's creation. An empty folder, or a link of a loop, is replaced.
-   * @throws {Unreadable} where a device, a FIFO or a socket stands.
+   * @returns whether anything was written.
+   * @throws {HalError} where a device, a FIFO or a socket stands.
    */
-  async writeAtomic(path: string, text: string | Uint8Array, mode?: number): Promise<void> {
-    await disk.writeFile(this.#fs, this.#place(path), Buffer.from(text), mode)
+  async writeAtomic(path: string, text: string | Uint8Array, mode?: number): Promise<boolean> {
+    return disk.writeFile(this.#fs, this.#place(path), Buffer.from(text), mode)
   }
 
   /** Writes to an attribute of the kernel under /proc or /sys: one write(2), nothing to make durable. */
@@ -96,9 +97,12 @@ export class Files {
     await disk.overwrite(this.#fs, this.#resolve(path), text)
   }
 
-  /** Makes `path` a symbolic link to `target` by a rename, so that there is no moment without one. */
-  async writeLink(path: string, target: string): Promise<void> {
-    await disk.writeLink(this.#fs, this.#resolveParent(path), target)
+  /**
+   * Makes `path` a symbolic link to `target` by a rename, so that there is no moment without one.
+   * @returns whether anything was written.
+   */
+  async writeLink(path: string, target: string): Promise<boolean> {
+    return disk.writeLink(this.#fs, this.#resolveParent(path), target)
   }
 
   /** Removes a file or a link, durably; nothing there is well, too. */
@@ -139,24 +143,24 @@ export class Files {
   #resolve(path: string): string {
     const at = this.#resolveParent(path)
     const isPlain = !NO_NAME.test(path) && disk.linkTarget(at) === undefined
-    return isPlain ? at : this.#base + this.#follow(path.split('/')) || '/'
+    return isPlain ? at : this.#base + this.#realPath(path.split('/')) || '/'
   }
 
   /** The real place of a path, its last name taken as it is. */
   #resolveParent(path: string): string {
     const cut = path.lastIndexOf('/')
-    return this.#base + this.#followFolder(path.slice(0, cut)) + path.slice(cut)
+    return this.#base + this.#realFolder(path.slice(0, cut)) + path.slice(cut)
   }
 
   /**
-   * As `#follow`, once for all files of a folder that are looked for in one turn of the event loop: a look at every
+   * As `#realPath`, once for all files of a folder that are looked for in one turn of the event loop: a look at every
    * setting asks 190 times for 30 folders.
    */
-  #followFolder(path: string): string {
+  #realFolder(path: string): string {
     const known = this.#folders.get(path)
     if (known !== undefined) return known
     if (this.#folders.size === 0) setImmediate(() => this.#folders.clear())
-    const at = this.#follow(path.split('/'))
+    const at = this.#realPath(path.split('/'))
     this.#folders.set(path, at)
     return at
   }
@@ -166,7 +170,7 @@ export class Files {
     try {
       return this.#resolve(path)
     } catch (error) {
-      if (error instanceof Unreadable) return this.#resolveParent(path)
+      if (isUnreadable(error)) return this.#resolveParent(path)
       throw error
     }
   }
@@ -186,7 +190,7 @@ export class Files {
   }
 
   /** The place below the root, with a slash before each name: empty for the root itself. */
-  #follow(names: string[]): string {
+  #realPath(names: string[]): string {
     let links = 0
     let at = ''
     for (let name = names.shift(); name !== undefined; name = names.shift()) {
@@ -201,7 +205,7 @@ export class Files {
         at = next
         continue
       }
-      if (++links > MAX_LINKS) throw new Unreadable('too many symbolic links')
+      if (++links > MAX_LINKS) throw new HalError('UNREADABLE', 'the path has too many symbolic links')
       if (target.startsWith('/')) at = ''
       names.unshift(...target.split('/'))
     }

@@ -2,7 +2,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
-import { CommandFailed, errorCode } from '../errors.ts'
+import { errorCode, HalError } from '../errors.ts'
 import type { FileSystem } from '../files/disk.ts'
 import { Files } from '../files/files.ts'
 import type { Stop } from '../files/watcher.ts'
@@ -19,17 +19,17 @@ const LAST_RESTART_MS = 60_000
 
 /** A command and its arguments; no shell reads them. */
 export type Argv = readonly [command: string, ...arguments: string[]]
-/** Runs a command and returns what it printed on stdout. @throws {CommandFailed} */
+/** Runs a command and returns what it printed on stdout. @throws {HalError} */
 export type Run = (argv: Argv) => Promise<string>
 /** Runs a command that goes on by itself, and calls `line` with each line of its stdout until it is stopped. */
-export type Follow = (argv: Argv, line: (line: string) => void) => Stop
+export type Monitor = (argv: Argv, line: (line: string) => void) => Stop
 
 /** The addresses of the interfaces that have a carrier, in CIDR notation and in the order of their characters. */
 export type Addresses = Readonly<Record<string, readonly string[]>>
 
 export interface SystemOptions {
   readonly run?: Run
-  readonly follow?: Follow
+  readonly monitor?: Monitor
   readonly fs?: FileSystem
   readonly addresses?: () => Addresses
   /** Whether the root is the running system's, where it is seen from another place than `/`. */
@@ -41,26 +41,26 @@ export class System extends Files {
   /** The system is the one we run on. */
   readonly isRunning: boolean
   readonly #run: Run
-  readonly #follow: Follow
+  readonly #monitor: Monitor
   readonly #addresses: () => Addresses
 
   constructor(root: string, options: SystemOptions = {}) {
     super(root, options.fs)
     this.isRunning = options.running ?? root === '/'
     this.#run = options.run ?? runCommand
-    this.#follow = options.follow ?? followCommand
+    this.#monitor = options.monitor ?? monitorCommand
     this.#addresses = options.addresses ?? kernelAddresses
   }
 
   /** Runs a command of the running system. Never for another root: it would touch the host. */
   async run(argv: Argv): Promise<string> {
-    if (!this.isRunning) throw new CommandFailed(`${argv[0]} is not run for another root`)
+    if (!this.isRunning) throw new HalError('COMMAND_FAILED', `${argv[0]} does not run on another root`)
     return this.#run(argv)
   }
 
   /** Follows what a command of the running system prints; nothing is told for another root. */
-  follow(argv: Argv, line: (line: string) => void): Stop {
-    return this.isRunning ? this.#follow(argv, line) : () => undefined
+  monitor(argv: Argv, line: (line: string) => void): Stop {
+    return this.isRunning ? this.#monitor(argv, line) : () => undefined
   }
 
   /** The addresses of the running system by interface; undefined for another root. */
@@ -88,7 +88,7 @@ export const runCommand: Run = ([command, ...args]) =>
       if (!error) resolve(stdout)
       else
         reject(
-          new CommandFailed(`${command} ${failure(error, child.exitCode)}`, {
+          new HalError('COMMAND_FAILED', `${command} ${failure(error, child.exitCode)}`, {
             cause: error,
           }),
         )
@@ -100,7 +100,7 @@ export const runCommand: Run = ([command, ...args]) =>
  * Follows a command with no shell, no input and English messages. It is started again when it ends, or cannot be
  * started, and is no reason for our own process to go on.
  */
-export const followCommand: Follow = ([command, ...args], line) => {
+export const monitorCommand: Monitor = ([command, ...args], line) => {
   let child: ChildProcess | undefined
   let timer: NodeJS.Timeout | undefined
   let delay = FIRST_RESTART_MS

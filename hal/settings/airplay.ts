@@ -2,7 +2,7 @@ import * as Type from 'typebox/type'
 import { nearestName, readStartup, setGuarded, setName, setResolution, whyNotName } from '../format/uxplayrc.ts'
 import type { System } from '../os/system.ts'
 import { isUnitEnabled, isUnitInstalled, UNIT_FOLDERS } from '../os/unit.ts'
-import type { Refusal, Setting } from '../setting.ts'
+import type { Setting, Violation } from '../setting.ts'
 import { deviceName } from './device-name.ts'
 import { hostname } from './hostname.ts'
 
@@ -41,8 +41,6 @@ type Value = Type.Static<typeof schema>
 export function airplay(system: System): Setting<typeof schema> {
   const device = deviceName(system)
   const host = hostname(system)
-  /** Whether the last write left anything to read again. Until there is one, an earlier run may have. */
-  let isRewritten = true
 
   const valueFrom = async (text: string): Promise<Value> => {
     const { name = DEFAULT_NAME, isDeviceName, appendsHostName, isGuarded, resolution = '' } = readStartup(text)
@@ -62,14 +60,14 @@ export function airplay(system: System): Setting<typeof schema> {
     files: [FILE, ...TARGETS.map(target => `${UNIT_FOLDERS[0]}/${target}.target.wants/${UNIT}`)],
     sources: [`${UNIT_FOLDERS[0]}/${UNIT}`],
     dependsOn: [host.name],
-    follows: ({ name }) => (name === '' ? [device.name] : []),
+    embeds: ({ name }) => (name === '' ? [device.name] : []),
     async unavailable() {
       return (await isUnitInstalled(system, UNIT)) ? undefined : 'UxPlay is not installed as uxplay.service'
     },
     read: async () => valueFrom((await system.readText(FILE)) ?? ''),
     fallback: () => valueFrom(''),
     async check(next, previous) {
-      const refusals: Refusal[] = []
+      const refusals: Violation[] = []
       const detail = next.name === '' || next.name === previous.name ? undefined : whyNotName(next.name)
       if (detail !== undefined) refusals.push({ pointer: '/name', detail })
       const [width, height] = next.maxResolution.split('x').map(Number)
@@ -88,11 +86,11 @@ export function airplay(system: System): Setting<typeof schema> {
         const shown = await device.read().catch(() => device.fallback())
         edited = setName(edited, nearestName(shown), true)
       } else if (next.name !== present.name) edited = setName(edited, next.name, false)
-      isRewritten = edited !== text
-      if (isRewritten) await system.writeAtomic(FILE, edited)
+      const isRewritten = edited !== text && (await system.writeAtomic(FILE, edited))
       if (next.enabled !== present.enabled) await system.setUnitEnabled(UNIT, next.enabled)
+      return isRewritten || next.enabled !== present.enabled
     },
-    async activate({ enabled }, previous) {
+    async activate({ enabled }, previous, isRewritten) {
       const isSwitched = enabled !== previous.enabled
       // A mirrored screen is cut off by a restart: only for what UxPlay has not read yet.
       if (isSwitched || isRewritten)

@@ -1,5 +1,5 @@
 import * as Type from 'typebox/type'
-import { Absent, reasonOf } from '../errors.ts'
+import { HalError, reasonOf } from '../errors.ts'
 import { cardNumbers, type PlaybackControl, playbackControl } from '../format/amixer.ts'
 import type { System } from '../os/system.ts'
 import type { Setting } from '../setting.ts'
@@ -38,8 +38,6 @@ export function audio(system: System): Setting<typeof schema> {
       if (!muted || (await find(system).catch(() => undefined))?.hasSwitch !== false) return []
       return [{ pointer: '/muted', detail: 'this device has no switch for it: set the volume to 0' }]
     },
-    /** Writable, though there is no file to write. */
-    write: async () => undefined,
     async activate(value) {
       const { device, id, volume, muted, hasSwitch } = await find(system)
       // All channels get one level: where the volume is right, their balance stays.
@@ -49,15 +47,15 @@ export function audio(system: System): Setting<typeof schema> {
       await system.run(['alsactl', 'store'])
     },
     // Before alsa-utils 1.2.7 it keeps its lines back while stdout is a pipe: the look at every setting finds the change.
-    watch: changed => system.follow(['alsactl', 'monitor'], changed),
+    watch: changed => system.monitor(['alsactl', 'monitor'], changed),
   }
 }
 
 /** The control to turn, on the card that alsa.conf has for the default or else on the first that has one. */
 async function find(system: System): Promise<PlaybackControl & { readonly device: string }> {
   const cards = cardNumbers((await system.readText(CARDS)) ?? '')
-  if (cards.length === 0) throw new Absent('there is no sound card')
-  let why: unknown = new Absent('no sound card has a control for the volume')
+  if (cards.length === 0) throw new HalError('ABSENT', 'there is no sound card')
+  let why: unknown = new HalError('ABSENT', 'no sound card has a volume control')
   // Not `default`: a sound server may stand in for it, which has nothing for a system service.
   for (const device of ['sysdefault', ...cards.map(card => `sysdefault:${card}`)])
     try {

@@ -27,7 +27,7 @@ export function deviceName(system: System): Setting<typeof schema> {
     },
     fallback: hostName,
     async write(next) {
-      await system.writeAtomic(FILE, setValue((await system.readForEdit(FILE)) ?? '', NAME, next))
+      return system.writeAtomic(FILE, setValue((await system.readForEdit(FILE)) ?? '', NAME, next))
     },
   }
 }

@@ -1,10 +1,10 @@
 import * as Type from 'typebox/type'
-import { Unreadable } from '../errors.ts'
+import { isUnreadable } from '../errors.ts'
 import { readEdid } from '../format/edid.ts'
 import { getOutput, outputShownBy, setOutput } from '../format/weston-ini.ts'
 import type { System } from '../os/system.ts'
 import { isUnitInstalled, isUnitMasked } from '../os/unit.ts'
-import type { Refusal, Setting } from '../setting.ts'
+import type { Setting, Violation } from '../setting.ts'
 import { Keyed, whyReadOnly } from './keyed.ts'
 
 const FILE = '/etc/xdg/weston/weston.ini'
@@ -87,10 +87,10 @@ export function display(system: System): Setting<typeof schema> {
     },
     async write(next) {
       const text = await config().catch(error => {
-        if (error instanceof Unreadable) return ''
+        if (isUnreadable(error)) return ''
         throw error
       })
-      await system.writeAtomic(FILE, Buffer.from(edit(text, next), 'latin1'))
+      return system.writeAtomic(FILE, Buffer.from(edit(text, next), 'latin1'))
     },
     /** weston reads its file when it starts. One that is not running, or is run by something else, is left alone. */
     async activate(value, previous) {
@@ -137,7 +137,7 @@ export function modesOf(resolutions: readonly string[], timings: readonly string
   })
 }
 
-function refusals(next: Output, previous: Output, seen: ReadonlySet<string>): Refusal[] {
+function refusals(next: Output, previous: Output, seen: ReadonlySet<string>): Violation[] {
   const refused = whyReadOnly(READ_ONLY, next, previous)
   const { present, modes } = previous
   if (next.mode === previous.mode || next.mode === 'preferred') return refused

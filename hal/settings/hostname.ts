@@ -1,5 +1,5 @@
 import * as Type from 'typebox/type'
-import { Absent, Unreadable } from '../errors.ts'
+import { HalError } from '../errors.ts'
 import { renameLocalHost } from '../format/hosts.ts'
 import type { System } from '../os/system.ts'
 import type { Setting } from '../setting.ts'
@@ -20,9 +20,9 @@ const schema = Type.String({
 export function hostname(system: System): Setting<typeof schema> {
   const read = async (): Promise<string> => {
     const text = await system.readText(FILE)
-    if (text === undefined) throw new Absent('no such file')
+    if (text === undefined) throw new HalError('ABSENT', 'no host name is set')
     const name = parseHostname(text)
-    if (name === undefined) throw new Unreadable('holds no host name')
+    if (name === undefined) throw new HalError('UNREADABLE', 'the file has no valid host name')
     return name
   }
   return {
@@ -36,9 +36,10 @@ export function hostname(system: System): Setting<typeof schema> {
     },
     async write(next) {
       const previous = await read().catch(() => undefined)
-      await system.writeAtomic(FILE, `${next}\n`)
+      const isRenamed = await system.writeAtomic(FILE, `${next}\n`)
       const hosts = await system.readForEdit(HOSTS)
-      if (hosts !== undefined) await system.writeAtomic(HOSTS, renameLocalHost(hosts, previous, next))
+      if (hosts === undefined) return isRenamed
+      return (await system.writeAtomic(HOSTS, renameLocalHost(hosts, previous, next))) || isRenamed
     },
     // As by echo(1): the kernel takes what is before the end of the line.
     activate: value => system.writeAttribute(KERNEL, `${value}\n`),

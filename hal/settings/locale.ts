@@ -1,5 +1,5 @@
 import * as Type from 'typebox/type'
-import { Absent, Unreadable } from '../errors.ts'
+import { HalError } from '../errors.ts'
 import { getValue, setValue } from '../format/key-value.ts'
 import type { System } from '../os/system.ts'
 import type { Setting } from '../setting.ts'
@@ -23,15 +23,15 @@ export function locale(system: System): Setting<typeof schema> {
     files: [SYSTEMD, DEBIAN],
     async read() {
       const text = await system.readText(await file())
-      if (text === undefined) throw new Absent('no such file')
+      if (text === undefined) throw new HalError('ABSENT', 'no locale is set')
       const value = getValue(text, NAME)
-      if (value === undefined) throw new Unreadable(`holds no ${NAME}`)
+      if (value === undefined) throw new HalError('UNREADABLE', `the file does not set ${NAME}`)
       return value
     },
     fallback: async () => 'C.UTF-8',
     async write(next) {
       const path = await file()
-      await system.writeAtomic(path, setValue((await system.readForEdit(path)) ?? '', NAME, next))
+      return system.writeAtomic(path, setValue((await system.readForEdit(path)) ?? '', NAME, next))
     },
   }
 }

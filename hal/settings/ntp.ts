@@ -66,8 +66,10 @@ export function ntp(system: System): Setting<typeof schema> {
       })
     },
     async write({ enabled, servers }) {
-      await system.writeAtomic(FILE, editDropIn(await system.readForEdit(FILE), servers))
-      if (enabled !== (await isEnabled())) await system.setUnitEnabled(UNIT, enabled)
+      const isRewritten = await system.writeAtomic(FILE, editDropIn(await system.readForEdit(FILE), servers))
+      const isSwitched = enabled !== (await isEnabled())
+      if (isSwitched) await system.setUnitEnabled(UNIT, enabled)
+      return isRewritten || isSwitched
     },
     async activate({ enabled }) {
       await system.run(['systemctl', enabled ? 'restart' : 'stop', UNIT])

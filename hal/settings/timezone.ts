@@ -1,6 +1,6 @@
 import { posix } from 'node:path'
 import * as Type from 'typebox/type'
-import { Absent, Unreadable } from '../errors.ts'
+import { HalError } from '../errors.ts'
 import type { System } from '../os/system.ts'
 import type { Setting } from '../setting.ts'
 
@@ -22,9 +22,9 @@ export function timezone(system: System): Setting<typeof schema> {
     files: [LINK, FILE],
     async read() {
       const target = await system.readLink(LINK)
-      if (target === undefined) throw new Absent('no such file')
+      if (target === undefined) throw new HalError('ABSENT', 'no time zone is set')
       const zone = zoneOf(target)
-      if (zone === undefined) throw new Unreadable('not a link to a time zone')
+      if (zone === undefined) throw new HalError('UNREADABLE', 'the file is not a link to a time zone')
       return zone
     },
     // localtime(5): without the link, the time is UTC.
@@ -33,8 +33,8 @@ export function timezone(system: System): Setting<typeof schema> {
       return (await isZone(system, next)) ? [] : [{ pointer: '', detail: 'no time zone of that name on this device' }]
     },
     async write(next) {
-      await system.writeLink(LINK, posix.relative(posix.dirname(LINK), `${ZONES}/${next}`))
-      if (await system.exists(FILE)) await system.writeAtomic(FILE, `${next}\n`)
+      const isMoved = await system.writeLink(LINK, posix.relative(posix.dirname(LINK), `${ZONES}/${next}`))
+      return ((await system.exists(FILE)) && (await system.writeAtomic(FILE, `${next}\n`))) || isMoved
     },
   }
 }

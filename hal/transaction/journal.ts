@@ -1,4 +1,4 @@
-import { Unreadable } from '../errors.ts'
+import { HalError } from '../errors.ts'
 import type { Image } from '../files/disk.ts'
 import type { Files } from '../files/files.ts'
 
@@ -41,7 +41,7 @@ export class Journal {
 
   /**
    * The undo that was left behind; undefined where none was.
-   * @throws {Unreadable} where it cannot be told.
+   * @throws {HalError} where it cannot be told.
    */
   async read(): Promise<readonly Undo[] | undefined> {
     await this.#state.recover(FILE)
@@ -50,7 +50,7 @@ export class Journal {
     try {
       return JSON.parse(text, decodeBytes)
     } catch {
-      throw new Unreadable('not a journal')
+      throw new HalError('UNREADABLE', 'the file is not a journal')
     }
   }
 }

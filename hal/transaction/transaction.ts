@@ -70,8 +70,8 @@ export class Transactions {
       for (const [n, { setting, previous, next }] of changes.entries()) {
         at = setting.name
         this.#open = undos.slice(0, n + 1)
-        await setting.write?.(next)
-        if (this.#system.isRunning) await setting.activate?.(next, previous)
+        const isRewritten = (await setting.write?.(next)) ?? false
+        if (this.#system.isRunning) await setting.activate?.(next, previous, isRewritten)
       }
     } catch (error) {
       throw new TransactionFailed(at, (await this.undo()).notUndone, error)
@@ -105,7 +105,7 @@ export class Transactions {
 
   /**
    * Takes back what an earlier run left unfinished or unconfirmed; undefined where it left nothing.
-   * @throws {Unreadable} where there is a journal that cannot be read.
+   * @throws {HalError} where there is a journal that cannot be read.
    */
   async recover(): Promise<Undone | undefined> {
     const undos = await this.#journal.read()
@@ -132,7 +132,7 @@ export class Transactions {
     }
     for (const image of images.toReversed()) await this.#system.restore(image).catch(failed)
     const setting = this.#settings.find(setting => setting.name === name)
-    if (this.#system.isRunning) await setting?.activate?.(previous, next).catch(failed)
+    if (this.#system.isRunning) await setting?.activate?.(previous, next, true).catch(failed)
     return undone
   }
 }

@@ -1,5 +1,5 @@
 import * as Type from 'typebox/type'
-import type { Setting } from '../../hal/setting.ts'
+import { isWritable, type Setting } from '../../hal/setting.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import type { EventLog } from '../events/event-log.ts'
 import { formatEtag, matchesStrongly, matchesWeakly, parseEtags } from '../http/conditional.ts'
@@ -210,9 +210,9 @@ function confirmDocs(settings: readonly Setting[]): RouteDocs {
 }
 
 function configurationSchema(settings: readonly Setting[]) {
-  const properties = settings.map(({ name, schema, write }) => [
-    name,
-    Type.Optional(write ? schema : { ...schema, readOnly: true }),
+  const properties = settings.map(setting => [
+    setting.name,
+    Type.Optional(isWritable(setting) ? setting.schema : { ...setting.schema, readOnly: true }),
   ])
   return Type.Object(Object.fromEntries(properties), {
     additionalProperties: false,

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { reasonOf, Unreadable } from '../../hal/errors.ts'
+import { HalError, isUnreadable, reasonOf } from '../../hal/errors.ts'
 import type { Files } from '../../hal/files/files.ts'
 import type { Stop } from '../../hal/files/watcher.ts'
 import { POLL_MS, SETTLE_MS } from '../limits.ts'
@@ -19,7 +19,7 @@ export function generateKey(): string {
 
 /**
  * The key in the state directory; undefined where there is none.
- * @throws {Unreadable} where the file holds something else; the system's errors as they are.
+ * @throws {HalError} where the file holds something else; the system's errors as they are.
  */
 export async function readKey(state: Files): Promise<string | undefined> {
   const text = await state.readText(FILE)
@@ -33,7 +33,7 @@ export async function writeKey(state: Files, key: string): Promise<void> {
 
 function parseKey(text: string): string {
   const key = text.trimEnd()
-  if (!API_KEY.test(key)) throw new Unreadable('holds no API key')
+  if (!API_KEY.test(key)) throw new HalError('UNREADABLE', 'the file does not contain an API key')
   return key
 }
 
@@ -61,8 +61,8 @@ export class ApiKeyStore {
       }
       log('notice', 'a first API key has been made; `receiverd key show` prints it')
     } catch (error) {
-      if (!(error instanceof Unreadable)) throw error
-      log('warning', `the file of the API key ${error.message}: a new key has been made, and every token revoked`)
+      if (!isUnreadable(error)) throw error
+      log('warning', `API key: ${error.message}; a new key was generated, and all tokens are revoked`)
     }
     const key = generateKey()
     await writeKey(state, key)
@@ -80,7 +80,7 @@ export class ApiKeyStore {
   }
 
   /** Calls `replaced` at the moment a new key is in force: by `rotate`, or because the file was replaced. */
-  follow(replaced: (key: string) => void): void {
+  onReplaced(replaced: (key: string) => void): void {
     this.#replaced = replaced
     const look = () => {
       this.#settling ??= setTimeout(() => {
@@ -115,13 +115,12 @@ export class ApiKeyStore {
   async #reread(): Promise<void> {
     try {
       const key = await readKey(this.#state)
-      if (key === undefined) throw new Unreadable('is gone')
+      if (key === undefined) throw new HalError('UNREADABLE', 'the file is gone')
       this.#complaint = undefined
       if (key !== this.#current) this.#putInForce(key)
     } catch (error) {
       const complaint = reasonOf(error)
-      if (complaint !== this.#complaint)
-        this.#log('warning', `the file of the API key: ${complaint}; the key in force stays`)
+      if (complaint !== this.#complaint) this.#log('warning', `API key: ${complaint}; the key in force stays`)
       this.#complaint = complaint
     }
   }

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
-import { Absent, errorCode, reasonOf } from '../../hal/errors.ts'
+import { errorCode, reasonOf } from '../../hal/errors.ts'
 import type { Stop } from '../../hal/files/watcher.ts'
 import type { System } from '../../hal/os/system.ts'
-import type { Setting } from '../../hal/setting.ts'
+import { isWritable, type Setting } from '../../hal/setting.ts'
 import { type Change, TransactionFailed, type Transactions, type Undone } from '../../hal/transaction/transaction.ts'
 import type { EventLog } from '../events/event-log.ts'
 import { SYSTEM_CHANGED, SYSTEM_REVERTED } from '../events/resync.ts'
@@ -292,7 +292,7 @@ export class SystemStore {
     const changes: Change[] = []
     for (const setting of this.#available) {
       const value = this.#values.get(setting.name)
-      if (setting.follows?.(value).some(other => changed.has(other)))
+      if (setting.embeds?.(value).some(other => changed.has(other)))
         changes.push({ setting, previous: value, next: value })
     }
     return changes
@@ -320,7 +320,7 @@ export class SystemStore {
       reason = `what is there ${misfit.detail}`
     } catch (error) {
       reason = reasonOf(error)
-      if (error instanceof Absent) level = 'info'
+      if (errorCode(error) === 'ABSENT') level = 'info'
     }
     if (level === 'warning') this.#broken.add(setting.name)
     else this.#broken.delete(setting.name)
@@ -356,7 +356,7 @@ export class SystemStore {
       }
       const previous = this.#values.get(name)
       const next = mergePatch(previous, part)
-      if (isDeepStrictEqual(next, previous) && !(this.#broken.has(name) && setting.write)) continue
+      if (isDeepStrictEqual(next, previous) && !(this.#broken.has(name) && isWritable(setting))) continue
       const refusals = await this.#check(setting, next, previous ?? null, pointer)
       errors.push(...refusals)
       if (refusals.length === 0) changes.set(name, { setting, previous, next })
@@ -373,7 +373,7 @@ export class SystemStore {
     previous: JsonValue,
     pointer: string,
   ): Promise<readonly FieldError[]> {
-    if (!setting.write) return [{ pointer, detail: 'read-only' }]
+    if (!isWritable(setting)) return [{ pointer, detail: 'read-only' }]
     if (next === null) return [{ pointer, detail: 'cannot be removed' }]
     const names = nameErrors(setting.schema, next, previous, pointer)
     const errors = names.length > 0 ? names : schemaErrors(setting.schema, next, pointer)

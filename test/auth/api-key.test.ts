@@ -16,7 +16,7 @@ async function open(t: Test, dir: string) {
   const log: string[] = []
   const keys = await ApiKeyStore.open(new Files(dir), (level, message) => log.push(`${level}: ${message}`))
   const replaced: string[] = []
-  keys.follow(key => replaced.push(key))
+  keys.onReplaced(key => replaced.push(key))
   t.teardown(() => keys.stop())
   return { keys, log, replaced, file: join(dir, 'api-key') }
 }
@@ -95,6 +95,6 @@ t.test('garbage at the start is replaced by a new key', async t => {
   const dir = stateDir(t)
   writeFileSync(join(dir, 'api-key'), '')
   const { keys, log, file } = await open(t, dir)
-  t.match(log[0], /^warning: .*new key has been made/)
+  t.match(log[0], /^warning: .*a new key was generated/)
   t.equal(readFileSync(file, 'utf8').trim(), keys.current)
 })

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { CommandFailed } from '../../hal/errors.ts'
+import { HalError } from '../../hal/errors.ts'
 import { Files } from '../../hal/files/files.ts'
 import { System } from '../../hal/os/system.ts'
 import { registry } from '../../hal/registry.ts'
@@ -116,7 +116,7 @@ export async function runningContract(t: Test, name: string, [first, second]: Go
               if (call.name !== 'run' || ++commands < n || (happened && !isLasting)) return call.proceed()
               happened = true
               return Promise.resolve(isDone && call.proceed()).then(() => {
-                throw new CommandFailed(`${call.path.split(' ')[0]} ${how}`)
+                throw new HalError('COMMAND_FAILED', `${call.path.split(' ')[0]} ${how}`)
               })
             })
             const what = `command ${n} ${how}, ${isDone ? 'after' : 'before'} it did something${isLasting ? ', and so do all after it' : ''}`

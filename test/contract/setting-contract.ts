@@ -3,12 +3,12 @@ import { existsSync, linkSync, lstatSync, mkdirSync, mkdtempSync, rmSync, symlin
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Test } from 'tap'
-import { CommandFailed, errorCode } from '../../hal/errors.ts'
+import { errorCode, HalError } from '../../hal/errors.ts'
 import type { FileSystem } from '../../hal/files/disk.ts'
 import { Files } from '../../hal/files/files.ts'
 import { type Run, runCommand, System } from '../../hal/os/system.ts'
 import { registry } from '../../hal/registry.ts'
-import type { Setting } from '../../hal/setting.ts'
+import { isWritable, type Setting } from '../../hal/setting.ts'
 import { Journal } from '../../hal/transaction/journal.ts'
 import { TransactionFailed, Transactions } from '../../hal/transaction/transaction.ts'
 import type { JsonValue } from '../../src/json.ts'
@@ -83,7 +83,7 @@ export async function settingContract(t: Test, name: string, values: GoodValues 
       }
   })
 
-  if (!sample.write) return
+  if (!isWritable(sample)) return
   if (!values) throw new Error(`${name} can be written: it needs two good values in the table of settings.test.ts`)
   const [first, second] = values
 
@@ -209,7 +209,7 @@ export async function settingContract(t: Test, name: string, values: GoodValues 
         const run: Run = async argv => {
           ran.push(argv[0])
           if (isDone) await runCommand(argv)
-          throw new CommandFailed(`${argv[0]} ${how}`)
+          throw new HalError('COMMAND_FAILED', `${argv[0]} ${how}`)
         }
         const error = await change(at(root, { run }), first).catch(error => error)
         if (ran.length === 0) {

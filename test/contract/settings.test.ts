@@ -1,6 +1,7 @@
 import { test } from 'tap'
 import { System } from '../../hal/os/system.ts'
 import { registry } from '../../hal/registry.ts'
+import { isWritable } from '../../hal/setting.ts'
 import type { JsonValue } from '../../src/json.ts'
 import { deviceRoot } from '../support/device.ts'
 import { runningContract } from './running-contract.ts'
@@ -59,16 +60,17 @@ test('names are unique, and what a setting depends on comes before it', t => {
   const settings = registry(new System(deviceRoot(t)))
   const names = settings.map(setting => setting.name)
   t.equal(new Set(names).size, names.length)
-  for (const { name, dependsOn = [], follows } of settings)
-    for (const other of [...dependsOn, ...(follows?.(VALUES[name]?.[1]) ?? [])])
+  for (const { name, dependsOn = [], embeds } of settings)
+    for (const other of [...dependsOn, ...(embeds?.(VALUES[name]?.[1]) ?? [])])
       t.ok(names.includes(other) && names.indexOf(other) < names.indexOf(name), `${name} after ${other}`)
   t.end()
 })
 
-for (const { name, write } of registry(new System('/nowhere'))) {
+for (const setting of registry(new System('/nowhere'))) {
+  const { name } = setting
   const values = VALUES[name]
   if (!OF_THE_RUNNING_SYSTEM.includes(name)) test(name, { jobs: 1 }, t => settingContract(t, name, values))
-  if (write)
+  if (isWritable(setting))
     test(`${name} of the running system`, { jobs: 1 }, async t => {
       if (!values) throw new Error(`${name} can be written: it needs two good values in the table above`)
       await runningContract(t, name, values)

@@ -29,16 +29,16 @@ t.test('whatever takes the place of the key file, the key in force stays, and th
   const stream = await service.stream()
   const attacks: readonly (readonly [name: string, why: string, attack: () => void])[] = [
     ['nothing', 'is gone', () => undefined],
-    ['an empty file', 'holds no API key', () => writeFileSync(file, '')],
-    ['garbage', 'holds no API key', () => writeFileSync(file, 'A'.repeat(42))],
+    ['an empty file', 'does not contain an API key', () => writeFileSync(file, '')],
+    ['garbage', 'does not contain an API key', () => writeFileSync(file, 'A'.repeat(42))],
     [
       'a key with a stray bit',
-      'holds no API key',
+      'does not contain an API key',
       () => writeFileSync(file, `${key.slice(0, 42)}${key.endsWith('8') ? '9' : '-'}\n`),
     ],
-    ['two keys', 'holds no API key', () => writeFileSync(file, `${generateKey()}\n${generateKey()}\n`)],
-    ['bytes that are no text', 'not UTF-8', () => writeFileSync(file, Buffer.alloc(43, 0xff))],
-    ['a megabyte', 'over 64 KiB', () => writeFileSync(file, 'A'.repeat(1 << 20))],
+    ['two keys', 'does not contain an API key', () => writeFileSync(file, `${generateKey()}\n${generateKey()}\n`)],
+    ['bytes that are no text', 'not valid UTF-8', () => writeFileSync(file, Buffer.alloc(43, 0xff))],
+    ['a megabyte', 'larger than 64 KiB', () => writeFileSync(file, 'A'.repeat(1 << 20))],
     ['a directory', 'not a regular file', () => mkdirSync(file)],
     ['a FIFO', 'not a regular file', () => execFileSync('mkfifo', [file])],
     ['a link to itself', 'too many symbolic links', () => symlinkSync('api-key', file)],

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { type Test, test } from 'tap'
-import { CommandFailed } from '../../hal/errors.ts'
+import { HalError } from '../../hal/errors.ts'
 import { System } from '../../hal/os/system.ts'
 import { eventually } from '../support/eventually.ts'
 import { plain, startStoreOf } from '../support/store.ts'
@@ -12,12 +12,12 @@ async function startStore(t: Test) {
   const text = async (path: string) => (await system.readText(path)) ?? ''
   const device: { broken: boolean; writes: number } = { broken: false, writes: 0 }
   const copy = plain(system, 'copy', {
-    follows: value => (value === 'off' ? [] : ['name']),
+    embeds: value => (value === 'off' ? [] : ['name']),
     read: async () => ((await text('/copy')) === 'off' ? 'off' : 'on'),
     async write(next) {
-      if (device.broken) throw new CommandFailed('copying failed')
+      if (device.broken) throw new HalError('COMMAND_FAILED', 'copying failed')
       device.writes++
-      await system.writeAtomic('/copy', next === 'off' ? 'off' : (await text('/name')) || (await text('/base')))
+      return system.writeAtomic('/copy', next === 'off' ? 'off' : (await text('/name')) || (await text('/base')))
     },
   })
   const settings = [

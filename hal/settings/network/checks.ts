@@ -9,13 +9,13 @@ import {
   whyNoHost,
   whyNoHostOf,
 } from '../../format/ip.ts'
-import type { Refusal } from '../../setting.ts'
+import type { Violation } from '../../setting.ts'
 import type { Interface, Interfaces } from './schema.ts'
 
 const MAX_SERVERS = 8
 
 /** What is wrong with the values of one interface, each by itself and beside the others. */
-export function whyNotValues(next: Interface, previous: Interface): readonly Refusal[] {
+export function whyNotValues(next: Interface, previous: Interface): readonly Violation[] {
   if (next.method === 'dhcp')
     return [
       ...refuseAt('/address', whyNotNow('address', next, previous)),
@@ -31,7 +31,7 @@ export function whyNotValues(next: Interface, previous: Interface): readonly Ref
 }
 
 /** An address stands for one interface alone, also one that another has from DHCP. */
-export function whyNotTwice(name: string, interfaces: Interfaces): readonly Refusal[] {
+export function whyNotTwice(name: string, interfaces: Interfaces): readonly Violation[] {
   const own = parseCidr(interfaces[name]?.method === 'static' ? interfaces[name].address : '')
   if (!own) return []
   const holder = Object.entries(interfaces).find(([other, { method, address, addresses }]) => {
@@ -68,7 +68,7 @@ function whyNotGateway({ gateway: text, address }: Interface, network: Cidr | un
 }
 
 /** What is there already may have a form that is not ours, such as one with a port, and stays. */
-function whyNotServers(next: readonly string[], previous: readonly string[], network?: Cidr): readonly Refusal[] {
+function whyNotServers(next: readonly string[], previous: readonly string[], network?: Cidr): readonly Violation[] {
   if (next.length > MAX_SERVERS && next.length > previous.length)
     return refuseAt('/dns', `at most ${MAX_SERVERS} servers`)
   const addresses = next.map(parseAddress)
@@ -93,6 +93,6 @@ function isNot(what: string | undefined): string | undefined {
   return what && `${what}, which no host has`
 }
 
-function refuseAt(pointer: string, detail: string | undefined): readonly Refusal[] {
+function refuseAt(pointer: string, detail: string | undefined): readonly Violation[] {
   return detail === undefined ? [] : [{ pointer, detail }]
 }

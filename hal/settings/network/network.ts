@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { CommandFailed } from '../../errors.ts'
+import { HalError } from '../../errors.ts'
 import { isSame, parseCidr, prefixOfMask } from '../../format/ip.ts'
 import { getValue } from '../../format/key-value.ts'
 import {
@@ -11,7 +11,7 @@ import {
 } from '../../format/network-file.ts'
 import type { System } from '../../os/system.ts'
 import { isUnitInstalled } from '../../os/unit.ts'
-import type { Refusal, Setting } from '../../setting.ts'
+import type { Setting, Violation } from '../../setting.ts'
 import { whyReadOnly } from '../keyed.ts'
 import { whyNotTwice, whyNotValues } from './checks.ts'
 import { FOLDERS, fileInForce, type NetworkFile, networkFiles, STATE } from './files.ts'
@@ -87,7 +87,7 @@ export function network(system: System): Setting<typeof schema> {
     read: async () => readFrom(await networkFiles(system)),
     fallback: () => readWith(async () => UNSET),
     async check(next, previous) {
-      const refusals: Refusal[] = []
+      const refusals: Violation[] = []
       for (const [name, value] of Object.entries(next)) {
         const link = seen.get(name)
         const before = previous[name]
@@ -102,14 +102,17 @@ export function network(system: System): Setting<typeof schema> {
     async write(next) {
       const files = await networkFiles(system)
       const now = await readFrom(files)
+      let isRewritten = false
       for (const link of seen.values()) {
         const { name } = link
         const [value, before] = [next[name], now[name]]
         if (!value || !before || isSameConfiguration(value, before)) continue
         const text = await system.readForEdit(pathOf(name))
         const inForce = await fileInForce(system, files, link)
-        await system.writeAtomic(pathOf(name), editNetworkFile(text, name, configured(value), inForce?.text), 0o644)
+        const edited = editNetworkFile(text, name, configured(value), inForce?.text)
+        if (await system.writeAtomic(pathOf(name), edited, 0o644)) isRewritten = true
       }
+      return isRewritten
     },
     async activate(next, previous) {
       // It configures anew whatever one of our files is for (networkctl(1)). To ask for that once more would take an address
@@ -136,7 +139,7 @@ function pathOf(name: string): string {
 }
 
 /** Files of others are not edited: where one would win, or keeps ours from being read, there is nothing to write. */
-async function whyNotOurs(system: System, { name, facts }: Link): Promise<readonly Refusal[]> {
+async function whyNotOurs(system: System, { name, facts }: Link): Promise<readonly Violation[]> {
   const own = fileOf(name)
   const refuse = (detail: string) => [{ pointer: '', detail }]
   if ((await system.readLink(pathOf(name)).catch(() => undefined)) === '/dev/null') return refuse(`${own} is masked`)
@@ -162,7 +165,7 @@ async function givenAddresses(
 
 /**
  * networkctl(1) returns before it is done. With a carrier, a static address is there soon after.
- * @throws {CommandFailed} where it is not.
+ * @throws {HalError} where it is not.
  */
 async function untilApplied(system: System, name: string, { method, address, up }: Interface): Promise<void> {
   const wanted = parseCidr(address)
@@ -176,5 +179,5 @@ async function untilApplied(system: System, name: string, { method, address, up 
     await new Promise(resolve => setTimeout(resolve, APPLY_POLL_MS))
   }
   const isUp = (await deviceLinks(system)).some(link => link.name === name && link.up)
-  if (isUp) throw new CommandFailed(`systemd-networkd did not set the address of ${name}`)
+  if (isUp) throw new HalError('COMMAND_FAILED', `systemd-networkd did not set the address of ${name}`)
 }

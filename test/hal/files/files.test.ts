@@ -16,7 +16,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
-import { errorCode, Unreadable } from '../../../hal/errors.ts'
+import { errorCode, isUnreadable } from '../../../hal/errors.ts'
 import { type FileSystem, KERNEL } from '../../../hal/files/disk.ts'
 import { Files } from '../../../hal/files/files.ts'
 import {
@@ -54,9 +54,9 @@ function mount(t: Test, at: string, ...args: string[]): boolean {
 
 const skip = isRoot ? false : 'needs root'
 
-async function isUnreadable(t: Test, done: Promise<unknown>, what = 'unreadable', message = /./): Promise<void> {
+async function refusesToRead(t: Test, done: Promise<unknown>, what = 'unreadable', message = /./): Promise<void> {
   const error = await done.catch(error => error)
-  t.ok(error instanceof Unreadable && message.test(error.message), what)
+  t.ok(isUnreadable(error) && message.test(error.message), what)
 }
 
 test('a link is followed as in the system below the root, and never out of it', async t => {
@@ -102,7 +102,7 @@ test('a link of a loop cannot be read, and is replaced by a write', async t => {
     const files = new Files(root)
     for (const [path, target] of links) symlinkSync(target, join(root, path))
     const before = treeOf(root)
-    await isUnreadable(t, files.readText('/etc/a'), name)
+    await refusesToRead(t, files.readText('/etc/a'), name)
     await t.resolves(files.recover('/etc/a'), `a start gets over it, ${name}`)
     const images = await files.capture('/etc/a')
     await files.writeAtomic('/etc/a', 'text')
@@ -119,11 +119,11 @@ test('what is no text of a bounded length is refused', async t => {
   const fifo = () => execFileSync('mkfifo', [at])
   for (const [make, expected, what] of [
     [() => writeFileSync(at, 'x'.repeat(65_536)), 'x'.repeat(65_536), '64 KiB'],
-    [() => writeFileSync(at, 'x'.repeat(65_537)), /over 64 KiB/, '64 KiB and a byte'],
+    [() => writeFileSync(at, 'x'.repeat(65_537)), /larger than 64 KiB/, '64 KiB and a byte'],
     [() => writeFileSync(at, 'x'.repeat(4095)), 'x'.repeat(4095), 'a byte less than is read at a time'],
     [() => writeFileSync(at, 'x'.repeat(4096)), 'x'.repeat(4096), 'as much as is read at a time'],
-    [() => writeFileSync(at, Buffer.from([0xff])), /not UTF-8/, 'a byte that is not UTF-8'],
-    [() => writeFileSync(at, Buffer.from('é').subarray(0, 1)), /not UTF-8/, 'half a character'],
+    [() => writeFileSync(at, Buffer.from([0xff])), /not valid UTF-8/, 'a byte that is not UTF-8'],
+    [() => writeFileSync(at, Buffer.from('é').subarray(0, 1)), /not valid UTF-8/, 'half a character'],
     [() => writeFileSync(at, '\uFEFFa'), '\uFEFFa', 'a byte-order mark, which is kept'],
     [() => writeFileSync(at, ''), '', 'an empty file'],
     [() => mkdirSync(at), /not a regular file/, 'a folder'],
@@ -133,7 +133,7 @@ test('what is no text of a bounded length is refused', async t => {
     [() => symlinkSync('/dev/null', at), undefined, 'a link to /dev/null'],
   ] as const) {
     make()
-    if (expected instanceof RegExp) await isUnreadable(t, files.readText('/etc/file'), what, expected)
+    if (expected instanceof RegExp) await refusesToRead(t, files.readText('/etc/file'), what, expected)
     else t.equal(await files.readText('/etc/file'), expected, what)
     t.equal(
       await files.readForEdit('/etc/file'),
@@ -150,7 +150,7 @@ test('what is no text of a bounded length is refused', async t => {
 test('a size that says nothing, as under /proc, is no way around the bound', async t => {
   const text = (await new Files('/').readText('/proc/self/status')) ?? ''
   t.match(text, /^Name:/)
-  await t.rejects(new Files('/').readText('/proc/kallsyms'), { message: /over 64 KiB/ })
+  await t.rejects(new Files('/').readText('/proc/kallsyms'), { message: /larger than 64 KiB/ })
 })
 
 test('behind a link to /dev/null there is nothing to read, and no file is made of it', { skip }, async t => {
@@ -161,7 +161,7 @@ test('behind a link to /dev/null there is nothing to read, and no file is made o
   const files = new Files(root)
   const before = treeOf(root)
   t.equal(await files.readText('/etc/file'), undefined)
-  await isUnreadable(t, files.writeAtomic('/etc/file', 'text'))
+  await refusesToRead(t, files.writeAtomic('/etc/file', 'text'))
   t.same(treeOf(root), before)
 })
 
@@ -329,7 +329,7 @@ test('what was captured is put back', async t => {
     'a folder': at => mkdirSync(at),
     nothing: () => undefined,
   }
-  const change: Record<string, (files: Files, at: string) => Promise<void>> = {
+  const change: Record<string, (files: Files, at: string) => Promise<unknown>> = {
     'a write': files => files.writeAtomic('/etc/place', 'new', 0o644),
     'a link': files => files.writeLink('/etc/place', 'new'),
     'a removal': async (_, at) => rmSync(at, { recursive: true, force: true }),
@@ -362,13 +362,13 @@ test('what cannot be put back is not begun with', async t => {
   execFileSync('mkfifo', [join(root, 'etc/fifo')])
   writeFileSync(join(root, 'etc/huge'), Buffer.alloc(16 * 1024 * 1024 + 1))
   const files = new Files(root)
-  await isUnreadable(t, files.capture('/etc/fifo'))
-  await isUnreadable(t, files.writeAtomic('/etc/fifo', 'text'))
-  await t.rejects(files.capture('/etc/huge'), { message: /over 16384 KiB/ })
+  await refusesToRead(t, files.capture('/etc/fifo'))
+  await refusesToRead(t, files.writeAtomic('/etc/fifo', 'text'))
+  await t.rejects(files.capture('/etc/huge'), { message: /larger than 16384 KiB/ })
 })
 
 /** The ways to put something in a place, each with what is there before and after it. */
-const ways: Record<string, { before: string; after: string; act: (files: Files) => Promise<void> }> = {
+const ways: Record<string, { before: string; after: string; act: (files: Files) => Promise<unknown> }> = {
   'a text': { before: 'text', after: 'new text', act: files => files.writeAtomic('/etc/place', 'new text') },
   'a longer text': {
     before: 'text',
@@ -574,7 +574,7 @@ test('a link is read as it is written', async t => {
   t.equal(await files.readLink('/etc/new/link'), '../no/such//file')
   t.equal(await files.readLink('/etc/nothing'), undefined)
   t.equal(await files.readLink('/etc/file/below'), undefined)
-  await isUnreadable(t, files.readLink('/etc/file'))
+  await refusesToRead(t, files.readLink('/etc/file'))
 })
 
 test('a folder is listed in the order of bytes, and a file is known by how it begins', async t => {
@@ -586,7 +586,7 @@ test('a folder is listed in the order of bytes, and a file is known by how it be
   t.equal(await files.beginsWith('/etc/b', 'TZif'), true)
   t.equal(await files.beginsWith('/etc/b', 'TZif22'), false)
   t.equal(await files.beginsWith('/etc/nothing', 'TZif'), false)
-  await isUnreadable(t, files.beginsWith('/etc', 'TZif'))
+  await refusesToRead(t, files.beginsWith('/etc', 'TZif'))
   t.equal(await files.exists('/etc/b'), true)
   t.equal(await files.exists('/etc/nothing'), false)
 })

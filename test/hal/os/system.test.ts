@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
-import { CommandFailed, reasonOf } from '../../../hal/errors.ts'
-import { type Argv, followCommand, runCommand, System } from '../../../hal/os/system.ts'
+import { errorCode, reasonOf } from '../../../hal/errors.ts'
+import { type Argv, monitorCommand, runCommand, System } from '../../../hal/os/system.ts'
 import { eventually } from '../../support/eventually.ts'
 import { systemError } from '../support/file-system.ts'
 
@@ -23,7 +23,7 @@ test('a command that fails says how, and not what it printed', async t => {
     [['sh', '-c', 'head -c 2000000 /dev/zero'], 'sh printed over 1024 KiB'],
   ] as const satisfies readonly (readonly [Argv, string])[]) {
     const error = await runCommand(argv).catch(error => error)
-    t.ok(error instanceof CommandFailed)
+    t.ok(errorCode(error) === 'COMMAND_FAILED')
     t.equal(reasonOf(error), message)
   }
 })
@@ -33,10 +33,10 @@ test('under another root no command runs but those for units, with that root', a
   const ran: string[][] = []
   const system = new System(root, {
     run: async argv => `${ran.push([...argv])}`,
-    follow: argv => () => ran.push([...argv]),
+    monitor: argv => () => ran.push([...argv]),
   })
-  system.follow(['alsactl', 'monitor'], () => undefined)()
-  await t.rejects(system.run(['systemctl', 'restart', 'unit']), { message: 'systemctl is not run for another root' })
+  system.monitor(['alsactl', 'monitor'], () => undefined)()
+  await t.rejects(system.run(['systemctl', 'restart', 'unit']), { message: 'systemctl does not run on another root' })
   t.same(ran, [])
   await system.setUnitEnabled('unit', true)
   await system.setUnitEnabled('unit', false)
@@ -60,7 +60,7 @@ const node = (script: string) => [process.execPath, '-e', script] as const
 test('a command is followed line by line', async t => {
   const lines: string[] = []
   const long = 'x'.repeat(10_000)
-  const stop = followCommand(
+  const stop = monitorCommand(
     node(`process.stdout.write('one\\ntw'); setTimeout(() => process.stdout.write('o\\n${long}\\nhalf'), 50)
       setInterval(() => undefined, 1000)`),
     line => lines.push(line),
@@ -74,7 +74,7 @@ test('a command that ends is started again, until it is stopped', async t => {
   const file = join(t.testdir(), 'starts')
   let lines = 0
   const script = `require('node:fs').appendFileSync(${JSON.stringify(file)}, '.'); console.log(process.pid)`
-  const stop = followCommand(node(script), () => lines++)
+  const stop = monitorCommand(node(script), () => lines++)
   await eventually(() => lines >= 2)
   stop()
   const starts = readFileSync(file, 'utf8').length
@@ -84,7 +84,7 @@ test('a command that ends is started again, until it is stopped', async t => {
 
 test('a command that is stopped ends', async t => {
   let pid = 0
-  const stop = followCommand(node('console.log(process.pid); setInterval(() => undefined, 1000)'), line => {
+  const stop = monitorCommand(node('console.log(process.pid); setInterval(() => undefined, 1000)'), line => {
     pid = Number(line)
   })
   await eventually(() => pid > 0)
@@ -94,7 +94,7 @@ test('a command that is stopped ends', async t => {
 })
 
 test('a command that is missing is no error', async t => {
-  const stop = followCommand(['no-such-command'], () => t.fail('a line'))
+  const stop = monitorCommand(['no-such-command'], () => t.fail('a line'))
   await new Promise(resolve => setTimeout(resolve, 50))
   stop()
 })
@@ -102,7 +102,7 @@ test('a command that is missing is no error', async t => {
 test('what is followed keeps no process alive', async t => {
   const before = process.getActiveResourcesInfo()
   const stops = [['sleep', '60'] as const, ['no-such-command'] as const].map(argv =>
-    followCommand(argv, () => undefined),
+    monitorCommand(argv, () => undefined),
   )
   await new Promise(resolve => setTimeout(resolve, 50))
   const added = process.getActiveResourcesInfo().slice(before.length)

@@ -27,7 +27,7 @@ async function startReceiver(t: Test, rc?: string) {
     root,
     running: true,
     run: commands({ systemctl: systemd.systemctl }),
-    follow: () => () => undefined,
+    monitor: () => () => undefined,
   })
   const airplay = async () => (await service.system()).value.airplay as JsonObject
   return { root, systemd, service, file, airplay, shown: () => shown }

@@ -20,7 +20,7 @@ const master = (change: Partial<FakeControl> = {}): FakeControl => ({
 const running = (alsa: FakeAlsa): SystemOptions => ({
   running: true,
   run: commands({ amixer: alsa.amixer, alsactl: alsa.alsactl }),
-  follow: alsa.monitor,
+  monitor: alsa.monitor,
 })
 
 async function startWith(t: Test, alsa: FakeAlsa) {
@@ -85,7 +85,7 @@ test('the card is the first that has a control', async t => {
   const root = deviceRoot(t, 'raspberry-pi-4')
   const setting = audio(new System(root, running(alsa)))
   t.equal(await setting.unavailable?.(), undefined)
-  await setting.activate?.({ volume: 10, muted: true }, { volume: 100, muted: false })
+  await setting.activate?.({ volume: 10, muted: true }, { volume: 100, muted: false }, false)
   t.strictSame(await setting.read(), { volume: 10, muted: true })
   t.equal(alsa.text, '1 Capture 1/1 on\n1 PCM 3/31 off\nstored\n')
 })
@@ -134,7 +134,7 @@ test('where there is no sound, it is said why', async t => {
   const root = deviceRoot(t)
   t.match(await because(root, { ...running(alsa), running: false }), /another one/)
   t.equal(await because(root, { running: true, run: commands({}) }), 'amixer is not installed')
-  t.equal(await because(root, running(new FakeAlsa([[]]))), 'no sound card has a control for the volume')
+  t.equal(await because(root, running(new FakeAlsa([[]]))), 'no sound card has a volume control')
   writeFileSync(`${root}/proc/asound/cards`, '--- no soundcards ---\n')
   t.equal(await because(root, running(alsa)), 'there is no sound card')
   rmSync(`${root}/proc/asound`, { recursive: true })

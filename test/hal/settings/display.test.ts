@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { CommandFailed } from '../../../hal/errors.ts'
+import { HalError } from '../../../hal/errors.ts'
 import { System } from '../../../hal/os/system.ts'
 import { display, modeIn, modesOf, rotationIn } from '../../../hal/settings/display.ts'
 import { deviceRoot } from '../../support/device.ts'
@@ -266,14 +266,14 @@ t.test('weston is told to read its file again where it is a service, and somethi
   const systemd = new FakeSystemd(root, [UNIT])
   const setting = display(runningAt(root, { run: systemd.systemctl }))
   const change = async (changed: object) => {
-    await setting.activate?.({ 'HDMI-A-1': { ...TV, ...changed } } as never, { 'HDMI-A-1': TV } as never)
+    await setting.activate?.({ 'HDMI-A-1': { ...TV, ...changed } } as never, { 'HDMI-A-1': TV } as never, true)
     return systemd.text
   }
   t.equal(await change({ rotation: 0 }), 'weston.service runs, started 2 times\n')
   t.equal(await change({ mode: 'preferred' }), 'weston.service runs, started 3 times\n')
   t.equal(await change({}), 'weston.service runs, started 3 times\n')
   systemd.broken = 'try-restart'
-  await t.rejects(change({ rotation: 0 }), new CommandFailed('systemctl failed with status 1'))
+  await t.rejects(change({ rotation: 0 }), new HalError('COMMAND_FAILED', 'systemctl failed with status 1'))
   symlinkSync('/dev/null', join(root, 'etc/systemd/system', UNIT))
   t.equal(await change({ rotation: 0 }), 'weston.service runs, started 3 times\n', 'masked')
   rmSync(join(root, 'etc/systemd/system', UNIT))

@@ -80,7 +80,7 @@ test('a new name stands in the file, in the host table, and in the kernel', asyn
   t.equal(device.text('/etc/hostname'), 'lobby-01\n')
   t.equal(device.text('/etc/hosts'), hosts.replaceAll('receiver', 'lobby-01'))
   t.equal(device.text('/proc/sys/kernel/hostname'), 'receiver\n', 'not yet')
-  await device.setting.activate?.('lobby-01', 'receiver')
+  await device.setting.activate?.('lobby-01', 'receiver', true)
   t.equal(device.text('/proc/sys/kernel/hostname'), 'lobby-01\n')
 })
 

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
-import { CommandFailed } from '../../../hal/errors.ts'
+import { errorCode } from '../../../hal/errors.ts'
 import type { Run } from '../../../hal/os/system.ts'
 import { effectiveServers, ntp } from '../../../hal/settings/ntp.ts'
 import { FakeSystemd } from '../../support/fakes/systemd.ts'
@@ -93,7 +93,7 @@ test('a unit that is masked is not enabled, and cannot be', async t => {
   t.equal(systemctl(device, 'is-enabled'), 'masked')
   t.equal((await device.setting.read()).enabled, false)
   const error = await device.setting.write?.({ enabled: true, servers: [] }).catch(error => error)
-  t.ok(error instanceof CommandFailed)
+  t.ok(errorCode(error) === 'COMMAND_FAILED')
   t.match(error, { message: 'systemctl failed with status 1' })
   await device.setting.write?.({ enabled: false, servers: ['a'] })
   t.same(await device.setting.read(), { enabled: false, servers: ['a'] }, 'its servers can be set')
@@ -203,9 +203,9 @@ test('the service is restarted or stopped, and units are enabled by name alone',
   const was = { enabled: true, servers: [] }
   const off = { enabled: false, servers: [] }
   await setting.write?.(off)
-  await setting.activate?.(off, was)
+  await setting.activate?.(off, was, true)
   await setting.write?.(was)
-  await setting.activate?.(was, off)
+  await setting.activate?.(was, off, true)
   await setting.write?.(was)
   t.same(ran, [
     `systemctl disable ${UNIT}`,

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type Test, test } from 'tap'
 import * as Type from 'typebox/type'
-import { CommandFailed, errorCode } from '../../../hal/errors.ts'
+import { errorCode, HalError } from '../../../hal/errors.ts'
 import { Files } from '../../../hal/files/files.ts'
 import { System } from '../../../hal/os/system.ts'
 import type { Setting } from '../../../hal/setting.ts'
@@ -31,7 +31,7 @@ function setting(
 ): Setting {
   const step = (what: string, value: unknown) => {
     steps.push(`${what} ${name} ${value}`)
-    if (fails(`${what} ${value}`)) throw new CommandFailed(`${what} failed`)
+    if (fails(`${what} ${value}`)) throw new HalError('COMMAND_FAILED', `${what} failed`)
   }
   return {
     name,
@@ -40,8 +40,9 @@ function setting(
     read: async () => (await system.readText(`/etc/${name}`)) ?? '',
     fallback: async () => '',
     async write(value) {
-      await system.writeAtomic(`/etc/${name}`, String(value))
+      const isChanged = await system.writeAtomic(`/etc/${name}`, String(value))
       step('write', value)
+      return isChanged
     },
     activate: async value => step('activate', value),
   }
@@ -439,7 +440,7 @@ test('what stands as it was is not touched by an undo: it may be on a read-only 
     ...setting(system, 'linked', []),
     async write(value) {
       await system.writeLink('/etc/linked', `../usr/${value}`)
-      throw new CommandFailed('write failed')
+      throw new HalError('COMMAND_FAILED', 'write failed')
     },
   }
   t.match(await failureOf(transact(system, [change(linked)])), { setting: 'linked', notUndone: [] })

@@ -1,5 +1,5 @@
-import { CommandFailed } from '../../../hal/errors.ts'
-import type { Follow, Run } from '../../../hal/os/system.ts'
+import { HalError } from '../../../hal/errors.ts'
+import type { Monitor, Run } from '../../../hal/os/system.ts'
 
 export interface FakeControl {
   readonly name: string
@@ -43,16 +43,18 @@ export class FakeAlsa {
 
   readonly amixer: Run = async argv => {
     const [, mapped, , device = '', verb, id, ...words] = argv
-    if (mapped !== '-M' || this.broken === `amixer ${verb}`) throw new CommandFailed('amixer failed with status 1')
+    if (mapped !== '-M' || this.broken === `amixer ${verb}`)
+      throw new HalError('COMMAND_FAILED', 'amixer failed with status 1')
     const card = Number(/^sysdefault(?::(\d+))?$/.exec(device)?.[1] ?? 0)
     const controls = this.cards[card]
-    if (!controls) throw new CommandFailed('amixer failed with status 1')
+    if (!controls) throw new HalError('COMMAND_FAILED', 'amixer failed with status 1')
     if (verb === 'scontents') return controls.map(scontents).join('')
     const control = controls.find(({ name }) => id === `'${name}',0`)
-    if (verb !== 'sset' || !control || words[0] !== 'playback') throw new CommandFailed('amixer failed with status 1')
+    if (verb !== 'sset' || !control || words[0] !== 'playback')
+      throw new HalError('COMMAND_FAILED', 'amixer failed with status 1')
     for (const word of words.slice(1)) {
       if (word === 'mute' || word === 'unmute') {
-        if (control.on === undefined) throw new CommandFailed('amixer failed with status 1')
+        if (control.on === undefined) throw new HalError('COMMAND_FAILED', 'amixer failed with status 1')
         control.on = word === 'unmute'
       } else {
         const step = roundEven((Number.parseInt(word, 10) / 100) * control.steps)
@@ -64,13 +66,13 @@ export class FakeAlsa {
   }
 
   readonly alsactl: Run = async argv => {
-    if (this.broken === `alsactl ${argv[1]}`) throw new CommandFailed('alsactl failed with status 1')
-    if (argv[1] !== 'store') throw new CommandFailed('alsactl failed with status 1')
+    if (this.broken === `alsactl ${argv[1]}`) throw new HalError('COMMAND_FAILED', 'alsactl failed with status 1')
+    if (argv[1] !== 'store') throw new HalError('COMMAND_FAILED', 'alsactl failed with status 1')
     this.store()
     return ''
   }
 
-  readonly monitor: Follow = (argv, line) => {
+  readonly monitor: Monitor = (argv, line) => {
     if (argv.join(' ') !== 'alsactl monitor') return () => undefined
     this.#lines.add(line)
     return () => this.#lines.delete(line)

@@ -1,11 +1,11 @@
-import { CommandFailed } from '../../../hal/errors.ts'
+import { HalError } from '../../../hal/errors.ts'
 import type { Run } from '../../../hal/os/system.ts'
 
 /** Runs each command by the fake that stands in for it; what is not there is not installed. */
 export function commands(fakes: Readonly<Record<string, Run>>): Run {
   return async argv => {
     const fake = fakes[argv[0]]
-    if (!fake) throw new CommandFailed(`${argv[0]} is not installed`)
+    if (!fake) throw new HalError('COMMAND_FAILED', `${argv[0]} is not installed`)
     return fake(argv)
   }
 }

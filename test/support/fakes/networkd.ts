@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { CommandFailed } from '../../../hal/errors.ts'
+import { HalError } from '../../../hal/errors.ts'
 import type { Addresses, Run } from '../../../hal/os/system.ts'
 
 const FOLDERS = ['usr/lib/systemd/network', 'run/systemd/network', 'etc/systemd/network']
@@ -30,7 +30,7 @@ export class FakeNetworkd {
 
   readonly networkctl: Run = async argv => {
     if (argv[1] === 'reload') this.boot()
-    else throw new CommandFailed('networkctl failed with status 1')
+    else throw new HalError('COMMAND_FAILED', 'networkctl failed with status 1')
     return ''
   }
 

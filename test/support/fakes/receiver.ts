@@ -54,7 +54,7 @@ export class FakeReceiver {
         amixer: this.#alsa.amixer,
         alsactl: this.#alsa.alsactl,
       }),
-      follow: this.#alsa.monitor,
+      monitor: this.#alsa.monitor,
       addresses: this.#networkd.addresses,
     }
   }

@@ -1,6 +1,6 @@
 import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { CommandFailed } from '../../../hal/errors.ts'
+import { HalError } from '../../../hal/errors.ts'
 import type { Run } from '../../../hal/os/system.ts'
 
 const LINKS = 'etc/systemd/system'
@@ -32,12 +32,12 @@ export class FakeSystemd {
   readonly systemctl: Run = async argv => {
     const [, verb = '', unit = ''] = argv
     if (this.broken === verb || !existsSync(join(this.#root, UNITS, unit)))
-      throw new CommandFailed('systemctl failed with status 1')
+      throw new HalError('COMMAND_FAILED', 'systemctl failed with status 1')
     if (verb === 'enable') this.#enable(unit)
     else if (verb === 'disable') for (const link of this.#links(unit)) rmSync(link, { force: true })
     else if (verb === 'stop') this.#active.delete(unit)
     else if (verb === 'restart' || (verb === 'try-restart' && this.isActive(unit))) this.#start(unit)
-    else if (verb !== 'try-restart') throw new CommandFailed('systemctl failed with status 1')
+    else if (verb !== 'try-restart') throw new HalError('COMMAND_FAILED', 'systemctl failed with status 1')
     return ''
   }
 

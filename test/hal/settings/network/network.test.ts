@@ -384,7 +384,7 @@ test('networkd is told, and waited for', async t => {
   networkd.commands.length = 0
   networkd.failing = ''
   renameSync(join(root, 'sys/class/net/eth0'), join(root, 'unplugged'))
-  await setting.activate?.(before, refused)
+  await setting.activate?.(before, refused, true)
   t.same(networkd.commands, [['networkctl', 'reload']], 'one that was unplugged before the undo cannot fail it')
 })
 

@@ -1,7 +1,6 @@
 import * as Type from 'typebox/type'
 import { isWritable, type Setting } from '../../hal/setting.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
-import type { EventLog } from '../events/event-log.ts'
 import { formatEtag, matchesStrongly, matchesWeakly, parseEtags } from '../http/conditional.ts'
 import { json, type WholeReply } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
@@ -13,7 +12,6 @@ import type { SystemStore } from '../system/store.ts'
 
 export interface SystemRoutesOptions {
   readonly store: SystemStore
-  readonly events: EventLog
   readonly settings: readonly Setting[]
   readonly authenticator: Authenticator
   readonly log: Log
@@ -29,10 +27,10 @@ const PatchSchema = Type.Object(
 )
 
 /** The configuration: read whole, changed in part. */
-export function systemRoutes({ store, events, settings, authenticator, log }: SystemRoutesOptions): readonly Route[] {
+export function systemRoutes({ store, settings, authenticator, log }: SystemRoutesOptions): readonly Route[] {
   let whole: { readonly id: string; readonly reply: WholeReply } | undefined
   const current = (): WholeReply => {
-    const id = events.latestId
+    const id = store.topic.latestId
     if (whole?.id !== id)
       whole = {
         id,
@@ -47,9 +45,9 @@ export function systemRoutes({ store, events, settings, authenticator, log }: Sy
     if (!header) return
     if (parseEtags(header) === undefined)
       throw new Problem('bad-request', 'If-Match must be an ETag in its quotes, or *.')
-    if (matchesStrongly(header, events.latestId)) return
+    if (matchesStrongly(header, store.topic.latestId)) return
     throw new Problem('precondition-failed', 'The configuration has changed since that ETag; read it again.', {
-      headers: ['ETag', formatEtag(events.latestId)],
+      headers: ['ETag', formatEtag(store.topic.latestId)],
     })
   }
 
@@ -59,8 +57,8 @@ export function systemRoutes({ store, events, settings, authenticator, log }: Sy
       path: PATH,
       needs: 'admin:r',
       handle: request =>
-        matchesWeakly(request.header('if-none-match'), events.latestId)
-          ? { status: 304, headers: ['ETag', formatEtag(events.latestId)] }
+        matchesWeakly(request.header('if-none-match'), store.topic.latestId)
+          ? { status: 304, headers: ['ETag', formatEtag(store.topic.latestId)] }
           : current(),
       docs: readDocs(settings),
     },

@@ -234,7 +234,7 @@ t.test('whatever stands in the files, the service starts, says so, and a PATCH r
       locale: 'C.UTF-8',
       timezone: 'UTC',
     })
-    t.ok(service.log.some(line => /(warning|info): hostname reads its fallback/.test(line)))
+    t.ok(service.log.some(line => /(warning|info): hostname: using the fallback: /.test(line)))
     const answer = await service.patch(good)
     t.equal(answer.status, 200, JSON.stringify(await answer.clone().json()))
     t.match(await answer.json(), good)

@@ -56,6 +56,11 @@ export class Files {
     return at === this.#nullDevice ? undefined : readFile(this.#fs, at, limit)
   }
 
+  /** The first bytes of a file, at most `length` of them; undefined if there is none. @throws {HalError} */
+  async readStart(path: string, length: number): Promise<Buffer | undefined> {
+    return readStart(this.#fs, this.#root.resolve(path), length)
+  }
+
   /** The text of a file that is about to be edited; undefined also if it is unreadable and must be written from scratch. */
   async readForEdit(path: string): Promise<string | undefined> {
     try {
@@ -68,8 +73,7 @@ export class Files {
 
   /** Whether there is a file that begins with these ASCII characters. @throws {HalError} if it is not a regular file. */
   async beginsWith(path: string, magic: string): Promise<boolean> {
-    const bytes = readStart(this.#fs, this.#root.resolve(path), magic.length)
-    return bytes?.toString('latin1') === magic
+    return (await this.readStart(path, magic.length))?.toString('latin1') === magic
   }
 
   /** The target of a symbolic link as written; undefined if nothing is there. @throws {HalError} if it is not a link. */

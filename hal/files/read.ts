@@ -32,13 +32,12 @@ export function readFile(fs: FileSystem, at: string, limit = MAX_FILE_BYTES): Bu
   }
 }
 
-/** The first bytes of a regular file, as `readFile` reads all of them. */
+/** The first bytes of a regular file, at most `length` of them; otherwise as `readFile`. */
 export function readStart(fs: FileSystem, at: string, length: number): Buffer | undefined {
   const file = openToRead(fs, at)
   if (file === undefined) return undefined
   try {
-    regularSize(fs, file)
-    const bytes = Buffer.alloc(length)
+    const bytes = Buffer.allocUnsafe(Math.min(regularSize(fs, file), length))
     return bytes.subarray(0, fs.read(file, bytes))
   } finally {
     fs.close(file)

@@ -17,7 +17,8 @@ export function realRoot(path: string, fs: FileSystem = KERNEL): string {
 /**
  * Resolves paths of the system under a root to places: absolute paths of the host that have no link left to follow. A
  * link is followed as that system would follow it: an absolute one begins at the root again, and none leads out (as
- * after chroot(2), or with `systemctl --root`).
+ * after chroot(2), or with `systemctl --root`). Against a tree that changes meanwhile it is no protection: that would
+ * take openat2(2), which Node does not have.
  */
 export class Root {
   readonly #fs: FileSystem

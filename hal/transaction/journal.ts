@@ -113,7 +113,9 @@ function encode(undos: readonly Undo[]): Buffer {
   }))
   const head = Buffer.from(`${JSON.stringify({ version: VERSION, undos: stored })}\n`)
   const size = content.reduce((sum, bytes) => sum + bytes.length, 0)
-  if (head.length > MAX_LINE_BYTES || size > MAX_CONTENT_BYTES)
+  if (head.length > MAX_LINE_BYTES)
+    throw new HalError('UNREADABLE', `the values of this change are larger than ${MAX_LINE_BYTES / 1024} KiB`)
+  if (size > MAX_CONTENT_BYTES)
     throw new HalError('UNREADABLE', `the files of this change are larger than ${MAX_CONTENT_BYTES / 1024 ** 2} MiB`)
   return Buffer.concat([head, ...content])
 }

@@ -19,7 +19,7 @@ import { network } from '../../../hal/settings/network/network.ts'
 import { deviceRoot } from '../../support/device.ts'
 import { intercepted, systemError } from '../support/file-system.ts'
 import { runningAt } from '../support/setting-device.ts'
-import { change, rootWithFiles, setting, transact, transactionsOf } from '../support/transactions.ts'
+import { change, failureOf, rootWithFiles, setting, transact, transactionsOf } from '../support/transactions.ts'
 import { newRoot, treeOf } from '../support/tree.ts'
 
 const FILE = { kind: 'file', mode: 0o644, size: 3 }
@@ -227,6 +227,19 @@ test('the journal of a root that was moved is done where the root is now', async
   )
   t.same(treeOf(join(moved, 'etc')), before)
   t.same(treeOf(root), other, 'and not where it was')
+})
+
+test('a change whose values the journal does not take is refused before it is begun', async t => {
+  const root = rootWithFiles(t)
+  const before = treeOf(root)
+  const system = new System(root)
+  const large = { ...change(setting(system, 'a')), next: 'x'.repeat(600_000) }
+  t.match(await failureOf(transact(system, [large])), {
+    setting: 'the journal',
+    notUndone: [],
+    cause: { message: 'the values of this change are larger than 512 KiB' },
+  })
+  t.same(treeOf(root), before)
 })
 
 test('every kind of file is put back by the next start', async t => {

@@ -18,7 +18,7 @@ async function claimant(t: Test, folder: string): Promise<ChildProcess> {
     setInterval(() => undefined, 1000)
     console.log('claimed')`
   const child = spawn(process.execPath, ['--import=tsx', '--input-type=module', '-e', script], {
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', 'ignore'],
   })
   t.teardown(() => child.kill('SIGKILL'))
   await new Promise((resolve, reject) => {

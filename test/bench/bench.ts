@@ -1,146 +1,116 @@
-// Measures the service against what somebody would use instead, and its targets. `make bench` runs it.
+// Measures the service beside what would be used instead of it, and against its targets. `make bench` runs it.
 //
-//   ONLY=sse,get   these scenarios alone
-//   SHORT=1        a few minutes; fails where a target, or what is reached of it, is missed by twice
+//   ONLY=sse,get   these scenarios only
+//   SHORT=1        a few minutes; fails if a target, or what was reached of it, is missed by more than a factor of two
 //   ROUNDS=1       instead of three
 //   NODE=path      another Node for the service and its peers
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg } from 'node:os'
 import { join } from 'node:path'
-import { has } from './process.mjs'
-import { FULL, median, SHORT, scenarios } from './scenarios.mjs'
-import { NODE_VERSION, OUT, receiverd } from './subjects.mjs'
-import { targets } from './targets.mjs'
+import { has } from './cores.ts'
+import { exitOnSignals } from './lifetime.ts'
+import { median } from './median.ts'
+import { FULL, type Run, SHORT, type Size } from './scenarios/scenario.ts'
+import { scenarios } from './scenarios/scenarios.ts'
+import { compilePeers } from './subjects/node-peers.ts'
+import { receiverd } from './subjects/receiverd.ts'
+import { NODE, OUT } from './subjects/subject.ts'
+import { digits, table } from './table.ts'
+import { targets } from './targets.ts'
+import { type AllFigures, isRegression, judge, record, type Verdict } from './verdict.ts'
 
-/** By how much the short form may miss what is asked for, or is reached: more is no noise. */
-const TOLERANCE = 2
-const NEEDED = { taskset: 'util-linux', wrk: 'wrk', cc: 'gcc libc6-dev' }
+/** By command, the Debian packages that bring it. */
+const NEEDED = { taskset: 'util-linux', wrk: 'wrk', cc: 'gcc libc6-dev' } as const
+const PROGRAMS = ['load', 'limit', 'fsyncs']
 
-const size = {
-  ...(process.env.SHORT ? SHORT : FULL),
-  ...(process.env.ROUNDS && { rounds: Number(process.env.ROUNDS) }),
+interface Failure {
+  readonly round: string
+  readonly scenario: string
+  readonly subject: string
+  readonly message: string
 }
-const all = Object.keys(scenarios).filter(name => !(process.env.SHORT && scenarios[name].once))
-const names = process.env.ONLY ? process.env.ONLY.split(',') : all
-const unknown = names.find(name => !(name in scenarios))
-if (unknown !== undefined) throw new Error(`ONLY=${unknown}: there are ${Object.keys(scenarios).join(', ')}`)
 
-mkdirSync(OUT, { recursive: true })
-const missing = Object.keys(NEEDED).filter(command => !has(command))
-for (const command of missing) console.error(`${command} is missing: apt-get install ${NEEDED[command]}`)
-if (missing.includes('cc') || missing.includes('taskset')) process.exit(1)
-for (const program of ['load', 'limit', 'fsyncs'])
-  execFileSync('cc', ['-O2', '-Wall', '-o', join(OUT, program), `test/bench/${program}.c`], { stdio: 'inherit' })
-// Once, for the body that the peers answer with.
-await (await receiverd.start()).stop()
+const { env } = process
+const isShort = Boolean(env.SHORT)
+const size: Size = { ...(isShort ? SHORT : FULL), ...(env.ROUNDS && { rounds: Number(env.ROUNDS) }) }
+const figures: AllFigures = {}
+const failures: Failure[] = []
 
-/** Figures by scenario, subject and name: one a round. */
-const figures = {}
-const failures = []
+exitOnSignals()
+const names = chosen()
+await prepare()
 const loadBefore = loadavg()
 let verdicts = await measureAll(names, size.rounds)
-// What is slow for once was noise: that scenario is measured again, twice, and its median counts.
+// What was slow once was noise: that scenario is measured twice again, and the median counts.
 const again = new Set(verdicts.filter(isRegression).map(({ scenario }) => scenario))
-if (process.env.SHORT && again.size > 0) verdicts = await measureAll([...again], 2)
+if (isShort && again.size > 0) verdicts = await measureAll([...again], 2)
 report()
-const machine = { cpu: cpus()[0]?.model, cores: cpus().length, loadBefore, loadAfter: loadavg(), node: NODE_VERSION }
+const node = execFileSync(NODE, ['--version'], { encoding: 'utf8' }).trim()
+const machine = { cpu: cpus()[0]?.model, cores: cpus().length, loadBefore, loadAfter: loadavg(), node }
 writeFileSync('build/out/bench.json', `${JSON.stringify({ machine, size, figures, verdicts, failures }, null, 2)}\n`)
-if (failures.length > 0) process.exitCode = 1
-if (process.env.SHORT)
-  for (const verdict of verdicts.filter(isRegression)) {
-    console.error(`${verdict.what}: ${format(verdict.ratio)} is more than twice of what it may be`)
-    process.exitCode = 1
-  }
+const regressions = isShort ? verdicts.filter(isRegression) : []
+for (const { what, ratio } of regressions)
+  console.error(`${what}: ${digits(ratio)} is more than a factor of two from what was reached`)
+if (failures.length + regressions.length > 0) process.exitCode = 1
 
-async function measureAll(names, rounds) {
+function chosen(): readonly string[] {
+  if (!env.ONLY) return Object.keys(scenarios).filter(name => !(isShort && scenarios[name]?.isLong))
+  const only = env.ONLY.split(',')
+  const unknown = only.find(name => !Object.hasOwn(scenarios, name))
+  if (unknown !== undefined) throw new Error(`ONLY=${unknown}: the scenarios are ${Object.keys(scenarios).join(', ')}`)
+  return only
+}
+
+async function prepare(): Promise<void> {
+  mkdirSync(OUT, { recursive: true })
+  const missing = new Set(Object.keys(NEEDED).filter(command => !has(command)))
+  for (const [command, packages] of Object.entries(NEEDED))
+    if (missing.has(command)) console.error(`${command} is not installed: apt-get install ${packages}`)
+  if (missing.has('cc') || missing.has('taskset')) process.exit(1)
+  for (const program of PROGRAMS)
+    execFileSync('cc', ['-O2', '-Wall', '-o', join(OUT, program), `test/bench/${program}.c`], { stdio: 'inherit' })
+  await compilePeers()
+  // Once, for the body that the peers answer with.
+  await (await receiverd.start()).stop()
+}
+
+async function measureAll(names: readonly string[], rounds: number): Promise<readonly Verdict[]> {
   for (let round = 1; round <= rounds; round++)
     for (const name of names)
-      for (const subject of scenarios[name].subjects) await measure(`${round}/${rounds}`, name, subject)
-  return targets.map(judge).filter(verdict => verdict !== undefined)
+      for (const run of scenarios[name]?.runs ?? []) await measure(`${round}/${rounds}`, name, run)
+  return judge(targets, figures)
 }
 
-async function measure(round, name, subject) {
-  const label = `${round} ${name} ${subject.name}`
-  if (subject.missing !== undefined) return console.error(`${label}: left out; apt-get install ${subject.missing}`)
+async function measure(round: string, scenario: string, { name, missing, measure }: Run): Promise<void> {
+  const label = `${round} ${scenario} ${name}`
+  if (missing !== undefined) return console.error(`${label}: skipped; apt-get install ${missing}`)
   try {
-    const read = await scenarios[name].run(subject, size)
-    for (const [figure, value] of Object.entries(read)) {
-      figures[name] ??= {}
-      figures[name][subject.name] ??= {}
-      figures[name][subject.name][figure] ??= []
-      figures[name][subject.name][figure].push(value)
-    }
-    console.error(
-      `${label}: ${Object.entries(read)
-        .map(([figure, value]) => `${figure} ${format(value)}`)
-        .join(', ')}`,
-    )
+    const read = Object.entries(await measure(size))
+    for (const [figure, value] of read) record(figures, [scenario, name, figure], value)
+    console.error(`${label}: ${read.map(([figure, value]) => `${figure} ${digits(value)}`).join(', ')}`)
   } catch (error) {
-    failures.push({ round, scenario: name, subject: subject.name, message: error.message })
-    console.error(`${label}: FAILED: ${error.message}`)
+    const message = error instanceof Error ? error.message : String(error)
+    failures.push({ round, scenario, subject: name, message })
+    console.error(`${label}: FAILED: ${message}`)
   }
 }
 
-/** The ratio is taken in each round, and the median of them: what else the machine did then was done to both. */
-function judge({ what, scenario, figure, peer, to = figure, atMost, atLeast, reached }) {
-  const ours = figures[scenario]?.[receiverd.name]?.[figure]
-  const theirs =
-    peer === undefined && to === figure ? ours?.map(() => 1) : figures[scenario]?.[peer ?? receiverd.name]?.[to]
-  if (!ours || !theirs) return undefined
-  const ratio = median(ours.map((value, round) => value / theirs[round]).filter(Number.isFinite))
-  const excess = bound => (atMost === undefined ? bound / ratio : ratio / bound)
-  return {
-    what,
-    scenario,
-    peer,
-    ours: median(ours),
-    theirs: median(theirs),
-    ratio,
-    atMost,
-    atLeast,
-    met: excess(atMost ?? atLeast) <= 1,
-    excess: excess(reached ?? atMost ?? atLeast),
-  }
-}
-
-/** No ratio at all is one, too. */
-function isRegression({ excess }) {
-  return !(excess <= TOLERANCE)
-}
-
-function report() {
+function report(): void {
   for (const [name, bySubject] of Object.entries(figures)) {
     const columns = [...new Set(Object.values(bySubject).flatMap(Object.keys))]
-    print([
-      [name, ...columns],
-      ...Object.entries(bySubject).map(([subject, byFigure]) => [
-        subject,
-        ...columns.map(column => (byFigure[column] ? format(median(byFigure[column])) : '')),
-      ]),
+    const rows = Object.entries(bySubject).map(([subject, byFigure]) => [
+      subject,
+      ...columns.map(column => (byFigure[column] ? digits(median(byFigure[column])) : '')),
     ])
+    console.log(table([[name, ...columns], ...rows]))
   }
-  print([
-    ['target', 'to', 'ours', 'theirs', 'ratio', 'wanted', ''],
-    ...verdicts.map(({ what, peer = '', ours, theirs, ratio, atMost, atLeast, met }) => [
-      what,
-      peer,
-      format(ours),
-      format(theirs),
-      format(ratio),
-      atMost === undefined ? `>= ${atLeast}` : `<= ${atMost}`,
-      met ? 'met' : 'MISSED',
-    ]),
+  const rows = verdicts.map(({ what, peer = '', ours, theirs, ratio, atMost, atLeast, met }) => [
+    what,
+    peer,
+    ...[ours, theirs, ratio].map(digits),
+    atMost === undefined ? `>= ${atLeast}` : `<= ${atMost}`,
+    met ? 'met' : 'MISSED',
   ])
-}
-
-function print(rows) {
-  const widths = rows[0].map((_, column) => Math.max(...rows.map(row => row[column].length)))
-  for (const row of rows)
-    console.log(row.map((cell, n) => (n === 0 ? cell.padEnd(widths[n]) : cell.padStart(widths[n]))).join('  '))
-  console.log()
-}
-
-function format(value) {
-  return value >= 100 ? value.toFixed(0) : value.toPrecision(3)
+  console.log(table([['target', 'to', 'ours', 'theirs', 'ratio', 'wanted', ''], ...rows]))
 }

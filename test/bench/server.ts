@@ -1,82 +1,142 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { killAtExit } from './lifetime.ts'
+import { cpuNs, familyOf, memoryBytes } from './proc.ts'
 
-/** CLK_TCK is 100 on every architecture that Linux tells programs of, proc(5). */
-const TICK_MS = 10
+export interface Launch {
+  readonly argv: readonly string[]
+  /** The whole environment, except for PATH. */
+  readonly env?: NodeJS.ProcessEnv
+  /** The first request, sent as soon as the server listens. */
+  readonly request: string
+  /** Where it will listen. By default it writes `listening on http://HOST:PORT` to stderr. */
+  readonly port?: number
+}
 
-/** A server under test: a process that says on stderr where it listens. */
+const START_MS = 60_000
+const STOP_MS = 10_000
+const RETRY_MS = 1
+const MAX_LOG = 4096
+
+/** A server under test: a process, and those that it starts. */
 export class Server {
-  readonly #child: ChildProcess
   readonly port: number
-  /** From the spawn to the first answer. */
+  /** Milliseconds from the spawn to the first bytes of an answer. */
   readonly startMs: number
-  /** Bytes of that answer's body. */
-  readonly firstBodyLength: number
+  /** Those bytes, as latin1. */
+  readonly firstAnswer: string
+  readonly #process: Running
 
-  private constructor(child: ChildProcess, port: number, startMs: number, firstBodyLength: number) {
-    this.#child = child
+  private constructor(running: Running, port: number, startMs: number, firstAnswer: string) {
+    this.#process = running
     this.port = port
     this.startMs = startMs
-    this.firstBodyLength = firstBodyLength
+    this.firstAnswer = firstAnswer
   }
 
-  /** Starts it, and sends it a first request. */
-  static async start(args: readonly string[], env: NodeJS.ProcessEnv, request: string): Promise<Server> {
+  /** @throws {Error} with the end of its stderr if it ends, or does not answer. */
+  static async start({ argv, env = {}, request, port }: Launch): Promise<Server> {
     const from = performance.now()
-    const child = spawn(process.execPath, args, { stdio: ['ignore', 'inherit', 'pipe'], env })
-    const kill = () => child.kill('SIGKILL')
-    process.once('exit', kill)
-    child.once('exit', () => process.off('exit', kill))
-    const said: string[] = []
-    const port = await new Promise<number>((resolve, reject) => {
-      child.once('error', reject)
-      child.once('exit', () => reject(new Error(`node ${args.join(' ')} ended:\n${said.join('\n')}`)))
-      createInterface({ input: child.stderr }).on('line', line => {
-        said.push(line)
-        const port = /listening on http:\S+:(\d+)$/.exec(line)?.[1]
-        if (port !== undefined) resolve(Number(port))
-      })
-    })
-    const socket = connect({ port, host: '127.0.0.1' })
-    socket.write(request)
-    const [answer] = await once(socket, 'data')
-    const startMs = performance.now() - from
-    socket.destroy()
-    const length = /^HTTP\/1\.1 200 [\s\S]*\r\ncontent-length: (\d+)/i.exec(`${answer}`)?.[1]
-    if (length === undefined) throw new Error(`the first answer was ${answer}`)
-    return new Server(child, port, startMs, Number(length))
-  }
-
-  /** Processor time of all its threads so far; in ticks of 10 ms where the kernel does not say it better. */
-  cpuMs(): number {
-    const proc = `/proc/${this.#child.pid}`
+    const running = new Running(argv, env)
     try {
-      const nanoseconds = readdirSync(`${proc}/task`).map(thread =>
-        Number(readFileSync(`${proc}/task/${thread}/schedstat`, 'utf8').split(' ', 1)[0]),
-      )
-      return nanoseconds.reduce((total, thread) => total + thread, 0) / 1e6
-    } catch {
-      // Past the name, which is in parentheses and may hold spaces, utime and stime are the 12th and 13th.
-      const fields = readFileSync(`${proc}/stat`, 'utf8')
-        .replace(/^.*\) /s, '')
-        .split(' ')
-      return (Number(fields[11]) + Number(fields[12])) * TICK_MS
+      const at = port ?? (await running.listening)
+      const answer = await running.firstAnswer(at, request)
+      return new Server(running, at, performance.now() - from, answer)
+    } catch (error) {
+      running.child.kill('SIGKILL')
+      throw error
     }
   }
 
-  /** Resident MiB: what it has made itself, and what is mapped from files. */
-  memory(): { readonly anon: number; readonly file: number } {
-    const status = readFileSync(`/proc/${this.#child.pid}/status`, 'utf8')
-    const mib = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1]) / 1024
-    return { anon: mib('RssAnon'), file: mib('RssFile') }
+  /** Nanoseconds of processor time so far. */
+  cpuNs(): number {
+    return this.#sum(cpuNs)
   }
 
-  async stop(): Promise<void> {
-    const exited = once(this.#child, 'exit')
-    this.#child.kill('SIGTERM')
-    await exited
+  /** Bytes, by a name of proc_pid_status(5). */
+  memory(name: Parameters<typeof memoryBytes>[1]): number {
+    return this.#sum(pid => memoryBytes(pid, name))
   }
+
+  /** @throws {Error} if it has ended before. */
+  async stop(): Promise<void> {
+    const { child } = this.#process
+    if (!this.#process.lives) throw this.#process.failure('has ended')
+    const exited = once(child, 'exit')
+    child.kill('SIGTERM')
+    const late = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
+    await exited
+    clearTimeout(late)
+  }
+
+  #sum(read: (pid: number) => number): number {
+    const { pid = 0 } = this.#process.child
+    return familyOf(pid).reduce((sum, member) => sum + read(member), 0)
+  }
+}
+
+/** The process, before it is known to serve. */
+class Running {
+  readonly child: ChildProcess
+  /** The port that it says it listens on. */
+  readonly listening: Promise<number>
+  readonly #argv: readonly string[]
+  #log = ''
+
+  constructor(argv: readonly string[], env: NodeJS.ProcessEnv) {
+    this.#argv = argv
+    const [command = '', ...args] = argv
+    const child = spawn(command, args, { stdio: ['ignore', 'ignore', 'pipe'], env: { PATH: process.env.PATH, ...env } })
+    this.child = child
+    killAtExit(child)
+    child.once('error', error => this.#note(error.message))
+    this.listening = new Promise((resolve, reject) => {
+      const lines = createInterface({ input: child.stderr })
+      lines.on('line', line => {
+        this.#note(line)
+        const port = /listening on http:\S+:(\d+)$/.exec(line)?.[1]
+        if (port !== undefined) resolve(Number(port))
+      })
+      lines.once('close', () => reject(this.failure('did not say where it listens')))
+    })
+    // Nobody waits for it if the port was given.
+    this.listening.catch(() => undefined)
+  }
+
+  get lives(): boolean {
+    return this.child.pid !== undefined && this.child.exitCode === null && this.child.signalCode === null
+  }
+
+  failure(what: string): Error {
+    return new Error(`${this.#argv.join(' ')} ${what}: ${this.#log}`)
+  }
+
+  /** Retries until something listens on the port. */
+  async firstAnswer(port: number, request: string): Promise<string> {
+    const deadline = performance.now() + START_MS
+    while (this.lives && performance.now() < deadline) {
+      const answer = await ask(port, request)
+      if (answer !== undefined) return answer
+      await sleep(RETRY_MS)
+    }
+    throw this.failure('does not answer')
+  }
+
+  #note(line: string): void {
+    this.#log = `${this.#log}${line}\n`.slice(-MAX_LOG)
+  }
+}
+
+/** The first bytes of an answer; undefined if the connection ends without. */
+function ask(port: number, request: string): Promise<string | undefined> {
+  const socket = connect({ port, host: '127.0.0.1' })
+  return new Promise<string | undefined>(resolve => {
+    socket.once('data', answer => resolve(answer.toString('latin1')))
+    socket.once('close', () => resolve(undefined))
+    socket.once('error', () => resolve(undefined))
+    socket.write(request)
+  }).finally(() => socket.destroy())
 }

@@ -1,36 +1,36 @@
-// The clients, in a process of their own. It does what comes over fork()'s channel, one task after the other, and sends
-// each its result. Where the server does not do its part, it says so and ends. Bare sockets, and bytes made beforehand:
-// on a small board the clients take their processor time from the server.
+// The clients, in a process of their own. It is sent tasks over fork()'s channel, does one after the other, and sends the
+// result of each. If the server does not do its part, it says so and exits. Bare sockets, and bytes made beforehand: on a
+// small board clients take their processor time from the server.
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { median } from './median.ts'
+import { median } from '../median.ts'
 
 export type Task = {
   readonly port: number
-  /** The whole text of it; where it publishes, `########` becomes the event's number. */
+  /** The whole text; when it publishes, `########` becomes the event's number. */
   readonly request: string
 } & (
   | { readonly what: 'get'; readonly connections: number; readonly forMs: number }
-  /** Ends the streams there are, and opens others. */
+  /** Closes the open streams, and opens others. */
   | { readonly what: 'follow'; readonly streams: number }
-  /** At an even pace, or without a pause where `everyMs` is 0, until every stream has every event. */
+  /** At an even pace, or without a pause if `everyMs` is 0, until every stream has every event. */
   | { readonly what: 'publish'; readonly events: number; readonly everyMs: number }
 )
 
 export interface Result {
   readonly ms: number
-  /** Requests that were answered. */
+  /** Requests answered. */
   readonly answered: number
-  /** Events that have come to a client, each once and in order. */
+  /** Events received by clients, each once and in order. */
   readonly delivered: number
-  /** Milliseconds, the median: from a request to its answer, and to the last client that gets its event. */
+  /** Median milliseconds from a request to its answer, and to its event at the last client. */
   readonly answerMs: number
   readonly lastClientMs: number
 }
 
-/** Changes that wait for their answers. */
+/** Changes without an answer yet. */
 const MAX_IN_FLIGHT = 16
-/** Milliseconds without a byte after which nothing more is expected. */
+/** Milliseconds without a byte after which it gives up. */
 const PATIENCE_MS = 30_000
 
 const followers: Socket[] = []
@@ -53,7 +53,7 @@ function open(port: number, request: string): Socket {
   return socket
 }
 
-/** Calls `onAnswer` after each whole answer. */
+/** Calls `onAnswer` after each complete answer. */
 function readAnswers(socket: Socket, onAnswer: () => void): void {
   let rest: Buffer = Buffer.alloc(0)
   socket.on('data', chunk => {
@@ -72,7 +72,7 @@ function readAnswers(socket: Socket, onAnswer: () => void): void {
   })
 }
 
-/** Calls `onOpen` when the stream has begun, and `onDelivered` for each event. */
+/** Calls `onOpen` when the stream is open, and `onDelivered` for each event. */
 function readEvents(socket: Socket, client: number, onOpen: () => void): void {
   let last = published
   let rest = ''
@@ -81,10 +81,10 @@ function readEvents(socket: Socket, client: number, onOpen: () => void): void {
     const blocks = (rest + chunk).split('\n\n')
     rest = blocks.pop() ?? ''
     for (const block of blocks) {
-      // Comments, and the head of the answer with the first of them.
+      // A comment; the first comes with the head of the answer.
       if (!block.includes('event: ')) continue
       const event = Number(/"deviceName":"bench-(\d{8})"/.exec(block)?.[1])
-      if (event !== last + 1) fail(`client ${client} has had event ${last}, and then got ${block}`)
+      if (event !== last + 1) fail(`client ${client} has had event ${last}, and now gets ${block}`)
       last = event
       onDelivered(event)
     }
@@ -120,7 +120,7 @@ async function follow(port: number, request: string, streams: number): Promise<P
   return {}
 }
 
-/** The next is sent before the last is answered: RFC 9112 section 9.3.2 keeps the order of a connection's changes. */
+/** Requests are pipelined: the changes of one connection keep their order, RFC 9112 section 9.3.2. */
 async function publish(port: number, request: string, events: number, everyMs: number): Promise<Partial<Result>> {
   const before = published
   const sentAt: number[] = []
@@ -169,7 +169,7 @@ function run(task: Task): Promise<Partial<Result>> {
 }
 
 process.on('message', async (task: Task) => {
-  patience = setTimeout(() => fail(`${task.what}: nothing has come for ${PATIENCE_MS / 1000} s`), PATIENCE_MS)
+  patience = setTimeout(() => fail(`${task.what}: nothing received for ${PATIENCE_MS / 1000} s`), PATIENCE_MS)
   const result = await run(task)
   clearTimeout(patience)
   process.send?.(result)

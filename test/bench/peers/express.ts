@@ -1,11 +1,12 @@
 // Express with jsonwebtoken, and the streams of better-sse.
 import { createSecretKey, randomUUID } from 'node:crypto'
+import type { AddressInfo } from 'node:net'
 import { createChannel, createSession } from 'better-sse'
 import express from 'express'
 import jsonwebtoken from 'jsonwebtoken'
 
-const { PORT, BODY = '{}', SECRET } = process.env
-// As a key object: of a text or a Buffer jsonwebtoken tries first whether it is a public key, for half a millisecond.
+const { BODY = '{}', SECRET = '' } = process.env
+// As a key object: given a string or a Buffer, jsonwebtoken first tries whether it is a public key, for half a millisecond.
 const secret = createSecretKey(Buffer.from(SECRET, 'base64url'))
 const configuration = JSON.parse(BODY)
 const channel = createChannel()
@@ -13,7 +14,7 @@ const channel = createChannel()
 const app = express()
 app.use((request, response, next) => {
   try {
-    request.user = jsonwebtoken.verify(request.headers.authorization.slice('Bearer '.length), secret)
+    response.locals.user = jsonwebtoken.verify(request.headers.authorization?.slice('Bearer '.length) ?? '', secret)
     next()
   } catch {
     response.status(401).end()
@@ -35,4 +36,6 @@ app.get('/api/v1/events', async (request, response) => {
   channel.register(await createSession(request, response))
 })
 
-app.listen(Number(PORT), '127.0.0.1')
+const server = app.listen(0, '127.0.0.1', () => {
+  console.error(`listening on http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+})

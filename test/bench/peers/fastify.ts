@@ -1,15 +1,17 @@
+// Fastify with @fastify/jwt. It has no event streams of its own: they are written by hand, as are its long polls.
 import { randomUUID } from 'node:crypto'
+import type { ServerResponse } from 'node:http'
 import jwt from '@fastify/jwt'
-import fastify from 'fastify'
+import fastify, { type FastifyReply } from 'fastify'
 
-const { PORT, BODY = '{}', SECRET } = process.env
+const { BODY = '{}', SECRET = '' } = process.env
 const configuration = JSON.parse(BODY)
-/** Of the latest events, the oldest first, and their ids with the start's own before them. */
-const KEPT = 64
-let events = []
-let ids = [randomUUID()]
-const streams = new Set()
-let polls = []
+const MAX_EVENTS = 64
+/** The latest events, oldest first, and their ids, preceded by that of the start. */
+let events: readonly object[] = []
+let ids: readonly string[] = [randomUUID()]
+const streams = new Set<ServerResponse>()
+let polls: FastifyReply[] = []
 
 const app = fastify()
 await app.register(jwt, { secret: Buffer.from(SECRET, 'base64url') })
@@ -22,13 +24,14 @@ app.get('/api/v1/system', (_request, reply) => {
 app.patch('/api/v1/system', (request, reply) => {
   Object.assign(configuration, request.body)
   const id = randomUUID()
-  ids = [...ids, id].slice(-KEPT - 1)
-  events = [...events, { contentType: 'application/json', event: 'system.changed', data: request.body }].slice(-KEPT)
+  const event = { contentType: 'application/json', event: 'system.changed', data: request.body }
+  ids = [...ids, id].slice(-MAX_EVENTS - 1)
+  events = [...events, event].slice(-MAX_EVENTS)
   const frame = `id: ${id}\nevent: system.changed\ndata: ${JSON.stringify(request.body)}\n\n`
   for (const stream of streams) stream.write(frame)
   const waiting = polls
   polls = []
-  for (const poll of waiting) answer(poll, [events.at(-1)])
+  for (const poll of waiting) answer(poll, [event])
   reply.header('ETag', `"${id}"`).send(configuration)
 })
 
@@ -46,8 +49,8 @@ app.get('/api/v1/events', (request, reply) => {
   else answer(reply, known === undefined ? [] : events.slice(ids.indexOf(known.slice(1, -1))))
 })
 
-function answer(reply, body) {
+function answer(reply: FastifyReply, body: readonly object[]): void {
   reply.header('ETag', `"${ids.at(-1)}"`).send(body)
 }
 
-await app.listen({ port: Number(PORT), host: '127.0.0.1' })
+console.error(`listening on ${await app.listen({ port: 0, host: '127.0.0.1' })}`)

@@ -1,25 +1,16 @@
 import { execFileSync, spawn } from 'node:child_process'
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
+import { currentBundle } from '../../build/bundle-file.ts'
 import { generateKey } from '../../src/auth/api-key.ts'
 import { mint } from '../../src/auth/jwt.ts'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
-const BUNDLE = 'build/out/receiverd.cjs'
+const BUNDLE = currentBundle()
 const KEY_FILE = 'var/lib/receiverd/api-key'
 
 t.test('whatever takes the place of the key file, the key in force stays, and the log says so once', async t => {
@@ -95,7 +86,6 @@ t.test('a rotation heals what is wrong with the file', async t => {
 })
 
 t.test('killed at any moment of a rotation, the old key or the new one is whole', async t => {
-  build()
   const root = deviceRoot(t)
   const present = () => readFileSync(join(root, KEY_FILE), 'utf8')
   /** Keys that are known to be replaced: an answer with a later one has come. */
@@ -133,7 +123,6 @@ t.test('killed at any moment of a rotation, the old key or the new one is whole'
 })
 
 t.test('a service whose log nobody takes goes on serving', async t => {
-  build()
   const { address, child, kill } = await serve(t, deviceRoot(t))
   child.stderr.destroy()
   const root = child.spawnargs[4] ?? ''
@@ -155,15 +144,6 @@ t.test('a service whose log nobody takes goes on serving', async t => {
 
 function ask(service: TestService, credential: string): Promise<Response> {
   return fetch(`${service.url}/api/v1/system`, { headers: { Authorization: `Bearer ${credential}` } })
-}
-
-/** `make test` has built it; a test that runs alone does so itself where it is missing or older than a source. */
-function build(): void {
-  const built = existsSync(BUNDLE) ? statSync(BUNDLE).mtimeMs : 0
-  const sources = ['src', 'hal'].flatMap(room =>
-    readdirSync(room, { recursive: true }).map(name => statSync(join(room, String(name))).mtimeMs),
-  )
-  if (Math.max(...sources) > built) execFileSync(process.execPath, ['build/bundle.mjs'])
 }
 
 /** A process of its own that serves `root`, and where. */

@@ -5,8 +5,10 @@ import { get, request } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { REPOSITORY } from '../../build/bundle-file.ts'
+import { DEADLINE_MS, eventually } from '../support/eventually.ts'
 import { freePort } from '../support/port.ts'
-import { DEADLINE_MS, REPOSITORY, type Receiver, startReceiver, until } from './support.ts'
+import { type Receiver, startReceiver } from './support.ts'
 
 const NGINX = ['/usr/sbin/nginx', '/usr/bin/nginx'].find(existsSync)
 const [, CONFIGURATION = ''] = /```nginx\n(.*?)```/s.exec(readFileSync(join(REPOSITORY, 'README.md'), 'utf8')) ?? []
@@ -36,7 +38,7 @@ async function startNginx(t: Test, receiver: Receiver): Promise<number> {
     nginx.kill()
     rmSync(folder, { recursive: true, force: true })
   })
-  await until('nginx answers', () =>
+  await eventually(() =>
     ask(port, receiver, '/health')
       .then(({ status }) => status === 200)
       .catch(() => false),
@@ -83,7 +85,7 @@ t.test('a stream passes unbuffered, a poll is held', { skip: !NGINX && 'nginx is
   for (const deviceName of ['One', 'Two']) {
     const began = performance.now()
     await receiver.patch({ deviceName })
-    await until('the event', () => seen.includes(`"${deviceName}"`))
+    await eventually(() => seen.includes(`"${deviceName}"`))
     t.ok(performance.now() - began < 1_000, 'at once')
   }
   t.match(await poll, { status: 200, body: '"One"' })

@@ -5,7 +5,8 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import t, { type Test } from 'tap'
-import { DEADLINE_MS, type Receiver, receiverd, startReceiver, until } from './support.ts'
+import { DEADLINE_MS, eventually } from '../support/eventually.ts'
+import { type Receiver, receiverd, startReceiver } from './support.ts'
 
 interface AnswerDocs {
   readonly description: string
@@ -251,7 +252,7 @@ t.test('refusals for want of room are as the document says', async t => {
     const contract = new Contract(await documentOf(receiver))
     const { etag } = await receiver.system()
     const held = receiver.fetch('/events', { headers: { 'If-None-Match': etag, Prefer: 'wait=60' } })
-    const full = await until(`answered with ${status}`, async () => {
+    const full = await eventually(async () => {
       const headers = { 'If-None-Match': etag, Prefer: 'wait=1' }
       const answer = await readWhole(await receiver.fetch('/events', { headers }))
       return answer.status !== 304 && answer

@@ -10,5 +10,8 @@ export const PROGRAM = {
   logLevel: 'warning',
 } as const satisfies BuildOptions
 
-/** How the service is bundled. Libraries go in as they are: a plugin could make a schema mean one thing here and another in a test. */
+/**
+ * How the service is bundled. Libraries go in as they are: if a plugin changed TypeBox, a schema would mean one thing in
+ * the bundle and another in a test.
+ */
 export const SERVICE = { ...PROGRAM, minify: true, legalComments: 'none' } as const satisfies BuildOptions

@@ -1,7 +1,7 @@
 /** The servers that are measured: how they are started and read, and that none outlives the bench. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/port.ts'
@@ -21,6 +21,15 @@ function launchFamily(port?: number): Launch {
     process.on('SIGTERM', () => child.kill())
     child.on('exit', () => process.exit())`
   return { argv: [process.execPath, '-e', parent], request, ...(port !== undefined && { port }) }
+}
+
+/** Whether a process has memory: one that has ended has no command line, even before its parent takes notice. */
+function isRunning(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`).length > 0
+  } catch {
+    return false
+  }
 }
 
 t.test('a server says where it listens, or is asked at a port until it answers', async t => {
@@ -69,5 +78,5 @@ t.test('a signal to the bench ends every process that it has started', async t =
   t.equal(family.length, 3, 'the bench, a server, its child')
   child.kill('SIGTERM')
   t.same(await once(child, 'exit'), [143, null])
-  await eventually(() => !family.some(pid => existsSync(`/proc/${pid}`)))
+  await eventually(() => !family.some(isRunning))
 })

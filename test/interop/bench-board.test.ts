@@ -1,12 +1,12 @@
 /** The measurement that is copied to a board, as it is there: one file, with nothing beside it. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { copyFileSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import { eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
 
 execFileSync(process.execPath, ['--import', 'tsx', 'build/board.ts'], { cwd: REPOSITORY })
 
@@ -19,7 +19,7 @@ interface Run {
 }
 
 function start(t: Test, ...args: readonly string[]): Run {
-  const folder = mkdtempSync(join(tmpdir(), 'receiverd-board-'))
+  const folder = temporaryFolder(t)
   const temporary = join(folder, 'tmp')
   mkdirSync(temporary)
   copyFileSync(join(REPOSITORY, 'build/out/bench-board.cjs'), join(folder, 'bench-board.cjs'))
@@ -37,7 +37,6 @@ function start(t: Test, ...args: readonly string[]): Run {
     })
   t.teardown(() => {
     if (groupLives(child)) process.kill(-(child.pid ?? 0), 'SIGKILL')
-    rmSync(folder, { recursive: true, force: true })
   })
   return {
     child,

@@ -1,7 +1,6 @@
 /** A schema means the same in the bundle as in the tests that do not use the bundle. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { build } from 'esbuild'
 import t from 'tap'
@@ -10,6 +9,7 @@ import { REPOSITORY } from '../../build/bundle-file.ts'
 import { SERVICE } from '../../build/esbuild-options.ts'
 import type { JsonValue } from '../../src/json.ts'
 import { schemaErrors } from '../../src/validate.ts'
+import { temporaryFolder } from '../support/folder.ts'
 
 type Validator = typeof import('../../src/validate.ts')
 
@@ -36,14 +36,12 @@ const CONSTRAINTS: Readonly<Record<string, readonly [schema: object, value: Json
 }
 
 async function bundledValidator(): Promise<Validator> {
-  const folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
-  t.teardown(() => rmSync(folder, { recursive: true }))
   const { outputFiles } = await build({
     ...SERVICE,
     absWorkingDir: REPOSITORY,
     entryPoints: ['src/validate.ts'],
   })
-  const file = join(folder, 'validate.cjs')
+  const file = join(temporaryFolder(t), 'validate.cjs')
   writeFileSync(file, outputFiles.map(({ text }) => text).join(''))
   return createRequire(import.meta.url)(file)
 }

@@ -1,12 +1,12 @@
 /** `make run`, on a copy of the repository, so that other tests may build meanwhile. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFileSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { appendFileSync, cpSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import { DEADLINE_MS, eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { run } from './support.ts'
 
 const ENV = { PATH: process.env.PATH, RECEIVERD_LISTEN: '127.0.0.1:0' }
@@ -46,8 +46,7 @@ print('pressed' if pressed else 'never ready', status)
 
 /** A copy of what the recipe needs, removed after the test. */
 function copyOfRepository(t: Test): string {
-  const copy = mkdtempSync(join(tmpdir(), 'receiverd-run-'))
-  t.teardown(() => rmSync(copy, { recursive: true, force: true }))
+  const copy = temporaryFolder(t)
   for (const name of COPIED)
     cpSync(join(REPOSITORY, name), join(copy, name), { recursive: true, verbatimSymlinks: true })
   symlinkSync(join(REPOSITORY, 'node_modules'), join(copy, 'node_modules'))

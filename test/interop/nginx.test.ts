@@ -1,12 +1,12 @@
 /** Behind nginx with TLS, by the configuration that the README has. */
 import { execFileSync, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { get, request } from 'node:https'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import { DEADLINE_MS, eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
 import { type Receiver, startReceiver } from './support.ts'
 
@@ -15,7 +15,7 @@ const [, CONFIGURATION = ''] = /```nginx\n(.*?)```/s.exec(readFileSync(join(REPO
 
 /** nginx in front of a receiver; resolves with its port. */
 async function startNginx(t: Test, receiver: Receiver): Promise<number> {
-  const folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
+  const folder = temporaryFolder(t)
   const port = await freePort()
   const files = { crt: join(folder, 'crt'), key: join(folder, 'key') }
   const subject = ['-subj', '/CN=localhost', '-keyout', files.key, '-out', files.crt]
@@ -34,10 +34,7 @@ async function startNginx(t: Test, receiver: Receiver): Promise<number> {
   const nginx = spawn(NGINX ?? '', ['-p', folder, '-e', 'stderr', '-c', join(folder, 'nginx.conf')], {
     stdio: 'ignore',
   })
-  t.teardown(() => {
-    nginx.kill()
-    rmSync(folder, { recursive: true, force: true })
-  })
+  t.teardown(() => nginx.kill())
   await eventually(() =>
     ask(port, receiver, '/health')
       .then(({ status }) => status === 200)

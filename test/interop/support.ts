@@ -60,7 +60,7 @@ export class Receiver extends Api {
   #child: ChildProcess | undefined
   #url = ''
 
-  constructor(root: string, options: ReceiverOptions) {
+  constructor(root: string, options: ReceiverOptions = {}) {
     super()
     this.root = root
     this.#options = options
@@ -122,8 +122,19 @@ export class Receiver extends Api {
     await this.start(host)
   }
 
-  kill(): void {
-    this.#child?.kill('SIGKILL')
+  /** Kills it, and waits until it is gone. */
+  async kill(): Promise<void> {
+    const child = this.#child
+    this.#child = undefined
+    if (!child || child.exitCode !== null || child.signalCode !== null) return
+    const exited = once(child, 'exit')
+    child.kill('SIGKILL')
+    await exited
+  }
+
+  /** Closes our end of its stderr. */
+  closeLog(): void {
+    this.#child?.stderr?.destroy()
   }
 }
 

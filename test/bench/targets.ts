@@ -15,8 +15,8 @@ export type Target = Readonly<{
 const BARE = 'bare node:http'
 
 const streams: readonly Target[] = [
-  { what: 'SSE, 1,000: CPU a delivery', scenario: 'sse', figure: 'cpuUs', peer: 'nchan', atMost: 1.0 },
-  { what: 'SSE, 1,000: CPU a delivery', scenario: 'sse', figure: 'cpuUs', peer: 'C limit', atMost: 1.35 },
+  { what: 'SSE, 1,000: CPU per delivery', scenario: 'sse', figure: 'cpuUs', peer: 'nchan', atMost: 1.0 },
+  { what: 'SSE, 1,000: CPU per delivery', scenario: 'sse', figure: 'cpuUs', peer: 'C limit', atMost: 1.35 },
   {
     what: 'SSE, 1,000: p99 of the last client',
     scenario: 'sse',
@@ -25,20 +25,20 @@ const streams: readonly Target[] = [
     atMost: 1.0,
     reached: 1.5,
   },
-  { what: 'SSE, 10,000: CPU a delivery', scenario: 'many', figure: 'cpuUs', peer: 'nchan', atMost: 0.75 },
-  { what: 'SSE, 10,000: CPU a delivery', scenario: 'many', figure: 'cpuUs', peer: 'C limit', atMost: 1.35 },
+  { what: 'SSE, 10,000: CPU per delivery', scenario: 'many', figure: 'cpuUs', peer: 'nchan', atMost: 0.75 },
+  { what: 'SSE, 10,000: CPU per delivery', scenario: 'many', figure: 'cpuUs', peer: 'C limit', atMost: 1.35 },
   {
-    what: 'SSE, 10,000: deliveries a second, 64 PATCHes in flight',
+    what: 'SSE, 10,000: deliveries per second, 64 PATCHes in flight',
     scenario: 'many',
     figure: 'burstKs',
     peer: 'nchan',
     atLeast: 10,
   },
-  { what: 'SSE, 10,000: connected', scenario: 'many', figure: 'connectS', peer: 'nchan', atMost: 1.0 },
-  { what: 'SSE, 10,000: RSS a stream, KiB', scenario: 'many', figure: 'kibAStream', atMost: 9 },
-  { what: '1,000 stalled: RSS grows, MiB', scenario: 'stall', figure: 'grownMib', atMost: 16 },
+  { what: 'SSE, 10,000: connecting', scenario: 'many', figure: 'connectS', peer: 'nchan', atMost: 1.0 },
+  { what: 'SSE, 10,000: RSS per stream, KiB', scenario: 'many', figure: 'kibAStream', atMost: 9 },
+  { what: '1,000 stalled: growth of RSS, MiB', scenario: 'stall', figure: 'grownMib', atMost: 16 },
   {
-    what: '1,000 stalled: p99 of 100 that read, to before',
+    what: '1,000 stalled: p99 of 100 readers, to before',
     scenario: 'stall',
     figure: 'p99After',
     to: 'p99Before',
@@ -47,9 +47,9 @@ const streams: readonly Target[] = [
 ]
 
 const polls: readonly Target[] = [
-  { what: 'long poll, 1,000: CPU a delivery', scenario: 'poll', figure: 'cpuUs', peer: 'Fastify', atMost: 0.5 },
+  { what: 'long poll, 1,000: CPU per delivery', scenario: 'poll', figure: 'cpuUs', peer: 'Fastify', atMost: 0.5 },
   {
-    what: 'long poll, 1,000: CPU a delivery',
+    what: 'long poll, 1,000: CPU per delivery',
     scenario: 'poll',
     figure: 'cpuUs',
     peer: 'nchan',
@@ -59,12 +59,12 @@ const polls: readonly Target[] = [
 ]
 
 const requests: readonly Target[] = [
-  { what: 'GET: requests a second', scenario: 'get', figure: 'ks', peer: BARE, atLeast: 0.97 },
-  { what: 'GET: requests a second', scenario: 'get', figure: 'ks', peer: 'Fastify', atLeast: 2.5 },
-  { what: 'GET: requests a second', scenario: 'get', figure: 'ks', peer: 'Express', atLeast: 10 },
-  { what: 'GET, 1,000 tokens: requests a second', scenario: 'tokens', figure: 'ks', peer: BARE, atLeast: 0.6 },
+  { what: 'GET: requests per second', scenario: 'get', figure: 'ks', peer: BARE, atLeast: 0.97 },
+  { what: 'GET: requests per second', scenario: 'get', figure: 'ks', peer: 'Fastify', atLeast: 2.5 },
+  { what: 'GET: requests per second', scenario: 'get', figure: 'ks', peer: 'Express', atLeast: 10 },
+  { what: 'GET, 1,000 tokens: requests per second', scenario: 'tokens', figure: 'ks', peer: BARE, atLeast: 0.6 },
   {
-    what: 'PATCH: time, to its fsyncs alone',
+    what: 'PATCH: time, to that of its fsyncs alone',
     scenario: 'patch',
     figure: 'patchMs',
     to: 'fsyncsMs',

@@ -58,8 +58,9 @@ function chosen(): readonly string[] {
   if (!env.ONLY) return Object.keys(scenarios).filter(name => !(isShort && scenarios[name]?.isLong))
   const only = env.ONLY.split(',')
   const unknown = only.find(name => !Object.hasOwn(scenarios, name))
-  if (unknown !== undefined) throw new Error(`ONLY=${unknown}: the scenarios are ${Object.keys(scenarios).join(', ')}`)
-  return only
+  if (unknown === undefined) return only
+  console.error(`ONLY=${unknown}: the scenarios are ${Object.keys(scenarios).join(', ')}`)
+  process.exit(2)
 }
 
 async function prepare(): Promise<void> {

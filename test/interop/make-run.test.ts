@@ -74,6 +74,13 @@ function output(child: ChildProcess): () => string {
   return () => text
 }
 
+/** `make run` in a copy, without make, and what it has printed. */
+function startRun(t: Test, copy: string) {
+  const runner = spawn(process.execPath, RUN, { cwd: copy, env: ENV, stdio: ['ignore', 'pipe', 'inherit'] })
+  t.teardown(() => runner.kill('SIGKILL'))
+  return { runner, shown: output(runner) }
+}
+
 /** The three commands that it prints, to read, follow and change the device. */
 async function commandsIn(shown: () => string): Promise<readonly [string, string, string]> {
   const [read = '', follow = '', change = ''] = await eventually(() => {
@@ -86,13 +93,7 @@ async function commandsIn(shown: () => string): Promise<readonly [string, string
 t.test('the three commands that it prints do what they say', async t => {
   const copy = copyOfRepository(t)
   const before = filesOf(copy)
-  const runner = spawn(process.execPath, RUN, {
-    cwd: copy,
-    env: ENV,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  t.teardown(() => runner.kill('SIGKILL'))
-  const shown = output(runner)
+  const { runner, shown } = startRun(t, copy)
   const [read, follow, change] = await commandsIn(shown)
 
   const system = await run('sh', ['-c', read.replace('curl', 'curl -sS')])
@@ -122,13 +123,7 @@ t.test('the three commands that it prints do what they say', async t => {
 t.test('a second run starts from a fresh copy', async t => {
   const copy = copyOfRepository(t)
   for (const name of ['first', 'second']) {
-    const runner = spawn(process.execPath, RUN, {
-      cwd: copy,
-      env: ENV,
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
-    t.teardown(() => runner.kill('SIGKILL'))
-    const shown = output(runner)
+    const { runner, shown } = startRun(t, copy)
     const [read, , change] = await commandsIn(shown)
     const system = await run('sh', ['-c', read.replace('curl', 'curl -sS')])
     t.match(JSON.parse(system.stdout), { deviceName: 'Meeting Room 4' }, name)

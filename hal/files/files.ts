@@ -84,6 +84,11 @@ export class Files {
     return target
   }
 
+  /** The same, but undefined for anything that is not a link. */
+  async linkTarget(path: string): Promise<string | undefined> {
+    return linkTarget(this.#fs, this.#root.resolveParent(path))
+  }
+
   /** The names in a folder in byte order; none if there is no folder. */
   async list(path: string): Promise<readonly string[]> {
     return list(this.#fs, this.#root.resolve(path))

@@ -75,6 +75,9 @@ test('a link is read as it is written', async t => {
   t.equal(await files.readLink('/etc/nothing'), undefined)
   t.equal(await files.readLink('/etc/file/below'), undefined)
   await refusesToRead(t, files.readLink('/etc/file'))
+  t.equal(await files.linkTarget('/etc/new/link'), '../no/such//file')
+  for (const path of ['/etc/nothing', '/etc/file/below', '/etc/file', '/etc'])
+    t.equal(await files.linkTarget(path), undefined, path)
 })
 
 test('a folder is listed in byte order, and a file is recognized by how it begins', async t => {

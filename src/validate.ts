@@ -3,26 +3,31 @@ import type { TSchema } from 'typebox/type'
 import { isObject, type JsonObject, type JsonValue, pointerStep } from './json.ts'
 import type { FieldError } from './problem.ts'
 
-/** As many as help whoever sent the value. */
+/** As many as help the person who sent the value. */
 export const MAX_ERRORS = 16
+/** Code points of a string whose schema has no `maxLength`. */
+export const MAX_STRING = 1_024
+/** Characters of a name for which a similar one is looked for: the time taken grows with the product of the lengths. */
+const MAX_SUGGESTION = 64
 
-/** Why a value does not fit a schema, with pointers that begin at `pointer`; none where it does. */
+/** Why a value does not match a schema, with pointers that begin with `pointer`; empty if it matches. */
 export function schemaErrors(schema: TSchema, value: JsonValue, pointer: string): readonly FieldError[] {
-  if (Check(schema, value)) return []
+  // Before anything else looks at the value: a string that is too long must not reach a pattern.
+  const oversized: FieldError[] = []
+  addOversized(schema, value, pointer, oversized)
+  if (oversized.length > 0 || Check(schema, value)) return oversized.slice(0, MAX_ERRORS)
   const found = new Map<string, string>()
   for (const { keyword, instancePath, params } of Errors(schema, value)[1]) {
-    // An unknown property is reported at itself, and what it breaks (`false` as a schema) says nothing more.
-    if (keyword === 'boolean') found.set(instancePath, 'unknown property')
+    // An unknown property is reported as itself, not as the property of an object that allows no others. The schema that
+    // it does not match is `false`, which explains nothing.
+    if (keyword === 'boolean') found.set(instancePath, unknownProperty(schema, instancePath))
     else if (keyword !== 'additionalProperties' && !found.has(instancePath))
-      found.set(instancePath, explain(keyword, { ...params }, schemaAt(schema, instancePath)))
+      found.set(instancePath, explain(keyword, { ...params }, schemaAt(schema, stepsOf(instancePath))))
   }
-  return Array.from(found, ([path, detail]) => ({
-    pointer: pointer + path,
-    detail,
-  })).slice(0, MAX_ERRORS)
+  return Array.from(found, ([path, detail]) => ({ pointer: pointer + path, detail })).slice(0, MAX_ERRORS)
 }
 
-/** The names in a `Keyed` object are the device's: a request neither adds one nor removes one. */
+/** The names in a `Keyed` object are the device's: a request can neither add nor remove one. */
 export function nameErrors(
   schema: TSchema,
   value: JsonValue,
@@ -39,43 +44,129 @@ export function nameErrors(
   return [...missing(previous, value, `no such ${what}`), ...missing(value, previous, 'cannot be removed')]
 }
 
-/** Strings that no UTF-8 file can hold: a surrogate without its other half, from an escape such as `\ud800`. */
+/** Strings that no UTF-8 file can hold, because of an unpaired surrogate from an escape such as `\ud800`. */
 export function illFormedStrings(value: JsonValue, pointer = ''): readonly FieldError[] {
   if (typeof value === 'string')
-    return value.isWellFormed() ? [] : [{ pointer, detail: 'a lone surrogate is no character' }]
+    return value.isWellFormed() ? [] : [{ pointer, detail: 'must not contain an unpaired surrogate' }]
   if (Array.isArray(value)) return value.flatMap((item, at) => illFormedStrings(item, pointer + pointerStep(at)))
   if (!isObject(value)) return []
   return Object.entries(value).flatMap(([name, member]) =>
     name.isWellFormed()
       ? illFormedStrings(member, pointer + pointerStep(name))
-      : [{ pointer, detail: 'the name of a property has a lone surrogate' }],
+      : [{ pointer, detail: 'must not contain a property whose name has an unpaired surrogate' }],
   )
 }
 
-/** What would be accepted. A pattern says little to a person: the description of what it stands in says what is meant. */
-function explain(keyword: string, params: Readonly<Record<string, unknown>>, schema: TSchema | undefined): string {
-  const { type, comparison, limit, requiredProperties, allowedValues } = params
+/** The candidate that a misspelt name most likely stands for; undefined if none is similar. */
+export function suggest(name: string, candidates: Iterable<string>): string | undefined {
+  if (name.length > MAX_SUGGESTION) return undefined
+  let best: { readonly candidate: string; readonly edits: number } | undefined
+  for (const candidate of candidates) {
+    const tolerance = Math.max(1, Math.floor(Math.max(name.length, candidate.length) / 3))
+    if (candidate.length > MAX_SUGGESTION || Math.abs(name.length - candidate.length) > tolerance) continue
+    const edits = editDistance(name.toLowerCase(), candidate.toLowerCase())
+    if (edits <= tolerance && edits < (best?.edits ?? Number.POSITIVE_INFINITY)) best = { candidate, edits }
+  }
+  return best?.candidate
+}
+
+/** Insertions, deletions, replacements, and swaps of neighbours: the optimal string alignment distance. */
+function editDistance(one: string, other: string): number {
+  let [beforeLast, last]: number[][] = [[], Array.from({ length: other.length + 1 }, (_, at) => at)]
+  for (let i = 1; i <= one.length; i++) {
+    const row = [i]
+    for (let j = 1; j <= other.length; j++) {
+      const isSame = one[i - 1] === other[j - 1]
+      const isSwapped = i > 1 && j > 1 && one[i - 1] === other[j - 2] && one[i - 2] === other[j - 1]
+      row[j] = Math.min(
+        (row[j - 1] ?? 0) + 1,
+        (last?.[j] ?? 0) + 1,
+        (last?.[j - 1] ?? 0) + (isSame ? 0 : 1),
+        isSwapped ? (beforeLast?.[j - 2] ?? 0) + 1 : Number.POSITIVE_INFINITY,
+      )
+    }
+    ;[beforeLast, last] = [last, row]
+  }
+  return last?.[other.length] ?? 0
+}
+
+/** Adds an error for each string and each array over its bound, and does not look into such an array. */
+function addOversized(schema: unknown, value: JsonValue, pointer: string, errors: FieldError[]): void {
+  // A property that is not allowed at all, whatever its size.
+  if (schema === false) return
+  if (typeof value === 'string') {
+    const limit = numberIn(schema, 'maxLength') ?? MAX_STRING
+    if (isLonger(value, limit)) errors.push({ pointer, detail: `must not have more than ${limit} characters` })
+  } else if (Array.isArray(value)) {
+    const limit = numberIn(schema, 'maxItems') ?? Number.POSITIVE_INFINITY
+    if (value.length > limit) errors.push({ pointer, detail: `must not have more than ${limit} items` })
+    else for (const [at, item] of value.entries()) addOversized(memberOf(schema, at), item, `${pointer}/${at}`, errors)
+  } else if (isObject(value)) {
+    for (const [name, member] of Object.entries(value))
+      addOversized(memberOf(schema, name), member, pointer + pointerStep(name), errors)
+  }
+}
+
+/** By code points, as JSON Schema counts: each is one or two units of the string. */
+function isLonger(text: string, limit: number): boolean {
+  return text.length > 2 * limit || (text.length > limit && [...text].length > limit)
+}
+
+function numberIn(schema: unknown, keyword: string): number | undefined {
+  const value = propertyOf(schema, keyword)
+  return typeof value === 'number' ? value : undefined
+}
+
+function unknownProperty(schema: TSchema, path: string): string {
+  const steps = stepsOf(path)
+  const known = propertyOf(schemaAt(schema, steps.slice(0, -1)), 'properties')
+  const meant = suggest(steps.at(-1) ?? '', typeof known === 'object' && known !== null ? Object.keys(known) : [])
+  return meant === undefined ? 'unknown property' : `unknown property; did you mean ${meant}?`
+}
+
+/** What would be accepted. For a pattern, the description says it better than the pattern. */
+function explain(keyword: string, params: Readonly<Record<string, unknown>>, schema: unknown): string {
+  const { type, limit, requiredProperties, allowedValues } = params
   if (keyword === 'type') return `must be of type ${type}`
-  if (keyword === 'required') return `cannot be without ${list(requiredProperties)}`
+  if (keyword === 'required') return missing(requiredProperties)
   if (keyword === 'enum') return `must be one of ${list(allowedValues)}`
-  if (keyword === 'minimum' || keyword === 'maximum') return `must be ${comparison} ${limit}`
-  if (keyword === 'maxItems') return `must not have more than ${limit} items`
-  if (keyword === 'maxLength') return `must not have more than ${limit} characters`
-  const description = schema && 'description' in schema ? schema.description : 'see the OpenAPI document'
-  return `does not fit: ${description}`
+  if (keyword === 'minimum') return `must be at least ${limit}`
+  if (keyword === 'maximum') return `must be at most ${limit}`
+  const description = propertyOf(schema, 'description')
+  return `invalid value; expected: ${typeof description === 'string' ? description.replace(/\.$/, '') : 'see the OpenAPI document'}`
+}
+
+function missing(names: unknown): string {
+  return `missing required ${Array.isArray(names) && names.length > 1 ? 'properties' : 'property'} ${list(names)}`
 }
 
 function list(items: unknown): string {
   return Array.isArray(items) ? items.join(', ') : String(items)
 }
 
-function schemaAt(schema: TSchema, path: string): TSchema | undefined {
-  let at: unknown = schema
-  for (const step of path.split('/').slice(1)) {
-    if (typeof at !== 'object' || at === null) return undefined
-    if ('items' in at) at = at.items
-    else if ('properties' in at) at = (at.properties as Record<string, unknown>)[step]
-    else if ('additionalProperties' in at) at = at.additionalProperties
-  }
-  return at as TSchema | undefined
+/** The names on the way to a value, from its pointer (RFC 6901 §4). */
+function stepsOf(path: string): readonly string[] {
+  return path
+    .split('/')
+    .slice(1)
+    .map(step => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+}
+
+function schemaAt(schema: unknown, steps: readonly string[]): unknown {
+  return steps.reduce<unknown>(memberOf, schema)
+}
+
+/** The schema of a member: by its name, of any name, or of any item. */
+function memberOf(schema: unknown, step: string | number): unknown {
+  return (
+    propertyOf(schema, 'items') ??
+    propertyOf(propertyOf(schema, 'properties'), String(step)) ??
+    propertyOf(schema, 'additionalProperties')
+  )
+}
+
+function propertyOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? (value as Readonly<Record<string, unknown>>)[name]
+    : undefined
 }

@@ -1,6 +1,7 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { test } from 'tap'
 import { globMatches } from '../../../hal/format/glob.ts'
+import { Random, SEED } from '../../support/random.ts'
 
 const cases: readonly (readonly [pattern: string, name: string, is: boolean])[] = [
   ['eth0', 'eth0', true],
@@ -26,7 +27,7 @@ const cases: readonly (readonly [pattern: string, name: string, is: boolean])[] 
   ['(eth|x)+$', 'eth', false],
 ]
 
-test('patterns match as in the shell', t => {
+test('patterns match as in a shell', t => {
   for (const [pattern, name, is] of cases) {
     t.equal(globMatches(pattern, name), is, `${name} by ${pattern}`)
     const script = 'case "$1" in ($2) echo yes;; esac'
@@ -34,5 +35,39 @@ test('patterns match as in the shell', t => {
     t.equal(answer.trim() === 'yes', is, `${name} by ${pattern}, in the shell`)
   }
   t.equal(globMatches('eth[9-0]', 'eth5'), false, 'a range that runs backwards')
+  t.end()
+})
+
+/** fnmatch(3) of the C library, for a pair of pattern and name on each line. */
+const FNMATCH = `
+import sys, json, ctypes
+libc = ctypes.CDLL(None)
+for line in sys.stdin:
+    pattern, name = json.loads(line)
+    print(libc.fnmatch(pattern.encode(), name.encode(), 0))
+`
+const skip = spawnSync('python3', ['-c', '']).status !== 0 && 'needs python3'
+
+test('patterns match as in fnmatch(3)', { skip }, t => {
+  const random = new Random(SEED)
+  const pairs = Array.from({ length: 10_000 }, () => [
+    random.text(['a', 'b', '*', '*', '?', '[', '[', ']', '!', '^', '-', '\\', 'c', '0'], 8),
+    random.text(['a', 'b', 'c', '0', ']', '[', '-', '!', '^'], 5),
+  ])
+  const input = pairs.map(pair => JSON.stringify(pair)).join('\n')
+  const answers = execFileSync('python3', ['-c', FNMATCH], { input, encoding: 'utf8' }).trim().split('\n')
+  const wrong = pairs.filter(([pattern = '', name = ''], at) => globMatches(pattern, name) !== (answers[at] === '0'))
+  t.strictSame(wrong, [], `seed ${SEED}`)
+  t.end()
+})
+
+test('no pattern takes long', t => {
+  const start = process.cpuUsage()
+  for (const piece of ['*', '*a', '*?', '[', '[!', '[a', '[]', '\\', '?*[a-z]']) {
+    const pattern = piece.repeat((64 * 1024) / piece.length)
+    for (const name of ['eth0', 'a'.repeat(64), '']) for (const end of ['', 'x']) globMatches(pattern + end, name)
+  }
+  const { user, system } = process.cpuUsage(start)
+  t.ok(user + system < 3_000_000, `${(user + system) / 1000} ms`)
   t.end()
 })

@@ -1,44 +1,100 @@
-/** Unit-file syntax, systemd.syntax(7): sections, assignments that may repeat, comments, continued lines. */
+/** Unit-file syntax, systemd.syntax(7): sections, keys that may be assigned more than once, comments, continuation lines. */
 
 interface Statement {
   readonly section: string
-  /** Of an assignment; empty for the section's own line. */
+  /** The key of an assignment; empty for a section header. */
   readonly key: string
   readonly value: string
-  /** Its lines in the text: from the first up to, not including, `end`. */
+  /** The range of lines: from `start` up to, but not including, `end`. */
   readonly start: number
   readonly end: number
 }
 
+/** A section with its header, or what precedes the first header; its name is empty then. */
+interface Section {
+  readonly name: string
+  readonly text: string
+}
+
 const COMMENT = /^\s*[#;]/
-/** Ends in a backslash that no other one escapes. */
-const GOES_ON = /(?<!\\)(\\\\)*\\\r?$/
+/** A line that ends in a backslash which is not itself escaped. */
+const CONTINUES = /(?<!\\)(\\\\)*\\\r?$/
+
+/** A text that was parsed once, to look up several keys. */
+export type Ini = readonly Statement[]
+
+export function parseIni(text: string): Ini {
+  return statements(text.split('\n'))
+}
 
 /**
- * Every value that `key` is given in `section`, in their order. What an empty one means (for most lists: forget what came
- * before) is the key's own affair.
+ * All values that `key` is assigned in `section`, in order. What an empty value means is up to the key; for most lists it
+ * discards the values before it (see `getWords`).
  */
-export function getValues(text: string, section: string, key: string): readonly string[] {
-  return statements(text.split('\n'))
+export function getValues(text: string | Ini, section: string, key: string): readonly string[] {
+  return (typeof text === 'string' ? parseIni(text) : text)
     .filter(statement => statement.section === section && statement.key === key)
     .map(statement => statement.value)
 }
 
-/** The text with `key` given these values in `section`, one line each, and no others. Every other line stays. */
+/** The words of a list: assignments add to it, and an empty one discards what came before. */
+export function getWords(text: string | Ini, section: string, key: string): readonly string[] {
+  return sinceReset(getValues(text, section, key)).flatMap(words)
+}
+
+/** The assignments of a list that count: those after the last empty one. */
+export function sinceReset(values: readonly string[]): readonly string[] {
+  return values.slice(values.lastIndexOf('') + 1)
+}
+
+export function words(value: string): readonly string[] {
+  return value.split(/\s+/).filter(word => word !== '')
+}
+
+/** The text with exactly these values for `key` in `section`, one line each. Every other line is kept. */
 export function setValues(text: string, section: string, key: string, values: readonly string[]): string {
   const lines = text === '' ? [] : text.replace(/\n$/, '').split('\n')
   const own = statements(lines).filter(statement => statement.section === section)
   const present = own.filter(statement => statement.key === key)
   let at = present[0]?.start ?? own[0]?.end ?? 0
-  for (const { start, end } of present.toReversed())
-    lines.splice(start, end - start, ...lines.slice(start, end).filter(line => COMMENT.test(line)))
-  if (at === 0 && values.length > 0) at = lines.push(...(lines.length > 0 ? [''] : []), `[${section}]`)
-  else if (present.length === 0 && GOES_ON.test(lines[at - 1] ?? '')) lines.splice(at++, 0, '')
-  lines.splice(at, 0, ...values.map(value => `${key}=${value}`))
-  return lines.length === 0 ? '' : `${lines.join('\n')}\n`
+  const kept = withoutStatements(lines, present)
+  if (at === 0 && values.length > 0) at = kept.push(...(kept.length > 0 ? [''] : []), `[${section}]`)
+  else if (present.length === 0 && CONTINUES.test(kept[at - 1] ?? '')) kept.splice(at++, 0, '')
+  kept.splice(at, 0, ...values.map(value => `${key}=${value}`))
+  return kept.length === 0 ? '' : `${kept.join('\n')}\n`
 }
 
-/** A line that ends in a backslash goes on in the next; comments in between are passed over. */
+/**
+ * The text cut before each section header, and before the comment above it; the comment above the first header is about
+ * the whole text. Joined again, the parts are the text.
+ */
+export function splitSections(text: string): readonly Section[] {
+  const lines = text.split('\n')
+  const headers = statements(lines).filter(({ key }) => key === '')
+  const starts = headers.map(({ start }, n) => (n === 0 ? start : startOfComment(lines, start)))
+  return ['', ...headers.map(({ section }) => section)].map((name, n) => {
+    const start = starts[n - 1] ?? 0
+    const end = starts[n] ?? lines.length
+    const part = lines.slice(start, end).join('\n')
+    return { name, text: end < lines.length && end > start ? `${part}\n` : part }
+  })
+}
+
+function startOfComment(lines: readonly string[], end: number): number {
+  let at = end
+  while (COMMENT.test(lines[at - 1] ?? '')) at--
+  return at
+}
+
+/** Comments between the lines of a statement are kept. */
+function withoutStatements(lines: readonly string[], dropped: readonly Statement[]): string[] {
+  const isDropped = new Set<number>()
+  for (const { start, end } of dropped)
+    for (let at = start; at < end; at++) if (!COMMENT.test(lines[at] ?? '')) isDropped.add(at)
+  return lines.filter((_, at) => !isDropped.has(at))
+}
+
+/** Joins continuation lines; comments between them are skipped. */
 function statements(lines: readonly string[]): Statement[] {
   const found: Statement[] = []
   let section = ''
@@ -50,9 +106,9 @@ function statements(lines: readonly string[]): Statement[] {
     if (!isComment) {
       if (logical === '') start = at
       end = at + 1
-      logical += line.trimStart().replace(GOES_ON, '$1 ')
+      logical += line.trimStart().replace(CONTINUES, '$1 ')
     }
-    if ((isComment || GOES_ON.test(line)) && at < lines.length - 1) continue
+    if ((isComment || CONTINUES.test(line)) && at < lines.length - 1) continue
     const [, name, key = '', value = ''] = /^\[(.*)\]$|^([^=]+)=(.*)$/s.exec(logical.trim()) ?? []
     section = name ?? section
     if (name ?? key) found.push({ section, key: key.trim(), value: value.trim(), start, end })

@@ -1,8 +1,8 @@
-/** What a .network file says of an interface, systemd.network(5). */
+/** What a .network file says about an interface, systemd.network(5). */
 import { globMatches } from './glob.ts'
-import { getValues, setValues } from './ini.ts'
+import { getValues, getWords, type Ini, parseIni, setValues, sinceReset, splitSections, words } from './ini.ts'
 
-/** What of an interface can be set. With `dhcp` there is neither address nor gateway. */
+/** The part of an interface's configuration that can be set. With `dhcp`, `address` and `gateway` are empty. */
 export interface Configuration {
   readonly method: 'dhcp' | 'static'
   readonly address: string
@@ -11,45 +11,49 @@ export interface Configuration {
 }
 
 /**
- * What the keys of [Match] are held against. `null` is what the interface has nothing of, such as a wired one of an SSID;
- * a key that is not here cannot be told.
+ * What the keys of [Match] are compared with. `null`: the interface has no such property, as a wired one has no SSID. A
+ * key that is missing here is one that cannot be determined.
  */
 export type Facts = Readonly<Record<string, string | null>>
 
 const MATCH_KEYS =
   'Name MACAddress PermanentMACAddress Type Kind Path Driver Property WLANInterfaceType SSID BSSID Host Virtualization ' +
   'KernelCommandLine KernelVersion Credential Architecture Firmware'
-/** `yes` as systemd takes it, and the families by their present names and those of before. */
+/** The spellings of `yes`, and the address families by their present and their former names. */
 const DHCP_ON = /^(1|y|yes|t|true|on|both|(ip)?v[46])$/i
 const DEFAULT_ROUTES = ['', '0.0.0.0/0', '::/0']
 
-/** Whether a file is for an interface; undefined where that cannot be told. One that says nothing in [Match] is for none. */
+/**
+ * Whether a file applies to an interface; undefined where that cannot be determined. A file with an empty [Match] section
+ * applies to none.
+ */
 export function matches(text: string, facts: Facts): boolean | undefined {
+  const ini = parseIni(text)
   const verdicts = MATCH_KEYS.split(' ').flatMap(key => {
-    const patterns = patternsOf(getValues(text, 'Match', key))
+    const patterns = patternsOf(getValues(ini, 'Match', key))
     return patterns.length === 0 ? [] : [verdict(key, patterns, facts[key])]
   })
   if (verdicts.length === 0 || verdicts.includes(false)) return false
   return verdicts.includes(undefined) ? undefined : true
 }
 
-/** Whether a file is for any interface at all. */
+/** Whether a file can apply to any interface at all. */
 export function hasConditions(text: string): boolean {
   return matches(text, {}) !== false
 }
 
 export function configurationOf(text: string): Configuration {
-  const dns = [...new Set(wordsOf(text, 'Network', 'DNS'))]
-  if (isDhcp(text)) return { method: 'dhcp', address: '', gateway: '', dns }
-  const address = [...wordsOf(text, 'Network', 'Address'), ...sections(text, 'Address').map(addressOf)]
-  const gateway = [...wordsOf(text, 'Network', 'Gateway'), ...sections(text, 'Route').map(gatewayOf)]
-  return { method: 'static', address: first(address), gateway: first(gateway), dns }
+  const ini = parseIni(text)
+  const dns = [...new Set(getWords(ini, 'Network', 'DNS'))]
+  return isDhcp(ini)
+    ? { method: 'dhcp', address: '', gateway: '', dns }
+    : { method: 'static', address: statedAddress(text), gateway: statedGateway(text), dns }
 }
 
 /**
- * The text with the configuration in place of its own. Only what is different is written, and with it go the sections that
- * say the same thing; every other line stays.
- * @param template What a text that is made anew says beside it: the file that was in force.
+ * The text with `next` as its configuration. Only what differs is written, and the sections that would say otherwise are
+ * removed; every other line is kept.
+ * @param template The content of a new file, apart from its [Match] section: the file in force so far.
  */
 export function editNetworkFile(
   text: string | undefined,
@@ -59,19 +63,21 @@ export function editNetworkFile(
 ): string {
   let edited =
     text || `# Set through receiverd.\n[Match]\nName=${name}\n\n${withoutSections(template, 'Match').trimStart()}`
-  // Without a condition it is for no interface at all: that is none of ours.
+  // A file without a condition applies to no interface, so it was not written by us.
   if (!hasConditions(edited)) edited = setValues(edited, 'Match', 'Name', [name])
   const now = configurationOf(edited)
+  // With DHCP an address or a gateway in the file is one more than the lease brings: it is removed with the method alone.
+  const stayDhcp = now.method === 'dhcp' && next.method === 'dhcp'
   const set = (key: string, values: readonly string[]) => {
     edited = setValues(edited, 'Network', key, values)
   }
-  // Each goes to the top of the section: last comes first.
+  // Each key that is new goes to the top of the section: the last one set comes first.
   if (now.dns.join() !== next.dns.join()) set('DNS', next.dns)
-  if (now.gateway !== next.gateway) {
+  if (!stayDhcp && statedGateway(edited) !== next.gateway) {
     edited = withoutSections(edited, 'Route', gatewayOf)
     set('Gateway', next.gateway ? [next.gateway] : [])
   }
-  if (now.address !== next.address) {
+  if (!stayDhcp && statedAddress(edited) !== next.address) {
     edited = withoutSections(edited, 'Address')
     set('Address', next.address ? [next.address] : [])
   }
@@ -84,16 +90,15 @@ interface Pattern {
   readonly glob: string
 }
 
-/** Lists add up, an empty one forgets those before it, and a `!` in front of a list negates all of it. */
+/** A `!` in front of a list negates the whole list. */
 function patternsOf(values: readonly string[]): readonly Pattern[] {
-  const since = values.slice(values.lastIndexOf('') + 1)
-  return since.flatMap(value => {
+  return sinceReset(values).flatMap(value => {
     const isNegated = value.startsWith('!')
     return words(isNegated ? value.slice(1) : value).map(glob => ({ isNegated, glob }))
   })
 }
 
-/** A negated pattern that fits says no; one that is not must fit where there are any. */
+/** False where a negated pattern matches, or where there are others and none of them matches. */
 function verdict(key: string, patterns: readonly Pattern[], fact: string | null | undefined): boolean | undefined {
   if (fact === undefined) return undefined
   const fitting = patterns.filter(({ glob }) => fact !== null && fits(key, glob, fact))
@@ -110,39 +115,44 @@ function digits(mac: string): string {
   return mac.replace(/[:.-]/g, '').toLowerCase()
 }
 
-function isDhcp(text: string): boolean {
-  return DHCP_ON.test(getValues(text, 'Network', 'DHCP').at(-1) ?? '')
+function isDhcp(ini: Ini): boolean {
+  return DHCP_ON.test(getValues(ini, 'Network', 'DHCP').at(-1) ?? '')
+}
+
+/** The first address in the text, whatever the method. */
+function statedAddress(text: string): string {
+  return first([...getWords(text, 'Network', 'Address'), ...sections(text, 'Address').map(addressOf)])
+}
+
+/** The first gateway of a default route, whatever the method. */
+function statedGateway(text: string): string {
+  return first([...getWords(text, 'Network', 'Gateway'), ...sections(text, 'Route').map(gatewayOf)])
 }
 
 function addressOf(section: string): string {
   return getValues(section, 'Address', 'Address').at(-1) ?? ''
 }
 
-/** The gateway of a default route; one that begins with an underscore is whatever DHCP or a router says. */
+/** The gateway of a default route. A name such as `_dhcp4` stands for whatever DHCP or router discovery brings. */
 function gatewayOf(section: string): string {
-  const value = (key: string) => getValues(section, 'Route', key).at(-1) ?? ''
+  const ini = parseIni(section)
+  const value = (key: string) => getValues(ini, 'Route', key).at(-1) ?? ''
   return DEFAULT_ROUTES.includes(value('Destination')) && !value('Gateway').startsWith('_') ? value('Gateway') : ''
 }
 
-/** The text without the sections of a name, all or those that `has` something. */
-function withoutSections(text: string, name: string, has: (section: string) => unknown = String): string {
-  return sections(text, name)
-    .filter(has)
-    .reduce((rest, section) => rest.replace(section, ''), text)
-}
-
-/** [Address] and [Route] may stand more than once, and each is one thing. */
+/** Each [Address] and each [Route] is a section of its own. */
 function sections(text: string, name: string): readonly string[] {
-  return text.split(/^(?=[ \t]*\[)/m).filter(section => section.trimStart().startsWith(`[${name}]`))
+  return splitSections(text)
+    .filter(section => section.name === name)
+    .map(section => section.text)
 }
 
-function wordsOf(text: string, section: string, key: string): readonly string[] {
-  const values = getValues(text, section, key)
-  return values.slice(values.lastIndexOf('') + 1).flatMap(words)
-}
-
-function words(value: string): readonly string[] {
-  return value.split(/\s+/).filter(word => word !== '')
+/** The text without the sections of a name, or without those of them that have what `valueIn` returns. */
+function withoutSections(text: string, name: string, valueIn: (section: string) => string = String): string {
+  return splitSections(text)
+    .filter(section => section.name !== name || valueIn(section.text) === '')
+    .map(section => section.text)
+    .join('')
 }
 
 function first(values: readonly string[]): string {

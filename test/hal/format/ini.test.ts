@@ -2,26 +2,26 @@ import { execFileSync } from 'node:child_process'
 import { lstatSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
-import { getValues, setValues } from '../../../hal/format/ini.ts'
+import { getValues, getWords, setValues, splitSections } from '../../../hal/format/ini.ts'
 import { Random, SEED } from '../../support/random.ts'
 
-/** `Alias=` of `[Install]` is what systemd shows of its own reading without a manager that runs. */
+/** `Alias=` in `[Install]`: what systemd reads there can be seen without a running manager. */
 const reading: readonly (readonly [text: string, values: readonly string[], what: string])[] = [
   ['[Install]\nAlias=a.service\n', ['a.service'], 'one'],
   ['[Install]\nAlias=a.service\nAlias=b.service\n', ['a.service', 'b.service'], 'two'],
   ['[Install]\n  Alias =  a.service  \n', ['a.service'], 'white space around key and value'],
-  ['[Install]\r\nAlias=a.service\r\n', ['a.service'], 'line ends of DOS'],
-  ['[Install]\nAlias=a.service', ['a.service'], 'a last line without an end'],
+  ['[Install]\r\nAlias=a.service\r\n', ['a.service'], 'DOS line breaks'],
+  ['[Install]\nAlias=a.service', ['a.service'], 'a last line without a line break'],
   ['[Install]\n#Alias=a.service\n ;Alias=b.service\n', [], 'comments'],
   ['[Unit]\nAlias=a.service\n[Install]\n[Unit]\n', [], 'another section'],
-  ['[Install]\n[Unit]\n[Install]\nAlias=a.service\n', ['a.service'], 'a section that stands twice'],
-  ['[Install]\nAlias=\\\na.service\n', ['a.service'], 'a line that goes on'],
-  ['[Install]\nAlias=\\\n# comment\n; comment\na.service\n', ['a.service'], 'a comment in a line that goes on'],
-  ['[Install]\nAlias=a.service\\', ['a.service'], 'a last line that goes on'],
-  ['[Install]\nAlias=a.service\\\n# comment', ['a.service'], 'a last line that goes on after a comment'],
-  ['[Install]\n\\\nAlias=a.service\n', ['a.service'], 'a line that is a backslash alone'],
-  ['[Unit]\nDescription=x\\\n[Install]\nAlias=a.service\n', [], 'a section within a line that goes on'],
-  ['[Unit]\nDescription=x\\\\\n[Install]\nAlias=a.service\n', ['a.service'], 'a backslash that is escaped'],
+  ['[Install]\n[Unit]\n[Install]\nAlias=a.service\n', ['a.service'], 'a section that is there twice'],
+  ['[Install]\nAlias=\\\na.service\n', ['a.service'], 'a continuation line'],
+  ['[Install]\nAlias=\\\n# comment\n; comment\na.service\n', ['a.service'], 'a comment before a continuation line'],
+  ['[Install]\nAlias=a.service\\', ['a.service'], 'a last line whose continuation is missing'],
+  ['[Install]\nAlias=a.service\\\n# comment', ['a.service'], 'the same after a comment'],
+  ['[Install]\n\\\nAlias=a.service\n', ['a.service'], 'a line with nothing but a backslash'],
+  ['[Unit]\nDescription=x\\\n[Install]\nAlias=a.service\n', [], 'a section header in a continuation line'],
+  ['[Unit]\nDescription=x\\\\\n[Install]\nAlias=a.service\n', ['a.service'], 'an escaped backslash'],
   ['[Unit]\nDescription=x\\ \n[Install]\nAlias=a.service\n', ['a.service'], 'a backslash before white space'],
   ['\uFEFF[Install]\nAlias=a.service\n', ['a.service'], 'a byte-order mark'],
 ]
@@ -53,13 +53,13 @@ test('setting values keeps every other line', t => {
     ['# c\n[Time]\nX=1\n', ['a'], '# c\n[Time]\nNTP=a\nX=1\n', 'at the start of the section'],
     ['[Time]\nX=1\nNTP=old\nY=2\n', ['a'], '[Time]\nX=1\nNTP=a\nY=2\n', 'in its place'],
     ['[Time]\nNTP=1\nX=1\nNTP=2\n[B]\nNTP=3\n', ['a'], '[Time]\nNTP=a\nX=1\n[B]\nNTP=3\n', 'of several'],
-    ['[Time]\nNTP=1 \\\n 2\nX=1\n', ['a'], '[Time]\nNTP=a\nX=1\n', 'of a line that goes on'],
-    ['[Time]\nNTP=1 \\\n# c\n 2\n', ['a'], '[Time]\nNTP=a\n# c\n', 'with a comment in between'],
+    ['[Time]\nNTP=1 \\\n 2\nX=1\n', ['a'], '[Time]\nNTP=a\nX=1\n', 'with a continuation line'],
+    ['[Time]\nNTP=1 \\\n# c\n 2\n', ['a'], '[Time]\nNTP=a\n# c\n', 'with a comment before the continuation line'],
     ['[Time]\nNTP=1\nX=1\n', [], '[Time]\nX=1\n', 'none'],
-    ['[B]\nX=1', ['a'], '[B]\nX=1\n\n[Time]\nNTP=a\n', 'a section that is not there'],
-    ['[B]\nX=1\\\n[Time]\n', ['a'], '[B]\nX=1\\\n[Time]\n\n[Time]\nNTP=a\n', 'a section within a line that goes on'],
-    ['[B]\nX=1\\', ['a'], '[B]\nX=1\\\n\n[Time]\nNTP=a\n', 'after a line that goes on'],
-    ['[Time] \\\n\nX=1\n', ['a'], '[Time] \\\n\nNTP=a\nX=1\n', 'after a section whose line goes on'],
+    ['[B]\nX=1', ['a'], '[B]\nX=1\n\n[Time]\nNTP=a\n', 'a missing section'],
+    ['[B]\nX=1\\\n[Time]\n', ['a'], '[B]\nX=1\\\n[Time]\n\n[Time]\nNTP=a\n', 'a section header in a continuation line'],
+    ['[B]\nX=1\\', ['a'], '[B]\nX=1\\\n\n[Time]\nNTP=a\n', 'after a line whose continuation is missing'],
+    ['[Time] \\\n\nX=1\n', ['a'], '[Time] \\\n\nNTP=a\nX=1\n', 'after a section header with a continuation line'],
     ['#NTP=old\n[Time]\n#NTP=old\n', ['a'], '#NTP=old\n[Time]\nNTP=a\n#NTP=old\n', 'beside comments'],
   ] as const)
     t.equal(setValues(text, 'Time', 'NTP', values), expected, what)
@@ -87,7 +87,7 @@ const PIECES = [
   'é',
 ]
 
-test('values that were set are read again, and no others are touched', t => {
+test('values that were set are read back, and no others are changed', t => {
   const random = new Random(SEED)
   for (let round = 0; round < 5_000; round++) {
     const text = random.text(PIECES, 20)
@@ -114,5 +114,53 @@ test('values that were set are read again, and no others are touched', t => {
     }
   }
   t.ok(SEED >= 0, `seed ${SEED}`)
+  t.end()
+})
+
+test('the words of a list are those after the last empty assignment', t => {
+  for (const [text, words] of [
+    ['', []],
+    ['NTP=', []],
+    ['NTP=a  b\tc', ['a', 'b', 'c']],
+    ['NTP=a\nNTP=b a', ['a', 'b', 'a']],
+    ['NTP=a\nNTP=\nNTP=b', ['b']],
+    ['NTP=a\nNTP=', []],
+  ] as const)
+    t.strictSame(getWords(`[Time]\n${text}\n`, 'Time', 'NTP'), words, text)
+  t.end()
+})
+
+test('a text is cut into its sections', t => {
+  for (const parts of [
+    [['', '']],
+    [['', 'a=b\n']],
+    [
+      ['', ''],
+      ['A', '[A]\nx=1\n\n'],
+      ['B', '[B]\n'],
+    ],
+    [
+      ['', '# about all\n'],
+      ['A', '[A]\n# of A\n\n'],
+      ['A', '# about this\n; one\n[A]\nx=\\\n[B]\n'],
+      ['C', ' [C] \n'],
+    ],
+    [['', '# about all']],
+  ] as const) {
+    const text = parts.map(([, part]) => part).join('')
+    t.strictSame(
+      splitSections(text).map(({ name, text }) => [name, text]),
+      parts,
+      text,
+    )
+  }
+  const random = new Random(SEED)
+  for (let round = 0; round < 2_000; round++) {
+    const text = random.text(PIECES, 20)
+    const joined = splitSections(text)
+      .map(part => part.text)
+      .join('')
+    if (joined !== text) t.equal(joined, text, `seed ${SEED}`)
+  }
   t.end()
 })

@@ -10,7 +10,7 @@ const WIRED = {
 } as const
 const NOTHING: Configuration = { method: 'static', address: '', gateway: '', dns: [] }
 
-test('a file is for the interfaces that its [Match] section names', t => {
+test('a file applies to the interfaces that its [Match] section names', t => {
   const cases: readonly (readonly [match: string, is: boolean | undefined])[] = [
     ['', false],
     ['Name=', false],
@@ -39,11 +39,11 @@ test('a file is for the interfaces that its [Match] section names', t => {
     ['Unheard=of', false],
   ]
   for (const [match, is] of cases) t.equal(matches(`[Match]\n${match}\n[Network]\nDHCP=yes\n`, WIRED), is, match)
-  t.equal(matches('[Network]\nName=enp1s0\n', WIRED), false, 'no such section')
+  t.equal(matches('[Network]\nName=enp1s0\n', WIRED), false, 'without the section')
   t.end()
 })
 
-test('a configuration is read from where it may stand', t => {
+test('a configuration is read wherever it may be', t => {
   const cases: readonly (readonly [text: string, is: Partial<Configuration>])[] = [
     ['', {}],
     ['DHCP=yes', { method: 'dhcp' }],
@@ -76,7 +76,7 @@ const STATIC: Configuration = {
   dns: ['192.0.2.2', '2001:db8::2'],
 }
 
-test('a file that is new says what it is', t => {
+test('a new file says what it is', t => {
   t.equal(
     editNetworkFile(undefined, 'eth0', STATIC),
     '# Set through receiverd.\n[Match]\nName=eth0\n\n[Network]\nAddress=192.0.2.10/24\nGateway=192.0.2.1\nDNS=192.0.2.2\nDNS=2001:db8::2\n',
@@ -85,7 +85,7 @@ test('a file that is new says what it is', t => {
   t.end()
 })
 
-test('an edit touches what is different, and no other line', t => {
+test('an edit changes what differs, and no other line', t => {
   const present =
     '# ours\n[Match]\nName=eth0\n[Link]\nMTUBytes=1400\n[Network]\nDHCP=no\nAddress=192.0.2.10/24\nAddress=192.0.2.11/24\nLLDP=yes\nGateway=192.0.2.1\nDNS=192.0.2.2\nDNS=2001:db8::2\n'
   const cases: readonly (readonly [next: Configuration, expected: string])[] = [
@@ -102,7 +102,62 @@ test('an edit touches what is different, and no other line', t => {
     const edited = editNetworkFile(present, 'eth0', next)
     t.equal(edited, expected)
     t.same(configurationOf(edited), next)
-    t.equal(editNetworkFile(edited, 'eth0', next), edited, 'once more, nothing')
+    t.equal(editNetworkFile(edited, 'eth0', next), edited, 'the same again changes nothing')
   }
+  t.end()
+})
+
+test('of several [Route] sections, a new gateway replaces those of the default route alone', t => {
+  const head = '[Match]\nName=eth0\n[Network]\nDHCP=no\n[Address]\nAddress=192.0.2.10/24\n'
+  const routes = {
+    // The section of the default route is the beginning of another one.
+    beginning: '[Route]\nGateway=192.0.2.1\nDestination=10.0.0.0/8\n',
+    default: '[Route]\nGateway=192.0.2.1\n',
+    other: '# to the lab\n[Route]\nDestination=198.51.100.0/24\nGateway=192.0.2.9\n',
+  }
+  for (const order of [
+    ['beginning', 'default', 'other'],
+    ['default', 'beginning', 'other'],
+    ['other', 'beginning', 'default'],
+    ['beginning', 'other', 'default', 'default'],
+  ] as const) {
+    const text = head + order.map(name => routes[name]).join('')
+    const now = configurationOf(text)
+    t.equal(now.gateway, '192.0.2.1')
+    const others = order.filter(name => name !== 'default').map(name => routes[name])
+    for (const gateway of ['192.0.2.2', '']) {
+      const edited = editNetworkFile(text, 'eth0', { ...now, gateway })
+      const line = gateway && `Gateway=${gateway}\n`
+      t.equal(edited, head.replace('DHCP=no\n', `${line}DHCP=no\n`) + others.join(''), order.join())
+      t.strictSame(configurationOf(edited), { ...now, gateway })
+    }
+  }
+  t.end()
+})
+
+test('what looks like a section within a value or a comment is not one', t => {
+  const text =
+    '[Match]\nName=eth0\n[Network]\nDescription=a \\\n[Route]\n#[Route]\n[Route]\nGateway=192.0.2.1\n[Link]\nMTUBytes=1400\n'
+  const now = configurationOf(text)
+  t.equal(now.gateway, '192.0.2.1')
+  t.equal(
+    editNetworkFile(text, 'eth0', { ...now, gateway: '' }),
+    text.replace('#[Route]\n[Route]\nGateway=192.0.2.1\n', ''),
+  )
+  t.end()
+})
+
+test('an address and a gateway that DHCP hid do not come back with the method static', t => {
+  const left =
+    '[Match]\nName=eth0\n[Network]\nDHCP=yes\nGateway=192.0.2.1\nAddress=192.0.2.99/24\n[Route]\nGateway=192.0.2.3\n'
+  const next: Configuration = { ...NOTHING, address: '192.0.2.10/24' }
+  const edited = editNetworkFile(left, 'eth0', next)
+  t.strictSame(configurationOf(edited), next)
+  t.notMatch(edited, /Gateway|192\.0\.2\.99/)
+  t.equal(
+    editNetworkFile(left, 'eth0', { ...DHCP, dns: ['192.0.2.2'] }),
+    left.replace('DHCP=yes', 'DNS=192.0.2.2\nDHCP=yes'),
+    'with DHCP they are kept: networkd adds them to the lease',
+  )
   t.end()
 })

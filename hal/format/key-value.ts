@@ -1,35 +1,35 @@
 /**
  * Files of shell-like assignments: os-release(5), machine-info(5), locale.conf(5).
  *
- * Reading takes what systemd's own reader takes: quotes of both kinds, escapes, continued lines, comments. Of a name that
- * stands more than once the last counts. Writing touches that assignment alone.
+ * Reads what systemd's own parser reads: single and double quotes, escapes, continuation lines, comments. If a name is
+ * assigned more than once, the last assignment counts. Writing changes that assignment alone.
  */
 
 interface Assignment {
   readonly name: string
   readonly value: string
-  /** Where it stands in the text, from its name up to the end of its line. */
+  /** Its range in the text, from the name to the end of the line. */
   readonly start: number
   readonly end: number
 }
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
-/** Needs no quotes in any reader: the same set that systemd writes bare. */
+/** Needs no quotes in any parser. The same set that systemd writes without quotes. */
 const BARE = /^[A-Za-z0-9@%_+=:,./-]+$/
-/** What keeps its meaning inside double quotes unless escaped (POSIX shell, 2.2.3). */
+/** Special within double quotes unless escaped (POSIX, Shell Command Language, 2.2.3). */
 const SPECIAL = /["\\`$]/g
 
 export function getValue(text: string, name: string): string | undefined {
   return assignments(text).findLast(assignment => assignment.name === name)?.value
 }
 
-/** The text with `name` set to `value`; every other byte stays. `value` has no line ends. */
+/** The text with `name` set to `value`; every other byte is kept. `value` must be a single line. */
 export function setValue(text: string, name: string, value: string): string {
   const line = `${name}=${quote(value)}`
   const present = assignments(text).findLast(assignment => assignment.name === name)
   if (present) return text.slice(0, present.start) + line + text.slice(present.end)
   const appended = `${text}${text === '' || text.endsWith('\n') ? '' : '\n'}${line}\n`
-  // At the end of a text that is broken off within quotes it would be part of what they hold.
+  // After an unterminated quote, the new line would be part of the quoted value: put it first.
   return getValue(appended, name) === undefined ? `${line}\n${text}` : appended
 }
 
@@ -42,24 +42,24 @@ function assignments(text: string): Assignment[] {
   for (let at = 0; at < text.length; ) {
     const start = skip(text, at, /[ \t\r\n]/)
     if (start >= text.length) break
-    const equals = text.indexOf('=', start)
     const lineEnd = endOfLine(text, start)
-    if (text[start] === '#' || text[start] === ';' || equals < 0 || equals > lineEnd) {
+    const length = text.slice(start, lineEnd).indexOf('=')
+    if (text[start] === '#' || text[start] === ';' || length < 0) {
       at = lineEnd + 1
       continue
     }
-    const name = text.slice(start, equals).trimEnd()
-    const { value, end } = readValue(text, equals + 1)
+    const name = text.slice(start, start + length).trimEnd()
+    const { value, end } = readValue(text, start + length + 1)
     if (NAME.test(name)) found.push({ name, value, start, end })
     at = end + 1
   }
   return found
 }
 
-/** Reads quoted and bare pieces up to the end of the line. A line that ends in a backslash goes on. */
+/** Reads quoted and bare pieces up to the end of the line. A backslash at its end continues the line. */
 function readValue(text: string, start: number): { value: string; end: number } {
   let value = ''
-  /** Length of `value` up to what is certainly part of it: white space at the end of a bare value is not. */
+  /** The length of `value` without trailing unquoted white space. */
   let kept = 0
   let at = skip(text, start, /[ \t]/)
   while (at < text.length && text[at] !== '\n') {

@@ -5,10 +5,10 @@ import { type Test, test } from 'tap'
 import { getValue, setValue } from '../../../hal/format/key-value.ts'
 import { Random, SEED } from '../../support/random.ts'
 
-/** What systemd reads with, printed as NAME=value lines (environment.d(5)). */
+/** A program that uses systemd's own parser, and prints NAME=value lines (environment.d(5)). */
 const GENERATOR = '/usr/lib/systemd/user-environment-generators/30-systemd-environment-d-generator'
 
-/** Values that a shell reads from the text, by sourcing it. */
+/** The values that a shell has after sourcing the text. */
 function shellValues(t: Test, text: string, names: readonly string[]): string[] {
   const file = join(t.testdir(), 'values')
   writeFileSync(file, text)
@@ -27,9 +27,9 @@ const texts: readonly (readonly [text: string, value: string | undefined, what: 
   ['A="\\"\\\\\\`\\$"', '"\\`$', 'the four escapes within double quotes'],
   ['A="b\\c"', 'b\\c', 'a backslash that escapes nothing within double quotes'],
   ['A=b\\ c', 'b c', 'an escaped space'],
-  ['A=b\\\nc', 'bc', 'a line that goes on'],
-  ['A="b\\\nc"', 'bc', 'a line that goes on within quotes'],
-  ['A="b\nc"', 'b\nc', 'a line end within quotes'],
+  ['A=b\\\nc', 'bc', 'a continuation line'],
+  ['A="b\\\nc"', 'bc', 'a continuation line within quotes'],
+  ['A="b\nc"', 'b\nc', 'a line break within quotes'],
   ['A="b"\'c\'d', 'bcd', 'quoted pieces one after the other'],
   ['A="#b"', '#b', 'a number sign within quotes'],
   ['A=b#c', 'b#c', 'a number sign within a word'],
@@ -50,14 +50,14 @@ test('a value is read as a shell reads it', t => {
   t.end()
 })
 
-test('what no shell takes is read as systemd reads it', t => {
+test('what a shell would refuse is read as systemd reads it', t => {
   for (const [text, value, what] of [
-    ['A=b c \t\r\nB=d', 'b c', 'white space inside a bare value, and none at its end'],
+    ['A=b c \t\r\nB=d', 'b c', 'white space within an unquoted value, but not at its end'],
     ['A = b', 'b', 'white space around the equals sign'],
     [';A=b', undefined, 'a comment after a semicolon'],
-    ['not an assignment\nA=b', 'b', 'a line that is none'],
-    ['1=x\nA-B=y\n=z\nA=b', 'b', 'names that are none'],
-    ['A="b', 'b', 'quotes that do not end'],
+    ['not an assignment\nA=b', 'b', 'a line without an assignment'],
+    ['1=x\nA-B=y\n=z\nA=b', 'b', 'invalid names'],
+    ['A="b', 'b', 'an unterminated quote'],
     ['A=b\\', 'b', 'a backslash at the end of the text'],
     ['A="b\\', 'b', 'a backslash at the end of the text within quotes'],
     ['\0\x01\n=\nA=b', 'b', 'control characters'],
@@ -70,14 +70,14 @@ test('setting a value keeps every other line', t => {
   for (const [text, expected, what] of [
     ['', 'A=new\n', 'an empty text'],
     ['B=1\n', 'B=1\nA=new\n', 'appended'],
-    ['B=1', 'B=1\nA=new\n', 'after a last line without an end'],
+    ['B=1', 'B=1\nA=new\n', 'after a last line without a line break'],
     ['# c\nA=old\nB=1\n', '# c\nA=new\nB=1\n', 'in its place'],
-    ['A=old', 'A=new', 'in a last line without an end'],
+    ['A=old', 'A=new', 'in a last line without a line break'],
     ['A=1\nB=2\nA=3\n', 'A=1\nB=2\nA=new\n', 'the last of two, which counts'],
     ['\t A = "x\ny" \r\nB=1\r\n', '\t A=new\nB=1\r\n', 'over several lines'],
     ['#A=old\n', '#A=old\nA=new\n', 'beside a comment'],
-    ['B="broken off\n', 'A=new\nB="broken off\n', 'before quotes that do not end'],
-    ['B=goes on\\', 'A=new\nB=goes on\\', 'before a line that goes on and does not'],
+    ['B="broken off\n', 'A=new\nB="broken off\n', 'before an unterminated quote'],
+    ['B=goes on\\', 'A=new\nB=goes on\\', 'before a line whose continuation is missing'],
   ] as const)
     t.equal(setValue(text, 'A', 'new'), expected, what)
   t.end()
@@ -106,7 +106,7 @@ const PIECES = [
   '\nB=',
 ]
 
-test('a value that was set is read again, and no other is touched', t => {
+test('a value that was set is read back, and no other is changed', t => {
   const random = new Random(SEED)
   for (let round = 0; round < 5_000; round++) {
     const text = random.text(PIECES, 16)
@@ -118,7 +118,7 @@ test('a value that was set is read again, and no other is touched', t => {
       getValue(next, name) === value &&
       others.every(other => getValue(next, other) === getValue(text, other)) &&
       setValue(next, name, value) === next
-    // Where the name is new, its line is the one thing that came to the text.
+    // A new name adds its line, and nothing else.
     const isWhole = getValue(text, name) !== undefined || charactersKept(text, next) === text.length
     if (!isKept || !isWhole) {
       t.fail('a value is lost', { seed: SEED, round, text, name, value, next })
@@ -129,7 +129,7 @@ test('a value that was set is read again, and no other is touched', t => {
   t.end()
 })
 
-/** How many characters of `before` stand at the start and the end of `after`. */
+/** How many characters `before` and `after` share at the start and at the end. */
 function charactersKept(before: string, after: string): number {
   let start = 0
   while (start < before.length && before[start] === after[start]) start++
@@ -149,7 +149,7 @@ test('what is written is what a shell reads', t => {
 
 test('what is written is what systemd reads', { skip: !existsSync(GENERATOR) && 'no systemd' }, t => {
   const random = new Random(SEED)
-  // environment.d(5) replaces variables in what the reader gave, which takes no noncharacters.
+  // environment.d(5) then expands variables, which does not work with noncharacters.
   const values = Array.from({ length: 500 }, () => random.words().replace(/\$|\p{NChar}/gu, '-'))
   const text = values.reduce((text, value, at) => setValue(text, `V${at}`, value), '# comment\n')
   const config = t.testdir()
@@ -159,7 +159,7 @@ test('what is written is what systemd reads', { skip: !existsSync(GENERATOR) && 
     encoding: 'utf8',
     env: { XDG_CONFIG_HOME: config, HOME: config, PATH: '/bin' },
   })
-  // It prints for a shell, which then reads what it means.
+  // Its output is quoted for a shell.
   const names = values.map((_, at) => `V${at}`)
   t.same(shellValues(t, printed, names), values, `seed ${SEED}`)
   t.end()

@@ -3,9 +3,9 @@
 const LOCAL_NAME = '127.0.1.1'
 
 /**
- * The table with `previous` renamed to `next` on the line of 127.0.1.1, where Debian keeps the host's own name. The
- * domain of `previous.domain` is kept unless `next` brings its own, aliases and comments too; a table without that line
- * stays as it is.
+ * The table with `previous` renamed to `next` on the 127.0.1.1 line, where Debian keeps the host's own name. Aliases,
+ * comments and the domain of `previous.domain` are kept, unless `next` has a domain of its own. A table without that line
+ * is returned unchanged.
  */
 export function renameLocalHost(text: string, previous: string | undefined, next: string): string {
   const lines = text.split('\n')
@@ -19,7 +19,7 @@ function renameLine(line: string, previous: string | undefined, next: string): s
   const body = comment < 0 ? line : line.slice(0, comment)
   const names = namesOf(line)
   if (names.length === 0) return `${body.trimEnd()}\t${next}${comment < 0 ? '' : ` ${line.slice(comment)}`}`
-  // With an unknown old name, the first label of the first name is the one that Debian's installer wrote there.
+  // If the old name is unknown, take the first label of the first name: that is what Debian's installer wrote.
   const old = previous ?? firstLabel(names[0] ?? '')
   const label = firstLabel(next)
   const isQualified = names.some(name => name !== old && firstLabel(name) === old)
@@ -36,7 +36,7 @@ function isLocal(line: string): boolean {
   return line.trimStart().split(/\s/, 1)[0] === LOCAL_NAME
 }
 
-/** In lower case: the case of a name says nothing (RFC 4343). */
+/** In lower case: names are case-insensitive (RFC 4343). */
 function namesOf(line: string): string[] {
   return line.toLowerCase().replace(/#.*/s, '').trim().split(/\s+/).slice(1)
 }

@@ -6,14 +6,14 @@ export interface Address {
   readonly bits: bigint
 }
 
-/** An address with the length of its network's prefix. */
+/** An address with the prefix length of its network. */
 export interface Cidr extends Address {
   readonly prefix: number
 }
 
 /**
- * Where no address of a host lies. As text: Node's first look at an IPv6 address compiles a pattern, for 4 ms, and a start
- * asks for none of them.
+ * Networks whose addresses cannot belong to a host. Kept as text: parsing the first IPv6 address takes Node 4 ms, to compile
+ * a pattern, and a start needs none of them.
  */
 const NO_HOST = [
   // RFC 1122 §3.2.1.3
@@ -25,12 +25,12 @@ const NO_HOST = [
   ['::/128', 'an unspecified address'],
   ['::1/128', 'a loopback address'],
   ['ff00::/8', 'a multicast address'],
-  ['::ffff:0:0/96', 'an IPv4 address in the form of IPv6'],
+  ['::ffff:0:0/96', 'an IPv4-mapped IPv6 address'],
 ] as const
 /** RFC 4291 §2.5.6 */
 const LINK_LOCAL = 'fe80::/10'
 
-/** An address without a zone: that is another device's name for a link (RFC 4007 §11). */
+/** Refuses a zone, which only means something on one device (RFC 4007 §11). */
 export function parseAddress(text: string): Address | undefined {
   const family = isIP(text)
   if (family === 4) return { family, bits: join(text.split('.').map(BigInt), 8n) }
@@ -38,7 +38,7 @@ export function parseAddress(text: string): Address | undefined {
   return undefined
 }
 
-/** `192.0.2.10/24`: an address and, with no leading zero, the length of its prefix. */
+/** `192.0.2.10/24`: an address and its prefix length, without leading zeros. */
 export function parseCidr(text: string): Cidr | undefined {
   const slash = text.indexOf('/')
   const address = parseAddress(text.slice(0, slash))
@@ -47,7 +47,7 @@ export function parseCidr(text: string): Cidr | undefined {
   return Number.isInteger(prefix) && prefix >= 0 && prefix <= widthOf(address) ? { ...address, prefix } : undefined
 }
 
-/** The length of the prefix that a netmask stands for. */
+/** The prefix length of a netmask such as `255.255.255.0`. */
 export function prefixOfMask(mask: string): number {
   return parseAddress(mask)?.bits.toString(2).replaceAll('0', '').length ?? 0
 }
@@ -62,24 +62,24 @@ export function isWithin(network: Cidr | undefined, address: Address): boolean {
   return network.bits >> host === address.bits >> host
 }
 
-/** The addresses by which every link reaches its neighbours, and routers say who they are (RFC 4861 §4.2). */
+/** Whether an address is valid on its own link alone. Routers announce themselves by such addresses (RFC 4861 §4.2). */
 export function isLinkLocal6(address: Address): boolean {
   return isWithin(parseCidr(LINK_LOCAL), address)
 }
 
-/** What an address is where it can be no host's, in the words of a sentence that begins "It is". */
+/** Why an address cannot belong to a host, as a noun phrase; undefined if it can. */
 export function whyNoHost(address: Address): string | undefined {
   return NO_HOST.find(([network]) => isWithin(parseCidr(network), address))?.[1]
 }
 
-/** The same for an address in its network. With a single bit of host, both addresses are hosts (RFC 3021, RFC 6164). */
+/** The same for an address within its network. In networks of two addresses both are hosts (RFC 3021, RFC 6164). */
 export function whyNoHostOf(network: Cidr, address: Address): string | undefined {
   const width = hostBits(network)
   if (width < 2n || !isWithin(network, address)) return undefined
   const host = BigInt.asUintN(Number(width), address.bits)
   if (host === 0n)
     return address.family === 4 ? 'the address of the network itself' : 'the anycast address of its routers'
-  // IPv6 has no broadcast.
+  // IPv6 has no broadcast address.
   return address.family === 4 && host === (1n << width) - 1n ? 'the broadcast address of its network' : undefined
 }
 
@@ -95,7 +95,7 @@ function join(parts: readonly bigint[], width: bigint): bigint {
   return parts.reduce((bits, part) => (bits << width) | part, 0n)
 }
 
-/** The eight groups of an IPv6 address. `URL` writes one that ends in dots as groups alone. */
+/** The eight groups of an IPv6 address. `URL` rewrites a dotted-quad ending as groups. */
 function groupsOf(text: string): bigint[] {
   const [head = '', tail = ''] = new URL(`http://[${text}]`).hostname.slice(1, -1).split('::')
   const [first, last] = [head, tail].map(side => side.split(':').filter(group => group !== '')) as [string[], string[]]

@@ -1,18 +1,18 @@
 /**
- * The startup file of UxPlay: options as on its command line, one a line, without the first hyphen. A `#` at the very
- * start of a line makes it a comment.
+ * The startup file of UxPlay: command line options, one per line, without the first hyphen. A `#` in the first column makes
+ * the line a comment.
  *
- * Read as read_config_file() in uxplay.cpp does it since 1.65. Release 1.64 has no quotes: it takes no name with spaces.
+ * Parsed as by read_config_file() in uxplay.cpp since 1.65. Release 1.64 has no quoting, so names cannot contain spaces.
  */
 
-/** What of it is a setting. */
+/** The options that are settings. */
 export interface Startup {
-  /** What is shown to clients, before the host name is appended; undefined for UxPlay's own default. */
+  /** The name that clients see, before the host name is appended; undefined for UxPlay's own default. */
   readonly name: string | undefined
-  /** The name was taken from the device's, and nobody has changed it since. */
+  /** The name was written as the device's own name, and has not been edited since. */
   readonly isDeviceName: boolean
   readonly appendsHostName: boolean
-  /** A client must enter a code, or a password. */
+  /** Clients must enter a code or a password. */
   readonly isGuarded: boolean
   /** WIDTHxHEIGHT; undefined for UxPlay's own default. */
   readonly resolution: string | undefined
@@ -21,18 +21,18 @@ export interface Startup {
 interface Option {
   readonly name: string
   readonly value: string | undefined
-  /** As it would stand on a line of its own. */
+  /** The option as a line of its own. */
   readonly raw: string
 }
 
 const MARK = "# The device's name: "
-/** DNS-SD has 63 bytes for an instance's name (RFC 6763 §4.1.1), and UxPlay puts a MAC address and `@` in front. */
+/** A DNS-SD instance name has at most 63 bytes (RFC 6763 §4.1.1), and UxPlay prefixes a MAC address and `@`. */
 const MAX_NAME_BYTES = 50
-/** A code that is shown, once or always the same, or a password: the last of them is in force. */
+/** A code shown on the screen, random or fixed, or a password. The last of these options is in force. */
 const GUARDS: readonly string[] = ['pin', 'pw']
-/** get_display_settings(): up to four digits each, and up to three for the rate. */
+/** get_display_settings(): up to four digits for width and height, up to three for the rate. */
 const RESOLUTION = /^0{0,3}([1-9]\d{0,3})x0{0,3}([1-9]\d{0,3})(@\d{1,3})?$/
-/** Items end at a space. One that begins with a quote ends at that quote before a space or the end, but not at `\"`. */
+/** Items end at a space. A quoted item ends at the same quote before a space or the end of the line, unless escaped. */
 const ITEM = /(["'])(.*?)(?:(?<!\\)\1(?= |$)|$)|[^ ]+/gs
 
 export function readStartup(text: string): Startup {
@@ -51,7 +51,7 @@ export function readStartup(text: string): Startup {
   }
 }
 
-/** Shows this name and no host name after it; with `isDeviceName` it is read as the device's. */
+/** Sets the name, without an appended host name. With `isDeviceName` it is marked as the device's own. */
 export function setName(text: string, name: string, isDeviceName: boolean): string {
   const unmarked = text
     .split('\n')
@@ -61,12 +61,12 @@ export function setName(text: string, name: string, isDeviceName: boolean): stri
   return replace(unmarked, ['n'], readStartup(text).appendsHostName ? [...lines, 'nh'] : lines)
 }
 
-/** Asks clients for a code that is shown to them on the screen; or for nothing, and a password is gone, too. */
+/** Requires a code that is shown on the screen; or requires nothing, which removes a password as well. */
 export function setGuarded(text: string, isGuarded: boolean): string {
   return replace(text, GUARDS, isGuarded ? ['pin'] : [])
 }
 
-/** A refresh rate that stands behind the resolution is kept; an empty one leaves both to UxPlay. */
+/** Keeps the refresh rate of the resolution. An empty resolution removes both, for UxPlay's default. */
 export function setResolution(text: string, resolution: string): string {
   const present = text
     .split('\n')
@@ -76,17 +76,17 @@ export function setResolution(text: string, resolution: string): string {
   return replace(text, ['s'], resolution === '' ? [] : [`s ${resolution}${rate}`])
 }
 
-/** Why UxPlay would not show a name as it is; undefined where it does. */
+/** Why UxPlay would not show a name unchanged; undefined if it would. */
 export function whyNotName(name: string): string | undefined {
-  if (Buffer.byteLength(name) > MAX_NAME_BYTES) return `must have at most ${MAX_NAME_BYTES} bytes in UTF-8`
+  if (Buffer.byteLength(name) > MAX_NAME_BYTES) return `must not be longer than ${MAX_NAME_BYTES} bytes in UTF-8`
   if (name.startsWith('-')) return 'must not begin with a hyphen'
-  if (name.includes('.local')) return 'must not hold .local'
+  if (name.includes('.local')) return 'must not contain .local'
   if (quote(name) === undefined)
-    return 'has spaces, and quotes or a last backslash that UxPlay would not take with them'
+    return 'must not combine spaces with these quotes or a final backslash: UxPlay cannot read such a name'
   return undefined
 }
 
-/** The nearest to a device's name that can be written. */
+/** The closest name to the device's own that UxPlay can read. */
 export function nearestName(deviceName: string): string {
   let name = ''
   for (const character of deviceName.replaceAll('.local', '').replace(/^[- ]+/, '')) {
@@ -97,13 +97,13 @@ export function nearestName(deviceName: string): string {
   return name === '' || whyNotName(name) !== undefined ? 'AirPlay' : name
 }
 
-/** An item that is read as `value`; undefined where there is none. */
+/** An item that is read as `value`; undefined if there is none. */
 function quote(value: string): string | undefined {
   const marks = /^[^"' ][^ ]*$/.test(value) ? [''] : ['"', "'"]
   return marks.map(mark => mark + value + mark).find(item => options(`n ${item}`)[0]?.value === value)
 }
 
-/** The options of a line. A later item that begins with a hyphen is an option, too, with its value after it. */
+/** The options on a line. A later item that begins with a hyphen is another option, followed by its value. */
 function options(line: string): Option[] {
   const found: { name: string; value: string | undefined; raw: string }[] = []
   if (line.startsWith('#')) return found
@@ -120,7 +120,7 @@ function options(line: string): Option[] {
   return found
 }
 
-/** Puts `lines` in the place of every option of these names, or at the end. What else is on a line with them is kept. */
+/** Replaces all options of these names by `lines`, or appends them. Other options on the same line are kept. */
 function replace(text: string, names: readonly string[], lines: readonly string[]): string {
   let own = lines
   const kept = (text === '' ? [] : text.replace(/\n$/, '').split('\n')).flatMap(line => {

@@ -1,20 +1,20 @@
 /**
- * weston.ini(5): sections that may repeat, `key=value` lines, comments in lines of their own. As in weston's own reader
- * nothing goes on in a next line, white space around a value does not count but that of a key does, and of what stands
- * twice the first counts. More lenient than that reader, which takes nothing of a file with one line that it cannot read.
+ * weston.ini(5): sections that may repeat, `key=value` lines, comments on lines of their own. As in weston's own parser,
+ * there are no continuation lines, white space around values is ignored but white space around keys is not, and the first
+ * of several assignments counts. More lenient than that parser, which rejects a whole file for one malformed line.
  */
 
 const LINE = /^\[([^\]]*)\]\s*$|^([^#[=][^=]*)=/
-/** Outputs that follow one another, until weston gives up. */
+/** The length of a chain of `same-as` at which weston gives up. */
 const MAX_CLONES = 10
 
-/** The value of `key` in the section of an output, which is the first `[output]` with this `name`. */
+/** The value of `key` in the section of an output: the first `[output]` with this `name`. */
 export function getOutput(text: string, name: string, key: string): string | undefined {
   const lines = linesOf(text)
   return valueIn(lines, outputIn(lines, name)?.get(key))
 }
 
-/** The output whose section holds for this one: with `same-as` none of its own does (weston-drm(7)). */
+/** The output whose section applies to this one. With `same-as` its own section does not (weston-drm(7)). */
 export function outputShownBy(text: string, name: string): string {
   let at = name
   for (let clones = 0; clones < MAX_CLONES; clones++) {
@@ -25,7 +25,7 @@ export function outputShownBy(text: string, name: string): string {
   return at
 }
 
-/** The text with `key` set in the section of an output, which is made where there is none; every other byte stays. */
+/** The text with `key` set in the section of an output, which is added if missing. Every other byte is kept. */
 export function setOutput(text: string, name: string, key: string, value: string): string {
   const lines = linesOf(text)
   const end = /\r?\n/.exec(text)?.[0] ?? '\n'
@@ -42,12 +42,12 @@ export function setOutput(text: string, name: string, key: string, value: string
   return lines.join('')
 }
 
-/** Lines with their ends. */
+/** Lines, each with its line break. */
 function linesOf(text: string): string[] {
   return text.split(/(?<=\n)/)
 }
 
-/** The first line of each key in the section of an output. */
+/** The index of the first line of each key in the section of an output. */
 function outputIn(lines: readonly string[], name: string): ReadonlyMap<string, number> | undefined {
   let keys: Map<string, number> | undefined
   for (const [at, line] of [...lines, '[]'].entries()) {
@@ -64,7 +64,7 @@ function valueIn(lines: readonly string[], at: number | undefined): string | und
   return at === undefined ? undefined : lines[at]?.replace(/^[^=]*=/, '').trim()
 }
 
-/** White space before and after the value stays. */
+/** Keeps the white space around the value. */
 function replaceValue(line: string, value: string): string {
   const start = /^[^=]*=[ \t]*/.exec(line)?.[0].length ?? 0
   return line.slice(0, start) + value + line.slice(Math.max(start, line.trimEnd().length))

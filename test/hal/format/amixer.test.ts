@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { cardNumbers, playbackControl } from '../../../hal/format/amixer.ts'
 
-/** As alsa-utils 1.2.8 prints them: `amixer -M -D sysdefault scontents`. */
+/** As printed by alsa-utils 1.2.8: `amixer -M -D sysdefault scontents`. */
 const PI_HEADPHONES = `Simple mixer control 'PCM',0
   Capabilities: pvolume pvolume-joined pswitch pswitch-joined
   Playback channels: Mono
@@ -61,7 +61,7 @@ const COMMON = `Simple mixer control 'Master',0
   Mono: 0 [0%] [off]
 `
 
-test('the control to turn is found, with its volume', t => {
+test('the playback control and its volume are found', t => {
   for (const [what, text, expected] of [
     ['mono', PI_HEADPHONES, { id: "'PCM',0", volume: 52, muted: false, hasSwitch: true }],
     ['one for all before one of several', HDA, { id: "'Master',0", volume: 33, muted: true, hasSwitch: true }],
@@ -76,7 +76,7 @@ test('the control to turn is found, with its volume', t => {
   t.end()
 })
 
-test('cards are found by their numbers', t => {
+test('the numbers of the cards are found', t => {
   const cards = ' 0 [Headphones     ]: bcm2835_headpho - bcm2835 Headphones\n                      bcm2835 Headphones\n'
   t.same(cardNumbers(`${cards}10 [vc4hdmi0       ]: vc4-hdmi - vc4-hdmi-0\n                      vc4-hdmi-0\n`), [
     '0',

@@ -24,7 +24,7 @@ const FULL = edidOf({
   ],
 })
 
-t.test('the name is that of the product, without what no name has', async t => {
+t.test('the name is the product name, without control characters', async t => {
   const cases: readonly (readonly [descriptors: readonly Buffer[], name: string])[] = [
     [[text(0xfc, 'Panel 24')], 'Panel 24'],
     [[text(0xff, 'SERIAL'), detailed(1920, 1080, 60), text(0xfe, 'any'), text(0xfc, 'Last')], 'Last'],
@@ -40,13 +40,13 @@ t.test('the name is that of the product, without what no name has', async t => {
     t.equal(readEdid(edidOf({ product: 0xa5, descriptors })).monitor, name, JSON.stringify(name))
 })
 
-t.test('a monitor before revision 3 has squares for 16:10', async t => {
+t.test('before revision 3, the aspect ratio of 16:10 is 1:1', async t => {
   const standard = [[0x61, 0x00]] as const
   t.strictSame(readEdid(edidOf({ revision: 2, standard })).timings, ['1024x1024@60'])
   t.strictSame(readEdid(edidOf({ revision: 3, standard })).timings, ['1024x640@60'])
 })
 
-t.test('what is broken says nothing', async t => {
+t.test('broken blocks yield nothing', async t => {
   const plain = edidOf({ descriptors: [detailed(1920, 1080, 60), text(0xfc, 'Panel')] })
   const header = sealed(Buffer.from(plain).fill(1, 0, 1))
   const sum = Buffer.from(plain)
@@ -71,13 +71,13 @@ t.test('what is broken says nothing', async t => {
     t.strictSame(readEdid(bytes), { monitor: 'Panel', timings }, what)
 })
 
-t.test('no bytes make it throw, loop or say what is no timing', async t => {
+t.test('no bytes make it throw, loop or return an invalid timing', async t => {
   const random = new Random(20_260_101)
   for (let round = 0; round < 20_000; round++) {
     const bytes = Buffer.from(random.chance(0.2) ? Buffer.alloc(random.below(1025)) : FULL)
     for (let changes = random.below(40); changes > 0 && bytes.length > 0; changes--)
       bytes[random.below(bytes.length)] = random.pick([0, 1, 0x1f, 0x7f, 0xff, random.below(256)])
-    // Sums put right again, or nothing behind them would ever be looked at.
+    // With valid checksums, or the blocks would not be read at all.
     const blocks = Array.from({ length: bytes.length >> 7 }, (_, at) => bytes.subarray(at << 7, (at + 1) << 7))
     const sent = random.chance(0.8)
       ? Buffer.concat(blocks.map(sealed))
@@ -92,7 +92,7 @@ t.test('no bytes make it throw, loop or say what is no timing', async t => {
   t.pass()
 })
 
-/** The codes that are read, and those of interlaced formats, which are passed over. */
+/** The codes that are read, and those of interlaced formats, which are skipped. */
 const CODES = [
   [1, 2, 3, 4, 5, 6, 7, 10, 11, 16, 17, 18, 19, 20, 21, 22, 25, 26, 31, 32, 33, 34, 39, 40, 41, 44, 45, 46, 47],
   [50, 51, 54, 55, 58, 59, 60, 61, 62, 63, 64, 93, 94, 95, 96, 97, 98, 99, 100, 101, 102, 117, 118],
@@ -102,7 +102,7 @@ const skip = spawnSync('edid-decode', ['--version']).error
   ? 'edid-decode is not installed (apt-get install edid-decode)'
   : false
 
-t.test('names and timings are those that edid-decode reads', { skip }, async t => {
+t.test('names and timings are what edid-decode reads', { skip }, async t => {
   const cases = [
     FULL,
     edidOf({
@@ -131,12 +131,12 @@ t.test('names and timings are those that edid-decode reads', { skip }, async t =
   t.pass(`${cases.length} EDIDs`)
 })
 
-/** Codes of 1 to 64 also stand with a mark of their own for what is native to the monitor. */
+/** Codes 1 to 64 also exist with a mark for formats that are native to the monitor. */
 function native(code: number): number {
   return code <= 64 && code % 3 === 0 ? code + 128 : code
 }
 
-/** Lines such as `VIC 16: 1920x1080 60.000000 Hz`, but not those of HDMI's own codes. */
+/** Lines such as `VIC 16: 1920x1080 60.000000 Hz`, without those of HDMI's own codes. */
 function decodedTimings(decoded: string): string[] {
   const lines = decoded.matchAll(/^ +(?!HDMI)[A-Z][\w ]*: +(\d+x\d+)(i?) +([\d.]+) Hz/gm)
   const progressive = [...lines].filter(([, , interlaced]) => interlaced === '')
@@ -149,7 +149,7 @@ function randomEdid(random: Random): Buffer {
     detailed(640 + random.below(1_900), 300 + random.below(1_300), 24 + random.below(96), {
       interlaced: random.chance(0.2),
     })
-  // Codes of standard timings that VESA's DMT lists: what others are is a matter of formulas.
+  // Standard timings that VESA's DMT lists: others are computed, and formulas differ.
   const standard = [
     [0x31, 0x40],
     [0x45, 0x40],

@@ -41,7 +41,7 @@ test('addresses are read as numbers', t => {
   t.end()
 })
 
-test('a prefix has no sign, no leading zero and no more bits than its family', t => {
+test('a prefix length has no sign, no leading zero, and no more bits than the address', t => {
   for (const [text, prefix] of [
     ['192.0.2.10/0', 0],
     ['192.0.2.10/32', 32],
@@ -54,7 +54,7 @@ test('a prefix has no sign, no leading zero and no more bits than its family', t
   t.end()
 })
 
-test('a netmask is as long as its ones', t => {
+test('the prefix length of a netmask is the number of its ones', t => {
   for (const [mask, prefix] of [
     ['255.255.255.0', 24],
     ['255.255.254.0', 23],
@@ -66,7 +66,7 @@ test('a netmask is as long as its ones', t => {
   t.end()
 })
 
-test('what lies in a network', t => {
+test('which addresses are in a network', t => {
   const cases: readonly (readonly [network: string, address: string, is: boolean])[] = [
     ['192.0.2.10/24', '192.0.2.255', true],
     ['192.0.2.10/24', '192.0.3.1', false],
@@ -88,7 +88,7 @@ test('what lies in a network', t => {
   t.end()
 })
 
-test('what can be no host', t => {
+test('which addresses cannot belong to a host', t => {
   const cases: readonly (readonly [address: string, why: string | undefined])[] = [
     ['0.0.0.0', 'an unspecified address'],
     ['0.1.2.3', 'an unspecified address'],
@@ -106,13 +106,13 @@ test('what can be no host', t => {
     ['::2', undefined],
     ['fe80::1', undefined],
     ['ff02::1', 'a multicast address'],
-    ['::ffff:127.0.0.1', 'an IPv4 address in the form of IPv6'],
+    ['::ffff:127.0.0.1', 'an IPv4-mapped IPv6 address'],
   ]
   for (const [text, why] of cases) t.equal(whyNoHost(address(text)), why, text)
   t.end()
 })
 
-test('what can be no host of its network', t => {
+test('which addresses of a network cannot belong to a host', t => {
   const cases: readonly (readonly [network: string, address: string, why: RegExp | undefined])[] = [
     ['192.0.2.10/24', '192.0.2.0', /network itself/],
     ['192.0.2.10/24', '192.0.2.255', /broadcast/],

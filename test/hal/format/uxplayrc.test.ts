@@ -52,7 +52,7 @@ test('a startup file is read as UxPlay reads it', t => {
   t.end()
 })
 
-test('what is set stands where it stood before, and everything else stays', t => {
+test('options are replaced in place, and everything else is kept', t => {
   const text = '# mine\nn Old\nfs\npin 1234\ns 1280x720@30\nvs "a b"\n'
   t.equal(setName(text, 'New', false), '# mine\nn New\nnh\nfs\npin 1234\ns 1280x720@30\nvs "a b"\n')
   t.equal(
@@ -65,11 +65,15 @@ test('what is set stands where it stood before, and everything else stays', t =>
   t.equal(setResolution(text, '1920x1080'), '# mine\nn Old\nfs\npin 1234\ns 1920x1080@30\nvs "a b"\n')
   t.equal(setResolution(text, ''), '# mine\nn Old\nfs\npin 1234\nvs "a b"\n')
   t.equal(setResolution('', '1920x1080'), 's 1920x1080\n')
-  t.equal(setName('n Old -reg "a b" -pin 7\n', 'New', false), 'n New\nnh\nreg "a b"\npin 7\n', 'others of its line')
+  t.equal(
+    setName('n Old -reg "a b" -pin 7\n', 'New', false),
+    'n New\nnh\nreg "a b"\npin 7\n',
+    'other options on the same line',
+  )
   t.end()
 })
 
-test("a name that was the device's is its own again when somebody changes it", t => {
+test("a name that was the device's no longer is when somebody edits it", t => {
   const text = setName('', 'Lobby', true)
   t.ok(readStartup(text).isDeviceName)
   t.notOk(readStartup(text.replace('n Lobby', 'n Hall')).isDeviceName)
@@ -101,7 +105,7 @@ const NAMES: readonly (readonly [name: string, isTaken: boolean])[] = [
   ['é'.repeat(26), false],
 ]
 
-test('a name is taken where UxPlay has it as it is', t => {
+test('a name is accepted if UxPlay shows it unchanged', t => {
   for (const [name, isTaken] of NAMES) {
     t.equal(whyNotName(name) === undefined, isTaken, name)
     if (isTaken) t.equal(startUxPlay(setName('', name, false)).name, name)
@@ -109,7 +113,7 @@ test('a name is taken where UxPlay has it as it is', t => {
   t.end()
 })
 
-test("a device's name that is not taken has one that is near", t => {
+test("for a device's name that is not accepted, a similar one is found", t => {
   for (const [name, near] of [
     ['Lobby', 'Lobby'],
     ['- Lobby', 'Lobby'],
@@ -126,7 +130,7 @@ test("a device's name that is not taken has one that is near", t => {
 
 const PIECES = ['a', 'B', ' ', ' ', "'", '"', '\\', '#', '-', 'é', '☕', '=', '\u2028', '.local', 'n']
 
-test('every name that is taken comes out unchanged, whatever else stands in the file', t => {
+test('every accepted name is read back unchanged, whatever else is in the file', t => {
   const random = new Random(SEED)
   const piecesOf = (most: number) => Array.from({ length: random.below(most) + 1 }, () => random.pick(PIECES)).join('')
   let taken = 0
@@ -189,7 +193,7 @@ test('any text is read as UxPlay reads it', t => {
   t.end()
 })
 
-test('the startup files of the fixtures are ones that UxPlay starts with', t => {
+test('UxPlay starts with the startup files of the fixtures', t => {
   for (const [device, started] of [
     ['receiver', { name: 'Lobby', appendsHostName: false, guard: 0 }],
     ['raspberry-pi-4', { name: 'Meeting room 4', appendsHostName: false, guard: 1, pin: 7, display: [1920, 1080, 30] }],

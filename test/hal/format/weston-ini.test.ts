@@ -24,7 +24,7 @@ name=DP-2
 mode=off
 `
 
-t.test('an output has the first value of the first section with its name', async t => {
+t.test('the first value in the first section of an output counts', async t => {
   const cases: readonly (readonly [text: string, name: string, key: string, value: string | undefined])[] = [
     [TWO, 'HDMI-A-1', 'mode', '1920x1080@60'],
     [TWO, 'DP-1', 'mode', 'preferred'],
@@ -44,7 +44,7 @@ t.test('an output has the first value of the first section with its name', async
   for (const [text, name, key, value] of cases) t.equal(getOutput(text, name, key), value, JSON.stringify(text))
 })
 
-t.test('a value is replaced where it stands', async t => {
+t.test('a value is replaced in place', async t => {
   const cases: readonly (readonly [text: string, expected: string])[] = [
     ['[output]\nname=A\nmode=off\nscale=2\n', '[output]\nname=A\nmode=new\nscale=2\n'],
     ['[output]\nname=A\nmode=\t off \t\nscale=2\n', '[output]\nname=A\nmode=\t new \t\nscale=2\n'],
@@ -63,7 +63,7 @@ t.test('a value is replaced where it stands', async t => {
   for (const [text, expected] of cases) t.equal(setOutput(text, 'A', 'mode', 'new'), expected, JSON.stringify(text))
 })
 
-t.test('a clone shows what another output does', async t => {
+t.test('a clone shows the same as another output', async t => {
   const text = '[output]\nname=A\nsame-as=B\n[output]\nname=B\nsame-as=C\n[output]\nname=L\nsame-as=L\n'
   for (const [name, shown] of Object.entries({ A: 'C', B: 'C', C: 'C', D: 'D', L: 'L' }))
     t.equal(outputShownBy(text, name), shown)
@@ -100,7 +100,7 @@ function randomText(random: Random, pieces: readonly string[], ends: readonly st
   return random.chance(0.3) ? text.replace(/\r?\n$/, '') : text
 }
 
-t.test('every other byte stays, and everything else keeps its value', async t => {
+t.test('every other byte is kept, and every other value', async t => {
   const random = new Random(8_086)
   for (let round = 0; round < 5_000; round++) {
     const ends = random.chance(0.2) ? ['\n', '\r\n'] : ['\n']
@@ -127,7 +127,7 @@ t.test('every other byte stays, and everything else keeps its value', async t =>
   t.pass()
 })
 
-/** What stands in the one text in place of what stands in the other, the same beginning and end left out. */
+/** The part of each text that differs: without the beginning and the end that they share. */
 function difference(one: string, other: string): [string, string] {
   let start = 0
   while (start < one.length && one[start] === other[start]) start++
@@ -136,7 +136,7 @@ function difference(one: string, other: string): [string, string] {
   return [one.slice(start, one.length - end), other.slice(start, other.length - end)]
 }
 
-/** Reads values with weston's own parser: the file, then output and key in turn; null where it refuses the file. */
+/** Reads values with weston's own parser, for pairs of output and key; null if it rejects the file. */
 const PARSER = `
 import ctypes, glob, json, sys
 lib = ctypes.CDLL(glob.glob('/usr/lib/*/libweston-[0-9]*.so.0')[0])
@@ -154,7 +154,7 @@ print(json.dumps([
 ]))
 `
 
-t.test("what is read is what weston's own parser reads", { skip: whyNoParser() }, async t => {
+t.test("values are what weston's own parser reads", { skip: whyNoParser() }, async t => {
   const folder = mkdtempSync(join(tmpdir(), 'weston-ini-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
   const random = new Random(1_701)

@@ -3,7 +3,7 @@ import type { Setting } from './setting.ts'
 import { airplay } from './settings/airplay.ts'
 import { audio } from './settings/audio.ts'
 import { deviceName } from './settings/device-name.ts'
-import { display } from './settings/display.ts'
+import { display } from './settings/display/display.ts'
 import { firmware } from './settings/firmware.ts'
 import { hardware } from './settings/hardware.ts'
 import { hostname } from './settings/hostname.ts'
@@ -12,9 +12,21 @@ import { network } from './settings/network/network.ts'
 import { ntp } from './settings/ntp.ts'
 import { timezone } from './settings/timezone.ts'
 
-/** Every setting, in the order in which a change is applied and the configuration is shown. */
+/** Every setting, in the order in which changes are applied and the configuration is shown. */
 export function registry(system: System): readonly Setting[] {
-  return [hostname, deviceName, timezone, locale, ntp, network, display, audio, airplay, firmware, hardware].map(
-    setting => setting(system),
-  )
+  const host = hostname(system)
+  const device = deviceName(system, host)
+  return [
+    host,
+    device,
+    timezone(system),
+    locale(system),
+    ntp(system),
+    network(system),
+    display(system),
+    audio(system),
+    airplay(system, { hostname: host, deviceName: device }),
+    firmware(system),
+    hardware(system),
+  ]
 }

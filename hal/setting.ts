@@ -1,63 +1,81 @@
 import type { Static, TSchema } from 'typebox/type'
 import type { Stop } from './files/watcher.ts'
 
-/** A refused part of a value: an RFC 6901 pointer into the value, and what would be accepted. */
+/** A refused part of a value: an RFC 6901 pointer into the value, and what would be accepted, without a full stop. */
 export interface Violation {
   readonly pointer: string
   readonly detail: string
 }
 
 /**
- * One setting of the device, and one top-level property of its configuration.
+ * One setting of the device, which is one top-level property of its configuration.
  *
- * What it writes is split in two, so that one mechanism undoes every setting: `write` changes files and nothing but the
- * `files` it names, which are captured before and put back when anything fails; `activate` makes the running system act
- * on the files, and does the same again after they were put back.
+ * A change is split in two, so that one mechanism can undo any setting: `write` changes files and nothing else, and only
+ * those named in `files`, which are captured first and put back if anything fails. `activate` makes the running system act
+ * on the files, and does so again after they were put back.
  */
 export interface Setting<S extends TSchema = TSchema> {
   readonly name: string
-  /** What is accepted and what is read. A value on the system that does not fit is treated as unreadable. */
+  /** What is accepted and what is read. A stored value that does not match is treated as unreadable. */
   readonly schema: S
-  /** The files it keeps its value in. */
+  /** The files that hold the value. Which ones may depend on what `unavailable` and `read` find on the device. */
   readonly files: readonly string[]
-  /** Whether a path could be one of `files` with other parts connected: an undo may restore it then. */
+  /**
+   * Whether a path that is not in `files` now may have been when a change was made, for example with other hardware: an
+   * undo may restore it.
+   */
   mayHave?(path: string): boolean
-  /** Files that it reads beside `files`. */
+  /** Files that it reads besides `files`. */
   readonly sources?: readonly string[]
   /** Settings that its value falls back on: it is read again when one of them was written. */
   readonly dependsOn?: readonly string[]
   /**
-   * Settings whose values stand in its own files, too, for a value of this one: when one of them changes, `write` is
-   * called with the same value again. They come before it in the registry.
+   * For a writable setting without `activate`: why the running system need not be told of a new value. The contract suite
+   * requires one or the other.
+   */
+  readonly withoutActivate?: string
+  /**
+   * Settings whose values are part of its own files if it has this value: when one of them changes, `write` is called again
+   * with the same value. They precede it in the registry.
    */
   embeds?(value: Static<S>): readonly string[]
-  /** Why the device has no such setting; undefined where it has. */
+  /** Why the device does not have this setting; undefined if it has. */
   unavailable?(): Promise<string | undefined>
   /**
-   * What the system has now.
-   * @throws {HalError} where that makes no sense: `fallback` stands in, and a write of any value repairs it.
+   * The value that the system has now.
+   * @throws {HalError} if none can be read: `fallback` stands in for it, and writing any value repairs it.
    */
   read(): Promise<Static<S>>
   fallback(): Promise<Static<S>>
-  /** What the schema cannot say; `previous` is what was read last. No side effects. */
+  /** Checks what the schema cannot express. `previous` is the value read last. Has no side effects. */
   check?(next: Static<S>, previous: Static<S>): Promise<readonly Violation[]>
   /**
-   * Makes the value durable in `files`. The same value again changes nothing. A setting that has one file and no `activate`
-   * must replace it in one step, because such a change has no journal.
+   * Makes the value durable in `files`. Writing the same value again changes nothing. A setting with one file and no
+   * `activate` must replace that file in one step, because such a change is not journalled.
    * @returns whether any file was changed.
    */
   write?(next: Static<S>): Promise<boolean>
   /**
-   * Makes the running system use what was written in place of `previous`. The same value again does no harm. To undo a
-   * change, its files are put back and this is called with the values swapped. Never called for another root.
-   * @param isRewritten Whether any file was changed since the system was last told; true where that is not known.
+   * Makes the running system use what was written in place of `previous`. Calling it again is harmless. To undo a change,
+   * the files are put back and this is called with the values swapped. Never called for another root.
+   * @param isRewritten Whether any file was changed since the system was last told; true if that is not known.
    */
   activate?(value: Static<S>, previous: Static<S>, isRewritten: boolean): Promise<void>
   /** Reports changes that `files` and `sources` do not show. */
   watch?(changed: () => void): Stop
 }
 
-/** Whether a request may change the setting. What no file holds, such as a volume, is changed by `activate` alone. */
+/** Whether requests may change the setting. One that no file holds, such as the volume, has `activate` alone. */
 export function isWritable({ write, activate }: Setting): boolean {
   return write !== undefined || activate !== undefined
+}
+
+/** The value that is read, or the fallback in its place. */
+export async function currentValue<S extends TSchema>(setting: Setting<S>): Promise<Static<S>> {
+  return setting.read().catch(() => setting.fallback())
+}
+
+/** The violations of a check that found at most one thing: none if `detail` is undefined. */
+export function refuse(pointer: string, detail: string | undefined): readonly Violation[] {
+  return detail === undefined ? [] : [{ pointer, detail }]
 }

@@ -60,10 +60,12 @@ export class System extends Files {
     return this.isRunning ? this.#addresses() : undefined
   }
 
-  /** Enables or disables a unit; with another root its links alone, as `systemctl --root` does (systemctl(1)). */
-  async setUnitEnabled(unit: string, enabled: boolean): Promise<void> {
-    const verb = enabled ? 'enable' : 'disable'
-    await this.#run(this.isRunning ? ['systemctl', verb, unit] : ['systemctl', `--root=${this.root}`, verb, unit])
+  /**
+   * Runs a command that takes `--root`, such as `systemctl enable`: for another root it changes that root's files alone
+   * (systemctl(1)).
+   */
+  async runOnRoot([command, ...args]: Argv): Promise<void> {
+    await this.#run(this.isRunning ? [command, ...args] : [command, `--root=${this.root}`, ...args])
   }
 }
 

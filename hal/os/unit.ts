@@ -1,23 +1,163 @@
 import type { System } from './system.ts'
+import { ADMIN_UNITS, findBuiltIn, installLinks, isLinkTo, readUnitFiles, type UnitFile } from './unit-files.ts'
 
-/** Where a unit is, in the order of systemd.unit(5). A link to /dev/null in the first masks it. */
-export const UNIT_FOLDERS = ['/etc/systemd/system', '/usr/lib/systemd/system', '/lib/systemd/system'] as const
-const [ENABLED_IN] = UNIT_FOLDERS
+const SOCKET = /\.socket$/
+/** A drop-in without effect, which remembers that the socket is to be enabled again. `systemctl cat` shows it. */
+const NOTE_FILE = '50-receiverd.conf'
+const NOTE = '# receiverd disabled this socket, and enables it again rather than its service.\n'
 
-export async function isUnitInstalled(system: System, unit: string): Promise<boolean> {
-  for (const folder of UNIT_FOLDERS) if (await system.exists(`${folder}/${unit}`)) return true
-  return false
+/**
+ * A service that can be enabled and disabled. It may be installed under one of several names, and it may be started on
+ * demand by the socket of its name (systemd.socket(5)): it is enabled if the service or the socket is.
+ */
+export class Unit {
+  readonly #system: System
+  /** Each service before its socket. */
+  readonly #names: readonly string[]
+  /** The installed units, and the links that enabling each of them makes, as of the last look. */
+  #units: readonly UnitFile[] = []
+  #installs: ReadonlyMap<string, readonly string[]> | undefined
+
+  /** @param services Its names, such as `ssh.service`. If several are installed, all count, and the first is enabled. */
+  constructor(system: System, ...services: readonly string[]) {
+    this.#system = system
+    this.#names = services.flatMap(service => [service, service.replace(/\.service$/, '.socket')])
+  }
+
+  /** The files that `setEnabled` changes, known after any of the methods below. */
+  get files(): readonly string[] {
+    const links = this.#units.flatMap(unit => unit.links)
+    return [
+      ...new Set([...links, ...[...(this.#installs?.values() ?? [])].flat(), ...choices(this.#units).map(noteOf)]),
+    ]
+  }
+
+  /** Whether a path may have been in `files`: disabling a unit also removes links that were made by hand. */
+  mayHave(path: string): boolean {
+    return this.#names.some(name => isLinkTo(name, path))
+  }
+
+  /** Files that it reads besides `files`: the links that mask it. */
+  get sources(): readonly string[] {
+    return this.#names.map(name => `${ADMIN_UNITS}/${name}`)
+  }
+
+  async isInstalled(): Promise<boolean> {
+    return (await this.#lookClosely()).length > 0
+  }
+
+  /** Whether it starts with the system. */
+  async isEnabled(): Promise<boolean> {
+    return this.#isEnabled(await this.#look())
+  }
+
+  /** Why it cannot be enabled or disabled; undefined if it can. */
+  async whyNot(enabled: boolean): Promise<string | undefined> {
+    const units = await this.#lookClosely()
+    if (enabled === (await this.#isEnabled(units))) return undefined
+    if (!enabled) {
+      const builtIn = await findBuiltIn(this.#system, units)
+      return builtIn && `${builtIn.name} is enabled by the system image and can only be masked`
+    }
+    if (units.some(unit => this.#canBeEnabled(unit))) return undefined
+    const masked = units.find(unit => unit.isMasked)
+    return masked ? `${masked.name} is masked` : `${units[0]?.name} has no [Install] section`
+  }
+
+  /** @returns whether any file was changed. */
+  async setEnabled(enabled: boolean): Promise<boolean> {
+    const units = await this.#lookClosely()
+    if (enabled === (await this.#isEnabled(units))) return false
+    if (!enabled) await this.#note(units)
+    const names = enabled ? [await this.#preferred(units)] : units.filter(isEnabled).map(({ name }) => name)
+    await this.#system.runOnRoot(['systemctl', enabled ? 'enable' : 'disable', ...names])
+    return true
+  }
+
+  /**
+   * Makes the running system follow a change: starts or stops the unit, or restarts it to read its rewritten files. A unit
+   * that was stopped by hand is started only when it is enabled.
+   */
+  async activate(enabled: boolean, wasEnabled: boolean, isRewritten: boolean): Promise<void> {
+    if (enabled === wasEnabled) return isRewritten ? this.restart() : undefined
+    const units = (await this.#look()).filter(({ isMasked }) => !isMasked)
+    const started = units.find(isEnabled)
+    // Sockets first: a client that connects in between would start the service again.
+    const stopped = units.map(({ name }) => name).sort((a, b) => Number(SOCKET.test(b)) - Number(SOCKET.test(a)))
+    if (!enabled) await this.#system.run(['systemctl', 'stop', ...stopped])
+    else if (started) await this.#system.run(['systemctl', 'restart', started.name])
+  }
+
+  /**
+   * Restarts the service unless it is stopped. `systemctl try-restart` would not do: if the service fails with a change, it
+   * would stay down after the change was undone.
+   */
+  async restart(): Promise<void> {
+    for (const { name, isMasked } of await this.#look()) {
+      if (isMasked || SOCKET.test(name)) continue
+      const state = await this.#system.run(['systemctl', 'show', '--property=ActiveState', '--value', name])
+      if (state.trim() !== 'inactive') await this.#system.run(['systemctl', 'restart', name])
+    }
+  }
+
+  async #isEnabled(units: readonly UnitFile[]): Promise<boolean> {
+    return units.some(isEnabled) || (await findBuiltIn(this.#system, units)) !== undefined
+  }
+
+  #canBeEnabled({ name, isMasked }: UnitFile): boolean {
+    return !isMasked && (this.#installs?.get(name) ?? []).length > 0
+  }
+
+  /** The installed units. The [Install] sections, which take longer, are read only once. */
+  async #look(): Promise<readonly UnitFile[]> {
+    return this.#installs === undefined ? this.#lookClosely() : this.#lookAtUnits()
+  }
+
+  /** The same with the [Install] sections as they are now. */
+  async #lookClosely(): Promise<readonly UnitFile[]> {
+    const units = await this.#lookAtUnits()
+    const installs = units.map(async unit => [unit.name, await installLinks(this.#system, unit)] as const)
+    this.#installs = new Map(await Promise.all(installs))
+    return units
+  }
+
+  async #lookAtUnits(): Promise<readonly UnitFile[]> {
+    this.#units = await readUnitFiles(this.#system, this.#names)
+    return this.#units
+  }
+
+  /** Which unit to enable: a service, unless its socket was in use before. */
+  async #preferred(units: readonly UnitFile[]): Promise<string> {
+    for (const socket of choices(units))
+      if (
+        this.#canBeEnabled(socket) &&
+        (await this.#system.readText(noteOf(socket)).catch(() => undefined)) !== undefined
+      )
+        return socket.name
+    return (units.find(unit => this.#canBeEnabled(unit)) ?? units[0])?.name ?? ''
+  }
+
+  /** Remembers which unit is about to be disabled, if there is a choice. */
+  async #note(units: readonly UnitFile[]): Promise<void> {
+    for (const socket of choices(units)) {
+      const note = noteOf(socket)
+      const isInUse = isEnabled(socket) && !units.some(unit => !SOCKET.test(unit.name) && isEnabled(unit))
+      if (isInUse) await this.#system.writeAtomic(note, NOTE)
+      else if (await this.#system.exists(note)) await this.#system.remove(note)
+    }
+  }
 }
 
-export async function isUnitMasked(system: System, unit: string): Promise<boolean> {
-  return (await system.readLink(`${ENABLED_IN}/${unit}`).catch(() => undefined)) === '/dev/null'
+/** Whether a link in /etc pulls it in. */
+function isEnabled({ isMasked, links }: UnitFile): boolean {
+  return !isMasked && links.length > 0
 }
 
-/** Whether a target pulls the unit in, by a link as `systemctl enable` makes it, and nothing masks the unit. */
-export async function isUnitEnabled(system: System, unit: string): Promise<boolean> {
-  const link = (path: string) => system.readLink(path).catch(() => undefined)
-  if (await isUnitMasked(system, unit)) return false
-  for (const name of await system.list(ENABLED_IN))
-    if (/\.(wants|requires)$/.test(name) && (await link(`${ENABLED_IN}/${name}/${unit}`)) !== undefined) return true
-  return false
+/** The sockets that could be enabled instead of a service. */
+function choices(units: readonly UnitFile[]): readonly UnitFile[] {
+  return units.length > 1 ? units.filter(({ name }) => SOCKET.test(name)) : []
+}
+
+function noteOf({ name }: UnitFile): string {
+  return `${ADMIN_UNITS}/${name}.d/${NOTE_FILE}`
 }

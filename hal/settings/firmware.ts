@@ -3,24 +3,24 @@ import { getValue } from '../format/key-value.ts'
 import type { System } from '../os/system.ts'
 import type { Setting } from '../setting.ts'
 
-/** os-release(5): the first of them that exists counts. */
+/** os-release(5): the first that exists counts. */
 const FILES = ['/etc/os-release', '/usr/lib/os-release']
 
 const schema = Type.Object(
   {
     name: Type.String({ description: 'NAME of os-release(5).' }),
     version: Type.String({
-      description: 'VERSION_ID, or IMAGE_VERSION where the image has one.',
+      description: 'IMAGE_VERSION, or VERSION_ID if the image has none.',
     }),
     build: Type.String({ description: 'BUILD_ID.' }),
   },
   {
-    description: 'The system image. Empty strings where unknown.',
+    description: 'The system image. Unknown values are empty. Read-only.',
     additionalProperties: false,
   },
 )
 
-/** What runs on the device, by its os-release(5). Read-only. */
+/** The operating system, from os-release(5). Read-only. */
 export function firmware(system: System): Setting<typeof schema> {
   return {
     name: 'firmware',

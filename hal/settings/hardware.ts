@@ -16,19 +16,19 @@ const schema = Type.Object(
     }),
   },
   {
-    description: 'The hardware. Empty strings where unknown.',
+    description: 'The hardware. Unknown values are empty. Read-only.',
     additionalProperties: false,
   },
 )
 
-/** By process.arch, in the words of ConditionArchitecture= (systemd.unit(5)), which os-release(5) uses too. */
+/** The names of ConditionArchitecture= in systemd.unit(5), which os-release(5) uses as well, by `process.arch`. */
 const ARCHITECTURES: Readonly<Record<string, string>> = {
   x64: 'x86-64',
   ia32: 'x86',
   ppc64: 'ppc64-le',
 }
 
-/** The board, by its device tree or, on a PC, by DMI. Read-only. */
+/** The board, from its device tree or, on a PC, from DMI. Read-only. */
 export function hardware(system: System): Setting<typeof schema> {
   return {
     name: 'hardware',
@@ -46,11 +46,11 @@ export function hardware(system: System): Setting<typeof schema> {
   }
 }
 
-/** What cannot be read is unknown: a board without the one place or the other is the usual case. */
+/** The first of these files that has any text. Most boards lack one of them. */
 async function firstText(system: System, paths: readonly string[]): Promise<string> {
   for (const path of paths) {
     const text = await system.readText(path).catch(() => undefined)
-    // A string of the device tree ends in NUL, one of DMI in a line feed.
+    // Strings end in NUL in the device tree, and in a line feed in DMI.
     const value = text?.replace(/\p{Cc}+/gu, ' ').trim()
     if (value) return value
   }

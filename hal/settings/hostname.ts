@@ -8,15 +8,17 @@ const FILE = '/etc/hostname'
 const HOSTS = '/etc/hosts'
 const KERNEL = '/proc/sys/kernel/hostname'
 
-/** RFC 1123 §2.1 and sethostname(2): labels of 1 to 63 letters, digits and inner hyphens, 64 characters together. */
-const PATTERN = '^(?=.{1,64}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$'
+const MAX_NAME = 64
+/** RFC 1123 §2.1 and sethostname(2): labels of 1 to 63 letters, digits and inner hyphens, 64 characters in all. */
+const PATTERN = '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$'
 const VALID = new RegExp(PATTERN)
 const schema = Type.String({
-  description: 'Host name: RFC 1123, lower case, at most 64 characters.',
+  description: 'Host name as in RFC 1123, in lower case, at most 64 characters.',
+  maxLength: MAX_NAME,
   pattern: PATTERN,
 })
 
-/** The host name: /etc/hostname, the kernel's, and the line of 127.0.1.1 in /etc/hosts where there is one. */
+/** The host name: /etc/hostname, the kernel's, and the 127.0.1.1 line in /etc/hosts if there is one. */
 export function hostname(system: System): Setting<typeof schema> {
   const read = async (): Promise<string> => {
     const text = await system.readText(FILE)
@@ -41,17 +43,17 @@ export function hostname(system: System): Setting<typeof schema> {
       if (hosts === undefined) return isRenamed
       return (await system.writeAtomic(HOSTS, renameLocalHost(hosts, previous, next))) || isRenamed
     },
-    // As by echo(1): the kernel takes what is before the end of the line.
+    // As echo(1) writes it: the kernel takes the text before the line break.
     activate: value => system.writeAttribute(KERNEL, `${value}\n`),
   }
 }
 
-/** hostname(5): the first line that is neither empty nor a comment. In lower case: the case of a name says nothing (RFC 4343). */
+/** hostname(5): the first line that is neither empty nor a comment, in lower case: names are case-insensitive (RFC 4343). */
 export function parseHostname(text: string): string | undefined {
   const line = text
     .split('\n')
     .map(line => line.trim())
     .find(line => line !== '' && !line.startsWith('#'))
   const name = line?.toLowerCase()
-  return name !== undefined && VALID.test(name) ? name : undefined
+  return name !== undefined && name.length <= MAX_NAME && VALID.test(name) ? name : undefined
 }

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import * as Type from 'typebox/type'
 import type { Violation } from '../setting.ts'
 
-/** An object whose properties are named by the device (interfaces, connectors) and all have one schema. */
+/** An object whose property names come from the device (interfaces, connectors), all with the same schema. */
 export function Keyed<S extends Type.TSchema>(item: S, options: Type.TObjectOptions) {
   return Type.Unsafe<Readonly<Record<string, Type.Static<S>>>>({
     ...options,
@@ -11,8 +11,18 @@ export function Keyed<S extends Type.TSchema>(item: S, options: Type.TObjectOpti
   })
 }
 
-/** A refusal for each of these properties that is not as it was. */
-export function whyReadOnly<T>(names: readonly (keyof T & string)[], next: T, previous: T): Violation[] {
+/** The member of a name that came from elsewhere: an interface may be called `constructor`. */
+export function ownMember<T>(members: Readonly<Record<string, T>> | undefined, name: string): T | undefined {
+  return members && Object.hasOwn(members, name) ? members[name] : undefined
+}
+
+/** The violations of a member as those of the whole. The names of interfaces and connectors need no escape (RFC 6901 §3). */
+export function atMember(name: string, violations: readonly Violation[]): readonly Violation[] {
+  return violations.map(({ pointer, detail }) => ({ pointer: `/${name}${pointer}`, detail }))
+}
+
+/** A violation for each of these properties that was changed. */
+export function whyReadOnly<T>(names: readonly (keyof T & string)[], next: T, previous: T): readonly Violation[] {
   return names
     .filter(name => !isDeepStrictEqual(next[name], previous[name]))
     .map(name => ({ pointer: `/${name}`, detail: 'read-only' }))

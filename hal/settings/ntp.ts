@@ -1,36 +1,30 @@
 import { isIP } from 'node:net'
 import * as Type from 'typebox/type'
-import { getValues, setValues } from '../format/ini.ts'
+import { getValues, setValues, sinceReset, words } from '../format/ini.ts'
 import { configFiles } from '../os/config-files.ts'
 import type { System } from '../os/system.ts'
-import { isUnitEnabled, isUnitInstalled, UNIT_FOLDERS } from '../os/unit.ts'
-import type { Setting } from '../setting.ts'
+import { Unit } from '../os/unit.ts'
+import { refuse, type Setting } from '../setting.ts'
 
 const FILE = '/etc/systemd/timesyncd.conf.d/50-receiverd.conf'
-const UNIT = 'systemd-timesyncd.service'
-/** The links that `systemctl enable` makes by the [Install] section of the unit. */
-const ENABLED = `/etc/systemd/system/sysinit.target.wants/${UNIT}`
-const ALIAS = '/etc/systemd/system/dbus-org.freedesktop.timesync1.service'
-/** timesyncd.conf(5): of drop-ins with one name the last folder's counts; all are read after the main file. */
+/** timesyncd.conf(5): drop-ins are read after the main file. */
 const MAIN = '/etc/systemd/timesyncd.conf'
-const DROP_INS = ['/usr/lib', '/usr/local/lib', '/run', '/etc'].map(folder => `${folder}/systemd/timesyncd.conf.d`)
+const DROP_INS = ['/usr/lib', '/usr/local/lib', '/run', '/etc'].map(root => `${root}/systemd/timesyncd.conf.d`)
 
 const MAX_SERVERS = 8
+/** RFC 1123 §2.1, with the length that RFC 1035 §2.3.4 allows. */
+const MAX_NAME = 253
 const LABEL = '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?'
+/** Anything with a colon: `whyNotServer` says whether it is an IPv6 address. */
+const PATTERN = `^(${LABEL}(\\.${LABEL})*|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*)$`
 
 const schema = Type.Object(
   {
-    enabled: Type.Boolean({
-      description: 'Whether systemd-timesyncd keeps the clock.',
-    }),
+    enabled: Type.Boolean({ description: 'Whether systemd-timesyncd sets the clock.' }),
     servers: Type.Array(
-      Type.String({
-        description: 'Host name, IPv4 or IPv6 address.',
-        maxLength: 253,
-        pattern: `^(${LABEL}(\\.${LABEL})*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)$`,
-      }),
+      Type.String({ description: 'Host name, IPv4 address or IPv6 address.', maxLength: MAX_NAME, pattern: PATTERN }),
       {
-        description: 'Servers, none twice, in order of preference. None at all: those of the system.',
+        description: 'Servers in order of preference, without duplicates. Empty: the servers that the system has set.',
         maxItems: MAX_SERVERS,
       },
     ),
@@ -40,7 +34,7 @@ const schema = Type.Object(
 
 /** Network time by systemd-timesyncd: the servers in a drop-in of ours, the unit enabled or disabled. */
 export function ntp(system: System): Setting<typeof schema> {
-  const isEnabled = () => isUnitEnabled(system, UNIT)
+  const unit = new Unit(system, 'systemd-timesyncd.service')
   const servers = async () => {
     const dropIns = await configFiles(system, DROP_INS, '.conf')
     const texts = await Promise.all([MAIN, ...dropIns.map(({ path }) => path)].map(path => system.readText(path)))
@@ -49,57 +43,50 @@ export function ntp(system: System): Setting<typeof schema> {
   return {
     name: 'ntp',
     schema,
-    files: [FILE, ENABLED, ALIAS],
-    sources: [MAIN, ...DROP_INS.map(folder => `${folder}/*`), `${UNIT_FOLDERS[0]}/${UNIT}`],
-    async unavailable() {
-      return (await isUnitInstalled(system, UNIT)) ? undefined : 'systemd-timesyncd is not installed'
+    get files() {
+      return [FILE, ...unit.files]
     },
-    read: async () => ({
-      enabled: await isEnabled(),
-      servers: await servers(),
-    }),
-    fallback: async () => ({ enabled: await isEnabled(), servers: [] }),
-    async check({ servers }) {
-      return servers.flatMap((server, at) => {
-        const detail = whyNotServer(server) ?? whyNotAgain(server, servers.slice(0, at))
-        return detail === undefined ? [] : [{ pointer: `/servers/${at}`, detail }]
-      })
+    mayHave: path => unit.mayHave(path),
+    sources: [MAIN, ...DROP_INS.map(folder => `${folder}/*`), ...unit.sources],
+    unavailable: async () => ((await unit.isInstalled()) ? undefined : 'systemd-timesyncd is not installed'),
+    read: async () => ({ enabled: await unit.isEnabled(), servers: await servers() }),
+    fallback: async () => ({ enabled: await unit.isEnabled(), servers: [] }),
+    async check({ enabled, servers }) {
+      return [
+        ...refuse('/enabled', await unit.whyNot(enabled)),
+        ...servers.flatMap((server, at) =>
+          refuse(`/servers/${at}`, whyNotServer(server) ?? whyNotAgain(server, servers.slice(0, at))),
+        ),
+      ]
     },
     async write({ enabled, servers }) {
       const isRewritten = await system.writeAtomic(FILE, editDropIn(await system.readForEdit(FILE), servers))
-      const isSwitched = enabled !== (await isEnabled())
-      if (isSwitched) await system.setUnitEnabled(UNIT, enabled)
-      return isRewritten || isSwitched
+      return (await unit.setEnabled(enabled)) || isRewritten
     },
-    async activate({ enabled }) {
-      await system.run(['systemctl', enabled ? 'restart' : 'stop', UNIT])
-    },
+    activate: ({ enabled }, previous, isRewritten) => unit.activate(enabled, previous.enabled, isRewritten),
   }
 }
 
-/** `NTP=` adds to what stands before it; an empty one forgets that (timesyncd.conf(5)). */
+/** Each `NTP=` adds to the servers before it; an empty one discards them (timesyncd.conf(5)). */
 export function effectiveServers(texts: readonly string[]): string[] {
-  let servers: string[] = []
-  for (const value of texts.flatMap(text => getValues(text, 'Time', 'NTP')))
-    servers = value === '' ? [] : [...servers, ...value.split(/\s+/)]
-  return [...new Set(servers)]
+  const values = texts.flatMap(text => getValues(text, 'Time', 'NTP'))
+  return [...new Set(sinceReset(values).flatMap(words))]
 }
 
-/** With no servers the drop-in names none, and those of the system hold. */
+/** Without servers the drop-in sets none, so that those of the system apply. */
 export function editDropIn(text: string | undefined, servers: readonly string[]): string {
   const values = servers.length === 0 ? [] : ['', servers.join(' ')]
   return setValues(text || '# Servers set through receiverd.\n[Time]\n', 'Time', 'NTP', values)
 }
 
-/** A name whose last label is a number would be taken for an address (RFC 1123 §2.1). */
+/** A name whose last label is numeric would be taken for an address (RFC 1123 §2.1). */
 function whyNotServer(server: string): string | undefined {
   if (isIP(server) !== 0) return undefined
-  if (server.includes(':') || /(^|\.)\d+$/.test(server)) return 'neither a host name nor an IP address'
+  if (server.includes(':') || /(^|\.)\d+$/.test(server))
+    return 'must be a host name, an IPv4 address or an IPv6 address'
   return undefined
 }
 
 function whyNotAgain(server: string, before: readonly string[]): string | undefined {
-  return before.some(other => other.toLowerCase() === server.toLowerCase())
-    ? 'a server that stands there already'
-    : undefined
+  return before.some(other => other.toLowerCase() === server.toLowerCase()) ? 'duplicate' : undefined
 }

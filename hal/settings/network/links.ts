@@ -3,25 +3,25 @@ import type { Facts } from '../../format/network-file.ts'
 import type { System } from '../../os/system.ts'
 
 export const LINKS = '/sys/class/net'
-/** ARPHRD_ETHER of <linux/if_arp.h>: wired, and wireless too. */
+/** ARPHRD_ETHER in <linux/if_arp.h>: wired and wireless interfaces. */
 const ETHERNET = '1'
-/** What can stand in a file's name and, as itself, in a pattern of systemd.network(5). */
+/** Valid in a file name, and without special meaning in the patterns of systemd.network(5). */
 const NAME = /^[\w.-]+$/
-/** wpa_supplicant makes one for each group of Wi-Fi Direct, under a new name every time. */
+/** wpa_supplicant creates one for each Wi-Fi Direct group, each time under a new name. */
 const PEER_TO_PEER = /^p2p-/
 
-/** A network interface, wired or wireless, as the kernel has it. */
+/** A network interface, wired or wireless, as the kernel describes it. */
 export interface Link {
   readonly name: string
-  /** Its number, by which networkd names its state. */
+  /** The interface index, by which networkd names the file of its state. */
   readonly index: string
   readonly mac: string
   readonly up: boolean
-  /** What the [Match] section of a .network file is held against. */
+  /** What the [Match] section of a .network file is compared with. */
   readonly facts: Facts
 }
 
-/** The interfaces that are parts of the device: `lo`, bridges and the like have no device behind them. */
+/** The physical interfaces: `lo`, bridges and the like have no device behind them. */
 export async function deviceLinks(system: System): Promise<readonly Link[]> {
   const names = (await system.list(LINKS)).filter(name => NAME.test(name) && !PEER_TO_PEER.test(name))
   const links = await Promise.all(names.map(name => readLink(system, name)))
@@ -30,7 +30,7 @@ export async function deviceLinks(system: System): Promise<readonly Link[]> {
 
 async function readLink(system: System, name: string): Promise<Link | undefined> {
   const folder = `${LINKS}/${name}`
-  // The carrier of an interface that is down cannot be read, and nothing of one that is just being unplugged.
+  // Reading `carrier` fails while an interface is down, and reading anything fails while it is being unplugged.
   const attribute = async (file: string) => (await system.readText(`${folder}/${file}`).catch(() => ''))?.trim() ?? ''
   if (!(await system.exists(`${folder}/device`)) || (await attribute('type')) !== ETHERNET) return undefined
   const mac = await attribute('address')
@@ -44,7 +44,7 @@ async function readLink(system: System, name: string): Promise<Link | undefined>
     facts: {
       Name: name,
       MACAddress: mac,
-      // NET_ADDR_PERM: it was not set by anybody.
+      // NET_ADDR_PERM: nobody has changed the address.
       ...((await attribute('addr_assign_type')) === '0' && { PermanentMACAddress: mac }),
       Type: getValue(await attribute('uevent'), 'DEVTYPE') || (isWireless ? 'wlan' : 'ether'),
       Kind: null,

@@ -12,8 +12,8 @@ test('under another root no command runs but those for units, with that root', a
   system.monitor(['alsactl', 'monitor'], () => undefined)()
   await t.rejects(system.run(['systemctl', 'restart', 'unit']), { message: 'systemctl does not run on another root' })
   t.same(ran, [])
-  await system.setUnitEnabled('unit', true)
-  await system.setUnitEnabled('unit', false)
+  await system.runOnRoot(['systemctl', 'enable', 'unit'])
+  await system.runOnRoot(['systemctl', 'disable', 'unit'])
   t.same(ran, [
     ['systemctl', `--root=${root}`, 'enable', 'unit'],
     ['systemctl', `--root=${root}`, 'disable', 'unit'],

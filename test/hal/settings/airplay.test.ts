@@ -13,7 +13,7 @@ const LINK = 'etc/systemd/system/multi-user.target.wants/uxplay.service'
 
 const isLinked = (root: string) => lstatSync(`${root}/${LINK}`, { throwIfNoEntry: false }) !== undefined
 
-/** A running receiver, and what UxPlay goes by since its last start. */
+/** A running receiver, and what UxPlay was last started with. */
 async function startReceiver(t: Test, rc?: string) {
   const root = deviceRoot(t)
   if (rc !== undefined) writeFileSync(`${root}/etc/uxplayrc`, rc)
@@ -33,7 +33,7 @@ async function startReceiver(t: Test, rc?: string) {
   return { root, systemd, service, file, airplay, shown: () => shown }
 }
 
-test('a change is what UxPlay goes by, and the rest of its file stays', async t => {
+test('UxPlay uses a change, and the rest of its file is kept', async t => {
   const { service, systemd, file, shown } = await startReceiver(t)
   const answer = await service.patch({
     airplay: { name: 'Meeting "A" room', access: 'pin', maxResolution: '1280x720' },
@@ -68,13 +68,13 @@ s 1280x720
   t.match(shown(), { guard: 0, display: [0, 0, 0] })
 })
 
-test('it is disabled and enabled with its unit, and one that somebody stopped stays so', async t => {
+test('it is enabled and disabled with its unit, and stays stopped if somebody stopped it', async t => {
   const { root, service, systemd, shown } = await startReceiver(t)
   t.match(await (await service.patch({ airplay: { enabled: false } })).json(), { airplay: { enabled: false } })
   t.notOk(isLinked(root))
   t.equal(systemd.text, '')
   t.equal((await service.patch({ airplay: { name: 'Hall' } })).status, 200)
-  t.equal(systemd.text, '', 'a change of what is off starts nothing')
+  t.equal(systemd.text, '', 'a change while it is disabled starts nothing')
   t.match(await (await service.patch({ airplay: { enabled: true } })).json(), { airplay: { enabled: true } })
   t.equal(systemd.text, 'uxplay.service runs, started 1 times\n')
   t.equal(shown().name, 'Hall')
@@ -83,7 +83,7 @@ test('it is disabled and enabled with its unit, and one that somebody stopped st
   t.equal(systemd.text, '')
 })
 
-test('a code or password of somebody else is kept, and never shown', async t => {
+test('a code or password set by others is kept, and never shown', async t => {
   for (const [rc, guard] of [
     ['pin 4711\n', 1],
     ['pw "secret 4711"\n', 2],
@@ -100,7 +100,7 @@ test('a code or password of somebody else is kept, and never shown', async t => 
   }
 })
 
-test('an empty name is the name of the device, and follows it', async t => {
+test('an empty name is the name of the device, also when that changes', async t => {
   const { root, service, airplay, systemd, file, shown } = await startReceiver(t)
   t.equal((await service.patch({ airplay: { name: '' } })).status, 200)
   t.match(await airplay(), { name: '' })
@@ -120,22 +120,22 @@ test('an empty name is the name of the device, and follows it', async t => {
 
   const { text } = systemd
   t.equal((await service.patch({ locale: 'de_DE.UTF-8' })).status, 200)
-  t.equal(systemd.text, text, 'and what has nothing to do with it leaves it alone')
+  t.equal(systemd.text, text, 'other settings do not restart it')
 
   writeFileSync(`${root}/etc/uxplayrc`, file().replace(/^n .*/m, 'n Foreign'))
   await eventually(async () => (await airplay()).name === 'Foreign')
   t.equal((await service.patch({ deviceName: 'Boardroom 3' })).status, 200)
-  t.match(await airplay(), { name: 'Foreign' }, "a name from elsewhere is nobody else's")
+  t.match(await airplay(), { name: 'Foreign' }, 'a name set by others does not follow the device')
 })
 
-test("a device's name that UxPlay cannot be given has one near to it", async t => {
+test("for a device's name that UxPlay cannot show, a similar one is shown", async t => {
   const { service, shown, airplay } = await startReceiver(t)
   t.equal((await service.patch({ deviceName: `- 5' 3" ${'é'.repeat(40)}`, airplay: { name: '' } })).status, 200)
   t.equal(shown().name, `5' 3 ${'é'.repeat(22)}`)
   t.match(await airplay(), { name: '' })
 })
 
-test('a name from elsewhere is shown with what UxPlay appends to it', async t => {
+test('a name set by others is shown with what UxPlay appends to it', async t => {
   const { airplay, service, shown } = await startReceiver(t, 'n Hall\n')
   t.match(await airplay(), { name: 'Hall@receiver' })
   t.equal((await service.patch({ airplay: { ...(await airplay()), access: 'pin' } })).status, 200)
@@ -144,7 +144,7 @@ test('a name from elsewhere is shown with what UxPlay appends to it', async t =>
   t.match(shown(), { name: 'Hall', appendsHostName: false })
 })
 
-test('what UxPlay would not take is refused', async t => {
+test('what UxPlay would not accept is refused', async t => {
   const { service, file } = await startReceiver(t)
   const before = file()
   for (const [value, pointer] of [
@@ -166,10 +166,10 @@ test('what UxPlay would not take is refused', async t => {
   t.equal(file(), before)
 })
 
-test('a restart that fails leaves the file and the unit as they were', async t => {
+test('a failed restart leaves the file and the unit as they were', async t => {
   const { root, service, systemd, file, airplay } = await startReceiver(t)
   const before = file()
-  systemd.broken = 'try-restart'
+  systemd.broken = 'restart'
   t.equal((await service.patch({ airplay: { name: 'Hall' } })).status, 500)
   t.equal(file(), before)
   systemd.broken = 'stop'
@@ -179,7 +179,7 @@ test('a restart that fails leaves the file and the unit as they were', async t =
   t.match(await airplay(), { enabled: true, name: 'Lobby' })
 })
 
-test('a change from outside is an event; a file of garbage is repaired', async t => {
+test('a change by others is an event; garbage is repaired', async t => {
   const { root, service, airplay, file } = await startReceiver(t)
   const stream = await service.stream()
   await stream.block()
@@ -194,7 +194,7 @@ test('a change from outside is an event; a file of garbage is repaired', async t
   t.match(await airplay(), { name: 'Hall' })
 })
 
-test('without its unit there is no AirPlay', async t => {
+test('without its unit, there is no such setting', async t => {
   const root = deviceRoot(t)
   rmSync(`${root}/usr/lib/systemd/system/uxplay.service`)
   const service = await startTestService(t, { root })

@@ -16,7 +16,7 @@ const master = (change: Partial<FakeControl> = {}): FakeControl => ({
   ...change,
 })
 
-/** A running system with these cards. */
+/** A running system with these sound cards. */
 const running = (alsa: FakeAlsa): SystemOptions => ({
   running: true,
   run: commands({ amixer: alsa.amixer, alsactl: alsa.alsactl }),
@@ -28,7 +28,7 @@ async function startWith(t: Test, alsa: FakeAlsa) {
   return { service, audio: async () => (await service.system()).value.audio }
 }
 
-test('the answer and the event have the volume that the driver took', async t => {
+test('the answer and the event have the volume that the driver chose', async t => {
   const alsa = new FakeAlsa([[master()]])
   const { service } = await startWith(t, alsa)
   const stream = await service.stream()
@@ -41,10 +41,10 @@ test('the answer and the event have the volume that the driver took', async t =>
 
   const again = await service.patch({ audio: { volume: 50 } })
   t.equal(again.status, 200)
-  t.equal(again.headers.get('etag'), answer.headers.get('etag'), 'the same step is no event')
+  t.equal(again.headers.get('etag'), answer.headers.get('etag'), 'no event for the same step')
 })
 
-test('muting leaves the volume, and the balance of the channels', async t => {
+test('muting keeps the volume and the balance of the channels', async t => {
   const alsa = new FakeAlsa([[master({ levels: [31, 16] })]])
   const { service, audio } = await startWith(t, alsa)
   t.strictSame(await audio(), { volume: 100, muted: false })
@@ -56,7 +56,7 @@ test('muting leaves the volume, and the balance of the channels', async t => {
   t.equal(alsa.text, '0 Master 0,0/31 on\nstored\n')
 })
 
-test('a change by somebody else is an event', async t => {
+test('a change by others is an event', async t => {
   const alsa = new FakeAlsa([[master()]])
   const { service } = await startWith(t, alsa)
   const stream = await service.stream()
@@ -67,7 +67,7 @@ test('a change by somebody else is an event', async t => {
   t.strictSame((await stream.event())?.data, { audio: { volume: 26, muted: true } })
   t.equal(alsa.monitors, 1)
   await service.close()
-  t.equal(alsa.monitors, 0, 'and nobody listens any more')
+  t.equal(alsa.monitors, 0, 'nobody listens after that')
 })
 
 test('a control without a switch is never muted', async t => {
@@ -90,7 +90,7 @@ test('the card is the first that has a control', async t => {
   t.equal(alsa.text, '1 Capture 1/1 on\n1 PCM 3/31 off\nstored\n')
 })
 
-test('what fails leaves the sound as it was, and says where it cannot be stored again', async t => {
+test('a failed change leaves the sound as it was, and says if that could not be stored', async t => {
   for (const [broken, state] of [
     ['amixer sset', 'Nothing has changed.'],
     ['alsactl store', 'Could not be undone: audio.'],
@@ -113,7 +113,7 @@ test('what fails leaves the sound as it was, and says where it cannot be stored 
   }
 })
 
-test('a card that goes away is said to be, and read again when it is back', async t => {
+test('a card that disappears is logged, and read again when it is back', async t => {
   const alsa = new FakeAlsa([[master()]])
   const { service, audio } = await startWith(t, alsa)
   alsa.broken = 'amixer scontents'
@@ -128,7 +128,7 @@ test('a card that goes away is said to be, and read again when it is back', asyn
   await eventually(async () => ((await audio()) as { volume: number }).volume === 26)
 })
 
-test('where there is no sound, it is said why', async t => {
+test('without sound, the reason is given', async t => {
   const alsa = new FakeAlsa([[master()]])
   const because = (root: string, options: SystemOptions) => audio(new System(root, options)).unavailable?.()
   const root = deviceRoot(t)

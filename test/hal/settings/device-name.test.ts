@@ -1,11 +1,15 @@
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { test } from 'tap'
+import type { System } from '../../../hal/os/system.ts'
 import { deviceName } from '../../../hal/settings/device-name.ts'
+import { hostname } from '../../../hal/settings/hostname.ts'
 import { Device } from '../support/setting-device.ts'
 
+const ofSystem = (system: System) => deviceName(system, hostname(system))
+
 test('the name is PRETTY_HOSTNAME, or the host name', async t => {
-  const device = new Device(t, deviceName)
+  const device = new Device(t, ofSystem)
   for (const [text, value, what] of [
     ['PRETTY_HOSTNAME="Meeting Room 4"\n', 'Meeting Room 4', 'in quotes'],
     ['PRETTY_HOSTNAME=\'Raum "Süd"\'\n', 'Raum "Süd"', 'in single quotes'],
@@ -14,20 +18,20 @@ test('the name is PRETTY_HOSTNAME, or the host name', async t => {
     ['ICON_NAME=x\n', 'receiver', 'none'],
     ['', 'receiver', 'an empty file'],
     [undefined, 'receiver', 'no file'],
-    [Buffer.from('PRETTY_HOSTNAME=\xff', 'latin1'), 'receiver', 'no UTF-8'],
+    [Buffer.from('PRETTY_HOSTNAME=\xff', 'latin1'), 'receiver', 'not UTF-8'],
     [`PRETTY_HOSTNAME=x\n${'#'.repeat(70_000)}`, 'receiver', 'a file that is too long'],
     [`PRETTY_HOSTNAME=${'x'.repeat(65)}\n`, 'receiver', 'a name that is too long'],
-    ['PRETTY_HOSTNAME="a\nb"\n', 'receiver', 'a name of two lines'],
+    ['PRETTY_HOSTNAME="a\nb"\n', 'receiver', 'a name with a line break'],
   ] as const) {
     device.put('/etc/machine-info', text)
     t.equal(await device.value(), value, what)
   }
   device.put('/etc/hostname', undefined)
-  t.equal(await device.value(), 'localhost', 'and without a host name, localhost')
+  t.equal(await device.value(), 'localhost', 'without a host name, localhost')
 })
 
 test('1 to 64 code points are accepted, and no control characters', async t => {
-  const device = new Device(t, deviceName)
+  const device = new Device(t, ofSystem)
   for (const name of [
     'a',
     ' ',
@@ -47,8 +51,8 @@ test('1 to 64 code points are accepted, and no control characters', async t => {
   }
 })
 
-test('a new name leaves the other lines, and is what a shell reads', async t => {
-  const device = new Device(t, deviceName)
+test('a new name keeps the other lines, and is what a shell reads', async t => {
+  const device = new Device(t, ofSystem)
   for (const name of ['Lobby', 'Großer Saal', '"; rm -rf $HOME `id` \\ \'', '🎬'.repeat(64), '#', ' ']) {
     await device.setting.write?.(name)
     t.equal(await device.value(), name)

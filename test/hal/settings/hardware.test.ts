@@ -2,7 +2,7 @@ import { test } from 'tap'
 import { hardware } from '../../../hal/settings/hardware.ts'
 import { Device, runningAt } from '../support/setting-device.ts'
 
-test('the board is what its device tree says', async t => {
+test('the board is described by its device tree', async t => {
   const device = new Device(t, hardware)
   t.same(await device.value(), {
     model: 'Raspberry Pi 4 Model B Rev 1.5',
@@ -12,8 +12,8 @@ test('the board is what its device tree says', async t => {
   for (const [text, model, what] of [
     ['Board\0', 'Board', 'the NUL at the end'],
     ['A\0B\0', 'A B', 'two strings'],
-    [' \0\n', 'PC', 'nothing but white space'],
-    [Buffer.from([0xff, 0]), 'PC', 'no UTF-8'],
+    [' \0\n', 'PC', 'only white space'],
+    [Buffer.from([0xff, 0]), 'PC', 'not UTF-8'],
     ['x'.repeat(70_000), 'PC', 'a file that is too long'],
     [undefined, 'PC', 'no file'],
   ] as const) {
@@ -24,12 +24,16 @@ test('the board is what its device tree says', async t => {
   t.equal(device.setting.write, undefined, 'read-only')
 })
 
-test('what is not known is an empty string', async t => {
+test('unknown values are empty', async t => {
   const device = new Device(t, hardware)
   for (const path of ['/proc', '/usr/lib/os-release']) device.put(path, undefined)
   t.same(await device.value(), { model: '', serial: '', architecture: '' })
   const running = new Device(t, hardware, root => runningAt(root))
   running.put('/usr/lib/os-release', undefined)
-  t.match(await running.value(), { architecture: /^(arm64|x86-64|arm|x86|riscv64|\w+)$/ }, 'the running one is known')
+  t.match(
+    await running.value(),
+    { architecture: /^(arm64|x86-64|arm|x86|riscv64|\w+)$/ },
+    'known for the running system',
+  )
   t.not((await running.setting.read()).architecture, '')
 })

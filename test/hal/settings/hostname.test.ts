@@ -4,19 +4,19 @@ import { test } from 'tap'
 import { hostname } from '../../../hal/settings/hostname.ts'
 import { Device, runningAt } from '../support/setting-device.ts'
 
-test('the host name is the first line that says something', async t => {
+test('the host name is the first line with a name', async t => {
   const device = new Device(t, hostname)
   for (const [text, value, what] of [
     ['receiver\n', 'receiver', 'a name'],
-    ['receiver', 'receiver', 'no line end'],
+    ['receiver', 'receiver', 'no line break'],
     ['\n# comment\n  receiver  \nsecond\n', 'receiver', 'comments, empty lines and white space'],
-    ['receiver\r\n', 'receiver', 'a line end of DOS'],
+    ['receiver\r\n', 'receiver', 'a DOS line break'],
     ['Receiver\n', 'receiver', 'capital letters'],
-    ['a b\n', 'localhost', 'a name that does not fit'],
+    ['a b\n', 'localhost', 'an invalid name'],
     ['a_b\n', 'localhost', 'an underscore'],
-    ['# comment\n', 'localhost', 'a comment alone'],
+    ['# comment\n', 'localhost', 'only a comment'],
     ['', 'localhost', 'an empty file'],
-    [Buffer.from([0xff, 10]), 'localhost', 'no UTF-8'],
+    [Buffer.from([0xff, 10]), 'localhost', 'not UTF-8'],
     ['x'.repeat(70_000), 'localhost', 'a file that is too long'],
     [undefined, 'localhost', 'no file'],
   ] as const) {
@@ -25,20 +25,20 @@ test('the host name is the first line that says something', async t => {
   }
 })
 
-test("without a name of its own, the running system's is the kernel's", async t => {
+test('without a stored name, the running system has the name of its kernel', async t => {
   const device = new Device(t, hostname, root => runningAt(root))
   device.put('/etc/hostname', undefined)
   device.put('/proc/sys/kernel/hostname', 'transient\n')
   t.equal(await device.value(), 'transient')
   device.put('/proc/sys/kernel/hostname', '(none)\n')
-  t.equal(await device.value(), 'localhost', 'unless that does not fit')
+  t.equal(await device.value(), 'localhost', 'unless that is invalid')
   const other = new Device(t, hostname)
   other.put('/etc/hostname', undefined)
   other.put('/proc/sys/kernel/hostname', 'transient\n')
   t.equal(await other.value(), 'localhost', 'another root has no kernel')
 })
 
-test('a name of RFC 1123 and at most 64 characters is accepted', async t => {
+test('names of RFC 1123 with at most 64 characters are accepted', async t => {
   const device = new Device(t, hostname)
   const label = 'a'.repeat(63)
   for (const name of ['a', '0', 'a-b', 'a--b', '1a.2b', 'a.b.c', label, `${'a'.repeat(31)}.${'b'.repeat(32)}`])
@@ -72,7 +72,7 @@ test('a name of RFC 1123 and at most 64 characters is accepted', async t => {
     t.notOk(await device.accepts(name), JSON.stringify(name))
 })
 
-test('a new name stands in the file, in the host table, and in the kernel', async t => {
+test('a new name goes into the file, the host table, and the kernel', async t => {
   const device = new Device(t, hostname, root => runningAt(root))
   device.put('/proc/sys/kernel/hostname', 'receiver\n')
   const hosts = device.text('/etc/hosts')
@@ -84,7 +84,7 @@ test('a new name stands in the file, in the host table, and in the kernel', asyn
   t.equal(device.text('/proc/sys/kernel/hostname'), 'lobby-01\n')
 })
 
-test('a host table that is missing or cannot be read stays as it is', async t => {
+test('a host table that is missing or unreadable is left alone', async t => {
   for (const text of [undefined, Buffer.from([0xff]), '127.0.1.1 receiver\n'.repeat(4_000)]) {
     const device = new Device(t, hostname)
     device.put('/etc/hosts', text)

@@ -16,21 +16,21 @@ function systemctl(device: Device<ReturnType<typeof ntp>>, verb: string): string
   return spawnSync('systemctl', [`--root=${device.root}`, verb, UNIT], { encoding: 'utf8' }).stdout.trim()
 }
 
-test('the servers are those of all files together, in the order of timesyncd.conf(5)', t => {
+test('the servers are those of all files, in the order of timesyncd.conf(5)', t => {
   for (const [texts, servers, what] of [
     [['[Time]\nNTP=a b\n'], ['a', 'b'], 'two in a line'],
     [['[Time]\nNTP=a\nNTP=b\n'], ['a', 'b'], 'two lines'],
     [['[Time]\nNTP=a\n', '[Time]\nNTP=b\n'], ['a', 'b'], 'two files'],
-    [['[Time]\nNTP=a\n', '[Time]\nNTP=\nNTP=b\n'], ['b'], 'an empty one forgets'],
-    [['[Time]\nNTP=a\tb  a\n'], ['a', 'b'], 'one that stands twice'],
+    [['[Time]\nNTP=a\n', '[Time]\nNTP=\nNTP=b\n'], ['b'], 'an empty one discards those before it'],
+    [['[Time]\nNTP=a\tb  a\n'], ['a', 'b'], 'a duplicate'],
     [['[Time]\nFallbackNTP=a\n#NTP=b\n[Other]\nNTP=c\n'], [], 'none'],
-    [['', '[Time'], [], 'nothing of use'],
+    [['', '[Time'], [], 'garbage'],
   ] as const)
     t.same(effectiveServers(texts), servers, what)
   t.end()
 })
 
-test('of drop-ins with one name the last folder counts, and a link to /dev/null hides one', async t => {
+test('of drop-ins with the same name the last folder counts, and a link to /dev/null hides them', async t => {
   const device = new Device(t, ntp)
   const servers = async () => (await device.setting.read()).servers
   device.put('/etc/systemd/timesyncd.conf', '[Time]\nNTP=main\n')
@@ -47,13 +47,13 @@ test('of drop-ins with one name the last folder counts, and a link to /dev/null 
   const printed = spawnSync('systemd-analyze', [`--root=${device.root}`, 'cat-config', 'systemd/timesyncd.conf'], {
     encoding: 'utf8',
   }).stdout
-  t.same(effectiveServers([printed]), await servers(), 'as systemd puts them together')
+  t.same(effectiveServers([printed]), await servers(), 'as systemd combines them')
   device.put('/etc/systemd/timesyncd.conf.d/20-a.conf', undefined)
   symlinkSync('/dev/null', join(device.root, 'etc/systemd/timesyncd.conf.d/20-a.conf'))
   t.same(await servers(), ['main', 'ten'])
 })
 
-test('servers are written to a drop-in that systemd reads after what is there', async t => {
+test('servers are written to a drop-in that systemd reads last', async t => {
   const device = new Device(t, ntp)
   device.put('/etc/systemd/timesyncd.conf', '[Time]\nNTP=main\n')
   device.put('/etc/systemd/timesyncd.conf.d/10-b.conf', '[Time]\nNTP=ten\n')
@@ -61,19 +61,19 @@ test('servers are written to a drop-in that systemd reads after what is there', 
   for (const servers of cases) {
     await device.setting.write?.({ enabled: true, servers })
     const expected = servers.length > 0 ? servers : ['main', 'ten']
-    t.same((await device.setting.read()).servers, expected, 'with none of ours, those of the system hold')
+    t.same((await device.setting.read()).servers, expected, 'without servers of ours, those of the system apply')
     const printed = spawnSync('systemd-analyze', [`--root=${device.root}`, 'cat-config', 'systemd/timesyncd.conf'], {
       encoding: 'utf8',
     }).stdout
     t.match(printed, `${device.root}${DROP_IN}`)
-    t.same(effectiveServers([printed]), expected, 'by systemd-analyze, too')
+    t.same(effectiveServers([printed]), expected, 'by systemd-analyze as well')
   }
   device.put(DROP_IN, '# mine\n[Time]\nPollIntervalMaxSec=60\nNTP=old\n')
   await device.setting.write?.({ enabled: true, servers: ['a'] })
-  t.equal(device.text(DROP_IN), '# mine\n[Time]\nPollIntervalMaxSec=60\nNTP=\nNTP=a\n', 'its other lines stay')
+  t.equal(device.text(DROP_IN), '# mine\n[Time]\nPollIntervalMaxSec=60\nNTP=\nNTP=a\n', 'other lines are kept')
 })
 
-test('enabled is what systemctl calls enabled', async t => {
+test('enabled means what it means to systemctl', async t => {
   const device = new Device(t, ntp)
   const enabled = async () => (await device.setting.read()).enabled
   t.same([await enabled(), systemctl(device, 'is-enabled')], [true, 'enabled'])
@@ -82,12 +82,12 @@ test('enabled is what systemctl calls enabled', async t => {
     t.same([await enabled(), systemctl(device, 'is-enabled')], [value, value ? 'enabled' : 'disabled'])
   }
   systemctl(device, 'enable')
-  t.equal(await enabled(), true, 'by someone else')
+  t.equal(await enabled(), true, 'by others')
   device.put(ENABLED, 'no link')
-  t.equal(await enabled(), false, 'a file is no link')
+  t.equal(await enabled(), false, 'a file instead of a link')
 })
 
-test('a unit that is masked is not enabled, and cannot be', async t => {
+test('a masked unit is not enabled, and cannot be', async t => {
   const device = new Device(t, ntp)
   systemctl(device, 'mask')
   t.equal(systemctl(device, 'is-enabled'), 'masked')
@@ -95,18 +95,22 @@ test('a unit that is masked is not enabled, and cannot be', async t => {
   const error = await device.setting.write?.({ enabled: true, servers: [] }).catch(error => error)
   t.ok(errorCode(error) === 'COMMAND_FAILED')
   t.match(error, { message: 'systemctl failed with status 1' })
+  const masked = { enabled: false, servers: [] }
+  t.strictSame(await device.setting.check?.({ ...masked, enabled: true }, masked), [
+    { pointer: '/enabled', detail: 'systemd-timesyncd.service is masked' },
+  ])
   await device.setting.write?.({ enabled: false, servers: ['a'] })
-  t.same(await device.setting.read(), { enabled: false, servers: ['a'] }, 'its servers can be set')
+  t.same(await device.setting.read(), { enabled: false, servers: ['a'] }, 'but its servers can be set')
 })
 
-test('a device without timesyncd has no such setting', async t => {
+test('without timesyncd, there is no such setting', async t => {
   const device = new Device(t, ntp)
   t.equal(await device.setting.unavailable?.(), undefined)
   device.put(`/usr/lib/systemd/system/${UNIT}`, undefined)
   t.match(await device.setting.unavailable?.(), /not installed/)
 })
 
-test('at most 8 servers are accepted: names, IPv4 and IPv6 addresses, none twice', async t => {
+test('up to 8 servers are accepted: names, IPv4 and IPv6 addresses, no duplicates', async t => {
   const device = new Device(t, ntp)
   const eight = Array.from({ length: 8 }, (_, at) => `${at}.example.net`)
   const accepts = (...servers: unknown[]) => device.accepts({ enabled: true, servers })
@@ -185,11 +189,11 @@ test('at most 8 servers are accepted: names, IPv4 and IPv6 addresses, none twice
   t.same(
     refusals?.map(refusal => refusal.pointer),
     ['/servers/1', '/servers/2'],
-    'each is pointed at',
+    'each has its pointer',
   )
 })
 
-test('the service is restarted or stopped, and units are enabled by name alone', async t => {
+test('the service is restarted or stopped', async t => {
   const ran: string[] = []
   const device = new Device(t, ntp, root => {
     const { systemctl } = new FakeSystemd(root)
@@ -215,13 +219,13 @@ test('the service is restarted or stopped, and units are enabled by name alone',
   ])
 })
 
-test('what cannot be read leaves whether it is enabled', async t => {
+test('if the servers cannot be read, whether it is enabled still can', async t => {
   const device = new Device(t, ntp)
   const eight = Array.from({ length: 9 }, (_, at) => `s${at}`).join(' ')
   for (const [text, what] of [
-    [Buffer.from([0xff]), 'no UTF-8'],
+    [Buffer.from([0xff]), 'not UTF-8'],
     [`[Time]\nNTP=${eight}\n`, 'nine servers'],
-    ['[Time]\nNTP=a_b\n', 'a name that does not fit'],
+    ['[Time]\nNTP=a_b\n', 'an invalid name'],
     ['x'.repeat(70_000), 'a file that is too long'],
   ] as const) {
     device.put('/etc/systemd/timesyncd.conf', text)

@@ -4,17 +4,17 @@ import { test } from 'tap'
 import { timezone } from '../../../hal/settings/timezone.ts'
 import { Device } from '../support/setting-device.ts'
 
-test('the zone is the one that the link names', async t => {
+test('the time zone is the one that the link names', async t => {
   const device = new Device(t, timezone)
   for (const [target, value, what] of [
     ['../usr/share/zoneinfo/Europe/Brussels', 'Europe/Brussels', 'relative'],
     ['/usr/share/zoneinfo/Asia/Tokyo', 'Asia/Tokyo', 'absolute'],
-    ['/usr/share/../share/zoneinfo//Etc/GMT+5', 'Etc/GMT+5', 'by a detour'],
+    ['/usr/share/../share/zoneinfo//Etc/GMT+5', 'Etc/GMT+5', 'not normalised'],
     ['/usr/share/zoneinfo/America/Argentina/Buenos_Aires', 'America/Argentina/Buenos_Aires', 'three parts'],
     ['/usr/share/zoneinfo', 'UTC', 'the folder itself'],
-    ['/usr/share/zoneinfo/../passwd', 'UTC', 'out of the folder'],
+    ['/usr/share/zoneinfo/../passwd', 'UTC', 'outside the folder'],
     ['/usr/share/zoneinfo-2/Asia/Tokyo', 'UTC', 'another folder'],
-    ['/usr/share/zoneinfo/a b', 'UTC', 'a name that does not fit'],
+    ['/usr/share/zoneinfo/a b', 'UTC', 'an invalid name'],
     [`/usr/share/zoneinfo/${'a'.repeat(65)}`, 'UTC', 'a name that is too long'],
   ] as const) {
     device.put('/etc/localtime', undefined)
@@ -27,7 +27,7 @@ test('the zone is the one that the link names', async t => {
   }
 })
 
-test('a zone is accepted that the device has', async t => {
+test('time zones of the device are accepted', async t => {
   const device = new Device(t, timezone)
   device.put('/usr/share/zoneinfo/tzdata.zi', '# version 2026a')
   device.put('/usr/share/zoneinfo/empty', '')
@@ -56,7 +56,7 @@ test('a zone is accepted that the device has', async t => {
     t.notOk(await device.accepts(zone), JSON.stringify(zone))
 })
 
-test('a device without zone files has those of the tz database', async t => {
+test('without zone files on the device, those of the tz database are accepted', async t => {
   const device = new Device(t, timezone)
   device.put('/usr/share/zoneinfo', undefined)
   for (const zone of ['Europe/Brussels', 'UTC', 'Etc/UTC', 'Asia/Kolkata', 'Asia/Calcutta', 'Europe/Kyiv', 'Etc/GMT+5'])
@@ -64,7 +64,7 @@ test('a device without zone files has those of the tz database', async t => {
   for (const zone of ['Europe/Nowhere', '+01', '-0100', '0100', 'x', '']) t.notOk(await device.accepts(zone), zone)
 })
 
-test('a new zone is a relative link, and a line of /etc/timezone where there is one', async t => {
+test('a new time zone is a relative link, and a line in /etc/timezone if there is one', async t => {
   const device = new Device(t, timezone)
   await device.setting.write?.('Asia/Tokyo')
   t.equal(readlinkSync(join(device.root, 'etc/localtime')), '../usr/share/zoneinfo/Asia/Tokyo')
@@ -75,5 +75,5 @@ test('a new zone is a relative link, and a line of /etc/timezone where there is 
   t.equal(await device.system.exists('/etc/timezone'), false)
   device.put('/etc/localtime', 'a copy')
   await device.setting.write?.('UTC')
-  t.equal(readlinkSync(join(device.root, 'etc/localtime')), '../usr/share/zoneinfo/UTC', 'in the place of a file')
+  t.equal(readlinkSync(join(device.root, 'etc/localtime')), '../usr/share/zoneinfo/UTC', 'in place of a file')
 })

@@ -9,7 +9,7 @@ import { Journal } from '../../../hal/transaction/journal.ts'
 import { Transactions } from '../../../hal/transaction/transaction.ts'
 import type { JsonValue } from '../../../src/json.ts'
 
-/** Changes one setting as the service does: written, activated, kept, and undone where that fails. */
+/** Changes one setting as the service does: writes, activates and keeps it, or undoes it if that fails. */
 export async function apply<S extends TSchema>(
   system: System,
   setting: Setting<S>,

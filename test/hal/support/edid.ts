@@ -33,7 +33,7 @@ export function edidOf(parts: EdidParts): Buffer {
   return Buffer.concat([base, ...(parts.extensions ?? [])].map(sealed))
 }
 
-/** A block whose last byte makes its sum 0. */
+/** A block with its checksum, which is the last byte: all of them add up to 0. */
 export function sealed(block: Buffer): Buffer {
   const bytes = Buffer.from(block)
   bytes[127] = 0
@@ -41,7 +41,7 @@ export function sealed(block: Buffer): Buffer {
   return bytes
 }
 
-/** A descriptor of text: 0xfc is the name, 0xff the serial number, 0xfe any; 0x10 is a dummy. */
+/** A text descriptor: 0xfc for the name, 0xff for the serial number, 0xfe for any text; 0x10 is a dummy. */
 export function text(tag: number, value: string): Buffer {
   const bytes = Buffer.alloc(18, tag === 0x10 ? 0 : ' ')
   bytes.set([0, 0, 0, tag, 0])
@@ -49,12 +49,12 @@ export function text(tag: number, value: string): Buffer {
   return bytes
 }
 
-/** The descriptor that a monitor of several timings has to have: 24 to 120 Hz, 15 to 135 kHz, 600 MHz, no formula. */
+/** The range limits that a monitor with several timings must have: 24 to 120 Hz, 15 to 135 kHz, 600 MHz, no formula. */
 export function limits(): Buffer {
   return Buffer.from('000000fd0018780f873c000a202020202020', 'hex')
 }
 
-/** A descriptor of a timing, by default with the blanking of CVT's reduced kind, near enough. */
+/** A detailed timing with about the blanking of CVT's reduced blanking. */
 export function detailed(width: number, height: number, hz: number, options: { interlaced?: boolean } = {}): Buffer {
   const blankWidth = 160
   const blankHeight = 45
@@ -68,7 +68,7 @@ export function detailed(width: number, height: number, hz: number, options: { i
   return bytes
 }
 
-/** A CTA-861 extension of data blocks and timings. */
+/** A CTA-861 extension with data blocks and detailed timings. */
 export function cta(blocks: readonly Buffer[], timings: readonly Buffer[] = []): Buffer {
   const bytes = Buffer.alloc(128)
   const data = Buffer.concat(blocks)
@@ -78,12 +78,12 @@ export function cta(blocks: readonly Buffer[], timings: readonly Buffer[] = []):
   return bytes
 }
 
-/** A data block of CTA-861: 2 is video, 3 a vendor's. */
+/** A data block of CTA-861: tag 2 is video, 3 vendor-specific. */
 export function dataBlock(tag: number, ...data: readonly number[]): Buffer {
   return Buffer.from([(tag << 5) | data.length, ...data])
 }
 
-/** The vendor block of HDMI 1.4 with these formats of its own, 1 to 4. */
+/** The vendor-specific block of HDMI 1.4, with these of its own formats, 1 to 4. */
 export function hdmi(vics: readonly number[], options: { latency?: boolean } = {}): Buffer {
   const latency = options.latency ? [0x20 | 0x80, 1, 1] : [0x20]
   return dataBlock(3, 0x03, 0x0c, 0x00, 0x10, 0x00, 0x00, 0x3c, ...latency, 0, vics.length << 5, ...vics)

@@ -7,12 +7,12 @@ import type { JsonValue } from '../../../src/json.ts'
 import { schemaErrors } from '../../../src/validate.ts'
 import { deviceRoot } from '../../support/device.ts'
 
-/** The system under a folder as the one that runs; its commands do nothing unless they are given. */
+/** A running system whose files are in a folder. Its commands do nothing unless others are given. */
 export function runningAt(root: string, options: SystemOptions = {}): System {
   return new System(root, { run: async () => '', ...options, running: true })
 }
 
-/** A device's files, and one setting of it. */
+/** One setting, and the files of its device. */
 export class Device<S extends Setting> {
   readonly root: string
   readonly system: System
@@ -24,7 +24,7 @@ export class Device<S extends Setting> {
     this.setting = setting(this.system)
   }
 
-  /** The value in force: what is read where it fits, otherwise the fallback. */
+  /** The value that clients see: what is read if it matches the schema, otherwise the fallback. */
   async value(): Promise<unknown> {
     const value = await this.setting.read().catch(() => undefined)
     return value === undefined || this.misfits(value).length > 0 ? this.setting.fallback() : value
@@ -34,7 +34,7 @@ export class Device<S extends Setting> {
     return schemaErrors(this.setting.schema, value as JsonValue, '')
   }
 
-  /** Whether a value is accepted by the schema and by what the schema cannot say. */
+  /** Whether a value is accepted by the schema and by the check. */
   async accepts(value: unknown): Promise<boolean> {
     return this.misfits(value).length === 0 && ((await this.setting.check?.(value, value)) ?? []).length === 0
   }
@@ -43,7 +43,7 @@ export class Device<S extends Setting> {
     return readFileSync(join(this.root, path), 'utf8')
   }
 
-  /** Puts a text at a path, or nothing. */
+  /** Replaces what is at a path by a file, or by nothing. */
   put(path: string, text: string | Buffer | undefined): void {
     const at = join(this.root, path)
     rmSync(at, { recursive: true, force: true })

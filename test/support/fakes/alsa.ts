@@ -3,21 +3,21 @@ import type { Monitor, Run } from '../../../hal/os/command.ts'
 
 export interface FakeControl {
   readonly name: string
-  /** The driver's steps: 0 to this. */
+  /** The highest of the driver's steps, which begin at 0. */
   readonly steps: number
   /** The step of each channel. */
   levels: number[]
-  /** Undefined for a control without a switch. */
+  /** Undefined if the control has no switch. */
   on: boolean | undefined
 }
 
 /**
- * Sound cards, each with its controls, behind amixer(1) and alsactl(1) of alsa-utils 1.2.8: set, read, stored and
- * followed. A driver has steps and no others; without a scale in dB, `-M` is linear (alsamixer/volume_mapping.c).
+ * Sound cards with their controls, behind amixer(1) and alsactl(1) of alsa-utils 1.2.8. A volume is one of the driver's
+ * steps; without a dB scale, `-M` is linear (alsamixer/volume_mapping.c).
  */
 export class FakeAlsa {
   readonly cards: FakeControl[][]
-  /** A command, with its verb, that fails: `alsactl store`. */
+  /** A command that fails, with its verb: `alsactl store`. */
   broken: string | undefined
   #stored: FakeControl[][] = []
   readonly #lines = new Set<(line: string) => void>()
@@ -26,7 +26,7 @@ export class FakeAlsa {
     this.cards = cards
   }
 
-  /** `0 Master 16/31 on, stored`: a line for each control, with what the next boot finds. */
+  /** `0 Master 16/31 on`: a line for each control, then whether that is what the next boot restores. */
   get text(): string {
     const text = textOf(this.cards)
     return text === textOf(this.#stored) ? `${text}stored\n` : `${text}not stored\n`
@@ -36,7 +36,7 @@ export class FakeAlsa {
     this.#stored = structuredClone(this.cards)
   }
 
-  /** The cards have what is stored. */
+  /** The cards take what is stored. */
   boot(): void {
     this.cards.splice(0, Number.POSITIVE_INFINITY, ...structuredClone(this.#stored))
   }
@@ -78,12 +78,12 @@ export class FakeAlsa {
     return () => this.#lines.delete(line)
   }
 
-  /** How many `alsactl monitor` run. */
+  /** How many `alsactl monitor` are running. */
   get monitors(): number {
     return this.#lines.size
   }
 
-  /** Somebody else turns a control of the first card, by its step or off and on. */
+  /** Somebody else changes a control of the first card. */
   turn(name: string, change: { readonly step?: number; readonly on?: boolean }): void {
     const control = this.cards[0]?.find(control => control.name === name)
     if (!control) throw new Error(`no control ${name}`)
@@ -93,7 +93,7 @@ export class FakeAlsa {
     this.#tell(0, control)
   }
 
-  /** monitor.c: the node, the number, and the name of the element, with what has changed. */
+  /** monitor.c: the card, the number and the name of the element, and what has changed. */
   #tell(card: number, { name }: FakeControl): void {
     for (const line of this.#lines) line(`node hw:${card}, #1 (2,0,0,${name} Playback Volume,0) VALUE`)
   }
@@ -128,7 +128,7 @@ function scontents({ name, steps, levels, on }: FakeControl): string {
   ].join('\n')
 }
 
-/** rint(3): a half goes to the even neighbour. */
+/** rint(3): halves are rounded to the even neighbour. */
 function roundEven(value: number): number {
   const down = Math.floor(value)
   if (value - down !== 0.5) return Math.round(value)

@@ -7,12 +7,12 @@ import type { Addresses } from '../../../hal/os/system.ts'
 const FOLDERS = ['usr/lib/systemd/network', 'run/systemd/network', 'etc/systemd/network']
 
 /**
- * systemd-networkd of a running system whose files are under a root, behind networkctl(1): it goes by the files that it
- * read last.
+ * systemd-networkd of a running system whose files are under a root, behind networkctl(1). It uses the files that it read
+ * last.
  */
 export class FakeNetworkd {
   readonly #root: string
-  /** The address that DHCP has for each link. */
+  /** The address that each link gets by DHCP. */
   readonly #leases: Readonly<Record<string, string>>
   #files = new Map<string, string>()
   readonly #links = new Map<string, string>()
@@ -22,7 +22,7 @@ export class FakeNetworkd {
     this.#leases = leases
   }
 
-  /** Each file as it was read, and what each link has of it. */
+  /** Each file as it was read, and the one that each link is configured by. */
   get text(): string {
     const files = Array.from(this.#files, ([name, text]) => `${name}:\n${text}`)
     const links = Array.from(this.#links, ([name, text]) => `${name} is configured by:\n${text}`)
@@ -59,7 +59,7 @@ export class FakeNetworkd {
     this.#files = new Map(files.filter(([name]) => name.endsWith('.network')).sort())
   }
 
-  /** The first file in the order of their names whose `Name=` is the link's: no other condition is known here. */
+  /** By the first file, ordered by name, whose `Name=` is the link's. Other conditions are not implemented. */
   #configure(link: string): void {
     const text = [...this.#files.values()].find(text => new RegExp(`^Name=${link}$`, 'm').test(text))
     this.#links.set(link, text ?? '')

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { SystemOptions } from '../../../hal/os/system.ts'
 import { FakeAlsa } from './alsa.ts'
@@ -7,41 +7,43 @@ import { FakeNetworkd } from './networkd.ts'
 import { FakeSystemd } from './systemd.ts'
 
 const KERNEL = 'proc/sys/kernel/hostname'
-/** What a unit reads when it starts. */
-const READ_BY: Readonly<Record<string, string>> = {
-  'systemd-timesyncd.service': 'etc/systemd/timesyncd.conf.d/50-receiverd.conf',
-  'uxplay.service': 'etc/uxplayrc',
-  'weston.service': 'etc/xdg/weston/weston.ini',
-}
 
 /**
- * The receiver of test/fixtures as it runs: what its kernel, its units, its network and its sound took up of the files
- * under a root. It goes on when the service stops.
+ * The receiver in test/fixtures as a running system: what its kernel, its units, its network and its sound have taken up of
+ * the files under a root. It keeps running when the service stops.
  */
 export class FakeReceiver {
   readonly #root: string
   readonly #alsa = new FakeAlsa([[{ name: 'Master', steps: 31, levels: [31, 31], on: true }]])
   readonly #systemd: FakeSystemd
   readonly #networkd: FakeNetworkd
-  /** What each unit read when it was started last. */
+  /** What each unit read when it last started. */
   readonly #read = new Map<string, string>()
 
   constructor(root: string) {
     this.#root = root
     this.#systemd = new FakeSystemd(root)
-    this.#systemd.onStart = unit => this.#read.set(unit, this.#file(READ_BY[unit] ?? ''))
+    this.#systemd.onStart = unit => {
+      const files = configurationOf(unit, this.#systemd.read(unit)).flatMap(path => this.#filesAt(path))
+      this.#read.set(unit, files.map(path => `${path}:\n${this.#file(path)}`).join(''))
+    }
     this.#networkd = new FakeNetworkd(root, { eth0: '192.0.2.40/24' })
     this.#alsa.store()
     this.boot()
   }
 
-  /** All that runs, with what it goes by. */
+  /** Everything that runs, with the configuration that it uses. */
   get text(): string {
-    const units = Object.keys(READ_BY).map(unit =>
-      this.#systemd.isActive(unit) ? `${unit} goes by:\n${this.#read.get(unit)}` : `${unit} does not run\n`,
+    const units = this.#systemd.units.map(unit =>
+      this.#systemd.isActive(unit) ? `${unit} runs with:\n${this.#read.get(unit)}` : `${unit} does not run\n`,
     )
     const [hostname] = this.#file(KERNEL).split('\n')
     return [`${hostname}\n`, ...units, this.#networkd.text, this.#alsa.text].join('')
+  }
+
+  /** How often each unit was started. */
+  get starts(): string {
+    return this.#systemd.text
   }
 
   /** The options of a `System` that is this one. */
@@ -59,12 +61,19 @@ export class FakeReceiver {
     }
   }
 
-  /** As after a power cut: all of it goes by what is kept. */
+  /** As after a power cut: everything uses what was stored. */
   boot(): void {
     writeFileSync(join(this.#root, KERNEL), this.#file('etc/hostname'))
     this.#systemd.boot()
     this.#networkd.boot()
     this.#alsa.boot()
+  }
+
+  /** A path, or all files in a folder. */
+  #filesAt(path: string): readonly string[] {
+    if (!path.endsWith('/')) return [path]
+    const at = join(this.#root, path)
+    return existsSync(at) ? readdirSync(at).map(name => path + name) : []
   }
 
   #file(path: string): string {
@@ -74,4 +83,17 @@ export class FakeReceiver {
       return ''
     }
   }
+}
+
+/**
+ * The configuration that a unit reads when it starts: the files in /etc that the unit names, and for a daemon of systemd
+ * itself its own file and drop-ins (systemd-system.conf(5)).
+ */
+function configurationOf(unit: string, text: string): readonly string[] {
+  const named = Array.from(text.matchAll(/^(?:ExecStart|Environment|EnvironmentFile)=.*$/gm), ([line]) =>
+    Array.from(line.matchAll(/\/etc\/[^\s"']+/g), ([path]) => path.slice(1)),
+  )
+  const daemon = /^systemd-(\w+)\.service$/.exec(unit)?.[1]
+  const own = daemon === undefined ? [] : [`etc/systemd/${daemon}.conf`, `etc/systemd/${daemon}.conf.d/`]
+  return [...named.flat(), ...own]
 }

@@ -1,4 +1,4 @@
-import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { HalError } from '../../../hal/errors.ts'
 import type { Run } from '../../../hal/os/command.ts'
@@ -6,13 +6,15 @@ import type { Run } from '../../../hal/os/command.ts'
 const LINKS = 'etc/systemd/system'
 const UNITS = 'usr/lib/systemd/system'
 
-/** systemctl(1) of a running system whose files are under a root: enables by links, and keeps what runs. */
+/** systemctl(1) of a running system whose files are under a root: enables units by links, and knows which of them run. */
 export class FakeSystemd {
   readonly #root: string
+  /** How often each unit that runs was started. */
   readonly #active = new Map<string, number>()
+  readonly #failed = new Set<string>()
   /** A verb that fails. */
   broken: string | undefined
-  /** Called where a unit starts. */
+  /** Called when a unit starts. If it throws, the start fails. */
   onStart: (unit: string) => void = () => undefined
 
   constructor(root: string, active: readonly string[] = []) {
@@ -25,32 +27,61 @@ export class FakeSystemd {
     return Array.from(this.#active, ([unit, starts]) => `${unit} runs, started ${starts} times\n`).join('')
   }
 
+  /** The names of all services and sockets. */
+  get units(): readonly string[] {
+    return readdirSync(join(this.#root, UNITS)).filter(name => /[^@]\.(service|socket)$/.test(name))
+  }
+
   isActive(unit: string): boolean {
     return this.#active.has(unit)
   }
 
-  readonly systemctl: Run = async argv => {
-    const [, verb = '', unit = ''] = argv
-    if (this.broken === verb || !existsSync(join(this.#root, UNITS, unit)))
-      throw new HalError('COMMAND_FAILED', 'systemctl failed with status 1')
-    if (verb === 'enable') this.#enable(unit)
-    else if (verb === 'disable') for (const link of this.#links(unit)) rmSync(link, { force: true })
-    else if (verb === 'stop') this.#active.delete(unit)
-    else if (verb === 'restart' || (verb === 'try-restart' && this.isActive(unit))) this.#start(unit)
-    else if (verb !== 'try-restart') throw new HalError('COMMAND_FAILED', 'systemctl failed with status 1')
+  /** The text of a unit file. */
+  read(unit: string): string {
+    return readFileSync(join(this.#root, UNITS, unit), 'utf8')
+  }
+
+  readonly systemctl: Run = async ([, verb = '', ...units]) => {
+    if (verb === 'show') return this.#show(units)
+    for (const unit of units) {
+      if (this.broken === verb || !existsSync(join(this.#root, UNITS, unit))) throw failure()
+      if (verb === 'stop') this.#stop(unit)
+      else if (verb === 'disable') for (const link of this.#present(unit)) rmSync(link)
+      else if (this.#isMasked(unit)) throw failure()
+      else if (verb === 'enable') this.#enable(unit)
+      else if (verb === 'restart') this.#start(unit)
+      else throw failure()
+    }
     return ''
   }
 
   /** Runs what is enabled, and nothing else. */
   boot(): void {
     this.#active.clear()
-    for (const unit of readdirSync(join(this.#root, UNITS)))
-      if (this.#links(unit).some(link => lstatSync(link, { throwIfNoEntry: false }))) this.#start(unit)
+    this.#failed.clear()
+    for (const unit of this.units) if (this.#isEnabled(unit)) this.#start(unit)
+  }
+
+  #show([property, value, unit = '']: readonly string[]): string {
+    if (property !== '--property=ActiveState' || value !== '--value' || this.broken === 'show') throw failure()
+    return this.#failed.has(unit) ? 'failed\n' : this.isActive(unit) ? 'active\n' : 'inactive\n'
   }
 
   #start(unit: string): void {
-    this.#active.set(unit, (this.#active.get(unit) ?? 0) + 1)
-    this.onStart(unit)
+    const starts = this.#active.get(unit) ?? 0
+    this.#stop(unit)
+    try {
+      this.onStart(unit)
+    } catch {
+      this.#failed.add(unit)
+      throw failure()
+    }
+    this.#active.set(unit, starts + 1)
+  }
+
+  #stop(unit: string): void {
+    this.#active.delete(unit)
+    this.#failed.delete(unit)
   }
 
   #enable(unit: string): void {
@@ -61,11 +92,35 @@ export class FakeSystemd {
     }
   }
 
+  #isEnabled(unit: string): boolean {
+    return this.#present(unit).length > 0 && !this.#isMasked(unit)
+  }
+
+  #isMasked(unit: string): boolean {
+    const at = join(this.#root, LINKS, unit)
+    return lstatSync(at, { throwIfNoEntry: false })?.isSymbolicLink() === true && readlinkSync(at) === '/dev/null'
+  }
+
+  /** The links to a unit, including those made by hand. */
+  #present(unit: string): readonly string[] {
+    const folders = readdirSync(join(this.#root, LINKS)).filter(name => /\.(wants|requires)$/.test(name))
+    const links = folders.map(folder => join(this.#root, LINKS, folder, unit))
+    return [...new Set([...this.#links(unit), ...links])].filter(link => lstatSync(link, { throwIfNoEntry: false }))
+  }
+
   /** The links of an enabled unit, by its [Install] section. */
   #links(unit: string): readonly string[] {
-    const text = readFileSync(join(this.#root, UNITS, unit), 'utf8')
+    const text = this.read(unit)
     const values = (key: string) => new RegExp(`^${key}=(.*)$`, 'm').exec(text)?.[1]?.split(' ') ?? []
-    const links = [...values('WantedBy').map(target => `${target}.wants/${unit}`), ...values('Alias')]
+    const links = [
+      ...values('WantedBy').map(target => `${target}.wants/${unit}`),
+      ...values('RequiredBy').map(target => `${target}.requires/${unit}`),
+      ...values('Alias'),
+    ]
     return links.map(link => join(this.#root, LINKS, link))
   }
+}
+
+function failure(): HalError {
+  return new HalError('COMMAND_FAILED', 'systemctl failed with status 1')
 }

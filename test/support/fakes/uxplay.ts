@@ -1,9 +1,9 @@
 /**
- * UxPlay's reading of its startup file, step by step as read_config_file() and parse_arguments() of uxplay.cpp 1.74 do it
- * (the first is the same since 1.65), so that it is a judge of what is written for it.
+ * How UxPlay reads its startup file, to judge what is written for it: read_config_file() and parse_arguments() of
+ * uxplay.cpp 1.74, step by step. The former is unchanged since 1.65.
  */
 
-/** What a start of UxPlay would go by, of the options that are known here. */
+/** What UxPlay would start with, for the options that are known here. */
 export interface Started {
   readonly name: string
   readonly appendsHostName: boolean
@@ -13,10 +13,10 @@ export interface Started {
   readonly display: readonly [width: number, height: number, rate: number]
 }
 
-/** `-option value` in their order, as on a command line. */
+/** `-option value`, in order, as on a command line. */
 export function argumentsOf(text: string): string[] {
   const options: string[] = []
-  // std::getline() has no last line where the text ends with a line's end.
+  // std::getline() returns no empty last line after a final line break.
   for (const source of text.replace(/\n$/, '').split('\n')) {
     if (source[0] === '#') continue
     const line = [...Buffer.from(source).toString('latin1')]
@@ -48,7 +48,7 @@ export function argumentsOf(text: string): string[] {
   return options
 }
 
-/** @throws where UxPlay stops with a message. */
+/** @throws if UxPlay would stop with a message. */
 export function startUxPlay(text: string): Started {
   const argv = argumentsOf(text)
   const started = {

@@ -13,8 +13,8 @@ import { apply } from '../../support/apply.ts'
 const NETWORKD = ['/usr/lib/systemd/systemd-networkd', '/lib/systemd/systemd-networkd'].find(existsSync) ?? ''
 
 /**
- * A networkd with a bus in namespaces of its own, gone with this process: two ends of a cable, of which `eth0` passes for
- * a part of the device. A /sys that cannot be written tells networkd not to wait for udev.
+ * A networkd and a bus in namespaces of their own, which end with this process: the two ends of a cable, of which `eth0`
+ * passes for a physical interface. A read-only /sys tells networkd not to wait for udev.
  */
 const SCRIPT = `
 set -e
@@ -39,7 +39,7 @@ echo $pid
 wait
 `
 
-/** That networkd's system: its files by /proc/PID/root, its commands by nsenter(1). */
+/** The system of that networkd: files by /proc/PID/root, commands by nsenter(1). */
 class EnteredSystem extends System {
   readonly #pid: string
 
@@ -48,7 +48,7 @@ class EnteredSystem extends System {
     this.#pid = pid
   }
 
-  /** At once, as the kernel answers `networkInterfaces`: what was asked for earlier may be over. */
+  /** Synchronously, as `networkInterfaces` asks the kernel: an earlier answer may be outdated. */
   override addresses(): Readonly<Record<string, readonly string[]>> {
     const links = JSON.parse(
       execFileSync('nsenter', this.#entered(['ip', '-json', 'address']), { encoding: 'utf8' }),
@@ -93,10 +93,10 @@ async function startNetworkd(t: Test): Promise<EnteredSystem | undefined> {
   return system
 }
 
-test('systemd-networkd does what was set', async t => {
+test('systemd-networkd does what is set', async t => {
   const system = await startNetworkd(t)
   if (!system) {
-    t.pass('networkd', { skip: 'no systemd-networkd that can be run in namespaces of its own' })
+    t.pass('networkd', { skip: 'no systemd-networkd that can be run in namespaces' })
     return
   }
   writeFileSync(join(system.root, '/etc/systemd/network/05-void.network'), '[Network]\nDHCP=yes\n')
@@ -122,25 +122,25 @@ test('systemd-networkd does what was set', async t => {
   t.match(await setting.read(), { eth0: { present: true, up: true, method: 'static', dns: ['192.0.2.9'] } })
 
   const first = await set({ method: 'static', address: '192.0.2.10/24', gateway: '192.0.2.1', dns: ['192.0.2.2'] })
-  t.ok(first?.addresses.includes('192.0.2.10/24'), 'in force when it is answered')
+  t.ok(first?.addresses.includes('192.0.2.10/24'), 'in use when the change is done')
   t.match(await networkctl(), 'Network File: /etc/systemd/network/10-receiverd-eth0.network')
   t.match(await networkctl(), 'DNS: 192.0.2.2')
-  t.match(await system.run(['ip', 'link', 'show', 'eth0']), 'mtu 1400', 'what else was said of the link holds on')
+  t.match(await system.run(['ip', 'link', 'show', 'eth0']), 'mtu 1400', 'other settings of the link are kept')
   t.notMatch(first?.addresses, ['192.0.2.99/24'])
   t.match(await system.run(['ip', 'route', 'show', 'default']), 'via 192.0.2.1 dev eth0')
 
   const second = await set({ address: '2001:db8::10/64', gateway: 'fe80::1', dns: ['2001:db8::2', '192.0.2.3'] })
-  t.ok(second?.addresses.includes('2001:db8::10/64'), 'an address of IPv6')
+  t.ok(second?.addresses.includes('2001:db8::10/64'), 'an IPv6 address')
   await eventually(async () => (await system.run(['ip', '-6', 'route', 'show', 'default'])).includes('via fe80::1'))
-  t.notMatch(await system.run(['ip', '-json', 'address']), '192.0.2.10', 'and the one of before is gone')
+  t.notMatch(await system.run(['ip', '-json', 'address']), '192.0.2.10', 'and the previous one is gone')
 
   await set({ address: '192.0.2.4/31', gateway: '192.0.2.5', dns: [] })
-  t.match(await system.run(['ip', 'route', 'show', 'default']), 'via 192.0.2.5 dev eth0', 'a network of two')
+  t.match(await system.run(['ip', 'route', 'show', 'default']), 'via 192.0.2.5 dev eth0', 'a network of two addresses')
 
   t.match(await set({ method: 'dhcp', dns: ['192.0.2.2'] }), { address: '', gateway: '' })
   await eventually(async () => !(await system.run(['ip', '-json', 'address'])).includes('192.0.2.4'))
   t.match(await networkctl(), 'DNS: 192.0.2.2')
-  // What our reader takes for the file in force is what networkd took.
+  // The file that we take to be in force is the one that networkd uses.
   writeFileSync(
     join(system.root, '/etc/systemd/network/08-mac.network'),
     '[Match]\nMACAddress=00:00:5e:00:53:01\n[Network]\nDHCP=no\n',

@@ -1,0 +1,35 @@
+import * as Type from 'typebox/type'
+import { Keyed } from '../keyed.ts'
+
+const MODE = '^(preferred|current|off|[0-9]+x[0-9]+(@[0-9]+)?)$'
+const WELL_FORMED = new RegExp(MODE)
+/** Nine digits each for width, height and rate, and the two characters between them. */
+const MAX_MODE = 29
+
+const output = Type.Object(
+  {
+    present: Type.Boolean({ description: 'Whether a monitor is connected. Read-only.' }),
+    monitor: Type.String({ description: 'Name of the monitor, from its EDID. Read-only.' }),
+    modes: Type.Array(Type.String(), { description: 'Modes that the monitor offers, highest first. Read-only.' }),
+    mode: Type.String({
+      description:
+        'preferred, or one of modes. May read as current or off, if weston.ini says so; these cannot be chosen.',
+      maxLength: MAX_MODE,
+      pattern: MODE,
+    }),
+    rotation: Type.Unsafe<0 | 90 | 180 | 270>({
+      type: 'integer',
+      enum: [0, 90, 180, 270],
+      description: 'Degrees clockwise.',
+    }),
+  },
+  { title: 'connector', additionalProperties: false },
+)
+export type Output = Type.Static<typeof output>
+
+export const schema = Keyed(output, { description: 'Display outputs by connector, such as HDMI-A-1.' })
+export type Outputs = Type.Static<typeof schema>
+
+export function isMode(text: string): boolean {
+  return text.length <= MAX_MODE && WELL_FORMED.test(text)
+}

@@ -1,0 +1,47 @@
+import { HalError } from '../../errors.ts'
+import { isSame, parseCidr, prefixOfMask } from '../../format/ip.ts'
+import { getValue } from '../../format/key-value.ts'
+import type { Configuration } from '../../format/network-file.ts'
+import type { System } from '../../os/system.ts'
+import { ownMember } from '../keyed.ts'
+import { deviceLinks, type Link } from './links.ts'
+import type { Interface } from './schema.ts'
+
+/** Where networkd keeps its leases, each in a file named after the link's index. */
+export const LEASES = '/run/systemd/netif/leases'
+/** Milliseconds within which a static address must be in use after networkd was told. */
+const APPLY_MS = 5_000
+const APPLY_POLL_MS = 20
+/** Milliseconds for which it must stay: networkd first removes an address again, after networkctl(1) has returned. */
+const STABLE_MS = 200
+
+/** The addresses of a system that does not run: what is set, or what its last lease gave it. */
+export async function givenAddresses(
+  system: System,
+  { index }: Link,
+  { method, address }: Configuration,
+): Promise<readonly string[]> {
+  if (method === 'static') return address ? [address] : []
+  const lease = (await system.readText(`${LEASES}/${index}`).catch(() => '')) ?? ''
+  const leased = getValue(lease, 'ADDRESS')
+  return leased ? [`${leased}/${prefixOfMask(getValue(lease, 'NETMASK') ?? '')}`] : []
+}
+
+/**
+ * Waits for a static address, because networkctl(1) returns before networkd is done. It is not awaited without a carrier.
+ * @throws {HalError} if it does not come into use.
+ */
+export async function untilApplied(system: System, name: string, { method, address, up }: Interface): Promise<void> {
+  const wanted = parseCidr(address)
+  if (method === 'dhcp' || !wanted || !up) return
+  let stableMs = 0
+  for (let waitedMs = 0; waitedMs < APPLY_MS; waitedMs += APPLY_POLL_MS) {
+    const present = (ownMember(system.addresses(), name) ?? []).map(parseCidr)
+    const isInUse = present.some(cidr => cidr && isSame(cidr, wanted) && cidr.prefix === wanted.prefix)
+    stableMs = isInUse ? stableMs + APPLY_POLL_MS : 0
+    if (stableMs > STABLE_MS) return
+    await new Promise(resolve => setTimeout(resolve, APPLY_POLL_MS))
+  }
+  const isUp = (await deviceLinks(system)).some(link => link.name === name && link.up)
+  if (isUp) throw new HalError('COMMAND_FAILED', `systemd-networkd did not set the address of ${name}`)
+}

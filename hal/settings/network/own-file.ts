@@ -1,0 +1,35 @@
+import { hasConditions, matches } from '../../format/network-file.ts'
+import type { System } from '../../os/system.ts'
+import { refuse, type Violation } from '../../setting.ts'
+import { networkFiles } from './files.ts'
+import type { Link } from './links.ts'
+
+/** The file of ours for an interface. */
+export function pathOf(name: string): string {
+  return `/etc/systemd/network/${fileOf(name)}`
+}
+
+/** Whether `pathOf` may have returned a path, for an interface that is gone. */
+export function isOwnFile(path: string): boolean {
+  return /^\/etc\/systemd\/network\/10-receiverd-[\w.-]+\.network$/.test(path)
+}
+
+/** Sorts before the files of distributions, and after those that an administrator or netplan puts first. */
+function fileOf(name: string): string {
+  return `10-receiverd-${name}.network`
+}
+
+/**
+ * Why our file cannot come into force. Files of others are not edited: if one of them would win, or keeps ours from being
+ * read, the change is refused.
+ */
+export async function whyNotOurs(system: System, { name, facts }: Link): Promise<readonly Violation[]> {
+  const own = fileOf(name)
+  if ((await system.linkTarget(pathOf(name))) === '/dev/null') return refuse('', `${own} is masked`)
+  const files = await networkFiles(system)
+  const rival = files.find(file => file.name < own && matches(file.text, facts) !== false)
+  if (rival) return refuse('', `set by ${rival.name}, which precedes ${own}`)
+  const present = files.find(file => file.name === own)
+  const isForAnother = present && hasConditions(present.text) && matches(present.text, facts) === false
+  return refuse('', isForAnother ? `${own} is for another interface` : undefined)
+}

@@ -1,26 +1,45 @@
 import * as Type from 'typebox/type'
 import { HalError } from '../errors.ts'
 import { getValue, setValue } from '../format/key-value.ts'
+import { archivedLocales } from '../format/locale-archive.ts'
 import type { System } from '../os/system.ts'
-import type { Setting } from '../setting.ts'
+import { refuse, type Setting } from '../setting.ts'
 
 const SYSTEMD = '/etc/locale.conf'
 const DEBIAN = '/etc/default/locale'
 const NAME = 'LANG'
+/** Compiled locales, each in a folder, and an archive of more. */
+const COMPILED = '/usr/lib/locale'
+const ARCHIVE = `${COMPILED}/locale-archive`
+/** A file in the folder of every compiled locale. */
+const CHARACTERS = 'LC_CTYPE'
+/** Bytes that are read of the archive, which may have 220 MiB. Its names come first: some 30 bytes for each. */
+const ARCHIVE_NAMES_BYTES = 256 * 1024
+/** The locales that this version of glibc can compile: one on each line, followed by its codeset. */
+const SUPPORTED = '/usr/share/i18n/SUPPORTED'
+/** Locales that need no file, and the one that systemd sets by default. */
+const BUILT_IN = ['C', 'POSIX', 'C.UTF-8']
+/** Names in a refusal, of possibly hundreds. */
+const MAX_LISTED = 8
 
+const PATTERN = '^(C|POSIX|[a-z]{2,3}(_[A-Z]{2})?)(\\.[A-Za-z0-9-]+)?(@[A-Za-z0-9]+)?$'
+const WELL_FORMED = new RegExp(PATTERN)
 const schema = Type.String({
-  description: 'Locale by locale(7): language[_TERRITORY][.codeset][@modifier], such as en_GB.UTF-8, or C.UTF-8.',
+  description:
+    'Locale installed on the device, as in locale(7): language[_TERRITORY][.codeset][@modifier], such as en_GB.UTF-8.',
   maxLength: 64,
-  pattern: '^(C|POSIX|[a-z]{2,3}(_[A-Z]{2})?)(\\.[A-Za-z0-9-]+)?(@[A-Za-z0-9]+)?$',
+  pattern: PATTERN,
 })
 
-/** The language: LANG in /etc/locale.conf, or in /etc/default/locale where that is the one there is. */
+/** The locale: LANG in /etc/locale.conf, or in /etc/default/locale if only that file exists. */
 export function locale(system: System): Setting<typeof schema> {
   const file = async () => ((await system.exists(SYSTEMD)) || !(await system.exists(DEBIAN)) ? SYSTEMD : DEBIAN)
   return {
     name: 'locale',
     schema,
     files: [SYSTEMD, DEBIAN],
+    withoutActivate:
+      'programs take LANG from their environment, so a new value applies to programs started from now on',
     async read() {
       const text = await system.readText(await file())
       if (text === undefined) throw new HalError('ABSENT', 'no locale is set')
@@ -29,9 +48,59 @@ export function locale(system: System): Setting<typeof schema> {
       return value
     },
     fallback: async () => 'C.UTF-8',
+    async check(next) {
+      const locales = await installedLocales(system)
+      if (!locales || locales.some(name => normalized(name) === normalized(next))) return []
+      const others = locales.toSorted((a, b) => Number(isRelated(b, next)) - Number(isRelated(a, next)))
+      const listed = others.slice(0, MAX_LISTED).join(', ')
+      const more = others.length > MAX_LISTED ? ` and ${others.length - MAX_LISTED} more` : ''
+      const isKnown = (await supportedLocales(system)).some(name => normalized(name) === normalized(next))
+      return refuse('', `${isKnown ? 'not generated' : 'not installed'} on this device; available: ${listed}${more}`)
+    },
     async write(next) {
       const path = await file()
       return system.writeAtomic(path, setValue((await system.readForEdit(path)) ?? '', NAME, next))
     },
   }
+}
+
+/** The locales that the device has, in order; undefined if that cannot be determined. */
+async function installedLocales(system: System): Promise<readonly string[] | undefined> {
+  const archive = await system.readStart(ARCHIVE, ARCHIVE_NAMES_BYTES).catch(() => undefined)
+  const archived = archive && archivedLocales(archive)
+  if (archive && !archived) return undefined
+  const names = new Set(
+    [...(await compiledFolders(system)), ...(archived ?? [])].filter(name => WELL_FORMED.test(name)),
+  )
+  // Another C library, or another layout of glibc's files.
+  if (names.size === 0) return undefined
+  return [...new Set([...BUILT_IN, ...Array.from(names, spelled)])].sort()
+}
+
+async function compiledFolders(system: System): Promise<readonly string[]> {
+  const names = await system.list(COMPILED)
+  const isLocale = await Promise.all(names.map(name => system.exists(`${COMPILED}/${name}/${CHARACTERS}`)))
+  return names.filter((_, at) => isLocale[at])
+}
+
+async function supportedLocales(system: System): Promise<readonly string[]> {
+  const text = await system.readText(SUPPORTED).catch(() => undefined)
+  return (text ?? '').split('\n').map(line => line.split(' ', 1)[0] ?? '')
+}
+
+/** With the codeset as glibc compares it: letters and digits alone, in lower case (_nl_normalize_codeset). */
+function normalized(name: string): string {
+  return name.replace(/\.[^@]*/, codeset => {
+    const plain = codeset.replace(/[^A-Za-z0-9]/g, '').toLowerCase()
+    return /^\d+$/.test(plain) ? `.iso${plain}` : `.${plain}`
+  })
+}
+
+/** With the usual spelling of UTF-8, as localectl(1) lists them. */
+function spelled(name: string): string {
+  return name.replace(/\.utf8(?=@|$)/, '.UTF-8')
+}
+
+function isRelated(name: string, other: string): boolean {
+  return name.slice(0, 2) === other.slice(0, 2)
 }

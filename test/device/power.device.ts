@@ -26,7 +26,7 @@ function somePatch(): JsonObject {
     ['hostname', `room-${n}`],
     ['deviceName', `Room ${n}`],
     ['timezone', random.pick(['Asia/Tokyo', 'Europe/Brussels', 'America/New_York'])],
-    ['locale', random.pick(['de_DE.UTF-8', 'nl_BE.UTF-8', 'C.UTF-8'])],
+    ['locale', random.pick(['C', 'POSIX', 'C.UTF-8'])],
     ['ntp', { enabled: random.chance(0.5), servers: [`ntp-${n}.example`] }],
   ]
   const some = all.filter(() => random.chance(0.5))

@@ -31,9 +31,9 @@ const CHANGES: readonly Change[] = [
     holds: /^PRETTY_HOSTNAME="Großer Saal \\"7\\" 🎬"$/m,
   },
   {
-    patch: { locale: 'nl_BE.UTF-8' },
+    patch: { locale: 'POSIX' },
     files: ['/etc/locale.conf', '/etc/default/locale'],
-    holds: /^LANG="?nl_BE\.UTF-8"?$/m,
+    holds: /^LANG="?POSIX"?$/m,
   },
   {
     patch: { ntp: { enabled: true, servers: ['192.0.2.1', 'time.example'] } },

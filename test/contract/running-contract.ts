@@ -1,56 +1,48 @@
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Test } from 'tap'
 import { HalError } from '../../hal/errors.ts'
-import { Files } from '../../hal/files/files.ts'
 import { System } from '../../hal/os/system.ts'
-import { registry } from '../../hal/registry.ts'
-import { Journal } from '../../hal/transaction/journal.ts'
-import { TransactionFailed, Transactions } from '../../hal/transaction/transaction.ts'
+import { TransactionFailed } from '../../hal/transaction/transaction.ts'
+import { isObject, type JsonObject } from '../../src/json.ts'
 import { type Intercept, intercepted, interceptedRun, Stopped, stopAt } from '../hal/support/file-system.ts'
-import { changedPaths, copierOf, leftoversIn, type Tree, treeOf } from '../hal/support/tree.ts'
-import { deviceRoot } from '../support/device.ts'
+import { changedPaths, leftoversIn, type Tree, treeOf } from '../hal/support/tree.ts'
 import { FakeReceiver } from '../support/fakes/receiver.ts'
-import type { GoodValues } from './setting-contract.ts'
+import { Devices, misfits, type Opened, openOn, runSteps, type Subject, type WritableSubject } from './subject.ts'
+import type { GoodValues } from './values.ts'
 
 const letAll: Intercept = call => call.proceed()
 
-/** A device that runs: its files, and what took them up. It stays where the service stops. */
+/** A device that runs: its files, and what runs with them. It keeps running when the service stops. */
 class Running {
   readonly root: string
   readonly receiver: FakeReceiver
+  readonly #subject: Subject
 
-  constructor(root: string) {
+  constructor(root: string, subject: Subject) {
     this.root = root
     this.receiver = new FakeReceiver(root)
+    this.#subject = subject
   }
 
-  /** The service begins, with every call and command shown to `intercept`. */
-  async start(name: string, intercept: Intercept = letAll) {
+  /** The service starts, with every system call and command shown to `intercept`. */
+  start(intercept: Intercept = letAll): Opened {
     const { options } = this.receiver
     const fs = intercepted(intercept)
     const run = interceptedRun(intercept, options.run ?? (async () => ''))
-    const system = new System(this.root, { ...options, fs, run })
-    const settings = registry(system)
-    const setting = settings.find(setting => setting.name === name)
-    if (!setting) throw new Error(`no setting ${name}`)
-    const transactions = new Transactions(system, settings, new Journal(new Files(`${this.root}.state`, fs)))
-    return { system, settings, setting, transactions }
+    return openOn(this.#subject, new System(this.root, { ...options, fs, run }), fs)
   }
 
-  /** Undoes what an earlier run left, as a start does. */
-  async recover(name: string, intercept?: Intercept): Promise<void> {
-    const { system, settings, transactions } = await this.start(name, intercept)
+  /** Undoes what an earlier run left behind, as a start does. */
+  async recover(intercept?: Intercept): Promise<void> {
+    const { system, settings, transactions } = this.start(intercept)
     for (const setting of settings) await setting.unavailable?.()
     for (const path of new Set(settings.flatMap(setting => setting.files))) await system.recover(path)
     await transactions.recover()
   }
 
-  /** Changes a setting; `intercept` is shown what it takes, not the reading before it. */
-  async change(name: string, next: unknown, intercept: Intercept, keep = true): Promise<unknown> {
+  /** Changes the setting, with what that takes shown to `intercept`, but not the read before it. Returns the error. */
+  async change(next: unknown, intercept: Intercept = letAll, keep = true): Promise<unknown> {
     let isBegun = false
-    const { setting, transactions } = await this.start(name, call => (isBegun ? intercept(call) : call.proceed()))
+    const { setting, transactions } = this.start(call => (isBegun ? intercept(call) : call.proceed()))
     const previous = await setting.read()
     isBegun = true
     try {
@@ -62,106 +54,156 @@ class Running {
     }
   }
 
-  async value(name: string): Promise<unknown> {
-    return (await this.start(name)).setting.read()
+  async value(): Promise<unknown> {
+    return this.start().setting.read()
   }
 
-  /** Without the kernel's own files: a text that is shorter than the one before leaves the end of that. */
+  /** Without the kernel's own files: a write of a shorter text does not truncate them here. */
   get tree(): Tree {
     return Object.fromEntries(Object.entries(treeOf(this.root)).filter(([path]) => !path.startsWith('/proc/sys')))
   }
-}
 
-/** What every setting that can be written does on the system that runs: see `activate` of hal/setting.ts. */
-export async function runningContract(t: Test, name: string, [first, second]: GoodValues): Promise<void> {
-  const copyDevice = copierOf(deviceRoot(t))
-  // Thousands of small files: in memory where there is such a place.
-  const folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'receiverd-'))
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  let devices = 0
-  const newDevice = () => {
-    const root = join(folder, `${devices++}`)
-    mkdirSync(root)
-    copyDevice(root)
-    return new Running(root)
+  get state(): State {
+    return { tree: this.tree, text: this.receiver.text }
   }
-  const was = newDevice()
-  const done = newDevice()
-  t.equal(await done.change(name, first, letAll), undefined)
-  const [old, next] = [was, done].map(({ tree, receiver }) => ({ tree, text: receiver.text })) as [State, State]
-
-  await t.test('a change is what the system goes by, now and after the next boot', async t => {
-    const device = newDevice()
-    for (const value of [first, second, first]) {
-      t.equal(await device.change(name, value, letAll), undefined)
-      t.same(await device.value(name), value)
-      const { text } = device.receiver
-      device.receiver.boot()
-      t.equal(text, device.receiver.text)
-      t.same(await device.value(name), value, 'after a boot')
-    }
-  })
-
-  await t.test('a command that fails changes nothing', async t => {
-    for (const how of ['is not installed', 'failed with status 1', 'did not end within 10 s'])
-      for (const isDone of [false, true])
-        for (const isLasting of [false, true]) {
-          let [n, happened] = [0, true]
-          while (happened) {
-            happened = false
-            const device = newDevice()
-            let commands = 0
-            n++
-            const error = await device.change(name, first, call => {
-              if (call.name !== 'run' || ++commands < n || (happened && !isLasting)) return call.proceed()
-              happened = true
-              return Promise.resolve(isDone && call.proceed()).then(() => {
-                throw new HalError('COMMAND_FAILED', `${call.path.split(' ')[0]} ${how}`)
-              })
-            })
-            const what = `command ${n} ${how}, ${isDone ? 'after' : 'before'} it did something${isLasting ? ', and so do all after it' : ''}`
-            const { tree, receiver } = device
-            if (error === undefined) {
-              // A command that asks has another to ask.
-              t.same([tree, receiver.text], [next.tree, next.text], what)
-              continue
-            }
-            if (!(error instanceof TransactionFailed)) throw error
-            t.match(error.cause, { message: how })
-            t.same(changedPaths(old.tree, tree), [], what)
-            if (isLasting && receiver.text !== old.text) t.same(error.notUndone, [name], `${what}: it is named`)
-            else if (!isLasting) t.same([error.notUndone, receiver.text], [[], old.text], what)
-          }
-        }
-  })
-
-  await t.test('after a stop at any step the next start has all of the old or all of the new', async t => {
-    const isEither = (device: Running, what: string) => {
-      const [tree, text] = [device.tree, device.receiver.text]
-      const is = (state: State) => changedPaths(state.tree, tree).length === 0 && state.text === text
-      if (!is(old) && !is(next)) t.same({ tree, text }, old, what)
-      t.same(leftoversIn(device.root), [], what)
-    }
-    for (let [n, stopped] = [1, true]; stopped; n++) {
-      const device = newDevice()
-      const error = (await device.change(name, first, stopAt(n))) as Error | undefined
-      stopped = [error, error?.cause].some(error => error instanceof Stopped)
-      await device.recover(name)
-      isEither(device, `a stop in the place of step ${n}`)
-    }
-    // And where the start is stopped in what it undoes, the one after it.
-    for (let [n, stopped] = [1, true]; stopped; n++) {
-      const device = newDevice()
-      await device.change(name, first, letAll, false)
-      const error = await device.recover(name, stopAt(n)).catch(error => error)
-      stopped = error instanceof Stopped
-      await device.recover(name)
-      isEither(device, `a stop in the place of step ${n} of the undoing`)
-    }
-  })
 }
 
 interface State {
   readonly tree: Tree
   readonly text: string
+}
+
+/** What every setting that can be written does on a running system: see `activate` in hal/setting.ts. */
+export async function runningContract(t: Test, subject: WritableSubject): Promise<void> {
+  const devices = new Devices(t)
+  const [first, second] = subject.values
+  const newDevice = () => new Running(devices.receiver(), subject)
+
+  await runSteps(t, {
+    'a change is what the system uses, now and after the next boot': async t => {
+      const device = newDevice()
+      for (const value of [first, second, first]) {
+        t.equal(await device.change(value), undefined)
+        t.same(await device.value(), value)
+        const { text } = device.receiver
+        device.receiver.boot()
+        t.equal(text, device.receiver.text, 'what runs does not change by a boot')
+        t.same(await device.value(), value, 'after a boot')
+      }
+    },
+
+    'so is a change of each member by itself': async t => {
+      const device = newDevice()
+      for (const value of singleChanges(subject.values)) {
+        await device.change(second)
+        const { setting } = device.start()
+        const violations = await setting.check?.(value, await setting.read())
+        if (violations?.length || misfits(setting, value).length > 0) continue
+        t.equal(await device.change(value), undefined)
+        const { text } = device.receiver
+        device.receiver.boot()
+        t.equal(text, device.receiver.text, `what runs does not change by a boot: ${JSON.stringify(value)}`)
+      }
+    },
+
+    'what runs is told of a change, or the setting says why it need not be': async t => {
+      const device = newDevice()
+      const { setting } = device.start()
+      await device.change(first)
+      const { text } = device.receiver
+      await device.change(second)
+      const isSeen = text !== device.receiver.text
+      t.not(setting.activate, setting.withoutActivate, 'it has either activate or withoutActivate')
+      if (setting.withoutActivate === undefined)
+        t.ok(
+          isSeen,
+          'nothing in the fake receiver uses the value: let a unit file of test/fixtures/receiver name its file',
+        )
+      else t.notOk(isSeen || setting.activate, 'without activate, nothing that runs uses the value')
+    },
+
+    'the same value again restarts nothing': async t => {
+      const device = newDevice()
+      for (const value of [first, second]) {
+        await device.change(value)
+        const { starts } = device.receiver
+        t.equal(await device.change(value), undefined)
+        t.equal(device.receiver.starts, starts)
+      }
+    },
+
+    'a command that fails changes nothing': async t => {
+      const [old, next] = await statesOf(newDevice, first)
+      for (const how of ['is not installed', 'failed with status 1', 'did not end within 10 s'])
+        for (const isDone of [false, true])
+          for (const isLasting of [false, true]) {
+            let [n, happened] = [0, true]
+            while (happened) {
+              happened = false
+              const device = newDevice()
+              let commands = 0
+              n++
+              const error = await device.change(first, call => {
+                if (call.name !== 'run' || ++commands < n || (happened && !isLasting)) return call.proceed()
+                happened = true
+                return Promise.resolve(isDone && call.proceed()).then(() => {
+                  throw new HalError('COMMAND_FAILED', `${call.path.split(' ')[0]} ${how}`)
+                })
+              })
+              const when = isDone ? 'after' : 'before'
+              const what = `command ${n} ${how}, ${when} it did something${isLasting ? ', and so do all after it' : ''}`
+              const { tree, text } = device.state
+              if (error === undefined) {
+                // A setting may try another command.
+                t.same([tree, text], [next.tree, next.text], what)
+                continue
+              }
+              if (!(error instanceof TransactionFailed)) throw error
+              t.match(error.cause, { message: how })
+              t.same(changedPaths(old.tree, tree), [], what)
+              if (isLasting && text !== old.text) t.same(error.notUndone, [subject.name], `${what}: it is named`)
+              else if (!isLasting) t.same([error.notUndone, text], [[], old.text], what)
+            }
+          }
+    },
+
+    'after a stop at any step, the next start has all of the old or all of the new': async t => {
+      const [old, next] = await statesOf(newDevice, first)
+      const isEither = (device: Running, what: string) => {
+        const { tree, text } = device.state
+        const is = (state: State) => changedPaths(state.tree, tree).length === 0 && state.text === text
+        if (!is(old) && !is(next)) t.same({ tree, text }, old, what)
+        t.same(leftoversIn(device.root), [], what)
+      }
+      for (let [n, stopped] = [1, true]; stopped; n++) {
+        const device = newDevice()
+        const error = (await device.change(first, stopAt(n))) as Error | undefined
+        stopped = [error, error?.cause].some(error => error instanceof Stopped)
+        await device.recover()
+        isEither(device, `a stop in place of step ${n}`)
+      }
+      // The start that undoes it may be stopped as well; then the next start undoes it.
+      for (let [n, stopped] = [1, true]; stopped; n++) {
+        const device = newDevice()
+        await device.change(first, letAll, false)
+        const error = await device.recover(stopAt(n)).catch(error => error)
+        stopped = error instanceof Stopped
+        await device.recover()
+        isEither(device, `a stop in place of step ${n} of the undo`)
+      }
+    },
+  })
+}
+
+/** The second value with one member of the first in turn. */
+function singleChanges([first, second]: GoodValues): readonly JsonObject[] {
+  if (!isObject(first) || !isObject(second)) return []
+  return Object.entries(first).map(([name, member]) => ({ ...second, [name]: member }))
+}
+
+/** A device before and after a change to a value. */
+async function statesOf(newDevice: () => Running, value: unknown): Promise<readonly [State, State]> {
+  const [was, done] = [newDevice(), newDevice()]
+  await done.change(value)
+  return [was.state, done.state]
 }

@@ -1,0 +1,4 @@
+import { everyWritableSetting } from './every-setting.ts'
+import { failureContract } from './failure-contract.ts'
+
+everyWritableSetting(({ write }) => write !== undefined, failureContract)

@@ -1,0 +1,51 @@
+import type { JsonValue } from '../../src/json.ts'
+
+/** Two values that are accepted on test/fixtures/receiver and differ from each other; the first also from what is set there. */
+export type GoodValues = readonly [JsonValue, JsonValue]
+
+/** The connectors of the receiver, with a mode and a rotation for the first. */
+function displayOf(mode: string, rotation: number): JsonValue {
+  const rates = ['1920x1080@60', '1920x1080@50', '1920x1080@30', '1920x1080@24', '1280x720@60', '1280x720@50']
+  const modes = [...rates, '720x576@50', '720x480@60', '640x480@60']
+  return {
+    'HDMI-A-1': { present: true, monitor: 'Lobby TV', modes, mode, rotation },
+    'HDMI-A-2': { present: false, monitor: '', modes: [], mode: 'preferred', rotation: 0 },
+  }
+}
+
+/** The interface of the receiver. Its read-only members must not change. */
+const ETH0 = {
+  present: true,
+  mac: 'dc:a6:32:7e:40:01',
+  up: true,
+  method: 'dhcp',
+  address: '',
+  gateway: '',
+  addresses: ['192.0.2.40/24'],
+}
+
+/** Values for each setting that can be written. */
+export const VALUES: Readonly<Record<string, GoodValues>> = {
+  hostname: ['lobby', 'meeting-room-5.example.org'],
+  deviceName: ['Großer Saal "7" \\ $HOME 🎬', 'Lobby'],
+  timezone: ['Asia/Tokyo', 'America/New_York'],
+  locale: ['nl_BE.UTF-8', 'C.UTF-8'],
+  ntp: [
+    { enabled: false, servers: ['ntp.example.net', '192.0.2.1', '2001:db8::1'] },
+    { enabled: true, servers: [] },
+  ],
+  network: [
+    { eth0: { ...ETH0, method: 'static', address: '192.0.2.40/24', gateway: '192.0.2.1', dns: ['192.0.2.2'] } },
+    { eth0: { ...ETH0, dns: ['192.0.2.3', '2001:db8::2'] } },
+  ],
+  display: [displayOf('1280x720@60', 0), displayOf('preferred', 270)],
+  // Volumes that are steps of the driver, which has 31.
+  audio: [
+    { volume: 52, muted: true },
+    { volume: 26, muted: false },
+  ],
+  airplay: [
+    { enabled: false, name: 'Großer Saal "7" 🎬', access: 'pin', maxResolution: '1280x720' },
+    { enabled: true, name: '', access: 'open', maxResolution: '' },
+  ],
+}

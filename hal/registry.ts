@@ -10,6 +10,7 @@ import { hostname } from './settings/hostname.ts'
 import { locale } from './settings/locale.ts'
 import { network } from './settings/network/network.ts'
 import { ntp } from './settings/ntp.ts'
+import { ssh } from './settings/ssh.ts'
 import { timezone } from './settings/timezone.ts'
 
 /** Every setting, in the order in which changes are applied and the configuration is shown. */
@@ -26,6 +27,7 @@ export function registry(system: System): readonly Setting[] {
     display(system),
     audio(system),
     airplay(system, { hostname: host, deviceName: device }),
+    ssh(system),
     firmware(system),
     hardware(system),
   ]

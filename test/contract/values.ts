@@ -48,4 +48,5 @@ export const VALUES: Readonly<Record<string, GoodValues>> = {
     { enabled: false, name: 'Großer Saal "7" 🎬', access: 'pin', maxResolution: '1280x720' },
     { enabled: true, name: '', access: 'open', maxResolution: '' },
   ],
+  ssh: [{ enabled: false }, { enabled: true }],
 }

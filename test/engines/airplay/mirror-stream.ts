@@ -26,8 +26,6 @@ const PICTURE = 0x0010
 const AWAKE = 0x1601
 /** Where the header of parameter sets has the picture's size: of the source twice, and as it is sent. */
 const SIZES_AT = [16, 40, 56]
-/** Pictures from one set of parameters to the next. */
-const CODEC_EVERY = 25
 
 /** Colour bars on a connection of their own, until it is ended. */
 export class MirrorStream {
@@ -79,21 +77,20 @@ export class MirrorStream {
     this.#socket.resetAndDestroy()
   }
 
+  /** Each picture with its parameters: UxPlay drops what comes before it knows the device's time. */
   #send(): void {
     const time = deviceTime()
-    if (this.#frames % CODEC_EVERY === 0) {
-      const header = packetHeader(CODEC, AWAKE, time, decoderConfiguration(this.#size))
-      for (const at of SIZES_AT) {
-        header.writeFloatLE(this.#size.width, at)
-        header.writeFloatLE(this.#size.height, at + 4)
-      }
-      this.#socket.write(Buffer.concat([header, decoderConfiguration(this.#size)]))
+    const parameters = decoderConfiguration(this.#size)
+    const header = packetHeader(CODEC, AWAKE, time, parameters)
+    for (const at of SIZES_AT) {
+      header.writeFloatLE(this.#size.width, at)
+      header.writeFloatLE(this.#size.height, at + 4)
     }
     const unit = picture(this.#size, this.#frames++)
     const length = Buffer.alloc(4)
     length.writeUInt32BE(unit.length)
     const payload = this.#cipher.update(Buffer.concat([length, unit]))
-    this.#socket.write(Buffer.concat([packetHeader(PICTURE, 0, time, payload), payload]))
+    this.#socket.write(Buffer.concat([header, parameters, packetHeader(PICTURE, 0, time, payload), payload]))
   }
 }
 

@@ -20,10 +20,17 @@ mount -t overlay -o "lowerdir=$base,upperdir=$folder/upper,workdir=$folder/work"
 mount -t cgroup2 rig cgroup
 cgroup=$folder/cgroup/receiverd-rig-$number
 mkdir -p "$cgroup"
+# While the machine is off, what is meant for it goes nowhere else.
+for network in "198.18.$number.0/24" "2001:2:0:$number::/64"; do
+	ip route replace unreachable "$network" metric 4096
+done
 
 echo "$number"
 cat >/dev/null
 
+for network in "198.18.$number.0/24" "2001:2:0:$number::/64"; do
+	ip route delete unreachable "$network" metric 4096
+done
 echo 1 >"$cgroup/cgroup.kill"
 until grep -q 'populated 0' "$cgroup/cgroup.events"; do sleep 0.02; done
 find "$cgroup" -depth -type d -exec rmdir {} +

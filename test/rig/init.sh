@@ -1,10 +1,10 @@
 #!/bin/sh
-# test/rig/init.sh FOLDER NUMBER HOST: PID 1 of a machine, until systemd takes its place: what a kernel and its drivers would
-# have set up. HOST is a process in the network namespace that the machine is to be reached from.
+# test/rig/init.sh FOLDER NUMBER HOST CAPABILITIES: PID 1 of a machine, until systemd takes its place: what a kernel and its drivers would
+# have set up. HOST is a process in the network namespace that the machine is to be reached from, CAPABILITIES what it has not.
 #
 # Nothing of the host must be within reach of the machine's systemd: it would mount, set and clean up there.
 set -eu
-folder=$1 number=$2 host=$3
+folder=$1 number=$2 host=$3 capabilities=$4
 # The cgroup of the machine is the root of what it sees of them, so a process of it makes that namespace.
 if [ -z "${cgroup:-}" ]; then
 	export cgroup="$folder/cgroup/receiverd-rig-$number"
@@ -59,7 +59,4 @@ mount -o remount,bind,ro proc/sys
 
 pivot_root . .
 umount -l .
-# Nor its clock, its modules and its devices.
-exec setpriv --bounding-set=-sys_time,-sys_module,-sys_rawio,-mknod,-syslog,-mac_admin,-mac_override,-audit_control,-wake_alarm,-block_suspend \
-	env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin container=rig \
-	/usr/lib/systemd/systemd
+exec setpriv --bounding-set="$capabilities" env --ignore-environment "PATH=$PATH" container=rig /usr/lib/systemd/systemd

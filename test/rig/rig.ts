@@ -12,7 +12,7 @@ import { Api, DEADLINE_MS } from '../support/api.ts'
 import { eventually } from '../support/eventually.ts'
 import { Disk, FOLDER } from './disk.ts'
 import { firstLine } from './first-line.ts'
-import { FRAMES } from './frames.ts'
+import { PICTURES } from './frames.ts'
 
 export interface RigOptions {
   /** Files that are on the disk before the first boot, by path. */
@@ -26,11 +26,15 @@ const INIT = fileURLToPath(new URL('init.sh', import.meta.url))
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 const BOOT_MS = 60_000
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024
+/** What no process of a machine may do: there is one clock, and one kernel with its modules, log and devices. */
+const FORBIDDEN =
+  '-sys_time,-wake_alarm,-sys_module,-syslog,-sys_rawio,-mknod,-mac_admin,-mac_override,-audit_control,-block_suspend'
 const NAMESPACES = ['--mount', '--pid', '--uts', '--ipc', '--net']
 
-/** What a test begins with, unless it says otherwise. */
-function factoryFiles(number: number): Record<string, string> {
-  return {
+/** Writes what a machine begins with, but for what `files` say otherwise. */
+export function installFiles(disk: Disk, files: Readonly<Record<string, string>> = {}): void {
+  const { number } = disk
+  const defaults = {
     '/etc/systemd/network/20-wired.network': `[Match]
 Name=eth0
 
@@ -41,16 +45,16 @@ IPv6AcceptRA=no
 `,
     '/etc/uxplayrc': `n "Room 4"
 nh
-vs "${FRAMES.sink}"
+vs "${PICTURES}"
 as 0
 `,
   }
+  for (const [path, text] of Object.entries({ ...defaults, ...files })) disk.write(path, text)
 }
 
 export class Rig extends Api {
   readonly #disk: Disk
   #power: ChildProcess | undefined
-  /** systemd, as it is numbered here. */
   #pid = 0
   #key = ''
 
@@ -72,6 +76,11 @@ export class Rig extends Api {
     return `198.18.${this.#disk.number}.1`
   }
 
+  /** systemd, as it is numbered here. */
+  get pid(): number {
+    return this.#pid
+  }
+
   get url(): string {
     return `http://${this.address}:8080`
   }
@@ -83,17 +92,18 @@ export class Rig extends Api {
   /** Switches it on, and resolves with the seconds until the API answered. A reboot from within is one, too. */
   async boot(): Promise<number> {
     const began = performance.now()
-    const init = ['sh', INIT, FOLDER, `${this.#disk.number}`, `${process.pid}`]
+    const init = ['sh', INIT, FOLDER, `${this.#disk.number}`, `${process.pid}`, FORBIDDEN]
     const unshare = ['unshare', ...NAMESPACES, '--fork', '--kill-child=KILL', ...init]
     const power = spawn('setpriv', ['--pdeathsig', 'KILL', 'nsenter', ...this.#disk.enter, ...unshare], {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { PATH },
+      // Out of reach of Ctrl-C.
       detached: true,
     })
     this.#power = power
     // reboot(2): in a PID namespace a restart ends its init by SIGHUP.
     power.once('exit', (_, signal) => {
-      if (signal === 'SIGHUP' && this.#power === power) this.boot()
+      // Where it does not come back, the test finds it off.
+      if (signal === 'SIGHUP' && this.#power === power) this.boot().catch(() => undefined)
     })
     this.#pid = Number(await firstLine(power, BOOT_MS))
     await eventually(() => this.#isUp(power), BOOT_MS)
@@ -111,11 +121,19 @@ export class Rig extends Api {
     await this.#off(() => this.run(['systemctl', 'poweroff']))
   }
 
+  /** Arguments of nsenter(1) by which a command, which is to follow them, runs in it as root. */
+  get enter(): readonly string[] {
+    if (!this.#power) throw new Error('it is switched off')
+    // Only what is started by its systemd has the limits of that, and tap adds to the environment of what it starts.
+    const limits = ['setpriv', `--bounding-set=${FORBIDDEN}`, 'env', '--ignore-environment', `PATH=${PATH}`]
+    return ['--target', `${this.#pid}`, ...NAMESPACES, '--cgroup', ...limits]
+  }
+
   /** Runs a command in it as root, to its end. @throws with what it printed where its status is not 0. */
   run(argv: readonly string[], input = ''): Promise<string> {
     return new Promise((resolve, reject) => {
-      const options = { env: { PATH }, timeout: DEADLINE_MS, maxBuffer: MAX_OUTPUT_BYTES }
-      const child = execFile('nsenter', [...this.#enter, ...argv], options, (error, stdout, stderr) => {
+      const options = { timeout: DEADLINE_MS, maxBuffer: MAX_OUTPUT_BYTES }
+      const child = execFile('nsenter', [...this.enter, ...argv], options, (error, stdout, stderr) => {
         if (error) reject(new Error(`${argv.join(' ')}: ${child.signalCode ?? child.exitCode}: ${stdout}${stderr}`))
         else resolve(stdout)
       })
@@ -125,7 +143,7 @@ export class Rig extends Api {
 
   /** Starts a command in it that goes on, such as `journalctl --follow`. It ends with the machine. */
   spawn(argv: readonly string[]): ChildProcess {
-    return spawn('nsenter', [...this.#enter, ...argv], { env: { PATH } })
+    return spawn('nsenter', [...this.enter, ...argv])
   }
 
   readFile(path: string): Promise<string> {
@@ -181,11 +199,6 @@ export class Rig extends Api {
     await exited
   }
 
-  get #enter(): readonly string[] {
-    if (!this.#power) throw new Error('it is switched off')
-    return ['--target', `${this.#pid}`, ...NAMESPACES, '--cgroup', '--']
-  }
-
   async #isUp(power: ChildProcess): Promise<boolean> {
     if (power.exitCode !== null || power.signalCode !== null) throw new Error('it went off')
     const signal = AbortSignal.timeout(1_000)
@@ -200,7 +213,7 @@ export async function startRig(t: Test, { files = {} }: RigOptions = {}): Promis
   const rig = new Rig(disk)
   t.teardown(() => rig.close())
   await disk.install()
-  for (const [path, text] of Object.entries({ ...factoryFiles(disk.number), ...files })) disk.write(path, text)
+  installFiles(disk, files)
   t.comment(`the API answered ${(await rig.boot()).toFixed(1)} s after power-on`)
   return rig
 }

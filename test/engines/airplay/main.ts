@@ -78,10 +78,16 @@ function readArguments() {
   const { values } = parseArgs({ options: OPTIONS })
   for (const name of ['port', 'timeout', 'stay', 'fps', 'mute-ntp', 'pause', 'retry', 'wait-refused'] as const)
     if (!(Number(values[name] ?? 0) >= 0)) throw new Error(`--${name} needs a number`)
-  if (!/^\d+x\d+$/.test(values.size ?? '0x0')) throw new Error('--size is WIDTHxHEIGHT')
+  const [width = 0, height = 0] = sizeOf(values.size)
+  if (!(width > 0 && height > 0 && width % 16 === 0 && height % 16 === 0))
+    throw new Error('--size is WIDTHxHEIGHT, in multiples of 16')
   if (!isOneOf(MILESTONES, values.until)) throw new Error(`--until is one of ${MILESTONES.join(', ')}`)
   if (!isOneOf(DEPARTURES, values.end)) throw new Error(`--end is one of ${DEPARTURES.join(', ')}`)
   return { ...values, until: values.until, end: values.end }
+}
+
+function sizeOf(text = `${DEFAULTS.size.width}x${DEFAULTS.size.height}`): number[] {
+  return text.split('x').map(Number)
 }
 
 const DEPARTURES: readonly Departure[] = ['teardown', 'close', 'reset', 'hang']
@@ -101,14 +107,14 @@ function identityIn(file: string): Identity {
 }
 
 function makeClient(values: Values): AirPlayClient {
-  const [width, height] = (values.size ?? '').split('x').map(Number)
+  const [width = 0, height = 0] = sizeOf(values.size)
   const given = {
     port: values.port && Number(values.port),
     name: values.name,
     model: values.model,
     deviceId: values.id,
     timeoutMs: values.timeout && Number(values.timeout) * 1_000,
-    size: height && { width, height },
+    size: { width, height },
     framesPerSecond: values.fps && Number(values.fps),
     identity: values.key && identityIn(values.key),
   }

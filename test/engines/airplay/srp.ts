@@ -17,6 +17,7 @@ const N = BigInt(
 )
 const G = 2n
 const N_BYTES = 256
+export const GROUP = { N, g: G }
 
 export interface SrpProof {
   /** A, for the other side. */

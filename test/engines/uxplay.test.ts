@@ -1,4 +1,5 @@
 /** UxPlay as a device meets it: found, mirrored to, refused, restarted. */
+import { once } from 'node:events'
 import t from 'tap'
 import { NO_RIG } from '../rig/available.ts'
 import { forgetPictures, lastPicture, PICTURES, type Picture } from '../rig/frames.ts'
@@ -90,6 +91,29 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
     t.match(await ended, /FIN|ECONNRESET/)
     await isReady(rig)
     t.equal(await new AirPlayClient({ host: rig.address }).advance('setup'), 'setup', 'the next one gets in')
+  })
+
+  await t.test('is back after a crash, with the same ID', async t => {
+    const idOf = async () => {
+      const client = new AirPlayClient({ host: rig.address })
+      const seen = once(client, 'step') as Promise<[string, { deviceID: string }]>
+      await client.advance('info')
+      await client.leave('close')
+      return (await seen)[1].deviceID
+    }
+    await restart(rig)
+    const id = await idOf()
+    t.match(id, /^02(:[0-9a-f]{2}){5}$/)
+    await rig.run(['systemctl', 'kill', '--signal=KILL', 'uxplay'])
+    await eventually(() => !rig.isListening(CONTROL))
+    await isReady(rig)
+    t.equal(await idOf(), id)
+  })
+
+  await t.test('has little in reach', async t => {
+    const exposure = await rig.run(['systemd-analyze', 'security', '--no-pager', 'uxplay'])
+    t.match(exposure, /level for uxplay.service: 1\.\d OK/)
+    t.equal(await rig.run(['systemctl', 'show', '--value', '--property=User', 'uxplay']), 'uxplay\n')
   })
 
   await t.test('is named and restarted by receiverd', async t => {

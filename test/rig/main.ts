@@ -1,7 +1,12 @@
 /** Boots a machine to play with, says how to reach it, and holds it until its input ends or Ctrl-C: as root. */
+import { NO_RIG } from './available.ts'
 import { Disk } from './disk.ts'
 import { installFiles, Rig } from './rig.ts'
 
+if (NO_RIG) {
+  console.error(`rig: ${NO_RIG}`)
+  process.exit(1)
+}
 const disk = await Disk.create()
 const rig = new Rig(disk)
 await disk.install()

@@ -151,5 +151,9 @@ t.test('a receiver that asks a moderator', { skip: NO_RIG }, async t => {
   await restart(rig)
   const other = new AirPlayClient({ host: rig.address, deviceId: 'AA:BB:CC:00:00:02' })
   t.equal(await other.advance('setup'), 'refused')
+  const before = (await rig.journal('--unit=uxplay')).length
+  for (let asked = 0; asked < 2_000; asked++) await other.advance('setup')
   await other.leave('close')
+  const since = (await rig.journal('--unit=uxplay')).length - before
+  t.ok(since < 2_000, `a flood leaves no more than ${since} lines`)
 })

@@ -1,6 +1,6 @@
 #!/bin/sh
-# build/rig.sh: the root file system that the machines of test/rig/ begin with, build/out/rig/root: Debian with what a
-# receiver runs on, and nothing of ours. Takes a minute or two, and no time where this recipe has not changed.
+# build/rig.sh: makes build/out/rig/root, the root file system of the machines of test/rig/: Debian with all that a receiver
+# runs on, and nothing of ours. Takes a minute or two, and does nothing if this recipe has not changed.
 set -eu
 out=$PWD/build/out/rig
 recipe=$(sha256sum <"$0")
@@ -9,14 +9,14 @@ recipe=$(sha256sum <"$0")
 [ "$(id -u)" = 0 ] || { echo 'make rig needs root: it makes a root file system' >&2; exit 1; }
 command -v mmdebstrap >/dev/null || { echo 'make rig needs mmdebstrap: apt-get install mmdebstrap' >&2; exit 1; }
 
-# Not into a mount that was left there.
+# Without crossing into a mount.
 rm -rf --one-file-system "$out"
 mkdir -p "$out/mount"
-# The packages come from where apt gets its own.
+# The mirror that apt uses on this host.
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -m 1 '/debian/$')
 
-# UxPlay decodes by h264parse (plugins-bad) and avdec_h264 (libav, which it depends on); multifilesink (good) keeps what it
-# shows. GStreamer looks into every plugin once, which takes a second, and keeps what it found where uxplay.service says.
+# UxPlay decodes with h264parse (plugins-bad) and avdec_h264 (libav, its dependency); the tests look at the output of
+# multifilesink (plugins-good). gst-inspect writes the list of plugins to the file that uxplay.service names.
 TMPDIR=$out mmdebstrap --quiet --format=directory --variant=minbase --aptopt='APT::Install-Recommends "false"' \
 	--dpkgopt=force-unsafe-io \
 	--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
@@ -30,10 +30,10 @@ TMPDIR=$out mmdebstrap --quiet --format=directory --variant=minbase --aptopt='AP
 	trixie "$out/root" "$mirror"
 
 root=$out/root
-# No updates, and nothing to build anew at the first boot.
+# No automatic updates, and nothing for ConditionNeedsUpdate= to rebuild at boot (systemd-update-done.service(8)).
 rm -f "$root"/etc/systemd/system/timers.target.wants/*
 touch "$root/etc/.updated" "$root/var/.updated"
-# What every machine has of its own.
+# Each machine gets its own machine ID, and a fresh journal.
 echo receiver >"$root/etc/hostname"
 printf '127.0.0.1 localhost\n127.0.1.1 receiver\n::1 localhost\n' >"$root/etc/hosts"
 rm -f "$root/etc/machine-id" "$root/var/lib/dbus/machine-id"

@@ -1,4 +1,4 @@
-/** UxPlay as a device meets it: found, mirrored to, refused, restarted. */
+/** UxPlay as a device sees it: it is found, mirrors, refuses, restarts. */
 import { once } from 'node:events'
 import t from 'tap'
 import { NO_RIG } from '../rig/available.ts'
@@ -26,17 +26,17 @@ const BARS = [
 
 const isReady = (rig: Rig) => eventually(() => rig.isListening(CONTROL), READY_MS)
 
-/** Where a device has left, UxPlay 1.71 may crash some time later: about one time in fifty. */
+/** About one time in fifty, UxPlay 1.71 crashes after a device has left. A restart makes the next test independent of it. */
 async function restart(rig: Rig): Promise<void> {
   await rig.run(['systemctl', 'restart', 'uxplay'])
   await isReady(rig)
 }
 
-/** Whether the middle of each bar has its colour, within what the way through YCbCr costs. */
+/** Whether the middle of each bar has its colour, within the rounding errors of YCbCr. */
 function showsBars(picture: Picture): boolean {
   const isBar = (color: readonly number[], bar: number, y: number) =>
     picture.color(bar * 40 + 20, y).every((part, at) => Math.abs(part - (color[at] ?? 0)) < 16)
-  // The line that moves is in one of these rows at most.
+  // The moving line covers at most one of these rows.
   return [8, 100].some(y => BARS.every((color, bar) => isBar(color, bar, y)))
 }
 

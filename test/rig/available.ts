@@ -4,18 +4,18 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { OUT, REPOSITORY } from './disk.ts'
 
-/** Why there can be no machine here, as the `skip` of a test; false where there can. */
+/** Why no machine can run here, for a test's `skip`. False if one can. */
 export const NO_RIG: string | false = whyNot()
 
 function whyNot(): string | false {
-  if (process.getuid?.() !== 0) return 'needs root: it makes namespaces'
+  if (process.getuid?.() !== 0) return 'needs root to create namespaces'
   const recipe = createHash('sha256')
     .update(readFileSync(join(REPOSITORY, 'build/rig.sh')))
     .digest('hex')
-  if (!made().startsWith(recipe)) return 'the root file system is not there, or of another recipe: make rig'
+  if (!made().startsWith(recipe)) return 'the root file system is missing or out of date: run make rig'
   if (!succeeds('ip', ['-V'])) return 'ip is not installed: apt-get install iproute2'
   const namespaces = ['--mount', '--pid', '--fork', '--uts', '--ipc', '--net', '--cgroup']
-  if (!succeeds('unshare', [...namespaces, 'true'])) return 'namespaces are not allowed here'
+  if (!succeeds('unshare', [...namespaces, 'true'])) return 'not permitted to create namespaces'
   return false
 }
 

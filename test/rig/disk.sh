@@ -1,11 +1,11 @@
 #!/bin/sh
-# test/rig/disk.sh ROOT FOLDER: the disk of one machine, mounted below FOLDER in a mount namespace of its own. ROOT is what
-# is on it at first; what is written stays in memory. Prints the machine's number once the disk is there, and holds it until
-# its input ends, which it does however its user came to an end. Then nothing of the machine is left.
+# test/rig/disk.sh BASE FOLDER: mounts the disk of one machine below FOLDER, in the mount namespace that it is started in.
+# The disk begins as a copy of BASE; what is written to it stays in memory. Prints the machine's number when it is ready.
+# Holds the disk until its input ends, which it does even if its parent is killed, and then removes all that is left.
 set -eu
 base=$1 folder=$2
 
-# A number that no other machine has, of whatever checkout.
+# The lock makes the number unique on this host.
 number=1
 while exec 9>"/run/lock/receiverd-rig-$number" && ! flock --nonblock 9; do
 	number=$((number + 1))
@@ -16,21 +16,18 @@ mount -t tmpfs -o mode=755 rig "$folder"
 cd "$folder"
 mkdir upper work root cgroup
 mount -t overlay -o "lowerdir=$base,upperdir=$folder/upper,workdir=$folder/work" rig root
-# systemd wants a subtree of the unified hierarchy.
+# systemd needs a subtree of the unified hierarchy, wherever the host has that.
 mount -t cgroup2 rig cgroup
 cgroup=$folder/cgroup/receiverd-rig-$number
 mkdir -p "$cgroup"
-# While the machine is off, what is meant for it goes nowhere else.
-for network in "198.18.$number.0/24" "2001:2:0:$number::/64"; do
-	ip route replace unreachable "$network" metric 4096
-done
+# While the machine is off, packets for it must not leave by the default route.
+networks="198.18.$number.0/24 2001:2:0:$number::/64"
+for network in $networks; do ip route replace unreachable "$network" metric 4096; done
 
 echo "$number"
 cat >/dev/null
 
-for network in "198.18.$number.0/24" "2001:2:0:$number::/64"; do
-	ip route delete unreachable "$network" metric 4096
-done
 echo 1 >"$cgroup/cgroup.kill"
 until grep -q 'populated 0' "$cgroup/cgroup.events"; do sleep 0.02; done
 find "$cgroup" -depth -type d -exec rmdir {} +
+for network in $networks; do ip route delete unreachable "$network" metric 4096; done

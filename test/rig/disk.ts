@@ -9,21 +9,21 @@ import { firstLine } from './first-line.ts'
 
 export const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url))
 export const OUT = join(REPOSITORY, 'build/out/rig')
-/** Where a disk is mounted in its mount namespace. */
+/** Where each disk is mounted, in a mount namespace of its own. */
 export const FOLDER = join(OUT, 'mount')
 const SCRIPT = fileURLToPath(new URL('disk.sh', import.meta.url))
 const SETUP_MS = 60_000
 
 const run = promisify(execFile)
 
-/** Users and units are made known as a package's scripts do it, by the machine's own tools. */
+/** What a package's maintainer scripts do, run with the machine's own tools. */
 const ENABLE = 'systemd-sysusers && systemctl --quiet enable receiverd.socket receiverd.service uxplay.service'
 
-/** The disk of one machine, from before its first boot to after its last. */
+/** The disk of one machine. It exists before the first boot and outlives each of them. */
 export class Disk {
-  /** 1 to 254, and of no other machine at the time. */
+  /** 1 to 254, unique among the machines that exist on this host. */
   readonly number: number
-  /** The process that holds the mount namespace. */
+  /** The process that keeps the mount namespace alive. */
   readonly #holder: ChildProcess
 
   private constructor(holder: ChildProcess, number: number) {
@@ -34,7 +34,7 @@ export class Disk {
   static async create(): Promise<Disk> {
     const holder = spawn('unshare', ['--mount', 'sh', SCRIPT, join(OUT, 'root'), FOLDER], {
       stdio: ['pipe', 'pipe', 'pipe'],
-      // Out of reach of Ctrl-C: it ends with its input.
+      // Not in the terminal's process group: Ctrl-C must not end it before it has cleaned up.
       detached: true,
     })
     const disk = new Disk(holder, Number(await firstLine(holder, SETUP_MS)))
@@ -42,33 +42,33 @@ export class Disk {
     return disk
   }
 
-  /** Arguments of nsenter(1) by which a command sees it mounted. */
+  /** Arguments of nsenter(1) for a command that needs to see the mounted disk. */
   get enter(): readonly string[] {
     return ['--target', `${this.#holder.pid}`, '--mount']
   }
 
-  /** Its root folder as this process sees it. Follow no link in it: an absolute one leads out of it. */
+  /** The root folder as seen from here. Do not follow links in it: an absolute one leads to the host's files. */
   get #root(): string {
     return `/proc/${this.#holder.pid}/root${FOLDER}/root`
   }
 
-  /** Lays out receiverd, and the unit of UxPlay, and enables them. */
+  /** Installs and enables receiverd and the unit for UxPlay. */
   async install(): Promise<void> {
     const targets = ['install', 'install-uxplay', `DESTDIR=${this.#root}`]
-    // The bundle is what `make build` left, whoever else is building.
+    // Not built again: several tests may get here at once.
     await run('make', ['-C', REPOSITORY, '--assume-old=build', ...targets], { timeout: SETUP_MS })
     const enable = `mount -t proc proc ${FOLDER}/root/proc && exec chroot ${FOLDER}/root sh -c '${ENABLE}'`
     await run('nsenter', [...this.enter, 'unshare', '--mount', 'sh', '-c', enable], { timeout: SETUP_MS })
   }
 
-  /** While the machine is off. */
+  /** Writes a file. The machine must be off. */
   write(path: string, text: string): void {
     const file = join(this.#root, path)
     mkdirSync(dirname(file), { recursive: true })
     writeFileSync(file, text)
   }
 
-  /** Afterwards no process of the machine is left, and nothing of what it wrote. */
+  /** Kills what still runs on it, and discards what was written. */
   async close(): Promise<void> {
     if (this.#holder.exitCode !== null || this.#holder.signalCode !== null) return
     const exited = once(this.#holder, 'exit')

@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { createInterface } from 'node:readline'
 
-/** The first line that a process prints. @throws with what it said on stderr where it ends without one, or is too slow. */
+/** Resolves with the first line of a process's stdout. @throws with its stderr if it exits first, or on timeout. */
 export function firstLine(child: ChildProcess, withinMs: number): Promise<string> {
   return new Promise((resolve, reject) => {
     let errors = ''
@@ -9,11 +9,11 @@ export function firstLine(child: ChildProcess, withinMs: number): Promise<string
       errors += chunk
     })
     const fail = (reason: string) => reject(new Error(`${child.spawnargs.join(' ')} ${reason}: ${errors}`))
-    const timer = setTimeout(() => fail(`said nothing within ${withinMs} ms`), withinMs)
+    const timer = setTimeout(() => fail(`printed nothing within ${withinMs} ms`), withinMs)
     child.once('error', error => fail(error.message))
     child.once('close', status => {
       clearTimeout(timer)
-      fail(`ended with status ${status}`)
+      fail(`exited with status ${status}`)
     })
     if (child.stdout)
       createInterface({ input: child.stdout }).once('line', line => {

@@ -1,12 +1,12 @@
-/** What a rig's UxPlay shows: it keeps the newest pictures in files of raw RGB. */
+/** The pictures that a rig's UxPlay shows: it writes the latest few to files, as raw RGB. */
 import type { Rig } from './rig.ts'
 
 const FOLDER = '/var/lib/uxplay'
-/** Of the size that the client sends. */
+/** The client's default size. */
 const WIDTH = 320
 const BYTES_PER_PIXEL = 3
 
-/** The end of UxPlay's pipeline, in the place of a screen (gst-launch-1.0(1)); for `vs` in its startup file. */
+/** A value for `vs` in UxPlay's startup file: the end of its pipeline, in place of a screen (gst-launch-1.0(1)). */
 export const PICTURES = `videoconvert ! video/x-raw,format=RGB ! multifilesink location=${FOLDER}/%d.rgb max-files=4`
 
 export interface Picture {
@@ -15,9 +15,9 @@ export interface Picture {
   color(x: number, y: number): readonly number[]
 }
 
-/** The newest picture that was written to its end; undefined where there is none. */
+/** The latest picture that is complete. Undefined if there is none. */
 export async function lastPicture(rig: Rig): Promise<Picture | undefined> {
-  // The newest of all is still being written.
+  // The very latest may still be being written.
   const newest = `cd ${FOLDER} && ls -t | grep '\\.rgb$' | sed -n 2p | xargs --no-run-if-empty base64 --wrap=0`
   const bytes = Buffer.from(await rig.run(['sh', '-c', newest]), 'base64')
   if (bytes.length === 0) return undefined

@@ -1,27 +1,29 @@
 #!/bin/sh
-# test/rig/init.sh FOLDER NUMBER HOST CAPABILITIES: PID 1 of a machine, until systemd takes its place: what a kernel and its drivers would
-# have set up. HOST is a process in the network namespace that the machine is to be reached from, CAPABILITIES what it has not.
+# test/rig/init.sh FOLDER NUMBER HOST CAPABILITIES: PID 1 of a machine until it becomes systemd. Sets up what a kernel and its
+# drivers would have. HOST is a process in the network namespace at the other end of the cable. CAPABILITIES are dropped, in
+# the notation of setpriv(1).
 #
-# Nothing of the host must be within reach of the machine's systemd: it would mount, set and clean up there.
+# systemd mounts, sets and cleans up whatever it can reach. So it must reach nothing of the host: each step that fails ends
+# the script.
 set -eu
 folder=$1 number=$2 host=$3 capabilities=$4
-# The cgroup of the machine is the root of what it sees of them, so a process of it makes that namespace.
+# The root of a cgroup namespace is the cgroup of the process that creates it.
 if [ -z "${cgroup:-}" ]; then
 	export cgroup="$folder/cgroup/receiverd-rig-$number"
 	echo 0 >"$cgroup/cgroup.procs"
 	exec unshare --cgroup sh "$0" "$@"
 fi
-# /proc is still the host's.
+# /proc is still the host's, and so is this PID.
 read -r pid _ </proc/self/stat
 echo "$pid"
 
 hostname receiver
 ip link set lo up
-# A cable to the host. One that an earlier run has left behind goes with its namespace, but not at once.
+# The cable of the previous boot is destroyed with its namespace, but only some time later.
 host() { nsenter --net="/proc/$host/ns/net" "$@"; }
 host ip link delete "rig$number" 2>/dev/null || true
 ip link add eth0 type veth peer name "rig$number" netns "/proc/$host/ns/net"
-# No wait for a second that has the same IPv6 address.
+# Duplicate address detection would delay IPv6 by a second.
 echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad
 host sh -c "echo 0 >/proc/sys/net/ipv6/conf/rig$number/accept_dad"
 host ip address add "198.18.$number.1/24" dev "rig$number"
@@ -29,7 +31,6 @@ host ip address add "2001:2:0:$number::1/64" dev "rig$number"
 host ip link set "rig$number" up
 
 cd "$folder/root"
-[ -d usr/lib/systemd ] && [ "$(pwd -P)" != / ]
 mount -t proc -o nosuid,nodev,noexec proc proc
 mount -t sysfs -o nosuid,nodev,noexec,ro sysfs sys
 mount -t cgroup2 -o nosuid,nodev,noexec cgroup2 sys/fs/cgroup
@@ -49,10 +50,10 @@ ln -s fd/2 dev/stderr
 mount -t tmpfs -o nosuid,nodev,mode=755 tmpfs run
 mount -t tmpfs -o nosuid,nodev,mode=1777 tmpfs tmp
 
-# The kernel's settings are the host's, but for those of namespaces. systemd-sysctl leaves them alone if it cannot write.
+# Kernel settings are shared with the host, except those that belong to a namespace. systemd-sysctl skips read-only ones.
 mount --bind proc/sys proc/sys
 for own in kernel/hostname kernel/domainname net; do mount --bind proc/sys/$own proc/sys/$own; done
-# Each boot has an ID of its own.
+# Each boot gets its own ID.
 cp proc/sys/kernel/random/uuid run/boot-id
 mount --bind run/boot-id proc/sys/kernel/random/boot_id
 mount -o remount,bind,ro proc/sys

@@ -1,4 +1,4 @@
-/** Nothing of a machine is left behind, however the process ends that has started it. */
+/** A machine leaves nothing behind, however its parent process ends. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
@@ -13,7 +13,7 @@ const GONE_MS = 30_000
 
 t.setTimeout(180_000)
 
-/** Boots a machine in a process of its own; resolves with that, and with what there is of the machine on this side. */
+/** Boots a machine from another process. Resolves with that process, and with what the machine occupies on the host. */
 async function boot(t: Test) {
   const child = spawn(process.execPath, ['--import=tsx', MAIN], { stdio: ['pipe', 'pipe', 'inherit'] })
   t.teardown(() => child.kill('SIGKILL'))
@@ -34,7 +34,7 @@ async function boot(t: Test) {
     `/sys/class/net/rig${number}`,
     ...hierarchies.map(([, folder = '']) => join(folder, `receiverd-rig-${number}`)),
   ]
-  // Another machine may get the same number at once.
+  // Compared by inode, because another machine may get the same number right away.
   return { child, traces: traces.map(path => ({ path, inode: inodeOf(path) })) }
 }
 
@@ -56,7 +56,7 @@ function inodeOf(path: string): number | undefined {
 for (const signal of ['SIGKILL', 'SIGINT', undefined] as const)
   t.test(signal ?? 'the end of its input', { skip: NO_RIG }, async t => {
     const { child, traces } = await boot(t)
-    t.ok(traces.length >= 5, 'systemd, what started it, what holds the disk, a cable, a cgroup')
+    t.ok(traces.length >= 5, 'systemd, its parent, the holder of the disk, a cable, a cgroup')
     for (const { path, inode } of traces) t.type(inode, 'number', path)
     const exited = once(child, 'exit')
     if (signal) child.kill(signal)

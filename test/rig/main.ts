@@ -1,4 +1,4 @@
-/** Boots a machine to play with, says how to reach it, and holds it until its input ends or Ctrl-C: as root. */
+/** Boots a machine, prints how to reach it, and keeps it until Ctrl-C or the end of input. Needs root. */
 import { NO_RIG } from './available.ts'
 import { Disk } from './disk.ts'
 import { installFiles, Rig } from './rig.ts'

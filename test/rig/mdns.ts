@@ -1,9 +1,9 @@
-/** What is advertised on a cable, as a phone on its other end sees it (RFC 6762, RFC 6763). */
+/** Service discovery as a phone does it (RFC 6762, RFC 6763). */
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 
 export interface Service {
-  /** As a person sees it. */
+  /** The instance name, which people see. */
   readonly name: string
   readonly port: number
 }
@@ -16,15 +16,15 @@ const SRV = 33
 const IN = 1
 
 interface Resource {
-  /** The labels of the name. */
+  /** The labels of its name. */
   readonly owner: readonly string[]
   readonly type: number
   readonly at: number
 }
 
 /**
- * The services of a type (`_airplay._tcp`) that answer within `ms`. Asked from a port other than 5353, a responder answers
- * with all of it in one packet, to the asker alone (RFC 6762 §6.7).
+ * Resolves with the services of a type, such as `_airplay._tcp`, that answer within `ms`. Because the query comes from a
+ * port other than 5353, a responder answers by unicast, with all records in one packet (RFC 6762 §6.7).
  */
 export async function browse(type: string, localAddress: string, ms = 500): Promise<readonly Service[]> {
   const socket = createSocket('udp4')
@@ -48,7 +48,7 @@ function question(labels: readonly string[]): Buffer {
   return Buffer.concat([header, ...name, Buffer.from([0, 0, PTR, 0, IN])])
 }
 
-/** The instance's name is the first label of its SRV record, and its port is in that. */
+/** An SRV record's name begins with the instance name; its data has the port. */
 function services(packet: Buffer): Service[] {
   return resources(packet)
     .filter(({ type }) => type === SRV)
@@ -68,7 +68,7 @@ function resources(packet: Buffer): Resource[] {
   })
 }
 
-/** Labels until an empty one, or a pointer to more of them (RFC 1035 §4.1.4). */
+/** Reads labels up to an empty one, or up to a pointer to more labels (RFC 1035 §4.1.4). */
 function readName(packet: Buffer, at: number): { readonly labels: readonly string[]; readonly end: number } {
   const length = packet.readUInt8(at)
   if (length === 0) return { labels: [], end: at + 1 }

@@ -1,4 +1,4 @@
-/** The machines themselves, and receiverd in them as the unit that ships. */
+/** The machines themselves, and receiverd as a unit in them. */
 import t from 'tap'
 import { endToEnd } from '../e2e/suite.ts'
 import { eventually } from '../support/eventually.ts'
@@ -26,7 +26,7 @@ t.test('a machine', { skip: NO_RIG }, async t => {
     t.notMatch(await rig.run(['ps', '-e', '-o', 'args']), 'tap', 'its processes')
     for (const path of ['/proc/sys/vm/swappiness', '/sys/kernel/uevent_helper'])
       await t.rejects(rig.run(['sh', '-c', 'echo 1 >"$0"', path]), /Read-only file system/, path)
-    // To the present: should it be allowed, no harm is done.
+    // To the present time, which does no harm if it is permitted after all.
     await t.rejects(rig.run(['date', '--set=now']), /Operation not permitted/, 'its clock')
     await t.rejects(rig.run(['mknod', '/root/disk', 'b', '8', '0']), /Operation not permitted/, 'its disks')
     await t.rejects(rig.run(['dmesg']), /Operation not permitted/, 'its log')

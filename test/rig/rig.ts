@@ -1,21 +1,20 @@
 /**
- * A receiver with a real systemd: Debian's, with journald, D-Bus, avahi and UxPlay, in namespaces of its own. receiverd runs
- * in it by the units that ship. It boots in 2 s, several run at once, and none outlives the process that started it.
+ * A receiver with a real systemd, journald, D-Bus, avahi and UxPlay, all from Debian, in namespaces of its own. receiverd
+ * runs in it with the units that ship. It boots in 2 s, several can run at once, and none outlives its parent process.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
-import { Api, DEADLINE_MS } from '../support/api.ts'
-import { eventually } from '../support/eventually.ts'
+import { Api } from '../support/api.ts'
+import { DEADLINE_MS, eventually } from '../support/eventually.ts'
 import { Disk, FOLDER } from './disk.ts'
 import { firstLine } from './first-line.ts'
 import { PICTURES } from './frames.ts'
 
 export interface RigOptions {
-  /** Files that are on the disk before the first boot, by path. */
+  /** Files to write before the first boot, by path. */
   readonly files?: Readonly<Record<string, string>>
 }
 
@@ -26,12 +25,12 @@ const INIT = fileURLToPath(new URL('init.sh', import.meta.url))
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 const BOOT_MS = 60_000
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024
-/** What no process of a machine may do: there is one clock, and one kernel with its modules, log and devices. */
-const FORBIDDEN =
+/** Capabilities for what is shared with the host: its clock, modules, kernel log and devices. */
+const DROPPED =
   '-sys_time,-wake_alarm,-sys_module,-syslog,-sys_rawio,-mknod,-mac_admin,-mac_override,-audit_control,-block_suspend'
 const NAMESPACES = ['--mount', '--pid', '--uts', '--ipc', '--net']
 
-/** Writes what a machine begins with, but for what `files` say otherwise. */
+/** Writes the factory settings, and `files` over them. */
 export function installFiles(disk: Disk, files: Readonly<Record<string, string>> = {}): void {
   const { number } = disk
   const defaults = {
@@ -71,12 +70,12 @@ export class Rig extends Api {
     return `2001:2:0:${this.#disk.number}::2`
   }
 
-  /** This side's address on the cable to it. */
+  /** The host's end of the cable. */
   get hostAddress(): string {
     return `198.18.${this.#disk.number}.1`
   }
 
-  /** systemd, as it is numbered here. */
+  /** The PID of systemd, in the host's numbering. */
   get pid(): number {
     return this.#pid
   }
@@ -89,20 +88,20 @@ export class Rig extends Api {
     return this.#key
   }
 
-  /** Switches it on, and resolves with the seconds until the API answered. A reboot from within is one, too. */
+  /** Switches it on. Resolves with the seconds until the API answered. */
   async boot(): Promise<number> {
     const began = performance.now()
-    const init = ['sh', INIT, FOLDER, `${this.#disk.number}`, `${process.pid}`, FORBIDDEN]
+    const init = ['sh', INIT, FOLDER, `${this.#disk.number}`, `${process.pid}`, DROPPED]
     const unshare = ['unshare', ...NAMESPACES, '--fork', '--kill-child=KILL', ...init]
     const power = spawn('setpriv', ['--pdeathsig', 'KILL', 'nsenter', ...this.#disk.enter, ...unshare], {
       stdio: ['ignore', 'pipe', 'pipe'],
-      // Out of reach of Ctrl-C.
+      // Not in the terminal's process group: Ctrl-C is for the test, which cuts the power.
       detached: true,
     })
     this.#power = power
-    // reboot(2): in a PID namespace a restart ends its init by SIGHUP.
+    // A reboot from within kills the init of its PID namespace with SIGHUP (reboot(2)).
     power.once('exit', (_, signal) => {
-      // Where it does not come back, the test finds it off.
+      // If it fails to boot, the test notices that it is off.
       if (signal === 'SIGHUP' && this.#power === power) this.boot().catch(() => undefined)
     })
     this.#pid = Number(await firstLine(power, BOOT_MS))
@@ -112,7 +111,7 @@ export class Rig extends Api {
     return seconds
   }
 
-  /** As if the plug were pulled: every process is gone at once. What was written stays, also what was not synced. */
+  /** Kills all processes at once. Unlike with a real power cut, writes that were not synced survive. */
   async cutPower(): Promise<void> {
     await this.#off(async () => process.kill(this.#pid, 'SIGKILL'))
   }
@@ -121,15 +120,15 @@ export class Rig extends Api {
     await this.#off(() => this.run(['systemctl', 'poweroff']))
   }
 
-  /** Arguments of nsenter(1) by which a command, which is to follow them, runs in it as root. */
+  /** Arguments of nsenter(1) that run the command after them as root in the machine. @throws when it is off. */
   get enter(): readonly string[] {
     if (!this.#power) throw new Error('it is switched off')
-    // Only what is started by its systemd has the limits of that, and tap adds to the environment of what it starts.
-    const limits = ['setpriv', `--bounding-set=${FORBIDDEN}`, 'env', '--ignore-environment', `PATH=${PATH}`]
+    // A command from outside does not inherit systemd's limits. tap adds variables of its own to the environment.
+    const limits = ['setpriv', `--bounding-set=${DROPPED}`, 'env', '--ignore-environment', `PATH=${PATH}`]
     return ['--target', `${this.#pid}`, ...NAMESPACES, '--cgroup', ...limits]
   }
 
-  /** Runs a command in it as root, to its end. @throws with what it printed where its status is not 0. */
+  /** Runs a command as root. Resolves with its stdout. @throws with all output if its status is not 0. */
   run(argv: readonly string[], input = ''): Promise<string> {
     return new Promise((resolve, reject) => {
       const options = { timeout: DEADLINE_MS, maxBuffer: MAX_OUTPUT_BYTES }
@@ -141,7 +140,7 @@ export class Rig extends Api {
     })
   }
 
-  /** Starts a command in it that goes on, such as `journalctl --follow`. It ends with the machine. */
+  /** Starts a long-running command, such as `journalctl --follow`. It ends with the machine. */
   spawn(argv: readonly string[]): ChildProcess {
     return spawn('nsenter', [...this.enter, ...argv])
   }
@@ -150,26 +149,24 @@ export class Rig extends Api {
     return this.run(['cat', path])
   }
 
-  /** Another file takes the place, as by an editor or a package's update. */
+  /** Replaces a file by renaming, as an editor or a package update does. */
   async replaceFile(path: string, text: string): Promise<void> {
     await this.run(['sh', '-c', 'cat >"$0.new" && mv "$0.new" "$0"', path], text)
   }
 
-  /** The journal of all boots, or what `options` of journalctl(1) leave of it; oldest first. */
+  /** The journal, oldest entry first, filtered by `options` of journalctl(1). */
   async journal(...options: readonly string[]): Promise<JournalEntry[]> {
     const text = await this.run(['journalctl', '--quiet', '--output=json', '--all', ...options])
-    return text.split('\n').flatMap(line => (line === '' ? [] : [JSON.parse(line) as JournalEntry]))
+    return text.split('\n').flatMap(line => (line === '' ? [] : [readEntry(JSON.parse(line))]))
   }
 
-  /** Whether a TCP port of it is listened on. To look does not connect, which UxPlay would take for a client. */
+  /** Whether something listens on a TCP port. Reads the kernel's table, because UxPlay treats a connection as a client. */
   isListening(port: number): boolean {
     const local = `:${port.toString(16).toUpperCase().padStart(4, '0')}`
-    return ['tcp', 'tcp6'].some(table =>
-      readFileSync(join('/proc', `${this.#pid}`, 'net', table), 'latin1')
-        .split('\n')
-        // Number, local address, peer, and state: 0A is LISTEN.
-        .some(line => line.trim().split(/\s+/)[1]?.endsWith(local) && line.trim().split(/\s+/)[3] === '0A'),
-    )
+    const tables = ['tcp', 'tcp6'].map(name => readFileSync(`/proc/${this.#pid}/net/${name}`, 'latin1'))
+    // Number, local address, peer, state: 0A is LISTEN.
+    const sockets = tables.flatMap(table => table.split('\n').map(line => line.trim().split(/\s+/)))
+    return sockets.some(([, address, , state]) => state === '0A' && address?.endsWith(local))
   }
 
   async receiverd(...args: readonly string[]): Promise<string> {
@@ -207,7 +204,13 @@ export class Rig extends Api {
   }
 }
 
-/** Boots a machine with receiverd and UxPlay. It is gone after the test. */
+/** A value with control characters is an array of its bytes. */
+function readEntry(fields: Readonly<Record<string, string | number[]>>): JournalEntry {
+  const toText = (value: string | number[]) => (typeof value === 'string' ? value : Buffer.from(value).toString())
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, toText(value)]))
+}
+
+/** Boots a machine with receiverd and UxPlay, and removes it after the test. */
 export async function startRig(t: Test, { files = {} }: RigOptions = {}): Promise<Rig> {
   const disk = await Disk.create()
   const rig = new Rig(disk)

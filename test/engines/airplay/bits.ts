@@ -16,20 +16,20 @@ export class BitWriter {
     return this.u(bits - 1, 0).u(bits, value + 1)
   }
 
-  /** Zeros, up to the next byte. */
+  /** Pads with zeros to the next byte. */
   align(): this {
     while (this.#filled > 0) this.#push(0)
     return this
   }
 
-  /** Whole bytes of one value. @throws where the last byte is not full. */
+  /** Appends `count` bytes of one value. @throws if not byte-aligned. */
   fill(count: number, byte: number): this {
-    if (this.#filled > 0) throw new Error('not at a byte')
+    if (this.#filled > 0) throw new Error('not byte-aligned')
     for (let written = 0; written < count; written++) this.#bytes.push(byte)
     return this
   }
 
-  /** rbsp_trailing_bits(), and all of it. */
+  /** Appends rbsp_trailing_bits() and returns the payload. */
   finish(): readonly number[] {
     this.u(1, 1).align()
     return this.#bytes

@@ -9,44 +9,44 @@ import { decodeDictionary, encodePlist, isDictionary, type PlistDictionary } fro
 import { OCTETS, type RtspAnswer, RtspConnection } from './rtsp.ts'
 import { TimingServer } from './timing.ts'
 
-/** The way to a mirrored screen, in this order. */
+/** The steps to a mirrored screen, in order. */
 export const MILESTONES = ['info', 'pair', 'fairplay', 'setup', 'stream', 'record', 'mirroring'] as const
 export type Milestone = (typeof MILESTONES)[number]
-/** `refused`: the receiver does not let this device in; `busy`: it has another one. */
+/** `refused`: the receiver does not admit this device. `busy`: another device is connected. */
 export type Outcome = Milestone | 'refused' | 'busy'
-/** Says goodbye; ends the connections; resets them; does nothing, and they stay. */
+/** Send TEARDOWN; close the connections; reset them; or leave them open. */
 export type Departure = 'teardown' | 'close' | 'reset' | 'hang'
 
 interface Events {
-  /** Each exchange with the receiver, as it happens. */
+  /** A request was answered. */
   step: [name: string, details: Readonly<Record<string, unknown>>]
   connected: [local: string]
-  /** The receiver answered with an empty body, or 409. */
+  /** The receiver answered with an empty body (`refused`) or with 409 (`busy`). */
   refused: [reason: 'refused' | 'busy']
   admitted: []
   mirroring: []
-  /** By the receiver. */
+  /** The receiver closed the control connection. */
   ended: [reason: string]
   left: [how: Departure]
 }
 
 const FEEDBACK_MS = 2_000
-/** Until the receiver has closed its side, too. */
+/** How long to wait for the receiver to close its side. */
 const CLOSE_MS = 500
-/** Stream types: a mirrored screen. */
+/** Stream type of a mirrored screen. */
 const MIRRORING = 110
 
 /** A device that mirrors colour bars to an AirPlay receiver. */
 export class AirPlayClient extends EventEmitter<Events> {
   readonly #options: ClientOptions & typeof DEFAULTS
   readonly #identity: Identity
-  /** Of the session, at the receiver. */
+  /** Identifies the session in RTSP requests. */
   readonly #url: string
   #rtsp: RtspConnection | undefined
   #timing: TimingServer | undefined
   #stream: MirrorStream | undefined
   #feedback: NodeJS.Timeout | undefined
-  /** What pairing agreed on. */
+  /** The shared secret from pairing. */
   #secret: Buffer | undefined
   #streamId = 0n
   #dataPort = 0
@@ -64,12 +64,12 @@ export class AirPlayClient extends EventEmitter<Events> {
     return this.#stream?.frames ?? 0
   }
 
-  /** Requests for the time that came from the receiver. */
+  /** How often the receiver asked for the time. */
   get timingRequests(): number {
     return this.#timing?.requests ?? 0
   }
 
-  /** Goes on from where it is, as far as `until`. A device that is refused may try again. */
+  /** Continues from the last milestone reached up to `until`. After a refusal, call it again to ask again. */
   async advance(until: Milestone = 'mirroring'): Promise<Outcome> {
     while (this.#reached <= MILESTONES.indexOf(until)) {
       const milestone = MILESTONES[this.#reached] ?? until
@@ -83,17 +83,17 @@ export class AirPlayClient extends EventEmitter<Events> {
     return until
   }
 
-  /** Leaves the receiver's question for the time unanswered, as a device that is out of reach. */
+  /** Stops answering the receiver's timing requests, like a device out of range. */
   muteTiming(): void {
     this.#timing?.mute()
   }
 
-  /** Sends no more pictures. */
+  /** Stops sending pictures. */
   freeze(): void {
     this.#stream?.freeze()
   }
 
-  /** Resolves with the reason when the receiver has ended it. */
+  /** Resolves with the reason once the control connection is closed. */
   async ended(): Promise<string> {
     const rtsp = this.#connection()
     return rtsp.closed ?? new Promise(resolve => rtsp.once('closed', resolve))
@@ -207,7 +207,7 @@ export class AirPlayClient extends EventEmitter<Events> {
   }
 
   async #setupStream(): Promise<undefined> {
-    // Of 63 bits: a property list has no way to tell more than that from a negative one.
+    // 63 bits: in a property list, the top bit of a 64-bit integer is its sign.
     this.#streamId = randomBytes(8).readBigUInt64BE() >> 1n
     const streams = [{ type: MIRRORING, streamConnectionID: this.#streamId }]
     const answer = await this.#request('SETUP', this.#url, encodePlist({ streams }))
@@ -227,7 +227,7 @@ export class AirPlayClient extends EventEmitter<Events> {
   }
 
   #sendFeedback(): void {
-    // Where the connection has ended, that is told by `ended`.
+    // A closed connection is reported by `ended`.
     this.#request('POST', '/feedback').catch(() => undefined)
   }
 

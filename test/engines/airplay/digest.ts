@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 
-/** HTTP digest authentication with MD5 and without `qop` (RFC 2069), as UxPlay 1.72 and later ask for a password. */
+/** HTTP digest authentication with MD5 and without `qop` (RFC 2069). UxPlay 1.72 and later use it for passwords. */
 export interface Challenge {
   readonly realm: string
   readonly nonce: string
 }
 
-/** AirPlay has one password and no users. */
+/** AirPlay has a fixed user name. */
 const USER = 'AirPlay'
 
 export function parseChallenge(header: string): Challenge {

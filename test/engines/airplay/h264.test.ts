@@ -15,7 +15,7 @@ t.test('Exp-Golomb codes are those of ITU-T H.264, table 9-2', async t => {
 t.test('bits fill bytes from the left', async t => {
   t.same(new BitWriter().u(3, 0b101).u(7, 0b0000001).u(31, 0x7fffffff).finish(), [0xa0, 0x7f, 0xff, 0xff, 0xff, 0xc0])
   t.same(new BitWriter().u(1, 1).align().fill(3, 9).finish(), [0x80, 9, 9, 9, 0x80])
-  t.throws(() => new BitWriter().u(1, 1).fill(1, 0), { message: 'not at a byte' })
+  t.throws(() => new BitWriter().u(1, 1).fill(1, 0), { message: 'not byte-aligned' })
 })
 
 t.test('parameter sets', async t => {
@@ -28,9 +28,9 @@ t.test('parameter sets', async t => {
 t.test('a picture', async t => {
   for (const number of [0, 1, 7]) {
     const unit = picture(SIZE, number)
-    t.equal(unit[0], 0x65, 'a slice of a picture coded by itself')
-    t.notMatch(unit.toString('hex').replace(/(..)/g, '$1 '), /00 00 0[0-2] /, 'no start code within')
-    // 384 samples in each of 20 by 11 macroblocks, and a header of some bits for each.
+    t.equal(unit[0], 0x65, 'an IDR slice')
+    t.notMatch(unit.toString('hex').replace(/(..)/g, '$1 '), /00 00 0[0-2] /, 'no start code inside')
+    // 20 by 11 macroblocks of 384 samples, each with a header of a few bits.
     t.ok(unit.length > 220 * 384 && unit.length < 220 * 388, `${unit.length} bytes`)
   }
   t.notSame(picture(SIZE, 0), picture(SIZE, 1), 'it moves')

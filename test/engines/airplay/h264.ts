@@ -1,6 +1,6 @@
 /**
- * Colour bars in H.264 without an encoder: each picture is coded by itself, each macroblock is I_PCM, which is its samples
- * as they are (ITU-T H.264 §7.3.5). Constrained baseline profile.
+ * Colour bars in H.264 without an encoder: all pictures are IDR pictures, and all macroblocks are I_PCM, raw samples
+ * (ITU-T H.264 §7.3.5). Constrained baseline profile.
  */
 import { BitWriter } from './bits.ts'
 
@@ -16,16 +16,16 @@ const PROFILE = 66
 const CONSTRAINTS = 0xc0
 /** Level 4.0. */
 const LEVEL = 40
-/** nal_ref_idc 3 with nal_unit_type: sequence and picture parameters, and a slice of a picture coded by itself. */
+/** nal_ref_idc 3, and nal_unit_type 7, 8 and 5. */
 const NAL = { sps: 0x67, pps: 0x68, idr: 0x65 }
-/** mb_type of I_PCM in a slice of I macroblocks. */
+/** mb_type I_PCM in an I slice. */
 const I_PCM = 25
-/** slice_type: all slices of the picture are I. */
+/** slice_type: I, like all other slices of the picture. */
 const ALL_I = 7
 
 type Color = readonly [y: number, cb: number, cr: number]
 
-/** White, yellow, cyan, green, magenta, red, blue, black, from the left, as ITU-R BT.601 with limited range has them. */
+/** White, yellow, cyan, green, magenta, red, blue, black, from left to right. ITU-R BT.601, limited range. */
 export const BARS: readonly Color[] = [
   [235, 128, 128],
   [210, 16, 146],
@@ -39,7 +39,7 @@ export const BARS: readonly Color[] = [
 
 export function sequenceParameters({ width, height }: Size): Buffer {
   const writer = new BitWriter().u(8, PROFILE).u(8, CONSTRAINTS).u(8, LEVEL)
-  // seq_parameter_set_id; log2_max_frame_num_minus4; pic_order_cnt_type: output in the order of decoding.
+  // seq_parameter_set_id; log2_max_frame_num_minus4; pic_order_cnt_type: output order is decoding order.
   writer.ue(0).ue(0).ue(2)
   // max_num_ref_frames; gaps_in_frame_num_value_allowed_flag.
   writer.ue(1).u(1, 0)
@@ -61,11 +61,11 @@ export function pictureParameters(): Buffer {
   return nalUnit(NAL.pps, writer.finish())
 }
 
-/** Picture `number`: the bars, and across them a gray line that moves down with each picture. */
+/** Picture `number`: the bars, and a gray line across them that moves down with each picture. */
 export function picture({ width, height }: Size, number: number): Buffer {
   const columns = width / BLOCK
   const rows = height / BLOCK
-  // first_mb_in_slice, slice_type, pic_parameter_set_id, frame_num, idr_pic_id: not that of the picture before.
+  // first_mb_in_slice, slice_type, pic_parameter_set_id, frame_num, idr_pic_id: differs from the previous picture's.
   const writer = new BitWriter()
     .ue(0)
     .ue(ALL_I)
@@ -83,7 +83,7 @@ export function picture({ width, height }: Size, number: number): Buffer {
   return nalUnit(NAL.idr, writer.finish())
 }
 
-/** AVCDecoderConfigurationRecord (ISO/IEC 14496-15 §5.3.3.1) with one of each parameter set, and lengths of 4 bytes. */
+/** AVCDecoderConfigurationRecord (ISO/IEC 14496-15 §5.3.3.1) with one SPS, one PPS and 4-byte NAL unit lengths. */
 export function decoderConfiguration(size: Size): Buffer {
   const sps = sequenceParameters(size)
   const pps = pictureParameters()
@@ -91,7 +91,7 @@ export function decoderConfiguration(size: Size): Buffer {
   return Buffer.concat([head, length16(sps), sps, Buffer.from([1]), length16(pps), pps])
 }
 
-/** With emulation prevention: no three bytes within it are a start code (§7.4.1). */
+/** Adds the header and emulation prevention bytes, so that no start code occurs inside (§7.4.1). */
 function nalUnit(header: number, payload: readonly number[]): Buffer {
   const bytes = [header]
   let zeros = 0

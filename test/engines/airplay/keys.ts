@@ -1,6 +1,6 @@
 import { createHash, createPublicKey, type KeyObject } from 'node:crypto'
 
-/** SubjectPublicKeyInfo of a raw key of 32 bytes (RFC 8410 §4). */
+/** What precedes a raw 32-byte key in SubjectPublicKeyInfo (RFC 8410 §4). */
 const PREFIX = { x25519: '302a300506032b656e032100', ed25519: '302a300506032b6570032100' }
 
 export function rawKey(key: KeyObject): Buffer {
@@ -18,7 +18,7 @@ export function sha(algorithm: 'sha1' | 'sha512', ...parts: readonly (Buffer | s
   return hash.digest()
 }
 
-/** AirPlay's way to a key or an initialization vector of AES-128: a label and a secret, hashed and cut. */
+/** AirPlay's key derivation, for AES-128 keys and initialization vectors: a truncated hash of a label and a secret. */
 export function derive(label: string, secret: Buffer): Buffer {
   return sha('sha512', label, secret).subarray(0, 16)
 }

@@ -1,4 +1,4 @@
-/** Plays a device that mirrors colour bars, from the command line. Prints each step as a line of JSON. */
+/** The AirPlay client as a command. */
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,35 +10,35 @@ import type { Identity } from './pairing.ts'
 const HELP = `usage: airplay [options]
 
 Mirrors colour bars to an AirPlay receiver, as an iPhone would, and prints each step as a line of JSON.
-Exit status: 0 left as asked, 1 failed, 2 usage error, 3 refused, 4 the receiver is busy, 5 ended by the receiver.
+Exit status: 0 done, 1 failed, 2 usage error, 3 refused, 4 receiver busy, 5 ended by the receiver.
 
-  --host ADDRESS       the receiver (127.0.0.1)
-  --port PORT          where it listens for control (${DEFAULTS.port})
-  --name NAME          what the device is called (${DEFAULTS.name})
-  --model MODEL        what it is (${DEFAULTS.model})
+  --host ADDRESS       address of the receiver (127.0.0.1)
+  --port PORT          its control port (${DEFAULTS.port})
+  --name NAME          name of the device (${DEFAULTS.name})
+  --model MODEL        its model (${DEFAULTS.model})
   --id MAC             its device ID (${DEFAULTS.deviceId})
-  --no-id              say no device ID
-  --local ADDRESS      come from this address
-  --timeout SECONDS    give an answer up after that (${DEFAULTS.timeoutMs / 1_000})
+  --no-id              send no device ID
+  --local ADDRESS      local address to connect from
+  --timeout SECONDS    how long to wait for an answer (${DEFAULTS.timeoutMs / 1_000})
 
-  --stay SECONDS       mirror that long, then leave (3)
+  --stay SECONDS       how long to mirror (3)
   --size WxH           pixels, multiples of 16 (${DEFAULTS.size.width}x${DEFAULTS.size.height})
-  --fps N              pictures a second (${DEFAULTS.framesPerSecond})
-  --no-video           open no connection for the picture
-  --no-feedback        send no sign of life
-  --mute-ntp SECONDS   after that, answer no question for the time
+  --fps N              pictures per second (${DEFAULTS.framesPerSecond})
+  --no-video           do not open the video connection
+  --no-feedback        send no keep-alive requests
+  --mute-ntp SECONDS   stop answering timing requests after that long
   --end HOW            teardown, close, reset or hang (teardown)
 
-  --until STEP         leave after ${MILESTONES.slice(0, -1).join(', ')}
-  --pause SECONDS      rest after info
-  --retry N            when refused, ask again up to N times, once a second (0)
-  --wait-refused S     when refused, stay connected for that long, or until the receiver ends it (0)
+  --until STEP         stop after ${MILESTONES.slice(0, -1).join(', ')}
+  --pause SECONDS      wait after info
+  --retry N            if refused, ask again up to N times, once a second (0)
+  --wait-refused S     if refused, stay connected for S seconds or until the receiver disconnects (0)
 
-  --no-pair            do not pair
-  --pin NNNN           pair by the PIN on the receiver's screen
-  --returning          pair as a device that was paired before
-  --key FILE           keep the device's key there
-  --pw PASSWORD        answer when asked for a password (UxPlay 1.72)
+  --no-pair            skip pairing
+  --pin NNNN           pair with the PIN on the receiver's screen
+  --returning          pair like a device that was paired before
+  --key FILE           file for the device's key
+  --pw PASSWORD        password of the receiver (UxPlay 1.72)
   --help               show this
 `
 
@@ -71,7 +71,7 @@ const OPTIONS = {
 } as const
 
 type Values = ReturnType<typeof readArguments>
-/** By which a script tells how it came out. */
+/** Exit statuses. */
 const STATUS = { refused: 3, busy: 4, ended: 5 }
 
 function readArguments() {
@@ -96,7 +96,7 @@ function isOneOf<T extends string>(list: readonly T[], value: string): value is 
   return list.some(item => item === value)
 }
 
-/** The key in a file, made where there is none. */
+/** Reads a key from a file. Creates the file if it does not exist. */
 function identityIn(file: string): Identity {
   if (!existsSync(file)) {
     const { privateKey } = generateKeyPairSync('ed25519')
@@ -131,7 +131,7 @@ function makeClient(values: Values): AirPlayClient {
   })
 }
 
-/** Reports what a client does. */
+/** Prints a client's events. */
 function follow(client: AirPlayClient): void {
   const began = performance.now()
   const say = (event: string, details: object = {}) =>

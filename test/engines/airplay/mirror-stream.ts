@@ -12,22 +12,22 @@ export interface StreamOptions {
   readonly timeoutMs: number
   readonly size: Size
   readonly framesPerSecond: number
-  /** As SETUP named the stream. */
+  /** The streamConnectionID sent with SETUP. */
   readonly id: bigint
-  /** What both sides know, 16 bytes. */
+  /** The shared key, 16 bytes. */
   readonly key: Buffer
 }
 
 const HEADER_BYTES = 128
-/** Payload types: parameter sets as they are; a picture coded by itself, encrypted. */
+/** Payload types: unencrypted parameter sets, and an encrypted IDR picture. */
 const CODEC = 0x0100
 const PICTURE = 0x0010
-/** What comes with parameter sets of H.264 while the device is awake. */
+/** Payload option of H.264 parameter sets while the device is awake. */
 const AWAKE = 0x1601
-/** Where the header of parameter sets has the picture's size: of the source twice, and as it is sent. */
+/** Offsets of the picture's size in the header of parameter sets: of the source (twice), and as sent. */
 const SIZES_AT = [16, 40, 56]
 
-/** Colour bars on a connection of their own, until it is ended. */
+/** The video connection: sends colour bars until it is closed. */
 export class MirrorStream {
   readonly #socket: Socket
   readonly #size: Size
@@ -43,7 +43,7 @@ export class MirrorStream {
       derive(`AirPlayStreamKey${id}`, key),
       derive(`AirPlayStreamIV${id}`, key),
     )
-    // The control connection tells of the end; here it shows as an error or a close.
+    // The client reports the end when the control connection closes.
     socket.on('error', () => undefined).resume()
     socket.on('close', () => clearInterval(this.#timer))
     this.#timer = setInterval(() => this.#send(), 1_000 / framesPerSecond)
@@ -62,7 +62,7 @@ export class MirrorStream {
     return this.#frames
   }
 
-  /** Sends no more pictures, and leaves the connection open. */
+  /** Stops sending pictures, but keeps the connection open. */
   freeze(): void {
     clearInterval(this.#timer)
   }
@@ -77,7 +77,7 @@ export class MirrorStream {
     this.#socket.resetAndDestroy()
   }
 
-  /** Each picture with its parameters: UxPlay drops what comes before it knows the device's time. */
+  /** Repeats the parameters with each picture, because UxPlay drops pictures until its clock is synchronized. */
   #send(): void {
     const time = deviceTime()
     const parameters = decoderConfiguration(this.#size)

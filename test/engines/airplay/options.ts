@@ -1,31 +1,31 @@
 import type { Size } from './h264.ts'
 import type { Identity } from './pairing.ts'
 
-/** A device as it shows itself, and how it behaves. */
+/** How a device presents itself and behaves. */
 export interface ClientOptions {
   readonly host: string
   readonly port?: number
   readonly name?: string
   readonly model?: string
-  /** Like a MAC address, in capitals; undefined for a device that does not say. */
+  /** In the form of a MAC address, upper case. Undefined: none is sent. */
   readonly deviceId?: string | undefined
-  /** The address to come from. */
+  /** Local address to connect from. */
   readonly localAddress?: string | undefined
-  /** Milliseconds until an answer is given up. */
+  /** Milliseconds to wait for an answer. */
   readonly timeoutMs?: number
   readonly size?: Size
   readonly framesPerSecond?: number
-  /** Without a picture there is no connection for it. */
+  /** Whether to open the video connection. */
   readonly hasVideo?: boolean
-  /** Sends a sign of life every 2 s. */
+  /** Whether to send a keep-alive request every 2 s. */
   readonly hasFeedback?: boolean
-  /** `none` leaves pairing out; `returning` does not show the key, as a device that was paired before. */
+  /** `returning` skips pair-setup, like a device that was paired before. */
   readonly pairing?: 'full' | 'returning' | 'none'
-  /** What the receiver shows on its screen. */
+  /** The PIN on the receiver's screen. */
   readonly pin?: string | undefined
-  /** Of a receiver that asks for one (UxPlay 1.72 and later). */
+  /** The receiver's password (UxPlay 1.72 and later). */
   readonly password?: string | undefined
-  /** The device's key; a new one without it. */
+  /** The device's key. Default: a new one. */
   readonly identity?: Identity
 }
 

@@ -1,9 +1,9 @@
 /**
- * Binary property lists, which the bodies of AirPlay are: `bplist00`, the objects, the offset of each, and a trailer of 32
- * bytes that tells where those offsets are (CFBinaryPList.c of Apple's CF).
+ * Binary property lists, the body format of AirPlay: `bplist00`, the objects, a table of their offsets, and a 32-byte
+ * trailer that locates the table (CFBinaryPList.c in Apple's CF).
  */
 
-/** An integer beyond what a number holds is a bigint. */
+/** Integers above Number.MAX_SAFE_INTEGER are bigints. */
 export type Plist = boolean | number | bigint | string | Buffer | readonly Plist[] | PlistDictionary
 export interface PlistDictionary {
   readonly [key: string]: Plist
@@ -11,7 +11,7 @@ export interface PlistDictionary {
 
 const MAGIC = 'bplist00'
 const TRAILER_BYTES = 32
-/** A marker is a type in its upper four bits, and in the lower ones a size or this: then an integer with the size follows. */
+/** A marker's upper four bits are the type, the lower four the size; 15 means that an integer with the size follows. */
 const SIZE_FOLLOWS = 15
 const INTEGER = 1
 const REAL = 2
@@ -23,7 +23,7 @@ const DICTIONARY = 13
 
 interface Entry {
   readonly value: Plist
-  /** Of a dictionary all keys, then all values. */
+  /** For a dictionary: all keys, then all values. */
   readonly references: readonly number[]
 }
 
@@ -49,7 +49,7 @@ export function encodePlist(root: Plist): Buffer {
   return Buffer.concat([...parts, ...offsets.map(offset => unsigned(offset, offsetBytes)), trailer])
 }
 
-/** Numbers the values, the outermost first. Returns the number of this one. */
+/** Assigns object numbers, depth first. Returns the number of `value`. */
 function collect(value: Plist, entries: Entry[]): number {
   const references: number[] = []
   const number = entries.push({ value, references }) - 1
@@ -78,7 +78,7 @@ function marker(type: number, size: number): Buffer {
   return Buffer.concat([Buffer.from([(type << 4) | SIZE_FOLLOWS]), integer(BigInt(size))])
 }
 
-/** Of 1, 2, 4 or 8 bytes; of 16 where the sign would be lost. */
+/** Uses 1, 2, 4 or 8 bytes, or 16 if the sign bit of 8 would be set. */
 function integer(value: bigint): Buffer {
   const power = value < 0x100n ? 0 : value < 0x10000n ? 1 : value < 2n ** 32n ? 2 : value < 2n ** 63n ? 3 : 4
   return Buffer.concat([Buffer.from([(INTEGER << 4) | power]), unsigned(value, 1 << power)])
@@ -100,7 +100,7 @@ function unsigned(value: number | bigint, bytes: number): Buffer {
   )
 }
 
-/** @throws where the bytes are no property list. */
+/** @throws if the bytes are not a binary property list. */
 export function decodePlist(bytes: Buffer): Plist {
   if (bytes.length < MAGIC.length + TRAILER_BYTES || bytes.toString('latin1', 0, MAGIC.length) !== MAGIC)
     throw new Error('not a binary property list')
@@ -140,7 +140,7 @@ export function decodePlist(bytes: Buffer): Plist {
   return read(Number(trailer.readBigUInt64BE(16)))
 }
 
-/** @throws where the property list is not a dictionary. */
+/** @throws if the property list is not a dictionary. */
 export function decodeDictionary(bytes: Buffer): PlistDictionary {
   const value = decodePlist(bytes)
   if (!isDictionary(value)) throw new Error('not a dictionary')

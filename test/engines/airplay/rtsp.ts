@@ -12,11 +12,11 @@ export interface RtspAnswer {
 export interface RtspOptions {
   readonly host: string
   readonly port: number
-  /** The address to come from. */
+  /** Local address to connect from. */
   readonly localAddress?: string | undefined
-  /** Answers a challenge for HTTP digest authentication. */
+  /** For HTTP digest authentication. */
   readonly password?: string | undefined
-  /** Milliseconds until an answer is given up. */
+  /** Milliseconds to wait for an answer. */
   readonly timeoutMs: number
 }
 
@@ -24,7 +24,7 @@ export const PLIST = 'application/x-apple-binary-plist'
 export const OCTETS = 'application/octet-stream'
 const HEAD_END = '\r\n\r\n'
 
-/** What iOS 17 sends with each request. The last two are for remote controls, and constant here. */
+/** What iOS 17 sends with each request. DACP is for remote controls; its values are arbitrary. */
 const HEADERS = ['User-Agent: AirPlay/695.12', 'DACP-ID: 0102030405060708', 'Active-Remote: 1234567890']
 
 interface Waiting {
@@ -33,8 +33,8 @@ interface Waiting {
 }
 
 /**
- * A connection for control: requests like those of HTTP/1.1, but with RTSP/1.0 and a sequence number, one at a time.
- * Emits `closed` once, with the reason, whichever side ended it.
+ * The control connection: requests in the syntax of HTTP/1.1, but with RTSP/1.0 and a sequence number, one at a time.
+ * Emits `closed` once, with the reason, whichever side closed it.
  */
 export class RtspConnection extends EventEmitter<{ closed: [reason: string] }> {
   readonly #options: RtspOptions
@@ -44,7 +44,7 @@ export class RtspConnection extends EventEmitter<{ closed: [reason: string] }> {
   #sequence = 0
   #challenge: Challenge | undefined
   #closed: string | undefined
-  /** Resolves when the request before the next one has its answer. */
+  /** Resolves when the last request has been answered. */
   #turn: Promise<unknown> = Promise.resolve()
 
   private constructor(socket: Socket, options: RtspOptions) {
@@ -74,17 +74,17 @@ export class RtspConnection extends EventEmitter<{ closed: [reason: string] }> {
     })
   }
 
-  /** This side's address and port. */
+  /** Local address and port. */
   get local(): string {
     return `${this.#socket.localAddress}:${this.#socket.localPort}`
   }
 
-  /** Why it is closed. */
+  /** The reason, once it is closed. */
   get closed(): string | undefined {
     return this.#closed
   }
 
-  /** Asks, once all that was asked before has its answer. @throws where the connection ends, or no answer comes in time. */
+  /** Sends a request after all earlier ones have been answered. @throws if the connection closes, or on timeout. */
   request(method: string, url: string, body: Buffer = Buffer.alloc(0), type = PLIST): Promise<RtspAnswer> {
     const answer = this.#turn.then(() => this.#ask(method, url, body, type))
     this.#turn = answer.catch(() => undefined)
@@ -95,7 +95,7 @@ export class RtspConnection extends EventEmitter<{ closed: [reason: string] }> {
     this.#socket.end()
   }
 
-  /** Ends it without a word to the other side. */
+  /** Closes both directions at once. */
   destroy(): void {
     this.#socket.destroy()
   }
@@ -140,7 +140,7 @@ export class RtspConnection extends EventEmitter<{ closed: [reason: string] }> {
     })
   }
 
-  /** Hands on an answer that is complete. */
+  /** Delivers the answer once it is complete. */
   #answer(): void {
     const headEnd = this.#received.indexOf(HEAD_END)
     if (headEnd < 0) return

@@ -1,11 +1,11 @@
 /**
- * SRP-6a (RFC 5054 §2) as AirPlay does it for a PIN: 2,048 bits, SHA-1, and a session key of 40 bytes, which are two hashes
- * of the shared secret.
+ * SRP-6a (RFC 5054 §2) as AirPlay uses it for PINs: 2,048 bits, SHA-1, and a session key of 40 bytes, two hashes of the
+ * shared secret.
  */
 import { randomBytes } from 'node:crypto'
 import { sha } from './keys.ts'
 
-/** The group of 2,048 bits (RFC 5054, appendix A). */
+/** The 2,048-bit group (RFC 5054, appendix A). */
 const N = BigInt(
   `0x${[
     'AC6BDB41324A9A9BF166DE5E1389582FAF72B6651987EE07FC3192943DB56050A37329CBB4A099ED8193E0757767A13DD52312AB4B03310D',
@@ -20,14 +20,14 @@ const N_BYTES = 256
 export const GROUP = { N, g: G }
 
 export interface SrpProof {
-  /** A, for the other side. */
+  /** A. */
   readonly publicKey: Buffer
-  /** M1: that the PIN is known here. */
+  /** M1. */
   readonly proof: Buffer
   readonly sessionKey: Buffer
 }
 
-/** @param secret a, chosen at random. */
+/** @param serverKey B. @param secret a, random. */
 export function proveSrp(
   user: string,
   pin: string,

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import t from 'tap'
 import { TimingServer } from './timing.ts'
 
-t.test('a question for the time is answered with the time of asking, and twice the present', async t => {
+t.test('a request is answered with its own transmit time, and twice the present time', async t => {
   const server = await TimingServer.open('127.0.0.1')
   const socket = createSocket('udp4')
   t.teardown(() => {

@@ -3,21 +3,21 @@ import { once } from 'node:events'
 import { isIPv6 } from 'node:net'
 
 const PACKET_BYTES = 32
-/** Version 2 with the marker bit, payload type 0x53 (timing response) with its marker bit, and a length of 7 words. */
+/** RTP version 2, payload type 0x53 (timing response) with the marker bit, and a length of 7 words. */
 const RESPONSE = [0x80, 0xd3, 0, 7]
-/** Seconds from 1900, where NTP's time begins, to 1970 (RFC 5905 §6). */
+/** Seconds from the NTP epoch (1900) to the Unix epoch (RFC 5905 §6). */
 const SECONDS_TO_1970 = 2_208_988_800n
 const SECOND_NS = 1_000_000_000n
 
-/** The time since the device was switched on: seconds, and their fraction in the lower 32 bits. */
+/** Time since boot, as seconds in 32.32 fixed point. */
 export function deviceTime(): bigint {
   const ns = process.hrtime.bigint()
   return ((ns / SECOND_NS) << 32n) | (((ns % SECOND_NS) << 32n) / SECOND_NS)
 }
 
 /**
- * Tells a receiver the device's time, on a UDP port of its own. A receiver asks every 3 s, and gives a device up that leaves
- * some of it unanswered.
+ * Answers a receiver's requests for the device's time, on a UDP port. UxPlay asks every 3 s, and drops a device that leaves
+ * five requests unanswered.
  */
 export class TimingServer {
   readonly port: number
@@ -47,7 +47,7 @@ export class TimingServer {
     return this.#requests
   }
 
-  /** Answers no more, as a device that is out of reach. */
+  /** Stops answering, like a device out of range. */
   mute(): void {
     this.#isMute = true
   }
@@ -57,7 +57,7 @@ export class TimingServer {
   }
 }
 
-/** With the request's time of sending, and twice the present time: as received, and as sent. */
+/** Echoes the request's transmit time; the receive and transmit times are both now. */
 function answer(request: Buffer): Buffer {
   const packet = Buffer.alloc(PACKET_BYTES)
   packet.set(RESPONSE)

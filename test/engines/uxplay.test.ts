@@ -1,5 +1,6 @@
 /** UxPlay as a device sees it: it is found, mirrors, refuses, restarts. */
 import { once } from 'node:events'
+import { dirname } from 'node:path'
 import t from 'tap'
 import { NO_RIG } from '../rig/available.ts'
 import { forgetPictures, lastPicture, PICTURES, type Picture } from '../rig/frames.ts'
@@ -12,6 +13,8 @@ t.setTimeout(300_000)
 
 const CONTROL = 7001
 const READY_MS = 15_000
+/** Exists while a device is connected. */
+const DEVICE = '/run/uxplay/device'
 /** White, yellow, cyan, green, magenta, red, blue, black. */
 const BARS = [
   [255, 255, 255],
@@ -86,10 +89,12 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
     await restart(rig)
     const client = new AirPlayClient({ host: rig.address })
     t.equal(await client.advance(), 'mirroring')
+    t.equal(await rig.run(['stat', '--format=%a:%U', DEVICE]), '600:uxplay\n')
     const ended = client.ended()
     await rig.run(['systemctl', 'restart', 'uxplay'])
     t.match(await ended, /FIN|ECONNRESET/)
     await isReady(rig)
+    t.equal(await rig.run(['ls', dirname(DEVICE)]), '')
     t.equal(await new AirPlayClient({ host: rig.address }).advance('setup'), 'setup', 'the next one gets in')
   })
 
@@ -139,6 +144,8 @@ t.test('a receiver that asks a moderator', { skip: NO_RIG }, async t => {
     'client connections have been restricted to those with listed deviceID,',
     'use "-allow AA:BB:CC:00:00:01" to allow this client to connect.',
   ])
+
+  t.equal(await rig.run(['ls', DEVICE]), `${DEVICE}\n`, 'who is refused is connected')
 
   const ended = client.ended()
   await rig.replaceFile('/etc/uxplayrc', uxplayrc('restrict', 'allow AA:BB:CC:00:00:01'))

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run build size check format test install deb image device-test power-test arm-test bench bench-board clean
+.PHONY: help run build size check format test install install-uxplay rig deb image device-test power-test arm-test bench bench-board clean
 BIN := node_modules/.bin
 TS := node --import tsx
 UNITDIR := /usr/lib/systemd/system
@@ -36,6 +36,14 @@ install: build ## lay the files out below DESTDIR, for an image: make install DE
 	install -D -m 644 build/package/receiverd.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/receiverd.conf
 	install -D -m 644 build/package/receiverd.8 $(DESTDIR)/usr/share/man/man8/receiverd.8
 	install -D -m 644 build/package/receiverd.default $(DESTDIR)/etc/default/receiverd
+
+install-uxplay: ## the same for the unit of UxPlay, for an image that mirrors
+	install -D -m 755 build/package/uxplay $(DESTDIR)/usr/lib/receiverd/uxplay
+	install -D -m 644 build/package/uxplay.service $(DESTDIR)$(UNITDIR)/uxplay.service
+	install -D -m 644 build/package/uxplay.sysusers $(DESTDIR)/usr/lib/sysusers.d/uxplay.conf
+
+rig: ## make a root file system for tests on a real systemd, with UxPlay: build/out/rig (as root)
+	@build/rig.sh
 
 deb: build build/out/node-arm64.stamp ## build the Debian packages: receiverd, and Node for arm64 devices
 	@build/deb.sh indep

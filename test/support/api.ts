@@ -40,7 +40,8 @@ export abstract class Api {
   }
 
   stream(path = '/events', headers: Record<string, string> = {}): Promise<TestStream> {
-    return openStream(this.port, path, { Authorization: `Bearer ${this.key}`, ...headers })
+    const { hostname } = new URL(this.url)
+    return openStream(this.port, path, { Authorization: `Bearer ${this.key}`, ...headers }, hostname)
   }
 }
 

@@ -79,17 +79,20 @@ export class TestStream {
   }
 }
 
-/** Opens a stream at a port of this machine. */
-export function openStream(port: number, path: string, headers: Record<string, string>): Promise<TestStream> {
+/** Opens a stream at a port, of this machine unless `host` says otherwise. */
+export function openStream(
+  port: number,
+  path: string,
+  headers: Record<string, string>,
+  host = '127.0.0.1',
+): Promise<TestStream> {
   return new Promise((resolve, reject) => {
     const lines = Object.entries({
       Host: 'device',
       Accept: 'text/event-stream',
       ...headers,
     }).map(([name, value]) => `${name}: ${value}\r\n`)
-    const socket = connect(port, '127.0.0.1', () =>
-      socket.write(`GET /api/v1${path} HTTP/1.1\r\n${lines.join('')}\r\n`),
-    )
+    const socket = connect(port, host, () => socket.write(`GET /api/v1${path} HTTP/1.1\r\n${lines.join('')}\r\n`))
     let text = ''
     socket.setEncoding('utf8').on('error', reject)
     const listen = (chunk: string) => {

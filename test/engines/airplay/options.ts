@@ -1,0 +1,55 @@
+import type { Size } from './h264.ts'
+import type { Identity } from './pairing.ts'
+
+/** How a device presents itself and behaves. */
+export interface ClientOptions {
+  readonly host: string
+  readonly port?: number
+  readonly name?: string
+  readonly model?: string
+  /** In the form of a MAC address, upper case. Undefined: none is sent. */
+  readonly deviceId?: string | undefined
+  /** Local address to connect from. */
+  readonly localAddress?: string | undefined
+  /** Milliseconds to wait for an answer. */
+  readonly timeoutMs?: number
+  readonly size?: Size
+  readonly framesPerSecond?: number
+  /** Whether to open the video connection. */
+  readonly hasVideo?: boolean
+  /** Whether to send a keep-alive request every 2 s. */
+  readonly hasFeedback?: boolean
+  /** `returning` skips pair-setup, like a device that was paired before. */
+  readonly pairing?: 'full' | 'returning' | 'none'
+  /** The PIN on the receiver's screen. */
+  readonly pin?: string | undefined
+  /** The receiver's password (UxPlay 1.72 and later). */
+  readonly password?: string | undefined
+  /** The device's key. Default: a new one. */
+  readonly identity?: Identity
+}
+
+type Defaulted =
+  | 'port'
+  | 'name'
+  | 'model'
+  | 'deviceId'
+  | 'timeoutMs'
+  | 'size'
+  | 'framesPerSecond'
+  | 'hasVideo'
+  | 'hasFeedback'
+  | 'pairing'
+
+export const DEFAULTS: Required<Pick<ClientOptions, Defaulted>> = {
+  port: 7001,
+  name: 'Test iPhone',
+  model: 'iPhone15,2',
+  deviceId: 'AA:BB:CC:00:00:01',
+  timeoutMs: 8_000,
+  size: { width: 320, height: 176 },
+  framesPerSecond: 5,
+  hasVideo: true,
+  hasFeedback: true,
+  pairing: 'full',
+}

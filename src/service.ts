@@ -5,6 +5,7 @@ import { Journal } from '../hal/transaction/journal.ts'
 import { Transactions } from '../hal/transaction/transaction.ts'
 import { keyRoutes } from './api/api-key.ts'
 import { eventRoutes } from './api/events.ts'
+import { metaRoutes } from './api/meta.ts'
 import { systemRoutes } from './api/system.ts'
 import { ApiKeyStore } from './auth/api-key.ts'
 import { Authenticator } from './auth/authenticator.ts'
@@ -13,7 +14,6 @@ import type { Config } from './config.ts'
 import { EventLog } from './events/event-log.ts'
 import { Readers } from './events/readers.ts'
 import { Resync } from './events/resync.ts'
-import { openRoutes } from './http/openapi.ts'
 import { Router } from './http/router.ts'
 import { HttpServer } from './http/server.ts'
 import { MAX_KEPT_BYTES } from './limits.ts'
@@ -87,9 +87,9 @@ export async function startService(config: Config, surroundings: Surroundings): 
       random,
       limits,
     }),
-    ...keyRoutes(keys, authenticator),
+    ...keyRoutes(keys, authenticator, log),
   ]
-  const router = new Router([...routes, ...openRoutes(version, routes)])
+  const router = new Router([...routes, ...metaRoutes(version, routes)])
   const { origins } = config
   const server = new HttpServer({
     router,

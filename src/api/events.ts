@@ -9,7 +9,7 @@ import { preamble, StreamReader } from '../events/stream.ts'
 import { formatEtag, preferredWait, prefersEventStream } from '../http/conditional.ts'
 import { json, type Reply, type StreamReply, withHeaders } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
-import type { Route, RouteDocs } from '../http/router.ts'
+import type { Route, RouteDocs } from '../http/route.ts'
 import { type Limits, MAX_HOLD_S } from '../limits.ts'
 
 export interface EventRoutesOptions {
@@ -67,25 +67,30 @@ export function eventRoutes(options: EventRoutesOptions): readonly Route[] {
 
   const handle = (request: Request, credential: Credential) =>
     prefersEventStream(request.header('accept')) ? openStream(request, credential) : poll(request, credential)
-  return [{ method: 'GET', path: '/api/v1/events', needs: 'admin:r', handle, docs }]
+  return [{ method: 'GET', path: '/events', needs: 'admin:r', handle, docs }]
 }
 
 const Uuid = Type.String({ format: 'uuid' })
 
-const EventObject = Type.Object({
-  contentType: Type.Literal(CONTENT_TYPE),
-  event: Type.String({
-    description: 'The type: `system.changed`, `system.reverted`, or `events.resync` where events were missed.',
-  }),
-  data: Type.Object(
-    {},
-    {
-      description: 'For `system.changed` each changed property of the configuration with its whole value.',
-    },
-  ),
-})
+const EventObject = Type.Object(
+  {
+    contentType: Type.Literal(CONTENT_TYPE),
+    event: Type.String({
+      description: 'The type: `system.changed`, `system.reverted`, or `events.resync` if events were missed.',
+    }),
+    data: Type.Object(
+      {},
+      {
+        additionalProperties: true,
+        description: 'For `system.changed`, each changed property of the configuration with its whole value.',
+      },
+    ),
+  },
+  { $id: 'Event' },
+)
 
 const docs: RouteDocs = {
+  operationId: 'getEvents',
   summary: 'Follow the changes of the configuration',
   description:
     'With `Accept: text/event-stream` a stream of Server-Sent Events, else a long poll. A cursor that the device does ' +

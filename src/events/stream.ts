@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Credential } from '../auth/authenticator.ts'
-import type { Leaver } from '../http/reply.ts'
+import type { Cancelable } from '../http/reply.ts'
 import type { EventLog, Position } from './event-log.ts'
 import type { End, Reader } from './readers.ts'
 import type { Resync } from './resync.ts'
@@ -33,7 +33,7 @@ export interface StreamOptions {
  * A stream of Server-Sent Events. It is a cursor, not a queue: what the socket does not take stays in the log, once for
  * everybody, and a client that was away for longer than the log reaches is resynced in its place.
  */
-export class StreamReader implements Reader, Leaver {
+export class StreamReader implements Reader, Cancelable {
   readonly credential: Credential
   readonly network: string
   readonly #options: StreamOptions

@@ -83,7 +83,7 @@ t.test('garbage in the file leaves the key in force, and the log says so once', 
     await eventually(() => log.length > 1)
     t.equal(keys.current, current)
     t.strictSame(replaced, [])
-    t.match(log[1], /^warning: .*the key in force stays/)
+    t.match(log[1], /^warning: .*keeping the key in force/)
   }
   const { keys, log, file } = await open(t, stateDir(t))
   rmSync(file)

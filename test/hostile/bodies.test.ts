@@ -9,6 +9,7 @@ import { startTestService, type TestService } from '../support/service.ts'
 async function patch(service: TestService, headers: readonly string[], body: string | Buffer): Promise<string> {
   const head = [
     'PATCH /api/v1/system HTTP/1.1',
+    'Host: device',
     `Authorization: Bearer ${service.key}`,
     'Content-Type: application/json',
     'Connection: close',
@@ -114,7 +115,7 @@ t.test('a body of any shape is read or refused, and nothing is changed by one th
 t.test('two readings of where a body ends are refused, and what is behind it is no request', async t => {
   const service = await startTestService(t)
   const before = await service.system()
-  const hidden = `PATCH /api/v1/system HTTP/1.1\r\nAuthorization: Bearer ${service.key}\r\nContent-Type: application/json\r\nContent-Length: 21\r\n\r\n{"deviceName":"Evil"}`
+  const hidden = `PATCH /api/v1/system HTTP/1.1\r\nHost: device\r\nAuthorization: Bearer ${service.key}\r\nContent-Type: application/json\r\nContent-Length: 21\r\n\r\n{"deviceName":"Evil"}`
   for (const [name, headers, body] of [
     ['two lengths', ['Content-Length: 2', 'Content-Length: 200'], `{}${hidden}`],
     ['the same length twice', ['Content-Length: 2', 'Content-Length: 2'], `{}${hidden}`],
@@ -157,7 +158,7 @@ t.test('a body that is cut short is none', async t => {
       await new Promise<void>((resolve, reject) => {
         const socket = connect(service.port, '127.0.0.1', () =>
           socket.write(
-            `PATCH /api/v1/system HTTP/1.1\r\nAuthorization: Bearer ${service.key}\r\nContent-Type: application/json\r\n${head}\r\n\r\n${body}`,
+            `PATCH /api/v1/system HTTP/1.1\r\nHost: device\r\nAuthorization: Bearer ${service.key}\r\nContent-Type: application/json\r\n${head}\r\n\r\n${body}`,
             () => socket[leave](),
           ),
         )

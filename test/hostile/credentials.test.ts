@@ -5,7 +5,9 @@ import { startTestService, type TestService } from '../support/service.ts'
 /** A request to read the configuration with these header lines; the status, and what the answer says about it. */
 async function ask(service: TestService, headers: readonly string[], query = ''): Promise<readonly [number, string]> {
   const lines = [...headers, 'Connection: close'].map(line => `${line}\r\n`).join('')
-  const answer = await service.raw(Buffer.from(`GET /api/v1/system${query} HTTP/1.1\r\n${lines}\r\n`, 'latin1'))
+  const answer = await service.raw(
+    Buffer.from(`GET /api/v1/system${query} HTTP/1.1\r\nHost: device\r\n${lines}\r\n`, 'latin1'),
+  )
   const description = /error_description="([^"]+)"/.exec(answer)?.[1] ?? ''
   return [Number(answer.split(' ', 2)[1]), description]
 }

@@ -45,7 +45,7 @@ t.test('whatever takes the place of the key file, the key in force stays, and th
     ['a link out of the folder', 'is gone', () => symlinkSync('/etc/hostname', file)],
     ['a link to a device', 'is gone', () => symlinkSync('/dev/zero', file)],
   ]
-  const complaints = () => service.log.filter(line => line.includes('the key in force stays'))
+  const complaints = () => service.log.filter(line => line.includes('keeping the key in force'))
   for (const [name, why, attack] of attacks) {
     rmSync(file, { recursive: true, force: true })
     attack()

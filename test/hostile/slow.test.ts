@@ -26,7 +26,8 @@ class HalfOpen {
   }
 }
 
-const PATCH = 'PATCH /api/v1/system HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n'
+const PATCH =
+  'PATCH /api/v1/system HTTP/1.1\r\nHost: device\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n'
 
 t.test('slow clients are told so, and let go of', async t => {
   const service = await startTestService(t, { env: { RECEIVERD_CONNECTIONS: '8' } })
@@ -35,7 +36,7 @@ t.test('slow clients are told so, and let go of', async t => {
   const clients = {
     'sends nothing': new HalfOpen(service, ''),
     'sends half a line': new HalfOpen(service, 'GET /api/v1/hea'),
-    'sends a header a second': new HalfOpen(service, 'GET /api/v1/health HTTP/1.1\r\n', 'a: b\r\n'),
+    'sends a header a second': new HalfOpen(service, 'GET /api/v1/health HTTP/1.1\r\nHost: device\r\n', 'a: b\r\n'),
     'sends a byte of its body a second': new HalfOpen(service, `${PATCH}${credential}\r\n{`, ' '),
     'sends a chunk of its body a second': new HalfOpen(
       service,
@@ -44,12 +45,19 @@ t.test('slow clients are told so, and let go of', async t => {
     ),
     'is a stream with half a body': new HalfOpen(
       service,
-      `GET /api/v1/events HTTP/1.1\r\nAccept: text/event-stream\r\nContent-Length: 9\r\n${credential}\r\n`,
+      `GET /api/v1/events HTTP/1.1\r\nHost: device\r\nAccept: text/event-stream\r\nContent-Length: 9\r\n${credential}\r\n`,
     ),
     'was refused before its body': new HalfOpen(service, `${PATCH}\r\n{`),
-    'sends half a request after another': new HalfOpen(service, 'GET /api/v1/health HTTP/1.1\r\n\r\nGET /'),
+    'sends half a request after another': new HalfOpen(
+      service,
+      'GET /api/v1/health HTTP/1.1\r\nHost: device\r\n\r\nGET /',
+    ),
   }
-  t.equal(await service.raw('GET /api/v1/health HTTP/1.1\r\n\r\n').catch(() => ''), '', 'no connection is left')
+  t.equal(
+    await service.raw('GET /api/v1/health HTTP/1.1\r\nHost: device\r\n\r\n').catch(() => ''),
+    '',
+    'no connection is left',
+  )
 
   await Promise.all(
     Object.entries(clients).map(async ([name, client]): Promise<void> => {

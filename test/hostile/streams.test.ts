@@ -8,6 +8,7 @@ import { systemClock } from '../../src/clock.ts'
 import { EventLog } from '../../src/events/event-log.ts'
 import { Readers } from '../../src/events/readers.ts'
 import { Resync } from '../../src/events/resync.ts'
+import { clientAt } from '../../src/http/address.ts'
 import type { HeldReply } from '../../src/http/reply.ts'
 import { Request } from '../../src/http/request.ts'
 import { ManualClock } from '../support/clock.ts'
@@ -24,7 +25,7 @@ function send(service: TestService, bytes: string): Promise<Socket> {
 }
 
 const held = (service: TestService, more = '') =>
-  `GET /api/v1/events HTTP/1.1\r\nAuthorization: Bearer ${service.key}\r\nIf-None-Match: *\r\nPrefer: wait=100\r\n${more}\r\n`
+  `GET /api/v1/events HTTP/1.1\r\nHost: device\r\nAuthorization: Bearer ${service.key}\r\nIf-None-Match: *\r\nPrefer: wait=100\r\n${more}\r\n`
 
 /** What one more stream would be answered with; asked by HEAD, which takes no place itself. */
 const nextStatus = async (service: TestService): Promise<number> =>
@@ -82,9 +83,9 @@ t.test('a client whose stream is ended, and who does not close, keeps no connect
   const streams = [await send(service, held(service, 'Accept: text/event-stream\r\n'))]
   streams.push(await send(service, held(service, 'Accept: text/event-stream\r\n')))
   const asks = `Authorization: Bearer ${service.key}\r\nConnection: close\r\n\r\n`
-  t.match(await service.raw(`POST /api/v1/api-key HTTP/1.1\r\n${asks}`), /^HTTP\/1\.1 200 /)
+  t.match(await service.raw(`POST /api/v1/api-key HTTP/1.1\r\nHost: device\r\n${asks}`), /^HTTP\/1\.1 200 /)
   await eventually(async () => {
-    const request = `GET /api/v1/events HTTP/1.1\r\nIf-None-Match: *\r\nPrefer: wait=1\r\nConnection: close\r\nAuthorization: Bearer ${service.key}\r\n\r\n`
+    const request = `GET /api/v1/events HTTP/1.1\r\nHost: device\r\nIf-None-Match: *\r\nPrefer: wait=1\r\nConnection: close\r\nAuthorization: Bearer ${service.key}\r\n\r\n`
     const answers = await Promise.all([1, 2, 3].map(() => service.raw(request).catch(() => '')))
     return answers.every(answer => answer.startsWith('HTTP/1.1 304 '))
   })
@@ -129,7 +130,7 @@ t.test('a poll that comes in the same turn as an event is held for the next one'
   const message = { method: 'GET', headers: { 'if-none-match': '*' } }
 
   log.append('system.changed', '{"n":1}')
-  const request = new Request(message as unknown as IncomingMessage, undefined, 'local')
+  const request = new Request(message as unknown as IncomingMessage, undefined, clientAt(undefined))
   const held = (await route?.handle(request, credential)) as HeldReply
   const reply = new Promise(answer => held.hold({ answer }))
   await new Promise(resolve => setImmediate(() => setImmediate(resolve)))
@@ -187,7 +188,7 @@ t.test('a clock that steps ends what has expired, and nothing else', async t => 
   t.equal(comments.at(-1), 'clock not set')
   await dated2.ended
   t.equal((await lateWaiting).status, 401)
-  t.equal(service.log.filter(line => line.includes('clock not set')).length, 1, 'the log says it once')
+  t.equal(service.log.filter(line => line.includes('clock not set: refusing tokens')).length, 1, 'the log says it once')
 
   clock.step(201 * 86_400_000 + 7_200_000)
   t.equal(await ask(), 401, 'expired')
@@ -207,7 +208,7 @@ t.test('a PATCH whose body comes after its key was replaced changes nothing', as
     sockets.push(
       await send(
         service,
-        `PATCH /api/v1/system HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nAuthorization: Bearer ${credential}\r\n\r\n${body.slice(0, 5)}`,
+        `PATCH /api/v1/system HTTP/1.1\r\nHost: device\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nAuthorization: Bearer ${credential}\r\n\r\n${body.slice(0, 5)}`,
       ),
     )
   // The answer to another request on a later connection: the heads above have been read by then.

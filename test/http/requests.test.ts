@@ -94,7 +94,7 @@ t.test('a credential is taken in every form, and only once', async t => {
   }
   t.equal(await status(`?apiKey=${service.key}`, `Bearer ${token}`), 400)
   t.equal(await status('?apiKey='), 401)
-  const head = `GET /api/v1/system HTTP/1.1\r\nConnection: close\r\n`
+  const head = `GET /api/v1/system HTTP/1.1\r\nHost: device\r\nConnection: close\r\n`
   const twice = await service.raw(`${head}Authorization: Bearer ${token}\r\nauthorization: Bearer ${token}\r\n\r\n`)
   t.match(twice, /^HTTP\/1\.1 400 /)
 })
@@ -138,12 +138,69 @@ t.test('405 says what is allowed; HEAD is GET without a body', async t => {
   t.equal(await head.text(), '')
 })
 
-t.test('a target in absolute form, HTTP/1.0 and no Host are answered', async t => {
+t.test('HTTP/1.1 requires one valid Host, and HTTP/1.0 none (RFC 9112 §3.2)', async t => {
   const service = await startTestService(t)
   const ask = (head: string) => service.raw(`${head}\r\nConnection: close\r\n\r\n`)
-  t.match(await ask('GET http://device.example:80/api/v1/health HTTP/1.1\r\nHost: x'), /^HTTP\/1\.1 200 /)
-  t.match(await ask('GET /api/v1/health HTTP/1.1'), /^HTTP\/1\.1 200 /)
-  t.match(await ask('GET /api/v1/health HTTP/1.0'), /^HTTP\/1\.1 200 /)
+  const cases: readonly (readonly [version: string, hosts: readonly string[], status: number])[] = [
+    ['1.0', [], 200],
+    ['1.0', ['device'], 200],
+    ['1.0', ['a', 'b'], 400],
+    ['1.0', ['a/b'], 400],
+    ['1.1', [], 400],
+    ['1.1', ['a', 'b'], 400],
+    ['1.1', ['a', 'a'], 400],
+    ['1.1', ['a', ''], 400],
+    ['1.1', [''], 200],
+    ['1.1', ['device'], 200],
+    ['1.1', ['Room_4.example.'], 200],
+    ['1.1', ['192.0.2.7:8080'], 200],
+    ['1.1', ['device:'], 200],
+    ['1.1', ['%41'], 200],
+    ['1.1', ['[2001:db8::7]:8080'], 200],
+    ['1.1', ['[fe80::1%25eth0]'], 200],
+    ['1.1', ['[2001:db8::7'], 400],
+    ['1.1', ['[::ffff:192.0.2.7]'], 200],
+    ['1.1', ['[nonsense]'], 400],
+    ['1.1', ['[::1]x'], 400],
+    ['1.1', ['2001:db8::7'], 400],
+    ['1.1', ['a b'], 400],
+    ['1.1', ['a,b'], 200],
+    ['1.1', ['a/b'], 400],
+    ['1.1', ['user@a'], 400],
+    ['1.1', ['http://a'], 400],
+    ['1.1', ['a:80:80'], 400],
+    ['1.1', ['a:http'], 400],
+    ['1.1', ['%zz'], 400],
+    ['1.1', ['a\u00a0'], 400],
+    ['1.1', ['é'], 400],
+  ]
+  for (const [version, hosts, status] of cases) {
+    const lines = hosts.map(host => `\r\nHost: ${host}`).join('')
+    const answer = await ask(`GET /api/v1/health HTTP/${version}${lines}`)
+    t.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `), `HTTP/${version}, ${JSON.stringify(hosts)}`)
+    if (status === 400) t.match(answer, /application\/problem\+json.*The Host header |must have a Host header/s)
+  }
+  t.match(await ask('GET /api/v1/nothing HTTP/1.1'), /^HTTP\/1\.1 400 /, 'before 404')
+  t.match(await ask('GET /api/v1/system HTTP/1.1'), /^HTTP\/1\.1 400 /, 'before 401')
+})
+
+t.test('a target in absolute form names its host itself (RFC 9112 §3.2.2)', async t => {
+  const service = await startTestService(t)
+  for (const [target, status] of [
+    ['http://device.example:80/api/v1/health', 200],
+    ['HTTPS://[2001:db8::7]/api/v1/health?x', 200],
+    ['http://a.example', 404],
+    ['http:///api/v1/health', 400],
+    ['http://:80/api/v1/health', 400],
+    ['http://user@a.example/api/v1/health', 400],
+    ['http://[nonsense]/api/v1/health', 400],
+    ['ftp://a.example/api/v1/health', 404],
+  ] as const)
+    t.match(
+      await service.raw(`GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`),
+      new RegExp(`^HTTP/1\\.1 ${status} `),
+      target,
+    )
 })
 
 t.test('no credential is needed for the two routes that say so, and no others', async t => {

@@ -26,8 +26,8 @@ export function presentedCredential(
   apiKeys: readonly string[] = NONE,
 ): readonly string[] {
   const fromHeader = authorization ? readHeader(authorization) : undefined
-  const [fromQuery, ...more] = apiKeys
-  if (more.length > 0) throw new Problem('bad-request', 'The query repeats apiKey. Send it once.')
+  const fromQuery = apiKeys[0]
+  if (apiKeys.length > 1) throw new Problem('bad-request', 'The query repeats apiKey. Send it once.')
   if (fromQuery === undefined) {
     if (fromHeader instanceof RefusedCredential) throw fromHeader
     return fromHeader ?? NONE

@@ -13,7 +13,7 @@ import type { Client } from './address.ts'
 import type { AddressCount } from './address-count.ts'
 import { parserError, pauseReading, resumeReading, stopsParser } from './node-internals.ts'
 import type { Pipeline } from './pipeline.ts'
-import { type Answerer, type Cancelable, type Held, type WholeReply, wholeOf } from './reply.ts'
+import { type Answerer, type Cancelable, type Held, type Reply, type WholeReply, wholeOf } from './reply.ts'
 import type { Writer } from './writer.ts'
 
 interface Exchange {
@@ -129,13 +129,17 @@ export class Connection implements Client, Answerer {
     this.#unsent++
     if (stopsParser(message)) response.shouldKeepAlive = false
     const reply = pipeline.answer(message, response, this)
-    if (!(reply instanceof Promise)) return writer.write(this, message, response, reply)
-    reply
-      .then(reply => {
-        writer.write(this, message, response, reply)
-        this.#advance()
-      })
-      .catch(error => this.socket.destroy(error))
+    if (reply instanceof Promise) this.#writeLater(message, response, reply)
+    else writer.write(this, message, response, reply)
+  }
+
+  async #writeLater(message: IncomingMessage, response: ServerResponse, reply: Promise<Reply>): Promise<void> {
+    try {
+      this.#context.writer.write(this, message, response, await reply)
+      this.#advance()
+    } catch (error) {
+      this.socket.destroy(error instanceof Error ? error : undefined)
+    }
   }
 
   #defer(exchange: Exchange): void {

@@ -25,18 +25,18 @@ export class Cors {
   }
 
   /** With a list, answers differ by origin, and `Vary` says so to caches. */
-  headers({ headers: { origin } }: IncomingMessage): readonly string[] {
+  headers(message: IncomingMessage): readonly string[] {
     if (!this.#listed) return ANY
+    const { origin } = message.headers
     return (origin !== undefined && this.#listed.get(origin)) || VARY
   }
 }
 
 export function isPreflight(message: IncomingMessage): boolean {
-  const { headers } = message
   return (
     message.method === 'OPTIONS' &&
-    headers.origin !== undefined &&
-    headers['access-control-request-method'] !== undefined
+    message.headers.origin !== undefined &&
+    message.headers['access-control-request-method'] !== undefined
   )
 }
 

@@ -37,7 +37,15 @@ export class Pipeline {
   answer(message: IncomingMessage, response: ServerResponse, client: Client): Reply | Promise<Reply> {
     try {
       const reply = this.#process(message, response, client)
-      return reply instanceof Promise ? reply.catch(error => this.#refuse(error, client)) : reply
+      return reply instanceof Promise ? this.#settle(reply, client) : reply
+    } catch (error) {
+      return this.#refuse(error, client)
+    }
+  }
+
+  async #settle(reply: Promise<Reply>, client: Client): Promise<Reply> {
+    try {
+      return await reply
     } catch (error) {
       return this.#refuse(error, client)
     }

@@ -52,30 +52,33 @@ export class Router {
 
   /** @throws {Problem} 404, or 405 with `Allow`. */
   find(method: string, path: string): Match {
-    const [methods, parameters] = this.#resource(path)
-    const match = methods.get(method)
-    if (!match) {
-      const allow = allowed(methods)
-      throw new Problem('method-not-allowed', `This resource accepts ${allow}.`, { headers: ['Allow', allow] })
-    }
-    return parameters ? { route: match.route, parameters } : match
+    const methods = this.#paths.get(path)
+    if (methods) return matchOf(methods, method)
+    const { template, parameters } = this.#matchTemplate(path)
+    return { route: matchOf(template.methods, method).route, parameters }
   }
 
   /** The methods of a path, as `Allow` lists them. @throws {Problem} 404 */
   allowed(path: string): string {
-    return allowed(this.#resource(path)[0])
+    return allowed(this.#paths.get(path) ?? this.#matchTemplate(path).template.methods)
   }
 
-  #resource(path: string): readonly [methods: Methods, parameters?: PathParameters] {
-    const methods = this.#paths.get(path)
-    if (methods) return [methods]
+  #matchTemplate(path: string): { readonly template: Template; readonly parameters: PathParameters } {
     const segments = path.split('/', this.#maxSegments + 1)
     for (const template of this.#templates) {
       const parameters = matchSegments(template.segments, segments)
-      if (parameters) return [template.methods, parameters]
+      if (parameters) return { template, parameters }
     }
     throw new Problem('not-found', `There is no resource at this path. The paths of the API begin with ${BASE_PATH}.`)
   }
+}
+
+/** @throws {Problem} 405 with `Allow`. */
+function matchOf(methods: Methods, method: string): Match {
+  const match = methods.get(method)
+  if (match) return match
+  const allow = allowed(methods)
+  throw new Problem('method-not-allowed', `This resource accepts ${allow}.`, { headers: ['Allow', allow] })
 }
 
 function allowed(methods: Methods): string {

@@ -10,7 +10,8 @@ export interface Target {
 
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)/i
 /** A name or an IPv4 address, and an optional port (RFC 3986 §3.2.2, §3.2.3). A name may be empty. */
-const NAME_AND_PORT = /^(?:[\w.~!$&'()*+,;=-]|%[\dA-F]{2})*(?::\d*)?$/i
+const NAME_AND_PORT = /^[\w.~!$&'()*+,;=%-]*(?::\d*)?$/
+const BAD_ENCODING = /%(?![\dA-F]{2})/i
 const LITERAL_AND_PORT = /^\[([^\]]+)\](?::\d*)?$/
 
 /**
@@ -43,12 +44,10 @@ export function parseTarget(target: string): Target {
 
 /** Whether a header stands in a request more than once. Node keeps the first in silence; a proxy may read the second. */
 export function isRepeated({ rawHeaders }: IncomingMessage, name: string): boolean {
-  let seen = 0
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const other = rawHeaders[at]
-    if (other?.length === name.length && other.toLowerCase() === name) seen++
-  }
-  return seen > 1
+  let candidates = 0
+  for (let at = 0; at < rawHeaders.length; at += 2) if (rawHeaders[at]?.length === name.length) candidates++
+  // Most often there is one name of that length, and none needs to be put into lower case.
+  return candidates > 1 && rawHeaders.filter((text, at) => at % 2 === 0 && text.toLowerCase() === name).length > 1
 }
 
 function originForm(target: string): string {
@@ -62,6 +61,6 @@ function originForm(target: string): string {
 }
 
 function isHost(text: string): boolean {
-  const literal = LITERAL_AND_PORT.exec(text)?.[1]
-  return literal === undefined ? NAME_AND_PORT.test(text) : isIPv6(literal)
+  if (text.startsWith('[')) return isIPv6(LITERAL_AND_PORT.exec(text)?.[1] ?? '')
+  return NAME_AND_PORT.test(text) && !(text.includes('%') && BAD_ENCODING.test(text))
 }

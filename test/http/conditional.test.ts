@@ -19,6 +19,13 @@ t.test('tags are read as RFC 9110 writes them, and nothing else is', async t => 
     ['"a",W/"b" ,  "a"', [a, b, a]],
     ['""', [{ weak: false, tag: '' }]],
     ['"a,b"', [{ weak: false, tag: 'a,b' }]],
+    ['', []],
+    [' , ,', []],
+    ['"a",,"a"', [a, a]],
+    [',"a" ,\t', [a]],
+    ['"\xe9"', [{ weak: false, tag: '\xe9' }]],
+    ['"a"\xa0', undefined],
+    ['*, *', undefined],
     ['a', undefined],
     ['"a', undefined],
     ['"a" "b"', undefined],
@@ -78,4 +85,18 @@ t.test('a stream is for who asks for one', async t => {
     [undefined, false],
   ] as const
   for (const [header, expected] of cases) t.equal(prefersEventStream(header), expected, `${header}`)
+})
+
+t.test('a list of any length is read in linear time', async t => {
+  for (const header of [
+    ' '.repeat(8_000),
+    `${' '.repeat(8_000)}x`,
+    ','.repeat(8_000),
+    '"a" '.repeat(2_000),
+    '"'.repeat(8_000),
+  ]) {
+    const start = performance.now()
+    parseEtags(header)
+    t.ok(performance.now() - start < 50, JSON.stringify(header.slice(0, 8)))
+  }
 })

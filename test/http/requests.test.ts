@@ -38,7 +38,7 @@ t.test('what is missing is said in the order of the checks', async t => {
     t.equal(answer.headers.get('cache-control'), 'no-store', name)
     t.equal(answer.headers.get('x-content-type-options'), 'nosniff', name)
     const problem = (await answer.json()) as Record<string, unknown>
-    t.match(problem, { type: /^urn:receiverd:problem:[a-z-]+$/, title: String, status, detail: /\.$/ }, name)
+    t.match(problem, { type: /^urn:receiverd:problem:[a-z-]+$/, title: String, status, detail: /[^.…]\.$/ }, name)
   }
 })
 
@@ -214,4 +214,66 @@ t.test('no credential is needed for the two routes that say so, and no others', 
       if ((await fetch(service.url + path, { method: method.toUpperCase() })).status !== 401)
         open.push(`${method} ${path}`)
   t.strictSame(open, ['get /api/v1/health', 'get /api/v1/openapi.json'])
+})
+
+t.test('100 Continue is for HTTP/1.1', async t => {
+  const service = await startTestService(t)
+  const body = '{"deviceName":"Hall"}'
+  const ask = (version: string) =>
+    service.raw(
+      `PATCH /api/v1/system HTTP/${version}\r\nHost: device\r\nAuthorization: Bearer ${service.key}\r\n` +
+        `Content-Type: application/json\r\nContent-Length: ${body.length}\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n${body}`,
+    )
+  t.match(await ask('1.1'), /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 /)
+  t.match(await ask('1.0'), /^HTTP\/1\.1 200 /, 'RFC 9110 §15.2')
+})
+
+t.test('a precondition that names no ETag is refused rather than ignored', async t => {
+  const service = await startTestService(t)
+  const { etag } = await service.system()
+  const cases: readonly (readonly [headers: readonly string[], status: number, detail?: RegExp])[] = [
+    [[], 200],
+    [[`If-Match: ${etag}`], 200],
+    [[`If-Match: , "x",, ${etag} ,`], 200],
+    [['If-Match: "x"', `If-Match: ${etag}`], 200],
+    [['If-Match: *'], 200],
+    [['If-Match:'], 400, /^If-Match must be \* or ETags in double quotes/],
+    [['If-Match: '], 400],
+    [['If-Match: ,'], 400],
+    [['If-Match: ""'], 412],
+    [[`If-Match: ${etag.replaceAll('"', '')}`], 400],
+    [[`If-Match: W/${etag}`], 412],
+    [['If-None-Match: *'], 412, /^If-None-Match names the current state/],
+    [[`If-None-Match: ${etag}`], 412],
+    [[`If-None-Match: W/${etag}`], 412],
+    [['If-None-Match: "x"'], 200],
+    [['If-None-Match:'], 400, /^If-None-Match must be \* or ETags in double quotes/],
+    [['If-None-Match: x'], 400],
+    [[`If-Match: ${etag}`, 'If-None-Match: *'], 412],
+  ]
+  for (const [headers, status, detail] of cases) {
+    const lines = ['Host: device', `Authorization: Bearer ${service.key}`, 'Connection: close', ...headers]
+    const patch = ['Content-Type: application/json', 'Content-Length: 2']
+    const answer = await service.raw(`PATCH /api/v1/system HTTP/1.1\r\n${[...lines, ...patch].join('\r\n')}\r\n\r\n{}`)
+    t.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `), headers.join(' + '))
+    if (status === 412) t.match(answer, `\r\nETag: ${etag}\r\n`)
+    if (detail) t.match(JSON.parse(answer.slice(answer.indexOf('{'))).detail, detail)
+  }
+})
+
+t.test('a cursor in the wrong form is refused with the right advice', async t => {
+  const service = await startTestService(t)
+  const { id } = await service.system()
+  const detail = async (headers: Record<string, string>, query = '') => {
+    const answer = await service.fetch(`/events${query}`, { headers })
+    t.equal(answer.status, 400)
+    return ((await answer.json()) as { detail: string }).detail
+  }
+  t.match(await detail({ 'If-None-Match': id }), 'If-None-Match must be ETags in double quotes')
+  t.match(await detail({ 'If-None-Match': '"x"' }), 'An ETag of If-None-Match must be the UUID of an event')
+  t.match(await detail({}, '?initialEventId=%22x%22'), 'initialEventId must be the UUID of an event')
+  t.match(
+    await detail({ 'Last-Event-ID': 'x', Accept: 'text/event-stream' }),
+    'Last-Event-ID must be the UUID of an event',
+  )
 })

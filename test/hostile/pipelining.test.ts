@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
@@ -111,4 +112,9 @@ t.test('a stream behind answers that are read late frees its place when its clie
   const poll = { headers: { 'If-None-Match': '*', Prefer: 'wait=1' } }
   const isFree = async () => (await service.fetch('/events', poll)).status === 304
   await t.resolves(eventually(isFree, 1_000), 'its place is free')
+})
+
+t.test('the unit bounds what the kernel buffers for a client that does not read', async t => {
+  const unit = readFileSync(new URL('../../build/package/receiverd.socket', import.meta.url), 'utf8')
+  t.match(unit, /^SendBuffer=64K$/m)
 })

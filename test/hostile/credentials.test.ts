@@ -2,7 +2,7 @@ import t from 'tap'
 import { mint } from '../../src/auth/jwt.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
-/** A request to read the configuration with these header lines; the status, and what the answer says about it. */
+/** Reads the configuration with these header lines; resolves with the status and the error_description. */
 async function ask(service: TestService, headers: readonly string[], query = ''): Promise<readonly [number, string]> {
   const lines = [...headers, 'Connection: close'].map(line => `${line}\r\n`).join('')
   const answer = await service.raw(
@@ -14,7 +14,7 @@ async function ask(service: TestService, headers: readonly string[], query = '')
 
 const basic = (text: string) => `Authorization: Basic ${Buffer.from(text).toString('base64')}`
 
-t.test('two Authorization headers are refused, whatever is in them', async t => {
+t.test('a repeated Authorization header is refused, whatever the values', async t => {
   const service = await startTestService(t)
   const good = `Authorization: Bearer ${service.key}`
   for (const [first, second] of [
@@ -33,7 +33,7 @@ t.test('two Authorization headers are refused, whatever is in them', async t => 
   t.strictSame(await ask(service, ['Authorization:'], `?apiKey=${service.key}`), [200, ''], 'an empty one is none')
 })
 
-t.test('a refused credential says why, in every way to send it', async t => {
+t.test('a refused credential is answered with the reason, in every form', async t => {
   const service = await startTestService(t)
   for (const [name, token, why] of [
     ['expired', service.token(['admin:r'], { exp: 1 }), 'expired'],
@@ -52,7 +52,7 @@ t.test('a refused credential says why, in every way to send it', async t => {
   }
 })
 
-t.test('of rotations asked for at once one is done: the others ask with a key that is replaced', async t => {
+t.test('of concurrent rotations one succeeds: the others have a key that is replaced by then', async t => {
   const service = await startTestService(t)
   const { key } = service
   const ask = () =>
@@ -63,7 +63,7 @@ t.test('of rotations asked for at once one is done: the others ask with a key th
   t.strictSame(made, { apiKey: service.key })
 })
 
-t.test('a credential in the wrong form is refused with what would be right', async t => {
+t.test('a credential in the wrong form is refused with advice', async t => {
   const service = await startTestService(t)
   const { key } = service
   for (const [name, header, advice] of [
@@ -91,7 +91,7 @@ t.test('a credential in the wrong form is refused with what would be right', asy
   })
 })
 
-t.test('only the whitespace of HTTP stands around a credential', async t => {
+t.test('only the whitespace of HTTP may surround a credential', async t => {
   const service = await startTestService(t)
   for (const token of [service.key, service.token(['admin:r'])]) {
     const base64 = Buffer.from(`:${token}`).toString('base64')
@@ -112,7 +112,7 @@ t.test('only the whitespace of HTTP stands around a credential', async t => {
   }
 })
 
-t.test('refused credentials leave a line in the log, with the address and without the credential', async t => {
+t.test('refused credentials are logged with the address, and never the credential', async t => {
   const service = await startTestService(t)
   for (let n = 0; n < 5; n++) await ask(service, ['Authorization: Bearer nobody'])
   await ask(service, [])

@@ -22,7 +22,7 @@ import { startTestService, type TestService } from '../support/service.ts'
 const BUNDLE = 'build/out/receiverd.cjs'
 const KEY_FILE = 'var/lib/receiverd/api-key'
 
-t.test('whatever takes the place of the key file, the key in force stays, and the log says so once', async t => {
+t.test('whatever replaces the key file, an invalid one leaves the key in force and is logged once', async t => {
   const service = await startTestService(t)
   const { key } = service
   const file = service.path(KEY_FILE)
@@ -55,7 +55,7 @@ t.test('whatever takes the place of the key file, the key in force stays, and th
   t.ok(complaints().length <= 2 * attacks.length, `${complaints().length} complaints`)
   t.notMatch(service.log.join(), key)
 
-  // A whole key is taken up from wherever it comes: here by a rename over what stood there.
+  // A valid key is put in force wherever it comes from: here by a rename over the invalid file.
   rmSync(file, { recursive: true, force: true })
   const next = generateKey()
   writeFileSync(`${file}.new`, `${next}\n`, { mode: 0o600 })
@@ -65,7 +65,7 @@ t.test('whatever takes the place of the key file, the key in force stays, and th
   t.equal((await ask(service, next)).status, 200)
 })
 
-t.test('a rotation heals what is wrong with the file', async t => {
+t.test('a rotation repairs the file', async t => {
   const service = await startTestService(t)
   const { key } = service
   const file = service.path(KEY_FILE)
@@ -94,11 +94,11 @@ t.test('a rotation heals what is wrong with the file', async t => {
   )
 })
 
-t.test('killed at any moment of a rotation, the old key or the new one is whole', async t => {
+t.test('a kill at any moment of a rotation leaves the old key or the new one, whole', async t => {
   build()
   const root = deviceRoot(t)
   const present = () => readFileSync(join(root, KEY_FILE), 'utf8')
-  /** Keys that are known to be replaced: an answer with a later one has come. */
+  /** Keys that are known to be replaced: an answer had a later one. */
   const replaced: string[] = []
   for (let round = 0; round < 6; round++) {
     const { address, kill } = await serve(t, root)
@@ -132,7 +132,7 @@ t.test('killed at any moment of a rotation, the old key or the new one is whole'
   t.strictSame(readdirSync(join(root, 'var/lib/receiverd')), ['api-key'], 'the next start leaves no temporary file')
 })
 
-t.test('a service whose log nobody takes goes on serving', async t => {
+t.test('the service keeps running if the reader of its log goes away', async t => {
   build()
   const { address, child, kill } = await serve(t, deviceRoot(t))
   child.stderr.destroy()
@@ -157,7 +157,7 @@ function ask(service: TestService, credential: string): Promise<Response> {
   return fetch(`${service.url}/api/v1/system`, { headers: { Authorization: `Bearer ${credential}` } })
 }
 
-/** `make test` has built it; a test that runs alone does so itself where it is missing or older than a source. */
+/** `make test` builds the bundle first. A test that runs alone does so if it is missing or older than a source. */
 function build(): void {
   const built = existsSync(BUNDLE) ? statSync(BUNDLE).mtimeMs : 0
   const sources = ['src', 'hal'].flatMap(room =>
@@ -166,7 +166,7 @@ function build(): void {
   if (Math.max(...sources) > built) execFileSync(process.execPath, ['build/bundle.mjs'])
 }
 
-/** A process of its own that serves `root`, and where. */
+/** Starts a process that serves `root`; resolves with it and its URL. */
 async function serve(t: Test, root: string) {
   const child = spawn(process.execPath, [BUNDLE, 'serve', '--root', root, '--listen', '127.0.0.1:0'], {
     stdio: ['ignore', 'ignore', 'pipe'],

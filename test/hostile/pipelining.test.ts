@@ -12,7 +12,7 @@ const last = get('/health', 'Connection: close')
 const credential = (service: TestService) => `Authorization: Bearer ${service.key}`
 const statuses = (answer: string) => Array.from(answer.matchAll(/HTTP\/1\.1 (\d{3})/g), match => Number(match[1]))
 
-t.test('requests that are sent ahead are answered in their order', async t => {
+t.test('requests that are sent ahead are answered in order', async t => {
   const service = await startTestService(t)
   const requests = Array.from({ length: 10 }, (_, n) => get(n % 2 ? '/health' : '/nowhere'))
   t.strictSame(
@@ -50,13 +50,13 @@ t.test('requests behind a change are answered after it, and see it (RFC 9112 §9
   t.strictSame(names, ['One', 'One', ...Array(41).fill('Two')])
 })
 
-t.test('what comes on the connection of a held poll is answered behind it', async t => {
+t.test('a request on the connection of a held poll is answered after the poll', async t => {
   const service = await startTestService(t)
   const held = get('/events', credential(service), 'If-None-Match: *')
   t.strictSame(statuses(await service.raw(held + held + get('/nowhere') + last)), [304, 304, 404, 200])
 })
 
-t.test('an expectation on an open stream ends it like any other request', async t => {
+t.test('anything that is sent on an open stream ends it', async t => {
   const service = await startTestService(t)
   for (const request of [
     last,
@@ -71,7 +71,7 @@ t.test('an expectation on an open stream ends it like any other request', async 
   t.equal((await service.fetch('/health')).status, 200)
 })
 
-t.test('what follows a whole request is not taken for its answer', async t => {
+t.test('garbage behind a request does not get an answer of its own', async t => {
   const service = await startTestService(t)
   const body = JSON.stringify({ deviceName: 'Whole' })
   const patch =
@@ -84,17 +84,17 @@ t.test('what follows a whole request is not taken for its answer', async t => {
   }
 })
 
-t.test('another protocol is not taken, and nothing behind the offer is', async t => {
+t.test('an Upgrade is ignored, and ends the connection', async t => {
   const service = await startTestService(t)
   const answer = await service.raw(get('/health', 'Connection: Upgrade', 'Upgrade: h2c') + get('/health'))
   t.strictSame(statuses(answer), [200])
   t.match(answer, '\r\nConnection: close\r\n')
 })
 
-t.test('a stream behind answers that are read late frees its place when its client leaves', async t => {
+t.test('a stream behind answers that were read late frees its place when its client leaves', async t => {
   const service = await startTestService(t, { env: { RECEIVERD_STREAMS: '1' } })
   const stream = get('/events', credential(service), 'Accept: text/event-stream')
-  // 4 MB of answers, which the kernel just takes: what comes next waits.
+  // The kernel takes some 4 MB of answers; the next ones wait.
   const socket = connect(service.port, '127.0.0.1').pause()
   for (let n = 0; n < 130; n++) {
     socket.write(get('/openapi.json'))

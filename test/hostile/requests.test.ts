@@ -1,7 +1,7 @@
 import t from 'tap'
 import { startTestService } from '../support/service.ts'
 
-t.test('what is no request is answered by a problem, and by nothing else', async t => {
+t.test('what is not an HTTP request is answered with one problem', async t => {
   const service = await startTestService(t)
   const line = 'GET /api/v1/health HTTP/1.1\r\nHost: device\r\n'
   for (const [name, bytes, status] of [
@@ -39,7 +39,7 @@ t.test('what is no request is answered by a problem, and by nothing else', async
   t.strictSame(service.said, [])
 })
 
-t.test('an odd request is answered as what it is', async t => {
+t.test('an unusual request is answered correctly', async t => {
   const service = await startTestService(t)
   const key = `Authorization: Bearer ${service.key}\r\n`
   for (const [name, bytes, statuses] of [
@@ -133,7 +133,7 @@ t.test('an odd request is answered as what it is', async t => {
   t.equal(service.said.length, 1)
 })
 
-t.test('connections over the limit are closed, and those below it go on', async t => {
+t.test('connections over the limit are closed, and the others go on', async t => {
   const service = await startTestService(t, { env: { RECEIVERD_CONNECTIONS: '2' } })
   const streams = [await service.stream(), await service.stream()]
   t.equal(await service.raw('GET /api/v1/health HTTP/1.1\r\nHost: device\r\n\r\n').catch(() => ''), '')

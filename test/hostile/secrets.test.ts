@@ -2,7 +2,7 @@ import t from 'tap'
 import { mint } from '../../src/auth/jwt.ts'
 import { startTestService } from '../support/service.ts'
 
-t.test('whatever is done wrong, no answer and no line of the log repeats a credential or a path', async t => {
+t.test('no answer and no line of the log ever has a credential or a path of ours', async t => {
   const service = await startTestService(t)
   const { key } = service
   const token = service.token(['moderator:rw'], { sub: 'panel' })
@@ -54,7 +54,7 @@ t.test('whatever is done wrong, no answer and no line of the log repeats a crede
   t.notOk(secrets.some(secret => service.log.join().includes(secret)))
 })
 
-t.test('a flood of strangers is remembered by nobody', async t => {
+t.test('a flood of refused credentials takes no memory', async t => {
   const service = await startTestService(t)
   const requests = (n: number) =>
     Array.from({ length: 20 }, (_, m) => {
@@ -69,7 +69,7 @@ t.test('a flood of strangers is remembered by nobody', async t => {
   const before = process.memoryUsage().rss
   await flood(300)
   const grown = (process.memoryUsage().rss - before) / 1e6
-  // Remembered, they would be 12 MB of text alone.
+  // If they were remembered, their text alone would be 12 MB.
   t.ok(grown < 40, `${grown} MB more`)
   t.strictSame(service.said, ['warning: 127.0.0.1: refused a credential: malformed'], 'nor by the log')
 })

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { startTestService, type TestService } from '../support/service.ts'
 
-/** A client that sends, listens, and never closes its side. */
+/** A client that never closes its side of the connection. */
 class HalfOpen {
   readonly socket: Socket
   text = ''
@@ -18,7 +18,7 @@ class HalfOpen {
     if (everySecond) this.#timer = setInterval(() => this.socket.write(everySecond), 1_000)
   }
 
-  /** What came until the service closed its side. */
+  /** Resolves with what it received when the service has closed its side. */
   async answer(): Promise<string> {
     await Promise.race([once(this.socket, 'end'), once(this.socket, 'close')])
     clearInterval(this.#timer)
@@ -29,7 +29,7 @@ class HalfOpen {
 const PATCH =
   'PATCH /api/v1/system HTTP/1.1\r\nHost: device\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n'
 
-t.test('slow clients are told so, and let go of', async t => {
+t.test('slow clients get a 408, and their connections are closed', async t => {
   const service = await startTestService(t, { env: { RECEIVERD_CONNECTIONS: '8' } })
   const credential = `Authorization: Bearer ${service.key}\r\n`
   const started = performance.now()

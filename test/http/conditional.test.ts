@@ -7,7 +7,7 @@ import {
   prefersEventStream,
 } from '../../src/http/conditional.ts'
 
-t.test('tags are read as RFC 9110 writes them, and nothing else is', async t => {
+t.test('ETags are parsed by the grammar of RFC 9110', async t => {
   const a = { weak: false, tag: 'a' }
   const b = { weak: true, tag: 'b' }
   const cases = [
@@ -47,7 +47,7 @@ t.test('If-Match compares strongly, If-None-Match weakly', async t => {
   t.equal(matchesWeakly(undefined, 'a'), false)
 })
 
-t.test('the first wait of Prefer counts, if it makes sense', async t => {
+t.test('the first wait of Prefer counts, if it is valid', async t => {
   const cases = [
     ['wait=10', 10],
     ['respond-async, wait=10', 10],
@@ -68,7 +68,7 @@ t.test('the first wait of Prefer counts, if it makes sense', async t => {
   for (const [header, expected] of cases) t.equal(preferredWait(header), expected, `${header}`)
 })
 
-t.test('a stream is for who asks for one', async t => {
+t.test('only a client that asks for a stream gets one', async t => {
   const cases = [
     ['text/event-stream', true],
     ['Text/Event-Stream', true],

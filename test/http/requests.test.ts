@@ -1,7 +1,7 @@
 import t from 'tap'
 import { startTestService } from '../support/service.ts'
 
-t.test('what is missing is said in the order of the checks', async t => {
+t.test('checks are made in the documented order', async t => {
   const service = await startTestService(t)
   const reader = `Bearer ${service.token(['admin:r'])}`
   const moderator = `Bearer ${service.token(['moderator:rw'])}`
@@ -42,7 +42,7 @@ t.test('what is missing is said in the order of the checks', async t => {
   }
 })
 
-t.test('a challenge says what would do', async t => {
+t.test('WWW-Authenticate tells what would be sufficient', async t => {
   const service = await startTestService(t)
   const challenge = async (path: string, init: RequestInit) =>
     (await service.fetch(path, init)).headers.get('www-authenticate')
@@ -73,7 +73,7 @@ t.test('a challenge says what would do', async t => {
     )
 })
 
-t.test('a credential is taken in every form, and only once', async t => {
+t.test('a credential is accepted in every form, and only once', async t => {
   const service = await startTestService(t)
   const token = service.token(['admin:r'])
   const base64 = (text: string) => Buffer.from(text).toString('base64')
@@ -99,7 +99,7 @@ t.test('a credential is taken in every form, and only once', async t => {
   t.match(twice, /^HTTP\/1\.1 400 /)
 })
 
-t.test('other origins may ask, unless a list says which', async t => {
+t.test('any origin may read answers, unless there is a list', async t => {
   const open = await startTestService(t)
   const answer = await open.fetch('/system', { headers: { Origin: 'https://panel.example' } })
   t.equal(answer.headers.get('access-control-allow-origin'), '*')
@@ -127,7 +127,7 @@ t.test('other origins may ask, unless a list says which', async t => {
   t.equal((await fetch(`${open.url}/api/v1/system`, { method: 'OPTIONS' })).status, 405, 'no preflight')
 })
 
-t.test('405 says what is allowed; HEAD is GET without a body', async t => {
+t.test('405 has Allow; HEAD is answered as GET without a body', async t => {
   const service = await startTestService(t)
   t.equal((await service.fetch('/system', { method: 'PUT' })).headers.get('allow'), 'GET, HEAD, PATCH')
   t.equal((await service.fetch('/api-key')).headers.get('allow'), 'POST')
@@ -203,7 +203,7 @@ t.test('a target in absolute form names its host itself (RFC 9112 §3.2.2)', asy
     )
 })
 
-t.test('no credential is needed for the two routes that say so, and no others', async t => {
+t.test('exactly the two open routes need no credential', async t => {
   const service = await startTestService(t)
   const { paths } = (await (await fetch(`${service.url}/api/v1/openapi.json`)).json()) as {
     paths: Record<string, object>

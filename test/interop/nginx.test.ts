@@ -1,4 +1,4 @@
-/** Behind nginx with TLS, by the configuration that the README has. */
+/** Behind nginx with TLS, with the configuration of the README. */
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { get, request } from 'node:https'
@@ -11,7 +11,7 @@ import { DEADLINE_MS, REPOSITORY, type Receiver, startReceiver, until } from './
 const NGINX = ['/usr/sbin/nginx', '/usr/bin/nginx'].find(existsSync)
 const [, CONFIGURATION = ''] = /```nginx\n(.*?)```/s.exec(readFileSync(join(REPOSITORY, 'README.md'), 'utf8')) ?? []
 
-/** nginx in front of a receiver; resolves with its port. */
+/** Starts nginx in front of a receiver; resolves with its port. */
 async function startNginx(t: Test, receiver: Receiver): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
   const port = await freePort()
@@ -64,7 +64,7 @@ function ask(port: number, receiver: Receiver, path: string, headers: Record<str
   })
 }
 
-t.test('a stream passes unbuffered, a poll is held', { skip: !NGINX && 'nginx is not installed' }, async t => {
+t.test('a stream passes unbuffered, and a poll is held', { skip: !NGINX && 'nginx is not installed' }, async t => {
   const receiver = await startReceiver(t)
   const port = await startNginx(t, receiver)
   const { etag, id } = await receiver.system()

@@ -95,8 +95,12 @@ t.test('a list of any length is read in linear time', async t => {
     '"a" '.repeat(2_000),
     '"'.repeat(8_000),
   ]) {
-    const start = performance.now()
-    parseEtags(header)
-    t.ok(performance.now() - start < 50, JSON.stringify(header.slice(0, 8)))
+    // The best of some runs: a busy machine may interrupt any one of them.
+    const times = Array.from({ length: 5 }, () => {
+      const start = performance.now()
+      parseEtags(header)
+      return performance.now() - start
+    })
+    t.ok(Math.min(...times) < 20, JSON.stringify(header.slice(0, 8)))
   }
 })

@@ -15,7 +15,7 @@ export const TIMEOUT_CHECK_MS = 1_000
 /** Bytes of a request's body. A whole configuration is under 8 KiB. */
 export const MAX_BODY_BYTES = 64 * 1024
 /** Answers of a connection that the client has not read; behind them, requests that were sent ahead wait. */
-export const MAX_PIPELINED = 32
+export const MAX_UNSENT_ANSWERS = 32
 /** Bytes of such answers, beyond what the kernel buffers. */
 export const MAX_UNSENT_BYTES = 16 * 1024
 /** Requests that wait for their turn, on all connections together: 7 MB. */

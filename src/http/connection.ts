@@ -4,7 +4,7 @@ import {
   HEAD_TIMEOUT_MS,
   MAX_DEFERRED,
   MAX_HEAD_BYTES,
-  MAX_PIPELINED,
+  MAX_UNSENT_ANSWERS,
   MAX_UNSENT_BYTES,
   REQUEST_TIMEOUT_MS,
 } from '../limits.ts'
@@ -118,7 +118,7 @@ export class Connection implements Client, Answerer {
   #isReady(): boolean {
     return (
       (this.response === undefined || this.response.writableFinished) &&
-      this.#unsent < MAX_PIPELINED &&
+      this.#unsent < MAX_UNSENT_ANSWERS &&
       this.socket.writableLength <= MAX_UNSENT_BYTES
     )
   }
@@ -153,7 +153,8 @@ export class Connection implements Client, Answerer {
 
   /** Begins the requests that wait, as far as the client reads the answers. */
   #advance(): void {
-    for (let next = this.#deferred?.[0]; next && !this.socket.destroyed; next = this.#deferred?.[0]) {
+    // Behind the last answer of the connection, nothing is begun that could not be answered.
+    for (let next = this.#deferred?.[0]; next && this.socket.writable; next = this.#deferred?.[0]) {
       if (this.stream) return void this.socket.destroy()
       this.held?.release()
       // Node resumes reading whenever the socket has drained.
@@ -162,7 +163,7 @@ export class Connection implements Client, Answerer {
       this.#context.deferred--
       this.#begin(next.message, next.response)
     }
-    if (!this.#deferred || this.socket.destroyed) return
+    if (!this.#deferred || !this.socket.writable) return
     this.#deferred = undefined
     resumeReading(this.socket)
   }

@@ -8,7 +8,7 @@ import { json } from '../../src/http/reply.ts'
 import type { Route } from '../../src/http/route.ts'
 import { Router } from '../../src/http/router.ts'
 import { HttpServer } from '../../src/http/server.ts'
-import { MAX_DEFERRED, MAX_PIPELINED, MAX_UNSENT_BYTES } from '../../src/limits.ts'
+import { MAX_DEFERRED, MAX_UNSENT_ANSWERS, MAX_UNSENT_BYTES } from '../../src/limits.ts'
 import { eventually } from '../support/eventually.ts'
 
 const KEY = 'A'.repeat(43)
@@ -119,9 +119,9 @@ t.test('at most so many requests wait, on all connections together', async t => 
   for (const socket of clients) socket.resume()
   await eventually(() => closed() > 0)
   t.equal(closed(), 3, `one has ${Math.floor(chunk / tiny.length)} waiting, ${MAX_DEFERRED} may`)
-  const socket = await send(t, port, get('/small').repeat(MAX_PIPELINED))
+  const socket = await send(t, port, get('/small').repeat(MAX_UNSENT_ANSWERS))
   socket.resume()
-  await eventually(() => counts.small === MAX_PIPELINED)
+  await eventually(() => counts.small === MAX_UNSENT_ANSWERS)
   release()
   await eventually(async () => {
     const probe = await send(t, port, get('/slow') + get('/small').repeat(500))

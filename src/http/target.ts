@@ -47,7 +47,11 @@ export function isRepeated({ rawHeaders }: IncomingMessage, name: string): boole
   let candidates = 0
   for (let at = 0; at < rawHeaders.length; at += 2) if (rawHeaders[at]?.length === name.length) candidates++
   // Most often there is one name of that length, and none needs to be put into lower case.
-  return candidates > 1 && rawHeaders.filter((text, at) => at % 2 === 0 && text.toLowerCase() === name).length > 1
+  return candidates > 1 && countOf(rawHeaders, name) > 1
+}
+
+function countOf(rawHeaders: readonly string[], name: string): number {
+  return rawHeaders.filter((text, at) => at % 2 === 0 && text.toLowerCase() === name).length
 }
 
 function originForm(target: string): string {

@@ -1,8 +1,10 @@
 /** The process: its command line, its signals, its exit status. Nothing imports this. */
 import { randomUUID } from 'node:crypto'
-import { HalError } from '../hal/errors.ts'
+import { errorCode, HalError, reasonOf } from '../hal/errors.ts'
 import { Files } from '../hal/files/files.ts'
-import { runCommand, System } from '../hal/os/system.ts'
+import { runCommand } from '../hal/os/command.ts'
+import { claimFolder } from '../hal/os/lock.ts'
+import { System } from '../hal/os/system.ts'
 import { generateKey, readKey, writeKey } from './auth/api-key.ts'
 import { mint } from './auth/jwt.ts'
 import { BUILT_AT, VERSION } from './build-info.ts'
@@ -38,6 +40,7 @@ async function run(): Promise<void> {
 }
 
 async function serve(config: Config): Promise<void> {
+  await claimState(config.stateDir)
   const system = new System(config.root)
   const surroundings = {
     system,
@@ -69,6 +72,16 @@ async function serve(config: Config): Promise<void> {
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
   await tellSupervisor({ env: process.env, run: runCommand, log }, () => service.status)
+}
+
+/** Two services on one state directory would undo each other's changes. */
+async function claimState(folder: string): Promise<void> {
+  try {
+    await claimFolder(folder)
+  } catch (error) {
+    if (errorCode(error) === 'IN_USE') throw new Error(`another receiverd is using ${folder}`)
+    log('warning', `cannot tell whether another receiverd is using ${folder}: ${reasonOf(error)}`)
+  }
 }
 
 function stateOf(flags: Flags): Files {

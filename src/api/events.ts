@@ -1,28 +1,27 @@
 import * as Type from 'typebox/type'
 import type { Authenticator, Credential } from '../auth/authenticator.ts'
 import { pollCursor, streamCursor } from '../events/cursor.ts'
-import { CONTENT_TYPE, type EventLog } from '../events/event-log.ts'
+import { CONTENT_TYPE } from '../events/event-log.ts'
 import { HeldPoll, PollAnswers } from '../events/long-poll.ts'
 import type { Reader, Readers } from '../events/readers.ts'
-import type { Resync } from '../events/resync.ts'
 import { preamble, StreamReader } from '../events/stream.ts'
+import type { Topic } from '../events/topic.ts'
 import { formatEtag, preferredWait, prefersEventStream } from '../http/conditional.ts'
 import { json, type Reply, type StreamReply, withHeaders } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
 import type { Route, RouteDocs } from '../http/route.ts'
 import { type Limits, MAX_HOLD_S } from '../limits.ts'
 
-export interface EventRoutesOptions {
-  readonly log: EventLog
+/** What the events of all topics share. */
+export interface EventRouteOptions {
   readonly readers: Readers
-  readonly resync: Resync
   readonly authenticator: Authenticator
-  /** 0 to 1. */
+  /** Returns 0 to 1. */
   readonly random: () => number
   readonly limits: Pick<Limits, 'holdS' | 'stallS'>
 }
 
-/** `X-Accel-Buffering` is nginx's word for not holding a stream back; `no-transform` says it to any proxy. */
+/** `X-Accel-Buffering` tells nginx not to buffer the stream; `no-transform` tells any proxy. */
 const STREAM_HEADERS = [
   ...['Content-Type', 'text/event-stream'],
   ...['Cache-Control', 'no-store, no-transform'],
@@ -31,11 +30,12 @@ const STREAM_HEADERS = [
 const NO_EVENTS = Buffer.from('[]')
 const NO_HEADERS: readonly string[] = []
 
-/** The events as a stream or by long polling. */
-export function eventRoutes(options: EventRoutesOptions): readonly Route[] {
-  const { log, readers, resync, authenticator, random, limits } = options
-  const streams = { log, resync, stallMs: limits.stallS * 1000, leave: (reader: Reader) => readers.remove(reader) }
-  const polls = { log, answers: new PollAnswers(log, resync), authenticator, readers }
+/** The events of a topic, as a stream or by long polling. */
+export function eventRoute(path: string, topic: Topic, options: EventRouteOptions): Route {
+  const { readers, authenticator, random, limits } = options
+  const { log } = topic
+  const streams = { topic, stallMs: limits.stallS * 1000, leave: (reader: Reader) => readers.remove(reader) }
+  const polls = { topic, answers: new PollAnswers(topic), authenticator, readers }
 
   const openStream = (request: Request, credential: Credential): StreamReply => {
     const named = streamCursor(request, log)
@@ -67,7 +67,7 @@ export function eventRoutes(options: EventRoutesOptions): readonly Route[] {
 
   const handle = (request: Request, credential: Credential) =>
     prefersEventStream(request.header('accept')) ? openStream(request, credential) : poll(request, credential)
-  return [{ method: 'GET', path: '/events', needs: 'admin:r', handle, docs }]
+  return { method: 'GET', path, needs: topic.grant, handle, docs: docsFor(topic.name, path) }
 }
 
 const Uuid = Type.String({ format: 'uuid' })
@@ -75,73 +75,76 @@ const Uuid = Type.String({ format: 'uuid' })
 const EventObject = Type.Object(
   {
     contentType: Type.Literal(CONTENT_TYPE),
-    event: Type.String({
-      description: 'The type: `system.changed`, `system.reverted`, or `events.resync` if events were missed.',
-    }),
+    event: Type.String({ description: 'The type of the event, such as `system.changed` or `events.resync`.' }),
     data: Type.Object(
       {},
       {
         additionalProperties: true,
-        description: 'For `system.changed`, each changed property of the configuration with its whole value.',
+        description: 'For `NAME.changed`: each changed property with its whole value.',
       },
     ),
   },
   { $id: 'Event' },
 )
 
-const docs: RouteDocs = {
-  operationId: 'getEvents',
-  summary: 'Follow the changes of the configuration',
-  description:
-    'With `Accept: text/event-stream` a stream of Server-Sent Events, else a long poll. A cursor that the device does ' +
-    'not hold (any more) is answered by `events.resync` and one `system.changed` with the whole configuration.',
-  parameters: [
-    {
-      in: 'query',
-      name: 'initialEventId',
-      schema: Uuid,
-      description: 'Go on after this event: an ETag without its quotes.',
-    },
-    {
-      in: 'header',
-      name: 'Last-Event-ID',
-      schema: Uuid,
-      description: 'The same for a stream that reconnects; wins over the query.',
-    },
-    {
-      in: 'header',
-      name: 'If-None-Match',
-      schema: Type.String(),
-      description: 'The same for a poll: the ETag of the last answer.',
-    },
-    {
-      in: 'header',
-      name: 'Prefer',
-      schema: Type.String(),
-      description: `\`wait=N\`: hold the poll for N seconds, at most ${MAX_HOLD_S} (RFC 7240).`,
-    },
-  ],
-  answers: {
-    200: {
-      description: 'Events after the cursor, oldest first; with no cursor none, and the ETag to begin from.',
-      content: {
-        'application/json': Type.Array(EventObject),
-        'text/event-stream': Type.String(),
+function docsFor(name: string, path: string): RouteDocs {
+  return {
+    operationId: `get${path.replace(/\/([a-z])/g, (_, first: string) => first.toUpperCase())}`,
+    summary: `Follow the changes of /${name}`,
+    description:
+      `With \`Accept: text/event-stream\` this is a stream of Server-Sent Events, otherwise a long poll. A cursor that the ` +
+      `device does not know (any more) is answered by \`events.resync\`, then one \`${name}.changed\` with everything. A ` +
+      'stream that the device ends has `events.closed` as its last event, with `{"reason": …}`: `expired`, `not yet ' +
+      'valid`, `key replaced`, `clock not set` or `shutting down`.',
+    parameters: [
+      {
+        in: 'query',
+        name: 'initialEventId',
+        schema: Uuid,
+        description: 'Resume after this event: an ETag without its quotes.',
       },
-      sometimes: ['ETag', 'Preference-Applied'],
+      {
+        in: 'header',
+        name: 'Last-Event-ID',
+        schema: Uuid,
+        description: 'The same for a stream that reconnects; takes precedence over the query.',
+      },
+      {
+        in: 'header',
+        name: 'If-None-Match',
+        schema: Type.String(),
+        description: 'The same for a poll: the ETag of the last answer.',
+      },
+      {
+        in: 'header',
+        name: 'Prefer',
+        schema: Type.String(),
+        description: `\`wait=N\`: hold the poll for N seconds, at most ${MAX_HOLD_S} (RFC 7240).`,
+      },
+    ],
+    answers: {
+      200: {
+        description:
+          'The events after the cursor, oldest first. Without a cursor: no events, and the ETag to begin from.',
+        content: {
+          'application/json': Type.Array(EventObject),
+          'text/event-stream': Type.String(),
+        },
+        sometimes: ['ETag', 'Preference-Applied'],
+      },
+      304: {
+        description: 'Nothing changed while the poll was held.',
+        headers: ['ETag'],
+      },
+      400: { description: 'The cursor is not a UUID.' },
+      429: {
+        description: 'This address has no streams and held polls left.',
+        headers: ['Retry-After'],
+      },
+      503: {
+        description: 'The device has no streams and held polls left.',
+        headers: ['Retry-After'],
+      },
     },
-    304: {
-      description: 'Nothing has changed for as long as the poll was held.',
-      headers: ['ETag'],
-    },
-    400: { description: 'A cursor that is not a UUID.' },
-    429: {
-      description: 'This address has all its streams and held polls.',
-      headers: ['Retry-After'],
-    },
-    503: {
-      description: 'All streams and held polls are taken.',
-      headers: ['Retry-After'],
-    },
-  },
+  }
 }

@@ -1,7 +1,6 @@
 import * as Type from 'typebox/type'
 import { isWritable, type Setting } from '../../hal/setting.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
-import type { EventLog } from '../events/event-log.ts'
 import { checkPreconditions, formatEtag, matchesWeakly } from '../http/conditional.ts'
 import { json, type WholeReply } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
@@ -13,7 +12,6 @@ import type { SystemStore } from '../system/store.ts'
 
 export interface SystemRoutesOptions {
   readonly store: SystemStore
-  readonly events: EventLog
   readonly settings: readonly Setting[]
   readonly authenticator: Authenticator
   readonly log: Log
@@ -31,10 +29,10 @@ const PatchSchema = Type.Object(
 )
 
 /** The configuration: read whole, changed in part. */
-export function systemRoutes({ store, events, settings, authenticator, log }: SystemRoutesOptions): readonly Route[] {
+export function systemRoutes({ store, settings, authenticator, log }: SystemRoutesOptions): readonly Route[] {
   let whole: { readonly id: string; readonly reply: WholeReply } | undefined
   const current = (): WholeReply => {
-    const id = events.latestId
+    const id = store.topic.latestId
     if (whole?.id !== id)
       whole = {
         id,
@@ -44,7 +42,7 @@ export function systemRoutes({ store, events, settings, authenticator, log }: Sy
   }
 
   /** Checked before the body is read, and again when nothing can come in between. */
-  const precondition = (request: Request): void => checkPreconditions(request, events.latestId)
+  const precondition = (request: Request): void => checkPreconditions(request, store.topic.latestId)
 
   return [
     {
@@ -52,8 +50,8 @@ export function systemRoutes({ store, events, settings, authenticator, log }: Sy
       path: PATH,
       needs: 'admin:r',
       handle: request =>
-        matchesWeakly(request.header('if-none-match'), events.latestId)
-          ? { status: 304, headers: ['ETag', formatEtag(events.latestId)] }
+        matchesWeakly(request.header('if-none-match'), store.topic.latestId)
+          ? { status: 304, headers: ['ETag', formatEtag(store.topic.latestId)] }
           : current(),
       docs: readDocs(settings),
     },

@@ -1,23 +1,23 @@
-/** The ring: the latest events, encoded once, with a UUID each. Everything that a client reads comes out of here. */
+/** The ring: the latest events of a topic, each encoded once under a UUID. All that clients read comes out of here. */
 
 import { MAX_BATCH_BYTES } from '../limits.ts'
 
-/** How many events came before: the place of the start's own id is 0, of the first event 1. */
+/** A number of events: the position of the start's own id is 0, that of the first event 1. */
 export type Position = number
 
 interface Entry {
   readonly id: string
   /** The event as an SSE block, `id:` line to blank line. Shared by every socket, never written to again. */
   readonly frame: Buffer
-  /** Where the data begins in it. It ends before the two line feeds that close the block. */
+  /** Offset of the data in the frame. The data ends before the two line feeds that end the block. */
   readonly dataAt: number
   readonly name: string
 }
 
-/** Events from the ring, encoded for a client, in one piece of at most `MAX_BATCH_BYTES`. */
+/** Events from the ring, encoded in one piece: at most `MAX_BATCH_BYTES`, unless it is a single event. */
 export interface Batch {
   readonly from: Position
-  /** The latest event at the time of the reading. */
+  /** The latest event at the time of reading. */
   readonly head: Position
   /** The last event in it. */
   readonly next: Position
@@ -26,9 +26,9 @@ export interface Batch {
 
 export interface EventLogOptions {
   readonly maxEvents: number
-  /** Bytes of all frames together. */
+  /** Total size of the frames. */
   readonly maxBytes: number
-  /** A UUID that was never used before, also not by an earlier run. */
+  /** Returns a UUID that was never used before, not even by an earlier run. */
   readonly newId: () => string
 }
 
@@ -40,9 +40,9 @@ const END = Buffer.from('}')
 
 export class EventLog {
   readonly #options: EventLogOptions
-  /** Entry of position p at p modulo the length. */
+  /** The entry of position p is at p modulo the length. */
   readonly #ring: (Entry | undefined)[]
-  /** Places of the ids that can be resumed from: of the kept events, and of the one before them. */
+  /** Positions of the ids that clients can resume from: those of the kept events, and the one before them. */
   readonly #positions = new Map<string, Position>()
   readonly #listeners = new Set<() => void>()
   #oldestId: string
@@ -50,7 +50,7 @@ export class EventLog {
   #head: Position = 0
   #tail: Position = 0
   #bytes = 0
-  /** The last batches, kept for the other readers at the same place: a burst is joined once for all of them. */
+  /** The last batches, kept for the other readers at the same position: a burst is joined once for all of them. */
   #lastFrames: Batch | undefined
   #lastArray: Batch | undefined
 
@@ -75,13 +75,13 @@ export class EventLog {
     return position >= this.#tail
   }
 
-  /** The place of an id; undefined for one whose successors are gone, or that was never given out here. */
+  /** The position of an id; undefined if events after it were evicted, or if it is not an id of this log. */
   positionOf(id: string): Position | undefined {
     return this.#positions.get(id)
   }
 
-  /** Appends an event and wakes the readers. `data` is its JSON text. */
-  append(name: string, data: string): void {
+  /** Appends an event with the JSON text `data`, wakes the readers, and returns its id. */
+  append(name: string, data: string): string {
     const id = this.#options.newId()
     const frame = encodeFrame(name, data, id)
     const entry = { id, frame, name, dataAt: frame.length - 2 - Buffer.byteLength(data) }
@@ -93,9 +93,10 @@ export class EventLog {
     this.#bytes += frame.length
     this.#latestId = id
     for (const listener of this.#listeners) listener()
+    return id
   }
 
-  /** Calls `listener` after each event. It must not take long, nor throw. */
+  /** Calls `listener` after each event. It must be quick, and must not throw. */
   onAppend(listener: () => void): void {
     this.#listeners.add(listener)
   }
@@ -131,12 +132,12 @@ export class EventLog {
     return this.#lastArray
   }
 
-  /** The id of the event at `position`; it must be kept. */
+  /** The id at a position that the log holds. */
   idAt(position: Position): string {
     return position === this.#tail ? this.#oldestId : this.#entry(position).id
   }
 
-  /** At least one where there is one, and no more than fit into `MAX_BATCH_BYTES`. */
+  /** At least one if there is one; otherwise no more than fit into `MAX_BATCH_BYTES`. */
   #entriesAfter(from: Position): Entry[] {
     const entries: Entry[] = []
     for (let position = from + 1, size = 0; position <= this.#head; position++) {
@@ -150,7 +151,7 @@ export class EventLog {
 
   #entry(position: Position): Entry {
     const entry = this.#ring[position % this.#ring.length]
-    if (!entry || position <= this.#tail) throw new RangeError('this event is no longer kept')
+    if (!entry || position <= this.#tail) throw new RangeError('this event was evicted')
     return entry
   }
 
@@ -171,8 +172,8 @@ export class EventLog {
 }
 
 /**
- * An SSE block. `data` is JSON, so it has no line end in it that could begin another field (RFC 8259 §7). It has memory of
- * its own: a place in Node's pool of small buffers would keep all 8 KiB of that for as long as the event is kept.
+ * An SSE block. `data` is JSON text without line ends, so it cannot begin another field (RFC 8259 §7). The buffer is not
+ * from Node's pool: a slice of the pool would keep all 8 KiB of it alive for as long as the event is kept.
  */
 export function encodeFrame(name: string, data: string, id?: string): Buffer {
   const text = `${id === undefined ? '' : `id: ${id}\n`}event: ${name}\ndata: ${data}\n\n`
@@ -181,7 +182,7 @@ export function encodeFrame(name: string, data: string, id?: string): Buffer {
   return frame
 }
 
-/** An element of a poll's answer. */
+/** An event as an element of a poll's answer. */
 export function eventObject(name: string, data: Uint8Array): Buffer {
   const head = `{"contentType":"${CONTENT_TYPE}","event":${JSON.stringify(name)},"data":`
   return Buffer.concat([Buffer.from(head), data, END])

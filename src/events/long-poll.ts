@@ -3,25 +3,23 @@ import { RefusedCredential } from '../auth/challenge.ts'
 import { formatEtag } from '../http/conditional.ts'
 import { type Answerer, type Held, type HeldReply, json, type WholeReply, withHeaders } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
-import type { EventLog, Position } from './event-log.ts'
+import type { Position } from './event-log.ts'
 import type { End, Reader, Readers } from './readers.ts'
-import type { Resync } from './resync.ts'
+import type { Topic } from './topic.ts'
 
-/** What polls are answered with: the same object for all at one place, so that it is encoded once for all of them. */
+/** The answers to polls of a topic: the same object for all polls at one position, so that it is encoded only once. */
 export class PollAnswers {
-  readonly #log: EventLog
-  readonly #resync: Resync
+  readonly #topic: Topic
   #last: { readonly id: string; readonly body: Buffer | undefined; readonly reply: WholeReply } | undefined
 
-  constructor(log: EventLog, resync: Resync) {
-    this.#log = log
-    this.#resync = resync
+  constructor(topic: Topic) {
+    this.#topic = topic
   }
 
-  /** Everything after a cursor that fits one answer, and the id to go on from. */
+  /** The events after a cursor, as many as fit one answer, and the id to go on from. 304 if there are none. */
   after(cursor: Position | 'unknown'): WholeReply {
-    const log = this.#log
-    if (cursor === 'unknown' || !log.holds(cursor)) return this.#reply(log.latestId, this.#resync.array)
+    const { log, resync } = this.#topic
+    if (cursor === 'unknown' || !log.holds(cursor)) return this.#reply(log.latestId, resync.array)
     if (cursor === log.head) return this.#reply(log.latestId, undefined)
     const { bytes, next } = log.array(cursor)
     return this.#reply(log.idAt(next), bytes)
@@ -36,15 +34,15 @@ export class PollAnswers {
   }
 }
 
-/** What all polls share. */
+/** What all polls of a topic share. */
 export interface HeldPollOptions {
-  readonly log: EventLog
+  readonly topic: Topic
   readonly answers: PollAnswers
   readonly authenticator: Authenticator
   readonly readers: Readers
 }
 
-/** A poll that waits for an event, for its time, or for the end of its credential. */
+/** A poll that waits for an event, for the end of its time, or for the end of its credential. */
 export class HeldPoll implements HeldReply, Held, Reader {
   readonly credential: Credential
   readonly network: string
@@ -75,6 +73,10 @@ export class HeldPoll implements HeldReply, Held, Reader {
     this.#headers = headers
   }
 
+  get topic(): Topic {
+    return this.#options.topic
+  }
+
   hold(answerer: Answerer): Held {
     const { readers, authenticator } = this.#options
     this.#answerer = answerer
@@ -84,8 +86,8 @@ export class HeldPoll implements HeldReply, Held, Reader {
   }
 
   wake(): void {
-    // The event of this wake may be the one that the cursor stands at, when both came in one turn of the event loop.
-    if (this.#cursor !== this.#options.log.head) this.#answer()
+    // The cursor may already include the event of this wake, if both came in one turn of the event loop.
+    if (this.#cursor !== this.topic.head) this.#answer()
   }
 
   tick(): void {}

@@ -4,19 +4,21 @@ import type { Clock } from '../clock.ts'
 import { AddressCount } from '../http/address-count.ts'
 import type { Limits } from '../limits.ts'
 import { Problem } from '../problem.ts'
-import type { EventLog } from './event-log.ts'
+import { Audience } from './audience.ts'
+import type { Topic } from './topic.ts'
 
-/** Why a reader must end: its credential does not hold any more, or the service stops. */
+/** Why a reader must end: its credential is no longer valid, or the service is stopping. */
 export type End = Refusal | 'shutting down'
 
-/** An open stream or a held poll: a cursor into the log, and a client to tell. */
+/** An open stream or a held poll: a cursor into the log of a topic, and the client to tell. */
 export interface Reader {
+  readonly topic: Topic
   readonly credential: Credential
-  /** Whom its address stands for. */
+  /** The network that its address is counted under. */
   readonly network: string
-  /** There are events after the cursor. */
+  /** Called when there are events after the cursor. */
   wake(): void
-  /** Once a heartbeat. */
+  /** Called at each heartbeat. */
   tick(): void
   /** Tells the client why, as far as its transport can, and lets go of it. */
   end(why: End): void
@@ -24,113 +26,98 @@ export interface Reader {
 
 export interface ReadersOptions {
   readonly limits: Pick<Limits, 'streams' | 'streamsPerAddress' | 'heartbeatS'>
-  /** Why a credential does not hold any more; undefined while it does. */
+  /** Why a credential is no longer valid; undefined while it is. */
   readonly refusalNow: (credential: Credential, now: number) => Refusal | undefined
   readonly clock: Clock
-  /** Whether the next event is on its way already. */
-  readonly moreToCome: () => boolean
 }
 
 /** Seconds after which a refused client may try again. */
 const RETRY_AFTER_S = 5
-/** Milliseconds of a wake that is too short to rest after. */
-const SHORT_WAKE_MS = 1
 
-/** Everyone who waits for events: bounded in number, woken together, ended when their credential ends. */
+/** Everyone who waits for events, of whatever topic: bounded in number, and ended when their credential ends. */
 export class Readers {
   readonly #options: ReadersOptions
-  readonly #readers = new Set<Reader>()
+  readonly #audiences = new Map<Topic, Audience>()
   readonly #perNetwork: AddressCount
-  #next: NodeJS.Immediate | undefined
-  #isResting = false
-  /** There are events to tell of when the rest is over. */
-  #isAwaited = false
+  #size = 0
+  /** Runs while there is anyone to send a heartbeat to. */
+  #heartbeat: NodeJS.Timeout | undefined
   #isClosed = false
-  readonly #heartbeat: NodeJS.Timeout
 
-  constructor(log: EventLog, options: ReadersOptions) {
+  constructor(options: ReadersOptions) {
     this.#options = options
     this.#perNetwork = new AddressCount(options.limits.streamsPerAddress)
-    log.onAppend(() => this.#scheduleWake())
-    this.#heartbeat = setInterval(() => this.#forEach(reader => reader.tick()), options.limits.heartbeatS * 1000)
-    this.#heartbeat.unref()
   }
 
   get size(): number {
-    return this.#readers.size
+    return this.#size
   }
 
   /**
-   * Checks that there is room for one more reader of a network.
+   * Checks that there is room for one more reader from a network.
    * @throws {Problem} 503 or 429 with Retry-After.
    */
   requireRoom(network: string): void {
     const { streams, streamsPerAddress } = this.#options.limits
     const headers = ['Retry-After', String(RETRY_AFTER_S)]
     if (this.#isClosed) throw new Problem('unavailable', 'The service is shutting down.', { headers })
-    if (this.#readers.size >= streams)
-      throw new Problem('unavailable', `All ${streams} event streams and held polls are taken.`, { headers })
+    if (this.#size >= streams)
+      throw new Problem('unavailable', `All ${streams} event streams and held polls are in use.`, { headers })
     if (!this.#perNetwork.hasRoom(network))
       throw new Problem(
         'too-many-streams',
-        `All ${streamsPerAddress} streams and held polls of this address are taken.`,
-        {
-          headers,
-        },
+        `All ${streamsPerAddress} event streams and held polls of this address are in use.`,
+        { headers },
       )
   }
 
   add(reader: Reader): void {
+    this.#audience(reader.topic).add(reader)
     this.#perNetwork.enter(reader.network)
-    this.#readers.add(reader)
+    this.#size++
+    this.#heartbeat ??= setInterval(() => this.#beat(), this.#options.limits.heartbeatS * 1000).unref()
   }
 
-  /** Gives its place back; a second call does nothing. */
+  /** Gives the reader's place back. A second call does nothing. */
   remove(reader: Reader): void {
-    if (this.#readers.delete(reader)) this.#perNetwork.leave(reader.network)
+    if (!this.#audience(reader.topic).delete(reader)) return
+    this.#perNetwork.leave(reader.network)
+    if (--this.#size === 0) this.#stopHeartbeat()
   }
 
-  /** Ends every reader whose credential does not hold any more. */
+  /** Ends every reader whose credential is no longer valid. */
   endRefused(): void {
-    this.#forEach(() => undefined)
+    for (const readers of this.#audiences.values()) this.#forEach(readers, () => undefined)
   }
 
-  /** Ends every reader and the heartbeat. */
+  /** Ends every reader, and accepts no more. */
   close(): void {
     this.#isClosed = true
+    for (const readers of this.#audiences.values()) for (const reader of readers) reader.end('shutting down')
+  }
+
+  #audience(topic: Topic): Audience {
+    const known = this.#audiences.get(topic)
+    if (known) return known
+    const audience = new Audience(topic, (readers, act) => this.#forEach(readers, act))
+    this.#audiences.set(topic, audience)
+    return audience
+  }
+
+  #beat(): void {
+    for (const readers of this.#audiences.values()) this.#forEach(readers, reader => reader.tick())
+  }
+
+  #stopHeartbeat(): void {
     clearInterval(this.#heartbeat)
-    for (const reader of this.#readers) reader.end('shutting down')
+    this.#heartbeat = undefined
   }
 
-  /**
-   * One wake for all events of a turn of the event loop, and where more changes wait already, a rest as long as the wake
-   * before the next: a burst costs a reader one write. Without the rest each PATCH of a burst would wait for all readers
-   * to be told of the one before: 10,000 streams and 64 PATCHes at once are six times as fast by it.
-   */
-  #scheduleWake(): void {
-    if (this.#isResting && this.#options.moreToCome()) this.#isAwaited = true
-    else this.#next ??= setImmediate(() => this.#wake())
-  }
-
-  #wake(): void {
-    this.#next = undefined
-    this.#isAwaited = false
-    const start = performance.now()
-    this.#forEach(reader => reader.wake())
-    const restMs = performance.now() - start
-    if (restMs < SHORT_WAKE_MS || this.#isResting) return
-    this.#isResting = true
-    setTimeout(() => {
-      this.#isResting = false
-      if (this.#isAwaited && !this.#next) this.#wake()
-    }, restMs)
-  }
-
-  /** No event after `exp`, and none under a key that was replaced. */
-  #forEach(act: (reader: Reader) => void): void {
+  /** Nobody is sent an event after `exp`, or under a key that was replaced. */
+  #forEach(readers: Iterable<Reader>, act: (reader: Reader) => void): void {
     const { refusalNow, clock } = this.#options
     const now = clock.now()
-    for (const reader of this.#readers) {
+    for (const reader of readers) {
       const refusal = refusalNow(reader.credential, now)
       if (refusal === undefined) act(reader)
       else reader.end(refusal)

@@ -1,34 +1,36 @@
 import { type EventLog, encodeFrame, eventObject, joinArray } from './event-log.ts'
 
-/** The event whose data is a set of properties of the configuration, each with its whole value. */
-export const SYSTEM_CHANGED = 'system.changed'
-/** Something was undone because nobody confirmed it; its data names the properties, and why. */
-export const SYSTEM_REVERTED = 'system.reverted'
 const RESYNC = 'events.resync'
 const REASON = '{"reason":"unknown"}'
 
 /**
- * What a client gets whose cursor the log does not hold: that it missed something, what the start of this run undid, then
- * the whole configuration. Only the last has an id, so that a connection cut before it resyncs again. Encoded once for
- * all who need it at one id.
+ * What a client gets whose cursor is not in the log: that it missed something, then the whole resource. Only the last of
+ * these events has an id, so a connection that is cut in between resyncs again. Encoded once for all clients at one id.
  */
 export class Resync {
   readonly #log: EventLog
-  readonly #configuration: () => string
-  readonly #notices: readonly (readonly [event: string, data: string, id?: string])[]
+  readonly #changed: string
+  readonly #snapshot: () => string
+  readonly #reports: (readonly [event: string, data: string])[] = [[RESYNC, REASON]]
   #encoded: { readonly id: string; readonly frames: Buffer; readonly array: Buffer } | undefined
 
   /**
-   * @param configuration the whole configuration as JSON, as of the log's latest event.
-   * @param undone the data of the `system.reverted` for what the start undid; undefined where that was nothing.
+   * @param changed The name of the event that carries the whole resource.
+   * @param snapshot The whole resource as JSON, as of the log's latest event.
    */
-  constructor(log: EventLog, configuration: () => string, undone?: string) {
+  constructor(log: EventLog, changed: string, snapshot: () => string) {
     this.#log = log
-    this.#configuration = configuration
-    this.#notices = [[RESYNC, REASON], ...(undone === undefined ? [] : [[SYSTEM_REVERTED, undone] as const])]
+    this.#changed = changed
+    this.#snapshot = snapshot
   }
 
-  /** For a stream. Its cursor is the log's head then. */
+  /** Adds an event to every resync, between `events.resync` and the whole resource. */
+  report(event: string, data: string): void {
+    this.#reports.push([event, data])
+    this.#encoded = undefined
+  }
+
+  /** For a stream, whose cursor is the log's head from then on. */
   get frames(): Buffer {
     return this.#encode().frames
   }
@@ -41,11 +43,15 @@ export class Resync {
   #encode() {
     const id = this.#log.latestId
     if (this.#encoded?.id === id) return this.#encoded
-    const configuration = this.#configuration()
-    const events = [...this.#notices, [SYSTEM_CHANGED, configuration, id] as const]
-    const frames = Buffer.concat(events.map(event => encodeFrame(...event)))
-    const array = joinArray(events.map(([event, data]) => eventObject(event, Buffer.from(data))))
-    this.#encoded = { id, frames, array }
+    const whole = this.#snapshot()
+    const frames = [
+      ...this.#reports.map(([event, data]) => encodeFrame(event, data)),
+      encodeFrame(this.#changed, whole, id),
+    ]
+    const objects = [...this.#reports, [this.#changed, whole] as const].map(([event, data]) =>
+      eventObject(event, Buffer.from(data)),
+    )
+    this.#encoded = { id, frames: Buffer.concat(frames), array: joinArray(objects) }
     return this.#encoded
   }
 }

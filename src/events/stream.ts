@@ -1,37 +1,40 @@
 import type { Socket } from 'node:net'
 import type { Credential } from '../auth/authenticator.ts'
 import type { Cancelable } from '../http/reply.ts'
-import type { EventLog, Position } from './event-log.ts'
+import { encodeFrame, type Position } from './event-log.ts'
 import type { End, Reader } from './readers.ts'
-import type { Resync } from './resync.ts'
+import type { Topic } from './topic.ts'
 
 const HEARTBEAT = Buffer.from(':\n\n')
+/** The last event of a stream that the service ends. It has no id, so a client resumes from the event before it. */
+export const CLOSED = 'events.closed'
 const MIN_RETRY_MS = 1_000
 const MAX_RETRY_MS = 3_000
 const NOTHING = Buffer.alloc(0)
 
 /**
- * What a stream opens with: how long to wait before reconnecting, spread so that not all clients come back at once
- * after a restart, and the id from which the stream goes on, so that a client which is cut off before the first event
- * resumes too. `id` is absent before a resync: a connection cut in it must come back with the id that it had.
+ * The first block of a stream: how long to wait before reconnecting, at random so that clients do not all come back at
+ * once after a restart, and the id from which the stream goes on, so that a client which is cut off before its first event
+ * can resume.
+ * @param id Undefined before a resync: a client that is cut off in it must come back with the id that it had.
  */
 export function preamble(random: number, id: string | undefined): string {
   const retryMs = MIN_RETRY_MS + Math.floor(random * (MAX_RETRY_MS - MIN_RETRY_MS))
   return `retry: ${retryMs}\n: receiverd\n${id === undefined ? '' : `id: ${id}\n`}\n`
 }
 
-/** What all streams share. */
+/** What all streams of a topic share. */
 export interface StreamOptions {
-  readonly log: EventLog
-  readonly resync: Resync
+  readonly topic: Topic
+  /** Milliseconds after which a client that does not read is disconnected. */
   readonly stallMs: number
-  /** Called when a client is gone, or was let go. */
+  /** Called when a stream has ended. */
   readonly leave: (reader: Reader) => void
 }
 
 /**
- * A stream of Server-Sent Events. It is a cursor, not a queue: what the socket does not take stays in the log, once for
- * everybody, and a client that was away for longer than the log reaches is resynced in its place.
+ * A stream of Server-Sent Events. It is a cursor, not a queue: what the socket does not take stays in the log, once for all
+ * clients, and a client that falls behind the log is resynced.
  */
 export class StreamReader implements Reader, Cancelable {
   readonly credential: Credential
@@ -39,7 +42,7 @@ export class StreamReader implements Reader, Cancelable {
   readonly #options: StreamOptions
   readonly #socket: Socket
   #cursor: Position | 'unknown'
-  /** A write is still on its way into the kernel: the client reads slowly, or not at all. */
+  /** A write has not reached the kernel yet: the client reads slowly, or not at all. */
   #blocked = false
   #ended = false
 
@@ -58,8 +61,12 @@ export class StreamReader implements Reader, Cancelable {
     this.#cursor = cursor
   }
 
+  get topic(): Topic {
+    return this.#options.topic
+  }
+
   wake(): void {
-    const { log, resync } = this.#options
+    const { log, resync } = this.#options.topic
     while (!this.#blocked && !this.#ended) {
       if (this.#cursor === 'unknown' || !log.holds(this.#cursor)) {
         this.#cursor = log.head
@@ -79,20 +86,23 @@ export class StreamReader implements Reader, Cancelable {
   end(why: End): void {
     if (this.#ended) return
     this.cancel()
-    // Behind a client that does not read, the reason would wait as long as the client does.
+    // A client that does not read would not see the reason until it does.
     if (this.#blocked) this.#socket.destroy()
-    // Nor is the connection kept for a client that never closes its side.
-    else this.#socket.setTimeout(this.#options.stallMs).end(`: ${why}\n\n`, () => this.#socket.destroy())
+    // A client that never closes its side must not keep the connection either.
+    else {
+      const last = encodeFrame(CLOSED, JSON.stringify({ reason: why }))
+      this.#socket.setTimeout(this.#options.stallMs).end(last, () => this.#socket.destroy())
+    }
   }
 
-  /** What the kernel takes at once costs nothing more; what it does not is waited for, and nothing is written behind it. */
+  /** Writes what the kernel takes at once for free; waits for what it does not, and writes nothing behind it. */
   #write(bytes: Buffer): void {
     this.#socket.write(bytes)
     if (this.#socket.writableLength === 0) return
     this.#blocked = true
     const stalled = setTimeout(() => this.#socket.destroy(), this.#options.stallMs)
-    // The callback of an empty write runs when everything before it is in the kernel. `drain` would not do: below the
-    // high-water mark the socket never says it.
+    // The callback of an empty write runs once everything before it is in the kernel. `drain` would not do: it is never
+    // emitted below the high-water mark.
     this.#socket.write(NOTHING, error => {
       clearTimeout(stalled)
       if (error) return

@@ -6,9 +6,8 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import type { Credential } from '../../src/auth/authenticator.ts'
-import { EventLog } from '../../src/events/event-log.ts'
-import { Resync } from '../../src/events/resync.ts'
 import { StreamReader } from '../../src/events/stream.ts'
+import { Topic } from '../../src/events/topic.ts'
 import { eventually } from '../support/eventually.ts'
 
 setFlagsFromString('--expose-gc')
@@ -33,14 +32,21 @@ const KIB = 'x'.repeat(1_000)
 
 /** Readers of one log over real connections, as a server would have them. */
 async function setUp(t: Test) {
-  const log = new EventLog({ maxEvents: 1_024, maxBytes: 1 << 20, newId: randomUUID })
-  const resync = new Resync(log, () => '{"whole":true}')
+  const topic = new Topic({
+    name: 'system',
+    grant: 'admin:r',
+    snapshot: () => '{"whole":true}',
+    maxEvents: 1_024,
+    maxBytes: 1 << 20,
+    newId: randomUUID,
+  })
+  const { log } = topic
   const readers: StreamReader[] = []
   const sockets: Socket[] = []
   const server: Server = createServer(socket => {
     socket.on('error', () => undefined)
     sockets.push(socket)
-    const options = { log, resync, stallMs: 1_000, leave: () => undefined }
+    const options = { topic, stallMs: 1_000, leave: () => undefined }
     const reader = new StreamReader(options, socket, credential, 'local', log.head)
     socket.on('close', () => reader.cancel())
     readers.push(reader)

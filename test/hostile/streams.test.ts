@@ -2,12 +2,11 @@ import { readdirSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
-import { eventRoutes } from '../../src/api/events.ts'
+import { eventRoute } from '../../src/api/events.ts'
 import { Authenticator } from '../../src/auth/authenticator.ts'
 import { systemClock } from '../../src/clock.ts'
-import { EventLog } from '../../src/events/event-log.ts'
 import { Readers } from '../../src/events/readers.ts'
-import { Resync } from '../../src/events/resync.ts'
+import { Topic } from '../../src/events/topic.ts'
 import { clientAt } from '../../src/http/address.ts'
 import type { HeldReply } from '../../src/http/reply.ts'
 import { Request } from '../../src/http/request.ts'
@@ -113,7 +112,14 @@ t.test('many polls on one connection raise no warning of Node', async t => {
 })
 
 t.test('a poll that arrives in the same turn as an event is held for the next one', async t => {
-  const log = new EventLog({ maxEvents: 8, maxBytes: 1 << 20, newId: () => crypto.randomUUID() })
+  const topic = new Topic({
+    name: 'system',
+    grant: 'admin:r',
+    snapshot: () => '{}',
+    maxEvents: 8,
+    maxBytes: 1 << 20,
+    newId: () => crypto.randomUUID(),
+  })
   const authenticator = new Authenticator('A'.repeat(43), {
     clock: systemClock,
     log: () => undefined,
@@ -122,20 +128,19 @@ t.test('a poll that arrives in the same turn as an event is held for the next on
   })
   const refusalNow = () => undefined
   const limits = { streams: 8, streamsPerAddress: 8, heartbeatS: 60, holdS: 30, stallS: 60 }
-  const readers = new Readers(log, { limits, refusalNow, clock: systemClock, moreToCome: () => false })
+  const readers = new Readers({ limits, refusalNow, clock: systemClock })
   t.teardown(() => readers.close())
-  const resync = new Resync(log, () => '{}')
-  const [route] = eventRoutes({ log, readers, resync, authenticator, random: () => 0, limits })
+  const route = eventRoute('/events', topic, { readers, authenticator, random: () => 0, limits })
   const credential = authenticator.authenticate(['A'.repeat(43)])
   const message = { method: 'GET', headers: { 'if-none-match': '*' } }
 
-  log.append('system.changed', '{"n":1}')
+  topic.changed('{"n":1}')
   const request = new Request(message as unknown as IncomingMessage, undefined, clientAt(undefined))
-  const held = (await route?.handle(request, credential)) as HeldReply
+  const held = (await route.handle(request, credential)) as HeldReply
   const reply = new Promise(answer => held.hold({ answer }))
   await new Promise(resolve => setImmediate(() => setImmediate(resolve)))
   t.equal(readers.size, 1, 'held')
-  log.append('system.changed', '{"n":2}')
+  topic.changed('{"n":2}')
   const { status, body } = (await reply) as { status: number; body?: Buffer }
   t.equal(status, 200)
   t.match(String(body), /^\[\{[^[]*"data":\{"n":2\}\}\]$/)
@@ -183,9 +188,9 @@ t.test('a clock that steps ends the streams that have expired, and no others', a
   clock.step(-200 * 86_400_000)
   t.equal(await ask(), 401, 'before the build the time is not known')
   t.equal((await service.fetch('/system')).status, 200, 'the API key knows no time')
-  const comments = []
-  for (let block = await dated.block(); block; block = await dated.block()) comments.push(block.comment)
-  t.equal(comments.at(-1), 'clock not set')
+  const blocks = []
+  for (let block = await dated.block(); block; block = await dated.block()) blocks.push(block)
+  t.match(blocks.at(-1), { event: 'events.closed', data: { reason: 'clock not set' } })
   await dated2.ended
   t.equal((await lateWaiting).status, 401)
   t.equal(service.log.filter(line => line.includes('clock not set: refusing tokens')).length, 1, 'the log says it once')

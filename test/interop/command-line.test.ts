@@ -3,7 +3,8 @@ import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import t from 'tap'
 import { deviceRoot } from '../support/device.ts'
-import { BUNDLE, type Output, receiverd, run, startReceiver, until } from './support.ts'
+import { eventually } from '../support/eventually.ts'
+import { BUNDLE, type Output, receiverd, run, startReceiver } from './support.ts'
 
 const KEY = /^[\w-]{43}\n$/
 const ONE_LINE = /^receiverd: [^\n]+\n$/
@@ -137,7 +138,7 @@ t.test('a token of the command line opens what it names', async t => {
   t.equal((await receiver.fetchAs(await print('--role', 'admin:r', '--expires-in', '1h'))).status, 200)
   t.equal((await receiver.fetchAs(await print('--role', 'moderator:rw', '--role', 'admin:w'))).status, 403)
   const short = await print('--role', 'admin:r', '--expires-in', '1s')
-  const refused = await until('the token of a second expires', async () => {
+  const refused = await eventually(async () => {
     const response = await receiver.fetchAs(short)
     return response.status === 401 && response
   })

@@ -1,17 +1,23 @@
-/** `make run`, as someone who has just cloned the repository meets it. It runs on a copy, so that others may build. */
+/** `make run`, on a copy of the repository, so that other tests may build meanwhile. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { appendFileSync, cpSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { DEADLINE_MS, REPOSITORY, run, until } from './support.ts'
+import { REPOSITORY } from '../../build/bundle-file.ts'
+import { DEADLINE_MS, eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { run } from './support.ts'
 
 const ENV = { PATH: process.env.PATH, RECEIVERD_LISTEN: '127.0.0.1:0' }
-const COPIED = ['Makefile', 'build/run.mjs', 'build/out/receiverd.cjs', 'test/fixtures/receiver']
+const COPIED = ['Makefile', 'package.json', 'package-lock.json', 'src', 'hal', 'test/fixtures/receiver'].concat([
+  ...['build/bundle-file.ts', 'build/bundle.ts', 'build/esbuild-options.ts', 'build/run.ts'],
+  ...['build/out/receiverd.cjs', 'build/out/receiverd.cjs.sources'],
+])
+const RUN = ['--import', 'tsx', 'build/run.ts']
 const PYTHON = '/usr/bin/python3'
 
-/** What a person does at a terminal: starts it, waits for what it says, and presses Ctrl-C. Prints its exit status. */
+/** What a person does at a terminal: starts it, waits for its output, and presses Ctrl-C. Prints its exit status. */
 const AT_A_TERMINAL = `
 import os, pty, select, sys, time
 pid, terminal = pty.fork()
@@ -38,19 +44,20 @@ status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 print('pressed' if pressed else 'never ready', status)
 `
 
-/** A copy of what the recipe needs, gone after the test. */
+/** A copy of what the recipe needs, removed after the test. */
 function copyOfRepository(t: Test): string {
-  const copy = mkdtempSync(join(tmpdir(), 'receiverd-run-'))
-  t.teardown(() => rmSync(copy, { recursive: true, force: true }))
+  const copy = temporaryFolder(t)
   for (const name of COPIED)
     cpSync(join(REPOSITORY, name), join(copy, name), { recursive: true, verbatimSymlinks: true })
+  symlinkSync(join(REPOSITORY, 'node_modules'), join(copy, 'node_modules'))
   return copy
 }
 
-/** Every file outside build/out with its size and the moment of its last change. */
+/** Every file outside build/out with its mode, size and modification time. */
 function filesOf(copy: string): readonly string[] {
-  const names = readdirSync(copy, { recursive: true, encoding: 'utf8' })
-  return names
+  // By their entries: without types, links are followed.
+  return readdirSync(copy, { recursive: true, withFileTypes: true })
+    .map(({ parentPath, name }) => join(parentPath, name).slice(copy.length + 1))
     .filter(name => !name.startsWith('build/out'))
     .map(name => {
       const { size, mtimeMs, mode } = statSync(join(copy, name), { throwIfNoEntry: false }) ?? {}
@@ -67,25 +74,26 @@ function output(child: ChildProcess): () => string {
   return () => text
 }
 
+/** `make run` in a copy, without make, and what it has printed. */
+function startRun(t: Test, copy: string) {
+  const runner = spawn(process.execPath, RUN, { cwd: copy, env: ENV, stdio: ['ignore', 'pipe', 'inherit'] })
+  t.teardown(() => runner.kill('SIGKILL'))
+  return { runner, shown: output(runner) }
+}
+
 /** The three commands that it prints, to read, follow and change the device. */
 async function commandsIn(shown: () => string): Promise<readonly [string, string, string]> {
-  const [read = '', follow = '', change = ''] = await until('it says how to talk to it', () => {
+  const [read = '', follow = '', change = ''] = await eventually(() => {
     const lines = shown().match(/^ {2}curl .*\n/gm)
     return lines?.length === 3 && lines.map(line => line.trim())
   })
   return [read, follow, change]
 }
 
-t.test('the three commands that it prints do what it says', async t => {
+t.test('the three commands that it prints do what they say', async t => {
   const copy = copyOfRepository(t)
   const before = filesOf(copy)
-  const runner = spawn(process.execPath, ['build/run.mjs'], {
-    cwd: copy,
-    env: ENV,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  t.teardown(() => runner.kill('SIGKILL'))
-  const shown = output(runner)
+  const { runner, shown } = startRun(t, copy)
   const [read, follow, change] = await commandsIn(shown)
 
   const system = await run('sh', ['-c', read.replace('curl', 'curl -sS')])
@@ -96,13 +104,11 @@ t.test('the three commands that it prints do what it says', async t => {
   })
   t.teardown(() => follower.kill())
   const followed = output(follower)
-  await until('the stream opens', () => followed().startsWith('retry: '))
+  await eventually(() => followed().startsWith('retry: '))
 
   const changed = await run('sh', ['-c', change.replace('curl', 'curl -sS')])
   t.match(JSON.parse(changed.stdout), { deviceName: 'Lobby' })
-  await until('the change is seen', () =>
-    followed().includes('event: system.changed\ndata: {"deviceName":"Lobby"}\n\n'),
-  )
+  await eventually(() => followed().includes('event: system.changed\ndata: {"deviceName":"Lobby"}\n\n'))
 
   t.match(readFileSync(join(copy, 'build/out/device/etc/machine-info'), 'utf8'), /^PRETTY_HOSTNAME="?Lobby"?$/m)
   t.same(filesOf(copy), before, 'nothing outside build/out has changed')
@@ -110,20 +116,14 @@ t.test('the three commands that it prints do what it says', async t => {
   const ended = once(follower, 'exit')
   const exited = once(runner, 'exit', { signal: AbortSignal.timeout(DEADLINE_MS) })
   runner.kill('SIGINT')
-  t.same(await exited, [0, null], 'SIGINT ends it well')
-  t.same(await ended, [0, null], 'and the stream with it')
+  t.same(await exited, [0, null], 'SIGINT ends it without an error')
+  t.same(await ended, [0, null], 'and the stream ends with it')
 })
 
-t.test('run a second time it begins anew', async t => {
+t.test('a second run starts from a fresh copy', async t => {
   const copy = copyOfRepository(t)
   for (const name of ['first', 'second']) {
-    const runner = spawn(process.execPath, ['build/run.mjs'], {
-      cwd: copy,
-      env: ENV,
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
-    t.teardown(() => runner.kill('SIGKILL'))
-    const shown = output(runner)
+    const { runner, shown } = startRun(t, copy)
     const [read, , change] = await commandsIn(shown)
     const system = await run('sh', ['-c', read.replace('curl', 'curl -sS')])
     t.match(JSON.parse(system.stdout), { deviceName: 'Meeting Room 4' }, name)
@@ -134,13 +134,24 @@ t.test('run a second time it begins anew', async t => {
   }
 })
 
+t.test('a bundle that was built from other sources is refused', async t => {
+  const copy = copyOfRepository(t)
+  const outcome = () => run('sh', ['-c', `cd '${copy}' && exec node ${RUN.join(' ')}`], ENV)
+  appendFileSync(join(copy, 'src/main.ts'), '\n')
+  const stale = await outcome()
+  t.equal(stale.status, 1)
+  t.match(stale.stderr, /build\/out\/receiverd\.cjs is out of date, the sources have changed since: run make build$/m)
+  rmSync(join(copy, 'build/out/receiverd.cjs'))
+  t.match((await outcome()).stderr, /build\/out\/receiverd\.cjs does not exist: run make build$/m)
+})
+
 const hasPython = await run(PYTHON, ['-c', 'import pty']).then(
   ({ status }) => status === 0,
   () => false,
 )
 t.test(
   'Ctrl-C at a terminal ends it without an error',
-  { skip: hasPython ? false : 'there is no terminal to try it at: apt-get install python3' },
+  { skip: hasPython ? false : 'python3 is not installed, which makes the terminal' },
   async t => {
     const copy = copyOfRepository(t)
     const { stdout } = await run('sh', ['-c', `cd '${copy}' && exec ${PYTHON} -c "$PROGRAM" ${DEADLINE_MS / 2000}`], {
@@ -148,6 +159,6 @@ t.test(
       PROGRAM: AT_A_TERMINAL,
     })
     t.match(stdout, /^pressed 0$/m)
-    t.notMatch(stdout, /\*\*\*/, 'make has nothing to complain of')
+    t.notMatch(stdout, /\*\*\*/, 'make reports no error')
   },
 )

@@ -5,7 +5,8 @@ import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { type Receiver, run, startReceiver, until } from './support.ts'
+import { eventually } from '../support/eventually.ts'
+import { type Receiver, run, startReceiver } from './support.ts'
 
 /** Of the two packages of a version, the one for this machine is installed. */
 const VERSIONS: Readonly<Record<string, readonly string[]>> = {
@@ -37,7 +38,7 @@ async function live(t: Test, node: string): Promise<void> {
   const patched = await receiver.patch({ deviceName: 'Studio', ntp: { servers: ['time.example'] } })
   t.equal(patched.status, 200)
   const etag = patched.headers.get('etag') ?? ''
-  await until('the event', () => text.includes('"deviceName":"Studio"'))
+  await eventually(() => text.includes('"deviceName":"Studio"'))
   t.match(text, `id: ${etag.replaceAll('"', '')}\nevent: system.changed\ndata: {"deviceName":"Studio","ntp":`)
   const answer = await held
   t.equal(answer.headers.get('etag'), etag, 'the poll that was held has it too')
@@ -139,7 +140,7 @@ async function internals(t: Test, node: string): Promise<void> {
       answers += chunk.toString('latin1').split('HTTP/1.1 200').length - 1
     })
     first?.resume()
-    await until('all answers', () => answers > 19_000, 60_000)
+    await eventually(() => answers > 19_000, 60_000)
     first?.destroy()
   })
 
@@ -159,8 +160,7 @@ async function internals(t: Test, node: string): Promise<void> {
       /^HTTP\/1\.1 503 /,
     )
     for (const socket of sockets) socket.end()
-    await until(
-      'places are free',
+    await eventually(
       async () =>
         (await receiver.fetch('/events', { headers: { 'If-None-Match': '*', Prefer: 'wait=1' } })).status === 304,
     )

@@ -7,7 +7,9 @@ import { System, type SystemOptions } from '../../hal/os/system.ts'
 import { mint } from '../../src/auth/jwt.ts'
 import { type Clock, systemClock } from '../../src/clock.ts'
 import { type Environment, readConfig } from '../../src/config.ts'
-import { type Service, startService } from '../../src/service.ts'
+import type { Level } from '../../src/log.ts'
+import type { Resource, Shared } from '../../src/resource.ts'
+import { RESOURCES, type Service, startService } from '../../src/service.ts'
 import { Api } from './api.ts'
 import { deviceRoot } from './device.ts'
 
@@ -17,6 +19,8 @@ export interface ServiceOptions extends SystemOptions {
   readonly root?: string
   readonly clock?: Clock
   readonly builtAt?: number
+  /** One more resource. */
+  readonly add?: (shared: Shared) => Resource
 }
 
 /** A running service on real files and a real port. */
@@ -79,15 +83,17 @@ export class TestService extends Api {
 export async function startTestService(t: Test, options: ServiceOptions = {}): Promise<TestService> {
   const root = options.root ?? deviceRoot(t)
   const log: string[] = []
-  const service = await startService(readConfig({ root, listen: '127.0.0.1:0' }, options.env ?? {}, 0), {
+  const config = readConfig({ root, listen: '127.0.0.1:0' }, options.env ?? {}, 0)
+  const surroundings = {
     system: new System(root, options),
     clock: options.clock ?? systemClock,
-    log: (level, message) => log.push(`${level}: ${message}`),
+    log: (level: Level, message: string) => log.push(`${level}: ${message}`),
     random: () => 0,
     newId: randomUUID,
     version: '0.0.0',
     builtAt: options.builtAt ?? 0,
-  })
+  }
+  const service = await startService(config, surroundings, [...RESOURCES, ...(options.add ? [options.add] : [])])
   t.teardown(() => service.close())
   return new TestService(root, log, service)
 }

@@ -9,7 +9,6 @@ import type { System } from '../../hal/os/system.ts'
 import type { Setting } from '../../hal/setting.ts'
 import { Journal } from '../../hal/transaction/journal.ts'
 import { Transactions } from '../../hal/transaction/transaction.ts'
-import { EventLog } from '../../src/events/event-log.ts'
 import { SystemStore } from '../../src/system/store.ts'
 
 /** A setting that is the text of a file. */
@@ -31,11 +30,11 @@ export async function startStoreOf(t: Test, system: System, settings: readonly S
   const state = mkdtempSync(join(tmpdir(), 'receiverd-'))
   t.teardown(() => rmSync(state, { recursive: true }))
   const lines: string[] = []
-  const events = new EventLog({ maxEvents: 100, maxBytes: 100_000, newId: randomUUID })
   const transactions = new Transactions(system, settings, new Journal(new Files(state)))
   const log = (level: string, line: string) => void lines.push(`${level}: ${line}`)
-  const store = new SystemStore({ system, settings, transactions, events, log })
+  const ring = { maxEvents: 100, maxBytes: 100_000, newId: randomUUID }
+  const store = new SystemStore({ system, settings, transactions, ring, log })
   await store.start()
   t.teardown(() => store.stop())
-  return { store, events, log: lines, state }
+  return { store, log: lines, state }
 }

@@ -31,7 +31,7 @@ t.test('a part of the device that comes after the start is told, and set from th
   t.strictSame(Object.keys(value), [...names, 'firmware', 'hardware'], 'in the order of the registry')
   t.strictSame({ ...value, display: undefined, audio: undefined }, { ...before, display: undefined, audio: undefined })
   for (const name of ['display', 'audio'])
-    t.equal(service.log.filter(line => line === `info: ${name} is available`).length, 1, 'said once')
+    t.equal(service.log.filter(line => line === `info: ${name}: available now`).length, 1, 'said once')
   t.equal(service.log.filter(line => line.includes('not available')).length, 2)
 
   t.equal((await service.patch({ audio: { volume: 52 } })).status, 200)

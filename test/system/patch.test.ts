@@ -1,6 +1,6 @@
 import { existsSync, lstatSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import t from 'tap'
-import { type FileSystem, KERNEL } from '../../hal/files/disk.ts'
+import { type FileSystem, KERNEL } from '../../hal/files/kernel.ts'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
 import { startTestService, type TestService } from '../support/service.ts'
@@ -179,12 +179,12 @@ for (const [code, errno, status] of [
 ] as const)
   t.test(`${code} in the second of two settings: neither is changed`, async t => {
     let fail = false
-    const openSync: FileSystem['openSync'] = (path, ...rest) => {
+    const open: FileSystem['open'] = (path, ...rest) => {
       if (fail && String(path).includes('.locale.conf.'))
         throw Object.assign(new Error(`${code}: refused, open '${path}'`), { code, errno })
-      return KERNEL.openSync(path, ...rest)
+      return KERNEL.open(path, ...rest)
     }
-    const service = await startTestService(t, { fs: { ...KERNEL, openSync } })
+    const service = await startTestService(t, { fs: { ...KERNEL, open } })
     const before = await service.system()
     const files = snapshot(service)
     fail = true
@@ -234,7 +234,7 @@ t.test('whatever stands in the files, the service starts, says so, and a PATCH r
       locale: 'C.UTF-8',
       timezone: 'UTC',
     })
-    t.ok(service.log.some(line => /(warning|info): hostname reads its fallback/.test(line)))
+    t.ok(service.log.some(line => /(warning|info): hostname: using the fallback: /.test(line)))
     const answer = await service.patch(good)
     t.equal(answer.status, 200, JSON.stringify(await answer.clone().json()))
     t.match(await answer.json(), good)

@@ -20,11 +20,11 @@ async function startTrials(t: Test) {
     },
   })
   const started = await startStoreOf(t, system, [a, plain(system, 'b')])
-  const { store, events } = started
+  const { store } = started
   return {
     ...started,
     file: (name: string) => readFileSync(`${root}/${name}`, 'utf8'),
-    told: () => String(events.array(0).bytes),
+    told: () => String(store.topic.log.array(0).bytes),
     patch: (value: Record<string, string>, seconds?: number) => store.patch(value, () => undefined, seconds),
     /** Has the store read, and wait for it. */
     async hold() {
@@ -62,7 +62,7 @@ test('a deadline that comes before the confirmation has its turn undoes, and the
   await wait(300)
   const confirmed = store.confirm(() => undefined)
   free()
-  await t.rejects(confirmed, { message: /No change waits/ })
+  await t.rejects(confirmed, { message: /No change awaits/ })
   t.equal(file('b'), 'old')
   t.match(told(), /"reason":"not confirmed","properties":\["b"\]/)
 })

@@ -119,7 +119,7 @@ test('a card that goes away is said to be, and read again when it is back', asyn
   alsa.broken = 'amixer scontents'
   alsa.turn('Master', { step: 8 })
   await eventually(() =>
-    service.log.some(line => line === 'warning: audio reads its fallback: amixer failed with status 1'),
+    service.log.some(line => line === 'warning: audio: using the fallback: amixer failed with status 1'),
   )
   t.strictSame(await audio(), { volume: 0, muted: false })
   t.equal((await service.patch({ audio: { volume: 0 } })).status, 500)

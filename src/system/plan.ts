@@ -1,0 +1,66 @@
+import { isDeepStrictEqual } from 'node:util'
+import { isWritable } from '../../hal/setting.ts'
+import type { Change } from '../../hal/transaction/transaction.ts'
+import { isObject, type JsonValue, pointerStep } from '../json.ts'
+import { type FieldError, Problem } from '../problem.ts'
+import { illFormedStrings, MAX_ERRORS, nameErrors, schemaErrors } from '../validate.ts'
+import { mergePatch } from './merge-patch.ts'
+import type { Entry, Snapshot } from './snapshot.ts'
+
+/**
+ * What a JSON Merge Patch would change, in the order of the registry: the settings that it names, and those that embed
+ * one of them.
+ * @throws {Problem} 422 with everything that is refused.
+ */
+export async function planChanges(patch: JsonValue, snapshot: Snapshot): Promise<readonly Change[]> {
+  if (!isObject(patch)) throw refused([{ pointer: '', detail: 'must be a JSON object with the properties to change' }])
+  const illFormed = illFormedStrings(patch)
+  if (illFormed.length > 0) throw refused(illFormed)
+
+  const errors: FieldError[] = []
+  const changes = new Map<Entry, Change>()
+  for (const [name, part] of Object.entries(patch)) {
+    const pointer = pointerStep(name)
+    const entry = snapshot.find(name)
+    if (entry?.missing !== undefined || !entry) {
+      const detail = entry ? `not available on this device: ${entry.missing}` : 'unknown property'
+      errors.push({ pointer, detail })
+      continue
+    }
+    const { setting, value: previous } = entry
+    const next = mergePatch(previous, part)
+    if (isDeepStrictEqual(next, previous) && !(entry.isBroken && isWritable(setting))) continue
+    const found = await check(entry, next, pointer)
+    errors.push(...found)
+    if (found.length === 0) changes.set(entry, { setting, previous, next })
+  }
+  if (errors.length > 0) throw refused(errors)
+  for (const change of changesOf(snapshot.embedding(changes.keys())))
+    if (!changes.has(change.entry)) changes.set(change.entry, change)
+  return snapshot.available.flatMap(entry => changes.get(entry) ?? [])
+}
+
+/** Changes that write the same values again, into files that embed another setting's. */
+export function changesOf(entries: readonly Entry[]): readonly (Change & { readonly entry: Entry })[] {
+  return entries.map(entry => ({ entry, setting: entry.setting, previous: entry.value, next: entry.value }))
+}
+
+async function check({ setting, value }: Entry, next: JsonValue, pointer: string): Promise<readonly FieldError[]> {
+  if (!isWritable(setting)) return [{ pointer, detail: 'read-only' }]
+  if (next === null) return [{ pointer, detail: 'cannot be removed' }]
+  const names = nameErrors(setting.schema, next, value, pointer)
+  const errors = names.length > 0 ? names : schemaErrors(setting.schema, next, pointer)
+  if (errors.length > 0) return errors
+  const violations = (await setting.check?.(next, value)) ?? []
+  return violations.map(violation => ({ pointer: pointer + violation.pointer, detail: violation.detail }))
+}
+
+function refused(errors: readonly FieldError[]): Problem {
+  const [first] = errors
+  const detail =
+    errors.length === 1 && first
+      ? `${first.pointer || 'The body'}: ${first.detail}.`
+      : `${errors.length} values are refused.`
+  // Bounded, because each pointer repeats the names above it: 64 KiB of body could be refused with 78 MB.
+  return new Problem('invalid-configuration', `${detail} Nothing has changed.`, { errors: errors.slice(0, MAX_ERRORS) })
+}

@@ -1,0 +1,132 @@
+import { isDeepStrictEqual } from 'node:util'
+import { errorCode, reasonOf } from '../../hal/errors.ts'
+import type { Setting } from '../../hal/setting.ts'
+import { type JsonObject, type JsonValue, toJsonLine } from '../json.ts'
+import type { Log } from '../log.ts'
+import { schemaErrors } from '../validate.ts'
+
+/** What is known of one setting. */
+export interface Entry {
+  readonly setting: Setting
+  readonly name: string
+  /** Why the device does not have it; undefined if it has. What it once had it keeps. */
+  missing: string | undefined
+  /** As read last. */
+  value: JsonValue
+  /** Why the fallback is used instead of what is stored; undefined if it is not. */
+  fallbackReason: string | undefined
+  /** What is stored is unusable. Writing any value repairs it, even the one that the fallback shows. */
+  isBroken: boolean
+}
+
+/** The configuration as read last, one entry per setting in the order of the registry. */
+export class Snapshot {
+  readonly #entries: readonly Entry[]
+  readonly #log: Log
+  #json: string | undefined
+
+  constructor(settings: readonly Setting[], log: Log) {
+    this.#entries = settings.map(setting => ({
+      setting,
+      name: setting.name,
+      missing: 'not read yet',
+      value: null,
+      fallbackReason: undefined,
+      isBroken: false,
+    }))
+    this.#log = log
+  }
+
+  /** The settings that the device has. */
+  get available(): readonly Entry[] {
+    return this.#entries.filter(entry => entry.missing === undefined)
+  }
+
+  get all(): readonly Entry[] {
+    return this.#entries
+  }
+
+  find(name: string): Entry | undefined {
+    return this.#entries.find(entry => entry.name === name)
+  }
+
+  /** The whole configuration as JSON. */
+  get json(): string {
+    this.#json ??= toJsonLine(Object.fromEntries(this.available.map(({ name, value }) => [name, value])))
+    return this.#json
+  }
+
+  /**
+   * Checks again for settings that the device did not have: while it boots, hardware may appear after the service.
+   * @returns the entries that are available from now on. They are not read yet.
+   */
+  async probe(entries: Iterable<Entry> = this.#entries): Promise<readonly Entry[]> {
+    const found: Entry[] = []
+    for (const entry of entries) {
+      if (entry.missing === undefined) continue
+      entry.missing = await entry.setting.unavailable?.().catch(reasonOf)
+      if (entry.missing === undefined) found.push(entry)
+    }
+    return found
+  }
+
+  /**
+   * Reads settings, and those that depend on them.
+   * @returns what is different from before, with whole values.
+   */
+  async read(entries: Iterable<Entry>): Promise<JsonObject> {
+    const delta: JsonObject = {}
+    for (const entry of this.withDependents(entries)) {
+      const value = await this.#readOne(entry)
+      if (isDeepStrictEqual(value, entry.value)) continue
+      entry.value = value
+      delta[entry.name] = value
+      this.#json = undefined
+    }
+    return delta
+  }
+
+  /** Available entries among these and those whose values depend on them, in the order of the registry. */
+  withDependents(entries: Iterable<Entry>): readonly Entry[] {
+    const names = new Set(Array.from(entries, entry => entry.name))
+    const dependents: Entry[] = []
+    for (const entry of this.available) {
+      if (!names.has(entry.name) && !entry.setting.dependsOn?.some(other => names.has(other))) continue
+      names.add(entry.name)
+      dependents.push(entry)
+    }
+    return dependents
+  }
+
+  /** Entries whose files embed the value of one of these or of their dependents, and must be written again. */
+  embedding(entries: Iterable<Entry>): readonly Entry[] {
+    const changed = new Set(this.withDependents(entries).map(entry => entry.name))
+    return this.available.filter(({ setting, value }) => setting.embeds?.(value).some(other => changed.has(other)))
+  }
+
+  /** A value that fits the schema, whatever is stored. Each reason for using the fallback is logged once. */
+  async #readOne(entry: Entry): Promise<JsonValue> {
+    const { setting, name } = entry
+    let reason: string
+    let isBroken = true
+    try {
+      const value = (await setting.read()) as JsonValue
+      const [error] = schemaErrors(setting.schema, value, '')
+      if (error === undefined) {
+        entry.isBroken = false
+        if (entry.fallbackReason !== undefined) this.#log('info', `${name}: the stored value is usable again`)
+        entry.fallbackReason = undefined
+        return value
+      }
+      reason = `the stored value is invalid: ${error.detail}`
+    } catch (error) {
+      reason = reasonOf(error)
+      isBroken = errorCode(error) !== 'ABSENT'
+    }
+    entry.isBroken = isBroken
+    if (entry.fallbackReason !== reason)
+      this.#log(isBroken ? 'warning' : 'info', `${name}: using the fallback: ${reason}`)
+    entry.fallbackReason = reason
+    return (await setting.fallback()) as JsonValue
+  }
+}

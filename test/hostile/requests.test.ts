@@ -137,6 +137,7 @@ t.test('connections over the limit are closed, and the others go on', async t =>
   const service = await startTestService(t, { env: { RECEIVERD_CONNECTIONS: '2' } })
   const streams = [await service.stream(), await service.stream()]
   t.equal(await service.raw('GET /api/v1/health HTTP/1.1\r\nHost: device\r\n\r\n').catch(() => ''), '')
+  t.strictSame(service.said, ['warning: 127.0.0.1: refused a connection: all 2 connections are taken'])
   streams[0]?.close()
   await streams[0]?.ended
   t.match(

@@ -1,19 +1,19 @@
 export type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject
 export type JsonObject = { [name: string]: JsonValue }
 
-/** More than a whole configuration has, and few enough that checking each against a schema takes no time. */
+/** Values in a document: more than any configuration has, and few enough to check against a schema in no time. */
 const MAX_VALUES = 1_024
-/** Deeper than anything we read, far from what the recursive code behind the parser could not take. */
+/** Levels of nesting: more than anything we read, and far from what recursive code could overflow on. */
 const MAX_DEPTH = 32
 
-/** `ignoreBOM` keeps a byte-order mark in the text, where the JSON parser refuses it (RFC 8259 §8.1). */
+/** `ignoreBOM` leaves a byte-order mark in the text, where the JSON parser refuses it (RFC 8259 §8.1). */
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
- * Parses UTF-8 JSON, and refuses what JSON.parse lets through: an object that has a name twice (RFC 8259 §4 leaves open
- * which one counts, and two readers of a token or a patch must not differ), more than 32 levels, and more than 1,024 values.
+ * Parses UTF-8 JSON. Refuses what JSON.parse accepts: an object with a duplicate name (RFC 8259 §4 leaves open which one
+ * counts, and two readers of a token or a patch must not differ), more than 32 levels, and more than 1,024 values.
  *
- * @throws {SyntaxError} with a message for the sender.
+ * @throws {SyntaxError} with a clause for the sender, such as `not UTF-8`.
  */
 export function parseJson(bytes: Uint8Array): JsonValue {
   const text = decode(bytes)
@@ -28,8 +28,8 @@ export function parseJson(bytes: Uint8Array): JsonValue {
 }
 
 /**
- * JSON on one line for every reader. JSON itself lets three characters stand in a string that some readers of lines take
- * for the end of one: the line breaks of Unicode (UAX #14, BK and NL) that are not control characters of JSON.
+ * JSON on one line. Escapes three characters that JSON allows in a string, but that some readers take for the end of a
+ * line: the line breaks of Unicode (UAX #14, BK and NL) that are not control characters in JSON.
  */
 export function toJsonLine(value: unknown): string {
   return JSON.stringify(value).replace(
@@ -59,7 +59,7 @@ const [QUOTE, COMMA, COLON, OPEN_ARRAY, BACKSLASH, CLOSE_ARRAY, OPEN_OBJECT, CLO
   0x22, 0x2c, 0x3a, 0x5b, 0x5c, 0x5d, 0x7b, 0x7d,
 ] as const
 
-/** `text` is valid JSON here, so a string before a colon is a name and nothing else needs telling apart. */
+/** `text` is known to be valid JSON, so a string before a colon is a name. */
 function refuseDuplicates(text: string): void {
   const open: (Set<string> | undefined)[] = []
   let values = 1
@@ -86,8 +86,7 @@ function refuseDuplicates(text: string): void {
         if (text.charCodeAt(at + 1) !== COLON) break
         const name: string = literal.includes('\\') ? JSON.parse(literal) : literal.slice(1, -1)
         const names = open.at(-1)
-        if (names?.has(name))
-          throw new SyntaxError(`the name ${JSON.stringify(name.slice(0, 64))} stands twice in an object`)
+        if (names?.has(name)) throw new SyntaxError(`duplicate name ${JSON.stringify(name.slice(0, 64))} in an object`)
         names?.add(name)
       }
     }

@@ -1,19 +1,29 @@
 /** Every bound on what a client controls. Those that an operator would change are settings, in `SETTINGS`. */
 
-/** Bytes of a request's line and headers. The longest token (4,096) fits, also in base64 or in a query. */
+/** Bytes of a request's line and headers. The longest token (4,096) fits, also as base64 or in a query. */
 export const MAX_HEAD_BYTES = 8 * 1024
-/** Requests of a connection that wait for their answers, or for the client to read them; more, and it is cut off. */
-export const MAX_PIPELINED = 32
 /** Headers of a request. */
 export const MAX_HEADERS = 100
-/** Milliseconds for a request's head to arrive: a slow sender is no reason to keep a connection. */
+/** Characters of a parameter in a path, before it is decoded. */
+export const MAX_PATH_PARAMETER = 256
+/** Milliseconds for the head of a request to arrive; a slow sender must not keep a connection. */
 export const HEAD_TIMEOUT_MS = 10_000
 /** Milliseconds for a whole request, body included. */
 export const REQUEST_TIMEOUT_MS = 15_000
-/** Milliseconds between looks for requests over their time; Node's own 30 s would make 10 s into 40. */
+/** Milliseconds between checks of the two timeouts. With Node's own 30 s, 10 s could become 40. */
 export const TIMEOUT_CHECK_MS = 1_000
-/** Bytes of a request's body; a whole configuration is under 8 KiB. */
+/** Bytes of a request's body. A whole configuration is under 8 KiB. */
 export const MAX_BODY_BYTES = 64 * 1024
+/** Answers of a connection that the client has not read; behind them, requests that were sent ahead wait. */
+export const MAX_UNSENT_ANSWERS = 32
+/** Bytes of such answers, beyond what the kernel buffers. */
+export const MAX_UNSENT_BYTES = 16 * 1024
+/** Requests that wait for their turn, on all connections together: 7 MB. */
+export const MAX_DEFERRED = 4_096
+/** Clients that warnings are counted for one by one. */
+export const MAX_WARNED_CLIENTS = 64
+/** Milliseconds between two lines of the log that warn about the same client. */
+export const CLIENT_WARNING_MS = 60_000
 /** Characters of a credential as presented. */
 export const MAX_TOKEN_LENGTH = 4_096
 /** Verified tokens that are remembered. */
@@ -26,9 +36,9 @@ export const MAX_KEPT_BYTES = 1024 * 1024
 export const MAX_BATCH_BYTES = 64 * 1024
 /** Seconds a client may ask a poll to be held (RFC 7240 `wait`). */
 export const MAX_HOLD_S = 120
-/** Milliseconds without a byte until a connection is given up: longer than any poll is held. */
+/** Milliseconds until an idle connection is closed: longer than any poll is held. */
 export const IDLE_MS = (MAX_HOLD_S + 30) * 1000
-/** Connections that the kernel completes before we accept them; Node's 511 drops SYNs when thousands come at once. */
+/** Connections that the kernel completes before they are accepted. Node's 511 drops SYNs when thousands come at once. */
 export const LISTEN_BACKLOG = 4_096
 /** Milliseconds between two looks at a setting that something else keeps changing. */
 export const SETTLE_MS = 100

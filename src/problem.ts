@@ -1,33 +1,35 @@
+/** The kinds of problems: the end of their `type`, their status, and their title. */
 const KINDS = {
   'bad-request': [400, 'Bad request'],
-  unauthorized: [401, 'Credential required'],
-  forbidden: [403, 'Not granted'],
-  'not-found': [404, 'No such resource'],
+  unauthorized: [401, 'Authentication required'],
+  forbidden: [403, 'Permission denied'],
+  'not-found': [404, 'Not found'],
   'method-not-allowed': [405, 'Method not allowed'],
-  'request-timeout': [408, 'Request took too long'],
+  'request-timeout': [408, 'Request timeout'],
   conflict: [409, 'Conflict'],
-  'precondition-failed': [412, 'Changed in the meantime'],
+  'precondition-failed': [412, 'Precondition failed'],
   'body-too-large': [413, 'Body too large'],
-  'unsupported-media-type': [415, 'Media type not supported'],
-  'expectation-failed': [417, 'Expectation not supported'],
-  'invalid-configuration': [422, 'Configuration refused'],
+  'unsupported-media-type': [415, 'Unsupported media type'],
+  'expectation-failed': [417, 'Unsupported expectation'],
+  'invalid-body': [422, 'Invalid body'],
+  'invalid-configuration': [422, 'Invalid configuration'],
   'too-many-streams': [429, 'Too many streams from this address'],
   'head-too-large': [431, 'Request head too large'],
   internal: [500, 'Internal error'],
   'system-refused': [500, 'The system refused the change'],
-  unavailable: [503, 'No capacity left'],
+  unavailable: [503, 'Too busy'],
   'no-space': [507, 'No space left on the device'],
 } as const satisfies Record<string, readonly [status: number, title: string]>
 
 export type ProblemKind = keyof typeof KINDS
 
-/** One refused value: `pointer` is an RFC 6901 pointer into the body, `detail` says what would be accepted. */
+/** A refused value: `pointer` is an RFC 6901 pointer into the body, `detail` says what would be accepted. */
 export interface FieldError {
   readonly pointer: string
   readonly detail: string
 }
 
-/** An answer that is an error, by RFC 9457. Its texts go to the client: no credential, no path, no stack. */
+/** An error as it is answered (RFC 9457). Its texts go to the client: no credential, no path, no stack. */
 export class Problem extends Error {
   readonly kind: ProblemKind
   readonly errors: readonly FieldError[] | undefined

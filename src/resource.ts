@@ -2,7 +2,7 @@ import type { Files } from '../hal/files/files.ts'
 import type { System } from '../hal/os/system.ts'
 import type { Authenticator } from './auth/authenticator.ts'
 import type { Topic, TopicOptions } from './events/topic.ts'
-import type { Route } from './http/router.ts'
+import type { Route } from './http/route.ts'
 import type { Log } from './log.ts'
 
 /** A part of the API with state of its own, and the topic that clients follow it by. */

@@ -5,13 +5,13 @@ import { Journal } from '../hal/transaction/journal.ts'
 import { Transactions } from '../hal/transaction/transaction.ts'
 import { keyRoutes } from './api/api-key.ts'
 import { eventRoute } from './api/events.ts'
+import { metaRoutes } from './api/meta.ts'
 import { systemRoutes } from './api/system.ts'
 import { ApiKeyStore } from './auth/api-key.ts'
 import { Authenticator } from './auth/authenticator.ts'
 import type { Clock } from './clock.ts'
 import type { Config } from './config.ts'
 import { Readers } from './events/readers.ts'
-import { openRoutes } from './http/openapi.ts'
 import { Router } from './http/router.ts'
 import { HttpServer } from './http/server.ts'
 import { MAX_KEPT_BYTES } from './limits.ts'
@@ -71,10 +71,10 @@ export async function startService(config: Config, surroundings: Surroundings, m
       ...routes,
       eventRoute(eventsPath, topic, { readers, authenticator, random, limits }),
     ]),
-    ...keyRoutes(keys, authenticator),
+    ...keyRoutes(keys, authenticator, log),
   ]
   const server = new HttpServer({
-    router: new Router([...routes, ...openRoutes(version, routes)]),
+    router: new Router([...routes, ...metaRoutes(version, routes)]),
     authenticator,
     origins,
     connections: limits.connections,
@@ -104,7 +104,7 @@ function systemResource({ system, state, authenticator, ring, log }: Shared): Re
   const store = new SystemStore({ system, settings, transactions, ring, log })
   return {
     topic: store.topic,
-    eventsPath: '/api/v1/events',
+    eventsPath: '/events',
     routes: systemRoutes({ store, settings, authenticator, log }),
     start: () => store.start(),
     stop: () => store.stop(),

@@ -9,7 +9,7 @@ import type { Topic } from '../events/topic.ts'
 import { formatEtag, preferredWait, prefersEventStream } from '../http/conditional.ts'
 import { json, type Reply, type StreamReply, withHeaders } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
-import type { Route, RouteDocs } from '../http/router.ts'
+import type { Route, RouteDocs } from '../http/route.ts'
 import { type Limits, MAX_HOLD_S } from '../limits.ts'
 
 /** What the events of all topics share. */
@@ -67,19 +67,29 @@ export function eventRoute(path: string, topic: Topic, options: EventRouteOption
 
   const handle = (request: Request, credential: Credential) =>
     prefersEventStream(request.header('accept')) ? openStream(request, credential) : poll(request, credential)
-  return { method: 'GET', path, needs: topic.grant, handle, docs: docsFor(topic.name) }
+  return { method: 'GET', path, needs: topic.grant, handle, docs: docsFor(topic.name, path) }
 }
 
 const Uuid = Type.String({ format: 'uuid' })
 
-const EventObject = Type.Object({
-  contentType: Type.Literal(CONTENT_TYPE),
-  event: Type.String({ description: 'The type of the event, such as `system.changed` or `events.resync`.' }),
-  data: Type.Object({}, { description: 'For `NAME.changed`: each changed property with its whole value.' }),
-})
+const EventObject = Type.Object(
+  {
+    contentType: Type.Literal(CONTENT_TYPE),
+    event: Type.String({ description: 'The type of the event, such as `system.changed` or `events.resync`.' }),
+    data: Type.Object(
+      {},
+      {
+        additionalProperties: true,
+        description: 'For `NAME.changed`: each changed property with its whole value.',
+      },
+    ),
+  },
+  { $id: 'Event' },
+)
 
-function docsFor(name: string): RouteDocs {
+function docsFor(name: string, path: string): RouteDocs {
   return {
+    operationId: `get${path.replace(/\/([a-z])/g, (_, first: string) => first.toUpperCase())}`,
     summary: `Follow the changes of /${name}`,
     description:
       `With \`Accept: text/event-stream\` this is a stream of Server-Sent Events, otherwise a long poll. A cursor that the ` +

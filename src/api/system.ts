@@ -1,10 +1,10 @@
 import * as Type from 'typebox/type'
 import { isWritable, type Setting } from '../../hal/setting.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
-import { formatEtag, matchesStrongly, matchesWeakly, parseEtags } from '../http/conditional.ts'
+import { checkPreconditions, formatEtag, matchesWeakly } from '../http/conditional.ts'
 import { json, type WholeReply } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
-import type { Route, RouteDocs } from '../http/router.ts'
+import type { Route, RouteDocs } from '../http/route.ts'
 import { MAX_CONFIRM_S, MIN_CONFIRM_S } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { Problem } from '../problem.ts'
@@ -17,12 +17,14 @@ export interface SystemRoutesOptions {
   readonly log: Log
 }
 
-const PATH = '/api/v1/system'
+const PATH = '/system'
 const PATCH_TYPES = ['application/merge-patch+json', 'application/json']
 const PatchSchema = Type.Object(
   {},
   {
-    description: 'Any properties of the configuration; read-only ones with their present value.',
+    $id: 'SystemPatch',
+    additionalProperties: true,
+    description: 'Any properties of the configuration; read-only ones with their current value.',
   },
 )
 
@@ -40,16 +42,7 @@ export function systemRoutes({ store, settings, authenticator, log }: SystemRout
   }
 
   /** Checked before the body is read, and again when nothing can come in between. */
-  const precondition = (request: Request): void => {
-    const header = request.header('if-match')
-    if (!header) return
-    if (parseEtags(header) === undefined)
-      throw new Problem('bad-request', 'If-Match must be an ETag in its quotes, or *.')
-    if (matchesStrongly(header, store.topic.latestId)) return
-    throw new Problem('precondition-failed', 'The configuration has changed since that ETag; read it again.', {
-      headers: ['ETag', formatEtag(store.topic.latestId)],
-    })
-  }
+  const precondition = (request: Request): void => checkPreconditions(request, store.topic.latestId)
 
   return [
     {
@@ -66,7 +59,7 @@ export function systemRoutes({ store, settings, authenticator, log }: SystemRout
       method: 'PATCH',
       path: PATH,
       needs: 'admin:w',
-      body: { accepts: PATCH_TYPES, schema: PatchSchema, precondition },
+      body: { accepts: PATCH_TYPES, schema: PatchSchema, invalid: 'invalid-configuration', precondition },
       handle: async (request, credential) => {
         const confirm = confirmWithin(request)
         const { written, confirmWithinS } = await store.patch(
@@ -82,7 +75,7 @@ export function systemRoutes({ store, settings, authenticator, log }: SystemRout
           const who = credential.isApiKey
             ? 'the API key'
             : `a token${credential.sub === undefined ? '' : ` of ${credential.sub}`}`
-          log('notice', `${written.join(', ')} changed by ${who}`)
+          log('notice', `${written.join(', ')} changed by ${who}, from ${request.address}`)
         }
         if (confirmWithinS === undefined) return current()
         const reply = current()
@@ -117,6 +110,7 @@ function confirmWithin(request: Request): number | undefined {
 
 function readDocs(settings: readonly Setting[]): RouteDocs {
   return {
+    operationId: 'getSystem',
     summary: 'Read the configuration',
     parameters: [
       {
@@ -142,6 +136,7 @@ function readDocs(settings: readonly Setting[]): RouteDocs {
 
 function patchDocs(settings: readonly Setting[]): RouteDocs {
   return {
+    operationId: 'patchSystem',
     summary: 'Change the configuration',
     description: 'A JSON Merge Patch (RFC 7396). All of it is applied and durable, or nothing is.',
     parameters: [
@@ -149,7 +144,13 @@ function patchDocs(settings: readonly Setting[]): RouteDocs {
         in: 'header',
         name: 'If-Match',
         schema: Type.String(),
-        description: 'The ETag that the change was made for: 412 where it is stale.',
+        description: 'The ETag that the change was made for: 412 if it is stale.',
+      },
+      {
+        in: 'header',
+        name: 'If-None-Match',
+        schema: Type.String(),
+        description: '412 if one of these ETags is current; with `*`, always.',
       },
       {
         in: 'query',
@@ -165,10 +166,10 @@ function patchDocs(settings: readonly Setting[]): RouteDocs {
         headers: ['ETag'],
         sometimes: ['Confirm-Within'],
       },
-      400: { description: 'Not JSON, If-Match is not an ETag, or confirmWithin is out of range.' },
+      400: { description: 'Not JSON, a precondition names no ETag, or confirmWithin is out of range.' },
       409: { description: 'Another change waits for its confirmation.' },
       412: {
-        description: 'The configuration has changed since that ETag.',
+        description: 'The configuration has changed since that ETag, or If-None-Match names its state.',
         headers: ['ETag'],
       },
       413: { description: 'The body is too large.' },
@@ -193,6 +194,7 @@ function patchDocs(settings: readonly Setting[]): RouteDocs {
 
 function confirmDocs(settings: readonly Setting[]): RouteDocs {
   return {
+    operationId: 'confirmSystem',
     summary: 'Keep a change that was made with confirmWithin',
     answers: {
       200: {
@@ -208,11 +210,10 @@ function confirmDocs(settings: readonly Setting[]): RouteDocs {
 }
 
 function configurationSchema(settings: readonly Setting[]) {
-  const properties = settings.map(setting => [
-    setting.name,
-    Type.Optional(isWritable(setting) ? setting.schema : { ...setting.schema, readOnly: true }),
-  ])
-  return Type.Object(Object.fromEntries(properties), {
-    additionalProperties: false,
+  const properties = settings.map(setting => {
+    const { name, schema } = setting
+    const $id = name.charAt(0).toUpperCase() + name.slice(1)
+    return [name, Type.Optional(isWritable(setting) ? { ...schema, $id } : { ...schema, $id, readOnly: true })]
   })
+  return Type.Object(Object.fromEntries(properties), { $id: 'System', additionalProperties: false })
 }

@@ -18,15 +18,15 @@ export function generateKey(): string {
 }
 
 /**
- * The key in the state directory; undefined where there is none.
- * @throws {HalError} where the file holds something else; the system's errors as they are.
+ * The key in the state directory; undefined if there is none.
+ * @throws {HalError} if the file does not hold a key; errors of the system as they are.
  */
 export async function readKey(state: Files): Promise<string | undefined> {
   const text = await state.readText(FILE)
   return text === undefined ? undefined : parseKey(text)
 }
 
-/** Makes a key durable: before it returns the old key is in the file, after it the new one, and nothing in between. */
+/** Stores a key durably. A power cut leaves the old key or the new one, whole. */
 export async function writeKey(state: Files, key: string): Promise<void> {
   await state.writeAtomic(FILE, `${key}\n`, MODE)
 }
@@ -37,32 +37,33 @@ function parseKey(text: string): string {
   return key
 }
 
-/** The API key in force, and the file that it is in. */
+/** The API key in force, and its file. */
 export class ApiKeyStore {
   readonly #state: Files
   readonly #log: Log
-  /** Reading and rotating take turns: a reading that began before a rotation must not bring the old key back. */
+  /** Reads and rotations take turns: a read that began before a rotation must not bring the old key back. */
   readonly #queue = new Serial()
   readonly #stops: Stop[] = []
   #current: string
+  /** The last reason that the log has, so that it is not repeated. */
   #complaint: string | undefined
   #settling: NodeJS.Timeout | undefined
   #replaced: (key: string) => void = () => undefined
 
-  /** Takes the key of the state directory, or makes the first one. A file that holds no key is replaced by a new one. */
+  /** Reads the key of the state directory, or makes the first one. A file that does not hold a key is replaced. */
   static async open(state: Files, log: Log): Promise<ApiKeyStore> {
     try {
       await state.recover(FILE)
       const key = await readKey(state)
       if (key !== undefined) {
-        // Writes only where the mode is not ours: somebody may have copied the file, for all to read.
+        // Writes only if the mode is not ours: a copied file may be readable by everyone.
         await writeKey(state, key)
         return new ApiKeyStore(state, log, key)
       }
-      log('notice', 'a first API key has been made; `receiverd key show` prints it')
+      log('notice', 'generated the first API key; `receiverd key show` prints it')
     } catch (error) {
       if (!isUnreadable(error)) throw error
-      log('warning', `API key: ${error.message}; a new key was generated, and all tokens are revoked`)
+      log('warning', `API key: ${error.message}; a new key was generated, which revokes all tokens`)
     }
     const key = generateKey()
     await writeKey(state, key)
@@ -79,7 +80,7 @@ export class ApiKeyStore {
     return this.#current
   }
 
-  /** Calls `replaced` at the moment a new key is in force: by `rotate`, or because the file was replaced. */
+  /** Calls `replaced` at the moment a new key is in force, by `rotate` or because the file was replaced. */
   onReplaced(replaced: (key: string) => void): void {
     this.#replaced = replaced
     const look = () => {
@@ -99,8 +100,8 @@ export class ApiKeyStore {
   }
 
   /**
-   * Makes a new key, durable first, then in force.
-   * @param precondition Called when its turn has come; throws where the key must not be made.
+   * Makes a new key: durable first, then in force.
+   * @param precondition Called when its turn has come; throws if the key must not be made.
    */
   rotate(precondition: () => void = () => undefined): Promise<string> {
     return this.#queue.run(async () => {
@@ -120,14 +121,14 @@ export class ApiKeyStore {
       if (key !== this.#current) this.#putInForce(key)
     } catch (error) {
       const complaint = reasonOf(error)
-      if (complaint !== this.#complaint) this.#log('warning', `API key: ${complaint}; the key in force stays`)
+      if (complaint !== this.#complaint) this.#log('warning', `API key: ${complaint}; keeping the key in force`)
       this.#complaint = complaint
     }
   }
 
   #putInForce(key: string): void {
     this.#current = key
-    this.#log('notice', 'a new API key is in force; every token of the old one is revoked')
+    this.#log('notice', 'a new API key is in force; all tokens of the old one are revoked')
     this.#replaced(key)
   }
 }

@@ -1,52 +1,70 @@
-/** Finds the credential in a request: `Authorization` (RFC 6750 §2.1, RFC 7617) or the query's `apiKey`. */
-import type { IncomingMessage } from 'node:http'
+/** The credential of a request: in `Authorization` (RFC 6750 §2.1, RFC 7617), or in the query's `apiKey`. */
 import { Problem } from '../problem.ts'
+import { RefusedCredential } from './challenge.ts'
+
+const NONE: readonly string[] = []
+/** An empty text: a credential in form, and refused as one. */
+const EMPTY = ['']
+/** base64, with or without padding; also in its URL-safe alphabet. Node's decoder skips any other character. */
+const BASE64 = /^[\w+/-]+={0,2}$/
+const SPACE = 0x20
+const TAB = 0x09
 
 /**
- * What a request presents, as texts to try in turn; none where it presents nothing.
+ * What a request presents, as texts to try in turn; none if it presents nothing.
  *
  * A `Basic` credential is the key itself here, or the usual base64 of `user:key`. The key itself comes first: one key
  * in eight is also base64 with a colon inside.
  *
- * @throws {Problem} 400 where two credentials contradict each other: which one counts must not depend on who reads.
+ * @param authorization The value of the only `Authorization` header.
+ * @param apiKeys The values of `apiKey` in the query.
+ * @throws {Problem} 400 for two credentials that differ: which one counts must not depend on who reads. 401 for a
+ * header that holds none in any reading.
  */
-export function presentedCredential(request: IncomingMessage, query: URLSearchParams | undefined): readonly string[] {
-  const fromHeader = readHeader(request)
-  const [fromQuery, ...more] = query?.getAll('apiKey') ?? []
-  if (more.length > 0) throw new Problem('bad-request', 'apiKey stands more than once in the query; send it once.')
-  if (fromQuery === undefined) return fromHeader ?? []
-  if (fromHeader === undefined) return [fromQuery]
-  if (!fromHeader.includes(fromQuery))
-    throw new Problem('bad-request', 'Authorization and apiKey hold different credentials; send one of them.')
-  return [fromQuery]
+export function presentedCredential(
+  authorization: string | undefined,
+  apiKeys: readonly string[] = NONE,
+): readonly string[] {
+  const fromHeader = authorization ? readHeader(authorization) : undefined
+  const fromQuery = apiKeys[0]
+  if (apiKeys.length > 1) throw new Problem('bad-request', 'The query repeats apiKey. Send it once.')
+  if (fromQuery === undefined) {
+    if (fromHeader instanceof RefusedCredential) throw fromHeader
+    return fromHeader ?? NONE
+  }
+  if (fromHeader === undefined) return apiKeys
+  if (fromHeader instanceof RefusedCredential || !fromHeader.includes(fromQuery))
+    throw new Problem('bad-request', 'Authorization and apiKey hold different credentials. Send one of them.')
+  return apiKeys
 }
 
-function readHeader(request: IncomingMessage): readonly string[] | undefined {
-  const header = request.headers.authorization
-  if (header === undefined) return undefined
-  refuseSecond(request.rawHeaders)
-  if (header === '') return undefined
-  const space = header.indexOf(' ')
-  const scheme = (space < 0 ? header : header.slice(0, space)).toLowerCase()
-  const credential = space < 0 ? '' : header.slice(space + 1).trim()
-  if (scheme === 'bearer') return [credential]
-  if (scheme === 'basic') return basicReadings(credential)
-  // Not a credential of ours in any reading: refused as malformed rather than taken for none.
-  return ['']
+function readHeader(header: string): readonly string[] | RefusedCredential {
+  const end = header.indexOf(' ')
+  const scheme = (end < 0 ? header : header.slice(0, end)).toLowerCase()
+  if (scheme === 'bearer') return end < 0 ? EMPTY : [header.slice(skipSpace(header, end))]
+  if (scheme === 'basic') return end < 0 ? EMPTY : readBasic(header.slice(skipSpace(header, end)))
+  // The header is not repeated: what stands in place of the scheme may be the key.
+  if (end < 0)
+    return new RefusedCredential(
+      'malformed',
+      'Authorization has no scheme in front of the credential. Send Authorization: Bearer CREDENTIAL.',
+    )
+  return new RefusedCredential(
+    'malformed',
+    'Authorization has a scheme that is not supported. Send Authorization: Bearer CREDENTIAL, or Basic with the credential as the password.',
+  )
 }
 
-function basicReadings(credential: string): readonly string[] {
+/** Whitespace of HTTP (RFC 9110 §5.6.3) alone: what `trim` takes off besides is part of a credential, and refused. */
+function skipSpace(header: string, at: number): number {
+  let end = at
+  while (header.charCodeAt(end) === SPACE || header.charCodeAt(end) === TAB) end++
+  return end
+}
+
+function readBasic(credential: string): readonly string[] {
+  if (!BASE64.test(credential)) return [credential]
   const decoded = Buffer.from(credential, 'base64').toString()
   const colon = decoded.indexOf(':')
   return colon < 0 ? [credential] : [credential, decoded.slice(colon + 1)]
-}
-
-/** Node keeps the first of two `Authorization` headers in silence; a proxy may have read the second. */
-function refuseSecond(rawHeaders: readonly string[]): void {
-  let seen = 0
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const name = rawHeaders[at]
-    if (name?.length === 13 && name.toLowerCase() === 'authorization') seen++
-  }
-  if (seen > 1) throw new Problem('bad-request', 'Authorization stands more than once; send it once.')
 }

@@ -2,7 +2,7 @@ export type Grant = 'admin:r' | 'admin:w' | 'moderator:r' | 'moderator:w'
 
 export const ALL_GRANTS: ReadonlySet<Grant> = new Set(['admin:r', 'admin:w', 'moderator:r', 'moderator:w'])
 
-/** By entry of the `roles` claim: `admin:rw` → admin:r, admin:w. */
+/** Grants by entry of the `roles` claim: `admin:rw` → admin:r, admin:w. */
 const GRANTS = new Map<unknown, ReadonlySet<Grant>>()
 for (const role of ['admin', 'moderator'] as const)
   for (const permissions of ['r', 'w', 'rw', 'wr'])
@@ -15,7 +15,7 @@ for (const role of ['admin', 'moderator'] as const)
       ),
     )
 
-/** What an entry of the `roles` claim grants; undefined where it is not one. */
+/** What an entry of the `roles` claim grants; undefined if it is not valid. */
 export function grantsOf(entry: unknown): ReadonlySet<Grant> | undefined {
   return GRANTS.get(entry)
 }

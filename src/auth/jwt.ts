@@ -1,27 +1,17 @@
 /**
- * JSON Web Tokens as this device takes them: RFC 7515 compact form, HS256 alone, and a `roles` claim.
+ * JSON Web Tokens as this device accepts them: RFC 7515 compact form, HS256 only, and a `roles` claim.
  *
- * Verifying says whether a token was made with the key. Whether it is valid *now* is `validity`, apart from it, because
- * a verified token is remembered and its times are checked at each use.
+ * Verifying tells whether a token was made with the key. Whether it is valid *now* is up to `validity`: a verified token
+ * is remembered, and its times are checked at each use.
  */
 import { hmac } from '@noble/hashes/hmac.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 import { isObject, type JsonObject, parseJson } from '../json.ts'
 import { MAX_TOKEN_LENGTH } from '../limits.ts'
 import { ANY_BYTES, BYTES_32 } from './base64url.ts'
+import type { Refusal } from './challenge.ts'
 import { equalBytes } from './equal-bytes.ts'
 import { type Grant, grantsOf } from './grants.ts'
-
-/** Why a credential is refused. */
-export type Refusal =
-  | 'malformed'
-  | 'bad signature'
-  | 'unknown key'
-  | 'too long'
-  | 'expired'
-  | 'not yet valid'
-  | 'key replaced'
-  | 'clock not set'
 
 export interface Claims {
   readonly grants: ReadonlySet<Grant>
@@ -43,13 +33,13 @@ export function signingKey(apiKey: string): Uint8Array {
 }
 
 export class JwtVerifier {
-  /** The HMAC with the key absorbed: two of four SHA-256 blocks that no token pays for. */
+  /** The HMAC with the key absorbed, which saves two of four SHA-256 blocks for each token. */
   readonly #keyed
-  /** Its copy for a token, the same for all of them: to make one anew takes as long as two blocks. */
+  /** A copy to continue for a token. It is reused: making a new one takes as long as two blocks. */
   #copy
   readonly #text = Buffer.alloc(MAX_TOKEN_LENGTH)
   readonly #expected = new Uint8Array(SIGNATURE_BYTES)
-  /** The header of the last good token. It says nothing of its own, and nearly all have the same. */
+  /** The header of the last good token. Nearly all tokens have the same. */
   #goodHeader = ''
 
   constructor(apiKey: string) {
@@ -58,7 +48,7 @@ export class JwtVerifier {
   }
 
   /**
-   * Checks form and signature, then what the token says. Nothing in it is believed, nor parsed, before the signature.
+   * Checks form and signature, then the claims. Nothing in a token is believed, or even parsed, before its signature.
    * @param token At most `MAX_TOKEN_LENGTH` characters.
    */
   verify(token: string): Claims | Refusal {
@@ -78,8 +68,8 @@ export class JwtVerifier {
 }
 
 /**
- * Why claims do not hold at `now` (milliseconds since 1970), or undefined where they do. RFC 7519 §4.1.4: a token is
- * refused on and after its `exp`; §4.1.5: before its `nbf`.
+ * Why claims do not hold at `now` (milliseconds since 1970); undefined if they do. A token is refused on and after its
+ * `exp` (RFC 7519 §4.1.4), and before its `nbf` (§4.1.5).
  */
 export function validity(claims: Pick<Claims, 'exp' | 'nbf'>, now: number, leewayS: number): Refusal | undefined {
   const seconds = now / 1000
@@ -88,7 +78,7 @@ export function validity(claims: Pick<Claims, 'exp' | 'nbf'>, now: number, leewa
   return undefined
 }
 
-/** Makes a token from the API key. `claims` are taken as they are: `roles`, `exp`, `sub`, … */
+/** Makes a token from the API key. `claims` (`roles`, `exp`, `sub`, …) are used as they are. */
 export function mint(apiKey: string, claims: Readonly<Record<string, unknown>>): string {
   const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url')
   const input = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode(claims)}`
@@ -96,7 +86,7 @@ export function mint(apiKey: string, claims: Readonly<Record<string, unknown>>):
   return `${input}.${Buffer.from(signature).toString('base64url')}`
 }
 
-/** RFC 7515 §4.1.1: `alg` as we demand it, never as the token offers it; §4.1.11: `crit` asks for what we do not have. */
+/** `alg` is what we demand, never what the token offers (RFC 7515 §4.1.1); no extension of `crit` is supported (§4.1.11). */
 function isOurHeader(header: JsonObject | undefined): boolean {
   return header !== undefined && header.alg === 'HS256' && !Object.hasOwn(header, 'crit')
 }
@@ -114,7 +104,7 @@ function readClaims(claims: JsonObject | undefined): Claims | undefined {
   return { grants, exp, nbf, sub: typeof sub === 'string' ? sub : undefined }
 }
 
-/** JSON's `1e999` becomes Infinity: a date that never comes would be a token that never expires. */
+/** JSON's `1e999` becomes Infinity: a token with a date that never comes would never expire. */
 function isDateOrAbsent(value: unknown): value is number | undefined {
   return value === undefined || (typeof value === 'number' && Number.isFinite(value))
 }

@@ -25,10 +25,11 @@ export function pollCursor(request: Request, log: EventLog): Cursor {
   if (usual !== undefined) return usual
   const etags = parseEtags(header)
   if (etags === '*') return log.head
-  if (etags === undefined) throw notAnId('If-None-Match')
+  if (etags === undefined)
+    throw new Problem('bad-request', 'If-None-Match must be ETags in double quotes, separated by commas, or *.')
   let newest: Cursor = 'unknown'
   for (const { tag } of etags) {
-    const cursor = locate(tag, 'If-None-Match', log)
+    const cursor = locate(tag, 'An ETag of If-None-Match', log)
     if (typeof cursor === 'number' && (newest === 'unknown' || cursor > newest)) newest = cursor
   }
   return newest
@@ -45,8 +46,5 @@ function locate(id: string, where: string, log: EventLog): Position | 'unknown' 
 }
 
 function notAnId(where: string): Problem {
-  return new Problem(
-    'bad-request',
-    `${where} must be an event's UUID: an ETag without its quotes, or the id of an event.`,
-  )
+  return new Problem('bad-request', `${where} must be the UUID of an event, as in an ETag or in the id of an event.`)
 }

@@ -1,4 +1,5 @@
-import { type Authenticator, type Credential, invalidToken } from '../auth/authenticator.ts'
+import type { Authenticator, Credential } from '../auth/authenticator.ts'
+import { RefusedCredential } from '../auth/challenge.ts'
 import { formatEtag } from '../http/conditional.ts'
 import { type Answerer, type Held, type HeldReply, json, type WholeReply, withHeaders } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
@@ -94,7 +95,7 @@ export class HeldPoll implements HeldReply, Held, Reader {
   end(why: End): void {
     if (why === 'shutting down') return this.#answer()
     this.cancel()
-    this.#answerer?.answer(invalidToken(why))
+    this.#answerer?.answer(new RefusedCredential(why))
   }
 
   release(): void {

@@ -1,5 +1,5 @@
 import type { Credential } from '../auth/authenticator.ts'
-import type { Refusal } from '../auth/jwt.ts'
+import type { Refusal } from '../auth/challenge.ts'
 import type { Clock } from '../clock.ts'
 import { AddressCount } from '../http/address-count.ts'
 import type { Limits } from '../limits.ts'

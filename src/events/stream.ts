@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Credential } from '../auth/authenticator.ts'
-import type { Leaver } from '../http/reply.ts'
+import type { Cancelable } from '../http/reply.ts'
 import { encodeFrame, type Position } from './event-log.ts'
 import type { End, Reader } from './readers.ts'
 import type { Topic } from './topic.ts'
@@ -36,7 +36,7 @@ export interface StreamOptions {
  * A stream of Server-Sent Events. It is a cursor, not a queue: what the socket does not take stays in the log, once for all
  * clients, and a client that falls behind the log is resynced.
  */
-export class StreamReader implements Reader, Leaver {
+export class StreamReader implements Reader, Cancelable {
   readonly credential: Credential
   readonly network: string
   readonly #options: StreamOptions

@@ -1,54 +1,83 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type JsonValue, parseJson } from '../json.ts'
 import { MAX_BODY_BYTES } from '../limits.ts'
-import { Problem } from '../problem.ts'
+import { type FieldError, Problem } from '../problem.ts'
+import { illFormedStrings, MAX_ERRORS, schemaErrors } from '../validate.ts'
+import type { BodyRules } from './route.ts'
 
-/** @throws {Problem} 415 unless the body is plain JSON of one of these media types, in UTF-8. */
-export function requireMediaType(request: IncomingMessage, accepted: readonly string[]): void {
-  const [type = '', ...parameters] = (request.headers['content-type'] ?? '').toLowerCase().split(';')
+/** RFC 9112 §6.3: without either header a request has no body. */
+export function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
+}
+
+/** Whether nothing of a request is still to come. */
+export function isRead(message: IncomingMessage): boolean {
+  return message.complete || !hasBody(message)
+}
+
+/** @throws {Problem} 415 unless the body is uncompressed JSON in UTF-8, of one of these media types. */
+export function requireMediaType(message: IncomingMessage, accepted: readonly string[]): void {
+  const [type = '', ...parameters] = (message.headers['content-type'] ?? '').toLowerCase().split(';')
   const charset = parameters.map(parameter => parameter.trim()).find(parameter => parameter.startsWith('charset='))
   const isUtf8 = charset === undefined || /^charset="?utf-8"?$/.test(charset)
-  const isPlain = (request.headers['content-encoding'] ?? 'identity').toLowerCase() === 'identity'
+  const isPlain = (message.headers['content-encoding'] ?? 'identity').toLowerCase() === 'identity'
   if (accepted.includes(type.trim()) && isUtf8 && isPlain) return
-  throw new Problem('unsupported-media-type', `Send the body as ${accepted.join(' or ')}, in UTF-8, not compressed.`, {
-    headers: ['Accept-Patch', accepted.join(', ')],
+  throw new Problem('unsupported-media-type', `Send the body as ${accepted.join(' or ')}, in UTF-8 and uncompressed.`, {
+    // RFC 5789 §3.1 for PATCH, RFC 9110 §12.5.1 for the rest.
+    headers: [message.method === 'PATCH' ? 'Accept-Patch' : 'Accept', accepted.join(', ')],
   })
 }
 
 /**
- * Reads a body of JSON. `proceed` is called when it is wanted: a client that waits for 100 Continue sends it then.
- * @throws {Problem} 413 as soon as it is known to be too large, 400 where it is not JSON or was cut short.
+ * Reads a body of JSON. A client that waits for 100 Continue is asked for it first.
+ * @throws {Problem} 413 as soon as it is known to be too large, 400 if it is not JSON or incomplete.
  */
-export async function readJson(request: IncomingMessage, proceed: () => void): Promise<JsonValue> {
-  if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge()
-  proceed()
-  const bytes = await readAll(request)
+export async function readJson(message: IncomingMessage, response: ServerResponse): Promise<JsonValue> {
+  if (Number(message.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge()
+  // A client of HTTP/1.0 takes no interim response (RFC 9110 §10.1.1, §15.2).
+  if (message.headers.expect !== undefined && message.httpVersion !== '1.0') response.writeContinue()
+  const bytes = await readAll(message)
   try {
     return parseJson(bytes)
   } catch (error) {
-    if (error instanceof SyntaxError) throw new Problem('bad-request', `The body cannot be read: ${error.message}.`)
+    if (error instanceof SyntaxError) throw new Problem('bad-request', `The body is not valid: ${error.message}.`)
     throw error
   }
 }
 
-function readAll(request: IncomingMessage): Promise<Buffer> {
+/** @throws {Problem} 422 if a value does not fit the route's schema, or cannot be written as UTF-8. */
+export function requireValid(body: JsonValue, { schema, invalid = 'invalid-body' }: BodyRules): void {
+  const illFormed = illFormedStrings(body)
+  const errors = illFormed.length > 0 ? illFormed : schemaErrors(schema, body, '')
+  if (errors.length === 0) return
+  // A pointer repeats the names above it: without a limit, 64 KiB of a body would be refused with 78 MB.
+  throw new Problem(invalid, summary(errors), { errors: errors.slice(0, MAX_ERRORS) })
+}
+
+function summary(errors: readonly FieldError[]): string {
+  const [first] = errors
+  if (errors.length > 1 || !first) return `${errors.length} values were refused. Nothing has changed.`
+  return `${first.pointer || 'The body'}: ${first.detail}. Nothing has changed.`
+}
+
+function readAll(message: IncomingMessage): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let size = 0
-    request.on('data', (chunk: Buffer) => {
+    message.on('data', (chunk: Buffer) => {
       size += chunk.length
       if (size <= MAX_BODY_BYTES) chunks.push(chunk)
       else {
-        // What is still to come is read and dropped, until the time for the request is over: the client gets its answer.
+        // The rest is read and dropped, until the time for the request is over: so the client gets its answer.
         chunks.length = 0
         reject(tooLarge())
       }
     })
-    request.on('end', () => resolve(Buffer.concat(chunks)))
-    request.on('error', () => reject(new Problem('bad-request', 'The body was cut short.')))
+    message.on('end', () => resolve(Buffer.concat(chunks)))
+    message.on('error', () => reject(new Problem('bad-request', 'The body was cut short.')))
   })
 }
 
 function tooLarge(): Problem {
-  return new Problem('body-too-large', `A body has at most ${MAX_BODY_BYTES} bytes.`)
+  return new Problem('body-too-large', `A body must not exceed ${MAX_BODY_BYTES} bytes.`)
 }

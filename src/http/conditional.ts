@@ -1,12 +1,16 @@
 /** Header values that decide how a request is answered: ETags (RFC 9110 §8.8.3, §13.1), Prefer (RFC 7240), Accept. */
+import { Problem } from '../problem.ts'
+import type { Request } from './request.ts'
 
 export interface EntityTag {
   readonly weak: boolean
-  /** What stands between the quotes. */
+  /** The text between the quotes. */
   readonly tag: string
 }
 
-const ETAG_LIST = /^(W\/)?"([\x21\x23-\x7e]*)"\s*(?:,\s*|$)/
+const ANY = /^[ \t]*\*[ \t]*$/
+/** An element of a list, which may be empty (RFC 9110 §5.6.1), and the comma behind it. */
+const LIST_ELEMENT = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y
 
 export function formatEtag(id: string): string {
   return `"${id}"`
@@ -14,30 +18,44 @@ export function formatEtag(id: string): string {
 
 /** The tags of `If-Match` or `If-None-Match`; undefined for anything else. */
 export function parseEtags(header: string): '*' | readonly EntityTag[] | undefined {
-  if (header.trim() === '*') return '*'
+  if (ANY.test(header)) return '*'
   const tags: EntityTag[] = []
-  for (let rest = header.trim(); rest !== ''; ) {
-    const match = ETAG_LIST.exec(rest)
+  LIST_ELEMENT.lastIndex = 0
+  while (LIST_ELEMENT.lastIndex < header.length) {
+    const match = LIST_ELEMENT.exec(header)
     if (!match) return undefined
-    tags.push({ weak: match[1] !== undefined, tag: match[2] ?? '' })
-    rest = rest.slice(match[0].length)
+    if (match[2] !== undefined) tags.push({ weak: match[1] !== undefined, tag: match[2] })
   }
   return tags
 }
 
-/** `If-None-Match` against the present ETag: the weak comparison (RFC 9110 §13.1.2). */
+/** `If-None-Match` against the current ETag, by the weak comparison (RFC 9110 §13.1.2). */
 export function matchesWeakly(header: string | undefined, id: string): boolean {
   const tags = header === undefined ? undefined : parseEtags(header)
   return tags === '*' || (tags?.some(({ tag }) => tag === id) ?? false)
 }
 
-/** `If-Match` against the present ETag: the strong comparison (RFC 9110 §13.1.1), so a weak tag never matches. */
+/** `If-Match` against the current ETag, by the strong comparison (RFC 9110 §13.1.1): a weak tag never matches. */
 export function matchesStrongly(header: string, id: string): boolean {
   const tags = parseEtags(header)
   return tags === '*' || (tags?.some(({ weak, tag }) => !weak && tag === id) ?? false)
 }
 
-/** Seconds of the first `wait` in `Prefer` (RFC 7240 §2, §4.3); undefined without one that makes sense. */
+/**
+ * Checks the preconditions of a request that changes a resource whose current ETag is `id` (RFC 9110 §13.2.2). A header
+ * that names no tag is refused rather than ignored: a client that sends one meant not to overwrite.
+ * @throws {Problem} 400 or 412
+ */
+export function checkPreconditions(request: Request, id: string): void {
+  const ifMatch = tagsOf(request, 'If-Match')
+  if (ifMatch !== undefined && !matchesStrongly(ifMatch, id))
+    throw preconditionFailed('The resource has changed since that ETag. Read it again.', id)
+  const ifNoneMatch = tagsOf(request, 'If-None-Match')
+  if (ifNoneMatch !== undefined && matchesWeakly(ifNoneMatch, id))
+    throw preconditionFailed('If-None-Match names the current state of the resource.', id)
+}
+
+/** Seconds of the first `wait` in `Prefer` (RFC 7240 §2, §4.3); undefined without a valid one. */
 export function preferredWait(header: string | undefined): number | undefined {
   if (header === undefined) return undefined
   for (const preference of header.split(',')) {
@@ -50,8 +68,8 @@ export function preferredWait(header: string | undefined): number | undefined {
 }
 
 /**
- * Whether `Accept` prefers an event stream: it names `text/event-stream`, at no lower quality than what it gives to
- * JSON. A wildcard alone does not ask for a stream (RFC 9110 §12.5.1).
+ * Whether `Accept` prefers an event stream: it names `text/event-stream`, at no lower quality than JSON. A wildcard
+ * alone does not ask for a stream (RFC 9110 §12.5.1).
  */
 export function prefersEventStream(accept: string | undefined): boolean {
   if (!accept?.toLowerCase().includes('text/event-stream')) return false
@@ -64,4 +82,21 @@ export function prefersEventStream(accept: string | undefined): boolean {
   const stream = quality.get('text/event-stream') ?? 0
   const json = quality.get('application/json') ?? quality.get('application/*') ?? quality.get('*/*') ?? 0
   return stream > 0 && stream >= json
+}
+
+/** The value of a header that is present and names a tag. @throws {Problem} 400 */
+function tagsOf(request: Request, name: 'If-Match' | 'If-None-Match'): string | undefined {
+  const header = request.header(name.toLowerCase())
+  if (header === undefined) return undefined
+  const tags = parseEtags(header)
+  if (tags === undefined || tags.length === 0)
+    throw new Problem(
+      'bad-request',
+      `${name} must be * or ETags in double quotes, such as "64c06ef3-…", separated by commas.`,
+    )
+  return header
+}
+
+function preconditionFailed(detail: string, id: string): Problem {
+  return new Problem('precondition-failed', detail, { headers: ['ETag', formatEtag(id)] })
 }

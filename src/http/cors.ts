@@ -13,7 +13,7 @@ const VARY = ['Vary', 'Origin']
 /** Seconds that a browser may remember a preflight. */
 const MAX_AGE_S = 600
 
-/** The headers for answers, by origin: the same array each time, so that an answer for many is encoded once. */
+/** The CORS headers of answers. Each origin gets the same array every time, so that a shared answer is encoded once. */
 export class Cors {
   readonly #listed: ReadonlyMap<string, readonly string[]> | undefined
 
@@ -24,23 +24,23 @@ export class Cors {
       )
   }
 
-  /** With a list, an answer differs by origin, and says so to caches. */
-  headers({ headers: { origin } }: IncomingMessage): readonly string[] {
+  /** With a list, answers differ by origin, and `Vary` says so to caches. */
+  headers(message: IncomingMessage): readonly string[] {
     if (!this.#listed) return ANY
+    const { origin } = message.headers
     return (origin !== undefined && this.#listed.get(origin)) || VARY
   }
 }
 
-export function isPreflight(request: IncomingMessage): boolean {
-  const { headers } = request
+export function isPreflight(message: IncomingMessage): boolean {
   return (
-    request.method === 'OPTIONS' &&
-    headers.origin !== undefined &&
-    headers['access-control-request-method'] !== undefined
+    message.method === 'OPTIONS' &&
+    message.headers.origin !== undefined &&
+    message.headers['access-control-request-method'] !== undefined
   )
 }
 
-/** What a preflight is answered with, beside those. */
+/** What the answer to a preflight has besides those. */
 export function preflightHeaders(methods: string): readonly string[] {
   return [
     ...['Access-Control-Allow-Methods', methods],

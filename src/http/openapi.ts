@@ -1,80 +1,48 @@
 import * as Type from 'typebox/type'
-import { json, type WholeReply } from './reply.ts'
-import type { AnyRoute, ParameterDocs, RouteDocs } from './router.ts'
+import { NamedSchemas } from './named-schemas.ts'
+import type { AnyRoute, ParameterDocs, RouteDocs } from './route.ts'
+import { BASE_PATH } from './router.ts'
 
 const PROBLEM_TYPE = 'application/problem+json'
 
 /** RFC 9457, as every error is answered. */
-const ProblemSchema = Type.Object({
-  type: Type.String({ format: 'uri' }),
-  title: Type.String(),
-  status: Type.Integer(),
-  detail: Type.String(),
-  errors: Type.Optional(
-    Type.Array(
-      Type.Object({
-        pointer: Type.String({
-          description: 'RFC 6901 pointer into the body.',
+const ProblemSchema = Type.Object(
+  {
+    type: Type.String({ format: 'uri' }),
+    title: Type.String(),
+    status: Type.Integer(),
+    detail: Type.String(),
+    errors: Type.Optional(
+      Type.Array(
+        Type.Object({
+          pointer: Type.String({ description: 'RFC 6901 pointer into the body.' }),
+          detail: Type.String(),
         }),
-        detail: Type.String(),
-      }),
+      ),
     ),
-  ),
-})
+  },
+  { $id: 'Problem' },
+)
 
-/** What needs no credential: that the service is there, and what it offers. */
-export function openRoutes(version: string, others: readonly AnyRoute[]): readonly AnyRoute[] {
-  let document: WholeReply | undefined
-  const routes: readonly AnyRoute[] = [
-    {
-      method: 'GET',
-      path: '/api/v1/health',
-      needs: 'nothing',
-      handle: () => HEALTHY,
-      docs: {
-        summary: 'Whether the service is up',
-        answers: {
-          200: {
-            description: 'It is.',
-            content: {
-              'application/json': Type.Object({ status: Type.Literal('ok') }),
-            },
-          },
-        },
-      },
-    },
-    {
-      method: 'GET',
-      path: '/api/v1/openapi.json',
-      needs: 'nothing',
-      handle: () => {
-        document ??= json(Buffer.from(JSON.stringify(openApi(version, [...others, ...routes]))))
-        return document
-      },
-      docs: {
-        summary: 'This document',
-        answers: {
-          200: {
-            description: 'OpenAPI 3.1.',
-            content: { 'application/json': Type.Object({}) },
-          },
-        },
-      },
-    },
-  ]
-  return routes
+const CREDENTIAL_ANSWERS: RouteDocs['answers'] = {
+  400: { description: 'The request is not valid HTTP, or has two credentials that differ.' },
+  401: {
+    description: 'There is no credential, or it is refused.',
+    headers: ['WWW-Authenticate'],
+  },
+  403: {
+    description: 'The credential does not have the grant.',
+    headers: ['WWW-Authenticate'],
+  },
 }
 
-const HEALTHY = json(Buffer.from('{"status":"ok"}'))
-
-/** The OpenAPI 3.1 document of routes: made from the same schemas that check their bodies. */
+/** The OpenAPI 3.1 document of routes, made from the same schemas that check their bodies. */
 export function openApi(version: string, routes: readonly AnyRoute[]): object {
+  const schemas = new NamedSchemas()
   const paths: Record<string, Record<string, object>> = {}
   for (const route of routes) {
-    paths[route.path] ??= {}
-    Object.assign(paths[route.path] ?? {}, {
-      [route.method.toLowerCase()]: operation(route),
-    })
+    const path = BASE_PATH + route.path
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route, schemas) }
   }
   return {
     openapi: '3.1.0',
@@ -87,7 +55,7 @@ export function openApi(version: string, routes: readonly AnyRoute[]): object {
     security: [{ bearer: [] }, { basic: [] }, { query: [] }],
     paths,
     components: {
-      schemas: { Problem: ProblemSchema },
+      schemas: schemas.all,
       securitySchemes: {
         bearer: {
           type: 'http',
@@ -103,77 +71,80 @@ export function openApi(version: string, routes: readonly AnyRoute[]): object {
           type: 'apiKey',
           in: 'query',
           name: 'apiKey',
-          description: 'The same, where headers cannot be set.',
+          description: 'The same, for clients that cannot set headers.',
         },
       },
     },
   }
 }
 
-function operation(route: AnyRoute): object {
+function operation(route: AnyRoute, schemas: NamedSchemas): object {
   const { docs, needs } = route
   const answers: RouteDocs['answers'] = needs === 'nothing' ? docs.answers : { ...CREDENTIAL_ANSWERS, ...docs.answers }
+  const parameters = [...pathParameters(route), ...(docs.parameters ?? [])]
   return {
+    operationId: docs.operationId,
     summary: docs.summary,
     description: [docs.description, grantText(needs)].filter(text => text !== undefined).join(' '),
     ...(needs === 'nothing' && { security: [] }),
-    ...(docs.parameters && { parameters: docs.parameters.map(parameter) }),
+    ...(parameters.length > 0 && { parameters: parameters.map(docs => parameter(docs, schemas)) }),
     ...('body' in route &&
       route.body && {
         requestBody: {
           required: true,
-          content: contentOf(route.body.accepts, route.body.schema),
+          content: contentOf(
+            route.body.accepts.map(type => [type, route.body?.schema]),
+            schemas,
+          ),
         },
       }),
     responses: {
       ...Object.fromEntries(
-        Object.entries(answers).map(([status, answer]) => [status, response(Number(status), answer)]),
+        Object.entries(answers).map(([status, answer]) => [status, response(Number(status), answer, schemas)]),
       ),
-      default: response(500, { description: 'Any other error.' }),
+      default: response(500, { description: 'Any other error.' }, schemas),
     },
   }
 }
 
-const CREDENTIAL_ANSWERS: RouteDocs['answers'] = {
-  400: { description: 'Two credentials that contradict each other.' },
-  401: {
-    description: 'No credential, or one that does not hold.',
-    headers: ['WWW-Authenticate'],
-  },
-  403: {
-    description: 'A credential without the grant.',
-    headers: ['WWW-Authenticate'],
-  },
-}
-
 function grantText(needs: AnyRoute['needs']): string {
   if (needs === 'nothing') return 'Needs no credential.'
-  return needs === 'api-key' ? 'Needs the API key itself.' : `Needs the grant \`${needs}\`.`
+  if (needs === 'api-key') return 'Needs the API key itself.'
+  if (typeof needs === 'string') return `Needs the grant \`${needs}\`.`
+  return `Needs one of the grants ${needs.map(grant => `\`${grant}\``).join(', ')}.`
 }
 
-function parameter({ name, in: place, description, schema }: ParameterDocs): object {
-  return { name, in: place, description, schema }
+/** The parameters of a route's path that its docs do not describe. */
+function pathParameters({ path, docs }: AnyRoute): readonly ParameterDocs[] {
+  return Array.from(path.matchAll(/\{(\w+)\}/g), ([, name = '']) => name)
+    .filter(name => !docs.parameters?.some(other => other.in === 'path' && other.name === name))
+    .map(name => ({ name, in: 'path', description: 'A segment of the path.', schema: Type.String() }))
+}
+
+function parameter({ name, in: place, description, schema }: ParameterDocs, schemas: NamedSchemas): object {
+  return {
+    name,
+    in: place,
+    description,
+    ...(place === 'path' && { required: true }),
+    schema: schemas.reference(schema),
+  }
 }
 
 function response(
   status: number,
   { description, content, headers = [], sometimes = [] }: RouteDocs['answers'][number],
+  schemas: NamedSchemas,
 ): object {
   const header = (name: string) => [name, { required: headers.includes(name), schema: { type: 'string' } }]
+  const body = status >= 400 ? { [PROBLEM_TYPE]: ProblemSchema } : content
   return {
     description,
     headers: Object.fromEntries([...headers, ...sometimes].map(header)),
-    ...(content && {
-      content: Object.fromEntries(Object.entries(content).map(([type, schema]) => [type, { schema }])),
-    }),
-    ...(status >= 400 && {
-      content: {
-        [PROBLEM_TYPE]: { schema: { $ref: '#/components/schemas/Problem' } },
-      },
-    }),
+    ...(body && { content: contentOf(Object.entries(body), schemas) }),
   }
 }
 
-function contentOf(types: readonly string[], schema: object): object {
-  return Object.fromEntries(types.map(type => [type, { schema }]))
+function contentOf(schemaByType: readonly (readonly [type: string, schema: unknown])[], schemas: NamedSchemas): object {
+  return Object.fromEntries(schemaByType.map(([type, schema]) => [type, { schema: schemas.reference(schema) }]))
 }

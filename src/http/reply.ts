@@ -1,17 +1,20 @@
 import type { Socket } from 'node:net'
-import type { Problem } from '../problem.ts'
+import { Problem } from '../problem.ts'
 
-/** What a handler answers with; the server writes it. Header names and values stand in turn. */
+/** What a handler answers with; the server writes it. Headers are names and values in turn. */
 export type Reply = WholeReply | HeldReply | StreamReply
 
 export interface WholeReply {
   readonly status: number
   readonly headers: readonly string[]
-  /** None for 204 and 304. */
+  /** Absent for 204 and 304. */
   readonly body?: Buffer
 }
 
-/** An answer that is given later. `hold` is called at once with what takes it: once, and not before `hold` returns. */
+/**
+ * An answer that is given later. `hold` is called at once, with what takes the answer: exactly once, and not before
+ * `hold` has returned.
+ */
 export interface HeldReply {
   hold(answerer: Answerer): Held
 }
@@ -20,23 +23,22 @@ export interface Answerer {
   answer(reply: WholeReply | Problem): void
 }
 
-/** Somebody who waits on a connection. */
-export interface Leaver {
-  /** Gives up the place: the connection has ended, or there is no more to wait for. */
+export interface Cancelable {
+  /** Frees its place: the connection has closed, or there is nothing left to wait for. */
   cancel(): void
 }
 
-export interface Held extends Leaver {
-  /** Gives the answer now: its time is over, or something else is asked for on the connection, and comes after it. */
+export interface Held extends Cancelable {
+  /** Answers now: the time is over, or another request has come on the connection. */
   release(): void
 }
 
-/** A 200 that goes on: after `preamble` the socket belongs to `open`, which is called at once, until it ends it. */
+/** A 200 whose body goes on. `open` is called at once, behind `preamble`; the socket belongs to it from then on. */
 export interface StreamReply {
   readonly headers: readonly string[]
-  /** The first of the body. */
+  /** The beginning of the body. */
   readonly preamble: string
-  readonly open: (socket: Socket) => Leaver
+  readonly open: (socket: Socket) => Cancelable
 }
 
 export function json(body: Buffer, headers: readonly string[] = []): WholeReply {
@@ -49,4 +51,16 @@ export function json(body: Buffer, headers: readonly string[] = []): WholeReply 
 
 export function withHeaders(reply: WholeReply, headers: readonly string[]): WholeReply {
   return headers.length === 0 ? reply : { ...reply, headers: [...reply.headers, ...headers] }
+}
+
+export function problemReply(problem: Problem): WholeReply {
+  return {
+    status: problem.status,
+    headers: ['Content-Type', 'application/problem+json', ...problem.headers],
+    body: problem.body(),
+  }
+}
+
+export function wholeOf(reply: WholeReply | Problem): WholeReply {
+  return reply instanceof Problem ? problemReply(reply) : reply
 }

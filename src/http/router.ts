@@ -1,95 +1,121 @@
-import type { TSchema } from 'typebox/type'
-import type { Credential } from '../auth/authenticator.ts'
-import type { Grant } from '../auth/grants.ts'
+import { MAX_PATH_PARAMETER } from '../limits.ts'
 import { Problem } from '../problem.ts'
-import type { Reply } from './reply.ts'
-import type { Request } from './request.ts'
+import type { AnyRoute } from './route.ts'
 
-export type Method = 'GET' | 'PATCH' | 'POST'
+/** The path in front of every route's. */
+export const BASE_PATH = '/api/v1'
 
-/** An operation that asks for no credential. */
-export interface OpenRoute {
-  readonly method: Method
-  readonly path: string
-  readonly needs: 'nothing'
-  readonly handle: (request: Request) => Reply
-  readonly docs: RouteDocs
+/** Values of the parameters in a path, by name. */
+export type PathParameters = ReadonlyMap<string, string>
+
+export const NO_PARAMETERS: PathParameters = new Map()
+
+export interface Match {
+  readonly route: AnyRoute
+  readonly parameters: PathParameters
 }
 
-/** One operation of the API: what it takes to be let in, what it does, and what the OpenAPI document says of it. */
-export interface Route {
-  readonly method: Method
-  readonly path: string
-  /** The grant it needs; `api-key` for what no token may do. */
-  readonly needs: Grant | 'api-key'
-  /** For a route that takes a body. */
-  readonly body?: {
-    /** Media types, the preferred one first. */
-    readonly accepts: readonly string[]
-    readonly schema: TSchema
-    /** Checked before the body is read (RFC 9110 §13.2.2): throws where a precondition fails. */
-    readonly precondition: (request: Request) => void
-  }
-  readonly handle: (request: Request, credential: Credential) => Reply | Promise<Reply>
-  readonly docs: RouteDocs
+/** What stands at one path, by method. */
+type Methods = ReadonlyMap<string, Match>
+
+interface Template {
+  /** `{name}` for a parameter. */
+  readonly segments: readonly string[]
+  readonly methods: Methods
 }
 
-export type AnyRoute = Route | OpenRoute
-
-export interface RouteDocs {
-  readonly summary: string
-  readonly description?: string
-  readonly parameters?: readonly ParameterDocs[]
-  /** Answers by status. Those that every route can give (401, 403, …) are added to them. */
-  readonly answers: Readonly<Record<number, AnswerDocs>>
-}
-
-export interface ParameterDocs {
-  readonly name: string
-  readonly in: 'query' | 'header'
-  readonly description: string
-  readonly schema: TSchema
-}
-
-export interface AnswerDocs {
-  readonly description: string
-  /** By media type; none for an answer without a body. */
-  readonly content?: Readonly<Record<string, TSchema>>
-  readonly headers?: readonly string[]
-  /** Headers that it has in some cases. */
-  readonly sometimes?: readonly string[]
-}
-
-/** Finds the route of a method and a path. */
+/**
+ * Finds the route of a method and a path. A path without parameters is one look-up; for the others, a segment that is
+ * spelled out wins over a parameter.
+ */
 export class Router {
-  readonly #paths = new Map<string, Map<string, AnyRoute>>()
+  readonly #paths = new Map<string, Methods>()
+  readonly #templates: readonly Template[]
+  readonly #maxSegments: number
 
   constructor(routes: readonly AnyRoute[]) {
+    const paths = new Map<string, Map<string, Match>>()
     for (const route of routes) {
-      const methods = this.#paths.get(route.path) ?? new Map<string, AnyRoute>()
-      this.#paths.set(route.path, methods.set(route.method, route))
-      if (route.method === 'GET') methods.set('HEAD', route)
+      const path = BASE_PATH + route.path
+      const methods = paths.get(path) ?? new Map<string, Match>()
+      const match = { route, parameters: NO_PARAMETERS }
+      paths.set(path, methods.set(route.method, match))
+      if (route.method === 'GET') methods.set('HEAD', match)
     }
+    const templates: Template[] = []
+    for (const [path, methods] of paths)
+      if (path.includes('{')) templates.push({ segments: path.split('/'), methods })
+      else this.#paths.set(path, methods)
+    this.#templates = templates.sort((a, b) => (shape(a) < shape(b) ? -1 : 1))
+    this.#maxSegments = Math.max(0, ...templates.map(template => template.segments.length))
   }
 
   /** @throws {Problem} 404, or 405 with `Allow`. */
-  find(method: string, path: string): AnyRoute {
-    const route = this.#methods(path).get(method)
-    if (route) return route
-    const allow = this.allowed(path)
-    throw new Problem('method-not-allowed', `This resource takes ${allow}.`, {
-      headers: ['Allow', allow],
-    })
-  }
-
-  /** The methods of a path, as `Allow` has them. @throws {Problem} 404 */
-  allowed(path: string): string {
-    return [...this.#methods(path).keys()].join(', ')
-  }
-
-  #methods(path: string): Map<string, AnyRoute> {
+  find(method: string, path: string): Match {
     const methods = this.#paths.get(path)
-    if (!methods) throw new Problem('not-found', 'There is nothing at this path; the API begins at /api/v1.')
-    return methods
+    if (methods) return matchOf(methods, method)
+    const { template, parameters } = this.#matchTemplate(path)
+    return { route: matchOf(template.methods, method).route, parameters }
+  }
+
+  /** The methods of a path, as `Allow` lists them. @throws {Problem} 404 */
+  allowed(path: string): string {
+    return allowed(this.#paths.get(path) ?? this.#matchTemplate(path).template.methods)
+  }
+
+  #matchTemplate(path: string): { readonly template: Template; readonly parameters: PathParameters } {
+    const segments = path.split('/', this.#maxSegments + 1)
+    for (const template of this.#templates) {
+      const parameters = matchSegments(template.segments, segments)
+      if (parameters) return { template, parameters }
+    }
+    throw new Problem('not-found', `There is no resource at this path. The paths of the API begin with ${BASE_PATH}.`)
+  }
+}
+
+/** @throws {Problem} 405 with `Allow`. */
+function matchOf(methods: Methods, method: string): Match {
+  const match = methods.get(method)
+  if (match) return match
+  const allow = allowed(methods)
+  throw new Problem('method-not-allowed', `This resource accepts ${allow}.`, { headers: ['Allow', allow] })
+}
+
+function allowed(methods: Methods): string {
+  return [...methods.keys()].join(', ')
+}
+
+/** Sorts the templates of a length: earlier segments count more, and one that is spelled out comes first. */
+function shape({ segments }: Template): string {
+  return segments.map(segment => (isParameter(segment) ? 1 : 0)).join('')
+}
+
+function isParameter(segment: string): boolean {
+  return segment.startsWith('{')
+}
+
+function matchSegments(template: readonly string[], segments: readonly string[]): PathParameters | undefined {
+  if (template.length !== segments.length) return undefined
+  const parameters = new Map<string, string>()
+  for (const [at, expected] of template.entries()) {
+    const segment = segments[at] ?? ''
+    if (!isParameter(expected)) {
+      if (segment !== expected) return undefined
+      continue
+    }
+    const value = decode(segment)
+    if (!value) return undefined
+    parameters.set(expected.slice(1, -1), value)
+  }
+  return parameters
+}
+
+/** Undefined for what is no percent-encoded UTF-8, or too long. */
+function decode(segment: string): string | undefined {
+  if (segment.length > MAX_PATH_PARAMETER) return undefined
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    return undefined
   }
 }

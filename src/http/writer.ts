@@ -1,73 +1,131 @@
-import { STATUS_CODES } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
 import type { Clock } from '../clock.ts'
-import { MAX_HOLD_S } from '../limits.ts'
-import type { WholeReply } from './reply.ts'
+import type { Problem } from '../problem.ts'
+import { isRead } from './body.ts'
+import type { Connection } from './connection.ts'
+import { Cors, type Origins } from './cors.ts'
+import { CLOSE, COMMON, contentLength, Encoder } from './encoder.ts'
+import { detachResponse, leaveHttp } from './node-internals.ts'
+import { type HeldReply, problemReply, type Reply, type StreamReply, type WholeReply, wholeOf } from './reply.ts'
 
-/** On every answer: what it says is of this moment and for this client, and it is what its type says. */
-export const COMMON = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
-/** Bytes of an answer that are copied into one piece. More is left as it is, for all who are sent the same. */
-const MAX_JOINED_BYTES = 16 * 1024
+const NOSNIFF = ['X-Content-Type-Options', 'nosniff']
 
-/** It is kept for longer: a request that crosses the end of its connection would be lost. */
-const KEEP_ALIVE = ['Connection', 'keep-alive', 'Keep-Alive', `timeout=${MAX_HOLD_S}`]
-export const CLOSE = ['Connection', 'close']
+/** Writes replies to their connections; only a stream, once it is open, writes for itself. */
+export class Writer {
+  readonly #encoder: Encoder
+  readonly #cors: Cors
+  #isClosing = false
 
-interface Encoded {
-  readonly reply: WholeReply
-  readonly cors: readonly string[]
-  readonly isLast: boolean
-  readonly date: string
-  readonly bytes: readonly Buffer[]
-}
-
-export function contentLength(body: Buffer | undefined): readonly string[] {
-  return body ? ['Content-Length', String(body.length)] : []
-}
-
-/** Answers as bytes (RFC 9112 §4). */
-export class Encoder {
-  readonly #clock: Clock
-  #second = Number.NaN
-  #date = ''
-  /** The last answer: most are the same as the one before, to thousands of polls at once or to GET upon GET. */
-  #last: Encoded | undefined
-
-  constructor(clock: Clock) {
-    this.#clock = clock
+  constructor(clock: Clock, origins: Origins) {
+    this.#encoder = new Encoder(clock)
+    this.#cors = new Cors(origins)
   }
 
-  /** A status line, `Date`, and headers: names and values in turn. */
-  head(status: number, ...parts: readonly (readonly string[])[]): string {
-    let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nDate: ${this.#now()}\r\n`
-    for (const headers of parts)
-      for (let at = 0; at < headers.length; at += 2) head += `${headers[at]}: ${headers[at + 1]}\r\n`
-    return `${head}\r\n`
+  /** From here on every answer is the last one of its connection. */
+  close(): void {
+    this.#isClosing = true
+  }
+
+  write(connection: Connection, message: IncomingMessage, response: ServerResponse, reply: Reply): void {
+    if ('open' in reply) this.#openStream(connection, message, response, reply)
+    else if ('hold' in reply) this.#hold(connection, message, response, reply)
+    else this.#writeWhole(connection, message, response, reply)
+  }
+
+  /** Writes an answer behind a response that Node has been told is sent. */
+  writeBytes(connection: Connection, reply: WholeReply, cors: readonly string[]): void {
+    const { socket, sent } = connection
+    const [first, second] = this.#encoder.whole(reply, cors, this.#isClosing)
+    if (!first) return
+    if (second) {
+      socket.cork()
+      socket.write(first)
+    }
+    socket.write(second ?? first, sent)
+    if (second) socket.uncork()
+    if (this.#isClosing) endSoon(socket)
+  }
+
+  /** Ends a connection that cannot be parsed any further with a problem. */
+  writeLast(socket: Duplex, problem: Problem): void {
+    endSoon(socket, Buffer.concat(this.#encoder.whole(problemReply(problem), [], true)))
   }
 
   /**
-   * A whole answer, in one piece or two.
-   * @param isLast Whether the connection ends with it.
+   * Most answers are written to the socket as bytes that were encoded once, and Node is told that its response is sent:
+   * `response.end` would check, join and copy the head of each of them anew, a third of what a small GET takes. What is
+   * not plain is written by Node.
    */
-  whole(reply: WholeReply, cors: readonly string[], isLast: boolean): readonly Buffer[] {
-    const date = this.#now()
-    const last = this.#last
-    if (last?.reply === reply && last.cors === cors && last.isLast === isLast && last.date === date) return last.bytes
+  #writeWhole(connection: Connection, message: IncomingMessage, response: ServerResponse, reply: WholeReply): void {
+    if (response.destroyed) return
+    const cors = this.#cors.headers(message)
+    if (this.#isPlain(message, response)) {
+      this.writeBytes(connection, reply, cors)
+      connection.response = undefined
+      detachResponse(response)
+      return
+    }
     const { status, headers, body } = reply
-    const length = contentLength(body)
-    const head = Buffer.from(this.head(status, COMMON, cors, headers, length, isLast ? CLOSE : KEEP_ALIVE))
-    const pieces = body ? [head, body] : [head]
-    const bytes = body && body.length <= MAX_JOINED_BYTES ? [Buffer.concat(pieces)] : pieces
-    this.#last = { reply, cors, isLast, date, bytes }
-    return bytes
+    if (this.#isClosing) response.shouldKeepAlive = false
+    response.on('finish', connection.sent)
+    response.writeHead(status, [...COMMON, ...cors, ...headers, ...contentLength(body)])
+    response.end(message.method === 'HEAD' ? undefined : body)
   }
 
-  #now(): string {
-    const now = this.#clock.now()
-    const second = Math.floor(now / 1000)
-    if (second !== this.#second) {
-      this.#second = second
-      this.#date = new Date(now).toUTCString()
-    }
-    return this.#date
+  /** Whether it is the response's turn, its request has been read, and the connection goes on behind it. */
+  #isPlain(message: IncomingMessage, response: ServerResponse): boolean {
+    return (
+      response.socket === message.socket &&
+      response.shouldKeepAlive &&
+      !this.#isClosing &&
+      message.method !== 'HEAD' &&
+      isRead(message)
+    )
   }
+
+  /**
+   * A poll that waits needs neither its request nor its response: 5 KB, which each garbage collection would find alive.
+   * So nothing that waits refers to them, as a closure made here would.
+   */
+  #hold(connection: Connection, message: IncomingMessage, response: ServerResponse, reply: HeldReply): void {
+    if (this.#isPlain(message, response)) {
+      connection.response = undefined
+      connection.cors = this.#cors.headers(message)
+      connection.held = reply.hold(connection)
+      detachResponse(response)
+    } else
+      connection.held = reply.hold({
+        answer: later => {
+          connection.held = undefined
+          this.#writeWhole(connection, message, response, wholeOf(later))
+        },
+      })
+  }
+
+  /**
+   * Answers with a body that ends with the connection (RFC 9112 §6.3), written to the socket itself: `response.write`
+   * would frame and copy each event again for each client.
+   */
+  #openStream(connection: Connection, message: IncomingMessage, response: ServerResponse, reply: StreamReply): void {
+    const { socket } = connection
+    const cors = this.#cors.headers(message)
+    if (message.method === 'HEAD') {
+      response.on('finish', connection.sent)
+      response.writeHead(200, [...NOSNIFF, ...cors, ...reply.headers, ...CLOSE]).end()
+      return
+    }
+    connection.response = undefined
+    detachResponse(response)
+    socket.setTimeout(0)
+    socket.write(`${this.#encoder.head(200, NOSNIFF, cors, reply.headers, CLOSE)}${reply.preamble}`)
+    connection.stream = reply.open(socket)
+    // Not at once: the parser may be what called this.
+    if (isRead(message)) setImmediate(leaveHttp, socket, connection.ended)
+  }
+}
+
+/** Ends a connection, and does not wait for a client that never closes its side. */
+function endSoon(socket: Duplex, bytes?: Buffer): void {
+  socket.end(bytes, () => socket.destroy())
 }

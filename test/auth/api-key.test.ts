@@ -21,7 +21,7 @@ async function open(t: Test, dir: string) {
   return { keys, log, replaced, file: join(dir, 'api-key') }
 }
 
-t.test('the first start makes a key that only its owner can read', async t => {
+t.test('the first start generates a key that only its owner can read', async t => {
   const umask = process.umask(0)
   t.teardown(() => process.umask(umask))
   const { keys, file } = await open(t, join(stateDir(t), 'not/there/yet'))
@@ -49,7 +49,7 @@ t.test('a rotation is in the file before it is in force', async t => {
   t.strictSame(replaced, [key])
 })
 
-t.test('rotations at once leave one key, the same in the file and in force', async t => {
+t.test('concurrent rotations leave one key, the same in the file and in force', async t => {
   const dir = stateDir(t)
   const { keys, file } = await open(t, dir)
   const made = await Promise.all(Array.from({ length: 8 }, () => keys.rotate()))
@@ -59,7 +59,7 @@ t.test('rotations at once leave one key, the same in the file and in force', asy
   t.strictSame(readdirSync(dir), ['api-key'], 'no temporary file is left')
 })
 
-t.test('a rotation makes a file private that was not', async t => {
+t.test('a rotation restores the mode of the file', async t => {
   const dir = stateDir(t)
   const { keys, file } = await open(t, dir)
   chmodSync(file, 0o644)
@@ -67,7 +67,7 @@ t.test('a rotation makes a file private that was not', async t => {
   t.equal(statSync(file).mode & 0o777, 0o600)
 })
 
-t.test('a file replaced by something else is in force at once', async t => {
+t.test('a key file that is replaced from outside is in force at once', async t => {
   const { keys, replaced, file } = await open(t, stateDir(t))
   const key = generateKey()
   writeFileSync(file, `${key}\n`)
@@ -75,7 +75,7 @@ t.test('a file replaced by something else is in force at once', async t => {
   t.strictSame(replaced, [key])
 })
 
-t.test('garbage in the file leaves the key in force, and the log says so once', async t => {
+t.test('an invalid file leaves the key in force, and is logged once', async t => {
   for (const garbage of ['', 'x', 'B'.repeat(43), `${generateKey()}A`, '\0'.repeat(44), 'x'.repeat(100_000)]) {
     const { keys, replaced, log, file } = await open(t, stateDir(t))
     const { current } = keys
@@ -83,7 +83,7 @@ t.test('garbage in the file leaves the key in force, and the log says so once', 
     await eventually(() => log.length > 1)
     t.equal(keys.current, current)
     t.strictSame(replaced, [])
-    t.match(log[1], /^warning: .*the key in force stays/)
+    t.match(log[1], /^warning: .*keeping the key in force/)
   }
   const { keys, log, file } = await open(t, stateDir(t))
   rmSync(file)
@@ -91,7 +91,7 @@ t.test('garbage in the file leaves the key in force, and the log says so once', 
   t.ok(keys.current)
 })
 
-t.test('garbage at the start is replaced by a new key', async t => {
+t.test('an invalid file at the start is replaced by a new key', async t => {
   const dir = stateDir(t)
   writeFileSync(join(dir, 'api-key'), '')
   const { keys, log, file } = await open(t, dir)

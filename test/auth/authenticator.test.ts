@@ -38,7 +38,7 @@ t.test('a remembered token expires like any other', async t => {
   t.equal(authenticator.authenticate([token]), credential, 'the clock is what counts')
 })
 
-t.test('a new key refuses what the old one let in', async t => {
+t.test('a new key revokes every credential of the old one', async t => {
   const { apiKey, authenticator } = setUp()
   const token = mint(apiKey, { roles: ['admin:rw'] })
   const held = [authenticator.authenticate([apiKey]), authenticator.authenticate([token])]
@@ -50,7 +50,7 @@ t.test('a new key refuses what the old one let in', async t => {
   t.equal(authenticator.refusalNow(authenticator.authenticate([next])), undefined)
 })
 
-t.test('as many tokens are remembered as the bound says, and none that was refused', async t => {
+t.test('a bounded number of tokens is remembered, and none that was refused', async t => {
   const { apiKey, authenticator } = setUp()
   const first = mint(apiKey, { roles: [], jti: 'first' })
   const credential = authenticator.authenticate([first])
@@ -62,7 +62,7 @@ t.test('as many tokens are remembered as the bound says, and none that was refus
   t.not(authenticator.authenticate([first]), credential, 'the oldest has gone, and is verified again')
 })
 
-t.test('before the build the time is not known', async t => {
+t.test('a clock before the build time is not believed', async t => {
   const { apiKey, clock, log, authenticator } = setUp(Date.now())
   const lasting = mint(apiKey, { roles: ['admin:r'] })
   const dated = mint(apiKey, { roles: ['admin:r'], exp: inSeconds(clock, 3600) })

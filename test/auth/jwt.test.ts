@@ -8,7 +8,7 @@ import vectors from '../fixtures/jwt-vectors.json' with { type: 'json' }
 
 const { apiKey } = vectors
 
-/** A token made of any bytes, validly signed. */
+/** A token with any header and payload, validly signed. */
 function forge(header: string, payload: string | Buffer): string {
   const input = `${Buffer.from(header).toString('base64url')}.${Buffer.from(payload).toString('base64url')}`
   return `${input}.${createHmac('sha256', signingKey(apiKey)).update(input).digest('base64url')}`
@@ -16,7 +16,7 @@ function forge(header: string, payload: string | Buffer): string {
 
 const claims = (json: string) => forge('{"alg":"HS256"}', json)
 
-t.test('the signing key is derived as the interface says', async t => {
+t.test('the signing key is derived as documented', async t => {
   t.equal(Buffer.from(signingKey(apiKey)).toString('hex'), vectors.signingKeyHex)
   t.equal(
     createHmac('sha256', 'ServiceApiJwt').update(apiKey).digest('hex'),
@@ -25,7 +25,7 @@ t.test('the signing key is derived as the interface says', async t => {
   )
 })
 
-t.test('every vector is accepted or refused as it says', async t => {
+t.test('every vector is accepted or refused as expected', async t => {
   const options = { clock: systemClock, log: () => undefined, builtAt: 0, leewayS: 0 }
   const authenticator = new Authenticator(apiKey, options)
   for (const vector of vectors.vectors) {
@@ -45,7 +45,7 @@ function attempt(authenticator: Authenticator, token: string): { grants?: string
   }
 }
 
-t.test('a validly signed token is refused for what it says', async t => {
+t.test('a validly signed token with invalid contents is refused', async t => {
   const verifier = new JwtVerifier(apiKey)
   const cases: readonly (readonly [name: string, token: string])[] = [
     ['a name twice in the header', forge('{"alg":"HS256","alg":"HS256"}', '{"roles":[]}')],
@@ -66,7 +66,7 @@ t.test('a validly signed token is refused for what it says', async t => {
   for (const [name, token] of cases) t.equal(verifier.verify(token), 'malformed', name)
 })
 
-t.test('any change of one character of a token refuses it', async t => {
+t.test('a token with any one character changed is refused', async t => {
   const verifier = new JwtVerifier(apiKey)
   const token = mint(apiKey, { roles: ['admin:r'], sub: 'panel-4' })
   t.not(typeof verifier.verify(token), 'string')
@@ -80,7 +80,7 @@ t.test('any change of one character of a token refuses it', async t => {
   t.strictSame(accepted, [])
 })
 
-t.test('exp is the first moment without, nbf the first with', async t => {
+t.test('exp is the first invalid moment, nbf the first valid one', async t => {
   const cases = [
     [{ exp: 1000, nbf: undefined }, 999_999, 0, undefined],
     [{ exp: 1000, nbf: undefined }, 1_000_000, 0, 'expired'],

@@ -140,7 +140,7 @@ t.test('a service that stops ends its streams cleanly', async t => {
 
 t.test('a service that stops takes no more of them', async t => {
   const service = await startTestService(t)
-  const head = `GET /api/v1/events HTTP/1.1\r\nAuthorization: Bearer ${service.key}\r\nAccept: text/event-stream\r\n`
+  const head = `GET /api/v1/events HTTP/1.1\r\nHost: device\r\nAuthorization: Bearer ${service.key}\r\nAccept: text/event-stream\r\n`
   const socket = connect(service.port, '127.0.0.1')
   socket.write(head)
   await sleep(50)

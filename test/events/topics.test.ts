@@ -7,14 +7,14 @@ import { startTestService } from '../support/service.ts'
 /** A lamp that moderators follow: all that a second resource takes. */
 class Lamp implements Resource {
   readonly topic: Topic
-  readonly eventsPath = '/api/v1/lamp/events'
+  readonly eventsPath = '/lamp/events'
   readonly routes = [
     {
       method: 'GET',
-      path: '/api/v1/lamp',
+      path: '/lamp',
       needs: 'moderator:r',
       handle: () => json(Buffer.from(this.json), ['ETag', `"${this.topic.latestId}"`]),
-      docs: { summary: 'Read the lamp', answers: { 200: { description: 'Its level.' } } },
+      docs: { operationId: 'getLamp', summary: 'Read the lamp', answers: { 200: { description: 'Its level.' } } },
     },
   ] as const
   #level = 0

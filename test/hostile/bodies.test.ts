@@ -5,10 +5,11 @@ import { lineLog } from '../../src/log.ts'
 import { eventually } from '../support/eventually.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
-/** A PATCH as raw bytes; the status of each answer that came. */
+/** Sends a PATCH as raw bytes; resolves with the statuses of the answers. */
 async function patch(service: TestService, headers: readonly string[], body: string | Buffer): Promise<string> {
   const head = [
     'PATCH /api/v1/system HTTP/1.1',
+    'Host: device',
     `Authorization: Bearer ${service.key}`,
     'Content-Type: application/json',
     'Connection: close',
@@ -22,7 +23,7 @@ const sized = (body: string | Buffer) => `Content-Length: ${Buffer.byteLength(bo
 const chunked = (body: string) => `${Buffer.byteLength(body).toString(16)}\r\n${body}\r\n0\r\n\r\n`
 const CHUNKED = 'Transfer-Encoding: chunked'
 
-t.test('a body of any shape is read or refused, and nothing is changed by one that is refused', async t => {
+t.test('a body of any shape is accepted or refused, and a refused one changes nothing', async t => {
   const service = await startTestService(t)
   const before = await service.system()
   const deep = (n: number) => `{"ntp":${'['.repeat(n)}${']'.repeat(n)}}`
@@ -111,10 +112,10 @@ t.test('a body of any shape is read or refused, and nothing is changed by one th
   t.strictSame(service.said, [])
 })
 
-t.test('two readings of where a body ends are refused, and what is behind it is no request', async t => {
+t.test('ambiguous framing is refused, and no request is read from the body', async t => {
   const service = await startTestService(t)
   const before = await service.system()
-  const hidden = `PATCH /api/v1/system HTTP/1.1\r\nAuthorization: Bearer ${service.key}\r\nContent-Type: application/json\r\nContent-Length: 21\r\n\r\n{"deviceName":"Evil"}`
+  const hidden = `PATCH /api/v1/system HTTP/1.1\r\nHost: device\r\nAuthorization: Bearer ${service.key}\r\nContent-Type: application/json\r\nContent-Length: 21\r\n\r\n{"deviceName":"Evil"}`
   for (const [name, headers, body] of [
     ['two lengths', ['Content-Length: 2', 'Content-Length: 200'], `{}${hidden}`],
     ['the same length twice', ['Content-Length: 2', 'Content-Length: 2'], `{}${hidden}`],
@@ -146,7 +147,7 @@ t.test('two readings of where a body ends are refused, and what is behind it is 
   t.strictSame(await service.system(), before)
 })
 
-t.test('a body that is cut short is none', async t => {
+t.test('a body that is cut short changes nothing', async t => {
   const service = await startTestService(t)
   const before = await service.system()
   for (const leave of ['end', 'destroy', 'resetAndDestroy'] as const)
@@ -157,7 +158,7 @@ t.test('a body that is cut short is none', async t => {
       await new Promise<void>((resolve, reject) => {
         const socket = connect(service.port, '127.0.0.1', () =>
           socket.write(
-            `PATCH /api/v1/system HTTP/1.1\r\nAuthorization: Bearer ${service.key}\r\nContent-Type: application/json\r\n${head}\r\n\r\n${body}`,
+            `PATCH /api/v1/system HTTP/1.1\r\nHost: device\r\nAuthorization: Bearer ${service.key}\r\nContent-Type: application/json\r\n${head}\r\n\r\n${body}`,
             () => socket[leave](),
           ),
         )
@@ -168,7 +169,7 @@ t.test('a body that is cut short is none', async t => {
   t.equal((await service.patch({})).status, 200, 'and nothing is stuck behind it')
 })
 
-t.test('a refusal is not longer than what is refused', async t => {
+t.test('the answer to an invalid body is bounded', async t => {
   const service = await startTestService(t)
   for (const body of [
     `{"${'n'.repeat(10_000)}":[${Array(1_000).fill('"\\ud800"')}]}`,
@@ -183,7 +184,7 @@ t.test('a refusal is not longer than what is refused', async t => {
   }
 })
 
-t.test('no value forges an event or a line of the log', async t => {
+t.test('no value can forge an event or a line of the log', async t => {
   const service = await startTestService(t)
   const forged = 'id: 1\nevent: system.changed\ndata: {"deviceName":"Forged"}\n\n'
   let received = ''
@@ -199,7 +200,7 @@ t.test('no value forges an event or a line of the log', async t => {
     t.equal(answer.status, 200)
     await eventually(() => received.endsWith('\n\n') && received.split('event: system.changed\n').length > n + 1)
   }
-  // Lines by the standard: LF, CR or both end one, U+2028 does not.
+  // In an event stream LF, CR or CRLF end a line, and U+2028 does not (WHATWG HTML §9.2.5).
   const lines = received.split(/\r\n|\r|\n/)
   const data = lines.filter(line => line.startsWith('data: ')).map(line => JSON.parse(line.slice(6)))
   t.strictSame(

@@ -21,7 +21,7 @@ import { startTestService, type TestService } from '../support/service.ts'
 
 const KEY_FILE = 'var/lib/receiverd/api-key'
 
-t.test('whatever takes the place of the key file, the key in force stays, and the log says so once', async t => {
+t.test('whatever replaces the key file, an invalid one leaves the key in force and is logged once', async t => {
   const service = await startTestService(t)
   const { key } = service
   const file = service.path(KEY_FILE)
@@ -44,7 +44,7 @@ t.test('whatever takes the place of the key file, the key in force stays, and th
     ['a link out of the folder', 'is gone', () => symlinkSync('/etc/hostname', file)],
     ['a link to a device', 'is gone', () => symlinkSync('/dev/zero', file)],
   ]
-  const complaints = () => service.log.filter(line => line.includes('the key in force stays'))
+  const complaints = () => service.log.filter(line => line.includes('keeping the key in force'))
   for (const [name, why, attack] of attacks) {
     rmSync(file, { recursive: true, force: true })
     attack()
@@ -54,7 +54,7 @@ t.test('whatever takes the place of the key file, the key in force stays, and th
   t.ok(complaints().length <= 2 * attacks.length, `${complaints().length} complaints`)
   t.notMatch(service.log.join(), key)
 
-  // A whole key is taken up from wherever it comes: here by a rename over what stood there.
+  // A valid key is put in force wherever it comes from: here by a rename over the invalid file.
   rmSync(file, { recursive: true, force: true })
   const next = generateKey()
   writeFileSync(`${file}.new`, `${next}\n`, { mode: 0o600 })
@@ -64,7 +64,7 @@ t.test('whatever takes the place of the key file, the key in force stays, and th
   t.equal((await ask(service, next)).status, 200)
 })
 
-t.test('a rotation heals what is wrong with the file', async t => {
+t.test('a rotation repairs the file', async t => {
   const service = await startTestService(t)
   const { key } = service
   const file = service.path(KEY_FILE)
@@ -93,10 +93,10 @@ t.test('a rotation heals what is wrong with the file', async t => {
   )
 })
 
-t.test('killed at any moment of a rotation, the old key or the new one is whole', async t => {
+t.test('a kill at any moment of a rotation leaves the old key or the new one, whole', async t => {
   const root = deviceRoot(t)
   const present = () => readFileSync(join(root, KEY_FILE), 'utf8')
-  /** Keys that are known to be replaced: an answer with a later one has come. */
+  /** Keys that are known to be replaced: an answer had a later one. */
   const replaced: string[] = []
   for (let round = 0; round < 6; round++) {
     const receiver = await serve(t, root)
@@ -128,7 +128,7 @@ t.test('killed at any moment of a rotation, the old key or the new one is whole'
   t.strictSame(readdirSync(join(root, 'var/lib/receiverd')), ['api-key'], 'the next start leaves no temporary file')
 })
 
-t.test('a service whose log is not read keeps serving', async t => {
+t.test('the service keeps running if the reader of its log goes away', async t => {
   const receiver = await serve(t, deviceRoot(t))
   receiver.closeLog()
   for (const deviceName of ['One', 'Two', 'Three'])
@@ -141,7 +141,7 @@ function ask(service: TestService, credential: string): Promise<Response> {
   return fetch(`${service.url}/api/v1/system`, { headers: { Authorization: `Bearer ${credential}` } })
 }
 
-/** A process of its own that serves `root`. */
+/** Starts a process that serves `root`. */
 async function serve(t: Test, root: string): Promise<Receiver> {
   const receiver = new Receiver(root)
   t.teardown(() => receiver.kill())

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { startTestService, type TestService } from '../support/service.ts'
 
-/** A client that sends, listens, and never closes its side. */
+/** A client that never closes its side of the connection. */
 class HalfOpen {
   readonly socket: Socket
   text = ''
@@ -18,7 +18,7 @@ class HalfOpen {
     if (everySecond) this.#timer = setInterval(() => this.socket.write(everySecond), 1_000)
   }
 
-  /** What came until the service closed its side. */
+  /** Resolves with what it received when the service has closed its side. */
   async answer(): Promise<string> {
     await Promise.race([once(this.socket, 'end'), once(this.socket, 'close')])
     clearInterval(this.#timer)
@@ -26,16 +26,17 @@ class HalfOpen {
   }
 }
 
-const PATCH = 'PATCH /api/v1/system HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n'
+const PATCH =
+  'PATCH /api/v1/system HTTP/1.1\r\nHost: device\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n'
 
-t.test('slow clients are told so, and let go of', async t => {
+t.test('slow clients get a 408, and their connections are closed', async t => {
   const service = await startTestService(t, { env: { RECEIVERD_CONNECTIONS: '8' } })
   const credential = `Authorization: Bearer ${service.key}\r\n`
   const started = performance.now()
   const clients = {
     'sends nothing': new HalfOpen(service, ''),
     'sends half a line': new HalfOpen(service, 'GET /api/v1/hea'),
-    'sends a header a second': new HalfOpen(service, 'GET /api/v1/health HTTP/1.1\r\n', 'a: b\r\n'),
+    'sends a header a second': new HalfOpen(service, 'GET /api/v1/health HTTP/1.1\r\nHost: device\r\n', 'a: b\r\n'),
     'sends a byte of its body a second': new HalfOpen(service, `${PATCH}${credential}\r\n{`, ' '),
     'sends a chunk of its body a second': new HalfOpen(
       service,
@@ -44,12 +45,19 @@ t.test('slow clients are told so, and let go of', async t => {
     ),
     'is a stream with half a body': new HalfOpen(
       service,
-      `GET /api/v1/events HTTP/1.1\r\nAccept: text/event-stream\r\nContent-Length: 9\r\n${credential}\r\n`,
+      `GET /api/v1/events HTTP/1.1\r\nHost: device\r\nAccept: text/event-stream\r\nContent-Length: 9\r\n${credential}\r\n`,
     ),
     'was refused before its body': new HalfOpen(service, `${PATCH}\r\n{`),
-    'sends half a request after another': new HalfOpen(service, 'GET /api/v1/health HTTP/1.1\r\n\r\nGET /'),
+    'sends half a request after another': new HalfOpen(
+      service,
+      'GET /api/v1/health HTTP/1.1\r\nHost: device\r\n\r\nGET /',
+    ),
   }
-  t.equal(await service.raw('GET /api/v1/health HTTP/1.1\r\n\r\n').catch(() => ''), '', 'no connection is left')
+  t.equal(
+    await service.raw('GET /api/v1/health HTTP/1.1\r\nHost: device\r\n\r\n').catch(() => ''),
+    '',
+    'no connection is left',
+  )
 
   await Promise.all(
     Object.entries(clients).map(async ([name, client]): Promise<void> => {

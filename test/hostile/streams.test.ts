@@ -7,13 +7,14 @@ import { Authenticator } from '../../src/auth/authenticator.ts'
 import { systemClock } from '../../src/clock.ts'
 import { Readers } from '../../src/events/readers.ts'
 import { Topic } from '../../src/events/topic.ts'
+import { clientAt } from '../../src/http/address.ts'
 import type { HeldReply } from '../../src/http/reply.ts'
 import { Request } from '../../src/http/request.ts'
 import { ManualClock } from '../support/clock.ts'
 import { eventually } from '../support/eventually.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
-/** A connection that has sent something, and whose other side may be watched. */
+/** Opens a half-open connection and sends bytes on it. */
 function send(service: TestService, bytes: string): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect({ port: service.port, host: '127.0.0.1', allowHalfOpen: true }, () =>
@@ -23,14 +24,14 @@ function send(service: TestService, bytes: string): Promise<Socket> {
 }
 
 const held = (service: TestService, more = '') =>
-  `GET /api/v1/events HTTP/1.1\r\nAuthorization: Bearer ${service.key}\r\nIf-None-Match: *\r\nPrefer: wait=100\r\n${more}\r\n`
+  `GET /api/v1/events HTTP/1.1\r\nHost: device\r\nAuthorization: Bearer ${service.key}\r\nIf-None-Match: *\r\nPrefer: wait=100\r\n${more}\r\n`
 
-/** What one more stream would be answered with; asked by HEAD, which takes no place itself. */
+/** The status that one more stream would get: by HEAD, which takes no place itself. */
 const nextStatus = async (service: TestService): Promise<number> =>
   (await service.fetch('/events', { method: 'HEAD', headers: { Accept: 'text/event-stream' } })).status
 const hasRoom = async (service: TestService) => (await nextStatus(service)) === 200
 
-t.test('what is over the limit is refused before any 200; where both limits apply, as unavailable', async t => {
+t.test('streams over a limit are refused before any 200; if both limits apply, with 503', async t => {
   for (const [env, status] of [
     [{ RECEIVERD_STREAMS: '2' }, 503],
     [{ RECEIVERD_STREAMS_PER_ADDRESS: '2' }, 429],
@@ -48,13 +49,15 @@ t.test('what is over the limit is refused before any 200; where both limits appl
         t.match(refused.headers.get('retry-after'), /^[1-9]\d*$/)
       }
     t.equal((await service.fetch('/events')).status, 200, 'what does not wait needs no place')
+    t.match(service.said, [new RegExp(`^warning: 127\\.0\\.0\\.1: answered with ${status}: `)])
+    t.equal(service.said.length, 1, 'one line for all of them')
     stream.close()
     waiting.destroy()
     await eventually(() => hasRoom(service))
   }
 })
 
-t.test('a client that vanishes frees its place at once, however it goes', async t => {
+t.test('a client that leaves frees its place at once, in whatever way it leaves', async t => {
   const service = await startTestService(t, { env: { RECEIVERD_STREAMS: '1', RECEIVERD_HEARTBEAT_S: '3600' } })
   const body = (bytes: number) => `Content-Length: ${bytes}\r\n`
   for (const [name, request] of [
@@ -69,28 +72,28 @@ t.test('a client that vanishes frees its place at once, however it goes', async 
       const socket = await send(service, request)
       await eventually(async () => !(await hasRoom(service)))
       socket[leave]()
-      // A client that has said all that it will say may still listen: HTTP has no half-open clients, we take it as gone.
+      // A client that has closed its side counts as gone, although it could still listen: HTTP has no half-open clients.
       await eventually(() => hasRoom(service), 3_000)
       t.pass(`${name}, ${leave}`)
       socket.destroy()
     }
 })
 
-t.test('a client whose stream is ended, and who does not close, keeps no connection', async t => {
+t.test('a client cannot keep the connection of an ended stream by not closing it', async t => {
   const service = await startTestService(t, { env: { RECEIVERD_CONNECTIONS: '3' } })
   const streams = [await send(service, held(service, 'Accept: text/event-stream\r\n'))]
   streams.push(await send(service, held(service, 'Accept: text/event-stream\r\n')))
   const asks = `Authorization: Bearer ${service.key}\r\nConnection: close\r\n\r\n`
-  t.match(await service.raw(`POST /api/v1/api-key HTTP/1.1\r\n${asks}`), /^HTTP\/1\.1 200 /)
+  t.match(await service.raw(`POST /api/v1/api-key HTTP/1.1\r\nHost: device\r\n${asks}`), /^HTTP\/1\.1 200 /)
   await eventually(async () => {
-    const request = `GET /api/v1/events HTTP/1.1\r\nIf-None-Match: *\r\nPrefer: wait=1\r\nConnection: close\r\nAuthorization: Bearer ${service.key}\r\n\r\n`
+    const request = `GET /api/v1/events HTTP/1.1\r\nHost: device\r\nIf-None-Match: *\r\nPrefer: wait=1\r\nConnection: close\r\nAuthorization: Bearer ${service.key}\r\n\r\n`
     const answers = await Promise.all([1, 2, 3].map(() => service.raw(request).catch(() => '')))
     return answers.every(answer => answer.startsWith('HTTP/1.1 304 '))
   })
   for (const socket of streams) socket.destroy()
 })
 
-t.test('many polls on one connection raise no warning of the runtime in the log', async t => {
+t.test('many polls on one connection raise no warning of Node', async t => {
   const service = await startTestService(t)
   const warnings: Error[] = []
   const warn = (warning: Error) => warnings.push(warning)
@@ -101,7 +104,7 @@ t.test('many polls on one connection raise no warning of the runtime in the log'
   socket.setEncoding('utf8').on('data', chunk => {
     answers += chunk
   })
-  // Each is answered when the next one comes, and the last when it is held: this one is a reader, too.
+  // Each poll is answered when the next one arrives, and the last one by a change.
   await eventually(async () => {
     await service.patch({ deviceName: `Room ${Math.random()}` })
     return answers.split('HTTP/1.1 304 ').length === 20 && answers.split('HTTP/1.1 200 ').length === 2
@@ -110,7 +113,7 @@ t.test('many polls on one connection raise no warning of the runtime in the log'
   t.strictSame(warnings, [])
 })
 
-t.test('a poll that comes in the same turn as an event is held for the next one', async t => {
+t.test('a poll that arrives in the same turn as an event is held for the next one', async t => {
   const topic = new Topic({
     name: 'system',
     grant: 'admin:r',
@@ -134,7 +137,7 @@ t.test('a poll that comes in the same turn as an event is held for the next one'
   const message = { method: 'GET', headers: { 'if-none-match': '*' } }
 
   topic.changed('{"n":1}')
-  const request = new Request(message as unknown as IncomingMessage, undefined, 'local')
+  const request = new Request(message as unknown as IncomingMessage, undefined, clientAt(undefined))
   const held = (await route.handle(request, credential)) as HeldReply
   const reply = new Promise(answer => held.hold({ answer }))
   await new Promise(resolve => setImmediate(() => setImmediate(resolve)))
@@ -145,7 +148,7 @@ t.test('a poll that comes in the same turn as an event is held for the next one'
   t.match(String(body), /^\[\{[^[]*"data":\{"n":2\}\}\]$/)
 })
 
-t.test('2,000 streams and polls, opened and dropped, leave no file descriptor and no memory', async t => {
+t.test('2,000 streams and polls, opened and dropped, leak no file descriptor and no memory', async t => {
   const service = await startTestService(t)
   const open = () => readdirSync('/proc/self/fd').length
   const round = async () => {
@@ -163,7 +166,7 @@ t.test('2,000 streams and polls, opened and dropped, leave no file descriptor an
   t.ok(grown < 60, `${grown} MB more than after 400`)
 })
 
-t.test('a clock that steps ends what has expired, and nothing else', async t => {
+t.test('a clock that steps ends the streams that have expired, and no others', async t => {
   const clock = new ManualClock()
   const builtAt = Date.now() - 86_400_000
   const service = await startTestService(t, { clock, builtAt, env: { RECEIVERD_HEARTBEAT_S: '1' } })
@@ -192,14 +195,14 @@ t.test('a clock that steps ends what has expired, and nothing else', async t => 
   t.match(blocks.at(-1), { event: 'events.closed', data: { reason: 'clock not set' } })
   await dated2.ended
   t.equal((await lateWaiting).status, 401)
-  t.equal(service.log.filter(line => line.includes('clock not set')).length, 1, 'the log says it once')
+  t.equal(service.log.filter(line => line.includes('clock not set: refusing tokens')).length, 1, 'the log says it once')
 
   clock.step(201 * 86_400_000 + 7_200_000)
   t.equal(await ask(), 401, 'expired')
   clock.step(-86_400_000 - 7_200_000)
   t.equal(await ask(), 200, 'the clock is right again')
   await service.patch({ deviceName: 'Now' })
-  t.strictSame((await timeless.event())?.data, { deviceName: 'Now' }, 'the stream of the key went through it all')
+  t.strictSame((await timeless.event())?.data, { deviceName: 'Now' }, 'the stream of the API key outlived all of it')
 })
 
 t.test('a PATCH whose body comes after its key was replaced changes nothing', async t => {
@@ -212,10 +215,10 @@ t.test('a PATCH whose body comes after its key was replaced changes nothing', as
     sockets.push(
       await send(
         service,
-        `PATCH /api/v1/system HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nAuthorization: Bearer ${credential}\r\n\r\n${body.slice(0, 5)}`,
+        `PATCH /api/v1/system HTTP/1.1\r\nHost: device\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nAuthorization: Bearer ${credential}\r\n\r\n${body.slice(0, 5)}`,
       ),
     )
-  // The answer to another request on a later connection: the heads above have been read by then.
+  // Once a request on a later connection is answered, the heads above have been read.
   await service.system()
   await service.fetch('/api-key', { method: 'POST' })
   for (const socket of sockets) {

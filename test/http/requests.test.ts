@@ -1,7 +1,7 @@
 import t from 'tap'
 import { startTestService } from '../support/service.ts'
 
-t.test('what is missing is said in the order of the checks', async t => {
+t.test('checks are made in the documented order', async t => {
   const service = await startTestService(t)
   const reader = `Bearer ${service.token(['admin:r'])}`
   const moderator = `Bearer ${service.token(['moderator:rw'])}`
@@ -38,11 +38,11 @@ t.test('what is missing is said in the order of the checks', async t => {
     t.equal(answer.headers.get('cache-control'), 'no-store', name)
     t.equal(answer.headers.get('x-content-type-options'), 'nosniff', name)
     const problem = (await answer.json()) as Record<string, unknown>
-    t.match(problem, { type: /^urn:receiverd:problem:[a-z-]+$/, title: String, status, detail: /\.$/ }, name)
+    t.match(problem, { type: /^urn:receiverd:problem:[a-z-]+$/, title: String, status, detail: /[^.…]\.$/ }, name)
   }
 })
 
-t.test('a challenge says what would do', async t => {
+t.test('WWW-Authenticate tells what would be sufficient', async t => {
   const service = await startTestService(t)
   const challenge = async (path: string, init: RequestInit) =>
     (await service.fetch(path, init)).headers.get('www-authenticate')
@@ -73,7 +73,7 @@ t.test('a challenge says what would do', async t => {
     )
 })
 
-t.test('a credential is taken in every form, and only once', async t => {
+t.test('a credential is accepted in every form, and only once', async t => {
   const service = await startTestService(t)
   const token = service.token(['admin:r'])
   const base64 = (text: string) => Buffer.from(text).toString('base64')
@@ -94,12 +94,12 @@ t.test('a credential is taken in every form, and only once', async t => {
   }
   t.equal(await status(`?apiKey=${service.key}`, `Bearer ${token}`), 400)
   t.equal(await status('?apiKey='), 401)
-  const head = `GET /api/v1/system HTTP/1.1\r\nConnection: close\r\n`
+  const head = `GET /api/v1/system HTTP/1.1\r\nHost: device\r\nConnection: close\r\n`
   const twice = await service.raw(`${head}Authorization: Bearer ${token}\r\nauthorization: Bearer ${token}\r\n\r\n`)
   t.match(twice, /^HTTP\/1\.1 400 /)
 })
 
-t.test('other origins may ask, unless a list says which', async t => {
+t.test('any origin may read answers, unless there is a list', async t => {
   const open = await startTestService(t)
   const answer = await open.fetch('/system', { headers: { Origin: 'https://panel.example' } })
   t.equal(answer.headers.get('access-control-allow-origin'), '*')
@@ -127,7 +127,7 @@ t.test('other origins may ask, unless a list says which', async t => {
   t.equal((await fetch(`${open.url}/api/v1/system`, { method: 'OPTIONS' })).status, 405, 'no preflight')
 })
 
-t.test('405 says what is allowed; HEAD is GET without a body', async t => {
+t.test('405 has Allow; HEAD is answered as GET without a body', async t => {
   const service = await startTestService(t)
   t.equal((await service.fetch('/system', { method: 'PUT' })).headers.get('allow'), 'GET, HEAD, PATCH')
   t.equal((await service.fetch('/api-key')).headers.get('allow'), 'POST')
@@ -138,15 +138,72 @@ t.test('405 says what is allowed; HEAD is GET without a body', async t => {
   t.equal(await head.text(), '')
 })
 
-t.test('a target in absolute form, HTTP/1.0 and no Host are answered', async t => {
+t.test('HTTP/1.1 requires one valid Host, and HTTP/1.0 none (RFC 9112 §3.2)', async t => {
   const service = await startTestService(t)
   const ask = (head: string) => service.raw(`${head}\r\nConnection: close\r\n\r\n`)
-  t.match(await ask('GET http://device.example:80/api/v1/health HTTP/1.1\r\nHost: x'), /^HTTP\/1\.1 200 /)
-  t.match(await ask('GET /api/v1/health HTTP/1.1'), /^HTTP\/1\.1 200 /)
-  t.match(await ask('GET /api/v1/health HTTP/1.0'), /^HTTP\/1\.1 200 /)
+  const cases: readonly (readonly [version: string, hosts: readonly string[], status: number])[] = [
+    ['1.0', [], 200],
+    ['1.0', ['device'], 200],
+    ['1.0', ['a', 'b'], 400],
+    ['1.0', ['a/b'], 400],
+    ['1.1', [], 400],
+    ['1.1', ['a', 'b'], 400],
+    ['1.1', ['a', 'a'], 400],
+    ['1.1', ['a', ''], 400],
+    ['1.1', [''], 200],
+    ['1.1', ['device'], 200],
+    ['1.1', ['Room_4.example.'], 200],
+    ['1.1', ['192.0.2.7:8080'], 200],
+    ['1.1', ['device:'], 200],
+    ['1.1', ['%41'], 200],
+    ['1.1', ['[2001:db8::7]:8080'], 200],
+    ['1.1', ['[fe80::1%25eth0]'], 200],
+    ['1.1', ['[2001:db8::7'], 400],
+    ['1.1', ['[::ffff:192.0.2.7]'], 200],
+    ['1.1', ['[nonsense]'], 400],
+    ['1.1', ['[::1]x'], 400],
+    ['1.1', ['2001:db8::7'], 400],
+    ['1.1', ['a b'], 400],
+    ['1.1', ['a,b'], 200],
+    ['1.1', ['a/b'], 400],
+    ['1.1', ['user@a'], 400],
+    ['1.1', ['http://a'], 400],
+    ['1.1', ['a:80:80'], 400],
+    ['1.1', ['a:http'], 400],
+    ['1.1', ['%zz'], 400],
+    ['1.1', ['a\u00a0'], 400],
+    ['1.1', ['é'], 400],
+  ]
+  for (const [version, hosts, status] of cases) {
+    const lines = hosts.map(host => `\r\nHost: ${host}`).join('')
+    const answer = await ask(`GET /api/v1/health HTTP/${version}${lines}`)
+    t.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `), `HTTP/${version}, ${JSON.stringify(hosts)}`)
+    if (status === 400) t.match(answer, /application\/problem\+json.*The Host header |must have a Host header/s)
+  }
+  t.match(await ask('GET /api/v1/nothing HTTP/1.1'), /^HTTP\/1\.1 400 /, 'before 404')
+  t.match(await ask('GET /api/v1/system HTTP/1.1'), /^HTTP\/1\.1 400 /, 'before 401')
 })
 
-t.test('no credential is needed for the two routes that say so, and no others', async t => {
+t.test('a target in absolute form names its host itself (RFC 9112 §3.2.2)', async t => {
+  const service = await startTestService(t)
+  for (const [target, status] of [
+    ['http://device.example:80/api/v1/health', 200],
+    ['HTTPS://[2001:db8::7]/api/v1/health?x', 200],
+    ['http://a.example', 404],
+    ['http:///api/v1/health', 400],
+    ['http://:80/api/v1/health', 400],
+    ['http://user@a.example/api/v1/health', 400],
+    ['http://[nonsense]/api/v1/health', 400],
+    ['ftp://a.example/api/v1/health', 404],
+  ] as const)
+    t.match(
+      await service.raw(`GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`),
+      new RegExp(`^HTTP/1\\.1 ${status} `),
+      target,
+    )
+})
+
+t.test('exactly the two open routes need no credential', async t => {
   const service = await startTestService(t)
   const { paths } = (await (await fetch(`${service.url}/api/v1/openapi.json`)).json()) as {
     paths: Record<string, object>
@@ -157,4 +214,66 @@ t.test('no credential is needed for the two routes that say so, and no others', 
       if ((await fetch(service.url + path, { method: method.toUpperCase() })).status !== 401)
         open.push(`${method} ${path}`)
   t.strictSame(open, ['get /api/v1/health', 'get /api/v1/openapi.json'])
+})
+
+t.test('100 Continue is for HTTP/1.1', async t => {
+  const service = await startTestService(t)
+  const body = '{"deviceName":"Hall"}'
+  const ask = (version: string) =>
+    service.raw(
+      `PATCH /api/v1/system HTTP/${version}\r\nHost: device\r\nAuthorization: Bearer ${service.key}\r\n` +
+        `Content-Type: application/json\r\nContent-Length: ${body.length}\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n${body}`,
+    )
+  t.match(await ask('1.1'), /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 /)
+  t.match(await ask('1.0'), /^HTTP\/1\.1 200 /, 'RFC 9110 §15.2')
+})
+
+t.test('a precondition that names no ETag is refused rather than ignored', async t => {
+  const service = await startTestService(t)
+  const { etag } = await service.system()
+  const cases: readonly (readonly [headers: readonly string[], status: number, detail?: RegExp])[] = [
+    [[], 200],
+    [[`If-Match: ${etag}`], 200],
+    [[`If-Match: , "x",, ${etag} ,`], 200],
+    [['If-Match: "x"', `If-Match: ${etag}`], 200],
+    [['If-Match: *'], 200],
+    [['If-Match:'], 400, /^If-Match must be \* or ETags in double quotes/],
+    [['If-Match: '], 400],
+    [['If-Match: ,'], 400],
+    [['If-Match: ""'], 412],
+    [[`If-Match: ${etag.replaceAll('"', '')}`], 400],
+    [[`If-Match: W/${etag}`], 412],
+    [['If-None-Match: *'], 412, /^If-None-Match names the current state/],
+    [[`If-None-Match: ${etag}`], 412],
+    [[`If-None-Match: W/${etag}`], 412],
+    [['If-None-Match: "x"'], 200],
+    [['If-None-Match:'], 400, /^If-None-Match must be \* or ETags in double quotes/],
+    [['If-None-Match: x'], 400],
+    [[`If-Match: ${etag}`, 'If-None-Match: *'], 412],
+  ]
+  for (const [headers, status, detail] of cases) {
+    const lines = ['Host: device', `Authorization: Bearer ${service.key}`, 'Connection: close', ...headers]
+    const patch = ['Content-Type: application/json', 'Content-Length: 2']
+    const answer = await service.raw(`PATCH /api/v1/system HTTP/1.1\r\n${[...lines, ...patch].join('\r\n')}\r\n\r\n{}`)
+    t.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `), headers.join(' + '))
+    if (status === 412) t.match(answer, `\r\nETag: ${etag}\r\n`)
+    if (detail) t.match(JSON.parse(answer.slice(answer.indexOf('{'))).detail, detail)
+  }
+})
+
+t.test('a cursor in the wrong form is refused with the right advice', async t => {
+  const service = await startTestService(t)
+  const { id } = await service.system()
+  const detail = async (headers: Record<string, string>, query = '') => {
+    const answer = await service.fetch(`/events${query}`, { headers })
+    t.equal(answer.status, 400)
+    return ((await answer.json()) as { detail: string }).detail
+  }
+  t.match(await detail({ 'If-None-Match': id }), 'If-None-Match must be ETags in double quotes')
+  t.match(await detail({ 'If-None-Match': '"x"' }), 'An ETag of If-None-Match must be the UUID of an event')
+  t.match(await detail({}, '?initialEventId=%22x%22'), 'initialEventId must be the UUID of an event')
+  t.match(
+    await detail({ 'Last-Event-ID': 'x', Accept: 'text/event-stream' }),
+    'Last-Event-ID must be the UUID of an event',
+  )
 })

@@ -165,7 +165,8 @@ t.test('key rotate ends what a running service has open', async t => {
   const texts = await Promise.all(streams.map(stream => stream.text()))
   const held = await poll
   t.ok(performance.now() - rotatedAt < ROTATION_MS, `within ${ROTATION_MS} ms: ${performance.now() - rotatedAt} ms`)
-  for (const text of texts) t.match(text, /^: key replaced\n\n$/m, 'the stream says why')
+  for (const text of texts)
+    t.match(text, /^event: events\.closed\ndata: {"reason":"key replaced"}\n\n$/m, 'the stream says why')
   t.equal(held.status, 401, 'the poll is answered')
 
   t.equal(receiver.key, stdout.trim())

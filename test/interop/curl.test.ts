@@ -1,4 +1,4 @@
-/** The service as curl sees it. */
+/** The service, used with curl. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
@@ -10,14 +10,14 @@ import { type Receiver, receiverd, run, startReceiver } from './support.ts'
 const MAX_BODY_BYTES = 64 * 1024
 
 interface Answer {
-  /** Of the final answer; those of interim ones are in `interim`. */
+  /** Of the final response; those of interim ones are in `interim`. */
   readonly status: number
   readonly interim: readonly number[]
   readonly headers: Headers
   readonly body: string
 }
 
-/** Runs curl against a path of the service; what `-w` writes follows the body. */
+/** Runs curl against a path of the service. What `-w` writes follows the body. */
 async function curl(receiver: Receiver, path: string, ...args: string[]): Promise<Answer> {
   const { status, stdout, stderr } = await run('curl', ['-sS', '-i', '--max-time', '10', ...args, receiver.url + path])
   if (status !== 0) throw new Error(`curl ${args.join(' ')} exited with ${status}: ${stderr}`)
@@ -42,7 +42,7 @@ async function token(receiver: Receiver, ...args: string[]): Promise<string> {
   return stdout.trim()
 }
 
-t.test('takes a credential in each of the four ways', async t => {
+t.test('accepts a credential in each of the four ways', async t => {
   const receiver = await startReceiver(t)
   const credentials = { 'API key': receiver.key, JWT: await token(receiver, '--role', 'admin:r', '--expires-in', '1h') }
   for (const [kind, text] of Object.entries(credentials)) {
@@ -81,7 +81,7 @@ t.test('answers HEAD as GET, without a body and without holding', async t => {
   t.match(await curl(receiver, '/api/v1/health', '-I'), { status: 200, body: '' }, 'without a credential')
 })
 
-t.test('polls: held until a change or its time, each answer the cursor of the next', async t => {
+t.test('a poll is held until a change or its time, and its ETag is the cursor of the next', async t => {
   const receiver = await startReceiver(t)
   const poll = (etag: string, wait: number, ...args: string[]) =>
     curl(
@@ -132,7 +132,7 @@ t.test('polls: held until a change or its time, each answer the cursor of the ne
   t.equal(JSON.parse(byQuery.body).length, 3, 'initialEventId is the same cursor')
 })
 
-t.test('streams with -N', async t => {
+t.test('a stream with -N', async t => {
   const receiver = await startReceiver(t)
   const { id } = await receiver.system()
   await receiver.patch({ deviceName: 'Before' })
@@ -221,7 +221,7 @@ t.test('answers every refusal with a problem', async t => {
   )
 })
 
-t.test('says 100 Continue to a body that it will take, and not to one that it will not', async t => {
+t.test('sends 100 Continue only for a body that it will read', async t => {
   const receiver = await startReceiver(t)
   const file = receiver.path('body.json')
   const send = (bytes: number, ...args: string[]) => {

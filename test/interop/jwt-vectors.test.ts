@@ -1,4 +1,4 @@
-/** Every credential of the vectors, presented in every way that HTTP has, to the running service. */
+/** Every credential of the vectors, presented to the running service in every form. */
 import { readFileSync } from 'node:fs'
 import { Agent, type IncomingHttpHeaders, request } from 'node:http'
 import t from 'tap'
@@ -21,7 +21,7 @@ const { apiKey, vectors } = JSON.parse(
   readFileSync(new URL('../fixtures/jwt-vectors.json', import.meta.url), 'utf8'),
 ) as { apiKey: string; vectors: readonly Vector[] }
 
-/** Longer than what a request's head may hold. */
+/** Longer than the head of a request may be. */
 const TOO_LONG = 8 * 1024
 
 interface Presented {
@@ -43,7 +43,7 @@ function ask(agent: Agent, receiver: Receiver, method: 'GET' | 'PATCH', presente
     const options = {
       agent,
       method,
-      // For Node's own client 64 KiB of a header are no trouble; its parser of answers is not the matter here.
+      // Node's client sends a header of 64 KiB without complaint.
       headers: {
         ...(presented.authorization !== undefined && { Authorization: presented.authorization }),
         ...(method === 'PATCH' && { 'Content-Type': 'application/json', 'Content-Length': 2 }),
@@ -94,7 +94,7 @@ t.test('vectors', async t => {
     })
   }
 
-  t.equal((await receiver.fetch('/system')).status, 200, 'after all of it the service is well')
+  t.equal((await receiver.fetch('/system')).status, 200, 'the service still works')
   t.equal(receiver.pid, pid)
   const complaints = receiver.log.filter(line => /^<[0-3]>/.test(line))
   t.same(complaints, [], 'and has logged no error')

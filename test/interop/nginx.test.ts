@@ -1,4 +1,4 @@
-/** Behind nginx with TLS, by the configuration that the README has. */
+/** Behind nginx with TLS, with the configuration of the README. */
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { get, request } from 'node:https'
@@ -13,7 +13,7 @@ import { type Receiver, startReceiver } from './support.ts'
 const NGINX = ['/usr/sbin/nginx', '/usr/bin/nginx'].find(existsSync)
 const [, CONFIGURATION = ''] = /```nginx\n(.*?)```/s.exec(readFileSync(join(REPOSITORY, 'README.md'), 'utf8')) ?? []
 
-/** nginx in front of a receiver; resolves with its port. */
+/** Starts nginx in front of a receiver; resolves with its port. */
 async function startNginx(t: Test, receiver: Receiver): Promise<number> {
   const folder = temporaryFolder(t)
   const port = await freePort()
@@ -63,7 +63,7 @@ function ask(port: number, receiver: Receiver, path: string, headers: Record<str
   })
 }
 
-t.test('a stream passes unbuffered, a poll is held', { skip: !NGINX && 'nginx is not installed' }, async t => {
+t.test('a stream passes unbuffered, and a poll is held', { skip: !NGINX && 'nginx is not installed' }, async t => {
   const receiver = await startReceiver(t)
   const port = await startNginx(t, receiver)
   const { etag, id } = await receiver.system()

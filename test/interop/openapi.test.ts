@@ -1,4 +1,4 @@
-/** The OpenAPI document: valid by others' rules, and kept by every answer that can be had. */
+/** The OpenAPI document is valid, and every answer conforms to it. */
 
 import { mkdirSync, rmSync } from 'node:fs'
 import { Validator } from '@seriousme/openapi-schema-validator'
@@ -15,15 +15,17 @@ interface AnswerDocs {
 }
 
 interface Operation {
+  readonly operationId: string
   readonly responses: Readonly<Record<string, AnswerDocs>>
 }
 
 interface Document {
   readonly openapi: string
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly components: { readonly schemas: Readonly<Record<string, object>> }
 }
 
-/** An answer, read as far as it goes. */
+/** An answer and its whole body. */
 interface Answer {
   readonly status: number
   readonly headers: Headers
@@ -33,7 +35,7 @@ interface Answer {
 const DOCUMENT = 'https://receiverd.example/openapi.json'
 const PATCH_WAITING = 250
 
-/** Holds answers against the document, and remembers which operations and answers it has seen. */
+/** Checks answers against the document, and records which operations and answers it has seen. */
 class Contract {
   readonly #document: Document
   readonly #ajv: Ajv2020
@@ -47,7 +49,7 @@ class Contract {
     this.#ajv.addSchema(document, DOCUMENT)
   }
 
-  /** Why an answer is not one of those that the document tells of; none where it is. */
+  /** Why an answer does not conform to the document; empty if it does. */
   misfits(method: string, path: string, { status, headers, body }: Answer): readonly string[] {
     const operation = this.#document.paths[path]?.[method.toLowerCase()]
     if (!operation) return [`${method} ${path} is not in the document`]
@@ -73,7 +75,7 @@ class Contract {
     )
   }
 
-  /** Why a body is no problem by the document's schema of one. */
+  /** Why a body does not fit the schema of a problem. */
   problemMisfits(body: string): readonly string[] {
     return this.#schemaMisfits('components/schemas/Problem', JSON.parse(body))
   }
@@ -129,7 +131,25 @@ t.test('the document is valid OpenAPI 3.1', async t => {
   t.equal(broken.valid, false, 'the validator does find what is wrong')
 })
 
-t.test('every answer is as the document says', async t => {
+t.test('operations and schemas have names', async t => {
+  const receiver = await startReceiver(t)
+  const document = await documentOf(receiver)
+  const operations = Object.values(document.paths).flatMap(methods => Object.values(methods))
+  const ids = operations.map(operation => operation.operationId)
+  t.strictSame(new Set(ids).size, ids.length, 'each its own')
+  for (const id of ids) t.match(id, /^[a-z][A-Za-z]+$/)
+  const { schemas } = document.components
+  for (const name of ['System', 'SystemPatch', 'Hostname', 'Ntp', 'Network', 'Firmware', 'Event', 'Problem', 'ApiKey'])
+    t.ok(name in schemas, name)
+  t.match(schemas.System, { properties: { ntp: { $ref: '#/components/schemas/Ntp' } } })
+  t.match(schemas.Firmware, { readOnly: true })
+  const text = JSON.stringify(document)
+  t.notMatch(text, '"$id"')
+  const referenced = new Set(Array.from(text.matchAll(/"#\/components\/schemas\/(\w+)"/g), ([, name]) => name))
+  t.strictSame([...referenced].sort(), Object.keys(schemas).sort(), 'each is referred to, and each reference resolves')
+})
+
+t.test('every answer conforms to the document', async t => {
   const receiver = await startReceiver(t, { env: { RECEIVERD_HOLD_S: '1' } })
   const contract = new Contract(await documentOf(receiver))
   const mint = async (role: string) =>
@@ -220,7 +240,7 @@ t.test('every answer is as the document says', async t => {
   await check(500, 'POST', '/api/v1/api-key', { token: key })
   await check(200, 'GET', '/api/v1/system', { token: key })
 
-  await t.test('what belongs to no operation is a problem all the same', async t => {
+  await t.test('answers outside of any operation are problems as well', async t => {
     const cases: [status: number, method: string, path: string][] = [
       [404, 'GET', '/api/v1/nothing'],
       [404, 'GET', '/api/v2/system'],
@@ -246,7 +266,7 @@ t.test('every answer is as the document says', async t => {
   t.equal(await receiver.stop(), 0)
 })
 
-t.test('refusals for want of room are as the document says', async t => {
+t.test('answers at the limits conform to the document', async t => {
   const checkFull = async (t: Test, env: NodeJS.ProcessEnv, status: number) => {
     const receiver = await startReceiver(t, { env })
     const contract = new Contract(await documentOf(receiver))
@@ -262,10 +282,10 @@ t.test('refusals for want of room are as the document says', async t => {
     t.equal(await receiver.stop(), 0)
     t.equal((await held).status, 304, 'the one that was held is answered at the end')
   }
-  await t.test('of this address', t => checkFull(t, { RECEIVERD_STREAMS_PER_ADDRESS: '1' }, 429))
-  await t.test('of all addresses', t => checkFull(t, { RECEIVERD_STREAMS: '1' }, 503))
+  await t.test('streams of this address', t => checkFull(t, { RECEIVERD_STREAMS_PER_ADDRESS: '1' }, 429))
+  await t.test('streams of all addresses', t => checkFull(t, { RECEIVERD_STREAMS: '1' }, 503))
 
-  await t.test('of changes that wait', async t => {
+  await t.test('changes that wait', async t => {
     const receiver = await startReceiver(t)
     const contract = new Contract(await documentOf(receiver))
     const answers = await Promise.all(
@@ -281,7 +301,7 @@ t.test('refusals for want of room are as the document says', async t => {
   })
 })
 
-/** Puts a folder with something in it in the place of a file: it can be neither read nor replaced. */
+/** Replaces a file with a folder that is not empty, which can be neither read nor replaced. */
 function obstruct(receiver: Receiver, name: string): void {
   rmSync(receiver.path(name))
   mkdirSync(receiver.path(`${name}/something`), { recursive: true })

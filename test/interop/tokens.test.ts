@@ -1,4 +1,4 @@
-/** Tokens of other makers are taken as they should be, and ours are taken by them. */
+/** Tokens made by other libraries are accepted or refused as they should be, and ours are accepted by them. */
 import { createHmac } from 'node:crypto'
 import * as jose from 'jose'
 import jsonwebtoken from 'jsonwebtoken'
@@ -8,7 +8,7 @@ import { type Receiver, receiverd, run, startReceiver } from './support.ts'
 const CHALLENGE = 'Bearer realm="receiverd"'
 const MODERATOR_MINUTES = 10
 
-/** The interface's derivation, by Node's crypto alone. */
+/** The documented derivation, with Node's crypto only. */
 function signingKey(apiKey: string): Buffer {
   return createHmac('sha256', 'ServiceApiJwt').update(apiKey).digest()
 }
@@ -33,7 +33,7 @@ const byJose: Mint = (claims, key, alg) =>
 const byJsonwebtoken: Mint = (claims, key, algorithm) =>
   jsonwebtoken.sign({ ...claims }, algorithm === 'none' ? '' : key, { algorithm })
 
-/** Debian's python3-jwt, by the system's own python. */
+/** Debian's python3-jwt, with the system's Python. */
 const PYTHON = '/usr/bin/python3'
 const MINT_BY_PYTHON = `
 import json, sys, jwt
@@ -55,7 +55,7 @@ async function hasPythonJwt(): Promise<boolean> {
   return found?.status === 0
 }
 
-/** What a token may do, told by what it is answered; nothing is changed by asking. */
+/** What a token may do, by the answers that it gets; asking changes nothing. */
 async function grantsOf(receiver: Receiver, token: string): Promise<readonly string[]> {
   const patch = { method: 'PATCH', body: '{}', headers: { 'Content-Type': 'application/json' } }
   const read = await receiver.fetchAs(token)
@@ -111,15 +111,15 @@ async function checkMaker(t: Test, mint: Mint): Promise<void> {
 }
 
 t.jobs = 4
-t.test('takes tokens of jose', t => checkMaker(t, byJose))
-t.test('takes tokens of jsonwebtoken', t => checkMaker(t, byJsonwebtoken))
+t.test('accepts tokens of jose', t => checkMaker(t, byJose))
+t.test('accepts tokens of jsonwebtoken', t => checkMaker(t, byJsonwebtoken))
 t.test(
-  'takes tokens of PyJWT',
+  'accepts tokens of PyJWT',
   { skip: (await hasPythonJwt()) ? false : 'PyJWT is missing: apt-get install python3-jwt' },
   t => checkMaker(t, byPython),
 )
 
-t.test('what `receiverd token` prints verifies elsewhere', async t => {
+t.test('other libraries verify what `receiverd token` prints', async t => {
   const receiver = await startReceiver(t)
   const key = signingKey(receiver.key)
   const before = Math.floor(Date.now() / 1000)

@@ -2,7 +2,7 @@ import type { JsonObject } from '../../src/json.ts'
 import { DEADLINE_MS } from './eventually.ts'
 import { openStream, type TestStream } from './stream.ts'
 
-/** A client of a service, wherever that runs: by default it has the API key. */
+/** A client of a service, wherever that runs. Uses the API key by default. */
 export abstract class Api {
   /** Scheme, host and port. */
   abstract readonly url: string
@@ -12,18 +12,18 @@ export abstract class Api {
     return Number(new URL(this.url).port)
   }
 
-  /** Asks with the API key, unless the headers say otherwise. */
+  /** Uses the API key, unless there is another Authorization header. */
   fetch(path: string, init: RequestInit = {}): Promise<Response> {
     const headers = { Authorization: `Bearer ${this.key}`, ...init.headers }
     return fetch(`${this.url}/api/v1${path}`, { signal: AbortSignal.timeout(DEADLINE_MS), ...init, headers })
   }
 
-  /** Asks with any other credential. */
+  /** Uses another credential. */
   fetchAs(token: string, path = '/system', init: RequestInit = {}): Promise<Response> {
     return this.fetch(path, { ...init, headers: { ...init.headers, Authorization: `Bearer ${token}` } })
   }
 
-  /** A text is sent as it is. */
+  /** Sends a string as it is, and anything else as JSON. */
   patch(patch: unknown, headers: Record<string, string> = {}, query = ''): Promise<Response> {
     const body = typeof patch === 'string' ? patch : JSON.stringify(patch)
     return this.fetch(`/system${query}`, {
@@ -45,7 +45,7 @@ export abstract class Api {
   }
 }
 
-/** The id in an answer's ETag. */
+/** The id in the ETag of a response. */
 export function idOf(response: Response): string {
   return /^"([^"]+)"$/.exec(response.headers.get('etag') ?? '')?.[1] ?? ''
 }

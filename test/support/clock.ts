@@ -1,10 +1,10 @@
 import type { Clock } from '../../src/clock.ts'
 
-/** A wall clock that is set by hand. */
+/** A wall clock that a test can step. */
 export class ManualClock implements Clock {
   #offset = 0
 
-  /** Moves the wall clock, milliseconds. */
+  /** Steps the clock by so many milliseconds. */
   step(ms: number): void {
     this.#offset += ms
   }

@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net'
 import type { JsonObject } from '../../src/json.ts'
 
-/** One SSE block as it came, and what it says. */
+/** A block of an event stream, raw and parsed. */
 export interface Block {
   readonly raw: string
   readonly id: string | undefined
@@ -10,7 +10,7 @@ export interface Block {
   readonly comment: string | undefined
 }
 
-/** A raw HTTP connection to an event stream, so that every byte of it can be looked at. */
+/** A raw HTTP connection to an event stream, so that every byte can be checked. */
 export class TestStream {
   readonly socket: Socket
   readonly head: string
@@ -41,7 +41,7 @@ export class TestStream {
     return Number(this.head.split(' ')[1])
   }
 
-  /** The next block; undefined when the stream is over. */
+  /** The next block; undefined when the stream has ended. */
   async block(): Promise<Block | undefined> {
     for (;;) {
       const end = this.#text.indexOf('\n\n')
@@ -57,7 +57,7 @@ export class TestStream {
     }
   }
 
-  /** The next block that is an event; undefined when the stream is over. */
+  /** The next block that is an event; undefined when the stream has ended. */
   async event(): Promise<Block | undefined> {
     for (;;) {
       const block = await this.block()
@@ -65,7 +65,7 @@ export class TestStream {
     }
   }
 
-  /** The next event that is meant; those before it are passed over. @throws where the stream ends without it. */
+  /** The next event that matches; skips the ones before it. @throws if the stream ends without it. */
   async eventWhere(isIt: (data: JsonObject, id: string | undefined) => boolean): Promise<Block> {
     for (;;) {
       const event = await this.event()
@@ -79,7 +79,7 @@ export class TestStream {
   }
 }
 
-/** Opens a stream at a port, of this machine unless `host` says otherwise. */
+/** Opens a stream on a port, a local one unless `host` says otherwise. */
 export function openStream(
   port: number,
   path: string,

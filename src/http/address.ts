@@ -1,0 +1,33 @@
+/** Who is at the other end of a connection. */
+export interface Client {
+  /** The IP address, without port or zone; `local` on a Unix socket. */
+  readonly address: string
+  /** What the limits for one client count: see `networkOf`. */
+  readonly network: string
+}
+
+const LINK_LOCAL = { prefix: 0xfe80, mask: 0xffc0 }
+const UNIQUE_LOCAL = { prefix: 0xfc00, mask: 0xfe00 }
+
+/** @param remoteAddress As a socket has it: undefined on a Unix socket. */
+export function clientAt(remoteAddress: string | undefined): Client {
+  const [unmapped = ''] = (remoteAddress ?? 'local').replace(/^::ffff:(?=[\d.]+$)/i, '').split('%', 1)
+  return { address: unmapped, network: networkOf(unmapped) }
+}
+
+/**
+ * The network that an address is counted under. A host on the internet has a whole IPv6 /64 to choose addresses from
+ * (RFC 4291 §2.5.4), so the /64 counts. On a local network all hosts share one: link-local (RFC 4291 §2.5.6) and unique
+ * local addresses (RFC 4193) count one by one, as IPv4 addresses do.
+ */
+function networkOf(address: string): string {
+  if (!address.includes(':')) return address
+  const [head = '', tail] = address.split('::')
+  const groups = head === '' ? [] : head.split(':')
+  const first = Number.parseInt(groups[0] ?? '0', 16)
+  for (const { prefix, mask } of [LINK_LOCAL, UNIQUE_LOCAL]) if ((first & mask) === prefix) return address
+  const after = tail ? tail.split(':').length : 0
+  while (groups.length + after < 8) groups.push('0')
+  const prefix = groups.slice(0, 4).map(group => group.replace(/^0+(?=.)/, ''))
+  return `${prefix.join(':')}::/64`
+}

@@ -1,0 +1,181 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import {
+  HEAD_TIMEOUT_MS,
+  MAX_DEFERRED,
+  MAX_HEAD_BYTES,
+  MAX_UNSENT_ANSWERS,
+  MAX_UNSENT_BYTES,
+  REQUEST_TIMEOUT_MS,
+} from '../limits.ts'
+import { Problem } from '../problem.ts'
+import type { Client } from './address.ts'
+import type { AddressCount } from './address-count.ts'
+import { parserError, pauseReading, resumeReading, stopsParser } from './node-internals.ts'
+import type { Pipeline } from './pipeline.ts'
+import { type Answerer, type Cancelable, type Held, type Reply, type WholeReply, wholeOf } from './reply.ts'
+import type { Writer } from './writer.ts'
+
+interface Exchange {
+  readonly message: IncomingMessage
+  readonly response: ServerResponse
+}
+
+/** What all connections of a server share. */
+export interface ConnectionContext {
+  readonly pipeline: Pipeline
+  readonly writer: Writer
+  /** Connections by client, up to a limit for each. */
+  readonly places: AddressCount
+  /** Requests that wait for their turn, on all connections together. */
+  deferred: number
+}
+
+/**
+ * What is under way on one connection.
+ *
+ * Requests that a client sends ahead (RFC 9112 §9.3.2) are answered one after the other: the next one begins when the
+ * answer to the one before has been written, and while the client reads its answers. Those that were parsed too early
+ * wait here, and no more are read from the socket.
+ */
+export class Connection implements Client, Answerer {
+  readonly socket: Socket
+  readonly address: string
+  readonly network: string
+  /** The request that is being answered, or the last one that was, if Node wrote its answer. */
+  response: ServerResponse | undefined
+  /** The poll that waits on it. */
+  held: Held | undefined
+  /** CORS headers for the answer to that poll. */
+  cors: readonly string[] = []
+  /** Set when the connection has become an event stream; nothing else is sent on it. */
+  stream: Cancelable | undefined
+  readonly #context: ConnectionContext
+  /** Requests whose answers the kernel has not taken yet. */
+  #unsent = 0
+  /** Requests that wait for their turn; undefined where none does. */
+  #deferred: Exchange[] | undefined
+
+  constructor(socket: Socket, { address, network }: Client, context: ConnectionContext) {
+    this.socket = socket
+    this.address = address
+    this.network = network
+    this.#context = context
+    context.places.enter(network)
+    socket.on('close', this.ended)
+  }
+
+  /** An answer is with the kernel. */
+  readonly sent = (): void => {
+    this.#unsent--
+    if (this.#deferred) this.#advance()
+  }
+
+  readonly ended = (): void => {
+    this.#context.places.leave(this.network)
+    this.#context.deferred -= this.#deferred?.length ?? 0
+    this.#deferred = undefined
+    this.held?.cancel()
+    this.stream?.cancel()
+  }
+
+  /** Takes a request whose head has been parsed. */
+  receive(message: IncomingMessage, response: ServerResponse): void {
+    // There is no place for an answer behind a stream.
+    if (this.stream) return void this.socket.destroy()
+    // Answers come in the order of their requests, so a request behind a held poll ends the wait.
+    this.held?.release()
+    if (!this.#deferred && this.#isReady()) this.#begin(message, response)
+    else this.#defer({ message, response })
+  }
+
+  /** Answers the poll that waits. */
+  answer(reply: WholeReply | Problem): void {
+    this.held = undefined
+    this.#context.writer.writeBytes(this, wholeOf(reply), this.cors)
+  }
+
+  /** Ends the connection after a parse error or a timeout, with a problem if there is a place for one. */
+  refuse(error: NodeJS.ErrnoException): void {
+    this.held?.release()
+    const { socket } = this
+    const reason = parserError(error)
+    if (reason === 'reset' || !socket.writable || this.stream) return void socket.destroy()
+    const last = this.#deferred?.at(-1)?.response ?? this.response
+    if (last && !(last.writableFinished && last.req.complete)) {
+      // The error is behind a request that is complete: the answer to that one is the last.
+      if (last.req.complete && !last.headersSent) {
+        last.shouldKeepAlive = false
+        return
+      }
+      // The error is in a request that has been answered, or whose turn has not come: a problem would be read as the
+      // answer to another one.
+      if (last.headersSent || last.socket !== socket) return void socket.destroy()
+    }
+    this.#context.writer.writeLast(socket, connectionProblem(reason))
+  }
+
+  #isReady(): boolean {
+    return (
+      (this.response === undefined || this.response.writableFinished) &&
+      this.#unsent < MAX_UNSENT_ANSWERS &&
+      this.socket.writableLength <= MAX_UNSENT_BYTES
+    )
+  }
+
+  #begin(message: IncomingMessage, response: ServerResponse): void {
+    const { pipeline, writer } = this.#context
+    this.response = response
+    this.#unsent++
+    if (stopsParser(message)) response.shouldKeepAlive = false
+    const reply = pipeline.answer(message, response, this)
+    if (reply instanceof Promise) this.#writeLater(message, response, reply)
+    else writer.write(this, message, response, reply)
+  }
+
+  async #writeLater(message: IncomingMessage, response: ServerResponse, reply: Promise<Reply>): Promise<void> {
+    try {
+      this.#context.writer.write(this, message, response, await reply)
+      this.#advance()
+    } catch (error) {
+      this.socket.destroy(error instanceof Error ? error : undefined)
+    }
+  }
+
+  #defer(exchange: Exchange): void {
+    // One chunk of tiny requests becomes 2,500 of them and 4 MB, so their number is limited for all connections at once.
+    if (this.#context.deferred >= MAX_DEFERRED) return void this.socket.destroy()
+    this.#context.deferred++
+    this.#deferred ??= []
+    this.#deferred.push(exchange)
+    pauseReading(this.socket)
+  }
+
+  /** Begins the requests that wait, as far as the client reads the answers. */
+  #advance(): void {
+    // Behind the last answer of the connection, nothing is begun that could not be answered.
+    for (let next = this.#deferred?.[0]; next && this.socket.writable; next = this.#deferred?.[0]) {
+      if (this.stream) return void this.socket.destroy()
+      this.held?.release()
+      // Node resumes reading whenever the socket has drained.
+      if (!this.#isReady()) return pauseReading(this.socket)
+      this.#deferred?.shift()
+      this.#context.deferred--
+      this.#begin(next.message, next.response)
+    }
+    if (!this.#deferred || !this.socket.writable) return
+    this.#deferred = undefined
+    resumeReading(this.socket)
+  }
+}
+
+function connectionProblem(reason: 'head-too-large' | 'timeout' | 'not-http'): Problem {
+  if (reason === 'head-too-large')
+    return new Problem('head-too-large', `The head of a request must not exceed ${MAX_HEAD_BYTES} bytes.`)
+  if (reason === 'timeout')
+    return new Problem(
+      'request-timeout',
+      `The head of a request must arrive within ${HEAD_TIMEOUT_MS / 1000} s, all of it within ${REQUEST_TIMEOUT_MS / 1000} s.`,
+    )
+  return new Problem('bad-request', 'This is not an HTTP/1.1 request.')
+}

@@ -1,0 +1,72 @@
+import { STATUS_CODES } from 'node:http'
+import type { Clock } from '../clock.ts'
+import { MAX_HOLD_S } from '../limits.ts'
+import type { WholeReply } from './reply.ts'
+
+/** On every answer: it is for this moment and this client, and its type is what the header says. */
+export const COMMON = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
+export const CLOSE = ['Connection', 'close']
+/** Connections are in fact kept for longer (`IDLE_MS`): a request must not cross the end of its connection. */
+const KEEP_ALIVE = ['Connection', 'keep-alive', 'Keep-Alive', `timeout=${MAX_HOLD_S}`]
+/** Up to so many bytes, head and body are joined into one buffer. A larger body is sent to all clients without a copy. */
+const MAX_JOINED_BYTES = 16 * 1024
+
+interface Encoded {
+  readonly reply: WholeReply
+  readonly cors: readonly string[]
+  readonly isLast: boolean
+  readonly date: string
+  readonly bytes: readonly Buffer[]
+}
+
+export function contentLength(body: Buffer | undefined): readonly string[] {
+  return body ? ['Content-Length', String(body.length)] : []
+}
+
+/** Answers as bytes (RFC 9112 §4). */
+export class Encoder {
+  readonly #clock: Clock
+  #second = Number.NaN
+  #date = ''
+  /** The last answer. Most are the same as the one before: one event for thousands of polls, or GET after GET. */
+  #last: Encoded | undefined
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** A status line, `Date`, and the given headers. */
+  head(status: number, ...parts: readonly (readonly string[])[]): string {
+    let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nDate: ${this.#now()}\r\n`
+    for (const headers of parts)
+      for (let at = 0; at < headers.length; at += 2) head += `${headers[at]}: ${headers[at + 1]}\r\n`
+    return `${head}\r\n`
+  }
+
+  /**
+   * A whole answer, as one or two buffers.
+   * @param isLast Whether the connection ends with it.
+   */
+  whole(reply: WholeReply, cors: readonly string[], isLast: boolean): readonly Buffer[] {
+    const date = this.#now()
+    const last = this.#last
+    if (last?.reply === reply && last.cors === cors && last.isLast === isLast && last.date === date) return last.bytes
+    const { status, headers, body } = reply
+    const length = contentLength(body)
+    const head = Buffer.from(this.head(status, COMMON, cors, headers, length, isLast ? CLOSE : KEEP_ALIVE))
+    const pieces = body ? [head, body] : [head]
+    const bytes = body && body.length <= MAX_JOINED_BYTES ? [Buffer.concat(pieces)] : pieces
+    this.#last = { reply, cors, isLast, date, bytes }
+    return bytes
+  }
+
+  #now(): string {
+    const now = this.#clock.now()
+    const second = Math.floor(now / 1000)
+    if (second !== this.#second) {
+      this.#second = second
+      this.#date = new Date(now).toUTCString()
+    }
+    return this.#date
+  }
+}

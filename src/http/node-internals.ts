@@ -1,0 +1,77 @@
+/**
+ * Everything that leans on the insides of node:http and node:net, so that a release of Node means auditing one file.
+ *
+ * Read against lib/_http_server.js, lib/_http_incoming.js and lib/net.js of Node 20.20, 22.20, 24.21 and 26.10, and run
+ * on each of them by test/interop/node-versions.test.ts.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+
+/**
+ * Tells Node that a response has been sent, after its bytes were written to the socket directly.
+ *
+ * Relies on: `parserOnIncoming` registers `resOnFinish` for 'finish', which takes the request off Node's queue, discards
+ * what is unread of its body, detaches the response from the socket, and gives the socket to the next response.
+ */
+export function detachResponse(response: ServerResponse): void {
+  response.emit('finish')
+}
+
+/**
+ * Stops reading requests. What the parser has in hand, a chunk of at most 64 KiB, is still parsed.
+ *
+ * Relies on: 'pause' stops the reading of a socket that the parser consumes (`onSocketPause`); while `_paused` is set,
+ * neither a request that is parsed (`readStart`) nor a 'resume' on its way (`onSocketResume`) starts it again.
+ */
+export function pauseReading(socket: Socket & { _paused?: boolean }): void {
+  socket._paused = true
+  socket.pause()
+}
+
+/**
+ * Undoes `pauseReading`.
+ *
+ * Relies on: `socketOnDrain` resumes the parser and the socket if `_paused` is set. Nothing else listens for 'drain'.
+ * Node calls it by itself, too, whenever the socket has drained.
+ */
+export function resumeReading(socket: Socket): void {
+  socket.emit('drain')
+}
+
+/**
+ * Takes a connection that has become an event stream away from HTTP. Otherwise Node keeps a parser and listeners of its
+ * own until the connection closes: 7.5 KiB of the 11.7 KiB that each of 10,000 streams takes on Node 24. From here on
+ * anything that the client sends ends the connection.
+ *
+ * Relies on: 'close' makes `socketOnClose` free the parser; of the listeners, only Node's and `ended` are on the socket;
+ * a socket that was flowing is read again once its parser lets go of it (`unconsume`).
+ *
+ * @param ended The connection's own listener for 'close', which must not be called yet.
+ */
+export function leaveHttp(socket: Socket, ended: () => void): void {
+  // A paused socket needs Node's listener for 'drain' to be read again: answers before the stream are still unsent.
+  if (socket.destroyed || socket.isPaused()) return
+  socket.off('close', ended)
+  socket.emit('close')
+  socket.removeAllListeners()
+  socket.on('close', ended).on('error', destroy).on('data', destroy).on('end', destroy).on('timeout', destroy)
+}
+
+function destroy(this: Socket): void {
+  this.destroy()
+}
+
+/**
+ * Whether a connection must end with the answer to this request. No other protocol is offered here (RFC 9110 §7.8), but
+ * llhttp stops behind a request with `Upgrade`, and Node drops the rest of the chunk.
+ */
+export function stopsParser(message: IncomingMessage): boolean {
+  return message.headers.upgrade !== undefined
+}
+
+/** What 'clientError' is about, by the codes of llhttp and of `checkConnections`. */
+export function parserError({ code }: NodeJS.ErrnoException): 'reset' | 'head-too-large' | 'timeout' | 'not-http' {
+  if (code === 'ECONNRESET') return 'reset'
+  if (code === 'HPE_HEADER_OVERFLOW') return 'head-too-large'
+  return code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 'timeout' : 'not-http'
+}

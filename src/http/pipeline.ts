@@ -1,0 +1,130 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Authenticator, Credential } from '../auth/authenticator.ts'
+import { insufficientScope, RefusedCredential } from '../auth/challenge.ts'
+import { presentedCredential } from '../auth/credentials.ts'
+import { MAX_HEADERS } from '../limits.ts'
+import type { Log } from '../log.ts'
+import { Problem } from '../problem.ts'
+import type { Client } from './address.ts'
+import { hasBody, readJson, requireMediaType, requireValid } from './body.ts'
+import type { ClientWarnings } from './client-warnings.ts'
+import { isPreflight, preflightHeaders } from './cors.ts'
+import { problemReply, type Reply, type WholeReply } from './reply.ts'
+import { Request } from './request.ts'
+import type { BodyRules, Route } from './route.ts'
+import type { Router } from './router.ts'
+import { checkHost, isRepeated, parseTarget } from './target.ts'
+
+export interface PipelineOptions {
+  readonly router: Router
+  readonly authenticator: Authenticator
+  readonly warnings: ClientWarnings
+  readonly log: Log
+}
+
+/**
+ * The path of a request, from its head to the reply: limits, route (404, 405), credential (401), grant (403),
+ * preconditions (412), media type (415), body (400, 413, 422), handler.
+ */
+export class Pipeline {
+  readonly #options: PipelineOptions
+
+  constructor(options: PipelineOptions) {
+    this.#options = options
+  }
+
+  /** Never throws nor rejects: what goes wrong is a reply, too. */
+  answer(message: IncomingMessage, response: ServerResponse, client: Client): Reply | Promise<Reply> {
+    try {
+      const reply = this.#process(message, response, client)
+      return reply instanceof Promise ? this.#settle(reply, client) : reply
+    } catch (error) {
+      return this.#refuse(error, client)
+    }
+  }
+
+  async #settle(reply: Promise<Reply>, client: Client): Promise<Reply> {
+    try {
+      return await reply
+    } catch (error) {
+      return this.#refuse(error, client)
+    }
+  }
+
+  #process(message: IncomingMessage, response: ServerResponse, client: Client): Reply | Promise<Reply> {
+    const { router, authenticator } = this.#options
+    checkHead(message)
+    const { path, query } = parseTarget(message.url ?? '/')
+    if (isPreflight(message)) return { status: 204, headers: preflightHeaders(router.allowed(path)) }
+    const { route, parameters } = router.find(message.method ?? '', path)
+    const request = new Request(message, query, client, parameters)
+    if (route.needs === 'nothing') return route.handle(request)
+
+    const presented = presentedCredential(authorizationOf(message), query?.getAll('apiKey'))
+    const credential = authenticator.authenticate(presented)
+    requireGrant(route, credential)
+    if (route.body) return this.#processBody(route, route.body, request, credential, message, response)
+    // A body that nobody reads would stop the reading of the socket, and so hide that the client has left.
+    if (hasBody(message)) message.resume()
+    return route.handle(request, credential)
+  }
+
+  async #processBody(
+    route: Route,
+    body: BodyRules,
+    request: Request,
+    credential: Credential,
+    message: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<Reply> {
+    body.precondition?.(request)
+    requireMediaType(message, body.accepts)
+    request.body = await readJson(message, response)
+    // The body may have taken its time to arrive: the credential must still hold.
+    this.#options.authenticator.recheck(credential)
+    requireValid(request.body, body)
+    return route.handle(request, credential)
+  }
+
+  #refuse(error: unknown, { network, address }: Client): WholeReply {
+    const { log, warnings } = this.#options
+    if (!(error instanceof Problem)) {
+      log('error', `answered with 500: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
+      return problemReply(new Problem('internal', 'The device failed to answer; its log has the reason.'))
+    }
+    if (error instanceof RefusedCredential) warnings.warn(network, `${address}: refused a credential: ${error.refusal}`)
+    else if (error.kind === 'too-many-streams' || error.kind === 'unavailable')
+      warnings.warn(network, `${address}: answered with ${error.status}: ${error.message}`)
+    else if (error.status >= 500) log('error', `answered with ${error.status}: ${error.message}`)
+    return problemReply(error)
+  }
+}
+
+/** @throws {Problem} 431, 400 or 417 for a head that no route could answer. */
+function checkHead(message: IncomingMessage): void {
+  // Each header takes memory that Node's count of bytes leaves out.
+  if (message.rawHeaders.length > 2 * MAX_HEADERS)
+    throw new Problem('head-too-large', `A request must not have more than ${MAX_HEADERS} headers.`)
+  checkHost(message)
+  const { expect } = message.headers
+  if (expect !== undefined && message.httpVersion !== '1.0' && expect.toLowerCase() !== '100-continue')
+    throw new Problem('expectation-failed', 'The only supported expectation is 100-continue.')
+}
+
+/** @throws {Problem} 400 if it is repeated. */
+function authorizationOf(message: IncomingMessage): string | undefined {
+  const { authorization } = message.headers
+  if (authorization !== undefined && isRepeated(message, 'authorization'))
+    throw new Problem('bad-request', 'The Authorization header is repeated. Send it once.')
+  return authorization
+}
+
+/** @throws {Problem} 403 */
+function requireGrant({ needs }: Route, { isApiKey, grants }: Credential): void {
+  if (needs === 'api-key') {
+    if (!isApiKey) throw insufficientScope('This needs the API key itself; a token cannot do it.', [])
+  } else if (typeof needs === 'string') {
+    if (!grants.has(needs)) throw insufficientScope(`This needs the grant ${needs}.`, [needs])
+  } else if (!needs.some(grant => grants.has(grant)))
+    throw insufficientScope(`This needs one of the grants ${needs.join(', ')}.`, needs)
+}

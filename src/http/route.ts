@@ -1,0 +1,71 @@
+import type { TSchema } from 'typebox/type'
+import type { Credential } from '../auth/authenticator.ts'
+import type { Grant } from '../auth/grants.ts'
+import type { ProblemKind } from '../problem.ts'
+import type { Reply } from './reply.ts'
+import type { Request } from './request.ts'
+
+export type Method = 'GET' | 'PATCH' | 'POST' | 'DELETE'
+
+/** An operation that needs no credential. */
+export interface OpenRoute {
+  readonly method: Method
+  /** Below the base path. `{name}` stands for one segment. */
+  readonly path: string
+  readonly needs: 'nothing'
+  readonly handle: (request: Request) => Reply
+  readonly docs: RouteDocs
+}
+
+/** One operation of the API: who may call it, what it does, and what the OpenAPI document says about it. */
+export interface Route {
+  readonly method: Method
+  readonly path: string
+  /** A grant, or several of which any one suffices; `api-key` for what no token may do. */
+  readonly needs: Grant | readonly Grant[] | 'api-key'
+  /** Absent for a route that takes no body; one that is sent anyway is ignored. */
+  readonly body?: BodyRules
+  readonly handle: (request: Request, credential: Credential) => Reply | Promise<Reply>
+  readonly docs: RouteDocs
+}
+
+export interface BodyRules {
+  /** Media types, the preferred one first. */
+  readonly accepts: readonly string[]
+  /** Enforced before the handler is called. */
+  readonly schema: TSchema
+  /** The kind of the 422 for a body that does not fit; by default `invalid-body`. */
+  readonly invalid?: ProblemKind
+  /** Checked before the body is read (RFC 9110 §13.2.2). Throws if a precondition fails. */
+  readonly precondition?: (request: Request) => void
+}
+
+export type AnyRoute = Route | OpenRoute
+
+export interface RouteDocs {
+  /** Unique among all routes: generated clients name a function after it. */
+  readonly operationId: string
+  readonly summary: string
+  readonly description?: string
+  /** Those in the path are added if they are not described here. */
+  readonly parameters?: readonly ParameterDocs[]
+  /** Answers by status. Those that every route can give (401, 403, …) are added. */
+  readonly answers: Readonly<Record<number, AnswerDocs>>
+}
+
+export interface ParameterDocs {
+  readonly name: string
+  readonly in: 'query' | 'header' | 'path'
+  readonly description: string
+  readonly schema: TSchema
+}
+
+export interface AnswerDocs {
+  readonly description: string
+  /** By media type; absent for an answer without a body. */
+  readonly content?: Readonly<Record<string, TSchema>>
+  /** Headers that the answer always has. */
+  readonly headers?: readonly string[]
+  /** Headers that it may have. */
+  readonly sometimes?: readonly string[]
+}

@@ -1,0 +1,154 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { Authenticator } from '../../src/auth/authenticator.ts'
+import { systemClock } from '../../src/clock.ts'
+import { json } from '../../src/http/reply.ts'
+import type { Route } from '../../src/http/route.ts'
+import { Router } from '../../src/http/router.ts'
+import { HttpServer } from '../../src/http/server.ts'
+import { MAX_DEFERRED, MAX_UNSENT_ANSWERS, MAX_UNSENT_BYTES } from '../../src/limits.ts'
+import { eventually } from '../support/eventually.ts'
+
+const KEY = 'A'.repeat(43)
+const BODY = Buffer.alloc(64 * 1024, 'x')
+const docs = { operationId: '', summary: '', answers: {} }
+
+/** A server with a large answer, a small one, and one that comes when it is told to. */
+async function startServer(t: Test) {
+  const counts = { large: 0, small: 0 }
+  let release: () => void = () => undefined
+  const released = new Promise<void>(resolve => {
+    release = resolve
+  })
+  const route = (path: string, handle: Route['handle']): Route => ({
+    method: 'GET',
+    path,
+    needs: 'admin:r',
+    handle,
+    docs,
+  })
+  const large = json(BODY)
+  const small = json(Buffer.from('{}'))
+  const log: string[] = []
+  const options = { clock: systemClock, log: (_: string, line: string) => log.push(line), builtAt: 0, leewayS: 0 }
+  const server = new HttpServer({
+    ...options,
+    router: new Router([
+      route('/large', () => {
+        counts.large++
+        return large
+      }),
+      route('/small', () => {
+        counts.small++
+        return small
+      }),
+      route('/slow', () => released.then(() => small)),
+    ]),
+    authenticator: new Authenticator(KEY, options),
+    origins: '*',
+    connections: 100,
+    connectionsPerAddress: 100,
+  })
+  const port = Number(new URL(await server.listen({ host: '127.0.0.1', port: 0 })).port)
+  t.teardown(() => server.close(() => undefined))
+  return { port, counts, release, log }
+}
+
+const get = (path: string) => `GET /api/v1${path}?apiKey=${KEY} HTTP/1.1\r\nHost:\r\n\r\n`
+
+/** A client that sends, and does not read before it is told to. */
+async function send(t: Test, port: number, requests: string): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1').pause()
+  t.teardown(() => socket.destroy())
+  socket.on('error', () => undefined)
+  await once(socket, 'connect')
+  socket.write(requests)
+  return socket
+}
+
+/** Resolves when a figure stays the same for a while. */
+async function settled(figure: () => number): Promise<number> {
+  for (let before = -1; ; await sleep(100)) {
+    const now = figure()
+    if (now === before) return now
+    before = now
+  }
+}
+
+t.test('answers wait for a client that does not read, and all of them come when it does', async t => {
+  const { port, counts } = await startServer(t)
+  const asked = 1_000
+  const socket = await send(t, port, get('/large').repeat(asked))
+  const begun = await settled(() => counts.large)
+  // The kernel takes some MB on the loopback; 64 MB were asked for.
+  t.ok(begun < asked / 3, `${begun} answers were made`)
+  let received = 0
+  let statuses = 0
+  socket.on('data', chunk => {
+    received += chunk.length
+    statuses += chunk.toString('latin1').split('HTTP/1.1 200 OK').length - 1
+  })
+  socket.resume()
+  await eventually(() => received > asked * BODY.length && counts.large === asked)
+  t.ok(statuses > asked * 0.95, `${statuses} answers arrived`)
+  t.equal(socket.destroyed, false, 'and the connection goes on')
+})
+
+t.test('requests behind one that takes its time are not begun', async t => {
+  const { port, counts, release } = await startServer(t)
+  const socket = await send(t, port, get('/slow') + get('/small').repeat(200))
+  t.equal(await settled(() => counts.small), 0)
+  release()
+  socket.resume()
+  await eventually(() => counts.small === 200)
+})
+
+t.test('at most so many requests wait, on all connections together', async t => {
+  const { port, counts, release } = await startServer(t)
+  const tiny = 'GET / HTTP/1.1\r\nHost:\r\n\r\n'
+  const chunk = 64 * 1024
+  const clients: Socket[] = []
+  for (let n = 0; n < 4; n++) {
+    const flood = get('/slow') + tiny.repeat(chunk / tiny.length)
+    clients.push(await send(t, port, flood.slice(0, chunk)))
+    await sleep(100)
+  }
+  const closed = () => clients.filter(socket => socket.destroyed).length
+  for (const socket of clients) socket.resume()
+  await eventually(() => closed() > 0)
+  t.equal(closed(), 3, `one has ${Math.floor(chunk / tiny.length)} waiting, ${MAX_DEFERRED} may`)
+  const socket = await send(t, port, get('/small').repeat(MAX_UNSENT_ANSWERS))
+  socket.resume()
+  await eventually(() => counts.small === MAX_UNSENT_ANSWERS)
+  release()
+  await eventually(async () => {
+    const probe = await send(t, port, get('/slow') + get('/small').repeat(500))
+    probe.resume()
+    return settled(() => counts.small).then(count => count > 500)
+  })
+})
+
+t.test('a connection that ends gives back the places of the requests that wait on it', async t => {
+  const { port, counts, release } = await startServer(t)
+  for (let n = 0; n < 6; n++) {
+    const socket = await send(t, port, get('/slow') + get('/small').repeat(600))
+    await sleep(50)
+    socket.resetAndDestroy()
+  }
+  release()
+  const before = await settled(() => counts.small)
+  const socket = await send(t, port, get('/slow') + get('/small').repeat(600))
+  socket.resume()
+  await eventually(() => counts.small === before + 600)
+  t.equal(socket.destroyed, false)
+})
+
+t.test('what is unsent is bounded by bytes and by answers', async t => {
+  t.ok(MAX_UNSENT_BYTES < BODY.length, 'one large answer is enough')
+  const { port, counts } = await startServer(t)
+  await send(t, port, get('/small').repeat(20_000))
+  const begun = await settled(() => counts.small)
+  t.ok(begun < 20_000, `${begun} answers were made`)
+})

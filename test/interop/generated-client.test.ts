@@ -1,0 +1,102 @@
+/** A client that openapi-typescript generates from the document: it compiles, and it works. */
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { run, startReceiver } from './support.ts'
+
+const MODULES = fileURLToPath(new URL('node_modules', import.meta.url))
+
+/** What a stranger would write, with the types that are generated and no cast. */
+const PROGRAM = `
+import createClient from 'openapi-fetch'
+import type { components, operations, paths } from './api.ts'
+
+type Schemas = components['schemas']
+declare const process: { readonly argv: readonly string[] }
+const [, , baseUrl = '', key = ''] = process.argv
+const client = createClient<paths>({ baseUrl, headers: { Authorization: 'Bearer ' + key } })
+
+const { data: system, response } = await client.GET('/api/v1/system')
+if (!system) throw new Error('no configuration')
+const before: string | undefined = system.deviceName
+const ntp: Schemas['Ntp'] | undefined = system.ntp
+const servers: readonly string[] = ntp?.servers ?? []
+
+const headers = { 'If-Match': response.headers.get('etag') ?? '' }
+const patch: Schemas['SystemPatch'] = { deviceName: 'Generated', ntp: { servers: ['time.example'] } }
+const patched = await client.PATCH('/api/v1/system', { body: patch, params: { header: headers } })
+const after: Schemas['System'] | undefined = patched.data
+
+const refused = await client.PATCH('/api/v1/system', { body: { hostname: '-' }, params: { query: { confirmWithin: 5 } } })
+const problem: Schemas['Problem'] | undefined = refused.error
+const pointers = problem?.errors?.map(error => error.pointer)
+
+const { data: events } = await client.GET('/api/v1/events', {
+  params: { query: { initialEventId: headers['If-Match'].replaceAll('"', '') } },
+  headers: { Accept: 'application/json' },
+})
+const [event]: readonly Schemas['Event'][] = Array.isArray(events) ? events : []
+
+const { data: health } = await client.GET('/api/v1/health')
+const { data: replaced } = await client.POST('/api/v1/api-key')
+const apiKey: string | undefined = replaced?.apiKey
+
+// @ts-expect-error there is no such path
+await client.GET('/api/v1/sytem')
+// @ts-expect-error there is no such property
+system.hostnam
+const names: readonly (keyof operations)[] = [
+  'getSystem', 'patchSystem', 'confirmSystem', 'getEvents', 'replaceApiKey', 'getHealth', 'getOpenApi',
+]
+console.log(JSON.stringify({ before, servers, after: after?.deviceName, pointers, event: event?.event, health, apiKey, names }))
+`
+
+const COMPILER_OPTIONS = {
+  strict: true,
+  exactOptionalPropertyTypes: true,
+  target: 'es2022',
+  lib: ['es2022', 'dom', 'dom.iterable'],
+  module: 'nodenext',
+  rewriteRelativeImportExtensions: true,
+  types: [],
+}
+
+t.test('a generated client compiles, and works', async t => {
+  const receiver = await startReceiver(t)
+  const folder = mkdtempSync(join(tmpdir(), 'receiverd-client-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  symlinkSync(MODULES, join(folder, 'node_modules'))
+  writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+  writeFileSync(join(folder, 'openapi.json'), await (await fetch(`${receiver.url}/api/v1/openapi.json`)).text())
+  writeFileSync(join(folder, 'client.ts'), PROGRAM)
+  const node = (...args: readonly string[]) => run(process.execPath, args)
+  const bin = (name: string) => join(MODULES, name)
+
+  const generated = await node(
+    bin('openapi-typescript/bin/cli.js'),
+    ...[join(folder, 'openapi.json'), '--output', join(folder, 'api.ts')],
+  )
+  t.equal(generated.status, 0, generated.stderr)
+  writeFileSync(
+    join(folder, 'tsconfig.json'),
+    JSON.stringify({ compilerOptions: COMPILER_OPTIONS, files: ['client.ts'] }),
+  )
+  const compiled = await node(bin('typescript/bin/tsc'), '--project', folder)
+  t.equal(compiled.status, 0, compiled.stdout)
+
+  const before = receiver.key
+  const { stdout, stderr, status } = await node(join(folder, 'client.js'), receiver.url, before)
+  t.equal(status, 0, stderr)
+  t.match(JSON.parse(stdout), {
+    before: 'Meeting Room 4',
+    servers: Array,
+    after: 'Generated',
+    pointers: ['/hostname'],
+    event: 'system.changed',
+    health: { status: 'ok' },
+    apiKey: receiver.key,
+  })
+  t.not(receiver.key, before)
+})

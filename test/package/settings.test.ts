@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { BOUNDS } from '../../src/limits.ts'
+import { LIMITS } from '../../src/limits.ts'
 import { REPOSITORY } from '../interop/support.ts'
 
 const read = (path: string) => readFileSync(join(REPOSITORY, path), 'utf8')
@@ -11,7 +11,7 @@ const manual = read('build/package/receiverd.8').replaceAll('\\-', '-')
 const defaults = read('build/package/receiverd.default')
 
 t.test('every bound, with its default, in the README, the manual and the defaults', async t => {
-  for (const [, { env, fallback }] of BOUNDS) {
+  for (const [, { env, fallback }] of LIMITS) {
     t.match(readme, new RegExp(`^\\| \\| \`${env}\` \\| ${fallback.toLocaleString('en')} \\|`, 'm'), `README: ${env}`)
     t.match(manual, new RegExp(`^\\.B ${env}\\n.*\\(${fallback}\\)\\.$`, 'm'), `receiverd.8: ${env}`)
     t.match(defaults, new RegExp(`^#${env}=${fallback}$`, 'm'), `receiverd.default: ${env}`)
@@ -23,7 +23,7 @@ t.test('no setting that there is not', async t => {
     'RECEIVERD_LISTEN',
     'RECEIVERD_ROOT',
     'RECEIVERD_ORIGINS',
-    ...BOUNDS.map(([, { env }]) => env),
+    ...LIMITS.map(([, { env }]) => env),
   ])
   for (const text of [readme, manual, defaults])
     for (const [name] of text.matchAll(/RECEIVERD_[A-Z_]+/g)) t.ok(known.has(name), name)

@@ -12,7 +12,6 @@ import {
   type Config,
   type Flags,
   readConfig,
-  readRoot,
   readStateDir,
   requireNode,
   UsageError,
@@ -47,9 +46,9 @@ const complain = (message: string) => process.stderr.write(`receiverd: ${message
 
 async function run(command: Command): Promise<void> {
   if (command.name === 'print') return void process.stdout.write(command.text)
-  const warn = (message: string) =>
-    command.name === 'serve' ? log('warning', message) : complain(`warning: ${message}`)
-  for (const warning of unknownVariables(env)) warn(warning)
+  for (const warning of unknownVariables(env))
+    if (command.name === 'serve') log('warning', warning)
+    else complain(`warning: ${warning}`)
   const { flags } = command
   switch (command.name) {
     case 'serve':
@@ -57,7 +56,6 @@ async function run(command: Command): Promise<void> {
     case 'key show':
       return void print(await requireKey(stateOf(flags)))
     case 'key rotate':
-      warnOfKeyInImage(readRoot(flags, env), readStateDir(flags, env), warn)
       return void print(await rotateKey(stateOf(flags)))
     case 'token':
       return void print(await mintToken(stateOf(flags), command.token))
@@ -65,7 +63,7 @@ async function run(command: Command): Promise<void> {
 }
 
 async function serve(config: Config): Promise<void> {
-  warnOfKeyInImage(config.root, config.stateDir, message => log('warning', message))
+  warnOfKeyInImage(config)
   const system = new System(config.root)
   const surroundings = {
     system,
@@ -100,11 +98,12 @@ async function serve(config: Config): Promise<void> {
 }
 
 /** Devices that are flashed from one image must not share a key. */
-function warnOfKeyInImage(root: string, stateDir: string, warn: (message: string) => void): void {
-  if (root === '/' || !`${stateDir}/`.startsWith(`${root}/`)) return
-  warn(
-    `the API key is kept in ${stateDir}: delete that folder before you make an image of ${root}; no image may hold a key`,
-  )
+function warnOfKeyInImage({ root, stateDir }: Config): void {
+  if (root !== '/' && stateDir.startsWith(`${root}/`))
+    log(
+      'warning',
+      `the API key is kept in ${stateDir}: delete that folder before you make an image of ${root}; no image may hold a key`,
+    )
 }
 
 function stateOf(flags: Flags): Files {

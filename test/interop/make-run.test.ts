@@ -1,22 +1,25 @@
-/** `make run`, as someone who has just cloned the repository meets it. It runs on a copy, so that others may build. */
+/** `make run`, as seen by someone who has just cloned the repository. It runs in a copy, so that builds do not interfere. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { DEADLINE_MS, REPOSITORY, run, until } from './support.ts'
 
 const ENV = { PATH: process.env.PATH, RECEIVERD_LISTEN: '127.0.0.1:0' }
-const COPIED = ['Makefile', 'build/run.mjs', 'build/out/receiverd.cjs', 'test/fixtures/receiver']
+const COPIED = ['Makefile', 'package.json', 'build/run.ts', 'build/out/receiverd.cjs', 'test/fixtures/receiver']
+/** The copy has no packages of its own. */
+const COMMAND = [process.execPath, '--import', import.meta.resolve('tsx'), 'build/run.ts'] as const
 const PYTHON = '/usr/bin/python3'
 
-/** What a person does at a terminal: starts it, waits for what it says, and presses Ctrl-C. Prints its exit status. */
+/** What a person does at a terminal: starts it, waits for its output, and presses Ctrl-C. Prints its exit status. */
 const AT_A_TERMINAL = `
 import os, pty, select, sys, time
 pid, terminal = pty.fork()
 if pid == 0:
-    os.execvp('make', ['make', '-o', 'build', 'run'])
+    os.execvp('make', ['make', '-o', 'build', 'run', 'TS=' + sys.argv[2]])
 shown, deadline, pressed = b'', time.monotonic() + float(sys.argv[1]), False
 while time.monotonic() < deadline:
     if not select.select([terminal], [], [], 0.1)[0]:
@@ -47,7 +50,7 @@ function copyOfRepository(t: Test): string {
   return copy
 }
 
-/** Every file outside build/out with its size and the moment of its last change. */
+/** Every file outside build/out, with its mode, size and time of modification. */
 function filesOf(copy: string): readonly string[] {
   const names = readdirSync(copy, { recursive: true, encoding: 'utf8' })
   return names
@@ -59,6 +62,18 @@ function filesOf(copy: string): readonly string[] {
     .sort()
 }
 
+/** Starts what `make run` starts; it is gone after the test. */
+function startRunner(t: Test, copy: string, env = ENV): ChildProcess {
+  const [program, ...args] = COMMAND
+  const runner = spawn(program, args, {
+    cwd: copy,
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  t.teardown(() => runner.kill())
+  return runner
+}
+
 function output(child: ChildProcess): () => string {
   let text = ''
   child.stdout?.setEncoding('utf8').on('data', chunk => {
@@ -67,24 +82,19 @@ function output(child: ChildProcess): () => string {
   return () => text
 }
 
-/** The three commands that it prints, to read, follow and change the device. */
+/** The three commands that it prints: to read, follow and change the device. */
 async function commandsIn(shown: () => string): Promise<readonly [string, string, string]> {
-  const [read = '', follow = '', change = ''] = await until('it says how to talk to it', () => {
+  const [read = '', follow = '', change = ''] = await until('it prints how to talk to it', () => {
     const lines = shown().match(/^ {2}curl .*\n/gm)
     return lines?.length === 3 && lines.map(line => line.trim())
   })
   return [read, follow, change]
 }
 
-t.test('the three commands that it prints do what it says', async t => {
+t.test('the three commands that it prints do what they are for', async t => {
   const copy = copyOfRepository(t)
   const before = filesOf(copy)
-  const runner = spawn(process.execPath, ['build/run.mjs'], {
-    cwd: copy,
-    env: ENV,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  t.teardown(() => runner.kill('SIGKILL'))
+  const runner = startRunner(t, copy)
   const shown = output(runner)
   const [read, follow, change] = await commandsIn(shown)
 
@@ -100,7 +110,7 @@ t.test('the three commands that it prints do what it says', async t => {
 
   const changed = await run('sh', ['-c', change.replace('curl', 'curl -sS')])
   t.match(JSON.parse(changed.stdout), { deviceName: 'Lobby' })
-  await until('the change is seen', () =>
+  await until('the change arrives', () =>
     followed().includes('event: system.changed\ndata: {"deviceName":"Lobby"}\n\n'),
   )
 
@@ -110,19 +120,14 @@ t.test('the three commands that it prints do what it says', async t => {
   const ended = once(follower, 'exit')
   const exited = once(runner, 'exit', { signal: AbortSignal.timeout(DEADLINE_MS) })
   runner.kill('SIGINT')
-  t.same(await exited, [0, null], 'SIGINT ends it well')
+  t.same(await exited, [0, null], 'SIGINT ends it without an error')
   t.same(await ended, [0, null], 'and the stream with it')
 })
 
-t.test('run a second time it begins anew', async t => {
+t.test('each run begins with a new device', async t => {
   const copy = copyOfRepository(t)
   for (const name of ['first', 'second']) {
-    const runner = spawn(process.execPath, ['build/run.mjs'], {
-      cwd: copy,
-      env: ENV,
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
-    t.teardown(() => runner.kill('SIGKILL'))
+    const runner = startRunner(t, copy)
     const shown = output(runner)
     const [read, , change] = await commandsIn(shown)
     const system = await run('sh', ['-c', read.replace('curl', 'curl -sS')])
@@ -134,20 +139,50 @@ t.test('run a second time it begins anew', async t => {
   }
 })
 
+t.test('while it runs, a second run is refused, and leaves the device of the first alone', async t => {
+  const copy = copyOfRepository(t)
+  const first = startRunner(t, copy)
+  const [read] = await commandsIn(output(first))
+  const second = await run('sh', ['-c', `cd '${copy}' && exec "$@" 2>&1`, 'sh', ...COMMAND], ENV)
+  t.same(second, {
+    status: 1,
+    stdout: 'make run: it is already running, in another terminal; press Ctrl-C there first\n',
+    stderr: '',
+  })
+  const system = await run('sh', ['-c', read.replace('curl', 'curl -sS')])
+  t.match(JSON.parse(system.stdout), { deviceName: 'Meeting Room 4' })
+  t.match(readFileSync(join(copy, 'build/out/device/etc/machine-info'), 'utf8'), 'Meeting Room 4')
+})
+
+t.test('a port that is in use: how to choose another', async t => {
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const address = server.address()
+  const port = typeof address === 'object' ? address?.port : 0
+  const runner = startRunner(t, copyOfRepository(t), { ...ENV, RECEIVERD_LISTEN: `127.0.0.1:${port}` })
+  const shown = output(runner)
+  t.same(await once(runner, 'close'), [1, null])
+  t.match(shown(), `receiverd: cannot listen on 127.0.0.1:${port}: address already in use (EADDRINUSE)`)
+  t.match(shown(), /^For another port: RECEIVERD_LISTEN=127\.0\.0\.1:8081 make run$/m)
+})
+
 const hasPython = await run(PYTHON, ['-c', 'import pty']).then(
   ({ status }) => status === 0,
   () => false,
 )
 t.test(
   'Ctrl-C at a terminal ends it without an error',
-  { skip: hasPython ? false : 'there is no terminal to try it at: apt-get install python3' },
+  { skip: hasPython ? false : 'Python makes the terminal: apt-get install python3' },
   async t => {
     const copy = copyOfRepository(t)
-    const { stdout } = await run('sh', ['-c', `cd '${copy}' && exec ${PYTHON} -c "$PROGRAM" ${DEADLINE_MS / 2000}`], {
+    const program = `cd '${copy}' && exec ${PYTHON} -c "$PROGRAM" ${DEADLINE_MS / 2000} "$RUNNER"`
+    const { stdout } = await run('sh', ['-c', program], {
       ...ENV,
       PROGRAM: AT_A_TERMINAL,
+      RUNNER: COMMAND.slice(0, -1).join(' '),
     })
     t.match(stdout, /^pressed 0$/m)
-    t.notMatch(stdout, /\*\*\*/, 'make has nothing to complain of')
+    t.notMatch(stdout, /\*\*\*/, 'make reports no error')
   },
 )

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run build size check format test install deb deb-tools image image-tools device-test power-test arm-test bench bench-board clean
+.PHONY: help run build size check format test install deb deb-tools image image-tools device-test power-test device-tools arm-test bench bench-board clean
 BIN := node_modules/.bin
 TS := node --import tsx
 UNITDIR := /usr/lib/systemd/system
@@ -67,11 +67,14 @@ build/out/image/base.tar: build/image/base.sh
 # TAP shows each step as it ends, some after minutes, and the measurements.
 DEVICE_TEST = @TEST_DEADLINE_MS=60000 $(BIN)/tap --reporter=tap --timeout=86400 --jobs=1
 
-device-test: image build/out/next/receiverd.deb bench-board ## boot the image, test it from outside and inside, and cut its power 20 times
+device-test: device-tools image build/out/next/receiverd.deb bench-board ## boot the image, test it from outside and inside, and cut its power 20 times
 	$(DEVICE_TEST) test/device/package.device.ts test/device/boot.device.ts test/device/power.device.ts
 
-power-test: image ## cut the power of the booted image N times: make power-test N=200
+power-test: device-tools image ## cut the power of the booted image N times: make power-test N=200
 	$(DEVICE_TEST) test/device/power.device.ts
+
+device-tools:
+	@test/device/tools.sh
 
 # The same program with the next version number, for the update.
 build/out/next/receiverd.deb: deb

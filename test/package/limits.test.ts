@@ -1,4 +1,4 @@
-/** What is packaged says of each setting what the program does. */
+/** The texts that are packaged agree with the program about its limits. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -10,7 +10,7 @@ const readme = read('README.md')
 const manual = read('build/package/receiverd.8').replaceAll('\\-', '-')
 const defaults = read('build/package/receiverd.default')
 
-t.test('every bound, with its default, in the README, the manual and the defaults', async t => {
+t.test('every limit, with its default, is in the README, the manual page and the defaults', async t => {
   for (const [, { env, fallback }] of LIMITS) {
     t.match(readme, new RegExp(`^\\| \\| \`${env}\` \\| ${fallback.toLocaleString('en')} \\|`, 'm'), `README: ${env}`)
     t.match(manual, new RegExp(`^\\.B ${env}\\n.*\\(${fallback}\\)\\.$`, 'm'), `receiverd.8: ${env}`)
@@ -18,7 +18,7 @@ t.test('every bound, with its default, in the README, the manual and the default
   }
 })
 
-t.test('no setting that there is not', async t => {
+t.test('no other variable is', async t => {
   const known = new Set([
     'RECEIVERD_LISTEN',
     'RECEIVERD_ROOT',

@@ -1,7 +1,7 @@
 // Prints what is in the bundle, and fails over the budget or where a module has come in that does not belong.
 import { readFileSync } from 'node:fs'
 
-const BUDGET_BYTES = 130_000
+const BUDGET_BYTES = 200_000
 const BUNDLE = 'build/out/receiverd.cjs'
 // What may be in it, and nothing else: our own two rooms, and of the two packages the parts that are used.
 const ALLOWED = [

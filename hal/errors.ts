@@ -8,6 +8,8 @@ export type HalErrorCode =
   | 'UNREADABLE'
   /** A command could not be run, or reported a failure. */
   | 'COMMAND_FAILED'
+  /** Another process has claimed it. */
+  | 'IN_USE'
 
 /**
  * An error of the HAL itself; errors of system calls are passed on as node:fs throws them. The message is a clause with a
@@ -28,7 +30,7 @@ export function isUnreadable(error: unknown): error is HalError {
   return error instanceof HalError && (error.code === 'ABSENT' || error.code === 'UNREADABLE')
 }
 
-/** The code of a failed system call, such as `ENOENT`. */
+/** The code of a failed system call, such as `ENOENT`, or of a `HalError`. */
 export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }

@@ -20,6 +20,8 @@ export interface Setting<S extends TSchema = TSchema> {
   readonly schema: S
   /** The files it keeps its value in. */
   readonly files: readonly string[]
+  /** Whether a path could be one of `files` with other parts connected: an undo may restore it then. */
+  mayHave?(path: string): boolean
   /** Files that it reads beside `files`. */
   readonly sources?: readonly string[]
   /** Settings that its value falls back on: it is read again when one of them was written. */

@@ -1,5 +1,6 @@
 import type { ListenOptions } from 'node:net'
-import { join } from 'node:path'
+import { errorCode, reasonOf } from '../hal/errors.ts'
+import { Root, realRoot } from '../hal/files/root.ts'
 import { closest } from './closest.ts'
 import type { Origins } from './http/cors.ts'
 import { LIMITS, type Limits } from './limits.ts'
@@ -47,20 +48,34 @@ export function readConfig(flags: Flags, env: Environment, pid: number): Config 
   }
 }
 
+/** The real path of the root: `//`, `/etc/..` and a link to `/` are the running system, too. */
 export function readRoot(flags: Flags, env: Environment): string {
   const [name, value] =
     flags.root === undefined ? ['RECEIVERD_ROOT', env.RECEIVERD_ROOT || '/'] : ['--root', flags.root]
   if (!value.startsWith('/')) throw new UsageError(`${name}: "${value}" is not an absolute path`)
-  return value === '/' ? value : value.replace(/\/+$/, '')
+  try {
+    return realRoot(value)
+  } catch (error) {
+    const why = errorCode(error) === 'ENOENT' ? 'does not exist' : `cannot be used: ${reasonOf(error)}`
+    throw new UsageError(`${name}: "${value}" ${why}`)
+  }
 }
 
-/** Below the root unless it is named: with another root, nothing of the host's is used. */
+/** Under the root unless it is given: with another root, nothing of the host is used, whatever the links of that root say. */
 export function readStateDir(flags: Flags, env: Environment): string {
   // systemd.exec(5): with more than one StateDirectory= the variable lists them, separated by colons.
-  const named = flags['state-dir'] ?? env.STATE_DIRECTORY?.split(':', 1)[0]
-  if (!named) return join(readRoot(flags, env), STATE_DIR)
-  if (named.startsWith('/')) return named
-  throw new UsageError(`${flags['state-dir'] ? '--state-dir' : 'STATE_DIRECTORY'}: "${named}" is not an absolute path`)
+  const given = flags['state-dir'] ?? env.STATE_DIRECTORY?.split(':', 1)[0]
+  if (!given) return defaultStateDir(readRoot(flags, env))
+  if (given.startsWith('/')) return given
+  throw new UsageError(`${flags['state-dir'] ? '--state-dir' : 'STATE_DIRECTORY'}: "${given}" is not an absolute path`)
+}
+
+function defaultStateDir(root: string): string {
+  try {
+    return new Root(root).resolve(STATE_DIR)
+  } catch (error) {
+    throw new UsageError(`${STATE_DIR} under the root ${root} cannot be used: ${reasonOf(error)}`)
+  }
 }
 
 /** A warning for each variable that looks like ours but is not: a misspelled option would silently have no effect. */

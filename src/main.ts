@@ -1,8 +1,10 @@
 /** The process: its command line, its signals, its exit status. Nothing imports this. */
 import { randomUUID } from 'node:crypto'
-import { isUnreadable, reasonOf } from '../hal/errors.ts'
+import { errorCode, isUnreadable, reasonOf } from '../hal/errors.ts'
 import { Files } from '../hal/files/files.ts'
-import { runCommand, System } from '../hal/os/system.ts'
+import { runCommand } from '../hal/os/command.ts'
+import { claimFolder } from '../hal/os/lock.ts'
+import { System } from '../hal/os/system.ts'
 import { generateKey, readKey, writeKey } from './auth/api-key.ts'
 import { mint } from './auth/jwt.ts'
 import { BUILT_AT, VERSION } from './build-info.ts'
@@ -63,6 +65,7 @@ async function run(command: Command): Promise<void> {
 }
 
 async function serve(config: Config): Promise<void> {
+  await claimState(config.stateDir)
   warnOfKeyInImage(config)
   const system = new System(config.root)
   const surroundings = {
@@ -104,6 +107,16 @@ function warnOfKeyInImage({ root, stateDir }: Config): void {
       'warning',
       `the API key is kept in ${stateDir}: delete that folder before you make an image of ${root}; no image may hold a key`,
     )
+}
+
+/** Two services on one state directory would undo each other's changes. */
+async function claimState(folder: string): Promise<void> {
+  try {
+    await claimFolder(folder)
+  } catch (error) {
+    if (errorCode(error) === 'IN_USE') throw new CommandError(`another receiverd is using ${folder}`)
+    log('warning', `cannot tell whether another receiverd is using ${folder}: ${reasonOf(error)}`)
+  }
 }
 
 function stateOf(flags: Flags): Files {

@@ -1,5 +1,5 @@
 import { reasonOf } from '../hal/errors.ts'
-import type { Run } from '../hal/os/system.ts'
+import type { Run } from '../hal/os/command.ts'
 import type { Environment } from './config.ts'
 import type { Log } from './log.ts'
 

@@ -1,27 +1,33 @@
-import { type FSWatcher, watch } from 'node:fs'
 import { basename, dirname } from 'node:path'
+import { type FileSystem, KERNEL, type Watch } from './kernel.ts'
 
-/** Ends what it was returned for. */
+/** Stops what it was returned for. */
 export type Stop = () => void
 
 interface Folder {
-  readonly watcher: FSWatcher
+  readonly watch: Watch
   readonly listeners: Set<Listener>
 }
 
 interface Listener {
-  /** The name in the folder that is watched: the file, the next folder on the way to it, or `*` for any. */
+  /** The name in the watched folder: the file, the next folder on the way to it, or `*` for any name. */
   readonly name: string
   readonly changed: () => void
 }
 
 /**
- * Watches files by their folders, one inotify watch a folder: a watched file goes deaf when a rename replaces it. Where
- * the folder is missing, its nearest ancestor is watched until it comes.
+ * Watches files through their folders, with one inotify watch for each folder: a watch on a file would end when a rename
+ * replaces it. While the folder is missing, its nearest ancestor is watched until it appears.
  */
 export class FolderWatcher {
+  readonly #fs: Pick<FileSystem, 'watch'>
   readonly #folders = new Map<string, Folder>()
 
+  constructor(fs: Pick<FileSystem, 'watch'> = KERNEL) {
+    this.#fs = fs
+  }
+
+  /** Calls `changed` after each change of a file, or of any file of a folder if the path ends in `/*`. */
   watch(path: string, changed: () => void): Stop {
     let stop: Stop | undefined
     let stopped = false
@@ -59,19 +65,18 @@ export class FolderWatcher {
       folder.listeners.delete(listener)
       folder.listeners.delete(whenGone)
       if (folder.listeners.size > 0) return
-      folder.watcher.close()
+      folder.watch.close()
       if (this.#folders.get(path) === folder) this.#folders.delete(path)
     }
   }
 
   #open(path: string): Folder | undefined {
     try {
-      const watcher = watch(path, { persistent: false })
-      const folder: Folder = { watcher, listeners: new Set() }
-      watcher.on('change', (event, name) => this.#tell(path, folder, event, name?.toString()))
-      // The watch is lost (no memory, folder unmounted): what reads on a clock still sees the changes.
-      watcher.on('error', () => {
-        watcher.close()
+      const folder: Folder = { watch: this.#fs.watch(path), listeners: new Set() }
+      folder.watch.on('change', (event, name) => this.#tell(path, folder, event, name?.toString()))
+      // The watch is lost (out of memory, folder unmounted). Whoever also reads on a clock still sees the changes.
+      folder.watch.on('error', () => {
+        folder.watch.close()
         this.#folders.delete(path)
       })
       this.#folders.set(path, folder)
@@ -82,7 +87,7 @@ export class FolderWatcher {
   }
 
   #tell(path: string, folder: Folder, event: string, name: string | undefined): void {
-    // A folder that was removed or renamed tells of itself under its own name: from here on this watch is deaf.
+    // A folder that is removed or renamed reports that under its own name. Its watch hears nothing after that.
     if (event === 'rename' && name === basename(path)) this.#folders.delete(path)
     for (const listener of [...folder.listeners])
       if (name === undefined || listener.name === name || listener.name === '*') listener.changed()

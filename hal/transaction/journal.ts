@@ -1,66 +1,156 @@
+import { Check } from 'typebox/schema'
+import * as Type from 'typebox/type'
 import { HalError } from '../errors.ts'
-import type { Image } from '../files/disk.ts'
 import type { Files } from '../files/files.ts'
+import type { Entry, Image } from '../files/image.ts'
+import { MAX_REPLACEABLE_BYTES } from '../files/replace.ts'
 
 const FILE = '/journal'
-/** Pre-images may hold what only root may read. */
+/** What was in the journal's place and is not a journal. One is kept, for a person to look at. */
+const SET_ASIDE = 'journal.bad'
+/** It may hold what only root may read. */
 const MODE = 0o600
-/** Bytes of a journal: the largest pre-images of a few files, in base64. */
-const MAX_BYTES = 64 * 1024 * 1024
+/** To be increased when a journal of an earlier version could be misunderstood. */
+const VERSION = 1
+/** Bytes of the line. At worst, if it is all brackets, it takes 30 times as much memory once it is parsed. */
+const MAX_LINE_BYTES = 512 * 1024
+/** Bytes of the files together. */
+const MAX_CONTENT_BYTES = 4 * MAX_REPLACEABLE_BYTES
 
 /** How to undo the change of one setting. */
 export interface Undo {
   readonly setting: string
+  /** The values before and after the change, for `Setting.activate`. */
   readonly previous: unknown
   readonly next: unknown
-  /** What stood in its files. */
+  /** What was in its files. */
   readonly images: readonly Image[]
 }
 
-/** The undo of a change that is under way, on the disk from before its first write until it is over. */
+const strict = { additionalProperties: false } as const
+const mode = Type.Integer({ minimum: 0, maximum: 0o777 })
+const storedEntry = Type.Union([
+  Type.Object(
+    { kind: Type.Literal('file'), mode, size: Type.Integer({ minimum: 0, maximum: MAX_REPLACEABLE_BYTES }) },
+    strict,
+  ),
+  // symlink(2): at most PATH_MAX with its end, which is NUL.
+  Type.Object({ kind: Type.Literal('link'), target: Type.String({ pattern: '^[^\\0]{1,4095}$' }) }, strict),
+  Type.Object({ kind: Type.Literal('folder'), mode }, strict),
+  Type.Object({ kind: Type.Literal('absent') }, strict),
+])
+const storedImage = Type.Object({ path: Type.String(), entry: storedEntry, behind: Type.Optional(storedEntry) }, strict)
+const storedUndo = Type.Object(
+  { setting: Type.String(), previous: Type.Unknown(), next: Type.Unknown(), images: Type.Array(storedImage) },
+  strict,
+)
+const line = Type.Object({ version: Type.Literal(VERSION), undos: Type.Array(storedUndo) }, strict)
+
+type StoredEntry = Type.Static<typeof storedEntry>
+
+/**
+ * How to undo the change that is under way, on the disk from before its first write until it is over. If the process is
+ * killed or the power is cut in between, the next start finds it and undoes the change.
+ *
+ * It is a file in the state directory: a line of JSON that lists the undos, and after it the content of the files that
+ * they put back, in their order. It names files by their paths under the root, so it stays true if the root is moved.
+ */
 export class Journal {
   readonly #state: Files
-  /** Whether there may be one, also of an earlier run. */
+  /** Whether there may be a file, be it from an earlier run. */
   #isOpen = true
 
+  /** @param state The files of the state directory. */
   constructor(state: Files) {
     this.#state = state
   }
 
-  /** Makes the undo durable. */
+  /** Makes the undos durable, in place of those before. @throws {HalError} if they are too large to keep. */
   async open(undos: readonly Undo[]): Promise<void> {
     this.#isOpen = true
-    await this.#state.writeAtomic(FILE, JSON.stringify(undos, encodeBytes), MODE)
+    await this.#state.writeAtomic(FILE, encode(undos), MODE)
   }
 
-  /** The change is over: kept, or undone. Durable when it returns. */
+  /** The change is over, kept or undone. Durable when it returns. */
   async close(): Promise<void> {
     if (this.#isOpen) await this.#state.remove(FILE)
     this.#isOpen = false
   }
 
   /**
-   * The undo that was left behind; undefined where none was.
-   * @throws {HalError} where it cannot be told.
+   * The undos that an earlier run left; undefined if it left none. Their shape is sure, but not that they belong to this
+   * device: see `Transactions.recover`.
+   * @throws {HalError} if the file is not a journal.
    */
   async read(): Promise<readonly Undo[] | undefined> {
     await this.#state.recover(FILE)
-    const text = await this.#state.readText(FILE, MAX_BYTES)
-    if (text === undefined) return undefined
-    try {
-      return JSON.parse(text, decodeBytes)
-    } catch {
-      throw new HalError('UNREADABLE', 'the file is not a journal')
-    }
+    const bytes = await this.#state.readBytes(FILE, MAX_LINE_BYTES + MAX_CONTENT_BYTES)
+    return bytes && decode(bytes)
+  }
+
+  /** Puts what is not a journal out of the way, in place of what was set aside before. */
+  async setAside(): Promise<void> {
+    // A folder cannot be renamed over a file.
+    await this.#state.remove(`/${SET_ASIDE}`).catch(() => undefined)
+    await this.#state.rename(FILE, SET_ASIDE)
   }
 }
 
-/** By now JSON.stringify has called Buffer's own toJSON, which spends four characters on a byte. */
-function encodeBytes(name: string, value: unknown): unknown {
-  if (name !== 'bytes' || typeof value !== 'object' || value === null || !('data' in value)) return value
-  return Buffer.from(value.data as number[]).toString('base64')
+function encode(undos: readonly Undo[]): Buffer {
+  const content: Buffer[] = []
+  const store = (entry: Entry): StoredEntry => {
+    if (entry.kind !== 'file') return entry
+    content.push(entry.bytes)
+    return { kind: 'file', mode: entry.mode, size: entry.bytes.length }
+  }
+  const stored = undos.map(undo => ({
+    ...undo,
+    images: undo.images.map(({ path, entry, behind }) => ({
+      path,
+      entry: store(entry),
+      ...(behind && { behind: store(behind) }),
+    })),
+  }))
+  const head = Buffer.from(`${JSON.stringify({ version: VERSION, undos: stored })}\n`)
+  const size = content.reduce((sum, bytes) => sum + bytes.length, 0)
+  if (head.length > MAX_LINE_BYTES)
+    throw new HalError('UNREADABLE', `the values of this change are larger than ${MAX_LINE_BYTES / 1024} KiB`)
+  if (size > MAX_CONTENT_BYTES)
+    throw new HalError('UNREADABLE', `the files of this change are larger than ${MAX_CONTENT_BYTES / 1024 ** 2} MiB`)
+  return Buffer.concat([head, ...content])
 }
 
-function decodeBytes(name: string, value: unknown): unknown {
-  return name === 'bytes' && typeof value === 'string' ? Buffer.from(value, 'base64') : value
+function decode(bytes: Buffer): readonly Undo[] {
+  const end = bytes.subarray(0, MAX_LINE_BYTES).indexOf('\n')
+  if (end < 0) throw notJournal('it has no first line')
+  const value = parse(bytes.toString('utf8', 0, end))
+  if (!Check(line, value)) throw notJournal('its version or shape is unknown')
+  if (value.undos.length === 0) throw notJournal('it is empty')
+  let at = end + 1
+  const load = (entry: StoredEntry): Entry => {
+    if (entry.kind !== 'file') return entry
+    at += entry.size
+    return { kind: 'file', mode: entry.mode, bytes: bytes.subarray(at - entry.size, at) }
+  }
+  const undos = value.undos.map(undo => ({
+    ...undo,
+    images: undo.images.map(({ path, entry, behind }) => {
+      if (behind && entry.kind !== 'link') throw notJournal('its version or shape is unknown')
+      return { path, entry: load(entry), ...(behind && { behind: load(behind) }) }
+    }),
+  }))
+  if (at !== bytes.length) throw notJournal('it is not complete')
+  return undos
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw notJournal('it is not JSON')
+  }
+}
+
+function notJournal(why: string): HalError {
+  return new HalError('UNREADABLE', `the file is not a journal: ${why}`)
 }

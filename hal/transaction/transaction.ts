@@ -1,8 +1,10 @@
+import { Check } from 'typebox/schema'
+import { HalError, isUnreadable, reasonOf } from '../errors.ts'
 import type { System } from '../os/system.ts'
 import type { Setting } from '../setting.ts'
 import type { Journal, Undo } from './journal.ts'
 
-/** What is named where not a setting is refused, but what would undo it. */
+/** Named in place of a setting if it is the journal that could not be written. */
 const JOURNAL = 'the journal'
 
 export interface Change {
@@ -11,11 +13,11 @@ export interface Change {
   readonly next: unknown
 }
 
-/** A change that the system refused. `cause` is its error. */
+/** The system refused a change. `cause` is its error. */
 export class TransactionFailed extends Error {
   /** The setting that was refused, or `the journal`. */
   readonly setting: string
-  /** Settings that could not be put back; none where nothing has changed. */
+  /** Settings that could not be put back. If there are none, nothing has changed. */
   readonly notUndone: readonly string[]
 
   constructor(setting: string, notUndone: readonly string[], cause: unknown) {
@@ -25,27 +27,31 @@ export class TransactionFailed extends Error {
   }
 }
 
-/** What became of a change that had to be undone. */
+/** A change that was undone. */
 export interface Undone {
+  /** The settings that it had changed, in the order in which they were undone. */
   readonly settings: readonly string[]
   /** Those of them that could not be put back: they stay in the journal, and the next start tries again. */
   readonly notUndone: readonly string[]
 }
 
 /**
- * Changes of several settings, all or none. The undo is in a journal before the first write, so that neither an error nor
- * a power cut leaves a part of them behind. One change at a time.
+ * Changes several settings, all or none of them. `apply` writes and activates each one in order; `keep` makes that final,
+ * and `undo` takes it back. How to undo is in the journal before the first write, so that neither an error nor a power
+ * cut leaves a part of a change behind: the next start calls `recover`.
+ *
+ * One change at a time: between `apply` and `keep` or `undo` the caller begins no other.
  */
 export class Transactions {
   readonly #system: System
   readonly #settings: readonly Setting[]
   readonly #journal: Journal
-  /** The undo of a change that was applied and is not yet kept. */
+  /** How to undo the change that is applied and not yet kept. */
   #open: readonly Undo[] = []
-  /** What could not be undone: it stays in the journal, for the next start. */
+  /** What could not be undone. It stays in the journal for the next start. */
   #left: readonly Undo[] = []
 
-  /** @param settings All that a journal may name. */
+  /** @param settings Every setting that a journal may name. */
   constructor(system: System, settings: readonly Setting[], journal: Journal) {
     this.#system = system
     this.#settings = settings
@@ -54,8 +60,8 @@ export class Transactions {
 
   /**
    * Applies changes in their order. Until `keep`, `undo` takes them back, and so does the next start.
-   * @param isKept Whether `keep` follows at once.
-   * @throws {TransactionFailed} after undoing, in reverse, what had been done.
+   * @param isKept Whether `keep` follows at once, so that a change which cannot be torn needs no journal.
+   * @throws {TransactionFailed} after undoing, in reverse order, what had been done.
    */
   async apply(changes: readonly Change[], isKept = false): Promise<void> {
     const undos: Undo[] = []
@@ -66,7 +72,7 @@ export class Transactions {
         undos.push(await this.#prepare(change))
       }
       at = JOURNAL
-      if (!isKept || !isWhole(changes, undos)) await this.#journal.open([...this.#left, ...undos])
+      if (!isKept || !isAtomic(changes, undos)) await this.#journal.open([...this.#left, ...undos])
       for (const [n, { setting, previous, next }] of changes.entries()) {
         at = setting.name
         this.#open = undos.slice(0, n + 1)
@@ -79,12 +85,12 @@ export class Transactions {
   }
 
   /**
-   * The applied changes stay. Durable when it returns.
-   * @throws {TransactionFailed} after undoing them, where the journal cannot be closed: the next start would undo them.
+   * Makes the applied changes final. Durable when it returns.
+   * @throws {TransactionFailed} after undoing them, if the journal cannot be closed: the next start would undo them.
    */
   async keep(): Promise<void> {
     try {
-      // What was set anew is not to be undone any more.
+      // A newer value has replaced what could not be undone.
       await this.#leave(this.#left.filter(isNotIn(this.#open)))
       this.#open = []
     } catch (error) {
@@ -92,36 +98,52 @@ export class Transactions {
     }
   }
 
-  /** Takes the applied changes back, in reverse. */
+  /** Takes the applied changes back, in reverse order. */
   async undo(): Promise<Undone> {
     const undos = this.#open.toReversed()
     this.#open = []
     const failed: Undo[] = []
     for (const undo of undos) if (!(await this.#undoOne(undo))) failed.push(undo)
-    // What is left of a setting already goes further back.
+    // An undo that is left of the same setting goes further back.
     await this.#leave([...this.#left, ...failed.toReversed().filter(isNotIn(this.#left))]).catch(() => undefined)
     return { settings: undos.map(nameOf), notUndone: failed.map(nameOf) }
   }
 
   /**
-   * Takes back what an earlier run left unfinished or unconfirmed; undefined where it left nothing.
-   * @throws {HalError} where there is a journal that cannot be read.
+   * Takes back what an earlier run left unfinished or unconfirmed; undefined if it left nothing. A file that is not a
+   * journal of these settings is set aside, and nothing in it is done.
+   * @throws {HalError} for such a file, saying why; the system's own errors if the journal cannot be read now.
    */
   async recover(): Promise<Undone | undefined> {
-    const undos = await this.#journal.read()
+    const undos = await this.#readJournal()
     if (undos === undefined) return undefined
     this.#open = undos
     return this.undo()
   }
 
-  /** The change is over; what could not be undone is left for the next start. Durable when it returns. */
+  async #readJournal(): Promise<readonly Undo[] | undefined> {
+    try {
+      const undos = await this.#journal.read()
+      for (const undo of undos ?? []) requireOwn(undo, this.#settings)
+      return undos
+    } catch (error) {
+      if (!isUnreadable(error)) throw error
+      const where = await this.#journal.setAside().then(
+        () => 'it was set aside as journal.bad',
+        refused => `it could not be set aside: ${reasonOf(refused)}`,
+      )
+      throw new HalError('UNREADABLE', `${error.message}; ${where}`)
+    }
+  }
+
+  /** Ends the change, and leaves to the next start what could not be undone. Durable when it returns. */
   async #leave(undos: readonly Undo[]): Promise<void> {
     await (undos.length === 0 ? this.#journal.close() : this.#journal.open(undos))
     this.#left = undos
   }
 
   async #prepare({ setting, previous, next }: Change): Promise<Undo> {
-    const images = (await Promise.all(setting.files.map(path => this.#system.capture(path)))).flat()
+    const images = await Promise.all(setting.files.map(path => this.#system.capture(path)))
     return { setting: setting.name, previous, next, images }
   }
 
@@ -138,13 +160,29 @@ export class Transactions {
 }
 
 /**
- * Whether the change is one replacement of one file, which is all or nothing by itself: to make a journal durable before
- * it, and its end after it, would take longer than the change.
+ * Whether the change is one replacement of one file, which cannot be torn. Making a journal durable before it and removing
+ * it after would take longer than the change.
  */
-function isWhole(changes: readonly Change[], undos: readonly Undo[]): boolean {
+function isAtomic(changes: readonly Change[], undos: readonly Undo[]): boolean {
   const [image, ...others] = undos.flatMap(undo => undo.images)
-  // In the place of a folder a file comes in two steps.
-  return others.length === 0 && image?.kind !== 'folder' && !changes.some(({ setting }) => setting.activate)
+  // A folder is removed before a file takes its place.
+  const isOneStep = image?.entry.kind !== 'folder' && image?.behind === undefined
+  return others.length === 0 && isOneStep && !changes.some(({ setting }) => setting.activate)
+}
+
+/**
+ * Checks that an undo from the disk changes nothing but what its setting may change: the journal may be that of another
+ * version, or come with the tree of a device that is not trusted.
+ * @throws {HalError} saying why it must not be done.
+ */
+function requireOwn({ setting: name, images, previous, next }: Undo, settings: readonly Setting[]): void {
+  const refuse = (why: string) => new HalError('UNREADABLE', `the file is not a journal: ${why}`)
+  const setting = settings.find(setting => setting.name === name)
+  if (!setting) throw refuse('a setting in it is unknown')
+  if (!images.every(({ path }) => setting.files.includes(path) || setting.mayHave?.(path)))
+    throw refuse('a file in it does not belong to its setting')
+  if (!Check(setting.schema, previous) || !Check(setting.schema, next))
+    throw refuse('a value in it does not fit its setting')
 }
 
 function nameOf({ setting }: Undo): string {

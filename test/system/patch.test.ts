@@ -1,6 +1,6 @@
 import { existsSync, lstatSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import t from 'tap'
-import { type FileSystem, KERNEL } from '../../hal/files/disk.ts'
+import { type FileSystem, KERNEL } from '../../hal/files/kernel.ts'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
 import { startTestService, type TestService } from '../support/service.ts'
@@ -179,12 +179,12 @@ for (const [code, errno, status] of [
 ] as const)
   t.test(`${code} in the second of two settings: neither is changed`, async t => {
     let fail = false
-    const openSync: FileSystem['openSync'] = (path, ...rest) => {
+    const open: FileSystem['open'] = (path, ...rest) => {
       if (fail && String(path).includes('.locale.conf.'))
         throw Object.assign(new Error(`${code}: refused, open '${path}'`), { code, errno })
-      return KERNEL.openSync(path, ...rest)
+      return KERNEL.open(path, ...rest)
     }
-    const service = await startTestService(t, { fs: { ...KERNEL, openSync } })
+    const service = await startTestService(t, { fs: { ...KERNEL, open } })
     const before = await service.system()
     const files = snapshot(service)
     fail = true

@@ -77,6 +77,7 @@ export function network(system: System): Setting<typeof schema> {
     get files() {
       return Array.from(seen.keys(), pathOf)
     },
+    mayHave: path => OWN_FILE.test(path),
     sources: [...FOLDERS, LINKS, STATE, LEASES].map(folder => `${folder}/*`),
     async unavailable() {
       if (!(await isUnitInstalled(system, UNIT))) return 'systemd-networkd is not installed'
@@ -137,6 +138,9 @@ function fileOf(name: string): string {
 function pathOf(name: string): string {
   return `/etc/systemd/network/${fileOf(name)}`
 }
+
+/** What `pathOf` makes of the name of an interface. */
+const OWN_FILE = /^\/etc\/systemd\/network\/10-receiverd-[\w.-]+\.network$/
 
 /** Files of others are not edited: where one would win, or keeps ours from being read, there is nothing to write. */
 async function whyNotOurs(system: System, { name, facts }: Link): Promise<readonly Violation[]> {

@@ -14,7 +14,7 @@ function newFolder(t: Test): string {
   return folder
 }
 
-/** Whether a condition comes true before the deadline. */
+/** Whether a condition becomes true before the deadline. */
 async function comesTrue(condition: () => boolean): Promise<boolean> {
   for (const end = performance.now() + DEADLINE_MS; performance.now() < end; await sleep(2))
     if (condition()) return true
@@ -38,8 +38,8 @@ const cases: Record<string, { prepare?: (folder: string) => void; change: (folde
     },
     change: folder => renameSync(join(folder, 'a/b/new'), join(folder, 'a/b/file')),
   },
-  'a link that is made': { change: folder => symlinkSync('elsewhere', join(folder, 'a/b/file')) },
-  'a folder that comes with the file in it': {
+  'a new link': { change: folder => symlinkSync('elsewhere', join(folder, 'a/b/file')) },
+  'a folder that appears with the file in it': {
     prepare: folder => {
       rmSync(join(folder, 'a/b'), { recursive: true })
       mkdirSync(join(folder, 'new'))
@@ -47,7 +47,7 @@ const cases: Record<string, { prepare?: (folder: string) => void; change: (folde
     },
     change: folder => renameSync(join(folder, 'new'), join(folder, 'a/b')),
   },
-  'several folders that come at once': {
+  'several folders that appear at once': {
     prepare: folder => rmSync(join(folder, 'a'), { recursive: true }),
     change: folder => {
       mkdirSync(join(folder, 'a/b'), { recursive: true })
@@ -74,7 +74,7 @@ const cases: Record<string, { prepare?: (folder: string) => void; change: (folde
   },
 }
 
-test('each kind of change is told, and after it the next one', async t => {
+test('each kind of change is reported, and the next change after it', async t => {
   for (const [what, { prepare, change }] of Object.entries(cases)) {
     const folder = newFolder(t)
     mkdirSync(join(folder, 'a/b'), { recursive: true })
@@ -83,7 +83,7 @@ test('each kind of change is told, and after it the next one', async t => {
     const stop = new FolderWatcher().watch(join(folder, 'a/b/file'), () => told++)
     change(folder)
     t.ok(await comesTrue(() => told > 0), what)
-    // What else the first change brings must not pass for the second: each look writes a text of its own.
+    // A late report of the first change must not pass for one of the second, so each attempt writes again.
     let writes = 0
     const isHeard = async () => {
       mkdirSync(join(folder, 'a/b'), { recursive: true })
@@ -97,7 +97,7 @@ test('each kind of change is told, and after it the next one', async t => {
   }
 })
 
-test('a folder that goes and comes again is followed every time', async t => {
+test('a folder that disappears and reappears is watched every time', async t => {
   const folder = newFolder(t)
   let told = 0
   const stop = new FolderWatcher().watch(join(folder, 'a/b/file'), () => told++)
@@ -116,13 +116,13 @@ test('a folder that goes and comes again is followed every time', async t => {
   stop()
 })
 
-test('only the file that is watched is told of, and nothing after the stop', async t => {
+test('only the watched file is reported, and nothing after the stop', async t => {
   const folder = newFolder(t)
   const watcher = new FolderWatcher()
   const told: string[] = []
   const watch = (name: string) => watcher.watch(join(folder, name), () => told.push(name))
   const stops = [watch('a'), watch('b'), watch('*')]
-  // The kernel tells in order: once the last change is told of, none before it is still on its way.
+  // The kernel reports in order: after the last change no earlier one is still to come.
   writeFileSync(join(folder, 'b'), '')
   writeFileSync(join(folder, 'ab'), '')
   writeFileSync(join(folder, 'a'), '')
@@ -135,14 +135,14 @@ test('only the file that is watched is told of, and nothing after the stop', asy
   writeFileSync(join(folder, 'a'), 'new')
   writeFileSync(join(folder, 'b'), 'new')
   t.ok(await comesTrue(() => told.includes('b')))
-  t.notOk(told.includes('a'), 'a stopped one hears nothing')
+  t.notOk(told.includes('a'), 'a stopped watch reports nothing')
 
   for (const stop of stops) stop()
   told.length = 0
   const again = watch('c')
   for (const name of ['a', 'b', 'c']) writeFileSync(join(folder, name), 'newest')
   t.ok(await comesTrue(() => told.includes('c')))
-  t.same([...new Set(told)], ['c'], 'one that begins later does')
+  t.same([...new Set(told)], ['c'], 'a later watch does')
   again()
 })
 
@@ -151,14 +151,14 @@ test('stopping while a folder is missing leaves nothing behind', async t => {
   const watcher = new FolderWatcher()
   const told: string[] = []
   watcher.watch(join(folder, 'a/b/file'), () => told.push('stopped'))()
-  const stop = watcher.watch(join(folder, 'a/b/file'), () => told.push('going on'))
+  const stop = watcher.watch(join(folder, 'a/b/file'), () => told.push('running'))
   mkdirSync(join(folder, 'a/b'), { recursive: true })
   t.ok(await comesTrue(() => told.length > 0))
-  t.same([...new Set(told)], ['going on'])
+  t.same([...new Set(told)], ['running'])
   stop()
 })
 
-test('a link is watched, and the file that it leads to in another folder', async t => {
+test('a link is watched, and the file behind it in another folder', async t => {
   const root = newFolder(t)
   for (const path of ['etc', 'usr/lib', 'run']) mkdirSync(join(root, path), { recursive: true })
   writeFileSync(join(root, 'usr/lib/file'), 'old')
@@ -177,7 +177,7 @@ test('a link is watched, and the file that it leads to in another folder', async
   for (const [what, change] of Object.entries(changes)) {
     let told = 0
     const stop = new Files(root).watch('/etc/file', () => told++)
-    // The watch begins once the links are followed: a change before that is no change for whoever reads after it.
+    // The change is repeated until the watch has begun.
     t.ok(
       await comesTrue(() => {
         change()
@@ -189,12 +189,12 @@ test('a link is watched, and the file that it leads to in another folder', async
   }
 })
 
-test('a watch that is stopped before it begins tells nothing', async t => {
+test('a watch that is stopped before it begins reports nothing', async t => {
   const root = newFolder(t)
   const files = new Files(root)
   const told: string[] = []
   files.watch('/file', () => told.push('stopped'))()
-  const stop = files.watch('/file', () => told.push('going on'))
+  const stop = files.watch('/file', () => told.push('running'))
   let text = 0
   t.ok(
     await comesTrue(() => {
@@ -202,6 +202,6 @@ test('a watch that is stopped before it begins tells nothing', async t => {
       return told.length > 0
     }),
   )
-  t.same([...new Set(told)], ['going on'])
+  t.same([...new Set(told)], ['running'])
   stop()
 })

@@ -1,25 +1,24 @@
-import { constants } from 'node:fs'
 import { constants as os } from 'node:os'
-import { type FileSystem, KERNEL } from '../../../hal/files/disk.ts'
-import type { Run } from '../../../hal/os/system.ts'
+import { type FileSystem, KERNEL, O_CREAT, O_DIRECTORY, O_WRONLY } from '../../../hal/files/kernel.ts'
+import type { Run } from '../../../hal/os/command.ts'
 
-/** A system call on its way: of `open` and the like, or of a file that was opened, such as `file.sync`; or a command. */
+/** A call about to happen: a system call on a path such as `open`, on an open file such as `file.sync`, or a command. */
 export interface Call {
   readonly name: string
-  /** The path, of a rename the new one; of a command all of it. */
+  /** The path; of a rename the new one, of a command all of its words. */
   readonly path: string
   /** Whether it can change what is on the disk. */
   readonly changes: boolean
-  /** Lets it happen. A promise comes of `file.sync` and of a command alone. */
+  /** Lets it happen. Only `file.sync` and a command return a promise. */
   readonly proceed: () => unknown
-  /** Of a write: lets half of it happen. */
+  /** Lets half of a write happen; of any other call, nothing. */
   readonly tear: () => void
 }
 
-/** Is shown a call first, and lets it proceed or throws, there and then. */
+/** Is shown a call before it happens. Lets it proceed or throws, and does not wait for anything. */
 export type Intercept = (call: Call) => unknown
 
-/** Commands, each shown as a call named `run`. */
+/** Runs commands, each shown to `intercept` as a call named `run`. */
 export function interceptedRun(intercept: Intercept, run: Run): Run {
   return async argv =>
     (await intercept({
@@ -31,31 +30,31 @@ export function interceptedRun(intercept: Intercept, run: Run): Run {
     })) as string
 }
 
-/** What the calls are shown as; those of a file begin with its descriptor. */
-const NAMES = {
-  writeSync: 'file.write',
-  fchownSync: 'file.chown',
-  fchmodSync: 'file.chmod',
-  ftruncateSync: 'file.truncate',
+/** The names of the calls that change something, as they are shown. */
+const CHANGES = {
+  write: 'file.write',
+  fchown: 'file.chown',
+  fchmod: 'file.chmod',
+  ftruncate: 'file.truncate',
   fsync: 'file.sync',
-  openSync: 'open',
-  renameSync: 'rename',
-  unlinkSync: 'unlink',
-  symlinkSync: 'symlink',
-  mkdirSync: 'mkdir',
-  rmdirSync: 'rmdir',
-} as const satisfies Record<keyof FileSystem, string>
+  rename: 'rename',
+  unlink: 'unlink',
+  symlink: 'symlink',
+  mkdir: 'mkdir',
+  rmdir: 'rmdir',
+} as const satisfies Partial<Record<keyof FileSystem, string>>
 
-const { O_CREAT, O_DIRECTORY, O_WRONLY } = constants
-
-/** The real file system with every call that changes something shown to `intercept`, and every reading to `read`. */
+/**
+ * The real file system, with every call that changes something shown to `intercept`, and the path of every file that is
+ * opened to be read shown to `read`.
+ */
 export function intercepted(intercept: Intercept, read: (path: string) => void = () => undefined): FileSystem {
-  /** What the descriptors are of; one that was closed is given out again. */
+  /** The paths of descriptors. The kernel reuses a descriptor once it is closed. */
   const paths = new Map<number, string>()
 
   const open = (path: string, flags: number, mode?: number): number => {
     const proceed = () => {
-      const file = KERNEL.openSync(path, flags, mode)
+      const file = KERNEL.open(path, flags, mode)
       paths.set(file, path)
       return file
     }
@@ -66,40 +65,42 @@ export function intercepted(intercept: Intercept, read: (path: string) => void =
     return proceed()
   }
 
-  const pass = (key: Exclude<keyof FileSystem, 'openSync'>, args: readonly unknown[]): unknown => {
-    const name = NAMES[key]
+  const change = (key: keyof typeof CHANGES, args: readonly unknown[]): unknown => {
+    const name = CHANGES[key]
     const [first, second] = args
-    const path = typeof first === 'number' ? paths.get(first) : key.match(/^(rename|symlink)/) ? second : first
+    const path = typeof first === 'number' ? paths.get(first) : /^(rename|symlink)$/.test(key) ? second : first
     const result = intercept({
       name,
       path: String(path),
       changes: true,
       proceed: () => Reflect.apply(KERNEL[key], KERNEL, args),
       tear: () => {
-        if (key !== 'writeSync' || !Buffer.isBuffer(second)) return
-        KERNEL.writeSync(first as number, second.subarray(0, second.length >> 1))
+        if (key === 'write' && Buffer.isBuffer(second))
+          KERNEL.write(first as number, second.subarray(0, second.length >> 1))
       },
     })
-    // What is late to throw would have let the next call happen.
+    // If it threw later, the next call would have happened already.
     if (key !== 'fsync' && result instanceof Promise) throw new TypeError(`${name} does not wait for a promise`)
     return result
   }
 
-  return new Proxy(KERNEL, {
-    get(_, key: keyof FileSystem) {
-      if (key === 'openSync') return open
-      if (key === 'fsync') return async (file: number) => pass(key, [file])
-      return (...args: unknown[]) => pass(key, args)
-    },
+  const changes = Object.keys(CHANGES).map(name => {
+    const key = name as keyof typeof CHANGES
+    // The caller of `fsync` is given a promise, also where `intercept` throws.
+    return [
+      key,
+      key === 'fsync' ? async (file: number) => change(key, [file]) : (...args: unknown[]) => change(key, args),
+    ]
   })
+  return { ...KERNEL, open, ...Object.fromEntries(changes) }
 }
 
-/** The process is gone: thrown in the place of a system call, and of each one after it. */
+/** The process is gone: thrown in place of a system call, and of every one after it. */
 export class Stopped extends Error {}
 
 /**
- * The process stops in the place of the `n`-th call that changes something, and for good. A write happens half. `refuse`
- * may throw for calls before that.
+ * Stops the process in place of the `n`-th call that changes something. Half of a write happens. Before that, `refuse`
+ * may throw for a call.
  */
 export function stopAt(n: number, refuse: (call: Call) => void = () => undefined): Intercept {
   let calls = 0
@@ -111,12 +112,12 @@ export function stopAt(n: number, refuse: (call: Call) => void = () => undefined
   }
 }
 
-/** A file system that the process stops at. */
+/** A file system that stops as `stopAt` says. */
 export function stoppingAt(n: number, refuse?: (call: Call) => void): FileSystem {
   return intercepted(stopAt(n, refuse))
 }
 
-/** A file system where the `n`-th of the calls that `which` names fails, and no other. */
+/** A file system where the `n`-th of the calls that `which` selects fails, and no other. */
 export function failingAt(
   n: number,
   code: ErrorCode,
@@ -138,10 +139,21 @@ export function failingAt(
   )
 }
 
-/** For `stoppingAt` and `intercepted`: a rename onto anything but a name beside it is refused, as onto a mount point. */
+/** For `stoppingAt` and `intercepted`: refuses a rename to anything but a temporary name, as onto a mount point. */
 export function refuseRename(code: ErrorCode): (call: Call) => void {
   return ({ name, path }) => {
     if (name === 'rename' && !path.includes('.receiverd-')) throw systemError(code)
+  }
+}
+
+/** A file system that refuses renames as `refuseRename` says. */
+export function refusing(fs: FileSystem, code: ErrorCode): FileSystem {
+  return {
+    ...fs,
+    rename(from, to) {
+      if (!to.includes('.receiverd-')) throw systemError(code)
+      fs.rename(from, to)
+    },
   }
 }
 

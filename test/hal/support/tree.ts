@@ -1,7 +1,27 @@
-import { lstatSync, mkdirSync, readdirSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Test } from 'tap'
 
-/** What stands below a folder: each path with its type, mode, owner and content as one text, so that two can be compared. */
+/** A root of the test's own, with an empty /etc. */
+export function newRoot(t: Test): string {
+  const root = mkdtempSync(join(tmpdir(), 'receiverd-'))
+  t.teardown(() => rmSync(root, { recursive: true, force: true }))
+  mkdirSync(join(root, 'etc'))
+  return root
+}
+
+/** What is under a folder: the type, mode, owner and content of each path as one text, so that trees can be compared. */
 export type Tree = Readonly<Record<string, string>>
 
 export function treeOf(root: string): Tree {
@@ -18,7 +38,7 @@ export function treeOf(root: string): Tree {
   )
 }
 
-/** The paths that are not the same in both. Folders that come or go empty count as nothing. */
+/** The paths that differ. A folder that appears or disappears does not count. */
 export function changedPaths(before: Tree, after: Tree): readonly string[] {
   const isNews = (path: string) => {
     const [was, is] = [before[path], after[path]]
@@ -27,19 +47,19 @@ export function changedPaths(before: Tree, after: Tree): readonly string[] {
   return [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(isNews).sort()
 }
 
-/** Temporary files below a folder. */
+/** Temporary files under a folder. */
 export function leftoversIn(root: string): readonly string[] {
   return pathsBelow(root).filter(path => path.includes('.receiverd-'))
 }
 
 function pathsBelow(root: string): readonly string[] {
-  // By their entries: names alone would be looked for behind links, too, and a link of /sys leads to where it stands.
+  // With their types: for names alone Node would look behind links, and a link under /sys leads back to its parent.
   return readdirSync(root, { recursive: true, withFileTypes: true }).map(({ parentPath, name }) =>
     join(parentPath, name).slice(root.length),
   )
 }
 
-/** Makes copies of a folder with files and links in it, from memory: a thousand of them are no matter. */
+/** Makes copies of a folder of files and links. The contents are kept in memory: a test makes thousands of copies. */
 export function copierOf(source: string): (target: string) => void {
   const makers = pathsBelow(source).map(path => {
     const at = join(source, path)

@@ -1,5 +1,5 @@
 import { HalError } from '../../../hal/errors.ts'
-import type { Monitor, Run } from '../../../hal/os/system.ts'
+import type { Monitor, Run } from '../../../hal/os/command.ts'
 
 export interface FakeControl {
   readonly name: string

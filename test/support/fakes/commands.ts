@@ -1,5 +1,5 @@
 import { HalError } from '../../../hal/errors.ts'
-import type { Run } from '../../../hal/os/system.ts'
+import type { Run } from '../../../hal/os/command.ts'
 
 /** Runs each command by the fake that stands in for it; what is not there is not installed. */
 export function commands(fakes: Readonly<Record<string, Run>>): Run {

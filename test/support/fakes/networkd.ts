@@ -1,7 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { HalError } from '../../../hal/errors.ts'
-import type { Addresses, Run } from '../../../hal/os/system.ts'
+import type { Run } from '../../../hal/os/command.ts'
+import type { Addresses } from '../../../hal/os/system.ts'
 
 const FOLDERS = ['usr/lib/systemd/network', 'run/systemd/network', 'etc/systemd/network']
 

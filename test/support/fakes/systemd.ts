@@ -1,7 +1,7 @@
 import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { HalError } from '../../../hal/errors.ts'
-import type { Run } from '../../../hal/os/system.ts'
+import type { Run } from '../../../hal/os/command.ts'
 
 const LINKS = 'etc/systemd/system'
 const UNITS = 'usr/lib/systemd/system'

@@ -1,0 +1,76 @@
+/**
+ * Reads what is at a place: an absolute path of the host that has no link left to follow. What is there may be anything:
+ * a FIFO does not block, a device is not opened for its side effects, and no file is read beyond a limit.
+ */
+import { HalError } from '../errors.ts'
+import { type FileSystem, isAbsence, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } from './kernel.ts'
+
+/** Bytes of a configuration file that is parsed. */
+const MAX_FILE_BYTES = 64 * 1024
+/** Small files are read into this one: a buffer for each of them would be garbage at once. */
+const scratch = Buffer.allocUnsafeSlow(4096)
+
+/** The bytes of a regular file; undefined if nothing is there. @throws {HalError} for anything else, or over the limit. */
+export function readFile(fs: FileSystem, at: string, limit = MAX_FILE_BYTES): Buffer | undefined {
+  const file = openToRead(fs, at)
+  if (file === undefined) return undefined
+  try {
+    const size = regularSize(fs, file)
+    const chunks: Buffer[] = []
+    for (let total = 0; Math.max(total, size) <= limit; ) {
+      // One byte more than the size: reading less than that is the end. Under /proc and /sys the size is meaningless.
+      const chunk = size < scratch.length ? scratch : Buffer.allocUnsafe(size + 1)
+      const count = fs.read(file, chunk)
+      const part = chunk.subarray(0, count)
+      chunks.push(chunk === scratch ? Buffer.from(part) : part)
+      total += count
+      if (count === 0 || total === size) return Buffer.concat(chunks)
+    }
+    throw new HalError('UNREADABLE', `the file is larger than ${limit / 1024} KiB`)
+  } finally {
+    fs.close(file)
+  }
+}
+
+/** The first bytes of a regular file, at most `length` of them; otherwise as `readFile`. */
+export function readStart(fs: FileSystem, at: string, length: number): Buffer | undefined {
+  const file = openToRead(fs, at)
+  if (file === undefined) return undefined
+  try {
+    const bytes = Buffer.allocUnsafe(Math.min(regularSize(fs, file), length))
+    return bytes.subarray(0, fs.read(file, bytes))
+  } finally {
+    fs.close(file)
+  }
+}
+
+/** The target of a symbolic link; undefined for anything else. */
+export function linkTarget(fs: FileSystem, at: string): string | undefined {
+  // Most names are not links, and to ask readlink(2) for each of them would cost an exception each.
+  return fs.lstat(at)?.isSymbolicLink() ? fs.readlink(at) : undefined
+}
+
+/** The names in a folder in byte order; none if there is no folder. */
+export function list(fs: FileSystem, at: string): readonly string[] {
+  try {
+    return fs.readdir(at).sort()
+  } catch (error) {
+    if (isAbsence(error)) return []
+    throw error
+  }
+}
+
+function openToRead(fs: FileSystem, at: string): number | undefined {
+  try {
+    return fs.open(at, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+  } catch (error) {
+    if (isAbsence(error)) return undefined
+    throw error
+  }
+}
+
+function regularSize(fs: FileSystem, file: number): number {
+  const stat = fs.fstat(file)
+  if (!stat.isFile()) throw new HalError('UNREADABLE', 'the file is not a regular file')
+  return stat.size
+}

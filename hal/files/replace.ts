@@ -1,0 +1,95 @@
+/** Puts a new file in the place of an old one in one step, and finishes after a power cut what was interrupted. */
+import { randomUUID } from 'node:crypto'
+import { dirname, join } from 'node:path'
+import { errorCode } from '../errors.ts'
+import { remove, syncFolder, withFile } from './folder.ts'
+import { type FileSystem, O_CREAT, O_NOFOLLOW, O_WRONLY } from './kernel.ts'
+import { list, readFile } from './read.ts'
+
+/** Bytes of a file that can be replaced: ample for a configuration file, and little enough to keep until a change is over. */
+export const MAX_REPLACEABLE_BYTES = 1024 * 1024
+
+/** A new name beside the target, so that rename(2) stays within one file system. */
+export function temporaryName(at: string): string {
+  return temporaryPrefix(at) + randomUUID()
+}
+
+/** Removes a temporary file if `act` fails. */
+export async function orRemove<T>(fs: FileSystem, temporary: string, act: () => T | Promise<T>): Promise<T> {
+  try {
+    return await act()
+  } catch (error) {
+    await remove(fs, temporary).catch(() => undefined)
+    throw error
+  }
+}
+
+/** rename(2), also onto an empty folder: a container engine makes one where a file to be mounted is missing. */
+export function rename(fs: FileSystem, from: string, at: string): void {
+  try {
+    fs.rename(from, at)
+  } catch (error) {
+    if (errorCode(error) !== 'EISDIR') throw error
+    fs.rmdir(at)
+    fs.rename(from, at)
+  }
+}
+
+/**
+ * Replaces what is at a place by the file `from`, which is whole and durable. A file that is a mount point of its own
+ * cannot be renamed over, so it is overwritten. Until that is durable the new file is kept under a name that says so: a
+ * start after a power cut overwrites again.
+ */
+export async function replace(fs: FileSystem, from: string, at: string): Promise<void> {
+  try {
+    return rename(fs, from, at)
+  } catch (error) {
+    if (errorCode(error) !== 'EBUSY' && errorCode(error) !== 'EXDEV') throw error
+  }
+  const redo = redoName(at)
+  const mode = fs.lstat(from)?.mode ?? 0
+  const target = await orRemove(fs, redo, async () => {
+    fs.rename(from, redo)
+    await syncFolder(fs, dirname(at))
+    return fs.open(at, O_WRONLY | O_CREAT | O_NOFOLLOW, mode)
+  })
+  // If this fails the redo file stays, and `restore` or the next start makes a torn target whole.
+  await withFile(fs, target, file => {
+    const bytes = readFile(fs, redo, MAX_REPLACEABLE_BYTES)
+    if (fs.fstat(file).mode !== mode) fs.fchmod(file, mode & 0o7777)
+    if (bytes) writeAll(fs, file, bytes)
+    fs.ftruncate(file, bytes?.length ?? 0)
+    return fs.fsync(file)
+  })
+  await remove(fs, redo)
+}
+
+/** Writes all of it: write(2) may write only a part. */
+export function writeAll(fs: FileSystem, file: number, bytes: Uint8Array): void {
+  for (let offset = 0; offset < bytes.length; ) offset += fs.write(file, bytes, offset)
+}
+
+/** Finishes what a power cut interrupted at a place. See `Files.recover`. */
+export async function recover(fs: FileSystem, at: string): Promise<void> {
+  const folder = dirname(at)
+  for (const name of list(fs, folder)) {
+    const leftover = join(folder, name)
+    if (!leftover.startsWith(temporaryPrefix(at))) continue
+    const finish = leftover === redoName(at) ? replace(fs, leftover, at) : remove(fs, leftover)
+    await finish.catch(() => undefined)
+  }
+}
+
+/** Gives up an interrupted overwriting, after something else was put in the place. */
+export async function discardRedo(fs: FileSystem, at: string): Promise<void> {
+  if (fs.lstat(redoName(at))) await remove(fs, redoName(at))
+}
+
+function temporaryPrefix(at: string): string {
+  const name = at.lastIndexOf('/') + 1
+  return `${at.slice(0, name)}.${at.slice(name)}.receiverd-`
+}
+
+function redoName(at: string): string {
+  return `${temporaryPrefix(at)}redo`
+}

@@ -1,0 +1,127 @@
+/** The one door to other programs: no other file in hal/ or src/ imports node:child_process, and the linter holds them to it. */
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { Socket } from 'node:net'
+import { errorCode, HalError } from '../errors.ts'
+import type { Stop } from '../files/watcher.ts'
+
+/** A command and its arguments. No shell reads them. */
+export type Argv = readonly [command: string, ...arguments: string[]]
+/** Runs a command to its end. @returns what it printed on stdout. @throws {HalError} if it fails, without its output. */
+export type Run = (argv: Argv) => Promise<string>
+/** Runs a command that goes on by itself, and calls `line` with each line of its stdout until it is stopped. */
+export type Monitor = (argv: Argv, line: (line: string) => void) => Stop
+
+/** Milliseconds after which a command is killed. */
+export const COMMAND_TIMEOUT_MS = 10_000
+/** Bytes of a command's output; the controls of a large sound card take some 400 KiB. */
+const MAX_OUTPUT_BYTES = 1024 * 1024
+/** Characters of a line of a monitored command. The rest of a longer line is dropped. */
+const MAX_LINE = 4_096
+/** Milliseconds until a monitored command that ended is started again; doubled each time. */
+const FIRST_RESTART_MS = 1_000
+const LAST_RESTART_MS = 60_000
+/** Milliseconds after which a monitored command counts as running well: when it ends then, the delay is the first again. */
+const STEADY_MS = 60_000
+/** flock(1): the file is locked by another process. */
+const LOCKED = 1
+
+/** Runs a command without a shell or input, with English messages and a time limit. */
+export const runCommand: Run = ([command, ...args]) =>
+  new Promise((resolve, reject) => {
+    const options = {
+      timeout: COMMAND_TIMEOUT_MS,
+      killSignal: 'SIGKILL',
+      maxBuffer: MAX_OUTPUT_BYTES,
+      env: environment(),
+    } as const
+    const child = execFile(command, args, options, (error, stdout) => {
+      if (!error) return resolve(stdout)
+      reject(new HalError('COMMAND_FAILED', `${command} ${failure(error, child.exitCode)}`, { cause: error }))
+    })
+    child.stdin?.end()
+  })
+
+/**
+ * Monitors a command without a shell or input, and with English messages. A command that ends or cannot be started is
+ * started again, after a delay that grows. It does not keep our own process running.
+ */
+export const monitorCommand: Monitor = ([command, ...args], line) => {
+  let child: ChildProcess | undefined
+  let timer: NodeJS.Timeout | undefined
+  let delay = FIRST_RESTART_MS
+  let stopped = false
+
+  const start = () => {
+    let ended = false
+    const steady = setTimeout(() => {
+      delay = FIRST_RESTART_MS
+    }, STEADY_MS).unref()
+    const restart = () => {
+      clearTimeout(steady)
+      if (ended || stopped) return
+      ended = true
+      timer = setTimeout(start, delay).unref()
+      delay = Math.min(2 * delay, LAST_RESTART_MS)
+    }
+    try {
+      child = spawn(command, args, { stdio: ['ignore', 'pipe', 'ignore'], env: environment() })
+    } catch {
+      return restart()
+    }
+    child.on('error', restart).on('exit', restart).unref()
+    if (child.stdout instanceof Socket) child.stdout.unref()
+    const read = lineReader(text => {
+      if (!stopped) line(text)
+    })
+    child.stdout?.setEncoding('utf8').on('data', read)
+  }
+
+  start()
+  return () => {
+    stopped = true
+    clearTimeout(timer)
+    child?.kill('SIGKILL')
+  }
+}
+
+/**
+ * Locks an open file for this process by flock(2), which Node does not have: flock(1) is given the descriptor, and the
+ * lock belongs to the open file description that both share. The kernel releases it when the descriptor is closed, and
+ * so when the process ends, however it ends.
+ * @returns false if another process has locked the file.
+ * @throws {HalError} if flock(1) is missing or fails otherwise.
+ */
+export function lockFile(file: number): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const fail = (how: string) => reject(new HalError('COMMAND_FAILED', `flock ${how}`))
+    // It does not wait for the lock, so it needs no time limit.
+    spawn('flock', ['-n', '3'], { stdio: ['ignore', 'ignore', 'ignore', file], env: environment() })
+      .on('error', error => fail(failure(error, null)))
+      .on('exit', status => (status === 0 || status === LOCKED ? resolve(status === 0) : fail(failed(status))))
+  })
+}
+
+/** Splits text into lines of bounded length; what has no line end yet is kept for the next chunk. */
+function lineReader(line: (line: string) => void): (chunk: string) => void {
+  let rest = ''
+  return chunk => {
+    const lines = (rest + chunk).split('\n')
+    rest = lines.pop()?.slice(0, MAX_LINE) ?? ''
+    for (const text of lines) line(text.slice(0, MAX_LINE))
+  }
+}
+
+function environment() {
+  return { PATH: process.env.PATH ?? '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' }
+}
+
+function failure(error: Error & { killed?: boolean }, status: number | null): string {
+  if (errorCode(error) === 'ENOENT') return 'is not installed'
+  if (error.killed) return `did not end within ${COMMAND_TIMEOUT_MS / 1000} s`
+  if (errorCode(error) === 'ERR_CHILD_PROCESS_STDIO_MAXBUFFER') return `printed over ${MAX_OUTPUT_BYTES / 1024} KiB`
+  return failed(status)
+}
+
+function failed(status: number | null): string {
+  return status === null ? 'failed' : `failed with status ${status}`
+}

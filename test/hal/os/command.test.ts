@@ -1,0 +1,108 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { test } from 'tap'
+import { errorCode, reasonOf } from '../../../hal/errors.ts'
+import { type Argv, monitorCommand, runCommand } from '../../../hal/os/command.ts'
+import { eventually } from '../../support/eventually.ts'
+
+test('a command runs without a shell or input, and with few variables', async t => {
+  t.equal(await runCommand(['printf', '%s', '$HOME; `id` *']), '$HOME; `id` *')
+  t.equal(await runCommand(['cat']), '', 'its input is empty')
+  process.env.RECEIVERD_TEST = 'secret'
+  t.teardown(() => delete process.env.RECEIVERD_TEST)
+  const script = 'printf "%s|%s|%s" "$LC_ALL" "$PATH" "$RECEIVERD_TEST"'
+  t.equal(await runCommand(['sh', '-c', script]), `C|${process.env.PATH}|`)
+})
+
+test('a failed command is described without what it printed', async t => {
+  for (const [argv, message] of [
+    [['sh', '-c', 'echo secret >&2; exit 3'], 'sh failed with status 3'],
+    [['sh', '-c', 'kill -9 $$'], 'sh failed'],
+    [['no-such-command', 'secret'], 'no-such-command is not installed'],
+    [['sh', '-c', 'head -c 2000000 /dev/zero'], 'sh printed over 1024 KiB'],
+  ] as const satisfies readonly (readonly [Argv, string])[]) {
+    const error = await runCommand(argv).catch(error => error)
+    t.ok(errorCode(error) === 'COMMAND_FAILED')
+    t.equal(reasonOf(error), message)
+  }
+})
+
+const node = (script: string) => [process.execPath, '-e', script] as const
+
+test('a monitored command is read line by line, and a line is bounded', async t => {
+  const lines: string[] = []
+  const long = 'x'.repeat(10_000)
+  const stop = monitorCommand(
+    node(`process.stdout.write('one\\ntw'); setTimeout(() => process.stdout.write('o\\n${long}\\nhalf'), 50)
+      setInterval(() => undefined, 1000)`),
+    line => lines.push(line),
+  )
+  await eventually(() => lines.length >= 3)
+  stop()
+  t.strictSame(lines, ['one', 'two', 'x'.repeat(4_096)])
+})
+
+test('a line without an end is bounded, whatever its length', async t => {
+  const lines: string[] = []
+  const stop = monitorCommand(
+    ['sh', '-c', "head -c 50000000 /dev/zero | tr '\\0' x; echo; echo next; sleep 60"],
+    line => lines.push(line),
+  )
+  const before = process.memoryUsage().rss
+  await eventually(() => lines.length >= 2)
+  stop()
+  t.strictSame(lines, ['x'.repeat(4_096), 'next'])
+  t.ok(process.memoryUsage().rss - before < 40_000_000)
+})
+
+test('a command that ends is started again, until it is stopped', async t => {
+  const file = join(t.testdir(), 'starts')
+  let lines = 0
+  const script = `require('node:fs').appendFileSync(${JSON.stringify(file)}, '.'); console.log(process.pid)`
+  const stop = monitorCommand(node(script), () => lines++)
+  await eventually(() => lines >= 2)
+  stop()
+  const starts = readFileSync(file, 'utf8').length
+  await sleep(1_500)
+  t.equal(readFileSync(file, 'utf8').length, starts)
+})
+
+test('a command that keeps ending is started less and less often, also if it prints something', async t => {
+  let starts = 0
+  const stop = monitorCommand(['echo', 'a line'], () => starts++)
+  await sleep(3_900)
+  stop()
+  t.ok(starts > 1 && starts <= 3, 'at once, after 1 s, and 2 s after that')
+})
+
+test('a stopped command ends', async t => {
+  let pid = 0
+  const stop = monitorCommand(node('console.log(process.pid); setInterval(() => undefined, 1000)'), line => {
+    pid = Number(line)
+  })
+  await eventually(() => pid > 0)
+  stop()
+  await eventually(() => !existsSync(`/proc/${pid}`))
+  t.pass('its process is gone')
+})
+
+test('a missing command is not an error', async t => {
+  const stop = monitorCommand(['no-such-command'], () => t.fail('a line'))
+  await sleep(50)
+  stop()
+})
+
+test('a monitored command does not keep the process running', async t => {
+  const before = process.getActiveResourcesInfo()
+  const stops = [['sleep', '60'] as const, ['no-such-command'] as const].map(argv =>
+    monitorCommand(argv, () => undefined),
+  )
+  await sleep(50)
+  const added = process.getActiveResourcesInfo().slice(before.length)
+  t.strictSame(
+    added.filter(resource => /process|pipe|timeout/i.test(resource)),
+    [],
+  )
+  for (const stop of stops) stop()
+})

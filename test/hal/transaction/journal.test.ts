@@ -1,0 +1,285 @@
+/** What is believed of a journal that is found at a start: it may be torn, of another version, or planted. */
+import { execFileSync } from 'node:child_process'
+import {
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { type Test, test } from 'tap'
+import { Files } from '../../../hal/files/files.ts'
+import { System } from '../../../hal/os/system.ts'
+import { network } from '../../../hal/settings/network/network.ts'
+import { deviceRoot } from '../../support/device.ts'
+import { intercepted, systemError } from '../support/file-system.ts'
+import { runningAt } from '../support/setting-device.ts'
+import { change, failureOf, rootWithFiles, setting, transact, transactionsOf } from '../support/transactions.ts'
+import { newRoot, treeOf } from '../support/tree.ts'
+
+const FILE = { kind: 'file', mode: 0o644, size: 3 }
+const IMAGE = { path: '/etc/a', entry: FILE }
+const UNDO = { setting: 'a', previous: 'old', next: 'new', images: [IMAGE] }
+
+/** A journal of these undos, with the content of their files. */
+function journalOf(undos: unknown, content = 'was', version: unknown = 1): string {
+  return `${JSON.stringify({ version, undos })}\n${content}`
+}
+
+const withEntry = (entry: object, content = '') =>
+  journalOf([{ ...UNDO, images: [{ path: '/etc/a', entry }] }], content)
+const withPath = (path: unknown) => journalOf([{ ...UNDO, images: [{ path, entry: FILE }] }])
+
+const NOT_JOURNALS: Readonly<Record<string, string>> = {
+  'an empty file': '',
+  'an array': '[]\n',
+  'an object': '{}\n',
+  null: 'null\n',
+  'a string': '"x"\n',
+  'an undo of nothing': '[{"setting":"a","images":[null]}]\n',
+  'a torn line': journalOf([UNDO]).slice(0, 20),
+  'no line end': journalOf([UNDO]).split('\n', 1).join(),
+  'an array of undos with absolute paths of the host': JSON.stringify([
+    { ...UNDO, images: [{ at: '/etc/a', kind: 'file', bytes: 'd2Fz', mode: 0o644 }] },
+  ]),
+  'another version': journalOf([UNDO], 'was', 2),
+  'no undos': journalOf([], ''),
+  'no list of undos': journalOf({ 0: UNDO }),
+  'an unknown property': journalOf([{ ...UNDO, owner: 0 }]),
+  'no previous value': journalOf([{ ...UNDO, previous: undefined }]),
+  'too little content': journalOf([UNDO], 'wa'),
+  'too much content': journalOf([UNDO], 'wass'),
+  'an unknown kind': withEntry({ kind: 'device' }),
+  'a negative size': withEntry({ ...FILE, size: -3 }),
+  'a size that is no integer': withEntry({ ...FILE, size: 2.5 }),
+  'a size over the limit': withEntry({ ...FILE, size: 1024 * 1024 + 1 }),
+  'a set-user-ID bit': withEntry({ ...FILE, mode: 0o4755 }, 'was'),
+  'a negative mode': withEntry({ ...FILE, mode: -1 }, 'was'),
+  'an empty link target': withEntry({ kind: 'link', target: '' }),
+  'a link target with a NUL': withEntry({ kind: 'link', target: 'a\0b' }),
+  'a link target over PATH_MAX': withEntry({ kind: 'link', target: 'x'.repeat(4096) }),
+  'something behind a file': journalOf([{ ...UNDO, images: [{ ...IMAGE, behind: { kind: 'absent' } }] }]),
+  'an unknown setting': journalOf([{ ...UNDO, setting: 'z' }]),
+  'a setting named like a property of objects': journalOf([{ ...UNDO, setting: 'constructor' }]),
+  'a file of another setting': withPath('/etc/b'),
+  'a file of no setting': withPath('/etc/passwd'),
+  'another way to write its path': withPath('/etc/../etc/a'),
+  'a path out of the root': withPath('/../../../../etc/a'),
+  'a relative path': withPath('etc/a'),
+  'a path that is no string': withPath(['/etc/a']),
+  'a previous value that does not fit': journalOf([{ ...UNDO, previous: 7 }]),
+  'a next value that does not fit': journalOf([{ ...UNDO, next: null }]),
+  'one of two undos that does not fit': journalOf([UNDO, { ...UNDO, setting: 'z' }], 'waswas'),
+  'brackets without end': '['.repeat(4_000_000),
+  'brackets in a line': `${'['.repeat(500_000)}\n`,
+}
+
+/** Settings `a` and `b` on a running system; a call of `activate` fails the test. */
+function settingsOf(t: Test, system: System) {
+  return ['a', 'b'].map(name => ({ ...setting(system, name), activate: async () => void t.fail('activated') }))
+}
+
+test('what is not a journal of this device is set aside, and nothing in it is done', async t => {
+  for (const [what, text] of Object.entries(NOT_JOURNALS)) {
+    const root = rootWithFiles(t)
+    const before = treeOf(join(root, 'etc'))
+    writeFileSync(join(root, 'state/journal'), text)
+    const system = runningAt(root)
+    const transactions = transactionsOf(system, settingsOf(t, system))
+    await t.rejects(
+      transactions.recover(),
+      { code: 'UNREADABLE', message: /^the file is (not a journal|larger than).*; it was set aside as journal.bad$/ },
+      what,
+    )
+    t.same(treeOf(join(root, 'etc')), before, `${what}: nothing has changed`)
+    t.equal(readFileSync(join(root, 'state/journal.bad'), 'utf8'), text, `${what}: it is kept for a person to look at`)
+    t.equal(await transactions.recover(), undefined, `${what}: once`)
+    await transact(system, [change(setting(system, 'a'))])
+    t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'new', `${what}: the next change works`)
+    t.notOk(existsSync(join(root, 'state/journal')))
+  }
+})
+
+test('the same journal with a shape, setting, file and values that fit is done', async t => {
+  const root = rootWithFiles(t)
+  writeFileSync(join(root, 'state/journal'), journalOf([UNDO]))
+  const system = runningAt(root)
+  t.same(await transactionsOf(system, [setting(system, 'a')]).recover(), { settings: ['a'], notUndone: [] })
+  t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'was')
+  t.notOk(existsSync(join(root, 'state/journal')))
+})
+
+test('what is set aside replaces what was, whatever it is', async t => {
+  const root = rootWithFiles(t)
+  const at = join(root, 'state/journal')
+  for (const make of [
+    () => writeFileSync(at, 'first'),
+    () => mkdirSync(at),
+    () => execFileSync('mkfifo', [at]),
+    () => symlinkSync('journal', at),
+    () => {
+      writeFileSync(at, '')
+      truncateSync(at, 1024 ** 4)
+    },
+    () => writeFileSync(at, 'last'),
+  ]) {
+    make()
+    const system = runningAt(root)
+    await t.rejects(transactionsOf(system, []).recover(), { message: /it was set aside/ }, String(make))
+    t.notOk(existsSync(at))
+  }
+  t.equal(readFileSync(join(root, 'state/journal.bad'), 'utf8'), 'last')
+})
+
+test('a disk that is read-only does not stop a start', async t => {
+  const root = rootWithFiles(t)
+  writeFileSync(join(root, 'state/journal'), '{}\n')
+  const fs = intercepted(call => {
+    if (call.changes) throw systemError('EROFS')
+    return call.proceed()
+  })
+  const transactions = transactionsOf(new System(root), [], new Files(`${root}/state`, fs))
+  await t.rejects(transactions.recover(), { message: /it could not be set aside: read-only file system \(EROFS\)$/ })
+})
+
+test('a disk that cannot be read now keeps its journal', async t => {
+  const root = rootWithFiles(t)
+  writeFileSync(join(root, 'state/journal'), journalOf([UNDO]))
+  const fs = intercepted(
+    call => call.proceed(),
+    () => {
+      throw systemError('EIO')
+    },
+  )
+  await t.rejects(transactionsOf(new System(root), [], new Files(`${root}/state`, fs)).recover(), { code: 'EIO' })
+  t.ok(existsSync(join(root, 'state/journal')))
+})
+
+test('a planted journal changes nothing outside of the root, and no file of others', async t => {
+  const outside = newRoot(t)
+  writeFileSync(join(outside, 'etc/a'), 'of the host')
+  writeFileSync(join(outside, 'etc/shadow'), 'secret')
+  const untouched = treeOf(outside)
+  const link = (target: string) => ({ path: '/etc/a', entry: { kind: 'link', target } })
+  for (const [what, plant, images, content] of [
+    ['a link out of the root', undefined, [{ ...link(`${outside}/etc/shadow`), behind: FILE }], 'was'],
+    ['dots', undefined, [{ ...link(`../../../../../../..${outside}/etc/shadow`), behind: FILE }], 'was'],
+    ['a removal behind a link', undefined, [{ ...link(`${outside}/etc/a`), behind: { kind: 'absent' } }], ''],
+    [
+      'a folder that is a link out of the root',
+      (root: string) => {
+        rmSync(join(root, 'etc'), { recursive: true })
+        symlinkSync(join(outside, 'etc'), join(root, 'etc'))
+      },
+      [IMAGE],
+      'was',
+    ],
+    [
+      'a hard link',
+      (root: string) => {
+        rmSync(join(root, 'etc/a'))
+        linkSync(join(outside, 'etc/shadow'), join(root, 'etc/a'))
+      },
+      [IMAGE],
+      'was',
+    ],
+  ] as const) {
+    const root = rootWithFiles(t)
+    plant?.(root)
+    writeFileSync(join(root, 'state/journal'), journalOf([{ ...UNDO, images }], content))
+    const system = new System(root)
+    await transactionsOf(system, [setting(system, 'a')]).recover()
+    // The names outside; a hard link is counted in its inode.
+    t.same(treeOf(outside), untouched, what)
+  }
+})
+
+test('the journal of a root that was moved is done where the root is now', async t => {
+  const root = rootWithFiles(t)
+  const before = treeOf(join(root, 'etc'))
+  const system = new System(root)
+  const names = ['a', 'link', 'c']
+  await transactionsOf(
+    system,
+    names.map(name => setting(system, name)),
+  ).apply(names.map(name => change(setting(system, name))))
+  const changed = treeOf(join(root, 'etc'))
+
+  const moved = join(newRoot(t), 'moved')
+  renameSync(root, moved)
+  mkdirSync(join(root, 'etc'), { recursive: true })
+  for (const name of ['a', 'b', 'c']) writeFileSync(join(root, 'etc', name), 'of another')
+  const other = treeOf(root)
+  t.notSame(changed, before)
+
+  const there = new System(moved)
+  t.same(
+    await transactionsOf(
+      there,
+      names.map(name => setting(there, name)),
+    ).recover(),
+    { settings: ['c', 'link', 'a'], notUndone: [] },
+  )
+  t.same(treeOf(join(moved, 'etc')), before)
+  t.same(treeOf(root), other, 'and not where it was')
+})
+
+test('a change whose values the journal does not take is refused before it is begun', async t => {
+  const root = rootWithFiles(t)
+  const before = treeOf(root)
+  const system = new System(root)
+  const large = { ...change(setting(system, 'a')), next: 'x'.repeat(600_000) }
+  t.match(await failureOf(transact(system, [large])), {
+    setting: 'the journal',
+    notUndone: [],
+    cause: { message: 'the values of this change are larger than 512 KiB' },
+  })
+  t.same(treeOf(root), before)
+})
+
+test('every kind of file is put back by the next start', async t => {
+  const root = rootWithFiles(t)
+  const at = (name: string) => join(root, 'etc', name)
+  writeFileSync(at('bytes'), Buffer.from([0, 10, 0xff, 0xfe]), { mode: 0o600 })
+  mkdirSync(at('folder'), { mode: 0o700 })
+  symlinkSync('nowhere', at('dangling'))
+  symlinkSync('loop', at('loop'))
+  writeFileSync(at('large'), 'x'.repeat(1024 * 1024))
+  const names = ['bytes', 'folder', 'dangling', 'loop', 'large', 'link', 'new']
+  const before = treeOf(join(root, 'etc'))
+  const system = new System(root)
+  const settings = names.map(name => setting(system, name))
+  await transactionsOf(system, settings).apply(settings.map(change))
+  for (const name of names) t.equal(await system.readText(`/etc/${name}`), 'new')
+  t.same((await transactionsOf(system, settings).recover())?.notUndone, [])
+  t.same(treeOf(join(root, 'etc')), before)
+})
+
+test('an interface that is not connected at the next start has its file put back, too', async t => {
+  const root = deviceRoot(t)
+  mkdirSync(join(root, 'state'))
+  const file = '/etc/systemd/network/10-receiverd-eth9.network'
+  const system = new System(root)
+  const settings = [network(system)]
+  await settings[0]?.unavailable?.()
+  const value = await settings[0]?.read()
+  const undo = { setting: 'network', previous: value, next: value }
+  const journal = (path: string) => journalOf([{ ...undo, images: [{ path, entry: FILE }] }])
+  writeFileSync(join(root, 'state/journal'), journal(file))
+  t.same(await transactionsOf(system, settings).recover(), { settings: ['network'], notUndone: [] })
+  t.equal(readFileSync(join(root, file), 'utf8'), 'was')
+  for (const path of [
+    '/etc/systemd/network/10-other.network',
+    '/etc/systemd/network/10-receiverd-/../../passwd.network',
+    `/x${file}`,
+    `${file}\n`,
+  ]) {
+    writeFileSync(join(root, 'state/journal'), journal(path))
+    await t.rejects(transactionsOf(system, settings).recover(), { message: /does not belong to its setting/ }, path)
+  }
+})

@@ -1,0 +1,69 @@
+/** What a start makes of the journal that an earlier run left. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'tap'
+import { runningAt } from '../support/setting-device.ts'
+import { change, failureOf, rootWithFiles, setting, transactionsOf } from '../support/transactions.ts'
+import { treeOf } from '../support/tree.ts'
+
+test('what was applied and not kept is undone by the next start, once', async t => {
+  const root = rootWithFiles(t)
+  const before = treeOf(root)
+  const steps: string[] = []
+  const system = runningAt(root)
+  const settings = ['a', 'link', 'c'].map(name => setting(system, name, steps))
+  await transactionsOf(system, settings).apply(settings.map(change))
+  t.notSame(treeOf(root), before)
+  steps.length = 0
+  const next = transactionsOf(system, settings)
+  t.same(await next.recover(), { settings: ['c', 'link', 'a'], notUndone: [] })
+  t.same(steps, ['activate c old', 'activate link old', 'activate a old'])
+  t.same(treeOf(root), before)
+  t.equal(await next.recover(), undefined)
+})
+
+test('each start tries again what could not be undone, whatever was changed in between', async t => {
+  const root = rootWithFiles(t)
+  const system = runningAt(root)
+  let isBroken = true
+  const settings = [setting(system, 'a'), setting(system, 'b', [], step => isBroken && step === 'activate old')]
+  await transactionsOf(system, settings).apply(settings.map(change))
+  const second = transactionsOf(system, settings)
+  t.same(await second.recover(), { settings: ['b', 'a'], notUndone: ['b'] })
+  await second.apply(settings.slice(0, 1).map(change))
+  await second.keep()
+  isBroken = false
+  t.same(await transactionsOf(system, settings).recover(), { settings: ['b'], notUndone: [] })
+  t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'new', 'and nothing else is undone')
+  t.equal(await transactionsOf(system, settings).recover(), undefined)
+})
+
+test('however often the undo of a setting fails, the journal goes back to what was there first', async t => {
+  const root = rootWithFiles(t)
+  const before = treeOf(root)
+  const system = runningAt(root)
+  let isBroken = true
+  const settings = [setting(system, 'a', [], step => isBroken && step.startsWith('activate'))]
+  const transactions = transactionsOf(system, settings)
+  for (let n = 0; n < 3; n++) t.match(await failureOf(transactions.apply(settings.map(change))), { notUndone: ['a'] })
+  isBroken = false
+  t.same(await transactionsOf(system, settings).recover(), { settings: ['a'], notUndone: [] })
+  t.same(treeOf(root), before)
+})
+
+test('what has been set again since is not undone', async t => {
+  const root = rootWithFiles(t)
+  const system = runningAt(root)
+  let isBroken = true
+  const settings = [setting(system, 'a', [], step => isBroken && step === 'activate old')]
+  await transactionsOf(system, settings).apply(settings.map(change))
+  const second = transactionsOf(system, settings)
+  t.match(await second.recover(), { notUndone: ['a'] })
+  isBroken = false
+  await second.apply(settings.map(change))
+  t.equal((await transactionsOf(system, settings).recover())?.settings.length, 2, 'unless it was not kept')
+  await second.apply(settings.map(change))
+  await second.keep()
+  t.equal(await transactionsOf(system, settings).recover(), undefined)
+  t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'new')
+})

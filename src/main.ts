@@ -115,6 +115,7 @@ async function claimState(folder: string): Promise<void> {
     await claimFolder(folder)
   } catch (error) {
     if (errorCode(error) === 'IN_USE') throw new CommandError(`another receiverd is using ${folder}`)
+    if (errorCode(error) !== 'COMMAND_FAILED') throw error
     log('warning', `cannot tell whether another receiverd is using ${folder}: ${reasonOf(error)}`)
   }
 }

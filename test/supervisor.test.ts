@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { runCommand } from '../hal/os/system.ts'
+import { runCommand } from '../hal/os/command.ts'
 import { tellSupervisor } from '../src/supervisor.ts'
 import { eventually } from './support/eventually.ts'
 

@@ -1,15 +1,14 @@
 /** The process: its command line, its signals, its exit status. Nothing imports this. */
 import { randomUUID } from 'node:crypto'
-import { errorCode, isUnreadable, reasonOf } from '../hal/errors.ts'
+import { errorCode, reasonOf } from '../hal/errors.ts'
 import { Files } from '../hal/files/files.ts'
 import { runCommand } from '../hal/os/command.ts'
 import { claimFolder } from '../hal/os/lock.ts'
 import { System } from '../hal/os/system.ts'
-import { generateKey, readKey, writeKey } from './auth/api-key.ts'
-import { mint } from './auth/jwt.ts'
 import { BUILT_AT, VERSION } from './build-info.ts'
-import { type Command, parseCommand, type TokenRequest } from './cli.ts'
+import { type Command, parseCommand } from './cli.ts'
 import { systemClock } from './clock.ts'
+import { makeToken, rotateKey, showKey } from './commands.ts'
 import {
   type Config,
   type Flags,
@@ -56,11 +55,11 @@ async function run(command: Command): Promise<void> {
     case 'serve':
       return serve(readConfig(flags, env, process.pid))
     case 'key show':
-      return void print(await requireKey(stateOf(flags)))
+      return void print(await showKey(stateOf(flags)))
     case 'key rotate':
       return void print(await rotateKey(stateOf(flags)))
     case 'token':
-      return void print(await mintToken(stateOf(flags), command.token))
+      return void print(await makeToken(stateOf(flags), command.token, systemClock.now(), BUILT_AT))
   }
 }
 
@@ -122,32 +121,6 @@ async function claimState(folder: string): Promise<void> {
 
 function stateOf(flags: Flags): Files {
   return new Files(readStateDir(flags, env))
-}
-
-async function requireKey(state: Files): Promise<string> {
-  try {
-    const key = await readKey(state)
-    if (key !== undefined) return key
-  } catch (error) {
-    if (!isUnreadable(error)) throw error
-    throw new CommandError(`cannot use the API key: ${error.message}; replace it with: receiverd key rotate`)
-  }
-  throw new CommandError('there is no API key yet; start the service once, or run: receiverd key rotate')
-}
-
-async function rotateKey(state: Files): Promise<string> {
-  const key = generateKey()
-  await writeKey(state, key)
-  return key
-}
-
-async function mintToken(state: Files, { roles, expiresInMs, subject }: TokenRequest): Promise<string> {
-  const now = systemClock.now()
-  if (expiresInMs !== undefined && now < BUILT_AT)
-    throw new CommandError('the clock of this device is not set; set it, or make the token without --expires-in')
-  const iat = Math.floor(now / 1000)
-  const exp = expiresInMs === undefined ? undefined : Math.ceil((now + expiresInMs) / 1000)
-  return mint(await requireKey(state), { roles, iat, exp, sub: subject })
 }
 
 async function main(): Promise<void> {

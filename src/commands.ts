@@ -39,7 +39,6 @@ export async function makeToken(
   if (expiresInMs !== undefined && now < builtAt)
     throw new CommandError('the clock of this device is not set; set it, or make the token without --expires-in')
   const iat = Math.floor(now / 1000)
-  // Rounded up: a token is valid for at least as long as was asked.
-  const exp = expiresInMs === undefined ? undefined : Math.ceil((now + expiresInMs) / 1000)
+  const exp = expiresInMs === undefined ? undefined : iat + expiresInMs / 1000
   return mint(await showKey(state), { roles, iat, exp, sub: subject })
 }

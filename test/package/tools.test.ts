@@ -12,7 +12,7 @@ const targets: [target: string, check: string][] = [
 
 t.test('the check is the first command of its target', async t => {
   for (const [target, check] of targets) {
-    const { status, stdout } = spawnSync('make', ['--dry-run', '--always-make', target], {
+    const { status, stdout } = spawnSync('make', ['--dry-run', '--always-make', '--no-print-directory', target], {
       cwd: REPOSITORY,
       encoding: 'utf8',
     })

@@ -17,13 +17,13 @@ help: ## list the targets
 run: build ## serve a throw-away device on 127.0.0.1:8080, and print how to talk to it
 	@[ -t 0 ] && set -m; $(TS) build/run.ts
 
-build: node_modules ## make build/out/receiverd.cjs, all that a device needs
-	@node build/bundle.mjs
+build: node_modules ## build build/out/receiverd.cjs, all that a device needs
+	@$(TS) build/bundle.ts
 
-size: build ## what is in the bundle, and whether it is within its budget
-	@node build/size.mjs
+size: build ## list what is in the bundle; fail if it is over budget
+	@$(TS) build/size.ts
 
-check: node_modules test/interop/node_modules ## types, lint, format, size of the bundle
+check: node_modules test/interop/node_modules test/bench/node_modules ## types, lint, format, size of the bundle
 	@$(BIN)/tsc
 	@$(BIN)/biome check .
 	@$(MAKE) --no-print-directory size
@@ -85,12 +85,12 @@ build/out/next/receiverd.deb: deb
 arm-test: build test/interop/node_modules build/runtime/node_modules test/arm/node_modules ## the end-to-end suite on Node for 64-bit and 32-bit ARM
 	@test/arm/run.sh
 
-# ONLY=sse,get takes some of it; SHORT=1 takes minutes, and fails where a target is missed by twice.
+# ONLY=sse,get runs some scenarios; SHORT=1 takes minutes, and fails if a target is missed by more than a factor of two.
 bench: build test/bench/node_modules ## measure it against nginx, Fastify, Express and bare Node (half an hour)
-	@node test/bench/bench.mjs
+	@$(TS) test/bench/bench.ts
 
-bench-board: build ## make build/out/bench-board.cjs, to copy to a board and see how fast it is there
-	@node build/board.mjs
+bench-board: build ## build build/out/bench-board.cjs, to copy to a board and see how fast it is there
+	@$(TS) build/board.ts
 
 clean: ## remove everything that was built or installed here
 	rm -rf build/out .tap node_modules build/runtime/node_modules test/*/node_modules

@@ -4,8 +4,8 @@ import { accessSync, constants, cpSync, rmSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
+import { currentBundle } from './bundle-file.ts'
 
-const BUNDLE = resolve('build/out/receiverd.cjs')
 const ROOT = resolve('build/out/device')
 // Outside the root, like that of a device whose image holds no key.
 const STATE = resolve('build/out/device-state')
@@ -34,8 +34,8 @@ function makeDevice(): void {
   cpSync('test/fixtures/receiver', ROOT, { recursive: true, verbatimSymlinks: true })
 }
 
-function serve(): void {
-  const service = spawn(process.execPath, [BUNDLE, 'serve', ...PLACE, '--listen', listen], {
+function serve(bundle: string): void {
+  const service = spawn(process.execPath, [bundle, 'serve', ...PLACE, '--listen', listen], {
     // In a process group of its own: Ctrl-C at a terminal reaches only this process, which passes it on once.
     detached: true,
     stdio: ['ignore', 'inherit', 'pipe'],
@@ -48,13 +48,13 @@ function serve(): void {
   createInterface({ input: service.stderr }).on('line', line => {
     console.log(line.replace(/^<\d>/, ''))
     const address = /listening on (http:\S+)/.exec(line)?.[1]
-    if (address) introduce(address)
+    if (address) introduce(bundle, address)
     if (line.includes('EADDRINUSE')) console.log('For another port: RECEIVERD_LISTEN=127.0.0.1:8081 make run')
   })
 }
 
-function introduce(address: string): void {
-  const show = spawn(process.execPath, [BUNDLE, 'key', 'show', ...PLACE], {
+function introduce(bundle: string, address: string): void {
+  const show = spawn(process.execPath, [bundle, 'key', 'show', ...PLACE], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   show.stdout.setEncoding('utf8').once('data', (output: string) => {
@@ -79,9 +79,10 @@ Change the name of the device, in a third terminal:
 
 try {
   accessSync('build/out', constants.W_OK)
+  const bundle = currentBundle()
   await takeLock()
   makeDevice()
-  serve()
+  serve(bundle)
 } catch (error) {
   console.error(`make run: ${error instanceof Error ? error.message : error}`)
   process.exitCode = 1

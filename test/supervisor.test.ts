@@ -1,12 +1,11 @@
 /** What systemd is told, received on a real datagram socket. Node has none (nodejs/node#29339), so Python listens. */
 import { spawn, spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { runCommand } from '../hal/os/command.ts'
 import { tellSupervisor } from '../src/supervisor.ts'
 import { eventually } from './support/eventually.ts'
+import { temporaryFolder } from './support/folder.ts'
 
 const PYTHON = '/usr/bin/python3'
 /** Prints each datagram as a line of JSON. */
@@ -24,13 +23,9 @@ const skip = missing.length > 0 && `not installed: ${missing.join(', ')}; apt-ge
 
 /** A socket that is bound, and the assignments of each message that arrived at it. */
 async function notifySocket(t: Test) {
-  const folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
-  const path = join(folder, 'notify')
+  const path = join(temporaryFolder(t), 'notify')
   const listener = spawn(PYTHON, ['-c', LISTENER, path], { stdio: ['ignore', 'pipe', 'inherit'] })
-  t.teardown(() => {
-    listener.kill()
-    rmSync(folder, { recursive: true, force: true })
-  })
+  t.teardown(() => listener.kill())
   let output = ''
   listener.stdout.setEncoding('utf8').on('data', chunk => {
     output += chunk

@@ -109,13 +109,13 @@ export class Authenticator {
 
   #check(text: string): Credential | Refusal {
     if (text.length > MAX_TOKEN_LENGTH) return 'too long'
-    const { bytes, verifier, credential: apiKey } = this.#key
+    const { bytes, credential: apiKey } = this.#key
     if (text.length === bytes.length && equalBytes(Buffer.from(text), bytes)) return apiKey
     const remembered = this.#newer.get(text) ?? this.#older.get(text)
     if (remembered) return this.refusalNow(remembered) ?? remembered
     if (!text.includes('.')) return text.length === bytes.length ? 'unknown key' : 'malformed'
 
-    const claims = verifier.verify(text)
+    const claims = this.#key.verifier.verify(text)
     if (typeof claims === 'string') return claims
     const credential: Credential = {
       isApiKey: false,
@@ -162,9 +162,14 @@ interface KeyInForce {
 }
 
 function putInForce(apiKey: string, generation: number): KeyInForce {
+  let verifier: JwtVerifier | undefined
   return {
     bytes: Buffer.from(apiKey),
-    verifier: new JwtVerifier(apiKey),
+    // Made for the first token: the signing key and the code behind it take 2 ms of a start.
+    get verifier() {
+      verifier ??= new JwtVerifier(apiKey)
+      return verifier
+    },
     credential: {
       isApiKey: true,
       generation,

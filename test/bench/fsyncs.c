@@ -1,9 +1,9 @@
-/* The durable write of a PATCH of one setting with one file and nothing else, COUNT times: temporary file, fsync, rename,
- * fsync of the folder. Such a change has no journal (hal/transaction.ts).
+/* The durable write of a PATCH of one setting that is one file, and nothing else, COUNT times: temporary file, fsync,
+ * rename, fsync of the folder. Such a change needs no journal (hal/transaction/).
  *
  *   fsyncs FOLDER COUNT
  *
- * Prints the microseconds of each: the median. */
+ * Prints the median, in microseconds. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-/* The limit of what a server of event streams can do on this kernel: epoll, and one write(2) a client and an event.
+/* The limit of what a server of event streams can do on this kernel: epoll, and one write(2) for each client and event.
  *
  *   limit PORT TOKEN
  *
- * GET with `Authorization: Bearer TOKEN` opens a stream; anything else with it publishes its body. */
+ * A GET with `Authorization: Bearer TOKEN` opens a stream. Any other request with it publishes its body. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netinet/tcp.h>

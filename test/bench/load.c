@@ -1,15 +1,15 @@
 /* Opens thousands of event streams, or polls, publishes events, and measures when each event arrives at each client.
- * Every client must get every event once and in order: anything else is a line on stderr, and exit status 1.
+ * Every client must get every event once and in order: anything else is reported on stderr, with exit status 1.
  *
  *   load PORT stream|poll SUBSCRIBE PUBLISH
  *
- * SUBSCRIBE is a file with a request's head, without the empty line at its end; PUBLISH one with a whole request, in
- * which ######## becomes the event's number. The number comes back as "bench-00000001" in the event's data.
+ * SUBSCRIBE is a file with the head of a request, without the empty line at its end. PUBLISH is a file with a whole
+ * request, in which ######## is replaced by the event's number. It comes back as "bench-00000001" in the event's data.
  *
  * Commands on stdin, each answered by a line of JSON:
  *   connect N                             N clients that read
- *   stall N                               N clients that ask and never read
- *   publish COUNT INTERVAL_US IN_FLIGHT   at an even pace; as fast as answers come where the interval is 0 */
+ *   stall N                               N clients that send a request and never read
+ *   publish COUNT INTERVAL_US IN_FLIGHT   at an even pace; as fast as answers come if the interval is 0 */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,7 +26,7 @@
 
 enum { MAX_CLIENTS = 1 << 16, MAX_EVENTS = 1 << 20, MAX_IN_FLIGHT = 64, BUFFER = 1 << 18, PER_ADDRESS = 100 };
 enum { MARK_LENGTH = 6, NUMBER_LENGTH = 8, BUCKETS = 64 * 40 };
-/* Loopback would swallow megabytes for a client that does not read; these are two segments. */
+/* The loopback would buffer megabytes for a client that does not read. This is two segments. */
 enum { STALLED_RCVBUF = 2048, STALLED_MSS = 536 };
 static const int64_t PATIENCE = 60 * 1000000000LL, SLICE = 500000000, NONE = -1;
 static const char MARK[] = "bench-";
@@ -34,9 +34,9 @@ static const char MARK[] = "bench-";
 typedef struct {
   int fd, isPublisher, isStalled, isConnected, isReady, isBusy, event;
   enum { HEAD, BODY, CHUNK_HEAD, CHUNK, CHUNK_END, TRAILER } state;
-  int64_t left; /* of the body or the chunk; NONE: it ends with the connection */
-  int got;      /* events, and those from before it connected */
-  char *raw, *text; /* what has not come whole: of heads; of events, without what HTTP puts around them */
+  int64_t left; /* of the body or the chunk; NONE if it ends with the connection */
+  int got;      /* events, including those from before it connected */
+  char *raw, *text; /* incomplete input: of HTTP; of events, without HTTP around them */
   size_t rawLength, textLength;
   char etag[128], modified[64];
 } Connection;
@@ -47,11 +47,12 @@ static Connection clients[MAX_CLIENTS], publishers[MAX_IN_FLIGHT];
 static int clientCount, readerCount, readyCount, resetCount;
 static int published, answered, answeredBelow;
 static int64_t delivered, progress;
-/* By place: the event there. By event: its place; how many were answered when it was sent, and so come before it. */
+/* By place in the order: the event there. By event: its place, and how many were answered before it was sent, which
+ * precede it. */
 static int at[MAX_EVENTS], placeOf[MAX_EVENTS], before[MAX_EVENTS];
 static char isAnswered[MAX_EVENTS];
 static int64_t sentAt[MAX_EVENTS], lastAt[MAX_EVENTS], answeredAt[MAX_EVENTS];
-/* Deliveries by microseconds, 32 buckets an octave: within 3 %. */
+/* Deliveries by microseconds, in 32 buckets an octave: precise to 3 %. */
 static uint64_t histogram[BUCKETS];
 
 static void fail(const char *format, ...) {
@@ -86,7 +87,8 @@ static void deliver(Connection *client, int event) {
   int place = ++client->got;
   if (event < 1 || event > published) fail("client %ld: event %d was never sent", who, event);
   if (place > published) fail("client %ld: event %d twice", who, event);
-  /* The first client at a place says what belongs there, as long as nothing comes before what was answered earlier. */
+  /* The first client to reach a place decides which event belongs there, but none may precede one that was answered
+   * before it was sent. */
   if (at[place] == 0 && placeOf[event] == 0) {
     if (place <= before[event]) fail("client %ld: event %d too early: one is lost, or out of order", who, event);
     at[place] = event;
@@ -100,7 +102,7 @@ static void deliver(Connection *client, int event) {
   histogram[bucketOf((progress - sentAt[event]) / 1000)]++;
 }
 
-/* Delivers the events that are whole, and returns how much of the text they were. */
+/* Delivers the complete events, and returns how much of the text they took. */
 static size_t scanStream(Connection *client, const char *text, size_t length) {
   const char *from = text, *end = text + length, *close;
   for (; (close = memmem(from, end - from, "\n\n", 2)); from = close + 2) {
@@ -179,7 +181,7 @@ static void readHead(Connection *connection, const char *head) {
   progress = now();
 }
 
-/* A line of a head, or the whole head up to its empty line: what `close` ends. */
+/* The text up to `close`, the end of a line or of a head. */
 static char *takeUntil(char **from, char *end, const char *close) {
   char *start = *from, *found = memmem(start, end - start, close, strlen(close));
   if (!found) return NULL;
@@ -188,7 +190,7 @@ static char *takeUntil(char **from, char *end, const char *close) {
   return start;
 }
 
-/* Takes HTTP off what has come, and collects a client's events in `text`. Returns where it could not go on. */
+/* Strips HTTP off the input, and collects a client's events in `text`. Returns where the input is incomplete. */
 static char *takeOff(Connection *connection, char *from, char *end) {
   for (;;) {
     if (connection->left == 0 && connection->state == BODY) over(connection);
@@ -239,12 +241,12 @@ static void keep(char **kept, const char *bytes, size_t length) {
 static void openConnection(Connection *connection, int address);
 
 static void receive(Connection *connection) {
-  /* What was kept goes in front of what comes: `raw` to the length of a head, `text` to that of an event. */
+  /* What was kept precedes what comes: `raw` is at most a head, `text` at most an event. */
   if (connection->rawLength) memcpy(raw, connection->raw, connection->rawLength);
   if (connection->textLength) memcpy(text, connection->text, connection->textLength);
   ssize_t length = recv(connection->fd, raw + connection->rawLength, BUFFER, MSG_DONTWAIT);
   if (length < 0 && errno == EAGAIN) return;
-  /* What finds the kernel's queue full may end before a server has seen it: the client comes again, as any would. */
+  /* If the kernel's queue is full, a connection may be reset before the server has seen it. Any client would retry. */
   if (length < 0 && errno == ECONNRESET && !connection->isReady && !connection->isPublisher) {
     if (++resetCount > clientCount) fail("more resets than clients");
     close(connection->fd);
@@ -271,7 +273,7 @@ static void watch(Connection *connection, int operation, uint32_t what) {
   if (epoll_ctl(poller, operation, connection->fd, &event)) fail("cannot watch a connection: %s", strerror(errno));
 }
 
-/* From many addresses of 127.0.0.0/8: one has ports for 28,000 connections, and servers count by address. */
+/* From many addresses of 127.0.0.0/8: each has ports for 28,000 connections, and servers count by address. */
 static void openConnection(Connection *connection, int address) {
   struct sockaddr_in local = {.sin_family = AF_INET}, remote = {.sin_family = AF_INET, .sin_port = htons(port)};
   local.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 65536 + address);
@@ -299,7 +301,7 @@ static void connected(Connection *connection) {
   if (connection->isStalled) readyCount++;
 }
 
-/* Takes what has come, or waits for it; returns how many connections had something. */
+/* Handles input, or waits for it. Returns how many connections had some. */
 static int turn(int64_t waitNs) {
   struct epoll_event events[512];
   struct timespec wait = {0, waitNs < SLICE ? waitNs : SLICE};
@@ -324,7 +326,7 @@ static void connectClients(int count, int isStalled) {
     if (n % 16 == 0) turn(0);
   }
   if (!isStalled) readerCount += count;
-  /* A server may hold a first poll without a word: nothing is heard any more when all are held. */
+  /* A server may hold even a first poll. All are held once nothing has come for a while. */
   if (isPoll) for (int quiet = 0; quiet < 4; quiet++) while (turn(SLICE) > 0) quiet = 0;
   else while (readyCount < due) {
     turn(SLICE);

@@ -1,16 +1,15 @@
-/** The client that the benchmark trusts: it must see when a server does not deliver every event once and in order. */
+/** The clients that the bench trusts: they must notice if a server does not deliver every event once and in order. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { temporaryFolder } from '../support/folder.ts'
 
 const SOURCE = new URL('load.c', import.meta.url).pathname
-const folder = mkdtempSync(join(tmpdir(), 'receiverd-load-'))
+const folder = temporaryFolder(t)
 const program = join(folder, 'load')
-t.teardown(() => rmSync(folder, { recursive: true, force: true }))
 
 function compiled(): boolean {
   try {
@@ -22,13 +21,13 @@ function compiled(): boolean {
   }
 }
 
-const skip = compiled() ? false : 'there is no cc'
+const skip = compiled() ? false : 'cc is not installed'
 
-/** What a stream is sent for the events with these numbers. */
+/** The frames of the events with these numbers. */
 const frames = (...numbers: number[]) =>
   numbers.map(n => `id: x\nevent: system.changed\ndata: {"deviceName":"bench-${String(n).padStart(8, '0')}"}\n\n`)
 
-/** Publishes three events to two clients; the first gets `first` with the third event, the second what it should. */
+/** Publishes three events to two clients. With the third, the first client gets `first`, the second what it should. */
 async function publishThree(t: Test, first: readonly string[], inPieces = false) {
   const streams: ServerResponse[] = []
   let published = 0
@@ -44,7 +43,7 @@ async function publishThree(t: Test, first: readonly string[], inPieces = false)
     if (inPieces) for (const character of second) streams[1]?.write(character)
     else streams[1]?.write(second)
     for (const frame of first) streams[0]?.write(frame)
-    // Ends what would otherwise be waited for.
+    // load would wait for the missing events.
     if (first.length < 3) streams[0]?.end()
   })
   server.listen(0, '127.0.0.1')
@@ -74,20 +73,20 @@ async function publishThree(t: Test, first: readonly string[], inPieces = false)
 
 const CASES: readonly [what: string, sent: readonly string[], complaint: RegExp][] = [
   ['a lost event', [...frames(1, 3), ':\n\n'], /lost/],
-  ['an event that came twice', frames(1, 1, 2, 3), /twice/],
+  ['a duplicate event', frames(1, 1, 2, 3), /twice/],
   ['events out of order', frames(2, 1, 3), /out of order/],
   ['an event that nobody published', frames(1, 2, 4), /never sent/],
   ['a stream that ends', frames(1, 2), /has ended/],
 ]
 
 for (const [what, sent, complaint] of CASES)
-  t.test(`sees ${what}`, { skip }, async t => {
+  t.test(`notices ${what}`, { skip }, async t => {
     const { status, complained } = await publishThree(t, sent)
     t.equal(status, 1)
     t.match(complained, complaint)
   })
 
-t.test('counts what came once and in order, also in pieces', { skip }, async t => {
+t.test('counts events that come once and in order, also in pieces', { skip }, async t => {
   const { status, said } = await publishThree(t, frames(1, 2, 3), true)
   t.equal(status, 0)
   t.match(said, /"deliveries":6,/)

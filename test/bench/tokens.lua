@@ -1,4 +1,4 @@
--- wrk: each request with the next of the tokens in the file TOKENS, one a line.
+-- wrk: each request carries the next token of the file TOKENS, which has one on each line.
 local requests = {}
 local at = 0
 

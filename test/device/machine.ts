@@ -5,13 +5,12 @@ import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
+import { REPOSITORY } from '../../build/bundle-file.ts'
 import { Api } from '../support/api.ts'
 import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/port.ts'
 
-const OUT = fileURLToPath(new URL('../../build/out', import.meta.url))
-const IMAGE = join(OUT, 'image')
+const IMAGE = join(REPOSITORY, 'build/out/image')
 const BOOT_MS = 180_000
 const COMMAND_MS = 120_000
 

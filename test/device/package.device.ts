@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { REPOSITORY } from '../interop/support.ts'
+import { REPOSITORY } from '../../build/bundle-file.ts'
 
 const OUT = join(REPOSITORY, 'build/out')
 const run = (program: string, ...args: string[]) => execFileSync(program, args, { encoding: 'utf8' })

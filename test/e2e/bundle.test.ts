@@ -26,7 +26,7 @@ class BundleTarget extends Receiver implements Target {
 }
 
 async function start(t: Test): Promise<BundleTarget> {
-  const target = new BundleTarget(deviceRoot(t), {})
+  const target = new BundleTarget(deviceRoot(t))
   t.teardown(() => target.kill())
   await target.start()
   return target

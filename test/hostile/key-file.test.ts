@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import {
   existsSync,
   mkdirSync,
@@ -11,15 +11,14 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
 import { generateKey } from '../../src/auth/api-key.ts'
 import { mint } from '../../src/auth/jwt.ts'
+import { Receiver } from '../interop/support.ts'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
-const BUNDLE = 'build/out/receiverd.cjs'
 const KEY_FILE = 'var/lib/receiverd/api-key'
 
 t.test('whatever takes the place of the key file, the key in force stays, and the log says so once', async t => {
@@ -95,16 +94,14 @@ t.test('a rotation heals what is wrong with the file', async t => {
 })
 
 t.test('killed at any moment of a rotation, the old key or the new one is whole', async t => {
-  build()
   const root = deviceRoot(t)
   const present = () => readFileSync(join(root, KEY_FILE), 'utf8')
   /** Keys that are known to be replaced: an answer with a later one has come. */
   const replaced: string[] = []
   for (let round = 0; round < 6; round++) {
-    const { address, kill } = await serve(t, root)
-    const status = async (credential: string): Promise<number> =>
-      (await fetch(`${address}/api/v1/system`, { headers: { Authorization: `Bearer ${credential}` } })).status
-    let key = present().trim()
+    const receiver = await serve(t, root)
+    const status = async (credential: string): Promise<number> => (await receiver.fetchAs(credential)).status
+    let { key } = receiver
     t.equal(await status(key), 200, `round ${round}: the key of the file is in force`)
     for (const old of replaced.slice(-2)) {
       t.equal(await status(old), 401, 'no key comes back')
@@ -112,8 +109,7 @@ t.test('killed at any moment of a rotation, the old key or the new one is whole'
     }
     const rotating = (async () => {
       for (;;) {
-        const headers = { Authorization: `Bearer ${key}` }
-        const answer = await fetch(`${address}/api/v1/api-key`, { method: 'POST', headers })
+        const answer = await receiver.fetchAs(key, '/api-key', { method: 'POST' })
         const { apiKey } = (await answer.json()) as { apiKey: string }
         replaced.push(key)
         key = apiKey
@@ -123,7 +119,7 @@ t.test('killed at any moment of a rotation, the old key or the new one is whole'
     await eventually(() => replaced.length > before)
     const moment = performance.now() + round * 3
     while (performance.now() < moment) await new Promise(resolve => setImmediate(resolve))
-    await kill()
+    await receiver.kill()
     await rotating
     t.match(present(), /^[\w-]{43}\n$/, 'whole')
     t.notOk(replaced.includes(present().trim()), 'durable before it was answered')
@@ -132,58 +128,23 @@ t.test('killed at any moment of a rotation, the old key or the new one is whole'
   t.strictSame(readdirSync(join(root, 'var/lib/receiverd')), ['api-key'], 'the next start leaves no temporary file')
 })
 
-t.test('a service whose log nobody takes goes on serving', async t => {
-  build()
-  const { address, child, kill } = await serve(t, deviceRoot(t))
-  child.stderr.destroy()
-  const root = child.spawnargs[4] ?? ''
-  const headers = {
-    Authorization: `Bearer ${readFileSync(join(root, KEY_FILE), 'utf8').trim()}`,
-    'Content-Type': 'application/json',
-  }
-  for (const deviceName of ['One', 'Two', 'Three']) {
-    const answer = await fetch(`${address}/api/v1/system`, {
-      method: 'PATCH',
-      body: JSON.stringify({ deviceName }),
-      headers,
-    })
-    t.equal(answer.status, 200, deviceName)
-  }
-  t.equal(child.exitCode, null)
-  await kill()
+t.test('a service whose log is not read keeps serving', async t => {
+  const receiver = await serve(t, deviceRoot(t))
+  receiver.closeLog()
+  for (const deviceName of ['One', 'Two', 'Three'])
+    t.equal((await receiver.patch({ deviceName })).status, 200, deviceName)
+  t.ok(existsSync(`/proc/${receiver.pid}`))
+  await receiver.kill()
 })
 
 function ask(service: TestService, credential: string): Promise<Response> {
   return fetch(`${service.url}/api/v1/system`, { headers: { Authorization: `Bearer ${credential}` } })
 }
 
-/** `make test` has built it; a test that runs alone does so itself where it is missing or older than a source. */
-function build(): void {
-  const built = existsSync(BUNDLE) ? statSync(BUNDLE).mtimeMs : 0
-  const sources = ['src', 'hal'].flatMap(room =>
-    readdirSync(room, { recursive: true }).map(name => statSync(join(room, String(name))).mtimeMs),
-  )
-  if (Math.max(...sources) > built) execFileSync(process.execPath, ['build/bundle.mjs'])
-}
-
-/** A process of its own that serves `root`, and where. */
-async function serve(t: Test, root: string) {
-  const child = spawn(process.execPath, [BUNDLE, 'serve', '--root', root, '--listen', '127.0.0.1:0'], {
-    stdio: ['ignore', 'ignore', 'pipe'],
-    env: { PATH: process.env.PATH },
-  })
-  const exited = new Promise<void>(resolve => child.once('exit', () => resolve()))
-  t.teardown(() => child.kill('SIGKILL'))
-  const lines: string[] = []
-  for await (const line of createInterface({ input: child.stderr })) {
-    lines.push(line)
-    const address = /listening on (\S+)/.exec(line)?.[1]
-    if (address === undefined) continue
-    const kill = async () => {
-      child.kill('SIGKILL')
-      await exited
-    }
-    return { address, child, kill }
-  }
-  throw new Error(`it did not start: ${lines}`)
+/** A process of its own that serves `root`. */
+async function serve(t: Test, root: string): Promise<Receiver> {
+  const receiver = new Receiver(root)
+  t.teardown(() => receiver.kill())
+  await receiver.start()
+  return receiver
 }

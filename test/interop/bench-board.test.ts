@@ -1,13 +1,14 @@
-/** The measurement that is copied to a board, as it is there: the one file, with nothing beside it. */
+/** The measurement that is copied to a board, as it is there: one file, with nothing beside it. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { copyFileSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { REPOSITORY, until } from './support.ts'
+import { REPOSITORY } from '../../build/bundle-file.ts'
+import { eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
 
-execFileSync(process.execPath, ['build/board.mjs'], { cwd: REPOSITORY })
+execFileSync(process.execPath, ['--import', 'tsx', 'build/board.ts'], { cwd: REPOSITORY })
 
 interface Run {
   readonly child: ChildProcess
@@ -18,11 +19,11 @@ interface Run {
 }
 
 function start(t: Test, ...args: readonly string[]): Run {
-  const folder = mkdtempSync(join(tmpdir(), 'receiverd-board-'))
+  const folder = temporaryFolder(t)
   const temporary = join(folder, 'tmp')
   mkdirSync(temporary)
   copyFileSync(join(REPOSITORY, 'build/out/bench-board.cjs'), join(folder, 'bench-board.cjs'))
-  // In a process group of its own, to see whether a process of it is left.
+  // In a process group of its own, to see whether any process of it is left.
   const child = spawn(process.execPath, ['bench-board.cjs', ...args], {
     cwd: folder,
     env: { PATH: process.env.PATH, TMPDIR: temporary },
@@ -36,7 +37,6 @@ function start(t: Test, ...args: readonly string[]): Run {
     })
   t.teardown(() => {
     if (groupLives(child)) process.kill(-(child.pid ?? 0), 'SIGKILL')
-    rmSync(folder, { recursive: true, force: true })
   })
   return {
     child,
@@ -77,20 +77,20 @@ t.test('a quick run measures everything, and leaves nothing behind', async t => 
     t.equal(ratio, ours / bare, 'of a single round')
   }
   t.same(left(), [])
-  await until('its processes are gone', () => !groupLives(child))
+  await eventually(() => !groupLives(child))
 })
 
-t.test('interrupted, it leaves nothing behind either', async t => {
+t.test('it leaves nothing behind when interrupted', async t => {
   const { child, left, errors } = start(t)
-  await until('the first round', () => errors().includes('round 1'))
+  await eventually(() => errors().includes('round 1'))
   t.not(left().length, 0)
   child.kill('SIGINT')
   t.same(await once(child, 'exit'), [130, null])
   t.same(left(), [])
-  await until('its processes are gone', () => !groupLives(child))
+  await eventually(() => !groupLives(child))
 })
 
-t.test('it says how it is called', async t => {
+t.test('--help, and a usage error', async t => {
   const help = start(t, '--help')
   t.same(await once(help.child, 'close'), [0, null])
   t.match(help.output(), /^Usage: node bench-board\.cjs /m)

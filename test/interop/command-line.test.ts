@@ -6,7 +6,8 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { deviceRoot } from '../support/device.ts'
-import { BUNDLE, type Output, receiverd, run, startReceiver, until } from './support.ts'
+import { eventually } from '../support/eventually.ts'
+import { BUNDLE, type Output, receiverd, run, startReceiver } from './support.ts'
 
 const KEY = /^[\w-]{43}\n$/
 const ONE_LINE = /^receiverd: [^\n]+\n$/
@@ -146,7 +147,7 @@ t.test('a token from the command line grants what it names', async t => {
   t.equal((await receiver.fetchAs(await print('--role', 'admin:r', '--expires-in', '1h'))).status, 200)
   t.equal((await receiver.fetchAs(await print('--role', 'moderator:rw', '--role', 'admin:w'))).status, 403)
   const short = await print('--role', 'admin:r', '--expires-in', '1s')
-  const refused = await until('the token of a second expires', async () => {
+  const refused = await eventually(async () => {
     const response = await receiver.fetchAs(short)
     return response.status === 401 && response
   })

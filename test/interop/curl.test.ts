@@ -4,7 +4,8 @@ import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import t from 'tap'
 import type { JsonObject } from '../../src/json.ts'
-import { type Receiver, receiverd, run, startReceiver, until } from './support.ts'
+import { eventually } from '../support/eventually.ts'
+import { type Receiver, receiverd, run, startReceiver } from './support.ts'
 
 const MAX_BODY_BYTES = 64 * 1024
 
@@ -144,9 +145,9 @@ t.test('streams with -N', async t => {
   child.stdout.setEncoding('utf8').on('data', chunk => {
     text += chunk
   })
-  await until('the event before the stream', () => text.includes('data: {"deviceName":"Before"}\n\n'))
+  await eventually(() => text.includes('data: {"deviceName":"Before"}\n\n'))
   await receiver.patch({ deviceName: 'Salle d’été 🎥' })
-  await until('the event while it is open', () => text.includes('data: {"deviceName":"Salle d’été 🎥"}\n\n'))
+  await eventually(() => text.includes('data: {"deviceName":"Salle d’été 🎥"}\n\n'))
 
   const [head = '', ...rest] = text.split('\r\n\r\n')
   t.match(head, /^HTTP\/1\.1 200 OK\r\n/)

@@ -5,7 +5,8 @@ import { EventSource, type FetchLike } from 'eventsource'
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import t, { type Test } from 'tap'
 import type { JsonObject } from '../../src/json.ts'
-import { type Receiver, receiverd, startReceiver, until } from './support.ts'
+import { eventually } from '../support/eventually.ts'
+import { type Receiver, receiverd, startReceiver } from './support.ts'
 
 interface Seen {
   readonly event: string
@@ -40,7 +41,7 @@ class Client {
   }
 
   isOpen(): Promise<boolean> {
-    return until('the stream is open', () => this.source.readyState === this.source.OPEN)
+    return eventually(() => this.source.readyState === this.source.OPEN)
   }
 }
 
@@ -81,7 +82,7 @@ t.test('eventsource: gets the named event, with its credential in the query or a
   }
   const etag = (await receiver.patch({ deviceName: 'Salle d’été 🎥' })).headers.get('etag')
   for (const [how, client] of Object.entries(clients)) {
-    await until(how, () => client.seen.length > 0)
+    await eventually(() => client.seen.length > 0)
     t.same(
       client.seen,
       [{ event: 'system.changed', id: etag?.replaceAll('"', ''), data: { deviceName: 'Salle d’été 🎥' } }],
@@ -117,12 +118,12 @@ t.test('eventsource: a merged copy is the configuration, whoever changes it', as
   let latest = (await receiver.system()).id
   for (const [at, change] of changes.entries()) {
     await change()
-    const { id, value } = await until(`change ${at} has its event`, async () => {
+    const { id, value } = await eventually(async () => {
       const system = await receiver.system()
       return system.id !== latest && system
     })
     latest = id
-    await until(`the client has the event of change ${at}`, () => client.seen.at(-1)?.id === id)
+    await eventually(() => client.seen.at(-1)?.id === id)
     t.same(client.copy, value, `after change ${at}`)
   }
   t.equal(client.resumedFrom.length, 1, 'over one connection')
@@ -142,14 +143,14 @@ t.test('eventsource: resumes where it was cut off: nothing missing, nothing twic
   const line = await cuttableLine(t, receiver.port)
   const client = await follow(t, receiver, { url: line.url })
   await receiver.patch({ deviceName: 'one' })
-  await until('the first event', () => client.seen.length === 1)
+  await eventually(() => client.seen.length === 1)
   line.cut()
   await receiver.patch({ deviceName: 'two' })
   await receiver.patch({ deviceName: 'three' })
   line.mend()
-  await until('the events that it missed', () => client.seen.length === 3)
+  await eventually(() => client.seen.length === 3)
   await receiver.patch({ deviceName: 'four' })
-  await until('the event after them', () => client.seen.length === 4)
+  await eventually(() => client.seen.length === 4)
   t.same(
     client.seen.map(seen => seen.data.deviceName),
     ['one', 'two', 'three', 'four'],
@@ -163,11 +164,11 @@ t.test('eventsource: after a restart it is resynced, and its copy is whole again
   const receiver = await startReceiver(t)
   const client = await follow(t, receiver)
   await receiver.patch({ deviceName: 'Before the restart' })
-  await until('the event before the restart', () => client.seen.length === 1)
+  await eventually(() => client.seen.length === 1)
   const before = await receiver.system()
 
   await receiver.restart(() => writeFileSync(receiver.path('etc/hostname'), 'changed-while-stopped\n'))
-  await until('the configuration after the restart', () => client.seen.length === 3)
+  await eventually(() => client.seen.length === 3)
   const after = await receiver.system()
   t.not(after.id, before.id, 'an id of an earlier run is not used again')
   t.same(client.events, ['system.changed', 'events.resync', 'system.changed'])
@@ -177,7 +178,7 @@ t.test('eventsource: after a restart it is resynced, and its copy is whole again
   t.equal(client.copy.hostname, 'changed-while-stopped')
 
   await receiver.patch({ deviceName: 'After the restart' })
-  await until('the next event', () => client.seen.length === 4)
+  await eventually(() => client.seen.length === 4)
   t.same(client.copy, (await receiver.system()).value)
 })
 

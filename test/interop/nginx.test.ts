@@ -1,19 +1,21 @@
 /** Behind nginx with TLS, by the configuration that the README has. */
 import { execFileSync, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { get, request } from 'node:https'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { REPOSITORY } from '../../build/bundle-file.ts'
+import { DEADLINE_MS, eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
-import { DEADLINE_MS, REPOSITORY, type Receiver, startReceiver, until } from './support.ts'
+import { type Receiver, startReceiver } from './support.ts'
 
 const NGINX = ['/usr/sbin/nginx', '/usr/bin/nginx'].find(existsSync)
 const [, CONFIGURATION = ''] = /```nginx\n(.*?)```/s.exec(readFileSync(join(REPOSITORY, 'README.md'), 'utf8')) ?? []
 
 /** nginx in front of a receiver; resolves with its port. */
 async function startNginx(t: Test, receiver: Receiver): Promise<number> {
-  const folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
+  const folder = temporaryFolder(t)
   const port = await freePort()
   const files = { crt: join(folder, 'crt'), key: join(folder, 'key') }
   const subject = ['-subj', '/CN=localhost', '-keyout', files.key, '-out', files.crt]
@@ -32,11 +34,8 @@ async function startNginx(t: Test, receiver: Receiver): Promise<number> {
   const nginx = spawn(NGINX ?? '', ['-p', folder, '-e', 'stderr', '-c', join(folder, 'nginx.conf')], {
     stdio: 'ignore',
   })
-  t.teardown(() => {
-    nginx.kill()
-    rmSync(folder, { recursive: true, force: true })
-  })
-  await until('nginx answers', () =>
+  t.teardown(() => nginx.kill())
+  await eventually(() =>
     ask(port, receiver, '/health')
       .then(({ status }) => status === 200)
       .catch(() => false),
@@ -83,7 +82,7 @@ t.test('a stream passes unbuffered, a poll is held', { skip: !NGINX && 'nginx is
   for (const deviceName of ['One', 'Two']) {
     const began = performance.now()
     await receiver.patch({ deviceName })
-    await until('the event', () => seen.includes(`"${deviceName}"`))
+    await eventually(() => seen.includes(`"${deviceName}"`))
     t.ok(performance.now() - began < 1_000, 'at once')
   }
   t.match(await poll, { status: 200, body: '"One"' })

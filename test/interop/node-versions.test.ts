@@ -2,7 +2,8 @@
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { run, startReceiver, until } from './support.ts'
+import { eventually } from '../support/eventually.ts'
+import { run, startReceiver } from './support.ts'
 
 /** Of the two packages of a version, the one for this machine is installed. */
 const VERSIONS: Readonly<Record<string, readonly string[]>> = {
@@ -33,7 +34,7 @@ async function live(t: Test, node: string): Promise<void> {
   const patched = await receiver.patch({ deviceName: 'Studio', ntp: { servers: ['time.example'] } })
   t.equal(patched.status, 200)
   const etag = patched.headers.get('etag') ?? ''
-  await until('the event', () => text.includes('"deviceName":"Studio"'))
+  await eventually(() => text.includes('"deviceName":"Studio"'))
   t.match(text, `id: ${etag.replaceAll('"', '')}\nevent: system.changed\ndata: {"deviceName":"Studio","ntp":`)
   const answer = await held
   t.equal(answer.headers.get('etag'), etag, 'the poll that was held has it too')

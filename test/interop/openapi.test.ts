@@ -5,8 +5,8 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import t, { type Test } from 'tap'
-import unusedKeywords from '../../build/unused-keywords.json' with { type: 'json' }
-import { DEADLINE_MS, type Receiver, receiverd, startReceiver, until } from './support.ts'
+import { DEADLINE_MS, eventually } from '../support/eventually.ts'
+import { type Receiver, receiverd, startReceiver } from './support.ts'
 
 interface AnswerDocs {
   readonly description: string
@@ -252,7 +252,7 @@ t.test('refusals for want of room are as the document says', async t => {
     const contract = new Contract(await documentOf(receiver))
     const { etag } = await receiver.system()
     const held = receiver.fetch('/events', { headers: { 'If-None-Match': etag, Prefer: 'wait=60' } })
-    const full = await until(`answered with ${status}`, async () => {
+    const full = await eventually(async () => {
       const headers = { 'If-None-Match': etag, Prefer: 'wait=1' }
       const answer = await readWhole(await receiver.fetch('/events', { headers }))
       return answer.status !== 304 && answer
@@ -286,25 +286,3 @@ function obstruct(receiver: Receiver, name: string): void {
   rmSync(receiver.path(name))
   mkdirSync(receiver.path(`${name}/something`), { recursive: true })
 }
-
-t.test('no schema uses a keyword that the bundle has no code for', async t => {
-  const receiver = await startReceiver(t)
-  const used = new Set<string>()
-  const collect = (schema: unknown): void => {
-    if (typeof schema !== 'object' || schema === null) return
-    for (const [keyword, value] of Object.entries(schema)) {
-      // The schema of answers that are errors: nothing is checked by it.
-      if (value === '#/components/schemas/Problem') continue
-      used.add(keyword.replace('$', ''))
-      if (keyword === 'properties') Object.values(value).map(collect)
-      else if (keyword !== 'enum' && keyword !== 'const') collect(value)
-    }
-  }
-  collect(await documentOf(receiver))
-  t.ok(used.has('pattern') && used.has('additionalProperties'), 'the schemas were found')
-  t.same(
-    unusedKeywords.filter(keyword => used.has(keyword)),
-    [],
-  )
-  t.equal(await receiver.stop(), 0)
-})

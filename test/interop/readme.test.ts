@@ -3,8 +3,10 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { EventSource } from 'eventsource'
 import t, { type Test } from 'tap'
+import { REPOSITORY } from '../../build/bundle-file.ts'
 import type { JsonObject } from '../../src/json.ts'
-import { REPOSITORY, type Receiver, receiverd, run, startReceiver, until } from './support.ts'
+import { eventually } from '../support/eventually.ts'
+import { type Receiver, receiverd, run, startReceiver } from './support.ts'
 
 const readme = readFileSync(join(REPOSITORY, 'README.md'), 'utf8')
 
@@ -48,10 +50,10 @@ t.test('EventSource: follows, and gets a new token when the old one has expired'
   const receiver = await startReceiver(t, { env: { RECEIVERD_HEARTBEAT_S: '1' } })
   const client = await startExample(t, receiver, ['--expires-in', '2s'])
   await receiver.patch({ deviceName: 'Before' })
-  await until('the first token', () => client.configuration()?.deviceName === 'Before')
-  await until('the second token', () => client.tokens() > 1)
+  await eventually(() => client.configuration()?.deviceName === 'Before')
+  await eventually(() => client.tokens() > 1)
   await receiver.patch({ deviceName: 'After' })
-  await until('the change after the expiry', () => client.configuration()?.deviceName === 'After')
+  await eventually(() => client.configuration()?.deviceName === 'After')
   t.same(client.errors, [])
 })
 
@@ -59,10 +61,10 @@ t.test('EventSource: keeps its token while the service restarts', async t => {
   const receiver = await startReceiver(t)
   const client = await startExample(t, receiver)
   await receiver.patch({ deviceName: 'Before' })
-  await until('the change before the restart', () => client.configuration()?.deviceName === 'Before')
+  await eventually(() => client.configuration()?.deviceName === 'Before')
   await receiver.restart()
   await receiver.patch({ deviceName: 'After' })
-  await until('the change after the restart', () => client.configuration()?.deviceName === 'After')
+  await eventually(() => client.configuration()?.deviceName === 'After')
   t.equal(client.tokens(), 1)
   t.same(client.errors, [])
 })
@@ -70,17 +72,17 @@ t.test('EventSource: keeps its token while the service restarts', async t => {
 t.test('EventSource: gets a new token when the key was replaced, also while it was away', async t => {
   const receiver = await startReceiver(t)
   const client = await startExample(t, receiver)
-  await until('the first token', () => client.configuration() !== undefined)
+  await eventually(() => client.configuration() !== undefined)
   await receiver.fetch('/api-key', { method: 'POST' })
   await receiver.patch({ deviceName: 'Rotated' })
-  await until('the configuration by the second token', () => client.configuration()?.deviceName === 'Rotated')
+  await eventually(() => client.configuration()?.deviceName === 'Rotated')
 
   // The reason cannot reach it: it finds out by a 401.
   receiver.kill()
   await receiverd(['key', 'rotate', '--root', receiver.root])
   await receiver.start(new URL(receiver.url).host)
   await receiver.patch({ deviceName: 'Rotated while away' })
-  await until('the third token', () => client.configuration()?.deviceName === 'Rotated while away')
+  await eventually(() => client.configuration()?.deviceName === 'Rotated while away')
 })
 
 /** Runs the example of the README against a receiver; `getToken` makes tokens with the given options. */
@@ -121,7 +123,7 @@ async function startExample(t: Test, receiver: Receiver, options: readonly strin
   t.match(body, 'observe(')
   const program = new Function(...Object.keys(names), `return (async () => { ${body} })()`)
   program(...Object.values(names))
-  await until('the example follows', () => sources[0]?.readyState === EventSource.OPEN)
+  await eventually(() => sources[0]?.readyState === EventSource.OPEN)
   return { configuration: () => configuration(), tokens: () => count, errors }
 }
 

@@ -1,44 +1,23 @@
-/** The product as it ships, the built bundle, run as a process of its own. */
+/** The product as it ships, the bundle, run as a process of its own. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
-import { Api, DEADLINE_MS } from '../support/api.ts'
+import { currentBundle } from '../../build/bundle-file.ts'
+import { Api } from '../support/api.ts'
 import { deviceRoot } from '../support/device.ts'
+import { DEADLINE_MS, eventually } from '../support/eventually.ts'
 
-export const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url))
-export const BUNDLE = join(REPOSITORY, 'build/out/receiverd.cjs')
+export const BUNDLE = currentBundle()
 const KEY_FILE = 'var/lib/receiverd/api-key'
 
-export { DEADLINE_MS }
-
-/** The Node that runs the bundle, with what stands before it: `make arm-test` has that of another machine. */
+/** The Node that runs the bundle, preceded by its emulator in `make arm-test`. */
 const NODE = process.env.NODE_UNDER_TEST?.split(' ') ?? [process.execPath]
 
 /** Milliseconds from SIGTERM to exit that the service promises. */
 const STOP_MS = 5_000
-const LOOK_MS = 10
-
-if (!existsSync(BUNDLE)) throw new Error('there is no build/out/receiverd.cjs: run make build first')
-
-/** Waits until `look` returns something, and returns that. `what` is what was waited for in vain. */
-export async function until<T>(
-  what: string,
-  look: () => T | undefined | false | Promise<T | undefined | false>,
-  withinMs = DEADLINE_MS,
-): Promise<T> {
-  const deadline = performance.now() + withinMs
-  for (;;) {
-    const found = await look()
-    if (found !== undefined && found !== false) return found
-    if (performance.now() > deadline) throw new Error(`waited ${withinMs} ms in vain: ${what}`)
-    await sleep(LOOK_MS)
-  }
-}
 
 export interface Output {
   readonly status: number | null
@@ -66,22 +45,22 @@ export function receiverd(args: readonly string[], env: NodeJS.ProcessEnv = {}):
 
 export interface ReceiverOptions {
   readonly env?: NodeJS.ProcessEnv
-  /** The API key to start with; without it the service makes one. */
+  /** The API key to start with; by default the service makes one. */
   readonly apiKey?: string
-  /** The node to run it on. */
+  /** The Node to run it on. */
   readonly node?: string
 }
 
 /** A running `receiverd serve` with a root of its own. */
 export class Receiver extends Api {
   readonly root: string
-  /** The lines of its stderr, those of earlier runs included. */
+  /** The lines of its stderr, including those of earlier runs. */
   readonly log: string[] = []
   readonly #options: ReceiverOptions
   #child: ChildProcess | undefined
   #url = ''
 
-  constructor(root: string, options: ReceiverOptions) {
+  constructor(root: string, options: ReceiverOptions = {}) {
     super()
     this.root = root
     this.#options = options
@@ -118,16 +97,14 @@ export class Receiver extends Api {
       const url = /^<6>receiverd \S+ listening on (http:\S+)$/.exec(line)?.[1]
       if (url) this.#url = url
     })
-    await until(`the service is up: ${this.log.join('\n')}`, () => {
-      if (child.exitCode !== null) throw new Error(`receiverd exited with ${child.exitCode}: ${this.log.join('\n')}`)
-      return this.#url !== ''
-    })
+    await eventually(() => child.exitCode !== null || this.#url !== '').catch(() => undefined)
+    if (this.#url === '') throw new Error(`receiverd did not start (exit ${child.exitCode}): ${this.log.join('\n')}`)
   }
 
-  /** Ends it by SIGTERM, within the time that it promises, and returns its exit status. */
+  /** Stops it with SIGTERM, within the time that it promises, and returns its exit status. */
   async stop(): Promise<number | null> {
     const child = this.#child
-    if (!child) throw new Error('it does not run')
+    if (!child) throw new Error('it is not running')
     this.#child = undefined
     if (child.exitCode !== null) return child.exitCode
     const exited = once(child, 'exit', { signal: AbortSignal.timeout(STOP_MS) })
@@ -136,7 +113,7 @@ export class Receiver extends Api {
     return status as number | null
   }
 
-  /** Ends it, and starts it on the same port and root. */
+  /** Stops it, and starts it on the same port and root. */
   async restart(whileStopped: () => void = () => undefined): Promise<void> {
     const { host } = new URL(this.#url)
     const status = await this.stop()
@@ -145,12 +122,23 @@ export class Receiver extends Api {
     await this.start(host)
   }
 
-  kill(): void {
-    this.#child?.kill('SIGKILL')
+  /** Kills it, and waits until it is gone. */
+  async kill(): Promise<void> {
+    const child = this.#child
+    this.#child = undefined
+    if (!child || child.exitCode !== null || child.signalCode !== null) return
+    const exited = once(child, 'exit')
+    child.kill('SIGKILL')
+    await exited
+  }
+
+  /** Closes our end of its stderr. */
+  closeLog(): void {
+    this.#child?.stderr?.destroy()
   }
 }
 
-/** Starts a service of the test's own. It is gone after the test, and must have lived until then. */
+/** Starts a service of the test's own, which is killed after the test. */
 export async function startReceiver(t: Test, options: ReceiverOptions = {}): Promise<Receiver> {
   const receiver = new Receiver(deviceRoot(t), options)
   if (options.apiKey !== undefined) {

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { REPOSITORY } from '../../build/bundle-file.ts'
 import { LIMITS } from '../../src/limits.ts'
-import { REPOSITORY } from '../interop/support.ts'
 
 const read = (path: string) => readFileSync(join(REPOSITORY, path), 'utf8')
 const readme = read('README.md')

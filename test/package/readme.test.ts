@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { REPOSITORY } from '../interop/support.ts'
+import { REPOSITORY } from '../../build/bundle-file.ts'
 
 const readme = readFileSync(join(REPOSITORY, 'README.md'), 'utf8')
 const makefile = readFileSync(join(REPOSITORY, 'Makefile'), 'utf8')

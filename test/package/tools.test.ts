@@ -1,7 +1,7 @@
 /** What a target needs is checked first: before minutes of downloads and builds. */
 import { spawnSync } from 'node:child_process'
 import t from 'tap'
-import { REPOSITORY } from '../interop/support.ts'
+import { REPOSITORY } from '../../build/bundle-file.ts'
 
 const targets: [target: string, check: string][] = [
   ['deb', 'build/deb.sh check'],

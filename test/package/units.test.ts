@@ -1,10 +1,10 @@
 /** The units as `make install` lays them out, judged by systemd itself. */
 import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { REPOSITORY } from '../interop/support.ts'
+import { REPOSITORY } from '../../build/bundle-file.ts'
+import { temporaryFolder } from '../support/folder.ts'
 
 const UNITS = ['receiverd.socket', 'receiverd.service'] as const
 const missing = ['systemctl', 'systemd-analyze'].filter(tool => spawnSync(tool, ['--version']).status !== 0)
@@ -12,8 +12,7 @@ const skip = missing.length > 0 && `not installed: ${missing.join(', ')}; apt-ge
 
 /** A root with the files of `make install`, gone after the test. */
 function installed(t: Test): string {
-  const root = mkdtempSync(join(tmpdir(), 'receiverd-'))
-  t.teardown(() => rmSync(root, { recursive: true, force: true }))
+  const root = temporaryFolder(t)
   execFileSync('make', ['-s', '-o', 'build', 'install', `DESTDIR=${root}`], { cwd: REPOSITORY })
   return root
 }
@@ -57,8 +56,7 @@ t.test('the service is not started again when only a person can help', async t =
 
 t.test('without Node, the program says what to install: exit 2, and under systemd not at once', async t => {
   const script = readFileSync(join(REPOSITORY, 'build/package/receiverd'), 'utf8')
-  const bin = mkdtempSync(join(tmpdir(), 'receiverd-'))
-  t.teardown(() => rmSync(bin, { recursive: true, force: true }))
+  const bin = temporaryFolder(t)
   // Prints instead of waiting.
   writeFileSync(join(bin, 'sleep'), '#!/bin/sh\necho "sleep $1"\n', { mode: 0o755 })
   const run = (env: NodeJS.ProcessEnv) =>

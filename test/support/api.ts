@@ -1,8 +1,6 @@
 import type { JsonObject } from '../../src/json.ts'
+import { DEADLINE_MS } from './eventually.ts'
 import { openStream, type TestStream } from './stream.ts'
-
-/** Milliseconds until something that must happen is given up; far more than it takes on a busy machine. */
-export const DEADLINE_MS = Number(process.env.TEST_DEADLINE_MS ?? 15_000)
 
 /** A client of a service, wherever that runs: by default it has the API key. */
 export abstract class Api {

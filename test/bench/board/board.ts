@@ -9,13 +9,13 @@ export interface Board {
   readonly memoryMiB: number
   readonly kernel: string
   readonly node: string
-  /** The file system that the changes are synced to. */
+  /** The file system that changes are synced to. */
   readonly storage: string
-  /** What reveals that there is no such board; undefined where nothing does. */
+  /** What shows that this is an emulator or a virtual machine; undefined if nothing does. */
   readonly virtual: string | undefined
 }
 
-/** statfs(2). */
+/** By magic number, statfs(2). */
 const FILE_SYSTEMS: Readonly<Record<number, string>> = {
   16914836: 'tmpfs',
   2035054128: 'overlayfs',
@@ -42,7 +42,7 @@ export function readBoard(folder: string): Board {
 }
 
 function virtualBy(model: string, cpu: string): string | undefined {
-  // QEMU's user mode: the program is for ARM, and the kernel of a PC.
+  // QEMU's user mode: a program for ARM on the kernel of a PC.
   if (process.arch.startsWith('arm') && /^vendor_id\s*:/m.test(cpu)) return `${process.arch} on the processor of a PC`
   if (/dummy-virt|qemu/i.test(model)) return model
   if (existsSync('/sys/firmware/qemu_fw_cfg')) return '/sys/firmware/qemu_fw_cfg'

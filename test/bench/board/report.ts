@@ -1,5 +1,6 @@
+import { median } from '../median.ts'
+import { digits, table } from '../table.ts'
 import type { Board } from './board.ts'
-import { median } from './median.ts'
 
 /** What is measured, in the order of the table. CPU is the server's. */
 export const FIGURES = {
@@ -27,12 +28,12 @@ export interface Report {
   readonly receiverd: string
   readonly rounds: number
   readonly streams: number
-  /** Of both together; a run in which one is missing ends without a report. */
+  /** Of both servers; if one is lost, there is no report. */
   readonly deliveries: { readonly expected: number; readonly arrived: number }
   readonly figures: ReturnType<typeof figuresOf>
 }
 
-/** The ratio is taken in each round, and the median of them: what else the board did then was done to both. */
+/** The ratio is taken in each round, and then the median: whatever else the board did then, it did to both. */
 export function figuresOf(rounds: readonly Round[]) {
   return (Object.keys(FIGURES) as (keyof Sample)[]).map(figure => {
     const of = (value: (round: Round) => number) => median(rounds.map(value))
@@ -53,7 +54,6 @@ export function format({ board, receiverd, rounds, streams, deliveries, figures 
       ratio.toFixed(2),
     ]),
   ]
-  const widths = rows[0]?.map((_, column) => Math.max(...rows.map(row => row[column]?.length ?? 0))) ?? []
   const lines = [
     `${board.model}: ${board.architecture}, ${board.cores} cores, ${board.memoryMiB} MiB`,
     `Linux ${board.kernel}, Node ${board.node}, files on ${board.storage}`,
@@ -61,13 +61,6 @@ export function format({ board, receiverd, rounds, streams, deliveries, figures 
     `${deliveries.arrived} of ${deliveries.expected} events delivered, each once and in order`,
   ]
   if (board.virtual !== undefined)
-    lines.push(`An emulator or a virtual machine (${board.virtual}): absolute figures are its own, not a board's.`)
-  lines.push('')
-  for (const row of rows)
-    lines.push(row.map((cell, n) => (n === 0 ? cell.padEnd(widths[n] ?? 0) : cell.padStart(widths[n] ?? 0))).join('  '))
-  return `${lines.join('\n')}\n`
-}
-
-function digits(value: number): string {
-  return value >= 100 ? value.toFixed(0) : value.toPrecision(3)
+    lines.push(`An emulator or a virtual machine (${board.virtual}): its absolute figures are not those of a board.`)
+  return `${lines.join('\n')}\n\n${table(rows)}`
 }

@@ -1,0 +1,37 @@
+// Builds build/out/receiverd.cjs: one minified file that needs nothing but Node. The same commit gives the same bytes: the
+// only outside input is the build time, SOURCE_DATE_EPOCH (reproducible-builds.org) or else the commit's.
+import { execFileSync } from 'node:child_process'
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
+import { build } from 'esbuild'
+import { digestOfSources, recordSources } from './bundle-file.ts'
+import { SERVICE } from './esbuild-options.ts'
+
+const OUT = 'build/out'
+const version: string = process.env.VERSION || JSON.parse(readFileSync('package.json', 'utf8')).version
+
+function buildTime(): number {
+  if (process.env.SOURCE_DATE_EPOCH) return Number(process.env.SOURCE_DATE_EPOCH)
+  try {
+    const stdio = ['ignore', 'pipe', 'ignore'] as const
+    return Number(execFileSync('git', ['log', '-1', '--format=%ct'], { encoding: 'utf8', stdio: [...stdio] }))
+  } catch {
+    throw new Error('no commit to take the build time from: set SOURCE_DATE_EPOCH to the seconds since 1970')
+  }
+}
+
+const digest = digestOfSources()
+const { metafile } = await build({
+  ...SERVICE,
+  entryPoints: ['src/main.ts'],
+  outfile: `${OUT}/receiverd.cjs`,
+  write: true,
+  banner: { js: '#!/usr/bin/env node' },
+  define: {
+    __VERSION__: JSON.stringify(version),
+    __BUILT_AT__: String(buildTime() * 1000),
+  },
+  metafile: true,
+})
+chmodSync(`${OUT}/receiverd.cjs`, 0o755)
+writeFileSync(`${OUT}/metafile.json`, JSON.stringify(metafile))
+recordSources(digest)

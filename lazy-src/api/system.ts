@@ -1,0 +1,220 @@
+import * as Type from 'typebox/type'
+import { isWritable, type Setting } from '../../hal/setting.ts'
+import type { Authenticator } from '../auth/authenticator.ts'
+import type { EventLog } from '../events/event-log.ts'
+import { formatEtag, matchesStrongly, matchesWeakly, parseEtags } from '../http/conditional.ts'
+import { json, type WholeReply } from '../http/reply.ts'
+import type { Request } from '../http/request.ts'
+import type { Route, RouteDocs } from '../http/router.ts'
+import { MAX_CONFIRM_S, MIN_CONFIRM_S } from '../limits.ts'
+import type { Log } from '../log.ts'
+import { Problem } from '../problem.ts'
+import type { SystemStore } from '../system/store.ts'
+
+export interface SystemRoutesOptions {
+  readonly store: SystemStore
+  readonly events: EventLog
+  readonly settings: readonly Setting[]
+  readonly authenticator: Authenticator
+  readonly log: Log
+}
+
+const PATH = '/api/v1/system'
+const PATCH_TYPES = ['application/merge-patch+json', 'application/json']
+const PatchSchema = Type.Object(
+  {},
+  {
+    description: 'Any properties of the configuration; read-only ones with their present value.',
+  },
+)
+
+/** The configuration: read whole, changed in part. */
+export function systemRoutes({ store, events, settings, authenticator, log }: SystemRoutesOptions): readonly Route[] {
+  let whole: { readonly id: string; readonly reply: WholeReply } | undefined
+  const current = (): WholeReply => {
+    const id = events.latestId
+    if (whole?.id !== id)
+      whole = {
+        id,
+        reply: json(Buffer.from(store.json), ['ETag', formatEtag(id)]),
+      }
+    return whole.reply
+  }
+
+  /** Checked before the body is read, and again when nothing can come in between. */
+  const precondition = (request: Request): void => {
+    const header = request.header('if-match')
+    if (!header) return
+    if (parseEtags(header) === undefined)
+      throw new Problem('bad-request', 'If-Match must be an ETag in its quotes, or *.')
+    if (matchesStrongly(header, events.latestId)) return
+    throw new Problem('precondition-failed', 'The configuration has changed since that ETag; read it again.', {
+      headers: ['ETag', formatEtag(events.latestId)],
+    })
+  }
+
+  return [
+    {
+      method: 'GET',
+      path: PATH,
+      needs: 'admin:r',
+      handle: request =>
+        matchesWeakly(request.header('if-none-match'), events.latestId)
+          ? { status: 304, headers: ['ETag', formatEtag(events.latestId)] }
+          : current(),
+      docs: readDocs(settings),
+    },
+    {
+      method: 'PATCH',
+      path: PATH,
+      needs: 'admin:w',
+      body: { accepts: PATCH_TYPES, schema: PatchSchema, precondition },
+      handle: async (request, credential) => {
+        const confirm = confirmWithin(request)
+        const { written, confirmWithinS } = await store.patch(
+          request.body ?? null,
+          () => {
+            // It may have waited for its turn behind a rotation.
+            authenticator.recheck(credential)
+            precondition(request)
+          },
+          confirm,
+        )
+        if (written.length > 0) {
+          const who = credential.isApiKey
+            ? 'the API key'
+            : `a token${credential.sub === undefined ? '' : ` of ${credential.sub}`}`
+          log('notice', `${written.join(', ')} changed by ${who}`)
+        }
+        if (confirmWithinS === undefined) return current()
+        const reply = current()
+        return { ...reply, headers: [...reply.headers, 'Confirm-Within', String(confirmWithinS)] }
+      },
+      docs: patchDocs(settings),
+    },
+    {
+      method: 'POST',
+      path: `${PATH}/confirm`,
+      needs: 'admin:w',
+      handle: async (_, credential) => {
+        await store.confirm(() => authenticator.recheck(credential))
+        return current()
+      },
+      docs: confirmDocs(settings),
+    },
+  ]
+}
+
+/** @throws {Problem} 400 for what is no whole number of seconds in the range. */
+function confirmWithin(request: Request): number | undefined {
+  const text = request.queryParameter('confirmWithin')
+  if (text === undefined) return undefined
+  const seconds = /^\d{1,3}$/.test(text) ? Number(text) : Number.NaN
+  if (seconds >= MIN_CONFIRM_S && seconds <= MAX_CONFIRM_S) return seconds
+  throw new Problem(
+    'bad-request',
+    `confirmWithin must be a whole number of seconds from ${MIN_CONFIRM_S} to ${MAX_CONFIRM_S}.`,
+  )
+}
+
+function readDocs(settings: readonly Setting[]): RouteDocs {
+  return {
+    summary: 'Read the configuration',
+    parameters: [
+      {
+        in: 'header',
+        name: 'If-None-Match',
+        schema: Type.String(),
+        description: 'The ETag that is known: 304 where it still holds.',
+      },
+    ],
+    answers: {
+      200: {
+        description: 'The configuration. A setting that the device lacks is absent.',
+        content: { 'application/json': configurationSchema(settings) },
+        headers: ['ETag'],
+      },
+      304: {
+        description: 'Nothing has changed since that ETag.',
+        headers: ['ETag'],
+      },
+    },
+  }
+}
+
+function patchDocs(settings: readonly Setting[]): RouteDocs {
+  return {
+    summary: 'Change the configuration',
+    description: 'A JSON Merge Patch (RFC 7396). All of it is applied and durable, or nothing is.',
+    parameters: [
+      {
+        in: 'header',
+        name: 'If-Match',
+        schema: Type.String(),
+        description: 'The ETag that the change was made for: 412 where it is stale.',
+      },
+      {
+        in: 'query',
+        name: 'confirmWithin',
+        schema: Type.Integer({ minimum: MIN_CONFIRM_S, maximum: MAX_CONFIRM_S }),
+        description: 'Undo the change after so many seconds, unless it is confirmed. For what can lock its maker out.',
+      },
+    ],
+    answers: {
+      200: {
+        description: 'The configuration as read back from the system.',
+        content: { 'application/json': configurationSchema(settings) },
+        headers: ['ETag'],
+        sometimes: ['Confirm-Within'],
+      },
+      400: { description: 'Not JSON, If-Match is not an ETag, or confirmWithin is out of range.' },
+      409: { description: 'Another change waits for its confirmation.' },
+      412: {
+        description: 'The configuration has changed since that ETag.',
+        headers: ['ETag'],
+      },
+      413: { description: 'The body is too large.' },
+      415: {
+        description: 'Not a media type of a patch.',
+        headers: ['Accept-Patch'],
+      },
+      422: {
+        description: 'A value is refused; `errors` says which, and what would be accepted.',
+      },
+      500: {
+        description: 'The system refused a write; nothing has changed unless `detail` says otherwise.',
+      },
+      503: {
+        description: 'Too many changes wait already.',
+        headers: ['Retry-After'],
+      },
+      507: { description: 'No space left on the device; nothing has changed.' },
+    },
+  }
+}
+
+function confirmDocs(settings: readonly Setting[]): RouteDocs {
+  return {
+    summary: 'Keep a change that was made with confirmWithin',
+    answers: {
+      200: {
+        description: 'It is kept; the configuration.',
+        content: { 'application/json': configurationSchema(settings) },
+        headers: ['ETag'],
+      },
+      409: { description: 'No change waits for a confirmation: it was confirmed, or undone.' },
+      500: { description: 'The system refused to keep it; `detail` says what became of it.' },
+      507: { description: 'No space left on the device; the change is undone.' },
+    },
+  }
+}
+
+function configurationSchema(settings: readonly Setting[]) {
+  const properties = settings.map(setting => [
+    setting.name,
+    Type.Optional(isWritable(setting) ? setting.schema : { ...setting.schema, readOnly: true }),
+  ])
+  return Type.Object(Object.fromEntries(properties), {
+    additionalProperties: false,
+  })
+}

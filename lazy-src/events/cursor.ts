@@ -1,0 +1,52 @@
+/** Where a client stopped, as it tells it: a UUID from an ETag, from a stream's `id:`, or from `initialEventId`. */
+import { parseEtags } from '../http/conditional.ts'
+import type { Request } from '../http/request.ts'
+import { Problem } from '../problem.ts'
+import type { EventLog, Position } from './event-log.ts'
+
+/** A place in the log; `unknown` for an id that it does not hold; `none` where the client names none. */
+export type Cursor = Position | 'unknown' | 'none'
+
+/** RFC 9562 §4, in either case. */
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+/** The cursor of a stream: `Last-Event-ID`, which a client sends when it reconnects, else the query. */
+export function streamCursor(request: Request, log: EventLog): Cursor {
+  const header = request.header('last-event-id')?.trim()
+  return header ? locate(header, 'Last-Event-ID', log) : queryCursor(request, log)
+}
+
+/** The cursor of a poll: the newest id of `If-None-Match` that the log holds, else the query. */
+export function pollCursor(request: Request, log: EventLog): Cursor {
+  const header = request.header('if-none-match')?.trim()
+  if (!header) return queryCursor(request, log)
+  // The usual one, read without the grammar of the header.
+  const usual = /^".*"$/.test(header) ? log.positionOf(header.slice(1, -1)) : undefined
+  if (usual !== undefined) return usual
+  const etags = parseEtags(header)
+  if (etags === '*') return log.head
+  if (etags === undefined) throw notAnId('If-None-Match')
+  let newest: Cursor = 'unknown'
+  for (const { tag } of etags) {
+    const cursor = locate(tag, 'If-None-Match', log)
+    if (typeof cursor === 'number' && (newest === 'unknown' || cursor > newest)) newest = cursor
+  }
+  return newest
+}
+
+function queryCursor(request: Request, log: EventLog): Cursor {
+  const id = request.queryParameter('initialEventId')
+  return id === undefined ? 'none' : locate(id, 'initialEventId', log)
+}
+
+function locate(id: string, where: string, log: EventLog): Position | 'unknown' {
+  if (!UUID.test(id)) throw notAnId(where)
+  return log.positionOf(id.toLowerCase()) ?? 'unknown'
+}
+
+function notAnId(where: string): Problem {
+  return new Problem(
+    'bad-request',
+    `${where} must be an event's UUID: an ETag without its quotes, or the id of an event.`,
+  )
+}

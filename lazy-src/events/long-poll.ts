@@ -1,0 +1,118 @@
+import { type Authenticator, type Credential, invalidToken } from '../auth/authenticator.ts'
+import { formatEtag } from '../http/conditional.ts'
+import { type Answerer, type Held, type HeldReply, json, type WholeReply, withHeaders } from '../http/reply.ts'
+import type { Request } from '../http/request.ts'
+import type { EventLog, Position } from './event-log.ts'
+import type { End, Reader, Readers } from './readers.ts'
+import type { Resync } from './resync.ts'
+
+/** What polls are answered with: the same object for all at one place, so that it is encoded once for all of them. */
+export class PollAnswers {
+  readonly #log: EventLog
+  readonly #resync: Resync
+  #last: { readonly id: string; readonly body: Buffer | undefined; readonly reply: WholeReply } | undefined
+
+  constructor(log: EventLog, resync: Resync) {
+    this.#log = log
+    this.#resync = resync
+  }
+
+  /** Everything after a cursor that fits one answer, and the id to go on from. */
+  after(cursor: Position | 'unknown'): WholeReply {
+    const log = this.#log
+    if (cursor === 'unknown' || !log.holds(cursor)) return this.#reply(log.latestId, this.#resync.array)
+    if (cursor === log.head) return this.#reply(log.latestId, undefined)
+    const { bytes, next } = log.array(cursor)
+    return this.#reply(log.idAt(next), bytes)
+  }
+
+  #reply(id: string, body: Buffer | undefined): WholeReply {
+    if (this.#last?.id === id && this.#last.body === body) return this.#last.reply
+    const etag = ['ETag', formatEtag(id)]
+    const reply = body ? json(body, etag) : { status: 304, headers: etag }
+    this.#last = { id, body, reply }
+    return reply
+  }
+}
+
+/** What all polls share. */
+export interface HeldPollOptions {
+  readonly log: EventLog
+  readonly answers: PollAnswers
+  readonly authenticator: Authenticator
+  readonly readers: Readers
+}
+
+/** A poll that waits for an event, for its time, or for the end of its credential. */
+export class HeldPoll implements HeldReply, Held, Reader {
+  readonly credential: Credential
+  readonly network: string
+  readonly #options: HeldPollOptions
+  readonly #cursor: Position
+  readonly #holdMs: number
+  readonly #headers: readonly string[]
+  #answerer: Answerer | undefined
+  #timer: NodeJS.Timeout | undefined
+
+  /**
+   * @param holdMs Milliseconds until it is answered that nothing has changed.
+   * @param headers More headers for its answer.
+   */
+  constructor(
+    options: HeldPollOptions,
+    request: Request,
+    credential: Credential,
+    cursor: Position,
+    holdMs: number,
+    headers: readonly string[],
+  ) {
+    this.#options = options
+    this.credential = credential
+    this.network = request.network
+    this.#cursor = cursor
+    this.#holdMs = holdMs
+    this.#headers = headers
+  }
+
+  hold(answerer: Answerer): Held {
+    const { readers, authenticator } = this.#options
+    this.#answerer = answerer
+    this.#timer = setTimeout(timeOut, Math.min(this.#holdMs, authenticator.validMs(this.credential)), this)
+    readers.add(this)
+    return this
+  }
+
+  wake(): void {
+    // The event of this wake may be the one that the cursor stands at, when both came in one turn of the event loop.
+    if (this.#cursor !== this.#options.log.head) this.#answer()
+  }
+
+  tick(): void {}
+
+  end(why: End): void {
+    if (why === 'shutting down') return this.#answer()
+    this.cancel()
+    this.#answerer?.answer(invalidToken(why))
+  }
+
+  release(): void {
+    const refusal = this.#options.authenticator.refusalNow(this.credential)
+    if (refusal === undefined) this.#answer()
+    else this.end(refusal)
+  }
+
+  cancel(): void {
+    clearTimeout(this.#timer)
+    this.#options.readers.remove(this)
+  }
+
+  #answer(): void {
+    this.cancel()
+    this.#answerer?.answer(withHeaders(this.#options.answers.after(this.#cursor), this.#headers))
+  }
+}
+
+/** One function for all polls, rather than a closure for each. */
+function timeOut(poll: HeldPoll): void {
+  poll.release()
+}

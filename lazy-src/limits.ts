@@ -1,0 +1,114 @@
+/** Every bound on what a client controls. Those that an operator would change are settings, in `SETTINGS`. */
+
+/** Bytes of a request's line and headers. The longest token (4,096) fits, also in base64 or in a query. */
+export const MAX_HEAD_BYTES = 8 * 1024
+/** Requests of a connection that wait for their answers, or for the client to read them; more, and it is cut off. */
+export const MAX_PIPELINED = 32
+/** Headers of a request. */
+export const MAX_HEADERS = 100
+/** Milliseconds for a request's head to arrive: a slow sender is no reason to keep a connection. */
+export const HEAD_TIMEOUT_MS = 10_000
+/** Milliseconds for a whole request, body included. */
+export const REQUEST_TIMEOUT_MS = 15_000
+/** Milliseconds between looks for requests over their time; Node's own 30 s would make 10 s into 40. */
+export const TIMEOUT_CHECK_MS = 1_000
+/** Bytes of a request's body; a whole configuration is under 8 KiB. */
+export const MAX_BODY_BYTES = 64 * 1024
+/** Characters of a credential as presented. */
+export const MAX_TOKEN_LENGTH = 4_096
+/** Verified tokens that are remembered. */
+export const TOKEN_CACHE_SIZE = 256
+/** PATCHes that wait for the ones before them. */
+export const MAX_WAITING_CHANGES = 128
+/** Bytes of encoded SSE frames in the ring, whatever their number. */
+export const MAX_KEPT_BYTES = 1024 * 1024
+/** Bytes that a reader takes from the ring at once: what a client that does not read can hold on to. */
+export const MAX_BATCH_BYTES = 64 * 1024
+/** Seconds a client may ask a poll to be held (RFC 7240 `wait`). */
+export const MAX_HOLD_S = 120
+/** Milliseconds without a byte until a connection is given up: longer than any poll is held. */
+export const IDLE_MS = (MAX_HOLD_S + 30) * 1000
+/** Connections that the kernel completes before we accept them; Node's 511 drops SYNs when thousands come at once. */
+export const LISTEN_BACKLOG = 4_096
+/** Milliseconds between two looks at a setting that something else keeps changing. */
+export const SETTLE_MS = 100
+/** Milliseconds between looks at every setting: not all of them tell of their changes. */
+export const POLL_MS = 10_000
+/** Seconds that a change may wait for its confirmation. */
+export const MIN_CONFIRM_S = 5
+export const MAX_CONFIRM_S = 600
+/** Milliseconds for what is open to end after SIGTERM. */
+export const SHUTDOWN_MS = 4_000
+
+interface Bound {
+  readonly env: string
+  readonly fallback: number
+  readonly min: number
+  readonly max: number
+  /** What it bounds, with its unit; a line of `serve --help`. */
+  readonly help: string
+}
+
+const SETTINGS = {
+  events: {
+    env: 'RECEIVERD_EVENTS',
+    fallback: 1_024,
+    min: 1,
+    max: 65_536,
+    help: 'events kept for clients to resume from',
+  },
+  streams: {
+    env: 'RECEIVERD_STREAMS',
+    fallback: 512,
+    min: 1,
+    max: 65_536,
+    help: 'event streams and held polls together',
+  },
+  streamsPerAddress: {
+    env: 'RECEIVERD_STREAMS_PER_ADDRESS',
+    fallback: 64,
+    min: 1,
+    max: 65_536,
+    help: 'the same, for one client address',
+  },
+  connections: {
+    env: 'RECEIVERD_CONNECTIONS',
+    fallback: 1_024,
+    min: 1,
+    max: 131_072,
+    help: 'connections, or twice the streams if more',
+  },
+  heartbeatS: {
+    env: 'RECEIVERD_HEARTBEAT_S',
+    fallback: 15,
+    min: 1,
+    max: 3_600,
+    help: "seconds between a stream's heartbeats",
+  },
+  holdS: {
+    env: 'RECEIVERD_HOLD_S',
+    fallback: 30,
+    min: 0,
+    max: MAX_HOLD_S,
+    help: 'seconds a poll is held',
+  },
+  stallS: {
+    env: 'RECEIVERD_STALL_S',
+    fallback: 60,
+    min: 1,
+    max: 3_600,
+    help: 'seconds until a stalled client is cut off',
+  },
+  leewayS: {
+    env: 'RECEIVERD_LEEWAY_S',
+    fallback: 0,
+    min: 0,
+    max: 3_600,
+    help: 'seconds of tolerance for exp and nbf of a token',
+  },
+} as const satisfies Record<string, Bound>
+
+export type Limits = { readonly [name in keyof typeof SETTINGS]: number }
+
+/** The settings with their defaults and ranges, in the order of the help text. */
+export const BOUNDS = Object.entries(SETTINGS) as readonly [keyof Limits, Bound][]

@@ -1,0 +1,15 @@
+import { isObject, type JsonObject, type JsonValue } from '../json.ts'
+
+/**
+ * What a JSON Merge Patch makes of a value (RFC 7396 §2). Built from entries, so that a member named `__proto__` is a
+ * member and nothing else.
+ */
+export function mergePatch(target: JsonValue | undefined, patch: JsonValue): JsonValue {
+  if (!isObject(patch)) return patch
+  const members = new Map(Object.entries(isObject(target) ? target : {}))
+  for (const [name, value] of Object.entries(patch)) {
+    if (value === null) members.delete(name)
+    else members.set(name, mergePatch(members.get(name), value))
+  }
+  return Object.fromEntries(members) as JsonObject
+}

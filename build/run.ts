@@ -1,35 +1,60 @@
-// Serves a throw-away device: a copy of the tests' receiver below build/out/, so that nothing on this machine changes.
+// Serves a throw-away device: a copy of the tests' receiver under build/out/, so that nothing on this machine changes.
 import { spawn } from 'node:child_process'
-import { cpSync, rmSync } from 'node:fs'
+import { accessSync, constants, cpSync, rmSync } from 'node:fs'
+import { connect, createServer } from 'node:net'
 import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { currentBundle } from './bundle-file.ts'
 
 const ROOT = resolve('build/out/device')
-const bundle = currentBundle()
-const listen = process.env.RECEIVERD_LISTEN ?? '127.0.0.1:8080'
+// Outside the root, like that of a device whose image holds no key.
+const STATE = resolve('build/out/device-state')
+// Relative: the path of a Unix socket has at most 107 bytes (unix(7)).
+const LOCK = 'build/out/device.lock'
+const PLACE = ['--root', ROOT, '--state-dir', STATE]
+const listen = process.env.RECEIVERD_LISTEN || '127.0.0.1:8080'
 
-rmSync(ROOT, { recursive: true, force: true })
-cpSync('test/fixtures/receiver', ROOT, { recursive: true, verbatimSymlinks: true })
+/** Held by a socket that this process listens on: it is free again when the process ends, however it ends. */
+async function takeLock(): Promise<void> {
+  if (await isListening(LOCK)) throw new Error('it is already running, in another terminal; press Ctrl-C there first')
+  rmSync(LOCK, { force: true })
+  const server = createServer(socket => socket.destroy()).unref()
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(LOCK, resolve))
+}
 
-const service = spawn(process.execPath, [bundle, 'serve', '--root', ROOT, '--listen', listen], {
-  // In a process group of its own: Ctrl-C at a terminal reaches this process alone, which passes it on once.
-  detached: true,
-  stdio: ['ignore', 'inherit', 'pipe'],
-  env: { PATH: process.env.PATH },
-})
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => service.kill('SIGTERM'))
-service.on('exit', status => {
-  process.exitCode = status ?? 1
-})
-createInterface({ input: service.stderr }).on('line', line => {
-  console.log(line.replace(/^<\d>/, ''))
-  const address = /listening on (http:\S+)/.exec(line)?.[1]
-  if (address) introduce(address)
-})
+function isListening(path: string): Promise<boolean> {
+  return new Promise(resolve => {
+    const socket = connect(path, () => resolve(true))
+    socket.on('connect', () => socket.destroy()).on('error', () => resolve(false))
+  })
+}
 
-function introduce(address: string): void {
-  const show = spawn(process.execPath, [bundle, 'key', 'show', '--root', ROOT], {
+function makeDevice(): void {
+  for (const folder of [ROOT, STATE]) rmSync(folder, { recursive: true, force: true })
+  cpSync('test/fixtures/receiver', ROOT, { recursive: true, verbatimSymlinks: true })
+}
+
+function serve(bundle: string): void {
+  const service = spawn(process.execPath, [bundle, 'serve', ...PLACE, '--listen', listen], {
+    // In a process group of its own: Ctrl-C at a terminal reaches only this process, which passes it on once.
+    detached: true,
+    stdio: ['ignore', 'inherit', 'pipe'],
+    env: { PATH: process.env.PATH },
+  })
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => service.kill('SIGTERM'))
+  service.on('exit', status => {
+    process.exitCode = status ?? 1
+  })
+  createInterface({ input: service.stderr }).on('line', line => {
+    console.log(line.replace(/^<\d>/, ''))
+    const address = /listening on (http:\S+)/.exec(line)?.[1]
+    if (address) introduce(bundle, address)
+    if (line.includes('EADDRINUSE')) console.log('For another port: RECEIVERD_LISTEN=127.0.0.1:8081 make run')
+  })
+}
+
+function introduce(bundle: string, address: string): void {
+  const show = spawn(process.execPath, [bundle, 'key', 'show', ...PLACE], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   show.stdout.setEncoding('utf8').once('data', (output: string) => {
@@ -43,11 +68,22 @@ Serving a receiver from build/out/device. Press Ctrl-C to stop.
 Read the configuration:
   curl -H 'Authorization: Bearer ${key}' ${address}/api/v1/system
 
-Follow changes (leave this running):
+Follow its changes (leave this running, in another terminal):
   curl -N -H 'Authorization: Bearer ${key}' -H 'Accept: text/event-stream' ${address}/api/v1/events
 
-Change the name of the device, in another terminal:
+Change the name of the device, in a third terminal:
   curl -X PATCH -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' -d '{"deviceName":"Lobby"}' ${address}/api/v1/system
 `)
   })
+}
+
+try {
+  accessSync('build/out', constants.W_OK)
+  const bundle = currentBundle()
+  await takeLock()
+  makeDevice()
+  serve(bundle)
+} catch (error) {
+  console.error(`make run: ${error instanceof Error ? error.message : error}`)
+  process.exitCode = 1
 }

@@ -1,6 +1,6 @@
-/** The wall clock as an argument. What lasts, rather than is dated, runs on timers: those of Node are monotonic. */
+/** The wall clock, passed as an argument. Durations are measured by timers instead: Node's are monotonic. */
 export interface Clock {
-  /** Milliseconds since 1970. Steps when somebody sets the time. */
+  /** Milliseconds since 1970. Jumps when someone sets the time. */
   now(): number
 }
 

@@ -1,22 +1,23 @@
 import type { ListenOptions } from 'node:net'
 import { errorCode, reasonOf } from '../hal/errors.ts'
 import { Root, realRoot } from '../hal/files/root.ts'
+import { closest } from './closest.ts'
 import type { Origins } from './http/cors.ts'
-import { BOUNDS, type Limits } from './limits.ts'
+import { LIMITS, type Limits } from './limits.ts'
 
-/** A wrong call or setting: one line for whoever made it. */
+/** A mistake on the command line or in the environment: one line that names it and says what is accepted. */
 export class UsageError extends Error {}
 
 export interface Config {
   readonly listen: ListenOptions | { readonly fd: number }
-  /** Another system's root, or `/`. */
+  /** The root of another system, or `/`. */
   readonly root: string
   readonly stateDir: string
   readonly origins: Origins
   readonly limits: Limits
 }
 
-/** Flags as given; what is absent comes from the environment, then from the default. */
+/** The flags that were given. Those that were not are taken from the environment, else from the defaults. */
 export interface Flags {
   readonly listen?: string | undefined
   readonly root?: string | undefined
@@ -30,8 +31,13 @@ const STATE_DIR = '/var/lib/receiverd'
 /** The first file descriptor that systemd passes, sd_listen_fds(3). */
 const FIRST_SOCKET = 3
 const ORIGIN = /^https?:\/\/[^/\s,*]+$/
+/** The `engines` of package.json. */
+const MIN_NODE = [20, 19] as const
+const PREFIX = 'RECEIVERD_'
+/** The names of the variables that are options, without the prefix. */
+const NAMES = ['LISTEN', 'ROOT', 'ORIGINS', ...LIMITS.map(([, limit]) => limit.env.slice(PREFIX.length))]
 
-/** @throws {UsageError} naming the setting, and what it takes. */
+/** @throws {UsageError} naming the option and what it accepts. */
 export function readConfig(flags: Flags, env: Environment, pid: number): Config {
   return {
     listen: readListen(flags, env, pid),
@@ -72,6 +78,24 @@ function defaultStateDir(root: string): string {
   }
 }
 
+/** A warning for each variable that looks like ours but is not: a misspelled option would silently have no effect. */
+export function unknownVariables(env: Environment): readonly string[] {
+  return Object.keys(env)
+    .filter(name => name.startsWith(PREFIX) && !NAMES.includes(name.slice(PREFIX.length)))
+    .map(name => {
+      const meant = closest(name.slice(PREFIX.length), NAMES)
+      const hint = meant === undefined ? 'see receiverd serve --help' : `did you mean ${PREFIX}${meant}?`
+      return `${name} is not an option and has no effect; ${hint}`
+    })
+}
+
+/** @throws {UsageError} if this Node is too old: an older one starts the service, and fails at some requests. */
+export function requireNode(version: string): void {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  if (major > MIN_NODE[0] || (major === MIN_NODE[0] && minor >= MIN_NODE[1])) return
+  throw new UsageError(`Node ${MIN_NODE.join('.')} or later is needed, and this is ${version}`)
+}
+
 /** Milliseconds of a duration such as `90s`, `15m`, `8h`, `30d`; undefined for anything else. */
 export function parseDuration(text: string): number | undefined {
   const match = /^(\d{1,9})([smhd])$/.exec(text)
@@ -99,19 +123,19 @@ function readOrigins(env: Environment): Origins {
   const wrong = origins.find(origin => !ORIGIN.test(origin))
   if (wrong === undefined) return origins.map(origin => origin.toLowerCase())
   throw new UsageError(
-    `RECEIVERD_ORIGINS: "${wrong}" is not an origin, such as https://panel.example; separate several by commas`,
+    `RECEIVERD_ORIGINS: "${wrong}" is not an origin, such as https://panel.example; separate several with commas`,
   )
 }
 
 function readLimits(env: Environment): Limits {
-  const limits = BOUNDS.map(([name, bound]) => {
-    const text = env[bound.env]
-    if (!text) return [name, bound.fallback]
+  const limits = LIMITS.map(([name, { env: variable, fallback, min, max }]) => {
+    const text = env[variable]
+    if (!text) return [name, fallback]
     const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
-    if (value >= bound.min && value <= bound.max) return [name, value]
-    throw new UsageError(`${bound.env}: "${text}" is not a whole number from ${bound.min} to ${bound.max}`)
+    if (value >= min && value <= max) return [name, value]
+    throw new UsageError(`${variable}: "${text}" is not a whole number from ${min} to ${max}`)
   })
   const read = Object.fromEntries(limits) as Limits
-  // Where only the streams were raised, there must be connections left to change something by.
+  // If only the number of streams was raised, connections must be left over for requests.
   return env.RECEIVERD_CONNECTIONS ? read : { ...read, connections: Math.max(read.connections, 2 * read.streams) }
 }

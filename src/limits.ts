@@ -1,4 +1,4 @@
-/** Every bound on what a client controls. Those that an operator would change are settings, in `SETTINGS`. */
+/** Every limit on what a client controls. Those that an operator may want to change are in `TABLE`. */
 
 /** Bytes of a request's line and headers. The longest token (4,096) fits, also as base64 or in a query. */
 export const MAX_HEAD_BYTES = 8 * 1024
@@ -24,6 +24,8 @@ export const MAX_DEFERRED = 4_096
 export const MAX_WARNED_CLIENTS = 64
 /** Milliseconds between two lines of the log that warn about the same client. */
 export const CLIENT_WARNING_MS = 60_000
+/** Characters of the name that a token is issued to. */
+export const MAX_SUBJECT_LENGTH = 64
 /** Characters of a credential as presented. */
 export const MAX_TOKEN_LENGTH = 4_096
 /** Verified tokens that are remembered. */
@@ -50,22 +52,23 @@ export const MAX_CONFIRM_S = 600
 /** Milliseconds for what is open to end after SIGTERM. */
 export const SHUTDOWN_MS = 4_000
 
-interface Bound {
+/** A limit that an operator can change with an environment variable. */
+interface Limit {
   readonly env: string
   readonly fallback: number
   readonly min: number
   readonly max: number
-  /** What it bounds, with its unit; a line of `serve --help`. */
+  /** What is limited, with its unit: a line of `receiverd serve --help`. */
   readonly help: string
 }
 
-const SETTINGS = {
+const TABLE = {
   events: {
     env: 'RECEIVERD_EVENTS',
     fallback: 1_024,
     min: 1,
     max: 65_536,
-    help: 'events kept for clients to resume from',
+    help: 'events kept for clients that reconnect',
   },
   streams: {
     env: 'RECEIVERD_STREAMS',
@@ -79,28 +82,28 @@ const SETTINGS = {
     fallback: 64,
     min: 1,
     max: 65_536,
-    help: 'the same, for one client address',
+    help: 'the same, per client address',
   },
   connections: {
     env: 'RECEIVERD_CONNECTIONS',
     fallback: 1_024,
     min: 1,
     max: 131_072,
-    help: 'connections, or twice the streams if more',
+    help: 'connections; if unset, at least twice STREAMS',
   },
   heartbeatS: {
     env: 'RECEIVERD_HEARTBEAT_S',
     fallback: 15,
     min: 1,
     max: 3_600,
-    help: "seconds between a stream's heartbeats",
+    help: 'seconds between the heartbeats of a stream',
   },
   holdS: {
     env: 'RECEIVERD_HOLD_S',
     fallback: 30,
     min: 0,
     max: MAX_HOLD_S,
-    help: 'seconds a poll is held',
+    help: 'seconds for which a poll is held',
   },
   stallS: {
     env: 'RECEIVERD_STALL_S',
@@ -116,9 +119,9 @@ const SETTINGS = {
     max: 3_600,
     help: 'seconds of tolerance for exp and nbf of a token',
   },
-} as const satisfies Record<string, Bound>
+} as const satisfies Record<string, Limit>
 
-export type Limits = { readonly [name in keyof typeof SETTINGS]: number }
+export type Limits = { readonly [name in keyof typeof TABLE]: number }
 
-/** The settings with their defaults and ranges, in the order of the help text. */
-export const BOUNDS = Object.entries(SETTINGS) as readonly [keyof Limits, Bound][]
+/** The limits of the environment, in the order of the help text. */
+export const LIMITS = Object.entries(TABLE) as readonly [keyof Limits, Limit][]

@@ -1,14 +1,14 @@
-/** Severity by sd-daemon(3): journald reads the `<N>` in front of a line as the record's priority. */
+/** sd-daemon(3): journald takes the `<N>` at the start of a line as the record's priority. */
 const PRIORITY = { error: 3, warning: 4, notice: 5, info: 6 } as const
 
 export type Level = keyof typeof PRIORITY
 export type Log = (level: Level, message: string) => void
 
-/** What would end the line, drive a terminal, or turn the text around: controls, formats and the Unicode line ends. */
+/** Characters that would end the line, control a terminal or reorder the text. */
 const UNPRINTABLE = /[\p{C}\u2028\u2029]/gu
 const MAX_MESSAGE = 1024
 
-/** A log that writes one line a record. */
+/** A log that writes one line per record. */
 export function lineLog(write: (line: string) => void): Log {
   return (level, message) =>
     write(`<${PRIORITY[level]}>${message.slice(0, MAX_MESSAGE).replace(UNPRINTABLE, '\u{fffd}')}\n`)

@@ -1,46 +1,71 @@
 /** The process: its command line, its signals, its exit status. Nothing imports this. */
 import { randomUUID } from 'node:crypto'
-import { errorCode, HalError, reasonOf } from '../hal/errors.ts'
+import { errorCode, reasonOf } from '../hal/errors.ts'
 import { Files } from '../hal/files/files.ts'
 import { runCommand } from '../hal/os/command.ts'
 import { claimFolder } from '../hal/os/lock.ts'
 import { System } from '../hal/os/system.ts'
-import { generateKey, readKey, writeKey } from './auth/api-key.ts'
-import { mint } from './auth/jwt.ts'
 import { BUILT_AT, VERSION } from './build-info.ts'
-import { parseCommand, type TokenRequest } from './cli.ts'
+import { type Command, parseCommand } from './cli.ts'
 import { systemClock } from './clock.ts'
-import { type Config, type Flags, readConfig, readStateDir, UsageError } from './config.ts'
+import { makeToken, rotateKey, showKey } from './commands.ts'
+import {
+  type Config,
+  type Flags,
+  readConfig,
+  readStateDir,
+  requireNode,
+  UsageError,
+  unknownVariables,
+} from './config.ts'
+import { CommandError, describeFailure } from './failure.ts'
 import { SHUTDOWN_MS } from './limits.ts'
 import { lineLog } from './log.ts'
 import { startService } from './service.ts'
 import { tellSupervisor } from './supervisor.ts'
 
-const FAILED = 1
-const WRONG_CALL = 2
-const log = lineLog(line => process.stderr.write(line))
-// A log that nobody takes any more is no reason to end.
-process.stderr.on('error', () => undefined)
-const print = (text: string) => process.stdout.write(text)
+const FAILURE = 1
+const USAGE_ERROR = 2
+/**
+ * How long a start that failed waits before it ends, if systemd will repeat it: after 200 ms, or at once for a client that
+ * is waiting at the socket. That is right after a crash, but a start that failed is likely to fail again.
+ */
+const FAILED_START_PAUSE_MS = 5_000
 
-async function run(): Promise<void> {
-  const command = parseCommand(process.argv.slice(2), VERSION)
+const { env } = process
+/** systemd runs the service, reads its log with priorities, and repeats a start that failed. */
+const isSupervised = env.NOTIFY_SOCKET !== undefined && process.argv.includes('serve')
+const log = lineLog(line => process.stderr.write(line))
+// Keep running if stderr's reader goes away (EPIPE).
+process.stderr.on('error', () => undefined)
+process.stdout.on('error', error => {
+  complain(`cannot write to stdout: ${reasonOf(error)}`)
+  process.exit(FAILURE)
+})
+const print = (line: string) => process.stdout.write(`${line}\n`)
+const complain = (message: string) => process.stderr.write(`receiverd: ${message}\n`)
+
+async function run(command: Command): Promise<void> {
+  if (command.name === 'print') return void process.stdout.write(command.text)
+  for (const warning of unknownVariables(env))
+    if (command.name === 'serve') log('warning', warning)
+    else complain(`warning: ${warning}`)
+  const { flags } = command
   switch (command.name) {
     case 'serve':
-      return serve(readConfig(command.flags, process.env, process.pid))
+      return serve(readConfig(flags, env, process.pid))
     case 'key show':
-      return void print(`${await requireKey(stateOf(command.flags))}\n`)
+      return void print(await showKey(stateOf(flags)))
     case 'key rotate':
-      return rotateKey(stateOf(command.flags))
+      return void print(await rotateKey(stateOf(flags)))
     case 'token':
-      return void print(`${await mintToken(stateOf(command.flags), command.token)}\n`)
-    case 'print':
-      return void print(command.text)
+      return void print(await makeToken(stateOf(flags), command.token, systemClock.now(), BUILT_AT))
   }
 }
 
 async function serve(config: Config): Promise<void> {
   await claimState(config.stateDir)
+  warnOfKeyInImage(config)
   const system = new System(config.root)
   const surroundings = {
     system,
@@ -53,25 +78,34 @@ async function serve(config: Config): Promise<void> {
   }
   const service = await startService(config, surroundings)
   log('info', `receiverd ${VERSION} listening on ${service.address}`)
-  // Node 22.10 and later keep what they have compiled (NODE_COMPILE_CACHE), but write it down only when they end in
-  // order: a device's service ends by a power cut.
+  // Node 22.10 and later cache the compiled code (NODE_COMPILE_CACHE), but write it only at an orderly exit. The service
+  // of a device usually ends with a power cut.
   const nodeModule = process.getBuiltinModule?.('node:module') as { flushCompileCache?: () => void } | undefined
   nodeModule?.flushCompileCache?.()
 
   let isStopping = false
   const stop = async (signal: string) => {
-    // A second signal, as when a terminal and a supervisor both send one, must not cut the first one's work short.
+    // A second signal, as when a terminal and a supervisor both send one, must not cut the shutdown short.
     if (isStopping) return
     isStopping = true
     log('info', `${signal}: stopping`)
-    // Whatever has not ended by then does not keep the process.
+    // Anything still open by then must not keep the process alive.
     setTimeout(() => process.exit(), SHUTDOWN_MS)
     await service.close()
     process.exit()
   }
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
-  await tellSupervisor({ env: process.env, run: runCommand, log }, () => service.status)
+  await tellSupervisor({ env, run: runCommand, log }, () => service.status)
+}
+
+/** Devices that are flashed from one image must not share a key. */
+function warnOfKeyInImage({ root, stateDir }: Config): void {
+  if (root !== '/' && stateDir.startsWith(`${root}/`))
+    log(
+      'warning',
+      `the API key is kept in ${stateDir}: delete that folder before you make an image of ${root}; no image may hold a key`,
+    )
 }
 
 /** Two services on one state directory would undo each other's changes. */
@@ -79,37 +113,31 @@ async function claimState(folder: string): Promise<void> {
   try {
     await claimFolder(folder)
   } catch (error) {
-    if (errorCode(error) === 'IN_USE') throw new Error(`another receiverd is using ${folder}`)
+    if (errorCode(error) === 'IN_USE') throw new CommandError(`another receiverd is using ${folder}`)
+    if (errorCode(error) !== 'COMMAND_FAILED') throw error
     log('warning', `cannot tell whether another receiverd is using ${folder}: ${reasonOf(error)}`)
   }
 }
 
 function stateOf(flags: Flags): Files {
-  return new Files(readStateDir(flags, process.env))
+  return new Files(readStateDir(flags, env))
 }
 
-async function requireKey(state: Files): Promise<string> {
-  const key = await readKey(state)
-  if (key === undefined)
-    throw new HalError('UNREADABLE', 'there is no API key yet: start the service once, or run receiverd key rotate')
-  return key
+async function main(): Promise<void> {
+  try {
+    requireNode(process.versions.node)
+    await run(parseCommand(process.argv.slice(2), VERSION))
+  } catch (error) {
+    const message = describeFailure(error, process.getuid?.() === 0)
+    const status = error instanceof UsageError ? USAGE_ERROR : FAILURE
+    if (isSupervised) {
+      log('error', message)
+      setTimeout(() => process.exit(status), FAILED_START_PAUSE_MS)
+    } else {
+      complain(message)
+      process.exit(status)
+    }
+  }
 }
 
-async function rotateKey(state: Files): Promise<void> {
-  const key = generateKey()
-  await writeKey(state, key)
-  print(`${key}\n`)
-}
-
-async function mintToken(state: Files, { roles, expiresInMs, subject }: TokenRequest): Promise<string> {
-  const iat = Math.floor(systemClock.now() / 1000)
-  if (expiresInMs !== undefined && systemClock.now() < BUILT_AT)
-    throw new HalError('UNREADABLE', 'the clock of this device is not set, so no time can be put into a token')
-  const exp = expiresInMs === undefined ? undefined : iat + expiresInMs / 1000
-  return mint(await requireKey(state), { roles, iat, exp, sub: subject })
-}
-
-run().catch((error: unknown) => {
-  process.stderr.write(`receiverd: ${error instanceof Error ? error.message : String(error)}\n`)
-  process.exitCode = error instanceof UsageError ? WRONG_CALL : FAILED
-})
+main()

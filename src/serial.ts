@@ -1,9 +1,9 @@
-/** Runs tasks one after the other, in the order of the calls; a failed task does not stop those behind it. */
+/** Runs tasks one at a time, in the order of the calls. A task that fails does not affect those behind it. */
 export class Serial {
   #tail: Promise<unknown> = Promise.resolve()
   #length = 0
 
-  /** Tasks that wait or run. */
+  /** How many tasks are waiting or running. */
   get length(): number {
     return this.#length
   }

@@ -10,10 +10,10 @@ export interface SupervisorOptions {
 }
 
 /**
- * Tells systemd that the service is ready, and from then on twice in each period of its watchdog that it still runs
- * (sd_notify(3), sd_watchdog_enabled(3)): a process whose event loop stands still tells nothing, and is restarted. Node
- * has no socket for it, so systemd-notify(1) sends. Without systemd nothing is told.
- * @param status One line for `systemctl status`, asked for each time.
+ * Tells systemd that the service is ready, then twice per watchdog period that it is alive (sd_notify(3),
+ * sd_watchdog_enabled(3)). A process whose event loop is blocked sends nothing, and systemd restarts it. Node has no Unix
+ * datagram sockets, so systemd-notify(1) does the sending. Does nothing if systemd did not start the process.
+ * @param status Returns the line that `systemctl status` shows; called for each message.
  */
 export async function tellSupervisor({ env, run, log }: SupervisorOptions, status: () => string): Promise<void> {
   const socket = env.NOTIFY_SOCKET
@@ -22,7 +22,7 @@ export async function tellSupervisor({ env, run, log }: SupervisorOptions, statu
     try {
       await run(['env', `NOTIFY_SOCKET=${socket}`, 'systemd-notify', `--status=${status()}`, message])
     } catch (error) {
-      log('error', `systemd cannot be told how the service is: ${reasonOf(error)}`)
+      log('error', `cannot notify systemd: ${reasonOf(error)}`)
     }
   }
   await tell('--ready')

@@ -161,6 +161,40 @@ t.test('frozen, the watchdog restarts it; killed, it is back within 2 s; with th
   t.ok(seconds < Math.max(2, (15 * node) / 1000), 'in time')
 })
 
+t.test(
+  'an invalid option: not restarted by systemd, and slowly by clients that connect; corrected, it is back',
+  async t => {
+    const defaults = await device.readFile('/etc/default/receiverd')
+    const starts = async () =>
+      Number(
+        await device.shell("journalctl --quiet --boot --unit receiverd --output cat | grep -c 'not a whole number'"),
+      )
+    await device.replaceFile('/etc/default/receiverd', 'RECEIVERD_EVENTS=many\n')
+    await t.rejects(device.restart(), 'the restart fails')
+    await sleep(10_000)
+    t.equal(await starts(), 1)
+    t.match(await device.shell('systemctl show --property ActiveState,Result receiverd'), /failed/)
+    t.match(
+      await device.shell('journalctl --quiet --boot --unit receiverd --priority err --output cat'),
+      'RECEIVERD_EVENTS: "many" is not a whole number from 1 to 65536',
+      'the log has it as an error',
+    )
+
+    for (let n = 0; n < 10; n++) {
+      await fetch(`${device.url}/api/v1/health`, { signal: AbortSignal.timeout(1_000) }).catch(() => undefined)
+      await sleep(1_000)
+    }
+    // Each start waits 5 s before it fails.
+    const started = await starts()
+    t.ok(started <= 5, `${started} starts`)
+    t.equal((await device.shell('systemctl is-active receiverd.socket')).trim(), 'active', 'the port stays open')
+
+    await device.replaceFile('/etc/default/receiverd', defaults)
+    await device.restart()
+    t.equal(await get('/system'), 200)
+  },
+)
+
 t.test('an update while clients stream: nobody is refused, and the key stays', async t => {
   const { key } = device
   const followers = await Promise.all(Array.from({ length: 4 }, () => follow()))

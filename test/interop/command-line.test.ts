@@ -1,6 +1,9 @@
 /** The command line of the bundle, as an operator and a script see it. */
-import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+
+import { spawnSync } from 'node:child_process'
+import { chmodSync, copyFileSync, mkdirSync, openSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { join } from 'node:path'
 import t from 'tap'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
@@ -8,14 +11,14 @@ import { BUNDLE, type Output, receiverd, run, startReceiver } from './support.ts
 
 const KEY = /^[\w-]{43}\n$/
 const ONE_LINE = /^receiverd: [^\n]+\n$/
-/** Milliseconds until a rotation from the command line must have ended what is open. */
+/** Milliseconds within which a rotation by the command line must disconnect the clients of the old key. */
 const ROTATION_MS = 2_000
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
 
 t.jobs = 4
 
-t.test('says what it is and how to call it', async t => {
+t.test('prints its version and its help', async t => {
   t.same(await receiverd(['--version']), { status: 0, stdout: `receiverd ${version}\n`, stderr: '' })
   t.same(await run(BUNDLE, ['--version']), { status: 0, stdout: `receiverd ${version}\n`, stderr: '' }, 'by itself')
   const texts: [args: readonly string[], says: readonly string[]][] = [
@@ -47,13 +50,13 @@ t.test('says what it is and how to call it', async t => {
   for (const [args, says] of texts) {
     const { status, stdout, stderr } = await receiverd(args)
     t.match({ status, stderr }, { status: 0, stderr: '' }, args.join(' '))
-    for (const word of says) t.ok(stdout.includes(word), `${args.join(' ')} tells of ${word}`)
+    for (const word of says) t.ok(stdout.includes(word), `${args.join(' ')} mentions ${word}`)
     const wide = stdout.split('\n').filter(line => line.length > 80)
-    t.same(wide, [], `${args.join(' ')} fits a terminal`)
+    t.same(wide, [], `${args.join(' ')} fits into 80 columns`)
   }
 })
 
-t.test('answers a wrong call with one line that names what is wrong, and exit 2', async t => {
+t.test('a usage error: one line that names the mistake, and exit 2', async t => {
   const calls: [named: string, args: readonly string[], env?: NodeJS.ProcessEnv][] = [
     ['command', []],
     ['"start"', ['start']],
@@ -73,6 +76,12 @@ t.test('answers a wrong call with one line that names what is wrong, and exit 2'
     ['--expires-in', ['token', '--role', 'admin:r', '--expires-in', '8']],
     ['--expires-in', ['token', '--role', 'admin:r', '--expires-in', '-1h']],
     ['--expires-in', ['token', '--role', 'admin:r', '--expires-in', '1.5h']],
+    ['--expires-in', ['token', '--role', 'admin:r', '--expires-in', '0s']],
+    ['--expires-in', ['token', '--role', 'admin:r', '--expires-in', '00d']],
+    ['--subject', ['token', '--role', 'admin:r', '--subject', '']],
+    ['--subject', ['token', '--role', 'admin:r', '--subject', 'x'.repeat(65)]],
+    ['--subject', ['token', '--role', 'admin:r', '--subject', 'x'.repeat(4_000)]],
+    ['--subject', ['token', '--role', 'admin:r', '--subject', 'two\nlines']],
     ['--listen', ['serve', '--listen', '8080']],
     ['--listen', ['serve', '--listen', '127.0.0.1:65536']],
     ['--listen', ['serve', '--listen', ':80']],
@@ -101,7 +110,7 @@ t.test('answers a wrong call with one line that names what is wrong, and exit 2'
   }
 })
 
-t.test('key and token work on a root, with or without a service', async t => {
+t.test('key and token work on another root, whether or not a service runs', async t => {
   const root = deviceRoot(t)
   const at = ['--root', root]
   for (const args of [
@@ -117,7 +126,7 @@ t.test('key and token work on a root, with or without a service', async t => {
   const made = await receiverd(['key', 'rotate', ...at])
   t.match(made, { status: 0, stdout: KEY, stderr: '' })
   t.same(await receiverd(['key', 'show', ...at]), made)
-  t.same(await receiverd(['key', 'show'], { RECEIVERD_ROOT: root }), made, 'the root by its variable')
+  t.same(await receiverd(['key', 'show'], { RECEIVERD_ROOT: root }), made, 'the root from its variable')
   t.same(await receiverd(['key', 'show'], { STATE_DIRECTORY: `${root}/var/lib/receiverd:/other` }), made)
   const file = `${root}/var/lib/receiverd/api-key`
   t.equal(statSync(file).mode & 0o777, 0o600)
@@ -131,7 +140,7 @@ t.test('key and token work on a root, with or without a service', async t => {
   t.match(await receiverd(['key', 'show', ...at]), { status: 1, stdout: '', stderr: ONE_LINE })
 })
 
-t.test('a token of the command line opens what it names', async t => {
+t.test('a token from the command line grants what it names', async t => {
   const receiver = await startReceiver(t)
   const print = async (...args: string[]) =>
     (await receiverd(['token', '--root', receiver.root, ...args])).stdout.trim()
@@ -145,7 +154,7 @@ t.test('a token of the command line opens what it names', async t => {
   t.match(refused.headers.get('www-authenticate'), 'error_description="expired"')
 })
 
-t.test('key rotate ends what a running service has open', async t => {
+t.test('key rotate disconnects the clients of a running service', async t => {
   const receiver = await startReceiver(t)
   const { key: old } = receiver
   const { etag } = await receiver.system()
@@ -165,8 +174,8 @@ t.test('key rotate ends what a running service has open', async t => {
   const texts = await Promise.all(streams.map(stream => stream.text()))
   const held = await poll
   t.ok(performance.now() - rotatedAt < ROTATION_MS, `within ${ROTATION_MS} ms: ${performance.now() - rotatedAt} ms`)
-  for (const text of texts)
-    t.match(text, /^event: events\.closed\ndata: {"reason":"key replaced"}\n\n$/m, 'the stream says why')
+  const closed = 'event: events.closed\ndata: {"reason":"key replaced"}\n\n'
+  for (const text of texts) t.ok(text.endsWith(`\n\n${closed}`), 'the last event of a stream gives the reason')
   t.equal(held.status, 401, 'the poll is answered')
 
   t.equal(receiver.key, stdout.trim())
@@ -179,7 +188,7 @@ t.test('key rotate ends what a running service has open', async t => {
   )
 })
 
-t.test('a port that is taken: one line, exit 1', async t => {
+t.test('a port that is in use: one line, exit 1', async t => {
   const server = createServer()
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())
@@ -190,11 +199,101 @@ t.test('a port that is taken: one line, exit 1', async t => {
   await receiverd(['key', 'rotate', '--root', root])
   const { status, stdout, stderr } = await receiverd(['serve', '--root', root, '--listen', listen])
   t.match({ status, stdout }, { status: 1, stdout: '' })
-  t.match(stderr.replace(/^<6>.*\n/gm, ''), ONE_LINE, 'one line, behind what the log says')
-  t.match(stderr, listen)
+  t.match(stderr.replace(/^<[46]>.*\n/gm, ''), ONE_LINE, 'one line, after those of the log')
+  t.match(stderr, `cannot listen on ${listen}: address already in use (EADDRINUSE); `)
 })
 
-/** Runs what takes a process each, as many at once as a machine has to spare. */
+t.test('whatever a token is made of, the service accepts it', async t => {
+  const receiver = await startReceiver(t)
+  const requests: (readonly string[])[] = [
+    ['--subject', 'x'.repeat(64)],
+    ['--subject', '🎥'.repeat(64)],
+    ['--subject', '"\\'.repeat(32)],
+    Array.from({ length: 1_000 }, () => ['--role', 'moderator:rw']).flat(),
+    ['--expires-in', '999999999d'],
+  ]
+  for (const args of requests) {
+    const { status, stdout } = await receiverd(['token', '--root', receiver.root, '--role', 'admin:r', ...args])
+    t.equal(status, 0)
+    t.equal((await receiver.fetchAs(stdout.trim())).status, 200, args.slice(0, 2).join(' ').slice(0, 40))
+  }
+})
+
+t.test('a misspelled variable is not ignored in silence', async t => {
+  const text = 'RECEIVERD_STREAM is not an option and has no effect; did you mean RECEIVERD_STREAMS?'
+  const env = { RECEIVERD_STREAM: 'secret' }
+  const receiver = await startReceiver(t, { env })
+  t.ok(receiver.log.includes(`<4>${text}`), 'serve logs a warning')
+  t.notMatch(receiver.log.join('\n'), 'secret')
+  t.same(await receiverd(['key', 'show', '--root', receiver.root], env), {
+    status: 0,
+    stdout: `${receiver.key}\n`,
+    stderr: `receiverd: warning: ${text}\n`,
+  })
+})
+
+t.test('serve --root warns of the key that it puts there: the root may become an image', async t => {
+  const receiver = await startReceiver(t)
+  t.match(
+    receiver.log.filter(line => line.startsWith('<4>')).join('\n'),
+    `${receiver.root}/var/lib/receiverd: delete that folder before you make an image of ${receiver.root}; no image may hold`,
+  )
+})
+
+t.test('without the right to read the state directory: run it as root', async t => {
+  const root = deviceRoot(t)
+  const stateDir = join(root, 'state')
+  // A copy, for a user who may not read the repository.
+  const bundle = join(root, 'receiverd.cjs')
+  copyFileSync(BUNDLE, bundle)
+  for (const path of [root, bundle]) chmodSync(path, 0o755)
+  await receiverd(['key', 'rotate', '--state-dir', stateDir])
+  chmodSync(stateDir, process.getuid?.() === 0 ? 0o700 : 0o000)
+  t.teardown(() => chmodSync(stateDir, 0o700))
+  const commands = [
+    ['key', 'show'],
+    ['key', 'rotate'],
+    ['token', '--role', 'admin:r'],
+    ['serve', '--root', root, '--listen', '127.0.0.1:0'],
+  ]
+  for (const args of commands) {
+    const output = await asNobody(bundle, [...args, '--state-dir', stateDir])
+    t.match({ ...output, stderr: '' }, { status: 1, stdout: '' }, args.join(' '))
+    t.match(output.stderr, /^receiverd: cannot access \S+: permission denied \(EACCES\); run it as root\n$/m)
+  }
+})
+
+t.test('a start that failed under systemd is logged as an error, and not repeated at once', async t => {
+  const env = { NOTIFY_SOCKET: '/nonexistent' }
+  const began = performance.now()
+  const output = await receiverd(['serve', '--listen', 'here'], env)
+  t.same(output, {
+    status: 2,
+    stdout: '',
+    stderr: '<3>--listen: "here" is not ADDRESS:PORT, such as 127.0.0.1:8080 or [::]:80\n',
+  })
+  t.ok(performance.now() - began >= 5_000, `after ${(performance.now() - began).toFixed(0)} ms`)
+})
+
+t.test('what cannot be printed is a failure', async t => {
+  const stateDir = join(deviceRoot(t), 'state')
+  mkdirSync(stateDir)
+  const full = openSync('/dev/full', 'w')
+  const { status, stderr } = spawnSync(process.execPath, [BUNDLE, 'key', 'rotate', '--state-dir', stateDir], {
+    stdio: ['ignore', full, 'pipe'],
+    encoding: 'utf8',
+  })
+  t.match({ status, stderr }, { status: 1, stderr: 'receiverd: cannot write to stdout: no space left on device' })
+})
+
+/** Runs the command line as a user without rights: as this one, if it is not root. */
+async function asNobody(bundle: string, args: readonly string[]): Promise<Output> {
+  const user = process.getuid?.() === 0 ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] : []
+  // Without what tap adds to the environment of each Node: that user may not write its files.
+  return run('env', ['--ignore-environment', ...user, process.execPath, bundle, ...args])
+}
+
+/** Runs items that take a process each, a few at a time. */
 async function inTurns<T>(items: readonly T[], act: (item: T) => Promise<Output>): Promise<readonly Output[]> {
   const outputs: Output[] = []
   for (let at = 0; at < items.length; at += 4) outputs.push(...(await Promise.all(items.slice(at, at + 4).map(act))))

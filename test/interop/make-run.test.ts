@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFileSync, cpSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
@@ -75,9 +76,10 @@ function output(child: ChildProcess): () => string {
 }
 
 /** `make run` in a copy, without make, and what it has printed. */
-function startRun(t: Test, copy: string) {
-  const runner = spawn(process.execPath, RUN, { cwd: copy, env: ENV, stdio: ['ignore', 'pipe', 'inherit'] })
-  t.teardown(() => runner.kill('SIGKILL'))
+function startRun(t: Test, copy: string, env = ENV) {
+  const runner = spawn(process.execPath, RUN, { cwd: copy, env, stdio: ['ignore', 'pipe', 'inherit'] })
+  // Killed, it would leave its service behind.
+  t.teardown(() => runner.kill())
   return { runner, shown: output(runner) }
 }
 
@@ -132,6 +134,32 @@ t.test('a second run starts from a fresh copy', async t => {
     runner.kill('SIGTERM')
     t.same(await exited, [0, null])
   }
+})
+
+t.test('while it runs, a second run is refused, and leaves the device of the first alone', async t => {
+  const copy = copyOfRepository(t)
+  const [read] = await commandsIn(startRun(t, copy).shown)
+  t.match(await run('sh', ['-c', `cd '${copy}' && exec node ${RUN.join(' ')}`], ENV), {
+    status: 1,
+    stdout: '',
+    stderr: 'make run: it is already running, in another terminal; press Ctrl-C there first\n',
+  })
+  const system = await run('sh', ['-c', read.replace('curl', 'curl -sS')])
+  t.match(JSON.parse(system.stdout), { deviceName: 'Meeting Room 4' })
+  t.match(readFileSync(join(copy, 'build/out/device/etc/machine-info'), 'utf8'), 'Meeting Room 4')
+})
+
+t.test('a port that is in use: how to choose another', async t => {
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const address = server.address()
+  const port = typeof address === 'object' ? address?.port : 0
+  const env = { ...ENV, RECEIVERD_LISTEN: `127.0.0.1:${port}` }
+  const { runner, shown } = startRun(t, copyOfRepository(t), env)
+  t.same(await once(runner, 'close'), [1, null])
+  t.match(shown(), `receiverd: cannot listen on 127.0.0.1:${port}: address already in use (EADDRINUSE)`)
+  t.match(shown(), /^For another port: RECEIVERD_LISTEN=127\.0\.0\.1:8081 make run$/m)
 })
 
 t.test('a bundle that was built from other sources is refused', async t => {

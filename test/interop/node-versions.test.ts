@@ -48,7 +48,7 @@ async function live(t: Test, node: string): Promise<void> {
   const rotated = await receiver.fetch('/api-key', { method: 'POST' })
   t.same(await rotated.json(), { apiKey: receiver.key })
   await ended
-  t.match(text, /^event: events\.closed\ndata: {"reason":"key replaced"}\n\n$/m, 'the rotation ends the stream')
+  t.ok(text.endsWith(`\n\nevent: events.closed\ndata: {"reason":"key replaced"}\n\n`), 'the rotation ends the stream')
 
   const later = receiver.fetch('/events', { headers: { 'If-None-Match': etag, Prefer: 'wait=60' } })
   await receiver.system()

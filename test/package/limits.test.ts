@@ -1,29 +1,29 @@
-/** What is packaged says of each setting what the program does. */
+/** The texts that are packaged agree with the program about its limits. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
-import { BOUNDS } from '../../src/limits.ts'
+import { LIMITS } from '../../src/limits.ts'
 
 const read = (path: string) => readFileSync(join(REPOSITORY, path), 'utf8')
 const readme = read('README.md')
 const manual = read('build/package/receiverd.8').replaceAll('\\-', '-')
 const defaults = read('build/package/receiverd.default')
 
-t.test('every bound, with its default, in the README, the manual and the defaults', async t => {
-  for (const [, { env, fallback }] of BOUNDS) {
+t.test('every limit, with its default, is in the README, the manual page and the defaults', async t => {
+  for (const [, { env, fallback }] of LIMITS) {
     t.match(readme, new RegExp(`^\\| \\| \`${env}\` \\| ${fallback.toLocaleString('en')} \\|`, 'm'), `README: ${env}`)
     t.match(manual, new RegExp(`^\\.B ${env}\\n.*\\(${fallback}\\)\\.$`, 'm'), `receiverd.8: ${env}`)
     t.match(defaults, new RegExp(`^#${env}=${fallback}$`, 'm'), `receiverd.default: ${env}`)
   }
 })
 
-t.test('no setting that there is not', async t => {
+t.test('no other variable is', async t => {
   const known = new Set([
     'RECEIVERD_LISTEN',
     'RECEIVERD_ROOT',
     'RECEIVERD_ORIGINS',
-    ...BOUNDS.map(([, { env }]) => env),
+    ...LIMITS.map(([, { env }]) => env),
   ])
   for (const text of [readme, manual, defaults])
     for (const [name] of text.matchAll(/RECEIVERD_[A-Z_]+/g)) t.ok(known.has(name), name)

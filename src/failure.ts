@@ -1,0 +1,40 @@
+import { errorCode, reasonOf } from '../hal/errors.ts'
+
+/** A command that cannot do what was asked. The message is one line that says what to do about it. */
+export class CommandError extends Error {}
+
+/** One line for whoever ran the command: what failed, why, and what to do about it where that is known. */
+export function describeFailure(error: unknown, isRoot: boolean): string {
+  if (!(error instanceof Error)) return String(error)
+  const what = subjectOf(error)
+  if (what === undefined) return error.message
+  return `cannot ${what}: ${reasonOf(error)}${remedyFor(error, isRoot)}`
+}
+
+/** What a system call was to do, from the properties of Node's system errors; undefined for other errors. */
+function subjectOf(error: Error & NodeJS.ErrnoException): string | undefined {
+  if (typeof error.errno !== 'number') return undefined
+  if ('address' in error && 'port' in error)
+    return `listen on ${hostAndPort(String(error.address), Number(error.port))}`
+  if ('hostname' in error) return `listen on ${error.hostname}`
+  return error.path === undefined ? undefined : `access ${error.path}`
+}
+
+function remedyFor(error: Error, isRoot: boolean): string {
+  switch (errorCode(error)) {
+    case 'EADDRINUSE':
+      return '; stop the program that uses it, or choose another address with --listen'
+    case 'EADDRNOTAVAIL':
+    case 'ENOTFOUND':
+      return '; choose an address of this device with --listen'
+    case 'EACCES':
+    case 'EPERM':
+      return isRoot ? '' : '; run it as root'
+    default:
+      return ''
+  }
+}
+
+function hostAndPort(host: string, port: number): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+}

@@ -1,0 +1,79 @@
+import { LIMITS } from './limits.ts'
+
+/** The help text of a command; of the program itself for anything else. */
+export function helpFor(command: string | undefined): string {
+  if (command === 'serve') return SERVE_HELP
+  if (command === 'key') return KEY_HELP
+  if (command === 'token') return TOKEN_HELP
+  return HELP
+}
+
+const PLACE_HELP = `  --root DIR           work on the system installed in DIR (RECEIVERD_ROOT;
+                       default /)
+  --state-dir DIR      where the API key is kept (STATE_DIRECTORY; default
+                       /var/lib/receiverd under the root)`
+
+const HELP = `receiverd serves the management API of a screen-mirroring receiver.
+
+Usage:
+  receiverd serve              run the service
+  receiverd key show           print the API key
+  receiverd key rotate         replace the API key, which revokes every token
+                               made from the old one
+  receiverd token --role ROLE  print a token (JWT) with limited rights
+  receiverd --version          print the version
+  receiverd COMMAND --help     list the options of a command
+
+Exit status: 0 success, 1 failure, 2 usage error.
+`
+
+const SERVE_HELP = `receiverd serve: run the service until SIGTERM or SIGINT.
+
+Usage: receiverd serve [--listen ADDRESS:PORT] [--root DIR] [--state-dir DIR]
+
+Options (with the environment variable and the default):
+  --listen ADDRESS:PORT
+                       where to listen (RECEIVERD_LISTEN; default
+                       127.0.0.1:8080); a socket from systemd takes precedence
+${PLACE_HELP}
+
+Options that are environment variables only:
+  RECEIVERD_ORIGINS              web origins that may read responses, separated
+                                 by commas (default: any)
+${LIMITS.map(([, limit]) => `  ${limit.env.padEnd(30)} ${limit.help}\n${' '.repeat(33)}(default ${limit.fallback}; ${limit.min} to ${limit.max})`).join('\n')}
+
+The log is written to stderr, one line per record, each with the priority prefix
+that journald reads.
+`
+
+const KEY_HELP = `receiverd key: show or replace the API key of this device.
+
+Usage: receiverd key show|rotate [--root DIR] [--state-dir DIR]
+
+Commands:
+  show                 print the current key
+  rotate               generate a new key and print it; a running service uses
+                       it at once, and disconnects every client that uses the
+                       old key or a token made from it
+
+Options (with the environment variable and the default):
+${PLACE_HELP}
+`
+
+const TOKEN_HELP = `receiverd token: make a token from the API key and print it.
+
+Usage: receiverd token --role ROLE [--role ROLE]... [--expires-in TIME]
+                       [--subject NAME] [--root DIR] [--state-dir DIR]
+
+Options (with the environment variable and the default):
+  --role ROLE          what the token grants: admin or moderator, followed by
+                       :r (read), :w (write) or :rw (both)
+  --expires-in TIME    how long the token is valid, such as 90s, 15m, 8h or 30d
+                       (default: until the API key is replaced)
+  --subject NAME       who the token is for, 1 to 64 characters; the log names
+                       it with each change
+${PLACE_HELP}
+
+Example: a token for a panel that may read the configuration but not change it
+  receiverd token --role admin:r --expires-in 30d --subject panel-4
+`

@@ -1,0 +1,132 @@
+/** The examples of the README, pasted. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { EventSource } from 'eventsource'
+import t, { type Test } from 'tap'
+import { REPOSITORY } from '../../build/bundle-file.ts'
+import type { JsonObject } from '../../src/json.ts'
+import { eventually } from '../support/eventually.ts'
+import { type Receiver, receiverd, run, startReceiver } from './support.ts'
+
+const readme = readFileSync(join(REPOSITORY, 'README.md'), 'utf8')
+
+/** The examples in a language under a heading. */
+function examples(heading: string, language: string): readonly string[] {
+  const [, section = ''] = new RegExp(`^#+ ${heading}\n(.*?)^#`, 'ms').exec(readme.replace(/^#+ /gm, '\n$&')) ?? []
+  return Array.from(section.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms')), ([, code]) => code ?? '')
+}
+
+const EXAMPLE = examples('In a browser', 'js').join('')
+
+t.jobs = 4
+
+t.test('the commands of curl', async t => {
+  const receiver = await startReceiver(t)
+  const paste = async (commands: string) => {
+    const env = { API: `${receiver.url}/api/v1`, KEY: receiver.key }
+    const { status, stdout, stderr } = await run('sh', ['-c', commands.replaceAll('curl ', 'curl -sS ')], env)
+    t.match({ status, stderr }, { status: 0, stderr: '' })
+    return stdout
+  }
+  const pasted: string[] = []
+  for (const heading of ['Credentials', 'Configuration'])
+    for (const commands of examples(heading, 'sh')) pasted.push(await paste(commands))
+  t.equal(pasted.length, 3)
+  const [credentials = '', change = '', trial = ''] = pasted
+  t.equal(credentials.match(/"deviceName":"Meeting Room 4"/g)?.length, 4, 'each way of sending the key')
+  t.match(change, '"hostname":"room-4"')
+  t.match(trial, /^HTTP\/1\.1 200 .*^Confirm-Within: 60\r$.*"hostname":"room-5"/ms)
+  t.equal((await receiver.system()).value.hostname, 'room-5', 'confirmed')
+
+  const [poll = ''] = examples('By long polling', 'sh')
+  const held = paste(poll)
+  const answered = held.then(() => true)
+  for (let n = 0; !(await Promise.race([answered, pause(200)])); n++) await receiver.patch({ deviceName: `Poll ${n}` })
+  t.match(await held, /^HTTP\/1\.1 200 .*^ETag: .*"event":"system.changed"/ms)
+})
+
+t.test('EventSource: follows, and gets a new token when the old one has expired', async t => {
+  // An expiry is noticed at the heartbeat after it.
+  const receiver = await startReceiver(t, { env: { RECEIVERD_HEARTBEAT_S: '1' } })
+  const client = await startExample(t, receiver, ['--expires-in', '2s'])
+  await receiver.patch({ deviceName: 'Before' })
+  await eventually(() => client.configuration()?.deviceName === 'Before')
+  await eventually(() => client.tokens() > 1)
+  await receiver.patch({ deviceName: 'After' })
+  await eventually(() => client.configuration()?.deviceName === 'After')
+  t.same(client.errors, [])
+})
+
+t.test('EventSource: keeps its token while the service restarts', async t => {
+  const receiver = await startReceiver(t)
+  const client = await startExample(t, receiver)
+  await receiver.patch({ deviceName: 'Before' })
+  await eventually(() => client.configuration()?.deviceName === 'Before')
+  await receiver.restart()
+  await receiver.patch({ deviceName: 'After' })
+  await eventually(() => client.configuration()?.deviceName === 'After')
+  t.equal(client.tokens(), 1)
+  t.same(client.errors, [])
+})
+
+t.test('EventSource: gets a new token when the key was replaced, also while it was away', async t => {
+  const receiver = await startReceiver(t)
+  const client = await startExample(t, receiver)
+  await eventually(() => client.configuration() !== undefined)
+  await receiver.fetch('/api-key', { method: 'POST' })
+  await receiver.patch({ deviceName: 'Rotated' })
+  await eventually(() => client.configuration()?.deviceName === 'Rotated')
+
+  // The reason cannot reach it: it finds out by a 401.
+  receiver.kill()
+  await receiverd(['key', 'rotate', '--root', receiver.root])
+  await receiver.start(new URL(receiver.url).host)
+  await receiver.patch({ deviceName: 'Rotated while away' })
+  await eventually(() => client.configuration()?.deviceName === 'Rotated while away')
+})
+
+/** Runs the example of the README against a receiver; `getToken` makes tokens with the given options. */
+async function startExample(t: Test, receiver: Receiver, options: readonly string[] = []) {
+  const errors: unknown[] = []
+  const sources: EventSource[] = []
+  let isOver = false
+  let count = 0
+  let configuration: () => JsonObject | undefined = () => undefined
+  const getToken = async () => {
+    // The example never ends.
+    if (isOver) return new Promise<string>(() => undefined)
+    count++
+    return (await receiverd(['token', '--role', 'admin:r', '--root', receiver.root, ...options])).stdout.trim()
+  }
+  class Source extends EventSource {
+    constructor(url: string) {
+      super(url)
+      sources.push(this)
+    }
+  }
+  t.teardown(() => {
+    isOver = true
+    for (const source of sources) source.close()
+  })
+  const names = {
+    api: `${receiver.url}/api/v1`,
+    getToken,
+    EventSource: Source,
+    console: { error: (error: unknown) => errors.push(error) },
+    // The pauses of the example, shortened.
+    setTimeout: (resolve: () => void) => setTimeout(resolve, 100),
+    observe: (read: typeof configuration) => {
+      configuration = read
+    },
+  }
+  const body = EXAMPLE.replace('let configuration\n', 'let configuration\nobserve(() => configuration)\n')
+  t.match(body, 'observe(')
+  const program = new Function(...Object.keys(names), `return (async () => { ${body} })()`)
+  program(...Object.values(names))
+  await eventually(() => sources[0]?.readyState === EventSource.OPEN)
+  return { configuration: () => configuration(), tokens: () => count, errors }
+}
+
+function pause(ms: number): Promise<false> {
+  return new Promise(resolve => setTimeout(() => resolve(false), ms))
+}

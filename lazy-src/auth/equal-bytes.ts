@@ -1,6 +1,0 @@
-import { timingSafeEqual } from 'node:crypto'
-
-/** Compares in a time that depends on the lengths alone. */
-export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
-  return a.length === b.length && timingSafeEqual(a, b)
-}

@@ -61,7 +61,12 @@ export interface Setting<S extends TSchema = TSchema> {
    * @param isRewritten Whether any file was changed since the system was last told; true if that is not known.
    */
   activate?(value: Static<S>, previous: Static<S>, isRewritten: boolean): Promise<void>
-  /** Reports changes that `files` and `sources` do not show. */
+  /**
+   * Kernel subsystems, such as `sound`, whose devices it depends on. When one is added, removed or changed, the setting is
+   * read again, or looked for again if it was unavailable.
+   */
+  readonly devices?: readonly string[]
+  /** Reports changes that `files`, `sources` and `devices` do not show. Called while it is available. */
   watch?(changed: () => void): Stop
 }
 

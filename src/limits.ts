@@ -10,8 +10,8 @@ export const MAX_PATH_PARAMETER = 256
 export const HEAD_TIMEOUT_MS = 10_000
 /** Milliseconds for a whole request, body included. */
 export const REQUEST_TIMEOUT_MS = 15_000
-/** Milliseconds between checks of the two timeouts. With Node's own 30 s, 10 s could become 40. */
-export const TIMEOUT_CHECK_MS = 1_000
+/** Milliseconds between checks of the two timeouts, which wake an idle device. With Node's own 30 s, 10 s could become 40. */
+export const TIMEOUT_CHECK_MS = 5_000
 /** Bytes of a request's body. A whole configuration is under 8 KiB. */
 export const MAX_BODY_BYTES = 64 * 1024
 /** Answers of a connection that the client has not read; behind them, requests that were sent ahead wait. */
@@ -44,8 +44,8 @@ export const IDLE_MS = (MAX_HOLD_S + 30) * 1000
 export const LISTEN_BACKLOG = 4_096
 /** Milliseconds between two looks at a setting that something else keeps changing. */
 export const SETTLE_MS = 100
-/** Milliseconds between looks at every setting: not all of them tell of their changes. */
-export const POLL_MS = 10_000
+/** Milliseconds between looks at files without being told, in case an inotify(7) watch is deaf or could not be made. */
+export const POLL_MS = 60_000
 /** Seconds that a change may wait for its confirmation. */
 export const MIN_CONFIRM_S = 5
 export const MAX_CONFIRM_S = 600

@@ -8,7 +8,10 @@ import type { Stop } from '../files/watcher.ts'
 export type Argv = readonly [command: string, ...arguments: string[]]
 /** Runs a command to its end. @returns what it printed on stdout. @throws {HalError} if it fails, without its output. */
 export type Run = (argv: Argv) => Promise<string>
-/** Runs a command that goes on by itself, and calls `line` with each line of its stdout until it is stopped. */
+/**
+ * Runs a command that goes on by itself, and calls `line` with each line of its stdout until it is stopped. An empty line a
+ * moment after each start means that it is listening: what changed before then it has not printed.
+ */
 export type Monitor = (argv: Argv, line: (line: string) => void) => Stop
 
 /** Milliseconds after which a command is killed. */
@@ -20,6 +23,8 @@ const MAX_LINE = 4_096
 /** Milliseconds until a monitored command that ended is started again; doubled each time. */
 const FIRST_RESTART_MS = 1_000
 const LAST_RESTART_MS = 60_000
+/** Milliseconds after which a monitored command has certainly begun to listen, on a board that is starting up. */
+const LISTENING_MS = 3_000
 /** Milliseconds after which a monitored command counts as running well: when it ends then, the delay is the first again. */
 const STEADY_MS = 60_000
 /** flock(1): the file is locked by another process. */
@@ -56,8 +61,10 @@ export const monitorCommand: Monitor = ([command, ...args], line) => {
     const steady = setTimeout(() => {
       delay = FIRST_RESTART_MS
     }, STEADY_MS).unref()
+    const listening = setTimeout(line, LISTENING_MS, '').unref()
     const restart = () => {
       clearTimeout(steady)
+      clearTimeout(listening)
       if (ended || stopped) return
       ended = true
       timer = setTimeout(start, delay).unref()

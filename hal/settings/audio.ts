@@ -26,6 +26,7 @@ export function audio(system: System): Setting<typeof schema> {
     schema,
     // The driver holds the value. alsactl writes and locks the file that keeps it for the next boot.
     files: [],
+    devices: ['sound'],
     async unavailable() {
       if (!system.isRunning) return 'sound needs the running system, and this is the root of another one'
       return find(system).then(() => undefined, reasonOf)
@@ -47,7 +48,7 @@ export function audio(system: System): Setting<typeof schema> {
       if (steps.length > 0) await system.run(['amixer', '-M', '-D', device, 'sset', id, 'playback', ...steps])
       await system.run(['alsactl', 'store'])
     },
-    // Before alsa-utils 1.2.7 it buffers its output when stdout is a pipe: polling finds the change.
+    // Before alsa-utils 1.2.7 it buffers its output when stdout is a pipe, and so tells nothing.
     watch: changed => system.monitor(['alsactl', 'monitor'], changed),
   }
 }

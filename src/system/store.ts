@@ -80,7 +80,7 @@ export class SystemStore {
     for (const entry of snapshot.available) this.#watcher.watch(entry)
     await snapshot.read(snapshot.available)
     await this.#updateEmbedding(snapshot.available)
-    this.#watcher.poll(snapshot.all)
+    this.#watcher.watchAll(snapshot.all)
   }
 
   /** Stops watching, and resolves when the changes that are waiting have been made. */

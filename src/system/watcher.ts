@@ -1,4 +1,5 @@
 import type { Stop } from '../../hal/files/watcher.ts'
+import { watchDevices } from '../../hal/os/devices.ts'
 import type { System } from '../../hal/os/system.ts'
 import { POLL_MS, SETTLE_MS } from '../limits.ts'
 import type { Entry } from './snapshot.ts'
@@ -17,20 +18,27 @@ export class SettingWatcher {
     this.#look = look
   }
 
-  /** Looks at all of these from time to time, because not all settings report their changes. */
-  poll(entries: readonly Entry[]): void {
+  /** Watches for whatever makes a setting available, and looks from time to time at those that are read from files. */
+  watchAll(entries: readonly Entry[]): void {
+    const subsystems = new Set(entries.flatMap(({ setting }) => setting.devices ?? []))
+    if (subsystems.size > 0)
+      this.#stops.push(
+        watchDevices(this.#system, [...subsystems], subsystem => {
+          for (const entry of entries) if (entry.setting.devices?.includes(subsystem)) this.#changed(entry)
+        }),
+      )
     const timer = setInterval(() => {
-      for (const entry of entries) this.#changed(entry)
+      // To look at the others would start processes, again and again.
+      for (const entry of entries) if (filesOf(entry).length > 0) this.#changed(entry)
     }, POLL_MS).unref()
     this.#stops.push(() => clearInterval(timer))
   }
 
+  /** Watches a setting that is available. */
   watch(entry: Entry): void {
-    const { setting } = entry
     const changed = () => this.#changed(entry)
-    for (const path of [...setting.files, ...(setting.sources ?? [])])
-      this.#stops.push(this.#system.watch(path, changed))
-    if (setting.watch) this.#stops.push(setting.watch(changed))
+    for (const path of filesOf(entry)) this.#stops.push(this.#system.watch(path, changed))
+    if (entry.setting.watch) this.#stops.push(entry.setting.watch(changed))
   }
 
   stop(): void {
@@ -52,4 +60,8 @@ export class SettingWatcher {
       this.#look()
     }, SETTLE_MS)
   }
+}
+
+function filesOf({ setting }: Entry): readonly string[] {
+  return [...setting.files, ...(setting.sources ?? [])]
 }

@@ -35,8 +35,9 @@ export function display(system: System): Setting<typeof schema> {
     name: 'display',
     schema,
     files: [FILE],
-    // Changes of attributes such as `status` are not reported for files in /sys: polling finds them.
     sources: [`${CONNECTORS}/*`],
+    // inotify(7) does not report changes of attributes in /sys, such as `status`.
+    devices: ['drm'],
     async unavailable() {
       if ((await connectorFolders(system)).size === 0) return 'no display connector'
       for (const path of WESTON) if (await system.exists(path)) return undefined

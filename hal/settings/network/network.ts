@@ -66,6 +66,8 @@ export function network(system: System): Setting<typeof schema> {
     },
     mayHave: isOwnFile,
     sources: [...FOLDERS, LINKS, STATE, LEASES].map(folder => `${folder}/*`),
+    devices: ['net'],
+    watch: changed => system.monitor(['ip', '-oneline', 'monitor', 'link', 'address'], changed),
     async unavailable() {
       if (!(await isUnitInstalled(system, UNIT))) return 'systemd-networkd is not installed'
       const signs = await Promise.all(IN_USE.map(path => system.exists(path)))

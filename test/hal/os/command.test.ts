@@ -43,6 +43,16 @@ test('a monitored command is read line by line, and a line is bounded', async t 
   t.strictSame(lines, ['one', 'two', 'x'.repeat(4_096)])
 })
 
+test('an empty line tells that it listens, unless it ended before', async t => {
+  const lines: string[] = []
+  const stops = [['sleep', '60'] as const, ['echo', 'over'] as const].map(argv =>
+    monitorCommand(argv, line => lines.push(`${argv[0]}: ${line}`)),
+  )
+  await eventually(() => lines.includes('sleep: '))
+  for (const stop of stops) stop()
+  t.notOk(lines.includes('echo: '))
+})
+
 test('a line without an end is bounded, whatever its length', async t => {
   const lines: string[] = []
   const stop = monitorCommand(

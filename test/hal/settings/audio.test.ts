@@ -20,7 +20,7 @@ const master = (change: Partial<FakeControl> = {}): FakeControl => ({
 const running = (alsa: FakeAlsa): SystemOptions => ({
   running: true,
   run: commands({ amixer: alsa.amixer, alsactl: alsa.alsactl }),
-  monitor: alsa.monitor,
+  monitor: alsa.monitors.monitor,
 })
 
 async function startWith(t: Test, alsa: FakeAlsa) {
@@ -65,9 +65,13 @@ test('a change by others is an event', async t => {
   t.strictSame((await stream.event())?.data, { audio: { volume: 26, muted: false } })
   alsa.turn('Master', { on: false })
   t.strictSame((await stream.event())?.data, { audio: { volume: 26, muted: true } })
-  t.equal(alsa.monitors, 1)
+  t.strictSame(alsa.monitors.running.toSorted(), [
+    'alsactl monitor',
+    'ip -oneline monitor link address',
+    'udevadm monitor --kernel --subsystem-match=net --subsystem-match=drm --subsystem-match=sound',
+  ])
   await service.close()
-  t.equal(alsa.monitors, 0, 'nobody listens after that')
+  t.strictSame(alsa.monitors.running, [], 'nobody listens after that')
 })
 
 test('a control without a switch is never muted', async t => {

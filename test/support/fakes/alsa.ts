@@ -1,5 +1,6 @@
 import { HalError } from '../../../hal/errors.ts'
-import type { Monitor, Run } from '../../../hal/os/command.ts'
+import type { Run } from '../../../hal/os/command.ts'
+import { FakeMonitors } from './monitors.ts'
 
 export interface FakeControl {
   readonly name: string
@@ -20,10 +21,11 @@ export class FakeAlsa {
   /** A command that fails, with its verb: `alsactl store`. */
   broken: string | undefined
   #stored: FakeControl[][] = []
-  readonly #lines = new Set<(line: string) => void>()
+  readonly monitors: FakeMonitors
 
-  constructor(cards: FakeControl[][]) {
+  constructor(cards: FakeControl[][], monitors = new FakeMonitors()) {
     this.cards = cards
+    this.monitors = monitors
   }
 
   /** `0 Master 16/31 on`: a line for each control, then whether that is what the next boot restores. */
@@ -72,17 +74,6 @@ export class FakeAlsa {
     return ''
   }
 
-  readonly monitor: Monitor = (argv, line) => {
-    if (argv.join(' ') !== 'alsactl monitor') return () => undefined
-    this.#lines.add(line)
-    return () => this.#lines.delete(line)
-  }
-
-  /** How many `alsactl monitor` are running. */
-  get monitors(): number {
-    return this.#lines.size
-  }
-
   /** Somebody else changes a control of the first card. */
   turn(name: string, change: { readonly step?: number; readonly on?: boolean }): void {
     const control = this.cards[0]?.find(control => control.name === name)
@@ -95,7 +86,7 @@ export class FakeAlsa {
 
   /** monitor.c: the card, the number and the name of the element, and what has changed. */
   #tell(card: number, { name }: FakeControl): void {
-    for (const line of this.#lines) line(`node hw:${card}, #1 (2,0,0,${name} Playback Volume,0) VALUE`)
+    this.monitors.print('alsactl monitor', `node hw:${card}, #1 (2,0,0,${name} Playback Volume,0) VALUE`)
   }
 }
 

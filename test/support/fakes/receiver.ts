@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { SystemOptions } from '../../../hal/os/system.ts'
 import { FakeAlsa } from './alsa.ts'
 import { commands } from './commands.ts'
+import { FakeMonitors } from './monitors.ts'
 import { FakeNetworkd } from './networkd.ts'
 import { FakeSystemd } from './systemd.ts'
 
@@ -14,7 +15,8 @@ const KERNEL = 'proc/sys/kernel/hostname'
  */
 export class FakeReceiver {
   readonly #root: string
-  readonly #alsa = new FakeAlsa([[{ name: 'Master', steps: 31, levels: [31, 31], on: true }]])
+  readonly monitors = new FakeMonitors()
+  readonly #alsa = new FakeAlsa([[{ name: 'Master', steps: 31, levels: [31, 31], on: true }]], this.monitors)
   readonly #systemd: FakeSystemd
   readonly #networkd: FakeNetworkd
   /** What each unit read when it last started. */
@@ -56,7 +58,7 @@ export class FakeReceiver {
         amixer: this.#alsa.amixer,
         alsactl: this.#alsa.alsactl,
       }),
-      monitor: this.#alsa.monitor,
+      monitor: this.monitors.monitor,
       addresses: this.#networkd.addresses,
     }
   }

@@ -1,5 +1,6 @@
 import { Check, Errors } from 'typebox/schema'
 import type { TSchema } from 'typebox/type'
+import { closest } from './closest.ts'
 import { isObject, type JsonObject, type JsonValue, pointerStep } from './json.ts'
 import type { FieldError } from './problem.ts'
 
@@ -7,8 +8,6 @@ import type { FieldError } from './problem.ts'
 export const MAX_ERRORS = 16
 /** Code points of a string whose schema has no `maxLength`. */
 export const MAX_STRING = 1_024
-/** Characters of a name for which a similar one is looked for: the time taken grows with the product of the lengths. */
-const MAX_SUGGESTION = 64
 
 /** Why a value does not match a schema, with pointers that begin with `pointer`; empty if it matches. */
 export function schemaErrors(schema: TSchema, value: JsonValue, pointer: string): readonly FieldError[] {
@@ -20,7 +19,7 @@ export function schemaErrors(schema: TSchema, value: JsonValue, pointer: string)
   for (const { keyword, instancePath, params } of Errors(schema, value)[1]) {
     // An unknown property is reported as itself, not as the property of an object that allows no others. The schema that
     // it does not match is `false`, which explains nothing.
-    if (keyword === 'boolean') found.set(instancePath, unknownProperty(schema, instancePath))
+    if (keyword === 'boolean') found.set(instancePath, unknownAt(schema, stepsOf(instancePath)))
     else if (keyword !== 'additionalProperties' && !found.has(instancePath))
       found.set(instancePath, explain(keyword, { ...params }, schemaAt(schema, stepsOf(instancePath))))
   }
@@ -57,39 +56,6 @@ export function illFormedStrings(value: JsonValue, pointer = ''): readonly Field
   )
 }
 
-/** The candidate that a misspelt name most likely stands for; undefined if none is similar. */
-export function suggest(name: string, candidates: Iterable<string>): string | undefined {
-  if (name.length > MAX_SUGGESTION) return undefined
-  let best: { readonly candidate: string; readonly edits: number } | undefined
-  for (const candidate of candidates) {
-    const tolerance = Math.max(1, Math.floor(Math.max(name.length, candidate.length) / 3))
-    if (candidate.length > MAX_SUGGESTION || Math.abs(name.length - candidate.length) > tolerance) continue
-    const edits = editDistance(name.toLowerCase(), candidate.toLowerCase())
-    if (edits <= tolerance && edits < (best?.edits ?? Number.POSITIVE_INFINITY)) best = { candidate, edits }
-  }
-  return best?.candidate
-}
-
-/** Insertions, deletions, replacements, and swaps of neighbours: the optimal string alignment distance. */
-function editDistance(one: string, other: string): number {
-  let [beforeLast, last]: number[][] = [[], Array.from({ length: other.length + 1 }, (_, at) => at)]
-  for (let i = 1; i <= one.length; i++) {
-    const row = [i]
-    for (let j = 1; j <= other.length; j++) {
-      const isSame = one[i - 1] === other[j - 1]
-      const isSwapped = i > 1 && j > 1 && one[i - 1] === other[j - 2] && one[i - 2] === other[j - 1]
-      row[j] = Math.min(
-        (row[j - 1] ?? 0) + 1,
-        (last?.[j] ?? 0) + 1,
-        (last?.[j - 1] ?? 0) + (isSame ? 0 : 1),
-        isSwapped ? (beforeLast?.[j - 2] ?? 0) + 1 : Number.POSITIVE_INFINITY,
-      )
-    }
-    ;[beforeLast, last] = [last, row]
-  }
-  return last?.[other.length] ?? 0
-}
-
 /** Adds an error for each string and each array over its bound, and does not look into such an array. */
 function addOversized(schema: unknown, value: JsonValue, pointer: string, errors: FieldError[]): void {
   // A property that is not allowed at all, whatever its size.
@@ -117,11 +83,15 @@ function numberIn(schema: unknown, keyword: string): number | undefined {
   return typeof value === 'number' ? value : undefined
 }
 
-function unknownProperty(schema: TSchema, path: string): string {
-  const steps = stepsOf(path)
-  const known = propertyOf(schemaAt(schema, steps.slice(0, -1)), 'properties')
-  const meant = suggest(steps.at(-1) ?? '', typeof known === 'object' && known !== null ? Object.keys(known) : [])
+/** @param known The names that would be accepted. */
+export function unknownProperty(name: string, known: readonly string[]): string {
+  const meant = closest(name, known)
   return meant === undefined ? 'unknown property' : `unknown property; did you mean ${meant}?`
+}
+
+function unknownAt(schema: TSchema, steps: readonly string[]): string {
+  const known = propertyOf(schemaAt(schema, steps.slice(0, -1)), 'properties')
+  return unknownProperty(steps.at(-1) ?? '', typeof known === 'object' && known !== null ? Object.keys(known) : [])
 }
 
 /** What would be accepted. For a pattern, the description says it better than the pattern. */

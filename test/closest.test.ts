@@ -11,6 +11,8 @@ t.test('suggests what is within two edits', async t => {
     ['hosname', 'hostname'],
     ['devicename', 'deviceName'],
     ['timeZone', 'timezone'],
+    ['device_name', 'deviceName'],
+    ['npt', 'ntp'],
     ['STREAM', 'STREAMS'],
     ['STREAMS_PER_ADRES', 'STREAMS_PER_ADDRESS'],
     ['ROTO', 'ROOT'],
@@ -20,7 +22,7 @@ t.test('suggests what is within two edits', async t => {
 })
 
 t.test('suggests nothing else', async t => {
-  for (const word of ['', 'n', 'np', 'FOO', 'name', 'zone', 'MAX_STREAMS', 'x'.repeat(65_536)])
+  for (const word of ['', 'n', 'np', 'FOO', 'name', 'zone', 'MAX_STREAMS', 'constructor', 'x'.repeat(65_536)])
     t.equal(closest(word, NAMES), undefined, word.slice(0, 20))
 })
 

@@ -2,7 +2,7 @@ import { test } from 'tap'
 import * as Type from 'typebox/type'
 import { System } from '../hal/os/system.ts'
 import { registry } from '../hal/registry.ts'
-import { illFormedStrings, MAX_ERRORS, MAX_STRING, nameErrors, schemaErrors, suggest } from '../src/validate.ts'
+import { illFormedStrings, MAX_ERRORS, MAX_STRING, nameErrors, schemaErrors } from '../src/validate.ts'
 
 const schema = Type.Object(
   {
@@ -88,27 +88,5 @@ test('unpaired surrogates are found wherever they are', t => {
     { pointer: '/a/1/b', detail: 'must not contain an unpaired surrogate' },
   ])
   t.match(illFormedStrings({ '\udfff': 1 }), [{ pointer: '' }])
-  t.end()
-})
-
-test('a name that is nearly right brings the right one to mind', t => {
-  const names = ['hostname', 'deviceName', 'timezone', 'locale', 'ntp', 'ssh', 'network', 'audio', 'airplay']
-  for (const [name, meant] of Object.entries({
-    hostnam: 'hostname',
-    hsotname: 'hostname',
-    Hostname: 'hostname',
-    device_name: 'deviceName',
-    timeZone: 'timezone',
-    npt: 'ntp',
-    sshd: 'ssh',
-    airPlay: 'airplay',
-    volume: undefined,
-    constructor: undefined,
-    x: undefined,
-    '': undefined,
-    ['hostname'.repeat(9)]: undefined,
-  }))
-    t.equal(suggest(name, names), meant, name)
-  t.equal(suggest('hostname', []), undefined)
   t.end()
 })

@@ -3,7 +3,7 @@ import { isWritable } from '../../hal/setting.ts'
 import type { Change } from '../../hal/transaction/transaction.ts'
 import { isObject, type JsonValue, pointerStep } from '../json.ts'
 import { type FieldError, Problem } from '../problem.ts'
-import { illFormedStrings, MAX_ERRORS, nameErrors, schemaErrors } from '../validate.ts'
+import { illFormedStrings, MAX_ERRORS, nameErrors, schemaErrors, unknownProperty } from '../validate.ts'
 import { mergePatch } from './merge-patch.ts'
 import type { Entry, Snapshot } from './snapshot.ts'
 
@@ -23,7 +23,12 @@ export async function planChanges(patch: JsonValue, snapshot: Snapshot): Promise
     const pointer = pointerStep(name)
     const entry = snapshot.find(name)
     if (entry?.missing !== undefined || !entry) {
-      const detail = entry ? `not available on this device: ${entry.missing}` : 'unknown property'
+      const detail = entry
+        ? `not available on this device: ${entry.missing}`
+        : unknownProperty(
+            name,
+            snapshot.available.map(({ name }) => name),
+          )
       errors.push({ pointer, detail })
       continue
     }
@@ -59,8 +64,12 @@ function refused(errors: readonly FieldError[]): Problem {
   const [first] = errors
   const detail =
     errors.length === 1 && first
-      ? `${first.pointer || 'The body'}: ${first.detail}.`
+      ? sentence(`${first.pointer || 'The body'}: ${first.detail}`)
       : `${errors.length} values are refused.`
   // Bounded, because each pointer repeats the names above it: 64 KiB of body could be refused with 78 MB.
   return new Problem('invalid-configuration', `${detail} Nothing has changed.`, { errors: errors.slice(0, MAX_ERRORS) })
+}
+
+function sentence(clause: string): string {
+  return clause.endsWith('?') ? clause : `${clause}.`
 }

@@ -18,7 +18,7 @@ import { modesOf } from '../../hal/settings/display/connectors.ts'
 import { modeIn } from '../../hal/settings/display/weston.ts'
 import { parseHostname } from '../../hal/settings/hostname.ts'
 import { editDropIn, effectiveServers } from '../../hal/settings/ntp.ts'
-import { suggest } from '../../src/validate.ts'
+import { closest } from '../../src/closest.ts'
 
 /** As much as a file or a request may hold. */
 const SIZE = 64 * 1024
@@ -165,7 +165,7 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   modesOf: text => modesOf(text.split('\n').slice(0, 512), []),
   effectiveServers: text => effectiveServers([`[Time]\nNTP=${text}`]),
   editDropIn: text => editDropIn(text, []),
-  suggest: text => suggest(text, ['hostname', text]),
+  closest: text => closest(text, ['hostname']),
 }
 
 test('every reader takes time in proportion to its text', async t => {

@@ -100,6 +100,15 @@ t.test('what is refused is named, with what would be accepted, and nothing is ch
   t.equal((await service.system()).id, id)
 })
 
+t.test('a misspelled name is answered with the name that was probably meant', async t => {
+  const service = await startTestService(t)
+  const answer = await service.patch({ hostnam: 'x' })
+  t.match(await readProblem(answer), {
+    detail: '/hostnam: unknown property; did you mean hostname? Nothing has changed.',
+    errors: [{ pointer: '/hostnam', detail: 'unknown property; did you mean hostname?' }],
+  })
+})
+
 t.test('a body that is not JSON is refused before it is looked at', async t => {
   const service = await startTestService(t)
   const cases: readonly (readonly [body: string | Buffer, status: number])[] = [

@@ -1,7 +1,7 @@
 /** The command line of the bundle, as an operator and a script see it. */
 
 import { spawnSync } from 'node:child_process'
-import { chmodSync, copyFileSync, mkdirSync, openSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, openSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
@@ -232,49 +232,6 @@ t.test('a misspelled variable is not ignored in silence', async t => {
   })
 })
 
-t.test('serve --root warns of the key that it puts there: the root may become an image', async t => {
-  const receiver = await startReceiver(t)
-  t.match(
-    receiver.log.filter(line => line.startsWith('<4>')).join('\n'),
-    `${receiver.root}/var/lib/receiverd: delete that folder before you make an image of ${receiver.root}; no image may hold`,
-  )
-})
-
-t.test('without the right to read the state directory: run it as root', async t => {
-  const root = deviceRoot(t)
-  const stateDir = join(root, 'state')
-  // A copy, for a user who may not read the repository.
-  const bundle = join(root, 'receiverd.cjs')
-  copyFileSync(BUNDLE, bundle)
-  for (const path of [root, bundle]) chmodSync(path, 0o755)
-  await receiverd(['key', 'rotate', '--state-dir', stateDir])
-  chmodSync(stateDir, process.getuid?.() === 0 ? 0o700 : 0o000)
-  t.teardown(() => chmodSync(stateDir, 0o700))
-  const commands = [
-    ['key', 'show'],
-    ['key', 'rotate'],
-    ['token', '--role', 'admin:r'],
-    ['serve', '--root', root, '--listen', '127.0.0.1:0'],
-  ]
-  for (const args of commands) {
-    const output = await asNobody(bundle, [...args, '--state-dir', stateDir])
-    t.match({ ...output, stderr: '' }, { status: 1, stdout: '' }, args.join(' '))
-    t.match(output.stderr, /^receiverd: cannot access \S+: permission denied \(EACCES\); run it as root\n$/m)
-  }
-})
-
-t.test('a start that failed under systemd is logged as an error, and not repeated at once', async t => {
-  const env = { NOTIFY_SOCKET: '/nonexistent' }
-  const began = performance.now()
-  const output = await receiverd(['serve', '--listen', 'here'], env)
-  t.same(output, {
-    status: 2,
-    stdout: '',
-    stderr: '<3>--listen: "here" is not ADDRESS:PORT, such as 127.0.0.1:8080 or [::]:80\n',
-  })
-  t.ok(performance.now() - began >= 5_000, `after ${(performance.now() - began).toFixed(0)} ms`)
-})
-
 t.test('what cannot be printed is a failure', async t => {
   const stateDir = join(deviceRoot(t), 'state')
   mkdirSync(stateDir)
@@ -285,13 +242,6 @@ t.test('what cannot be printed is a failure', async t => {
   })
   t.match({ status, stderr }, { status: 1, stderr: 'receiverd: cannot write to stdout: no space left on device' })
 })
-
-/** Runs the command line as a user without rights: as this one, if it is not root. */
-async function asNobody(bundle: string, args: readonly string[]): Promise<Output> {
-  const user = process.getuid?.() === 0 ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] : []
-  // Without what tap adds to the environment of each Node: that user may not write its files.
-  return run('env', ['--ignore-environment', ...user, process.execPath, bundle, ...args])
-}
 
 /** Runs items that take a process each, a few at a time. */
 async function inTurns<T>(items: readonly T[], act: (item: T) => Promise<Output>): Promise<readonly Output[]> {

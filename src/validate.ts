@@ -2,7 +2,7 @@ import { Check, Errors } from 'typebox/schema'
 import type { TSchema } from 'typebox/type'
 import { closest } from './closest.ts'
 import { isObject, type JsonObject, type JsonValue, pointerStep } from './json.ts'
-import type { FieldError } from './problem.ts'
+import { type FieldError, Problem, type ProblemKind } from './problem.ts'
 
 /** As many as help the person who sent the value. */
 export const MAX_ERRORS = 16
@@ -24,6 +24,19 @@ export function schemaErrors(schema: TSchema, value: JsonValue, pointer: string)
       found.set(instancePath, explain(keyword, { ...params }, schemaAt(schema, stepsOf(instancePath))))
   }
   return Array.from(found, ([path, detail]) => ({ pointer: pointer + path, detail })).slice(0, MAX_ERRORS)
+}
+
+/** The answer to a body that holds what is refused: all of it at once, as far as that helps. */
+export function refusal(kind: ProblemKind, errors: readonly FieldError[]): Problem {
+  const [first] = errors
+  const clause =
+    first && errors.length === 1
+      ? `${first.pointer || 'The body'}: ${first.detail}`
+      : `${errors.length} values were refused`
+  // Bounded, because each pointer repeats the names above it: 64 KiB of body could be refused with 78 MB.
+  return new Problem(kind, `${clause}${clause.endsWith('?') ? '' : '.'} Nothing has changed.`, {
+    errors: errors.slice(0, MAX_ERRORS),
+  })
 }
 
 /** The names in a `Keyed` object are the device's: a request can neither add nor remove one. */

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type JsonValue, parseJson } from '../json.ts'
 import { MAX_BODY_BYTES } from '../limits.ts'
-import { type FieldError, Problem } from '../problem.ts'
-import { illFormedStrings, MAX_ERRORS, schemaErrors } from '../validate.ts'
+import { Problem } from '../problem.ts'
+import { illFormedStrings, refusal, schemaErrors } from '../validate.ts'
 import type { BodyRules } from './route.ts'
 
 /** RFC 9112 §6.3: without either header a request has no body. */
@@ -49,15 +49,7 @@ export async function readJson(message: IncomingMessage, response: ServerRespons
 export function requireValid(body: JsonValue, { schema, invalid = 'invalid-body' }: BodyRules): void {
   const illFormed = illFormedStrings(body)
   const errors = illFormed.length > 0 ? illFormed : schemaErrors(schema, body, '')
-  if (errors.length === 0) return
-  // A pointer repeats the names above it: without a limit, 64 KiB of a body would be refused with 78 MB.
-  throw new Problem(invalid, summary(errors), { errors: errors.slice(0, MAX_ERRORS) })
-}
-
-function summary(errors: readonly FieldError[]): string {
-  const [first] = errors
-  if (errors.length > 1 || !first) return `${errors.length} values were refused. Nothing has changed.`
-  return `${first.pointer || 'The body'}: ${first.detail}. Nothing has changed.`
+  if (errors.length > 0) throw refusal(invalid, errors)
 }
 
 function readAll(message: IncomingMessage): Promise<Buffer> {

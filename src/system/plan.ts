@@ -2,10 +2,12 @@ import { isDeepStrictEqual } from 'node:util'
 import { isWritable } from '../../hal/setting.ts'
 import type { Change } from '../../hal/transaction/transaction.ts'
 import { isObject, type JsonValue, pointerStep } from '../json.ts'
-import { type FieldError, Problem } from '../problem.ts'
-import { illFormedStrings, MAX_ERRORS, nameErrors, schemaErrors, unknownProperty } from '../validate.ts'
+import type { FieldError } from '../problem.ts'
+import { illFormedStrings, nameErrors, refusal, schemaErrors, unknownProperty } from '../validate.ts'
 import { mergePatch } from './merge-patch.ts'
 import type { Entry, Snapshot } from './snapshot.ts'
+
+const INVALID = 'invalid-configuration'
 
 /**
  * What a JSON Merge Patch would change, in the order of the registry: the settings that it names, and those that embed
@@ -13,9 +15,10 @@ import type { Entry, Snapshot } from './snapshot.ts'
  * @throws {Problem} 422 with everything that is refused.
  */
 export async function planChanges(patch: JsonValue, snapshot: Snapshot): Promise<readonly Change[]> {
-  if (!isObject(patch)) throw refused([{ pointer: '', detail: 'must be a JSON object with the properties to change' }])
+  if (!isObject(patch))
+    throw refusal(INVALID, [{ pointer: '', detail: 'must be a JSON object with the properties to change' }])
   const illFormed = illFormedStrings(patch)
-  if (illFormed.length > 0) throw refused(illFormed)
+  if (illFormed.length > 0) throw refusal(INVALID, illFormed)
 
   const errors: FieldError[] = []
   const changes = new Map<Entry, Change>()
@@ -39,7 +42,7 @@ export async function planChanges(patch: JsonValue, snapshot: Snapshot): Promise
     errors.push(...found)
     if (found.length === 0) changes.set(entry, { setting, previous, next })
   }
-  if (errors.length > 0) throw refused(errors)
+  if (errors.length > 0) throw refusal(INVALID, errors)
   for (const change of changesOf(snapshot.embedding(changes.keys())))
     if (!changes.has(change.entry)) changes.set(change.entry, change)
   return snapshot.available.flatMap(entry => changes.get(entry) ?? [])
@@ -58,18 +61,4 @@ async function check({ setting, value }: Entry, next: JsonValue, pointer: string
   if (errors.length > 0) return errors
   const violations = (await setting.check?.(next, value)) ?? []
   return violations.map(violation => ({ pointer: pointer + violation.pointer, detail: violation.detail }))
-}
-
-function refused(errors: readonly FieldError[]): Problem {
-  const [first] = errors
-  const detail =
-    errors.length === 1 && first
-      ? sentence(`${first.pointer || 'The body'}: ${first.detail}`)
-      : `${errors.length} values are refused.`
-  // Bounded, because each pointer repeats the names above it: 64 KiB of body could be refused with 78 MB.
-  return new Problem('invalid-configuration', `${detail} Nothing has changed.`, { errors: errors.slice(0, MAX_ERRORS) })
-}
-
-function sentence(clause: string): string {
-  return clause.endsWith('?') ? clause : `${clause}.`
 }

@@ -152,11 +152,11 @@ export class Files {
   }
 
   /**
-   * Finishes what a power cut interrupted at `path`: completes a file that was overwritten in place, and removes a
+   * Finishes what a power cut interrupted at these paths: completes a file that was overwritten in place, and removes a
    * temporary file. What is impossible now (a full or read-only disk) is left for the next start.
    */
-  async recover(path: string): Promise<void> {
-    for (const at of this.#places(path)) await recover(this.#fs, at)
+  async recover(...paths: readonly string[]): Promise<void> {
+    await recover(this.#fs, new Set(paths.flatMap(path => [...this.#places(path)])))
   }
 
   /**

@@ -69,15 +69,19 @@ export function writeAll(fs: FileSystem, file: number, bytes: Uint8Array): void 
   for (let offset = 0; offset < bytes.length; ) offset += fs.write(file, bytes, offset)
 }
 
-/** Finishes what a power cut interrupted at a place. See `Files.recover`. */
-export async function recover(fs: FileSystem, at: string): Promise<void> {
-  const folder = dirname(at)
-  for (const name of list(fs, folder)) {
-    const leftover = join(folder, name)
-    if (!leftover.startsWith(temporaryPrefix(at))) continue
-    const finish = leftover === redoName(at) ? replace(fs, leftover, at) : remove(fs, leftover)
-    await finish.catch(() => undefined)
-  }
+/** Finishes what a power cut interrupted at any of these places, with one look at each folder. See `Files.recover`. */
+export async function recover(fs: FileSystem, places: Iterable<string>): Promise<void> {
+  const folders = new Map<string, string[]>()
+  for (const at of places) folders.set(dirname(at), [...(folders.get(dirname(at)) ?? []), at])
+  for (const [folder, placesInIt] of folders)
+    for (const name of list(fs, folder)) {
+      if (!name.startsWith('.')) continue
+      const leftover = join(folder, name)
+      const at = placesInIt.find(place => leftover.startsWith(temporaryPrefix(place)))
+      if (at === undefined) continue
+      const finish = leftover === redoName(at) ? replace(fs, leftover, at) : remove(fs, leftover)
+      await finish.catch(() => undefined)
+    }
 }
 
 /** Gives up an interrupted overwriting, after something else was put in the place. */

@@ -74,7 +74,7 @@ export class SystemStore {
     for (const { name, missing } of snapshot.all)
       if (missing !== undefined) this.#log('info', `${name}: not available: ${missing}`)
     // Only now are the files known that depend on the hardware.
-    for (const path of new Set(snapshot.all.flatMap(({ setting }) => setting.files))) await this.#system.recover(path)
+    await this.#system.recover(...snapshot.all.flatMap(({ setting }) => setting.files))
     await this.#recover()
     // Watched first, then read: a change in between is seen twice rather than never.
     for (const entry of snapshot.available) this.#watcher.watch(entry)

@@ -101,7 +101,7 @@ export async function failureContract(t: Test, subject: WritableSubject): Promis
           stopped = [error, error?.cause].some(error => error instanceof Stopped)
           const { system, setting, transactions } = open(subject, root)
           await setting.unavailable?.()
-          for (const path of setting.files) await system.recover(path)
+          await system.recover(...setting.files)
           await transactions.recover()
           const now = treeOf(root)
           const half = changedPaths(old, now).filter(() => changedPaths(next, now).length > 0)

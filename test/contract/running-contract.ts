@@ -35,7 +35,7 @@ class Running {
   async recover(intercept?: Intercept): Promise<void> {
     const { system, settings, transactions } = this.start(intercept)
     for (const setting of settings) await setting.unavailable?.()
-    for (const path of new Set(settings.flatMap(setting => setting.files))) await system.recover(path)
+    await system.recover(...settings.flatMap(setting => setting.files))
     await transactions.recover()
   }
 

@@ -15,10 +15,12 @@ const BENCH = join(REPOSITORY, 'build/out/bench-board.cjs')
 const disk = factoryDisk()
 const device = new Machine(disk)
 t.setTimeout(30 * 60_000)
+/** Seconds that the first boot took: how slow the emulator is. */
+let bootS = 0
 
 t.test('the first boot', async t => {
-  const seconds = await device.boot()
-  t.comment(`${seconds.toFixed(1)} s from power-on to the first answer`)
+  bootS = await device.boot()
+  t.comment(`${bootS.toFixed(1)} s from power-on to the first answer`)
   t.equal((await device.shell('systemctl is-system-running --wait')).trim(), 'running')
   t.equal(await device.shell('systemctl list-units --failed --no-legend'), '')
   t.equal(await device.shell('journalctl --quiet --boot --unit receiverd --priority warning --output cat'), '')
@@ -160,7 +162,7 @@ t.test('frozen, the watchdog restarts it; killed, it is back within 2 s; with th
   const before = await pid()
   await device.shell(`kill -STOP ${before}`)
   const frozen = performance.now()
-  await eventually(async () => (await pid()) !== before, 60_000)
+  await eventually(async () => (await pid()) !== before, 120_000)
   t.comment(`restarted ${((performance.now() - frozen) / 1000).toFixed(1)} s after it froze`)
   t.match(await device.shell('journalctl --quiet --boot --unit receiverd --output cat'), 'Watchdog timeout')
   t.equal(await get(device, '/system'), 200)
@@ -253,7 +255,8 @@ t.test('idle means idle', async t => {
       `${cpuMs.toFixed(0)} ms of the emulator's CPU, its commands included, and ${wakes} wakes`,
   )
   t.ok(after.anonymous < 64, 'memory')
-  t.ok(cpuMs < 1_000, 'CPU')
+  // A second where the boot takes 39.
+  t.ok(cpuMs < 1_000 * Math.max(1, bootS / 39), 'CPU')
   t.ok(wakes <= 60, 'wakes')
 })
 
@@ -261,7 +264,7 @@ t.test('the bench for boards runs there', async t => {
   await device.upload(BENCH, '/tmp/bench-board.cjs')
   const table = await device.shell('/usr/lib/receiverd/node /tmp/bench-board.cjs --quick', 15 * 60_000)
   t.comment(table)
-  t.match(table, 'absolute figures are its own')
+  t.match(table, 'its absolute figures are not those of a board')
   const [, delivered, of] = /(\d+) of (\d+) events delivered/.exec(table) ?? []
   t.equal(delivered, of)
 })

@@ -8,6 +8,7 @@ import { firmware } from './settings/firmware.ts'
 import { hardware } from './settings/hardware.ts'
 import { hostname } from './settings/hostname.ts'
 import { locale } from './settings/locale.ts'
+import { moderation } from './settings/moderation.ts'
 import { network } from './settings/network/network.ts'
 import { ntp } from './settings/ntp.ts'
 import { ssh } from './settings/ssh.ts'
@@ -27,6 +28,7 @@ export function registry(system: System): readonly Setting[] {
     display(system),
     audio(system),
     airplay(system, { hostname: host, deviceName: device }),
+    moderation(system),
     ssh(system),
     firmware(system),
     hardware(system),

@@ -3,6 +3,8 @@ import { grantsOf } from './auth/grants.ts'
 import { type Flags, parseDuration, UsageError } from './config.ts'
 import { helpFor } from './help.ts'
 import { MAX_SUBJECT_LENGTH } from './limits.ts'
+import type { SessionRequest } from './session-command.ts'
+import { PROTOCOL } from './sessions/session.ts'
 
 export interface TokenRequest {
   readonly roles: readonly string[]
@@ -20,6 +22,11 @@ export type Command =
       readonly flags: Flags
       readonly token: TokenRequest
     }
+  | {
+      readonly name: 'session'
+      readonly flags: Flags
+      readonly session: SessionRequest
+    }
   | { readonly name: 'print'; readonly text: string }
 
 const OPTIONS = {
@@ -29,6 +36,12 @@ const OPTIONS = {
   role: { type: 'string', multiple: true },
   'expires-in': { type: 'string' },
   subject: { type: 'string' },
+  engines: { type: 'string' },
+  protocol: { type: 'string' },
+  name: { type: 'string' },
+  model: { type: 'string' },
+  'device-id': { type: 'string' },
+  address: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean' },
 } as const
@@ -38,10 +51,11 @@ type Option = keyof typeof OPTIONS
 const PLACE = ['root', 'state-dir'] as const
 /** The options that each command accepts. */
 const COMMANDS = {
-  serve: ['listen', ...PLACE],
+  serve: ['listen', 'engines', ...PLACE],
   'key show': PLACE,
   'key rotate': PLACE,
   token: ['role', 'expires-in', 'subject', ...PLACE],
+  session: ['protocol', 'name', 'model', 'device-id', 'address', 'engines'],
 } as const satisfies Record<string, readonly Option[]>
 
 /** As the schema of `POST /tokens` has it: code points, none of them a control character. */
@@ -52,7 +66,8 @@ const SUBJECT = new RegExp(`^\\P{Cc}{1,${MAX_SUBJECT_LENGTH}}$`, 'u')
  * @throws {UsageError} one line that names the mistake and where to look for help.
  */
 export function parseCommand(argv: readonly string[], version: string): Command {
-  const { values, positionals } = parse(argv)
+  const [own, command] = splitAtCommand(argv)
+  const { values, positionals } = parse(own)
   const name = positionals.join(' ')
   if (values.version) return { name: 'print', text: `receiverd ${version}\n` }
   if (values.help) return { name: 'print', text: helpFor(positionals[0]) }
@@ -62,7 +77,15 @@ export function parseCommand(argv: readonly string[], version: string): Command 
   for (const option of Object.keys(values))
     if (!COMMANDS[name].some(accepted => accepted === option))
       throw new UsageError(`${name} has no option --${option}; see receiverd ${positionals[0]} --help`)
+  if (name === 'session') return { name, flags: values, session: sessionRequest(values, command) }
+  if (command) throw new UsageError(`unexpected argument "--"; see receiverd --help`)
   return name === 'token' ? { name, flags: values, token: tokenRequest(values) } : { name, flags: values }
+}
+
+/** What precedes `--`, and what follows it. */
+function splitAtCommand(argv: readonly string[]): [own: readonly string[], command: readonly string[] | undefined] {
+  const at = argv.indexOf('--')
+  return at < 0 ? [argv, undefined] : [argv.slice(0, at), argv.slice(at + 1)]
 }
 
 function parse(argv: readonly string[]) {
@@ -94,6 +117,16 @@ function tokenRequest(values: ReturnType<typeof parse>['values']): TokenRequest 
   if (subject !== undefined && !SUBJECT.test(subject))
     throw new UsageError(`--subject: must be 1 to ${MAX_SUBJECT_LENGTH} characters, none of them a control character`)
   return { roles, expiresInMs, subject }
+}
+
+function sessionRequest(values: ReturnType<typeof parse>['values'], command: readonly string[] = []): SessionRequest {
+  const { protocol = '', name, model = '', 'device-id': deviceId = '', address = '' } = values
+  if (!new RegExp(PROTOCOL).test(protocol))
+    throw new UsageError('--protocol: give 1 to 32 lower-case letters, digits and hyphens, such as miracast')
+  if (!name) throw new UsageError('--name: give the name that the moderator sees')
+  const [program, ...args] = command
+  if (!program) throw new UsageError('session: missing command; put it behind --, as in: receiverd session … -- mirror')
+  return { device: { protocol, name, model, deviceId, address }, argv: [program, ...args] }
 }
 
 function isCommand(name: string): name is keyof typeof COMMANDS {

@@ -9,7 +9,9 @@ import { LIMITS, type Limits } from './limits.ts'
 export class UsageError extends Error {}
 
 export interface Config {
-  readonly listen: ListenOptions | { readonly fd: number }
+  readonly listen: Listen
+  /** Where engines connect; undefined for nowhere. */
+  readonly engines: Listen | undefined
   /** The root of another system, or `/`. */
   readonly root: string
   readonly stateDir: string
@@ -17,9 +19,13 @@ export interface Config {
   readonly limits: Limits
 }
 
+/** An address, a path, or a socket that systemd has opened. */
+export type Listen = ListenOptions | { readonly fd: number }
+
 /** The flags that were given. Those that were not are taken from the environment, else from the defaults. */
 export interface Flags {
   readonly listen?: string | undefined
+  readonly engines?: string | undefined
   readonly root?: string | undefined
   readonly 'state-dir'?: string | undefined
 }
@@ -27,20 +33,26 @@ export interface Flags {
 export type Environment = Readonly<Record<string, string | undefined>>
 
 const DEFAULT_LISTEN = '127.0.0.1:8080'
+const ENGINES_SOCKET = '/run/receiverd/engines.sock'
 const STATE_DIR = '/var/lib/receiverd'
 /** The first file descriptor that systemd passes, sd_listen_fds(3). */
 const FIRST_SOCKET = 3
+/** The `FileDescriptorName=` of the socket for engines. */
+const ENGINES = 'engines'
+/** Bytes of a path in a socket's address, without its NUL (unix(7)). */
+const MAX_SOCKET_PATH = 107
 const ORIGIN = /^https?:\/\/[^/\s,*]+$/
 /** The `engines` of package.json. */
 const MIN_NODE = [20, 19] as const
 const PREFIX = 'RECEIVERD_'
 /** The names of the variables that are options, without the prefix. */
-const NAMES = ['LISTEN', 'ROOT', 'ORIGINS', ...LIMITS.map(([, limit]) => limit.env.slice(PREFIX.length))]
+const NAMES = ['LISTEN', 'ENGINES', 'ROOT', 'ORIGINS', ...LIMITS.map(([, limit]) => limit.env.slice(PREFIX.length))]
 
 /** @throws {UsageError} naming the option and what it accepts. */
 export function readConfig(flags: Flags, env: Environment, pid: number): Config {
   return {
     listen: readListen(flags, env, pid),
+    engines: readEngines(flags, env, pid),
     root: readRoot(flags, env),
     stateDir: readStateDir(flags, env),
     origins: readOrigins(env),
@@ -103,8 +115,34 @@ export function parseDuration(text: string): number | undefined {
   return match && unit ? Number(match[1]) * unit : undefined
 }
 
-function readListen(flags: Flags, env: Environment, pid: number): Config['listen'] {
-  if (env.LISTEN_PID === String(pid) && Number(env.LISTEN_FDS) > 0) return { fd: FIRST_SOCKET }
+/** The sockets that systemd passes, by name: a name of ours for the engines, anything for the API (sd_listen_fds(3)). */
+function passedSocket(env: Environment, pid: number, isWanted: (name: string) => boolean): Listen | undefined {
+  if (env.LISTEN_PID !== String(pid)) return undefined
+  const names = (env.LISTEN_FDNAMES ?? '').split(':')
+  for (let at = 0; at < Number(env.LISTEN_FDS); at++) if (isWanted(names[at] ?? '')) return { fd: FIRST_SOCKET + at }
+  return undefined
+}
+
+function readEngines(flags: Flags, env: Environment, pid: number): Listen | undefined {
+  const passed = passedSocket(env, pid, name => name === ENGINES)
+  return passed ?? (flags.engines || env.RECEIVERD_ENGINES ? { path: readEnginesPath(flags, env) } : undefined)
+}
+
+/** The path of the engines' socket. @throws {UsageError} */
+export function readEnginesPath(flags: Flags, env: Environment): string {
+  const [name, path] =
+    flags.engines === undefined
+      ? ['RECEIVERD_ENGINES', env.RECEIVERD_ENGINES || ENGINES_SOCKET]
+      : ['--engines', flags.engines]
+  if (!path.startsWith('/')) throw new UsageError(`${name}: "${path}" is not an absolute path`)
+  if (Buffer.byteLength(path) > MAX_SOCKET_PATH)
+    throw new UsageError(`${name}: the path must not be longer than ${MAX_SOCKET_PATH} bytes`)
+  return path
+}
+
+function readListen(flags: Flags, env: Environment, pid: number): Listen {
+  const passed = passedSocket(env, pid, name => name !== ENGINES)
+  if (passed) return passed
   const [name, value] =
     flags.listen === undefined
       ? ['RECEIVERD_LISTEN', env.RECEIVERD_LISTEN || DEFAULT_LISTEN]

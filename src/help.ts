@@ -5,6 +5,7 @@ export function helpFor(command: string | undefined): string {
   if (command === 'serve') return SERVE_HELP
   if (command === 'key') return KEY_HELP
   if (command === 'token') return TOKEN_HELP
+  if (command === 'session') return SESSION_HELP
   return HELP
 }
 
@@ -21,20 +22,26 @@ Usage:
   receiverd key rotate         replace the API key, which revokes every token
                                made from the old one
   receiverd token --role ROLE  print a token (JWT) with limited rights
+  receiverd session … -- CMD   run a command as a mirroring session, once a
+                               moderator lets it in
   receiverd --version          print the version
   receiverd COMMAND --help     list the options of a command
 
-Exit status: 0 success, 1 failure, 2 usage error.
+Exit status: 0 success, 1 failure, 2 usage error; session: see its help.
 `
 
 const SERVE_HELP = `receiverd serve: run the service until SIGTERM or SIGINT.
 
-Usage: receiverd serve [--listen ADDRESS:PORT] [--root DIR] [--state-dir DIR]
+Usage: receiverd serve [--listen ADDRESS:PORT] [--engines PATH] [--root DIR]
+                       [--state-dir DIR]
 
 Options (with the environment variable and the default):
   --listen ADDRESS:PORT
                        where to listen (RECEIVERD_LISTEN; default
                        127.0.0.1:8080); a socket from systemd takes precedence
+  --engines PATH       a Unix socket for the programs that mirror
+                       (RECEIVERD_ENGINES; default none); a socket from systemd
+                       takes precedence
 ${PLACE_HELP}
 
 Options that are environment variables only:
@@ -76,4 +83,27 @@ ${PLACE_HELP}
 
 Example: a token for a panel that may read the configuration but not change it
   receiverd token --role admin:r --expires-in 30d --subject panel-4
+`
+
+const SESSION_HELP = `receiverd session: run a command as a mirroring session.
+
+Usage: receiverd session --protocol NAME --name NAME [--model NAME]
+                         [--device-id ID] [--address IP] [--engines PATH]
+                         -- COMMAND [ARGUMENT]...
+
+Asks to be let in, and runs the command once it is. When a moderator ends the
+session, the command gets SIGTERM, and SIGKILL 5 s later. While the service
+restarts, the command goes on.
+
+Options (with the environment variable and the default):
+  --protocol NAME      how the device mirrors, such as miracast
+  --name NAME          the device's name, as the moderator sees it
+  --model NAME         its model
+  --device-id ID       what it identifies itself by
+  --address IP         its address
+  --engines PATH       the socket of the service (RECEIVERD_ENGINES; default
+                       /run/receiverd/engines.sock)
+
+Exit status: the command's; 75 if the session was denied, 1 if the service could
+not be reached.
 `

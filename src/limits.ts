@@ -12,6 +12,8 @@ export const HEAD_TIMEOUT_MS = 10_000
 export const REQUEST_TIMEOUT_MS = 15_000
 /** Milliseconds between checks of the two timeouts, which wake an idle device. With Node's own 30 s, 10 s could become 40. */
 export const TIMEOUT_CHECK_MS = 5_000
+/** The same on the engines' socket, where nobody can connect but programs of the device. */
+export const ENGINE_TIMEOUT_CHECK_MS = 60_000
 /** Bytes of a request's body. A whole configuration is under 8 KiB. */
 export const MAX_BODY_BYTES = 64 * 1024
 /** Answers of a connection that the client has not read; behind them, requests that were sent ahead wait. */
@@ -46,6 +48,16 @@ export const LISTEN_BACKLOG = 4_096
 export const SETTLE_MS = 100
 /** Milliseconds between looks at files without being told, in case an inotify(7) watch is deaf or could not be made. */
 export const POLL_MS = 60_000
+/** Sessions: more devices than a room has, and few enough for a person to read. */
+export const MAX_SESSIONS = 64
+/** Connections on the engines' socket: each session is one. */
+export const MAX_ENGINE_CONNECTIONS = 2 * MAX_SESSIONS
+/** Milliseconds for an engine to carry out a decision. */
+export const DECISION_MS = 5_000
+/** Milliseconds between two events about sessions, whatever comes and goes. */
+export const PUBLISH_MS = 50
+/** Milliseconds between two lines of the log about devices that were turned away. */
+export const FULL_LOG_MS = 60_000
 /** Seconds that a change may wait for its confirmation. */
 export const MIN_CONFIRM_S = 5
 export const MAX_CONFIRM_S = 600

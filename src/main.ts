@@ -13,6 +13,7 @@ import {
   type Config,
   type Flags,
   readConfig,
+  readEnginesPath,
   readStateDir,
   requireNode,
   UsageError,
@@ -22,6 +23,7 @@ import { CommandError, describeFailure } from './failure.ts'
 import { SHUTDOWN_MS } from './limits.ts'
 import { lineLog } from './log.ts'
 import { startService } from './service.ts'
+import { runSession } from './session-command.ts'
 import { tellSupervisor } from './supervisor.ts'
 
 const FAILURE = 1
@@ -58,6 +60,9 @@ async function run(command: Command): Promise<void> {
       return void print(await showKey(stateOf(flags)))
     case 'key rotate':
       return void print(await rotateKey(stateOf(flags)))
+    case 'session':
+      process.exit(await runSession(command.session, readEnginesPath(flags, env), complain))
+      break
     case 'token':
       return void print(await makeToken(stateOf(flags), command.token, systemClock.now(), BUILT_AT))
   }

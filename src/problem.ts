@@ -18,6 +18,7 @@ const KINDS = {
   internal: [500, 'Internal error'],
   'system-refused': [500, 'The system refused the change'],
   unavailable: [503, 'Too busy'],
+  'engine-timeout': [504, 'No answer from what mirrors'],
   'no-space': [507, 'No space left on the device'],
 } as const satisfies Record<string, readonly [status: number, title: string]>
 

@@ -1,9 +1,9 @@
-import type { Files } from '../hal/files/files.ts'
-import type { System } from '../hal/os/system.ts'
 import type { Authenticator } from './auth/authenticator.ts'
+import type { Clock } from './clock.ts'
 import type { Topic, TopicOptions } from './events/topic.ts'
-import type { Route } from './http/route.ts'
+import type { OpenRoute, Route } from './http/route.ts'
 import type { Log } from './log.ts'
+import type { SystemStore } from './system/store.ts'
 
 /** A part of the API with state of its own, and the topic that clients follow it by. */
 export interface Resource {
@@ -12,18 +12,22 @@ export interface Resource {
   readonly eventsPath: string
   /** All routes but that one. */
   readonly routes: readonly Route[]
+  /** Routes on the socket of the engines, where no credential is asked for. */
+  readonly engineRoutes?: readonly OpenRoute[]
   /** Called before the service listens. */
   start(): Promise<void>
+  /** Ends what the service keeps open for engines. */
+  closeEngines?(): void
   /** Resolves when what is being changed is done. Called when no more requests come in. */
   stop(): Promise<void>
 }
 
 /** What resources are made from. */
 export interface Shared {
-  readonly system: System
-  /** The service's own files. */
-  readonly state: Files
   readonly authenticator: Authenticator
+  /** The configuration, which other resources may depend on. */
+  readonly configuration: SystemStore
+  readonly clock: Clock
   readonly ring: Pick<TopicOptions, 'maxEvents' | 'maxBytes' | 'newId'>
   readonly log: Log
 }

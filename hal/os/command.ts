@@ -1,6 +1,7 @@
 /** The one door to other programs: no other file in hal/ or src/ imports node:child_process, and the linter holds them to it. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { Socket } from 'node:net'
+import { constants } from 'node:os'
 import { errorCode, HalError } from '../errors.ts'
 import type { Stop } from '../files/watcher.ts'
 
@@ -89,6 +90,28 @@ export const monitorCommand: Monitor = ([command, ...args], line) => {
     clearTimeout(timer)
     child?.kill('SIGKILL')
   }
+}
+
+/** A command that runs on our own input and output. */
+export interface Attached {
+  /** Its exit status; 128 and the number of the signal if one killed it, as shells have it. */
+  readonly ended: Promise<number>
+  kill(signal: NodeJS.Signals): void
+}
+
+/** Starts a command with our own environment, input and output. @throws {HalError} if it cannot be started. */
+export async function attachCommand([command, ...args]: Argv): Promise<Attached> {
+  const child = spawn(command, args, { stdio: 'inherit' })
+  const ended = new Promise<number>(resolve =>
+    child.on('exit', (status, signal) => resolve(status ?? 128 + (signal ? constants.signals[signal] : 0))),
+  )
+  await new Promise<void>((resolve, reject) => {
+    child.on('spawn', resolve)
+    child.on('error', error =>
+      reject(new HalError('COMMAND_FAILED', `${command} ${failure(error, null)}`, { cause: error })),
+    )
+  })
+  return { ended, kill: signal => void child.kill(signal) }
 }
 
 /**

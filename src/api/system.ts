@@ -1,6 +1,6 @@
 import * as Type from 'typebox/type'
 import { isWritable, type Setting } from '../../hal/setting.ts'
-import type { Authenticator } from '../auth/authenticator.ts'
+import { type Authenticator, holderOf } from '../auth/authenticator.ts'
 import { checkPreconditions, formatEtag, matchesWeakly } from '../http/conditional.ts'
 import { json, type WholeReply } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
@@ -71,12 +71,8 @@ export function systemRoutes({ store, settings, authenticator, log }: SystemRout
           },
           confirm,
         )
-        if (written.length > 0) {
-          const who = credential.isApiKey
-            ? 'the API key'
-            : `a token${credential.sub === undefined ? '' : ` of ${credential.sub}`}`
-          log('notice', `${written.join(', ')} changed by ${who}, from ${request.address}`)
-        }
+        if (written.length > 0)
+          log('notice', `${written.join(', ')} changed by ${holderOf(credential)}, from ${request.address}`)
         if (confirmWithinS === undefined) return current()
         const reply = current()
         return { ...reply, headers: [...reply.headers, 'Confirm-Within', String(confirmWithinS)] }

@@ -13,6 +13,12 @@ export interface Credential extends Claims {
   readonly generation: number
 }
 
+/** Who holds a credential, for the log: `the API key`, or `a token of panel-4`. */
+export function holderOf({ isApiKey, sub }: Credential): string {
+  if (isApiKey) return 'the API key'
+  return sub === undefined ? 'a token' : `a token of ${sub}`
+}
+
 export interface AuthenticatorOptions {
   readonly clock: Clock
   readonly log: Log

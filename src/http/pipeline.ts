@@ -58,32 +58,36 @@ export class Pipeline {
     if (isPreflight(message)) return { status: 204, headers: preflightHeaders(router.allowed(path)) }
     const { route, parameters } = router.find(message.method ?? '', path)
     const request = new Request(message, query, client, parameters)
-    if (route.needs === 'nothing') return route.handle(request)
+    if (route.needs === 'nothing') {
+      if (!route.body) return route.handle(request)
+      return this.#readBody(route.body, request, message, response).then(() => route.handle(request))
+    }
 
     const presented = presentedCredential(authorizationOf(message), query?.getAll('apiKey'))
     const credential = authenticator.authenticate(presented)
     requireGrant(route, credential)
-    if (route.body) return this.#processBody(route, route.body, request, credential, message, response)
+    if (route.body)
+      return this.#readBody(route.body, request, message, response, credential).then(() =>
+        route.handle(request, credential),
+      )
     // A body that nobody reads would stop the reading of the socket, and so hide that the client has left.
     if (hasBody(message)) message.resume()
     return route.handle(request, credential)
   }
 
-  async #processBody(
-    route: Route,
+  async #readBody(
     body: BodyRules,
     request: Request,
-    credential: Credential,
     message: IncomingMessage,
     response: ServerResponse,
-  ): Promise<Reply> {
+    credential?: Credential,
+  ): Promise<void> {
     body.precondition?.(request)
     requireMediaType(message, body.accepts)
     request.body = await readJson(message, response)
     // The body may have taken its time to arrive: the credential must still hold.
-    this.#options.authenticator.recheck(credential)
+    if (credential) this.#options.authenticator.recheck(credential)
     requireValid(request.body, body)
-    return route.handle(request, credential)
   }
 
   #refuse(error: unknown, { network, address }: Client): WholeReply {

@@ -13,6 +13,7 @@ export interface OpenRoute {
   /** Below the base path. `{name}` stands for one segment. */
   readonly path: string
   readonly needs: 'nothing'
+  readonly body?: BodyRules
   readonly handle: (request: Request) => Reply
   readonly docs: RouteDocs
 }

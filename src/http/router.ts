@@ -33,10 +33,11 @@ export class Router {
   readonly #templates: readonly Template[]
   readonly #maxSegments: number
 
-  constructor(routes: readonly AnyRoute[]) {
+  /** @param base In front of every route's path. */
+  constructor(routes: readonly AnyRoute[], base = BASE_PATH) {
     const paths = new Map<string, Map<string, Match>>()
     for (const route of routes) {
-      const path = BASE_PATH + route.path
+      const path = base + route.path
       const methods = paths.get(path) ?? new Map<string, Match>()
       const match = { route, parameters: NO_PARAMETERS }
       paths.set(path, methods.set(route.method, match))

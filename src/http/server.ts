@@ -3,14 +3,7 @@ import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Authenticator } from '../auth/authenticator.ts'
 import type { Clock } from '../clock.ts'
-import {
-  HEAD_TIMEOUT_MS,
-  IDLE_MS,
-  LISTEN_BACKLOG,
-  MAX_HEAD_BYTES,
-  REQUEST_TIMEOUT_MS,
-  TIMEOUT_CHECK_MS,
-} from '../limits.ts'
+import { HEAD_TIMEOUT_MS, IDLE_MS, LISTEN_BACKLOG, MAX_HEAD_BYTES, REQUEST_TIMEOUT_MS } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { clientAt } from './address.ts'
 import { AddressCount } from './address-count.ts'
@@ -28,6 +21,8 @@ export interface HttpServerOptions {
   readonly connections: number
   /** The same for one client, so that none can take all of them. */
   readonly connectionsPerAddress: number
+  /** Milliseconds between looks for requests that take too long to arrive. */
+  readonly timeoutCheckMs: number
   readonly clock: Clock
   readonly log: Log
 }
@@ -41,7 +36,8 @@ export class HttpServer {
   readonly #context: ConnectionContext
   readonly #connections = new WeakMap<Duplex, Connection>()
 
-  constructor({ router, authenticator, origins, connections, connectionsPerAddress, clock, log }: HttpServerOptions) {
+  constructor(options: HttpServerOptions) {
+    const { router, authenticator, origins, connections, connectionsPerAddress, clock, log } = options
     this.#log = log
     this.#writer = new Writer(clock, origins)
     this.#warnings = new ClientWarnings(log)
@@ -51,7 +47,7 @@ export class HttpServer {
       places: new AddressCount(connectionsPerAddress),
       deferred: 0,
     }
-    this.#server = createHttpServer(connections)
+    this.#server = createHttpServer(connections, options.timeoutCheckMs)
     this.#server.on('connection', socket => this.#accept(socket))
     this.#server.on('drop', data => this.#warn(data?.remoteAddress, `all ${connections} connections are taken`))
     const receive = (message: IncomingMessage, response: ServerResponse) => {
@@ -107,12 +103,12 @@ export class HttpServer {
   }
 }
 
-function createHttpServer(connections: number): Server {
+function createHttpServer(connections: number, timeoutCheckMs: number): Server {
   const server = createServer({
     maxHeaderSize: MAX_HEAD_BYTES,
     headersTimeout: HEAD_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
-    connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+    connectionsCheckingInterval: timeoutCheckMs,
     // One timer for each connection, `timeout` below: with this one as well Node makes two more for each request.
     keepAliveTimeout: 0,
     // Node would answer a request without Host with an empty 400.

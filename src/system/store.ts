@@ -67,6 +67,12 @@ export class SystemStore {
     return this.#snapshot.json
   }
 
+  /** The value of a setting, as of the topic's latest event; undefined if the device does not have it. */
+  value(name: string): JsonValue | undefined {
+    const entry = this.#snapshot.find(name)
+    return entry?.missing === undefined ? entry?.value : undefined
+  }
+
   /** Undoes what an earlier run left unfinished, reads everything, and watches it from then on. */
   async start(): Promise<void> {
     const snapshot = this.#snapshot

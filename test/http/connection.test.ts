@@ -50,6 +50,7 @@ async function startServer(t: Test) {
     origins: '*',
     connections: 100,
     connectionsPerAddress: 100,
+    timeoutCheckMs: 1_000,
   })
   const port = Number(new URL(await server.listen({ host: '127.0.0.1', port: 0 })).port)
   t.teardown(() => server.close(() => undefined))

@@ -23,6 +23,7 @@ async function serve(t: Test, routes: readonly Route[]) {
     origins: '*',
     connections: 10,
     connectionsPerAddress: 10,
+    timeoutCheckMs: 1_000,
   })
   const url = await server.listen({ host: '127.0.0.1', port: 0 })
   t.teardown(() => server.close(() => undefined))

@@ -1,0 +1,50 @@
+import * as Type from 'typebox/type'
+import type { Device } from '../../hal/engine.ts'
+import type { OpenRoute } from '../http/route.ts'
+import { MAX_ADDRESS, MAX_DEVICE_ID, MAX_MODEL, MAX_NAME, PROTOCOL } from '../sessions/session.ts'
+import type { SocketEngine } from '../sessions/socket-engine.ts'
+
+/** Texts may be longer than what is kept of them: engines pass on what devices say. */
+const text = (kept: number) => Type.Optional(Type.String({ maxLength: 8 * kept }))
+
+const AskSchema = Type.Object(
+  {
+    protocol: Type.String({
+      description: '1 to 32 lower-case letters, digits and hyphens, such as miracast',
+      maxLength: 32,
+      pattern: PROTOCOL,
+    }),
+    name: text(MAX_NAME),
+    model: text(MAX_MODEL),
+    deviceId: text(MAX_DEVICE_ID),
+    address: text(MAX_ADDRESS),
+    state: Type.Optional(
+      Type.Enum(['pending', 'active'], { description: '`active`: it mirrors already, and was let in before.' }),
+    ),
+  },
+  { additionalProperties: false },
+)
+
+/**
+ * What engines ask, on their own socket.
+ * @param isModerated Whether devices must be let in.
+ */
+export function engineRoutes(engine: SocketEngine, isModerated: () => boolean): readonly OpenRoute[] {
+  return [
+    {
+      method: 'POST',
+      path: '/sessions',
+      needs: 'nothing',
+      // The second is what `curl -d` says of any body.
+      body: { accepts: ['application/json', 'application/x-www-form-urlencoded'], schema: AskSchema },
+      handle: request => {
+        const { state, ...device } = request.body as Type.Static<typeof AskSchema>
+        const mustAsk = state !== 'active' && isModerated()
+        return engine.open({ ...UNKNOWN, ...device }, mustAsk ? 'pending' : 'active')
+      },
+      docs: { operationId: 'openSession', summary: 'Ask for a session', answers: {} },
+    },
+  ]
+}
+
+const UNKNOWN: Omit<Device, 'protocol'> = { name: '', model: '', deviceId: '', address: '' }

@@ -1,0 +1,132 @@
+import * as Type from 'typebox/type'
+import { type Authenticator, type Credential, holderOf } from '../auth/authenticator.ts'
+import { formatEtag, matchesWeakly } from '../http/conditional.ts'
+import { json } from '../http/reply.ts'
+import type { Request } from '../http/request.ts'
+import type { AnswerDocs, Route } from '../http/route.ts'
+import { DECISION_MS } from '../limits.ts'
+import { Problem } from '../problem.ts'
+import { MAX_ADDRESS, MAX_DEVICE_ID, MAX_MODEL, MAX_NAME, PROTOCOL } from '../sessions/session.ts'
+import type { Sessions } from '../sessions/sessions.ts'
+
+export interface SessionRoutesOptions {
+  readonly sessions: Sessions
+  readonly authenticator: Authenticator
+}
+
+const text = (maxLength: number, description: string) => Type.String({ maxLength, description })
+
+const SessionObject = Type.Object(
+  {
+    id: Type.String({ format: 'uuid' }),
+    protocol: Type.String({ pattern: PROTOCOL, description: 'How it mirrors, such as `airplay`.' }),
+    state: Type.Enum(['pending', 'admitted', 'active'], {
+      description:
+        '`pending`: asks to be let in. `admitted`: may come in, but is not there yet; some devices must try again. ' +
+        '`active`: mirrors.',
+    }),
+    name: text(MAX_NAME, 'As the device calls itself: show it as text and nothing else.'),
+    model: text(MAX_MODEL, 'Such as `iPhone15,2`; empty if unknown, as the rest.'),
+    deviceId: text(MAX_DEVICE_ID, 'What the device identifies itself by. It may claim any.'),
+    address: text(MAX_ADDRESS, 'Its IP address.'),
+    since: Type.String({ format: 'date-time', description: 'When its state began.' }),
+  },
+  { $id: 'Session' },
+)
+
+const SessionsObject = Type.Object(
+  { sessions: Type.Array(SessionObject, { description: 'Oldest first.' }) },
+  { $id: 'Sessions' },
+)
+
+const GONE: AnswerDocs = { description: 'There is no such session; it may have ended.' }
+const LATE: AnswerDocs = {
+  description: `What mirrors did not do it within ${DECISION_MS / 1000} s. The session stays what it is.`,
+}
+
+/** The devices that mirror or want to: listed, let in, and ended. */
+export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions): readonly Route[] {
+  const who = (request: Request, credential: Credential) => {
+    // It may have waited behind a rotation.
+    authenticator.recheck(credential)
+    return `${holderOf(credential)}, from ${request.address}`
+  }
+  return [
+    {
+      method: 'GET',
+      path: '/sessions',
+      needs: 'moderator:r',
+      handle: request => {
+        const { id, json: body } = sessions.current
+        const headers = ['ETag', formatEtag(id)]
+        if (matchesWeakly(request.header('if-none-match'), id)) return { status: 304, headers }
+        return json(Buffer.from(body), headers)
+      },
+      docs: {
+        operationId: 'getSessions',
+        summary: 'List the devices that mirror, or want to',
+        answers: {
+          200: { description: 'All sessions.', content: { 'application/json': SessionsObject }, headers: ['ETag'] },
+          304: { description: 'They are as the client knows them.', headers: ['ETag'] },
+        },
+      },
+    },
+    {
+      method: 'POST',
+      path: '/sessions/{id}/admit',
+      needs: 'moderator:w',
+      handle: async (request, credential) => {
+        const id = request.parameter('id')
+        const session = await sessions.admit(id, mayReplace(request), who(request, credential))
+        return json(Buffer.from(JSON.stringify(session)))
+      },
+      docs: {
+        operationId: 'admitSession',
+        summary: 'Let a device in',
+        description:
+          'A session that is in already is left as it is. Where one device can mirror at a time, the one that does is ended.',
+        parameters: [
+          {
+            in: 'query',
+            name: 'replace',
+            schema: Type.Enum(['true', 'false']),
+            description: '`false`: refuse with 409 if that would end another session.',
+          },
+        ],
+        answers: {
+          200: { description: 'The session.', content: { 'application/json': SessionObject } },
+          404: GONE,
+          409: { description: 'Somebody decided otherwise at the same moment, or another device mirrors.' },
+          504: LATE,
+        },
+      },
+    },
+    {
+      method: 'DELETE',
+      path: '/sessions/{id}',
+      needs: 'moderator:w',
+      handle: async (request, credential) => {
+        await sessions.end(request.parameter('id'), who(request, credential))
+        return { status: 204, headers: [] }
+      },
+      docs: {
+        operationId: 'endSession',
+        summary: 'Deny a device that asks, or end its session',
+        answers: {
+          204: { description: 'The device is out.' },
+          404: GONE,
+          409: { description: 'Somebody decided otherwise at the same moment.' },
+          504: LATE,
+        },
+      },
+    },
+  ]
+}
+
+/** @throws {Problem} 400 */
+function mayReplace(request: Request): boolean {
+  const value = request.queryParameter('replace')
+  if (value === undefined || value === 'true') return true
+  if (value === 'false') return false
+  throw new Problem('bad-request', 'The query parameter replace must be true or false.')
+}

@@ -1,0 +1,94 @@
+import type { Device } from '../hal/engine.ts'
+import { errorCode, reasonOf } from '../hal/errors.ts'
+import { type Argv, type Attached, attachCommand } from '../hal/os/command.ts'
+import { CommandError } from './failure.ts'
+import { type Link, openSession, SessionRefused } from './sessions/engine-client.ts'
+
+export interface SessionRequest {
+  readonly device: Device
+  readonly argv: Argv
+}
+
+/** sysexits.h: EX_TEMPFAIL, try again later. */
+export const DENIED = 75
+/** Milliseconds between SIGTERM and SIGKILL. */
+const KILL_MS = 5_000
+/** Milliseconds until a lost connection is made again; doubled each time. */
+const FIRST_RETRY_MS = 250
+const LAST_RETRY_MS = 5_000
+
+/**
+ * Runs a command as a session: asks to be let in, runs the command once it is, and ends it when the session is ended. The
+ * command goes on while the service restarts.
+ * @param engines The path of the engines' socket.
+ * @param report Takes one line for the person who started it.
+ * @returns the exit status: the command's, or `DENIED`.
+ */
+export async function runSession(
+  { device, argv }: SessionRequest,
+  engines: string,
+  report: (line: string) => void,
+): Promise<number> {
+  let command: Attached | undefined
+  let status: number | undefined
+  let link = await connectFirst(engines, device)
+  const interrupt = (signal: NodeJS.Signals) => {
+    if (command) return command.kill(signal)
+    link.close()
+    status = signal === 'SIGINT' ? 130 : 143
+  }
+  process.on('SIGTERM', interrupt).on('SIGINT', interrupt)
+
+  for (let retryMs = FIRST_RETRY_MS; ; retryMs = Math.min(2 * retryMs, LAST_RETRY_MS)) {
+    for await (const { state, reason } of link.lines) {
+      retryMs = FIRST_RETRY_MS
+      if (state === 'pending') report('waiting for a moderator')
+      else if (state === 'active' && !command) {
+        command = await attachCommand(argv)
+        command.ended.then(code => {
+          status = code
+          link.close()
+        })
+      } else if (state === 'denied' && !command) {
+        report(reason === 'full' ? 'denied: too many sessions' : `denied (${reason})`)
+        link.close()
+        return DENIED
+      } else if (reason !== undefined && reason !== 'shutdown' && command) await stop(command)
+    }
+    link.close()
+    if (status !== undefined) return status
+    await Promise.race([sleep(retryMs), command?.ended])
+    if (status !== undefined) return status
+    link = await openSession(engines, command ? { ...device, state: 'active' } : device).catch(error => {
+      if (error instanceof SessionRefused) throw new CommandError(error.message)
+      return NOWHERE
+    })
+  }
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise(resolve => setTimeout(resolve, ms))
+}
+
+/** A connection that could not be made. */
+const NOWHERE: Link = { lines: (async function* () {})(), close: () => undefined }
+
+async function connectFirst(engines: string, device: Device): Promise<Link> {
+  try {
+    return await openSession(engines, device)
+  } catch (error) {
+    if (error instanceof SessionRefused) throw new CommandError(error.message)
+    const hint =
+      errorCode(error) === 'EACCES'
+        ? 'run it as root, or as a member of the group receiverd-engines'
+        : 'is the service running?'
+    throw new CommandError(`cannot connect to ${engines}: ${reasonOf(error)}; ${hint}`)
+  }
+}
+
+async function stop(command: Attached): Promise<void> {
+  command.kill('SIGTERM')
+  const kill = setTimeout(() => command.kill('SIGKILL'), KILL_MS)
+  await command.ended
+  clearTimeout(kill)
+}

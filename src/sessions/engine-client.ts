@@ -1,0 +1,71 @@
+/** An engine's end of the engines' socket. */
+import { request } from 'node:http'
+import { connect } from 'node:net'
+import type { Device, EndReason } from '../../hal/engine.ts'
+import { isObject, parseJson } from '../json.ts'
+
+/** What the service says of a session. */
+export interface SessionLine {
+  readonly state: 'pending' | 'active' | 'denied' | 'ended'
+  readonly reason?: EndReason
+}
+
+/** An answer that is no session: the detail of its problem. */
+export class SessionRefused extends Error {}
+
+export interface Link {
+  /** Ends when the service has no more to say, or the connection is lost. */
+  readonly lines: AsyncIterable<SessionLine>
+  /** Tells the service that the device is gone. */
+  close(): void
+}
+
+/** Characters of a line, and of a problem. */
+const MAX_LINE = 4_096
+
+/**
+ * Asks for a session. After `ended` by a moderator the connection stays open until `close`, which says that the device is
+ * out.
+ * @throws {SessionRefused} if the request is refused; the error of the socket if nobody listens.
+ */
+export function openSession(path: string, ask: Device & { readonly state?: 'active' }): Promise<Link> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(path)
+    const body = JSON.stringify(ask)
+    const headers = { Host: 'engine', 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) }
+    request({ method: 'POST', path: '/sessions', headers, createConnection: () => socket })
+      .on('error', reject)
+      .on('response', answer => {
+        const chunks = answer.setEncoding('utf8')
+        if (answer.statusCode === 200) resolve({ lines: linesOf(chunks), close: () => socket.destroy() })
+        else
+          refusalIn(chunks)
+            .then(detail => reject(new SessionRefused(detail)), reject)
+            .finally(() => socket.destroy())
+      })
+      .end(body)
+  })
+}
+
+/** A connection that breaks off ends the lines; what it leaves unfinished is not one. */
+async function* linesOf(chunks: AsyncIterable<string>): AsyncGenerator<SessionLine> {
+  let rest = ''
+  try {
+    for await (const chunk of chunks) {
+      const lines = (rest + chunk).split('\n')
+      rest = lines.pop()?.slice(0, MAX_LINE) ?? ''
+      for (const line of lines) yield JSON.parse(line)
+    }
+  } catch (error) {
+    if (error instanceof SyntaxError) throw new SessionRefused('the service answers with what is not a session')
+    // Lost, as after a crash of the service.
+  }
+}
+
+/** The detail of a problem. */
+async function refusalIn(chunks: AsyncIterable<string>): Promise<string> {
+  let text = ''
+  for await (const chunk of chunks) text = (text + chunk).slice(0, MAX_LINE)
+  const problem = parseJson(Buffer.from(text))
+  return isObject(problem) && typeof problem.detail === 'string' ? problem.detail : 'the service refused the session'
+}

@@ -1,0 +1,35 @@
+import type { Device, SessionState } from '../../hal/engine.ts'
+
+/** A device that mirrors or wants to, as clients see it. */
+export interface Session extends Device {
+  readonly id: string
+  readonly state: SessionState
+  /** When that state began, RFC 3339 in UTC. */
+  readonly since: string
+}
+
+export const PROTOCOL = '^[a-z0-9-]{1,32}$'
+/** Code points of each text, and of an address. */
+export const MAX_NAME = 128
+export const MAX_MODEL = 64
+export const MAX_DEVICE_ID = 64
+export const MAX_ADDRESS = 64
+/** Controls, line separators, and what reorders the text around it (UAX #9). */
+const UNSAFE = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
+
+/** The device with texts that are safe to show: bounded, well formed, and on one line. */
+export function safeDevice({ protocol, name, model, deviceId, address }: Device): Device {
+  return {
+    protocol,
+    name: safeText(name, MAX_NAME),
+    model: safeText(model, MAX_MODEL),
+    deviceId: safeText(deviceId, MAX_DEVICE_ID),
+    address: safeText(address, MAX_ADDRESS),
+  }
+}
+
+function safeText(text: string, max: number): string {
+  // A code point is at most two UTF-16 units, so what is beyond need not be looked at.
+  const characters = [...text.slice(0, 2 * max).toWellFormed()].slice(0, max)
+  return characters.join('').replace(UNSAFE, '\u{fffd}')
+}

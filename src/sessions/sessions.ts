@@ -1,0 +1,255 @@
+import type { Device, EndReason, Engine, SessionState } from '../../hal/engine.ts'
+import { reasonOf } from '../../hal/errors.ts'
+import type { Clock } from '../clock.ts'
+import { Topic, type TopicOptions } from '../events/topic.ts'
+import { toJsonLine } from '../json.ts'
+import { DECISION_MS, FULL_LOG_MS, MAX_SESSIONS, PUBLISH_MS } from '../limits.ts'
+import type { Log } from '../log.ts'
+import { Problem } from '../problem.ts'
+import { type Session, safeDevice } from './session.ts'
+
+export interface SessionsOptions {
+  readonly ring: Pick<TopicOptions, 'maxEvents' | 'maxBytes' | 'newId'>
+  /** Seconds after which a device that nobody decides about is denied, and one that was admitted and does not come. */
+  readonly timeoutS: () => number
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** What an engine is carrying out for a moderator. */
+interface Decision {
+  readonly verb: 'admit' | 'end'
+  readonly done: Promise<void>
+}
+
+interface Entry {
+  session: Session
+  readonly engine: Engine
+  timer: NodeJS.Timeout | undefined
+  decision: Decision | undefined
+}
+
+/** The devices that mirror or want to, whatever engine they come through, and what is decided about them. */
+export class Sessions {
+  readonly topic: Topic
+  readonly #options: SessionsOptions
+  /** Oldest first. */
+  readonly #entries = new Map<string, Entry>()
+  #json: string | undefined
+  /** Whether there are changes that no event has told. */
+  #isDirty = false
+  /** Runs for a while after each event, so that a flood of changes is not a flood of events. */
+  #publishing: NodeJS.Timeout | undefined
+  #turnedAway = 0
+  #reporting: NodeJS.Timeout | undefined
+
+  constructor(options: SessionsOptions) {
+    this.#options = options
+    this.topic = new Topic({ name: 'sessions', grant: 'moderator:r', snapshot: () => this.#text(), ...options.ring })
+  }
+
+  /** All sessions as JSON, oldest first, and the id of the event that says the same. */
+  get current(): { readonly id: string; readonly json: string } {
+    if (this.#isDirty) this.#publish()
+    return { id: this.topic.latestId, json: this.#text() }
+  }
+
+  /** @throws {Problem} 404 if there is no such session. */
+  get(id: string): Session {
+    return this.#find(id).session
+  }
+
+  /**
+   * Enters a device.
+   * @returns the id of its session; undefined if there are too many: the engine must turn it away.
+   */
+  enter(engine: Engine, device: Device, state: SessionState): string | undefined {
+    if (this.#entries.size >= MAX_SESSIONS) {
+      this.#turnedAway++
+      if (!this.#reporting) this.#reportFull()
+      return undefined
+    }
+    const id = this.#options.ring.newId()
+    const session = { id, state, since: this.#now(), ...safeDevice(device) }
+    const entry: Entry = { session, engine, timer: undefined, decision: undefined }
+    this.#entries.set(id, entry)
+    this.#startTimer(entry)
+    this.#changed()
+    return id
+  }
+
+  /** Moves a session on. Does nothing if it is gone. */
+  move(id: string, state: SessionState): void {
+    const entry = this.#entries.get(id)
+    if (!entry || entry.session.state === state) return
+    entry.session = { ...entry.session, state, since: this.#now() }
+    this.#startTimer(entry)
+    this.#changed()
+  }
+
+  /** Removes a session whose device is gone. */
+  leave(id: string): void {
+    const entry = this.#entries.get(id)
+    if (!entry) return
+    clearTimeout(entry.timer)
+    this.#entries.delete(id)
+    this.#changed()
+  }
+
+  /**
+   * Lets a pending device in. One that is in already is left as it is.
+   * @param mayReplace Whether to end the session that is in the way, on an engine that carries one at a time.
+   * @param who Who decided, for the log.
+   * @throws {Problem} 404 if there is no such session, 409 if it was decided otherwise or another one is in the way, 504 if
+   * the engine did not do it in time.
+   */
+  async admit(id: string, mayReplace: boolean, who: string): Promise<Session> {
+    const entry = this.#find(id)
+    if (entry.session.state === 'pending' || entry.decision)
+      await this.#decide(entry, 'admit', async () => {
+        for (const other of this.#inTheWayOf(entry)) {
+          if (!mayReplace)
+            throw new Problem('conflict', `${quoted(other)} is mirroring; this device shows one at a time.`)
+          await this.#end(other, 'moderator', who)
+        }
+        await entry.engine.admit(id)
+        this.#log(entry, `admitted by ${who}`)
+      })
+    return this.get(id)
+  }
+
+  /**
+   * Denies a pending device, or ends the session of another.
+   * @throws {Problem} as `admit`.
+   */
+  async end(id: string, who: string): Promise<void> {
+    await this.#end(this.#find(id), 'moderator', who)
+  }
+
+  /** A device that nobody has decided about is let in: devices are not moderated any more. */
+  admitPending(): void {
+    for (const entry of [...this.#entries.values()])
+      if (entry.session.state === 'pending')
+        this.admit(entry.session.id, false, 'the end of moderation').catch(error =>
+          this.#logFailure(entry, 'still waits, although devices need not wait any more', error),
+        )
+  }
+
+  /** Stops its timers. What mirrors goes on. */
+  stop(): void {
+    for (const { timer } of this.#entries.values()) clearTimeout(timer)
+    clearTimeout(this.#publishing)
+    clearTimeout(this.#reporting)
+  }
+
+  #find(id: string): Entry {
+    const entry = this.#entries.get(id)
+    if (!entry) throw new Problem('not-found', 'There is no such session; it may have ended.')
+    return entry
+  }
+
+  #inTheWayOf({ session, engine }: Entry): readonly Entry[] {
+    if (!engine.isExclusive) return []
+    return [...this.#entries.values()].filter(
+      other => other.engine === engine && other.session.id !== session.id && other.session.state !== 'pending',
+    )
+  }
+
+  async #end(entry: Entry, reason: EndReason, who: string): Promise<void> {
+    const { id, state } = entry.session
+    await this.#decide(entry, 'end', async () => {
+      await entry.engine.end(id, reason)
+      this.#log(entry, `${state === 'pending' ? 'denied' : 'ended'} by ${who}`)
+    })
+  }
+
+  /** Of two different decisions at once the first wins; the same one twice is one. */
+  async #decide(entry: Entry, verb: Decision['verb'], act: () => Promise<void>): Promise<void> {
+    if (entry.decision && entry.decision.verb !== verb)
+      throw new Problem('conflict', 'Another moderator has just decided otherwise about this session.')
+    entry.decision ??= { verb, done: inTime(act) }
+    const { decision } = entry
+    try {
+      await decision.done
+    } catch (error) {
+      if (error instanceof Problem) throw error
+      throw new Problem('system-refused', `What mirrors refused: ${reasonOf(error)}.`, { cause: error })
+    } finally {
+      if (entry.decision === decision) entry.decision = undefined
+    }
+  }
+
+  #startTimer(entry: Entry): void {
+    clearTimeout(entry.timer)
+    if (entry.session.state === 'active') return
+    const seconds = this.#options.timeoutS()
+    entry.timer = setTimeout(() => {
+      this.#end(entry, 'timeout', `a timeout of ${seconds} s`).catch(error => {
+        // A decision of a moderator that came just before is none of our business.
+        if (!entry.decision) this.#logFailure(entry, 'stays, although its time is over', error)
+        if (this.#entries.has(entry.session.id)) this.#startTimer(entry)
+      })
+    }, seconds * 1000)
+  }
+
+  #changed(): void {
+    this.#json = undefined
+    this.#isDirty = true
+    if (!this.#publishing) this.#publish()
+  }
+
+  #publish(): void {
+    clearTimeout(this.#publishing)
+    this.#isDirty = false
+    this.topic.changed(this.#text())
+    this.#publishing = setTimeout(() => {
+      this.#publishing = undefined
+      if (this.#isDirty) this.#publish()
+    }, PUBLISH_MS)
+  }
+
+  #text(): string {
+    this.#json ??= toJsonLine({ sessions: Array.from(this.#entries.values(), ({ session }) => session) })
+    return this.#json
+  }
+
+  #log(entry: Entry, what: string): void {
+    this.#options.log('notice', `session ${quoted(entry)} (${entry.session.protocol}) ${what}`)
+  }
+
+  #logFailure(entry: Entry, what: string, error: unknown): void {
+    const why = error instanceof Problem ? error.message : `${reasonOf(error)}.`
+    this.#options.log('error', `session ${quoted(entry)} ${what}. ${why}`)
+  }
+
+  #reportFull(): void {
+    const devices = this.#turnedAway === 1 ? 'a device' : `${this.#turnedAway} devices`
+    this.#options.log('warning', `turned away ${devices}: there are ${MAX_SESSIONS} sessions already`)
+    this.#turnedAway = 0
+    this.#reporting = setTimeout(() => {
+      this.#reporting = undefined
+      if (this.#turnedAway > 0) this.#reportFull()
+    }, FULL_LOG_MS)
+  }
+
+  #now(): string {
+    return new Date(this.#options.clock.now()).toISOString().replace(/\.\d+/, '')
+  }
+}
+
+function quoted({ session }: Entry): string {
+  return JSON.stringify(session.name)
+}
+
+async function inTime(act: () => Promise<void>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    const detail = `What mirrors did not do it within ${DECISION_MS / 1000} s. The session stays what it is.`
+    timer = setTimeout(() => reject(new Problem('engine-timeout', detail)), DECISION_MS)
+  })
+  try {
+    await Promise.race([act(), late])
+  } finally {
+    clearTimeout(timer)
+  }
+}

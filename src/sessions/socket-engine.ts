@@ -1,0 +1,111 @@
+import type { Socket } from 'node:net'
+import type { Device, EndReason, Engine } from '../../hal/engine.ts'
+import type { Cancelable, StreamReply } from '../http/reply.ts'
+import type { Sessions } from './sessions.ts'
+
+const HEADERS = ['Content-Type', 'application/x-ndjson', 'Cache-Control', 'no-store']
+
+/** A line of the answer to a request for a session. */
+type Line =
+  | { readonly id?: string; readonly state: 'pending' | 'active' }
+  | { readonly state: 'denied' | 'ended'; readonly reason: EndReason }
+
+/**
+ * Engines that speak HTTP on a Unix socket. Each request is a session, its answer has a line for each state, and both last
+ * as long as the connection.
+ */
+export class SocketEngine implements Engine {
+  readonly isExclusive = false
+  readonly #sessions: Sessions
+  readonly #links = new Map<string, Link>()
+
+  constructor(sessions: Sessions) {
+    this.#sessions = sessions
+  }
+
+  /** The answer to a request for a session. */
+  open(device: Device, state: 'pending' | 'active'): StreamReply {
+    return {
+      headers: HEADERS,
+      preamble: '',
+      open: socket => {
+        const link = new Link(socket)
+        const id = this.#sessions.enter(this, device, state)
+        if (id === undefined) {
+          link.finish({ state: 'denied', reason: 'full' })
+          return link
+        }
+        this.#links.set(id, link)
+        link.write({ id, state })
+        link.closed.then(() => this.#remove(id))
+        return link
+      },
+    }
+  }
+
+  async admit(id: string): Promise<void> {
+    this.#links.get(id)?.write({ state: 'active' })
+    this.#sessions.move(id, 'active')
+  }
+
+  async end(id: string, reason: EndReason): Promise<void> {
+    const link = this.#links.get(id)
+    if (!link) return
+    if (this.#sessions.get(id).state === 'pending') {
+      link.finish({ state: 'denied', reason })
+      this.#remove(id)
+    } else {
+      link.write({ state: 'ended', reason })
+      // The engine closes the connection when it has stopped showing the device.
+      await link.closed
+    }
+  }
+
+  /** Tells all engines that the service is stopping. What they show, they go on showing. */
+  close(): void {
+    for (const link of this.#links.values()) {
+      link.finish({ state: 'ended', reason: 'shutdown' })
+      link.destroy()
+    }
+  }
+
+  #remove(id: string): void {
+    this.#links.delete(id)
+    this.#sessions.leave(id)
+  }
+}
+
+/** The connection of a session. */
+class Link implements Cancelable {
+  readonly closed: Promise<void>
+  cancel: () => void = () => undefined
+  readonly #socket: Socket
+  #isFinished = false
+
+  constructor(socket: Socket) {
+    this.#socket = socket
+    this.closed = new Promise(resolve => {
+      this.cancel = resolve
+    })
+  }
+
+  write(line: Line): void {
+    if (!this.#isFinished) this.#socket.write(text(line))
+  }
+
+  /** Writes the last line, and ends our side of the connection. */
+  finish(line: Line): void {
+    if (this.#isFinished) return
+    this.#isFinished = true
+    this.#socket.end(text(line))
+  }
+
+  /** Closes the connection once its last line is with the kernel. */
+  destroy(): void {
+    this.#socket.destroySoon()
+  }
+}
+
+function text(line: Line): string {
+  return `${JSON.stringify(line)}\n`
+}

@@ -1,0 +1,135 @@
+/** Sessions with the programs that people use: curl as an engine, and `receiverd session` around a command. */
+
+import { spawn } from 'node:child_process'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import type { Session } from '../../src/sessions/session.ts'
+import { eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { BUNDLE, type Receiver, receiverd, startReceiver } from './support.ts'
+
+/** A program that goes on, with what it has printed. */
+function start(t: Test, command: string, args: readonly string[]) {
+  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+  t.teardown(() => child.kill('SIGKILL'))
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', text => (output += text))
+  const ended = new Promise<number | null>(resolve => child.on('exit', resolve))
+  const prints = (text: string) => eventually(() => output.includes(text))
+  return { child, ended, prints, output: () => output }
+}
+
+async function startModerated(t: Test) {
+  const engines = join(temporaryFolder(t), 'engines')
+  const receiver = await startReceiver(t, { env: { RECEIVERD_ENGINES: engines } })
+  await receiver.patch({ moderation: { approval: 'moderator' } })
+  const session = (...command: string[]) =>
+    start(t, process.execPath, [
+      ...[BUNDLE, 'session', '--protocol', 'miracast', '--name', "Ann's Pixel", '--engines', engines, '--'],
+      ...command,
+    ])
+  return { receiver, engines, session }
+}
+
+/** The only session, once it is in a state. */
+const only = (receiver: Receiver, state: string) =>
+  eventually(async () => {
+    const { sessions } = (await (await receiver.fetch('/sessions')).json()) as { sessions: Session[] }
+    return sessions.length === 1 && sessions[0]?.state === state && sessions[0]
+  })
+
+const none = (receiver: Receiver) =>
+  eventually(async () => (await (await receiver.fetch('/sessions')).text()) === '{"sessions":[]}')
+
+const admit = (receiver: Receiver, { id }: Session) => receiver.fetch(`/sessions/${id}/admit`, { method: 'POST' })
+const end = (receiver: Receiver, { id }: Session) => receiver.fetch(`/sessions/${id}`, { method: 'DELETE' })
+
+t.test('curl', async t => {
+  const { receiver, engines } = await startModerated(t)
+  const ask = '{"protocol":"miracast","name":"Pixel 9"}'
+  const curl = () => start(t, 'curl', ['-sN', '--unix-socket', engines, '-d', ask, 'http://engine/sessions'])
+  const one = curl()
+  const session = await only(receiver, 'pending')
+  t.match(session, { protocol: 'miracast', name: 'Pixel 9', model: '', deviceId: '', address: '' })
+  await one.prints(`{"id":"${session.id}","state":"pending"}\n`)
+  t.equal((await admit(receiver, session)).status, 200)
+  await one.prints('{"state":"active"}\n')
+  one.child.kill()
+  await none(receiver)
+
+  const two = curl()
+  t.equal((await end(receiver, await only(receiver, 'pending'))).status, 204)
+  t.equal(await two.ended, 0, 'the service has closed the connection')
+  t.ok(two.output().endsWith('{"state":"denied","reason":"moderator"}\n'))
+})
+
+t.test('a command: waits, runs, and is ended', async t => {
+  const { receiver, session } = await startModerated(t)
+  const one = session('sh', '-c', 'echo playing; trap "echo stopping; exit 7" TERM; while :; do sleep 0.1; done')
+  await one.prints('receiverd: waiting for a moderator\n')
+  t.notMatch(one.output(), 'playing')
+  await admit(receiver, await only(receiver, 'pending'))
+  await one.prints('playing\n')
+  t.equal((await end(receiver, await only(receiver, 'active'))).status, 204)
+  t.equal(await one.ended, 7, 'the status of the command')
+  t.match(one.output(), 'stopping')
+  await none(receiver)
+
+  const denied = session('echo', 'playing')
+  await end(receiver, await only(receiver, 'pending'))
+  t.equal(await denied.ended, 75)
+  t.equal(denied.output(), 'receiverd: waiting for a moderator\nreceiverd: denied (moderator)\n')
+
+  const missing = session('no-such-command')
+  await admit(receiver, await only(receiver, 'pending'))
+  t.equal(await missing.ended, 1)
+  t.match(missing.output(), /receiverd: no-such-command is not installed\n$/)
+  await none(receiver)
+
+  const killed = session('sleep', '60')
+  await only(receiver, 'pending')
+  killed.child.kill('SIGTERM')
+  t.equal(await killed.ended, 143)
+  await none(receiver)
+})
+
+t.test('the service is killed, and comes back: the command goes on', async t => {
+  const { receiver, session } = await startModerated(t)
+  const one = session('sh', '-c', 'echo playing; exec sleep 60')
+  await admit(receiver, await only(receiver, 'pending'))
+  await one.prints('playing\n')
+  await receiver.restart()
+  t.equal((await only(receiver, 'active')).name, "Ann's Pixel", 'after an orderly stop')
+  const { host } = new URL(receiver.url)
+  await receiver.kill()
+  await receiver.start(host)
+  t.equal((await only(receiver, 'active')).name, "Ann's Pixel", 'after a crash')
+  t.equal(one.output().match(/playing/g)?.length, 1)
+  await end(receiver, await only(receiver, 'active'))
+  t.equal(await one.ended, 143)
+})
+
+t.test('usage errors', async t => {
+  for (const [args, error] of [
+    [
+      ['--name', 'x', '--', 'true'],
+      '--protocol: give 1 to 32 lower-case letters, digits and hyphens, such as miracast',
+    ],
+    [['--protocol', 'p', '--', 'true'], '--name: give the name that the moderator sees'],
+    [
+      ['--protocol', 'p', '--name', 'x'],
+      'session: missing command; put it behind --, as in: receiverd session … -- mirror',
+    ],
+    [
+      ['--protocol', 'p', '--name', 'x', '--engines', 'here', '--', 'true'],
+      '--engines: "here" is not an absolute path',
+    ],
+  ] as const)
+    t.same(await receiverd(['session', ...args]), { status: 2, stdout: '', stderr: `receiverd: ${error}\n` })
+  const nowhere = await receiverd(['session', '--protocol', 'p', '--name', 'x', '--engines', '/nowhere', '--', 'true'])
+  t.same(nowhere, {
+    status: 1,
+    stdout: '',
+    stderr: 'receiverd: cannot connect to /nowhere: no such file or directory (ENOENT); is the service running?\n',
+  })
+})

@@ -209,6 +209,8 @@ export class Machine extends Api {
     })
     shell.on('error', () => undefined)
     this.#shell = shell
+    // Nothing that was said before this boot is an answer.
+    this.#said = ''
     // Asked until somebody listens.
     await eventually(async () => {
       shell.write('echo up\n')

@@ -33,8 +33,7 @@ export function moderation(system: System): Setting<typeof schema> {
     files: [FILE],
     withoutActivate: 'sessions follow the setting itself',
     async read() {
-      const text = await system.readText(FILE)
-      if (text === undefined) throw new HalError('ABSENT', 'nothing is set')
+      const text = (await system.readText(FILE)) ?? ''
       const approval = getValue(text, APPROVAL) ?? DEFAULT.approval
       const timeoutS = Number(getValue(text, TIMEOUT) ?? DEFAULT.timeoutS)
       if (approval !== 'none' && approval !== 'moderator')
@@ -42,7 +41,8 @@ export function moderation(system: System): Setting<typeof schema> {
       if (!Number.isInteger(timeoutS)) throw new HalError('UNREADABLE', `${TIMEOUT} is not a whole number`)
       return { approval, timeoutS }
     },
-    fallback: async () => DEFAULT,
+    // A file that says nothing intelligible must not let everybody in.
+    fallback: async () => ({ ...DEFAULT, approval: 'moderator' }),
     async write({ approval, timeoutS }) {
       const text = (await system.readForEdit(FILE)) ?? ''
       return system.writeAtomic(FILE, setValue(setValue(text, APPROVAL, approval), TIMEOUT, String(timeoutS)), 0o644)

@@ -48,5 +48,9 @@ export const VALUES: Readonly<Record<string, GoodValues>> = {
     { enabled: false, name: 'Großer Saal "7" 🎬', access: 'pin', maxResolution: '1280x720' },
     { enabled: true, name: '', access: 'open', maxResolution: '' },
   ],
+  moderation: [
+    { approval: 'moderator', timeoutS: 45 },
+    { approval: 'none', timeoutS: 600 },
+  ],
   ssh: [{ enabled: false }, { enabled: true }],
 }

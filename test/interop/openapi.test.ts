@@ -1,9 +1,12 @@
 /** The OpenAPI document is valid, and every answer conforms to it. */
 
 import { mkdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import t, { type Test } from 'tap'
+import { openSession } from '../../src/sessions/engine-client.ts'
 import { DEADLINE_MS, eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { type Answer, Contract, type Document, documentOf } from './document.ts'
 import { type Receiver, receiverd, startReceiver } from './support.ts'
 
@@ -57,7 +60,8 @@ t.test('operations and schemas have names', async t => {
 })
 
 t.test('every answer conforms to the document', async t => {
-  const receiver = await startReceiver(t, { env: { RECEIVERD_HOLD_S: '1' } })
+  const engines = join(temporaryFolder(t), 'engines')
+  const receiver = await startReceiver(t, { env: { RECEIVERD_HOLD_S: '1', RECEIVERD_ENGINES: engines } })
   const contract = new Contract(await documentOf(receiver))
   const mint = async (role: string) =>
     (await receiverd(['token', '--root', receiver.root, '--role', role])).stdout.trim()
@@ -68,12 +72,12 @@ t.test('every answer conforms to the document', async t => {
     status: number,
     method: string,
     path: string,
-    init: RequestInit & { token?: string | null; query?: string } = {},
+    init: RequestInit & { token?: string | null; query?: string; id?: string } = {},
   ) => {
-    const { token = receiver.key, query = '', headers, ...rest } = init
+    const { token = receiver.key, query = '', id = '', headers, ...rest } = init
     const authorization = token === null ? {} : { Authorization: `Bearer ${token}` }
     const isStream = JSON.stringify(headers ?? {}).includes('event-stream')
-    const response = await fetch(`${receiver.url}${path}${query}`, {
+    const response = await fetch(`${receiver.url}${path.replace('{id}', id)}${query}`, {
       ...rest,
       method,
       headers: { ...authorization, ...headers },
@@ -132,6 +136,36 @@ t.test('every answer conforms to the document', async t => {
   await patch(415, '{}', { 'Content-Type': 'text/plain' })
   await patch(422, '{"deviceName":"","hostname":"-","ntp":{"servers":[1]},"hardware":{"model":"x"},"nothing":0}')
   await patch(422, '[]')
+
+  const [list, admit, end] = ['/api/v1/sessions', '/api/v1/sessions/{id}/admit', '/api/v1/sessions/{id}']
+  await check(200, 'GET', '/api/v1/sessions/events', {
+    query: '?initialEventId=00000000-0000-4000-8000-000000000000',
+    headers: { Accept: 'text/event-stream' },
+  })
+  const before = (await check(200, 'GET', '/api/v1/sessions/events')).headers.get('etag') ?? ''
+  const device = { protocol: 'miracast', name: 'Pixel 9', model: 'Pixel 9', deviceId: '', address: '192.0.2.9' }
+  const link = await openSession(engines, { ...device, state: 'active' })
+  t.teardown(link.close)
+  const poll = { headers: { 'If-None-Match': before } }
+  await check(200, 'GET', '/api/v1/sessions/events', poll)
+  const listed = await check(200, 'GET', list)
+  await check(304, 'GET', list, { headers: { 'If-None-Match': listed.headers.get('etag') ?? '' } })
+  const id = (JSON.parse(listed.body) as { sessions: { id: string }[] }).sessions[0]?.id ?? ''
+  await check(200, 'POST', admit, { id })
+  await check(400, 'POST', admit, { id, query: '?replace=perhaps' })
+  await check(403, 'POST', admit, { id, token: reader })
+  await check(404, 'POST', admit, { id: 'nobody' })
+  await check(403, 'GET', list, { token: reader })
+  await check(404, 'DELETE', end, { id: 'nobody' })
+  await check(504, 'DELETE', end, { id })
+  let isToldAgain = false
+  const ending = check(204, 'DELETE', end, { id })
+  for await (const { state } of link.lines) {
+    if (state === 'ended' && isToldAgain) break
+    isToldAgain = state === 'ended'
+  }
+  link.close()
+  await ending
 
   obstruct(receiver, 'etc/machine-info')
   await patch(500, '{"deviceName":"cannot be written"}')

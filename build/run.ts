@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { accessSync, constants, cpSync, rmSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
-import { resolve } from 'node:path'
+import { relative, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { currentBundle } from './bundle-file.ts'
 
@@ -11,6 +11,8 @@ const ROOT = resolve('build/out/device')
 const STATE = resolve('build/out/device-state')
 // Relative: the path of a Unix socket has at most 107 bytes (unix(7)).
 const LOCK = 'build/out/device.lock'
+// Relative for the same reason.
+const ENGINES = 'build/out/engines.sock'
 const PLACE = ['--root', ROOT, '--state-dir', STATE]
 const listen = process.env.RECEIVERD_LISTEN || '127.0.0.1:8080'
 
@@ -35,7 +37,7 @@ function makeDevice(): void {
 }
 
 function serve(bundle: string): void {
-  const service = spawn(process.execPath, [bundle, 'serve', ...PLACE, '--listen', listen], {
+  const service = spawn(process.execPath, [bundle, 'serve', ...PLACE, '--listen', listen, '--engines', ENGINES], {
     // In a process group of its own: Ctrl-C at a terminal reaches only this process, which passes it on once.
     detached: true,
     stdio: ['ignore', 'inherit', 'pipe'],
@@ -73,6 +75,18 @@ Follow its changes (leave this running, in another terminal):
 
 Change the name of the device, in a third terminal:
   curl -X PATCH -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' -d '{"deviceName":"Lobby"}' ${address}/api/v1/system
+
+Have devices ask before they mirror:
+  curl -X PATCH -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' -d '{"moderation":{"approval":"moderator"}}' ${address}/api/v1/system
+
+Play a device that asks; what it shows is a clock:
+  ${process.execPath} ${relative('.', bundle)} session --protocol demo --name "Ann's phone" --engines ${ENGINES} -- sh -c 'while date; do sleep 1; done'
+
+As a moderator, see it, let it in, and end it:
+  curl -H 'Authorization: Bearer ${key}' ${address}/api/v1/sessions
+  ID=$(curl -s -H 'Authorization: Bearer ${key}' ${address}/api/v1/sessions | sed 's/.*"id":"\\([^"]*\\)".*/\\1/')
+  curl -X POST -H 'Authorization: Bearer ${key}' ${address}/api/v1/sessions/$ID/admit
+  curl -X DELETE -H 'Authorization: Bearer ${key}' ${address}/api/v1/sessions/$ID
 `)
   })
 }

@@ -134,7 +134,6 @@ export function readEnginesPath(flags: Flags, env: Environment): string {
     flags.engines === undefined
       ? ['RECEIVERD_ENGINES', env.RECEIVERD_ENGINES || ENGINES_SOCKET]
       : ['--engines', flags.engines]
-  if (!path.startsWith('/')) throw new UsageError(`${name}: "${path}" is not an absolute path`)
   if (Buffer.byteLength(path) > MAX_SOCKET_PATH)
     throw new UsageError(`${name}: the path must not be longer than ${MAX_SOCKET_PATH} bytes`)
   return path

@@ -35,7 +35,7 @@ while time.monotonic() < deadline:
     if not chunk:
         break
     shown += chunk
-    if not pressed and b'Change the name' in shown and shown.endswith(b'/api/v1/system\\r\\n\\r\\n'):
+    if not pressed and b'As a moderator' in shown and shown.endswith(b'/api/v1/sessions/$ID\\r\\n\\r\\n'):
         pressed = True
         os.write(terminal, b'\\x03')
 else:
@@ -83,20 +83,21 @@ function startRun(t: Test, copy: string, env = ENV) {
   return { runner, shown: output(runner) }
 }
 
-/** The three commands that it prints, to read, follow and change the device. */
-async function commandsIn(shown: () => string): Promise<readonly [string, string, string]> {
-  const [read = '', follow = '', change = ''] = await eventually(() => {
-    const lines = shown().match(/^ {2}curl .*\n/gm)
-    return lines?.length === 3 && lines.map(line => line.trim())
+/** The commands that it prints: to read, follow and change the device, to play one that mirrors, and to moderate it. */
+async function commandsIn(shown: () => string) {
+  const lines = await eventually(() => {
+    const lines = shown().match(/^ {2}(?!address|API key)\S.*\n/gm)
+    return lines?.length === 9 && lines.map(line => line.trim())
   })
-  return [read, follow, change]
+  const [read = '', follow = '', change = '', ask = '', play = '', ...moderate] = lines
+  return { read, follow, change, ask, play, moderate }
 }
 
-t.test('the three commands that it prints do what they say', async t => {
+t.test('the commands that it prints do what they say', async t => {
   const copy = copyOfRepository(t)
   const before = filesOf(copy)
   const { runner, shown } = startRun(t, copy)
-  const [read, follow, change] = await commandsIn(shown)
+  const { read, follow, change, ask, play, moderate } = await commandsIn(shown)
 
   const system = await run('sh', ['-c', read.replace('curl', 'curl -sS')])
   t.match(JSON.parse(system.stdout), { deviceName: 'Meeting Room 4', firmware: { name: 'Receiver OS' } })
@@ -112,6 +113,18 @@ t.test('the three commands that it prints do what they say', async t => {
   t.match(JSON.parse(changed.stdout), { deviceName: 'Lobby' })
   await eventually(() => followed().includes('event: system.changed\ndata: {"deviceName":"Lobby"}\n\n'))
 
+  await run('sh', ['-c', ask])
+  const player = spawn('sh', ['-c', `exec ${play}`], { cwd: copy, stdio: ['ignore', 'pipe', 'pipe'] })
+  t.teardown(() => player.kill())
+  const played = output(player)
+  const over = once(player, 'exit')
+  await eventually(async () => (await run('sh', ['-c', moderate[0] ?? ''])).stdout.includes('"state":"pending"'))
+  const [list, setId, admit = '', end = ''] = moderate
+  t.match((await run('sh', ['-c', `${list}\n${setId}\n${admit}`])).stdout, '"state":"active"')
+  await eventually(() => played().split('\n').length > 2)
+  await run('sh', ['-c', `${setId}\n${end}`])
+  t.same(await over, [143, null], 'ended')
+
   t.match(readFileSync(join(copy, 'build/out/device/etc/machine-info'), 'utf8'), /^PRETTY_HOSTNAME="?Lobby"?$/m)
   t.same(filesOf(copy), before, 'nothing outside build/out has changed')
 
@@ -126,7 +139,7 @@ t.test('a second run starts from a fresh copy', async t => {
   const copy = copyOfRepository(t)
   for (const name of ['first', 'second']) {
     const { runner, shown } = startRun(t, copy)
-    const [read, , change] = await commandsIn(shown)
+    const { read, change } = await commandsIn(shown)
     const system = await run('sh', ['-c', read.replace('curl', 'curl -sS')])
     t.match(JSON.parse(system.stdout), { deviceName: 'Meeting Room 4' }, name)
     await run('sh', ['-c', change.replace('curl', 'curl -sS')])
@@ -138,7 +151,7 @@ t.test('a second run starts from a fresh copy', async t => {
 
 t.test('while it runs, a second run is refused, and leaves the device of the first alone', async t => {
   const copy = copyOfRepository(t)
-  const [read] = await commandsIn(startRun(t, copy).shown)
+  const { read } = await commandsIn(startRun(t, copy).shown)
   t.match(await run('sh', ['-c', `cd '${copy}' && exec node ${RUN.join(' ')}`], ENV), {
     status: 1,
     stdout: '',

@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import type { JsonObject } from '../../src/json.ts'
 import { eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { type Receiver, receiverd, run, startReceiver } from './support.ts'
 
 const readme = readFileSync(join(REPOSITORY, 'README.md'), 'utf8')
@@ -21,7 +22,8 @@ const EXAMPLE = examples('In a browser', 'js').join('')
 t.jobs = 4
 
 t.test('the commands of curl', async t => {
-  const receiver = await startReceiver(t)
+  const engines = join(temporaryFolder(t), 'engines')
+  const receiver = await startReceiver(t, { env: { RECEIVERD_ENGINES: engines } })
   const paste = async (commands: string) => {
     const env = { API: `${receiver.url}/api/v1`, KEY: receiver.key }
     const { status, stdout, stderr } = await run('sh', ['-c', commands.replaceAll('curl ', 'curl -sS ')], env)
@@ -38,11 +40,26 @@ t.test('the commands of curl', async t => {
   t.match(trial, /^HTTP\/1\.1 200 .*^Confirm-Within: 60\r$.*"hostname":"room-5"/ms)
   t.equal((await receiver.system()).value.hostname, 'room-5', 'confirmed')
 
+  const [moderate = '', decide = '', command = '', ask = ''] = examples('Sessions', 'sh')
+  t.match(JSON.parse(await paste(moderate)), { moderation: { approval: 'moderator' } })
+  const engine = ask.replace('/run/receiverd/engines.sock', engines)
+  const asking = run('sh', ['-c', engine.replace('curl', 'exec timeout -s INT 20 curl -sS')]).catch(() => undefined)
+  const { id } = await eventually(async () => {
+    const { sessions } = (await (await receiver.fetch('/sessions')).json()) as { sessions: { id: string }[] }
+    return sessions[0]
+  })
+  const [list = '', admit = ''] = decide.split('\n')
+  const asModerator = `TOKEN=$KEY ID=${id}; `
+  t.match(await paste(`${asModerator}${list}; ${admit}`), /"name":"Pixel 9".*"state":"active"/s)
+  t.match(command, 'receiverd session --protocol miracast')
+
   const [poll = ''] = examples('By long polling', 'sh')
   const held = paste(poll)
   const answered = held.then(() => true)
   for (let n = 0; !(await Promise.race([answered, pause(200)])); n++) await receiver.patch({ deviceName: `Poll ${n}` })
   t.match(await held, /^HTTP\/1\.1 200 .*^ETag: .*"event":"system.changed"/ms)
+  await receiver.stop()
+  await asking
 })
 
 t.test('EventSource: follows, and gets a new token when the old one has expired', async t => {

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import { temporaryFolder } from '../support/folder.ts'
 
-const UNITS = ['receiverd.socket', 'receiverd.service'] as const
+const UNITS = ['receiverd.socket', 'receiverd-engines.socket', 'receiverd.service'] as const
 const missing = ['systemctl', 'systemd-analyze'].filter(tool => spawnSync(tool, ['--version']).status !== 0)
 const skip = missing.length > 0 && `not installed: ${missing.join(', ')}; apt-get install systemd`
 
@@ -34,14 +34,14 @@ t.test('systemd finds nothing to warn of', { skip }, async t => {
   )
 })
 
-t.test('a preset enables both units, on a system that enables nothing by itself', { skip }, async t => {
+t.test('a preset enables the units, on a system that enables nothing by itself', { skip }, async t => {
   const root = installed(t)
   const presets = join(root, 'usr/lib/systemd/system-preset')
   mkdirSync(presets, { recursive: true })
   writeFileSync(join(presets, '99-default.preset'), 'disable *\n')
-  t.same(enablement(root), ['disabled', 'disabled'], 'as installed')
+  t.same(enablement(root), ['disabled', 'disabled', 'disabled'], 'as installed')
   execFileSync('systemctl', [`--root=${root}`, 'preset', ...UNITS], { stdio: 'ignore' })
-  t.same(enablement(root), ['enabled', 'enabled'])
+  t.same(enablement(root), ['enabled', 'enabled', 'enabled'])
 })
 
 t.test('the service is not started again when only a person can help', async t => {

@@ -8,6 +8,7 @@ import { endToEnd } from '../e2e/suite.ts'
 import { eventually } from '../support/eventually.ts'
 import { type Follower, follow, get } from './clients.ts'
 import { factoryDisk, Machine } from './machine.ts'
+import { sessionsOf } from './sessions.ts'
 
 /** The same program as a package of the next version. */
 const NEXT = join(REPOSITORY, 'build/out/next/receiverd.deb')
@@ -127,6 +128,8 @@ t.test('sound, by amixer', async t => {
   t.pass('a sound card that goes, and one that comes, is an event')
   stream.close()
 })
+
+t.test('sessions, by the socket that systemd passes', t => sessionsOf(t, device))
 
 t.test('a restart under 200 streams and steady requests', async t => {
   await device.replaceFile('/etc/default/receiverd', 'RECEIVERD_STREAMS_PER_ADDRESS=512\n')

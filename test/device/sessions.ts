@@ -1,0 +1,29 @@
+/** Sessions on a booted device, through the socket that systemd passes. */
+import type { Test } from 'tap'
+import type { Session } from '../../src/sessions/session.ts'
+import { eventually } from '../support/eventually.ts'
+import type { Machine } from './machine.ts'
+
+export async function sessionsOf(t: Test, device: Machine): Promise<void> {
+  t.equal((await device.shell('stat -c %a:%U:%G /run/receiverd/engines.sock')).trim(), '660:root:receiverd-engines')
+  t.equal((await device.patch({ moderation: { approval: 'moderator' } })).status, 200)
+  const only = (state: string) =>
+    eventually(async () => {
+      const { sessions } = (await (await device.fetch('/sessions')).json()) as { sessions: readonly Session[] }
+      return sessions.length === 1 && sessions[0]?.state === state && sessions[0]
+    })
+  await device.shell(
+    "nohup receiverd session --protocol demo --name Ann -- sh -c 'touch /tmp/shown; exec sleep 1000' >/tmp/session.log 2>&1 &",
+  )
+  const asked = await only('pending')
+  t.equal(asked.name, 'Ann')
+  await device.restart()
+  const { id } = await only('pending')
+  t.equal((await device.fetch(`/sessions/${id}/admit`, { method: 'POST' })).status, 200)
+  await device.shell('until [ -e /tmp/shown ]; do sleep 0.1; done')
+  await device.restart()
+  const active = await only('active')
+  t.equal((await device.fetch(`/sessions/${active.id}`, { method: 'DELETE' })).status, 204)
+  t.equal(await device.shell('pgrep -x sleep || true'), '', 'it is off the screen')
+  t.equal((await device.patch({ moderation: { approval: 'none' } })).status, 200)
+}

@@ -4,11 +4,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import type { JsonObject } from '../../src/json.ts'
+import { sessionsOf } from '../e2e/sessions.ts'
 import { endToEnd } from '../e2e/suite.ts'
 import { eventually } from '../support/eventually.ts'
 import { type Follower, follow, get } from './clients.ts'
 import { factoryDisk, Machine } from './machine.ts'
-import { sessionsOf } from './sessions.ts'
 
 /** The same program as a package of the next version. */
 const NEXT = join(REPOSITORY, 'build/out/next/receiverd.deb')

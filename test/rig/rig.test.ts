@@ -1,5 +1,6 @@
 /** The machines themselves, and receiverd as a unit in them. */
 import t from 'tap'
+import { sessionsOf } from '../e2e/sessions.ts'
 import { endToEnd } from '../e2e/suite.ts'
 import { eventually } from '../support/eventually.ts'
 import { NO_RIG } from './available.ts'
@@ -51,6 +52,8 @@ t.test('a machine', { skip: NO_RIG }, async t => {
   })
 
   await t.test('end to end', t => endToEnd(t, rig))
+
+  await t.test('sessions', t => sessionsOf(t, rig))
 
   await t.test('another one runs beside it, and both are reached by IPv4 and IPv6', async t => {
     const other = await startRig(t)

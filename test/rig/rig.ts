@@ -173,6 +173,11 @@ export class Rig extends Api {
     return (await this.run(['receiverd', ...args])).trim()
   }
 
+  /** Runs a command of the shell. */
+  async shell(command: string): Promise<string> {
+    return this.run(['sh', '-c', command])
+  }
+
   async restart(): Promise<void> {
     await this.run(['systemctl', 'restart', 'receiverd'])
   }

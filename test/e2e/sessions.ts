@@ -1,10 +1,15 @@
-/** Sessions on a booted device, through the socket that systemd passes. */
+/** Sessions where systemd runs the service, through the socket that it passes. */
 import type { Test } from 'tap'
 import type { Session } from '../../src/sessions/session.ts'
 import { eventually } from '../support/eventually.ts'
-import type { Machine } from './machine.ts'
+import type { Target } from './suite.ts'
 
-export async function sessionsOf(t: Test, device: Machine): Promise<void> {
+export interface SystemdTarget extends Target {
+  /** Runs a command as root on the device, and returns what it printed. */
+  shell(command: string): Promise<string>
+}
+
+export async function sessionsOf(t: Test, device: SystemdTarget): Promise<void> {
   t.equal((await device.shell('stat -c %a:%U:%G /run/receiverd/engines.sock')).trim(), '660:root:receiverd-engines')
   t.equal((await device.patch({ moderation: { approval: 'moderator' } })).status, 200)
   const only = (state: string) =>

@@ -17,6 +17,7 @@ const KINDS = {
   'head-too-large': [431, 'Request head too large'],
   internal: [500, 'Internal error'],
   'system-refused': [500, 'The system refused the change'],
+  'not-implemented': [501, 'Not implemented'],
   unavailable: [503, 'Too busy'],
   'engine-timeout': [504, 'No answer from what mirrors'],
   'no-space': [507, 'No space left on the device'],

@@ -164,9 +164,25 @@ export class Files {
    * is still missing. The call means no more than "look again". If the kernel has no watch left nothing is reported.
    */
   watch(path: string, changed: () => void): Stop {
-    const stops = Array.from(this.#places(path), place => this.#watcher.watch(place, changed))
+    const stops = new Map<string, Stop>()
+    const arm = () => {
+      const places = new Set(this.#places(path))
+      // Another link may lead to another place.
+      for (const [place, stop] of stops) {
+        if (places.has(place) || places.size === 0) continue
+        stop()
+        stops.delete(place)
+      }
+      for (const place of places) if (!stops.has(place)) stops.set(place, this.#watcher.watch(place, look))
+    }
+    const look = () => {
+      arm()
+      changed()
+    }
+    arm()
     return () => {
-      for (const stop of stops) stop()
+      for (const stop of stops.values()) stop()
+      stops.clear()
     }
   }
 

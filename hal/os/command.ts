@@ -48,8 +48,8 @@ export const runCommand: Run = ([command, ...args]) =>
   })
 
 /**
- * Monitors a command without a shell or input, and with English messages. A command that ends or cannot be started is
- * started again, after a delay that grows. It does not keep our own process running.
+ * Monitors a command without a shell or input, and with English messages. A command that ends is started again, after a
+ * delay that grows; one that is not installed is not. It does not keep our own process running.
  */
 export const monitorCommand: Monitor = ([command, ...args], line) => {
   let child: ChildProcess | undefined
@@ -76,7 +76,12 @@ export const monitorCommand: Monitor = ([command, ...args], line) => {
     } catch {
       return restart()
     }
-    child.on('error', restart).on('exit', restart).unref()
+    child.on('error', error => {
+      // What is not installed is not looked for again: this would start a process each minute, for years.
+      if (errorCode(error) === 'ENOENT') ended = true
+      restart()
+    })
+    child.on('exit', restart).unref()
     if (child.stdout instanceof Socket) child.stdout.unref()
     const read = lineReader(text => {
       if (!stopped) line(text)

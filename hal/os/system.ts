@@ -59,14 +59,6 @@ export class System extends Files {
   addresses(): Addresses | undefined {
     return this.isRunning ? this.#addresses() : undefined
   }
-
-  /**
-   * Runs a command that takes `--root`, such as `systemctl enable`: for another root it changes that root's files alone
-   * (systemctl(1)).
-   */
-  async runOnRoot([command, ...args]: Argv): Promise<void> {
-    await this.#run(this.isRunning ? [command, ...args] : [command, `--root=${this.root}`, ...args])
-  }
 }
 
 function kernelAddresses(): Addresses {

@@ -78,7 +78,8 @@ async function dependencyFolders(system: System, folder: string): Promise<readon
 
 async function linksIn(system: System, folders: readonly string[], name: string): Promise<readonly string[]> {
   const paths = folders.map(folder => `${folder}/${name}`)
-  const targets = await Promise.all(paths.map(path => system.linkTarget(path)))
+  // A folder that is a loop of links has none.
+  const targets = await Promise.all(paths.map(path => system.linkTarget(path).catch(() => undefined)))
   return paths.filter((_, at) => targets[at] !== undefined && targets[at] !== MASK)
 }
 

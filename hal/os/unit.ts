@@ -37,9 +37,9 @@ export class Unit {
     return this.#names.some(name => isLinkTo(name, path))
   }
 
-  /** Files that it reads besides `files`: the links that mask it. */
+  /** What it reads besides `files`: the links that mask it, and the folders that may hold a link to it. */
   get sources(): readonly string[] {
-    return this.#names.map(name => `${ADMIN_UNITS}/${name}`)
+    return [`${ADMIN_UNITS}/*`]
   }
 
   async isInstalled(): Promise<boolean> {
@@ -70,7 +70,8 @@ export class Unit {
     if (enabled === (await this.#isEnabled(units))) return false
     if (!enabled) await this.#note(units)
     const names = enabled ? [await this.#preferred(units)] : units.filter(isEnabled).map(({ name }) => name)
-    await this.#system.runOnRoot(['systemctl', enabled ? 'enable' : 'disable', ...names])
+    if (this.#system.isRunning) await this.#system.run(['systemctl', enabled ? 'enable' : 'disable', ...names])
+    else for (const unit of units) if (names.includes(unit.name)) await this.#setLinks(unit, enabled)
     return true
   }
 
@@ -98,6 +99,18 @@ export class Unit {
       const state = await this.#system.run(['systemctl', 'show', '--property=ActiveState', '--value', name])
       if (state.trim() !== 'inactive') await this.#system.run(['systemctl', 'restart', name])
     }
+  }
+
+  /**
+   * What `systemctl enable` and `disable` do, on another root. With `--root`, systemctl(1) follows links of folders as the
+   * host does, out of that root.
+   */
+  async #setLinks({ name, path, links }: UnitFile, enabled: boolean): Promise<void> {
+    const installs = this.#installs?.get(name) ?? []
+    if (enabled) for (const link of installs) await this.#system.writeLink(link, path)
+    else
+      for (const link of new Set([...links, ...installs]))
+        if ((await this.#system.linkTarget(link)) !== undefined) await this.#system.remove(link)
   }
 
   async #isEnabled(units: readonly UnitFile[]): Promise<boolean> {

@@ -1,7 +1,7 @@
 import { Check } from 'typebox/schema'
 import { HalError, isUnreadable, reasonOf } from '../errors.ts'
 import type { System } from '../os/system.ts'
-import type { Setting } from '../setting.ts'
+import { isWritable, type Setting } from '../setting.ts'
 import type { Journal, Undo } from './journal.ts'
 
 /** Named in place of a setting if it is the journal that could not be written. */
@@ -178,7 +178,8 @@ function isAtomic(changes: readonly Change[], undos: readonly Undo[]): boolean {
 function requireOwn({ setting: name, images, previous, next }: Undo, settings: readonly Setting[]): void {
   const refuse = (why: string) => new HalError('UNREADABLE', `the file is not a journal: ${why}`)
   const setting = settings.find(setting => setting.name === name)
-  if (!setting) throw refuse('a setting in it is unknown')
+  if (!setting || !isWritable(setting)) throw refuse('it changes what is not a setting, or is read-only')
+  if (setting.write && images.length === 0) throw refuse('it has no file of its setting')
   if (!images.every(({ path }) => setting.files.includes(path) || setting.mayHave?.(path)))
     throw refuse('a file in it does not belong to its setting')
   if (!Check(setting.schema, previous) || !Check(setting.schema, next))

@@ -18,7 +18,7 @@ export function keyRoutes(keys: ApiKeyStore, authenticator: Authenticator, log: 
         try {
           // Of two requests at once, the second has a key that is replaced by then: it must not get the new one.
           const apiKey = await keys.rotate(() => authenticator.recheck(credential))
-          log('notice', `API key replaced from ${address}`)
+          log('notice', `${address} replaced the API key`)
           return json(Buffer.from(JSON.stringify({ apiKey })))
         } catch (error) {
           if (error instanceof Problem) throw error

@@ -49,7 +49,7 @@ export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions)
   const who = (request: Request, credential: Credential) => {
     // It may have waited behind a rotation.
     authenticator.recheck(credential)
-    return `${holderOf(credential)}, from ${request.address}`
+    return `${request.address} (${holderOf(credential)})`
   }
   return [
     {

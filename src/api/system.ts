@@ -72,7 +72,7 @@ export function systemRoutes({ store, settings, authenticator, log }: SystemRout
           confirm,
         )
         if (written.length > 0)
-          log('notice', `${written.join(', ')} changed by ${holderOf(credential)}, from ${request.address}`)
+          log('notice', `${request.address} (${holderOf(credential)}) changed ${written.join(', ')}`)
         if (confirmWithinS === undefined) return current()
         const reply = current()
         return { ...reply, headers: [...reply.headers, 'Confirm-Within', String(confirmWithinS)] }

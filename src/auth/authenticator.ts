@@ -27,8 +27,20 @@ export interface AuthenticatorOptions {
   readonly leewayS: number
 }
 
+/** Three parts, separated by dots. */
+const TOKEN = /^[^.]+\.[^.]+\.[^.]+$/
 const EMPTY =
   'The credential is empty. With Basic, the API key or token is the password and not the user name: curl -u :CREDENTIAL.'
+
+const BAD_TOKEN =
+  'The token is malformed. It must be signed with HS256, its roles must be a list such as ["admin:r"], and exp and nbf must ' +
+  'be numbers of seconds since 1970.'
+
+/** What is probably wrong with a malformed credential; undefined if it looks like nothing in particular. */
+function malformed(presented: readonly string[]): string | undefined {
+  if (presented.includes('')) return EMPTY
+  return presented.some(text => TOKEN.test(text)) ? BAD_TOKEN : undefined
+}
 
 /** Turns a presented credential into what it grants, for one API key at a time. */
 export class Authenticator {
@@ -68,7 +80,7 @@ export class Authenticator {
       if (refusal === undefined || outcome !== 'malformed') refusal = outcome
     }
     if (refusal === undefined) throw credentialRequired()
-    throw new RefusedCredential(refusal, refusal === 'malformed' && presented.includes('') ? EMPTY : undefined)
+    throw new RefusedCredential(refusal, refusal === 'malformed' ? malformed(presented) : undefined)
   }
 
   /** @throws {Problem} 401 if a credential that was accepted does not hold any more. */

@@ -1,5 +1,5 @@
 /** Where a client stopped, as it tells it: a UUID from an ETag, from a stream's `id:`, or from `initialEventId`. */
-import { parseEtags } from '../http/conditional.ts'
+import { notEtags, parseEtags } from '../http/conditional.ts'
 import type { Request } from '../http/request.ts'
 import { Problem } from '../problem.ts'
 import type { EventLog, Position } from './event-log.ts'
@@ -25,8 +25,7 @@ export function pollCursor(request: Request, log: EventLog): Cursor {
   if (usual !== undefined) return usual
   const etags = parseEtags(header)
   if (etags === '*') return log.head
-  if (etags === undefined)
-    throw new Problem('bad-request', 'If-None-Match must be ETags in double quotes, separated by commas, or *.')
+  if (etags === undefined) throw notEtags('If-None-Match')
   let newest: Cursor = 'unknown'
   for (const { tag } of etags) {
     const cursor = locate(tag, 'An ETag of If-None-Match', log)

@@ -11,7 +11,8 @@ export class Resync {
   readonly #log: EventLog
   readonly #changed: string
   readonly #snapshot: () => string
-  readonly #reports: (readonly [event: string, data: string])[] = [[RESYNC, REASON]]
+  /** Events before the whole resource. */
+  #reports: readonly (readonly [event: string, data: string])[] = [[RESYNC, REASON]]
   #encoded: { readonly id: string; readonly frames: Buffer; readonly array: Buffer } | undefined
 
   /**
@@ -26,7 +27,13 @@ export class Resync {
 
   /** Adds an event to every resync, between `events.resync` and the whole resource. */
   report(event: string, data: string): void {
-    this.#reports.push([event, data])
+    this.#reports = [...this.#reports, [event, data]]
+    this.#encoded = undefined
+  }
+
+  /** Drops what `report` has added. */
+  forgetReports(): void {
+    this.#reports = [[RESYNC, REASON]]
     this.#encoded = undefined
   }
 

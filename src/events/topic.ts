@@ -61,8 +61,13 @@ export class Topic {
     return this.log.append(`${this.name}.${kind}`, data)
   }
 
-  /** Has every resync of this run report an event that happened before it, when no client had a cursor yet. */
+  /** Has every resync report an event that happened before this run, when no client had a cursor yet. */
   reportOnResync(kind: string, data: string): void {
     this.resync.report(`${this.name}.${kind}`, data)
+  }
+
+  /** Ends what `reportOnResync` began: it is not true any more. */
+  forgetReports(): void {
+    this.resync.forgetReports()
   }
 }

@@ -40,7 +40,11 @@ export async function readJson(message: IncomingMessage, response: ServerRespons
   try {
     return parseJson(bytes)
   } catch (error) {
-    if (error instanceof SyntaxError) throw new Problem('bad-request', `The body is not valid: ${error.message}.`)
+    if (error instanceof SyntaxError)
+      throw new Problem(
+        'bad-request',
+        bytes.length === 0 ? 'The body is empty.' : `The body is not valid: ${error.message}.`,
+      )
     throw error
   }
 }

@@ -49,7 +49,12 @@ export function matchesStrongly(header: string, id: string): boolean {
 export function checkPreconditions(request: Request, id: string): void {
   const ifMatch = tagsOf(request, 'If-Match')
   if (ifMatch !== undefined && !matchesStrongly(ifMatch, id))
-    throw preconditionFailed('The resource has changed since that ETag. Read it again.', id)
+    throw preconditionFailed(
+      matchesWeakly(ifMatch, id)
+        ? 'If-Match names a weak ETag, which matches nothing. Send it without W/.'
+        : 'The resource has changed since that ETag. Read it again.',
+      id,
+    )
   const ifNoneMatch = tagsOf(request, 'If-None-Match')
   if (ifNoneMatch !== undefined && matchesWeakly(ifNoneMatch, id))
     throw preconditionFailed('If-None-Match names the current state of the resource.', id)
@@ -89,12 +94,14 @@ function tagsOf(request: Request, name: 'If-Match' | 'If-None-Match'): string | 
   const header = request.header(name.toLowerCase())
   if (header === undefined) return undefined
   const tags = parseEtags(header)
-  if (tags === undefined || tags.length === 0)
-    throw new Problem(
-      'bad-request',
-      `${name} must be * or ETags in double quotes, such as "64c06ef3-…", separated by commas.`,
-    )
+  if (tags === undefined || tags.length === 0) throw notEtags(name)
   return header
+}
+
+/** The 400 for a header that holds no ETags. */
+export function notEtags(name: string): Problem {
+  const detail = `${name} must be * or ETags in double quotes, such as "64c06ef3-…", separated by commas.`
+  return new Problem('bad-request', detail)
 }
 
 function preconditionFailed(detail: string, id: string): Problem {

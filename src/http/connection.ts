@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import {
   HEAD_TIMEOUT_MS,
   MAX_DEFERRED,
@@ -29,6 +30,7 @@ export interface ConnectionContext {
   readonly places: AddressCount
   /** Requests that wait for their turn, on all connections together. */
   deferred: number
+  readonly connections: Map<Duplex, Connection>
 }
 
 /**
@@ -73,6 +75,7 @@ export class Connection implements Client, Answerer {
 
   readonly ended = (): void => {
     this.#context.places.leave(this.network)
+    this.#context.connections.delete(this.socket)
     this.#context.deferred -= this.#deferred?.length ?? 0
     this.#deferred = undefined
     this.held?.cancel()
@@ -113,6 +116,12 @@ export class Connection implements Client, Answerer {
       if (last.headersSent || last.socket !== socket) return void socket.destroy()
     }
     this.#context.writer.writeLast(socket, connectionProblem(reason))
+  }
+
+  /** Ends the connection unless a request is being answered: also one on which nothing, or half a head, has arrived. */
+  endIfIdle(): void {
+    if (this.held || this.stream || this.#deferred || this.#unsent > 0) return
+    this.socket.destroy()
   }
 
   #isReady(): boolean {

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Authenticator, Credential } from '../auth/authenticator.ts'
 import { insufficientScope, RefusedCredential } from '../auth/challenge.ts'
 import { presentedCredential } from '../auth/credentials.ts'
+import { closest } from '../closest.ts'
 import { MAX_HEADERS } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { Problem } from '../problem.ts'
@@ -66,6 +67,7 @@ export class Pipeline {
     const presented = presentedCredential(authorizationOf(message), query?.getAll('apiKey'))
     const credential = authenticator.authenticate(presented)
     requireGrant(route, credential)
+    if (query && message.method !== 'GET' && message.method !== 'HEAD') requireKnown(route, query)
     if (route.body)
       return this.#readBody(route.body, request, message, response, credential).then(() =>
         route.handle(request, credential),
@@ -110,7 +112,9 @@ function checkHead(message: IncomingMessage): void {
   if (message.rawHeaders.length > 2 * MAX_HEADERS)
     throw new Problem('head-too-large', `A request must not have more than ${MAX_HEADERS} headers.`)
   checkHost(message)
-  const { expect } = message.headers
+  const { expect, 'transfer-encoding': coding } = message.headers
+  if (coding !== undefined && coding.toLowerCase() !== 'chunked')
+    throw new Problem('not-implemented', 'The only supported transfer coding is chunked.')
   if (expect !== undefined && message.httpVersion !== '1.0' && expect.toLowerCase() !== '100-continue')
     throw new Problem('expectation-failed', 'The only supported expectation is 100-continue.')
 }
@@ -121,6 +125,22 @@ function authorizationOf(message: IncomingMessage): string | undefined {
   if (authorization !== undefined && isRepeated(message, 'authorization'))
     throw new Problem('bad-request', 'The Authorization header is repeated. Send it once.')
   return authorization
+}
+
+/**
+ * A misspelled `confirmWithin` must not make a change permanent that was meant to be on trial. The name is not repeated: it
+ * may be a credential in the wrong place.
+ * @throws {Problem} 400
+ */
+function requireKnown({ docs }: Route, query: URLSearchParams): void {
+  const parameters = (docs.parameters ?? []).filter(parameter => parameter.in === 'query')
+  const known = ['apiKey', ...parameters.map(({ name }) => name)]
+  for (const name of query.keys()) {
+    if (known.includes(name)) continue
+    const meant = closest(name, known)
+    const hint = meant === undefined ? `; known are ${known.join(', ')}.` : `; did you mean ${meant}?`
+    throw new Problem('bad-request', `The query has an unknown parameter${hint}`)
+  }
 }
 
 /** @throws {Problem} 403 */

@@ -1,3 +1,4 @@
+import { closest } from '../closest.ts'
 import { MAX_PATH_PARAMETER } from '../limits.ts'
 import { Problem } from '../problem.ts'
 import type { AnyRoute } from './route.ts'
@@ -64,13 +65,20 @@ export class Router {
     return allowed(this.#paths.get(path) ?? this.#matchTemplate(path).template.methods)
   }
 
+  /** How to go on from a wrong path, as the end of a sentence. */
+  #hint(path: string): string {
+    const meant = closest(path.replace(/\/$/, ''), [...this.#paths.keys()])
+    if (meant !== undefined) return `; did you mean ${meant}?`
+    return `. GET ${BASE_PATH}/openapi.json lists them all.`
+  }
+
   #matchTemplate(path: string): { readonly template: Template; readonly parameters: PathParameters } {
     const segments = path.split('/', this.#maxSegments + 1)
     for (const template of this.#templates) {
       const parameters = matchSegments(template.segments, segments)
       if (parameters) return { template, parameters }
     }
-    throw new Problem('not-found', `There is no resource at this path. The paths of the API begin with ${BASE_PATH}.`)
+    throw new Problem('not-found', `There is no resource at this path${this.#hint(path)}`)
   }
 }
 

@@ -77,8 +77,8 @@ export class Snapshot {
   async read(entries: Iterable<Entry>): Promise<JsonObject> {
     const delta: JsonObject = {}
     for (const entry of this.withDependents(entries)) {
-      const value = await this.#readOne(entry)
-      if (isDeepStrictEqual(value, entry.value)) continue
+      const value = await this.#readOrKeep(entry)
+      if (value === undefined || isDeepStrictEqual(value, entry.value)) continue
       entry.value = value
       delta[entry.name] = value
       this.#json = undefined
@@ -104,6 +104,24 @@ export class Snapshot {
     return this.available.filter(({ setting, value }) => setting.embeds?.(value).some(other => changed.has(other)))
   }
 
+  /**
+   * The value; undefined if there is not even a fallback. Then the last value stays, and a setting that has none is not
+   * available: one setting must not keep the others from being read.
+   */
+  async #readOrKeep(entry: Entry): Promise<JsonValue | undefined> {
+    try {
+      return await this.#readOne(entry)
+    } catch (error) {
+      const reason = reasonOf(error)
+      if (entry.value === null) entry.missing = reason
+      const shown = entry.value === null ? 'not available' : 'showing its last value, because it cannot be read'
+      if (entry.fallbackReason !== reason) this.#log('warning', `${entry.name}: ${shown}: ${reason}`)
+      entry.fallbackReason = reason
+      entry.isBroken = true
+      return undefined
+    }
+  }
+
   /** A value that fits the schema, whatever is stored. Each reason for using the fallback is logged once. */
   async #readOne(entry: Entry): Promise<JsonValue> {
     const { setting, name } = entry
@@ -123,10 +141,11 @@ export class Snapshot {
       reason = reasonOf(error)
       isBroken = errorCode(error) !== 'ABSENT'
     }
+    const fallback = (await setting.fallback()) as JsonValue
     entry.isBroken = isBroken
     if (entry.fallbackReason !== reason)
       this.#log(isBroken ? 'warning' : 'info', `${name}: using the fallback: ${reason}`)
     entry.fallbackReason = reason
-    return (await setting.fallback()) as JsonValue
+    return fallback
   }
 }

@@ -1,9 +1,9 @@
 import { errorCode, reasonOf } from '../../hal/errors.ts'
 import type { System } from '../../hal/os/system.ts'
-import type { Setting } from '../../hal/setting.ts'
+import { isWritable, type Setting } from '../../hal/setting.ts'
 import { type Change, TransactionFailed, type Transactions, type Undone } from '../../hal/transaction/transaction.ts'
 import { Topic, type TopicOptions } from '../events/topic.ts'
-import { type JsonValue, toJsonLine } from '../json.ts'
+import { isObject, type JsonValue, toJsonLine } from '../json.ts'
 import { MAX_WAITING_CHANGES } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { Problem } from '../problem.ts'
@@ -112,12 +112,14 @@ export class SystemStore {
       })
     return this.#queue.run(async () => {
       await this.#readStale()
+      await this.#readBack(this.#unwatched(patch))
       if (this.#trial)
         throw new Problem('conflict', 'Another change awaits its confirmation: confirm it, or wait until it is undone.')
       precondition()
       const changes = await planChanges(patch, this.#snapshot)
       if (changes.length === 0) return { written: [], confirmWithinS: undefined }
       await this.#apply(changes, confirmWithinS === undefined)
+      this.topic.forgetReports()
       if (confirmWithinS !== undefined) this.#trial = new Trial(confirmWithinS, trial => this.#expire(trial))
       return { written: changes.map(({ setting }) => setting.name), confirmWithinS }
     })
@@ -182,7 +184,9 @@ export class SystemStore {
 
   /** Logs what was undone, and returns the data of its event. */
   #report(undone: Undone, reason: RevertReason): string {
-    this.#log('warning', `${undone.settings.join(', ')} undone (${reason}). ${outcome(undone.notUndone)}`)
+    const why = reason === 'restarted' ? 'the service was stopped before it was over' : 'it was not confirmed in time'
+    const rest = undone.notUndone.length === 0 ? '' : `; ${outcome(undone.notUndone)}`
+    this.#log('warning', `the change of ${undone.settings.join(', ')} was undone, because ${why}${rest}`)
     return revertedData(undone, reason)
   }
 
@@ -201,6 +205,8 @@ export class SystemStore {
   /** Reads settings again. All differences are one event. Returns the entries that differ. */
   async #readBack(entries: readonly Entry[]): Promise<readonly Entry[]> {
     const delta = await this.#snapshot.read(entries)
+    // Which files they have may depend on what was read.
+    for (const entry of entries) if (entry.missing === undefined) this.#watcher.watch(entry)
     const names = Object.keys(delta)
     if (names.length > 0) this.topic.changed(toJsonLine(delta))
     return this.#named(names)
@@ -217,6 +223,15 @@ export class SystemStore {
       if (!(error instanceof Problem)) throw error
       this.#log('error', error.message)
     }
+  }
+
+  /**
+   * What a patch names that no file holds. Whether changes by others are noticed depends on a command that the system may
+   * lack, and what seems to be right already is not written.
+   */
+  #unwatched(patch: JsonValue): readonly Entry[] {
+    const names = isObject(patch) ? Object.keys(patch) : []
+    return this.#named(names).filter(({ setting }) => setting.files.length === 0 && isWritable(setting))
   }
 
   #named(names: readonly string[]): readonly Entry[] {

@@ -10,6 +10,8 @@ export class SettingWatcher {
   readonly #look: () => void
   readonly #stale = new Set<Entry>()
   readonly #stops: Stop[] = []
+  /** The files that are watched. */
+  readonly #watched = new Map<Entry, Set<string>>()
   #settling: NodeJS.Timeout | undefined
 
   /** @param look Called at most once every `SETTLE_MS`, however often a file is written: by then it is probably whole. */
@@ -34,11 +36,17 @@ export class SettingWatcher {
     this.#stops.push(() => clearInterval(timer))
   }
 
-  /** Watches a setting that is available. */
+  /** Watches a setting that is available; called again, its files that have been added. */
   watch(entry: Entry): void {
     const changed = () => this.#changed(entry)
-    for (const path of filesOf(entry)) this.#stops.push(this.#system.watch(path, changed))
-    if (entry.setting.watch) this.#stops.push(entry.setting.watch(changed))
+    const watched = this.#watched.get(entry) ?? new Set()
+    if (!this.#watched.has(entry) && entry.setting.watch) this.#stops.push(entry.setting.watch(changed))
+    this.#watched.set(entry, watched)
+    for (const path of filesOf(entry)) {
+      if (watched.has(path)) continue
+      watched.add(path)
+      this.#stops.push(this.#system.watch(path, changed))
+    }
   }
 
   stop(): void {

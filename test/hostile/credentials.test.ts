@@ -122,5 +122,5 @@ t.test('refused credentials are logged with the address, and never the credentia
 t.test('a replaced key is logged with the address', async t => {
   const service = await startTestService(t)
   await service.fetch('/api-key', { method: 'POST' })
-  t.ok(service.said.includes('notice: API key replaced from 127.0.0.1'))
+  t.ok(service.said.includes('notice: 127.0.0.1 replaced the API key'))
 })

@@ -33,8 +33,8 @@ t.test('asked, admitted, ended by the moderator', async t => {
   t.equal((await moderated.admit(id)).status, 404)
   const said = service.log.filter(line => line.includes('session "'))
   t.strictSame(said, [
-    'notice: session "Pixel 9" (miracast) admitted by a token of panel-4, from 127.0.0.1',
-    'notice: session "Pixel 9" (miracast) ended by a token of panel-4, from 127.0.0.1',
+    'notice: session "Pixel 9" (miracast) admitted by 127.0.0.1 (a token of panel-4)',
+    'notice: session "Pixel 9" (miracast) ended by 127.0.0.1 (a token of panel-4)',
   ])
 })
 

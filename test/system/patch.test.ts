@@ -176,7 +176,7 @@ t.test('a token that may only change gets the answer, too', async t => {
   const headers = { Authorization: `Bearer ${service.token(['admin:w'], { sub: 'panel-4' })}` }
   const answer = await service.patch({ deviceName: 'Lobby' }, headers)
   t.match(await answer.json(), { deviceName: 'Lobby', hostname: 'receiver' })
-  t.ok(service.log.includes('notice: deviceName changed by a token of panel-4, from 127.0.0.1'))
+  t.ok(service.log.includes('notice: 127.0.0.1 (a token of panel-4) changed deviceName'))
 })
 
 for (const [code, errno, status] of [

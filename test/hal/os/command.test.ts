@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { test } from 'tap'
@@ -41,6 +41,22 @@ test('a monitored command is read line by line, and a line is bounded', async t 
   await eventually(() => lines.length >= 3)
   stop()
   t.strictSame(lines, ['one', 'two', 'x'.repeat(4_096)])
+})
+
+test('what is not installed is not looked for again', async t => {
+  const folder = t.testdir({})
+  const { PATH } = process.env
+  process.env.PATH = `${folder}:${PATH}`
+  t.teardown(() => {
+    process.env.PATH = PATH
+  })
+  const lines: string[] = []
+  const stop = monitorCommand(['comes-later'], line => lines.push(line))
+  await sleep(200)
+  writeFileSync(join(folder, 'comes-later'), '#!/bin/sh\necho here\nsleep 60\n', { mode: 0o755 })
+  await sleep(1_500)
+  stop()
+  t.strictSame(lines, [])
 })
 
 test('an empty line tells that it listens, unless it ended before', async t => {

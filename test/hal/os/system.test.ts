@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { test } from 'tap'
 import { System } from '../../../hal/os/system.ts'
 
-test('under another root no command runs but those for units, with that root', async t => {
+test('under another root no command runs', async t => {
   const root = t.testdir({})
   const ran: string[][] = []
   const system = new System(root, {
@@ -12,12 +12,6 @@ test('under another root no command runs but those for units, with that root', a
   system.monitor(['alsactl', 'monitor'], () => undefined)()
   await t.rejects(system.run(['systemctl', 'restart', 'unit']), { message: 'systemctl does not run on another root' })
   t.same(ran, [])
-  await system.runOnRoot(['systemctl', 'enable', 'unit'])
-  await system.runOnRoot(['systemctl', 'disable', 'unit'])
-  t.same(ran, [
-    ['systemctl', `--root=${root}`, 'enable', 'unit'],
-    ['systemctl', `--root=${root}`, 'disable', 'unit'],
-  ])
   t.equal(new System('/').isRunning, true)
   t.equal(new System(join(root, '..')).isRunning, false)
 })

@@ -6,6 +6,7 @@ import { HalError } from '../../../hal/errors.ts'
 import { System } from '../../../hal/os/system.ts'
 import { Unit } from '../../../hal/os/unit.ts'
 import { FakeSystemd } from '../../support/fakes/systemd.ts'
+import { temporaryFolder } from '../../support/folder.ts'
 import { changedPaths, treeOf } from '../support/tree.ts'
 
 const ETC = '/etc/systemd/system'
@@ -248,4 +249,22 @@ test('one that failed is started again by the undo of what made it fail', async 
   systemd.onStart = () => undefined
   await unit.activate(true, true, true)
   t.ok(systemd.isActive('a.service'))
+})
+
+test('on another root, links of folders are not followed out of it', async t => {
+  const { root, link, unit } = rootWith(t, { 'a.service': INSTALL }, 'a.service')
+  const host = temporaryFolder(t)
+  const wants = 'multi-user.target.wants'
+  mkdirSync(join(host, wants))
+  link(`${ETC}/${wants}`, join(host, wants))
+  await unit.setEnabled(true)
+  t.throws(() => lstatSync(join(host, wants, 'a.service')), 'nothing is made there')
+
+  rmSync(join(root, ETC), { recursive: true })
+  symlinkSync(`${VENDOR}/a.service`, join(host, wants, 'a.service'))
+  link(ETC, host)
+  t.ok(await unit.isEnabled(), 'the link leads to a folder of that root')
+  t.ok(await unit.setEnabled(false))
+  t.notOk(await unit.isEnabled())
+  t.ok(lstatSync(join(host, wants, 'a.service')), 'nothing is removed there')
 })

@@ -165,3 +165,13 @@ test('values out of range are refused', async t => {
     t.match(await answer.json(), { errors: [{ pointer }] })
   }
 })
+
+test('a change that nobody told of: a patch goes by what the volume is now', async t => {
+  const alsa = new FakeAlsa([[master()]])
+  const { service } = await startWith(t, alsa)
+  const { audio } = (await service.system()).value as { audio: { volume: number } }
+  for (const control of alsa.cards[0] ?? []) control.levels = control.levels.map(() => 3)
+  const answer = await service.patch({ audio: { volume: audio.volume } })
+  t.match(await answer.json(), { audio })
+  t.not(alsa.cards[0]?.[0]?.levels[0], 3)
+})

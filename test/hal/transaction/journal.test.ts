@@ -64,6 +64,7 @@ const NOT_JOURNALS: Readonly<Record<string, string>> = {
   'a link target with a NUL': withEntry({ kind: 'link', target: 'a\0b' }),
   'a link target over PATH_MAX': withEntry({ kind: 'link', target: 'x'.repeat(4096) }),
   'something behind a file': journalOf([{ ...UNDO, images: [{ ...IMAGE, behind: { kind: 'absent' } }] }]),
+  'no file': journalOf([{ ...UNDO, images: [] }], ''),
   'an unknown setting': journalOf([{ ...UNDO, setting: 'z' }]),
   'a setting named like a property of objects': journalOf([{ ...UNDO, setting: 'constructor' }]),
   'a file of another setting': withPath('/etc/b'),

@@ -17,7 +17,8 @@ const SETUP_MS = 60_000
 const run = promisify(execFile)
 
 /** What a package's maintainer scripts do, run with the machine's own tools. */
-const ENABLE = 'systemd-sysusers && systemctl --quiet enable receiverd.socket receiverd-engines.socket receiverd.service uxplay.service'
+const ENABLE =
+  'systemd-sysusers && systemctl --quiet enable receiverd.socket receiverd-engines.socket receiverd.service uxplay.service'
 
 /** The disk of one machine. It exists before the first boot and outlives each of them. */
 export class Disk {

@@ -67,7 +67,7 @@ const GROUP = 'key'
 const HELP = 'help'
 const NAMES = [...Object.keys(COMMANDS), GROUP, HELP]
 
-/** Counted in code points. A control character could forge a line of the log. */
+/** In code points, none of them a control character: the log names the subject with each change. */
 const SUBJECT = new RegExp(`^\\P{Cc}{1,${MAX_SUBJECT_LENGTH}}$`, 'u')
 
 /**

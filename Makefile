@@ -14,8 +14,11 @@ endif
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
+# In the foreground of a terminal, in a process group of its own, so that make does not see Ctrl-C and report an error.
+# Elsewhere in place of the shell, so that the SIGTERM that make passes on reaches it.
 run: build ## serve a throw-away device on 127.0.0.1:8080, and print how to talk to it
-	@[ -t 0 ] && set -m; $(TS) build/run.ts
+	@read -r _ _ _ _ group _ _ foreground _ </proc/$$$$/stat; \
+	if [ -t 0 ] && [ "$$group" = "$$foreground" ]; then set -m; $(TS) build/run.ts; else exec $(TS) build/run.ts; fi
 
 build: node_modules ## build build/out/receiverd.cjs, all that a device needs
 	@$(TS) build/bundle.ts

@@ -18,16 +18,25 @@ const listen = process.env.RECEIVERD_LISTEN || '127.0.0.1:8080'
 
 /** Held by a socket that this process listens on: it is free again when the process ends, however it ends. */
 async function takeLock(): Promise<void> {
-  if (await isListening(LOCK)) throw new Error('it is already running, in another terminal; press Ctrl-C there first')
+  const holder = await holderOf(LOCK)
+  if (holder !== undefined)
+    throw new Error(`it is already running; press Ctrl-C in its terminal, or end it first: kill ${holder}`)
   rmSync(LOCK, { force: true })
-  const server = createServer(socket => socket.destroy()).unref()
+  const server = createServer(socket => socket.end(String(process.pid))).unref()
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen(LOCK, resolve))
 }
 
-function isListening(path: string): Promise<boolean> {
+/** The process that listens on the lock, as it says itself; undefined if none does. */
+function holderOf(path: string): Promise<string | undefined> {
   return new Promise(resolve => {
-    const socket = connect(path, () => resolve(true))
-    socket.on('connect', () => socket.destroy()).on('error', () => resolve(false))
+    let pid = ''
+    connect(path)
+      .setEncoding('utf8')
+      .on('data', chunk => {
+        pid += chunk
+      })
+      .on('end', () => resolve(pid))
+      .on('error', () => resolve(undefined))
   })
 }
 
@@ -41,7 +50,7 @@ function serve(bundle: string): void {
     // In a process group of its own: Ctrl-C at a terminal reaches only this process, which passes it on once.
     detached: true,
     stdio: ['ignore', 'inherit', 'pipe'],
-    env: { PATH: process.env.PATH },
+    env: { PATH: process.env.PATH, ...options() },
   })
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => service.kill('SIGTERM'))
   service.on('exit', status => {
@@ -55,7 +64,15 @@ function serve(bundle: string): void {
   })
 }
 
+/** The options in this process's environment, but for those that decide where it listens and what it changes. */
+function options(): NodeJS.ProcessEnv {
+  return Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => /^RECEIVERD_(?!(ROOT|LISTEN|ENGINES)$)/.test(name)),
+  )
+}
+
 function introduce(bundle: string, address: string): void {
+  const program = `node ${relative('.', bundle)}`
   const show = spawn(process.execPath, [bundle, 'key', 'show', ...PLACE], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -66,6 +83,9 @@ Serving a receiver from build/out/device. Press Ctrl-C to stop.
 
   address  ${address}
   API key  ${key}
+
+Make a token, here for a moderator:
+  ${program} token --role moderator:rw --root '${ROOT}' --state-dir '${STATE}'
 
 Read the configuration:
   curl -H 'Authorization: Bearer ${key}' ${address}/api/v1/system
@@ -80,7 +100,7 @@ Have devices ask before they mirror:
   curl -X PATCH -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' -d '{"moderation":{"approval":"moderator"}}' ${address}/api/v1/system
 
 Play a device that asks; what it shows is a clock:
-  ${process.execPath} ${relative('.', bundle)} session --protocol demo --name "Ann's phone" --engines ${ENGINES} -- sh -c 'while date; do sleep 1; done'
+  ${program} session --protocol demo --name "Ann's phone" --engines ${ENGINES} -- sh -c 'while date; do sleep 1; done'
 
 As a moderator, see it, let it in, and end it:
   curl -H 'Authorization: Bearer ${key}' ${address}/api/v1/sessions

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import { closest } from '../hal/format/closest.ts'
 import { grantsOf } from './auth/grants.ts'
 import { type Flags, parseDuration, UsageError } from './config.ts'
 import { helpFor } from './help.ts'
@@ -58,7 +59,15 @@ const COMMANDS = {
   session: ['protocol', 'name', 'model', 'device-id', 'address', 'engines'],
 } as const satisfies Record<string, readonly Option[]>
 
-/** As the schema of `POST /tokens` has it: code points, none of them a control character. */
+type CommandName = keyof typeof COMMANDS
+
+/** `key` by itself is no command: its help is that of its commands. */
+const GROUP = 'key'
+/** As a word, the same as `--help`. */
+const HELP = 'help'
+const NAMES = [...Object.keys(COMMANDS), GROUP, HELP]
+
+/** In code points, none of them a control character: the log names the subject with each change. */
 const SUBJECT = new RegExp(`^\\P{Cc}{1,${MAX_SUBJECT_LENGTH}}$`, 'u')
 
 /**
@@ -68,15 +77,17 @@ const SUBJECT = new RegExp(`^\\P{Cc}{1,${MAX_SUBJECT_LENGTH}}$`, 'u')
 export function parseCommand(argv: readonly string[], version: string): Command {
   const [own, command] = splitAtCommand(argv)
   const { values, positionals } = parse(own)
-  const name = positionals.join(' ')
   if (values.version) return { name: 'print', text: `receiverd ${version}\n` }
-  if (values.help) return { name: 'print', text: helpFor(positionals[0]) }
-  if (name === '') throw new UsageError('missing command; see receiverd --help')
-  if (name === 'key') throw new UsageError('key: missing command, show or rotate; see receiverd key --help')
-  if (!isCommand(name)) throw new UsageError(`unknown command "${name}"; see receiverd --help`)
+  const words = positionals.filter(word => word !== HELP)
+  const [name, [argument]] = splitAtArguments(words)
+  const isGroup = words.join() === GROUP
+  if (!name && !isGroup && words.length > 0) throw new UsageError(unknownCommand(words))
+  if (values.help || words.length < positionals.length) return { name: 'print', text: helpFor(words[0]) }
+  if (isGroup) throw new UsageError('key: missing command, show or rotate; see receiverd key --help')
+  if (!name) throw new UsageError('missing command; see receiverd --help')
+  if (argument !== undefined) throw new UsageError(`${name} takes no argument: "${argument}"${hintFor(name, argument)}`)
   for (const option of Object.keys(values))
-    if (!COMMANDS[name].some(accepted => accepted === option))
-      throw new UsageError(`${name} has no option --${option}; see receiverd ${positionals[0]} --help`)
+    if (!COMMANDS[name].some(accepted => accepted === option)) throw new UsageError(unknownOption(`--${option}`, words))
   if (name === 'session') return { name, flags: values, session: sessionRequest(values, command) }
   if (command) throw new UsageError(`unexpected argument "--"; see receiverd --help`)
   return name === 'token' ? { name, flags: values, token: tokenRequest(values) } : { name, flags: values }
@@ -89,24 +100,57 @@ function splitAtCommand(argv: readonly string[]): [own: readonly string[], comma
 }
 
 function parse(argv: readonly string[]) {
+  const config = { args: [...argv], options: OPTIONS, allowPositionals: true } as const
   try {
-    return parseArgs({
-      args: [...argv],
-      options: OPTIONS,
-      allowPositionals: true,
-    })
+    return parseArgs(config)
   } catch (error) {
+    const { tokens, positionals } = parseArgs({ ...config, strict: false, tokens: true })
+    for (const token of tokens)
+      if (token.kind === 'option' && !Object.hasOwn(OPTIONS, token.name))
+        throw new UsageError(unknownOption(token.rawName, positionals))
     // Node's messages are one or more sentences, of which the first names the mistake.
     const [sentence = ''] = (error instanceof Error ? error.message : '').split(/\.\s/, 1)
     throw new UsageError(`${sentence.replace(/\.$/, '')}; see receiverd --help`)
   }
 }
 
+/** The command that the words begin with, which is one word or two, and what follows it. */
+function splitAtArguments(words: readonly string[]): [name: CommandName | undefined, rest: readonly string[]] {
+  for (const count of [2, 1]) {
+    const name = words.slice(0, count).join(' ')
+    if (isCommand(name)) return [name, words.slice(count)]
+  }
+  return [undefined, words]
+}
+
+function unknownCommand(words: readonly string[]): string {
+  const [word = ''] = words
+  const meant = closest(words.join(' '), NAMES) ?? (word === GROUP ? undefined : closest(word, NAMES))
+  const help = word === GROUP ? `receiverd ${GROUP} --help` : 'receiverd --help'
+  return `unknown command "${words.join(' ')}"; ${meant ? `did you mean ${meant}?` : `see ${help}`}`
+}
+
+/** @param words The command, and what follows it. */
+function unknownOption(option: string, words: readonly string[]): string {
+  const [name] = splitAtArguments(words)
+  const known: readonly string[] = name ? COMMANDS[name] : Object.keys(OPTIONS)
+  const meant = closest(option.replace(/^-+/, ''), known)
+  const help = name ? `receiverd ${words[0]} --help` : 'receiverd --help'
+  return `${name ?? 'receiverd'} has no option ${option}; ${meant ? `did you mean --${meant}?` : `see ${help}`}`
+}
+
+/** How to pass what was given as an argument. */
+function hintFor(name: CommandName, argument: string): string {
+  if (name === 'token' && grantsOf(argument)) return `; did you mean --role ${argument}?`
+  return name === 'session' ? '; put the command behind --, as in: receiverd session … -- mirror' : ''
+}
+
 /** Accepts only what gives a token that the service accepts, and that has not expired before it is printed. */
 function tokenRequest(values: ReturnType<typeof parse>['values']): TokenRequest {
   // Each once: a long list must not make a token that is over the limit of the service.
   const roles = [...new Set(values.role ?? [])]
-  if (roles.length === 0) throw new UsageError('--role: a token needs at least one role, such as --role admin:r')
+  if (roles.length === 0)
+    throw new UsageError('--role: a token needs at least one role, such as --role admin:r; see receiverd token --help')
   for (const role of roles)
     if (!grantsOf(role)) throw new UsageError(`--role: "${role}" is not admin or moderator with :r, :w or :rw`)
   const { subject, 'expires-in': duration } = values
@@ -129,6 +173,6 @@ function sessionRequest(values: ReturnType<typeof parse>['values'], command: rea
   return { device: { protocol, name, model, deviceId, address }, argv: [program, ...args] }
 }
 
-function isCommand(name: string): name is keyof typeof COMMANDS {
+function isCommand(name: string): name is CommandName {
   return Object.hasOwn(COMMANDS, name)
 }

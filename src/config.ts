@@ -1,7 +1,7 @@
 import type { ListenOptions } from 'node:net'
 import { errorCode, reasonOf } from '../hal/errors.ts'
 import { Root, realRoot } from '../hal/files/root.ts'
-import { closest } from './closest.ts'
+import { closest } from '../hal/format/closest.ts'
 import type { Origins } from './http/cors.ts'
 import { LIMITS, type Limits } from './limits.ts'
 

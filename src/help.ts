@@ -11,7 +11,8 @@ export function helpFor(command: string | undefined): string {
 
 const PLACE_HELP = `  --root DIR           work on the system installed in DIR (RECEIVERD_ROOT;
                        default /)
-  --state-dir DIR      where the API key is kept (STATE_DIRECTORY; default
+  --state-dir DIR      state directory: the API key, and the journal of a change
+                       in progress (STATE_DIRECTORY; default
                        /var/lib/receiverd under the root)`
 
 const HELP = `receiverd serves the management API of a screen-mirroring receiver.
@@ -25,7 +26,8 @@ Usage:
   receiverd session … -- CMD   run a command as a mirroring session, once a
                                moderator lets it in
   receiverd --version          print the version
-  receiverd COMMAND --help     list the options of a command
+  receiverd COMMAND --help     list the options of a command, as does
+                               receiverd help COMMAND
 
 Exit status: 0 success, 1 failure, 2 usage error; session: see its help.
 `

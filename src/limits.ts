@@ -1,4 +1,4 @@
-/** Every limit on what a client controls. Those that an operator may want to change are in `TABLE`. */
+/** Limits and intervals. Those that an operator may want to change are in `TABLE`. */
 
 /** Bytes of a request's line and headers. The longest token (4,096) fits, also as base64 or in a query. */
 export const MAX_HEAD_BYTES = 8 * 1024

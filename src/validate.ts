@@ -1,6 +1,6 @@
 import { Check, Errors } from 'typebox/schema'
 import type { TSchema } from 'typebox/type'
-import { closest } from './closest.ts'
+import { closest } from '../hal/format/closest.ts'
 import { isObject, type JsonObject, type JsonValue, pointerStep } from './json.ts'
 import { type FieldError, Problem, type ProblemKind } from './problem.ts'
 

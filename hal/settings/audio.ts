@@ -28,7 +28,7 @@ export function audio(system: System): Setting<typeof schema> {
     files: [],
     devices: ['sound'],
     async unavailable() {
-      if (!system.isRunning) return 'sound needs the running system, and this is the root of another one'
+      if (!system.isRunning) return 'the volume can be read only on the running system, not with --root'
       return find(system).then(() => undefined, reasonOf)
     },
     async read() {

@@ -2,9 +2,7 @@ import * as Type from 'typebox/type'
 import { getValue } from '../format/key-value.ts'
 import type { System } from '../os/system.ts'
 import type { Setting } from '../setting.ts'
-
-/** os-release(5): the first that exists counts. */
-const FILES = ['/etc/os-release', '/usr/lib/os-release']
+import { OS_RELEASE, readOsRelease } from './os-release.ts'
 
 const schema = Type.Object(
   {
@@ -26,9 +24,9 @@ export function firmware(system: System): Setting<typeof schema> {
     name: 'firmware',
     schema,
     files: [],
-    sources: FILES,
+    sources: OS_RELEASE,
     async read() {
-      const text = (await system.readText(FILES[0] ?? '')) ?? (await system.readText(FILES[1] ?? '')) ?? ''
+      const text = (await readOsRelease(system)) ?? ''
       const value = (name: string) => getValue(text, name) ?? ''
       return {
         name: value('NAME'),

@@ -2,10 +2,10 @@ import * as Type from 'typebox/type'
 import { getValue } from '../format/key-value.ts'
 import type { System } from '../os/system.ts'
 import type { Setting } from '../setting.ts'
+import { OS_RELEASE, readOsRelease } from './os-release.ts'
 
 const MODEL = ['/proc/device-tree/model', '/sys/class/dmi/id/product_name']
 const SERIAL = ['/proc/device-tree/serial-number', '/sys/class/dmi/id/product_serial']
-const OS_RELEASE = '/etc/os-release'
 
 const schema = Type.Object(
   {
@@ -28,13 +28,13 @@ const ARCHITECTURES: Readonly<Record<string, string>> = {
   ppc64: 'ppc64-le',
 }
 
-/** The board, from its device tree or, on a PC, from DMI. Read-only. */
+/** The board, from its device tree or, on a PC, from DMI; the architecture from os-release(5) if it says. Read-only. */
 export function hardware(system: System): Setting<typeof schema> {
   return {
     name: 'hardware',
     schema,
     files: [],
-    sources: [...MODEL, ...SERIAL, OS_RELEASE],
+    sources: [...MODEL, ...SERIAL, ...OS_RELEASE],
     async read() {
       return {
         model: await firstText(system, MODEL),
@@ -58,7 +58,7 @@ async function firstText(system: System, paths: readonly string[]): Promise<stri
 }
 
 async function architecture(system: System): Promise<string> {
-  const declared = getValue((await system.readText(OS_RELEASE).catch(() => undefined)) ?? '', 'ARCHITECTURE')
+  const declared = getValue((await readOsRelease(system).catch(() => undefined)) ?? '', 'ARCHITECTURE')
   if (declared || !system.isRunning) return declared ?? ''
   return ARCHITECTURES[process.arch] ?? process.arch
 }

@@ -1,12 +1,17 @@
 import { posix } from 'node:path'
 import * as Type from 'typebox/type'
 import { HalError } from '../errors.ts'
+import { closest } from '../format/closest.ts'
 import type { System } from '../os/system.ts'
 import { refuse, type Setting } from '../setting.ts'
 
 const LINK = '/etc/localtime'
 const FILE = '/etc/timezone'
 const ZONES = '/usr/share/zoneinfo'
+/** Folders in it with every zone once more: without and with leap seconds. */
+const COPIES = ['posix', 'right']
+/** Entries of that folder that are looked at for a suggestion. The tz database has 600. */
+const MAX_LISTED = 2_048
 
 const schema = Type.String({
   description: 'Time zone as named in the tz database, such as Europe/Brussels.',
@@ -31,7 +36,10 @@ export function timezone(system: System): Setting<typeof schema> {
     // localtime(5): without the link, the time zone is UTC.
     fallback: async () => 'UTC',
     async check(next) {
-      return refuse('', (await isZone(system, next)) ? undefined : 'this device has no time zone of that name')
+      if (await isZone(system, next)) return []
+      const meant = closest(next, await zoneNames(system))
+      const hint = meant !== undefined && (await isZone(system, meant)) ? `; did you mean ${meant}?` : ''
+      return refuse('', `this device has no time zone of that name${hint}`)
     },
     async write(next) {
       const isMoved = await system.writeLink(LINK, posix.relative(posix.dirname(LINK), `${ZONES}/${next}`))
@@ -44,6 +52,20 @@ export function timezone(system: System): Setting<typeof schema> {
 export function zoneOf(target: string): string | undefined {
   const path = posix.resolve(posix.dirname(LINK), target)
   return path.startsWith(`${ZONES}/`) ? path.slice(ZONES.length + 1) : undefined
+}
+
+/** The paths under the folder of the zones, or the names that Node has: mostly time zones. */
+async function zoneNames(system: System): Promise<readonly string[]> {
+  if (!(await system.exists(ZONES))) return Intl.supportedValuesOf('timeZone')
+  const listed = async (path: string) => system.list(path).catch(() => [])
+  const names = (await listed(ZONES)).filter(name => !COPIES.includes(name)).slice(0, MAX_LISTED)
+  // The loop also reaches what it appends: the folders in a folder.
+  for (const name of names) {
+    if (names.length >= MAX_LISTED) break
+    const inner = await listed(`${ZONES}/${name}`)
+    names.push(...inner.slice(0, MAX_LISTED - names.length).map(inner => `${name}/${inner}`))
+  }
+  return names
 }
 
 /** Without zone files on the device, those built into Node decide. */

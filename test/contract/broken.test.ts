@@ -45,22 +45,34 @@ const MISTAKES: readonly (readonly [
   failure: RegExp,
   mistake: Mistake,
 ])[] = [
-  ['no activate', 'airplay', runningContract, /does not change by a boot/, () => ({ activate: undefined as never })],
+  [
+    'no activate',
+    'airplay',
+    runningContract,
+    /either activate or withoutActivate/,
+    () => ({ activate: undefined as never }),
+  ],
   [
     'no activate, in a setting that a boot shows nothing of',
     'deviceName',
     runningContract,
-    /either activate or withoutActivate|nothing in the fake receiver/,
+    /either activate or withoutActivate/,
     () => ({ withoutActivate: undefined as never }),
   ],
   [
     'no activate, and a wrong reason for it',
     'hostname',
     runningContract,
-    /does not change by a boot/,
+    /must already use the value before the next boot/,
     () => ({ activate: undefined as never, withoutActivate: 'nobody asks for the name' }),
   ],
-  ['activate that does nothing', 'ssh', runningContract, /does not change by a boot/, () => ({ activate: nothing })],
+  [
+    'activate that does nothing',
+    'ssh',
+    runningContract,
+    /must already use the value before the next boot/,
+    () => ({ activate: nothing }),
+  ],
   [
     'activate that does nothing, where a boot shows nothing either',
     'timezone',

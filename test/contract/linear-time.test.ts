@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { test } from 'tap'
 import ts from 'typescript'
 import { playbackControl } from '../../hal/format/amixer.ts'
+import { closest } from '../../hal/format/closest.ts'
 import { globMatches } from '../../hal/format/glob.ts'
 import { renameLocalHost } from '../../hal/format/hosts.ts'
 import { getValues, setValues, splitSections } from '../../hal/format/ini.ts'
@@ -18,7 +19,6 @@ import { modesOf } from '../../hal/settings/display/connectors.ts'
 import { modeIn } from '../../hal/settings/display/weston.ts'
 import { parseHostname } from '../../hal/settings/hostname.ts'
 import { editDropIn, effectiveServers } from '../../hal/settings/ntp.ts'
-import { closest } from '../../src/closest.ts'
 
 /** As much as a file or a request may hold. */
 const SIZE = 64 * 1024

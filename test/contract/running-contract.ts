@@ -73,6 +73,9 @@ interface State {
   readonly text: string
 }
 
+const IN_USE =
+  'what runs must already use the value before the next boot: is activate missing, or does it not restart the unit?'
+
 /** What every setting that can be written does on a running system: see `activate` in hal/setting.ts. */
 export async function runningContract(t: Test, subject: WritableSubject): Promise<void> {
   const devices = new Devices(t)
@@ -80,6 +83,11 @@ export async function runningContract(t: Test, subject: WritableSubject): Promis
   const newDevice = () => new Running(devices.receiver(), subject)
 
   await runSteps(t, {
+    'the running system is told, or need not be': async t => {
+      const { setting } = newDevice().start()
+      t.not(setting.activate, setting.withoutActivate, 'it has either activate or withoutActivate')
+    },
+
     'a change is what the system uses, now and after the next boot': async t => {
       const device = newDevice()
       for (const value of [first, second, first]) {
@@ -87,7 +95,7 @@ export async function runningContract(t: Test, subject: WritableSubject): Promis
         t.same(await device.value(), value)
         const { text } = device.receiver
         device.receiver.boot()
-        t.equal(text, device.receiver.text, 'what runs does not change by a boot')
+        t.equal(text, device.receiver.text, IN_USE)
         t.same(await device.value(), value, 'after a boot')
       }
     },
@@ -102,7 +110,7 @@ export async function runningContract(t: Test, subject: WritableSubject): Promis
         t.equal(await device.change(value), undefined)
         const { text } = device.receiver
         device.receiver.boot()
-        t.equal(text, device.receiver.text, `what runs does not change by a boot: ${JSON.stringify(value)}`)
+        t.equal(text, device.receiver.text, `${IN_USE} ${JSON.stringify(value)}`)
       }
     },
 
@@ -113,7 +121,6 @@ export async function runningContract(t: Test, subject: WritableSubject): Promis
       const { text } = device.receiver
       await device.change(second)
       const isSeen = text !== device.receiver.text
-      t.not(setting.activate, setting.withoutActivate, 'it has either activate or withoutActivate')
       if (setting.withoutActivate === undefined)
         t.ok(
           isSeen,

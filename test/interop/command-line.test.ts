@@ -24,6 +24,11 @@ t.test('prints its version and its help', async t => {
   const texts: [args: readonly string[], says: readonly string[]][] = [
     [['--help'], ['serve', 'key show', 'key rotate', 'token', '--version', 'Exit status']],
     [['-h'], ['Usage:']],
+    [['help'], ['Usage:']],
+    [
+      ['help', 'serve'],
+      ['--listen', 'RECEIVERD_ORIGINS'],
+    ],
     [
       ['serve', '--help'],
       ['--listen', '--root', '--state-dir', '127.0.0.1:8080', 'RECEIVERD_ORIGINS'],
@@ -60,7 +65,8 @@ t.test('a usage error: one line that names the mistake, and exit 2', async t => 
   const calls: [named: string, args: readonly string[], env?: NodeJS.ProcessEnv][] = [
     ['command', []],
     ['"start"', ['start']],
-    ['"serve now"', ['serve', 'now']],
+    ['"now"', ['serve', 'now']],
+    ['"start"', ['start', '--help']],
     ['key', ['key']],
     ['"key drop"', ['key', 'drop']],
     ['--prot', ['serve', '--prot', '80']],

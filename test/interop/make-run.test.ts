@@ -83,24 +83,31 @@ function startRun(t: Test, copy: string, env = ENV) {
   return { runner, shown: output(runner) }
 }
 
-/** The commands that it prints: to read, follow and change the device, to play one that mirrors, and to moderate it. */
+/** The commands that it prints: to make a token, to read, follow and change the device, to play one that mirrors, and to moderate it. */
 async function commandsIn(shown: () => string) {
   const lines = await eventually(() => {
     const lines = shown().match(/^ {2}(?!address|API key)\S.*\n/gm)
-    return lines?.length === 9 && lines.map(line => line.trim())
+    return lines?.length === 10 && lines.map(line => line.trim())
   })
-  const [read = '', follow = '', change = '', ask = '', play = '', ...moderate] = lines
-  return { read, follow, change, ask, play, moderate }
+  const [token = '', read = '', follow = '', change = '', ask = '', play = '', ...moderate] = lines
+  return { token, read, follow, change, ask, play, moderate }
 }
 
 t.test('the commands that it prints do what they say', async t => {
   const copy = copyOfRepository(t)
   const before = filesOf(copy)
   const { runner, shown } = startRun(t, copy)
-  const { read, follow, change, ask, play, moderate } = await commandsIn(shown)
+  const { token, read, follow, change, ask, play, moderate } = await commandsIn(shown)
 
   const system = await run('sh', ['-c', read.replace('curl', 'curl -sS')])
   t.match(JSON.parse(system.stdout), { deviceName: 'Meeting Room 4', firmware: { name: 'Receiver OS' } })
+
+  const made = await run('sh', ['-c', `cd '${copy}' && ${token}`])
+  t.match(made, { status: 0, stderr: '' })
+  const asModerator = (command: string) =>
+    run('sh', ['-c', command.replace(/Bearer [^']*/, `Bearer ${made.stdout.trim()}`).replace('curl', 'curl -sS')])
+  t.same(JSON.parse((await asModerator(moderate[0] ?? '')).stdout), { sessions: [] }, 'the token of a moderator')
+  t.match(JSON.parse((await asModerator(read)).stdout), { status: 403 })
 
   const follower = spawn('sh', ['-c', `exec ${follow.replace('curl', 'curl -sS')}`], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -151,15 +158,51 @@ t.test('a second run starts from a fresh copy', async t => {
 
 t.test('while it runs, a second run is refused, and leaves the device of the first alone', async t => {
   const copy = copyOfRepository(t)
-  const { read } = await commandsIn(startRun(t, copy).shown)
+  const { runner, shown } = startRun(t, copy)
+  const { read } = await commandsIn(shown)
   t.match(await run('sh', ['-c', `cd '${copy}' && exec node ${RUN.join(' ')}`], ENV), {
     status: 1,
     stdout: '',
-    stderr: 'make run: it is already running, in another terminal; press Ctrl-C there first\n',
+    stderr: `make run: it is already running; press Ctrl-C in its terminal, or end it first: kill ${runner.pid}\n`,
   })
   const system = await run('sh', ['-c', read.replace('curl', 'curl -sS')])
   t.match(JSON.parse(system.stdout), { deviceName: 'Meeting Room 4' })
   t.match(readFileSync(join(copy, 'build/out/device/etc/machine-info'), 'utf8'), 'Meeting Room 4')
+})
+
+t.test('in the background, it ends with make', async t => {
+  const copy = copyOfRepository(t)
+  const make = spawn('make', ['-o', 'build', 'run'], { cwd: copy, env: ENV, stdio: ['ignore', 'pipe', 'ignore'] })
+  const shown = output(make)
+  await commandsIn(shown)
+  const [, address = ''] = /address {2}(\S+)/.exec(shown()) ?? []
+  t.equal((await fetch(`${address}/api/v1/health`)).status, 200)
+  const ended = once(make, 'exit', { signal: AbortSignal.timeout(DEADLINE_MS) })
+  make.kill('SIGTERM')
+  await ended
+  await eventually(() =>
+    fetch(`${address}/api/v1/health`).then(
+      () => false,
+      () => true,
+    ),
+  )
+  const { read } = await commandsIn(startRun(t, copy).shown)
+  t.ok(read, 'and can be started again')
+})
+
+t.test('options in the environment reach the service, but not those that would change another system', async t => {
+  const copy = copyOfRepository(t)
+  const env = {
+    ...ENV,
+    RECEIVERD_STREAM: '1',
+    RECEIVERD_ROOT: '/nonexistent',
+    RECEIVERD_ENGINES: '/nonexistent/socket',
+  }
+  const { shown } = startRun(t, copy, env)
+  const { read } = await commandsIn(shown)
+  t.match(shown(), 'RECEIVERD_STREAM is not an option and has no effect; did you mean RECEIVERD_STREAMS?')
+  const system = await run('sh', ['-c', read.replace('curl', 'curl -sS')])
+  t.match(JSON.parse(system.stdout), { deviceName: 'Meeting Room 4' })
 })
 
 t.test('a port that is in use: how to choose another', async t => {

@@ -126,7 +126,6 @@ async function startExample(t: Test, receiver: Receiver, options: readonly strin
     for (const source of sources) source.close()
   })
   const names = {
-    api: `${receiver.url}/api/v1`,
     getToken,
     EventSource: Source,
     console: { error: (error: unknown) => errors.push(error) },
@@ -136,7 +135,11 @@ async function startExample(t: Test, receiver: Receiver, options: readonly strin
       configuration = read
     },
   }
-  const body = EXAMPLE.replace('let configuration\n', 'let configuration\nobserve(() => configuration)\n')
+  const body = EXAMPLE.replace('http://receiver.example:8080', receiver.url).replace(
+    'let configuration\n',
+    'let configuration\nobserve(() => configuration)\n',
+  )
+  t.match(body, `const api = '${receiver.url}/api/v1'\n`)
   t.match(body, 'observe(')
   const program = new Function(...Object.keys(names), `return (async () => { ${body} })()`)
   program(...Object.values(names))

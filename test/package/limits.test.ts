@@ -21,6 +21,7 @@ t.test('every limit, with its default, is in the README, the manual page and the
 t.test('no other variable is', async t => {
   const known = new Set([
     'RECEIVERD_LISTEN',
+    'RECEIVERD_ENGINES',
     'RECEIVERD_ROOT',
     'RECEIVERD_ORIGINS',
     ...LIMITS.map(([, { env }]) => env),

@@ -47,10 +47,9 @@ export function display(system: System): Setting<typeof schema> {
     fallback: () => outputs(''),
     async check(next, previous) {
       const text = await config().catch(() => '')
-      return Object.keys({ ...previous, ...next }).flatMap(name => {
-        const [output, before] = [ownMember(next, name), ownMember(previous, name)]
-        if (!before) return atMember(name, refuse('', 'no such connector'))
-        if (!output) return atMember(name, refuse('', 'cannot be removed'))
+      return Object.entries(next).flatMap(([name, output]) => {
+        const before = ownMember(previous, name)
+        if (!before) return []
         const shown = outputShownBy(text, name)
         return shown !== name && isOther(output, before)
           ? atMember(name, refuse('', `mirrors ${shown} (same-as in weston.ini): change that output instead`))

@@ -136,7 +136,10 @@ test('without sound, the reason is given', async t => {
   const alsa = new FakeAlsa([[master()]])
   const because = (root: string, options: SystemOptions) => audio(new System(root, options)).unavailable?.()
   const root = deviceRoot(t)
-  t.match(await because(root, { ...running(alsa), running: false }), /another one/)
+  t.equal(
+    await because(root, { ...running(alsa), running: false }),
+    'the volume can be read only on the running system, not with --root',
+  )
   t.equal(await because(root, { running: true, run: commands({}) }), 'amixer is not installed')
   t.equal(await because(root, running(new FakeAlsa([[]]))), 'no sound card has a volume control')
   writeFileSync(`${root}/proc/asound/cards`, '--- no soundcards ---\n')

@@ -24,6 +24,18 @@ test('the board is described by its device tree', async t => {
   t.equal(device.setting.write, undefined, 'read-only')
 })
 
+test('the architecture is that of os-release, in either place', async t => {
+  const device = new Device(t, hardware)
+  device.put('/etc/os-release', undefined)
+  device.put('/usr/lib/os-release', 'ARCHITECTURE=riscv64\n')
+  t.match(await device.value(), { architecture: 'riscv64' }, 'from /usr/lib if /etc has none')
+  device.put('/etc/os-release', 'ARCHITECTURE=arm\n')
+  t.match(await device.value(), { architecture: 'arm' }, 'from /etc first')
+  device.put('/etc/os-release', Buffer.from('NAME=\xff', 'latin1'))
+  t.match(await device.value(), { architecture: '' }, 'not UTF-8')
+  t.ok(device.setting.sources?.includes('/usr/lib/os-release'), 'both are watched')
+})
+
 test('unknown values are empty', async t => {
   const device = new Device(t, hardware)
   for (const path of ['/proc', '/usr/lib/os-release']) device.put(path, undefined)

@@ -64,6 +64,34 @@ test('without zone files on the device, those of the tz database are accepted', 
   for (const zone of ['Europe/Nowhere', '+01', '-0100', '0100', 'x', '']) t.notOk(await device.accepts(zone), zone)
 })
 
+test('a refusal names the closest time zone of the device', async t => {
+  const device = new Device(t, timezone)
+  device.put('/usr/share/zoneinfo/tzdata.zi', '# version 2026a')
+  device.put('/usr/share/zoneinfo/posix/Europe/Paris', 'TZif2')
+  device.put('/usr/share/zoneinfo/America/Argentina/Buenos_Aires', 'TZif2')
+  const why = async (zone: string) => (await device.setting.check?.(zone, zone))?.map(({ detail }) => detail)
+  const refusal = 'this device has no time zone of that name'
+  for (const [zone, meant] of [
+    ['Europe/Lodnon', 'Europe/London'],
+    ['europe/london', 'Europe/London'],
+    ['America/Argentina/Buenos_Airs', 'America/Argentina/Buenos_Aires'],
+    ['UCT', 'UTC'],
+  ] as const)
+    t.strictSame(await why(zone), [`${refusal}; did you mean ${meant}?`])
+  for (const zone of ['Mars/Olympus', 'Europa', 'tzdata.zj', 'posix/Europe/Pari'])
+    t.strictSame(await why(zone), [refusal], zone)
+  device.put('/usr/share/zoneinfo', undefined)
+  t.strictSame(await why('Europe/Berln'), [`${refusal}; did you mean Europe/Berlin?`], 'of those built into Node')
+})
+
+test('the search for a suggestion is bounded, whatever is in the folder of the zones', async t => {
+  const device = new Device(t, timezone)
+  symlinkSync('.', join(device.root, 'usr/share/zoneinfo/Loop'))
+  const began = performance.now()
+  t.equal((await device.setting.check?.('Nowhere', 'UTC'))?.length, 1)
+  t.ok(performance.now() - began < 2_000)
+})
+
 test('a new time zone is a relative link, and a line in /etc/timezone if there is one', async t => {
   const device = new Device(t, timezone)
   await device.setting.write?.('Asia/Tokyo')

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { closest } from '../src/closest.ts'
+import { closest } from '../../../hal/format/closest.ts'
 
 const NAMES = ['hostname', 'deviceName', 'timezone', 'ntp', 'network', 'STREAMS', 'STREAMS_PER_ADDRESS', 'ROOT']
 

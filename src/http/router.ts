@@ -1,4 +1,4 @@
-import { closest } from '../closest.ts'
+import { closest } from '../../hal/format/closest.ts'
 import { MAX_PATH_PARAMETER } from '../limits.ts'
 import { Problem } from '../problem.ts'
 import type { AnyRoute } from './route.ts'

@@ -1,3 +1,4 @@
+import { HalError } from '../errors.ts'
 import type { System } from './system.ts'
 import { ADMIN_UNITS, findBuiltIn, installLinks, isLinkTo, readUnitFiles, type UnitFile } from './unit-files.ts'
 
@@ -105,7 +106,8 @@ export class Unit {
    * What `systemctl enable` and `disable` do, on another root. With `--root`, systemctl(1) follows links of folders as the
    * host does, out of that root.
    */
-  async #setLinks({ name, path, links }: UnitFile, enabled: boolean): Promise<void> {
+  async #setLinks({ name, path, links, isMasked }: UnitFile, enabled: boolean): Promise<void> {
+    if (enabled && isMasked) throw new HalError('COMMAND_FAILED', `${name} is masked`)
     const installs = this.#installs?.get(name) ?? []
     if (enabled) for (const link of installs) await this.#system.writeLink(link, path)
     else

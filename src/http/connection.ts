@@ -118,10 +118,9 @@ export class Connection implements Client, Answerer {
     this.#context.writer.writeLast(socket, connectionProblem(reason))
   }
 
-  /** Ends the connection unless a request is being answered: also one on which nothing, or half a head, has arrived. */
-  endIfIdle(): void {
-    if (this.held || this.stream || this.#deferred || this.#unsent > 0) return
-    this.socket.destroy()
+  /** Ends the connection if nothing has arrived on it: browsers open some in advance. */
+  endIfUnused(): void {
+    if (this.socket.bytesRead === 0) this.socket.destroy()
   }
 
   #isReady(): boolean {

@@ -82,7 +82,8 @@ export class HttpServer {
     this.#writer.close()
     endReaders()
     const closed = new Promise<void>(resolve => this.#server.close(() => resolve()))
-    for (const connection of this.#context.connections.values()) connection.endIfIdle()
+    this.#server.closeIdleConnections()
+    for (const connection of this.#context.connections.values()) connection.endIfUnused()
     return closed
   }
 

@@ -96,6 +96,9 @@ export class Files {
 
   /** Whether anything is at a path, and behind it if it is a link. */
   async exists(path: string): Promise<boolean> {
+    // Most are not links, and then one look is enough: a start asks for a hundred units and folders.
+    const own = this.#fs.lstat(this.#root.resolveParent(path))
+    if (own?.isSymbolicLink() !== true) return own !== undefined
     return this.#fs.lstat(this.#root.resolveForWrite(path)) !== undefined
   }
 

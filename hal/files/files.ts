@@ -94,7 +94,7 @@ export class Files {
     return list(this.#fs, this.#root.resolve(path))
   }
 
-  /** Whether anything is at a path, and behind it if it is a link. */
+  /** Whether anything is at a path, which ends in a name, and behind it if it is a link. */
   async exists(path: string): Promise<boolean> {
     // Most are not links, and then one look is enough: a start asks for a hundred units and folders.
     const own = this.#fs.lstat(this.#root.resolveParent(path))

@@ -236,14 +236,13 @@ t.test('idle means idle', async t => {
   const usage = async () => {
     const status = await device.shell('cat /proc/$(systemctl show --property MainPID --value receiverd)/status')
     const kib = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1])
-    const unit = await device.shell('systemctl show --property CPUUsageNSec --value receiverd')
     const threads = await device.shell(
       'cat /proc/$(systemctl show --property MainPID --value receiverd)/task/*/status | grep ^voluntary_ctxt_switches',
     )
     return {
       anonymous: kib('RssAnon') / 1024,
       file: kib('RssFile') / 1024,
-      cpuMs: Number(unit.trim()) / 1e6,
+      cpuMs: Number((await device.shell('systemctl show --property CPUUsageNSec --value receiverd')).trim()) / 1e6,
       wakes: Array.from(threads.matchAll(/\d+/g), Number).reduce((sum, count) => sum + count, 0),
     }
   }

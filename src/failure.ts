@@ -14,13 +14,20 @@ export function describeFailure(error: unknown, isRoot: boolean): string {
 /** What a system call was to do, from the properties of Node's system errors; undefined for other errors. */
 function subjectOf(error: Error & NodeJS.ErrnoException): string | undefined {
   if (typeof error.errno !== 'number') return undefined
+  if (isPath(error)) return `listen on ${error.address}`
   if ('address' in error && 'port' in error)
     return `listen on ${hostAndPort(String(error.address), Number(error.port))}`
   if ('hostname' in error) return `listen on ${error.hostname}`
   return error.path === undefined ? undefined : `access ${error.path}`
 }
 
+/** Whether it is about a Unix socket: Node gives it a port of -1. */
+function isPath(error: Error): error is Error & { readonly address: string } {
+  return 'address' in error && 'port' in error && error.port === -1
+}
+
 function remedyFor(error: Error, isRoot: boolean): string {
+  if (isPath(error)) return '; give --engines a path that nothing else uses, in a directory that exists'
   switch (errorCode(error)) {
     case 'EADDRINUSE':
       return '; stop the program that uses it, or choose another address with --listen'

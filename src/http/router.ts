@@ -69,7 +69,8 @@ export class Router {
   #hint(path: string): string {
     const meant = closest(path.replace(/\/$/, ''), [...this.#paths.keys()])
     if (meant !== undefined) return `; did you mean ${meant}?`
-    return `. GET ${BASE_PATH}/openapi.json lists them all.`
+    const list = `${BASE_PATH}/openapi.json`
+    return this.#paths.has(list) ? `. GET ${list} lists them all.` : '.'
   }
 
   #matchTemplate(path: string): { readonly template: Template; readonly parameters: PathParameters } {

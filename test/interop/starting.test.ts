@@ -49,6 +49,18 @@ t.test('a start that failed under systemd is logged as an error, and not repeate
   t.ok(performance.now() - began >= 5_000, `after ${(performance.now() - began).toFixed(0)} ms`)
 })
 
+t.test('a socket for engines where none can be', async t => {
+  const root = deviceRoot(t)
+  for (const [path, reason] of [
+    ['/nowhere/engines', 'permission denied (EACCES)'],
+    [BUNDLE, 'address already in use (EADDRINUSE)'],
+  ] as const) {
+    const { status, stderr } = await receiverd(['serve', '--root', root, '--listen', '127.0.0.1:0', '--engines', path])
+    t.equal(status, 1)
+    t.match(stderr, `receiverd: cannot listen on ${path}: ${reason}; give --engines a path that nothing else uses`)
+  }
+})
+
 /** Runs the command line as a user without rights: as this one, if it is not root. */
 async function asNobody(bundle: string, args: readonly string[]): Promise<Output> {
   const user = process.getuid?.() === 0 ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] : []

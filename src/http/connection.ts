@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Duplex } from 'node:stream'
 import {
   HEAD_TIMEOUT_MS,
   MAX_DEFERRED,
@@ -30,7 +29,6 @@ export interface ConnectionContext {
   readonly places: AddressCount
   /** Requests that wait for their turn, on all connections together. */
   deferred: number
-  readonly connections: Map<Duplex, Connection>
 }
 
 /**
@@ -75,7 +73,6 @@ export class Connection implements Client, Answerer {
 
   readonly ended = (): void => {
     this.#context.places.leave(this.network)
-    this.#context.connections.delete(this.socket)
     this.#context.deferred -= this.#deferred?.length ?? 0
     this.#deferred = undefined
     this.held?.cancel()
@@ -116,11 +113,6 @@ export class Connection implements Client, Answerer {
       if (last.headersSent || last.socket !== socket) return void socket.destroy()
     }
     this.#context.writer.writeLast(socket, connectionProblem(reason))
-  }
-
-  /** Ends the connection if nothing has arrived on it: browsers open some in advance. */
-  endIfUnused(): void {
-    if (this.socket.bytesRead === 0) this.socket.destroy()
   }
 
   #isReady(): boolean {

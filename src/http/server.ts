@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import type { Authenticator } from '../auth/authenticator.ts'
 import type { Clock } from '../clock.ts'
 import { HEAD_TIMEOUT_MS, IDLE_MS, LISTEN_BACKLOG, MAX_HEAD_BYTES, REQUEST_TIMEOUT_MS } from '../limits.ts'
@@ -33,6 +34,7 @@ export class HttpServer {
   readonly #writer: Writer
   readonly #warnings: ClientWarnings
   readonly #context: ConnectionContext
+  readonly #connections = new WeakMap<Duplex, Connection>()
 
   constructor(options: HttpServerOptions) {
     const { router, authenticator, origins, connections, connectionsPerAddress, clock, log } = options
@@ -44,19 +46,18 @@ export class HttpServer {
       writer: this.#writer,
       places: new AddressCount(connectionsPerAddress),
       deferred: 0,
-      connections: new Map(),
     }
     this.#server = createHttpServer(connections, options.timeoutCheckMs)
     this.#server.on('connection', socket => this.#accept(socket))
     this.#server.on('drop', data => this.#warn(data?.remoteAddress, `all ${connections} connections are taken`))
     const receive = (message: IncomingMessage, response: ServerResponse) => {
-      const connection = this.#context.connections.get(message.socket)
+      const connection = this.#connections.get(message.socket)
       if (connection) connection.receive(message, response)
       else message.socket.destroy()
     }
     this.#server.on('request', receive).on('checkContinue', receive).on('checkExpectation', receive)
     this.#server.on('clientError', (error, socket) => {
-      const connection = this.#context.connections.get(socket)
+      const connection = this.#connections.get(socket)
       if (connection) connection.refuse(error)
       else socket.destroy()
     })
@@ -83,14 +84,13 @@ export class HttpServer {
     endReaders()
     const closed = new Promise<void>(resolve => this.#server.close(() => resolve()))
     this.#server.closeIdleConnections()
-    for (const connection of this.#context.connections.values()) connection.endIfUnused()
     return closed
   }
 
   #accept(socket: Socket): void {
     const client = clientAt(socket.remoteAddress)
-    const { places, connections } = this.#context
-    if (places.hasRoom(client.network)) connections.set(socket, new Connection(socket, client, this.#context))
+    if (this.#context.places.hasRoom(client.network))
+      this.#connections.set(socket, new Connection(socket, client, this.#context))
     else {
       this.#warn(socket.remoteAddress, 'all connections for one client are taken')
       socket.destroy()

@@ -18,7 +18,7 @@ export async function sessionsOf(t: Test, device: SystemdTarget): Promise<void> 
       return sessions.length === 1 && sessions[0]?.state === state && sessions[0]
     })
   await device.shell(
-    "nohup receiverd session --protocol demo --name Ann -- sh -c 'touch /tmp/shown; exec sleep 1000' >/tmp/session.log 2>&1 &",
+    'nohup receiverd session --protocol demo --name Ann -- sh -c \'touch /tmp/shown; trap "rm /tmp/shown; exit" TERM; while :; do sleep 1; done\' >/tmp/session.log 2>&1 &',
   )
   const asked = await only('pending')
   t.equal(asked.name, 'Ann')
@@ -29,6 +29,6 @@ export async function sessionsOf(t: Test, device: SystemdTarget): Promise<void> 
   await device.restart()
   const active = await only('active')
   t.equal((await device.fetch(`/sessions/${active.id}`, { method: 'DELETE' })).status, 204)
-  t.equal(await device.shell('pgrep -x sleep || true'), '', 'it is off the screen')
+  await t.rejects(device.shell('ls /tmp/shown'), 'it is off the screen')
   t.equal((await device.patch({ moderation: { approval: 'none' } })).status, 200)
 }

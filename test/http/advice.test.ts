@@ -1,6 +1,4 @@
 /** What a client is told that made a mistake which is easy to make. */
-import { once } from 'node:events'
-import { connect } from 'node:net'
 import t from 'tap'
 import { mint } from '../../src/auth/jwt.ts'
 import { startTestService } from '../support/service.ts'
@@ -53,15 +51,4 @@ t.test('a weak ETag in If-Match, an empty body, a coding that nobody decodes', a
       'Content-Type: application/json\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n',
   )
   t.match(coded, /^HTTP\/1\.1 501 /)
-})
-
-t.test('a stop does not wait for connections on which nothing was asked', async t => {
-  const service = await startTestService(t)
-  const unused = connect(service.port, '127.0.0.1')
-  await once(unused, 'connect')
-  await service.fetch('/health')
-  const began = performance.now()
-  await service.close()
-  t.ok(performance.now() - began < 2_000)
-  unused.destroy()
 })

@@ -20,7 +20,7 @@ export async function tellSupervisor({ env, run, log }: SupervisorOptions, statu
   if (!socket) return
   const tell = async (message: string) => {
     try {
-      await run(['env', `NOTIFY_SOCKET=${socket}`, 'systemd-notify', `--status=${status()}`, message])
+      await run(['systemd-notify', `--status=${status()}`, message], { NOTIFY_SOCKET: socket })
     } catch (error) {
       log('error', `cannot notify systemd: ${reasonOf(error)}`)
     }

@@ -76,7 +76,7 @@ t.test('a socket that nobody listens on is logged, and ends nothing', { skip }, 
   const log: string[] = []
   const env = { NOTIFY_SOCKET: '/nonexistent/notify' }
   await tellSupervisor({ env, run: runCommand, log: (level, message) => log.push(`${level}: ${message}`) }, () => 'up')
-  t.same(log, ['error: cannot notify systemd: env failed with status 1'])
+  t.same(log, ['error: cannot notify systemd: systemd-notify failed with status 1'])
 })
 
 t.test('without systemd, no command is run', async t => {

@@ -7,8 +7,12 @@ import type { Stop } from '../files/watcher.ts'
 
 /** A command and its arguments. No shell reads them. */
 export type Argv = readonly [command: string, ...arguments: string[]]
-/** Runs a command to its end. @returns what it printed on stdout. @throws {HalError} if it fails, without its output. */
-export type Run = (argv: Argv) => Promise<string>
+/**
+ * Runs a command to its end, with a few variables and those in `env`.
+ * @returns what it printed on stdout.
+ * @throws {HalError} if it fails, without its output.
+ */
+export type Run = (argv: Argv, env?: Readonly<Record<string, string>>) => Promise<string>
 /**
  * Runs a command that goes on by itself, and calls `line` with each line of its stdout until it is stopped. An empty line a
  * moment after each start means that it is listening: what changed before then it has not printed.
@@ -32,13 +36,13 @@ const STEADY_MS = 60_000
 const LOCKED = 1
 
 /** Runs a command without a shell or input, with English messages and a time limit. */
-export const runCommand: Run = ([command, ...args]) =>
+export const runCommand: Run = ([command, ...args], env) =>
   new Promise((resolve, reject) => {
     const options = {
       timeout: COMMAND_TIMEOUT_MS,
       killSignal: 'SIGKILL',
       maxBuffer: MAX_OUTPUT_BYTES,
-      env: environment(),
+      env: { ...environment(), ...env },
     } as const
     const child = execFile(command, args, options, (error, stdout) => {
       if (!error) return resolve(stdout)

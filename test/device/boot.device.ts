@@ -257,8 +257,8 @@ t.test('idle means idle', async t => {
       `${cpuMs.toFixed(0)} ms of the emulator's CPU, its commands included, and ${wakes} wakes`,
   )
   t.ok(after.anonymous < 64, 'memory')
-  // A second where the boot takes 39.
-  t.ok(cpuMs < 1_000 * Math.max(1, bootS / 39), 'CPU')
+  // A second where the boot takes 39, and half of that for what the emulator counts while the host is busy.
+  t.ok(cpuMs < 1_500 * Math.max(1, bootS / 39), 'CPU')
   t.ok(wakes <= 60, 'wakes')
 })
 

@@ -81,7 +81,8 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
       }, READY_MS)
       t.equal(picture?.height, 176)
       t.ok(client.timingRequests > 0)
-      await client.leave()
+      // One end in fifty crashes UxPlay, before it has answered.
+      await client.leave().catch(() => undefined)
       await eventually(() => !rig.isListening(7000), READY_MS)
     })
 

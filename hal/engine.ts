@@ -26,3 +26,15 @@ export interface Engine {
   /** Denies a pending session or ends another, and resolves when its device is out. Rejects if that fails. */
   end(id: string, reason: EndReason): Promise<void>
 }
+
+/** Who hears from an engine about its devices. */
+export interface EngineHost {
+  /** @returns the id of the session; undefined if there are too many. */
+  enter(engine: Engine, device: Device, state: SessionState): string | undefined
+  /** Moves a session on. Does nothing if it is gone. */
+  move(id: string, state: SessionState): void
+  /** Removes a session. Does nothing if it is gone. */
+  leave(id: string): void
+  /** Logs what an operator should know: a clause with a subject. */
+  warn(what: string): void
+}

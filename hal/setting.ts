@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Static, TSchema } from 'typebox/type'
 import type { Stop } from './files/watcher.ts'
 
@@ -6,6 +7,9 @@ export interface Violation {
   readonly pointer: string
   readonly detail: string
 }
+
+/** What would be accepted in place of each string of a value: a list, or an object of the same shape. */
+export type Choices = readonly string[] | { readonly [name: string]: Choices }
 
 /**
  * One setting of the device, which is one top-level property of its configuration.
@@ -20,6 +24,8 @@ export interface Setting<S extends TSchema = TSchema> {
   readonly schema: S
   /** The files that hold the value. Which ones may depend on what `unavailable` and `read` find on the device. */
   readonly files: readonly string[]
+  /** Those of `files` that it makes and removes as links: what is behind them is not its own, and is not captured. */
+  readonly links?: readonly string[]
   /**
    * Whether a path that is not in `files` now may have been when a change was made, for example with other hardware: an
    * undo may restore it.
@@ -39,6 +45,8 @@ export interface Setting<S extends TSchema = TSchema> {
    * with the same value. They precede it in the registry.
    */
   embeds?(value: Static<S>): readonly string[]
+  /** Whether its files hold other values of those settings than these have now. Required with `embeds`. */
+  isOutdated?(): Promise<boolean>
   /** Why the device does not have this setting; undefined if it has. */
   unavailable?(): Promise<string | undefined>
   /**
@@ -49,6 +57,8 @@ export interface Setting<S extends TSchema = TSchema> {
   fallback(): Promise<Static<S>>
   /** Checks what the schema cannot express. `previous` is the value read last. Has no side effects. */
   check?(next: Static<S>, previous: Static<S>): Promise<readonly Violation[]>
+  /** What the device would accept where the schema cannot say it; undefined if that cannot be determined. */
+  choices?(): Promise<Choices | undefined>
   /**
    * Makes the value durable in `files`. Writing the same value again changes nothing. A setting with one file and no
    * `activate` must replace that file in one step, because such a change is not journalled.
@@ -83,4 +93,11 @@ export async function currentValue<S extends TSchema>(setting: Setting<S>): Prom
 /** The violations of a check that found at most one thing: none if `detail` is undefined. */
 export function refuse(pointer: string, detail: string | undefined): readonly Violation[] {
   return detail === undefined ? [] : [{ pointer, detail }]
+}
+
+/** A violation for each of these properties that was changed. */
+export function whyReadOnly<T>(names: readonly (keyof T & string)[], next: T, previous: T): readonly Violation[] {
+  return names
+    .filter(name => !isDeepStrictEqual(next[name], previous[name]))
+    .map(name => ({ pointer: `/${name}`, detail: 'read-only' }))
 }

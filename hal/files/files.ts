@@ -71,6 +71,12 @@ export class Files {
     }
   }
 
+  /** Bytes of the file system that holds the root: in all, and those that are free for us. */
+  async space(): Promise<{ readonly totalBytes: number; readonly availableBytes: number }> {
+    const { bsize, blocks, bavail } = this.#fs.statfs(this.root)
+    return { totalBytes: bsize * blocks, availableBytes: bsize * bavail }
+  }
+
   /** Whether there is a file that begins with these ASCII characters. @throws {HalError} if it is not a regular file. */
   async beginsWith(path: string, magic: string): Promise<boolean> {
     return (await this.readStart(path, magic.length))?.toString('latin1') === magic
@@ -100,6 +106,11 @@ export class Files {
     const own = this.#fs.lstat(this.#root.resolveParent(path))
     if (own?.isSymbolicLink() !== true) return own !== undefined
     return this.#fs.lstat(this.#root.resolveForWrite(path)) !== undefined
+  }
+
+  /** When what is at a path was last written, in milliseconds since 1970; undefined if nothing is there. */
+  async modifiedAt(path: string): Promise<number | undefined> {
+    return this.#fs.lstat(this.#root.resolveParent(path))?.mtimeMs
   }
 
   /**
@@ -146,6 +157,11 @@ export class Files {
     const target = this.#root.resolveForWrite(path)
     const entry = capture(this.#fs, own)
     return own === target ? { path, entry } : { path, entry, behind: capture(this.#fs, target) }
+  }
+
+  /** The same for a path that is a link of ours, whatever is behind it. */
+  async captureLink(path: string): Promise<Image> {
+    return { path, entry: capture(this.#fs, this.#root.resolveParent(path)) }
   }
 
   /** Puts back what `capture` saw, where the path and its link lead under this root. */

@@ -18,6 +18,7 @@ import {
   renameSync,
   rmdirSync,
   type Stats,
+  statfsSync,
   symlinkSync,
   unlinkSync,
   watch,
@@ -74,6 +75,8 @@ export interface FileSystem {
   mkdir(path: string, mode: number): void
   /** rmdir(2). Fails with ENOTEMPTY unless the folder is empty. */
   rmdir(path: string): void
+  /** statfs(2), of the file system that holds a path. */
+  statfs(path: string): { readonly bsize: number; readonly blocks: number; readonly bavail: number }
   /** An inotify(7) watch on a folder, which does not keep the process running. */
   watch(folder: string): Watch
 }
@@ -110,6 +113,7 @@ export const KERNEL: FileSystem = {
   symlink: symlinkSync,
   mkdir: mkdirSync,
   rmdir: rmdirSync,
+  statfs: statfsSync,
   watch: folder => watch(folder, { persistent: false }),
 }
 

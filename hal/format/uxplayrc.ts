@@ -16,6 +16,10 @@ export interface Startup {
   readonly isGuarded: boolean
   /** WIDTHxHEIGHT; undefined for UxPlay's own default. */
   readonly resolution: string | undefined
+  /** Devices that no `allow` lists are refused. */
+  readonly isRestricted: boolean
+  /** The device IDs of all `allow`, as written. */
+  readonly allowed: readonly string[]
 }
 
 interface Option {
@@ -48,6 +52,8 @@ export function readStartup(text: string): Startup {
     appendsHostName,
     isGuarded: all.some(option => GUARDS.includes(option.name)),
     resolution: width && `${width}x${height}`,
+    isRestricted: last('restrict') !== undefined && last('restrict')?.value !== 'no',
+    allowed: all.flatMap(({ name, value }) => (name === 'allow' && value !== undefined ? [value] : [])),
   }
 }
 
@@ -74,6 +80,11 @@ export function setResolution(text: string, resolution: string): string {
     .findLast(({ name }) => name === 's')
   const rate = RESOLUTION.exec(present?.value ?? '')?.[3] ?? ''
   return replace(text, ['s'], resolution === '' ? [] : [`s ${resolution}${rate}`])
+}
+
+/** Refuses devices that no `allow` lists, or lets everybody in. */
+export function setRestricted(text: string, isRestricted: boolean): string {
+  return replace(text, ['restrict'], isRestricted ? ['restrict'] : [])
 }
 
 /** Why UxPlay would not show a name unchanged; undefined if it would. */

@@ -14,22 +14,30 @@ export type Argv = readonly [command: string, ...arguments: string[]]
  */
 export type Run = (argv: Argv, env?: Readonly<Record<string, string>>) => Promise<string>
 /**
- * Runs a command that goes on by itself, and calls `line` with each line of its stdout until it is stopped. An empty line a
- * moment after each start means that it is listening: what changed before then it has not printed.
+ * Runs a command that goes on by itself, and calls `line` with each line of its stdout until it is stopped. Empty lines
+ * some time after each start mean that it is listening: what changed before then it has not printed.
  */
 export type Monitor = (argv: Argv, line: (line: string) => void) => Stop
+/**
+ * Runs a command and calls `take` with each line of its stdout until it returns false, which ends the command.
+ * @throws {HalError} if it fails; what `take` throws.
+ */
+export type ReadLines = (argv: Argv, take: (line: string) => boolean) => Promise<void>
 
-/** Milliseconds after which a command is killed. */
-export const COMMAND_TIMEOUT_MS = 10_000
+/** Milliseconds after which a command is killed. A small board that is starting up takes 5 s to restart a service. */
+export const COMMAND_TIMEOUT_MS = 20_000
+const TIMED_OUT = `did not end within ${COMMAND_TIMEOUT_MS / 1000} s`
 /** Bytes of a command's output; the controls of a large sound card take some 400 KiB. */
 const MAX_OUTPUT_BYTES = 1024 * 1024
 /** Characters of a line of a monitored command. The rest of a longer line is dropped. */
 const MAX_LINE = 4_096
+/** The same of a command whose lines are read: journalctl prints a record of 4 KiB as 20 KiB. */
+const MAX_READ_LINE = 64 * 1024
 /** Milliseconds until a monitored command that ended is started again; doubled each time. */
 const FIRST_RESTART_MS = 1_000
 const LAST_RESTART_MS = 60_000
-/** Milliseconds after which a monitored command has certainly begun to listen, on a board that is starting up. */
-const LISTENING_MS = 3_000
+/** Milliseconds after which a monitored command has begun to listen: usually, and on a slow board that is starting up. */
+const LISTENING_MS = [3_000, 30_000]
 /** Milliseconds after which a monitored command counts as running well: when it ends then, the delay is the first again. */
 const STEADY_MS = 60_000
 /** flock(1): the file is locked by another process. */
@@ -66,10 +74,10 @@ export const monitorCommand: Monitor = ([command, ...args], line) => {
     const steady = setTimeout(() => {
       delay = FIRST_RESTART_MS
     }, STEADY_MS).unref()
-    const listening = setTimeout(line, LISTENING_MS, '').unref()
+    const listening = LISTENING_MS.map(ms => setTimeout(line, ms, '').unref())
     const restart = () => {
       clearTimeout(steady)
-      clearTimeout(listening)
+      listening.forEach(clearTimeout)
       if (ended || stopped) return
       ended = true
       timer = setTimeout(start, delay).unref()
@@ -100,6 +108,31 @@ export const monitorCommand: Monitor = ([command, ...args], line) => {
     child?.kill('SIGKILL')
   }
 }
+
+/** Reads the lines of a command without a shell or input, with English messages and a time limit. */
+export const readCommandLines: ReadLines = ([command, ...args], take) =>
+  new Promise((resolve, reject) => {
+    const options = { timeout: COMMAND_TIMEOUT_MS, killSignal: 'SIGKILL', env: environment() } as const
+    const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'ignore'] })
+    const fail = (how: string) => reject(new HalError('COMMAND_FAILED', `${command} ${how}`))
+    let isEnough = false
+    const read = lineReader(line => {
+      if (isEnough) return
+      try {
+        isEnough = !take(line)
+      } catch (error) {
+        isEnough = true
+        reject(error)
+      }
+      if (isEnough) child.kill('SIGKILL')
+    }, MAX_READ_LINE)
+    child.stdout.setEncoding('utf8').on('data', read)
+    child.on('error', error => fail(failure(error, null)))
+    child.on('close', status => {
+      if (isEnough || status === 0) resolve()
+      else fail(child.killed ? TIMED_OUT : failed(status))
+    })
+  })
 
 /** A command that runs on our own input and output. */
 export interface Attached {
@@ -141,12 +174,12 @@ export function lockFile(file: number): Promise<boolean> {
 }
 
 /** Splits text into lines of bounded length; what has no line end yet is kept for the next chunk. */
-function lineReader(line: (line: string) => void): (chunk: string) => void {
+function lineReader(line: (line: string) => void, max = MAX_LINE): (chunk: string) => void {
   let rest = ''
   return chunk => {
     const lines = (rest + chunk).split('\n')
-    rest = lines.pop()?.slice(0, MAX_LINE) ?? ''
-    for (const text of lines) line(text.slice(0, MAX_LINE))
+    rest = lines.pop()?.slice(0, max) ?? ''
+    for (const text of lines) line(text.slice(0, max))
   }
 }
 
@@ -156,7 +189,7 @@ function environment() {
 
 function failure(error: Error & { killed?: boolean }, status: number | null): string {
   if (errorCode(error) === 'ENOENT') return 'is not installed'
-  if (error.killed) return `did not end within ${COMMAND_TIMEOUT_MS / 1000} s`
+  if (error.killed) return TIMED_OUT
   if (errorCode(error) === 'ERR_CHILD_PROCESS_STDIO_MAXBUFFER') return `printed over ${MAX_OUTPUT_BYTES / 1024} KiB`
   return failed(status)
 }

@@ -3,7 +3,16 @@ import { HalError } from '../errors.ts'
 import { Files } from '../files/files.ts'
 import type { FileSystem } from '../files/kernel.ts'
 import type { Stop } from '../files/watcher.ts'
-import { type Argv, type Monitor, monitorCommand, type Run, runCommand } from './command.ts'
+import { Serial } from '../serial.ts'
+import {
+  type Argv,
+  type Monitor,
+  monitorCommand,
+  type ReadLines,
+  type Run,
+  readCommandLines,
+  runCommand,
+} from './command.ts'
 
 /** The addresses of each interface that has a carrier, in CIDR notation and sorted. */
 export type Addresses = Readonly<Record<string, readonly string[]>>
@@ -11,6 +20,7 @@ export type Addresses = Readonly<Record<string, readonly string[]>>
 /** What stands in for the host, in tests. */
 export interface SystemOptions {
   readonly run?: Run
+  readonly readLines?: ReadLines
   readonly monitor?: Monitor
   readonly fs?: FileSystem
   readonly addresses?: () => Addresses
@@ -25,7 +35,10 @@ export interface SystemOptions {
 export class System extends Files {
   /** Whether this is the system that we run on, not an image or another disk. */
   readonly isRunning: boolean
+  /** Starts, stops and restarts of units take turns: systemd cancels one for the sake of another. */
+  readonly unitJobs = new Serial()
   readonly #run: Run
+  readonly #readLines: ReadLines
   readonly #monitor: Monitor
   readonly #addresses: () => Addresses
 
@@ -34,6 +47,7 @@ export class System extends Files {
     super(root, options.fs)
     this.isRunning = options.running ?? root === '/'
     this.#run = options.run ?? runCommand
+    this.#readLines = options.readLines ?? readCommandLines
     this.#monitor = options.monitor ?? monitorCommand
     this.#addresses = options.addresses ?? kernelAddresses
   }
@@ -43,8 +57,17 @@ export class System extends Files {
    * @throws {HalError} if it fails, or for another root: it would act on the host.
    */
   async run(argv: Argv): Promise<string> {
-    if (!this.isRunning) throw new HalError('COMMAND_FAILED', `${argv[0]} does not run on another root`)
+    this.#requireRunning(argv)
     return this.#run(argv)
+  }
+
+  /**
+   * Runs a command of the running system, and calls `take` with each line that it prints until that returns false.
+   * @throws {HalError} as `run`.
+   */
+  async readLines(argv: Argv, take: (line: string) => boolean): Promise<void> {
+    this.#requireRunning(argv)
+    await this.#readLines(argv, take)
   }
 
   /**
@@ -53,6 +76,10 @@ export class System extends Files {
    */
   monitor(argv: Argv, line: (line: string) => void): Stop {
     return this.isRunning ? this.#monitor(argv, line) : () => undefined
+  }
+
+  #requireRunning([command]: Argv): void {
+    if (!this.isRunning) throw new HalError('COMMAND_FAILED', `${command} does not run on another root`)
   }
 
   /** The addresses of the running system; undefined for another root. */

@@ -3,6 +3,8 @@ import type { System } from './system.ts'
 import { ADMIN_UNITS, findBuiltIn, installLinks, isLinkTo, readUnitFiles, type UnitFile } from './unit-files.ts'
 
 const SOCKET = /\.socket$/
+/** Values of ActiveState. */
+const STOPPED: readonly string[] = ['inactive', 'deactivating']
 /** A drop-in without effect, which remembers that the socket is to be enabled again. `systemctl cat` shows it. */
 const NOTE_FILE = '50-receiverd.conf'
 const NOTE = '# receiverd disabled this socket, and enables it again rather than its service.\n'
@@ -27,10 +29,13 @@ export class Unit {
 
   /** The files that `setEnabled` changes, known after any of the methods below. */
   get files(): readonly string[] {
+    return [...this.links, ...choices(this.#units).map(noteOf)]
+  }
+
+  /** Those of `files` that are links to units. */
+  get links(): readonly string[] {
     const links = this.#units.flatMap(unit => unit.links)
-    return [
-      ...new Set([...links, ...[...(this.#installs?.values() ?? [])].flat(), ...choices(this.#units).map(noteOf)]),
-    ]
+    return [...new Set([...links, ...[...(this.#installs?.values() ?? [])].flat()])]
   }
 
   /** Whether a path may have been in `files`: disabling a unit also removes links that were made by hand. */
@@ -80,8 +85,14 @@ export class Unit {
    * Makes the running system follow a change: starts or stops the unit, or restarts it to read its rewritten files. A unit
    * that was stopped by hand is started only when it is enabled.
    */
-  async activate(enabled: boolean, wasEnabled: boolean, isRewritten: boolean): Promise<void> {
-    if (enabled === wasEnabled) return isRewritten ? this.restart() : undefined
+  activate(enabled: boolean, wasEnabled: boolean, isRewritten = false): Promise<void> {
+    return this.#system.unitJobs.run(async () => {
+      if (enabled !== wasEnabled) await this.#startOrStop(enabled)
+      else if (isRewritten) await this.#restart()
+    })
+  }
+
+  async #startOrStop(enabled: boolean): Promise<void> {
     const units = (await this.#look()).filter(({ isMasked }) => !isMasked)
     const started = units.find(isEnabled)
     // Sockets first: a client that connects in between would start the service again.
@@ -91,15 +102,24 @@ export class Unit {
   }
 
   /**
-   * Restarts the service unless it is stopped. `systemctl try-restart` would not do: if the service fails with a change, it
-   * would stay down after the change was undone.
+   * Restarts the service unless it is stopped, or is stopping: a restart would cancel the stop. `systemctl try-restart`
+   * would not do: if the service fails with a change, it would stay down after the change was undone.
+   * @returns whether there was anything to restart.
    */
-  async restart(): Promise<void> {
+  restart(): Promise<boolean> {
+    return this.#system.unitJobs.run(() => this.#restart())
+  }
+
+  async #restart(): Promise<boolean> {
+    let isRestarted = false
     for (const { name, isMasked } of await this.#look()) {
       if (isMasked || SOCKET.test(name)) continue
       const state = await this.#system.run(['systemctl', 'show', '--property=ActiveState', '--value', name])
-      if (state.trim() !== 'inactive') await this.#system.run(['systemctl', 'restart', name])
+      if (STOPPED.includes(state.trim())) continue
+      await this.#system.run(['systemctl', 'restart', name])
+      isRestarted = true
     }
+    return isRestarted
   }
 
   /**

@@ -1,11 +1,9 @@
 import * as Type from 'typebox/type'
 import { nearestName, readStartup, setGuarded, setName, setResolution, whyNotName } from '../format/uxplayrc.ts'
 import type { System } from '../os/system.ts'
-import { Unit } from '../os/unit.ts'
-import { currentValue, refuse, type Setting } from '../setting.ts'
+import { STARTUP, UXPLAYRC, UxPlay } from '../os/uxplay.ts'
+import { currentValue, refuse, type Setting, whyReadOnly } from '../setting.ts'
 
-/** The unit passes it to UxPlay: `Environment=UXPLAYRC=/etc/uxplayrc`. */
-const FILE = '/etc/uxplayrc'
 /** UxPlay's name without an option. */
 const DEFAULT_NAME = 'UxPlay'
 /** On a smaller picture nothing could be read. */
@@ -16,7 +14,7 @@ const schema = Type.Object(
   {
     enabled: Type.Boolean({ description: 'Whether the AirPlay receiver runs.' }),
     name: Type.String({
-      description: "Name that clients see, at most 50 bytes in UTF-8. Empty: the device's name.",
+      description: "Name that phones and computers see, at most 50 bytes in UTF-8. Empty: the device's name.",
       // A name that was set elsewhere is read with the host name appended.
       maxLength: 128,
       pattern: '^\\P{Cc}*$',
@@ -26,9 +24,13 @@ const schema = Type.Object(
         'With pin, clients must enter a code shown on the screen. A fixed code or password set elsewhere is kept.',
     }),
     maxResolution: Type.String({
-      description: `Largest picture that clients may send, WIDTHxHEIGHT from ${MIN_WIDTH}x${MIN_HEIGHT}. Empty: UxPlay's default.`,
+      description: `Largest picture that clients may send, such as 1920x1080, at least ${MIN_WIDTH}x${MIN_HEIGHT}. Empty: UxPlay's default.`,
       maxLength: 9,
       pattern: '^([1-9]\\d{0,3}x[1-9]\\d{0,3})?$',
+    }),
+    restartPending: Type.Boolean({
+      description: 'Whether changed options wait until nobody mirrors, because UxPlay must be restarted for them.',
+      readOnly: true,
     }),
   },
   { description: 'Screen mirroring by AirPlay.', additionalProperties: false },
@@ -43,7 +45,8 @@ interface Names {
 
 /** AirPlay by UxPlay, 1.64 and later: its startup file, and its unit enabled or disabled. */
 export function airplay(system: System, { hostname, deviceName }: Names): Setting<typeof schema> {
-  const unit = new Unit(system, 'uxplay.service')
+  const uxplay = new UxPlay(system)
+  const { unit } = uxplay
 
   const valueFrom = async (text: string): Promise<Value> => {
     const { name = DEFAULT_NAME, isDeviceName, appendsHostName, isGuarded, resolution = '' } = readStartup(text)
@@ -52,44 +55,58 @@ export function airplay(system: System, { hostname, deviceName }: Names): Settin
       name: isDeviceName ? '' : appendsHostName ? `${name}@${await shortHostName()}` : name,
       access: isGuarded ? 'pin' : 'open',
       maxResolution: resolution,
+      restartPending: await uxplay.isRcOutdated(),
     }
   }
   /** append_hostname() in uxplay.cpp cuts the name at `.local`. */
   const shortHostName = async () => (await currentValue(hostname)).replace(/\.local.*/, '')
 
+  const withDeviceName = async (text: string) => setName(text, nearestName(await currentValue(deviceName)), true)
+
   return {
     name: 'airplay',
     schema,
     get files() {
-      return [FILE, ...unit.files]
+      return [UXPLAYRC, ...unit.files]
+    },
+    get links() {
+      return unit.links
     },
     mayHave: path => unit.mayHave(path),
-    sources: unit.sources,
-    dependsOn: [hostname.name],
+    sources: [...unit.sources, STARTUP],
+    // `moderation` writes to the same file.
+    dependsOn: [hostname.name, 'moderation'],
     embeds: ({ name }) => (name === '' ? [deviceName.name] : []),
+    async isOutdated() {
+      const text = (await system.readForEdit(UXPLAYRC)) ?? ''
+      return (await withDeviceName(text)) !== text
+    },
     unavailable: async () => ((await unit.isInstalled()) ? undefined : 'UxPlay is not installed as uxplay.service'),
-    read: async () => valueFrom((await system.readText(FILE)) ?? ''),
+    read: async () => valueFrom((await system.readText(UXPLAYRC)) ?? ''),
     fallback: () => valueFrom(''),
     async check(next, previous) {
       return [
+        ...whyReadOnly(['restartPending'], next, previous),
         ...refuse('/enabled', await unit.whyNot(next.enabled)),
         ...refuse('/name', next.name === '' || next.name === previous.name ? undefined : whyNotName(next.name)),
         ...refuse('/maxResolution', whyNotResolution(next.maxResolution, previous.maxResolution)),
       ]
     },
     async write(next) {
-      const text = (await system.readForEdit(FILE)) ?? ''
+      const text = (await system.readForEdit(UXPLAYRC)) ?? ''
       const present = await valueFrom(text)
       let edited = text
       if (next.access !== present.access) edited = setGuarded(edited, next.access === 'pin')
       if (next.maxResolution !== present.maxResolution) edited = setResolution(edited, next.maxResolution)
-      if (next.name === '') edited = setName(edited, nearestName(await currentValue(deviceName)), true)
+      if (next.name === '') edited = await withDeviceName(edited)
       else if (next.name !== present.name) edited = setName(edited, next.name, false)
-      const isRewritten = edited !== text && (await system.writeAtomic(FILE, edited))
+      const isRewritten = edited !== text && (await system.writeAtomic(UXPLAYRC, edited))
       return (await unit.setEnabled(next.enabled)) || isRewritten
     },
-    // A restart interrupts whoever is mirroring, so there is one only if UxPlay has something new to read.
-    activate: ({ enabled }, previous, isRewritten) => unit.activate(enabled, previous.enabled, isRewritten),
+    async activate({ enabled }, previous, isRewritten) {
+      if (enabled !== previous.enabled) await unit.activate(enabled, previous.enabled)
+      else if (isRewritten) await uxplay.update()
+    },
   }
 }
 

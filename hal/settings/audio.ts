@@ -9,12 +9,11 @@ const CARDS = '/proc/asound/cards'
 const schema = Type.Object(
   {
     volume: Type.Integer({
-      description:
-        "Percent, on the perceptual scale of alsamixer(1). The answer has the nearest of the driver's steps.",
+      description: 'Percent, as shown by alsamixer(1). The sound card takes the nearest of its steps.',
       minimum: 0,
       maximum: 100,
     }),
-    muted: Type.Boolean({ description: 'Whether the output is switched off, independent of its volume.' }),
+    muted: Type.Boolean({ description: 'Whether the sound is off, whatever the volume.' }),
   },
   { description: 'Sound output.', additionalProperties: false },
 )

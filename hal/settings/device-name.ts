@@ -7,7 +7,7 @@ const FILE = '/etc/machine-info'
 const NAME = 'PRETTY_HOSTNAME'
 
 const schema = Type.String({
-  description: 'Name shown to people: 1 to 64 code points, no control characters.',
+  description: 'Name shown to people: 1 to 64 characters, no control characters.',
   maxLength: 64,
   pattern: '^\\P{Cc}+$',
 })

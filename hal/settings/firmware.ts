@@ -13,7 +13,7 @@ const schema = Type.Object(
     build: Type.String({ description: 'BUILD_ID.' }),
   },
   {
-    description: 'The system image. Unknown values are empty. Read-only.',
+    description: 'The system image. Unknown values are empty.',
     additionalProperties: false,
   },
 )

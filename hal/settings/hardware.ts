@@ -16,7 +16,7 @@ const schema = Type.Object(
     }),
   },
   {
-    description: 'The hardware. Unknown values are empty. Read-only.',
+    description: 'The board. Unknown values are empty.',
     additionalProperties: false,
   },
 )

@@ -3,6 +3,7 @@ import { HalError } from '../errors.ts'
 import { renameLocalHost } from '../format/hosts.ts'
 import type { System } from '../os/system.ts'
 import type { Setting } from '../setting.ts'
+import { LOCKS_OUT } from './locks-out.ts'
 
 const FILE = '/etc/hostname'
 const HOSTS = '/etc/hosts'
@@ -13,9 +14,11 @@ const MAX_NAME = 64
 const PATTERN = '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$'
 const VALID = new RegExp(PATTERN)
 const schema = Type.String({
-  description: 'Host name as in RFC 1123, in lower case, at most 64 characters.',
+  description:
+    'Name on the network, as in RFC 1123: lower-case letters, digits, hyphens and dots, at most 64 characters.',
   maxLength: MAX_NAME,
   pattern: PATTERN,
+  ...LOCKS_OUT,
 })
 
 /** The host name: /etc/hostname, the kernel's, and the 127.0.1.1 line in /etc/hosts if there is one. */

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util'
 import * as Type from 'typebox/type'
 import type { Violation } from '../setting.ts'
 
@@ -19,11 +18,4 @@ export function ownMember<T>(members: Readonly<Record<string, T>> | undefined, n
 /** The violations of a member as those of the whole. The names of interfaces and connectors need no escape (RFC 6901 §3). */
 export function atMember(name: string, violations: readonly Violation[]): readonly Violation[] {
   return violations.map(({ pointer, detail }) => ({ pointer: `/${name}${pointer}`, detail }))
-}
-
-/** A violation for each of these properties that was changed. */
-export function whyReadOnly<T>(names: readonly (keyof T & string)[], next: T, previous: T): readonly Violation[] {
-  return names
-    .filter(name => !isDeepStrictEqual(next[name], previous[name]))
-    .map(name => ({ pointer: `/${name}`, detail: 'read-only' }))
 }

@@ -25,8 +25,7 @@ const MAX_LISTED = 8
 const PATTERN = '^(C|POSIX|[a-z]{2,3}(_[A-Z]{2})?)(\\.[A-Za-z0-9-]+)?(@[A-Za-z0-9]+)?$'
 const WELL_FORMED = new RegExp(PATTERN)
 const schema = Type.String({
-  description:
-    'Locale installed on the device, as in locale(7): language[_TERRITORY][.codeset][@modifier], such as en_GB.UTF-8.',
+  description: 'Language and formats: a locale that is installed on the device, such as en_GB.UTF-8.',
   maxLength: 64,
   pattern: PATTERN,
 })
@@ -57,6 +56,7 @@ export function locale(system: System): Setting<typeof schema> {
       const isKnown = (await supportedLocales(system)).some(name => normalized(name) === normalized(next))
       return refuse('', `${isKnown ? 'not generated' : 'not installed'} on this device; available: ${listed}${more}`)
     },
+    choices: () => installedLocales(system),
     async write(next) {
       const path = await file()
       return system.writeAtomic(path, setValue((await system.readForEdit(path)) ?? '', NAME, next))

@@ -1,7 +1,9 @@
 import * as Type from 'typebox/type'
 import { HalError } from '../errors.ts'
 import { getValue, setValue } from '../format/key-value.ts'
+import { readStartup, setRestricted } from '../format/uxplayrc.ts'
 import type { System } from '../os/system.ts'
+import { UXPLAYRC, UxPlay } from '../os/uxplay.ts'
 import type { Setting } from '../setting.ts'
 
 const FILE = '/etc/receiverd/moderation.conf'
@@ -14,7 +16,7 @@ const schema = Type.Object(
       description: 'With none, every device may mirror. With moderator, each must be let in.',
     }),
     timeoutS: Type.Integer({
-      description: 'Seconds after which a device that nobody decides about is denied.',
+      description: 'Seconds to wait for a decision; after that, the device is denied.',
       minimum: 30,
       maximum: 600,
     }),
@@ -25,13 +27,17 @@ export type Moderation = Type.Static<typeof schema>
 
 const DEFAULT: Moderation = { approval: 'none', timeoutS: 120 }
 
-/** Whether devices must be let in. A file of our own, because no single engine knows all devices. */
+/**
+ * Whether devices must be let in: a file of our own, because no single engine knows all devices. Where UxPlay is installed,
+ * its own option says whether they must, whoever set it.
+ */
 export function moderation(system: System): Setting<typeof schema> {
+  const uxplay = new UxPlay(system)
   return {
     name: 'moderation',
     schema,
-    files: [FILE],
-    withoutActivate: 'sessions follow the setting itself',
+    files: [FILE, UXPLAYRC],
+    sources: uxplay.unit.sources,
     async read() {
       const text = (await system.readText(FILE)) ?? ''
       const approval = getValue(text, APPROVAL) ?? DEFAULT.approval
@@ -39,13 +45,27 @@ export function moderation(system: System): Setting<typeof schema> {
       if (approval !== 'none' && approval !== 'moderator')
         throw new HalError('UNREADABLE', `${APPROVAL} is neither none nor moderator`)
       if (!Number.isInteger(timeoutS)) throw new HalError('UNREADABLE', `${TIMEOUT} is not a whole number`)
-      return { approval, timeoutS }
+      if (!(await uxplay.isInstalled())) return { approval, timeoutS }
+      const { isRestricted } = readStartup((await system.readText(UXPLAYRC)) ?? '')
+      return { approval: isRestricted ? 'moderator' : 'none', timeoutS }
     },
     // A file that says nothing intelligible must not let everybody in.
     fallback: async () => ({ ...DEFAULT, approval: 'moderator' }),
     async write({ approval, timeoutS }) {
       const text = (await system.readForEdit(FILE)) ?? ''
-      return system.writeAtomic(FILE, setValue(setValue(text, APPROVAL, approval), TIMEOUT, String(timeoutS)), 0o644)
+      const edited = setValue(setValue(text, APPROVAL, approval), TIMEOUT, String(timeoutS))
+      const isRewritten = await system.writeAtomic(FILE, edited, 0o644)
+      return (await writeRestricted(approval === 'moderator')) || isRewritten
     },
+    async activate({ approval }, previous) {
+      if (approval !== previous.approval) await uxplay.update()
+    },
+  }
+
+  async function writeRestricted(isRestricted: boolean): Promise<boolean> {
+    if (!(await uxplay.isInstalled())) return false
+    const text = (await system.readForEdit(UXPLAYRC)) ?? ''
+    if (readStartup(text).isRestricted === isRestricted) return false
+    return system.writeAtomic(UXPLAYRC, setRestricted(text, isRestricted))
   }
 }

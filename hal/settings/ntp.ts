@@ -20,16 +20,16 @@ const PATTERN = `^(${LABEL}(\\.${LABEL})*|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*)$`
 
 const schema = Type.Object(
   {
-    enabled: Type.Boolean({ description: 'Whether systemd-timesyncd sets the clock.' }),
+    enabled: Type.Boolean({ description: 'Whether the clock is set from the network.' }),
     servers: Type.Array(
       Type.String({ description: 'Host name, IPv4 address or IPv6 address.', maxLength: MAX_NAME, pattern: PATTERN }),
       {
-        description: 'Servers in order of preference, without duplicates. Empty: the servers that the system has set.',
+        description: 'Servers in order of preference, without duplicates. Empty: the defaults of the system.',
         maxItems: MAX_SERVERS,
       },
     ),
   },
-  { description: 'Network time.', additionalProperties: false },
+  { description: 'Keeps the clock right by asking servers on the network (NTP).', additionalProperties: false },
 )
 
 /** Network time by systemd-timesyncd: the servers in a drop-in of ours, the unit enabled or disabled. */
@@ -45,6 +45,9 @@ export function ntp(system: System): Setting<typeof schema> {
     schema,
     get files() {
       return [FILE, ...unit.files]
+    },
+    get links() {
+      return unit.links
     },
     mayHave: path => unit.mayHave(path),
     sources: [MAIN, ...DROP_INS.map(folder => `${folder}/*`), ...unit.sources],

@@ -9,7 +9,7 @@ const schema = Type.Object(
       description: 'Whether the device accepts SSH logins, now and after a restart. Open sessions stay open.',
     }),
   },
-  { description: 'Remote login.', additionalProperties: false },
+  { description: 'Login over the network (SSH).', additionalProperties: false },
 )
 
 /** Remote login by OpenSSH, whether by its service or by the socket that starts it on demand. */
@@ -21,6 +21,9 @@ export function ssh(system: System): Setting<typeof schema> {
     schema,
     get files() {
       return unit.files
+    },
+    get links() {
+      return unit.links
     },
     mayHave: path => unit.mayHave(path),
     sources: unit.sources,

@@ -8,15 +8,17 @@ import { refuse, type Setting } from '../setting.ts'
 const LINK = '/etc/localtime'
 const FILE = '/etc/timezone'
 const ZONES = '/usr/share/zoneinfo'
-/** Folders in it with every zone once more: without and with leap seconds. */
-const COPIES = ['posix', 'right']
+/** In it, folders with every zone once more, without and with leap seconds, and links to one of them. */
+const COPIES = ['posix', 'right', 'localtime', 'posixrules']
 /** Entries of that folder that are looked at for a suggestion. The tz database has 600. */
 const MAX_LISTED = 2_048
 
+const PATTERN = '^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$'
+const WELL_FORMED = new RegExp(PATTERN)
 const schema = Type.String({
-  description: 'Time zone as named in the tz database, such as Europe/Brussels.',
+  description: 'Time zone, such as Europe/Brussels.',
   maxLength: 64,
-  pattern: '^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$',
+  pattern: PATTERN,
 })
 
 /** The time zone: the link /etc/localtime, localtime(5), and Debian's /etc/timezone if there is one. */
@@ -25,6 +27,7 @@ export function timezone(system: System): Setting<typeof schema> {
     name: 'timezone',
     schema,
     files: [LINK, FILE],
+    links: [LINK],
     withoutActivate: 'systemd watches the link, and programs read it when they convert a time (tzset(3))',
     async read() {
       const target = await system.readLink(LINK)
@@ -41,6 +44,7 @@ export function timezone(system: System): Setting<typeof schema> {
       const hint = meant !== undefined && (await isZone(system, meant)) ? `; did you mean ${meant}?` : ''
       return refuse('', `this device has no time zone of that name${hint}`)
     },
+    choices: () => zones(system),
     async write(next) {
       const isMoved = await system.writeLink(LINK, posix.relative(posix.dirname(LINK), `${ZONES}/${next}`))
       return ((await system.exists(FILE)) && (await system.writeAtomic(FILE, `${next}\n`))) || isMoved
@@ -59,13 +63,22 @@ async function zoneNames(system: System): Promise<readonly string[]> {
   if (!(await system.exists(ZONES))) return Intl.supportedValuesOf('timeZone')
   const listed = async (path: string) => system.list(path).catch(() => [])
   const names = (await listed(ZONES)).filter(name => !COPIES.includes(name)).slice(0, MAX_LISTED)
+  const folders = new Set<string>()
   // The loop also reaches what it appends: the folders in a folder.
   for (const name of names) {
     if (names.length >= MAX_LISTED) break
     const inner = await listed(`${ZONES}/${name}`)
+    if (inner.length > 0) folders.add(name)
     names.push(...inner.slice(0, MAX_LISTED - names.length).map(inner => `${name}/${inner}`))
   }
-  return names
+  return names.filter(name => !folders.has(name))
+}
+
+/** The time zones of the device, in order. Of those at the top, which other files share, each is looked at. */
+async function zones(system: System): Promise<readonly string[]> {
+  const names = await zoneNames(system)
+  const isListed = await Promise.all(names.map(name => name.includes('/') || isZone(system, name)))
+  return names.filter((name, at) => isListed[at] && WELL_FORMED.test(name)).sort()
 }
 
 /** Without zone files on the device, those built into Node decide. */

@@ -1,20 +1,17 @@
 import { Check } from 'typebox/schema'
 import * as Type from 'typebox/type'
-import { HalError } from '../errors.ts'
+import { HalError, reasonOf } from '../errors.ts'
 import type { Files } from '../files/files.ts'
 import type { Entry, Image } from '../files/image.ts'
 import { MAX_REPLACEABLE_BYTES } from '../files/replace.ts'
 
-const FILE = '/journal'
-/** What was in the journal's place and is not a journal. One is kept, for a person to look at. */
-const SET_ASIDE = 'journal.bad'
 /** It may hold what only root may read. */
 const MODE = 0o600
 /** To be increased when a journal of an earlier version could be misunderstood. */
 const VERSION = 1
 /** Bytes of the line. At worst, if it is all brackets, it takes 30 times as much memory once it is parsed. */
 const MAX_LINE_BYTES = 512 * 1024
-/** Bytes of the files together. */
+/** Bytes of the files of a change together. */
 const MAX_CONTENT_BYTES = 4 * MAX_REPLACEABLE_BYTES
 
 /** How to undo the change of one setting. */
@@ -49,31 +46,42 @@ const line = Type.Object({ version: Type.Literal(VERSION), undos: Type.Array(sto
 type StoredEntry = Type.Static<typeof storedEntry>
 
 /**
- * How to undo the change that is under way, on the disk from before its first write until it is over. If the process is
- * killed or the power is cut in between, the next start finds it and undoes the change.
+ * How to undo changes, on the disk. That of the change that is under way is there from before its first write until it is
+ * over: if the process is killed or the power is cut in between, the next start finds it and undoes the change.
  *
  * It is a file in the state directory: a line of JSON that lists the undos, and after it the content of the files that
  * they put back, in their order. It names files by their paths under the root, so it stays true if the root is moved.
  */
 export class Journal {
   readonly #state: Files
+  readonly #name: string
+  readonly #maxContentBytes: number
   /** Whether there may be a file, be it from an earlier run. */
   #isOpen = true
 
-  /** @param state The files of the state directory. */
-  constructor(state: Files) {
+  /**
+   * @param state The files of the state directory.
+   * @param maxContentBytes Of the files together.
+   */
+  constructor(state: Files, name = 'journal', maxContentBytes = MAX_CONTENT_BYTES) {
     this.#state = state
+    this.#name = name
+    this.#maxContentBytes = maxContentBytes
+  }
+
+  get #path(): string {
+    return `/${this.#name}`
   }
 
   /** Makes the undos durable, in place of those before. @throws {HalError} if they are too large to keep. */
   async open(undos: readonly Undo[]): Promise<void> {
     this.#isOpen = true
-    await this.#state.writeAtomic(FILE, encode(undos), MODE)
+    await this.#state.writeAtomic(this.#path, encode(undos, this.#maxContentBytes), MODE)
   }
 
   /** The change is over, kept or undone. Durable when it returns. */
   async close(): Promise<void> {
-    if (this.#isOpen) await this.#state.remove(FILE)
+    if (this.#isOpen) await this.#state.remove(this.#path)
     this.#isOpen = false
   }
 
@@ -83,20 +91,29 @@ export class Journal {
    * @throws {HalError} if the file is not a journal.
    */
   async read(): Promise<readonly Undo[] | undefined> {
-    await this.#state.recover(FILE)
-    const bytes = await this.#state.readBytes(FILE, MAX_LINE_BYTES + MAX_CONTENT_BYTES)
+    await this.#state.recover(this.#path)
+    const bytes = await this.#state.readBytes(this.#path, MAX_LINE_BYTES + this.#maxContentBytes)
     return bytes && decode(bytes)
   }
 
-  /** Puts what is not a journal out of the way, in place of what was set aside before. */
-  async setAside(): Promise<void> {
-    // A folder cannot be renamed over a file.
-    await this.#state.remove(`/${SET_ASIDE}`).catch(() => undefined)
-    await this.#state.rename(FILE, SET_ASIDE)
+  /**
+   * Puts what is not a journal out of the way, for a person to look at, in place of what was set aside before.
+   * @returns where it is now, as a clause.
+   */
+  async setAside(): Promise<string> {
+    const aside = `${this.#name}.bad`
+    try {
+      // A folder cannot be renamed over a file.
+      await this.#state.remove(`/${aside}`).catch(() => undefined)
+      await this.#state.rename(this.#path, aside)
+      return `it was set aside as ${aside}`
+    } catch (error) {
+      return `it could not be set aside: ${reasonOf(error)}`
+    }
   }
 }
 
-function encode(undos: readonly Undo[]): Buffer {
+function encode(undos: readonly Undo[], maxContentBytes: number): Buffer {
   const content: Buffer[] = []
   const store = (entry: Entry): StoredEntry => {
     if (entry.kind !== 'file') return entry
@@ -114,9 +131,9 @@ function encode(undos: readonly Undo[]): Buffer {
   const head = Buffer.from(`${JSON.stringify({ version: VERSION, undos: stored })}\n`)
   const size = content.reduce((sum, bytes) => sum + bytes.length, 0)
   if (head.length > MAX_LINE_BYTES)
-    throw new HalError('UNREADABLE', `the values of this change are larger than ${MAX_LINE_BYTES / 1024} KiB`)
-  if (size > MAX_CONTENT_BYTES)
-    throw new HalError('UNREADABLE', `the files of this change are larger than ${MAX_CONTENT_BYTES / 1024 ** 2} MiB`)
+    throw new HalError('UNREADABLE', `its values are larger than ${MAX_LINE_BYTES / 1024} KiB`)
+  if (size > maxContentBytes)
+    throw new HalError('UNREADABLE', `its files are larger than ${maxContentBytes / 1024 ** 2} MiB`)
   return Buffer.concat([head, ...content])
 }
 

@@ -1,11 +1,14 @@
 import { Check } from 'typebox/schema'
-import { HalError, isUnreadable, reasonOf } from '../errors.ts'
+import { HalError, isUnreadable } from '../errors.ts'
 import type { System } from '../os/system.ts'
 import { isWritable, type Setting } from '../setting.ts'
 import type { Journal, Undo } from './journal.ts'
+import type { Originals } from './originals.ts'
 
 /** Named in place of a setting if it is the journal that could not be written. */
 const JOURNAL = 'the journal'
+/** The same for the originals. */
+const ORIGINALS = 'the copies of the original files'
 
 export interface Change {
   readonly setting: Setting
@@ -15,7 +18,7 @@ export interface Change {
 
 /** The system refused a change. `cause` is its error. */
 export class TransactionFailed extends Error {
-  /** The setting that was refused, or `the journal`. */
+  /** The setting that was refused, or `the journal`, or `the copies of the original files`. */
   readonly setting: string
   /** Settings that could not be put back. If there are none, nothing has changed. */
   readonly notUndone: readonly string[]
@@ -46,16 +49,18 @@ export class Transactions {
   readonly #system: System
   readonly #settings: readonly Setting[]
   readonly #journal: Journal
+  readonly #originals: Originals
   /** How to undo the change that is applied and not yet kept. */
   #open: readonly Undo[] = []
   /** What could not be undone. It stays in the journal for the next start. */
   #left: readonly Undo[] = []
 
   /** @param settings Every setting that a journal may name. */
-  constructor(system: System, settings: readonly Setting[], journal: Journal) {
+  constructor(system: System, settings: readonly Setting[], journal: Journal, originals: Originals) {
     this.#system = system
     this.#settings = settings
     this.#journal = journal
+    this.#originals = originals
   }
 
   /**
@@ -71,6 +76,8 @@ export class Transactions {
         at = change.setting.name
         undos.push(await this.#prepare(change))
       }
+      at = ORIGINALS
+      await this.#originals.add(undos)
       at = JOURNAL
       if (!isKept || !isAtomic(changes, undos)) await this.#journal.open([...this.#left, ...undos])
       for (const [n, { setting, previous, next }] of changes.entries()) {
@@ -100,13 +107,38 @@ export class Transactions {
 
   /** Takes the applied changes back, in reverse order. */
   async undo(): Promise<Undone> {
+    const { settings, failed } = await this.#undo(() => true)
+    // An undo that is left of the same setting goes further back.
+    await this.#leave([...this.#left, ...failed.toReversed().filter(isNotIn(this.#left))]).catch(() => undefined)
+    return { settings, notUndone: failed.map(nameOf) }
+  }
+
+  /**
+   * Puts back what was there before the first change ever. What runs does not follow, because it is to be restarted with
+   * the device; only what no file holds, such as the volume, is set. Done again after a stop, it ends the same.
+   */
+  async reset(): Promise<Undone> {
+    const originals = await this.#originals.read()
+    await this.#system.recover(...originals.flatMap(({ images }) => images.map(({ path }) => path)))
+    this.#open = originals
+    const { settings, failed } = await this.#undo(({ images }) => images.length === 0)
+    // The originals go further back than what was left.
+    const left = [...this.#left.filter(isNotIn(originals)), ...failed.toReversed()]
+    // The journal of a change has settings alone, and the originals more.
+    await this.#leave(left.filter(({ setting }) => this.#settings.some(({ name }) => name === setting)))
+    await this.#originals.remove()
+    return { settings, notUndone: failed.map(nameOf) }
+  }
+
+  /** Both lists are in the order in which it was undone. */
+  async #undo(
+    isActivated: (undo: Undo) => boolean,
+  ): Promise<{ readonly settings: readonly string[]; readonly failed: readonly Undo[] }> {
     const undos = this.#open.toReversed()
     this.#open = []
     const failed: Undo[] = []
-    for (const undo of undos) if (!(await this.#undoOne(undo))) failed.push(undo)
-    // An undo that is left of the same setting goes further back.
-    await this.#leave([...this.#left, ...failed.toReversed().filter(isNotIn(this.#left))]).catch(() => undefined)
-    return { settings: undos.map(nameOf), notUndone: failed.map(nameOf) }
+    for (const undo of undos) if (!(await this.#undoOne(undo, isActivated(undo)))) failed.push(undo)
+    return { settings: undos.map(nameOf), failed }
   }
 
   /**
@@ -128,11 +160,7 @@ export class Transactions {
       return undos
     } catch (error) {
       if (!isUnreadable(error)) throw error
-      const where = await this.#journal.setAside().then(
-        () => 'it was set aside as journal.bad',
-        refused => `it could not be set aside: ${reasonOf(refused)}`,
-      )
-      throw new HalError('UNREADABLE', `${error.message}; ${where}`)
+      throw new HalError('UNREADABLE', `${error.message}; ${await this.#journal.setAside()}`)
     }
   }
 
@@ -143,18 +171,21 @@ export class Transactions {
   }
 
   async #prepare({ setting, previous, next }: Change): Promise<Undo> {
-    const images = await Promise.all(setting.files.map(path => this.#system.capture(path)))
+    const { files, links = [] } = setting
+    const images = await Promise.all(
+      files.map(path => (links.includes(path) ? this.#system.captureLink(path) : this.#system.capture(path))),
+    )
     return { setting: setting.name, previous, next, images }
   }
 
-  async #undoOne({ setting: name, previous, next, images }: Undo): Promise<boolean> {
+  async #undoOne({ setting: name, previous, next, images }: Undo, isActivated: boolean): Promise<boolean> {
     let undone = true
     const failed = () => {
       undone = false
     }
     for (const image of images.toReversed()) await this.#system.restore(image).catch(failed)
     const setting = this.#settings.find(setting => setting.name === name)
-    if (this.#system.isRunning) await setting?.activate?.(previous, next, true).catch(failed)
+    if (isActivated && this.#system.isRunning) await setting?.activate?.(previous, next, true).catch(failed)
     return undone
   }
 }

@@ -2,8 +2,8 @@ import { isUnreadable } from '../../errors.ts'
 import { outputShownBy } from '../../format/weston-ini.ts'
 import type { System } from '../../os/system.ts'
 import { Unit } from '../../os/unit.ts'
-import { refuse, type Setting, type Violation } from '../../setting.ts'
-import { atMember, ownMember, whyReadOnly } from '../keyed.ts'
+import { refuse, type Setting, type Violation, whyReadOnly } from '../../setting.ts'
+import { atMember, ownMember } from '../keyed.ts'
 import { CONNECTORS, connectorFolders, readMonitor } from './connectors.ts'
 import { type Output, type Outputs, schema } from './schema.ts'
 import { editConfig, modeIn, rotationIn } from './weston.ts'
@@ -55,6 +55,14 @@ export function display(system: System): Setting<typeof schema> {
           ? atMember(name, refuse('', `mirrors ${shown} (same-as in weston.ini): change that output instead`))
           : atMember(name, whyNotOutput(output, before, seen.get(name)))
       })
+    },
+    async choices() {
+      const folders = Array.from(await connectorFolders(system))
+      const entries = folders.map(async ([name, folder]) => {
+        const { modes } = await readMonitor(system, folder)
+        return [name, { mode: ['preferred', ...modes] }] as const
+      })
+      return Object.fromEntries(await Promise.all(entries))
     },
     async write(next) {
       const text = await config().catch(error => {

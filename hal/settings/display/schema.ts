@@ -8,19 +8,19 @@ const MAX_MODE = 29
 
 const output = Type.Object(
   {
-    present: Type.Boolean({ description: 'Whether a monitor is connected. Read-only.' }),
-    monitor: Type.String({ description: 'Name of the monitor, from its EDID. Read-only.' }),
-    modes: Type.Array(Type.String(), { description: 'Modes that the monitor offers, highest first. Read-only.' }),
+    present: Type.Boolean({ description: 'Whether a monitor is connected.', readOnly: true }),
+    monitor: Type.String({ description: 'Name of the monitor, from its EDID.', readOnly: true }),
+    modes: Type.Array(Type.String(), { description: 'Modes that the monitor offers, highest first.', readOnly: true }),
     mode: Type.String({
       description:
-        'preferred, or one of modes. May read as current or off, if weston.ini says so; these cannot be chosen.',
+        'One of the modes of the monitor, or preferred: the one it asks for. Where weston.ini says current or off, that is shown, but cannot be chosen.',
       maxLength: MAX_MODE,
       pattern: MODE,
     }),
     rotation: Type.Unsafe<0 | 90 | 180 | 270>({
       type: 'integer',
       enum: [0, 90, 180, 270],
-      description: 'Degrees clockwise.',
+      description: 'How far the picture is turned, in degrees clockwise.',
     }),
   },
   { title: 'connector', additionalProperties: false },

@@ -2,8 +2,8 @@ import { isDeepStrictEqual } from 'node:util'
 import { type Configuration, configurationOf, editNetworkFile } from '../../format/network-file.ts'
 import type { System } from '../../os/system.ts'
 import { isUnitInstalled } from '../../os/unit-files.ts'
-import type { Setting, Violation } from '../../setting.ts'
-import { atMember, ownMember, whyReadOnly } from '../keyed.ts'
+import { type Setting, type Violation, whyReadOnly } from '../../setting.ts'
+import { atMember, ownMember } from '../keyed.ts'
 import { givenAddresses, LEASES, untilApplied } from './addresses.ts'
 import { whyNotTwice, whyNotValues } from './checks.ts'
 import { FOLDERS, fileInForce, type NetworkFile, networkFiles, STATE } from './files.ts'
@@ -28,6 +28,11 @@ export function network(system: System): Setting<typeof schema> {
 
   const look = async (): Promise<ReadonlySet<Link>> => {
     const links = await deviceLinks(system)
+    // Renamed by udev since the last look, as when the system starts: the old name never comes back.
+    for (const { name, index } of seen.values()) {
+      const isGone = links.every(link => link.name !== name)
+      if (isGone && index !== '' && links.some(link => link.index === index)) seen.delete(name)
+    }
     for (const link of links) seen.set(link.name, link)
     return new Set(links)
   }

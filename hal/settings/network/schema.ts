@@ -2,30 +2,37 @@ import { isDeepStrictEqual } from 'node:util'
 import * as Type from 'typebox/type'
 import type { Configuration } from '../../format/network-file.ts'
 import { Keyed } from '../keyed.ts'
+import { LOCKS_OUT } from '../locks-out.ts'
 
 const interfaceSchema = Type.Object(
   {
-    present: Type.Boolean({ description: 'Whether the interface is plugged in. Read-only.' }),
-    mac: Type.String({ description: 'Hardware address. Read-only.' }),
-    up: Type.Boolean({ description: 'Whether there is a carrier. Read-only.' }),
-    method: Type.Enum(['dhcp', 'static'], { description: 'Where address and gateway come from: dhcp or static.' }),
+    present: Type.Boolean({ description: 'Whether the interface is plugged in.', readOnly: true }),
+    mac: Type.String({ description: 'Hardware address.', readOnly: true }),
+    up: Type.Boolean({ description: 'Whether there is a carrier.', readOnly: true }),
+    method: Type.Enum(['dhcp', 'static'], {
+      description: 'Whether address and gateway are assigned by the network (dhcp) or set here (static).',
+    }),
     address: Type.String({
       description:
-        'With static: IPv4 or IPv6 address and prefix length, such as 192.0.2.10/24. With dhcp: empty; see addresses.',
+        'For static: IPv4 or IPv6 address with its prefix length, such as 192.0.2.10/24. Empty for dhcp; see addresses.',
     }),
     gateway: Type.String({
-      description: 'With static: address of the default router, or empty for none. With dhcp: empty.',
+      description: 'For static: address of the router, or empty for none. Empty for dhcp.',
     }),
     dns: Type.Array(Type.String(), {
-      description: 'Addresses of name servers in order of preference. With dhcp, they are added to those of the lease.',
+      description:
+        'Addresses of name servers in order of preference. For dhcp, in addition to those that the network assigns.',
     }),
-    addresses: Type.Array(Type.String(), { description: 'Addresses in use, in CIDR notation. Read-only.' }),
+    addresses: Type.Array(Type.String(), { description: 'Addresses in use, in CIDR notation.', readOnly: true }),
   },
   { title: 'interface', additionalProperties: false },
 )
 export type Interface = Type.Static<typeof interfaceSchema>
 
-export const schema = Keyed(interfaceSchema, { description: 'Network interfaces, wired and wireless, by name.' })
+export const schema = Keyed(interfaceSchema, {
+  description: 'Network interfaces, wired and wireless, by name.',
+  ...LOCKS_OUT,
+})
 export type Interfaces = Type.Static<typeof schema>
 
 /** The members that can be set, as they are written: with DHCP, an address from before is dropped. */

@@ -1,0 +1,287 @@
+import type { Engine, EngineHost, SessionState } from '../engine.ts'
+import type { Stop } from '../files/watcher.ts'
+import { type Caller, lastCaller, refusedCaller } from '../format/uxplay-log.ts'
+import type { System } from '../os/system.ts'
+import { type Line, type Sockets, UxPlay } from '../os/uxplay.ts'
+import { Serial } from '../serial.ts'
+
+/** Milliseconds until a look after UxPlay, or a device, has come or gone: several changes are one. */
+const NOTICE_MS = 20
+/** Milliseconds between looks while a device is connected that nobody knows. */
+const MEETING_MS = 100
+/** The same while one is pending or mirrors, or UxPlay is stuck. */
+const BUSY_MS = 1_000
+/** The same while UxPlay waits for devices. Not every device makes it write a file that could be watched. */
+const IDLE_MS = 2_000
+/** The same while UxPlay is stopped. Its start is noticed. */
+const STOPPED_MS = 60_000
+/** Looks at the log in a row, and a second after them. Each takes a process. */
+const MAX_LOG_LOOKS = 30
+const LOG_LOOKS_PER_S = 2
+/** Milliseconds after which UxPlay is stuck if it takes no requests. On a small board, showing the first picture takes long. */
+const STUCK_MS = 5_000
+/** Milliseconds for which a pending device may turn out to be another one: a busy journald is late with what was printed. */
+const DOUBT_MS = 5_000
+const UNKNOWN: Caller = { name: '', model: '', deviceId: '' }
+
+interface Entry {
+  readonly id: string
+  readonly deviceId: string
+  /** Of the monotonic clock, in milliseconds. */
+  readonly enteredAt: number
+  state: SessionState
+}
+
+/**
+ * AirPlay by UxPlay, which has one device at a time and knows no moderators. With `restrict` among its options it refuses
+ * devices that no `allow` lists, and it reads its options when it starts. So a device is let in by an `allow` and a restart,
+ * after which it must try again, and is put out by a restart.
+ */
+export class UxPlayEngine implements Engine {
+  readonly isExclusive = true
+  readonly #uxplay: UxPlay
+  readonly #host: EngineHost
+  /** By ID. */
+  readonly #entries = new Map<string, Entry>()
+  /** The session of the device that is connected, if it is known. */
+  #present: Entry | undefined
+  /** The connection that it mirrors by. */
+  #video: number | undefined
+  /** The cursor of the last refusal that was looked at. */
+  #lastRefusal: string | undefined
+  /** Since when UxPlay has been stuck, in milliseconds of the monotonic clock. */
+  #stuckSince: number | undefined
+  /** Whether a device was connected since UxPlay was started. */
+  #hadDevice = false
+  /** Whether UxPlay still has other options than it should have after a restart, so that it is not restarted for ever. */
+  #restartDidNotHelp = false
+  #logLooks = MAX_LOG_LOOKS
+  #logLookedAt = 0
+  readonly #queue = new Serial()
+  #timer: NodeJS.Timeout | undefined
+  #dueAt = 0
+  #stopWatching: Stop | undefined
+
+  constructor(system: System, host: EngineHost) {
+    this.#uxplay = new UxPlay(system)
+    this.#host = host
+  }
+
+  /** A device that was let in before this start, and has not come, must ask again. */
+  async start(): Promise<void> {
+    await this.#uxplay.setAllowed([])
+    this.#stopWatching = this.#uxplay.watch(() => this.#notice())
+    this.#lookIn(NOTICE_MS)
+  }
+
+  /** Resolves when what was begun is done. What mirrors goes on. */
+  async stop(): Promise<void> {
+    this.#stopWatching?.()
+    this.#stopWatching = undefined
+    await this.#queue.run(async () => clearTimeout(this.#timer))
+  }
+
+  admit(id: string): Promise<void> {
+    return this.#decide(id, async entry => {
+      if (entry.state !== 'pending') return
+      entry.state = 'admitted'
+      this.#present = undefined
+      try {
+        await this.#restart()
+      } catch (error) {
+        entry.state = 'pending'
+        this.#present = entry
+        // Whenever UxPlay starts again, it must not let the device in.
+        await this.#setAllowed()
+        throw error
+      }
+      this.#host.move(id, 'admitted')
+    })
+  }
+
+  end(id: string): Promise<void> {
+    return this.#decide(id, async entry => {
+      const { state } = entry
+      if (state === 'admitted') entry.state = 'pending'
+      // Another device that mirrors is not put out for this one. When it leaves, UxPlay takes its options.
+      const isInUse = this.#present !== entry && this.#present?.state === 'active'
+      try {
+        await (isInUse ? this.#setAllowed() : this.#restart())
+      } catch (error) {
+        entry.state = state
+        throw error
+      }
+      this.#leave(entry)
+    })
+  }
+
+  /** Acts on a session, unless it turns out that its device is gone. */
+  #decide(id: string, act: (entry: Entry) => Promise<void>): Promise<void> {
+    return this.#queue.run(async () => {
+      await this.#look()
+      const entry = this.#entries.get(id)
+      if (entry) await act(entry)
+      this.#lookIn(NOTICE_MS)
+    })
+  }
+
+  /** Restarts UxPlay, so that it reads its options. Whoever is connected is put out. */
+  async #restart(): Promise<void> {
+    await this.#setAllowed()
+    await this.#uxplay.unit.restart()
+    this.#stuckSince = undefined
+    this.#hadDevice = false
+  }
+
+  async #setAllowed(): Promise<void> {
+    await this.#uxplay.setAllowed(this.#admitted.map(({ deviceId }) => deviceId))
+  }
+
+  get #admitted(): readonly Entry[] {
+    return [...this.#entries.values()].filter(({ state }) => state === 'admitted')
+  }
+
+  /** UxPlay, or a device, has come or gone. Who is put out by a restart is gone before UxPlay is back. */
+  #notice(): void {
+    this.#lookIn(NOTICE_MS)
+    this.#uxplay.isRunning().then(
+      isRunning => {
+        if (!isRunning && this.#present) this.#leave(this.#present)
+      },
+      () => undefined,
+    )
+  }
+
+  /** Looks in `ms` milliseconds, or earlier if that was intended. */
+  #lookIn(ms: number): void {
+    const dueAt = performance.now() + ms
+    if (!this.#stopWatching || (this.#timer && this.#dueAt <= dueAt)) return
+    clearTimeout(this.#timer)
+    this.#dueAt = dueAt
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      this.#queue
+        .run(() => this.#look())
+        // What cannot be read now is perhaps only being replaced.
+        .catch(() => BUSY_MS)
+        .then(next => this.#lookIn(next))
+    }, ms)
+  }
+
+  /** Finds out who is there, and restarts UxPlay if it must be. @returns milliseconds until the next look. */
+  async #look(): Promise<number> {
+    if (!(await this.#uxplay.isRunning())) {
+      if (this.#present) this.#leave(this.#present)
+      return STOPPED_MS
+    }
+    let sockets = await this.#uxplay.sockets()
+    // A second look, because a restart may follow: a flood of connections can hide one.
+    if (this.#isOver(sockets)) sockets = await this.#uxplay.sockets()
+    const connectedAt = await this.#uxplay.connectedAt()
+    const hasDevice = connectedAt !== undefined || sockets.peers.length > 0
+    this.#hadDevice ||= hasDevice
+    if (this.#present && this.#isOver(sockets)) {
+      this.#leave(this.#present)
+      // At once, even if the next device is there: by the old options it might come in unasked.
+      if (await this.#uxplay.isOutdated().catch(() => true)) {
+        await this.#restart()
+        return BUSY_MS
+      }
+    }
+    if (sockets.mirroring !== undefined) {
+      if (this.#present?.state !== 'active') await this.#enterActive(sockets.mirroring)
+      this.#video = sockets.video
+      return BUSY_MS
+    }
+    if (this.#present && !hasDevice) this.#leave(this.#present)
+    if (hasDevice && this.#isInDoubt(sockets)) await this.#enterPending(sockets.peers, connectedAt ?? 0)
+    await this.#repair(hasDevice, sockets)
+    if (this.#stuckSince !== undefined || this.#present) return BUSY_MS
+    return hasDevice ? MEETING_MS : IDLE_MS
+  }
+
+  /** Whether the device that mirrored does so no more. Another one may. */
+  #isOver({ video }: Sockets): boolean {
+    return this.#present?.state === 'active' && video !== this.#video
+  }
+
+  /** Whether the device that is connected may be another one than is thought. */
+  #isInDoubt({ peers }: Sockets): boolean {
+    if (!this.#present || peers.length > 1) return true
+    return performance.now() - this.#present.enteredAt < DOUBT_MS
+  }
+
+  /** Enters a connected device if it was refused. */
+  async #enterPending(peers: readonly string[], connectedAt: number): Promise<void> {
+    const now = performance.now()
+    this.#logLooks = Math.min(MAX_LOG_LOOKS, this.#logLooks + ((now - this.#logLookedAt) / 1000) * LOG_LOOKS_PER_S)
+    this.#logLookedAt = now
+    if (this.#logLooks < 1) return
+    this.#logLooks--
+    const lines = await this.#log()
+    const refused = refusedCaller(lines.map(({ text }) => text))
+    const line = refused && lines[refused.line]
+    // What was printed before it connected is about another device.
+    if (!refused || !line || line.at < connectedAt || line.cursor === this.#lastRefusal) return
+    this.#lastRefusal = line.cursor
+    if (this.#present?.deviceId === refused.deviceId) return
+    // That one left, which was not noticed, because another connection was open.
+    if (this.#present) this.#leave(this.#present)
+    const address = new Set(peers).size === 1 ? (peers[0] ?? '') : ''
+    this.#present = this.#enter(refused, address, 'pending')
+  }
+
+  /** A device mirrors: one that was let in, or that need not ask. */
+  async #enterActive(address: string): Promise<void> {
+    const lines = (await this.#log()).map(({ text }) => text)
+    const allowed = await this.#uxplay.allowed().catch(() => undefined)
+    const caller = lastCaller(lines, allowed)
+    const admitted = this.#admitted
+    // Without a line about it, it can only be one of these.
+    const entry = caller ? admitted.find(({ deviceId }) => deviceId === caller.deviceId) : admitted[0]
+    if (this.#present) this.#leave(this.#present)
+    if (entry) {
+      entry.state = 'active'
+      this.#host.move(entry.id, 'active')
+      // UxPlay goes on letting it in until it is restarted, which the changed options are reason for.
+      await this.#setAllowed()
+    }
+    this.#present = entry ?? this.#enter(caller ?? UNKNOWN, address, 'active')
+  }
+
+  /** Restarts UxPlay if it is stuck, or if its options were changed while a device mirrored. */
+  async #repair(hasDevice: boolean, { isBehind, isVideoOpen }: Sockets): Promise<void> {
+    const now = performance.now()
+    // With a port that it forgot to close, the next device sends its picture to nobody.
+    const isStuck = isBehind || (isVideoOpen && !hasDevice && this.#hadDevice)
+    this.#stuckSince = isStuck ? (this.#stuckSince ?? now) : undefined
+    if (this.#stuckSince !== undefined && now - this.#stuckSince >= STUCK_MS) {
+      this.#host.warn('UxPlay was restarted, because it no longer took connections')
+      await this.#restart()
+      return
+    }
+    // Decisions must be possible whatever is at the place of the options.
+    const isOutdated = !hasDevice && (await this.#uxplay.isOutdated().catch(() => false))
+    if (isOutdated && !this.#restartDidNotHelp) await this.#restart()
+    this.#restartDidNotHelp = isOutdated
+  }
+
+  #enter({ name, model, deviceId }: Caller, address: string, state: SessionState): Entry | undefined {
+    const id = this.#host.enter(this, { protocol: 'airplay', name, model, deviceId, address }, state)
+    if (id === undefined) return undefined
+    const entry = { id, deviceId, enteredAt: performance.now(), state }
+    this.#entries.set(id, entry)
+    return entry
+  }
+
+  #leave(entry: Entry): void {
+    this.#entries.delete(entry.id)
+    if (this.#present === entry) this.#present = undefined
+    this.#host.leave(entry.id)
+  }
+
+  /** Without a journal, devices have no names, and none can ask. */
+  #log(): Promise<readonly Line[]> {
+    return this.#uxplay.log().catch(() => [])
+  }
+}

@@ -1,0 +1,50 @@
+/** avahi.service(5): what avahi-daemon(8) announces by DNS-SD. */
+import { xmlText } from './xml.ts'
+
+export interface Announced {
+  /** The instance name (RFC 6763 §4.1.1). What is too long is cut off. */
+  readonly name: string
+  readonly services: readonly {
+    /** Such as `_http._tcp`. */
+    readonly type: string
+    readonly port: number
+    /** The TXT record (RFC 6763 §6). Values that are empty are left out, and long ones cut off. */
+    readonly txt: Readonly<Record<string, string>>
+  }[]
+}
+
+/** Of a label (RFC 1035 §2.3.4). */
+const MAX_NAME_BYTES = 63
+/** Of a string in a TXT record (RFC 1035 §3.3.14). */
+const MAX_TXT_BYTES = 255
+
+export function serviceGroup({ name, services }: Announced): string {
+  const all = services.map(({ type, port, txt }) => {
+    const records = Object.entries(txt).filter(([, value]) => value !== '')
+    const strings = records.map(([key, value]) => element('txt-record', cut(`${key}=${value}`, MAX_TXT_BYTES)))
+    return `  <service>\n${[element('type', type), element('port', `${port}`), ...strings].map(line => `    ${line}\n`).join('')}  </service>\n`
+  })
+  return `<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE service-group SYSTEM "avahi-service.dtd">
+<!-- Written by receiverd. -->
+<service-group>
+  ${element('name', cut(name, MAX_NAME_BYTES))}
+${all.join('')}</service-group>
+`
+}
+
+function element(name: string, text: string): string {
+  return `<${name}>${xmlText(text)}</${name}>`
+}
+
+/** As much of it as fits, in whole characters. */
+function cut(text: string, maxBytes: number): string {
+  let bytes = 0
+  let end = 0
+  for (const character of text) {
+    bytes += Buffer.byteLength(character)
+    if (bytes > maxBytes) break
+    end += character.length
+  }
+  return text.slice(0, end)
+}

@@ -1,0 +1,54 @@
+/** What UxPlay 1.71 prints about the device that is connected, a line at a time. */
+
+/** A device as it describes itself: text from a stranger. */
+export interface Caller {
+  readonly name: string
+  readonly model: string
+  /** As in `allow`: a MAC address in capitals. */
+  readonly deviceId: string
+}
+
+/** A device ID that an `allow` can list. UxPlay compares it letter by letter. */
+export const DEVICE_ID = /^(?:[0-9A-F]{2}:){5}[0-9A-F]{2}$/
+/** The end of `connection request from NAME (MODEL) with deviceID = ID`, the whole of it unless NAME or MODEL has line feeds. */
+const REQUEST = /^(?:connection request from (.*) \(([^()]*)\)|.*) with deviceID = (\S+)$/
+/** Its value is a header of the device. */
+const AGENT = 'Client identified as User-Agent: '
+const RESTRICTED = 'client connections have been restricted to those with listed deviceID,'
+const ALLOW = /^use "-allow (\S+)" to allow this client to connect\.$/
+/** What may follow about a device that was refused: it leaves, or another one comes and finds UxPlay busy. */
+const NOISE =
+  /^(?:Accepted IPv[46] client on socket \d+|Local : .*|Remote: .*|\*{3} WARNING: rejecting new connection .*|(?:Connection closed|Removing connection) for socket \d+)$/
+
+/**
+ * The device that UxPlay has refused because no `allow` lists it; undefined if there is none.
+ *
+ * Names are printed as they come, so a line feed in a name, a model or an ID forges lines. What the device did not choose
+ * is printed after them: so the block counts only if nothing but noise follows it, and the name only if it stands right
+ * before, with the same ID.
+ * @returns with the index of the last line about it.
+ */
+export function refusedCaller(lines: readonly string[]): (Caller & { readonly line: number }) | undefined {
+  const at = lines.findLastIndex(line => !NOISE.test(line))
+  const [, deviceId = ''] = ALLOW.exec(lines[at] ?? '') ?? []
+  if (!DEVICE_ID.test(deviceId) || lines[at - 1] !== RESTRICTED) return undefined
+  const caller = callerIn(lines[at - 2] ?? '')
+  const known = caller?.deviceId === deviceId ? caller : { name: '', model: '', deviceId }
+  return { ...known, line: at }
+}
+
+/**
+ * The last device that asked, where UxPlay let it in; undefined if no line tells its ID.
+ *
+ * Once it is in, what it sends is printed as well (`Client specified timingProtocol=`), and can forge such a line.
+ * @param allowed The IDs of the devices that may come, if not all may: a forged line with another ID is passed over.
+ */
+export function lastCaller(lines: readonly string[], allowed?: ReadonlySet<string>): Caller | undefined {
+  const callers = lines.map(line => (line.startsWith(AGENT) ? undefined : callerIn(line)))
+  return callers.findLast(caller => caller && (allowed?.has(caller.deviceId) ?? true))
+}
+
+function callerIn(line: string): Caller | undefined {
+  const [, name = '', model = '', deviceId = ''] = REQUEST.exec(line) ?? []
+  return DEVICE_ID.test(deviceId) ? { name, model, deviceId } : undefined
+}

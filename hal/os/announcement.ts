@@ -1,0 +1,27 @@
+import { type Announced, serviceGroup } from '../format/avahi-service.ts'
+import type { System } from './system.ts'
+
+/** avahi-daemon(8) watches it. */
+const FOLDER = '/etc/avahi/services'
+const FILE = `${FOLDER}/receiverd.service`
+
+/** What the device announces on its networks, where avahi does that. */
+export class Announcement {
+  readonly #system: System
+
+  constructor(system: System) {
+    this.#system = system
+  }
+
+  async isPossible(): Promise<boolean> {
+    return this.#system.isRunning && this.#system.exists(FOLDER)
+  }
+
+  async remove(): Promise<void> {
+    await this.#system.remove(FILE)
+  }
+
+  async set(announced: Announced): Promise<void> {
+    await this.#system.writeAtomic(FILE, serviceGroup(announced), 0o644)
+  }
+}

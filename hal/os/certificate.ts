@@ -1,0 +1,179 @@
+import {
+  createHash,
+  createPrivateKey,
+  generateKeyPairSync,
+  type KeyObject,
+  randomBytes,
+  X509Certificate,
+} from 'node:crypto'
+import { isIP } from 'node:net'
+import { basename } from 'node:path'
+import { errorCode, HalError, isUnreadable } from '../errors.ts'
+import type { Image } from '../files/image.ts'
+import type { Stop } from '../files/watcher.ts'
+import { type CertificateRequest, selfSigned } from '../format/certificate.ts'
+import type { System } from './system.ts'
+
+const FOLDER = '/etc/receiverd/tls'
+const CERTIFICATE = `${FOLDER}/certificate.pem`
+const KEY = `${FOLDER}/key.pem`
+const KEY_MODE = 0o600
+const CERTIFICATE_MODE = 0o644
+/** Terminates TLS with them. */
+const SERVER = 'nginx.service'
+/** Who issues what is made here. */
+const ORGANIZATION = 'receiverd'
+const OWN = new RegExp(`^O=${ORGANIZATION}$`, 'm')
+/** P-256, as OpenSSL calls it. */
+const CURVE = 'prime256v1'
+const SERIAL_BYTES = 15
+const BLOCK = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
+/** Bits of the smallest RSA key that OpenSSL's security level 2, Debian's default, lets a server use. */
+const MIN_RSA_BITS = 2048
+/** Milliseconds after which somebody who replaces the two files has done so. */
+const REPLACED_MS = 60_000
+
+export interface Certificate {
+  /** Base64 of the SHA-256 of its public key (RFC 7469 §2.4), the same after a renewal. */
+  readonly pin: string
+  /** The SHA-256 of it all, in hexadecimal with colons, as browsers show it. */
+  readonly fingerprint: string
+  /** The SHA-256 of the file, with the chain behind it. */
+  readonly digest: string
+  /** Whether it was made here. */
+  readonly isOwn: boolean
+  /** Milliseconds since 1970. */
+  readonly from: number
+  readonly to: number
+  /** The IP addresses in it. */
+  readonly addresses: readonly string[]
+  /** Whether it is valid for a host name, or for an IP address. */
+  covers(name: string): boolean
+}
+
+/** The certificate of this device and its private key: made here, or put in place by whoever owns the device. */
+export class CertificateFiles {
+  readonly #system: System
+
+  constructor(system: System) {
+    this.#system = system
+  }
+
+  /**
+   * The certificate in place; undefined if there is none, or one of our own without its key.
+   * @throws {HalError} if it cannot be used, saying why.
+   */
+  async read(): Promise<Certificate | undefined> {
+    const text = await this.#text(CERTIFICATE, 'the certificate')
+    if (text === undefined) return undefined
+    const x509 = leafOf(text)
+    const isOwn = x509.issuer === x509.subject && OWN.test(x509.subject)
+    const key = await this.#readKey()
+    if (!key && isOwn) return undefined
+    if (!key) throw new HalError('UNREADABLE', 'the certificate has no key')
+    if (!x509.checkPrivateKey(key))
+      throw new HalError('UNREADABLE', 'the key does not belong to the first certificate of its file')
+    if ((key.asymmetricKeyDetails?.modulusLength ?? MIN_RSA_BITS) < MIN_RSA_BITS)
+      throw new HalError('UNREADABLE', `the key is too short: RSA takes at least ${MIN_RSA_BITS} bits`)
+    return {
+      pin: createHash('sha256')
+        .update(x509.publicKey.export({ type: 'spki', format: 'der' }))
+        .digest('base64'),
+      fingerprint: x509.fingerprint256,
+      digest: createHash('sha256').update(text).digest('base64'),
+      isOwn,
+      from: Date.parse(x509.validFrom),
+      to: Date.parse(x509.validTo),
+      addresses: Array.from(x509.subjectAltName?.matchAll(/IP Address:([^,]+)/g) ?? [], ([, address = '']) => address),
+      covers: name => (isIP(name) ? x509.checkIP(name) : x509.checkHost(name, { subject: 'never' })) !== undefined,
+    }
+  }
+
+  /** Makes a certificate with the key in place, or with a new one. @throws {HalError} if that key cannot be used. */
+  async make(request: Pick<CertificateRequest, 'commonName' | 'names' | 'from' | 'to'>): Promise<void> {
+    const key = (await this.#readKey()) ?? (await this.#makeKey())
+    if (key.asymmetricKeyDetails?.namedCurve !== CURVE)
+      throw new HalError('UNREADABLE', 'the certificate is missing, and its key is not one that the device makes')
+    const pem = selfSigned({ ...request, key, organization: ORGANIZATION, serial: randomBytes(SERIAL_BYTES) })
+    await this.#system.writeAtomic(CERTIFICATE, pem, CERTIFICATE_MODE)
+  }
+
+  /** What is in place, to be put back by a factory reset. */
+  async capture(): Promise<readonly Image[]> {
+    return [await this.#system.capture(CERTIFICATE), await this.#system.capture(KEY)]
+  }
+
+  /** Removes what a power cut left behind. */
+  async recover(): Promise<void> {
+    await this.#system.recover(CERTIFICATE, KEY)
+  }
+
+  watch(changed: () => void): Stop {
+    return this.#system.watch(`${FOLDER}/*`, changed)
+  }
+
+  /** Has the server use what is in place. It starts if it has waited for that. @throws {HalError} if it refuses. */
+  async reloadServer(): Promise<void> {
+    await this.#system.run(['systemctl', 'reload-or-restart', SERVER])
+  }
+
+  /**
+   * Sets aside a pair that cannot be used if it keeps the server from running, so that `make` makes another: its files
+   * become *.bad. A key that can be used stays.
+   * @param now Milliseconds since 1970.
+   * @returns whether it did.
+   */
+  async setAside(now: number): Promise<boolean> {
+    const files = [CERTIFICATE, KEY]
+    const times = await Promise.all(files.map(path => this.#system.modifiedAt(path)))
+    // A clock that is wrong makes a file younger than now.
+    if (times.some(ms => ms !== undefined && Math.abs(now - ms) < REPLACED_MS)) return false
+    const state = await this.#system.run(['systemctl', 'show', '--property=ActiveState,SubState', '--value', SERVER])
+    if (!/^(failed|auto-restart|dead)$/m.test(state)) return false
+    const key = await this.#readKey().catch(() => undefined)
+    const bad = key?.asymmetricKeyDetails?.namedCurve === CURVE ? [CERTIFICATE] : files
+    for (const path of bad)
+      if (await this.#system.exists(path)) await this.#system.rename(path, `${basename(path)}.bad`)
+    return true
+  }
+
+  async #text(path: string, what: string): Promise<string | undefined> {
+    try {
+      return await this.#system.readText(path)
+    } catch (error) {
+      // The service is root, but may not read what belongs to others.
+      if (errorCode(error) === 'EACCES') throw new HalError('UNREADABLE', `${what} must belong to root`)
+      throw isUnreadable(error) ? new HalError(error.code, error.message.replace('the file', what)) : error
+    }
+  }
+
+  async #readKey(): Promise<KeyObject | undefined> {
+    const text = await this.#text(KEY, 'the key')
+    return text === undefined ? undefined : parse('the key', () => createPrivateKey(text))
+  }
+
+  async #makeKey(): Promise<KeyObject> {
+    // A power cut must not leave it beside a key that is not its own.
+    await this.#system.remove(CERTIFICATE)
+    const { privateKey } = generateKeyPairSync('ec', { namedCurve: CURVE })
+    await this.#system.writeAtomic(KEY, privateKey.export({ type: 'pkcs8', format: 'pem' }), KEY_MODE)
+    return privateKey
+  }
+}
+
+/** The first certificate of a file. @throws {HalError} if it is none, or one of the chain behind it is none. */
+function leafOf(text: string): X509Certificate {
+  const blocks = text.match(BLOCK) ?? []
+  const [leaf] = parse('the certificate', () => blocks.map(block => new X509Certificate(block)))
+  if (!leaf || blocks.length !== text.split('-----BEGIN CERTIFICATE-----').length - 1)
+    throw new HalError('UNREADABLE', 'the certificate, or one of its chain, is not valid PEM')
+  return leaf
+}
+
+function parse<T>(what: string, make: () => T): T {
+  try {
+    return make()
+  } catch {
+    throw new HalError('UNREADABLE', `${what} is not valid PEM, or has a passphrase`)
+  }
+}

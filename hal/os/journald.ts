@@ -1,0 +1,102 @@
+import { HalError } from '../errors.ts'
+import type { System } from './system.ts'
+
+/** The units whose records are read: this service, and what mirrors. */
+export const LOG_UNITS = ['receiverd.service', 'uxplay.service', 'weston.service'] as const
+export type LogUnit = (typeof LOG_UNITS)[number]
+
+export interface LogQuery {
+  readonly units: readonly LogUnit[]
+  /** The last so many records. */
+  readonly lines: number
+  /** The least important priority, 0 to 7 (syslog(3)); undefined for all, and for records without one. */
+  readonly priority: number | undefined
+}
+
+export interface LogRecord {
+  /** Microseconds since 1970. */
+  readonly time: number
+  readonly unit: string
+  /** 0 to 7. */
+  readonly priority: number
+  /** As it was logged: text from anybody, of any length. */
+  readonly message: string
+  /** Identifies the record among all. */
+  readonly cursor: string
+}
+
+/** Where systemd-journald(8) keeps its files. */
+const FOLDERS = ['/var/log/journal', '/run/log/journal']
+const FIELDS = ['MESSAGE', 'PRIORITY', '_SYSTEMD_UNIT', 'UNIT', 'OBJECT_SYSTEMD_UNIT']
+/** What programs log without a priority. */
+const INFO = 6
+/** A year of more than four digits cannot be written (RFC 3339 §1): the clock, or the journal, was not in order. */
+const MAX_TIME = Date.UTC(10_000, 0) * 1000
+/** Without `--all`, journalctl(1) leaves out fields of 4 KiB and more. */
+const TOO_LONG = '(a message of over 4 KiB)'
+
+/**
+ * Calls `take` with the last records of the journal, the newest first, until it returns false.
+ * @throws {HalError} `ABSENT` if this is not the running system or it keeps no journal; `COMMAND_FAILED`.
+ */
+export async function readJournal(
+  system: System,
+  { units, lines, priority }: LogQuery,
+  take: (record: LogRecord) => boolean,
+): Promise<void> {
+  const filter = units.map(unit => `--unit=${unit}`)
+  if (priority !== undefined) filter.push(`--priority=${priority}`)
+  await readRecords(system, lines, filter, take)
+}
+
+/** The same for the last records that match what else journalctl(1) has to choose by. */
+export async function readRecords(
+  system: System,
+  lines: number,
+  filter: readonly string[],
+  take: (record: LogRecord) => boolean,
+): Promise<void> {
+  if (!system.isRunning) throw new HalError('ABSENT', 'this is not the running system')
+  const isKept = await Promise.all(FOLDERS.map(folder => system.exists(folder)))
+  if (!isKept.includes(true)) throw new HalError('ABSENT', 'no journal is kept')
+  const output = ['--output=json', `--output-fields=${FIELDS.join()}`, '--reverse', '--quiet', '--no-pager']
+  await system.readLines(['journalctl', ...output, `--lines=${lines}`, ...filter], line => {
+    const record = recordIn(line)
+    return record === undefined || take(record)
+  })
+}
+
+/** A line of `journalctl --output=json`; undefined for one that makes no sense. */
+function recordIn(line: string): LogRecord | undefined {
+  let fields: Readonly<Record<string, unknown>>
+  try {
+    fields = JSON.parse(line) ?? {}
+  } catch {
+    return undefined
+  }
+  const time = Number(fields.__REALTIME_TIMESTAMP)
+  if (!(time >= 0 && time < MAX_TIME)) return undefined
+  const priority = Number.parseInt(textOf(fields.PRIORITY ?? ''), 10)
+  return {
+    time,
+    unit: unitOf(fields),
+    priority: priority >= 0 && priority <= 7 ? priority : INFO,
+    message: 'MESSAGE' in fields ? textOf(fields.MESSAGE) : '',
+    cursor: textOf(fields.__CURSOR),
+  }
+}
+
+/**
+ * The unit that a record is of or about. What a unit itself logs may name any other: systemd.journal-fields(7) vouches for
+ * fields with an underscore alone. journalctl matches the rest only where systemd or root has set it.
+ */
+function unitOf({ _SYSTEMD_UNIT, UNIT, OBJECT_SYSTEMD_UNIT }: Readonly<Record<string, unknown>>): string {
+  return LOG_UNITS.find(unit => unit === _SYSTEMD_UNIT) ?? textOf(UNIT ?? OBJECT_SYSTEMD_UNIT ?? _SYSTEMD_UNIT ?? '')
+}
+
+/** The value of a field: text, the bytes of what is no text, null for a long one, or a list of these if it is repeated. */
+function textOf(value: unknown): string {
+  if (typeof value === 'string') return value
+  if (!Array.isArray(value)) return TOO_LONG
+  return typeof value[0] === 'number' ? Buffer.from(value).toString() : value.map(textOf).join('\n')
+}

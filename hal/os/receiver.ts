@@ -1,0 +1,12 @@
+import type { System } from './system.ts'
+import { Unit } from './unit.ts'
+
+/** What mirrors, in the order in which it is started: UxPlay shows its pictures on weston's screen. */
+const UNITS = ['weston.service', 'uxplay.service']
+
+/** Restarts what mirrors, unless it is stopped. @returns whether there was anything to restart. */
+export async function restartReceiver(system: System): Promise<boolean> {
+  let isRestarted = false
+  for (const name of UNITS) if (await new Unit(system, name).restart()) isRestarted = true
+  return isRestarted
+}

@@ -1,0 +1,40 @@
+import { HalError } from '../errors.ts'
+import type { System } from './system.ts'
+import { isUnitInstalled } from './unit-files.ts'
+
+/** Each instance shows one picture. */
+const TEMPLATE = 'screen@.service'
+/** It is read again every few seconds. */
+const IDLE = '/run/receiverd/screen/idle.svg'
+/** It is shown over everything else, for ten seconds from the start of its unit on. */
+const IDENTIFY_UNIT = 'screen@identify.service'
+const IDENTIFY = '/run/receiverd/screen/identify.svg'
+/**
+ * A picture may show the API key. The folder's set-group-ID bit gives them the group of what shows them (screen.tmpfiles).
+ */
+const MODE = 0o640
+
+/** The screen of the device, where the units of this project draw on it. */
+export class Screen {
+  readonly #system: System
+
+  constructor(system: System) {
+    this.#system = system
+  }
+
+  async isInstalled(): Promise<boolean> {
+    return this.#system.isRunning && isUnitInstalled(this.#system, TEMPLATE)
+  }
+
+  /** Shows a picture while nobody mirrors: SVG. */
+  async showIdle(svg: string): Promise<void> {
+    await this.#system.writeAtomic(IDLE, svg, MODE)
+  }
+
+  /** Shows a picture for ten seconds, also while somebody mirrors. @throws {HalError} `ABSENT` if there is no screen. */
+  async identify(svg: string): Promise<void> {
+    if (!(await this.isInstalled())) throw new HalError('ABSENT', 'the device has no screen of its own')
+    await this.#system.writeAtomic(IDENTIFY, svg, MODE)
+    await this.#system.run(['systemctl', 'restart', IDENTIFY_UNIT])
+  }
+}

@@ -1,0 +1,172 @@
+import { createHash } from 'node:crypto'
+import type { Stop } from '../files/watcher.ts'
+import { socketsOf, type TcpSocket } from '../format/tcp-table.ts'
+import { readStartup } from '../format/uxplayrc.ts'
+import { readRecords } from './journald.ts'
+import type { System } from './system.ts'
+import { Unit } from './unit.ts'
+import { isUnitInstalled } from './unit-files.ts'
+
+/** UxPlay's options, as an administrator and the settings write them. The unit names it: `Environment=UXPLAYRC=`. */
+export const UXPLAYRC = '/etc/uxplayrc'
+/** `sha256sum` of the options that UxPlay was started with: of UXPLAYRC, and of all. Removed when UxPlay stops. */
+export const STARTUP = '/run/uxplay/startup'
+/** Options for the devices that were let in, until the next boot. */
+const ALLOWED = '/run/receiverd/uxplay-allowed'
+/** UxPlay makes it when a device connects that names its remote control, as Apple's do, and removes it when it leaves. */
+const CONNECTED = '/run/uxplay/device'
+const UNIT = 'uxplay.service'
+/** By this link, systemd tells journald which run of the unit is the present one. */
+const INVOCATION = `/run/systemd/units/invocation:${UNIT}`
+const CONTROL_PORT = 7001
+const VIDEO_PORT = 7000
+const TABLES = ['/proc/net/tcp', '/proc/net/tcp6']
+/** A line of 150 bytes for each connection, those included that were closed in the last minute. */
+const MAX_TABLE_BYTES = 4 * 1024 * 1024
+/** Of UXPLAYRC, for its checksum. */
+const MAX_RC_BYTES = 1024 * 1024
+/** Those of a few devices. */
+const LOG_LINES = 30
+
+/** UxPlay's sockets at one moment. */
+export interface Sockets {
+  /** The address of each connection, of devices that mirror and of others. */
+  readonly peers: readonly string[]
+  /** The address of the device that mirrors. */
+  readonly mirroring: string | undefined
+  /** Identifies the connection that it mirrors by. The next device has another one. */
+  readonly video: number | undefined
+  /** Whether requests or connections wait that UxPlay has not taken. For a moment this is normal. */
+  readonly isBehind: boolean
+  /** Whether the port for video is open. UxPlay opens it for each session, and closes it after. */
+  readonly isVideoOpen: boolean
+}
+
+/** A line that UxPlay printed, and how journald tells it from all others. */
+export interface Line {
+  readonly text: string
+  readonly cursor: string
+  /** When it was printed, in milliseconds since 1970. */
+  readonly at: number
+}
+
+/** UxPlay as the unit of this project runs it: one device at a time, and options that are read at the start. */
+export class UxPlay {
+  readonly unit: Unit
+  readonly #system: System
+
+  constructor(system: System) {
+    this.#system = system
+    this.unit = new Unit(system, UNIT)
+  }
+
+  /** Calls `changed` when UxPlay starts or stops, and when a device connects or leaves. */
+  watch(changed: () => void): Stop {
+    const stops = [STARTUP, CONNECTED].map(path => this.#system.watch(path, changed))
+    return () => {
+      for (const stop of stops) stop()
+    }
+  }
+
+  async isInstalled(): Promise<boolean> {
+    return isUnitInstalled(this.#system, UNIT)
+  }
+
+  /** Whether it runs, and in the way of this project's unit. */
+  async isRunning(): Promise<boolean> {
+    return this.#system.exists(STARTUP)
+  }
+
+  /** When the present device connected, in milliseconds since 1970; undefined if there is none, or if that is not known. */
+  async connectedAt(): Promise<number | undefined> {
+    return this.#system.modifiedAt(CONNECTED)
+  }
+
+  /** Lets these devices in from the next start on, besides those that UXPLAYRC lists. */
+  async setAllowed(deviceIds: readonly string[]): Promise<void> {
+    if (deviceIds.length === 0) await this.#system.remove(ALLOWED)
+    else await this.#system.writeAtomic(ALLOWED, deviceIds.map(id => `allow ${id}\n`).join(''), 0o644)
+  }
+
+  /** The devices that UxPlay lets in; undefined if it lets in all, or if it runs with other options than those on disk. */
+  async allowed(): Promise<ReadonlySet<string> | undefined> {
+    if (await this.isOutdated()) return undefined
+    const { isRestricted, allowed } = readStartup((await this.#options()).toString())
+    return isRestricted ? new Set(allowed) : undefined
+  }
+
+  /** Whether it runs with other options than it would have if it was started now. */
+  async isOutdated(): Promise<boolean> {
+    const [, all] = await this.#started()
+    return all !== undefined && all !== sha256(await this.#options())
+  }
+
+  /** The same for UXPLAYRC alone, whatever devices were let in. */
+  async isRcOutdated(): Promise<boolean> {
+    const [rc] = await this.#started()
+    return rc !== undefined && rc !== sha256(await this.#rc())
+  }
+
+  /** Restarts it if its options have changed, unless a device mirrors, which must not be interrupted. */
+  async update(): Promise<void> {
+    if (await this.isRunning()) {
+      if (!(await this.isOutdated())) return
+      if ((await this.sockets()).mirroring !== undefined) return
+    }
+    await this.unit.restart()
+  }
+
+  async sockets(): Promise<Sockets> {
+    const sockets = await this.#sockets()
+    // The kernel prints its table in pieces, and what changes in between can hide a connection.
+    return sockets.isVideoOpen && sockets.mirroring === undefined ? this.#sockets() : sockets
+  }
+
+  /** The last lines that it has printed since it was started. */
+  async log(): Promise<readonly Line[]> {
+    const run = (await this.#system.linkTarget(INVOCATION)) ?? ''
+    const lines: Line[] = []
+    // To follow the journal instead would be slower: journalctl looks four times a second.
+    const filter = [`_SYSTEMD_UNIT=${UNIT}`, `_SYSTEMD_INVOCATION_ID=${run}`]
+    await readRecords(this.#system, LOG_LINES, filter, ({ message, cursor, time }) => {
+      lines.push({ text: message.trim(), cursor, at: time / 1000 })
+      return true
+    })
+    return lines.reverse()
+  }
+
+  async #sockets(): Promise<Sockets> {
+    const tables = await Promise.all(TABLES.map(path => this.#system.readBytes(path, MAX_TABLE_BYTES)))
+    const sockets = tables.flatMap(table => socketsOf(table?.toString('latin1') ?? '', [CONTROL_PORT, VIDEO_PORT]))
+    const of = (port: number, state: TcpSocket['state']) =>
+      sockets.filter(socket => socket.port === port && socket.state === state)
+    const [video] = of(VIDEO_PORT, 'established')
+    return {
+      peers: of(CONTROL_PORT, 'established').map(({ peer }) => peer),
+      mirroring: video?.peer,
+      video: video?.inode,
+      isBehind: sockets.some(({ waiting }) => waiting > 0),
+      isVideoOpen: of(VIDEO_PORT, 'listening').length > 0,
+    }
+  }
+
+  /** The two checksums of STARTUP; none if UxPlay does not run. */
+  async #started(): Promise<readonly string[]> {
+    // The folder is UxPlay's own: anything may be there.
+    const bytes = await this.#system.readBytes(STARTUP).catch(() => undefined)
+    return bytes?.toString('latin1').match(/^[\da-f]{64}/gm) ?? []
+  }
+
+  /** As the unit puts them together. */
+  async #options(): Promise<Buffer> {
+    return Buffer.concat([await this.#rc(), (await this.#system.readBytes(ALLOWED)) ?? Buffer.of()])
+  }
+
+  async #rc(): Promise<Buffer> {
+    return Buffer.concat([(await this.#system.readBytes(UXPLAYRC, MAX_RC_BYTES)) ?? Buffer.of(), Buffer.from('\n')])
+  }
+}
+
+function sha256(bytes: Buffer): string {
+  return createHash('sha256').update(bytes).digest('hex')
+}

@@ -1,0 +1,17 @@
+/** Runs tasks one at a time, in the order of the calls. A task that fails does not affect those behind it. */
+export class Serial {
+  #tail: Promise<unknown> = Promise.resolve()
+  #length = 0
+
+  /** How many tasks are waiting or running. */
+  get length(): number {
+    return this.#length
+  }
+
+  run<T>(task: () => Promise<T>): Promise<T> {
+    this.#length++
+    const result = this.#tail.then(task).finally(() => this.#length--)
+    this.#tail = result.catch(() => undefined)
+    return result
+  }
+}

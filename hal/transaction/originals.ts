@@ -1,0 +1,71 @@
+import { isUnreadable } from '../errors.ts'
+import type { Files } from '../files/files.ts'
+import { MAX_REPLACEABLE_BYTES } from '../files/replace.ts'
+import { Serial } from '../serial.ts'
+import { Journal, type Undo } from './journal.ts'
+
+/** Bytes of all files together: a device has some twenty, of which few are larger than a page. */
+const MAX_CONTENT_BYTES = 16 * MAX_REPLACEABLE_BYTES
+
+/**
+ * What the settings' files were before they were changed for the first time ever, in the format of the journal: how to undo
+ * all changes of this device's life. Each path is in it once, and so is each setting that has no files.
+ */
+export class Originals {
+  readonly #file: Journal
+  readonly #warn: (what: string) => void
+  readonly #queue = new Serial()
+  /** The settings and the paths that have a place in it; undefined until the first change of this run. */
+  #known: Set<string> | undefined
+
+  /** @param warn Logs what an operator should know: a clause with a subject. */
+  constructor(state: Files, warn: (what: string) => void = () => undefined) {
+    this.#file = new Journal(state, 'originals', MAX_CONTENT_BYTES)
+    this.#warn = warn
+  }
+
+  /**
+   * Makes durable what is about to be changed for the first time, and does nothing if all of it was changed before.
+   * @throws {HalError} if it is too large to keep; the system's own errors.
+   */
+  add(undos: readonly Undo[]): Promise<void> {
+    return this.#queue.run(() => this.#add(undos))
+  }
+
+  async #add(undos: readonly Undo[]): Promise<void> {
+    this.#known ??= new Set((await this.read()).flatMap(keysOf))
+    const known = new Set(this.#known)
+    const firsts = undos.flatMap(undo => {
+      const images = undo.images.filter(({ path }) => !known.has(path))
+      const isFirst = images.length > 0 || !known.has(undo.setting)
+      for (const key of keysOf(undo)) known.add(key)
+      // Which value came next is not needed, and would only take space.
+      return isFirst ? [{ ...undo, next: undo.previous, images }] : []
+    })
+    if (firsts.length === 0) return
+    await this.#file.open([...(await this.read()), ...firsts])
+    this.#known = known
+  }
+
+  /** What it holds, in the order in which it was added. Contents that make no sense are set aside: they are lost. */
+  async read(): Promise<readonly Undo[]> {
+    try {
+      return (await this.#file.read()) ?? []
+    } catch (error) {
+      if (!isUnreadable(error)) throw error
+      this.#warn(`the copies of the original files: ${error.message}; ${await this.#file.setAside()}`)
+      return []
+    }
+  }
+
+  /** Durable when it returns. */
+  async remove(): Promise<void> {
+    await this.#file.close()
+    this.#known = undefined
+  }
+}
+
+/** Settings and paths share a set: a path begins with a slash, the name of a setting does not. */
+function keysOf({ setting, images }: Undo): readonly string[] {
+  return [setting, ...images.map(({ path }) => path)]
+}

@@ -1,0 +1,101 @@
+import type { Json } from './json.ts'
+import { texts } from './texts.ts'
+
+/** A refused part of a body. */
+export interface FieldError {
+  readonly pointer: string
+  readonly detail: string
+}
+
+/** The device refused a request (RFC 9457). */
+export class Refusal extends Error {
+  readonly status: number
+  readonly errors: readonly FieldError[]
+
+  constructor(status: number, detail: string, errors: readonly FieldError[]) {
+    super(detail)
+    this.status = status
+    this.errors = errors
+  }
+}
+
+/** The device did not answer. */
+export class Unreachable extends Error {}
+
+export interface Send {
+  readonly body?: Json
+  readonly headers?: Readonly<Record<string, string>>
+  readonly signal?: AbortSignal
+}
+
+/** Milliseconds for an answer: longer than any change of settings takes. */
+const ANSWER_MS = 60_000
+
+/** What can be one, and fits into a header. `fetch` fails on others as if the device did not answer. */
+const CREDENTIAL = /^[!-~]{1,4096}$/
+
+/** Requests with a credential, below the path of the page. */
+export class Client {
+  readonly credential: string
+
+  constructor(credential: string) {
+    this.credential = credential
+  }
+
+  /** @throws {Refusal} or {Unreachable} */
+  async send(method: string, path: string, { body, headers, signal }: Send = {}): Promise<Response> {
+    if (!CREDENTIAL.test(this.credential)) throw new Refusal(401, texts.notACredential, [])
+    let response: Response
+    try {
+      response = await fetch(`api/v1${path}`, {
+        method,
+        headers: {
+          Authorization: `Bearer ${this.credential}`,
+          ...(body !== undefined && { 'Content-Type': 'application/json' }),
+          ...headers,
+        },
+        cache: 'no-store',
+        credentials: 'omit',
+        signal: signal ?? AbortSignal.timeout(ANSWER_MS),
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      })
+    } catch (error) {
+      throw new Unreachable(texts.noAnswer, { cause: error })
+    }
+    if (!response.ok) throw await refusalOf(response)
+    return response
+  }
+
+  async read<T>(path: string, send?: Send): Promise<T> {
+    return jsonOf<T>(await this.send('GET', path, send))
+  }
+
+  /** Whether it answers at all, within so many milliseconds. */
+  isReachable(ms: number): Promise<boolean> {
+    return this.send('GET', '/health', { signal: AbortSignal.timeout(ms) }).then(
+      () => true,
+      () => false,
+    )
+  }
+}
+
+/** The JSON of an answer. @throws {Unreachable} if it was cut off. */
+export async function jsonOf<T>(response: Response): Promise<T> {
+  try {
+    return (await response.json()) as T
+  } catch (error) {
+    throw new Unreachable(texts.noAnswer, { cause: error })
+  }
+}
+
+/** A proxy may answer with something else than a problem. */
+async function refusalOf(response: Response): Promise<Refusal> {
+  const problem = (await response.json().catch(() => ({}))) as { detail?: string; errors?: readonly FieldError[] }
+  const detail = problem.detail ?? texts.status(response.status)
+  return new Refusal(response.status, detail, problem.errors ?? [])
+}
+
+/** What to say about something that went wrong. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

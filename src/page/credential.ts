@@ -1,0 +1,78 @@
+/**
+ * Where the credential is kept: for this tab, or for this device if somebody asks for it. Under the path of the page, so
+ * that devices behind one proxy do not take each other's.
+ */
+const NAME = `receiverd ${location.pathname}`
+
+/** The storage of this tab, and of all tabs on this device. */
+const [tab, device] = [storage('sessionStorage'), storage('localStorage')]
+
+/** Where the browser blocks it, what is stored lasts until the page is left. */
+function storage(name: 'sessionStorage' | 'localStorage'): Pick<Storage, 'getItem' | 'setItem' | 'removeItem'> {
+  try {
+    return window[name]
+  } catch {
+    const items = new Map<string, string>()
+    return {
+      getItem: key => items.get(key) ?? null,
+      setItem: (key, value) => void items.set(key, value),
+      removeItem: key => void items.delete(key),
+    }
+  }
+}
+
+/** What a link brings in its fragment, which no browser sends to a server. */
+export interface Link {
+  readonly credential: string
+  /** The link is of a change that waits for its confirmation. */
+  readonly isConfirming: boolean
+  /** The link was on the screen of a new device, for everybody to see. */
+  readonly isSetup: boolean
+}
+
+/** Takes the credential out of the address: what remains there can be shown and shared. */
+export function takeLink(): Link | undefined {
+  const parameters = new URLSearchParams(location.hash.slice(1))
+  const credential = parameters.get('key')?.trim()
+  if (!credential) return undefined
+  history.replaceState(null, '', location.pathname + location.search)
+  return { credential, isConfirming: parameters.has('confirm'), isSetup: parameters.has('setup') }
+}
+
+/** A link that signs in whoever opens it. */
+export function linkFor(credential: string, base = location.href, more = ''): string {
+  const url = new URL('.', base)
+  return `${url.origin}${url.pathname}#key=${encodeURIComponent(credential)}${more}`
+}
+
+export function storedCredential(): string | undefined {
+  return tab.getItem(NAME) ?? device.getItem(NAME) ?? undefined
+}
+
+export function isKept(): boolean {
+  return device.getItem(NAME) !== null
+}
+
+export function storeCredential(credential: string, isKept: boolean): void {
+  const [place, other] = isKept ? [device, tab] : [tab, device]
+  // First, so that other tabs do not take it for the end of the session.
+  place.setItem(NAME, credential)
+  other.removeItem(NAME)
+}
+
+/** Forgets a credential that was refused. One that is kept stays: another tab may be replacing it at this moment. */
+export function dropCredential(credential: string): void {
+  if (tab.getItem(NAME) === credential) tab.removeItem(NAME)
+}
+
+export function forgetCredential(): void {
+  tab.removeItem(NAME)
+  device.removeItem(NAME)
+}
+
+/** Calls it when another tab has kept another credential, or has signed out. */
+export function onStoredElsewhere(changed: () => void): void {
+  addEventListener('storage', event => {
+    if (event.storageArea === device && event.key === NAME) changed()
+  })
+}

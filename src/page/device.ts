@@ -1,0 +1,190 @@
+import { type Client, jsonOf } from './client.ts'
+import type { ServerEvent } from './event-source.ts'
+import { findGrants, type Grants } from './grants.ts'
+import { isObject, type JsonObject } from './json.ts'
+import { LiveStream } from './live-stream.ts'
+import { Document } from './schema.ts'
+import { Signal } from './signal.ts'
+import { texts } from './texts.ts'
+
+export interface Session {
+  readonly id: string
+  readonly protocol: string
+  readonly state: 'pending' | 'admitted' | 'active'
+  readonly name: string
+  readonly model: string
+  readonly deviceId: string
+  readonly address: string
+  readonly since: string
+}
+
+/** A change that the device has undone. */
+export interface Reverted {
+  readonly reason: string
+  readonly properties: readonly string[]
+  readonly notUndone: readonly string[]
+}
+
+/** Ids of events that are remembered, to tell an answer that is older than what the stream has told already. */
+const SEEN = 64
+
+/** What is known of the device, kept up to date by its streams. */
+export class Device {
+  readonly client: Client
+  readonly grants: Grants
+  readonly document: Document
+  readonly system = new Signal<JsonObject>({})
+  readonly choices = new Signal<JsonObject>({})
+  readonly sessions = new Signal<readonly Session[]>([])
+  readonly isConnected = new Signal(true)
+  readonly reverted = new Signal<Reverted | undefined>(undefined)
+  readonly #ended: (why: string) => void
+  readonly #streams: LiveStream[] = []
+  readonly #lost = new Set<string>()
+  /** While the page itself replaces the key, the end of its streams is no news. */
+  #isReplacingKey = false
+  /** Why the device no longer accepts the credential. */
+  #why: string | undefined
+  #seen: string[] = []
+  /** The event that brings what an answer has told already; those before it are old. */
+  #awaited: string | undefined
+
+  private constructor(client: Client, grants: Grants, document: Document, ended: (why: string) => void) {
+    this.client = client
+    this.grants = grants
+    this.document = document
+    this.#ended = ended
+  }
+
+  /**
+   * @param ended Called when the device no longer accepts the credential.
+   * @throws {Refusal} or {Unreachable}
+   */
+  static async open(client: Client, ended: (why: string) => void): Promise<Device> {
+    const [grants, document] = await Promise.all([findGrants(client), client.read<JsonObject>('/openapi.json')])
+    const device = new Device(client, grants, new Document(document), ended)
+    const [system, sessions] = await Promise.all([
+      grants.readsSystem ? device.#readTopic('/system') : undefined,
+      grants.seesSessions ? device.#readTopic('/sessions') : undefined,
+    ])
+    if (system) {
+      const { value, id } = system
+      device.system.set(value)
+      device.#remember(id)
+      device.#follow('/events', id, event => device.#receiveSystem(event))
+      device.#readChoices()
+    }
+    if (sessions) {
+      const { value, id } = sessions
+      device.#setSessions(value)
+      device.#follow('/sessions/events', id, event => device.#receiveSessions(event))
+    }
+    return device
+  }
+
+  /** Its name, or its address where the name is blank or the credential does not show it. */
+  get name(): string {
+    const { deviceName } = this.system.value
+    return typeof deviceName === 'string' && deviceName.trim() !== '' ? deviceName : location.hostname
+  }
+
+  /** Connects now, if it is not connected. */
+  retry(): void {
+    for (const stream of this.#streams) stream.retry()
+  }
+
+  close(): void {
+    for (const stream of this.#streams) stream.end()
+  }
+
+  /** Takes over the configuration that an answer has brought, unless it is older than what is known. */
+  adopt(system: JsonObject, id: string): void {
+    if (this.#seen.includes(id)) return
+    this.#awaited = id
+    this.system.set(system)
+  }
+
+  /** @returns the new API key, which is in force. */
+  async replaceKey(): Promise<string> {
+    this.#isReplacingKey = true
+    try {
+      return (await jsonOf<{ apiKey: string }>(await this.client.send('POST', '/api-key'))).apiKey
+    } catch (error) {
+      this.#isReplacingKey = false
+      // Somebody else has replaced it, or the answer was lost.
+      if (this.#why !== undefined) this.#ended(this.#why)
+      throw error
+    }
+  }
+
+  async #readTopic(path: string): Promise<{ readonly value: JsonObject; readonly id: string }> {
+    const response = await this.client.send('GET', path)
+    return { value: await jsonOf(response), id: idOf(response) }
+  }
+
+  #follow(path: string, cursor: string, receive: (event: ServerEvent) => void): void {
+    const stream = new LiveStream({
+      client: this.client,
+      path,
+      cursor,
+      receive: event => {
+        if (event.event === 'events.closed') this.#closed(event)
+        else receive(event)
+      },
+      connected: isConnected => {
+        if (isConnected) this.#lost.delete(path)
+        else this.#lost.add(path)
+        if (this.isConnected.value !== (this.#lost.size === 0)) this.isConnected.set(this.#lost.size === 0)
+      },
+      refused: why => this.#end(why),
+    })
+    this.#streams.push(stream)
+  }
+
+  #receiveSystem({ id, event, data }: ServerEvent): void {
+    if (event === 'events.resync') this.#awaited = undefined
+    if (event === 'system.reverted') this.reverted.set(JSON.parse(data) as Reverted)
+    if (event === 'system.changed' && this.#awaited === undefined) {
+      const changed = JSON.parse(data) as JsonObject
+      this.system.set({ ...this.system.value, ...changed })
+      if (Object.keys(changed).some(name => name in this.choices.value)) this.#readChoices()
+    }
+    if (id) this.#remember(id)
+  }
+
+  #receiveSessions({ event, data }: ServerEvent): void {
+    if (event === 'sessions.changed') this.#setSessions(JSON.parse(data))
+  }
+
+  #setSessions(value: JsonObject): void {
+    this.sessions.set(value.sessions as unknown as readonly Session[])
+  }
+
+  #remember(id: string): void {
+    if (this.#awaited === id) this.#awaited = undefined
+    this.#seen = [...this.#seen.slice(1 - SEEN), id]
+  }
+
+  /** A device that only restarts is followed on. */
+  #closed({ data }: ServerEvent): void {
+    const { reason } = JSON.parse(data) as { reason: string }
+    if (reason !== 'shutting down') this.#end(texts.closed(reason))
+  }
+
+  #end(why: string): void {
+    this.#why ??= why
+    if (!this.#isReplacingKey) this.#ended(why)
+  }
+
+  /** Without choices the forms still work. */
+  async #readChoices(): Promise<void> {
+    if (!this.document.has('GET', '/system/choices')) return
+    const choices = await this.client.read<JsonObject>('/system/choices').catch(() => undefined)
+    if (isObject(choices)) this.choices.set(choices)
+  }
+}
+
+/** The id in the ETag of a response. A proxy that compresses makes the ETag weak. */
+export function idOf(response: Response): string {
+  return (response.headers.get('ETag') ?? '').replace(/^W\//, '').replaceAll('"', '')
+}

@@ -1,0 +1,63 @@
+import { button, type Child, h, newId, present } from './dom.ts'
+import { texts } from './texts.ts'
+
+/**
+ * Opens a modal dialog. The browser keeps the focus in it, and gives it back afterwards.
+ * @param isClosable Whether Escape closes it.
+ * @returns what closes it.
+ */
+export function openDialog(title: string, content: readonly Child[], isClosable = true): () => void {
+  const heading = h('h2', { id: newId(), tabindex: -1 }, title)
+  const dialog = h('dialog', { 'aria-labelledby': heading.id }, heading, ...present(content))
+  dialog.addEventListener('cancel', event => {
+    if (!isClosable) event.preventDefault()
+  })
+  dialog.addEventListener('close', () => dialog.remove())
+  document.body.append(dialog)
+  dialog.showModal()
+  return () => dialog.close()
+}
+
+export interface Question {
+  readonly title: string
+  readonly content: readonly Child[]
+  readonly action: string
+  readonly isDangerous?: boolean
+  /** What must be typed before. */
+  readonly typed?: string
+  readonly go: () => void
+}
+
+/** Asks before something is done. */
+export function ask({ title, content, action, isDangerous = false, typed, go }: Question): void {
+  const input = h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', id: newId() })
+  const confirm = h('button', { class: isDangerous ? 'danger' : 'primary' }, action)
+  const isConfirmed = () => typed === undefined || input.value.trim() === typed.trim()
+  const look = () => {
+    confirm.disabled = !isConfirmed()
+  }
+  look()
+  const form = h(
+    'form',
+    {
+      novalidate: true,
+      input: look,
+      submit: event => {
+        event.preventDefault()
+        if (!isConfirmed()) return
+        close()
+        go()
+      },
+    },
+    ...content,
+    typed !== undefined && h('label', { for: input.id }, texts.typeName(typed)),
+    typed !== undefined && input,
+    h(
+      'div',
+      { class: 'actions' },
+      button(texts.cancel, () => close()),
+      confirm,
+    ),
+  )
+  const close = openDialog(title, [form])
+}

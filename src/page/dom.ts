@@ -1,0 +1,42 @@
+/** Elements, made in one expression. Text is always text: nothing here or elsewhere on the page parses HTML. */
+
+export type Child = Node | string | false | undefined
+type Attributes = Readonly<Record<string, string | number | boolean | undefined | ((event: Event) => void)>>
+
+/**
+ * @param attributes By name. A function is a listener, its name that of the event; `true` sets an empty attribute; false
+ * and undefined set none.
+ */
+export function h<Tag extends keyof HTMLElementTagNameMap>(
+  tag: Tag,
+  attributes: Attributes = {},
+  ...children: readonly Child[]
+): HTMLElementTagNameMap[Tag] {
+  const element = document.createElement(tag)
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === 'function') element.addEventListener(name, value)
+    else if (value !== false && value !== undefined) element.setAttribute(name, value === true ? '' : String(value))
+  }
+  element.append(...present(children))
+  return element
+}
+
+export function present(children: readonly Child[]): readonly (Node | string)[] {
+  return children.filter(child => child !== false && child !== undefined)
+}
+
+/** Text that others have chosen: its direction does not spread to what is around it. */
+export function foreign(text: string): HTMLElement {
+  return h('bdi', { class: 'foreign' }, text)
+}
+
+export function button(text: string, click: () => void, kind = ''): HTMLButtonElement {
+  return h('button', { type: 'button', class: kind, click }, text)
+}
+
+let ids = 0
+
+/** An id that no other element has. */
+export function newId(): string {
+  return `i${++ids}`
+}

@@ -1,0 +1,47 @@
+import type { FieldError } from '../client.ts'
+import type { Json } from '../json.ts'
+import type { Schema } from '../schema.ts'
+import { choice } from './choice.ts'
+import type { ErrorSlot } from './error-slot.ts'
+import { jsonText } from './json-text.ts'
+import { list } from './list.ts'
+import { number } from './number.ts'
+import { toggle } from './toggle.ts'
+import { withSuggestions } from './with-suggestions.ts'
+
+/** What a value is entered with. It fires `input` events that bubble. */
+export interface Control {
+  readonly element: HTMLElement
+  /** What can have the focus; the first that is not hidden has the label. */
+  readonly inputs: readonly HTMLElement[]
+  /** It consists of several controls, and names itself. */
+  readonly isGroup?: true
+  get(): Json
+  set(value: Json): void
+  /** What cannot be sent; pointers are relative to the control. */
+  invalid?(): readonly FieldError[]
+  /** Where the errors of its parts go, by relative pointer. */
+  slots?(): readonly (readonly [string, ErrorSlot])[]
+  suggest?(choices: readonly string[]): void
+}
+
+export interface ControlOptions {
+  readonly name: string
+  readonly label: string
+  readonly schema: Schema
+}
+
+/** The control that suits a schema. What the page has never heard of is entered as JSON. */
+export function controlFor(options: ControlOptions): Control {
+  const { schema } = options
+  if (schema.enum) return choice(options)
+  if (schema.type === 'boolean') return toggle()
+  if (schema.type === 'integer' || schema.type === 'number') return number(options)
+  if (schema.type === 'string') return withSuggestions(options)
+  if (schema.type === 'array' && schema.items && isScalar(schema.items)) return list(options)
+  return jsonText()
+}
+
+function isScalar({ type = '' }: Schema): boolean {
+  return ['string', 'integer', 'number', 'boolean'].includes(type)
+}

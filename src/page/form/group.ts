@@ -1,0 +1,61 @@
+import { foreign, h } from '../dom.ts'
+import { isObject, type Json } from '../json.ts'
+import { labelOf } from '../labels.ts'
+import type { Schema } from '../schema.ts'
+import { type Field, type FieldOptions, fieldFor } from './field.ts'
+
+/**
+ * The members of an object: those of its schema, or in a record those that the device has, all with the same schema. What
+ * can only be read comes first.
+ */
+export function group(options: FieldOptions): Field {
+  const { path, schema, isReadOnly, choices } = options
+  const members = new Map<string, Field>()
+  const facts = h('dl', { class: 'facts', hidden: true })
+  const entries = h('div', { class: 'entries' })
+
+  const add = (name: string, member: Schema, value: Json) => {
+    const label = schema.properties ? labelOf(name) : foreign(name)
+    const field = fieldFor({ path: [...path, name], label, schema: member, value, isReadOnly, choices })
+    members.set(name, field)
+    ;(field.isFact ? facts : entries).append(field.element)
+    facts.hidden = facts.childElementCount === 0
+  }
+  const update = (value: Json) => {
+    if (!isObject(value)) return
+    for (const [name, member] of membersOf(schema, value)) {
+      const part = value[name]
+      if (part === undefined) continue
+      const known = members.get(name)
+      if (known) known.update(part)
+      else add(name, member, part)
+    }
+  }
+  update(options.value)
+  const all = () => [...members.values()]
+  return {
+    element: h('div', { class: 'group' }, facts, entries),
+    patch: () => {
+      const changed = [...members].flatMap(([name, field]) => {
+        const part = field.patch()
+        return part === undefined ? [] : [[name, part] as const]
+      })
+      return changed.length === 0 ? undefined : Object.fromEntries(changed)
+    },
+    update,
+    reset: () => {
+      for (const field of members.values()) field.reset()
+    },
+    invalid: () => all().flatMap(field => field.invalid()),
+    slots: () => all().flatMap(field => field.slots()),
+  }
+}
+
+function membersOf(
+  { properties, additionalProperties }: Schema,
+  value: object,
+): readonly (readonly [string, Schema])[] {
+  if (properties) return Object.entries(properties)
+  const member = typeof additionalProperties === 'object' ? additionalProperties : {}
+  return Object.keys(value).map(name => [name, member])
+}

@@ -1,0 +1,70 @@
+import { button, h } from '../dom.ts'
+import { type Json, step } from '../json.ts'
+import type { Schema } from '../schema.ts'
+import { texts } from '../texts.ts'
+import { type Control, type ControlOptions, controlFor } from './control.ts'
+import { ErrorSlot } from './error-slot.ts'
+
+interface Row {
+  readonly element: HTMLElement
+  readonly control: Control
+  readonly slot: ErrorSlot
+}
+
+/** What a new item begins with. */
+const BLANK: Readonly<Record<string, Json>> = { boolean: false, integer: 0, number: 0 }
+
+/** A list of texts, numbers or switches, in the order of the rows. */
+export function list({ name, label, schema }: ControlOptions): Control {
+  const items: Schema = schema.items ?? {}
+  const rows = h('ol', { class: 'list' })
+  let shown: Row[] = []
+  const add = button(texts.add, () => {
+    const row = rowOf(items.enum?.[0] ?? BLANK[items.type ?? ''] ?? '')
+    shown = [...shown, row]
+    changed()
+    row.slot.focus()
+  })
+  const element = h('div', { role: 'group', 'aria-label': label }, rows, add)
+
+  const render = () => {
+    rows.replaceChildren(...shown.map(row => row.element))
+    shown.forEach(({ control }, at) => {
+      for (const input of control.inputs) input.setAttribute('aria-label', texts.item(label, at + 1))
+    })
+    rows.hidden = shown.length === 0
+    add.disabled = shown.length >= (schema.maxItems ?? Number.POSITIVE_INFINITY)
+  }
+  const changed = () => {
+    render()
+    element.dispatchEvent(new Event('input', { bubbles: true }))
+  }
+  const rowOf = (value: Json): Row => {
+    const control = controlFor({ name, label, schema: items })
+    control.set(value)
+    const slot = new ErrorSlot(control.inputs)
+    const drop = () => {
+      shown = shown.filter(other => other !== row)
+      changed()
+      add.focus()
+    }
+    const line = h('div', { class: 'row' }, control.element, button(texts.remove, drop, 'quiet'))
+    const row = { control, slot, element: h('li', {}, line, slot.element) }
+    return row
+  }
+  return {
+    element,
+    inputs: [add],
+    isGroup: true,
+    get: () => shown.map(({ control }) => control.get()),
+    set: value => {
+      shown = (Array.isArray(value) ? value : []).map(rowOf)
+      render()
+    },
+    invalid: () =>
+      shown.flatMap(({ control }, at) =>
+        (control.invalid?.() ?? []).map(error => ({ ...error, pointer: step(at) + error.pointer })),
+      ),
+    slots: () => shown.map(({ slot }, at) => [step(at), slot]),
+  }
+}

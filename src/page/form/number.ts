@@ -1,0 +1,33 @@
+import { h, newId } from '../dom.ts'
+import { texts } from '../texts.ts'
+import type { Control, ControlOptions } from './control.ts'
+
+/** A number, and a slider beside it where the range has two ends. */
+export function number({ label, schema }: ControlOptions): Control {
+  const { minimum, maximum, type } = schema
+  const limits = { min: minimum, max: maximum, step: type === 'integer' ? 1 : 'any' }
+  const input = h('input', {
+    type: 'number',
+    id: newId(),
+    inputmode: type === 'integer' ? 'numeric' : 'decimal',
+    ...limits,
+  })
+  const hasRange = minimum !== undefined && maximum !== undefined
+  const slider = h('input', { type: 'range', 'aria-label': label, ...limits })
+  slider.addEventListener('input', () => {
+    input.value = slider.value
+  })
+  input.addEventListener('input', () => {
+    slider.value = input.value
+  })
+  const why = () => (hasRange ? texts.range(minimum, maximum) : type === 'integer' ? texts.wholeNumber : texts.number)
+  return {
+    element: h('div', { class: 'number' }, input, hasRange && slider),
+    inputs: [input, slider],
+    get: () => (Number.isNaN(input.valueAsNumber) ? null : input.valueAsNumber),
+    set: value => {
+      input.value = slider.value = String(value ?? '')
+    },
+    invalid: () => (input.validity.valid && input.value !== '' ? [] : [{ pointer: '', detail: why() }]),
+  }
+}

@@ -1,0 +1,26 @@
+/** How names and values of settings are shown: as texts.ts has them, or made from what they are called. */
+import { isObject, type Json } from './json.ts'
+import { texts } from './texts.ts'
+
+/** `maxResolution` → `Max resolution`. */
+export function labelOf(name: string): string {
+  if (Object.hasOwn(texts.names, name)) return texts.names[name] ?? name
+  const words = name.replace(/([a-z\d])([A-Z])/g, '$1 $2').replace(/[_-]+/g, ' ')
+  const label = words.replace(/ [A-Z](?=[a-z])/g, start => start.toLowerCase())
+  return label.charAt(0).toUpperCase() + label.slice(1)
+}
+
+/** A value of an enumeration. */
+export function valueLabel(name: string, value: Json): string {
+  const known = `${name}.${value}`
+  if (Object.hasOwn(texts.values, known)) return texts.values[known] ?? String(value)
+  return String(value)
+}
+
+/** Any value, as text. */
+export function valueText(name: string, value: Json | undefined): string {
+  if (value === undefined || value === null || value === '') return texts.empty
+  if (typeof value === 'boolean') return value ? texts.yes : texts.no
+  if (Array.isArray(value)) return value.length === 0 ? texts.none : value.map(item => valueText(name, item)).join(', ')
+  return isObject(value) ? JSON.stringify(value) : valueLabel(name, value)
+}

@@ -1,0 +1,122 @@
+import { type Client, Refusal } from './client.ts'
+import { parseEvents, type ServerEvent } from './event-source.ts'
+
+export interface LiveStreamOptions {
+  readonly client: Client
+  readonly path: string
+  /** The id to go on from. */
+  readonly cursor: string
+  readonly receive: (event: ServerEvent) => void
+  readonly connected: (isConnected: boolean) => void
+  /** The credential is refused. */
+  readonly refused: (why: string) => void
+}
+
+const FIRST_RETRY_MS = 1_000
+const MAX_RETRY_MS = 30_000
+/** Milliseconds of silence after which the device is asked whether it is there: two heartbeats and more. */
+const SILENCE_MS = 40_000
+const HEALTH_MS = 5_000
+
+/** Follows a topic for as long as somebody looks at the page: it goes on where it was after every interruption. */
+export class LiveStream {
+  readonly #options: LiveStreamOptions
+  #cursor: string
+  #retryMs = FIRST_RETRY_MS
+  #failures = 0
+  #attempt: AbortController | undefined
+  #timer = 0
+  #silence = 0
+  #isOver = false
+
+  constructor(options: LiveStreamOptions) {
+    this.#options = options
+    this.#cursor = options.cursor
+    document.addEventListener('visibilitychange', this.#look)
+    addEventListener('pagehide', this.#leave)
+    addEventListener('pageshow', this.#look)
+    addEventListener('online', this.#retryNow)
+    this.#look()
+  }
+
+  /** Connects now, if it waits to. */
+  readonly #retryNow = (): void => {
+    if (this.#timer) this.#connect()
+  }
+
+  retry(): void {
+    this.#retryNow()
+  }
+
+  end(): void {
+    this.#isOver = true
+    document.removeEventListener('visibilitychange', this.#look)
+    removeEventListener('pagehide', this.#leave)
+    removeEventListener('pageshow', this.#look)
+    removeEventListener('online', this.#retryNow)
+    this.#leave()
+  }
+
+  /** A browser has six connections to a device; hidden tabs leave them to the others. */
+  readonly #look = (): void => {
+    if (document.visibilityState === 'hidden') this.#leave()
+    else if (!this.#attempt) this.#connect()
+  }
+
+  readonly #leave = (): void => {
+    clearTimeout(this.#timer)
+    clearTimeout(this.#silence)
+    this.#timer = 0
+    this.#attempt?.abort()
+    this.#attempt = undefined
+  }
+
+  async #connect(): Promise<void> {
+    this.#leave()
+    const attempt = new AbortController()
+    this.#attempt = attempt
+    const { client, path, connected, refused } = this.#options
+    try {
+      this.#listenForSilence(attempt)
+      const headers = { Accept: 'text/event-stream', 'Last-Event-ID': this.#cursor }
+      const { body } = await client.send('GET', path, { headers, signal: attempt.signal })
+      if (!body || attempt.signal.aborted) return
+      connected(true)
+      this.#failures = 0
+      for await (const event of parseEvents(body, () => this.#listenForSilence(attempt))) {
+        if (attempt.signal.aborted) return
+        if ('retryMs' in event) this.#retryMs = event.retryMs
+        else this.#receive(event)
+      }
+    } catch (error) {
+      if (attempt.signal.aborted) return
+      if (error instanceof Refusal && (error.status === 401 || error.status === 403)) return refused(error.message)
+    }
+    if (this.#attempt === attempt) this.#lost()
+  }
+
+  #receive(event: ServerEvent): void {
+    if (event.id) this.#cursor = event.id
+    this.#options.receive(event)
+  }
+
+  /** Waits at least as long as the device asks for, longer each time, and not as long as all the others. */
+  #lost(): void {
+    this.#leave()
+    if (this.#isOver) return
+    this.#options.connected(false)
+    const most = Math.min(MAX_RETRY_MS, this.#retryMs * 2 ** this.#failures++)
+    this.#timer = setTimeout(() => this.#connect(), this.#retryMs + Math.random() * most)
+  }
+
+  /** A connection that was cut without a word looks like one on which nothing happens. */
+  #listenForSilence(attempt: AbortController): void {
+    clearTimeout(this.#silence)
+    this.#silence = setTimeout(async () => {
+      const isThere = await this.#options.client.isReachable(HEALTH_MS)
+      if (this.#attempt !== attempt) return
+      if (isThere) this.#listenForSilence(attempt)
+      else this.#lost()
+    }, SILENCE_MS)
+  }
+}

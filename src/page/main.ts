@@ -1,0 +1,127 @@
+/** The Device Management page: signs in, and shows the device for as long as it accepts the credential. */
+import { Client, messageOf, Refusal, Unreachable } from './client.ts'
+import {
+  dropCredential,
+  forgetCredential,
+  isKept,
+  onStoredElsewhere,
+  storeCredential,
+  storedCredential,
+  takeLink,
+} from './credential.ts'
+import { Device } from './device.ts'
+import { h } from './dom.ts'
+import { shell } from './shell.ts'
+import { signInForm } from './sign-in.ts'
+import { texts } from './texts.ts'
+import { announce } from './toast.ts'
+import { confirm } from './trial/trial.ts'
+import { replaceKey } from './views/access.ts'
+
+const RETRY_MS = 3_000
+
+interface Opening {
+  /** Where to store the credential once the device has accepted it; undefined if it is stored already. */
+  readonly isKept?: boolean
+  readonly isConfirming?: boolean
+  readonly isSetup?: boolean
+}
+
+let device: Device | undefined
+/** The credential in use, or being tried. */
+let current: string | undefined
+/** Counts the attempts to open the device: only the last one may show anything. */
+let attempts = 0
+
+/** Replaces what is shown, but for a dialog: a new key must stay until it was copied. */
+function show(...elements: readonly HTMLElement[]): void {
+  for (const element of [...document.body.children]) if (!element.matches('dialog, .toast')) element.remove()
+  document.body.prepend(...elements)
+}
+
+function signIn(why = ''): void {
+  attempts++
+  device?.close()
+  device = undefined
+  current = undefined
+  for (const dialog of document.querySelectorAll('dialog')) dialog.close()
+  document.title = texts.product
+  show(
+    h(
+      'main',
+      { class: 'centre' },
+      signInForm(why, (credential, isKept) => open(credential, { isKept })),
+    ),
+  )
+  document.querySelector('input')?.focus()
+}
+
+function signOut(): void {
+  forgetCredential()
+  signIn()
+}
+
+async function open(credential: string, opening: Opening = {}): Promise<void> {
+  const attempt = ++attempts
+  device?.close()
+  current = credential
+  const refused = (why: string) => {
+    if (attempt !== attempts) return
+    dropCredential(credential)
+    signIn(why)
+  }
+  show(h('main', { class: 'centre', role: 'status' }, h('p', {}, texts.connecting)))
+  for (;;) {
+    try {
+      const opened = await Device.open(new Client(credential), refused)
+      if (attempt !== attempts) return opened.close()
+      return await enter(opened, opening, refused)
+    } catch (error) {
+      if (attempt !== attempts) return
+      if (error instanceof Refusal && error.status === 401) return refused(error.message)
+      const isAway = error instanceof Unreachable || error instanceof Refusal
+      if (!isAway) throw error
+      show(h('main', { class: 'centre', role: 'status' }, h('p', {}, texts.retrying)))
+      await new Promise(resolve => setTimeout(resolve, RETRY_MS))
+    }
+  }
+}
+
+async function enter(opened: Device, opening: Opening, refused: (why: string) => void): Promise<void> {
+  device = opened
+  const { readsSystem, changesSystem, seesSessions } = opened.grants
+  if (!readsSystem && !changesSystem && !seesSessions) return refused(texts.grantsNothing)
+  if (opening.isKept !== undefined) storeCredential(opened.client.credential, opening.isKept)
+  /** Goes on with another key, unless somebody has signed out meanwhile. */
+  const replaceCredential = (credential: string) => {
+    if (device !== opened) return
+    storeCredential(credential, isKept())
+    open(credential)
+  }
+  const actions = { signOut, replaceCredential }
+  show(...shell(opened, actions))
+  // Whoever has taken a picture of the screen must not have a key that works.
+  if (opening.isSetup) await replaceKey(opened, actions).catch(error => announce(messageOf(error)))
+  if (opening.isConfirming && (await confirm(opened).catch(() => false))) announce(texts.trialKept)
+}
+
+function start(): void {
+  const link = takeLink()
+  if (link) open(link.credential, { ...link, isKept: isKept() })
+  else goOn()
+}
+
+/** Goes on with the stored credential. */
+function goOn(): void {
+  const credential = storedCredential()
+  if (credential === undefined) signIn()
+  else open(credential)
+}
+
+addEventListener('hashchange', () => {
+  if (location.hash.startsWith('#key=')) start()
+})
+onStoredElsewhere(() => {
+  if (storedCredential() !== current) goOn()
+})
+start()

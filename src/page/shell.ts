@@ -1,0 +1,150 @@
+import type { Device } from './device.ts'
+import { button, foreign, h } from './dom.ts'
+import { labelOf, valueText } from './labels.ts'
+import { texts } from './texts.ts'
+import { accessView } from './views/access.ts'
+import { logView } from './views/log.ts'
+import { sessionsView } from './views/sessions.ts'
+import { settingsView } from './views/settings.ts'
+import { statusView } from './views/status.ts'
+
+export interface Actions {
+  readonly signOut: () => void
+  /** Goes on with another credential. */
+  readonly replaceCredential: (credential: string) => void
+}
+
+/** A part of the page that has a place in the address. It is made when it is first shown, and kept with what was typed. */
+export interface View {
+  readonly element: HTMLElement
+  /** Called each time that it comes into sight. */
+  readonly shown?: () => void
+}
+
+interface Place {
+  readonly name: string
+  readonly title: string
+  readonly make: () => View
+}
+
+/** Everything around the views: the device's name and state, and the way from one view to the other. */
+export function shell(device: Device, actions: Actions): readonly HTMLElement[] {
+  const places = placesFor(device, actions)
+  const main = h('main', { id: 'main', tabindex: -1 })
+  const name = foreign('')
+  const state = h('span', { class: 'state', role: 'status' })
+  const summary = h('span', { class: 'summary' })
+  const links = places.map(({ name, title }) => h('a', { href: `#${name}` }, title))
+  const views = new Map<string, View>()
+  let place: Place | undefined
+
+  const retitle = () => {
+    const waiting = device.sessions.value.filter(session => session.state === 'pending').length
+    document.title = `${waiting > 0 ? `(${waiting}) ` : ''}${device.name} – ${place?.title ?? texts.product}`
+  }
+  const go = (isFirst = false) => {
+    const next = places.find(({ name }) => location.hash === `#${name}`) ?? places[0]
+    if (!next || next === place) return
+    place = next
+    const view = views.get(next.name) ?? next.make()
+    views.set(next.name, view)
+    main.replaceChildren(view.element)
+    view.shown?.()
+    links.forEach((link, at) => {
+      if (places[at] === next) link.setAttribute('aria-current', 'page')
+      else link.removeAttribute('aria-current')
+    })
+    retitle()
+    if (!isFirst) main.focus()
+    scrollTo(0, 0)
+  }
+  const follow = () => {
+    if (main.isConnected) go()
+    else removeEventListener('hashchange', follow)
+  }
+  addEventListener('hashchange', follow)
+  const lost = h('div', { class: 'banner', role: 'alert', hidden: true })
+  device.isConnected.follow(isConnected => {
+    state.textContent = isConnected ? texts.connected : texts.notConnected
+    state.classList.toggle('lost', !isConnected)
+    lost.hidden = isConnected
+    lost.replaceChildren(
+      ...(isConnected ? [] : [h('p', {}, texts.notConnectedLong), button(texts.tryNow, () => device.retry())]),
+    )
+  })
+  device.system.follow(() => {
+    name.textContent = device.name
+    retitle()
+  })
+  device.sessions.follow(sessions => {
+    const count = (state: string) => sessions.filter(session => session.state === state).length
+    summary.textContent = device.grants.seesSessions ? texts.summary(count('pending'), count('active')) : ''
+    retitle()
+  })
+  go(true)
+  return [
+    h(
+      'a',
+      {
+        class: 'skip',
+        href: '#main',
+        click: event => {
+          event.preventDefault()
+          main.focus()
+        },
+      },
+      texts.skip,
+    ),
+    h(
+      'header',
+      {},
+      h('div', { class: 'title' }, h('h1', {}, name), h('p', { class: 'states' }, state, summary)),
+      button(texts.signOut, actions.signOut, 'quiet'),
+    ),
+    h('nav', { 'aria-label': texts.views, hidden: places.length < 2 }, ...links),
+    lost,
+    revertedBanner(device),
+    main,
+  ]
+}
+
+function placesFor(device: Device, actions: Actions): readonly Place[] {
+  const { grants, document } = device
+  const places: readonly (Place & { readonly isThere: boolean })[] = [
+    { name: 'sessions', title: texts.sessions, isThere: grants.seesSessions, make: () => sessionsView(device) },
+    { name: 'settings', title: texts.settings, isThere: grants.readsSystem, make: () => settingsView(device) },
+    {
+      name: 'status',
+      title: texts.statusView,
+      isThere: grants.readsSystem || grants.changesSystem,
+      make: () => statusView(device),
+    },
+    {
+      name: 'log',
+      title: texts.logs,
+      isThere: grants.readsSystem && document.has('GET', '/logs'),
+      make: () => logView(device),
+    },
+    { name: 'access', title: texts.access, isThere: grants.isApiKey, make: () => accessView(device, actions) },
+  ]
+  return places.filter(({ isThere }) => isThere)
+}
+
+/** Says what the device has undone, until it is closed. */
+function revertedBanner(device: Device): HTMLElement {
+  const banner = h('div', { class: 'banner', role: 'alert', hidden: true })
+  device.reverted.follow(reverted => {
+    banner.hidden = reverted === undefined
+    if (!reverted) return
+    const { reason, properties, notUndone } = reverted
+    const list = (names: readonly string[]) => `${names.map(labelOf).join(', ')}.`
+    banner.replaceChildren(
+      h('p', {}, `${texts.revertedBecause(reason)} ${list(properties)}`),
+      notUndone.length > 0 ? h('p', {}, `${texts.notUndone} ${valueText('', notUndone)}.`) : '',
+      button(texts.close, () => {
+        banner.hidden = true
+      }),
+    )
+  })
+  return banner
+}

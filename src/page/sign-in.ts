@@ -1,0 +1,45 @@
+import { h, newId } from './dom.ts'
+import { texts } from './texts.ts'
+
+/**
+ * The form that asks for a credential.
+ * @param why What became of the one before; empty for nothing.
+ */
+export function signInForm(why: string, go: (credential: string, isKept: boolean) => void): HTMLElement {
+  const problem = h('p', { class: 'error', role: 'alert', id: newId(), hidden: why === '' }, why)
+  const help = h('p', { class: 'help', id: newId() }, texts.signInHelp)
+  const input = h('input', {
+    type: 'password',
+    id: newId(),
+    autocomplete: 'current-password',
+    autocapitalize: 'off',
+    spellcheck: 'false',
+    autofocus: true,
+    'aria-describedby': `${help.id} ${problem.id}`,
+  })
+  const show = h('input', { type: 'checkbox', id: newId() })
+  show.addEventListener('change', () => {
+    input.type = show.checked ? 'text' : 'password'
+  })
+  const keep = h('input', { type: 'checkbox', id: newId(), 'aria-describedby': newId() })
+  const keepHelp = h('p', { class: 'help', id: keep.getAttribute('aria-describedby') ?? '' }, texts.staySignedInHelp)
+  const submit = (event: Event) => {
+    event.preventDefault()
+    const credential = input.value.trim()
+    if (credential !== '') return go(credential, keep.checked)
+    problem.textContent = texts.credentialMissing
+    problem.hidden = false
+    input.focus()
+  }
+  return h(
+    'form',
+    { class: 'card sign-in', novalidate: true, submit },
+    h('h1', {}, texts.signIn),
+    help,
+    h('div', { class: 'field' }, h('label', { for: input.id }, texts.credential), input),
+    h('div', { class: 'check' }, show, h('label', { for: show.id }, texts.show)),
+    h('div', { class: 'check' }, keep, h('label', { for: keep.id }, texts.staySignedIn), keepHelp),
+    problem,
+    h('div', { class: 'actions' }, h('button', { class: 'primary' }, texts.signIn)),
+  )
+}

@@ -1,0 +1,89 @@
+import { messageOf } from '../client.ts'
+import type { Device } from '../device.ts'
+import { ask, openDialog } from '../dialog.ts'
+import { button, h } from '../dom.ts'
+import type { Actions, View } from '../shell.ts'
+import { texts } from '../texts.ts'
+import { secret } from './secret.ts'
+import { tokenCard } from './token-card.ts'
+
+/** For who has the API key: tokens made from it, its replacement, and what programs know the device by. */
+export function accessView(device: Device, actions: Actions): View {
+  return {
+    element: h(
+      'div',
+      { class: 'columns' },
+      h('h2', {}, texts.access),
+      device.document.has('POST', '/tokens') && tokenCard(device),
+      keyCard(device, actions),
+      device.document.has('GET', '/status') && certificateCard(device),
+    ),
+  }
+}
+
+function keyCard(device: Device, actions: Actions): HTMLElement {
+  const problem = h('p', { class: 'error', role: 'alert', hidden: true })
+  const replace = async () => {
+    try {
+      await replaceKey(device, actions)
+    } catch (error) {
+      problem.textContent = messageOf(error)
+      problem.hidden = false
+    }
+  }
+  const confirm = () =>
+    ask({
+      title: texts.replaceKeyTitle(device.name),
+      content: [h('p', {}, texts.replaceKeyWarning)],
+      action: texts.replaceKey,
+      isDangerous: true,
+      go: replace,
+    })
+  return h(
+    'section',
+    { class: 'card' },
+    h('h3', {}, texts.apiKey),
+    h('p', { class: 'help' }, texts.replaceKeyHelp),
+    problem,
+    h('div', { class: 'actions' }, button(`${texts.replaceKey}…`, confirm, 'danger')),
+  )
+}
+
+/** How programs know that it is this device that they talk to, if it serves TLS. */
+function certificateCard({ client }: Device): HTMLElement {
+  const card = h('section', { class: 'card', hidden: true })
+  const fill = async () => {
+    const { certificatePin } = await client.read<{ certificatePin?: string }>('/status')
+    if (certificatePin === undefined) return
+    const url = new URL('api/v1/openapi.json', location.href)
+    card.replaceChildren(
+      h('h3', {}, texts.certificate),
+      h('p', { class: 'help' }, texts.certificateHelp),
+      secret(texts.pin, certificatePin),
+      secret(texts.tryPin, `curl --insecure --pinnedpubkey 'sha256//${certificatePin}' ${url}`),
+    )
+    card.hidden = false
+  }
+  // Without an answer there is nothing to show; the rest of the page says that the device cannot be reached.
+  fill().catch(() => undefined)
+  return card
+}
+
+/** Replaces the API key, goes on with the new one, and shows it. */
+export async function replaceKey(device: Device, actions: Actions): Promise<void> {
+  const apiKey = await device.replaceKey()
+  actions.replaceCredential(apiKey)
+  showKey(apiKey)
+}
+
+function showKey(apiKey: string): void {
+  const close = openDialog(texts.keyReplaced, [
+    h('p', {}, texts.keyReplacedHelp),
+    secret(texts.apiKey, apiKey),
+    h(
+      'div',
+      { class: 'actions' },
+      button(texts.done, () => close(), 'primary'),
+    ),
+  ])
+}

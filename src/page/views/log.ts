@@ -1,0 +1,114 @@
+import { messageOf } from '../client.ts'
+import type { Device } from '../device.ts'
+import { button, foreign, h, newId } from '../dom.ts'
+import type { View } from '../shell.ts'
+import { texts } from '../texts.ts'
+import { momentText } from '../time.ts'
+
+interface Line {
+  readonly time: string
+  readonly unit: string
+  readonly priority: number
+  readonly message: string
+}
+
+const LINES = [100, 200, 500, 2_000]
+const EVERYTHING = 7
+
+/** The journal of the device: filtered, searched, and downloaded. */
+export function logView(device: Device): View {
+  const units = device.document.parameter('GET', '/logs', 'unit').enum ?? []
+  const unit = select([['', texts.allUnits], ...units.map(unit => [String(unit), String(unit)] as const)], '')
+  const priority = select(
+    texts.priorities.map((name, at) => [String(at), name]),
+    String(EVERYTHING),
+  )
+  const count = select(
+    LINES.map(lines => [String(lines), String(lines)]),
+    '200',
+  )
+  const search = h('input', { type: 'search', id: newId() })
+  const table = h('ol', { class: 'log' })
+  const state = h('p', { class: 'help', role: 'status' })
+  let lines: readonly Line[] = []
+  /** Counts the requests: only the last one may show its answer. */
+  let reads = 0
+
+  const path = () => {
+    const query = new URLSearchParams({ lines: count.value, priority: priority.value })
+    if (unit.value !== '') query.set('unit', unit.value)
+    return `/logs?${query}`
+  }
+  const show = () => {
+    const wanted = search.value.toLowerCase()
+    const found = lines.filter(({ unit, message }) => `${unit} ${message}`.toLowerCase().includes(wanted))
+    table.replaceChildren(...found.map(lineItem))
+    state.textContent = found.length === 0 ? texts.noLines : texts.logLines(found.length)
+  }
+  const read = async () => {
+    const attempt = ++reads
+    try {
+      const found = await device.client.read<readonly Line[]>(path(), { headers: { Accept: 'application/json' } })
+      if (attempt !== reads) return
+      lines = found
+      show()
+      table.scrollTop = table.scrollHeight
+    } catch (error) {
+      if (attempt === reads) state.textContent = messageOf(error)
+    }
+  }
+  const download = async () => {
+    try {
+      const response = await device.client.send('GET', path(), { headers: { Accept: 'text/plain' } })
+      save(await response.blob(), `${device.name}.log`)
+    } catch (error) {
+      state.textContent = messageOf(error)
+    }
+  }
+  for (const filter of [unit, priority, count]) filter.addEventListener('change', read)
+  search.addEventListener('input', show)
+  const labelled = (label: string, input: HTMLElement) =>
+    h('div', { class: 'field' }, h('label', { for: input.id }, label), input)
+  return {
+    element: h(
+      'div',
+      {},
+      h('h2', {}, texts.logs),
+      h(
+        'div',
+        { class: 'filters' },
+        units.length > 0 && labelled(texts.unit, unit),
+        labelled(texts.priority, priority),
+        labelled(texts.lines, count),
+        labelled(texts.search, search),
+        h('div', { class: 'actions' }, button(texts.refresh, read), button(texts.download, download)),
+      ),
+      state,
+      table,
+    ),
+    shown: read,
+  }
+}
+
+function select(options: readonly (readonly [value: string, text: string])[], value: string): HTMLSelectElement {
+  const made = h('select', { id: newId() }, ...options.map(([value, text]) => h('option', { value }, text)))
+  made.value = value
+  return made
+}
+
+function lineItem({ time, unit, priority, message }: Line): HTMLElement {
+  const head = h(
+    'span',
+    { class: 'help' },
+    `${momentText(time)} · `,
+    foreign(unit),
+    ` · ${texts.priorities[priority] ?? ''}`,
+  )
+  return h('li', { class: priority <= 3 ? 'bad' : priority === 4 ? 'warning' : '' }, head, foreign(message))
+}
+
+function save(content: Blob, name: string): void {
+  const href = URL.createObjectURL(content)
+  h('a', { href, download: name }).click()
+  setTimeout(() => URL.revokeObjectURL(href), 60_000)
+}

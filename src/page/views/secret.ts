@@ -1,0 +1,21 @@
+import { button, h, newId } from '../dom.ts'
+import { texts } from '../texts.ts'
+import { announce } from '../toast.ts'
+
+/** A text to copy. */
+export function secret(label: string, text: string): HTMLElement {
+  const input = h('input', { type: 'text', readonly: true, id: newId(), spellcheck: 'false' })
+  input.value = text
+  const copy = async () => {
+    input.select()
+    // Without TLS a browser offers no clipboard, but still obeys the older command.
+    const isCopied = await navigator.clipboard?.writeText(text).then(
+      () => true,
+      () => false,
+    )
+    announce(isCopied || document.execCommand('copy') ? texts.copied : texts.notCopied)
+  }
+  const made = button(texts.copy, copy)
+  made.setAttribute('aria-label', `${texts.copy}: ${label}`)
+  return h('div', { class: 'field' }, h('label', { for: input.id }, label), h('div', { class: 'row' }, input, made))
+}

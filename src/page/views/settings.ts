@@ -1,0 +1,84 @@
+import type { Device } from '../device.ts'
+import { h } from '../dom.ts'
+import { card } from '../form/card.ts'
+import { type Field, fieldFor } from '../form/field.ts'
+import { group } from '../form/group.ts'
+import { isObject, type Json, type JsonObject } from '../json.ts'
+import { labelOf } from '../labels.ts'
+import type { Schema } from '../schema.ts'
+import type { View } from '../shell.ts'
+import { texts } from '../texts.ts'
+
+type Settings = Readonly<Record<string, Schema>>
+
+/** Every setting of the device, from the schema of the configuration: this page knows none of them. */
+export function settingsView(device: Device): View {
+  const cards = h('div', { class: 'cards' })
+  const index = h('ul', {})
+  const shown = new Set<string>()
+
+  const add = (title: string, form: HTMLFormElement) => {
+    cards.append(form)
+    const heading = form.querySelector('h3')
+    const jump = (event: Event) => {
+      event.preventDefault()
+      heading?.scrollIntoView()
+      heading?.focus({ preventScroll: true })
+    }
+    index.append(h('li', {}, h('a', { href: '#settings', click: jump }, title)))
+  }
+  // Hardware may appear while the page is open.
+  device.system.follow(system => {
+    const settings = Object.entries(device.document.system.properties ?? {}).filter(
+      ([name, schema]) => name in system && !schema.readOnly && !shown.has(name),
+    )
+    for (const [name] of settings) shown.add(name)
+    const simple = settings.filter(([name]) => !isObject(system[name]))
+    if (simple.length > 0) add(texts.general, simpleCard(device, Object.fromEntries(simple)))
+    for (const [name, schema] of settings)
+      if (isObject(system[name])) add(labelOf(name), objectCard(device, name, schema))
+  })
+  return {
+    element: h(
+      'div',
+      { class: 'settings' },
+      h('h2', {}, texts.settings),
+      !device.grants.changesSystem && h('p', { class: 'hint' }, texts.readOnlySettings),
+      h('nav', { class: 'index', 'aria-label': texts.onPage }, index),
+      cards,
+    ),
+  }
+}
+
+/** The settings that are a single value, together. */
+function simpleCard(device: Device, settings: Settings): HTMLFormElement {
+  const field = group(optionsFor(device, [], { properties: settings }, device.system.value))
+  device.system.follow(field.update)
+  const patch = () => field.patch() as JsonObject | undefined
+  return card({ device, title: texts.general, help: texts.generalHelp, field, settings, patch })
+}
+
+/** A setting that consists of several. */
+function objectCard(device: Device, name: string, schema: Schema): HTMLFormElement {
+  const options = optionsFor(device, [name], schema, device.system.value[name] ?? null)
+  const isObject = schema.properties !== undefined || typeof schema.additionalProperties === 'object'
+  const field: Field = isObject ? group(options) : fieldFor(options)
+  device.system.follow(system => field.update(system[name] ?? null))
+  const patch = () => {
+    const part = field.patch()
+    return part === undefined ? undefined : { [name]: part }
+  }
+  return card({
+    device,
+    title: labelOf(name),
+    help: schema.description,
+    field,
+    settings: { [name]: schema },
+    patch,
+  })
+}
+
+function optionsFor(device: Device, path: readonly string[], schema: Schema, value: Json) {
+  const { grants, choices } = device
+  return { path, label: labelOf(path.at(-1) ?? ''), schema, value, isReadOnly: !grants.changesSystem, choices }
+}

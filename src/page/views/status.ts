@@ -1,0 +1,95 @@
+import { messageOf } from '../client.ts'
+import type { Device } from '../device.ts'
+import { foreign, h } from '../dom.ts'
+import { isObject, type Json, type JsonObject } from '../json.ts'
+import { labelOf, valueText } from '../labels.ts'
+import type { View } from '../shell.ts'
+import { texts } from '../texts.ts'
+import { durationText, momentText } from '../time.ts'
+import { whileShown } from '../while-shown.ts'
+import { operationsCard } from './operations.ts'
+
+/** Milliseconds between two looks at what has no events. */
+const LOOK_MS = 5_000
+
+/** How the device is doing, what it is, and what can be done with it. */
+export function statusView(device: Device): View {
+  const { grants, document } = device
+  const facts = h('dl', { class: 'facts' })
+  const problem = h('p', { class: 'error', hidden: true })
+  const hasStatus = grants.readsSystem && document.has('GET', '/status')
+
+  const look = async () => {
+    try {
+      const status = await device.client.read<JsonObject>('/status')
+      facts.replaceChildren(...Object.entries(status).map(row))
+      problem.hidden = true
+    } catch (error) {
+      problem.textContent = messageOf(error)
+      problem.hidden = false
+    }
+  }
+  const element = h(
+    'div',
+    { class: 'columns' },
+    h('h2', {}, texts.statusView),
+    hasStatus && h('section', { class: 'card' }, h('h3', {}, texts.now), facts, problem),
+    ...factCards(device),
+    operationsCard(device),
+  )
+  const shown = () => {
+    look()
+    whileShown(element, LOOK_MS, look)
+  }
+  return hasStatus ? { element, shown } : { element }
+}
+
+/** The settings that can only be read: what the device is. */
+function factCards({ system, document }: Device): readonly HTMLElement[] {
+  return Object.entries(document.system.properties ?? {})
+    .filter(([name, schema]) => schema.readOnly && name in system.value)
+    .map(([name, schema]) => {
+      const facts = h('dl', { class: 'facts' })
+      system.follow(system => {
+        const value = system[name] ?? null
+        const parts = isObject(value) ? Object.entries(value) : [[name, value] as const]
+        facts.replaceChildren(...parts.map(([part, value]) => fact(labelOf(part), valueText(part, value))))
+      })
+      return h(
+        'section',
+        { class: 'card' },
+        h('h3', {}, labelOf(name)),
+        h('p', { class: 'help' }, schema.description),
+        facts,
+      )
+    })
+}
+
+function row([name, value]: readonly [string, Json]): HTMLElement {
+  const label = Object.hasOwn(texts.statusNames, name) ? (texts.statusNames[name] ?? name) : labelOf(name)
+  if (isObject(value) && typeof value.totalBytes === 'number' && typeof value.availableBytes === 'number') {
+    const used = value.totalBytes - value.availableBytes
+    const shown = texts.usedOf(bytesText(used), bytesText(value.totalBytes))
+    return fact(label, shown, h('meter', { value: used / value.totalBytes, high: 0.9, 'aria-label': label }))
+  }
+  return fact(label, statusText(name, value))
+}
+
+function statusText(name: string, value: Json): string {
+  if (name.endsWith('At')) return momentText(String(value))
+  if (name.endsWith('S') && typeof value === 'number') return durationText(value)
+  if (name.endsWith('C') && typeof value === 'number') return `${Math.round(value)} °C`
+  if (Array.isArray(value)) return value.map(part => (typeof part === 'number' ? part.toFixed(2) : part)).join(' · ')
+  return valueText(name, value)
+}
+
+function fact(label: string, value: string, more?: HTMLElement): HTMLElement {
+  return h('div', {}, h('dt', {}, label), h('dd', {}, foreign(value), more))
+}
+
+function bytesText(bytes: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
+  const power = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10))
+  const size = bytes / 1024 ** power
+  return `${size < 10 && power > 0 ? size.toFixed(1) : Math.round(size)} ${units[power]}`
+}

@@ -1,0 +1,22 @@
+const timers = new WeakMap<HTMLElement, number>()
+
+/**
+ * Does something again and again, for as long as the element is on the page and somebody can see it. What takes longer than
+ * `ms` is not begun a second time.
+ */
+export function whileShown(element: HTMLElement, ms: number, act: () => void | Promise<void>): void {
+  // It may be shown again before the timer has noticed that it was not.
+  clearInterval(timers.get(element))
+  let isActing = false
+  const timer = setInterval(async () => {
+    if (!element.isConnected) return clearInterval(timer)
+    if (isActing || document.visibilityState !== 'visible') return
+    isActing = true
+    try {
+      await act()
+    } finally {
+      isActing = false
+    }
+  }, ms)
+  timers.set(element, timer)
+}

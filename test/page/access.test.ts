@@ -1,0 +1,98 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { temporaryFolder } from '../support/folder.ts'
+import { missingBrowser, openTab, startBrowser } from './browser.ts'
+import { startPageDevice } from './device.ts'
+import { choose, click, fill, goTo, navigation, stored, valueIn, waitForNoText, waitForText } from './steps.ts'
+
+const ZBARIMG = '/usr/bin/zbarimg'
+const skip = missingBrowser('chrome') || (!existsSync(ZBARIMG) && 'zbar-tools is not installed')
+
+t.test('access', { skip }, async t => {
+  const { service, link } = await startPageDevice(t)
+  const browser = await startBrowser(t)
+
+  await t.test('a token is made, scanned from the screen, and lets a moderator in', async t => {
+    const { page, offences } = await openTab(browser, link)
+    await goTo(page, 'Access')
+    await choose(page, 'New token', 'Valid for', '1 hour')
+    await fill(page, 'New token', 'Name', 'panel-4')
+    await click(page, 'New token', 'Make a token')
+    await waitForText(page, 'Shown only now')
+    const token = await valueIn(page, 'Your new token', 'Token')
+    const [, claims = ''] = token.split('.')
+    const { roles, sub, exp } = JSON.parse(Buffer.from(claims, 'base64url').toString())
+    t.strictSame({ roles, sub }, { roles: ['moderator:rw'], sub: 'panel-4' })
+    t.ok(Math.abs(exp - Date.now() / 1000 - 3_600) < 60, 'valid for an hour')
+
+    const picture = join(temporaryFolder(t), 'screen.png') as `${string}.png`
+    await page.screenshot({ path: picture })
+    const scanned = execFileSync(ZBARIMG, ['--quiet', '--raw', picture], { encoding: 'utf8', stdio: 'pipe' }).trim()
+    t.equal(scanned, `${service.url}/#key=${token}`)
+
+    const phone = await openTab(browser, scanned)
+    await waitForText(phone.page, 'No device is waiting.')
+    t.strictSame(await navigation(phone.page), [], 'the sessions, and nothing else')
+    t.strictSame(phone.offences, [])
+    await click(page, 'Your new token', 'Done')
+    await waitForNoText(page, 'Shown only now')
+    t.notOk((await page.content()).includes(token), 'gone from the page')
+    t.strictSame(offences, [])
+  })
+
+  await t.test('what is to be copied is copied', async t => {
+    const { page } = await openTab(browser, link)
+    await page.browserContext().overridePermissions(service.url, ['clipboard-read', 'clipboard-sanitized-write'])
+    await goTo(page, 'Access')
+    await click(page, 'New token', 'Make a token')
+    await click(page, 'Your new token', 'Copy')
+    await waitForText(page, 'Copied.')
+    const isInSight = await page.$eval('.toast', toast => {
+      const { x, y, width, height } = toast.getBoundingClientRect()
+      return document.elementFromPoint(x + width / 2, y + height / 2) === toast
+    })
+    t.ok(isInSight, 'the dialog does not cover it')
+    t.equal(await page.evaluate(() => navigator.clipboard.readText()), await valueIn(page, 'Your new token', 'Token'))
+  })
+
+  await t.test('the key is replaced: this page goes on, the others are signed out', async t => {
+    const old = service.key
+    const { page, offences } = await openTab(browser, link)
+    const moderator = await openTab(browser, `${service.url}/#key=${service.token(['moderator:rw'])}`)
+    await waitForText(moderator.page, 'No device is waiting.')
+    await page.bringToFront()
+    await goTo(page, 'Access')
+    await click(page, 'API key', 'Replace the API key…')
+    await waitForText(page, 'Replace the API key of Meeting Room 4?')
+    await click(page, 'Replace the API key of Meeting Room 4?', 'Cancel')
+    t.equal(service.key, old)
+    await click(page, 'API key', 'Replace the API key…')
+    await click(page, 'Replace the API key of Meeting Room 4?', 'Replace the API key')
+    await waitForText(page, 'The new API key')
+    t.not(service.key, old)
+    t.equal(await valueIn(page, 'The new API key', 'API key'), service.key)
+    t.strictSame(await stored(page), { session: [service.key], local: [] })
+    await click(page, 'The new API key', 'Done')
+    await waitForText(page, 'Connected')
+    await service.patch({ deviceName: 'Still here' })
+    await waitForText(page, 'Still here')
+    t.strictSame(offences, [])
+    await moderator.page.bringToFront()
+    await waitForText(moderator.page, 'The API key of this device was replaced.')
+  })
+  await t.test('whoever scans the screen of a new device gets a key of their own', async t => {
+    const seen = service.key
+    const { page, offences } = await openTab(browser, `${service.url}/#key=${seen}&setup`)
+    await waitForText(page, 'The new API key')
+    t.not(service.key, seen)
+    t.equal((await service.fetchAs(seen)).status, 401, 'a picture of the screen is worth nothing')
+    t.equal(await valueIn(page, 'The new API key', 'API key'), service.key)
+    t.strictSame(await stored(page), { session: [service.key], local: [] })
+    await click(page, 'The new API key', 'Done')
+    await waitForText(page, 'Connected')
+    t.equal(page.url(), `${service.url}/`)
+    t.strictSame(offences, [])
+  })
+})

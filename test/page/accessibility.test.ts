@@ -1,0 +1,82 @@
+/** Every view, judged by axe-core. */
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import type { Page } from 'puppeteer-core'
+import t from 'tap'
+import { missingBrowser, openTab, startBrowser } from './browser.ts'
+import { livelySystem, showSessions, startPageDevice } from './device.ts'
+import { VIEWS } from './views.ts'
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+interface Violation {
+  readonly id: string
+  readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[]
+}
+
+t.test('axe-core finds nothing', { skip: missingBrowser('chrome') }, async t => {
+  const device = await startPageDevice(t, livelySystem(t))
+  await showSessions(device)
+  const browser = await startBrowser(t)
+  for (const { name, link, come } of VIEWS) {
+    const { page, offences } = await openTab(browser, link?.(device) ?? device.link)
+    await come(page, device)
+    // After the page's own requests: the policy of the page does not hold for the debugger.
+    await page.evaluate(AXE)
+    for (const scheme of ['light', 'dark']) {
+      await page.emulateMediaFeatures([
+        { name: 'prefers-color-scheme', value: scheme },
+        { name: 'prefers-reduced-motion', value: 'reduce' },
+      ])
+      const { violations, passes } = await judged(page)
+      const found = violations.flatMap(({ id, nodes }) =>
+        nodes.map(node => `${id}: ${node.html}\n${node.failureSummary}`),
+      )
+      t.strictSame(found, [], `${name}, ${scheme}`)
+      t.ok(passes.length > 10, 'it has looked')
+    }
+    t.strictSame(
+      offences.filter(offence => !offence.includes('ERR_FAILED')),
+      [],
+      name,
+    )
+    await page.browserContext().close()
+  }
+})
+
+function judged(
+  page: Page,
+): Promise<{ readonly violations: readonly Violation[]; readonly passes: readonly unknown[] }> {
+  return page.evaluate(() => (globalThis as unknown as { axe: { run(): ReturnType<typeof judged> } }).axe.run())
+}
+
+t.test('the keyboard alone', { skip: missingBrowser('chrome') }, async t => {
+  const { link, service } = await startPageDevice(t)
+  const { page } = await openTab(await startBrowser(t), link)
+  await page.waitForSelector('main h2')
+  const focused = () =>
+    page.evaluate(() => document.activeElement?.textContent || document.activeElement?.getAttribute('aria-label'))
+  const order: unknown[] = []
+  for (let step = 0; step < 4; step++) {
+    await page.keyboard.press('Tab')
+    order.push(await focused())
+  }
+  t.strictSame(order, ['Skip to the content', 'Sign out', 'Sessions', 'Settings'])
+  await page.keyboard.press('Enter')
+  await page.waitForFunction(() => document.querySelector('main h2')?.textContent === 'Settings')
+  t.equal(await page.evaluate(() => document.activeElement?.tagName), 'MAIN', 'the focus goes to what was opened')
+  for (let step = 0; step < 40; step++) {
+    await page.keyboard.press('Tab')
+    const label = await page.evaluate(
+      () => (document.activeElement as HTMLInputElement | null)?.labels?.[0]?.textContent,
+    )
+    if (label === 'Device name') break
+  }
+  await page.keyboard.down('Control')
+  await page.keyboard.press('a')
+  await page.keyboard.up('Control')
+  await page.keyboard.type('By keyboard')
+  await page.keyboard.press('Enter')
+  await page.waitForFunction(() => document.querySelector('h1')?.textContent === 'By keyboard')
+  t.equal((await service.system()).value.deviceName, 'By keyboard')
+})

@@ -1,0 +1,67 @@
+/** Debian's browsers, and pages in them that watch for what must not happen on any of them. */
+import { existsSync } from 'node:fs'
+import { type Browser, type BrowserContext, launch, type Page } from 'puppeteer-core'
+import type { Test } from 'tap'
+import { DEADLINE_MS } from '../support/eventually.ts'
+
+const PATHS = { chrome: '/usr/bin/chromium', firefox: '/usr/bin/firefox-esr' } as const
+export type BrowserName = keyof typeof PATHS
+
+/** Why tests in a browser cannot run; false if they can. */
+export function missingBrowser(name: BrowserName): string | false {
+  return existsSync(PATHS[name]) ? false : `${PATHS[name]} is not installed`
+}
+
+/** Starts a browser, which ends with the test. */
+export async function startBrowser(
+  t: Test,
+  name: BrowserName = 'chrome',
+  more: readonly string[] = [],
+): Promise<Browser> {
+  // The sandbox of Chromium refuses to run as root.
+  const args = name === 'chrome' ? ['--no-sandbox', '--disable-dev-shm-usage', '--lang=en-GB', ...more] : []
+  const browser = await launch({ browser: name, executablePath: PATHS[name], headless: true, args })
+  t.teardown(() => browser.close())
+  return browser
+}
+
+/** A tab, and what its page did that it must not do. */
+export interface Tab {
+  readonly page: Page
+  /** Violations of the Content-Security-Policy, exceptions, and requests to another host. */
+  readonly offences: readonly string[]
+}
+
+/**
+ * Opens a tab: of the given context, or of one of its own, in which nothing is stored yet.
+ * @param prepare Called before it loads anything.
+ */
+export async function openTab(
+  browser: Browser | BrowserContext,
+  url: string,
+  prepare: (page: Page) => Promise<void> = async () => undefined,
+): Promise<Tab> {
+  const context = 'createBrowserContext' in browser ? await browser.createBrowserContext() : browser
+  const page = await context.newPage()
+  page.setDefaultTimeout(DEADLINE_MS)
+  const offences: string[] = []
+  const { host } = new URL(url)
+  page.on('pageerror', error => offences.push(`exception: ${error}`))
+  page.on('console', message => {
+    // A browser itself reports each answer from 400 on, and what it does not do without TLS.
+    const isUsual = /^Failed to load resource|^The Cross-Origin-Opener-Policy header/.test(message.text())
+    if (message.type() === 'error' && !isUsual) offences.push(`console: ${message.text()}`)
+  })
+  page.on('request', request => {
+    const to = new URL(request.url())
+    if (to.protocol !== 'data:' && to.protocol !== 'blob:' && to.host !== host) offences.push(`request: ${to.href}`)
+    if (/key/i.test(to.search)) offences.push(`a credential in a URL: ${to.pathname}`)
+  })
+  await prepare(page)
+  // Chromium breaks off what it loads when the host's network changes, as the tests that make machines do.
+  await page.goto(url).catch(error => {
+    if (!/ERR_NETWORK_CHANGED/.test(String(error))) throw error
+    return page.goto(url)
+  })
+  return { page, offences }
+}

@@ -1,0 +1,152 @@
+import type { Page } from 'puppeteer-core'
+import t from 'tap'
+import { missingBrowser, openTab, startBrowser } from './browser.ts'
+import { startPageDevice } from './device.ts'
+import { click, enter, goTo, stored, valueIn, waitForText } from './steps.ts'
+
+t.test('the stored credential', { skip: missingBrowser('chrome') }, async t => {
+  const browser = await startBrowser(t)
+  const { service } = await startPageDevice(t)
+  const link = () => `${service.url}/#key=${service.key}`
+
+  const openKept = async () => {
+    const tab = await openTab(browser, service.url)
+    await tab.page.locator('::-p-text(Stay signed in)').click()
+    await enter(tab.page, 'API key or token', `${service.key}\n`)
+    await waitForText(tab.page, 'Meeting Room 4')
+    return tab
+  }
+
+  await t.test('a link with a wrong credential does not replace it', async t => {
+    const { page, offences } = await openKept()
+    await page.evaluate(() => {
+      location.hash = '#key=nonsense'
+    })
+    await waitForText(page, 'The credential is neither an API key')
+    t.strictSame(await stored(page), { session: [], local: [service.key] })
+    await page.reload()
+    await waitForText(page, 'Meeting Room 4')
+    t.strictSame(offences, [])
+  })
+
+  await t.test('where the browser blocks web storage, the page works until it is left', async t => {
+    const block = (page: Page) =>
+      page
+        .evaluateOnNewDocument(() => {
+          for (const name of ['sessionStorage', 'localStorage'])
+            Object.defineProperty(window, name, {
+              get() {
+                throw new DOMException('Access is denied for this document.', 'SecurityError')
+              },
+            })
+        })
+        .then(() => undefined)
+    const { page, offences } = await openTab(browser, link(), block)
+    await waitForText(page, 'Meeting Room 4')
+    await page.locator('button::-p-text(Sign out)').click()
+    await waitForText(page, 'Paste the API key')
+    await enter(page, 'API key or token', `${service.key}\n`)
+    await waitForText(page, 'Meeting Room 4')
+    t.strictSame(offences, [])
+  })
+
+  await t.test('a tab with a credential of its own does not follow the others', async t => {
+    const other = await openKept()
+    const token = service.token(['moderator:rw'])
+    const own = await openTab(other.page.browserContext(), service.url, page =>
+      page
+        .evaluateOnNewDocument((name, token) => sessionStorage.setItem(name, token), 'receiverd /', token)
+        .then(() => undefined),
+    )
+    await waitForText(own.page, 'No device is waiting.')
+    await other.page.bringToFront()
+    await other.page.locator('button::-p-text(Sign out)').click()
+    await waitForText(other.page, 'Paste the API key')
+    t.strictSame(await stored(own.page), { session: [token], local: [] })
+    t.match(await own.page.evaluate(() => document.body.innerText), 'No device is waiting.')
+  })
+
+  await t.test('a tab replaces the kept key, and takes the others along', async t => {
+    const { page, offences } = await openKept()
+    const other = await openTab(page.browserContext(), service.url)
+    await waitForText(other.page, 'Meeting Room 4')
+    // Two windows side by side: both follow their streams.
+    const session = await other.page.createCDPSession()
+    await session.send('Emulation.setFocusEmulationEnabled', { enabled: true })
+    await page.bringToFront()
+    await goTo(page, 'Access')
+    await click(page, 'API key', 'Replace the API key…')
+    await click(page, 'Replace the API key of Meeting Room 4?', 'Replace the API key')
+    await waitForText(page, 'The new API key')
+    await new Promise(resolve => setTimeout(resolve, 500))
+    t.equal(await valueIn(page, 'The new API key', 'API key'), service.key)
+    t.strictSame(await stored(page), { session: [], local: [service.key] })
+    await waitForText(other.page, 'Connected')
+    t.strictSame(offences, [])
+  })
+
+  await t.test('what no header can carry is refused, not tried for ever', async t => {
+    for (const credential of ['%D0%BA%D0%BB%D1%8E%D1%87', 'a%0Ab', 'A'.repeat(9_000)]) {
+      const { page } = await openTab(browser, `${service.url}/#key=${credential}`)
+      await waitForText(page, 'neither an API key')
+      t.strictSame(await stored(page), { session: [], local: [] })
+    }
+  })
+
+  await t.test('an answer that is cut off is asked for again', async t => {
+    const { page } = await openTab(browser, link(), page =>
+      intercept(page, async (path, real) => {
+        const isFirst = path.endsWith('/openapi.json') && !('cut' in globalThis)
+        if (!isFirst) return real()
+        Object.assign(globalThis, { cut: true })
+        return new Response('{"openapi": ')
+      }),
+    )
+    await waitForText(page, 'Meeting Room 4')
+    t.ok(await page.evaluate(() => 'cut' in globalThis))
+  })
+
+  await t.test('the key is replaced, but the answer is lost', async () => {
+    const { page } = await openTab(browser, link(), page =>
+      intercept(page, async (path, real) => {
+        const answer = await real()
+        if (!path.endsWith('/api-key')) return answer
+        await new Promise(resolve => setTimeout(resolve, 1_500))
+        throw new TypeError('Failed to fetch')
+      }),
+    )
+    await goTo(page, 'Access')
+    await click(page, 'API key', 'Replace the API key…')
+    await click(page, 'Replace the API key of Meeting Room 4?', 'Replace the API key')
+    await waitForText(page, 'The API key of this device was replaced.')
+  })
+
+  await t.test('signing out while the key is replaced', async t => {
+    const { page } = await openTab(browser, link(), page =>
+      intercept(page, async (path, real) => {
+        const answer = await real()
+        if (path.endsWith('/api-key')) await new Promise(resolve => setTimeout(resolve, 1_500))
+        return answer
+      }),
+    )
+    await goTo(page, 'Access')
+    await click(page, 'API key', 'Replace the API key…')
+    await click(page, 'Replace the API key of Meeting Room 4?', 'Replace the API key')
+    await page.locator('button::-p-text(Sign out)').click()
+    await waitForText(page, 'The new API key')
+    t.equal(await valueIn(page, 'The new API key', 'API key'), service.key, 'nobody else can tell it')
+    t.strictSame(await stored(page), { session: [], local: [] })
+  })
+})
+
+/** Puts itself between the page and `fetch`. */
+async function intercept(
+  page: Page,
+  answer: (path: string, real: () => Promise<Response>) => Promise<Response>,
+): Promise<void> {
+  await page.evaluateOnNewDocument(`{
+    const real = fetch
+    const answer = ${answer}
+    globalThis.fetch = (path, options) => answer(path, () => real(path, options))
+  }`)
+}

@@ -1,0 +1,74 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { missingBrowser, openTab, startBrowser } from './browser.ts'
+import { livelySystem, startPageDevice } from './device.ts'
+import { enter, goTo, waitForText } from './steps.ts'
+
+t.test('status and log', { skip: missingBrowser('chrome') }, async t => {
+  const { service, link } = await startPageDevice(t, livelySystem(t))
+  const browser = await startBrowser(t)
+  const { page, offences } = await openTab(browser, link)
+
+  await t.test('the status of the device, and what it is', async () => {
+    await goTo(page, 'Status')
+    for (const text of ['Clock is set', 'Storage in use', 'Raspberry Pi 4 Model B Rev 1.5', 'Receiver OS'])
+      await waitForText(page, text)
+  })
+
+  await t.test('the log is filtered, searched and downloaded', async t => {
+    const items = () => page.$$eval('.log li', found => found.map(item => item.textContent ?? ''))
+    await goTo(page, 'Log')
+    await waitForText(page, '8 lines')
+    t.match((await items())[6], /Failed to process frame <img src=x onerror=alert\(1\)>$/)
+    t.equal(await page.$$eval('.log img', found => found.length), 0)
+    await enter(page, 'Contains', 'uxplay')
+    await waitForText(page, '3 lines')
+    await enter(page, 'Contains', ' and nothing else')
+    await waitForText(page, 'No matching lines.')
+
+    const asked = page.waitForRequest(request => request.url().includes('priority=3'))
+    await page.select('.filters select:nth-of-type(1)', '')
+    await page.evaluate(() => {
+      const select = [...document.querySelectorAll('.filters select')][1] as HTMLSelectElement
+      select.value = '3'
+      select.dispatchEvent(new Event('change'))
+    })
+    t.match(new URL((await asked).url()).search, '?lines=200&priority=3')
+
+    const folder = temporaryFolder(t)
+    const session = await page.createCDPSession()
+    await session.send('Browser.setDownloadBehavior', {
+      behavior: 'allow',
+      downloadPath: folder,
+      browserContextId: page.browserContext().id ?? '',
+    })
+    await page.locator('button::-p-text(Download)').click()
+    const name = await eventually(() => readdirSync(folder).find(name => name.endsWith('.log')))
+    t.equal(name, 'Meeting Room 4.log')
+    t.match(readFileSync(join(folder, name), 'utf8'), 'listening on http://192.0.2.40:8080')
+  })
+  await t.test('a slow answer does not replace a later one', async t => {
+    await page.locator('input[type=search]').fill('')
+    await page.evaluate(() => {
+      const real = fetch
+      globalThis.fetch = async (path, options) => {
+        const answer = await real(path, options)
+        if (String(path).includes('lines=100')) await new Promise(resolve => setTimeout(resolve, 500))
+        return String(path).includes('lines=500') ? new Response('[]') : answer
+      }
+      const select = [...document.querySelectorAll('.filters select')][2] as HTMLSelectElement
+      for (const value of ['100', '500']) {
+        select.value = value
+        select.dispatchEvent(new Event('change'))
+      }
+    })
+    await waitForText(page, 'No matching lines.')
+    await new Promise(resolve => setTimeout(resolve, 1_000))
+    t.strictSame(await page.$$eval('.log li', found => found.length), 0)
+  })
+  t.equal(service.said.filter(line => line.includes(service.key)).length, 0, 'no key in the log')
+  t.strictSame(offences, [])
+})

@@ -1,0 +1,83 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { deviceRoot } from '../support/device.ts'
+import { eventually } from '../support/eventually.ts'
+import { freePort } from '../support/port.ts'
+import { missingBrowser, openTab, startBrowser } from './browser.ts'
+import { startPageDevice } from './device.ts'
+import { fill, goTo, valueIn, waitForNoText, waitForText } from './steps.ts'
+
+t.test('staying connected', { skip: missingBrowser('chrome') }, async t => {
+  const browser = await startBrowser(t)
+
+  await t.test('a restart is shown, survived, and what changed meanwhile appears', async t => {
+    const options = { root: deviceRoot(t), listen: `127.0.0.1:${await freePort()}` }
+    const before = await startPageDevice(t, options)
+    const { page, offences } = await openTab(browser, before.link)
+    await goTo(page, 'Settings')
+    await fill(page, 'AirPlay', 'Name', 'Being typed')
+    await before.service.close()
+    await waitForText(page, 'Not connected to the device.')
+    writeFileSync(join(options.root, 'etc/machine-info'), 'PRETTY_HOSTNAME="While you were away"\n')
+
+    const { service } = await startPageDevice(t, options)
+    await page.locator('button::-p-text(Try now)').click()
+    await waitForText(page, 'While you were away')
+    await waitForNoText(page, 'Not connected')
+    t.equal(await valueIn(page, 'AirPlay', 'Name'), 'Being typed')
+    await service.patch({ deviceName: 'And live again' })
+    await waitForText(page, 'And live again')
+    t.strictSame(
+      offences.filter(offence => !offence.includes('ERR_')),
+      [],
+    )
+  })
+
+  await t.test('it connects again by itself', async t => {
+    const options = { root: deviceRoot(t), listen: `127.0.0.1:${await freePort()}` }
+    const before = await startPageDevice(t, options)
+    const { page } = await openTab(browser, before.link)
+    await waitForText(page, 'Meeting Room 4')
+    await before.service.close()
+    await waitForText(page, 'Not connected to the device.')
+    await startPageDevice(t, options)
+    await waitForNoText(page, 'Not connected')
+  })
+
+  await t.test('what was shown before a sign-in is not kept', async t => {
+    const { service, link } = await startPageDevice(t)
+    const { page } = await openTab(browser, link)
+    await waitForText(page, 'Meeting Room 4')
+    const session = await page.createCDPSession()
+    const listeners = async () => {
+      const { result } = await session.send('Runtime.evaluate', { expression: 'window' })
+      const found = await session.send('DOMDebugger.getEventListeners', { objectId: result.objectId ?? '' })
+      return found.listeners.length
+    }
+    const before = await listeners()
+    for (const _ of [1, 2, 3]) {
+      await page.evaluate(key => {
+        document.querySelector('main')?.remove()
+        location.hash = `#key=${key}`
+      }, service.key)
+      await page.waitForSelector('main h2')
+    }
+    t.equal(await listeners(), before)
+  })
+
+  await t.test('a hidden tab leaves its connections to others, and goes on where it was', async t => {
+    const { service, link } = await startPageDevice(t)
+    const streams = async () => ((await (await service.fetch('/status')).json()) as { streams: number }).streams
+    const { page } = await openTab(browser, link)
+    await waitForText(page, 'Meeting Room 4')
+    await eventually(async () => (await streams()) === 2)
+    const other = await page.browserContext().newPage()
+    await other.bringToFront()
+    await eventually(async () => (await streams()) === 0)
+    await service.patch({ deviceName: 'Not looked at' })
+    await page.bringToFront()
+    await waitForText(page, 'Not looked at')
+    t.equal(await streams(), 2)
+  })
+})

@@ -1,0 +1,29 @@
+/** The page of the bundle, behind nginx with TLS and a path in front. */
+import t from 'tap'
+import { NGINX, startNginx } from '../interop/nginx.ts'
+import { startReceiver } from '../interop/support.ts'
+import { missingBrowser, openTab, startBrowser } from './browser.ts'
+import { click, fill, goTo, waitForText } from './steps.ts'
+
+const skip = missingBrowser('chrome') || (!NGINX && 'nginx is not installed')
+
+for (const prefix of ['/', '/building-7/room-4/'])
+  t.test(`under ${prefix}`, { skip }, async t => {
+    const receiver = await startReceiver(t)
+    const port = await startNginx(t, receiver, prefix === '/' ? undefined : prefix)
+    const browser = await startBrowser(t, 'chrome', ['--ignore-certificate-errors'])
+    const { page, offences } = await openTab(browser, `https://127.0.0.1:${port}${prefix}#key=${receiver.key}`)
+    await waitForText(page, 'Meeting Room 4')
+    t.equal(page.url(), `https://127.0.0.1:${port}${prefix}`)
+    await goTo(page, 'Settings')
+    await fill(page, 'General', 'Device name', 'Behind nginx')
+    await click(page, 'General', 'Save')
+    await waitForText(page, 'Saved.')
+    t.equal((await receiver.system()).value.deviceName, 'Behind nginx')
+    await receiver.patch({ deviceName: 'Live through nginx' })
+    await waitForText(page, 'Live through nginx')
+    await receiver.restart()
+    await receiver.patch({ deviceName: 'And after a restart' })
+    await waitForText(page, 'And after a restart')
+    t.strictSame(offences, [])
+  })

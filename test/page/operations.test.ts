@@ -1,0 +1,74 @@
+/** The operations, on a machine that does what the page orders. */
+import t from 'tap'
+import { NO_RIG } from '../rig/available.ts'
+import { startRig } from '../rig/rig.ts'
+import { missingBrowser, openTab, startBrowser } from './browser.ts'
+import { click, enter, goTo, waitForNoText, waitForText } from './steps.ts'
+
+t.setTimeout(300_000)
+
+t.test('operations', { skip: NO_RIG || missingBrowser('chrome') }, async t => {
+  const rig = await startRig(t)
+  await rig.patch({ deviceName: 'Boardroom' })
+  const browser = await startBrowser(t)
+  const open = async (credential: string) => {
+    const tab = await openTab(browser, `${rig.url}/#key=${credential}`)
+    await waitForText(tab.page, 'Boardroom')
+    await goTo(tab.page, 'Status')
+    return tab
+  }
+
+  await t.test('what a token may not start is not there', async t => {
+    const { page } = await open(await rig.receiverd('token', '--role', 'admin:rw'))
+    await waitForText(page, 'Reboot…')
+    t.notMatch(await page.evaluate(() => document.body.innerText), /Factory reset/)
+    const { page: reader } = await open(await rig.receiverd('token', '--role', 'admin:r'))
+    await waitForText(reader, 'Memory')
+    t.notMatch(await reader.evaluate(() => document.body.innerText), /Reboot/)
+  })
+
+  await t.test('identify: why the device cannot do it', async () => {
+    const { page } = await open(rig.key)
+    await click(page, 'Maintenance', 'Identify')
+    await waitForText(page, 'neither a screen nor an LED')
+  })
+
+  await t.test('reboot: asked for twice, and the page is there again without a reload', async t => {
+    const { page, offences } = await open(rig.key)
+    const { pid } = rig
+    await click(page, 'Maintenance', 'Reboot…')
+    await click(page, 'Reboot Boardroom?', 'Cancel')
+    await waitForNoText(page, 'Reboot Boardroom?')
+    t.equal(rig.pid, pid)
+    await click(page, 'Maintenance', 'Reboot…')
+    await click(page, 'Reboot Boardroom?', 'Reboot')
+    await waitForText(page, 'Reboot: started.')
+    await waitForText(page, 'Not connected')
+    await rig.untilBackFrom(pid)
+    await waitForNoText(page, 'Not connected')
+    await rig.patch({ deviceName: 'Atrium' })
+    await waitForText(page, 'Atrium')
+    await rig.patch({ deviceName: 'Boardroom' })
+    t.strictSame(offences, [])
+  })
+
+  await t.test('factory reset: the name is typed first; the credential ends with it', async t => {
+    const { page, offences } = await open(rig.key)
+    const { pid, key } = rig
+    const title = 'Reset Boardroom to factory settings?'
+    const isDisabled = () => page.$eval('dialog .danger', element => (element as HTMLButtonElement).disabled)
+    await click(page, 'Maintenance', 'Factory reset…')
+    await enter(page, 'Type “Boardroom” to confirm', 'Board')
+    t.ok(await isDisabled())
+    await enter(page, 'Type “Boardroom” to confirm', 'room')
+    t.notOk(await isDisabled())
+    await click(page, title, 'Factory reset')
+    await rig.untilBackFrom(pid)
+    t.not(rig.key, key)
+    await waitForText(page, 'This is not the API key in force.')
+    await enter(page, 'API key or token', `${rig.key}\n`)
+    await goTo(page, 'Status')
+    t.notMatch(await page.evaluate(() => document.body.innerText), /Boardroom/)
+    t.strictSame(offences, [])
+  })
+})

@@ -1,0 +1,31 @@
+/** Pictures of every view: `make page-shots`. */
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { REPOSITORY } from '../../build/bundle-file.ts'
+import { openTab, startBrowser } from './browser.ts'
+import { livelySystem, showSessions, startPageDevice } from './device.ts'
+import { VIEWS } from './views.ts'
+
+const OUT = join(REPOSITORY, 'build/out/page-shots')
+const WIDTHS = [360, 768, 1440]
+const ONLY = process.env.ONLY?.split(',')
+
+t.test('every view, as wide as a phone, a tablet and a desk', async t => {
+  mkdirSync(OUT, { recursive: true })
+  const device = await startPageDevice(t, livelySystem(t))
+  await showSessions(device)
+  const browser = await startBrowser(t)
+  for (const { name, link, come, isAtTop } of VIEWS.filter(({ name }) => ONLY?.includes(name) ?? true))
+    for (const scheme of ['light', 'dark'])
+      for (const width of WIDTHS) {
+        const { page, offences } = await openTab(browser, link?.(device) ?? device.link, async page => {
+          await page.setViewport({ width, height: width === 360 ? 740 : 900, hasTouch: width === 360 })
+          await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }])
+        })
+        await come(page, device)
+        await page.screenshot({ path: `${OUT}/${name}-${width}-${scheme}.png`, fullPage: !isAtTop })
+        t.strictSame(offences, [], `${name} ${width} ${scheme}`)
+        await page.browserContext().close()
+      }
+})

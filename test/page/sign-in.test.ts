@@ -1,0 +1,138 @@
+import t from 'tap'
+import { ManualClock } from '../support/clock.ts'
+import type { TestService } from '../support/service.ts'
+import { missingBrowser, openTab, startBrowser } from './browser.ts'
+import { startPageDevice } from './device.ts'
+import { enter, navigation, stored, submit, waitForText } from './steps.ts'
+
+t.test('signing in', { skip: missingBrowser('chrome') }, async t => {
+  const { service, link } = await startPageDevice(t)
+  const browser = await startBrowser(t)
+  const linkFor = (credential: string) => `${service.url}/#key=${credential}`
+
+  await t.test('by pasting the key, which stays in this tab', async t => {
+    const { page, offences } = await openTab(browser, service.url)
+    await waitForText(page, 'Sign in')
+    await submit(page)
+    await waitForText(page, 'Paste the API key or a token first.')
+    await enter(page, 'API key or token', ` ${service.key}\n`)
+    await waitForText(page, 'Meeting Room 4')
+    t.strictSame(await stored(page), { session: [service.key], local: [] })
+    t.strictSame(await navigation(page), ['Sessions', 'Settings', 'Status', 'Log', 'Access'])
+    await page.reload()
+    await waitForText(page, 'Meeting Room 4')
+    t.strictSame(offences, [])
+  })
+
+  await t.test('by a link, whose key leaves the address at once', async t => {
+    const { page, offences } = await openTab(browser, link)
+    t.equal(page.url(), `${service.url}/`)
+    await waitForText(page, 'Meeting Room 4')
+    t.strictSame(await stored(page), { session: [service.key], local: [] })
+    t.strictSame(offences, [])
+  })
+
+  await t.test('by a link in a tab that is open already', async t => {
+    const { page } = await openTab(browser, service.url)
+    await waitForText(page, 'Sign in')
+    await page.evaluate(link => location.assign(link), link)
+    await waitForText(page, 'Meeting Room 4')
+    t.notMatch(page.url(), 'key')
+  })
+
+  await t.test('for longer, where somebody asks for it', async t => {
+    const { page } = await openTab(browser, service.url)
+    await page.locator('::-p-text(Stay signed in)').click()
+    await enter(page, 'API key or token', `${service.key}\n`)
+    await waitForText(page, 'Meeting Room 4')
+    t.strictSame(await stored(page), { session: [], local: [service.key] })
+    const another = await openTab(page.browserContext(), service.url)
+    await waitForText(another.page, 'Meeting Room 4')
+
+    await page.bringToFront()
+    await page.locator('button::-p-text(Sign out)').click()
+    await waitForText(another.page, 'Paste the API key')
+    t.strictSame(await stored(page), { session: [], local: [] })
+    await page.reload()
+    await waitForText(page, 'Paste the API key')
+  })
+
+  await t.test('a refused credential: why, and it is forgotten', async t => {
+    const wrong: readonly (readonly [credential: string, why: string])[] = [
+      ['A'.repeat(43), 'This is not the API key in force.'],
+      ['nonsense', 'The credential is neither an API key'],
+      [service.token(['admin:rw'], { exp: 1 }), 'The token has expired.'],
+      [service.token([]), 'it grants nothing that this page shows'],
+    ]
+    for (const [credential, why] of wrong) {
+      const { page, offences } = await openTab(browser, linkFor(credential))
+      await waitForText(page, why)
+      t.strictSame(await stored(page), { session: [], local: [] }, why)
+      t.strictSame(offences, [])
+    }
+  })
+
+  await t.test('each sees what the credential grants', async t => {
+    const seen: readonly (readonly [roles: readonly string[], views: readonly string[]])[] = [
+      [['moderator:rw'], []],
+      [['moderator:r'], []],
+      [['admin:r'], ['Settings', 'Status', 'Log']],
+      [['admin:rw'], ['Settings', 'Status', 'Log']],
+      [
+        ['admin:r', 'moderator:r'],
+        ['Sessions', 'Settings', 'Status', 'Log'],
+      ],
+    ]
+    for (const [roles, views] of seen) {
+      const { page, offences } = await openTab(browser, linkFor(service.token(roles)))
+      await waitForText(page, 'Connected')
+      t.strictSame(await navigation(page), views, roles.join())
+      t.strictSame(offences, [])
+    }
+  })
+
+  await t.test('back, forward and reload keep the view', async () => {
+    const { page } = await openTab(browser, link)
+    const heading = (text: string) =>
+      page.waitForFunction(text => document.querySelector('main h2')?.textContent === text, {}, text)
+    for (const view of ['Settings', 'Status']) {
+      await page.locator(`nav a::-p-text(${view})`).click()
+      await heading(view)
+    }
+    await page.goBack()
+    await heading('Settings')
+    await page.goForward()
+    await heading('Status')
+    await page.reload()
+    await heading('Status')
+  })
+})
+
+t.test('the end of a credential', { skip: missingBrowser('chrome') }, async t => {
+  const browser = await startBrowser(t)
+
+  await t.test('a token that expires', async t => {
+    const clock = new ManualClock()
+    const { service } = await startPageDevice(t, { clock, env: { RECEIVERD_HEARTBEAT_S: '1' } })
+    const exp = Math.floor(Date.now() / 1000) + 3_600
+    const { page } = await openTab(browser, `${service.url}/#key=${service.token(['admin:r'], { exp })}`)
+    await waitForText(page, 'Meeting Room 4')
+    clock.step(2 * 3_600_000)
+    await waitForText(page, 'Your token has expired.')
+    t.strictSame(await stored(page), { session: [], local: [] })
+  })
+
+  await t.test('the key is replaced by somebody else', async t => {
+    const { service, link } = await startPageDevice(t)
+    const { page } = await openTab(browser, link)
+    await waitForText(page, 'Meeting Room 4')
+    await replaceKey(service)
+    await waitForText(page, 'The API key of this device was replaced.')
+    await enter(page, 'API key or token', `${service.key}\n`)
+    await waitForText(page, 'Meeting Room 4')
+  })
+})
+
+async function replaceKey(service: TestService): Promise<void> {
+  await service.fetch('/api-key', { method: 'POST' })
+}

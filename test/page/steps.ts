@@ -1,0 +1,121 @@
+/** What a person does on the page, by what they see. */
+import type { ElementHandle, Page } from 'puppeteer-core'
+
+/** By time, because a tab in the background draws no frames. */
+const POLL = { polling: 50 }
+
+/** Waits until a text can be read. */
+export async function waitForText(page: Page, text: string): Promise<void> {
+  await page
+    .waitForFunction(text => document.body.innerText.includes(text), POLL, text)
+    .catch(async error => {
+      const shown = await page.evaluate(() => document.body.innerText)
+      throw new Error(`"${text}" does not appear on the page:\n${shown}`, { cause: error })
+    })
+}
+
+export async function waitForNoText(page: Page, text: string): Promise<void> {
+  await page.waitForFunction(text => !document.body.innerText.includes(text), POLL, text)
+}
+
+/** Opens a view by its link. */
+export async function goTo(page: Page, title: string): Promise<void> {
+  const link = await page.waitForSelector(`nav a::-p-text(${title})`)
+  await link?.click()
+  await page.waitForFunction(title => document.querySelector('main h2')?.textContent === title, POLL, title)
+}
+
+/** The control of a label in a card, which its heading names. */
+export async function control(page: Page, card: string, label: string): Promise<ElementHandle<HTMLInputElement>> {
+  const found = await page.waitForFunction(
+    (card, label) => {
+      const cards = [...document.querySelectorAll('.card, dialog')]
+      const place = cards.find(element => element.querySelector('h2, h3')?.textContent === card)
+      const labels = [...(place?.querySelectorAll('label') ?? [])]
+      const id = labels.find(element => element.textContent === label)?.htmlFor
+      return id ? document.getElementById(id) : undefined
+    },
+    POLL,
+    card,
+    label,
+  )
+  return found as ElementHandle<HTMLInputElement>
+}
+
+/** Types a value in place of the one that is there. */
+export async function fill(page: Page, card: string, label: string, value: string): Promise<void> {
+  const input = await control(page, card, label)
+  await input.focus()
+  await input.evaluate(element => element.select())
+  await page.keyboard.press('Backspace')
+  await input.type(value)
+}
+
+export async function choose(page: Page, card: string, label: string, text: string): Promise<void> {
+  const select = await control(page, card, label)
+  const value = await select.evaluate(
+    (element, text) =>
+      [...element.querySelectorAll('option')].find(option => option.textContent === text)?.value ?? 'none',
+    text,
+  )
+  await select.select(value)
+}
+
+/** Clicks a button in a card or a dialog. */
+export async function click(page: Page, card: string, text: string): Promise<void> {
+  const found = await page.waitForFunction(
+    (card, text) => {
+      const cards = [...document.querySelectorAll('.card, dialog')]
+      const place = cards.find(element => element.querySelector('h2, h3')?.textContent === card)
+      const buttons = [...(place?.querySelectorAll('button') ?? [])]
+      return buttons.find(element => element.textContent === text && element.checkVisibility())
+    },
+    POLL,
+    card,
+    text,
+  )
+  await (found as ElementHandle<HTMLButtonElement>).click()
+}
+
+/** Types into the control of a label, wherever it is. */
+export async function enter(page: Page, label: string, text: string): Promise<void> {
+  const found = await page.waitForFunction(
+    label => [...document.querySelectorAll('label')].find(({ textContent }) => textContent === label)?.control,
+    POLL,
+    label,
+  )
+  await (found as ElementHandle<HTMLInputElement>).type(text)
+}
+
+export async function submit(page: Page): Promise<void> {
+  await page.locator('form .primary').click()
+}
+
+/** The views that the page offers. */
+export function navigation(page: Page): Promise<readonly string[]> {
+  return page.evaluate(() =>
+    [...document.querySelectorAll('body > nav a')]
+      .filter(link => link.checkVisibility())
+      .map(link => link.textContent ?? ''),
+  )
+}
+
+/** What the page has stored. */
+export function stored(
+  page: Page,
+): Promise<{ readonly session: readonly string[]; readonly local: readonly string[] }> {
+  return page.evaluate(() => ({ session: Object.values(sessionStorage), local: Object.values(localStorage) }))
+}
+
+export async function press(page: Page, key: 'Enter' | 'End'): Promise<void> {
+  await page.keyboard.press(key)
+}
+
+export async function valueIn(page: Page, card: string, label: string): Promise<string> {
+  return (await control(page, card, label)).evaluate(element => element.value)
+}
+
+export async function waitForValue(page: Page, card: string, label: string, value: string): Promise<void> {
+  const input = await control(page, card, label)
+  await page.waitForFunction((input, value) => input.value === value, POLL, input, value)
+}

@@ -1,0 +1,183 @@
+import { once } from 'node:events'
+import { connect, createServer, type Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { addressAfter } from '../../src/page/trial/address-after.ts'
+import { missingBrowser, openTab, startBrowser } from './browser.ts'
+import { startPageDevice } from './device.ts'
+import { click, fill, goTo, valueIn, waitForNoText, waitForText, waitForValue } from './steps.ts'
+
+/** A network between the browser and a device, which a change can cut. */
+class Network {
+  port = 0
+  /** Replaced in what the browser sends. */
+  readonly #from: string
+  readonly #to: string
+  /** The name under which the device can no longer be reached; "" for any. */
+  #lost: string | undefined
+  #losing: string | undefined
+  /** The name under which the device takes its time to give the page. */
+  #slow = ''
+  readonly #sockets = new Set<Socket>()
+
+  constructor(from = '', to = '') {
+    this.#from = from
+    this.#to = to
+  }
+
+  async start(t: Test, devicePort: number): Promise<void> {
+    const server = createServer(socket => this.#join(socket, connect(devicePort, '127.0.0.1')))
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    this.port = (server.address() as { port: number }).port
+    t.teardown(() => {
+      this.#drop()
+      server.close()
+    })
+  }
+
+  /** As soon as a PATCH has been answered, the device is not there any more. */
+  loseAfterPatch(name = ''): void {
+    this.#losing = name
+  }
+
+  slowDown(name: string): void {
+    this.#slow = name
+  }
+
+  heal(): void {
+    this.#lost = undefined
+  }
+
+  #join(browser: Socket, device: Socket): void {
+    for (const socket of [browser, device]) {
+      this.#sockets.add(socket)
+      socket.on('error', () => undefined).on('close', () => this.#sockets.delete(socket))
+    }
+    let isPatch = false
+    browser.on('data', chunk => {
+      const text = chunk.toString('latin1')
+      if (this.#lost !== undefined && text.includes(`Host: ${this.#lost}`)) return void browser.destroy()
+      isPatch ||= text.startsWith('PATCH') && text.includes('confirmWithin')
+      const isSlow = this.#slow !== '' && text.startsWith('GET / ') && text.includes(`Host: ${this.#slow}`)
+      const sent = this.#from ? text.replace(this.#from, this.#to) : text
+      setTimeout(() => device.write(sent, 'latin1'), isSlow ? 3_000 : 0)
+    })
+    device.on('data', chunk => {
+      browser.write(chunk)
+      if (!isPatch || this.#losing === undefined) return
+      this.#lost = this.#losing
+      this.#losing = undefined
+      setTimeout(() => this.#drop(), 100)
+    })
+    browser.on('end', () => device.end())
+    device.on('end', () => browser.end())
+  }
+
+  #drop(): void {
+    for (const socket of this.#sockets) socket.destroy()
+  }
+}
+
+t.test('confirm or revert', { skip: missingBrowser('chrome') }, async t => {
+  const browser = await startBrowser(t, 'chrome', ['--host-resolver-rules=MAP *.local 127.0.0.1'])
+
+  await t.test('a change that leaves the device reachable is confirmed by itself', async t => {
+    const { service, link } = await startPageDevice(t)
+    const { page, offences } = await openTab(browser, link)
+    await goTo(page, 'Settings')
+    await fill(page, 'Network', 'Address', '192.0.2.50/24')
+    await click(page, 'Network', 'Save')
+    await waitForText(page, 'Not saved. Check the fields marked in red.')
+    const method = await page.$('fieldset select')
+    await method?.select('1')
+    await click(page, 'Network', 'Save')
+    await waitForText(page, 'Checking the connection')
+    await waitForText(page, 'Undone in 5')
+    t.equal((await service.patch({ deviceName: 'Not now' })).status, 409, 'on trial')
+    await waitForText(page, 'The change is kept.')
+    await waitForNoText(page, 'Checking the connection')
+    t.equal((await service.patch({ deviceName: 'Now' })).status, 200)
+    t.match((await service.system()).value.network, { eth0: { method: 'static', address: '192.0.2.50/24' } })
+    t.strictSame(offences, [])
+  })
+
+  await t.test('other changes are not on trial', async t => {
+    const { service, link } = await startPageDevice(t)
+    const { page } = await openTab(browser, link)
+    await goTo(page, 'Settings')
+    await fill(page, 'General', 'Device name', 'Just so')
+    await click(page, 'General', 'Save')
+    await waitForText(page, 'Saved.')
+    t.equal((await service.patch({ deviceName: 'Now' })).status, 200)
+  })
+
+  await t.test('a change that cuts the device off is undone, and shown as reverted', async t => {
+    const { service } = await startPageDevice(t)
+    const network = new Network('confirmWithin=60', 'confirmWithin=5')
+    await network.start(t, service.port)
+    const { page } = await openTab(browser, `http://127.0.0.1:${network.port}/#key=${service.key}`)
+    await goTo(page, 'Settings')
+    await fill(page, 'General', 'Host name', 'unreachable')
+    network.loseAfterPatch()
+    await click(page, 'General', 'Save')
+    await waitForText(page, 'Checking the connection')
+    await waitForText(page, 'Not connected to the device.')
+    await waitForText(page, 'It undoes the change by itself.')
+    network.heal()
+    await waitForText(page, 'so the device has undone it: Host name.')
+    await waitForNoText(page, 'Not connected')
+    await waitForValue(page, 'General', 'Host name', 'receiver')
+    t.equal((await service.system()).value.hostname, 'receiver')
+  })
+
+  await t.test('a device that moves is followed to its new address, and the change is kept', async t => {
+    const { service } = await startPageDevice(t)
+    const network = new Network()
+    await network.start(t, service.port)
+    const { page } = await openTab(browser, `http://receiver.local:${network.port}/#key=${service.key}`)
+    await goTo(page, 'Settings')
+    await fill(page, 'General', 'Host name', 'elsewhere')
+    network.loseAfterPatch('receiver.local')
+    network.slowDown('elsewhere.local')
+    await click(page, 'General', 'Save')
+    await page.waitForFunction(() => location.hostname === 'elsewhere.local', { polling: 100 })
+    await waitForText(page, 'The change is kept.')
+    t.equal(page.url(), `http://elsewhere.local:${network.port}/`)
+    t.equal((await service.system()).value.hostname, 'elsewhere')
+    t.equal((await service.patch({ deviceName: 'Now' })).status, 200, 'no longer on trial')
+    const [token = ''] = Object.values(await page.evaluate(() => ({ ...sessionStorage })))
+    t.not(token, service.key, 'the key itself does not go to an address that another device may have')
+    await goTo(page, 'Settings')
+    t.equal(await valueIn(page, 'General', 'Host name'), 'elsewhere')
+  })
+})
+
+t.test('where a device will be', async t => {
+  const before = {
+    hostname: 'receiver',
+    network: {
+      eth0: { address: '', addresses: ['192.0.2.40/24', '2001:db8::40/64'] },
+      eth1: { address: '192.0.2.41/24' },
+    },
+  }
+  const to = (address: string) => ({ network: { eth0: { address } } })
+  const cases: readonly (readonly [here: string, patch: object, there: string | undefined])[] = [
+    ['http://192.0.2.40:8080/', to('192.0.2.50/24'), 'http://192.0.2.50:8080/'],
+    ['https://192.0.2.40/room/?x#settings', to('192.0.2.50/24'), 'https://192.0.2.50/room/?x'],
+    ['http://[2001:db8::40]/', to('2001:db8::50/64'), 'http://[2001:db8::50]/'],
+    ['http://192.0.2.41/', to('192.0.2.50/24'), undefined],
+    ['http://192.0.2.41/', { network: { eth1: { address: '192.0.2.51/24' } } }, 'http://192.0.2.51/'],
+    ['http://192.0.2.40/', to(''), undefined],
+    ['http://192.0.2.40/', { network: { eth0: { dns: [] } } }, undefined],
+    ['http://receiver/', { hostname: 'lobby' }, 'http://lobby/'],
+    ['http://receiver.local:8080/', { hostname: 'lobby' }, 'http://lobby.local:8080/'],
+    ['http://proxy.example/', { hostname: 'lobby' }, undefined],
+    ['http://192.0.2.40/', { hostname: 'lobby' }, undefined],
+  ]
+  for (const [here, patch, there] of cases)
+    t.equal(
+      addressAfter(patch as Parameters<typeof addressAfter>[0], before, here),
+      there,
+      `${here} ${JSON.stringify(patch)}`,
+    )
+})

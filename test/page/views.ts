@@ -1,0 +1,108 @@
+/** Every view of the page, and how to come to it: for its accessibility, and for pictures. */
+import type { Page } from 'puppeteer-core'
+import type { TestService } from '../support/service.ts'
+import type { PageDevice } from './device.ts'
+import { click, fill, goTo, waitForText } from './steps.ts'
+
+export interface ViewCase {
+  readonly name: string
+  /** Where it begins; by default signed in with the API key. */
+  readonly link?: (device: PageDevice) => string
+  /** Only what is in sight without scrolling matters. */
+  readonly isAtTop?: true
+  readonly come: (page: Page, device: PageDevice) => Promise<void>
+}
+
+export const VIEWS: readonly ViewCase[] = [
+  { name: 'sign-in', link: ({ service }) => service.url, come: page => waitForText(page, 'Paste the API key') },
+  {
+    name: 'sign-in-refused',
+    link: ({ service }) => `${service.url}/#key=${'A'.repeat(43)}`,
+    come: page => waitForText(page, 'not the API key'),
+  },
+  {
+    name: 'moderator',
+    link: ({ service }) => `${service.url}/#key=${service.token(['moderator:rw'])}`,
+    come: page => waitForText(page, 'Mirroring'),
+  },
+  { name: 'sessions', come: page => goTo(page, 'Sessions') },
+  { name: 'settings', come: page => goTo(page, 'Settings') },
+  {
+    name: 'settings-refused',
+    come: async page => {
+      await goTo(page, 'Settings')
+      await fill(page, 'General', 'Host name', 'no name!')
+      await click(page, 'General', 'Save')
+      await waitForText(page, 'Not saved')
+    },
+  },
+  {
+    name: 'settings-read-only',
+    link: ({ service }) => `${service.url}/#key=${service.token(['admin:r'])}`,
+    come: page => waitForText(page, 'Your token can read the settings'),
+  },
+  { name: 'status', come: page => goTo(page, 'Status') },
+  {
+    name: 'log',
+    come: async page => {
+      await goTo(page, 'Log')
+      await waitForText(page, 'lines')
+    },
+  },
+  { name: 'access', come: page => goTo(page, 'Access') },
+  {
+    name: 'token',
+    isAtTop: true,
+    come: async page => {
+      await goTo(page, 'Access')
+      await click(page, 'New token', 'Make a token')
+      await waitForText(page, 'Your new token')
+    },
+  },
+  {
+    name: 'replace-key',
+    isAtTop: true,
+    come: async page => {
+      await goTo(page, 'Access')
+      await click(page, 'API key', 'Replace the API key…')
+      await waitForText(page, 'signed out at once')
+    },
+  },
+  {
+    name: 'disconnected',
+    isAtTop: true,
+    come: async page => {
+      await goTo(page, 'Settings')
+      await page.setRequestInterception(true)
+      page.on('request', request => request.abort())
+      await page.evaluate(() => ['pagehide', 'pageshow'].map(name => dispatchEvent(new Event(name))))
+      await waitForText(page, 'Not connected to the device.')
+    },
+  },
+  {
+    name: 'trial',
+    isAtTop: true,
+    come: async (page, { service }) => {
+      await goTo(page, 'Settings')
+      await endTrial(service)
+      await fill(page, 'General', 'Host name', `room-${Date.now()}`)
+      await click(page, 'General', 'Save')
+      await waitForText(page, 'Checking the connection')
+    },
+  },
+  {
+    name: 'reverted',
+    isAtTop: true,
+    come: async (page, { service }) => {
+      await goTo(page, 'Settings')
+      await endTrial(service)
+      await service.patch({ deviceName: 'For a moment' }, {}, '?confirmWithin=5')
+      await waitForText(page, 'so the device has undone it')
+    },
+  },
+]
+
+/** Of a tab that was closed before its change was confirmed. */
+async function endTrial(service: TestService): Promise<void> {
+  await service.fetch('/system/confirm', { method: 'POST' })
+}

@@ -1,22 +1,23 @@
+import { isIP } from 'node:net'
 import { parseArgs } from 'node:util'
 import { closest } from '../hal/format/closest.ts'
 import { grantsOf } from './auth/grants.ts'
-import { type Flags, parseDuration, UsageError } from './config.ts'
+import { parseDuration, SUBJECT, type TokenRequest } from './auth/token.ts'
+import { type Flags, UsageError } from './config.ts'
 import { helpFor } from './help.ts'
 import { MAX_SUBJECT_LENGTH } from './limits.ts'
 import type { SessionRequest } from './session-command.ts'
 import { PROTOCOL } from './sessions/session.ts'
 
-export interface TokenRequest {
-  readonly roles: readonly string[]
-  readonly expiresInMs: number | undefined
-  readonly subject: string | undefined
-}
-
 export type Command =
   | {
-      readonly name: 'serve' | 'key show' | 'key rotate'
+      readonly name: 'serve' | 'key rotate'
       readonly flags: Flags
+    }
+  | {
+      readonly name: 'key show'
+      readonly flags: Flags
+      readonly isVerbose: boolean
     }
   | {
       readonly name: 'token'
@@ -27,6 +28,11 @@ export type Command =
       readonly name: 'session'
       readonly flags: Flags
       readonly session: SessionRequest
+    }
+  | {
+      readonly name: 'discover'
+      readonly flags: Flags
+      readonly isJson: boolean
     }
   | { readonly name: 'print'; readonly text: string }
 
@@ -43,6 +49,8 @@ const OPTIONS = {
   model: { type: 'string' },
   'device-id': { type: 'string' },
   address: { type: 'string' },
+  json: { type: 'boolean' },
+  verbose: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean' },
 } as const
@@ -53,9 +61,10 @@ const PLACE = ['root', 'state-dir'] as const
 /** The options that each command accepts. */
 const COMMANDS = {
   serve: ['listen', 'engines', ...PLACE],
-  'key show': PLACE,
+  'key show': ['verbose', ...PLACE],
   'key rotate': PLACE,
   token: ['role', 'expires-in', 'subject', ...PLACE],
+  discover: ['json'],
   session: ['protocol', 'name', 'model', 'device-id', 'address', 'engines'],
 } as const satisfies Record<string, readonly Option[]>
 
@@ -66,9 +75,6 @@ const GROUP = 'key'
 /** As a word, the same as `--help`. */
 const HELP = 'help'
 const NAMES = [...Object.keys(COMMANDS), GROUP, HELP]
-
-/** In code points, none of them a control character: the log names the subject with each change. */
-const SUBJECT = new RegExp(`^\\P{Cc}{1,${MAX_SUBJECT_LENGTH}}$`, 'u')
 
 /**
  * What a command line asks for.
@@ -90,6 +96,8 @@ export function parseCommand(argv: readonly string[], version: string): Command 
     if (!COMMANDS[name].some(accepted => accepted === option)) throw new UsageError(unknownOption(`--${option}`, words))
   if (name === 'session') return { name, flags: values, session: sessionRequest(values, command) }
   if (command) throw new UsageError(`unexpected argument "--"; see receiverd --help`)
+  if (name === 'key show') return { name, flags: values, isVerbose: values.verbose ?? false }
+  if (name === 'discover') return { name, flags: values, isJson: values.json ?? false }
   return name === 'token' ? { name, flags: values, token: tokenRequest(values) } : { name, flags: values }
 }
 
@@ -147,8 +155,7 @@ function hintFor(name: CommandName, argument: string): string {
 
 /** Accepts only what gives a token that the service accepts, and that has not expired before it is printed. */
 function tokenRequest(values: ReturnType<typeof parse>['values']): TokenRequest {
-  // Each once: a long list must not make a token that is over the limit of the service.
-  const roles = [...new Set(values.role ?? [])]
+  const roles = [...new Set(values.role)]
   if (roles.length === 0)
     throw new UsageError('--role: a token needs at least one role, such as --role admin:r; see receiverd token --help')
   for (const role of roles)
@@ -158,7 +165,7 @@ function tokenRequest(values: ReturnType<typeof parse>['values']): TokenRequest 
   if (duration !== undefined && expiresInMs === undefined)
     throw new UsageError(`--expires-in: "${duration}" is not a duration, such as 90s, 15m, 8h or 30d`)
   if (expiresInMs === 0) throw new UsageError(`--expires-in: "${duration}" is too short; the minimum is 1s`)
-  if (subject !== undefined && !SUBJECT.test(subject))
+  if (subject !== undefined && !new RegExp(SUBJECT, 'u').test(subject))
     throw new UsageError(`--subject: must be 1 to ${MAX_SUBJECT_LENGTH} characters, none of them a control character`)
   return { roles, expiresInMs, subject }
 }
@@ -168,6 +175,7 @@ function sessionRequest(values: ReturnType<typeof parse>['values'], command: rea
   if (!new RegExp(PROTOCOL).test(protocol))
     throw new UsageError('--protocol: give 1 to 32 lower-case letters, digits and hyphens, such as miracast')
   if (!name) throw new UsageError('--name: give the name that the moderator sees')
+  if (address !== '' && isIP(address) === 0) throw new UsageError(`--address: "${address}" is not an IP address`)
   const [program, ...args] = command
   if (!program) throw new UsageError('session: missing command; put it behind --, as in: receiverd session … -- mirror')
   return { device: { protocol, name, model, deviceId, address }, argv: [program, ...args] }

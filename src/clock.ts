@@ -7,3 +7,8 @@ export interface Clock {
 export const systemClock: Clock = {
   now: () => Date.now(),
 }
+
+/** RFC 3339 in UTC, without fractions of a second. @param ms Milliseconds since 1970. */
+export function rfc3339(ms: number): string {
+  return new Date(ms).toISOString().replace(/\.\d+/, '')
+}

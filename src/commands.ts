@@ -1,9 +1,14 @@
-import { isUnreadable } from '../hal/errors.ts'
+import { isUnreadable, reasonOf } from '../hal/errors.ts'
 import type { Files } from '../hal/files/files.ts'
+import { CertificateFiles } from '../hal/os/certificate.ts'
+import type { System } from '../hal/os/system.ts'
+import { hostname } from '../hal/settings/hostname.ts'
 import { generateKey, readKey, writeKey } from './auth/api-key.ts'
-import { mint } from './auth/jwt.ts'
-import type { TokenRequest } from './cli.ts'
+import { issueToken, type TokenRequest } from './auth/token.ts'
+import { type Environment, readTlsPort } from './config.ts'
 import { CommandError } from './failure.ts'
+import { HTTPS_PORT, pageAt } from './http/address.ts'
+import { reachable } from './system/addresses.ts'
 
 /** The API key. @throws {CommandError} if there is none, or its file contains something else. */
 export async function showKey(state: Files): Promise<string> {
@@ -15,6 +20,27 @@ export async function showKey(state: Files): Promise<string> {
     throw new CommandError(`cannot use the API key: ${error.message}; replace it with: receiverd key rotate`)
   }
   throw new CommandError('there is no API key yet; start the service once, or run: receiverd key rotate')
+}
+
+/**
+ * The API key, and how a client uses it with the certificate of this device.
+ * @throws {CommandError} as `showKey`; if there is no certificate, or it cannot be used.
+ */
+export async function showAccess(state: Files, system: System, env: Environment): Promise<string> {
+  const key = await showKey(state)
+  const certificate = await new CertificateFiles(system).read().catch(error => {
+    throw new CommandError(`cannot use the TLS certificate: ${reasonOf(error)}`)
+  })
+  if (!certificate) throw new CommandError('there is no TLS certificate on this device')
+  const pin = `sha256//${certificate.pin}`
+  const [address = await hostname(system).fallback()] = reachable(Object.values(system.addresses() ?? {}).flat())
+  const url = `${pageAt(address, readTlsPort(env) ?? HTTPS_PORT, true)}api/v1/system`
+  return `${key}
+
+pin of the certificate's key:    ${pin}
+fingerprint of the certificate:  ${certificate.fingerprint}
+
+curl --insecure --pinnedpubkey '${pin}' -H 'Authorization: Bearer ${key}' ${url}`
 }
 
 /** Replaces the API key, and returns the new one. */
@@ -30,15 +56,8 @@ export async function rotateKey(state: Files): Promise<string> {
  * @param builtAt An earlier time than this cannot be right.
  * @throws {CommandError} if there is no key, or an expiry cannot be calculated.
  */
-export async function makeToken(
-  state: Files,
-  { roles, expiresInMs, subject }: TokenRequest,
-  now: number,
-  builtAt: number,
-): Promise<string> {
-  if (expiresInMs !== undefined && now < builtAt)
+export async function makeToken(state: Files, request: TokenRequest, now: number, builtAt: number): Promise<string> {
+  if (request.expiresInMs !== undefined && now < builtAt)
     throw new CommandError('the clock of this device is not set; set it, or make the token without --expires-in')
-  const iat = Math.floor(now / 1000)
-  const exp = expiresInMs === undefined ? undefined : iat + expiresInMs / 1000
-  return mint(await showKey(state), { roles, iat, exp, sub: subject })
+  return issueToken(await showKey(state), request, now).token
 }

@@ -15,7 +15,17 @@ export interface Config {
   /** The root of another system, or `/`. */
   readonly root: string
   readonly stateDir: string
+  /** Where systemd puts credentials (systemd.exec(5)); undefined if it passes none. */
+  readonly credentialsDir: string | undefined
   readonly origins: Origins
+  /** Whether to serve the Device Management page. */
+  readonly page: boolean
+  /** Whether to announce the device on the network. */
+  readonly announce: boolean
+  /** Whether the screen shows a QR code that signs in with the API key until that is used for the first time. */
+  readonly screenKey: boolean
+  /** The port of a server in front that answers by TLS; undefined if there is none. */
+  readonly tlsPort: number | undefined
   readonly limits: Limits
 }
 
@@ -46,7 +56,17 @@ const ORIGIN = /^https?:\/\/[^/\s,*]+$/
 const MIN_NODE = [20, 11] as const
 const PREFIX = 'RECEIVERD_'
 /** The names of the variables that are options, without the prefix. */
-const NAMES = ['LISTEN', 'ENGINES', 'ROOT', 'ORIGINS', ...LIMITS.map(([, limit]) => limit.env.slice(PREFIX.length))]
+const NAMES = [
+  'LISTEN',
+  'ENGINES',
+  'ROOT',
+  'ORIGINS',
+  'PAGE',
+  'ANNOUNCE',
+  'SCREEN_KEY',
+  'TLS_PORT',
+  ...LIMITS.map(([, limit]) => limit.env.slice(PREFIX.length)),
+]
 
 /** @throws {UsageError} naming the option and what it accepts. */
 export function readConfig(flags: Flags, env: Environment, pid: number): Config {
@@ -55,7 +75,12 @@ export function readConfig(flags: Flags, env: Environment, pid: number): Config 
     engines: readEngines(flags, env, pid),
     root: readRoot(flags, env),
     stateDir: readStateDir(flags, env),
+    credentialsDir: env.CREDENTIALS_DIRECTORY || undefined,
     origins: readOrigins(env),
+    page: readSwitch(env, 'RECEIVERD_PAGE'),
+    announce: readSwitch(env, 'RECEIVERD_ANNOUNCE'),
+    screenKey: readSwitch(env, 'RECEIVERD_SCREEN_KEY', 'off'),
+    tlsPort: readTlsPort(env),
     limits: readLimits(env),
   }
 }
@@ -108,13 +133,6 @@ export function requireNode(version: string): void {
   throw new UsageError(`Node ${MIN_NODE.join('.')} or later is needed, and this is ${version}`)
 }
 
-/** Milliseconds of a duration such as `90s`, `15m`, `8h`, `30d`; undefined for anything else. */
-export function parseDuration(text: string): number | undefined {
-  const match = /^(\d{1,9})([smhd])$/.exec(text)
-  const unit = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }[match?.[2] ?? '']
-  return match && unit ? Number(match[1]) * unit : undefined
-}
-
 /** The sockets that systemd passes, by name: a name of ours for the engines, anything for the API (sd_listen_fds(3)). */
 function passedSocket(env: Environment, pid: number, isWanted: (name: string) => boolean): Listen | undefined {
   if (env.LISTEN_PID !== String(pid)) return undefined
@@ -162,6 +180,19 @@ function readOrigins(env: Environment): Origins {
   throw new UsageError(
     `RECEIVERD_ORIGINS: "${wrong}" is not an origin, such as https://panel.example; separate several with commas`,
   )
+}
+
+function readSwitch(env: Environment, name: string, fallback: 'on' | 'off' = 'on'): boolean {
+  const value = env[name] || fallback
+  if (value === 'on' || value === 'off') return value === 'on'
+  throw new UsageError(`${name}: "${value}" is neither on nor off`)
+}
+
+export function readTlsPort({ RECEIVERD_TLS_PORT: text }: Environment): number | undefined {
+  if (!text) return undefined
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN
+  if (port >= 1 && port <= 65_535) return port
+  throw new UsageError(`RECEIVERD_TLS_PORT: "${text}" is not a port from 1 to 65535`)
 }
 
 function readLimits(env: Environment): Limits {

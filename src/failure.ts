@@ -1,4 +1,5 @@
 import { errorCode, reasonOf } from '../hal/errors.ts'
+import { hostAndPort } from './http/address.ts'
 
 /** A command that cannot do what was asked. The message is one line that says what to do about it. */
 export class CommandError extends Error {}
@@ -40,8 +41,4 @@ function remedyFor(error: Error, isRoot: boolean): string {
     default:
       return ''
   }
-}
-
-function hostAndPort(host: string, port: number): string {
-  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
 }

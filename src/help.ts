@@ -6,6 +6,7 @@ export function helpFor(command: string | undefined): string {
   if (command === 'key') return KEY_HELP
   if (command === 'token') return TOKEN_HELP
   if (command === 'session') return SESSION_HELP
+  if (command === 'discover') return DISCOVER_HELP
   return HELP
 }
 
@@ -25,6 +26,7 @@ Usage:
   receiverd token --role ROLE  print a token (JWT) with limited rights
   receiverd session … -- CMD   run a command as a mirroring session, once a
                                moderator lets it in
+  receiverd discover           list the receivers of the network
   receiverd --version          print the version
   receiverd COMMAND --help     list the options of a command, as does
                                receiverd help COMMAND
@@ -49,6 +51,16 @@ ${PLACE_HELP}
 Options that are environment variables only:
   RECEIVERD_ORIGINS              web origins that may read responses, separated
                                  by commas (default: any)
+  RECEIVERD_PAGE                 off: do not serve the Device Management page
+                                 (default: on)
+  RECEIVERD_ANNOUNCE             off: do not announce the device on the network
+                                 (default: on)
+  RECEIVERD_SCREEN_KEY           on: until the API key is used for the first
+                                 time, the QR code on the screen signs in with
+                                 it (default: off)
+  RECEIVERD_TLS_PORT             the port where a server in front answers by TLS
+                                 with the certificate in /etc/receiverd/tls,
+                                 which is then made and renewed (default: none)
 ${LIMITS.map(([, limit]) => `  ${limit.env.padEnd(30)} ${limit.help}\n${' '.repeat(33)}(default ${limit.fallback}; ${limit.min} to ${limit.max})`).join('\n')}
 
 The log is written to stderr, one line per record, each with the priority prefix
@@ -57,19 +69,27 @@ that journald reads.
 
 const KEY_HELP = `receiverd key: show or replace the API key of this device.
 
-Usage: receiverd key show|rotate [--root DIR] [--state-dir DIR]
+Usage: receiverd key show [--verbose] [--root DIR] [--state-dir DIR]
+       receiverd key rotate [--root DIR] [--state-dir DIR]
 
 Commands:
-  show                 print the current key
+  show                 print the current key; with --verbose also the pin and
+                       the fingerprint of the TLS certificate, and a curl
+                       command that uses the key and the pin
   rotate               generate a new key and print it; a running service uses
                        it at once, and disconnects every client that uses the
                        old key or a token made from it
+
+The first key is generated when the service first starts, or taken from systemd:
+the credential receiverd.api-key, of 22 to 128 characters of A-Z, a-z, 0-9 and
+._~- (systemd.exec(5), LoadCredential=).
 
 Options (with the environment variable and the default):
 ${PLACE_HELP}
 `
 
-const TOKEN_HELP = `receiverd token: make a token from the API key and print it.
+const TOKEN_HELP = `receiverd token: make a token from the API key and print it, as does
+POST /api/v1/tokens.
 
 Usage: receiverd token --role ROLE [--role ROLE]... [--expires-in TIME]
                        [--subject NAME] [--root DIR] [--state-dir DIR]
@@ -85,6 +105,19 @@ ${PLACE_HELP}
 
 Example: a token for a panel that may read the configuration but not change it
   receiverd token --role admin:r --expires-in 30d --subject panel-4
+`
+
+const DISCOVER_HELP = `receiverd discover: list the receivers of the network.
+
+Usage: receiverd discover [--json]
+
+Asks avahi for what announces itself as _receiverd._tcp (DNS-SD). What is listed
+is what the devices say of themselves.
+
+Options:
+  --json               print an array of objects: name, hostname, addresses,
+                       port, model, serial, pin (of the certificate, for
+                       curl --pinnedpubkey sha256//PIN), url
 `
 
 const SESSION_HELP = `receiverd session: run a command as a mirroring session.

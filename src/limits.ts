@@ -48,6 +48,12 @@ export const LISTEN_BACKLOG = 4_096
 export const SETTLE_MS = 100
 /** Milliseconds between looks at files without being told, in case an inotify(7) watch is deaf or could not be made. */
 export const POLL_MS = 60_000
+/** Milliseconds for both files of a certificate to be replaced. */
+export const CERTIFICATE_SETTLE_MS = 1_000
+/** Addresses in a certificate. */
+export const MAX_CERTIFICATE_ADDRESSES = 32
+/** Certificates that are made in a day, whatever comes and goes. */
+export const MAX_RENEWALS_PER_DAY = 24
 /** Sessions: more devices than a room has, and few enough for a person to read. */
 export const MAX_SESSIONS = 64
 /** Connections on the engines' socket: each session is one. */
@@ -61,8 +67,23 @@ export const FULL_LOG_MS = 60_000
 /** Seconds that a change may wait for its confirmation. */
 export const MIN_CONFIRM_S = 5
 export const MAX_CONFIRM_S = 600
+/** Records of the log in one answer, and the bytes of it. */
+export const MAX_LOG_LINES = 2_000
+export const MAX_LOG_BYTES = 1024 * 1024
+/** Requests for the log that are answered or wait: each takes a process and up to a MiB. */
+export const MAX_WAITING_LOGS = 4
+/** Operations that are under way or wait: each may take a process. */
+export const MAX_WAITING_OPERATIONS = 4
+/** Milliseconds for which a device shows which one it is: long enough to look up. */
+export const IDENTIFY_MS = 10_000
+/** Milliseconds for systemd to stop this program once it has agreed to restart the device. logind(8) waits up to 5 s. */
+export const REBOOT_MS = 30_000
+/** Milliseconds for which the choices are kept: looking for them takes 20 ms on a fast machine. */
+export const CHOICES_MS = 1_000
 /** Milliseconds for what is open to end after SIGTERM. */
 export const SHUTDOWN_MS = 4_000
+/** Milliseconds that a stop waits for the first request on a connection. */
+export const FIRST_REQUEST_MS = 1_000
 
 /** A limit that an operator can change with an environment variable. */
 interface Limit {

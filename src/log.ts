@@ -10,6 +10,10 @@ const MAX_MESSAGE = 1024
 
 /** A log that writes one line per record. */
 export function lineLog(write: (line: string) => void): Log {
-  return (level, message) =>
-    write(`<${PRIORITY[level]}>${message.slice(0, MAX_MESSAGE).replace(UNPRINTABLE, '\u{fffd}')}\n`)
+  return (level, message) => write(`<${PRIORITY[level]}>${printable(message.slice(0, MAX_MESSAGE))}\n`)
+}
+
+/** The text with a replacement for each character that would do more than be shown. */
+export function printable(text: string): string {
+  return text.replace(UNPRINTABLE, '\u{fffd}')
 }

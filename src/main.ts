@@ -4,23 +4,28 @@ import { errorCode, reasonOf } from '../hal/errors.ts'
 import { Files } from '../hal/files/files.ts'
 import { runCommand } from '../hal/os/command.ts'
 import { claimFolder } from '../hal/os/lock.ts'
+import { reboot } from '../hal/os/reboot.ts'
 import { System } from '../hal/os/system.ts'
 import { BUILT_AT, VERSION } from './build-info.ts'
+import { BUILT_PAGE } from './built-page.ts'
 import { type Command, parseCommand } from './cli.ts'
 import { systemClock } from './clock.ts'
-import { makeToken, rotateKey, showKey } from './commands.ts'
+import { makeToken, rotateKey, showAccess, showKey } from './commands.ts'
 import {
   type Config,
   type Flags,
   readConfig,
   readEnginesPath,
+  readRoot,
   readStateDir,
   requireNode,
   UsageError,
   unknownVariables,
 } from './config.ts'
+import { discover } from './discover-command.ts'
+import { finishReset } from './factory-reset.ts'
 import { CommandError, describeFailure } from './failure.ts'
-import { SHUTDOWN_MS } from './limits.ts'
+import { REBOOT_MS, SHUTDOWN_MS } from './limits.ts'
 import { lineLog } from './log.ts'
 import { startService } from './service.ts'
 import { runSession } from './session-command.ts'
@@ -57,12 +62,15 @@ async function run(command: Command): Promise<void> {
     case 'serve':
       return serve(readConfig(flags, env, process.pid))
     case 'key show':
-      return void print(await showKey(stateOf(flags)))
+      if (!command.isVerbose) return void print(await showKey(stateOf(flags)))
+      return void print(await showAccess(stateOf(flags), new System(readRoot(flags, env)), env))
     case 'key rotate':
       return void print(await rotateKey(stateOf(flags)))
     case 'session':
       process.exit(await runSession(command.session, readEnginesPath(flags, env), complain))
       break
+    case 'discover':
+      return void print(await discover(runCommand, command.isJson))
     case 'token':
       return void print(await makeToken(stateOf(flags), command.token, systemClock.now(), BUILT_AT))
   }
@@ -72,6 +80,31 @@ async function serve(config: Config): Promise<void> {
   await claimState(config.stateDir)
   warnOfKeyInImage(config)
   const system = new System(config.root)
+  const state = new Files(config.stateDir)
+  if (await finishReset(state, system, log)) return restartDevice(system)
+
+  let isStopping = false
+  /** Resolves with whether it was this call that ended what the service has open. */
+  const close = async (why: string, statusIfLate = 0) => {
+    // A second signal, as when a terminal and a supervisor both send one, must not cut the shutdown short.
+    if (isStopping) return false
+    isStopping = true
+    log('info', `${why}: stopping`)
+    // Anything still open by then must not keep the process alive.
+    const deadline = setTimeout(() => process.exit(statusIfLate), SHUTDOWN_MS)
+    await service.close()
+    clearTimeout(deadline)
+    return true
+  }
+  const stop = async (signal: string) => {
+    if (await close(signal)) process.exit()
+  }
+  const reset = async () => {
+    // If it is late, the next start does the rest.
+    if (!(await close('factory reset', FAILURE))) return
+    await finishReset(state, system, log)
+    await restartDevice(system)
+  }
   const surroundings = {
     system,
     clock: systemClock,
@@ -80,6 +113,8 @@ async function serve(config: Config): Promise<void> {
     newId: randomUUID,
     version: VERSION,
     builtAt: BUILT_AT,
+    reset: () => void reset().catch(fail),
+    page: BUILT_PAGE,
   }
   const service = await startService(config, surroundings)
   log('info', `receiverd ${VERSION} listening on ${service.address}`)
@@ -88,20 +123,17 @@ async function serve(config: Config): Promise<void> {
   const nodeModule = process.getBuiltinModule?.('node:module') as { flushCompileCache?: () => void } | undefined
   nodeModule?.flushCompileCache?.()
 
-  let isStopping = false
-  const stop = async (signal: string) => {
-    // A second signal, as when a terminal and a supervisor both send one, must not cut the shutdown short.
-    if (isStopping) return
-    isStopping = true
-    log('info', `${signal}: stopping`)
-    // Anything still open by then must not keep the process alive.
-    setTimeout(() => process.exit(), SHUTDOWN_MS)
-    await service.close()
-    process.exit()
-  }
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
   await tellSupervisor({ env, run: runCommand, log }, () => service.status)
+}
+
+/** Restarts the device, and waits until systemd stops this program. */
+async function restartDevice(system: System): Promise<void> {
+  process.on('SIGTERM', () => process.exit())
+  await reboot(system)
+  const error = new CommandError('the device has not restarted after its factory reset: restart it')
+  setTimeout(() => fail(error), REBOOT_MS)
 }
 
 /** Devices that are flashed from one image must not share a key. */
@@ -128,20 +160,24 @@ function stateOf(flags: Flags): Files {
   return new Files(readStateDir(flags, env))
 }
 
+function fail(error: unknown): void {
+  const message = describeFailure(error, process.getuid?.() === 0)
+  const status = error instanceof UsageError ? USAGE_ERROR : FAILURE
+  if (isSupervised) {
+    log('error', message)
+    setTimeout(() => process.exit(status), FAILED_START_PAUSE_MS)
+  } else {
+    complain(message)
+    process.exit(status)
+  }
+}
+
 async function main(): Promise<void> {
   try {
     requireNode(process.versions.node)
     await run(parseCommand(process.argv.slice(2), VERSION))
   } catch (error) {
-    const message = describeFailure(error, process.getuid?.() === 0)
-    const status = error instanceof UsageError ? USAGE_ERROR : FAILURE
-    if (isSupervised) {
-      log('error', message)
-      setTimeout(() => process.exit(status), FAILED_START_PAUSE_MS)
-    } else {
-      complain(message)
-      process.exit(status)
-    }
+    fail(error)
   }
 }
 

@@ -19,7 +19,7 @@ const KINDS = {
   'system-refused': [500, 'The system refused the change'],
   'not-implemented': [501, 'Not implemented'],
   unavailable: [503, 'Too busy'],
-  'engine-timeout': [504, 'No answer from what mirrors'],
+  'engine-timeout': [504, 'The mirroring program has not answered in time'],
   'no-space': [507, 'No space left on the device'],
 } as const satisfies Record<string, readonly [status: number, title: string]>
 

@@ -1,8 +1,10 @@
+import type { System } from '../hal/os/system.ts'
 import type { Authenticator } from './auth/authenticator.ts'
 import type { Clock } from './clock.ts'
 import type { Topic, TopicOptions } from './events/topic.ts'
 import type { OpenRoute, Route } from './http/route.ts'
 import type { Log } from './log.ts'
+import type { Family } from './metrics/exposition.ts'
 import type { SystemStore } from './system/store.ts'
 
 /** A part of the API with state of its own, and the topic that clients follow it by. */
@@ -14,6 +16,10 @@ export interface Resource {
   readonly routes: readonly Route[]
   /** Routes on the socket of the engines, where no credential is asked for. */
   readonly engineRoutes?: readonly OpenRoute[]
+  /** What it adds to the status of the device, by name. */
+  readonly counts?: () => Readonly<Record<string, number>>
+  /** What it adds to the metrics. */
+  readonly families?: () => readonly Family[]
   /** Called before the service listens. */
   start(): Promise<void>
   /** Ends what the service keeps open for engines. */
@@ -24,6 +30,7 @@ export interface Resource {
 
 /** What resources are made from. */
 export interface Shared {
+  readonly system: System
   readonly authenticator: Authenticator
   /** The configuration, which other resources may depend on. */
   readonly configuration: SystemStore

@@ -1,30 +1,48 @@
+import { UxPlayEngine } from '../hal/engines/uxplay.ts'
 import { Files } from '../hal/files/files.ts'
+import { Announcement } from '../hal/os/announcement.ts'
+import { CertificateFiles } from '../hal/os/certificate.ts'
+import { Led } from '../hal/os/led.ts'
+import { Screen } from '../hal/os/screen.ts'
 import { removeStaleSocket } from '../hal/os/stale-socket.ts'
 import type { System } from '../hal/os/system.ts'
 import { registry } from '../hal/registry.ts'
 import type { Setting } from '../hal/setting.ts'
 import type { Moderation } from '../hal/settings/moderation.ts'
 import { Journal } from '../hal/transaction/journal.ts'
+import { Originals } from '../hal/transaction/originals.ts'
 import { Transactions } from '../hal/transaction/transaction.ts'
+import { startAnnouncing, stopAnnouncing } from './announce.ts'
 import { keyRoutes } from './api/api-key.ts'
+import { choiceRoutes } from './api/choices.ts'
 import { engineRoutes } from './api/engines.ts'
 import { eventRoute } from './api/events.ts'
+import { logRoutes } from './api/logs.ts'
 import { metaRoutes } from './api/meta.ts'
+import { metricsRoutes } from './api/metrics.ts'
+import { operationRoutes } from './api/operations.ts'
+import { pageRoutes } from './api/page.ts'
 import { sessionRoutes } from './api/sessions.ts'
+import { statusRoutes } from './api/status.ts'
 import { systemRoutes } from './api/system.ts'
-import { ApiKeyStore } from './auth/api-key.ts'
+import { tokenRoutes } from './api/tokens.ts'
+import { ApiKeyStore, readCredential } from './auth/api-key.ts'
 import { Authenticator } from './auth/authenticator.ts'
+import type { Page } from './built-page.ts'
 import type { Clock } from './clock.ts'
 import type { Config } from './config.ts'
 import { Readers } from './events/readers.ts'
-import { Router } from './http/router.ts'
+import { BASE_PATH, Router } from './http/router.ts'
 import { HttpServer } from './http/server.ts'
 import { ENGINE_TIMEOUT_CHECK_MS, MAX_ENGINE_CONNECTIONS, MAX_KEPT_BYTES, TIMEOUT_CHECK_MS } from './limits.ts'
 import type { Log } from './log.ts'
+import { changeFamilies, eventFamilies, httpFamilies, processFamilies, sessionFamilies } from './metrics/families.ts'
 import type { Resource, Shared } from './resource.ts'
+import { startIdleScreen } from './screen/idle-screen.ts'
 import { Sessions } from './sessions/sessions.ts'
 import { SocketEngine } from './sessions/socket-engine.ts'
 import { SystemStore } from './system/store.ts'
+import { Tls } from './tls.ts'
 
 /** What the service takes from outside: everything that a test may replace. */
 export interface Surroundings {
@@ -38,6 +56,10 @@ export interface Surroundings {
   readonly version: string
   /** When the program was built, in milliseconds since 1970. */
   readonly builtAt: number
+  /** Called once a factory reset is certain: finishes it, and restarts the device. */
+  readonly reset: () => void
+  /** Undefined in a program that runs from its sources. */
+  readonly page: Page | undefined
 }
 
 export interface Service {
@@ -53,13 +75,25 @@ export interface Service {
 export const RESOURCES: readonly ((shared: Shared) => Resource)[] = [sessionsResource]
 
 /** Assembles the parts, and serves. */
-export async function startService(config: Config, surroundings: Surroundings, makers = RESOURCES): Promise<Service> {
+export async function startService(
+  config: Config,
+  surroundings: Surroundings,
+  makers = RESOURCES,
+  settingsOf = registry,
+): Promise<Service> {
   const { limits, origins } = config
-  const { system, clock, log, random, newId, version, builtAt } = surroundings
+  const { system, clock, log, random, newId, version, builtAt, reset, page } = surroundings
 
   const state = new Files(config.stateDir)
-  const keys = await ApiKeyStore.open(state, log)
-  const authenticator = new Authenticator(keys.current, { clock, log, builtAt, leewayS: limits.leewayS })
+  const { credentialsDir } = config
+  const passed = async () => (credentialsDir ? readCredential(credentialsDir) : undefined)
+  const keys = await ApiKeyStore.open(state, log, passed, config.screenKey)
+  let redrawIdleScreen: () => void = () => undefined
+  const onFirstUse = () => {
+    keys.used()
+    redrawIdleScreen()
+  }
+  const authenticator = new Authenticator(keys.current, { clock, log, builtAt, leewayS: limits.leewayS, onFirstUse })
   const readers = new Readers({
     limits,
     refusalNow: (credential, now) => authenticator.refusalNow(credential, now),
@@ -68,31 +102,69 @@ export async function startService(config: Config, surroundings: Surroundings, m
   keys.onReplaced(key => {
     authenticator.replaceKey(key)
     readers.endRefused()
+    redrawIdleScreen()
   })
 
   const ring = { maxEvents: limits.events, maxBytes: MAX_KEPT_BYTES, newId }
-  const settings = registry(system)
-  const transactions = new Transactions(system, settings, new Journal(state))
+  const settings = settingsOf(system)
+  const originals = new Originals(state, what => log('error', what))
+  const transactions = new Transactions(system, settings, new Journal(state), originals)
   const configuration = new SystemStore({ system, settings, transactions, ring, log })
-  const shared: Shared = { configuration, authenticator, clock, ring, log }
+  const shared: Shared = { system, configuration, authenticator, clock, ring, log }
+  const led = new Led(system)
+  const screen = new Screen(system)
   const resources = [systemResource(shared, settings), ...makers.map(make => make(shared))]
   for (const resource of resources) await resource.start()
+  const tls =
+    config.tlsPort !== undefined && system.isRunning
+      ? new Tls({ files: new CertificateFiles(system), configuration, originals, clock, builtAt, log })
+      : undefined
+  const certificatePin = () => tls?.certificate?.pin
+  const counts = () => ({
+    streams: readers.size - readers.heldPolls,
+    heldPolls: readers.heldPolls,
+    connections: server.connections,
+    ...Object.assign({}, ...resources.map(resource => resource.counts?.())),
+  })
+  const ofProcess = processFamilies(version, clock)
+  const families = () => [
+    ...ofProcess(),
+    ...httpFamilies(server, engines, limits),
+    ...eventFamilies(
+      resources.map(({ topic }) => topic),
+      readers,
+      limits,
+    ),
+    ...changeFamilies(configuration.tally),
+    ...resources.flatMap(resource => resource.families?.() ?? []),
+  ]
   const routes = [
     ...resources.flatMap(({ topic, eventsPath, routes }) => [
       ...routes,
       eventRoute(eventsPath, topic, { readers, authenticator, random, limits }),
     ]),
     ...keyRoutes(keys, authenticator, log),
+    ...tokenRoutes({ keys, clock, builtAt, log }),
+    ...statusRoutes({ version, system, state, clock, builtAt, counts, certificatePin }),
+    ...operationRoutes({ system, state, configuration, led, screen, authenticator, log, reset }),
+    ...logRoutes(system, authenticator),
+    ...choiceRoutes(configuration, settings),
+    ...metricsRoutes(families),
   ]
   const common = { authenticator, origins, clock, log }
-  const server = new HttpServer({
+  const server: HttpServer = new HttpServer({
     ...common,
-    router: new Router([...routes, ...metaRoutes(version, routes)]),
+    router: new Router(
+      [...routes, ...metaRoutes(version, routes)],
+      BASE_PATH,
+      config.page && page ? pageRoutes(page) : [],
+    ),
     connections: limits.connections,
+    isFronted: config.tlsPort !== undefined,
     connectionsPerAddress: Math.max(limits.connections / 4, 2 * limits.streamsPerAddress),
     timeoutCheckMs: TIMEOUT_CHECK_MS,
   })
-  const engines = new HttpServer({
+  const engines: HttpServer = new HttpServer({
     ...common,
     router: new Router(
       resources.flatMap(({ engineRoutes = [] }) => engineRoutes),
@@ -107,6 +179,19 @@ export async function startService(config: Config, surroundings: Surroundings, m
     await engines.listen(config.engines)
   }
   const address = await server.listen(config.listen)
+  const seen = { configuration, port: config.tlsPort ?? Number(new URL(address).port), tls, log }
+  await startIdleScreen({
+    screen,
+    ...seen,
+    setupKey: () => (keys.isUnused ? keys.current : undefined),
+    onSetupKey: changed => {
+      redrawIdleScreen = changed
+    },
+  })
+  const announcement = new Announcement(system)
+  if (config.announce) await startAnnouncing({ announcement, ...seen })
+  else await stopAnnouncing({ announcement, log })
+  tls?.start()
 
   return {
     address,
@@ -121,7 +206,9 @@ export async function startService(config: Config, surroundings: Surroundings, m
         }),
       ]
       keys.stop()
+      await led.stop()
       for (const resource of resources) await resource.stop()
+      await tls?.stop()
       await Promise.all(closed)
     },
   }
@@ -137,23 +224,28 @@ function systemResource({ configuration, authenticator, log }: Shared, settings:
   }
 }
 
-function sessionsResource({ configuration, authenticator, clock, ring, log }: Shared): Resource {
+function sessionsResource({ system, configuration, authenticator, clock, ring, log }: Shared): Resource {
   const moderation = () => configuration.value('moderation') as Moderation
   const sessions = new Sessions({ ring, timeoutS: () => moderation().timeoutS, clock, log })
   const engine = new SocketEngine(sessions)
+  const uxplay = new UxPlayEngine(system, sessions)
   const isModerated = () => moderation().approval === 'moderator'
   return {
     topic: sessions.topic,
     eventsPath: '/sessions/events',
     routes: sessionRoutes({ sessions, authenticator }),
     engineRoutes: engineRoutes(engine, isModerated),
+    counts: () => ({ sessions: sessions.all.length }),
+    families: () => sessionFamilies(sessions),
     async start() {
       configuration.topic.log.onAppend(() => {
         if (!isModerated()) sessions.admitPending()
       })
+      if (system.isRunning) await uxplay.start()
     },
     closeEngines: () => engine.close(),
     async stop() {
+      await uxplay.stop()
       sessions.stop()
     },
   }

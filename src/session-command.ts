@@ -44,6 +44,7 @@ export async function runSession(
       retryMs = FIRST_RETRY_MS
       if (state === 'pending') report('waiting for a moderator')
       else if (state === 'active' && !command) {
+        report('let in')
         command = await attachCommand(argv)
         command.ended.then(code => {
           status = code
@@ -53,7 +54,10 @@ export async function runSession(
         report(reason === 'full' ? 'denied: too many sessions' : `denied (${reason})`)
         link.close()
         return DENIED
-      } else if (reason !== undefined && reason !== 'shutdown' && command) await stop(command)
+      } else if (reason !== undefined && reason !== 'shutdown' && command) {
+        report(`ended (${reason})`)
+        await stop(command)
+      }
     }
     link.close()
     if (status !== undefined) return status

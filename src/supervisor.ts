@@ -7,7 +7,12 @@ export interface SupervisorOptions {
   readonly env: Environment
   readonly run: Run
   readonly log: Log
+  /** Milliseconds before a message that was lost is sent again. */
+  readonly retryMs?: number
 }
+
+/** Each may take 5 s: all of them less than half of the watchdog's minute. */
+const TRIES = 4
 
 /**
  * Tells systemd that the service is ready, then twice per watchdog period that it is alive (sd_notify(3),
@@ -15,15 +20,21 @@ export interface SupervisorOptions {
  * datagram sockets, so systemd-notify(1) does the sending. Does nothing if systemd did not start the process.
  * @param status Returns the line that `systemctl status` shows; called for each message.
  */
-export async function tellSupervisor({ env, run, log }: SupervisorOptions, status: () => string): Promise<void> {
+export async function tellSupervisor(
+  { env, run, log, retryMs = 1_000 }: SupervisorOptions,
+  status: () => string,
+): Promise<void> {
   const socket = env.NOTIFY_SOCKET
   if (!socket) return
   const tell = async (message: string) => {
-    try {
-      await run(['systemd-notify', `--status=${status()}`, message], { NOTIFY_SOCKET: socket })
-    } catch (error) {
-      log('error', `cannot notify systemd: ${reasonOf(error)}`)
-    }
+    // systemd-notify waits 5 s for systemd to read the message. If systemd is busy for longer, it is lost with its sender.
+    for (let left = TRIES; left > 0; left--)
+      try {
+        return void (await run(['systemd-notify', `--status=${status()}`, message], { NOTIFY_SOCKET: socket }))
+      } catch (error) {
+        if (left === 1) log('error', `cannot notify systemd: ${reasonOf(error)}`)
+        else await new Promise(resolve => setTimeout(resolve, retryMs))
+      }
   }
   await tell('--ready')
   const periodMs = Number(env.WATCHDOG_USEC) / 1000

@@ -6,7 +6,7 @@ import { HeldPoll, PollAnswers } from '../events/long-poll.ts'
 import type { Reader, Readers } from '../events/readers.ts'
 import { preamble, StreamReader } from '../events/stream.ts'
 import type { Topic } from '../events/topic.ts'
-import { formatEtag, preferredWait, prefersEventStream } from '../http/conditional.ts'
+import { formatEtag, preferredWait, prefers } from '../http/conditional.ts'
 import { json, type Reply, type StreamReply, withHeaders } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
 import type { Route, RouteDocs } from '../http/route.ts'
@@ -66,7 +66,9 @@ export function eventRoute(path: string, topic: Topic, options: EventRouteOption
   }
 
   const handle = (request: Request, credential: Credential) =>
-    prefersEventStream(request.header('accept')) ? openStream(request, credential) : poll(request, credential)
+    prefers(request.header('accept'), 'text/event-stream', CONTENT_TYPE)
+      ? openStream(request, credential)
+      : poll(request, credential)
   return { method: 'GET', path, needs: topic.grant, handle, docs: docsFor(topic.name, path) }
 }
 

@@ -1,6 +1,6 @@
 import * as Type from 'typebox/type'
 import { type Authenticator, type Credential, holderOf } from '../auth/authenticator.ts'
-import { formatEtag, matchesWeakly } from '../http/conditional.ts'
+import { formatEtag, IfNoneMatch, notModified } from '../http/conditional.ts'
 import { json } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
 import type { AnswerDocs, Route } from '../http/route.ts'
@@ -41,7 +41,7 @@ const SessionsObject = Type.Object(
 
 const GONE: AnswerDocs = { description: 'There is no such session; it may have ended.' }
 const LATE: AnswerDocs = {
-  description: `What mirrors did not do it within ${DECISION_MS / 1000} s. The session stays what it is.`,
+  description: `The mirroring program has not done it within ${DECISION_MS / 1000} s. It may still do it: look at /sessions.`,
 }
 
 /** The devices that mirror or want to: listed, let in, and ended. */
@@ -58,13 +58,12 @@ export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions)
       needs: 'moderator:r',
       handle: request => {
         const { id, json: body } = sessions.current
-        const headers = ['ETag', formatEtag(id)]
-        if (matchesWeakly(request.header('if-none-match'), id)) return { status: 304, headers }
-        return json(Buffer.from(body), headers)
+        return notModified(request, id) ?? json(Buffer.from(body), ['ETag', formatEtag(id)])
       },
       docs: {
         operationId: 'getSessions',
         summary: 'List the devices that mirror, or want to',
+        parameters: [IfNoneMatch],
         answers: {
           200: { description: 'All sessions.', content: { 'application/json': SessionsObject }, headers: ['ETag'] },
           304: { description: 'They are as the client knows them.', headers: ['ETag'] },

@@ -1,13 +1,12 @@
 import * as Type from 'typebox/type'
 import { isWritable, type Setting } from '../../hal/setting.ts'
 import { type Authenticator, holderOf } from '../auth/authenticator.ts'
-import { checkPreconditions, formatEtag, matchesWeakly } from '../http/conditional.ts'
+import { checkPreconditions, formatEtag, IfNoneMatch, notModified } from '../http/conditional.ts'
 import { json, type WholeReply } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
 import type { Route, RouteDocs } from '../http/route.ts'
 import { MAX_CONFIRM_S, MIN_CONFIRM_S } from '../limits.ts'
 import type { Log } from '../log.ts'
-import { Problem } from '../problem.ts'
 import type { SystemStore } from '../system/store.ts'
 
 export interface SystemRoutesOptions {
@@ -49,10 +48,7 @@ export function systemRoutes({ store, settings, authenticator, log }: SystemRout
       method: 'GET',
       path: PATH,
       needs: 'admin:r',
-      handle: request =>
-        matchesWeakly(request.header('if-none-match'), store.topic.latestId)
-          ? { status: 304, headers: ['ETag', formatEtag(store.topic.latestId)] }
-          : current(),
+      handle: request => notModified(request, store.topic.latestId) ?? current(),
       docs: readDocs(settings),
     },
     {
@@ -61,7 +57,7 @@ export function systemRoutes({ store, settings, authenticator, log }: SystemRout
       needs: 'admin:w',
       body: { accepts: PATCH_TYPES, schema: PatchSchema, invalid: 'invalid-configuration', precondition },
       handle: async (request, credential) => {
-        const confirm = confirmWithin(request)
+        const confirm = request.integerParameter('confirmWithin', MIN_CONFIRM_S, MAX_CONFIRM_S)
         const { written, confirmWithinS } = await store.patch(
           request.body ?? null,
           () => {
@@ -92,30 +88,11 @@ export function systemRoutes({ store, settings, authenticator, log }: SystemRout
   ]
 }
 
-/** @throws {Problem} 400 for what is no whole number of seconds in the range. */
-function confirmWithin(request: Request): number | undefined {
-  const text = request.queryParameter('confirmWithin')
-  if (text === undefined) return undefined
-  const seconds = /^\d{1,3}$/.test(text) ? Number(text) : Number.NaN
-  if (seconds >= MIN_CONFIRM_S && seconds <= MAX_CONFIRM_S) return seconds
-  throw new Problem(
-    'bad-request',
-    `confirmWithin must be a whole number of seconds from ${MIN_CONFIRM_S} to ${MAX_CONFIRM_S}.`,
-  )
-}
-
 function readDocs(settings: readonly Setting[]): RouteDocs {
   return {
     operationId: 'getSystem',
     summary: 'Read the configuration',
-    parameters: [
-      {
-        in: 'header',
-        name: 'If-None-Match',
-        schema: Type.String(),
-        description: 'The ETag that is known: 304 where it still holds.',
-      },
-    ],
+    parameters: [IfNoneMatch],
     answers: {
       200: {
         description: 'The configuration. A setting that the device lacks is absent.',

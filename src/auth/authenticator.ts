@@ -25,6 +25,8 @@ export interface AuthenticatorOptions {
   /** When the program was built, milliseconds since 1970. A clock before it has not been set. */
   readonly builtAt: number
   readonly leewayS: number
+  /** Called for the first credential that is accepted. */
+  readonly onFirstUse?: () => void
 }
 
 /** Three parts, separated by dots. */
@@ -54,9 +56,11 @@ export class Authenticator {
   #newer = new Map<string, Credential>()
   #older: ReadonlyMap<string, Credential> = this.#newer
   #hasWarnedOfClock = false
+  #onFirstUse: (() => void) | undefined
 
   constructor(apiKey: string, options: AuthenticatorOptions) {
     this.#options = options
+    this.#onFirstUse = options.onFirstUse
     this.#key = putInForce(apiKey, 0)
   }
 
@@ -75,7 +79,10 @@ export class Authenticator {
     let refusal: Refusal | undefined
     for (const text of presented) {
       const outcome = this.#check(text)
-      if (typeof outcome !== 'string') return outcome
+      if (typeof outcome !== 'string') {
+        if (this.#onFirstUse) this.#firstUse()
+        return outcome
+      }
       // What is wrong with a token says more than that the same text, decoded, is malformed.
       if (refusal === undefined || outcome !== 'malformed') refusal = outcome
     }
@@ -113,6 +120,12 @@ export class Authenticator {
     const { clock, leewayS } = this.#options
     if (credential.exp === undefined) return Number.POSITIVE_INFINITY
     return Math.max(0, Math.ceil((credential.exp + leewayS) * 1000 - clock.now()) + 1)
+  }
+
+  #firstUse(): void {
+    const tell = this.#onFirstUse
+    this.#onFirstUse = undefined
+    tell?.()
   }
 
   #check(text: string): Credential | Refusal {

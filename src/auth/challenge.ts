@@ -17,7 +17,9 @@ export type Refusal =
 const CHALLENGE = 'Bearer realm="receiverd"'
 
 const DETAIL: Readonly<Record<Refusal, string>> = {
-  malformed: 'The credential is neither an API key (43 characters) nor a token (three parts, separated by dots).',
+  malformed:
+    'The credential is neither an API key (43 characters, unless the device was given its key) nor a token (three parts, ' +
+    'separated by dots).',
   'bad signature': 'The token was not made from the API key in force.',
   'unknown key': 'This is not the API key in force.',
   'too long': `The credential is longer than ${MAX_TOKEN_LENGTH} characters.`,
@@ -26,6 +28,8 @@ const DETAIL: Readonly<Record<Refusal, string>> = {
   'key replaced': 'The API key has been replaced, which revoked all tokens made from the old one.',
   'clock not set': 'The clock of this device is not set, so a token with exp or nbf cannot be checked.',
 }
+
+export const REFUSALS = Object.keys(DETAIL)
 
 /** The 401 for a credential that was sent and is refused. */
 export class RefusedCredential extends Problem {

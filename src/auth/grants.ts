@@ -3,7 +3,7 @@ export type Grant = 'admin:r' | 'admin:w' | 'moderator:r' | 'moderator:w'
 export const ALL_GRANTS: ReadonlySet<Grant> = new Set(['admin:r', 'admin:w', 'moderator:r', 'moderator:w'])
 
 /** Grants by entry of the `roles` claim: `admin:rw` → admin:r, admin:w. */
-const GRANTS = new Map<unknown, ReadonlySet<Grant>>()
+const GRANTS = new Map<string, ReadonlySet<Grant>>()
 for (const role of ['admin', 'moderator'] as const)
   for (const permissions of ['r', 'w', 'rw', 'wr'])
     GRANTS.set(
@@ -15,7 +15,10 @@ for (const role of ['admin', 'moderator'] as const)
       ),
     )
 
+/** The valid entries of the `roles` claim. */
+export const ROLES = [...GRANTS.keys()]
+
 /** What an entry of the `roles` claim grants; undefined if it is not valid. */
 export function grantsOf(entry: unknown): ReadonlySet<Grant> | undefined {
-  return GRANTS.get(entry)
+  return typeof entry === 'string' ? GRANTS.get(entry) : undefined
 }

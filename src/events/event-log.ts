@@ -70,6 +70,11 @@ export class EventLog {
     return this.#head
   }
 
+  /** How many events are not kept any more. */
+  get evicted(): number {
+    return this.#tail
+  }
+
   /** Whether every event after `position` is still kept. */
   holds(position: Position): boolean {
     return position >= this.#tail

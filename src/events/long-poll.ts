@@ -73,6 +73,10 @@ export class HeldPoll implements HeldReply, Held, Reader {
     this.#headers = headers
   }
 
+  get isHeld(): boolean {
+    return true
+  }
+
   get topic(): Topic {
     return this.#options.topic
   }

@@ -16,6 +16,8 @@ export interface Reader {
   readonly credential: Credential
   /** The network that its address is counted under. */
   readonly network: string
+  /** Whether it is a poll. */
+  readonly isHeld: boolean
   /** Called when there are events after the cursor. */
   wake(): void
   /** Called at each heartbeat. */
@@ -51,6 +53,13 @@ export class Readers {
 
   get size(): number {
     return this.#size
+  }
+
+  /** How many of them are held polls; counted anew each time. */
+  get heldPolls(): number {
+    let count = 0
+    for (const readers of this.#audiences.values()) for (const { isHeld } of readers) if (isHeld) count++
+    return count
   }
 
   /**

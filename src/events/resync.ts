@@ -13,6 +13,7 @@ export class Resync {
   readonly #snapshot: () => string
   /** Events before the whole resource. */
   #reports: readonly (readonly [event: string, data: string])[] = [[RESYNC, REASON]]
+  #given = 0
   #encoded: { readonly id: string; readonly frames: Buffer; readonly array: Buffer } | undefined
 
   /**
@@ -37,6 +38,11 @@ export class Resync {
     this.#encoded = undefined
   }
 
+  /** How many there were. */
+  get given(): number {
+    return this.#given
+  }
+
   /** For a stream, whose cursor is the log's head from then on. */
   get frames(): Buffer {
     return this.#encode().frames
@@ -48,6 +54,7 @@ export class Resync {
   }
 
   #encode() {
+    this.#given++
     const id = this.#log.latestId
     if (this.#encoded?.id === id) return this.#encoded
     const whole = this.#snapshot()

@@ -61,6 +61,10 @@ export class StreamReader implements Reader, Cancelable {
     this.#cursor = cursor
   }
 
+  get isHeld(): boolean {
+    return false
+  }
+
   get topic(): Topic {
     return this.#options.topic
   }

@@ -26,8 +26,27 @@ function networkOf(address: string): string {
   const groups = head === '' ? [] : head.split(':')
   const first = Number.parseInt(groups[0] ?? '0', 16)
   for (const { prefix, mask } of [LINK_LOCAL, UNIQUE_LOCAL]) if ((first & mask) === prefix) return address
-  const after = tail ? tail.split(':').length : 0
-  while (groups.length + after < 8) groups.push('0')
-  const prefix = groups.slice(0, 4).map(group => group.replace(/^0+(?=.)/, ''))
+  const after = tail ? tail.split(':') : []
+  while (groups.length + after.length < 8) groups.push('0')
+  const prefix = [...groups, ...after].slice(0, 4).map(group => group.replace(/^0+(?=.)/, ''))
   return `${prefix.join(':')}::/64`
+}
+
+/** As in a URL (RFC 3986 §3.2.2). */
+export function hostAndPort(host: string, port: number): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+}
+
+export const HTTPS_PORT = 443
+const HTTP_PORT = 80
+
+/** The URL of a page at a host name or an address. */
+export function pageAt(host: string, port: number, isTls: boolean): string {
+  const [scheme, usual] = isTls ? ['https', HTTPS_PORT] : ['http', HTTP_PORT]
+  return `${scheme}://${hostAndPort(host, port).replace(new RegExp(`:${usual}$`), '')}/`
+}
+
+/** IPv4 addresses are shorter to type. */
+export function ipv4First(addresses: readonly string[]): readonly string[] {
+  return addresses.toSorted((one, other) => Number(one.includes(':')) - Number(other.includes(':')))
 }

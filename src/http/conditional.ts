@@ -1,6 +1,9 @@
 /** Header values that decide how a request is answered: ETags (RFC 9110 §8.8.3, §13.1), Prefer (RFC 7240), Accept. */
+import * as Type from 'typebox/type'
 import { Problem } from '../problem.ts'
+import type { WholeReply } from './reply.ts'
 import type { Request } from './request.ts'
+import type { ParameterDocs } from './route.ts'
 
 export interface EntityTag {
   readonly weak: boolean
@@ -33,6 +36,20 @@ export function parseEtags(header: string): '*' | readonly EntityTag[] | undefin
 export function matchesWeakly(header: string | undefined, id: string): boolean {
   const tags = header === undefined ? undefined : parseEtags(header)
   return tags === '*' || (tags?.some(({ tag }) => tag === id) ?? false)
+}
+
+/** The 304 to a client that knows the current state (RFC 9110 §15.4.5); undefined if it does not. */
+export function notModified(request: Request, id: string): WholeReply | undefined {
+  if (!matchesWeakly(request.header('if-none-match'), id)) return undefined
+  return { status: 304, headers: ['ETag', formatEtag(id)] }
+}
+
+/** The header of a GET that `notModified` answers. */
+export const IfNoneMatch: ParameterDocs = {
+  in: 'header',
+  name: 'If-None-Match',
+  schema: Type.String(),
+  description: 'The ETag that is known: 304 where it still holds.',
 }
 
 /** `If-Match` against the current ETag, by the strong comparison (RFC 9110 §13.1.1): a weak tag never matches. */
@@ -73,20 +90,21 @@ export function preferredWait(header: string | undefined): number | undefined {
 }
 
 /**
- * Whether `Accept` prefers an event stream: it names `text/event-stream`, at no lower quality than JSON. A wildcard
- * alone does not ask for a stream (RFC 9110 §12.5.1).
+ * Whether `Accept` prefers a media type to the usual one: it names it, at no lower quality. A wildcard alone does not ask
+ * for it (RFC 9110 §12.5.1).
  */
-export function prefersEventStream(accept: string | undefined): boolean {
-  if (!accept?.toLowerCase().includes('text/event-stream')) return false
-  const quality = new Map<string, number>()
+export function prefers(accept: string | undefined, type: string, usual: string): boolean {
+  if (!accept?.toLowerCase().includes(type)) return false
+  const qualities = new Map<string, number>()
   for (const range of accept.split(',')) {
-    const [type = '', ...parameters] = range.split(';').map(part => part.trim().toLowerCase())
+    const [name = '', ...parameters] = range.split(';').map(part => part.trim().toLowerCase())
     const q = parameters.find(parameter => parameter.startsWith('q='))?.slice(2)
-    quality.set(type, q === undefined ? 1 : Number(q) || 0)
+    // A type may stand in it once for each of its versions.
+    qualities.set(name, Math.max(qualities.get(name) ?? 0, q === undefined ? 1 : Number(q) || 0))
   }
-  const stream = quality.get('text/event-stream') ?? 0
-  const json = quality.get('application/json') ?? quality.get('application/*') ?? quality.get('*/*') ?? 0
-  return stream > 0 && stream >= json
+  const quality = qualities.get(type) ?? 0
+  const wildcard = usual.replace(/\/.*/, '/*')
+  return quality > 0 && quality >= (qualities.get(usual) ?? qualities.get(wildcard) ?? qualities.get('*/*') ?? 0)
 }
 
 /** The value of a header that is present and names a tag. @throws {Problem} 400 */

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import {
   HEAD_TIMEOUT_MS,
   MAX_DEFERRED,
@@ -12,7 +13,8 @@ import { Problem } from '../problem.ts'
 import type { Client } from './address.ts'
 import type { AddressCount } from './address-count.ts'
 import { parserError, pauseReading, resumeReading, stopsParser } from './node-internals.ts'
-import type { Pipeline } from './pipeline.ts'
+import type { Operation } from './operation.ts'
+import type { Asker, Pipeline } from './pipeline.ts'
 import { type Answerer, type Cancelable, type Held, type Reply, type WholeReply, wholeOf } from './reply.ts'
 import type { Writer } from './writer.ts'
 
@@ -27,6 +29,10 @@ export interface ConnectionContext {
   readonly writer: Writer
   /** Connections by client, up to a limit for each. */
   readonly places: AddressCount
+  /** Those that are open. */
+  readonly connections: Map<Duplex, Connection>
+  /** What requests count as that no route was found for. */
+  readonly unrouted: Operation
   /** Requests that wait for their turn, on all connections together. */
   deferred: number
 }
@@ -38,10 +44,13 @@ export interface ConnectionContext {
  * answer to the one before has been written, and while the client reads its answers. Those that were parsed too early
  * wait here, and no more are read from the socket.
  */
-export class Connection implements Client, Answerer {
+export class Connection implements Asker, Answerer {
   readonly socket: Socket
   readonly address: string
   readonly network: string
+  operation: Operation
+  /** When the request began that is being answered, in milliseconds of the monotonic clock. */
+  began = 0
   /** The request that is being answered, or the last one that was, if Node wrote its answer. */
   response: ServerResponse | undefined
   /** The poll that waits on it. */
@@ -61,6 +70,7 @@ export class Connection implements Client, Answerer {
     this.address = address
     this.network = network
     this.#context = context
+    this.operation = context.unrouted
     context.places.enter(network)
     socket.on('close', this.ended)
   }
@@ -72,11 +82,17 @@ export class Connection implements Client, Answerer {
   }
 
   readonly ended = (): void => {
+    this.#context.connections.delete(this.socket)
     this.#context.places.leave(this.network)
     this.#context.deferred -= this.#deferred?.length ?? 0
     this.#deferred = undefined
     this.held?.cancel()
     this.stream?.cancel()
+  }
+
+  /** Whether the client has connected ahead of what it may ask, as browsers do. */
+  get isUnused(): boolean {
+    return this.socket.bytesRead === 0
   }
 
   /** Takes a request whose head has been parsed. */
@@ -112,7 +128,9 @@ export class Connection implements Client, Answerer {
       // answer to another one.
       if (last.headersSent || last.socket !== socket) return void socket.destroy()
     }
-    this.#context.writer.writeLast(socket, connectionProblem(reason))
+    const problem = connectionProblem(reason)
+    this.#context.unrouted.answered(problem.status)
+    this.#context.writer.writeLast(socket, problem)
   }
 
   #isReady(): boolean {
@@ -124,7 +142,9 @@ export class Connection implements Client, Answerer {
   }
 
   #begin(message: IncomingMessage, response: ServerResponse): void {
-    const { pipeline, writer } = this.#context
+    const { pipeline, writer, unrouted } = this.#context
+    this.operation = unrouted
+    this.began = performance.now()
     this.response = response
     this.#unsent++
     if (stopsParser(message)) response.shouldKeepAlive = false

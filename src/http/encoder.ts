@@ -4,7 +4,9 @@ import { MAX_HOLD_S } from '../limits.ts'
 import type { WholeReply } from './reply.ts'
 
 /** On every answer: it is for this moment and this client, and its type is what the header says. */
-export const COMMON = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
+const COMMON = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
+/** The same for what never changes: a year, the most that caches heed, without asking again (RFC 8246). */
+const IMMUTABLE = ['Cache-Control', 'public, max-age=31536000, immutable', 'X-Content-Type-Options', 'nosniff']
 export const CLOSE = ['Connection', 'close']
 /** Connections are in fact kept for longer (`IDLE_MS`): a request must not cross the end of its connection. */
 const KEEP_ALIVE = ['Connection', 'keep-alive', 'Keep-Alive', `timeout=${MAX_HOLD_S}`]
@@ -17,6 +19,11 @@ interface Encoded {
   readonly isLast: boolean
   readonly date: string
   readonly bytes: readonly Buffer[]
+}
+
+/** What every answer of a kind has. */
+export function commonHeaders({ isImmutable }: WholeReply): readonly string[] {
+  return isImmutable ? IMMUTABLE : COMMON
 }
 
 export function contentLength(body: Buffer | undefined): readonly string[] {
@@ -53,7 +60,9 @@ export class Encoder {
     if (last?.reply === reply && last.cors === cors && last.isLast === isLast && last.date === date) return last.bytes
     const { status, headers, body } = reply
     const length = contentLength(body)
-    const head = Buffer.from(this.head(status, COMMON, cors, headers, length, isLast ? CLOSE : KEEP_ALIVE))
+    const head = Buffer.from(
+      this.head(status, commonHeaders(reply), cors, headers, length, isLast ? CLOSE : KEEP_ALIVE),
+    )
     const pieces = body ? [head, body] : [head]
     const bytes = body && body.length <= MAX_JOINED_BYTES ? [Buffer.concat(pieces)] : pieces
     this.#last = { reply, cors, isLast, date, bytes }

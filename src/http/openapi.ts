@@ -118,7 +118,7 @@ function grantText(needs: AnyRoute['needs']): string {
 function pathParameters({ path, docs }: AnyRoute): readonly ParameterDocs[] {
   return Array.from(path.matchAll(/\{(\w+)\}/g), ([, name = '']) => name)
     .filter(name => !docs.parameters?.some(other => other.in === 'path' && other.name === name))
-    .map(name => ({ name, in: 'path', description: 'A segment of the path.', schema: Type.String() }))
+    .map(name => ({ name, in: 'path', description: `\`${name}\` of the path.`, schema: Type.String() }))
 }
 
 function parameter({ name, in: place, description, schema }: ParameterDocs, schemas: NamedSchemas): object {

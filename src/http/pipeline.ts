@@ -1,26 +1,36 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { isIP } from 'node:net'
 import { closest } from '../../hal/format/closest.ts'
 import type { Authenticator, Credential } from '../auth/authenticator.ts'
-import { insufficientScope, RefusedCredential } from '../auth/challenge.ts'
+import { insufficientScope, REFUSALS, RefusedCredential } from '../auth/challenge.ts'
 import { presentedCredential } from '../auth/credentials.ts'
 import { MAX_HEADERS } from '../limits.ts'
 import type { Log } from '../log.ts'
+import { Counts } from '../metrics/counts.ts'
 import { Problem } from '../problem.ts'
-import type { Client } from './address.ts'
+import { type Client, clientAt } from './address.ts'
 import { hasBody, readJson, requireMediaType, requireValid } from './body.ts'
 import type { ClientWarnings } from './client-warnings.ts'
 import { isPreflight, preflightHeaders } from './cors.ts'
+import type { Operation } from './operation.ts'
 import { problemReply, type Reply, type WholeReply } from './reply.ts'
 import { Request } from './request.ts'
 import type { BodyRules, Route } from './route.ts'
 import type { Router } from './router.ts'
 import { checkHost, isRepeated, parseTarget } from './target.ts'
 
+/** Who asks, and what the request counts as. */
+export interface Asker extends Client {
+  operation: Operation
+}
+
 export interface PipelineOptions {
   readonly router: Router
   readonly authenticator: Authenticator
   readonly warnings: ClientWarnings
   readonly log: Log
+  /** Whether requests come from the server in front, which says for whom; a client of its own may say anything. */
+  readonly isFronted: boolean
 }
 
 /**
@@ -29,36 +39,42 @@ export interface PipelineOptions {
  */
 export class Pipeline {
   readonly #options: PipelineOptions
+  readonly refusals = new Counts(
+    ['reason'],
+    REFUSALS.map(refusal => [refusal]),
+  )
 
   constructor(options: PipelineOptions) {
     this.#options = options
   }
 
   /** Never throws nor rejects: what goes wrong is a reply, too. */
-  answer(message: IncomingMessage, response: ServerResponse, client: Client): Reply | Promise<Reply> {
+  answer(message: IncomingMessage, response: ServerResponse, client: Asker): Reply | Promise<Reply> {
+    const address = this.#options.isFronted ? addressIn(message, client.address) : client.address
     try {
-      const reply = this.#process(message, response, client)
-      return reply instanceof Promise ? this.#settle(reply, client) : reply
+      const reply = this.#process(message, response, client, address)
+      return reply instanceof Promise ? this.#settle(reply, address) : reply
     } catch (error) {
-      return this.#refuse(error, client)
+      return this.#refuse(error, address)
     }
   }
 
-  async #settle(reply: Promise<Reply>, client: Client): Promise<Reply> {
+  async #settle(reply: Promise<Reply>, address: string): Promise<Reply> {
     try {
       return await reply
     } catch (error) {
-      return this.#refuse(error, client)
+      return this.#refuse(error, address)
     }
   }
 
-  #process(message: IncomingMessage, response: ServerResponse, client: Client): Reply | Promise<Reply> {
+  #process(message: IncomingMessage, response: ServerResponse, client: Asker, address: string): Reply | Promise<Reply> {
     const { router, authenticator } = this.#options
     checkHead(message)
     const { path, query } = parseTarget(message.url ?? '/')
     if (isPreflight(message)) return { status: 204, headers: preflightHeaders(router.allowed(path)) }
-    const { route, parameters } = router.find(message.method ?? '', path)
-    const request = new Request(message, query, client, parameters)
+    const { route, operation, parameters } = router.find(message.method ?? '', path)
+    client.operation = operation
+    const request = new Request(message, query, address, client.network, parameters)
     if (route.needs === 'nothing') {
       if (!route.body) return route.handle(request)
       return this.#readBody(route.body, request, message, response).then(() => route.handle(request))
@@ -92,18 +108,26 @@ export class Pipeline {
     requireValid(request.body, body)
   }
 
-  #refuse(error: unknown, { network, address }: Client): WholeReply {
+  #refuse(error: unknown, address: string): WholeReply {
     const { log, warnings } = this.#options
     if (!(error instanceof Problem)) {
       log('error', `answered with 500: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
       return problemReply(new Problem('internal', 'The device failed to answer; its log has the reason.'))
     }
-    if (error instanceof RefusedCredential) warnings.warn(network, `${address}: refused a credential: ${error.refusal}`)
-    else if (error.kind === 'too-many-streams' || error.kind === 'unavailable')
-      warnings.warn(network, `${address}: answered with ${error.status}: ${error.message}`)
+    if (error instanceof RefusedCredential) {
+      this.refusals.add([error.refusal])
+      warnings.warn(clientAt(address).network, `${address}: refused a credential: ${error.refusal}`)
+    } else if (error.kind === 'too-many-streams' || error.kind === 'unavailable')
+      warnings.warn(clientAt(address).network, `${address}: answered with ${error.status}: ${error.message}`)
     else if (error.status >= 500) log('error', `answered with ${error.status}: ${error.message}`)
     return problemReply(error)
   }
+}
+
+/** For log lines alone: a program on the device itself can say what it likes. */
+function addressIn(message: IncomingMessage, peer: string): string {
+  const address = message.headers['x-real-ip']
+  return typeof address === 'string' && isIP(address) !== 0 ? address : peer
 }
 
 /** @throws {Problem} 431, 400 or 417 for a head that no route could answer. */

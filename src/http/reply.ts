@@ -9,6 +9,8 @@ export interface WholeReply {
   readonly headers: readonly string[]
   /** Absent for 204 and 304. */
   readonly body?: Buffer
+  /** The path stands for this content for ever: browsers may keep it. */
+  readonly isImmutable?: true
 }
 
 /**

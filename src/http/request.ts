@@ -9,7 +9,9 @@ export class Request implements Client {
   readonly #message: IncomingMessage
   readonly #query: URLSearchParams | undefined
   readonly #parameters: PathParameters
+  /** For log lines; behind a server in front, that of its client. */
   readonly address: string
+  /** For limits: that of the connection. */
   readonly network: string
   /** HEAD is answered as GET, without a body and without holding. */
   readonly isHead: boolean
@@ -19,7 +21,8 @@ export class Request implements Client {
   constructor(
     message: IncomingMessage,
     query: URLSearchParams | undefined,
-    { address, network }: Client,
+    address: string,
+    network: string,
     parameters: PathParameters = NO_PARAMETERS,
   ) {
     this.#message = message
@@ -41,6 +44,15 @@ export class Request implements Client {
     const [value, ...more] = this.#query?.getAll(name) ?? []
     if (more.length > 0) throw new Problem('bad-request', `The query repeats ${name}. Send it once.`)
     return value
+  }
+
+  /** A whole number in the query; undefined without one. @throws {Problem} 400 for anything else, or out of the range. */
+  integerParameter(name: string, min: number, max: number): number | undefined {
+    const text = this.queryParameter(name)
+    if (text === undefined) return undefined
+    const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
+    if (value >= min && value <= max) return value
+    throw new Problem('bad-request', `${name} must be a whole number from ${min} to ${max}.`)
   }
 
   /** A parameter of the route's path, percent-decoded; the route must have it. */

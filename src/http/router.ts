@@ -1,6 +1,7 @@
 import { closest } from '../../hal/format/closest.ts'
 import { MAX_PATH_PARAMETER } from '../limits.ts'
 import { Problem } from '../problem.ts'
+import { Operation } from './operation.ts'
 import type { AnyRoute } from './route.ts'
 
 /** The path in front of every route's. */
@@ -13,6 +14,7 @@ export const NO_PARAMETERS: PathParameters = new Map()
 
 export interface Match {
   readonly route: AnyRoute
+  readonly operation: Operation
   readonly parameters: PathParameters
 }
 
@@ -33,14 +35,25 @@ export class Router {
   readonly #paths = new Map<string, Methods>()
   readonly #templates: readonly Template[]
   readonly #maxSegments: number
+  /** One for each route. */
+  readonly operations: readonly Operation[]
 
-  /** @param base In front of every route's path. */
-  constructor(routes: readonly AnyRoute[], base = BASE_PATH) {
+  /**
+   * @param base In front of every route's path.
+   * @param others Routes whose paths are whole.
+   */
+  constructor(routes: readonly AnyRoute[], base = BASE_PATH, others: readonly AnyRoute[] = []) {
     const paths = new Map<string, Map<string, Match>>()
-    for (const route of routes) {
-      const path = base + route.path
+    const located = [
+      ...routes.map(route => [base + route.path, route] as const),
+      ...others.map(route => [route.path, route] as const),
+    ]
+    const operations: Operation[] = []
+    for (const [path, route] of located) {
+      const operation = new Operation(path, route.method)
+      operations.push(operation)
       const methods = paths.get(path) ?? new Map<string, Match>()
-      const match = { route, parameters: NO_PARAMETERS }
+      const match = { route, operation, parameters: NO_PARAMETERS }
       paths.set(path, methods.set(route.method, match))
       if (route.method === 'GET') methods.set('HEAD', match)
     }
@@ -48,6 +61,7 @@ export class Router {
     for (const [path, methods] of paths)
       if (path.includes('{')) templates.push({ segments: path.split('/'), methods })
       else this.#paths.set(path, methods)
+    this.operations = operations
     this.#templates = templates.sort((a, b) => (shape(a) < shape(b) ? -1 : 1))
     this.#maxSegments = Math.max(0, ...templates.map(template => template.segments.length))
   }
@@ -57,7 +71,7 @@ export class Router {
     const methods = this.#paths.get(path)
     if (methods) return matchOf(methods, method)
     const { template, parameters } = this.#matchTemplate(path)
-    return { route: matchOf(template.methods, method).route, parameters }
+    return { ...matchOf(template.methods, method), parameters }
   }
 
   /** The methods of a path, as `Allow` lists them. @throws {Problem} 404 */

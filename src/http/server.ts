@@ -1,15 +1,23 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
-import type { Duplex } from 'node:stream'
 import type { Authenticator } from '../auth/authenticator.ts'
 import type { Clock } from '../clock.ts'
-import { HEAD_TIMEOUT_MS, IDLE_MS, LISTEN_BACKLOG, MAX_HEAD_BYTES, REQUEST_TIMEOUT_MS } from '../limits.ts'
+import {
+  FIRST_REQUEST_MS,
+  HEAD_TIMEOUT_MS,
+  IDLE_MS,
+  LISTEN_BACKLOG,
+  MAX_HEAD_BYTES,
+  REQUEST_TIMEOUT_MS,
+} from '../limits.ts'
 import type { Log } from '../log.ts'
-import { clientAt } from './address.ts'
+import type { Counts } from '../metrics/counts.ts'
+import { clientAt, hostAndPort } from './address.ts'
 import { AddressCount } from './address-count.ts'
 import { ClientWarnings } from './client-warnings.ts'
 import { Connection, type ConnectionContext } from './connection.ts'
 import type { Origins } from './cors.ts'
+import { Operation } from './operation.ts'
 import { Pipeline } from './pipeline.ts'
 import type { Router } from './router.ts'
 import { Writer } from './writer.ts'
@@ -25,42 +33,71 @@ export interface HttpServerOptions {
   readonly timeoutCheckMs: number
   readonly clock: Clock
   readonly log: Log
+  /** Whether a server in front passes the requests on, and says for whom (X-Real-IP). */
+  readonly isFronted?: boolean
 }
 
 /** Listens, and hands each request to its connection. */
 export class HttpServer {
   readonly #log: Log
+  readonly #router: Router
   readonly #server: Server
   readonly #writer: Writer
   readonly #warnings: ClientWarnings
   readonly #context: ConnectionContext
-  readonly #connections = new WeakMap<Duplex, Connection>()
 
   constructor(options: HttpServerOptions) {
-    const { router, authenticator, origins, connections, connectionsPerAddress, clock, log } = options
+    const {
+      router,
+      authenticator,
+      origins,
+      connections,
+      connectionsPerAddress,
+      clock,
+      log,
+      isFronted = false,
+    } = options
     this.#log = log
+    this.#router = router
     this.#writer = new Writer(clock, origins)
     this.#warnings = new ClientWarnings(log)
     this.#context = {
-      pipeline: new Pipeline({ router, authenticator, warnings: this.#warnings, log }),
+      pipeline: new Pipeline({ router, authenticator, warnings: this.#warnings, log, isFronted }),
       writer: this.#writer,
       places: new AddressCount(connectionsPerAddress),
+      connections: new Map(),
+      unrouted: new Operation('none', 'none'),
       deferred: 0,
     }
     this.#server = createHttpServer(connections, options.timeoutCheckMs)
     this.#server.on('connection', socket => this.#accept(socket))
     this.#server.on('drop', data => this.#warn(data?.remoteAddress, `all ${connections} connections are taken`))
     const receive = (message: IncomingMessage, response: ServerResponse) => {
-      const connection = this.#connections.get(message.socket)
+      const connection = this.#context.connections.get(message.socket)
       if (connection) connection.receive(message, response)
       else message.socket.destroy()
     }
     this.#server.on('request', receive).on('checkContinue', receive).on('checkExpectation', receive)
     this.#server.on('clientError', (error, socket) => {
-      const connection = this.#connections.get(socket)
+      const connection = this.#context.connections.get(socket)
       if (connection) connection.refuse(error)
       else socket.destroy()
     })
+  }
+
+  /** How many connections are open. */
+  get connections(): number {
+    return this.#context.places.total
+  }
+
+  /** What has become of the requests, by route; the last one is for those without a route. */
+  get operations(): readonly Operation[] {
+    return [...this.#router.operations, this.#context.unrouted]
+  }
+
+  /** Credentials that were refused, by reason. */
+  get refusals(): Counts {
+    return this.#context.pipeline.refusals
   }
 
   /** Listens; resolves with the address as a URL. */
@@ -84,13 +121,20 @@ export class HttpServer {
     endReaders()
     const closed = new Promise<void>(resolve => this.#server.close(() => resolve()))
     this.#server.closeIdleConnections()
-    return closed
+    // Node counts connections as idle only after their first request, which may be on its way.
+    const ahead = setTimeout(() => {
+      // After a busy turn of the event loop, timers come before what has arrived meanwhile: it is read first.
+      setImmediate(() => {
+        for (const { isUnused, socket } of this.#context.connections.values()) if (isUnused) socket.destroy()
+      })
+    }, FIRST_REQUEST_MS)
+    return closed.finally(() => clearTimeout(ahead))
   }
 
   #accept(socket: Socket): void {
     const client = clientAt(socket.remoteAddress)
     if (this.#context.places.hasRoom(client.network))
-      this.#connections.set(socket, new Connection(socket, client, this.#context))
+      this.#context.connections.set(socket, new Connection(socket, client, this.#context))
     else {
       this.#warn(socket.remoteAddress, 'all connections for one client are taken')
       socket.destroy()
@@ -123,5 +167,5 @@ function createHttpServer(connections: number, timeoutCheckMs: number): Server {
 
 function addressText(address: AddressInfo | string | null): string {
   if (address === null || typeof address === 'string') return address ?? 'a socket of the service manager'
-  return `http://${address.family === 'IPv6' ? `[${address.address}]` : address.address}:${address.port}`
+  return `http://${hostAndPort(address.address, address.port)}`
 }

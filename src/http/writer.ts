@@ -5,7 +5,7 @@ import type { Problem } from '../problem.ts'
 import { isRead } from './body.ts'
 import type { Connection } from './connection.ts'
 import { Cors, type Origins } from './cors.ts'
-import { CLOSE, COMMON, contentLength, Encoder } from './encoder.ts'
+import { CLOSE, commonHeaders, contentLength, Encoder } from './encoder.ts'
 import { detachResponse, leaveHttp } from './node-internals.ts'
 import { type HeldReply, problemReply, type Reply, type StreamReply, type WholeReply, wholeOf } from './reply.ts'
 
@@ -28,6 +28,7 @@ export class Writer {
   }
 
   write(connection: Connection, message: IncomingMessage, response: ServerResponse, reply: Reply): void {
+    connection.operation.duration.observe((performance.now() - connection.began) / 1000)
     if ('open' in reply) this.#openStream(connection, message, response, reply)
     else if ('hold' in reply) this.#hold(connection, message, response, reply)
     else this.#writeWhole(connection, message, response, reply)
@@ -35,7 +36,8 @@ export class Writer {
 
   /** Writes an answer behind a response that Node has been told is sent. */
   writeBytes(connection: Connection, reply: WholeReply, cors: readonly string[]): void {
-    const { socket, sent } = connection
+    const { socket, sent, operation } = connection
+    operation.answered(reply.status)
     const [first, second] = this.#encoder.whole(reply, cors, this.#isClosing)
     if (!first) return
     if (second) {
@@ -67,9 +69,10 @@ export class Writer {
       return
     }
     const { status, headers, body } = reply
+    connection.operation.answered(status)
     if (this.#isClosing) response.shouldKeepAlive = false
     response.on('finish', connection.sent)
-    response.writeHead(status, [...COMMON, ...cors, ...headers, ...contentLength(body)])
+    response.writeHead(status, [...commonHeaders(reply), ...cors, ...headers, ...contentLength(body)])
     response.end(message.method === 'HEAD' ? undefined : body)
   }
 
@@ -110,6 +113,7 @@ export class Writer {
   #openStream(connection: Connection, message: IncomingMessage, response: ServerResponse, reply: StreamReply): void {
     const { socket } = connection
     const cors = this.#cors.headers(message)
+    connection.operation.answered(200)
     if (message.method === 'HEAD') {
       response.on('finish', connection.sent)
       response.writeHead(200, [...NOSNIFF, ...cors, ...reply.headers, ...CLOSE]).end()

@@ -8,6 +8,13 @@ export interface Session extends Device {
   readonly since: string
 }
 
+/** The protocols that metrics tell apart: engines may name any. */
+const LABELS = ['airplay', 'miracast', 'cast']
+
+export function protocolLabel(protocol: string): string {
+  return LABELS.includes(protocol) ? protocol : 'other'
+}
+
 export const PROTOCOL = '^[a-z0-9-]{1,32}$'
 /** Code points of each text, and of an address. */
 export const MAX_NAME = 128

@@ -1,12 +1,13 @@
-import type { Device, EndReason, Engine, SessionState } from '../../hal/engine.ts'
+import type { Device, EndReason, Engine, EngineHost, SessionState } from '../../hal/engine.ts'
 import { reasonOf } from '../../hal/errors.ts'
-import type { Clock } from '../clock.ts'
+import { type Clock, rfc3339 } from '../clock.ts'
 import { Topic, type TopicOptions } from '../events/topic.ts'
 import { toJsonLine } from '../json.ts'
 import { DECISION_MS, FULL_LOG_MS, MAX_SESSIONS, PUBLISH_MS } from '../limits.ts'
 import type { Log } from '../log.ts'
+import { Counts } from '../metrics/counts.ts'
 import { Problem } from '../problem.ts'
-import { type Session, safeDevice } from './session.ts'
+import { protocolLabel, type Session, safeDevice } from './session.ts'
 
 export interface SessionsOptions {
   readonly ring: Pick<TopicOptions, 'maxEvents' | 'maxBytes' | 'newId'>
@@ -27,11 +28,15 @@ interface Entry {
   readonly engine: Engine
   timer: NodeJS.Timeout | undefined
   decision: Decision | undefined
+  /** What has become of it, if it is gone now. */
+  outcome: 'left' | 'denied' | 'ended' | 'timed out'
 }
 
 /** The devices that mirror or want to, whatever engine they come through, and what is decided about them. */
-export class Sessions {
+export class Sessions implements EngineHost {
   readonly topic: Topic
+  /** What became of them, by protocol. */
+  readonly outcomes = new Counts(['protocol', 'outcome'])
   readonly #options: SessionsOptions
   /** Oldest first. */
   readonly #entries = new Map<string, Entry>()
@@ -54,6 +59,11 @@ export class Sessions {
     return { id: this.topic.latestId, json: this.#text() }
   }
 
+  /** All of them, oldest first. */
+  get all(): readonly Session[] {
+    return Array.from(this.#entries.values(), ({ session }) => session)
+  }
+
   /** @throws {Problem} 404 if there is no such session. */
   get(id: string): Session {
     return this.#find(id).session
@@ -66,12 +76,13 @@ export class Sessions {
   enter(engine: Engine, device: Device, state: SessionState): string | undefined {
     if (this.#entries.size >= MAX_SESSIONS) {
       this.#turnedAway++
+      this.outcomes.add([protocolLabel(device.protocol), 'turned away'])
       if (!this.#reporting) this.#reportFull()
       return undefined
     }
     const id = this.#options.ring.newId()
     const session = { id, state, since: this.#now(), ...safeDevice(device) }
-    const entry: Entry = { session, engine, timer: undefined, decision: undefined }
+    const entry: Entry = { session, engine, timer: undefined, decision: undefined, outcome: 'left' }
     this.#entries.set(id, entry)
     this.#startTimer(entry)
     this.#changed()
@@ -93,7 +104,13 @@ export class Sessions {
     if (!entry) return
     clearTimeout(entry.timer)
     this.#entries.delete(id)
+    this.#count(entry, entry.outcome)
     this.#changed()
+  }
+
+  /** Logs what an engine did of its own accord. */
+  warn(what: string): void {
+    this.#options.log('warning', what)
   }
 
   /**
@@ -113,6 +130,8 @@ export class Sessions {
           await this.#end(other, 'moderator', who)
         }
         await entry.engine.admit(id)
+        this.#find(id)
+        this.#count(entry, 'admitted')
         this.#log(entry, `admitted by ${who}`)
       })
     return this.get(id)
@@ -151,15 +170,22 @@ export class Sessions {
   #inTheWayOf({ session, engine }: Entry): readonly Entry[] {
     if (!engine.isExclusive) return []
     return [...this.#entries.values()].filter(
-      other => other.engine === engine && other.session.id !== session.id && other.session.state !== 'pending',
+      other => other.engine === engine && other.session.id !== session.id && other.session.state === 'active',
     )
   }
 
   async #end(entry: Entry, reason: EndReason, who: string): Promise<void> {
     const { id, state } = entry.session
     await this.#decide(entry, 'end', async () => {
-      await entry.engine.end(id, reason)
-      this.#log(entry, `${state === 'pending' ? 'denied' : 'ended'} by ${who}`)
+      const outcome = state === 'pending' ? 'denied' : 'ended'
+      entry.outcome = reason === 'timeout' ? 'timed out' : outcome
+      try {
+        await entry.engine.end(id, reason)
+      } catch (error) {
+        entry.outcome = 'left'
+        throw error
+      }
+      this.#log(entry, `${outcome} by ${who}`)
     })
   }
 
@@ -173,7 +199,7 @@ export class Sessions {
       await decision.done
     } catch (error) {
       if (error instanceof Problem) throw error
-      throw new Problem('system-refused', `What mirrors refused: ${reasonOf(error)}.`, { cause: error })
+      throw new Problem('system-refused', `The mirroring program refused: ${reasonOf(error)}.`, { cause: error })
     } finally {
       if (entry.decision === decision) entry.decision = undefined
     }
@@ -209,8 +235,12 @@ export class Sessions {
   }
 
   #text(): string {
-    this.#json ??= toJsonLine({ sessions: Array.from(this.#entries.values(), ({ session }) => session) })
+    this.#json ??= toJsonLine({ sessions: this.all })
     return this.#json
+  }
+
+  #count({ session }: Entry, outcome: string): void {
+    this.outcomes.add([protocolLabel(session.protocol), outcome])
   }
 
   #log(entry: Entry, what: string): void {
@@ -233,7 +263,7 @@ export class Sessions {
   }
 
   #now(): string {
-    return new Date(this.#options.clock.now()).toISOString().replace(/\.\d+/, '')
+    return rfc3339(this.#options.clock.now())
   }
 }
 
@@ -244,7 +274,7 @@ function quoted({ session }: Entry): string {
 async function inTime(act: () => Promise<void>): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
-    const detail = `What mirrors did not do it within ${DECISION_MS / 1000} s. The session stays what it is.`
+    const detail = `The mirroring program has not done it within ${DECISION_MS / 1000} s. It may still do it: look at /sessions.`
     timer = setTimeout(() => reject(new Problem('engine-timeout', detail)), DECISION_MS)
   })
   try {

@@ -1,5 +1,6 @@
 import { errorCode, reasonOf } from '../../hal/errors.ts'
 import type { System } from '../../hal/os/system.ts'
+import { Serial } from '../../hal/serial.ts'
 import { isWritable, type Setting } from '../../hal/setting.ts'
 import { type Change, TransactionFailed, type Transactions, type Undone } from '../../hal/transaction/transaction.ts'
 import { Topic, type TopicOptions } from '../events/topic.ts'
@@ -7,9 +8,9 @@ import { isObject, type JsonValue, toJsonLine } from '../json.ts'
 import { MAX_WAITING_CHANGES } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { Problem } from '../problem.ts'
-import { Serial } from '../serial.ts'
 import { changesOf, planChanges } from './plan.ts'
 import { type Entry, Snapshot } from './snapshot.ts'
+import { Tally } from './tally.ts'
 import { outcome, type RevertReason, revertedData, Trial } from './trial.ts'
 import { SettingWatcher } from './watcher.ts'
 
@@ -35,6 +36,7 @@ export interface Patched {
  */
 export class SystemStore {
   readonly topic: Topic
+  readonly tally: Tally
   readonly #system: System
   readonly #transactions: Transactions
   readonly #log: Log
@@ -48,6 +50,7 @@ export class SystemStore {
     this.#transactions = transactions
     this.#log = log
     this.#snapshot = new Snapshot(settings, log)
+    this.tally = new Tally(settings.map(({ name }) => name))
     this.#watcher = new SettingWatcher(system, () => {
       this.#queue
         .run(() => this.#readStale())
@@ -74,19 +77,22 @@ export class SystemStore {
   }
 
   /** Undoes what an earlier run left unfinished, reads everything, and watches it from then on. */
-  async start(): Promise<void> {
+  start(): Promise<void> {
     const snapshot = this.#snapshot
-    await snapshot.probe()
-    for (const { name, missing } of snapshot.all)
-      if (missing !== undefined) this.#log('info', `${name}: not available: ${missing}`)
-    // Only now are the files known that depend on the hardware.
-    await this.#system.recover(...snapshot.all.flatMap(({ setting }) => setting.files))
-    await this.#recover()
-    // Watched first, then read: a change in between is seen twice rather than never.
-    for (const entry of snapshot.available) this.#watcher.watch(entry)
-    await snapshot.read(snapshot.available)
-    await this.#updateEmbedding(snapshot.available)
-    this.#watcher.watchAll(snapshot.all)
+    // In the queue: on a slow board, something changes before everything is read.
+    return this.#queue.run(async () => {
+      await snapshot.probe()
+      for (const { name, missing } of snapshot.all)
+        if (missing !== undefined) this.#log('info', `${name}: not available: ${missing}`)
+      // Only now are the files known that depend on the hardware.
+      await this.#system.recover(...snapshot.all.flatMap(({ setting }) => setting.files))
+      await this.#recover()
+      // Watched first, then read: a change in between is seen twice rather than never.
+      for (const entry of snapshot.available) this.#watcher.watch(entry)
+      await snapshot.read(snapshot.available)
+      await this.#updateEmbedding(snapshot.available)
+      this.#watcher.watchAll(snapshot.all)
+    })
   }
 
   /** Stops watching, and resolves when the changes that are waiting have been made. */
@@ -116,7 +122,14 @@ export class SystemStore {
       if (this.#trial)
         throw new Problem('conflict', 'Another change awaits its confirmation: confirm it, or wait until it is undone.')
       precondition()
-      const changes = await planChanges(patch, this.#snapshot)
+      const changes = await planChanges(patch, this.#snapshot).catch(error => {
+        const pointers = error instanceof Problem ? (error.errors ?? []) : []
+        this.tally.count(
+          'refused',
+          pointers.map(({ pointer }) => pointer.split('/')[1] ?? ''),
+        )
+        throw error
+      })
       if (changes.length === 0) return { written: [], confirmWithinS: undefined }
       await this.#apply(changes, confirmWithinS === undefined)
       this.topic.forgetReports()
@@ -149,12 +162,16 @@ export class SystemStore {
 
   async #apply(changes: readonly Change[], keep: boolean): Promise<void> {
     const names = changes.map(({ setting }) => setting.name)
+    const began = performance.now()
     try {
       await this.#transactions.apply(changes, keep)
       if (keep) await this.#transactions.keep()
+      this.tally.count('applied', names)
     } catch (error) {
+      this.tally.count('failed', names)
       throw refusedBySystem(error)
     } finally {
+      this.tally.duration.observe((performance.now() - began) / 1000)
       await this.#readBack(this.#named(names))
     }
   }
@@ -186,6 +203,7 @@ export class SystemStore {
   #report(undone: Undone, reason: RevertReason): string {
     const why = reason === 'restarted' ? 'the service was stopped before it was over' : 'it was not confirmed in time'
     const rest = undone.notUndone.length === 0 ? '' : `; ${outcome(undone.notUndone)}`
+    this.tally.undone(reason, undone.settings)
     this.#log('warning', `the change of ${undone.settings.join(', ')} was undone, because ${why}${rest}`)
     return revertedData(undone, reason)
   }
@@ -214,9 +232,14 @@ export class SystemStore {
 
   /** After changes by somebody else: writes the files that embed the settings which changed. */
   async #updateEmbedding(changed: readonly Entry[]): Promise<void> {
-    const changes = changesOf(this.#snapshot.embedding(changed))
     // During a trial nothing else is changed. Its end calls this for all settings.
-    if (changes.length === 0 || this.#trial) return
+    if (this.#trial) return
+    const outdated: Entry[] = []
+    // Where that cannot be said, writing says why.
+    for (const entry of this.#snapshot.embedding(changed))
+      if (await entry.setting.isOutdated?.().catch(() => true)) outdated.push(entry)
+    const changes = changesOf(outdated)
+    if (changes.length === 0) return
     try {
       await this.#apply(changes, true)
     } catch (error) {

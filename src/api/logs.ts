@@ -1,0 +1,130 @@
+import * as Type from 'typebox/type'
+import { reasonOf } from '../../hal/errors.ts'
+import { LOG_UNITS, type LogQuery, type LogRecord, readJournal } from '../../hal/os/journald.ts'
+import type { System } from '../../hal/os/system.ts'
+import type { Authenticator } from '../auth/authenticator.ts'
+import { prefers } from '../http/conditional.ts'
+import { json, type WholeReply } from '../http/reply.ts'
+import type { Request } from '../http/request.ts'
+import type { Route } from '../http/route.ts'
+import { MAX_LOG_BYTES, MAX_LOG_LINES, MAX_WAITING_LOGS } from '../limits.ts'
+import { printable } from '../log.ts'
+import { Problem } from '../problem.ts'
+import { Turns } from './turns.ts'
+
+const DEFAULT_LINES = 200
+const MAX_PRIORITY = 7
+/** syslog(3), as journalctl(1) names them. */
+const PRIORITIES = ['emerg', 'alert', 'crit', 'err', 'warning', 'notice', 'info', 'debug'] as const
+/** ECMA-48 §8.3.117: how programs colour what they print. */
+const COLOURS = /\x1b\[[0-9;]*m/g
+
+const RecordObject = Type.Object(
+  {
+    time: Type.String({ format: 'date-time' }),
+    unit: Type.String({ description: 'The unit that it is of or about.' }),
+    priority: Type.Integer({ minimum: 0, maximum: MAX_PRIORITY, description: 'From 0, emergency, to 7, debug.' }),
+    message: Type.String({ description: 'May quote strangers: show it as text and nothing else.' }),
+  },
+  { $id: 'LogRecord' },
+)
+
+/** The log of this service and of what mirrors. */
+export function logRoutes(system: System, authenticator: Authenticator): readonly Route[] {
+  const turns = new Turns(MAX_WAITING_LOGS, authenticator, 'Others are reading the log.')
+  return [
+    {
+      method: 'GET',
+      path: '/logs',
+      needs: 'admin:r',
+      handle: (request, credential) => {
+        const query = queryOf(request)
+        const isText = prefers(request.header('accept'), 'text/plain', 'application/json')
+        return turns.run(credential, () => read(system, query, isText))
+      },
+      docs: {
+        operationId: 'getLogs',
+        summary: 'Read the log',
+        description:
+          'The journal of this service and of what mirrors, newest last. With `Accept: text/plain` one line for each ' +
+          `record. An answer has at most ${MAX_LOG_BYTES / 1024} KiB; a longer one loses its oldest records.`,
+        parameters: [
+          {
+            in: 'query',
+            name: 'lines',
+            schema: Type.Integer({ minimum: 1, maximum: MAX_LOG_LINES }),
+            description: `The last so many records (${DEFAULT_LINES}).`,
+          },
+          { in: 'query', name: 'unit', schema: Type.Enum(LOG_UNITS), description: 'Of one unit alone (all of them).' },
+          {
+            in: 'query',
+            name: 'priority',
+            schema: Type.Integer({ minimum: 0, maximum: MAX_PRIORITY }),
+            description: 'Of this priority or a more important one, from 0, emergency, to 7, debug (all of them).',
+          },
+        ],
+        answers: {
+          200: {
+            description: 'The records, oldest first.',
+            content: { 'application/json': Type.Array(RecordObject), 'text/plain': Type.String() },
+          },
+          400: { description: 'A parameter of the query is not valid.' },
+          409: { description: 'The device keeps no journal, or it is not the running system.' },
+          503: { description: 'Others are reading the log.', headers: ['Retry-After'] },
+        },
+      },
+    },
+  ]
+}
+
+/** @throws {Problem} 400 */
+function queryOf(request: Request): LogQuery {
+  const name = request.queryParameter('unit')
+  const unit = LOG_UNITS.find(known => known === name)
+  if (name !== undefined && !unit)
+    throw new Problem('bad-request', `The query parameter unit must be one of ${LOG_UNITS.join(', ')}.`)
+  return {
+    units: unit ? [unit] : LOG_UNITS,
+    lines: request.integerParameter('lines', 1, MAX_LOG_LINES) ?? DEFAULT_LINES,
+    priority: request.integerParameter('priority', 0, MAX_PRIORITY),
+  }
+}
+
+async function read(system: System, query: LogQuery, isText: boolean): Promise<WholeReply> {
+  const format = isText ? textLine : jsonObject
+  const newestFirst: string[] = []
+  // The brackets of the array.
+  let size = 2
+  try {
+    await readJournal(system, query, record => {
+      const text = format(record)
+      size += Buffer.byteLength(text) + 1
+      if (size > MAX_LOG_BYTES) return false
+      newestFirst.push(text)
+      return true
+    })
+  } catch (error) {
+    throw new Problem('conflict', `The log cannot be read: ${reasonOf(error)}.`, { cause: error })
+  }
+  const records = newestFirst.reverse()
+  if (!isText) return json(Buffer.from(`[${records.join()}]`))
+  const body = records.map(line => `${line}\n`).join('')
+  return { status: 200, headers: ['Content-Type', 'text/plain; charset=utf-8'], body: Buffer.from(body) }
+}
+
+function jsonObject({ time, unit, priority, message }: LogRecord): string {
+  return JSON.stringify({ time: timeText(time), unit, priority, message: linesOf(message).join('\n') })
+}
+
+function textLine({ time, unit, priority, message }: LogRecord): string {
+  return `${timeText(time)} ${unit} ${PRIORITIES[priority]}: ${linesOf(message).join(' ')}`
+}
+
+/** A message without what would control a terminal or reorder the text. */
+function linesOf(message: string): readonly string[] {
+  return message.replace(COLOURS, '').replaceAll('\t', ' ').trimEnd().split(/\r?\n/).map(printable)
+}
+
+function timeText(microseconds: number): string {
+  return new Date(microseconds / 1000).toISOString()
+}

@@ -1,0 +1,32 @@
+import * as Type from 'typebox/type'
+import { prefers } from '../http/conditional.ts'
+import type { Route } from '../http/route.ts'
+import { CONTENT_TYPES, expose, type Family } from '../metrics/exposition.ts'
+
+/** Metrics of the service, for Prometheus. Nothing that a client chooses is a label. */
+export function metricsRoutes(families: () => readonly Family[]): readonly Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/metrics',
+      needs: 'admin:r',
+      handle: request => {
+        const isOpen = prefers(request.header('accept'), 'application/openmetrics-text', 'text/plain')
+        const format = isOpen ? 'openmetrics' : 'prometheus'
+        const headers = ['Content-Type', CONTENT_TYPES[format]]
+        return { status: 200, headers, body: Buffer.from(expose(families(), format)) }
+      },
+      docs: {
+        operationId: 'getMetrics',
+        summary: 'Read the metrics of the service',
+        description: 'In the text format 0.0.4 of Prometheus, or in OpenMetrics 1.0 if `Accept` prefers that.',
+        answers: {
+          200: {
+            description: 'The metrics.',
+            content: { 'text/plain': Type.String(), 'application/openmetrics-text': Type.String() },
+          },
+        },
+      },
+    },
+  ]
+}

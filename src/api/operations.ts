@@ -1,0 +1,160 @@
+import * as Type from 'typebox/type'
+import { errorCode, HalError, reasonOf } from '../../hal/errors.ts'
+import type { Files } from '../../hal/files/files.ts'
+import type { Led } from '../../hal/os/led.ts'
+import { reboot } from '../../hal/os/reboot.ts'
+import { restartReceiver } from '../../hal/os/receiver.ts'
+import type { Screen } from '../../hal/os/screen.ts'
+import type { System } from '../../hal/os/system.ts'
+import { type Authenticator, holderOf } from '../auth/authenticator.ts'
+import { orderReset } from '../factory-reset.ts'
+import { json } from '../http/reply.ts'
+import type { AnswerDocs, Route } from '../http/route.ts'
+import { IDENTIFY_MS, MAX_WAITING_OPERATIONS } from '../limits.ts'
+import type { Log } from '../log.ts'
+import { Problem } from '../problem.ts'
+import { namePicture } from '../screen/picture.ts'
+import type { SystemStore } from '../system/store.ts'
+import { Turns } from './turns.ts'
+
+export interface OperationRoutesOptions {
+  readonly system: System
+  readonly state: Files
+  readonly configuration: SystemStore
+  readonly led: Led
+  readonly screen: Screen
+  readonly authenticator: Authenticator
+  readonly log: Log
+  /** Called once a factory reset is certain: finishes it, and restarts the device. */
+  readonly reset: () => void
+}
+
+interface Operation {
+  readonly name: string
+  readonly needs: Route['needs']
+  /** Resolves when it is certain to happen. Rejects if it will not. */
+  readonly begin: () => Promise<void>
+  readonly operationId: string
+  readonly summary: string
+  readonly description: string
+  /** When the device refuses it, beside another root. */
+  readonly conflict?: string
+}
+
+/** What an administrator has the device do. */
+export function operationRoutes(options: OperationRoutesOptions): readonly Route[] {
+  const { system, authenticator, log } = options
+  const turns = new Turns(MAX_WAITING_OPERATIONS, authenticator, 'Other operations are under way.')
+  return operationsOf(options).map(({ name, needs, begin, operationId, summary, description, conflict }) => ({
+    method: 'POST',
+    path: `/operations/${name}`,
+    needs,
+    handle: async ({ address }, credential) => {
+      if (!system.isRunning)
+        throw new Problem(
+          'conflict',
+          'Not possible here: this is not the running system, only the files of one (--root).',
+        )
+      await turns.run(credential, async () => {
+        await begin().catch(error => {
+          throw refused(name, error)
+        })
+        log('notice', `${address} (${holderOf(credential)}) started the operation ${name}`)
+      })
+      return { ...json(Buffer.from(JSON.stringify({ operation: name }))), status: 202 }
+    },
+    docs: { operationId, summary, description, answers: answers(name, conflict) },
+  }))
+}
+
+function operationsOf({
+  system,
+  state,
+  configuration,
+  led,
+  screen,
+  reset,
+}: OperationRoutesOptions): readonly Operation[] {
+  return [
+    {
+      name: 'reboot',
+      needs: 'admin:w',
+      begin: () => reboot(system),
+      operationId: 'reboot',
+      summary: 'Restart the device',
+      description: 'Event streams end, and clients can come back once the device is up again.',
+    },
+    {
+      name: 'restart-receiver',
+      needs: 'admin:w',
+      async begin() {
+        if (!(await restartReceiver(system)))
+          throw new Problem('conflict', 'Neither UxPlay nor weston runs on this device.')
+      },
+      operationId: 'restartReceiver',
+      summary: 'Restart what mirrors',
+      description: 'Restarts UxPlay and weston, unless they are stopped. Sessions end.',
+      conflict: 'neither UxPlay nor weston runs',
+    },
+    {
+      name: 'identify',
+      needs: 'admin:w',
+      async begin() {
+        const name = String(configuration.value('deviceName') ?? '')
+        const isShown = await orAbsent(screen.identify(namePicture(name)))
+        const blinks = await orAbsent(led.blink(IDENTIFY_MS))
+        if (!isShown && !blinks) throw new HalError('ABSENT', 'the device has neither a screen nor an LED of its own')
+      },
+      operationId: 'identify',
+      summary: 'Show which device this is',
+      description: `Shows the name of the device on its screen, and lets its LED blink, for ${IDENTIFY_MS / 1000} s.`,
+      conflict: 'the device has neither a screen nor an LED',
+    },
+    {
+      name: 'factory-reset',
+      needs: 'api-key',
+      async begin() {
+        await orderReset(state)
+        reset()
+      },
+      operationId: 'factoryReset',
+      summary: 'Reset the device to what it was when it was new',
+      description:
+        'Restores every file that was ever changed through this service, removes the API key, and restarts the device. ' +
+        'It then has a new key, and no token of the old one is valid. A power cut does not stop it.',
+    },
+  ]
+}
+
+/** Resolves with whether the device has what is needed. */
+async function orAbsent(done: Promise<void>): Promise<boolean> {
+  try {
+    await done
+    return true
+  } catch (error) {
+    if (errorCode(error) === 'ABSENT') return false
+    throw error
+  }
+}
+
+function refused(name: string, error: unknown): Problem {
+  if (error instanceof Problem) return error
+  const reason = reasonOf(error)
+  if (errorCode(error) === 'ABSENT') return new Problem('conflict', `The operation is not possible: ${reason}.`)
+  const kind = errorCode(error) === 'ENOSPC' ? 'no-space' : 'system-refused'
+  return new Problem(kind, `The system refused ${name}: ${reason}.`, { cause: error })
+}
+
+function answers(name: string, conflict: string | undefined): Readonly<Record<number, AnswerDocs>> {
+  const also = conflict === undefined ? '' : `, or ${conflict}`
+  return {
+    202: {
+      description: 'It is certain to happen.',
+      content: { 'application/json': Type.Object({ operation: Type.Literal(name) }) },
+    },
+    409: { description: `The service does not run on the device itself, but on another root${also}.` },
+    500: { description: 'The system refused it; nothing happens.' },
+    503: { description: 'Other operations are under way.', headers: ['Retry-After'] },
+    507: { description: 'No space left on the device; nothing happens.' },
+  }
+}

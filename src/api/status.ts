@@ -1,0 +1,88 @@
+import * as Type from 'typebox/type'
+import type { Files } from '../../hal/files/files.ts'
+import { readFacts } from '../../hal/os/facts.ts'
+import type { System } from '../../hal/os/system.ts'
+import { type Clock, rfc3339 } from '../clock.ts'
+import { json } from '../http/reply.ts'
+import type { Route } from '../http/route.ts'
+
+export interface StatusRoutesOptions {
+  readonly version: string
+  readonly system: System
+  readonly state: Files
+  readonly clock: Clock
+  /** When the program was built, milliseconds since 1970. A clock before it has not been set. */
+  readonly builtAt: number
+  /** What the service has open, by name. */
+  readonly counts: () => Readonly<Record<string, number>>
+  /** What clients pin the server in front by; undefined without one. */
+  readonly certificatePin: () => string | undefined
+}
+
+const count = (description: string) => Type.Integer({ minimum: 0, description })
+const space = (description: string) =>
+  Type.Optional(Type.Object({ totalBytes: Type.Integer(), availableBytes: Type.Integer() }, { description }))
+
+const StatusObject = Type.Object(
+  {
+    version: Type.String({ description: 'Of this service.' }),
+    bootedAt: Type.Optional(Type.String({ format: 'date-time' })),
+    uptimeS: Type.Optional(Type.Integer({ description: 'Seconds since the device booted.' })),
+    clockSet: Type.Boolean({ description: 'Whether the device knows the time.' }),
+    temperatureC: Type.Optional(Type.Number({ description: 'Of the hottest sensor, in degrees Celsius.' })),
+    load: Type.Optional(
+      Type.Array(Type.Number(), { minItems: 3, maxItems: 3, description: 'Of the last 1, 5 and 15 minutes.' }),
+    ),
+    memory: space('Memory, and what programs could still take of it.'),
+    storage: space('The file system that holds the state directory.'),
+    streams: count('Open event streams.'),
+    heldPolls: count('Long polls that wait for an event.'),
+    connections: count('Open connections of clients.'),
+    sessions: count('Devices that mirror, or want to.'),
+    certificatePin: Type.Optional(
+      Type.String({ description: 'SHA-256 of the public key that this device serves TLS with, in base64.' }),
+    ),
+  },
+  { $id: 'Status' },
+)
+
+/** What changes too often for events. */
+export function statusRoutes({
+  version,
+  system,
+  state,
+  clock,
+  builtAt,
+  counts,
+  certificatePin,
+}: StatusRoutesOptions): readonly Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/status',
+      needs: 'admin:r',
+      handle: async () => {
+        const { uptimeS, ...facts } = await readFacts(system)
+        const now = clock.now()
+        const clockSet = now >= builtAt
+        const status = {
+          version,
+          bootedAt: clockSet && uptimeS !== undefined ? rfc3339(now - 1000 * uptimeS) : undefined,
+          uptimeS: uptimeS && Math.floor(uptimeS),
+          clockSet,
+          ...facts,
+          storage: await state.space().catch(() => undefined),
+          ...counts(),
+          certificatePin: certificatePin(),
+        }
+        return json(Buffer.from(JSON.stringify(status)))
+      },
+      docs: {
+        operationId: 'getStatus',
+        summary: 'Read how the device is doing',
+        description: 'What changes too often for events. What the device cannot tell is absent.',
+        answers: { 200: { description: 'Its state now.', content: { 'application/json': StatusObject } } },
+      },
+    },
+  ]
+}

@@ -1,0 +1,27 @@
+import { Serial } from '../../hal/serial.ts'
+import type { Authenticator, Credential } from '../auth/authenticator.ts'
+import { Problem } from '../problem.ts'
+
+/** Requests that each take a process: one at a time, of which few may wait. */
+export class Turns {
+  readonly #queue = new Serial()
+  readonly #max: number
+  readonly #authenticator: Authenticator
+  readonly #busy: string
+
+  /** @param busy the detail of the 503: what others are doing. */
+  constructor(max: number, authenticator: Authenticator, busy: string) {
+    this.#max = max
+    this.#authenticator = authenticator
+    this.#busy = busy
+  }
+
+  /** @throws {Problem} 503 if too many wait; 401 if the credential was revoked meanwhile. */
+  async run<T>(credential: Credential, act: () => Promise<T>): Promise<T> {
+    if (this.#queue.length >= this.#max) throw new Problem('unavailable', this.#busy, { headers: ['Retry-After', '1'] })
+    return this.#queue.run(() => {
+      this.#authenticator.recheck(credential)
+      return act()
+    })
+  }
+}

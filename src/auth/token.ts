@@ -1,0 +1,35 @@
+/** Tokens that this device makes: on its command line, and by its API. */
+import { MAX_SUBJECT_LENGTH } from '../limits.ts'
+import { mint } from './jwt.ts'
+
+export interface TokenRequest {
+  /** Each once: a long list must not make a token that is over the limit of the service. */
+  readonly roles: readonly string[]
+  readonly expiresInMs: number | undefined
+  readonly subject: string | undefined
+}
+
+/** In code points, none of them a control character: the log names the subject with each change. */
+export const SUBJECT = `^\\P{Cc}{1,${MAX_SUBJECT_LENGTH}}$`
+
+/** Milliseconds of a duration such as `90s`, `15m`, `8h`, `30d`; undefined for anything else. */
+export function parseDuration(text: string): number | undefined {
+  const match = /^(\d{1,9})([smhd])$/.exec(text)
+  const unit = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }[match?.[2] ?? '']
+  return match && unit ? Number(match[1]) * unit : undefined
+}
+
+/**
+ * Makes a token from the API key.
+ * @param now Milliseconds since 1970.
+ * @returns it, and when it expires, in seconds since 1970; undefined if it does not.
+ */
+export function issueToken(
+  apiKey: string,
+  { roles, expiresInMs, subject }: TokenRequest,
+  now: number,
+): { readonly token: string; readonly exp: number | undefined } {
+  const iat = Math.floor(now / 1000)
+  const exp = expiresInMs === undefined ? undefined : iat + expiresInMs / 1000
+  return { token: mint(apiKey, { roles, iat, exp, sub: subject }), exp }
+}

@@ -1,0 +1,79 @@
+import { reasonOf } from '../hal/errors.ts'
+import { type Found, foundIn } from '../hal/format/avahi-browse.ts'
+import type { Run } from '../hal/os/command.ts'
+import { SERVICE_TYPE } from './announce.ts'
+import { CommandError } from './failure.ts'
+import { ipv4First, pageAt } from './http/address.ts'
+import { printable } from './log.ts'
+
+interface Receiver {
+  readonly name: string
+  readonly hostname: string
+  /** IPv4 first. */
+  readonly addresses: readonly string[]
+  readonly port: number
+  readonly model: string
+  readonly serial: string
+  /** Base64 of the SHA-256 of its public key; empty if it does not answer by TLS. */
+  readonly pin: string
+  readonly url: string
+}
+
+/** Devices of a network. What more there are is not listed. */
+const MAX_RECEIVERS = 1_000
+const LOOPBACK = /^(127\.|::1$)/
+const COLUMNS = ['NAME', 'URL', 'HOST', 'MODEL', 'SERIAL'] as const
+
+/** The receivers of the network: as a table, or as JSON. @throws {CommandError} if avahi cannot be asked. */
+export async function discover(run: Run, isJson: boolean): Promise<string> {
+  const output = await run(['avahi-browse', '--resolve', '--parsable', '--terminate', SERVICE_TYPE]).catch(error => {
+    throw new CommandError(`${reasonOf(error)}; discover needs avahi-utils, and avahi-daemon running`)
+  })
+  const receivers = receiversIn(output)
+  if (isJson) return JSON.stringify(receivers, null, 2)
+  if (receivers.length === 0) return 'No receiver was found on this network.'
+  return table([
+    COLUMNS,
+    ...receivers.map(({ name, url, hostname, model, serial }) => [name, url, hostname, model, serial]),
+  ])
+}
+
+/** A device is found once for each of its addresses, and for each network interface. */
+function receiversIn(output: string): readonly Receiver[] {
+  const all = new Map<string, Found[]>()
+  for (const line of output.split('\n')) {
+    const found = foundIn(line)
+    if (!found) continue
+    const key = `${found.host} ${found.port} ${found.name}`
+    const others = all.get(key)
+    if (others) others.push(found)
+    else if (all.size < MAX_RECEIVERS) all.set(key, [found])
+  }
+  return [...all.values()].map(receiverOf).toSorted((one, other) => one.name.localeCompare(other.name))
+}
+
+function receiverOf(found: readonly Found[]): Receiver {
+  const [{ name = '', host = '', port = 0, txt = {} } = {}] = found
+  const all = [...new Set(found.map(({ address }) => printable(address)))]
+  // This device finds itself at its loopback, too.
+  const remote = all.filter(address => !LOOPBACK.test(address))
+  const addresses = ipv4First(remote.length > 0 ? remote : all)
+  const [address = host] = addresses
+  const pin = printable(txt.pin ?? '')
+  return {
+    name: printable(name),
+    hostname: printable(host),
+    addresses,
+    port,
+    model: printable(txt.model ?? ''),
+    serial: printable(txt.serial ?? ''),
+    pin,
+    url: pageAt(address, port, pin !== ''),
+  }
+}
+
+function table(rows: readonly (readonly string[])[]): string {
+  const widths = COLUMNS.map((_, column) => Math.max(...rows.map(row => row[column]?.length ?? 0)))
+  const line = (row: readonly string[]) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')
+  return rows.map(row => line(row).trimEnd()).join('\n')
+}

@@ -1,0 +1,42 @@
+import { reasonOf } from '../hal/errors.ts'
+import type { Files } from '../hal/files/files.ts'
+import type { System } from '../hal/os/system.ts'
+import { registry } from '../hal/registry.ts'
+import { Journal } from '../hal/transaction/journal.ts'
+import { Originals } from '../hal/transaction/originals.ts'
+import { Transactions } from '../hal/transaction/transaction.ts'
+import { removeKey } from './auth/api-key.ts'
+import type { Log } from './log.ts'
+
+/** While it is there, a factory reset is to be finished before anything is served. */
+const MARKER = '/factory-reset'
+
+/** From when this returns the device will be reset, whatever happens to the power. */
+export async function orderReset(state: Files): Promise<void> {
+  await state.writeAtomic(MARKER, '')
+}
+
+/**
+ * Finishes a factory reset that was ordered: puts back what was there before the first change, and removes the API key. A
+ * stop at any moment leaves it to the next start, which does all of it again: the marker is removed last. Nothing else may
+ * change the configuration meanwhile.
+ * @returns whether there was one. Then the device must be restarted: what runs has read the files of before.
+ * @throws the system's own errors if it cannot be finished now.
+ */
+export async function finishReset(state: Files, system: System, log: Log): Promise<boolean> {
+  // On another root it is left to the device itself.
+  if (!system.isRunning || !(await state.exists(MARKER))) return false
+  log('notice', 'factory reset: restoring the original configuration')
+  const warn = (what: string) => log('error', `factory reset: ${what}`)
+  const settings = registry(system)
+  // Only now are the files known that depend on the hardware.
+  for (const setting of settings) await setting.unavailable?.().catch(() => undefined)
+  const transactions = new Transactions(system, settings, new Journal(state), new Originals(state, warn))
+  await transactions.recover().catch(error => warn(`the journal of an unfinished change: ${reasonOf(error)}`))
+  const { notUndone } = await transactions.reset()
+  if (notUndone.length > 0) warn(`could not be put back: ${[...new Set(notUndone)].join(', ')}`)
+  await removeKey(state)
+  await state.remove(MARKER)
+  log('notice', 'factory reset: done')
+  return true
+}

@@ -1,0 +1,118 @@
+import type { Clock } from '../clock.ts'
+import type { Readers } from '../events/readers.ts'
+import type { Topic } from '../events/topic.ts'
+import type { Operation } from '../http/operation.ts'
+import type { HttpServer } from '../http/server.ts'
+import type { Limits } from '../limits.ts'
+import { protocolLabel } from '../sessions/session.ts'
+import type { Sessions } from '../sessions/sessions.ts'
+import type { Tally } from '../system/tally.ts'
+import { Counts } from './counts.ts'
+import type { Family, Labels, Sample } from './exposition.ts'
+
+/** Seconds by which the start may seem to move before the clock has been set. */
+const STEP_S = 2
+
+export function httpFamilies(server: HttpServer, engines: HttpServer, limits: Limits): readonly Family[] {
+  const operations = [...server.operations, ...engines.operations]
+  const used = operations.filter(({ duration }) => duration.counts.some(count => count > 0))
+  return [
+    counter('http_requests', 'Requests answered, by route.', operations.flatMap(answerSamples)),
+    family(
+      'histogram',
+      'http_request_duration_seconds',
+      'From the head of a request to its answer, without the time it was held.',
+      used.map(operation => ({ labels: labelsOf(operation), value: operation.duration })),
+    ),
+    counter('credentials_refused', 'Requests with a credential that was refused, by reason.', server.refusals.samples),
+    gauge('connections', 'Open connections.', server.connections),
+    gauge('connections_limit', 'Connections that may be open.', limits.connections),
+  ]
+}
+
+export function eventFamilies(topics: readonly Topic[], readers: Readers, limits: Limits): readonly Family[] {
+  const by = (value: (topic: Topic) => number) =>
+    topics.map(topic => ({ labels: [['topic', topic.name]] as const, value: value(topic) }))
+  const { heldPolls } = readers
+  return [
+    gauge('streams', 'Open event streams.', readers.size - heldPolls),
+    gauge('held_polls', 'Polls that wait for an event.', heldPolls),
+    gauge('streams_limit', 'Event streams and held polls that may be open together.', limits.streams),
+    counter(
+      'events_appended',
+      'Events, by topic.',
+      by(({ log }) => log.head),
+    ),
+    counter(
+      'events_evicted',
+      'Events that clients cannot resume from any more.',
+      by(({ log }) => log.evicted),
+    ),
+    counter(
+      'event_resyncs',
+      'Times that a client was given everything anew.',
+      by(({ resync }) => resync.given),
+    ),
+  ]
+}
+
+export function changeFamilies({ changes, undos, duration }: Tally): readonly Family[] {
+  return [
+    counter('changes', 'Changes of settings, by what became of them.', changes.samples),
+    family('histogram', 'change_duration_seconds', 'How long changes took.', [{ value: duration }]),
+    counter('journal_undos', 'Changes that were undone from the journal.', undos.samples),
+  ]
+}
+
+export function sessionFamilies({ all, outcomes }: Sessions): readonly Family[] {
+  const counts = new Counts(['protocol', 'state'])
+  for (const { protocol, state } of all) counts.add([protocolLabel(protocol), state])
+  return [
+    family('gauge', 'sessions', 'Devices that mirror, or want to.', counts.samples),
+    counter('session_outcomes', 'What became of sessions.', outcomes.samples),
+  ]
+}
+
+/** Returns the metrics of the process, again and again. */
+export function processFamilies(version: string, clock: Clock): () => readonly Family[] {
+  let startedAt = Number.NEGATIVE_INFINITY
+  return () => {
+    // Steady, so that a restart is what changes it, or a clock that was set.
+    const found = clock.now() / 1000 - process.uptime()
+    if (Math.abs(found - startedAt) > STEP_S) startedAt = Math.round(found)
+    const { user, system } = process.cpuUsage()
+    const build = { labels: [['version', version] as const, ['node', process.versions.node] as const], value: 1 }
+    return [
+      family('info', 'build', 'What is running.', [build]),
+      counter('process_cpu_seconds', 'CPU time, user and system.', [{ value: (user + system) / 1e6 }]),
+      gauge('process_resident_memory_bytes', 'Resident memory.', process.memoryUsage.rss()),
+      gauge('process_start_time_seconds', 'When the process started, since 1970.', startedAt),
+    ]
+  }
+}
+
+function answerSamples(operation: Operation): readonly Sample[] {
+  return Array.from(operation.answers, (value, digit) => ({
+    labels: [...labelsOf(operation), ['status', `${digit}xx`] as const],
+    value,
+  })).filter(({ value }) => value > 0)
+}
+
+function labelsOf({ path, method }: Operation): Labels {
+  return [
+    ['route', path],
+    ['method', method],
+  ]
+}
+
+function family(type: Family['type'], name: string, help: string, samples: readonly Sample[]): Family {
+  return { name: `receiverd_${name}`, type, help, samples }
+}
+
+function counter(name: string, help: string, samples: readonly Sample[]): Family {
+  return family('counter', name, help, samples)
+}
+
+function gauge(name: string, help: string, value: number): Family {
+  return family('gauge', name, help, [{ value }])
+}

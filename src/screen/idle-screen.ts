@@ -1,0 +1,82 @@
+import type { Certificate } from '../../hal/os/certificate.ts'
+import type { Screen } from '../../hal/os/screen.ts'
+import { pageAt } from '../http/address.ts'
+import type { Log } from '../log.ts'
+import { addressesOf } from '../system/addresses.ts'
+import { follow } from '../system/follow.ts'
+import type { SystemStore } from '../system/store.ts'
+import type { Tls } from '../tls.ts'
+import { type IdleText, idlePicture } from './picture.ts'
+
+export interface IdleScreenOptions {
+  readonly screen: Screen
+  readonly configuration: SystemStore
+  /** The port of the API. */
+  readonly port: number
+  /** What answers on that port, if it answers by TLS. */
+  readonly tls: Tls | undefined
+  /** The API key, while the screen is to show a QR code that signs in with it. */
+  readonly setupKey: () => string | undefined
+  /** Has a function called whenever that key changes. */
+  readonly onSetupKey: (changed: () => void) => void
+  readonly log: Log
+}
+
+/** Draws what the screen shows while nobody mirrors, and draws it again when the configuration says something else. */
+export async function startIdleScreen(options: IdleScreenOptions): Promise<void> {
+  const { screen, configuration, tls, onSetupKey, log } = options
+  if (!(await screen.isInstalled())) return
+  follow({
+    configuration,
+    onOther: look => {
+      tls?.onChanged(look)
+      onSetupKey(look)
+    },
+    derive: () => idleText(options),
+    apply: text => screen.showIdle(idlePicture(text)),
+    failure: 'the idle screen could not be drawn',
+    log,
+  })
+}
+
+function idleText({ configuration, port, tls, setupKey }: IdleScreenOptions): IdleText {
+  const name = String(configuration.value('deviceName') ?? '')
+  const [address] = addressesOf(configuration)
+  // Without a certificate, nothing answers yet.
+  const url = tls && !tls.certificate ? undefined : address && pageAt(address, port, tls !== undefined)
+  const key = setupKey()
+  return {
+    name,
+    steps: stepsOf(configuration, name),
+    url,
+    // The fragment is not sent to a server, nor does anybody have to type it.
+    link: url && key ? `${url}#key=${key}&setup` : url,
+    certificate: knownBy(tls?.certificate, key !== undefined),
+    invitation: invitation(address, url, key),
+  }
+}
+
+function invitation(address: string | undefined, url: string | undefined, key: string | undefined): string {
+  if (address === undefined) return 'This device has no network address yet.'
+  if (url === undefined) return 'This device is starting.'
+  return key ? 'Scan to set up this device' : 'Manage this device'
+}
+
+/** Whoever sets the device up uses a browser, which shows the fingerprint. Programs pin the key. */
+function knownBy(certificate: Certificate | undefined, isSetup: boolean): readonly string[] {
+  if (!certificate) return []
+  const { fingerprint, pin } = certificate
+  const half = fingerprint.length / 2
+  return isSetup ? [`SHA-256 ${fingerprint.slice(0, half)}`, fingerprint.slice(half + 1)] : [`Pin sha256//${pin}`]
+}
+
+function stepsOf(configuration: SystemStore, deviceName: string): readonly string[] {
+  const airplay = configuration.value('airplay') as { enabled: boolean; name: string } | undefined
+  if (!airplay?.enabled) return ['Screen mirroring is switched off.']
+  const moderation = configuration.value('moderation') as { approval: string } | undefined
+  return [
+    'To mirror an iPhone, iPad or Mac, open Screen Mirroring',
+    `and choose ${airplay.name || deviceName}.`,
+    ...(moderation?.approval === 'moderator' ? ['Then wait until you are let in.'] : []),
+  ]
+}

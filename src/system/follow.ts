@@ -1,0 +1,50 @@
+import { isDeepStrictEqual } from 'node:util'
+import { reasonOf } from '../../hal/errors.ts'
+import { Serial } from '../../hal/serial.ts'
+import { POLL_MS } from '../limits.ts'
+import type { Log } from '../log.ts'
+import type { SystemStore } from './store.ts'
+
+export interface FollowOptions<T> {
+  readonly configuration: SystemStore
+  /** What follows from the configuration. */
+  readonly derive: () => T
+  /** Makes it so. Called at once, whenever something else follows, and again a while after it has thrown. */
+  readonly apply: (derived: T) => Promise<void>
+  /** What cannot be done, if `apply` throws: a clause. */
+  readonly failure: string
+  readonly log: Log
+  /** What else it follows from: has a function called whenever that changes. */
+  readonly onOther?: ((look: () => void) => void) | undefined
+}
+
+/** Keeps something in step with the configuration. */
+export function follow<T>({ configuration, derive, apply, failure, log, onOther }: FollowOptions<T>): void {
+  const queue = new Serial()
+  let applied: T | undefined
+  /** The last reason that the log has, so that it is not repeated. */
+  let complained: string | undefined
+  let retry: NodeJS.Timeout | undefined
+  const look = () => {
+    // One that is waiting will see this change, too.
+    if (queue.length > 1) return
+    queue
+      .run(async () => {
+        const derived = derive()
+        if (isDeepStrictEqual(derived, applied)) return
+        await apply(derived)
+        applied = derived
+        complained = undefined
+      })
+      .catch(error => {
+        const complaint = `${failure}: ${reasonOf(error)}`
+        if (complaint !== complained) log('warning', complaint)
+        complained = complaint
+        clearTimeout(retry)
+        retry = setTimeout(look, POLL_MS).unref()
+      })
+  }
+  configuration.topic.log.onAppend(look)
+  onOther?.(look)
+  look()
+}

@@ -1,0 +1,175 @@
+import { HalError, isUnreadable, reasonOf } from '../hal/errors.ts'
+import type { Stop } from '../hal/files/watcher.ts'
+import { isSame, parseAddress } from '../hal/format/ip.ts'
+import type { Certificate, CertificateFiles } from '../hal/os/certificate.ts'
+import { Serial } from '../hal/serial.ts'
+import type { Originals } from '../hal/transaction/originals.ts'
+import type { Clock } from './clock.ts'
+import { CERTIFICATE_SETTLE_MS, MAX_CERTIFICATE_ADDRESSES, MAX_RENEWALS_PER_DAY, POLL_MS } from './limits.ts'
+import type { Log } from './log.ts'
+import { addressesOf } from './system/addresses.ts'
+import { follow } from './system/follow.ts'
+import type { SystemStore } from './system/store.ts'
+
+export interface TlsOptions {
+  readonly files: CertificateFiles
+  readonly configuration: SystemStore
+  readonly originals: Originals
+  readonly clock: Clock
+  /** An earlier time than this, in milliseconds since 1970, cannot be right. */
+  readonly builtAt: number
+  readonly log: Log
+}
+
+const DAY_MS = 86_400_000
+/** Apple's systems refuse a server that is valid for longer, whoever has issued its certificate (support.apple.com/103769). */
+const VALID_DAYS = 825
+/** Of these, so many are over when it is made: the clock of this device, or of a client, may be wrong. */
+const PAST_DAYS = 60
+const RENEWED_BEFORE_DAYS = 90
+
+/**
+ * The certificate of the server in front, which answers for this service by TLS. Made where there is none, and made again
+ * with the same key when a name or an address is missing from it, or when it is about to expire. One that was not made
+ * here is left alone.
+ */
+export class Tls {
+  readonly #options: TlsOptions
+  readonly #queue = new Serial()
+  readonly #stops: Stop[] = []
+  /** When the last ones were made, by the monotonic clock. */
+  readonly #made: number[] = []
+  readonly #listeners: (() => void)[] = []
+  #inForce: Certificate | undefined
+  #settling: NodeJS.Timeout | undefined
+  /** The last reason that the log has, so that it is not repeated. */
+  #complaint: string | undefined
+
+  constructor(options: TlsOptions) {
+    this.#options = options
+  }
+
+  /** The one that the server in front was told to use; undefined until then. */
+  get certificate(): Certificate | undefined {
+    return this.#inForce
+  }
+
+  /** Calls a function whenever there is another certificate. */
+  readonly onChanged = (changed: () => void): void => {
+    this.#listeners.push(changed)
+  }
+
+  /** Returns at once: making the first certificate must not delay the start. */
+  start(): void {
+    const { files, configuration, log } = this.#options
+    // Someone who replaces the two files does so one after the other.
+    const settle = () => {
+      this.#settling ??= setTimeout(() => {
+        this.#settling = undefined
+        this.#look()
+      }, CERTIFICATE_SETTLE_MS).unref()
+    }
+    const poll = setInterval(() => this.#look(), POLL_MS).unref()
+    this.#stops.push(files.watch(settle), () => clearInterval(poll))
+    this.#queue.run(() => files.recover()).catch(() => undefined)
+    follow({
+      configuration,
+      derive: () => this.#names,
+      apply: async () => this.#look(),
+      failure: 'the names of the device could not be told',
+      log,
+    })
+  }
+
+  /** Resolves when nothing is being written. */
+  async stop(): Promise<void> {
+    for (const stop of this.#stops) stop()
+    clearTimeout(this.#settling)
+    await this.#queue.run(async () => undefined)
+  }
+
+  #look(): void {
+    // One that is waiting will see this change, too.
+    if (this.#queue.length > 1) return
+    this.#queue
+      .run(() => this.#update().catch(error => this.#replaceUnusable(error)))
+      .catch(error => {
+        const complaint = `TLS: ${reasonOf(error)}; the server in front is left as it is`
+        if (complaint !== this.#complaint) this.#options.log('warning', complaint)
+        this.#complaint = complaint
+      })
+  }
+
+  async #update(): Promise<void> {
+    const { files, log } = this.#options
+    let certificate = await files.read()
+    if (!certificate || (certificate.isOwn && this.#isOutdated(certificate))) {
+      if (await this.#make(certificate)) certificate = await files.read()
+      if (!certificate) throw new HalError('ABSENT', 'there is no certificate')
+    }
+    if (certificate.digest !== this.#inForce?.digest) {
+      await files.reloadServer()
+      this.#inForce = certificate
+      const whose = certificate.isOwn ? 'made by this device' : 'of the owner of this device'
+      log('notice', `TLS: a certificate ${whose} is in force; clients pin its key by sha256//${certificate.pin}`)
+      for (const changed of this.#listeners) changed()
+    }
+    this.#complaint = undefined
+  }
+
+  /** A pair that cannot be used must not keep everybody from a device that has no other door. */
+  async #replaceUnusable(error: unknown): Promise<void> {
+    const { files, clock, log } = this.#options
+    if (!isUnreadable(error) || !(await files.setAside(clock.now()))) throw error
+    log('warning', `TLS: ${error.message}, so the server in front does not run: set aside as *.bad, and made again`)
+    await this.#update()
+  }
+
+  /** An address that is gone is no reason to renew it: it may come back. */
+  #isOutdated({ from, to, covers }: Certificate): boolean {
+    const now = this.#options.clock.now()
+    const isTimely = !this.#isClockSet || (from <= now && now < to - RENEWED_BEFORE_DAYS * DAY_MS)
+    return !isTimely || !this.#names.every(covers)
+  }
+
+  /** @returns false if too many were made: an address that comes and goes must not wear out the storage. */
+  async #make(previous: Certificate | undefined): Promise<boolean> {
+    const now = performance.now()
+    const [first = 0] = this.#made
+    if (this.#made.length >= MAX_RENEWALS_PER_DAY && now - first < DAY_MS) return false
+    this.#made.push(now)
+    this.#made.splice(0, this.#made.length - MAX_RENEWALS_PER_DAY)
+    const { files, originals, clock, builtAt } = this.#options
+    await originals.add([{ setting: 'certificate', previous: null, next: null, images: await files.capture() }])
+    const names = this.#withFormer(previous)
+    // Without a clock, the one in place knows better.
+    const from = this.#isClockSet || !previous ? Math.max(clock.now(), builtAt) - PAST_DAYS * DAY_MS : previous.from
+    // Both of these seconds are counted (RFC 5280 §4.1.2.5).
+    const to = from + VALID_DAYS * DAY_MS - 1_000
+    await files.make({ commonName: names[0] ?? '', names, from, to })
+    return true
+  }
+
+  get #isClockSet(): boolean {
+    return this.#options.clock.now() >= this.#options.builtAt
+  }
+
+  /** The names and, behind them, the addresses of before: one that comes and goes is a reason to renew it only once. */
+  #withFormer(previous: Certificate | undefined): readonly string[] {
+    const names = this.#names
+    const present = names.flatMap(name => parseAddress(name) ?? [])
+    const former = (previous?.addresses ?? []).filter(text => {
+      const address = parseAddress(text)
+      return address && !present.some(other => isSame(other, address))
+    })
+    return [...names, ...former.slice(0, Math.max(0, MAX_CERTIFICATE_ADDRESSES - present.length))]
+  }
+
+  /** What clients call the device: its host name, that of multicast DNS (RFC 6762 §3), and its addresses. */
+  get #names(): readonly string[] {
+    const { configuration } = this.#options
+    const hostname = String(configuration.value('hostname') ?? '')
+    const addresses = addressesOf(configuration).slice(0, MAX_CERTIFICATE_ADDRESSES)
+    return [hostname, `${hostname.split('.', 1)[0]}.local`, ...addresses]
+  }
+}

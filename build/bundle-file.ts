@@ -7,7 +7,15 @@ export const REPOSITORY = fileURLToPath(new URL('..', import.meta.url))
 const BUNDLE = join(REPOSITORY, 'build/out/receiverd.cjs')
 /** The digest of the sources that the bundle was built from. */
 const BUILT_FROM = `${BUNDLE}.sources`
-const SOURCES = ['src', 'hal', 'build/bundle.ts', 'build/esbuild-options.ts', 'package.json', 'package-lock.json']
+const SOURCES = [
+  'src',
+  'hal',
+  'build/bundle.ts',
+  'build/esbuild-options.ts',
+  'build/page.ts',
+  'package.json',
+  'package-lock.json',
+]
 
 /**
  * The path of build/out/receiverd.cjs. It is checked against the sources, so that no test passes, and nothing is

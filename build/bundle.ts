@@ -1,10 +1,11 @@
 // Builds build/out/receiverd.cjs: one minified file that needs nothing but Node. The same commit gives the same bytes: the
 // only outside input is the build time, SOURCE_DATE_EPOCH (reproducible-builds.org) or else the commit's.
 import { execFileSync } from 'node:child_process'
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { build } from 'esbuild'
 import { digestOfSources, recordSources } from './bundle-file.ts'
 import { SERVICE } from './esbuild-options.ts'
+import { buildPage } from './page.ts'
 
 const OUT = 'build/out'
 const version: string = process.env.VERSION || JSON.parse(readFileSync('package.json', 'utf8')).version
@@ -20,6 +21,7 @@ function buildTime(): number {
 }
 
 const digest = digestOfSources()
+const page = await buildPage()
 const { metafile } = await build({
   ...SERVICE,
   entryPoints: ['src/main.ts'],
@@ -29,9 +31,19 @@ const { metafile } = await build({
   define: {
     __VERSION__: JSON.stringify(version),
     __BUILT_AT__: String(buildTime() * 1000),
+    __PAGE_HTML__: JSON.stringify(page.html),
+    __PAGE_SCRIPT__: JSON.stringify(page.script.text),
+    __PAGE_SCRIPT_NAME__: JSON.stringify(page.script.name),
+    __PAGE_STYLE__: JSON.stringify(page.style.text),
+    __PAGE_STYLE_NAME__: JSON.stringify(page.style.name),
   },
   metafile: true,
 })
+// For whoever wants to look at it, and for build/size.ts.
+rmSync(`${OUT}/page`, { recursive: true, force: true })
+mkdirSync(`${OUT}/page/assets`, { recursive: true })
+writeFileSync(`${OUT}/page/index.html`, page.html)
+for (const { name, text } of [page.script, page.style]) writeFileSync(`${OUT}/page/assets/${name}`, text)
 chmodSync(`${OUT}/receiverd.cjs`, 0o755)
 writeFileSync(`${OUT}/metafile.json`, JSON.stringify(metafile))
 recordSources(digest)

@@ -12,8 +12,6 @@ command -v mmdebstrap >/dev/null || { echo 'make rig needs mmdebstrap: apt-get i
 # Without crossing into a mount.
 rm -rf --one-file-system "$out"
 mkdir -p "$out/mount"
-# The mirror that apt uses on this host.
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -m 1 '/debian/$')
 
 # UxPlay decodes with h264parse (plugins-bad) and avdec_h264 (libav, its dependency); the tests look at the output of
 # multifilesink (plugins-good). gst-inspect writes the list of plugins to the file that uxplay.service names.
@@ -22,12 +20,13 @@ TMPDIR=$out mmdebstrap --quiet --format=directory --variant=minbase --aptopt='AP
 	--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
 	--dpkgopt='path-exclude=/usr/share/locale/*' \
 	--include=systemd-sysv,systemd-timesyncd,dbus,procps,iproute2,tzdata,alsa-utils,nodejs \
-	--include=avahi-daemon,avahi-utils,libnss-mdns \
+	--include=avahi-daemon,avahi-utils,libnss-mdns,nginx-light \
 	--include=uxplay,gstreamer1.0-plugins-base,gstreamer1.0-plugins-good,gstreamer1.0-plugins-bad,gstreamer1.0-tools \
 	--customize-hook='chroot "$1" systemctl --quiet enable systemd-networkd.service' \
+	--customize-hook='chroot "$1" systemctl --quiet disable nginx.service' \
 	--customize-hook='mkdir "$1/var/cache/uxplay"' \
 	--customize-hook='chroot "$1" env GST_REGISTRY=/var/cache/uxplay/gstreamer.bin gst-inspect-1.0 >/dev/null 2>&1' \
-	trixie "$out/root" "$mirror"
+	trixie "$out/root" "$(build/debian-mirror.sh)"
 
 root=$out/root
 # No automatic updates, and nothing for ConditionNeedsUpdate= to rebuild at boot (systemd-update-done.service(8)).

@@ -80,7 +80,9 @@ function introduce(bundle: string, address: string): void {
     const key = output.trim()
     console.log(`
 Serving a receiver from build/out/device. Press Ctrl-C to stop.
+Only its files are here, so it can change every setting, but not reboot or show a log.
 
+  page     ${address}/#key=${key}
   address  ${address}
   API key  ${key}
 
@@ -104,7 +106,7 @@ Play a device that asks; what it shows is a clock:
 
 As a moderator, see it, let it in, and end it:
   curl -H 'Authorization: Bearer ${key}' ${address}/api/v1/sessions
-  ID=$(curl -s -H 'Authorization: Bearer ${key}' ${address}/api/v1/sessions | sed 's/.*"id":"\\([^"]*\\)".*/\\1/')
+  ID=$(curl -s -H 'Authorization: Bearer ${key}' ${address}/api/v1/sessions | sed -n 's/.*"id":"\\([^"]*\\)".*/\\1/p')
   curl -X POST -H 'Authorization: Bearer ${key}' ${address}/api/v1/sessions/$ID/admit
   curl -X DELETE -H 'Authorization: Bearer ${key}' ${address}/api/v1/sessions/$ID
 `)

@@ -1,8 +1,13 @@
 // Prints what is in the bundle. Fails if it is over budget, or if it contains a module that does not belong there.
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Metafile } from 'esbuild'
 
-const BUDGET_BYTES = 220_000
+/** Without the page. */
+const BUDGET_BYTES = 278_000
+/** HTML, style and script of the page, as they are served. */
+const PAGE_BUDGET_BYTES = 60_000
+const PAGE = 'build/out/page'
 /**
  * All that may be in it: our own code, and the parts of the two packages that are used. Of TypeBox, not `value`, which is
  * twice the size of `schema`, and not `compile`, which needs `new Function`.
@@ -28,7 +33,21 @@ for (const [path, { bytesInOutput }] of Object.entries(output.inputs)) {
 for (const { path } of output.imports) if (!ALLOWED_BUILTINS.test(path)) foreign.push(path)
 
 for (const [room, bytes] of [...sizes].sort((a, b) => b[1] - a[1])) console.log(String(bytes).padStart(8), room)
-console.log(String(output.bytes).padStart(8), `in total; the budget is ${BUDGET_BYTES}`)
+// It is a module of its own, so that its strings are counted apart.
+const pageInBundle = output.inputs['src/built-page.ts']?.bytesInOutput ?? 0
+const pageBytes = readdirSync(PAGE, { recursive: true, withFileTypes: true })
+  .filter(entry => entry.isFile())
+  .reduce((sum, entry) => sum + statSync(join(entry.parentPath, entry.name)).size, 0)
+
+const totals = [
+  ['in total without the page', output.bytes - pageInBundle, BUDGET_BYTES],
+  ['the page, as it is served', pageBytes, PAGE_BUDGET_BYTES],
+] as const
+let isOver = false
+for (const [what, bytes, budget] of totals) {
+  console.log(String(bytes).padStart(8), `${what}; the budget is ${budget}`)
+  if (bytes > budget) console.error(`over budget by ${bytes - budget} bytes: ${what}`)
+  isOver ||= bytes > budget
+}
 if (foreign.length > 0) console.error(`not allowed in the bundle: ${foreign.join(', ')}`)
-if (output.bytes > BUDGET_BYTES) console.error(`over budget by ${output.bytes - BUDGET_BYTES} bytes`)
-process.exitCode = foreign.length > 0 || output.bytes > BUDGET_BYTES ? 1 : 0
+process.exitCode = foreign.length > 0 || isOver ? 1 : 0

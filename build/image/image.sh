@@ -1,8 +1,9 @@
 #!/bin/sh
-# build/image/image.sh: the base with our packages and overlay/, as build/out/image/{receiver.ext4,vmlinuz,initrd.img}.
+# build/image/image.sh: a board's base with our packages, overlay/ and the board's own overlay, as what its product.sh makes.
 set -eu
 . build/image/binfmt.sh
 out=$PWD/build/out/image
+board=build/image/boards/$BOARD
 root=$out/root
 cleanup() {
 	umount "$root/proc" 2>/dev/null || true
@@ -11,8 +12,10 @@ cleanup() {
 trap cleanup EXIT
 cleanup
 mkdir -p "$root"
-tar -xf "$out/base.tar" -C "$root" --numeric-owner
-cp "$out/../receiverd_${VERSION}_all.deb" "$out"/../receiverd-node_*_arm64.deb "$root/"
+tar -xf "$out/$BOARD.tar" -C "$root" --numeric-owner
+for package in receiverd receiverd-mirroring receiverd-tls; do
+	cp "$out/../${package}_${VERSION}_all.deb" "$root/"
+done
 # No daemon of the image starts here.
 printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
 chmod 755 "$root/usr/sbin/policy-rc.d"
@@ -22,15 +25,30 @@ umount "$root/proc"
 rm "$root"/*.deb "$root/usr/sbin/policy-rc.d"
 
 cp -R build/image/overlay/. "$root/"
-chroot "$root" systemctl --quiet enable systemd-networkd.service systemd-timesyncd.service own-name.service
-ln -sf /dev/null "$root/etc/systemd/system/systemd-firstboot.service"
+[ ! -d "$board/overlay" ] || cp -R "$board/overlay/." "$root/"
+# GStreamer's list of plugins, which is made by their first user: on a small board it takes a minute.
+chroot "$root" env GST_REGISTRY=/gstreamer.bin gst-inspect-1.0 >/dev/null 2>&1
+for user in uxplay weston; do
+	chroot "$root" install -D -o $user -g $user -m 644 /gstreamer.bin /var/cache/$user/gstreamer.bin
+	chroot "$root" chown $user: /var/cache/$user
+done
+rm "$root/gstreamer.bin"
+chroot "$root" systemctl --quiet disable getty@.service
+# networkd tells it the name servers; mmdebstrap has left those of this machine.
+ln -sf ../run/systemd/resolve/stub-resolv.conf "$root/etc/resolv.conf"
+chroot "$root" systemctl --quiet enable systemd-networkd.service systemd-resolved.service systemd-timesyncd.service own-name.service provision.service
+# Nobody is there to answer questions, and a receiver without a network works, too.
+for unit in systemd-firstboot.service systemd-networkd-wait-online.service e2scrub_reap.service; do
+	ln -sf /dev/null "$root/etc/systemd/system/$unit"
+done
+# Nothing for ConditionNeedsUpdate= to rebuild at boot (systemd-update-done.service(8)).
+touch "$root/etc/.updated" "$root/var/.updated"
 # What every device has of its own is made at its first boot (machine-id(5)).
 echo uninitialized >"$root/etc/machine-id"
 rm -f "$root/etc/hostname" "$root/var/lib/dbus/machine-id" "$root/var/lib/systemd/random-seed"
-rm -rf "$root/var/lib/receiverd" "$root/var/cache/receiverd" "$root/var/lib/apt/lists" "$root/var/cache/apt" "$root"/var/log/*
+rm -rf "$root/var/lib/receiverd" "$root/etc/receiverd/tls" "$root/var/cache/receiverd" "$root/etc/apt/sources.list" "$root/var/lib/apt/lists" "$root/var/cache/apt" "$root"/var/log/*
 
-cp "$root"/boot/vmlinuz-* "$out/vmlinuz"
-cp "$root"/boot/initrd.img-* "$out/initrd.img"
-rm -f "$out/receiver.ext4.new"
-mke2fs -q -t ext4 -L receiver -d "$root" "$out/receiver.ext4.new" 1200M >/dev/null
-mv "$out/receiver.ext4.new" "$out/receiver.ext4"
+# Without receiverd-tls, nginx's own configuration needs it.
+mkdir -p "$root/var/log/nginx"
+
+"$board/product.sh" "$root"

@@ -29,6 +29,7 @@ t.test('a mistake is named, with what was probably meant', async t => {
     ['serve -- mirror', 'unexpected argument "--"; see receiverd --help'],
     ['token --roles admin:r', 'token has no option --roles; did you mean --role?'],
     ['token --nonsense', 'token has no option --nonsense; see receiverd token --help'],
+    ['key rotate --verbose', 'key rotate has no option --verbose; see receiverd key --help'],
     ['key show --listen 127.0.0.1:1', 'key show has no option --listen; see receiverd key --help'],
     ['serve --rot /', 'serve has no option --rot; did you mean --root?'],
     ['serve -x', 'serve has no option -x; see receiverd serve --help'],

@@ -1,9 +1,11 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { Files } from '../hal/files/files.ts'
+import { CertificateFiles } from '../hal/os/certificate.ts'
+import { System } from '../hal/os/system.ts'
 import { generateKey, writeKey } from '../src/auth/api-key.ts'
 import { JwtVerifier } from '../src/auth/jwt.ts'
-import { makeToken, rotateKey, showKey } from '../src/commands.ts'
+import { makeToken, rotateKey, showAccess, showKey } from '../src/commands.ts'
 import { deviceRoot } from './support/device.ts'
 
 const NOW = Date.parse('2026-11-21T20:00:00.750Z')
@@ -27,6 +29,28 @@ t.test('without a clock there is no expiry to calculate', async t => {
     message: 'the clock of this device is not set; set it, or make the token without --expires-in',
   })
   t.ok(await makeToken(state, REQUEST, NOW, builtAt), 'a token without one is made')
+})
+
+t.test('what a client needs for TLS, with a command that it can paste', async t => {
+  const root = deviceRoot(t)
+  const state = new Files(join(root, 'state'))
+  const key = await rotateKey(state)
+  const addresses = { lo: ['127.0.0.1/8'], eth0: ['2001:db8::17/64', 'fe80::1/64', '192.0.2.17/24'] }
+  const system = new System(root, { running: true, addresses: () => addresses })
+  await t.rejects(showAccess(state, system, {}), { message: 'there is no TLS certificate on this device' })
+  const files = new CertificateFiles(system)
+  await files.make({ commonName: 'room-4', names: ['room-4'], from: NOW, to: NOW + 1_000 })
+  const { pin, fingerprint } = (await files.read()) ?? {}
+  const text = await showAccess(state, system, {})
+  t.match(text, `${key}\n\n`)
+  t.match(text, `  ${fingerprint}\n`)
+  const command = `\ncurl --insecure --pinnedpubkey 'sha256//${pin}' -H 'Authorization: Bearer ${key}' https://192.0.2.17`
+  t.match(text, `${command}/api/v1/system`)
+  t.match(await showAccess(state, system, { RECEIVERD_TLS_PORT: '8443' }), `${command}:8443/api/v1/system`)
+  await system.writeAtomic('/etc/receiverd/tls/key.pem', 'garbage')
+  await t.rejects(showAccess(state, system, {}), {
+    message: /^cannot use the TLS certificate: the key is not valid PEM/,
+  })
 })
 
 t.test('without a key: how to get one', async t => {

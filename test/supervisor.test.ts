@@ -2,7 +2,8 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { runCommand } from '../hal/os/command.ts'
+import { HalError } from '../hal/errors.ts'
+import { type Run, runCommand } from '../hal/os/command.ts'
 import { tellSupervisor } from '../src/supervisor.ts'
 import { eventually } from './support/eventually.ts'
 import { temporaryFolder } from './support/folder.ts'
@@ -75,11 +76,27 @@ t.test('without a watchdog, ready and nothing else', { skip }, async t => {
 t.test('a socket that nobody listens on is logged, and ends nothing', { skip }, async t => {
   const log: string[] = []
   const env = { NOTIFY_SOCKET: '/nonexistent/notify' }
-  await tellSupervisor({ env, run: runCommand, log: (level, message) => log.push(`${level}: ${message}`) }, () => 'up')
+  const record = (level: string, message: string) => log.push(`${level}: ${message}`)
+  await tellSupervisor({ env, run: runCommand, log: record, retryMs: 1 }, () => 'up')
   t.same(log, ['error: cannot notify systemd: systemd-notify failed with status 1'])
 })
 
 t.test('without systemd, no command is run', async t => {
   const run = async () => t.fail('a command was run') as never
   await tellSupervisor({ env: { WATCHDOG_USEC: '1000' }, run, log: () => undefined }, () => 'up')
+})
+
+t.test('a message that was lost is sent again', { skip }, async t => {
+  const { path, messages } = await notifySocket(t)
+  const log: string[] = []
+  let lost = 0
+  const run: Run = async (argv, env) => {
+    if (lost++ < 2) throw new HalError('COMMAND_FAILED', 'systemd-notify failed with status 1')
+    return runCommand(argv, env)
+  }
+  const record = (level: string, message: string) => log.push(`${level}: ${message}`)
+  await tellSupervisor({ env: { NOTIFY_SOCKET: path }, run, log: record, retryMs: 1 }, () => 'up')
+  await eventually(async () => messages().length > 0)
+  t.same(messages(), [['READY=1', 'STATUS=up']])
+  t.same(log, [])
 })

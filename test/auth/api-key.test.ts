@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -97,4 +97,50 @@ t.test('an invalid file at the start is replaced by a new key', async t => {
   const { keys, log, file } = await open(t, dir)
   t.match(log[0], /^warning: .*a new key was generated/)
   t.equal(readFileSync(file, 'utf8').trim(), keys.current)
+})
+
+t.test('whether a generated key was used is remembered', async t => {
+  const dir = stateDir(t)
+  const open = (passed?: string) =>
+    ApiKeyStore.open(
+      new Files(dir),
+      () => undefined,
+      async () => passed,
+      true,
+    )
+  const mark = () => existsSync(join(dir, 'api-key.unused'))
+  t.equal((await open()).isUnused, true)
+  const keys = await open()
+  t.equal(keys.isUnused, true, 'also after a restart')
+  keys.used()
+  t.equal(keys.isUnused, false)
+  await eventually(() => !mark())
+  t.equal((await open()).isUnused, false)
+
+  rmSync(join(dir, 'api-key'))
+  writeFileSync(join(dir, 'api-key.unused'), '')
+  t.equal((await open('x'.repeat(22))).isUnused, false, 'a key from outside is known to somebody')
+  t.notOk(mark())
+  rmSync(join(dir, 'api-key'))
+  const fresh = await open()
+  t.ok(fresh.isUnused && mark())
+  await fresh.rotate()
+  t.equal(fresh.isUnused, false, 'a new key is known to whoever asked for it')
+  await eventually(() => !mark())
+})
+
+t.test('a key that may have been used while nobody remembered is not unused', async t => {
+  const dir = stateDir(t)
+  const open = async (marksUnused: boolean) => {
+    const files = new Files(dir)
+    return (
+      await ApiKeyStore.open(
+        files,
+        () => undefined,
+        async () => undefined,
+        marksUnused,
+      )
+    ).isUnused
+  }
+  t.same([await open(true), await open(false), await open(true)], [true, false, false])
 })

@@ -44,6 +44,20 @@ const streams: readonly Target[] = [
     to: 'p99Before',
     atMost: 1.5,
   },
+  {
+    what: '512 streams on each of two topics: CPU per delivery, to 1,024 on one',
+    scenario: 'topics',
+    figure: 'cpuUs',
+    to: 'oneCpuUs',
+    atMost: 1.1,
+  },
+  {
+    what: '512 streams on each of two topics: RSS per stream, to 1,024 on one',
+    scenario: 'topics',
+    figure: 'kibAStream',
+    to: 'oneKibAStream',
+    atMost: 1.1,
+  },
 ]
 
 const polls: readonly Target[] = [

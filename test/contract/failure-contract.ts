@@ -64,7 +64,7 @@ export async function failureContract(t: Test, subject: WritableSubject): Promis
 
     'a command that fails changes nothing': async t => {
       const ran: string[] = []
-      for (const how of ['is not installed', 'failed with status 1', 'did not end within 10 s'])
+      for (const how of ['is not installed', 'failed with status 1', 'did not end within 20 s'])
         for (const isDone of [false, true]) {
           const root = devices.receiver()
           const before = treeOf(root)

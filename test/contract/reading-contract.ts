@@ -1,5 +1,6 @@
 import type { Test } from 'tap'
-import type { Setting } from '../../hal/setting.ts'
+import type { Choices, Setting } from '../../hal/setting.ts'
+import { isObject, type JsonValue } from '../../src/json.ts'
 import { changedPaths, treeOf } from '../hal/support/tree.ts'
 import { DAMAGES, putInPlace } from './damage.ts'
 import { Devices, misfits, open, runSteps, type Subject } from './subject.ts'
@@ -19,6 +20,19 @@ export async function readingContract(t: Test, subject: Subject): Promise<void> 
       t.same(treeOf(empty), {}, 'reading creates nothing')
     },
 
+    'each of its choices is accepted': async t => {
+      const { setting } = open(subject, devices.receiver())
+      if (!setting.choices) return
+      await setting.unavailable?.()
+      const value = await setting.read()
+      const choices = await setting.choices()
+      const tried = choices === undefined ? [] : [...alternatives(value as JsonValue, choices)]
+      t.ok(tried.length > 1, `${tried.length} of them`)
+      for (const next of tried)
+        t.same([...misfits(setting, next), ...((await setting.check?.(next, value)) ?? [])], [], JSON.stringify(next))
+      await open(subject, devices.empty()).setting.choices?.()
+    },
+
     'whatever is in place of its files, reading neither hangs nor changes anything': async t => {
       const { setting: sample } = open(subject, devices.receiver())
       // The files may depend on the hardware.
@@ -33,6 +47,15 @@ export async function readingContract(t: Test, subject: Subject): Promise<void> 
         }
     },
   })
+}
+
+/** The value, with each choice in turn. */
+function* alternatives(value: JsonValue | undefined, choices: Choices): Iterable<JsonValue> {
+  if (Array.isArray(choices)) yield* choices
+  else
+    for (const [name, inner] of Object.entries(choices))
+      for (const next of alternatives(isObject(value) ? value[name] : undefined, inner))
+        yield { ...(isObject(value) ? value : {}), [name]: next }
 }
 
 /** A value that does not match counts as unreadable (hal/setting.ts), and the fallback stands in for it. */

@@ -141,7 +141,7 @@ export async function runningContract(t: Test, subject: WritableSubject): Promis
 
     'a command that fails changes nothing': async t => {
       const [old, next] = await statesOf(newDevice, first)
-      for (const how of ['is not installed', 'failed with status 1', 'did not end within 10 s'])
+      for (const how of ['is not installed', 'failed with status 1', 'did not end within 20 s'])
         for (const isDone of [false, true])
           for (const isLasting of [false, true]) {
             let [n, happened] = [0, true]

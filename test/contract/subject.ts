@@ -8,6 +8,7 @@ import type { Run } from '../../hal/os/command.ts'
 import { System } from '../../hal/os/system.ts'
 import type { Setting } from '../../hal/setting.ts'
 import { Journal } from '../../hal/transaction/journal.ts'
+import { Originals } from '../../hal/transaction/originals.ts'
 import { Transactions } from '../../hal/transaction/transaction.ts'
 import type { JsonValue } from '../../src/json.ts'
 import { schemaErrors } from '../../src/validate.ts'
@@ -45,8 +46,9 @@ export function openOn({ name, settings: settingsOf }: Subject, system: System, 
   const setting = settings.find(setting => setting.name === name)
   if (!setting) throw new Error(`no setting ${name}`)
   // Beside the root, so that the journal does not count as a change of the device.
-  const journal = new Journal(new Files(`${system.root}.state`, fs))
-  return { system, setting, settings, transactions: new Transactions(system, settings, journal) }
+  const state = new Files(`${system.root}.state`, fs)
+  const transactions = new Transactions(system, settings, new Journal(state), new Originals(state))
+  return { system, setting, settings, transactions }
 }
 
 /** The subject on a device that does not run. */

@@ -45,8 +45,8 @@ export const VALUES: Readonly<Record<string, GoodValues>> = {
     { volume: 26, muted: false },
   ],
   airplay: [
-    { enabled: false, name: 'Großer Saal "7" 🎬', access: 'pin', maxResolution: '1280x720' },
-    { enabled: true, name: '', access: 'open', maxResolution: '' },
+    { enabled: false, name: 'Großer Saal "7" 🎬', access: 'pin', maxResolution: '1280x720', restartPending: false },
+    { enabled: true, name: '', access: 'open', maxResolution: '', restartPending: false },
   ],
   moderation: [
     { approval: 'moderator', timeoutS: 45 },

@@ -1,20 +1,36 @@
-/** The image that `make image` makes, booted by QEMU: a port to its API, and a root shell on a console of its own. */
+/** What `make image` makes, booted by QEMU: its ports, its screen, and a root shell. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { createWriteStream, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { randomInt } from 'node:crypto'
+import { createWriteStream, existsSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { REPOSITORY } from '../../build/bundle-file.ts'
 import { Api } from '../support/api.ts'
 import { eventually } from '../support/eventually.ts'
-import { freePort } from '../support/port.ts'
+import { type Board, virt } from './boards.ts'
 
-const IMAGE = join(REPOSITORY, 'build/out/image')
-const BOOT_MS = 180_000
+/** A board of four cores, emulated on a busy host of two, takes more than five minutes. */
+const BOOT_MS = 600_000
 const COMMAND_MS = 120_000
+/** Of the device, for the test alone: the API itself, which listens on the loopback. */
+const TEST_PORT = 18080
+/** On the host, the port of the API from outside, where nobody should answer. */
+export const OUTSIDE_PORT = 8081
+/** The shell's, on the host and on the device, where it is reached by the network. */
+const SHELL_TCP_PORT = 2323
+/** On the host and on the device: the API, AirPlay's control and video, and nginx. */
+const PORTS = [
+  [8080, TEST_PORT],
+  [OUTSIDE_PORT, 8080],
+  [7001, 7001],
+  [7000, 7000],
+  [443, 443],
+  [80, 80],
+  [SHELL_TCP_PORT, SHELL_TCP_PORT],
+] as const
 
-/** The one thing that a test adds to the image: a shell on a port to the host, which is no console that others want. */
+/** What a test adds to the image: a shell on a port to the host, which is no console that others want, and the port. */
 const PORT = '/dev/virtio-ports/shell'
 const SHELL_UNIT = `[Unit]
 Description=A shell for the test
@@ -25,6 +41,33 @@ ExecStart=/bin/sh -c 'exec /bin/sh <>${PORT} >&0'
 Restart=always
 RestartSec=1
 `
+const API_SOCKET = `[Unit]
+Description=The API for the test
+[Socket]
+ListenStream=${TEST_PORT}
+Backlog=4096
+TriggerLimitIntervalSec=0
+`
+const API_UNIT = `[Unit]
+Description=The API for the test
+[Service]
+ExecStart=/usr/lib/systemd/systemd-socket-proxyd --connections-max=1024 127.0.0.1:8080
+# Six for each connection.
+LimitNOFILE=16384
+`
+/** The text of each, and the target that wants it. */
+type Units = Readonly<Record<string, readonly [text: string, target?: string]>>
+const API_UNITS: Units = {
+  'test-api.socket': [API_SOCKET, 'sockets.target'],
+  'test-api.service': [API_UNIT],
+}
+const SHELL_UNITS: Readonly<Record<Board['shell'], Units>> = {
+  port: { 'test-shell.service': [SHELL_UNIT, 'multi-user.target'] },
+  network: {
+    'test-shell.socket': [`[Socket]\nListenStream=${SHELL_TCP_PORT}\nAccept=yes\n`, 'sockets.target'],
+    'test-shell@.service': ['[Service]\nExecStart=-/bin/sh\nStandardInput=socket\n'],
+  },
+}
 
 const missing = ['qemu-system-aarch64', 'qemu-img', 'debugfs'].filter(
   tool => !['/usr/bin', '/usr/sbin', '/sbin'].some(folder => existsSync(join(folder, tool))),
@@ -33,55 +76,92 @@ if (missing.length > 0)
   throw new Error(
     `not installed: ${missing.join(', ')}; apt-get install --no-install-recommends qemu-system-arm qemu-utils e2fsprogs`,
   )
-if (!existsSync(join(IMAGE, 'receiver.ext4'))) throw new Error('there is no image: run make image first')
+
+export interface Disk {
+  readonly path: string
+  readonly board: Board
+}
 
 /** A folder with a disk as it leaves the factory; copies of it, as many as there are devices, cost nothing. */
-export function factoryDisk(): string {
+export function factoryDisk(board = virt): Disk {
+  if (!existsSync(board.image)) throw new Error(`there is no ${board.image}: run make image first`)
   const folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
-  const disk = join(folder, 'factory.ext4')
-  const unit = join(folder, 'unit')
-  execFileSync('cp', ['--sparse=always', join(IMAGE, 'receiver.ext4'), disk])
-  writeFileSync(unit, SHELL_UNIT)
-  const commands = [
-    `write ${unit} /etc/systemd/system/test-shell.service`,
-    'symlink /etc/systemd/system/multi-user.target.wants/test-shell.service /etc/systemd/system/test-shell.service',
-  ]
-  execFileSync('/sbin/debugfs', ['-w', disk], { input: commands.join('\n'), stdio: 'pipe' })
-  return disk
+  const path = join(folder, 'factory.img')
+  execFileSync('cp', ['--sparse=always', board.image, path])
+  const commands = Object.entries({ ...API_UNITS, ...SHELL_UNITS[board.shell] }).flatMap(([name, [text, target]]) => {
+    const unit = `/etc/systemd/system/${name}`
+    writeFileSync(join(folder, name), text)
+    const write = `write ${join(folder, name)} ${unit}`
+    return target ? [write, `symlink /etc/systemd/system/${target}.wants/${name} ${unit}`] : [write]
+  })
+  for (const [target, text] of Object.entries(board.files ?? {})) {
+    const file = join(folder, basename(target))
+    writeFileSync(file, text)
+    commands.push(`write ${file} ${target}`)
+  }
+  const root = board.rootOffset > 0 ? `${path}?offset=${board.rootOffset}` : path
+  execFileSync('/sbin/debugfs', ['-w', root], { input: commands.join('\n'), stdio: 'pipe' })
+  return { path, board }
 }
 
 export interface MachineOptions {
   /** Where to write what the first console shows. */
   readonly log?: string
+  /** What the firmware passes to systemd, by name (systemd.system-credentials(7)). */
+  readonly credentials?: Readonly<Record<string, string>>
+  /** A network of its own, besides the one that leads to the host: the name of the tap interface that QEMU makes. */
+  readonly lan?: string
 }
 
 /** A device. Its disk outlives a boot. */
 export class Machine extends Api {
+  readonly #board: Board
   readonly #disk: string
   readonly #folder: string
   readonly #log: string
+  readonly #more: readonly string[]
+  /** Of the host's loopback, where the device's ports are. No other machine has it. */
+  readonly address = `127.77.${randomInt(256)}.${randomInt(1, 255)}`
   #qemu: ChildProcess | undefined
   #shell: Socket | undefined
   #said = ''
-  #port = 0
   #key = ''
 
   /** @param disk a factory disk; it is not changed. */
-  constructor(disk: string, { log }: MachineOptions = {}) {
+  constructor({ path, board }: Disk, { log, credentials = {}, lan }: MachineOptions = {}) {
     super()
+    this.#board = board
     this.#folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
-    this.#disk = join(this.#folder, 'disk.qcow2')
+    this.#disk = join(this.#folder, 'disk')
     this.#log = log ?? join(this.#folder, 'console.log')
+    this.#more = [
+      ...Object.entries(credentials).flatMap(([name, value]) => [
+        '-fw_cfg',
+        `name=opt/io.systemd.credentials/${name},string=${value}`,
+      ]),
+      ...(lan === undefined
+        ? []
+        : [
+            ...['-netdev', `tap,id=lan,ifname=${lan},script=no,downscript=no`],
+            ...['-device', 'virtio-net-pci,netdev=lan,romfile='],
+          ]),
+    ]
     process.on('exit', () => {
       this.cutPower()
       rmSync(this.#folder, { recursive: true, force: true })
     })
-    execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', disk, this.#disk])
+    if (board.flushes) {
+      const size = board.diskBytes === undefined ? [] : [`${board.diskBytes}`]
+      execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', path, this.#disk, ...size])
+    } else {
+      execFileSync('cp', ['--sparse=always', path, this.#disk])
+      if (board.diskBytes !== undefined) truncateSync(this.#disk, board.diskBytes)
+    }
   }
 
   get url(): string {
-    return `http://127.0.0.1:${this.#port}`
+    return `http://${this.address}:8080`
   }
 
   get key(): string {
@@ -95,32 +175,28 @@ export class Machine extends Api {
 
   /** Switches it on, and resolves with the seconds until the API answered. */
   async boot(): Promise<number> {
-    this.#port = await freePort()
     const socket = join(this.#folder, 'shell')
-    rmSync(socket, { force: true })
+    const monitor = this.#monitor
+    for (const path of [socket, monitor]) rmSync(path, { force: true })
+    const forward = PORTS.map(([host, port]) => `hostfwd=tcp:${this.address}:${host}-:${port}`).join()
+    const wiring = { disk: this.#disk, forward, shell: socket, sound: this.sound }
     const began = performance.now()
     const qemu = spawn(
       'qemu-system-aarch64',
       [
-        ...['-M', 'virt', '-cpu', 'cortex-a72', '-smp', '2', '-m', '1024', '-display', 'none', '-monitor', 'none'],
-        ...['-serial', 'stdio', '-kernel', join(IMAGE, 'vmlinuz'), '-initrd', join(IMAGE, 'initrd.img')],
-        ...['-append', 'root=LABEL=receiver rw console=ttyAMA0'],
-        ...['-drive', `if=none,id=disk,file=${this.#disk},cache=writeback`, '-device', 'virtio-blk-pci,drive=disk'],
-        ...['-netdev', `user,id=net,hostfwd=tcp:127.0.0.1:${this.#port}-:8080`],
-        ...['-device', 'virtio-net-pci,netdev=net,romfile='],
-        ...['-audiodev', 'none,id=sound', '-device', 'intel-hda', '-device', 'hda-output,audiodev=sound'],
-        ...['-device', 'virtio-gpu-pci', '-device', 'virtio-serial-pci'],
-        ...[
-          '-chardev',
-          `socket,id=shell,path=${socket},server=on,wait=off`,
-          '-device',
-          'virtserialport,chardev=shell,name=shell',
-        ],
+        '-display',
+        'none',
+        '-monitor',
+        `unix:${monitor},server=on,wait=off`,
+        ...this.#board.options(wiring),
+        ...this.#more,
       ],
-      { stdio: ['ignore', 'pipe', 'inherit'] },
+      { stdio: ['ignore', 'pipe', 'pipe'] },
     )
     this.#qemu = qemu
-    qemu.stdout.pipe(createWriteStream(this.#log))
+    const log = createWriteStream(this.#log)
+    qemu.stdout.pipe(log, { end: false })
+    qemu.stderr.pipe(log, { end: false })
     await eventually(() => this.#isUp(), BOOT_MS).catch(error => {
       throw new Error(`it did not boot: ${error.message}\n${this.console.slice(-4_000)}`)
     })
@@ -128,6 +204,22 @@ export class Machine extends Api {
     await this.#openShell(socket)
     await this.loadKey()
     return seconds
+  }
+
+  /** Writes what the screen shows to a file: PNG, or PPM if its name ends so. */
+  async screenshot(path: string): Promise<void> {
+    const monitor = connect(this.#monitor)
+    monitor.on('error', () => undefined).setEncoding('utf8')
+    let said = ''
+    monitor.on('data', chunk => {
+      said += chunk
+    })
+    rmSync(path, { force: true })
+    monitor.write(`screendump ${path}${path.endsWith('.ppm') ? '' : ' -f png'}\n`)
+    // It prompts before the command, and after it.
+    await eventually(() => said.split('(qemu)').length > 2, COMMAND_MS)
+    monitor.destroy()
+    if (!existsSync(path)) throw new Error(`no screenshot: ${said}`)
   }
 
   /** As if the plug were pulled: what the guest's kernel has not written yet is lost. */
@@ -172,7 +264,7 @@ export class Machine extends Api {
     const address = server.address()
     const port = typeof address === 'object' ? address?.port : 0
     const program = `require("net").connect(${port},"10.0.2.2").pipe(require("fs").createWriteStream("${path}"))`
-    await this.shell(`/usr/lib/receiverd/node -e '${program}'`)
+    await this.shell(`node -e '${program}'`)
     server.close()
   }
 
@@ -193,6 +285,15 @@ export class Machine extends Api {
     this.#key = key
   }
 
+  /** What was heard since it was switched on, as WAV. */
+  get sound(): string {
+    return join(this.#folder, 'sound.wav')
+  }
+
+  get #monitor(): string {
+    return join(this.#folder, 'monitor')
+  }
+
   async #isUp(): Promise<boolean> {
     const { exitCode, signalCode } = this.#qemu ?? {}
     if (exitCode !== null || signalCode !== null) throw new Error(`QEMU ended: ${signalCode ?? exitCode}`)
@@ -203,7 +304,7 @@ export class Machine extends Api {
   }
 
   async #openShell(path: string): Promise<void> {
-    const shell = connect(path)
+    const shell = this.#board.shell === 'port' ? connect(path) : connect(SHELL_TCP_PORT, this.address)
     shell.setEncoding('utf8').on('data', chunk => {
       this.#said += chunk
     })

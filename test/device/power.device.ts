@@ -1,10 +1,11 @@
 /**
- * The power is cut at random moments while changes run: what was acknowledged is there afterwards, what was not is there
- * whole or not at all. N cuts; a run is repeated by its SEED.
+ * The power is cut at random moments while changes run, or a factory reset: what was acknowledged is there afterwards, what
+ * was not is there whole or not at all. N cuts; a run is repeated by its SEED.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { JsonObject } from '../../src/json.ts'
+import { eventually } from '../support/eventually.ts'
 import { Random } from '../support/random.ts'
 import { factoryDisk, Machine } from './machine.ts'
 
@@ -13,6 +14,9 @@ const random = new Random(Number(process.env.SEED ?? Date.now() % 1_000_000))
 const device = new Machine(factoryDisk())
 /** Milliseconds of changes until the cut, at most. */
 const WORK_MS = 4_000
+/** Each fifth cut falls into a factory reset, up to this many milliseconds after it was ordered: the device restarts then. */
+const RESET_EVERY = 5
+const RESET_MS = 12_000
 /** Where a change of the values below can end up. */
 const FILES =
   '/etc/hostname /etc/hosts /etc/machine-info /etc/timezone /etc/locale.conf /etc/default/locale ' +
@@ -40,6 +44,8 @@ interface Outcome {
   key: string
   /** A new key was asked for: it was made on the device, so nobody knows it. */
   isRotating: boolean
+  /** A factory reset was ordered, which the device may have heard or not, or has acknowledged. */
+  reset: 'none' | 'ordered' | 'acknowledged'
 }
 
 /** One client, one request at a time, until the power is gone. */
@@ -71,6 +77,12 @@ async function change(outcome: Outcome): Promise<void> {
   }
 }
 
+async function reset(outcome: Outcome): Promise<void> {
+  outcome.reset = 'ordered'
+  await requireOk(device.fetch('/operations/factory-reset', { method: 'POST' }))
+  outcome.reset = 'acknowledged'
+}
+
 class Refused extends Error {}
 
 async function requireOk(answer: Promise<Response>): Promise<void> {
@@ -80,37 +92,62 @@ async function requireOk(answer: Promise<Response>): Promise<void> {
 
 t.comment(`SEED=${random.seed}`)
 await device.boot()
-// Without a name of its own the device is called by its host name, and one change would be two.
-await requireOk(device.patch({ deviceName: 'Room 0' }))
-const { value: factory } = await device.system()
-const outcome: Outcome = { values: {}, asked: undefined, key: device.key, isRotating: false }
-for (const name of ['hostname', 'deviceName', 'timezone', 'locale', 'ntp']) outcome.values[name] = factory[name] ?? null
+/** Of the settings that are changed here. */
+async function valuesOf(device: Machine): Promise<JsonObject> {
+  const { value } = await device.system()
+  const names = ['hostname', 'deviceName', 'timezone', 'locale', 'ntp']
+  return Object.fromEntries(names.map(name => [name, value[name] ?? null]))
+}
+/** Without a name of its own the device is called by its host name, and one change would be two. */
+async function nameIt(): Promise<void> {
+  await requireOk(device.patch({ deviceName: 'Room 0' }))
+}
+
+const factory = await valuesOf(device)
+await nameIt()
+const outcome: Outcome = {
+  values: await valuesOf(device),
+  asked: undefined,
+  key: device.key,
+  isRotating: false,
+  reset: 'none',
+}
 
 for (let cut = 1; cut <= CUTS; cut++)
   await t.test(`cut ${cut}`, async t => {
-    const working = change(outcome).catch(error => error)
-    const ms = 100 + random.below(WORK_MS)
+    const isReset = cut % RESET_EVERY === 0
+    const working = (isReset ? reset(outcome) : change(outcome)).catch(error => error)
+    const ms = 100 + random.below(isReset ? RESET_MS : WORK_MS)
     await sleep(ms)
     device.cutPower()
     const error = await working
     if (error instanceof Refused) t.fail(error.message)
 
     const seconds = await device.boot()
-    t.comment(`after ${ms} ms, change ${serial}; up again in ${seconds.toFixed(0)} s`)
+    t.comment(`after ${ms} ms, change ${serial}, reset ${outcome.reset}; up again in ${seconds.toFixed(0)} s`)
     t.match(device.key, /^[\w-]{43}$/, 'the key is whole')
-    if (!outcome.isRotating) t.equal(device.key, outcome.key, 'and the one that was acknowledged')
-    const { value } = await device.system()
-    const found = Object.fromEntries(Object.keys(outcome.values).map(name => [name, value[name] ?? null]))
+    const found = await valuesOf(device)
+    const wasReset = outcome.reset !== 'none' && JSON.stringify(found) === JSON.stringify(factory)
+    if (outcome.reset === 'acknowledged') t.ok(wasReset, 'the reset is finished')
+    if (wasReset) t.not(device.key, outcome.key, 'there is a new key')
+    else if (!outcome.isRotating) t.equal(device.key, outcome.key, 'and the one that was acknowledged')
     const asked = { ...outcome.values, ...outcome.asked }
     const isNew = outcome.asked !== undefined && JSON.stringify(found) === JSON.stringify(asked)
-    t.same(found, isNew ? asked : outcome.values, isNew ? 'all that was asked for last' : 'all that was acknowledged')
+    if (!wasReset)
+      t.same(found, isNew ? asked : outcome.values, isNew ? 'all that was asked for last' : 'all that was acknowledged')
     t.equal(await device.shell(`for file in ${FILES}; do [ ! -e $file ] || [ -s $file ] || echo $file; done`), '')
     t.equal(await device.shell('ls -A /etc /var/lib/receiverd | grep receiverd- || true'), '', 'nothing is left over')
-    t.equal(await device.shell('ls /var/lib/receiverd'), 'api-key\n', 'the journal is closed')
-    outcome.values = found
+    // Making the first certificate is a change, too.
+    await eventually(async () => (await device.shell('ls /var/lib/receiverd')) === 'api-key\noriginals\n')
+    t.pass('no change and no reset is unfinished')
+    await eventually(() => device.receiverd('key', 'show', '--verbose').catch(() => undefined))
+    t.pass('the key of the certificate belongs to it')
+    if (wasReset) await nameIt()
+    outcome.values = await valuesOf(device)
     outcome.asked = undefined
     outcome.key = device.key
     outcome.isRotating = false
+    outcome.reset = 'none'
   })
 // A machine that is on would keep the test from ending.
 device.cutPower()

@@ -8,6 +8,7 @@ import { browse } from '../rig/mdns.ts'
 import { type Rig, startRig } from '../rig/rig.ts'
 import { eventually } from '../support/eventually.ts'
 import { AirPlayClient } from './airplay/client.ts'
+import { Room } from './room.ts'
 
 t.setTimeout(300_000)
 
@@ -27,23 +28,10 @@ const BARS = [
   [0, 0, 0],
 ]
 
-const isReady = (rig: Rig) => eventually(() => rig.isListening(CONTROL), READY_MS)
-
 /** About one time in fifty, UxPlay 1.71 crashes after a device has left. A restart makes the next test independent of it. */
 async function restart(rig: Rig): Promise<void> {
   await rig.run(['systemctl', 'restart', 'uxplay'])
-  await isReady(rig)
-}
-
-/** A device that mirrors. Where UxPlay crashes while it connects, which it does now and then, it tries once more. */
-async function mirror(rig: Rig, options: ConstructorParameters<typeof AirPlayClient>[0]): Promise<AirPlayClient> {
-  for (let tries = 0; ; tries++) {
-    const client = new AirPlayClient(options)
-    const outcome = await client.advance().catch((error: Error) => error.message)
-    if (outcome === 'mirroring') return client
-    if (tries > 0) throw new Error(`it does not mirror: ${outcome}`)
-    await isReady(rig)
-  }
+  await new Room(rig).untilReady()
 }
 
 /** Whether the middle of each bar has its colour, within the rounding errors of YCbCr. */
@@ -56,7 +44,8 @@ function showsBars(picture: Picture): boolean {
 
 t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
   const rig = await startRig(t)
-  await isReady(rig)
+  const room = new Room(rig)
+  await room.untilReady()
 
   await t.test('is found by its name, from within and from outside', async t => {
     const browsed = () => rig.run(['avahi-browse', '--terminate', '--parsable', '--no-db-lookup', '_airplay._tcp'])
@@ -72,7 +61,7 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
       await restart(rig)
       await forgetPictures(rig)
       const host = protocol === 'IPv4' ? rig.address : rig.address6
-      const client = await mirror(rig, { host, name: 'Großer "Saal" 🎬' })
+      const client = await room.mirror({ host, name: 'Großer "Saal" 🎬' })
       t.ok(rig.isListening(7000), 'the port for video')
       let picture: Picture | undefined
       await eventually(async () => {
@@ -104,8 +93,8 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
     const ended = client.ended()
     await rig.run(['systemctl', 'restart', 'uxplay'])
     t.match(await ended, /FIN|ECONNRESET/)
-    await isReady(rig)
-    t.equal(await rig.run(['ls', dirname(DEVICE)]), '')
+    await room.untilReady()
+    t.notMatch(await rig.run(['ls', dirname(DEVICE)]), 'device')
     t.equal(await new AirPlayClient({ host: rig.address }).advance('setup'), 'setup', 'the next one gets in')
   })
 
@@ -122,7 +111,7 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
     t.match(id, /^02(:[0-9a-f]{2}){5}$/)
     await rig.run(['systemctl', 'kill', '--signal=KILL', 'uxplay'])
     await eventually(() => !rig.isListening(CONTROL))
-    await isReady(rig)
+    await room.untilReady()
     t.equal(await idOf(), id)
   })
 
@@ -142,7 +131,8 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
 t.test('a receiver that asks a moderator', { skip: NO_RIG }, async t => {
   const uxplayrc = (...lines: readonly string[]) => `nh\nvs "${PICTURES}"\nas 0\n${lines.join('\n')}\n`
   const rig = await startRig(t, { files: { '/etc/uxplayrc': uxplayrc('restrict') } })
-  await isReady(rig)
+  const room = new Room(rig)
+  await room.untilReady()
   const client = new AirPlayClient({ host: rig.address, name: "Ann's iPhone" })
   t.equal(await client.advance(), 'refused')
   let lines: (string | undefined)[] = []
@@ -162,7 +152,7 @@ t.test('a receiver that asks a moderator', { skip: NO_RIG }, async t => {
   await rig.replaceFile('/etc/uxplayrc', uxplayrc('restrict', 'allow AA:BB:CC:00:00:01'))
   await rig.run(['systemctl', 'restart', 'uxplay'])
   t.match(await ended, /FIN|ECONNRESET/, 'who was refused is put out')
-  await isReady(rig)
+  await room.untilReady()
   const listed = new AirPlayClient({ host: rig.address })
   t.equal(await listed.advance(), 'mirroring')
   await listed.leave()

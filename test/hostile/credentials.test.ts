@@ -73,8 +73,16 @@ t.test('a credential in the wrong form is refused with advice', async t => {
     ['a scheme alone', 'Authorization: Bearer', 'The credential is empty'],
     ['Basic alone', 'Authorization: Basic', 'The credential is empty'],
     ['the key as the user name', basic(`${key}:`), 'is the password and not the user name: curl -u :CREDENTIAL'],
-    ['the key without a colon', basic(key), 'neither an API key (43 characters) nor a token (three parts'],
-    ['a word', 'Authorization: Bearer secret', 'neither an API key (43 characters) nor a token (three parts'],
+    [
+      'the key without a colon',
+      basic(key),
+      'neither an API key (43 characters, unless the device was given its key) nor a token (three parts',
+    ],
+    [
+      'a word',
+      'Authorization: Bearer secret',
+      'neither an API key (43 characters, unless the device was given its key) nor a token (three parts',
+    ],
   ] as const) {
     const answer = await service.raw(
       `GET /api/v1/system HTTP/1.1\r\nHost: device\r\nConnection: close\r\n${header}\r\n\r\n`,

@@ -7,7 +7,6 @@ import { Authenticator } from '../../src/auth/authenticator.ts'
 import { systemClock } from '../../src/clock.ts'
 import { Readers } from '../../src/events/readers.ts'
 import { Topic } from '../../src/events/topic.ts'
-import { clientAt } from '../../src/http/address.ts'
 import type { HeldReply } from '../../src/http/reply.ts'
 import { Request } from '../../src/http/request.ts'
 import { ManualClock } from '../support/clock.ts'
@@ -137,7 +136,7 @@ t.test('a poll that arrives in the same turn as an event is held for the next on
   const message = { method: 'GET', headers: { 'if-none-match': '*' } }
 
   topic.changed('{"n":1}')
-  const request = new Request(message as unknown as IncomingMessage, undefined, clientAt(undefined))
+  const request = new Request(message as unknown as IncomingMessage, undefined, 'local', 'local')
   const held = (await route.handle(request, credential)) as HeldReply
   const reply = new Promise(answer => held.hold({ answer }))
   await new Promise(resolve => setImmediate(() => setImmediate(resolve)))

@@ -1,11 +1,5 @@
 import t from 'tap'
-import {
-  matchesStrongly,
-  matchesWeakly,
-  parseEtags,
-  preferredWait,
-  prefersEventStream,
-} from '../../src/http/conditional.ts'
+import { matchesStrongly, matchesWeakly, parseEtags, preferredWait, prefers } from '../../src/http/conditional.ts'
 
 t.test('ETags are parsed by the grammar of RFC 9110', async t => {
   const a = { weak: false, tag: 'a' }
@@ -84,7 +78,8 @@ t.test('only a client that asks for a stream gets one', async t => {
     ['', false],
     [undefined, false],
   ] as const
-  for (const [header, expected] of cases) t.equal(prefersEventStream(header), expected, `${header}`)
+  for (const [header, expected] of cases)
+    t.equal(prefers(header, 'text/event-stream', 'application/json'), expected, `${header}`)
 })
 
 t.test('a list of any length is read in linear time', async t => {

@@ -8,7 +8,7 @@ import { json } from '../../src/http/reply.ts'
 import type { Route } from '../../src/http/route.ts'
 import { Router } from '../../src/http/router.ts'
 import { HttpServer } from '../../src/http/server.ts'
-import { MAX_DEFERRED, MAX_UNSENT_ANSWERS, MAX_UNSENT_BYTES } from '../../src/limits.ts'
+import { FIRST_REQUEST_MS, MAX_DEFERRED, MAX_UNSENT_ANSWERS, MAX_UNSENT_BYTES } from '../../src/limits.ts'
 import { eventually } from '../support/eventually.ts'
 
 const KEY = 'A'.repeat(43)
@@ -54,7 +54,7 @@ async function startServer(t: Test) {
   })
   const port = Number(new URL(await server.listen({ host: '127.0.0.1', port: 0 })).port)
   t.teardown(() => server.close(() => undefined))
-  return { port, counts, release, log }
+  return { port, server, counts, release, log }
 }
 
 const get = (path: string) => `GET /api/v1${path}?apiKey=${KEY} HTTP/1.1\r\nHost:\r\n\r\n`
@@ -152,4 +152,52 @@ t.test('what is unsent is bounded by bytes and by answers', async t => {
   await send(t, port, get('/small').repeat(20_000))
   const begun = await settled(() => counts.small)
   t.ok(begun < 20_000, `${begun} answers were made`)
+})
+
+t.test(
+  'a stop does not wait for connections on which nothing was asked, but for those that wait for an answer',
+  async t => {
+    const { port, server, release } = await startServer(t)
+    const unused = await send(t, port, '')
+    const asking = await send(t, port, get('/slow'))
+    await sleep(200)
+    let isClosed = false
+    const closed = server
+      .close(() => undefined)
+      .then(() => {
+        isClosed = true
+      })
+    unused.resume()
+    await once(unused, 'close')
+    t.equal(isClosed, false, 'one is to be answered')
+    release()
+    const [answer] = await once(asking.resume(), 'data')
+    t.match(String(answer), /^HTTP\/1.1 200 /)
+    await closed
+  },
+)
+
+t.test('a stop answers the first request of a connection, if it is on its way', async t => {
+  const { port, server } = await startServer(t)
+  const socket = await send(t, port, '')
+  await sleep(100)
+  const closed = server.close(() => undefined)
+  socket.write(get('/small'))
+  const [answer] = await once(socket.resume(), 'data')
+  t.match(String(answer), /^HTTP\/1.1 200 /)
+  await closed
+})
+
+t.test('so it does if it was busy for longer than it waits', async t => {
+  const { port, server } = await startServer(t)
+  const socket = await send(t, port, '')
+  await sleep(100)
+  const closed = server.close(() => undefined)
+  setImmediate(() => {
+    socket.write(get('/small'))
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, FIRST_REQUEST_MS + 100)
+  })
+  const [answer] = await once(socket.resume(), 'data')
+  t.match(String(answer), /^HTTP\/1.1 200 /)
+  await closed
 })

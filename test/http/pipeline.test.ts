@@ -14,7 +14,7 @@ const docs = { operationId: '', summary: '', answers: {} }
 const echo = (request: Request) => json(Buffer.from(JSON.stringify(request.body ?? null)))
 
 /** Serves these routes; resolves with a client of them, which has the API key. */
-async function serve(t: Test, routes: readonly Route[]) {
+async function serve(t: Test, routes: readonly Route[], isFronted = false) {
   const options = { clock: systemClock, log: () => undefined, builtAt: 0, leewayS: 0 }
   const server = new HttpServer({
     ...options,
@@ -24,6 +24,7 @@ async function serve(t: Test, routes: readonly Route[]) {
     connections: 10,
     connectionsPerAddress: 10,
     timeoutCheckMs: 1_000,
+    isFronted,
   })
   const url = await server.listen({ host: '127.0.0.1', port: 0 })
   t.teardown(() => server.close(() => undefined))
@@ -115,4 +116,18 @@ t.test('any one of several grants suffices', async t => {
 t.test('a route without a body ignores one', async t => {
   const ask = await serve(t, [{ method: 'POST', path: '/confirm', needs: 'admin:w', handle: echo, docs }])
   t.equal(await (await ask('/confirm', { method: 'POST', body: '{"not JSON' })).text(), 'null')
+})
+
+t.test('the log names the client of the server in front, and nobody else who says who it is', async t => {
+  const handle = ({ address, network }: Request) => json(Buffer.from(JSON.stringify([address, network])))
+  const routes: Route[] = [{ method: 'GET', path: '/who', needs: 'admin:r', handle, docs }]
+  const said = async (isFronted: boolean, headers: Record<string, string>) => {
+    const ask = await serve(t, routes, isFronted)
+    return (await ask('/who', { headers })).json()
+  }
+  t.same(await said(true, { 'X-Real-IP': '192.0.2.7' }), ['192.0.2.7', '127.0.0.1'], 'limits are not for it')
+  t.same(await said(true, { 'X-Real-IP': '2001:db8::7' }), ['2001:db8::7', '127.0.0.1'])
+  t.same(await said(true, { 'X-Real-IP': 'Ann, 192.0.2.7' }), ['127.0.0.1', '127.0.0.1'])
+  t.same(await said(true, {}), ['127.0.0.1', '127.0.0.1'])
+  t.same(await said(false, { 'X-Real-IP': '192.0.2.7' }), ['127.0.0.1', '127.0.0.1'])
 })

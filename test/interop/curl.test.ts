@@ -184,7 +184,7 @@ t.test('answers every refusal with a problem', async t => {
     [403, 'forbidden', '/api/v1/system', '-X', 'PATCH', '-d', '{}', ...reader],
     [403, 'forbidden', '/api/v1/api-key', '-X', 'POST', ...reader],
     [404, 'not-found', '/api/v1/sytem'],
-    [404, 'not-found', '/'],
+    [404, 'not-found', '/index.html'],
     [405, 'method-not-allowed', '/api/v1/system', '-X', 'DELETE'],
     [405, 'method-not-allowed', '/api/v1/api-key'],
     [400, 'bad-request', '/api/v1/system', ...patch, '-d', '{"deviceName":'],

@@ -12,7 +12,7 @@ import { run } from './support.ts'
 
 const ENV = { PATH: process.env.PATH, RECEIVERD_LISTEN: '127.0.0.1:0' }
 const COPIED = ['Makefile', 'package.json', 'package-lock.json', 'src', 'hal', 'test/fixtures/receiver'].concat([
-  ...['build/bundle-file.ts', 'build/bundle.ts', 'build/esbuild-options.ts', 'build/run.ts'],
+  ...['build/bundle-file.ts', 'build/bundle.ts', 'build/esbuild-options.ts', 'build/page.ts', 'build/run.ts'],
   ...['build/out/receiverd.cjs', 'build/out/receiverd.cjs.sources'],
 ])
 const RUN = ['--import', 'tsx', 'build/run.ts']
@@ -86,7 +86,7 @@ function startRun(t: Test, copy: string, env = ENV) {
 /** The commands that it prints: to make a token, to read, follow and change the device, to play one that mirrors, and to moderate it. */
 async function commandsIn(shown: () => string) {
   const lines = await eventually(() => {
-    const lines = shown().match(/^ {2}(?!address|API key)\S.*\n/gm)
+    const lines = shown().match(/^ {2}(?!page|address|API key)\S.*\n/gm)
     return lines?.length === 10 && lines.map(line => line.trim())
   })
   const [token = '', read = '', follow = '', change = '', ask = '', play = '', ...moderate] = lines
@@ -177,6 +177,9 @@ t.test('in the background, it ends with make', async t => {
   await commandsIn(shown)
   const [, address = ''] = /address {2}(\S+)/.exec(shown()) ?? []
   t.equal((await fetch(`${address}/api/v1/health`)).status, 200)
+  const [, page = ''] = /page {5}(\S+)/.exec(shown()) ?? []
+  t.match(page, /^http:\/\/127\.0\.0\.1:\d+\/#key=\S{43}$/)
+  t.match(await (await fetch(page)).text(), '<!doctype html>')
   const ended = once(make, 'exit', { signal: AbortSignal.timeout(DEADLINE_MS) })
   make.kill('SIGTERM')
   await ended

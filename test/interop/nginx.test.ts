@@ -1,47 +1,11 @@
-/** Behind nginx with TLS, with the configuration of the README. */
-import { execFileSync, spawn } from 'node:child_process'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+/** Behind nginx with TLS, with the configuration of the README and with the one that ships. */
 import { get, request } from 'node:https'
-import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { REPOSITORY } from '../../build/bundle-file.ts'
 import { DEADLINE_MS, eventually } from '../support/eventually.ts'
-import { temporaryFolder } from '../support/folder.ts'
-import { freePort } from '../support/port.ts'
-import { type Receiver, startReceiver } from './support.ts'
+import { NGINX, startNginx, startShippedNginx } from './nginx.ts'
+import { type Receiver, run, startReceiver } from './support.ts'
 
-const NGINX = ['/usr/sbin/nginx', '/usr/bin/nginx'].find(existsSync)
-const [, CONFIGURATION = ''] = /```nginx\n(.*?)```/s.exec(readFileSync(join(REPOSITORY, 'README.md'), 'utf8')) ?? []
-
-/** Starts nginx in front of a receiver; resolves with its port. */
-async function startNginx(t: Test, receiver: Receiver): Promise<number> {
-  const folder = temporaryFolder(t)
-  const port = await freePort()
-  const files = { crt: join(folder, 'crt'), key: join(folder, 'key') }
-  const subject = ['-subj', '/CN=localhost', '-keyout', files.key, '-out', files.crt]
-  execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '1', ...subject], {
-    stdio: 'pipe',
-  })
-  const server = CONFIGURATION.replace('443', `127.0.0.1:${port}`)
-    .replace('/etc/ssl/receiver.crt', files.crt)
-    .replace('/etc/ssl/receiver.key', files.key)
-    .replace('127.0.0.1:8080', `127.0.0.1:${receiver.port}`)
-  const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(name => `${name}_temp_path ${folder}/${name};`)
-  writeFileSync(
-    join(folder, 'nginx.conf'),
-    `daemon off; pid ${folder}/pid; error_log stderr; events {} http { access_log off; ${paths.join(' ')} ${server} }`,
-  )
-  const nginx = spawn(NGINX ?? '', ['-p', folder, '-e', 'stderr', '-c', join(folder, 'nginx.conf')], {
-    stdio: 'ignore',
-  })
-  t.teardown(() => nginx.kill())
-  await eventually(() =>
-    ask(port, receiver, '/health')
-      .then(({ status }) => status === 200)
-      .catch(() => false),
-  )
-  return port
-}
+const skip = !NGINX && 'nginx is not installed'
 
 const options = (port: number, { key }: Receiver, path: string, headers: Record<string, string> = {}) => ({
   port,
@@ -63,28 +27,60 @@ function ask(port: number, receiver: Receiver, path: string, headers: Record<str
   })
 }
 
-t.test('a stream passes unbuffered, and a poll is held', { skip: !NGINX && 'nginx is not installed' }, async t => {
-  const receiver = await startReceiver(t)
-  const port = await startNginx(t, receiver)
-  const { etag, id } = await receiver.system()
-  t.equal((await ask(port, receiver, '/system')).status, 200)
+const starts: [what: string, start: (t: Test, receiver: Receiver) => Promise<number>][] = [
+  ['the README', (t, receiver) => startNginx(t, receiver)],
+  ['the package', async (t, receiver) => (await startShippedNginx(t, receiver)).port],
+]
 
-  let seen = ''
-  const stream = request(options(port, receiver, '/events', { Accept: 'text/event-stream', 'Last-Event-ID': id }))
-  stream.on('response', response =>
-    response.setEncoding('utf8').on('data', chunk => {
-      seen += chunk
-    }),
+for (const [what, start] of starts)
+  t.test(`${what}: a stream passes unbuffered, and a poll is held`, { skip }, async t => {
+    const receiver = await startReceiver(t)
+    const port = await start(t, receiver)
+    const { etag, id } = await receiver.system()
+    t.equal((await ask(port, receiver, '/system')).status, 200)
+
+    let seen = ''
+    const stream = request(options(port, receiver, '/events', { Accept: 'text/event-stream', 'Last-Event-ID': id }))
+    stream.on('response', response =>
+      response.setEncoding('utf8').on('data', chunk => {
+        seen += chunk
+      }),
+    )
+    stream.on('error', () => undefined)
+    stream.end()
+    const poll = ask(port, receiver, '/events', { 'If-None-Match': etag, Prefer: 'wait=60' })
+    for (const deviceName of ['One', 'Two']) {
+      const began = performance.now()
+      await receiver.patch({ deviceName })
+      await eventually(() => seen.includes(`"${deviceName}"`))
+      t.ok(performance.now() - began < 1_000, 'at once')
+    }
+    t.match(await poll, { status: 200, body: '"One"' })
+    stream.destroy()
+  })
+
+t.test('the package: refusals are problems, those of nginx, too', { skip }, async t => {
+  const receiver = await startReceiver(t, { env: { RECEIVERD_STREAMS_PER_ADDRESS: '512' } })
+  const { port, plainPort } = await startShippedNginx(t, receiver)
+  const curl = async (...args: readonly string[]) => (await run('curl', ['-ksS', '-i', ...args])).stdout
+  const api = `https://127.0.0.1:${port}/api/v1`
+  const auth = ['-H', `Authorization: Bearer ${receiver.key}`]
+  t.match(await curl('--http2', `${api}/health`), /^HTTP\/2 200/)
+  t.match(
+    await curl(`http://127.0.0.1:${plainPort}/api/v1/system?a=%20b`),
+    /^HTTP\/1\.1 308 [\s\S]*^Location: https:\/\/127\.0\.0\.1\/api\/v1\/system\?a=%20b\r/m,
   )
-  stream.on('error', () => undefined)
-  stream.end()
-  const poll = ask(port, receiver, '/events', { 'If-None-Match': etag, Prefer: 'wait=60' })
-  for (const deviceName of ['One', 'Two']) {
-    const began = performance.now()
-    await receiver.patch({ deviceName })
-    await eventually(() => seen.includes(`"${deviceName}"`))
-    t.ok(performance.now() - began < 1_000, 'at once')
-  }
-  t.match(await poll, { status: 200, body: '"One"' })
-  stream.destroy()
+  const large = ['-X', 'PATCH', '-H', 'Content-Type: application/json', '-d', `"${'x'.repeat(70_000)}"`]
+  t.match(await curl(...auth, ...large, `${api}/system`), /413 [\s\S]*"urn:receiverd:problem:body-too-large"/)
+
+  const poll = () => ask(port, receiver, '/events', { Prefer: 'wait=2', 'If-None-Match': '*' })
+  const polls = await Promise.all(Array.from({ length: 100 }, poll))
+  const refused = polls.filter(({ status }) => status === 429)
+  t.equal(refused.length, 4)
+  for (const { body } of refused) t.match(JSON.parse(body), { type: /:too-many-streams$/, status: 429 })
+
+  await receiver.stop()
+  const down = await curl(`${api}/health`)
+  t.match(down, /^HTTP\/2 503/)
+  t.match(down, /^content-type: application\/problem\+json\r$[\s\S]*^retry-after: 5\r$[\s\S]*:unavailable"/im)
 })

@@ -167,6 +167,29 @@ t.test('every answer conforms to the document', async t => {
   link.close()
   await ending
 
+  await check(200, 'GET', '/api/v1/status')
+  await check(403, 'GET', '/api/v1/status', { token: moderator })
+  const choices = await check(200, 'GET', '/api/v1/system/choices')
+  const known = choices.headers.get('etag') ?? ''
+  await check(304, 'GET', '/api/v1/system/choices', { headers: { 'If-None-Match': known } })
+  await check(200, 'GET', '/api/v1/metrics')
+  await check(200, 'GET', '/api/v1/metrics', { headers: { Accept: 'application/openmetrics-text' } })
+  await check(400, 'GET', '/api/v1/logs', { query: '?lines=0' })
+  await check(409, 'GET', '/api/v1/logs')
+  for (const name of ['reboot', 'restart-receiver', 'identify', 'factory-reset']) {
+    await check(409, 'POST', `/api/v1/operations/${name}`)
+    await check(403, 'POST', `/api/v1/operations/${name}`, { token: reader })
+  }
+
+  const makeToken = (status: number, body: string, token = receiver.key, type = 'application/json') =>
+    check(status, 'POST', '/api/v1/tokens', { body, token, headers: { 'Content-Type': type } })
+  await makeToken(201, '{"roles":["admin:r"]}')
+  await makeToken(201, '{"roles":["admin:r"],"expiresIn":"8h","subject":"panel-4"}')
+  await makeToken(403, '{"roles":["admin:r"]}', reader)
+  await makeToken(413, ' '.repeat(65_537))
+  await makeToken(415, '{}', receiver.key, 'text/plain')
+  await makeToken(422, '{"roles":[]}')
+
   obstruct(receiver, 'etc/machine-info')
   await patch(500, '{"deviceName":"cannot be written"}')
 

@@ -40,6 +40,19 @@ t.test('the commands of curl', async t => {
   t.match(trial, /^HTTP\/1\.1 200 .*^Confirm-Within: 60\r$.*"hostname":"room-5"/ms)
   t.equal((await receiver.system()).value.hostname, 'room-5', 'confirmed')
 
+  const [look = ''] = examples('Status, logs and metrics', 'sh')
+  const [status = '', log = '', metrics = ''] = look.split('\n')
+  t.match(JSON.parse(await paste(status)), { version: /^\d/, connections: Number })
+  t.match(JSON.parse(await paste(log)), { status: 409, detail: /not the running system/ })
+  t.match(await paste(metrics), /^receiverd_connections \d+$/m)
+  const [operate = ''] = examples('Operations', 'sh')
+  for (const operation of operate.trim().split('\n'))
+    t.match(JSON.parse(await paste(operation)), { status: 409, detail: /not the running system/ }, operation)
+  const [make = ''] = examples('Tokens', 'sh')
+  const { token } = JSON.parse(await paste(make)) as { token: string }
+  t.equal((await receiver.fetchAs(token)).status, 200)
+  t.equal((await receiver.fetchAs(token, '/sessions')).status, 403)
+
   const [moderate = '', decide = '', command = '', ask = ''] = examples('Sessions', 'sh')
   t.match(JSON.parse(await paste(moderate)), { moderation: { approval: 'moderator' } })
   const engine = ask.replace('/run/receiverd/engines.sock', engines)

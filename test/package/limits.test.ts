@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
+import { unknownVariables } from '../../src/config.ts'
 import { LIMITS } from '../../src/limits.ts'
 
 const read = (path: string) => readFileSync(join(REPOSITORY, path), 'utf8')
@@ -24,8 +25,13 @@ t.test('no other variable is', async t => {
     'RECEIVERD_ENGINES',
     'RECEIVERD_ROOT',
     'RECEIVERD_ORIGINS',
+    'RECEIVERD_PAGE',
+    'RECEIVERD_ANNOUNCE',
+    'RECEIVERD_SCREEN_KEY',
+    'RECEIVERD_TLS_PORT',
     ...LIMITS.map(([, { env }]) => env),
   ])
   for (const text of [readme, manual, defaults])
     for (const [name] of text.matchAll(/RECEIVERD_[A-Z_]+/g)) t.ok(known.has(name), name)
+  t.same(unknownVariables(Object.fromEntries([...known].map(name => [name, '']))), [], 'and all of them are options')
 })

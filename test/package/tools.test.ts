@@ -8,6 +8,7 @@ const targets: [target: string, check: string][] = [
   ['image', '. build/image/binfmt.sh'],
   ['device-test', 'test/device/tools.sh'],
   ['power-test', 'test/device/tools.sh'],
+  ['card-test', 'test/device/tools.sh'],
 ]
 
 t.test('the check is the first command of its target', async t => {

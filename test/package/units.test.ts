@@ -10,10 +10,24 @@ const UNITS = ['receiverd.socket', 'receiverd-engines.socket', 'receiverd.servic
 const missing = ['systemctl', 'systemd-analyze'].filter(tool => spawnSync(tool, ['--version']).status !== 0)
 const skip = missing.length > 0 && `not installed: ${missing.join(', ')}; apt-get install systemd`
 
-/** A root with the files of `make install`, gone after the test. */
+/** What strangers reach, and how exposed it is at most, of 10. */
+const SANDBOXED = [
+  ['uxplay.service', 2],
+  ['weston.service', 1.5],
+  ['screen@idle.service', 1],
+  ['nginx.service', 3],
+] as const
+
+/** A root with the files of all `make install…`, gone after the test. */
 function installed(t: Test): string {
   const root = temporaryFolder(t)
-  execFileSync('make', ['-s', '-o', 'build', 'install', `DESTDIR=${root}`], { cwd: REPOSITORY })
+  const targets = ['install', 'install-uxplay', 'install-screen', 'install-tls']
+  execFileSync('make', ['-s', '-o', 'build', ...targets, `DESTDIR=${root}`], { cwd: REPOSITORY })
+  // What the drop-in for nginx is for, as Debian has it.
+  writeFileSync(
+    join(root, 'usr/lib/systemd/system/nginx.service'),
+    '[Service]\nType=forking\nPIDFile=/run/nginx.pid\nExecStart=/usr/sbin/nginx\n',
+  )
   return root
 }
 
@@ -24,14 +38,43 @@ function enablement(root: string): readonly string[] {
 
 t.test('systemd finds nothing to warn of', { skip }, async t => {
   const root = installed(t)
-  const units = UNITS.map(unit => join(root, 'usr/lib/systemd/system', unit))
+  const names = [...UNITS, 'uxplay.service', 'weston.service', 'screen@.service', 'nginx.service']
+  const units = names.map(unit => join(root, 'usr/lib/systemd/system', unit))
   const { stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', ...units], { encoding: 'utf8' })
-  // It looks for the program on this machine, where it is not installed.
-  const expected = /^receiverd\.service: Command \/usr\/bin\/receiverd is not executable/
+  // It looks for the programs, and for other units, on this machine, where they are not installed.
+  const expected = /: Command \S+ is not executable|: Unit (seatd|avahi-daemon)\.service not found/
+  const ours = /^\S*(receiverd|uxplay|weston|screen@|nginx)/
   t.same(
-    stderr.split('\n').filter(line => line.includes('receiverd') && !expected.test(line)),
+    stderr.split('\n').filter(line => ours.test(line) && !expected.test(line)),
     [],
   )
+})
+
+t.test('what strangers reach is sandboxed', { skip }, async t => {
+  const root = installed(t)
+  for (const [unit, most] of SANDBOXED) {
+    const options = ['security', '--offline=true', '--no-pager', `--root=${root}`, unit]
+    const { stdout } = spawnSync('systemd-analyze', options, { encoding: 'utf8' })
+    const [, level] = /Overall exposure level for \S+: ([\d.]+)/.exec(stdout) ?? []
+    t.ok(Number(level) <= most, `${unit}: ${level}`)
+  }
+})
+
+t.test('no device is out of reach because its driver was loaded later', async t => {
+  /** The modules that register the groups of devices in /proc/devices. The others are part of Debian's kernel. */
+  const modules = { alsa: 'snd', drm: 'drm', video4linux: 'videodev' }
+  for (const name of ['receiverd.service', 'uxplay.service']) {
+    const unit = readFileSync(join(REPOSITORY, 'build/package', name), 'utf8')
+    for (const [group, module] of Object.entries(modules)) {
+      if (!unit.includes(`DeviceAllow=char-${group} `)) continue
+      for (const relation of ['Wants', 'After'])
+        t.match(
+          unit,
+          new RegExp(`^${relation}=.* ?modprobe@${module}\\.service`, 'm'),
+          `${name}: ${relation}, ${group}`,
+        )
+    }
+  }
 })
 
 t.test('a preset enables the units, on a system that enables nothing by itself', { skip }, async t => {

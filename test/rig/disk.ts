@@ -53,9 +53,9 @@ export class Disk {
     return `/proc/${this.#holder.pid}/root${FOLDER}/root`
   }
 
-  /** Installs and enables receiverd and the unit for UxPlay. */
-  async install(): Promise<void> {
-    const targets = ['install', 'install-uxplay', `DESTDIR=${this.#root}`]
+  /** Installs and enables receiverd and the unit for UxPlay, and what `more` targets of make install. */
+  async install(...more: readonly string[]): Promise<void> {
+    const targets = ['install', 'install-uxplay', ...more, `DESTDIR=${this.#root}`]
     // Not built again: several tests may get here at once.
     await run('make', ['-C', REPOSITORY, '--assume-old=build', ...targets], { timeout: SETUP_MS })
     const enable = `mount -t proc proc ${FOLDER}/root/proc && exec chroot ${FOLDER}/root sh -c '${ENABLE}'`

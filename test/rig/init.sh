@@ -60,4 +60,6 @@ mount -o remount,bind,ro proc/sys
 
 pivot_root . .
 umount -l .
+# As systemd-nspawn(1) does it for a container: a credential that systemd mounts for a service must appear in its namespace.
+mount --make-rshared /
 exec setpriv --bounding-set="$capabilities" env --ignore-environment "PATH=$PATH" container=rig /usr/lib/systemd/systemd

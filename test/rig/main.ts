@@ -20,7 +20,16 @@ console.log(`booted in ${seconds.toFixed(1)} s
   shell    nsenter ${rig.enter.join(' ')} bash
 
 Mirror to it, in another terminal:
-  npx tsx test/engines/airplay/main.ts --host ${rig.address} --stay 60
+  npx tsx test/engines/airplay/main.ts --host ${rig.address} --come-back --stay 60
+
+Have devices ask before they mirror:
+  curl -X PATCH -H 'Authorization: Bearer ${rig.key}' -H 'Content-Type: application/json' -d '{"moderation":{"approval":"moderator"}}' ${rig.url}/api/v1/system
+
+See who asks, let it in, and end it:
+  curl -H 'Authorization: Bearer ${rig.key}' ${rig.url}/api/v1/sessions
+  ID=…
+  curl -X POST -H 'Authorization: Bearer ${rig.key}' ${rig.url}/api/v1/sessions/$ID/admit
+  curl -X DELETE -H 'Authorization: Bearer ${rig.key}' ${rig.url}/api/v1/sessions/$ID
 `)
 const ended = new Promise(resolve => process.stdin.on('end', resolve).resume())
 const interrupted = new Promise(resolve => process.once('SIGINT', resolve))

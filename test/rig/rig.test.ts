@@ -51,6 +51,26 @@ t.test('a machine', { skip: NO_RIG }, async t => {
     t.equal(await rig.run(['systemctl', 'show', '-P', 'NRestarts', 'receiverd']), '1\n')
   })
 
+  await t.test('the log is that of the journal', async t => {
+    const script = 'printf "\\033[31mred\\033[0m\\n\\377bad\\n<3>wrong\\n"; head -c 5000 /dev/zero | tr "\\0" x'
+    await rig.run(['systemd-run', '--quiet', '--wait', '--unit=weston', 'sh', '-c', script])
+    const messages = async (query: string) => {
+      const answer = await rig.fetch(`/logs?unit=weston.service${query}`)
+      const text = await answer.text()
+      if (answer.status !== 200) throw new Error(text)
+      return (JSON.parse(text) as { message: string }[]).map(({ message }) => message)
+    }
+    const logged = await eventually(async () => {
+      const found = await messages('')
+      return found.at(-1)?.includes('Deactivated') && found
+    })
+    t.same(logged.slice(1, -1), ['red', '\u{fffd}bad', 'wrong', '(a message of over 4 KiB)'])
+    t.same(await messages('&priority=3'), ['wrong'])
+    t.equal((await messages('&lines=2')).length, 2)
+    const text = await (await rig.fetch('/logs', { headers: { Accept: 'text/plain' } })).text()
+    t.match(text, / receiverd\.service info: Started receiverd\.service/)
+  })
+
   await t.test('end to end', t => endToEnd(t, rig))
 
   await t.test('sessions', t => sessionsOf(t, rig))
@@ -92,4 +112,22 @@ t.test('the power of a machine', { skip: NO_RIG }, async t => {
   await rig.boot()
   const shutdown = await rig.journal('--boot=-1', '--unit=receiverd')
   t.match(shutdown.at(-1)?.MESSAGE, /Stopped receiverd\.service/, 'shut down in order')
+})
+
+t.test('a fleet gives its machines their keys', { skip: NO_RIG }, async t => {
+  const credential = '/etc/credstore/receiverd.api-key'
+  const rig = await startRig(t, { files: { [credential]: 'fleet-key_0001.of~room.4\n' } })
+  t.equal(rig.key, 'fleet-key_0001.of~room.4')
+  t.equal((await rig.fetch('/system')).status, 200)
+  await rig.replaceFile(credential, 'short')
+  await rig.restart()
+  await rig.loadKey()
+  t.equal(rig.key, 'fleet-key_0001.of~room.4', 'a key that is there is kept')
+
+  await rig.run(['rm', '/var/lib/receiverd/api-key'])
+  await t.rejects(rig.restart())
+  const [message] = (await rig.journal('--unit=receiverd', '--priority=err', '--identifier=receiverd')).map(
+    ({ MESSAGE }) => MESSAGE,
+  )
+  t.match(message, /^the credential receiverd\.api-key is not a key: give 22 to 128 characters/)
 })

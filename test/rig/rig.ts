@@ -16,6 +16,17 @@ import { PICTURES } from './frames.ts'
 export interface RigOptions {
   /** Files to write before the first boot, by path. */
   readonly files?: Readonly<Record<string, string>>
+  /** Whether nginx is in front. The API is then also on another port, for the test alone. */
+  readonly isTls?: boolean
+}
+
+/** The API itself, where it listens on the loopback alone. */
+const TEST_PORT = 18080
+const TEST_PORT_UNITS = {
+  '/etc/systemd/system/test-api.socket': `[Socket]\nListenStream=${TEST_PORT}\n`,
+  '/etc/systemd/system/test-api.service':
+    '[Service]\nExecStart=/usr/lib/systemd/systemd-socket-proxyd 127.0.0.1:8080\n',
+  '/etc/systemd/system/sockets.target.d/test.conf': '[Unit]\nWants=test-api.socket\n',
 }
 
 /** An entry of the journal, by the names of its fields (systemd.journal-fields(7)). */
@@ -53,13 +64,16 @@ as 0
 
 export class Rig extends Api {
   readonly #disk: Disk
+  readonly #port: number
   #power: ChildProcess | undefined
   #pid = 0
   #key = ''
 
-  constructor(disk: Disk) {
+  /** @param port Of the API, without TLS. */
+  constructor(disk: Disk, port = 8080) {
     super()
     this.#disk = disk
+    this.#port = port
   }
 
   get address(): string {
@@ -81,7 +95,7 @@ export class Rig extends Api {
   }
 
   get url(): string {
-    return `http://${this.address}:8080`
+    return `http://${this.address}:${this.#port}`
   }
 
   get key(): string {
@@ -109,6 +123,18 @@ export class Rig extends Api {
     const seconds = (performance.now() - began) / 1000
     await this.loadKey()
     return seconds
+  }
+
+  /** Resolves when it is up after a reboot of its own, and its API answers to its present key. @param before its `pid`. */
+  async untilBackFrom(before: number): Promise<void> {
+    await eventually(async () => {
+      if (this.#pid === before) return false
+      const isLoaded = await this.loadKey().then(
+        () => true,
+        () => false,
+      )
+      return isLoaded && (await this.fetch('/system').catch(() => undefined))?.status === 200
+    }, BOOT_MS)
   }
 
   /** Kills all processes at once. Unlike with a real power cut, writes that were not synced survive. */
@@ -216,12 +242,12 @@ function readEntry(fields: Readonly<Record<string, string | number[]>>): Journal
 }
 
 /** Boots a machine with receiverd and UxPlay, and removes it after the test. */
-export async function startRig(t: Test, { files = {} }: RigOptions = {}): Promise<Rig> {
+export async function startRig(t: Test, { files = {}, isTls = false }: RigOptions = {}): Promise<Rig> {
   const disk = await Disk.create()
-  const rig = new Rig(disk)
+  const rig = isTls ? new Rig(disk, TEST_PORT) : new Rig(disk)
   t.teardown(() => rig.close())
-  await disk.install()
-  installFiles(disk, files)
+  await (isTls ? disk.install('install-tls') : disk.install())
+  installFiles(disk, { ...(isTls ? TEST_PORT_UNITS : {}), ...files })
   t.comment(`the API answered ${(await rig.boot()).toFixed(1)} s after power-on`)
   return rig
 }

@@ -72,11 +72,11 @@ t.test('an engine that fails: 500, and it is tried again when the time is over',
   const ann = enter('Ann', 'pending')
   await t.rejects(sessions.admit(ann, true, 'x'), {
     kind: 'system-refused',
-    message: 'What mirrors refused: systemctl failed with status 1.',
+    message: 'The mirroring program refused: systemctl failed with status 1.',
   })
   t.strictSame(states(), ['Ann pending'])
   await eventually(() => log.length > 0)
-  const why = 'What mirrors refused: systemctl failed with status 1.'
+  const why = 'The mirroring program refused: systemctl failed with status 1.'
   t.equal(log[0], `error: session "Ann" stays, although its time is over. ${why}`)
   engine.error = undefined
   await eventually(() => states().length === 0)

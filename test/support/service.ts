@@ -4,7 +4,10 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { System, type SystemOptions } from '../../hal/os/system.ts'
+import { registry } from '../../hal/registry.ts'
+import type { Setting } from '../../hal/setting.ts'
 import { mint } from '../../src/auth/jwt.ts'
+import type { Page } from '../../src/built-page.ts'
 import { type Clock, systemClock } from '../../src/clock.ts'
 import { type Environment, readConfig } from '../../src/config.ts'
 import type { Level } from '../../src/log.ts'
@@ -19,6 +22,13 @@ export interface ServiceOptions extends SystemOptions {
   readonly root?: string
   readonly clock?: Clock
   readonly builtAt?: number
+  /** What a factory reset that was ordered does. */
+  readonly reset?: () => void
+  readonly page?: Page
+  /** Where to listen; by default on a free port. */
+  readonly listen?: string
+  /** One more setting. */
+  readonly setting?: (system: System) => Setting
   /** One more resource. */
   readonly add?: (shared: Shared) => Resource
 }
@@ -83,7 +93,7 @@ export class TestService extends Api {
 export async function startTestService(t: Test, options: ServiceOptions = {}): Promise<TestService> {
   const root = options.root ?? deviceRoot(t)
   const log: string[] = []
-  const config = readConfig({ root, listen: '127.0.0.1:0' }, options.env ?? {}, 0)
+  const config = readConfig({ root, listen: options.listen ?? '127.0.0.1:0' }, options.env ?? {}, 0)
   const surroundings = {
     system: new System(root, options),
     clock: options.clock ?? systemClock,
@@ -92,8 +102,15 @@ export async function startTestService(t: Test, options: ServiceOptions = {}): P
     newId: randomUUID,
     version: '0.0.0',
     builtAt: options.builtAt ?? 0,
+    reset: options.reset ?? (() => undefined),
+    page: options.page,
   }
-  const service = await startService(config, surroundings, [...RESOURCES, ...(options.add ? [options.add] : [])])
+  const service = await startService(
+    config,
+    surroundings,
+    [...RESOURCES, ...(options.add ? [options.add] : [])],
+    system => [...registry(system), ...(options.setting ? [options.setting(system)] : [])],
+  )
   t.teardown(() => service.close())
   return new TestService(root, log, service)
 }

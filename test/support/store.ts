@@ -8,6 +8,7 @@ import { Files } from '../../hal/files/files.ts'
 import type { System } from '../../hal/os/system.ts'
 import type { Setting } from '../../hal/setting.ts'
 import { Journal } from '../../hal/transaction/journal.ts'
+import { Originals } from '../../hal/transaction/originals.ts'
 import { Transactions } from '../../hal/transaction/transaction.ts'
 import { SystemStore } from '../../src/system/store.ts'
 
@@ -30,8 +31,9 @@ export async function startStoreOf(t: Test, system: System, settings: readonly S
   const state = mkdtempSync(join(tmpdir(), 'receiverd-'))
   t.teardown(() => rmSync(state, { recursive: true }))
   const lines: string[] = []
-  const transactions = new Transactions(system, settings, new Journal(new Files(state)))
   const log = (level: string, line: string) => void lines.push(`${level}: ${line}`)
+  const files = new Files(state)
+  const transactions = new Transactions(system, settings, new Journal(files), new Originals(files))
   const ring = { maxEvents: 100, maxBytes: 100_000, newId: randomUUID }
   const store = new SystemStore({ system, settings, transactions, ring, log })
   await store.start()

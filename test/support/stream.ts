@@ -1,5 +1,9 @@
 import { connect, type Socket } from 'node:net'
 import type { JsonObject } from '../../src/json.ts'
+import { DEADLINE_MS } from './eventually.ts'
+
+/** Milliseconds after which a test does not wait for an event any more. */
+const EVENT_MS = 4 * DEADLINE_MS
 
 /** A block of an event stream, raw and parsed. */
 export interface Block {
@@ -57,11 +61,16 @@ export class TestStream {
     }
   }
 
-  /** The next block that is an event; undefined when the stream has ended. */
+  /** The next block that is an event; undefined when the stream has ended. It is closed if there is none for long. */
   async event(): Promise<Block | undefined> {
-    for (;;) {
-      const block = await this.block()
-      if (!block || block.event !== undefined) return block
+    const deadline = setTimeout(() => this.close(), EVENT_MS)
+    try {
+      for (;;) {
+        const block = await this.block()
+        if (!block || block.event !== undefined) return block
+      }
+    } finally {
+      clearTimeout(deadline)
     }
   }
 
@@ -69,7 +78,7 @@ export class TestStream {
   async eventWhere(isIt: (data: JsonObject, id: string | undefined) => boolean): Promise<Block> {
     for (;;) {
       const event = await this.event()
-      if (!event) throw new Error('the stream ended without the event')
+      if (!event) throw new Error(`the stream ended without the event: ${isIt}`)
       if (isIt(event.data ?? {}, event.id)) return event
     }
   }

@@ -1,4 +1,4 @@
-import { cpSync, renameSync, rmSync } from 'node:fs'
+import { cpSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import t from 'tap'
 import { System } from '../../hal/os/system.ts'
 import { registry } from '../../hal/registry.ts'
@@ -53,6 +53,7 @@ t.test('a network interface that appears after the start is an event', async t =
   await stream.block()
   const net = service.path('sys/class/net')
   cpSync(`${net}/eth0/`, `${net}/usb0`, { recursive: true, dereference: true })
+  writeFileSync(`${net}/usb0/ifindex`, '3\n')
   const event = await stream.event()
   t.match(event?.data, { network: { eth0: { present: true }, usb0: { present: true, method: 'dhcp' } } })
   t.equal((await service.patch({ network: { usb0: { dns: ['192.0.2.7'] } } })).status, 200)

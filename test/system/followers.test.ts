@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Test, test } from 'tap'
 import { HalError } from '../../hal/errors.ts'
 import { System } from '../../hal/os/system.ts'
@@ -6,18 +7,20 @@ import { eventually } from '../support/eventually.ts'
 import { plain, startStoreOf } from '../support/store.ts'
 
 /** `base`; `name`, which reads `base` where it is empty; and `copy`, which is `on` while its file holds the name. */
-async function startStore(t: Test) {
-  const root = t.testdir({ base: 'b', name: 'n', copy: 'old', other: '' })
+async function startStore(t: Test, copiedBefore = 'old') {
+  const root = t.testdir({ base: 'b', name: 'n', copy: copiedBefore, other: '' })
   const system = new System(root)
   const text = async (path: string) => (await system.readText(path)) ?? ''
   const device: { broken: boolean; writes: number } = { broken: false, writes: 0 }
+  const copied = async () => (await text('/name')) || (await text('/base'))
   const copy = plain(system, 'copy', {
     embeds: value => (value === 'off' ? [] : ['name']),
+    isOutdated: async () => (await text('/copy')) !== (await copied()),
     read: async () => ((await text('/copy')) === 'off' ? 'off' : 'on'),
     async write(next) {
       if (device.broken) throw new HalError('COMMAND_FAILED', 'copying failed')
       device.writes++
-      return system.writeAtomic('/copy', next === 'off' ? 'off' : (await text('/name')) || (await text('/base')))
+      return system.writeAtomic('/copy', next === 'off' ? 'off' : await copied())
     },
   })
   const settings = [
@@ -37,6 +40,11 @@ test('what was missed while nobody looked is written at the start', async t => {
   const { file, store } = await startStore(t)
   t.equal(file('copy'), 'n')
   t.strictSame(JSON.parse(store.json), { base: 'b', name: 'n', copy: 'on', other: '' })
+})
+
+test('what is right at the start is not written', async t => {
+  const { device } = await startStore(t, 'n')
+  t.equal(device.writes, 0)
 })
 
 test('a patch writes what follows it, in the same change', async t => {
@@ -87,3 +95,30 @@ for (const isConfirmed of [true, false])
     await eventually(() => file('copy') === 'foreign')
     t.equal(file('other'), isConfirmed ? 'trial' : '')
   })
+
+test('what changes while a slow device reads for the first time is looked at afterwards', async t => {
+  const root = t.testdir({ name: 'n', copy: 'n', slow: '' })
+  const system = new System(root)
+  let reads = 0
+  const settings = [
+    plain(system, 'slow', {
+      watch: changed => {
+        changed()
+        return () => undefined
+      },
+      read: async () => {
+        await sleep(reads++ === 0 ? 500 : 0)
+        return ''
+      },
+    }),
+    plain(system, 'name', { dependsOn: ['slow'] }),
+    plain(system, 'copy', {
+      // As the value of a setting of ours may be: this throws before it was read.
+      embeds: value => ((value as string).startsWith('n') ? ['name'] : []),
+      isOutdated: async () => false,
+    }),
+  ]
+  const { store, log } = await startStoreOf(t, system, settings)
+  await store.patch({ name: 'new' }, () => undefined)
+  t.same(log, [])
+})

@@ -34,12 +34,15 @@ function startWatcher(t: Test) {
 
 t.test('devices are told of, also those of a setting that is not available yet', async t => {
   const { monitors, after } = startWatcher(t)
-  t.strictSame(monitors.running, ['udevadm monitor --kernel --subsystem-match=drm --subsystem-match=sound'])
+  t.strictSame(monitors.running, ['udevadm monitor --kernel --udev --subsystem-match=drm --subsystem-match=sound'])
   monitors.tell('change', 'drm')
   t.strictSame(after(SETTLE_MS), [['screen']])
   monitors.tell('add', 'sound')
   monitors.tell('remove', 'drm')
   t.strictSame(after(SETTLE_MS), [['sound', 'screen']], 'together')
+  monitors.print('udevadm', 'UDEV  [12.345678] change   /devices/virtual/sound/one (sound)')
+  t.strictSame(after(SETTLE_MS), [['sound']], 'when the rules for it have run')
+  monitors.print('udevadm', 'UDEV - the event which udev sends out after rule processing')
   monitors.print('udevadm', 'KERNEL - the kernel uevent')
   t.strictSame(after(SETTLE_MS), [], 'not an event')
   monitors.print('udevadm', '')

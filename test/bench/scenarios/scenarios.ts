@@ -4,6 +4,7 @@ import { receiverd } from '../subjects/receiverd.ts'
 import { fewStreams, growth, manyStreams, patches, polls, stalls } from './events.ts'
 import { manyTokens, oneToken, starts } from './requests.ts'
 import { type Scenario, scenario } from './scenario.ts'
+import { topics } from './topics.ts'
 
 /** Each by the name that ONLY= takes. */
 export const scenarios: Readonly<Record<string, Scenario>> = {
@@ -11,6 +12,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   many: scenario([receiverd, nchan, limit, fastify, betterSse], manyStreams),
   poll: scenario([receiverd, nchan, fastify], polls),
   stall: scenario([receiverd], stalls),
+  topics: scenario([receiverd], topics),
   get: scenario([receiverd, bare, fastify, express], oneToken),
   tokens: scenario([receiverd, bare], manyTokens),
   patch: scenario([receiverd], patches),

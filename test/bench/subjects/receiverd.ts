@@ -68,7 +68,7 @@ class Receiverd implements Subject {
 
 /** A JSON Web Token made from an API key; the peers' are as long, and cost as much. */
 export function tokenOf(apiKey: string, sub?: string): string {
-  return mint(apiKey, { roles: ['admin:rw'], exp: EXPIRES, sub })
+  return mint(apiKey, { roles: ['admin:rw', 'moderator:r'], exp: EXPIRES, sub })
 }
 
 export const receiverd = new Receiverd()

@@ -180,7 +180,7 @@ export class AirPlayClient extends EventEmitter<Events> {
   }
 
   async #setup(): Promise<'refused' | undefined> {
-    const { host, localAddress, deviceId, name, model } = this.#options
+    const { host, localAddress, deviceId, name, model, timingProtocol } = this.#options
     this.#timing ??= await TimingServer.open(host, localAddress)
     const body = {
       et: 32,
@@ -197,7 +197,7 @@ export class AirPlayClient extends EventEmitter<Events> {
       sourceVersion: '695.12',
       statsCollectionEnabled: false,
       timingPort: this.#timing.port,
-      timingProtocol: 'NTP',
+      timingProtocol,
     }
     const answer = await this.#request('SETUP', this.#url, encodePlist(body))
     this.#step('setup', answer)

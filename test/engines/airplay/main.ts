@@ -33,6 +33,7 @@ Exit status: 0 done, 1 failed, 2 usage error, 3 refused, 4 receiver busy, 5 ende
   --pause SECONDS      wait after info
   --retry N            if refused, ask again up to N times, once a second (0)
   --wait-refused S     if refused, stay connected for S seconds or until the receiver disconnects (0)
+  --come-back          if refused, stay until the receiver disconnects, and then try again, as a person would
 
   --no-pair            skip pairing
   --pin NNNN           pair with the PIN on the receiver's screen
@@ -62,6 +63,7 @@ const OPTIONS = {
   pause: { type: 'string' },
   retry: { type: 'string', default: '0' },
   'wait-refused': { type: 'string', default: '0' },
+  'come-back': { type: 'boolean' },
   'no-pair': { type: 'boolean' },
   pin: { type: 'string' },
   returning: { type: 'boolean' },
@@ -73,6 +75,8 @@ const OPTIONS = {
 type Values = ReturnType<typeof readArguments>
 /** Exit statuses. */
 const STATUS = { refused: 3, busy: 4, ended: 5 }
+const COME_BACK_MS = 1_000
+const COME_BACK_TRIES = 10
 
 function readArguments() {
   const { values } = parseArgs({ options: OPTIONS })
@@ -145,6 +149,23 @@ function follow(client: AirPlayClient): void {
   client.on('left', how => say('left', { how, frames: client.frames, timingRequests: client.timingRequests }))
 }
 
+/** Until the receiver lets it in, or is gone. */
+async function playAndComeBack(values: Values): Promise<number> {
+  for (let failures = 0; ; ) {
+    const client = makeClient(values)
+    follow(client)
+    try {
+      const status = await play(client, values)
+      if (status !== STATUS.refused || !values['come-back']) return status
+      failures = 0
+    } catch (error) {
+      // While it restarts, it does not listen.
+      if (!values['come-back'] || ++failures === COME_BACK_TRIES) throw error
+    }
+    await sleep(COME_BACK_MS)
+  }
+}
+
 async function play(client: AirPlayClient, values: Values): Promise<number> {
   const { until } = values
   const pause = Number(values.pause ?? 0)
@@ -160,7 +181,7 @@ async function play(client: AirPlayClient, values: Values): Promise<number> {
   if (outcome === 'busy') return STATUS.busy
   const ended = client.ended().then(() => 'ended')
   if (outcome === 'refused') {
-    await Promise.race([sleep(Number(values['wait-refused']) * 1_000), ended])
+    await Promise.race([ended, ...(values['come-back'] ? [] : [sleep(Number(values['wait-refused']) * 1_000)])])
     await client.leave('close')
     return STATUS.refused
   }
@@ -181,14 +202,11 @@ try {
   process.exit(2)
 }
 if (values.help) process.stdout.write(HELP)
-else {
-  const client = makeClient(values)
-  follow(client)
-  play(client, values).then(
+else
+  playAndComeBack(values).then(
     status => process.exit(status),
     error => {
       console.log(JSON.stringify({ event: 'failed', reason: error.message }))
       process.exit(1)
     },
   )
-}

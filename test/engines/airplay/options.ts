@@ -11,6 +11,8 @@ export interface ClientOptions {
   readonly deviceId?: string | undefined
   /** Local address to connect from. */
   readonly localAddress?: string | undefined
+  /** How the receiver is to ask for the time. UxPlay knows NTP alone, and mirrors all the same. */
+  readonly timingProtocol?: string
   /** Milliseconds to wait for an answer. */
   readonly timeoutMs?: number
   readonly size?: Size
@@ -19,6 +21,8 @@ export interface ClientOptions {
   readonly hasVideo?: boolean
   /** Whether to send a keep-alive request every 2 s. */
   readonly hasFeedback?: boolean
+  /** Whether to say that it can be remotely controlled, as Apple's devices do. Default: true. */
+  readonly hasRemote?: boolean
   /** `returning` skips pair-setup, like a device that was paired before. */
   readonly pairing?: 'full' | 'returning' | 'none'
   /** The PIN on the receiver's screen. */
@@ -35,6 +39,7 @@ type Defaulted =
   | 'model'
   | 'deviceId'
   | 'timeoutMs'
+  | 'timingProtocol'
   | 'size'
   | 'framesPerSecond'
   | 'hasVideo'
@@ -47,6 +52,7 @@ export const DEFAULTS: Required<Pick<ClientOptions, Defaulted>> = {
   model: 'iPhone15,2',
   deviceId: 'AA:BB:CC:00:00:01',
   timeoutMs: 8_000,
+  timingProtocol: 'NTP',
   size: { width: 320, height: 176 },
   framesPerSecond: 5,
   hasVideo: true,

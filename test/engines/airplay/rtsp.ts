@@ -16,6 +16,8 @@ export interface RtspOptions {
   readonly localAddress?: string | undefined
   /** For HTTP digest authentication. */
   readonly password?: string | undefined
+  /** Whether to say that it can be remotely controlled. Default: true. */
+  readonly hasRemote?: boolean
   /** Milliseconds to wait for an answer. */
   readonly timeoutMs: number
 }
@@ -25,7 +27,8 @@ export const OCTETS = 'application/octet-stream'
 const HEAD_END = '\r\n\r\n'
 
 /** What iOS 17 sends with each request. DACP is for remote controls; its values are arbitrary. */
-const HEADERS = ['User-Agent: AirPlay/695.12', 'DACP-ID: 0102030405060708', 'Active-Remote: 1234567890']
+const HEADERS = ['User-Agent: AirPlay/695.12', 'DACP-ID: 0102030405060708']
+const REMOTE = 'Active-Remote: 1234567890'
 
 interface Waiting {
   resolve(answer: RtspAnswer): void
@@ -114,6 +117,7 @@ export class RtspConnection extends EventEmitter<{ closed: [reason: string] }> {
 
   #send(method: string, url: string, body: Buffer, type: string): Promise<RtspAnswer> {
     const lines = [`${method} ${url} RTSP/1.0`, `CSeq: ${this.#sequence++}`, ...HEADERS]
+    if (this.#options.hasRemote ?? true) lines.push(REMOTE)
     if (this.#challenge) lines.push(digestHeader(this.#challenge, this.#options.password ?? '', method, url))
     if (body.length > 0) lines.push(`Content-Type: ${type}`, `Content-Length: ${body.length}`)
     return new Promise((resolve, reject) => {

@@ -49,6 +49,7 @@ test('a startup file is read as UxPlay reads it', t => {
     ['s 19200x1080', { resolution: undefined }],
   ]
   for (const [text, what] of cases) t.match(readStartup(text), what, JSON.stringify(text))
+  t.same(readStartup('allow A\n# allow B\nallow\nrestrict -allow "C"\n').allowed, ['A', 'C'])
   t.end()
 })
 

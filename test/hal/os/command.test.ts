@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { test } from 'tap'
 import { errorCode, reasonOf } from '../../../hal/errors.ts'
-import { type Argv, monitorCommand, runCommand } from '../../../hal/os/command.ts'
+import { type Argv, monitorCommand, readCommandLines, runCommand } from '../../../hal/os/command.ts'
 import { eventually } from '../../support/eventually.ts'
 
 test('a command runs without a shell or input, and with few variables', async t => {
@@ -26,6 +26,27 @@ test('a failed command is described without what it printed', async t => {
     t.ok(errorCode(error) === 'COMMAND_FAILED')
     t.equal(reasonOf(error), message)
   }
+})
+
+test('a command is read line by line until that is enough', async t => {
+  const lines: string[] = []
+  const take = (enough: number) => (line: string) => lines.push(line) < enough
+  await readCommandLines(['printf', 'one\\ntwo\\nhalf'], take(9))
+  t.strictSame(lines.splice(0), ['one', 'two'], 'what has no line end is not a line')
+  await readCommandLines(['yes'], take(3))
+  t.strictSame(lines.splice(0), ['y', 'y', 'y'], 'it does not go on')
+  await readCommandLines(['sh', '-c', 'head -c 200000 /dev/zero | tr "\\0" x; echo; echo y'], take(9))
+  t.strictSame(
+    lines.splice(0).map(line => line.length),
+    [65_536, 1],
+  )
+  await t.rejects(readCommandLines(['sh', '-c', 'echo one; exit 3'], take(9)), { message: 'sh failed with status 3' })
+  const thrown = new Error('of the caller')
+  const refuse = () => {
+    throw thrown
+  }
+  await t.rejects(readCommandLines(['yes'], refuse), thrown)
+  await t.rejects(readCommandLines(['no-such-command'], take(9)), { message: 'no-such-command is not installed' })
 })
 
 const node = (script: string) => [process.execPath, '-e', script] as const

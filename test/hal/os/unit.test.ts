@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, lstatSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Test, test } from 'tap'
 import { HalError } from '../../../hal/errors.ts'
 import { System } from '../../../hal/os/system.ts'
@@ -267,4 +268,27 @@ test('on another root, links of folders are not followed out of it', async t => 
   t.ok(await unit.setEnabled(false))
   t.notOk(await unit.isEnabled())
   t.ok(lstatSync(join(host, wants, 'a.service')), 'nothing is removed there')
+})
+
+test('a restart does not cancel a stop that is under way', async t => {
+  const { root } = rootWith(t, { 'a.service': INSTALL }, 'a.service')
+  const ran: string[] = []
+  let state = 'active'
+  const system = new System(root, {
+    running: true,
+    run: async ([, verb = '']) => {
+      ran.push(verb)
+      const before = state
+      if (verb === 'stop') {
+        await sleep(100)
+        state = 'inactive'
+      }
+      return verb === 'show' ? before : ''
+    },
+  })
+  // Two that share nothing but the system, as a setting and an engine do.
+  const stopped = new Unit(system, 'a.service').activate(false, true)
+  t.equal(await new Unit(system, 'a.service').restart(), false)
+  await stopped
+  t.same(ran, ['stop', 'show'])
 })

@@ -128,6 +128,15 @@ test('an empty name is the name of the device, also when that changes', async t 
   t.match(await airplay(), { name: 'Foreign' }, 'a name set by others does not follow the device')
 })
 
+test('where UxPlay already has the name of the device, a start writes nothing', async t => {
+  const { file, service } = await startReceiver(t)
+  t.equal((await service.patch({ airplay: { name: '' } })).status, 200)
+  const { file: again, systemd, airplay } = await startReceiver(t, file())
+  t.match(await airplay(), { name: '' })
+  t.equal(again(), file())
+  t.equal(systemd.text, 'uxplay.service runs, started 1 times\n', 'and restarts nothing')
+})
+
 test("for a device's name that UxPlay cannot show, a similar one is shown", async t => {
   const { service, shown, airplay } = await startReceiver(t)
   t.equal((await service.patch({ deviceName: `- 5' 3" ${'é'.repeat(40)}`, airplay: { name: '' } })).status, 200)

@@ -68,7 +68,7 @@ test('a change by others is an event', async t => {
   t.strictSame(alsa.monitors.running.toSorted(), [
     'alsactl monitor',
     'ip -oneline monitor link address',
-    'udevadm monitor --kernel --subsystem-match=net --subsystem-match=drm --subsystem-match=sound',
+    'udevadm monitor --kernel --udev --subsystem-match=net --subsystem-match=drm --subsystem-match=sound',
   ])
   await service.close()
   t.strictSame(alsa.monitors.running, [], 'nobody listens after that')

@@ -6,6 +6,7 @@ import { Files } from '../../../hal/files/files.ts'
 import type { System } from '../../../hal/os/system.ts'
 import type { Setting } from '../../../hal/setting.ts'
 import { Journal } from '../../../hal/transaction/journal.ts'
+import { Originals } from '../../../hal/transaction/originals.ts'
 import { Transactions } from '../../../hal/transaction/transaction.ts'
 import type { JsonValue } from '../../../src/json.ts'
 
@@ -18,7 +19,7 @@ export async function apply<S extends TSchema>(
 ): Promise<void> {
   const state = mkdtempSync(join(tmpdir(), 'receiverd-'))
   const one = setting as unknown as Setting
-  const transactions = new Transactions(system, [one], new Journal(new Files(state)))
+  const transactions = new Transactions(system, [one], new Journal(new Files(state)), new Originals(new Files(state)))
   try {
     await transactions.apply([{ setting: one, previous: previous as JsonValue, next: next as JsonValue }], true)
     await transactions.keep()

@@ -7,8 +7,9 @@ import { Files } from '../../../hal/files/files.ts'
 import type { System } from '../../../hal/os/system.ts'
 import type { Setting } from '../../../hal/setting.ts'
 import { Journal } from '../../../hal/transaction/journal.ts'
+import { Originals } from '../../../hal/transaction/originals.ts'
 import { type Change, TransactionFailed, Transactions } from '../../../hal/transaction/transaction.ts'
-import { newRoot } from './tree.ts'
+import { newRoot, originalsOf } from './tree.ts'
 
 /** A root with `/etc/a`, `/etc/b`, a link to the latter, and a state directory. */
 export function rootWithFiles(t: Test): string {
@@ -59,7 +60,7 @@ export function transactionsOf(
   settings: readonly Setting[],
   state = new Files(`${system.root}/state`),
 ): Transactions {
-  return new Transactions(system, settings, new Journal(state))
+  return new Transactions(system, settings, new Journal(state), new Originals(new Files(originalsOf(system.root))))
 }
 
 /** Applies and keeps. */

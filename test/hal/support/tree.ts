@@ -13,10 +13,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 
+/** Where the originals of a root's files are kept: beside it, so that they do not count as a change of the device. */
+export function originalsOf(root: string): string {
+  return `${root}.originals`
+}
+
 /** A root of the test's own, with an empty /etc. */
 export function newRoot(t: Test): string {
   const root = mkdtempSync(join(tmpdir(), 'receiverd-'))
-  t.teardown(() => rmSync(root, { recursive: true, force: true }))
+  t.teardown(() => {
+    for (const path of [root, originalsOf(root)]) rmSync(path, { recursive: true, force: true })
+  })
   mkdirSync(join(root, 'etc'))
   return root
 }

@@ -238,7 +238,7 @@ test('a change whose values the journal does not take is refused before it is be
   t.match(await failureOf(transact(system, [large])), {
     setting: 'the journal',
     notUndone: [],
-    cause: { message: 'the values of this change are larger than 512 KiB' },
+    cause: { message: 'its values are larger than 512 KiB' },
   })
   t.same(treeOf(root), before)
 })

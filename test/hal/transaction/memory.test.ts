@@ -14,11 +14,13 @@ function run(root: string, script: string): unknown {
     const { System } = await import('${HAL}os/system.ts')
     const { registry } = await import('${HAL}registry.ts')
     const { Journal } = await import('${HAL}transaction/journal.ts')
+    const { Originals } = await import('${HAL}transaction/originals.ts')
     const { Transactions } = await import('${HAL}transaction/transaction.ts')
     const root = ${JSON.stringify(root)}
     const system = new System(root)
     const settings = registry(system)
-    const transactions = new Transactions(system, settings, new Journal(new Files(root + '/state')))
+    const state = new Files(root + '/state')
+    const transactions = new Transactions(system, settings, new Journal(state), new Originals(state))
     const change = (name, previous, next) => ({ setting: settings.find(s => s.name === name), previous, next })
     let result
   `
@@ -49,7 +51,7 @@ test('files up to the limit are kept, and put back by the next start', t => {
   const root = deviceRoot(t)
   const large = '0.0.0.0 ads.example\n'.repeat(52_428)
   for (const file of ['etc/hosts', 'etc/uxplayrc', 'etc/locale.conf']) writeFileSync(join(root, file), large)
-  const airplay = '{ enabled: true, name: "Room", access: "open", maxResolution: "" }'
+  const airplay = '{ enabled: true, name: "Room", access: "open", maxResolution: "", restartPending: false }'
   run(
     root,
     `await transactions.apply([...${HOSTNAME}, change('locale', 'C.UTF-8', 'nl_BE.UTF-8'),
@@ -76,7 +78,7 @@ test('a change of more than the journal takes is refused before it is begun', t 
     change('timezone', 'UTC', 'UTC'), change('airplay', {}, {})]).catch(({ setting, cause }) => ({ setting, message: cause.message }))`
   t.same(run(root, script), {
     setting: 'the journal',
-    message: 'the files of this change are larger than 4 MiB',
+    message: 'its files are larger than 4 MiB',
   })
   t.equal(readFileSync(join(root, 'etc/hostname'), 'utf8'), 'receiver\n')
   t.end()

@@ -113,6 +113,15 @@ test('an interface that was unplugged is still shown, can be set, and comes back
   t.match((await value()).wlan0, { present: true, dns: [] })
 })
 
+test('an interface that udev renames while the system starts is shown by its new name alone', async t => {
+  const { root, put, value } = await device(t, 'bare-arm64')
+  const folder = join(root, 'sys/class/net')
+  put('/sys/class/net/eth0/ifindex', '2\n')
+  t.same(Object.keys(await value()), ['eth0'])
+  renameSync(join(folder, 'eth0'), join(folder, 'enp0s2'))
+  t.same(Object.keys(await value()), ['enp0s2'])
+})
+
 test('changes of the files by others are events', async t => {
   const service = await startTestService(t, { root: deviceRoot(t, 'bare-arm64') })
   const stream = await service.stream()

@@ -1,0 +1,84 @@
+/** The card for the Raspberry Pi, in the emulated board, and on the virtual one for its picture. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { REPOSITORY } from '../../build/bundle-file.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { cardOnVirt, copyToCard, raspberryPi } from './boards.ts'
+import { type Disk, factoryDisk, Machine } from './machine.ts'
+import { qrCodeIn, Screen } from './screen.ts'
+
+const KEY = 'a-key-that-its-owner-knows.0123456789'
+/** The addresses are those of QEMU's network. */
+const SETTINGS = `hostname=lobby
+name=Lobby, left screen
+api-key=${KEY}
+address=10.0.2.15/24
+gateway=10.0.2.2
+dns=10.0.2.3
+`
+const RUNNING_MS = 300_000
+
+t.setTimeout(30 * 60_000)
+
+/** As its owner prepares the card on a PC. */
+function prepare({ path }: Disk, settings: string): void {
+  const text = join(temporaryFolder(t), 'receiver.txt')
+  writeFileSync(text, settings)
+  copyToCard(path, text)
+}
+
+t.test('a Raspberry Pi 3 starts from the card, with the settings of its owner', async t => {
+  const disk = factoryDisk(raspberryPi)
+  prepare(disk, SETTINGS)
+  const device = new Machine(disk)
+  t.comment(`the API answered after ${(await device.boot()).toFixed(0)} s`)
+  t.teardown(() => device.cutPower())
+
+  t.equal((await device.shell('systemctl is-system-running --wait || true', RUNNING_MS)).trim(), 'running')
+  t.equal(await device.shell('systemctl --failed --plain --no-legend'), '')
+  t.equal(device.key, KEY)
+  const { value } = await device.system()
+  t.match(value, {
+    hostname: 'lobby',
+    deviceName: 'Lobby, left screen',
+    hardware: { model: 'Raspberry Pi 3 Model B' },
+    network: { eth0: { method: 'static', address: '10.0.2.15/24', gateway: '10.0.2.2', addresses: ['10.0.2.15/24'] } },
+  })
+
+  t.equal(
+    await device.readFile('/boot/firmware/receiver.txt'),
+    SETTINGS.replace(/^(?=.)/gm, '#').replace(KEY, ''),
+    'what was taken is a comment, and the key is gone',
+  )
+  t.match(await device.shell('findmnt --noheadings --output OPTIONS /boot/firmware'), /^ro,/)
+  const gibibytes = Number(await device.shell('df --output=size --block-size=1M / | tail -1')) / 1024
+  t.ok(gibibytes > 3.5, `the root file system has ${gibibytes.toFixed(1)} GiB of the card's 4`)
+
+  await device.patch({ hostname: 'changed' })
+  device.cutPower()
+  await device.boot()
+  t.match((await device.system()).value, { hostname: 'changed', deviceName: 'Lobby, left screen' }, 'after a power cut')
+  t.match(await device.readFile('/run/initramfs/fsck.log'), /^receiver: clean, /m, 'the file system was checked')
+  t.equal((await device.shell('systemctl is-system-running --wait || true', RUNNING_MS)).trim(), 'running')
+})
+
+t.test('the same card where there is a screen', async t => {
+  const disk = factoryDisk(cardOnVirt)
+  prepare(disk, 'name=Boardroom 7\nhostnme=typo\n')
+  const device = new Machine(disk)
+  const screen = new Screen(device, join(REPOSITORY, 'build/out/card'))
+  t.comment(`the API answered after ${(await device.boot()).toFixed(0)} s`)
+  t.teardown(() => device.cutPower())
+
+  const { deviceName } = (await device.system()).value
+  t.match(deviceName, /^receiver-[0-9a-f]{6}$/, 'a mistake: nothing is taken')
+  await screen.shows('idle', String(deviceName))
+  t.match(qrCodeIn(await screen.shot('idle')), 'https://10.0.2.15/')
+  t.match(
+    await device.readFile('/boot/firmware/receiver-errors.txt'),
+    'line 2: "hostnme" is not a setting; use hostname, name,',
+  )
+  t.match(await device.shell('journalctl --unit provision --priority warning --output cat'), 'line 2: "hostnme"')
+  t.equal((await device.shell('systemctl is-system-running --wait || true', RUNNING_MS)).trim(), 'running')
+})

@@ -1,0 +1,353 @@
+/** UxPlay moderated: what the API says is what it does. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import t from 'tap'
+import { NO_RIG } from '../rig/available.ts'
+import { forgetPictures, lastPicture } from '../rig/frames.ts'
+import { eventually } from '../support/eventually.ts'
+import { startRoom } from './room.ts'
+
+t.setTimeout(300_000)
+
+const ANN = 'AA:BB:CC:00:00:01'
+const BOB = 'AA:BB:CC:00:00:02'
+
+t.test('a room', { skip: NO_RIG }, async t => {
+  const room = await startRoom(t)
+  const { rig } = room
+  t.match(await rig.readFile('/etc/uxplayrc'), /^restrict$/m)
+
+  await t.test('who asks is pending with its name, and is denied', async t => {
+    const stream = await rig.stream('/sessions/events')
+    const ann = room.device()
+    t.equal(await ann.advance(), 'refused')
+    const asked = await room.untilOnly('pending')
+    t.match(asked, {
+      protocol: 'airplay',
+      name: "Ann's iPhone",
+      model: 'iPhone15,2',
+      deviceId: ANN,
+      address: rig.hostAddress,
+    })
+    t.match((await stream.eventWhere(data => JSON.stringify(data).includes('pending'))).data, { sessions: [asked] })
+    stream.close()
+    const ended = ann.ended()
+    t.equal((await room.end(asked)).status, 204)
+    t.match(await ended, /FIN|ECONNRESET/)
+    t.same(await room.sessions(), [])
+    await room.untilReady()
+  })
+
+  await t.test('who asks and leaves is not listed any more', async () => {
+    const ann = room.device()
+    await ann.advance()
+    await room.untilOnly('pending')
+    await ann.leave('close')
+    await room.untilEmpty()
+  })
+
+  await t.test('who is admitted comes back, mirrors, and is ended', async t => {
+    const ann = room.device()
+    t.equal(await ann.advance(), 'refused')
+    const asked = await room.untilOnly('pending')
+    const answer = await room.admit(asked)
+    t.equal(answer.status, 200)
+    t.match(await answer.json(), { id: asked.id, state: 'admitted' })
+    t.equal(await room.allowed(), `allow ${ANN}\n`)
+    await room.untilReady()
+    const back = await room.mirror()
+    const active = await room.untilOnly('active')
+    t.equal(active.id, asked.id)
+    t.equal((await room.admit(active)).status, 200, 'it is in already')
+
+    const bob = room.device({ name: 'Bob', deviceId: BOB })
+    t.equal(await bob.advance(), 'busy', 'one at a time')
+    t.equal((await room.sessions()).length, 1)
+
+    const ended = back.ended()
+    t.equal((await room.end(active)).status, 204)
+    t.match(await ended, /FIN|ECONNRESET/)
+    t.same(await room.sessions(), [])
+    await room.untilReady()
+    t.equal(await room.allowed(), '')
+    t.equal(await room.device().advance(), 'refused', 'it must ask again')
+    await room.end(await room.untilOnly('pending'))
+    await room.untilReady()
+  })
+
+  await t.test('who leaves must ask again', async t => {
+    await room.device().advance()
+    await room.admit(await room.untilOnly('pending'))
+    await room.untilReady()
+    const ann = await room.mirror()
+    await room.untilOnly('active')
+    await ann.leave().catch(() => undefined)
+    await room.untilEmpty()
+    await eventually(async () => (await room.allowed()) === '')
+    await room.untilReady()
+    const again = room.device()
+    t.equal(await again.advance(), 'refused')
+    await room.end(await room.untilOnly('pending'))
+    await room.untilReady()
+  })
+
+  await t.test('who asks after another has left is not taken for that one', async t => {
+    const hasty = room.device({ name: 'Hasty', deviceId: BOB })
+    t.equal(await hasty.advance(), 'refused')
+    await hasty.leave('close')
+    const ann = room.device()
+    t.equal(await ann.advance('pair'), 'pair')
+    await sleep(1_000)
+    t.same(await room.sessions(), [])
+    await ann.advance()
+    t.match(await room.untilOnly('pending'), { deviceId: ANN })
+    await ann.leave('close')
+    await room.untilEmpty()
+  })
+
+  await t.test('AirPlay is switched off while a device mirrors', async t => {
+    await room.device().advance()
+    await room.admit(await room.untilOnly('pending'))
+    await room.untilReady()
+    const ann = await room.mirror()
+    await room.untilOnly('active')
+    t.equal((await rig.patch({ airplay: { enabled: false } })).status, 200)
+    await ann.ended()
+    await room.untilEmpty()
+    await sleep(500)
+    t.equal(await rig.shell('systemctl is-active uxplay || true'), 'inactive\n')
+    t.equal((await rig.patch({ airplay: { enabled: true } })).status, 200)
+    await room.untilReady()
+  })
+
+  await t.test('who is admitted while UxPlay cannot start is not let in', async t => {
+    const drop = '/run/systemd/system/uxplay.service.d/broken.conf'
+    t.equal(await room.device().advance(), 'refused')
+    const asked = await room.untilOnly('pending')
+    await rig.shell(
+      `mkdir -p $(dirname ${drop}); printf '[Service]\nExecStartPre=false\n' >${drop}; systemctl daemon-reload`,
+    )
+    const answer = await room.admit(asked)
+    t.equal(answer.status, 500)
+    t.match(await answer.json(), { detail: 'The mirroring program refused: systemctl failed with status 1.' })
+    await room.untilEmpty()
+    await rig.shell(`rm ${drop}; systemctl daemon-reload; systemctl restart uxplay`)
+    await room.untilReady()
+    t.equal(await room.device().advance(), 'refused')
+    await room.end(await room.untilOnly('pending'))
+    await room.untilReady()
+  })
+
+  await t.test('a change of AirPlay waits for the end of a session', async t => {
+    await room.device().advance()
+    await room.admit(await room.untilOnly('pending'))
+    await room.untilReady()
+    const ann = await room.mirror()
+    await room.untilOnly('active')
+    const answer = await rig.patch({ airplay: { maxResolution: '1280x720' } })
+    t.match(await answer.json(), { airplay: { maxResolution: '1280x720', restartPending: true } })
+    t.match(await rig.readFile('/etc/uxplayrc'), /^s 1280x720$/m)
+    await sleep(1_500)
+    await room.untilOnly('active')
+    const stream = await rig.stream()
+    await ann.leave().catch(() => undefined)
+    await stream.eventWhere(data => JSON.stringify(data).includes('"restartPending":false'))
+    stream.close()
+    await room.untilReady()
+    t.match(await rig.readFile('/run/uxplay/options'), /^s 1280x720$/m)
+    t.equal((await rig.patch({ airplay: { restartPending: true } })).status, 422)
+  })
+})
+
+t.test('strangers with tricks', { skip: NO_RIG }, async t => {
+  const room = await startRoom(t)
+  const { rig } = room
+
+  await t.test('a device that UxPlay writes no file for is listed within 2 s', async t => {
+    const odd = room.device({ hasRemote: false })
+    t.equal(await odd.advance(), 'refused')
+    t.equal(await rig.shell('ls /run/uxplay/device 2>/dev/null || true'), '')
+    const began = performance.now()
+    await room.untilOnly('pending')
+    t.ok(performance.now() - began < 3_000)
+    await odd.leave('close')
+    await room.untilEmpty()
+  })
+
+  await t.test('none comes in by the options of the session before', async t => {
+    const ann = await room.admitted()
+    const before = await rig.readFile('/run/uxplay/startup')
+    const idle = room.idle()
+    await ann.leave().catch(() => undefined)
+    await room.untilEmpty()
+    await eventually(async () => (await rig.readFile('/run/uxplay/startup').catch(() => before)) !== before)
+    await room.untilReady()
+    idle.destroy()
+    t.equal(await room.device().advance(), 'refused', 'a device with the same ID must ask')
+    await room.end(await room.untilOnly('pending'))
+    await room.untilReady()
+  })
+
+  await t.test('nor because moderation began during a session', async t => {
+    await rig.patch({ moderation: { approval: 'none' } })
+    await room.untilReady()
+    const ann = await room.mirror()
+    await room.untilOnly('active')
+    await rig.patch({ moderation: { approval: 'moderator' } })
+    const idle = room.idle()
+    await ann.leave().catch(() => undefined)
+    await room.untilEmpty()
+    await eventually(async () => (await rig.shell('grep -c restrict /run/uxplay/options || true')) === '1\n')
+    await room.untilReady()
+    idle.destroy()
+    t.equal(await room.device({ deviceId: BOB }).advance(), 'refused')
+    await room.end(await room.untilOnly('pending'))
+    await room.untilReady()
+  })
+
+  await t.test('who is in cannot pass for another', async t => {
+    const boss = 'connection request from Boss (iPhone15,2) with deviceID = BB:BB:BB:BB:BB:BB'
+    const ann = await room.admitted({ timingProtocol: `x\n${boss}\nx` })
+    t.match(await rig.shell('journalctl --unit=uxplay --output=cat --lines=10'), `\n${boss}\n`)
+    const active = await room.untilOnly('active')
+    t.match(active, { name: "Ann's iPhone", deviceId: ANN })
+    await room.end(active)
+    await ann.ended()
+    await room.untilReady()
+  })
+
+  await t.test('who has left does not hide the next one', async t => {
+    const ann = room.device()
+    t.equal(await ann.advance(), 'refused')
+    await room.untilOnly('pending')
+    const idle = room.idle()
+    await ann.leave('close')
+    t.equal(await room.device({ name: 'Bob', deviceId: BOB }).advance(), 'refused')
+    await eventually(async () => (await room.untilOnly('pending')).deviceId === BOB)
+    idle.destroy()
+    await room.end(await room.untilOnly('pending'))
+    await room.untilReady()
+  })
+
+  await t.test('who was let in can be put out, whatever is in the startup file', async t => {
+    const text = await rig.readFile('/etc/uxplayrc')
+    for (const bytes of [70_000, 2_000_000]) {
+      await room.device().advance()
+      await room.admit(await room.untilOnly('pending'))
+      await room.untilReady()
+      await rig.replaceFile('/etc/uxplayrc', `${text}${'#'.repeat(bytes)}\n`)
+      t.equal((await room.end(await room.untilOnly('admitted'))).status, 204)
+      await rig.replaceFile('/etc/uxplayrc', text)
+      await room.untilEmpty()
+      await rig.run(['systemctl', 'restart', 'uxplay'])
+      await room.untilReady()
+    }
+  })
+})
+
+t.test('the moderator hears of a device at once', { skip: NO_RIG }, async t => {
+  const room = await startRoom(t)
+  const stream = await room.rig.stream('/sessions/events')
+  const delays: number[] = []
+  for (let n = 0; n < 10; n++) {
+    const ann = room.device()
+    t.equal(await ann.advance(), 'refused')
+    await stream.eventWhere(data => JSON.stringify(data).includes('pending'))
+    const heard = Date.now()
+    const [line] = await room.rig.journal('--unit=uxplay', '--lines=1', '--output-fields=MESSAGE')
+    t.match(line?.MESSAGE, /^use "-allow/)
+    delays.push(heard - Number(line?.__REALTIME_TIMESTAMP) / 1000)
+    await ann.leave('close')
+    await stream.eventWhere(data => JSON.stringify(data).includes('[]'))
+  }
+  stream.close()
+  delays.sort((a, b) => a - b)
+  t.comment(`${delays.map(delay => Math.round(delay)).join(', ')} ms after the line in the log`)
+  t.ok((delays[5] ?? Number.NaN) < 300)
+})
+
+t.test('who decides changes', { skip: NO_RIG }, async t => {
+  const room = await startRoom(t)
+  const { rig } = room
+  const approval = async (approval: string) => {
+    const answer = await rig.patch({ moderation: { approval } })
+    t.equal(answer.status, 200)
+    return (await answer.json()) as { airplay: { restartPending: boolean } }
+  }
+  t.equal(await room.device().advance(), 'refused')
+  await room.untilOnly('pending')
+  await approval('none')
+  await room.untilEmpty()
+  await room.untilReady()
+
+  const ann = await room.mirror()
+  const active = await room.untilOnly('active')
+  t.match(
+    active,
+    { name: "Ann's iPhone", deviceId: ANN, address: rig.hostAddress },
+    'listed, although nobody was asked',
+  )
+  t.match(await approval('moderator'), { airplay: { restartPending: true }, moderation: { approval: 'moderator' } })
+  t.same(await room.untilOnly('active'), active, 'it goes on')
+  await ann.leave().catch(() => undefined)
+  await room.untilEmpty()
+  await eventually(async () => (await rig.shell('grep -c restrict /run/uxplay/options || true')) === '1\n')
+  await room.untilReady()
+  t.equal(await room.device().advance(), 'refused')
+  await room.end(await room.untilOnly('pending'))
+
+  // By hand, as an administrator does.
+  const text = await rig.readFile('/etc/uxplayrc')
+  await rig.replaceFile('/etc/uxplayrc', text.replace('restrict\n', ''))
+  await eventually(async () => JSON.stringify((await rig.system()).value.moderation).includes('none'))
+  await rig.run(['systemctl', 'restart', 'uxplay'])
+  await room.untilReady()
+  const bob = await room.mirror({ name: 'Bob', deviceId: BOB })
+  t.match(await room.untilOnly('active'), { name: 'Bob' })
+  await bob.leave().catch(() => undefined)
+  await room.untilEmpty()
+})
+
+t.test('an UxPlay that is stuck is restarted', { skip: NO_RIG }, async t => {
+  const room = await startRoom(t)
+  const { rig } = room
+  const said = (what: string) => rig.shell(`journalctl --quiet --unit receiverd --grep '${what}' | wc -l`).then(Number)
+  t.equal((await rig.patch({ moderation: { approval: 'none' } })).status, 200)
+  await room.untilReady()
+
+  await t.test('because a device has reset its connections', async t => {
+    const before = await said('no longer took connections')
+    const ann = await room.mirror()
+    await room.untilOnly('active')
+    await ann.leave('reset').catch(() => undefined)
+    await room.untilEmpty()
+    // Without a crash, it has forgotten to close a port, and the next device would be black.
+    if (rig.isListening(7000)) await eventually(async () => (await said('no longer took connections')) > before)
+    await eventually(() => !rig.isListening(7000))
+    await room.untilReady()
+    await forgetPictures(rig)
+    const bob = await room.mirror({ name: 'Bob', deviceId: BOB })
+    await eventually(() => lastPicture(rig))
+    t.pass('the next one is seen')
+    await bob.leave().catch(() => undefined)
+    await room.untilEmpty()
+  })
+
+  await t.test('because it does not answer', async t => {
+    await rig.patch({ moderation: { approval: 'moderator' } })
+    await room.untilReady()
+    const before = await said('no longer took connections')
+    const ann = room.device()
+    t.equal(await ann.advance(), 'refused')
+    await room.untilOnly('pending')
+    await rig.run(['systemctl', 'kill', '--signal=STOP', 'uxplay'])
+    const bob = room.device({ name: 'Bob', deviceId: BOB, timeoutMs: 60_000 })
+    // It waits in the queue of the socket.
+    const asked = bob.advance().catch(() => undefined)
+    t.match(await ann.ended(), /FIN|ECONNRESET/)
+    await asked
+    t.equal(await said('no longer took connections'), before + 1)
+    await room.untilEmpty()
+    await room.untilReady()
+    t.equal(await room.device().advance(), 'refused')
+  })
+})

@@ -1,0 +1,128 @@
+import { execFileSync } from 'node:child_process'
+import { X509Certificate } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { CertificateFiles } from '../../../hal/os/certificate.ts'
+import { Stopped, stoppingAt } from '../support/file-system.ts'
+import { runningAt } from '../support/setting-device.ts'
+import { leftoversIn, newRoot } from '../support/tree.ts'
+
+const REQUEST = {
+  commonName: 'room-4',
+  names: ['room-4', 'room-4.local', '192.0.2.17', '2001:db8::17'],
+  from: Date.parse('2026-09-01T00:00:00Z'),
+  to: Date.parse('2028-12-01T00:00:00Z'),
+}
+
+function device(t: Test) {
+  const root = newRoot(t)
+  const path = (name: string) => join(root, 'etc/receiverd/tls', `${name}.pem`)
+  return { root, path, files: new CertificateFiles(runningAt(root)) }
+}
+
+/** An owner's pair, made by openssl(1). */
+function ownersPair(folder: string, type: readonly string[], ...options: readonly string[]): void {
+  mkdirSync(folder, { recursive: true })
+  const out = ['-keyout', join(folder, 'key.pem'), '-out', join(folder, 'certificate.pem')]
+  const subject = ['-subj', '/O=Example/CN=room-4.example', '-days', '30', ...options]
+  execFileSync('openssl', ['req', '-x509', ...type, ...subject, ...out], { stdio: 'pipe' })
+}
+
+const EC = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']
+const RSA = ['-newkey', 'rsa:2048', '-nodes']
+
+t.test('a pair is made: the key for root alone, the certificate for its names', async t => {
+  const { path, files } = device(t)
+  t.equal(await files.read(), undefined)
+  await files.make(REQUEST)
+  t.equal(statSync(path('key')).mode & 0o777, 0o600)
+  t.equal(statSync(path('certificate')).mode & 0o777, 0o644)
+  const made = await files.read()
+  t.match(made, { isOwn: true, from: REQUEST.from, to: REQUEST.to, fingerprint: /^([0-9A-F]{2}:){31}[0-9A-F]{2}$/ })
+  for (const name of REQUEST.names) t.ok(made?.covers(name), name)
+  for (const name of ['room-5', 'example.local', '192.0.2.18', '::1']) t.notOk(made?.covers(name), name)
+  // As in the documentation of curl --pinnedpubkey.
+  const pipeline = `openssl x509 -in ${path('certificate')} -noout -pubkey | openssl asn1parse -noout -inform pem -out /dev/stdout | openssl dgst -sha256 -binary | base64`
+  t.equal(made?.pin, execFileSync('sh', ['-c', pipeline], { encoding: 'utf8' }).trim())
+})
+
+t.test('renewed: the same key and pin, another serial number', async t => {
+  const { path, files } = device(t)
+  await files.make(REQUEST)
+  const [key, first] = [readFileSync(path('key'), 'utf8'), await files.read()]
+  const serial = () => new X509Certificate(readFileSync(path('certificate'))).serialNumber
+  const before = serial()
+  await files.make({ ...REQUEST, commonName: 'room-5', names: ['room-5'] })
+  const second = await files.read()
+  t.equal(readFileSync(path('key'), 'utf8'), key)
+  t.equal(second?.pin, first?.pin)
+  t.not(second?.fingerprint, first?.fingerprint)
+  t.not(serial(), before)
+})
+
+t.test('a stop at any step leaves nothing usable, or a pair', async t => {
+  for (const lost of [undefined, 'key', 'certificate']) {
+    let stopped = true
+    let n = 0
+    while (stopped) {
+      const { root, path, files } = device(t)
+      if (lost !== undefined) {
+        await files.make(REQUEST)
+        rmSync(path(lost))
+      }
+      const stopping = new CertificateFiles(runningAt(root, { fs: stoppingAt(++n) }))
+      const error = await stopping.make(REQUEST).catch(error => error)
+      stopped = error instanceof Stopped
+      if (!stopped) t.equal(error, undefined)
+      if (existsSync(path('key'))) t.equal(statSync(path('key')).mode & 0o777, 0o600)
+      await files.recover()
+      t.same(leftoversIn(root), [], `step ${n}`)
+      if (!(await files.read())) await files.make(REQUEST)
+      t.ok(await files.read(), `step ${n}, without ${lost ?? 'both'}`)
+    }
+    t.ok(n > 5, `${n} steps`)
+  }
+})
+
+t.test("an owner's pair is recognized", async t => {
+  for (const type of [EC, RSA]) {
+    const { root, files } = device(t)
+    ownersPair(join(root, 'etc/receiverd/tls'), type)
+    t.match(await files.read(), { isOwn: false })
+  }
+})
+
+t.test('what cannot be used is refused, and stays as it is', async t => {
+  const other = newRoot(t)
+  ownersPair(join(other, 'ec'), EC)
+  ownersPair(join(other, 'rsa'), RSA)
+  ownersPair(join(other, 'locked'), EC.slice(0, -1), '-passout', 'pass:secret')
+  const from = (name: string, file: string) => readFileSync(join(other, name, `${file}.pem`), 'utf8')
+  const cases: [certificate: string | Buffer | undefined, key: string | undefined, message: string][] = [
+    [from('ec', 'certificate'), from('rsa', 'key'), 'the key does not belong to the first certificate of its file'],
+    [from('ec', 'certificate'), undefined, 'the certificate has no key'],
+    [from('ec', 'certificate'), 'garbage', 'the key is not valid PEM, or has a passphrase'],
+    [from('locked', 'certificate'), from('locked', 'key'), 'the key is not valid PEM, or has a passphrase'],
+    ['garbage', from('ec', 'key'), 'the certificate, or one of its chain, is not valid PEM'],
+    [Buffer.from([0x30, 0x82]), from('ec', 'key'), 'the certificate is not valid UTF-8'],
+    ['x'.repeat(70_000), from('ec', 'key'), 'the certificate is larger than 64 KiB'],
+  ]
+  for (const [certificate, key, message] of cases) {
+    const { path, files } = device(t)
+    mkdirSync(join(path('key'), '..'), { recursive: true })
+    if (certificate !== undefined) writeFileSync(path('certificate'), certificate)
+    if (key !== undefined) writeFileSync(path('key'), key)
+    await t.rejects(files.read(), { code: 'UNREADABLE', message })
+  }
+  const { path, files } = device(t)
+  mkdirSync(join(path('key'), '..'), { recursive: true })
+  writeFileSync(path('key'), from('rsa', 'key'))
+  await t.rejects(
+    files.make(REQUEST),
+    { message: 'the certificate is missing, and its key is not one that the device makes' },
+    'an RSA key that waits for its own',
+  )
+  t.equal(readFileSync(path('key'), 'utf8'), from('rsa', 'key'))
+  t.notOk(existsSync(path('certificate')))
+})

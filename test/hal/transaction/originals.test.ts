@@ -1,0 +1,209 @@
+/** What the files were before they were changed for the first time, and a reset to that. */
+import { mkdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'tap'
+import { Files } from '../../../hal/files/files.ts'
+import { System } from '../../../hal/os/system.ts'
+import type { Setting } from '../../../hal/setting.ts'
+import { Journal } from '../../../hal/transaction/journal.ts'
+import { Originals } from '../../../hal/transaction/originals.ts'
+import { type Change, Transactions } from '../../../hal/transaction/transaction.ts'
+import { intercepted, Stopped, stoppingAt, systemError } from '../support/file-system.ts'
+import { runningAt } from '../support/setting-device.ts'
+import { change, failureOf, passive, rootWithFiles, setting, transactionsOf } from '../support/transactions.ts'
+import { changedPaths, leftoversIn, originalsOf, treeOf } from '../support/tree.ts'
+
+async function keep(transactions: Transactions, ...changes: readonly Change[]): Promise<void> {
+  await transactions.apply(changes)
+  await transactions.keep()
+}
+
+const to = (setting: Setting, next: string): Change => ({ setting, previous: 'old', next })
+
+test('after any changes a reset puts back what was there before the first, also after restarts', async t => {
+  const root = rootWithFiles(t)
+  const before = treeOf(root)
+  const system = runningAt(root)
+  const settings = ['a', 'b', 'link', 'c'].map(name => passive(system, name))
+  for (const next of ['1', '2', '3'])
+    for (const one of settings) await keep(transactionsOf(system, settings), to(one, next))
+  t.notSame(treeOf(root), before)
+  const transactions = transactionsOf(system, settings)
+  t.same((await transactions.reset()).notUndone, [])
+  t.same(treeOf(root), before)
+  t.same((await transactions.reset()).settings, [], 'once')
+  await keep(transactions, to(settings[0] as Setting, 'again'))
+  await transactions.reset()
+  t.same(treeOf(root), before, 'and from then on anew')
+})
+
+test('settings that share a file, and a file that comes later: each path goes back to before its own first change', async t => {
+  const root = rootWithFiles(t)
+  const before = treeOf(root)
+  const system = runningAt(root)
+  const files = ['/etc/a']
+  const sharing = (name: string): Setting => ({ ...passive(system, 'a'), name, files })
+  const [one, other] = [sharing('one'), sharing('other')]
+  const b = passive(system, 'b')
+  const transactions = transactionsOf(system, [one, other, b])
+  await keep(transactions, to(one, '1'), to(other, '2'))
+  await keep(transactions, to(b, '3'))
+  // It has this file from now on.
+  files.push('/etc/b')
+  await keep(transactions, to(one, '4'))
+  await transactions.reset()
+  t.same(treeOf(root), before)
+})
+
+test('only what no file holds is activated, with the value before its first change', async t => {
+  const root = rootWithFiles(t)
+  const steps: string[] = []
+  const system = runningAt(root)
+  const { write: _, ...volume } = { ...setting(system, 'volume', steps), files: [] }
+  const settings = [setting(system, 'a', steps), volume]
+  const transactions = transactionsOf(system, settings)
+  await keep(transactions, ...settings.map(change))
+  await keep(transactions, { setting: volume, previous: 'new', next: 'newer' })
+  steps.length = 0
+  await transactions.reset()
+  t.same(steps, ['activate volume old'])
+})
+
+test('what is behind a link of its own is not put back: it may have been updated since', async t => {
+  const root = rootWithFiles(t)
+  mkdirSync(join(root, 'usr'))
+  writeFileSync(join(root, 'usr/zone'), 'old')
+  symlinkSync('../usr/zone', join(root, 'etc/zone'))
+  const system = runningAt(root)
+  const zone: Setting = {
+    ...passive(system, 'zone'),
+    links: ['/etc/zone'],
+    write: value => system.writeLink('/etc/zone', String(value)),
+  }
+  const transactions = transactionsOf(system, [zone])
+  await keep(transactions, to(zone, '../usr/other'))
+  writeFileSync(join(root, 'usr/zone'), 'updated')
+  await transactions.reset()
+  t.equal(readlinkSync(join(root, 'etc/zone')), '../usr/zone')
+  t.equal(readFileSync(join(root, 'usr/zone'), 'utf8'), 'updated')
+})
+
+test('a change on trial, an unfinished one, and what could not be undone do not confuse it', async t => {
+  const root = rootWithFiles(t)
+  const before = treeOf(root)
+  const system = runningAt(root)
+  let isBroken = true
+  const b = setting(system, 'b', [], step => isBroken && step.startsWith('activate'))
+  const settings = [passive(system, 'a'), b]
+  const [a] = settings as [Setting]
+  const first = transactionsOf(system, settings)
+  await keep(first, to(a, '1'))
+  t.match(await failureOf(first.apply([change(b)])), { notUndone: ['b'] })
+  await first.apply([to(a, '2')])
+  isBroken = false
+  const second = transactionsOf(system, settings)
+  await second.recover()
+  await second.reset()
+  t.same(treeOf(root), before)
+  t.equal(await transactionsOf(system, settings).recover(), undefined, 'nothing is left for the next start')
+})
+
+test('what cannot be put back is named, and left to the next start', async t => {
+  const root = rootWithFiles(t)
+  const before = treeOf(root)
+  let isBroken = false
+  const fs = intercepted(call => {
+    if (isBroken && call.name === 'rename' && call.path.endsWith('/b')) throw systemError('EIO')
+    return call.proceed()
+  })
+  const system = runningAt(root, { fs })
+  const settings = ['a', 'b'].map(name => passive(system, name))
+  const transactions = transactionsOf(system, settings)
+  await keep(transactions, ...settings.map(change))
+  isBroken = true
+  t.same(await transactions.reset(), { settings: ['b', 'a'], notUndone: ['b'] })
+  isBroken = false
+  t.same(await transactionsOf(system, settings).recover(), { settings: ['b'], notUndone: [] })
+  t.same(treeOf(root), before)
+})
+
+test('what was changed before takes no access to the disk', async t => {
+  const root = rootWithFiles(t)
+  const calls: string[] = []
+  const fs = intercepted(
+    call => {
+      calls.push(call.path)
+      return call.proceed()
+    },
+    path => void calls.push(path),
+  )
+  const system = new System(root)
+  const a = passive(system, 'a')
+  const originals = new Originals(new Files(originalsOf(root), fs))
+  const transactions = new Transactions(system, [a], new Journal(new Files(`${root}/state`)), originals)
+  await keep(transactions, to(a, '1'))
+  t.ok(calls.length > 0)
+  calls.length = 0
+  await keep(transactions, to(a, '2'))
+  t.same(calls, [])
+})
+
+test('a change is refused if the original cannot be kept', async t => {
+  const root = rootWithFiles(t)
+  const before = treeOf(root)
+  const fs = intercepted(call => {
+    if (call.name === 'file.sync') throw systemError('ENOSPC')
+    return call.proceed()
+  })
+  const system = new System(root)
+  const a = passive(system, 'a')
+  const originals = new Originals(new Files(originalsOf(root), fs))
+  const transactions = new Transactions(system, [a], new Journal(new Files(`${root}/state`)), originals)
+  t.match(await failureOf(transactions.apply([change(a)], true)), {
+    setting: 'the copies of the original files',
+    notUndone: [],
+    cause: { code: 'ENOSPC' },
+  })
+  t.same(treeOf(root), before)
+})
+
+test('a file that makes no sense is set aside with a warning, and stands in nobody’s way', async t => {
+  const root = rootWithFiles(t)
+  const system = new System(root)
+  const a = passive(system, 'a')
+  mkdirSync(originalsOf(root))
+  writeFileSync(join(originalsOf(root), 'originals'), '{}')
+  const warnings: string[] = []
+  const originals = new Originals(new Files(originalsOf(root)), what => warnings.push(what))
+  const transactions = new Transactions(system, [a], new Journal(new Files(`${root}/state`)), originals)
+  await keep(transactions, to(a, '1'))
+  t.same(warnings, [
+    'the copies of the original files: the file is not a journal: it has no first line; it was set aside as originals.bad',
+  ])
+  t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), '1')
+  await transactions.reset()
+  t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'old')
+})
+
+test('a reset that is stopped at any step is finished by the next', async t => {
+  for (let [n, stopped] = [1, true]; stopped; n++) {
+    const root = rootWithFiles(t)
+    const before = treeOf(root)
+    const settings = (system: System) => ['a', 'link', 'c'].map(name => passive(system, name))
+    const plain = runningAt(root)
+    await keep(transactionsOf(plain, settings(plain)), ...settings(plain).map(change))
+    const fs = stoppingAt(n)
+    const system = runningAt(root, { fs })
+    const originals = new Originals(new Files(originalsOf(root), fs))
+    const journal = new Journal(new Files(`${root}/state`, fs))
+    const error = await new Transactions(system, settings(system), journal, originals).reset().catch(error => error)
+    stopped = error instanceof Stopped
+    const next = transactionsOf(plain, settings(plain))
+    await next.recover()
+    await next.reset()
+    t.same(changedPaths(before, treeOf(root)), [], `step ${n}`)
+    t.same(leftoversIn(root), [])
+    rmSync(originalsOf(root), { recursive: true, force: true })
+    if (!stopped) t.ok(n > 10, `${n} steps were tried`)
+  }
+})

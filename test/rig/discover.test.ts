@@ -1,0 +1,33 @@
+/** DNS-SD, by a real avahi. */
+import t from 'tap'
+import { eventually } from '../support/eventually.ts'
+import { NO_RIG } from './available.ts'
+import { startRig } from './rig.ts'
+
+t.test('the device is found by its name, and the name follows a change', { skip: NO_RIG }, async t => {
+  const rig = await startRig(t)
+  const found = async () => JSON.parse(await rig.receiverd('discover', '--json')) as { name: string }[]
+  const named = (name: string) => eventually(async () => (await found()).find(receiver => receiver.name === name))
+  const { value } = await rig.system()
+  t.match(await named(String(value.deviceName)), {
+    hostname: /\.local$/,
+    addresses: [rig.address, rig.address6],
+    port: 8080,
+    url: `${rig.url}/`,
+  })
+  await rig.patch({ deviceName: 'Größe & <Raum>; 4.1' })
+  await named('Größe & <Raum>; 4.1')
+  t.match(await rig.receiverd('discover'), /^NAME +URL +HOST.*\nGröße & <Raum>; 4\.1 +http:/)
+  await rig.run(['rm', '/usr/bin/avahi-browse'])
+  await t.rejects(rig.receiverd('discover'), /receiverd: avahi-browse is not installed; discover needs avahi-utils/)
+})
+
+t.test('unless it is switched off', { skip: NO_RIG }, async t => {
+  const rig = await startRig(t)
+  await eventually(async () => (await rig.receiverd('discover', '--json')) !== '[]')
+  await rig.replaceFile('/etc/default/receiverd', 'RECEIVERD_ANNOUNCE=off\n')
+  await rig.restart()
+  await eventually(async () => (await rig.receiverd('discover', '--json')) === '[]')
+  t.same(JSON.parse(await rig.receiverd('discover', '--json')), [])
+  t.equal(await rig.receiverd('discover'), 'No receiver was found on this network.')
+})

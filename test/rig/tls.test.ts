@@ -1,0 +1,113 @@
+/** TLS in front of the service, by a real nginx under the units that ship. */
+import { execFile, execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { NO_RIG } from './available.ts'
+import { type Rig, startRig } from './rig.ts'
+
+const run = promisify(execFile)
+const FOLDER = '/etc/receiverd/tls'
+
+const curl = async (...args: string[]) => (await run('curl', ['-sS', '--max-time', '10', ...args])).stdout
+/** As a client that knows the pin and nothing else. */
+const pinned = (pin: string, ...args: string[]) => curl('--insecure', '--pinnedpubkey', `sha256//${pin}`, ...args)
+
+async function discovered(rig: Rig): Promise<{ readonly pin: string; readonly url: string } | undefined> {
+  const [found] = JSON.parse(await rig.receiverd('discover', '--json')) as { pin: string; url: string; port: number }[]
+  return found
+}
+
+/** The names in the certificate that is presented. */
+async function presented(rig: Rig): Promise<string> {
+  const command = `openssl s_client -connect ${rig.address}:443 </dev/null 2>/dev/null | openssl x509 -noout -subject -ext subjectAltName 2>/dev/null || true`
+  return execFileSync('sh', ['-c', command], { encoding: 'utf8' })
+}
+
+t.test('TLS from the first boot', { skip: NO_RIG }, async t => {
+  const rig = await startRig(t, { isTls: true })
+  const { pin = '', url = '' } = await eventually(() => discovered(rig))
+  t.equal(url, `https://${rig.address}/`, 'found with its pin')
+  const health = () => pinned(pin, `${url}api/v1/health`)
+  await eventually(() => health().catch(() => undefined))
+
+  t.match(await rig.run(['receiverd', 'key', 'show']), `${rig.key}\n`)
+  t.match(await (await rig.fetch('/status')).json(), { certificatePin: pin })
+  const verbose = await rig.receiverd('key', 'show', '--verbose')
+  t.match(verbose, `sha256//${pin}`)
+  const [command = ''] = /^curl .*$/m.exec(verbose) ?? []
+  t.match(JSON.parse((await run('sh', ['-c', command])).stdout), { hostname: 'receiver' }, 'as pasted')
+  for (const host of [rig.address, `[${rig.address6}]`])
+    t.match(JSON.parse(await pinned(pin, `https://${host}/api/v1/health`)), { status: 'ok' }, host)
+  await t.rejects(pinned(Buffer.alloc(32).toString('base64'), `${url}api/v1/health`), /public key does not match/)
+  // The machine's cable is not hardware, so its addresses are not part of the configuration.
+  t.match(await presented(rig), /O ?= ?receiverd.*DNS:receiver, DNS:receiver\.local$/ms)
+
+  t.match(
+    await curl('-i', `http://${rig.address}/api/v1/health?a=b`),
+    new RegExp(`^HTTP/1.1 308 [\\s\\S]*Location: https://${rig.address}/api/v1/health\\?a=b\r`, 'm'),
+  )
+  await t.rejects(curl(`http://${rig.address}:8080/`), /Failed to connect|refused/i)
+  await pinned(pin, '-H', 'Authorization: Bearer wrong', '-H', 'X-Real-IP: 192.0.2.1', `${url}api/v1/system`)
+  await eventually(async () => {
+    const warnings = await rig.journal('--unit=receiverd', '--priority=warning')
+    return warnings.some(({ MESSAGE = '' }) => MESSAGE.startsWith(`${rig.hostAddress}: refused a credential`))
+  })
+  t.pass('the log names the client')
+  t.match(await pinned(pin, '-I', '--http2', url), /^HTTP\/2 200/)
+  const old = ['--tls-max', '1.1', '--ciphers', 'DEFAULT@SECLEVEL=0']
+  await t.rejects(pinned(pin, ...old, `${url}api/v1/health`), /SSL|TLS|alert|protocol/i)
+  const modes = await rig.run(['stat', '-c', '%a %U %n', `${FOLDER}/key.pem`, `${FOLDER}/certificate.pem`])
+  t.equal(modes, `600 root ${FOLDER}/key.pem\n644 root ${FOLDER}/certificate.pem\n`)
+
+  t.equal((await rig.patch({ hostname: 'room-4' })).status, 200)
+  await eventually(async () => (await presented(rig)).includes('DNS:room-4, DNS:room-4.local'))
+  t.match(JSON.parse(await health()), { status: 'ok' }, 'the same pin')
+
+  const folder = temporaryFolder(t)
+  const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')]
+  const options = ['-newkey', 'rsa:2048', '-nodes', '-subj', '/O=Example/CN=room-4.example', '-days', '1']
+  execFileSync('openssl', ['req', '-x509', ...options, '-keyout', key, '-out', certificate], { stdio: 'pipe' })
+  await rig.replaceFile(`${FOLDER}/key.pem`, readFileSync(key, 'utf8'))
+  await rig.replaceFile(`${FOLDER}/certificate.pem`, readFileSync(certificate, 'utf8'))
+  await eventually(async () => (await presented(rig)).includes('room-4.example'))
+  // The old worker may accept one more connection.
+  await eventually(() =>
+    health().then(
+      () => false,
+      ({ stderr }) => /public key does not match/.test(stderr),
+    ),
+  )
+  const owners = await eventually(async () => {
+    const found = await discovered(rig)
+    return found && found.pin !== pin && found.pin
+  })
+
+  await rig.replaceFile(`${FOLDER}/key.pem`, 'garbage\n')
+  await eventually(async () =>
+    (await rig.journal('-u', 'receiverd')).some(({ MESSAGE }) => MESSAGE?.includes('the key is not valid PEM')),
+  )
+  t.match(await presented(rig), 'room-4.example', 'what runs is left alone')
+
+  await rig.shell(`rm ${FOLDER}/*`)
+  await eventually(async () => (await presented(rig)).includes('DNS:room-4'))
+  const next = await eventually(async () => {
+    const found = await discovered(rig)
+    return found && ![pin, owners].includes(found.pin) && found.pin
+  })
+  t.match(JSON.parse(await pinned(next, `${url}api/v1/health`)), { status: 'ok' }, 'a new identity')
+  t.equal(await rig.shell('systemctl is-failed nginx.service receiverd.service || true'), 'active\nactive\n')
+})
+
+t.test('a client cannot take all streams, and streams pass', { skip: NO_RIG }, async t => {
+  const rig = await startRig(t, { isTls: true })
+  const { pin = '', url = '' } = await eventually(() => discovered(rig))
+  await eventually(() => pinned(pin, `${url}api/v1/health`).catch(() => undefined))
+  const stream = ['-N', '-H', `Authorization: Bearer ${rig.key}`, '-H', 'Accept: text/event-stream']
+  const script = `for n in $(seq 100); do curl -skN --max-time 6 -o $0/$n -w '%{http_code}\\n' "$@" & done; wait`
+  const { stdout } = await run('sh', ['-c', script, temporaryFolder(t), ...stream, `${url}api/v1/events`])
+  t.same([stdout.match(/^200$/gm)?.length, stdout.match(/^429$/gm)?.length], [96, 4])
+})

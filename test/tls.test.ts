@@ -1,0 +1,342 @@
+/** The certificate of the device as its configuration changes. */
+import { execFileSync } from 'node:child_process'
+import { X509Certificate } from 'node:crypto'
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { HalError } from '../hal/errors.ts'
+import { Files } from '../hal/files/files.ts'
+import { CertificateFiles } from '../hal/os/certificate.ts'
+import type { Run } from '../hal/os/command.ts'
+import { System, type SystemOptions } from '../hal/os/system.ts'
+import { readConfig } from '../src/config.ts'
+import { finishReset, orderReset } from '../src/factory-reset.ts'
+import { CERTIFICATE_SETTLE_MS } from '../src/limits.ts'
+import { intercepted, systemError } from './hal/support/file-system.ts'
+import { deviceRoot } from './support/device.ts'
+import { eventually } from './support/eventually.ts'
+import { FakeReceiver } from './support/fakes/receiver.ts'
+import { startTestService } from './support/service.ts'
+
+const RELOAD = 'systemctl reload-or-restart nginx.service'
+const STATE = 'systemctl show --property=ActiveState,SubState --value nginx.service'
+const DAY_MS = 86_400_000
+const NOW = Date.parse('2026-11-22T12:00:00Z')
+const ENV = { RECEIVERD_TLS_PORT: '443' }
+
+interface Options {
+  readonly root?: string
+  readonly now?: number
+  readonly builtAt?: number
+  readonly prepare?: (root: string) => void
+}
+
+/** A device with a server in front that does as it is told. */
+async function start(t: Test, { root = deviceRoot(t), now = NOW, builtAt = 0, prepare }: Options = {}) {
+  prepare?.(root)
+  const clock = { ms: now, now: () => clock.ms }
+  const device = new FakeReceiver(root)
+  const server = { reloads: 0, state: 'active\nrunning\n', refuses: false }
+  const run: Run = async (argv, env) => {
+    if (argv.join(' ') === STATE) return server.state
+    if (argv.join(' ') !== RELOAD) return device.options.run?.(argv, env) ?? ''
+    if (server.refuses) throw new HalError('COMMAND_FAILED', 'systemctl ended with status 1')
+    server.reloads++
+    return ''
+  }
+  const options: SystemOptions = { ...device.options, run }
+  const service = await startTestService(t, { root, env: ENV, clock, builtAt, ...options })
+  const path = (name: string) => join(root, 'etc/receiverd/tls', `${name}.pem`)
+  const read = () => new X509Certificate(readFileSync(path('certificate')))
+  return { service, root, options, clock, path, read, server, reloads: () => server.reloads }
+}
+
+type Device = Awaited<ReturnType<typeof start>>
+
+const untilReloaded = ({ reloads }: Device, times: number) => eventually(() => reloads() === times)
+const pinnedIn = ({ service }: Device) =>
+  service.log.flatMap(line => /sha256\/\/(\S+)/.exec(line)?.[1] ?? []).at(-1) ?? ''
+
+function putOwners(device: Device, bits = 2048): void {
+  const folder = join(device.root, 'owner')
+  mkdirSync(folder)
+  const out = ['-keyout', join(folder, 'key.pem'), '-out', join(folder, 'certificate.pem')]
+  const options = ['-newkey', `rsa:${bits}`, '-nodes', '-subj', '/O=Example/CN=room-4.example', '-days', '1']
+  execFileSync('openssl', ['req', '-x509', ...options, ...out], { stdio: 'pipe' })
+  for (const name of ['key', 'certificate']) renameSync(join(folder, `${name}.pem`), device.path(name))
+}
+
+t.test('the first start makes one, for the names and addresses of the device', async t => {
+  const device = await start(t)
+  const { value } = await device.service.system()
+  await untilReloaded(device, 1)
+  const { subjectAltName = '', validFrom, validTo } = device.read()
+  t.match(subjectAltName, `DNS:${value.hostname}, DNS:${value.hostname}.local`)
+  t.match(subjectAltName, 'IP Address:192.0.2.')
+  t.notMatch(subjectAltName, /FE80|169\.254|127\./)
+  t.ok(Date.parse(validFrom) < NOW - 30 * DAY_MS, 'a client with a slow clock accepts it')
+  t.ok(Date.parse(validTo) - Date.parse(validFrom) < 825 * DAY_MS, 'and so do those of Apple')
+  t.match(
+    device.service.log.at(-1),
+    /^notice: TLS: a certificate made by this device is in force; .* sha256\/\/[\w+/]{43}=$/,
+  )
+})
+
+t.test('without the option, and on another root, nothing is made', async t => {
+  const root = deviceRoot(t)
+  const device = new FakeReceiver(root)
+  await startTestService(t, { root, ...device.options })
+  const other = await startTestService(t, { env: ENV })
+  await sleep(50)
+  for (const at of [root, other.root]) t.notOk(existsSync(join(at, 'etc/receiverd/tls')))
+})
+
+t.test('another start keeps it, and has it used', async t => {
+  const first = await start(t)
+  await untilReloaded(first, 1)
+  const { fingerprint256 } = first.read()
+  await first.service.close()
+  const second = await start(t, { root: first.root })
+  await untilReloaded(second, 1)
+  t.equal(second.read().fingerprint256, fingerprint256)
+})
+
+t.test('a new name is in a new certificate with the same pin', async t => {
+  const device = await start(t)
+  await untilReloaded(device, 1)
+  const pin = pinnedIn(device)
+  await device.service.patch({ hostname: 'room-5.example' })
+  await untilReloaded(device, 2)
+  t.match(device.read().subjectAltName, /^DNS:room-5\.example, DNS:room-5\.local, IP/)
+  t.equal(pinnedIn(device), pin)
+  await device.service.patch({ deviceName: 'Room 5' })
+  await sleep(50)
+  t.equal(device.reloads(), 2, 'not for what is not in it')
+})
+
+t.test('names that change again and again are not followed for ever', async t => {
+  const device = await start(t)
+  await untilReloaded(device, 1)
+  for (let n = 2; n < 28; n++) {
+    await device.service.patch({ hostname: `room-${n}` })
+    if (n <= 24) await untilReloaded(device, n)
+  }
+  await sleep(50)
+  t.equal(device.reloads(), 24)
+  t.match(device.read().subjectAltName, 'DNS:room-24,')
+  t.same(
+    device.service.log.filter(line => line.startsWith('warning: TLS')),
+    [],
+  )
+})
+
+t.test('renewed before it expires, and when the clock proves it wrong; not without a clock', async t => {
+  const cases: [what: string, now: number, builtAt: number, isRenewed: boolean][] = [
+    ['a year later', NOW + 365 * DAY_MS, 0, false],
+    ['two years later', NOW + 730 * DAY_MS, 0, true],
+    ['ten years later', NOW + 3650 * DAY_MS, 0, true],
+    ['half a year earlier: it was made by a wrong clock', NOW - 180 * DAY_MS, 0, true],
+    ['in 1970', 0, NOW, false],
+  ]
+  const first = await start(t)
+  await untilReloaded(first, 1)
+  const pin = pinnedIn(first)
+  await first.service.close()
+  const pair = ['certificate', 'key'].map(name => [name, readFileSync(first.path(name))] as const)
+  for (const [what, now, builtAt, isRenewed] of cases) {
+    const { fingerprint256 } = first.read()
+    const device = await start(t, { root: first.root, now, builtAt })
+    await untilReloaded(device, 1)
+    t.equal(device.read().fingerprint256 !== fingerprint256, isRenewed, what)
+    t.equal(pinnedIn(device), pin)
+    await device.service.close()
+    for (const [name, bytes] of pair) writeFileSync(first.path(name), bytes)
+  }
+})
+
+t.test(
+  'made without a clock, it is valid when the program was built, and a renewal changes nothing of that',
+  async t => {
+    const device = await start(t, { now: 0, builtAt: NOW })
+    await untilReloaded(device, 1)
+    const { validFrom, validTo } = device.read()
+    t.ok(Date.parse(validFrom) < NOW && NOW < Date.parse(validTo))
+    await device.service.patch({ hostname: 'room-5' })
+    await untilReloaded(device, 2)
+    t.match(device.read(), { validFrom, validTo })
+  },
+)
+
+t.test("an owner's pair is used, and never touched", async t => {
+  const device = await start(t)
+  await untilReloaded(device, 1)
+  const pin = pinnedIn(device)
+  putOwners(device)
+  await untilReloaded(device, 2)
+  t.not(pinnedIn(device), pin)
+  t.match(device.service.log.at(-1), 'TLS: a certificate of the owner of this device is in force')
+  const { fingerprint256 } = device.read()
+  await device.service.patch({ hostname: 'room-5' })
+  await sleep(50)
+  t.equal(device.read().fingerprint256, fingerprint256)
+  t.equal(device.reloads(), 2)
+})
+
+t.test('a pair that does not match is logged once, and the server is left alone', async t => {
+  const device = await start(t)
+  await untilReloaded(device, 1)
+  const key = readFileSync(device.path('key'))
+  putOwners(device)
+  writeFileSync(device.path('key'), key)
+  const complaints = () => device.service.log.filter(line => line.startsWith('warning: TLS'))
+  await eventually(() => complaints().length > 0)
+  writeFileSync(device.path('key'), key)
+  await sleep(CERTIFICATE_SETTLE_MS + 200)
+  t.same(complaints(), [
+    'warning: TLS: the key does not belong to the first certificate of its file; the server in front is left as it is',
+  ])
+  t.equal(device.reloads(), 1)
+  for (const name of ['key', 'certificate']) rmSync(device.path(name))
+  await untilReloaded(device, 2)
+  t.match(device.read().subject, 'O=receiverd')
+})
+
+t.test('a pair that the server refuses is not in force', async t => {
+  const device = await start(t)
+  await untilReloaded(device, 1)
+  const pin = pinnedIn(device)
+  device.server.refuses = true
+  putOwners(device)
+  await eventually(() => device.service.log.at(-1)?.startsWith('warning: TLS: systemctl'))
+  t.equal(pinnedIn(device), pin)
+})
+
+t.test('a chain that comes later is used', async t => {
+  const device = await start(t)
+  await untilReloaded(device, 1)
+  putOwners(device)
+  await untilReloaded(device, 2)
+  appendFileSync(device.path('certificate'), readFileSync(device.path('certificate')))
+  await untilReloaded(device, 3)
+  appendFileSync(device.path('certificate'), '-----BEGIN CERTIFICATE-----\nAAAA\n')
+  await eventually(() => device.service.log.at(-1)?.includes('one of its chain, is not valid PEM'))
+  t.equal(device.reloads(), 3)
+})
+
+t.test('a key that is too short for the server is refused', async t => {
+  const device = await start(t)
+  await untilReloaded(device, 1)
+  putOwners(device, 1024)
+  await eventually(() => device.service.log.at(-1)?.includes('the key is too short'))
+  t.equal(device.reloads(), 1)
+})
+
+t.test('a damaged pair that keeps the server from running is set aside, and only then', async t => {
+  const age = (device: Device) => {
+    const before = new Date(NOW - 120_000)
+    for (const name of ['certificate', 'key'])
+      if (existsSync(device.path(name))) utimesSync(device.path(name), before, before)
+  }
+  for (const damaged of ['certificate', 'key']) {
+    const device = await start(t)
+    await untilReloaded(device, 1)
+    const pin = pinnedIn(device)
+    const warnings = () => device.service.log.filter(line => line.startsWith('warning: TLS'))
+    writeFileSync(device.path(damaged), '')
+    age(device)
+    await eventually(() => warnings().length === 1)
+    t.equal(readFileSync(device.path(damaged), 'latin1'), '', 'the server runs with what it has read before')
+
+    device.server.state = 'activating\nauto-restart\n'
+    utimesSync(device.path(damaged), new Date(NOW), new Date(NOW))
+    await sleep(CERTIFICATE_SETTLE_MS + 200)
+    t.equal(readFileSync(device.path(damaged), 'latin1'), '', 'somebody may be replacing it')
+
+    age(device)
+    await untilReloaded(device, 2)
+    t.match(warnings().at(-1), 'so the server in front does not run: set aside as *.bad, and made again')
+    t.ok(existsSync(`${device.path(damaged)}.bad`))
+    t.equal(pinnedIn(device) === pin, damaged === 'certificate', 'a good key stays')
+  }
+})
+
+t.test('an address that comes and goes is a reason to renew it only once', async t => {
+  const root = deviceRoot(t)
+  const device = new FakeReceiver(root)
+  const system = new System(root, device.options)
+  const files = new CertificateFiles(system)
+  const names = ['room', '192.0.2.7', '2001:db8::7']
+  await files.make({ commonName: 'room', names, from: NOW, to: NOW + DAY_MS })
+  t.same((await files.read())?.addresses, ['192.0.2.7', '2001:DB8:0:0:0:0:0:7'])
+  const other = await start(t, { root })
+  await untilReloaded(other, 1)
+  const { subjectAltName = '' } = other.read()
+  t.match(subjectAltName, /DNS:.*192\.0\.2\.\d+.*IP Address:192\.0\.2\.7, IP Address:2001:DB8:0:0:0:0:0:7$/)
+})
+
+t.test('a factory reset removes it with its key; a pair that came with the image stays', async t => {
+  const reset = async (device: Device) => {
+    await device.service.close()
+    const state = new Files(join(device.root, 'var/lib/receiverd'))
+    await orderReset(state)
+    t.ok(await finishReset(state, new System(device.root, device.options), () => undefined))
+    return ['key', 'certificate'].filter(name => existsSync(device.path(name)))
+  }
+  const own = await start(t)
+  await untilReloaded(own, 1)
+  t.same(await reset(own), [])
+
+  const replaced = await start(t)
+  await untilReloaded(replaced, 1)
+  putOwners(replaced)
+  await untilReloaded(replaced, 2)
+  t.same(await reset(replaced), [], 'before the first change there was none')
+
+  const shipped = await start(t, {
+    prepare: root => {
+      mkdirSync(join(root, 'etc/receiverd/tls'), { recursive: true })
+      const path = (name: string) => join(root, 'etc/receiverd/tls', `${name}.pem`)
+      putOwners({ root, path } as Device)
+    },
+  })
+  await untilReloaded(shipped, 1)
+  t.same(await reset(shipped), ['key', 'certificate'])
+})
+
+t.test('what a factory reset cannot remove is logged, and spoils no journal', async t => {
+  const device = await start(t)
+  await untilReloaded(device, 1)
+  await device.service.patch({ hostname: 'room-5' })
+  await untilReloaded(device, 2)
+  await device.service.close()
+  const state = new Files(join(device.root, 'var/lib/receiverd'))
+  await orderReset(state)
+  const fs = intercepted(({ name, path, proceed }) => {
+    if (name === 'unlink' && path.endsWith('key.pem')) throw systemError('EPERM')
+    return proceed()
+  })
+  const log: string[] = []
+  await finishReset(state, new System(device.root, { ...device.options, fs }), (_, line) => log.push(line))
+  t.match(log, ['factory reset: restoring', 'factory reset: could not be put back: certificate', 'factory reset: done'])
+  const next = await start(t, { root: device.root })
+  await untilReloaded(next, 1)
+  t.notMatch(next.service.log.join('\n'), /journal/)
+})
+
+t.test('the option is a port', async t => {
+  const read = (port: string) => readConfig({ root: '/' }, { RECEIVERD_TLS_PORT: port }, 1).tlsPort
+  t.equal(read(''), undefined)
+  t.equal(read('8443'), 8443)
+  for (const port of ['0', '65536', 'https', '443 ', '-1', '4e2'])
+    t.throws(() => read(port), { message: `RECEIVERD_TLS_PORT: "${port}" is not a port from 1 to 65535` })
+})

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run build size check format test install install-uxplay rig deb deb-tools image image-tools device-test power-test device-tools arm-test bench bench-board clean
+.PHONY: help run build size check format test page-shots install install-uxplay install-screen install-tls rig deb deb-tools image image-tools card device-test power-test card-test device-tools arm-test bench bench-board clean
 BIN := node_modules/.bin
 TS := node --import tsx
 UNITDIR := /usr/lib/systemd/system
@@ -10,6 +10,8 @@ endif
 VERSION ?= $(shell node -p "require('./package.json').version")
 export VERSION := $(VERSION)
 endif
+# What `make image` makes the image for: a folder in build/image/boards.
+export BOARD ?= virt
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -26,16 +28,21 @@ build: node_modules ## build build/out/receiverd.cjs, all that a device needs
 size: build ## list what is in the bundle; fail if it is over budget
 	@$(TS) build/size.ts
 
-check: node_modules test/interop/node_modules test/bench/node_modules ## types, lint, format, size of the bundle
+check: node_modules test/interop/node_modules test/page/node_modules test/bench/node_modules ## types, lint, format, size of the bundle
 	@$(BIN)/tsc
+	@$(BIN)/tsc -p src/page
+	@$(BIN)/tsc -p test/page
 	@$(BIN)/biome check .
 	@$(MAKE) --no-print-directory size
 
 format: node_modules ## format the sources
 	@$(BIN)/biome check --write .
 
+page-shots: node_modules test/page/node_modules ## make pictures of every view of the page in build/out/page-shots
+	@mkdir -p build/out && CI=true $(BIN)/tap --reporter=base --timeout=600 test/page/shots.ts
+
 # If the output is not a terminal, CI=true makes the reporter leave out the lines that a terminal would overwrite.
-test: build test/interop/node_modules ## run every test
+test: build test/interop/node_modules test/page/node_modules ## run every test
 	@[ -t 1 ] || export CI=true; $(BIN)/tap --reporter=base
 
 install: build ## install the files under DESTDIR, for an image: make install DESTDIR=/path/to/root
@@ -54,11 +61,24 @@ install-uxplay: ## the same for the unit of UxPlay, for an image that mirrors
 	install -D -m 644 build/package/uxplay.service $(DESTDIR)$(UNITDIR)/uxplay.service
 	install -D -m 644 build/package/uxplay.sysusers $(DESTDIR)/usr/lib/sysusers.d/uxplay.conf
 
+install-screen: ## the same for the screen: weston, and what it shows while nobody mirrors
+	install -D -m 755 build/package/screen $(DESTDIR)/usr/lib/receiverd/screen
+	install -D -m 644 -t $(DESTDIR)$(UNITDIR) build/package/weston.service build/package/screen@.service
+	install -D -m 644 build/package/weston.rules $(DESTDIR)/usr/lib/udev/rules.d/70-weston.rules
+	install -D -m 644 build/package/weston.sysusers $(DESTDIR)/usr/lib/sysusers.d/weston.conf
+	install -D -m 644 build/package/screen.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/receiverd-screen.conf
+
+install-tls: ## the same for TLS: nginx in front, which alone can be reached from outside
+	install -D -m 644 build/package/nginx.conf $(DESTDIR)/etc/receiverd/nginx.conf
+	install -D -m 644 build/package/tls-socket.conf $(DESTDIR)$(UNITDIR)/receiverd.socket.d/50-tls.conf
+	install -D -m 644 build/package/tls-service.conf $(DESTDIR)$(UNITDIR)/receiverd.service.d/50-tls.conf
+	install -D -m 644 build/package/tls-nginx.conf $(DESTDIR)$(UNITDIR)/nginx.service.d/50-receiverd.conf
+
 rig: ## make a root file system for tests on a real systemd, with UxPlay: build/out/rig (as root)
 	@build/rig.sh
 
 # The tools are checked before anything is downloaded or built.
-deb: deb-tools build build/out/node-arm64.stamp ## build the Debian packages: receiverd, and Node for arm64 devices
+deb: deb-tools build build/out/node-arm64.stamp ## build the Debian packages: the service, mirroring, TLS, and Node for arm64
 	@build/deb.sh indep
 
 deb-tools:
@@ -68,23 +88,36 @@ deb-tools:
 build/out/node-arm64.stamp: build/runtime/node_modules/.package-lock.json build/debian/control build/debian/rules build/deb.sh
 	@build/deb.sh arch && touch $@
 
-image: image-tools deb build/out/image/base.tar ## build an arm64 system with both packages in build/out/image (as root)
+image: image-tools deb build/out/image/$(BOARD).tar ## build an image for a board: make image BOARD=raspberry-pi (as root)
 	@build/image/image.sh
 
 image-tools:
 	@. build/image/binfmt.sh
+	@[ -e build/image/boards/$(BOARD)/product.sh ] || \
+		{ echo 'there is no board $(BOARD); BOARD= is one of: $(notdir $(wildcard build/image/boards/*))' >&2; exit 1; }
 
 build/out/image/base.tar: build/image/base.sh
 	@mkdir -p $(@D) && build/image/base.sh $@
 
+# What a board adds to the base: its packages, and its overlay, which says how they are set up.
+build/out/image/$(BOARD).tar: build/out/image/base.tar build/image/board.sh $(shell find build/image/boards/$(BOARD) -type f ! -name product.sh 2>/dev/null)
+	@build/image/board.sh $(BOARD) $< $@
+
 # TAP shows each step as it ends, some after minutes, and the measurements.
 DEVICE_TEST = @TEST_DEADLINE_MS=60000 $(BIN)/tap --reporter=tap --timeout=86400 --jobs=1
 
-device-test: device-tools image build/out/next/receiverd.deb bench-board ## boot the image, test it from outside and inside, and cut its power 20 times
-	$(DEVICE_TEST) test/device/package.device.ts test/device/boot.device.ts test/device/power.device.ts
+device-test: device-tools image build/out/next/receiverd.deb bench-board ## boot the image, and test it from outside and inside
+	$(DEVICE_TEST) test/device/package.device.ts test/device/boot.device.ts test/device/screen.device.ts test/device/tls.device.ts
 
-power-test: device-tools image ## cut the power of the booted image N times: make power-test N=200
+# After the other image: both are made in the same folder.
+card: image
+	@$(MAKE) --no-print-directory image BOARD=raspberry-pi
+
+power-test: device-tools image ## cut the power of the booted image 20 times, or more: make power-test N=200
 	$(DEVICE_TEST) test/device/power.device.ts
+
+card-test: device-tools card ## boot the card for the Raspberry Pi
+	$(DEVICE_TEST) test/image/card.test.ts test/device/raspberry-pi.device.ts
 
 device-tools:
 	@test/device/tools.sh
@@ -92,10 +125,10 @@ device-tools:
 # The same program with the next version number, for the update.
 build/out/next/receiverd.deb: deb
 	@$(MAKE) --no-print-directory VERSION=$(VERSION)+next deb
-	@mkdir -p $(@D) && mv build/out/receiverd_$(VERSION)+next_all.deb $@
+	@mkdir -p $(@D) && mv build/out/receiverd_$(VERSION)+next_all.deb $@ && rm build/out/*+next_all.deb
 	@$(MAKE) --no-print-directory build
 
-arm-test: build test/interop/node_modules build/runtime/node_modules test/arm/node_modules ## the end-to-end suite on Node for 64-bit and 32-bit ARM
+arm-test: build test/interop/node_modules build/runtime/node_modules ## the end-to-end suite on Node for 64-bit and 32-bit ARM
 	@test/arm/run.sh
 
 # ONLY=sse,get runs some scenarios; SHORT=1 takes minutes, and fails if a target is missed by more than a factor of two.
@@ -109,7 +142,7 @@ clean: ## remove everything that was built or installed here
 	rm -rf build/out .tap node_modules build/runtime/node_modules test/*/node_modules
 
 # The stamp is npm's: it leaves a copy of the lock file in the folder.
-NESTED := test/interop test/arm test/bench build/runtime
+NESTED := test/interop test/page test/bench build/runtime
 node_modules $(NESTED:=/node_modules): %: %/.package-lock.json
 node_modules/.package-lock.json: package.json package-lock.json
 $(NESTED:=/node_modules/.package-lock.json): %/node_modules/.package-lock.json: %/package.json %/package-lock.json

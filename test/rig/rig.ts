@@ -5,6 +5,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { Api } from '../support/api.ts'
@@ -157,7 +158,8 @@ export class Rig extends Api {
   /** Runs a command as root. Resolves with its stdout. @throws with all output if its status is not 0. */
   run(argv: readonly string[], input = ''): Promise<string> {
     return new Promise((resolve, reject) => {
-      const options = { timeout: DEADLINE_MS, maxBuffer: MAX_OUTPUT_BYTES }
+      // A shutdown stops all processes first (SIGSTOP). nsenter then stops itself, too, and nobody continues it.
+      const options = { timeout: DEADLINE_MS, killSignal: 'SIGKILL', maxBuffer: MAX_OUTPUT_BYTES } as const
       const child = execFile('nsenter', [...this.enter, ...argv], options, (error, stdout, stderr) => {
         if (error) reject(new Error(`${argv.join(' ')}: ${child.signalCode ?? child.exitCode}: ${stdout}${stderr}`))
         else resolve(stdout)
@@ -208,8 +210,9 @@ export class Rig extends Api {
     await this.run(['systemctl', 'restart', 'receiverd'])
   }
 
+  /** Runs nothing in the machine, which may be about to reboot. */
   async loadKey(): Promise<void> {
-    this.#key = (await this.readFile('/var/lib/receiverd/api-key')).trim()
+    this.#key = (await readFile(`/proc/${this.#pid}/root/var/lib/receiverd/api-key`, 'latin1')).trim()
   }
 
   /** Switches it off for good. */

@@ -24,6 +24,7 @@ export interface AnnounceOptions {
 export async function startAnnouncing(options: AnnounceOptions): Promise<void> {
   const { announcement, configuration, tls, log } = options
   if (!(await announcement.isPossible())) return
+  await announcement.recover()
   follow({
     configuration,
     onOther: tls?.onChanged,
@@ -41,6 +42,7 @@ export async function stopAnnouncing({
   log,
 }: Pick<AnnounceOptions, 'announcement' | 'log'>): Promise<void> {
   if (!(await announcement.isPossible())) return
+  await announcement.recover()
   await announcement
     .remove()
     .catch(error => log('warning', `the announcement on the network could not be removed: ${reasonOf(error)}`))

@@ -25,7 +25,9 @@ export async function orderReset(state: Files): Promise<void> {
  */
 export async function finishReset(state: Files, system: System, log: Log): Promise<boolean> {
   // On another root it is left to the device itself.
-  if (!system.isRunning || !(await state.exists(MARKER))) return false
+  if (!system.isRunning) return false
+  await state.recover(MARKER)
+  if (!(await state.exists(MARKER))) return false
   log('notice', 'factory reset: restoring the original configuration')
   const warn = (what: string) => log('error', `factory reset: ${what}`)
   const settings = registry(system)

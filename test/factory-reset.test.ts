@@ -1,5 +1,6 @@
 /** A factory reset of a whole device: any stop leaves what the next start finishes. */
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { randomUUID } from 'node:crypto'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { Files } from '../hal/files/files.ts'
@@ -8,6 +9,7 @@ import { finishReset, orderReset } from '../src/factory-reset.ts'
 import { Stopped, stoppingAt } from './hal/support/file-system.ts'
 import { changedPaths, leftoversIn, treeOf } from './hal/support/tree.ts'
 import { deviceRoot } from './support/device.ts'
+import { eventually } from './support/eventually.ts'
 import { FakeReceiver } from './support/fakes/receiver.ts'
 import { startTestService, type TestService } from './support/service.ts'
 
@@ -53,6 +55,25 @@ t.test('nothing was ordered, or on another root: nothing happens', async t => {
   t.equal(await finishReset(state, new System(root), quiet), false)
   rmSync(join(root, STATE, 'factory-reset'))
   t.same(treeOf(root), used)
+})
+
+t.test('what a power cut has left of a file is gone after the next start', async t => {
+  const root = deviceRoot(t)
+  const services = 'etc/avahi/services'
+  mkdirSync(join(root, services), { recursive: true })
+  mkdirSync(join(root, STATE), { recursive: true })
+  const of = (folder: string, name: string) =>
+    writeFileSync(join(root, folder, `.${name}.receiverd-${randomUUID()}`), '')
+  for (const env of [{}, { RECEIVERD_ANNOUNCE: 'off' }]) {
+    of(services, 'receiverd.service')
+    for (const name of ['api-key', 'api-key.unused', 'factory-reset', 'journal']) of(STATE, name)
+    const { options } = new FakeReceiver(root)
+    await finishReset(new Files(join(root, STATE)), new System(root, options), quiet)
+    const service = await startTestService(t, { root, env, ...options })
+    await eventually(() => existsSync(join(root, services, 'receiverd.service')) === (env.RECEIVERD_ANNOUNCE !== 'off'))
+    t.same(leftoversIn(root), [])
+    await service.close()
+  }
 })
 
 t.test('after changes to every setting each file is as it was, and the key is new', async t => {

@@ -17,6 +17,11 @@ export class Announcement {
     return this.#system.isRunning && this.#system.exists(FOLDER)
   }
 
+  /** Removes what a power cut has left of an earlier `set`. */
+  async recover(): Promise<void> {
+    await this.#system.recover(FILE)
+  }
+
   async remove(): Promise<void> {
     await this.#system.remove(FILE)
   }

@@ -92,7 +92,7 @@ export class ApiKeyStore {
   ): Promise<ApiKeyStore> {
     let lost = ''
     try {
-      await state.recover(FILE)
+      await state.recover(FILE, UNUSED)
       const key = await readKey(state)
       if (key !== undefined) {
         // Writes only if the mode is not ours: a copied file may be readable by everyone.

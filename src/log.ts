@@ -13,6 +13,25 @@ export function lineLog(write: (line: string) => void): Log {
   return (level, message) => write(`<${PRIORITY[level]}>${printable(message.slice(0, MAX_MESSAGE))}\n`)
 }
 
+/** A warning about something that is tried again and again: it is logged when it says something else, or was over. */
+export class Complaint {
+  readonly #log: Log
+  #last: string | undefined
+
+  constructor(log: Log) {
+    this.#log = log
+  }
+
+  say(message: string): void {
+    if (message !== this.#last) this.#log('warning', message)
+    this.#last = message
+  }
+
+  end(): void {
+    this.#last = undefined
+  }
+}
+
 /** The text with a replacement for each character that would do more than be shown. */
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, '\u{fffd}')

@@ -1,5 +1,6 @@
 import { reasonOf } from '../hal/errors.ts'
 import type { Run } from '../hal/os/command.ts'
+import { Serial } from '../hal/serial.ts'
 import type { Environment } from './config.ts'
 import type { Log } from './log.ts'
 
@@ -38,5 +39,8 @@ export async function tellSupervisor(
   }
   await tell('--ready')
   const periodMs = Number(env.WATCHDOG_USEC) / 1000
-  if (periodMs > 0) setInterval(() => tell('WATCHDOG=1'), periodMs / 2).unref()
+  const queue = new Serial()
+  // One at a time, however long systemd is busy.
+  const alive = () => queue.length === 0 && queue.run(() => tell('WATCHDOG=1'))
+  if (periodMs > 0) setInterval(alive, periodMs / 2).unref()
 }

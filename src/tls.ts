@@ -6,7 +6,7 @@ import { Serial } from '../hal/serial.ts'
 import type { Originals } from '../hal/transaction/originals.ts'
 import type { Clock } from './clock.ts'
 import { CERTIFICATE_SETTLE_MS, MAX_CERTIFICATE_ADDRESSES, MAX_RENEWALS_PER_DAY, POLL_MS } from './limits.ts'
-import type { Log } from './log.ts'
+import { Complaint, type Log } from './log.ts'
 import { addressesOf } from './system/addresses.ts'
 import { follow } from './system/follow.ts'
 import type { SystemStore } from './system/store.ts'
@@ -27,6 +27,8 @@ const VALID_DAYS = 825
 /** Of these, so many are over when it is made: the clock of this device, or of a client, may be wrong. */
 const PAST_DAYS = 60
 const RENEWED_BEFORE_DAYS = 90
+/** An owner's certificate is not renewed here, and those of public authorities are valid for 90 days or less. */
+const WARNED_BEFORE_DAYS = 14
 
 /**
  * The certificate of the server in front, which answers for this service by TLS. Made where there is none, and made again
@@ -42,11 +44,15 @@ export class Tls {
   readonly #listeners: (() => void)[] = []
   #inForce: Certificate | undefined
   #settling: NodeJS.Timeout | undefined
-  /** The last reason that the log has, so that it is not repeated. */
-  #complaint: string | undefined
+  /** What keeps a certificate from being used. */
+  readonly #complaint: Complaint
+  /** What clients have against the one in use. */
+  readonly #objection: Complaint
 
   constructor(options: TlsOptions) {
     this.#options = options
+    this.#complaint = new Complaint(options.log)
+    this.#objection = new Complaint(options.log)
   }
 
   /** The one that the server in front was told to use; undefined until then. */
@@ -93,11 +99,7 @@ export class Tls {
     if (this.#queue.length > 1) return
     this.#queue
       .run(() => this.#update().catch(error => this.#replaceUnusable(error)))
-      .catch(error => {
-        const complaint = `TLS: ${reasonOf(error)}; the server in front is left as it is`
-        if (complaint !== this.#complaint) this.#options.log('warning', complaint)
-        this.#complaint = complaint
-      })
+      .catch(error => this.#complaint.say(`TLS: ${reasonOf(error)}; the server in front is left as it is`))
   }
 
   async #update(): Promise<void> {
@@ -114,7 +116,21 @@ export class Tls {
       log('notice', `TLS: a certificate ${whose} is in force; clients pin its key by sha256//${certificate.pin}`)
       for (const changed of this.#listeners) changed()
     }
-    this.#complaint = undefined
+    this.#complaint.end()
+    const objection = this.#objectionTo(certificate)
+    if (objection) this.#objection.say(`TLS: the certificate of the owner of this device ${objection}`)
+    else this.#objection.end()
+  }
+
+  /** Why clients refuse it, or are about to: a predicate. One that was made here is renewed in time. */
+  #objectionTo({ isOwn, from, to }: Certificate): string | undefined {
+    if (isOwn || !this.#isClockSet) return undefined
+    const now = this.#options.clock.now()
+    const day = (ms: number) => new Date(ms).toISOString().slice(0, 10)
+    if (now < from) return `is not valid before ${day(from)}; clients refuse it`
+    if (now >= to) return `has expired on ${day(to)}; clients refuse it`
+    if (now >= to - WARNED_BEFORE_DAYS * DAY_MS) return `expires on ${day(to)}; clients refuse it from then on`
+    return undefined
   }
 
   /** A pair that cannot be used must not keep everybody from a device that has no other door. */

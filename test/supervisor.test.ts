@@ -1,6 +1,7 @@
 /** What systemd is told, received on a real datagram socket. Node has none (nodejs/node#29339), so Python listens. */
 import { spawn, spawnSync } from 'node:child_process'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { HalError } from '../hal/errors.ts'
 import { type Run, runCommand } from '../hal/os/command.ts'
@@ -79,6 +80,19 @@ t.test('a socket that nobody listens on is logged, and ends nothing', { skip }, 
   const record = (level: string, message: string) => log.push(`${level}: ${message}`)
   await tellSupervisor({ env, run: runCommand, log: record, retryMs: 1 }, () => 'up')
   t.same(log, ['error: cannot notify systemd: systemd-notify failed with status 1'])
+})
+
+t.test('while one message is on its way, no other is sent', async t => {
+  let [running, most, messages] = [0, 0, 0]
+  const run: Run = async () => {
+    most = Math.max(most, ++running)
+    await sleep(messages++ === 0 ? 0 : 100)
+    running--
+    return ''
+  }
+  await tellSupervisor({ env: { NOTIFY_SOCKET: '/s', WATCHDOG_USEC: '20000' }, run, log: () => undefined }, () => 'up')
+  await eventually(() => messages > 3)
+  t.equal(most, 1)
 })
 
 t.test('without systemd, no command is run', async t => {

@@ -31,7 +31,8 @@ import { startTestService } from './support/service.ts'
 const RELOAD = 'systemctl reload-or-restart nginx.service'
 const STATE = 'systemctl show --property=ActiveState,SubState --value nginx.service'
 const DAY_MS = 86_400_000
-const NOW = Date.parse('2026-11-22T12:00:00Z')
+/** openssl has no other clock than this one. */
+const NOW = Date.now() + 60_000
 const ENV = { RECEIVERD_TLS_PORT: '443' }
 
 interface Options {
@@ -67,11 +68,11 @@ const untilReloaded = ({ reloads }: Device, times: number) => eventually(() => r
 const pinnedIn = ({ service }: Device) =>
   service.log.flatMap(line => /sha256\/\/(\S+)/.exec(line)?.[1] ?? []).at(-1) ?? ''
 
-function putOwners(device: Device, bits = 2048): void {
+function putOwners(device: Device, bits = 2048, days = 90): void {
   const folder = join(device.root, 'owner')
   mkdirSync(folder)
   const out = ['-keyout', join(folder, 'key.pem'), '-out', join(folder, 'certificate.pem')]
-  const options = ['-newkey', `rsa:${bits}`, '-nodes', '-subj', '/O=Example/CN=room-4.example', '-days', '1']
+  const options = ['-newkey', `rsa:${bits}`, '-nodes', '-subj', '/O=Example/CN=room-4.example', '-days', `${days}`]
   execFileSync('openssl', ['req', '-x509', ...options, ...out], { stdio: 'pipe' })
   for (const name of ['key', 'certificate']) renameSync(join(folder, `${name}.pem`), device.path(name))
 }
@@ -190,6 +191,29 @@ t.test("an owner's pair is used, and never touched", async t => {
   await sleep(50)
   t.equal(device.read().fingerprint256, fingerprint256)
   t.equal(device.reloads(), 2)
+})
+
+t.test("an owner's certificate that expires is logged in time", async t => {
+  const device = await start(t)
+  await untilReloaded(device, 1)
+  const touch = () => utimesSync(device.path('certificate'), new Date(), new Date())
+  const until = (text: string) => eventually(() => device.service.log.at(-1)?.includes(text))
+  putOwners(device, 2048, 30)
+  await untilReloaded(device, 2)
+  const day = new Date(device.read().validTo).toISOString().slice(0, 10)
+  device.clock.ms += 20 * DAY_MS
+  touch()
+  await until(`the certificate of the owner of this device expires on ${day}; clients refuse it from then on`)
+  const lines = device.service.log.length
+  touch()
+  await sleep(CERTIFICATE_SETTLE_MS + 200)
+  t.equal(device.service.log.length, lines, 'once')
+  device.clock.ms += 20 * DAY_MS
+  touch()
+  await until(`has expired on ${day}; clients refuse it`)
+  device.clock.ms = NOW - 2 * DAY_MS
+  touch()
+  await until('is not valid before ')
 })
 
 t.test('a pair that does not match is logged once, and the server is left alone', async t => {

@@ -48,7 +48,7 @@ export interface Certificate {
   /** The IP addresses in it. */
   readonly addresses: readonly string[]
   /** Whether it is valid for a host name, or for an IP address. */
-  covers(name: string): boolean
+  readonly covers: (name: string) => boolean
 }
 
 /** The certificate of this device and its private key: made here, or put in place by whoever owns the device. */

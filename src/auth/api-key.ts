@@ -5,7 +5,7 @@ import type { Stop } from '../../hal/files/watcher.ts'
 import { Serial } from '../../hal/serial.ts'
 import { UsageError } from '../config.ts'
 import { POLL_MS, SETTLE_MS } from '../limits.ts'
-import type { Log } from '../log.ts'
+import { Complaint, type Log } from '../log.ts'
 import { BYTES_32 } from './base64url.ts'
 
 const FILE = '/api-key'
@@ -74,8 +74,7 @@ export class ApiKeyStore {
   readonly #stops: Stop[] = []
   #current: string
   #isUnused: boolean
-  /** The last reason that the log has, so that it is not repeated. */
-  #complaint: string | undefined
+  readonly #complaint: Complaint
   #settling: NodeJS.Timeout | undefined
   #replaced: (key: string) => void = () => undefined
 
@@ -120,6 +119,7 @@ export class ApiKeyStore {
   private constructor(state: Files, log: Log, key: string, isUnused: boolean) {
     this.#state = state
     this.#log = log
+    this.#complaint = new Complaint(log)
     this.#current = key
     this.#isUnused = isUnused
   }
@@ -179,12 +179,10 @@ export class ApiKeyStore {
     try {
       const key = await readKey(this.#state)
       if (key === undefined) throw new HalError('UNREADABLE', 'the file is gone')
-      this.#complaint = undefined
+      this.#complaint.end()
       if (key !== this.#current) this.#putInForce(key)
     } catch (error) {
-      const complaint = reasonOf(error)
-      if (complaint !== this.#complaint) this.#log('warning', `API key: ${complaint}; keeping the key in force`)
-      this.#complaint = complaint
+      this.#complaint.say(`API key: ${reasonOf(error)}; keeping the key in force`)
     }
   }
 

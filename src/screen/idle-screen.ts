@@ -41,9 +41,9 @@ export async function startIdleScreen(options: IdleScreenOptions): Promise<void>
 
 function idleText({ configuration, port, tls, setupKey }: IdleScreenOptions): IdleText {
   const name = String(configuration.value('deviceName') ?? '')
-  const [address] = addressesOf(configuration)
+  const host = hostOf(configuration, tls?.certificate)
   // Without a certificate, nothing answers yet.
-  const url = tls && !tls.certificate ? undefined : address && pageAt(address, port, tls !== undefined)
+  const url = tls && !tls.certificate ? undefined : host && pageAt(host, port, tls !== undefined)
   const key = setupKey()
   return {
     name,
@@ -52,12 +52,23 @@ function idleText({ configuration, port, tls, setupKey }: IdleScreenOptions): Id
     // The fragment is not sent to a server, nor does anybody have to type it.
     link: url && key ? `${url}#key=${key}&setup` : url,
     certificate: knownBy(tls?.certificate, key !== undefined),
-    invitation: invitation(address, url, key),
+    invitation: invitation(host, url, key),
   }
 }
 
-function invitation(address: string | undefined, url: string | undefined, key: string | undefined): string {
-  if (address === undefined) return 'This device has no network address yet.'
+/**
+ * Where a browser finds the page: at an address, which needs no name server, unless the certificate is for the host name
+ * alone. Undefined while there is no address.
+ */
+function hostOf(configuration: SystemStore, certificate: Certificate | undefined): string | undefined {
+  const addresses = addressesOf(configuration)
+  const hostname = String(configuration.value('hostname') ?? '')
+  if (addresses.length === 0 || !certificate) return addresses[0]
+  return [...addresses, hostname].find(certificate.covers) ?? addresses[0]
+}
+
+function invitation(host: string | undefined, url: string | undefined, key: string | undefined): string {
+  if (host === undefined) return 'This device has no network address yet.'
   if (url === undefined) return 'This device is starting.'
   return key ? 'Scan to set up this device' : 'Manage this device'
 }

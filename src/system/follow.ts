@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { reasonOf } from '../../hal/errors.ts'
 import { Serial } from '../../hal/serial.ts'
 import { POLL_MS } from '../limits.ts'
-import type { Log } from '../log.ts'
+import { Complaint, type Log } from '../log.ts'
 import type { SystemStore } from './store.ts'
 
 export interface FollowOptions<T> {
@@ -21,9 +21,8 @@ export interface FollowOptions<T> {
 /** Keeps something in step with the configuration. */
 export function follow<T>({ configuration, derive, apply, failure, log, onOther }: FollowOptions<T>): void {
   const queue = new Serial()
+  const complaint = new Complaint(log)
   let applied: T | undefined
-  /** The last reason that the log has, so that it is not repeated. */
-  let complained: string | undefined
   let retry: NodeJS.Timeout | undefined
   const look = () => {
     // One that is waiting will see this change, too.
@@ -34,12 +33,10 @@ export function follow<T>({ configuration, derive, apply, failure, log, onOther 
         if (isDeepStrictEqual(derived, applied)) return
         await apply(derived)
         applied = derived
-        complained = undefined
+        complaint.end()
       })
       .catch(error => {
-        const complaint = `${failure}: ${reasonOf(error)}`
-        if (complaint !== complained) log('warning', complaint)
-        complained = complaint
+        complaint.say(`${failure}: ${reasonOf(error)}`)
         clearTimeout(retry)
         retry = setTimeout(look, POLL_MS).unref()
       })

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { X509Certificate } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { Run } from '../../hal/os/command.ts'
@@ -84,6 +84,18 @@ t.test('with TLS, while the key is on the screen: the fingerprint that a browser
   const { fingerprint256 } = new X509Certificate(certificate)
   await shows(`>SHA-256 ${fingerprint256.slice(0, 47)}<`)
   await shows(`>${fingerprint256.slice(48)}<`)
+})
+
+t.test("with an owner's certificate for the host name alone: that name", async t => {
+  const { service, shows } = await startWithScreen(t, { RECEIVERD_TLS_PORT: '443' })
+  await shows('>https://192.0.2.')
+  t.equal((await service.patch({ hostname: 'room-4.example' })).status, 200)
+  const out = ['-keyout', service.path('key.pem'), '-out', service.path('certificate.pem')]
+  const subject = ['-subj', '/O=Example', '-addext', 'subjectAltName=DNS:room-4.example']
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', ...subject, ...out], { stdio: 'pipe' })
+  for (const name of ['key.pem', 'certificate.pem'])
+    renameSync(service.path(name), service.path(`etc/receiverd/tls/${name}`))
+  await shows('>https://room-4.example/<')
 })
 
 t.test('identify shows the name over what is there', async t => {

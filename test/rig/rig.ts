@@ -225,9 +225,11 @@ export class Rig extends Api {
     const power = this.#power
     if (!power || power.exitCode !== null || power.signalCode !== null) return
     const exited = once(power, 'exit', { signal: AbortSignal.timeout(BOOT_MS) })
-    await switchOff()
-    this.#power = undefined
-    await exited
+    const off = async () => {
+      await switchOff()
+      this.#power = undefined
+    }
+    await Promise.all([exited, off()])
   }
 
   async #isUp(power: ChildProcess): Promise<boolean> {

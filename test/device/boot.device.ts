@@ -14,18 +14,10 @@ import { startNameServer } from './name-server.ts'
 /** The same program as a package of the next version. */
 const NEXT = join(REPOSITORY, 'build/out/next/receiverd.deb')
 const BENCH = join(REPOSITORY, 'build/out/bench-board.cjs')
-const disk = factoryDisk()
-const device = new Machine(disk)
+const device = new Machine(factoryDisk())
 t.setTimeout(30 * 60_000)
 /** What an idle minute of the service may cost, in starts of Node: however slow the emulator is. */
 const MAX_STARTS = 3
-let first = { key: '', machine: '', name: '' }
-
-/** What no two devices may have in common. */
-async function identityOf(machine: Machine): Promise<typeof first> {
-  const [id, name] = [await machine.shell('cat /etc/machine-id'), await machine.shell('cat /etc/hostname')]
-  return { key: machine.key, machine: id, name }
-}
 
 t.test('the first boot', async t => {
   const bootS = await device.boot()
@@ -39,7 +31,6 @@ t.test('the first boot', async t => {
     /level for receiverd.service: 1\.\d OK/,
   )
   t.equal((await device.shell('stat -c %a:%U /var/lib/receiverd/api-key')).trim(), '600:root')
-  first = await identityOf(device)
   const systemd = await device.shell('journalctl --quiet --boot --output cat --priority warning _PID=1')
   t.equal(systemd.replace(/^.*test-(shell|api).*\n/gm, ''), '', 'systemd has nothing to complain of')
 })
@@ -90,7 +81,13 @@ t.test('the tools of the system say what a PATCH wrote, and what they change is 
 
   await set({ locale: 'POSIX' })
   t.match(await device.shell('localectl status'), /System Locale: LANG=POSIX$/m)
-  await device.shell('localectl set-locale LANG=C.UTF-8')
+  // On a busy emulator systemd-localed denies it once in a while, even to root.
+  await eventually(() =>
+    device.shell('localectl set-locale LANG=C.UTF-8').then(
+      () => true,
+      () => false,
+    ),
+  )
   await saw({ locale: 'C.UTF-8' })
 
   await set({ ntp: { enabled: false } })
@@ -381,20 +378,14 @@ t.test('the bench for boards runs there', async t => {
   t.equal(delivered, of)
 })
 
-t.test('another copy of the image is another device; removed, the key stays, purged, it goes', async t => {
-  device.cutPower()
-  const one = new Machine(disk)
-  t.teardown(() => one.cutPower())
-  await one.boot()
-  const second = await identityOf(one)
-  t.match(second.name, /^receiver-[0-9a-f]{6}\n$/)
-  for (const part of ['key', 'machine', 'name'] as const) t.not(first[part], second[part], part)
-
-  await one.shell('dpkg --remove receiverd-mirroring receiverd-tls receiverd')
-  await t.rejects(one.fetch('/health'), 'nobody listens')
-  t.equal(await one.shell('cat /var/lib/receiverd/api-key'), `${second.key}\n`)
-  await one.shell('dpkg --purge receiverd-mirroring receiverd-tls receiverd')
+t.test('removed, the key stays; purged, it goes', async t => {
+  const { key } = device
+  await device.shell('dpkg --remove receiverd-mirroring receiverd-tls receiverd')
+  await t.rejects(device.fetch('/health'), 'nobody listens')
+  t.equal(await device.shell('cat /var/lib/receiverd/api-key'), `${key}\n`)
+  await device.shell('dpkg --purge receiverd-mirroring receiverd-tls receiverd')
   const left = '/var/lib/receiverd /var/cache/receiverd /etc/receiverd/tls /etc/avahi/services/receiverd.service'
-  t.equal(await one.shell(`ls -d ${left} 2>/dev/null || true`), '')
-  t.equal((await one.shell('systemctl is-system-running')).trim(), 'running')
+  t.equal(await device.shell(`ls -d ${left} 2>/dev/null || true`), '')
+  t.equal((await device.shell('systemctl is-system-running')).trim(), 'running')
+  device.cutPower()
 })

@@ -18,6 +18,8 @@ gateway=10.0.2.2
 dns=10.0.2.3
 `
 const RUNNING_MS = 300_000
+/** What each card got at its first start. */
+const machineIds = new Set<string>()
 
 t.setTimeout(30 * 60_000)
 
@@ -38,6 +40,7 @@ t.test('a Raspberry Pi 3 starts from the card, with the settings of its owner', 
   t.equal((await device.shell('systemctl is-system-running --wait || true', RUNNING_MS)).trim(), 'running')
   t.equal(await device.shell('systemctl --failed --plain --no-legend'), '')
   t.equal(device.key, KEY)
+  machineIds.add(await device.shell('cat /etc/machine-id'))
   const { value } = await device.system()
   t.match(value, {
     hostname: 'lobby',
@@ -71,6 +74,9 @@ t.test('the same card where there is a screen', async t => {
   t.comment(`the API answered after ${(await device.boot()).toFixed(0)} s`)
   t.teardown(() => device.cutPower())
 
+  t.not(device.key, KEY)
+  machineIds.add(await device.shell('cat /etc/machine-id'))
+  t.equal(machineIds.size, 2, 'another card of the same image is another device')
   const { deviceName } = (await device.system()).value
   t.match(deviceName, /^receiver-[0-9a-f]{6}$/, 'a mistake: nothing is taken')
   await screen.shows('idle', String(deviceName))

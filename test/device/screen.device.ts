@@ -47,7 +47,10 @@ async function showsBars(name: string): Promise<void> {
     const seen = middle.map(pixel => pixel.map(part => (part > 128 ? 1 : 0)).join(''))
     const inOrder = seen.filter((colour, x) => colour !== seen[x - 1] && !['000', '111'].includes(colour))
     return inOrder.join() === BARS.map(bar => COLOURS[bar]).join()
-  }, SCREEN_MS)
+  }, SCREEN_MS).catch(async error => {
+    const log = await device.shell('journalctl --boot --lines 80 --unit uxplay --unit weston --unit screen@idle')
+    throw new Error(`${error.message}\n${log}`)
+  })
 }
 
 /** A device that mirrors. It tries until UxPlay is there. */

@@ -90,6 +90,8 @@ t.test("with an owner's certificate for the host name alone: that name", async t
   const { service, shows } = await startWithScreen(t, { RECEIVERD_TLS_PORT: '443' })
   await shows('>https://192.0.2.')
   t.equal((await service.patch({ hostname: 'room-4.example' })).status, 200)
+  const inPlace = () => new X509Certificate(readFileSync(service.path('etc/receiverd/tls/certificate.pem')))
+  await eventually(() => inPlace().checkHost('room-4.example'))
   const out = ['-keyout', service.path('key.pem'), '-out', service.path('certificate.pem')]
   const subject = ['-subj', '/O=Example', '-addext', 'subjectAltName=DNS:room-4.example']
   execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', ...subject, ...out], { stdio: 'pipe' })

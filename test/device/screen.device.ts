@@ -1,6 +1,7 @@
 /** The screen of the booted device, as QEMU shows it. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import { AirPlayClient } from '../engines/airplay/client.ts'
@@ -16,6 +17,8 @@ const screen = new Screen(device, PICTURES)
 t.setTimeout(20 * 60_000)
 /** Milliseconds until the first picture of a device is on the screen. */
 const SEEN_MS = 90_000
+/** Milliseconds that UxPlay is given to show a picture to a screen that does not answer. */
+const BUSY_MS = 15_000
 
 /** The picture of the screen, by pixels. */
 async function pixels(): Promise<{ width: number; height: number; at: (x: number, y: number) => readonly number[] }> {
@@ -42,8 +45,8 @@ const COLOURS: Readonly<Record<string, string>> = {
 
 /** Whether a device's picture is on the screen. */
 async function hasBars(name: string): Promise<boolean> {
-  await screen.shot(name)
   const { width, height, at } = await pixels()
+  await screen.shot(name)
   const middle = Array.from({ length: width }, (_, x) => at(x, Math.floor(height * 0.7)))
   const seen = middle.map(pixel => pixel.map(part => (part > 128 ? 1 : 0)).join(''))
   const inOrder = seen.filter((colour, x) => colour !== seen[x - 1] && !['000', '111'].includes(colour))
@@ -168,6 +171,22 @@ t.test('sound reaches the card', async t => {
     samples.some(byte => byte !== 0),
     `${samples.length} bytes`,
   )
+})
+
+t.test('a screen that was too busy to answer UxPlay shows the next device', async t => {
+  // How far UxPlay is when the screen goes on is a matter of luck.
+  await eventually(async () => {
+    const client = await connect()
+    await device.shell('systemctl kill --kill-whom=main --signal=STOP weston')
+    await sleep(BUSY_MS)
+    await device.shell('systemctl kill --kill-whom=main --signal=CONT weston')
+    await sleep(BUSY_MS)
+    await client.leave('close').catch(() => undefined)
+    return (await device.shell('journalctl --boot --unit uxplay --output cat')).includes('UxPlay has lost the screen')
+  }, SCREEN_MS)
+  const client = await mirror(t, 'mirroring-after-busy')
+  await client.leave('teardown')
+  await screen.shows('after-busy', 'Boardroom 7')
 })
 
 t.test(

@@ -115,6 +115,22 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
     t.equal(await idOf(), id)
   })
 
+  await t.test('is killed when the screen has turned it away, which no name can feign', async t => {
+    const mainPid = async () => (await rig.run(['systemctl', 'show', '--value', '--property=MainPID', 'uxplay'])).trim()
+    // As libwayland prints it.
+    const turnedAway = 'xdg_surface#15: error 3: xdg_surface has never been configured'
+    const pid = await mainPid()
+    const feigns = new AirPlayClient({ host: rig.address, name: `A\n${turnedAway}` })
+    t.equal(await feigns.advance('setup'), 'setup')
+    await feigns.leave('close')
+    await room.untilReady()
+    t.equal(await mainPid(), pid)
+    await rig.shell(`echo '${turnedAway}' >/proc/${pid}/fd/2`)
+    await eventually(async () => !['0', pid].includes(await mainPid()), READY_MS)
+    await room.untilReady()
+    t.match(await rig.run(['journalctl', '--unit=uxplay', '--output=cat']), 'UxPlay has lost the screen')
+  })
+
   await t.test('has little in reach', async t => {
     const exposure = await rig.run(['systemd-analyze', 'security', '--no-pager', 'uxplay'])
     t.match(exposure, /level for uxplay.service: 1\.\d OK/)

@@ -116,7 +116,7 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
   })
 
   await t.test('is killed when the screen has turned it away, which no name can feign', async t => {
-    const mainPid = async () => (await rig.run(['systemctl', 'show', '--value', '--property=MainPID', 'uxplay'])).trim()
+    const mainPid = async () => (await rig.run(['systemctl', 'show', '-P', 'MainPID', 'uxplay'])).trim()
     // As libwayland prints it.
     const turnedAway = 'xdg_surface#15: error 3: xdg_surface has never been configured'
     const pid = await mainPid()

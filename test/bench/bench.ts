@@ -15,7 +15,7 @@ import { FULL, type Run, SHORT, type Size } from './scenarios/scenario.ts'
 import { scenarios } from './scenarios/scenarios.ts'
 import { compilePeers } from './subjects/node-peers.ts'
 import { receiverd } from './subjects/receiverd.ts'
-import { NODE, OUT } from './subjects/subject.ts'
+import { DISK, NODE, OUT } from './subjects/subject.ts'
 import { digits, table } from './table.ts'
 import { targets } from './targets.ts'
 import { type AllFigures, isRegression, judge, record, type Verdict } from './verdict.ts'
@@ -64,7 +64,7 @@ function chosen(): readonly string[] {
 }
 
 async function prepare(): Promise<void> {
-  mkdirSync(OUT, { recursive: true })
+  mkdirSync(DISK, { recursive: true })
   const missing = new Set(Object.keys(NEEDED).filter(command => !has(command)))
   for (const [command, packages] of Object.entries(NEEDED))
     if (missing.has(command)) console.error(`${command} is not installed: apt-get install ${packages}`)

@@ -1,13 +1,31 @@
-// The least that node:http needs to answer the same requests with as many bytes: it checks no credentials, stores
-// nothing and keeps no events. Its argument is the length of its answers.
+// The least that node:http needs to answer the same requests with as many bytes, and to make a PATCH as durable: it checks
+// no credentials and keeps no events. Its arguments are the length of its answers and the folder for its file.
+import { closeSync, fsync, openSync, renameSync, writeSync } from 'node:fs'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { promisify } from 'node:util'
 
-const body = Buffer.alloc(Number(process.argv[2]), ' ')
+const [length, folder] = process.argv.slice(2)
+const body = Buffer.alloc(Number(length), ' ')
 const streams = new Set<ServerResponse>()
 
 const answer = (response: ServerResponse) =>
   response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': body.length }).end(body)
+
+const sync = promisify(fsync)
+
+/** As fsyncs.c does it, with the system calls that wait for the disk off the event loop. */
+async function store(text: string): Promise<void> {
+  const temporary = `${folder}/.bare.temporary`
+  const file = openSync(temporary, 'wx', 0o600)
+  writeSync(file, text)
+  await sync(file)
+  closeSync(file)
+  renameSync(temporary, `${folder}/bare`)
+  const parent = openSync(`${folder}`, 'r')
+  await sync(parent)
+  closeSync(parent)
+}
 
 const server = createServer((request, response) => {
   if (request.method === 'PATCH') {
@@ -15,7 +33,8 @@ const server = createServer((request, response) => {
     request.setEncoding('utf8').on('data', chunk => {
       data += chunk
     })
-    request.on('end', () => {
+    request.on('end', async () => {
+      await store(data)
       // The global, which loads node:crypto at its first use: a start does not need it.
       const frame = `id: ${crypto.randomUUID()}\nevent: system.changed\ndata: ${data}\n\n`
       for (const stream of streams) stream.write(frame)

@@ -1,11 +1,10 @@
 // What events cost: their delivery by streams and polls, and clients that do not read.
-import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { run, SERVER_CORE } from '../cores.ts'
 import { limit, nchan } from '../subjects/native-peers.ts'
 import { LARGE_HEAP, receiverd } from '../subjects/receiverd.ts'
-import { NUMBER, OUT, type Subject } from '../subjects/subject.ts'
+import { DISK, NUMBER, OUT, type Subject } from '../subjects/subject.ts'
 import { type Figures, MIB, type Run, SETTLE_MS, type Size } from './scenario.ts'
 import { connected, paced, withLoad } from './with-load.ts'
 
@@ -85,9 +84,7 @@ export function patches(subject: Subject, { share }: Size): Promise<Figures> {
     const before = server.cpuNs()
     const { answerP50 } = await load.publish(300 * share)
     const patchCpuUs = (server.cpuNs() - before) / 1_000 / (300 * share)
-    const folder = join(OUT, 'setting')
-    mkdirSync(folder, { recursive: true })
-    const fsyncsUs = await run(SERVER_CORE, [join(OUT, 'fsyncs'), folder, String(300 * share)])
+    const fsyncsUs = await run(SERVER_CORE, [join(OUT, 'fsyncs'), DISK, String(300 * share)])
     return { patchMs: answerP50, fsyncsMs: Number(fsyncsUs) / 1_000, patchCpuUs }
   })
 }

@@ -15,7 +15,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   topics: scenario([receiverd], topics),
   get: scenario([receiverd, bare, fastify, express], oneToken),
   tokens: scenario([receiverd, bare], manyTokens),
-  patch: scenario([receiverd], patches),
+  patch: scenario([receiverd, bare], patches),
   start: scenario([receiverd, bare], starts),
   growth: { runs: growth, isLong: true },
 }

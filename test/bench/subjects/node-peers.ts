@@ -10,6 +10,7 @@ import { requestText } from '../wire.ts'
 import { receiverd, tokenOf } from './receiverd.ts'
 import {
   COMPILE_CACHE,
+  DISK,
   type Kind,
   NODE,
   OUT,
@@ -37,7 +38,7 @@ class NodePeer implements Subject {
   start(): Promise<Server> {
     const body = receiverd.configuration
     return startPinned({
-      argv: [NODE, this.#file, String(Buffer.byteLength(body))],
+      argv: [NODE, this.#file, String(Buffer.byteLength(body)), DISK],
       env: { NODE_ENV: 'production', NODE_COMPILE_CACHE: COMPILE_CACHE, SECRET, BODY: body },
       request: requestText({ path: '/' }),
     })

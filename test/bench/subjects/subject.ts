@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import type { JsonObject } from '../../../src/json.ts'
 import { pinned, SERVER_CORE } from '../cores.ts'
 import { type Launch, Server } from '../server.ts'
@@ -24,6 +24,8 @@ export type Kind = 'stream' | 'poll'
 
 /** The files that a run makes. */
 export const OUT = resolve('build/out/bench')
+/** A folder on the disk that the service writes to. */
+export const DISK = join(OUT, 'disk')
 /** The Node that devices have. */
 const SHIPPED = resolve(`test/bench/node_modules/node-${process.arch}/bin/node`)
 /** For the service and its peers. */

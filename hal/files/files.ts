@@ -52,8 +52,7 @@ export class Files {
 
   /** As `readText`, for a file that need not be UTF-8. */
   async readBytes(path: string, limit?: number): Promise<Buffer | undefined> {
-    const at = this.#root.resolve(path)
-    return at === this.#nullDevice ? undefined : readFile(this.#fs, at, limit)
+    return this.#root.openThrough(path, at => (at === this.#nullDevice ? undefined : readFile(this.#fs, at, limit)))
   }
 
   /** The first bytes of a file, at most `length` of them; undefined if there is none. @throws {HalError} */
@@ -154,8 +153,9 @@ export class Files {
   /** What is at a path, and behind it if it is a link, for `restore`. @throws {HalError} if it could not be put back. */
   async capture(path: string): Promise<Image> {
     const own = this.#root.resolveParent(path)
-    const target = this.#root.resolveForWrite(path)
     const entry = capture(this.#fs, own)
+    if (entry.kind !== 'link') return { path, entry }
+    const target = this.#root.resolveForWrite(path)
     return own === target ? { path, entry } : { path, entry, behind: capture(this.#fs, target) }
   }
 

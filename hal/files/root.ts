@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { HalError, isUnreadable } from '../errors.ts'
+import { errorCode, HalError, isUnreadable } from '../errors.ts'
 import { type FileSystem, KERNEL } from './kernel.ts'
 import { linkTarget } from './read.ts'
 
@@ -37,6 +37,20 @@ export class Root {
     const at = this.resolveParent(path)
     const isPlain = !NO_NAME.test(path) && linkTarget(this.#fs, at) === undefined
     return isPlain ? at : this.#base + this.#realPath(path.split('/')) || '/'
+  }
+
+  /**
+   * Calls `open` with the place of a path, and again with where it leads if that is a link. @throws {HalError} for a loop.
+   * Most names are not links: O_NOFOLLOW says so, and they cost no lstat(2).
+   */
+  openThrough<T>(path: string, open: (at: string) => T): T {
+    if (NO_NAME.test(path)) return open(this.resolve(path))
+    try {
+      return open(this.resolveParent(path))
+    } catch (error) {
+      if (errorCode(error) !== 'ELOOP') throw error
+      return open(this.resolve(path))
+    }
   }
 
   /** The place of a path itself: its last name is not followed if it is a link. */

@@ -222,6 +222,8 @@ export class SystemStore {
 
   /** Reads settings again. All differences are one event. Returns the entries that differ. */
   async #readBack(entries: readonly Entry[]): Promise<readonly Entry[]> {
+    // So that the notifications of our own writes do not have the same files read twice.
+    this.#watcher.forget(entries)
     const delta = await this.#snapshot.read(entries)
     // Which files they have may depend on what was read.
     for (const entry of entries) if (entry.missing === undefined) this.#watcher.watch(entry)

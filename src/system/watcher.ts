@@ -61,6 +61,11 @@ export class SettingWatcher {
     return stale
   }
 
+  /** Called before these settings are read: they are stale again only if something changes from here on. */
+  forget(entries: readonly Entry[]): void {
+    for (const entry of entries) this.#stale.delete(entry)
+  }
+
   #changed(entry: Entry): void {
     this.#stale.add(entry)
     this.#settling ??= setTimeout(() => {

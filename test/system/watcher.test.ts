@@ -32,6 +32,16 @@ function startWatcher(t: Test) {
   return { monitors, watcher, all, after }
 }
 
+t.test('what was read since it changed is not stale, until it changes again', async t => {
+  const { monitors, watcher, all, after } = startWatcher(t)
+  monitors.tell('change', 'drm')
+  monitors.tell('change', 'sound')
+  watcher.forget(all.filter(({ name }) => name === 'screen'))
+  t.strictSame(after(SETTLE_MS), [['sound']])
+  monitors.tell('change', 'drm')
+  t.strictSame(after(SETTLE_MS), [['screen']])
+})
+
 t.test('devices are told of, also those of a setting that is not available yet', async t => {
   const { monitors, after } = startWatcher(t)
   t.strictSame(monitors.running, ['udevadm monitor --kernel --udev --subsystem-match=drm --subsystem-match=sound'])

@@ -39,29 +39,6 @@ export function resumeReading(socket: Socket): void {
 }
 
 /**
- * Takes a connection that has become an event stream away from HTTP. Otherwise Node keeps a parser and listeners of its
- * own until the connection closes: 7.5 KiB of the 11.7 KiB that each of 10,000 streams takes on Node 24. From here on
- * anything that the client sends ends the connection.
- *
- * Relies on: 'close' makes `socketOnClose` free the parser; of the listeners, only Node's and `ended` are on the socket;
- * a socket that was flowing is read again once its parser lets go of it (`unconsume`).
- *
- * @param ended The connection's own listener for 'close', which must not be called yet.
- */
-export function leaveHttp(socket: Socket, ended: () => void): void {
-  // A paused socket needs Node's listener for 'drain' to be read again: answers before the stream are still unsent.
-  if (socket.destroyed || socket.isPaused()) return
-  socket.off('close', ended)
-  socket.emit('close')
-  socket.removeAllListeners()
-  socket.on('close', ended).on('error', destroy).on('data', destroy).on('end', destroy).on('timeout', destroy)
-}
-
-function destroy(this: Socket): void {
-  this.destroy()
-}
-
-/**
  * Whether a connection must end with the answer to this request. No other protocol is offered here (RFC 9110 §7.8), but
  * llhttp stops behind a request with `Upgrade`, and Node drops the rest of the chunk.
  */

@@ -6,7 +6,7 @@ import { isRead } from './body.ts'
 import type { Connection } from './connection.ts'
 import { Cors, type Origins } from './cors.ts'
 import { CLOSE, commonHeaders, contentLength, Encoder } from './encoder.ts'
-import { detachResponse, leaveHttp } from './node-internals.ts'
+import { detachResponse } from './node-internals.ts'
 import { type HeldReply, problemReply, type Reply, type StreamReply, type WholeReply, wholeOf } from './reply.ts'
 
 const NOSNIFF = ['X-Content-Type-Options', 'nosniff']
@@ -124,8 +124,6 @@ export class Writer {
     socket.setTimeout(0)
     socket.write(`${this.#encoder.head(200, NOSNIFF, cors, reply.headers, CLOSE)}${reply.preamble}`)
     connection.stream = reply.open(socket)
-    // Not at once: the parser may be what called this.
-    if (isRead(message)) setImmediate(leaveHttp, socket, connection.ended)
   }
 }
 

@@ -144,11 +144,10 @@ async function internals(t: Test, node: string): Promise<void> {
     first?.destroy()
   })
 
-  await t.test('a stream leaves HTTP: what the client sends ends it, and its end frees its place', async t => {
-    for (const behind of [get('/health'), 'GARBAGE', '\r\n']) {
+  await t.test('another request, or garbage, ends a stream, and its end frees its place', async t => {
+    for (const behind of [get('/health'), 'GARBAGE']) {
       const socket = connect(receiver.port, '127.0.0.1', () => socket.write(stream))
       await once(socket, 'data')
-      await sleep(50)
       socket.write(behind)
       await once(socket, 'close')
     }

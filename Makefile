@@ -55,6 +55,7 @@ install: build ## install the files under DESTDIR, for an image: make install DE
 	install -D -m 644 build/package/receiverd.sysusers $(DESTDIR)/usr/lib/sysusers.d/receiverd.conf
 	install -D -m 644 build/package/receiverd.8 $(DESTDIR)/usr/share/man/man8/receiverd.8
 	install -D -m 644 build/package/receiverd.default $(DESTDIR)/etc/default/receiverd
+	install -D -m 644 build/package/LICENSE $(DESTDIR)/usr/share/doc/receiverd/copyright
 
 install-uxplay: ## the same for the unit of UxPlay, for an image that mirrors
 	install -D -m 755 build/package/uxplay $(DESTDIR)/usr/lib/receiverd/uxplay

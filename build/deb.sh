@@ -17,6 +17,8 @@ tree=$out/deb-$1
 rm -rf "$tree"
 mkdir -p "$tree/debian"
 cp build/debian/* "$tree/debian/"
+# debian/copyright ends with the license, indented, each empty line as a dot.
+sed -n '/^Permission/,$ { /./!s/^/./; s/^/ /p }' build/package/LICENSE >>"$tree/debian/copyright"
 cat >"$tree/debian/changelog" <<END
 receiverd ($VERSION) unstable; urgency=medium
 

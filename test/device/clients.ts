@@ -11,7 +11,7 @@ export interface Follower {
   readonly close: () => Promise<void>
 }
 
-/** A client as the README describes it. */
+/** A client as the API's README describes it. */
 export async function follow(device: Machine): Promise<Follower> {
   const first = await device.system()
   let { value: copy, id } = first

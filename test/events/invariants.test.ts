@@ -17,7 +17,7 @@ const CLIENTS = 6
 /** Every event that any client was sent, by its id. */
 type Seen = Map<string, string>
 
-/** A client as the README describes it, with two ways of merging what it hears. */
+/** A client as the API's README describes it, with two ways of merging what it hears. */
 class Client {
   shallow: JsonObject = {}
   deep: JsonObject = {}

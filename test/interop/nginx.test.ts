@@ -1,4 +1,4 @@
-/** Behind nginx with TLS, with the configuration of the README and with the one that ships. */
+/** Behind nginx with TLS, with the configuration of the package's README and with the one that ships. */
 import { get, request } from 'node:https'
 import t, { type Test } from 'tap'
 import { DEADLINE_MS, eventually } from '../support/eventually.ts'

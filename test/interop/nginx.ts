@@ -1,18 +1,18 @@
-/** nginx with TLS in front of a receiver: with the configuration of the README, or with the one that ships. */
+/** nginx with TLS in front of a receiver: with the configuration of the package's README, or with the one that ships. */
 import { execFileSync, spawn } from 'node:child_process'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { request } from 'node:https'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { REPOSITORY } from '../../build/bundle-file.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
+import { examples, readText } from '../support/readme.ts'
 import type { Receiver } from './support.ts'
 
 export const NGINX = ['/usr/sbin/nginx', '/usr/bin/nginx'].find(existsSync)
-const [, CONFIGURATION = ''] = /```nginx\n(.*?)```/s.exec(readFileSync(join(REPOSITORY, 'README.md'), 'utf8')) ?? []
-const SHIPPED = readFileSync(join(REPOSITORY, 'build/package/nginx.conf'), 'utf8')
+const [CONFIGURATION = ''] = examples('build/package/README.md', 'TLS', 'nginx')
+const SHIPPED = readText('build/package/nginx.conf')
 const TEMPORARY = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
 
 /**

@@ -1,15 +1,15 @@
-/** The metrics, as Prometheus itself reads them, with the configuration of the README. */
+/** The metrics, as Prometheus itself reads them, with the configuration of the API's README. */
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { REPOSITORY } from '../../build/bundle-file.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
+import { examples } from '../support/readme.ts'
 import { type Receiver, receiverd, startReceiver } from './support.ts'
 
-const [, CONFIGURATION = ''] = /```yaml\n(.*?)```/s.exec(readFileSync(join(REPOSITORY, 'README.md'), 'utf8')) ?? []
+const [CONFIGURATION = ''] = examples('src/api/README.md', 'Status, logs and metrics', 'yaml')
 const missing = ['promtool', 'prometheus'].filter(program => spawnSync(program, ['--version']).status !== 0)
 const skip = missing.length > 0 && `not installed: ${missing.join(', ')}; apt-get install prometheus`
 

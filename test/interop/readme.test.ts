@@ -1,23 +1,16 @@
-/** The examples of the README, pasted. */
-import { readFileSync } from 'node:fs'
+/** The examples of the READMEs, pasted. */
 import { join } from 'node:path'
 import { EventSource } from 'eventsource'
 import t, { type Test } from 'tap'
-import { REPOSITORY } from '../../build/bundle-file.ts'
 import type { JsonObject } from '../../src/json.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { examples } from '../support/readme.ts'
 import { type Receiver, receiverd, run, startReceiver } from './support.ts'
 
-const readme = readFileSync(join(REPOSITORY, 'README.md'), 'utf8')
-
-/** The examples in a language under a heading. */
-function examples(heading: string, language: string): readonly string[] {
-  const [, section = ''] = new RegExp(`^#+ ${heading}\n(.*?)^#`, 'ms').exec(readme.replace(/^#+ /gm, '\n$&')) ?? []
-  return Array.from(section.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms')), ([, code]) => code ?? '')
-}
-
-const EXAMPLE = examples('In a browser', 'js').join('')
+const API = 'src/api/README.md'
+const SESSIONS = 'src/sessions/README.md'
+const EXAMPLE = examples(API, 'In a browser', 'js').join('')
 
 t.jobs = 4
 
@@ -32,7 +25,7 @@ t.test('the commands of curl', async t => {
   }
   const pasted: string[] = []
   for (const heading of ['Credentials', 'Configuration'])
-    for (const commands of examples(heading, 'sh')) pasted.push(await paste(commands))
+    for (const commands of examples(API, heading, 'sh')) pasted.push(await paste(commands))
   t.equal(pasted.length, 3)
   const [credentials = '', change = '', trial = ''] = pasted
   t.equal(credentials.match(/"deviceName":"Meeting Room 4"/g)?.length, 4, 'each way of sending the key')
@@ -40,20 +33,21 @@ t.test('the commands of curl', async t => {
   t.match(trial, /^HTTP\/1\.1 200 .*^Confirm-Within: 60\r$.*"hostname":"room-5"/ms)
   t.equal((await receiver.system()).value.hostname, 'room-5', 'confirmed')
 
-  const [look = ''] = examples('Status, logs and metrics', 'sh')
+  const [look = ''] = examples(API, 'Status, logs and metrics', 'sh')
   const [status = '', log = '', metrics = ''] = look.split('\n')
   t.match(JSON.parse(await paste(status)), { version: /^\d/, connections: Number })
   t.match(JSON.parse(await paste(log)), { status: 409, detail: /not the running system/ })
   t.match(await paste(metrics), /^receiverd_connections \d+$/m)
-  const [operate = ''] = examples('Operations', 'sh')
+  const [operate = ''] = examples(API, 'Operations', 'sh')
   for (const operation of operate.trim().split('\n'))
     t.match(JSON.parse(await paste(operation)), { status: 409, detail: /not the running system/ }, operation)
-  const [make = ''] = examples('Tokens', 'sh')
+  const [make = ''] = examples(API, 'Tokens', 'sh')
   const { token } = JSON.parse(await paste(make)) as { token: string }
   t.equal((await receiver.fetchAs(token)).status, 200)
   t.equal((await receiver.fetchAs(token, '/sessions')).status, 403)
 
-  const [moderate = '', decide = '', command = '', ask = ''] = examples('Sessions', 'sh')
+  const [moderate = '', decide = ''] = examples(SESSIONS, 'Moderating', 'sh')
+  const [command = '', ask = ''] = examples(SESSIONS, 'Engines', 'sh')
   t.match(JSON.parse(await paste(moderate)), { moderation: { approval: 'moderator' } })
   const engine = ask.replace('/run/receiverd/engines.sock', engines)
   const asking = run('sh', ['-c', engine.replace('curl', 'exec timeout -s INT 20 curl -sS')]).catch(() => undefined)
@@ -66,7 +60,7 @@ t.test('the commands of curl', async t => {
   t.match(await paste(`${asModerator}${list}; ${admit}`), /"name":"Pixel 9".*"state":"active"/s)
   t.match(command, 'receiverd session --protocol miracast')
 
-  const [poll = ''] = examples('By long polling', 'sh')
+  const [poll = ''] = examples(API, 'By long polling', 'sh')
   const held = paste(poll)
   const answered = held.then(() => true)
   for (let n = 0; !(await Promise.race([answered, pause(200)])); n++) await receiver.patch({ deviceName: `Poll ${n}` })
@@ -115,7 +109,7 @@ t.test('EventSource: gets a new token when the key was replaced, also while it w
   await eventually(() => client.configuration()?.deviceName === 'Rotated while away')
 })
 
-/** Runs the example of the README against a receiver; `getToken` makes tokens with the given options. */
+/** Runs the example for browsers against a receiver; `getToken` makes tokens with the given options. */
 async function startExample(t: Test, receiver: Receiver, options: readonly string[] = []) {
   const errors: unknown[] = []
   const sources: EventSource[] = []

@@ -7,7 +7,7 @@ import { unknownVariables } from '../../src/config.ts'
 import { LIMITS } from '../../src/limits.ts'
 
 const read = (path: string) => readFileSync(join(REPOSITORY, path), 'utf8')
-const readme = read('README.md')
+const readme = read('build/package/README.md')
 const manual = read('build/package/receiverd.8').replaceAll('\\-', '-')
 const defaults = read('build/package/receiverd.default')
 

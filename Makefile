@@ -43,6 +43,7 @@ page-shots: node_modules test/page/node_modules ## make pictures of every view o
 
 # If the output is not a terminal, CI=true makes the reporter leave out the lines that a terminal would overwrite.
 test: build test/interop/node_modules test/page/node_modules ## run every test
+	@node build/compile-tests.cjs
 	@[ -t 1 ] || export CI=true; $(BIN)/tap --reporter=base
 
 install: build ## install the files under DESTDIR, for an image: make install DESTDIR=/path/to/root

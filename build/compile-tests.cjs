@@ -1,0 +1,123 @@
+// Compiles tests to build/out/tests: all of them when it is run, which takes a second, or those that are asked for. Sources
+// that tests share, and the product's libraries, become chunks that are loaded as plain JavaScript.
+const { mkdirSync, readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } = require('node:fs')
+const { readFile } = require('node:fs/promises')
+const { dirname, join, relative } = require('node:path')
+const { pathToFileURL } = require('node:url')
+
+const REPOSITORY = join(__dirname, '..')
+const OUT = join(REPOSITORY, 'build/out/tests')
+/** Whatever a test is compiled from. A library changes with the lock file. */
+const SOURCES = ['src', 'hal', 'test', 'build', 'package-lock.json']
+/** Folders without a source that is compiled. */
+const OTHERS = new Set(['node_modules', 'fixtures', 'out'])
+/** Libraries that the product bundles. The others stay where they are, above all tap, which must be one and the same. */
+const BUNDLED = /^(typebox|@noble\/hashes)\b/
+/** How long a run of tests that began with other chunks may need these: a day. */
+const KEPT_MS = 24 * 60 * 60 * 1000
+
+/**
+ * Where a test stands when it is compiled.
+ * @param {string} test Its absolute path.
+ */
+function compiledPath(test) {
+  return join(OUT, relative(REPOSITORY, test).replace(/\.ts$/, '.js'))
+}
+
+/**
+ * Whether a test is compiled from the sources as they are now.
+ * @param {string} test Its absolute path.
+ */
+function isCompiled(test) {
+  const compiled = statSync(compiledPath(test), { throwIfNoEntry: false })
+  return compiled !== undefined && SOURCES.every(path => lastChange(join(REPOSITORY, path)) < compiled.mtimeMs)
+}
+
+/**
+ * When a file, or anything in a folder, last changed. The status change time is taken, which a copy or a move sets, too.
+ * @param {string} path
+ * @returns {number} Milliseconds since 1970.
+ */
+function lastChange(path) {
+  const status = statSync(path)
+  if (!status.isDirectory()) return status.ctimeMs
+  const inside = readdirSync(path, { withFileTypes: true })
+    .filter(entry => (entry.isDirectory() ? !OTHERS.has(entry.name) : /\.c?ts$|\.cjs$/.test(entry.name)))
+    .map(entry => lastChange(join(path, entry.name)))
+  return Math.max(status.ctimeMs, ...inside)
+}
+
+/** @param {readonly string[]} tests Absolute paths. */
+async function compile(tests) {
+  const began = Date.now()
+  const { build } = require('esbuild')
+  const { outputFiles } = await build({
+    entryPoints: [...tests],
+    outdir: OUT,
+    outbase: REPOSITORY,
+    chunkNames: 'chunks/[hash]',
+    bundle: true,
+    splitting: true,
+    platform: 'node',
+    format: 'esm',
+    target: 'node20',
+    // Conditions of exports (nodejs.org/api/packages.html) that Node knows, and not esbuild's own "module".
+    conditions: [],
+    sourcemap: true,
+    sourcesContent: false,
+    write: false,
+    logLevel: 'warning',
+    plugins: [{ name: 'tests', setup: asInPlace }],
+  })
+  for (const { path, contents } of outputFiles) {
+    mkdirSync(dirname(path), { recursive: true })
+    // Another run may be about to load it.
+    const temporary = `${path}.${process.pid}`
+    writeFileSync(temporary, contents)
+    // A source that changes meanwhile makes it out of date.
+    utimesSync(temporary, began / 1000, began / 1000)
+    renameSync(temporary, path)
+  }
+}
+
+/**
+ * Compiled code behaves as it does where its source is: import.meta is the source's, and packages are those it finds there.
+ * @param {import('esbuild').PluginBuild} build
+ */
+function asInPlace(build) {
+  build.onLoad({ filter: /\.ts$/ }, async ({ path }) => {
+    const text = await readFile(path, 'utf8')
+    if (!text.includes('import.meta.')) return undefined
+    const contents = text
+      .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(path).href))
+      .replaceAll('import.meta.dirname', JSON.stringify(dirname(path)))
+      .replaceAll('import.meta.filename', JSON.stringify(path))
+    return { contents, loader: 'ts' }
+  })
+  build.onResolve({ filter: /^[^./]/ }, async ({ path, kind, resolveDir, pluginData }) => {
+    if (kind === 'entry-point' || pluginData === asInPlace || BUNDLED.test(path)) return undefined
+    const found = await build.resolve(path, { kind, resolveDir, pluginData: asInPlace })
+    const isNested = found.errors.length === 0 && found.path.startsWith(join(REPOSITORY, 'test/'))
+    return { path: isNested ? found.path : path, external: true }
+  })
+}
+
+/** Removes chunks that no run needs any more. */
+function removeOldChunks() {
+  const chunks = join(OUT, 'chunks')
+  for (const name of readdirSync(chunks)) {
+    const path = join(chunks, name)
+    if (statSync(path).mtimeMs < Date.now() - KEPT_MS) rmSync(path, { force: true })
+  }
+}
+
+async function compileAll() {
+  const tests = readdirSync(join(REPOSITORY, 'test'), { recursive: true, encoding: 'utf8' })
+    .filter(name => name.endsWith('.test.ts') && !name.includes('node_modules'))
+    .map(name => join(REPOSITORY, 'test', name))
+  await compile(tests)
+  removeOldChunks()
+}
+
+module.exports = { compile, compiledPath, isCompiled }
+if (require.main === module) compileAll()

@@ -1,0 +1,28 @@
+// Loaded by `node --require` into each process that tap starts for a test. It runs the test as compiled, and compiles it
+// first if a source has changed since, so that `npx tap FILE` does the same as `make test`.
+//
+// By that it takes the place of Node's own start, and of the preloads that tap asks for with --import: @tapjs/processinfo
+// starts a thread that sees each import, for coverage and `tap --changed`, which cost more than most tests.
+const Module = require('node:module')
+const { pathToFileURL } = require('node:url')
+const { compile, compiledPath, isCompiled } = require('./compile-tests.cjs')
+
+/** The exit status of Node if a top-level await never ends. */
+const UNSETTLED = 13
+
+async function runTest() {
+  const test = process.argv[1] ?? ''
+  if (!isCompiled(test)) await compile([test])
+  await import(pathToFileURL(compiledPath(test)).href)
+}
+
+const unsettled = () => {
+  process.exitCode ??= UNSETTLED
+  process.stderr.write('a top-level await never ends\n')
+}
+
+// The start of every program, which a preload may replace. It is not in Node's types.
+Module.runMain = () => {
+  process.once('exit', unsettled)
+  return runTest().then(() => process.off('exit', unsettled))
+}

@@ -23,6 +23,7 @@ const unsettled = () => {
 
 // The start of every program, which a preload may replace. It is not in Node's types.
 Module.runMain = () => {
+  process.setSourceMapsEnabled(true)
   process.once('exit', unsettled)
   return runTest().then(() => process.off('exit', unsettled))
 }

@@ -35,8 +35,9 @@ check: node_modules test/interop/node_modules test/page/node_modules test/bench/
 	@$(BIN)/biome check .
 	@$(MAKE) --no-print-directory size
 
-format: node_modules ## format the sources
+format: node_modules ## format the sources, and bring the lists of options up to date with src/options.ts
 	@$(BIN)/biome check --write .
+	@$(TS) build/write-options.ts
 
 page-shots: node_modules test/page/node_modules ## make pictures of every view of the page in build/out/page-shots
 	@mkdir -p build/out && CI=true $(BIN)/tap --reporter=base --timeout=600 test/page/shots.ts

@@ -4,6 +4,7 @@ import { Root, realRoot } from '../hal/files/root.ts'
 import { closest } from '../hal/format/closest.ts'
 import type { Origins } from './http/cors.ts'
 import { LIMITS, type Limits } from './limits.ts'
+import { ALL_OPTIONS, OPTIONS } from './options.ts'
 
 /** A mistake on the command line or in the environment: one line that names it and says what is accepted. */
 export class UsageError extends Error {}
@@ -42,7 +43,6 @@ export interface Flags {
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-const DEFAULT_LISTEN = '127.0.0.1:8080'
 const ENGINES_SOCKET = '/run/receiverd/engines.sock'
 const STATE_DIR = '/var/lib/receiverd'
 /** The first file descriptor that systemd passes, sd_listen_fds(3). */
@@ -56,17 +56,7 @@ const ORIGIN = /^https?:\/\/[^/\s,*]+$/
 const MIN_NODE = [20, 11] as const
 const PREFIX = 'RECEIVERD_'
 /** The names of the variables that are options, without the prefix. */
-const NAMES = [
-  'LISTEN',
-  'ENGINES',
-  'ROOT',
-  'ORIGINS',
-  'PAGE',
-  'ANNOUNCE',
-  'SCREEN_KEY',
-  'TLS_PORT',
-  ...LIMITS.map(([, limit]) => limit.env.slice(PREFIX.length)),
-]
+const NAMES = ALL_OPTIONS.filter(({ env }) => env.startsWith(PREFIX)).map(({ env }) => env.slice(PREFIX.length))
 
 /** @throws {UsageError} naming the option and what it accepts. */
 export function readConfig(flags: Flags, env: Environment, pid: number): Config {
@@ -77,9 +67,9 @@ export function readConfig(flags: Flags, env: Environment, pid: number): Config 
     stateDir: readStateDir(flags, env),
     credentialsDir: env.CREDENTIALS_DIRECTORY || undefined,
     origins: readOrigins(env),
-    page: readSwitch(env, 'RECEIVERD_PAGE'),
-    announce: readSwitch(env, 'RECEIVERD_ANNOUNCE'),
-    screenKey: readSwitch(env, 'RECEIVERD_SCREEN_KEY', 'off'),
+    page: readSwitch(env, OPTIONS.page),
+    announce: readSwitch(env, OPTIONS.announce),
+    screenKey: readSwitch(env, OPTIONS.screenKey),
     tlsPort: readTlsPort(env),
     limits: readLimits(env),
   }
@@ -88,7 +78,7 @@ export function readConfig(flags: Flags, env: Environment, pid: number): Config 
 /** The real path of the root: `//`, `/etc/..` and a link to `/` are the running system, too. */
 export function readRoot(flags: Flags, env: Environment): string {
   const [name, value] =
-    flags.root === undefined ? ['RECEIVERD_ROOT', env.RECEIVERD_ROOT || '/'] : ['--root', flags.root]
+    flags.root === undefined ? ['RECEIVERD_ROOT', env.RECEIVERD_ROOT || OPTIONS.root.fallback] : ['--root', flags.root]
   if (!value.startsWith('/')) throw new UsageError(`${name}: "${value}" is not an absolute path`)
   try {
     return realRoot(value)
@@ -162,12 +152,12 @@ function readListen(flags: Flags, env: Environment, pid: number): Listen {
   if (passed) return passed
   const [name, value] =
     flags.listen === undefined
-      ? ['RECEIVERD_LISTEN', env.RECEIVERD_LISTEN || DEFAULT_LISTEN]
+      ? ['RECEIVERD_LISTEN', env.RECEIVERD_LISTEN || OPTIONS.listen.fallback]
       : ['--listen', flags.listen]
   const match = /^(?:\[([0-9A-Fa-f:.%\w]+)\]|([^:[\]\s]+)):(\d{1,5})$/.exec(value)
   const port = Number(match?.[3])
   if (!match || port > 65_535)
-    throw new UsageError(`${name}: "${value}" is not ADDRESS:PORT, such as ${DEFAULT_LISTEN} or [::]:80`)
+    throw new UsageError(`${name}: "${value}" is not ADDRESS:PORT, such as ${OPTIONS.listen.fallback} or [::]:80`)
   return { host: match[1] ?? match[2] ?? '', port }
 }
 
@@ -182,7 +172,7 @@ function readOrigins(env: Environment): Origins {
   )
 }
 
-function readSwitch(env: Environment, name: string, fallback: 'on' | 'off' = 'on'): boolean {
+function readSwitch(env: Environment, { env: name, fallback }: { env: string; fallback: 'on' | 'off' }): boolean {
   const value = env[name] || fallback
   if (value === 'on' || value === 'off') return value === 'on'
   throw new UsageError(`${name}: "${value}" is neither on nor off`)

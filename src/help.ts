@@ -1,4 +1,4 @@
-import { LIMITS } from './limits.ts'
+import { ALL_OPTIONS, OPTIONS, type Option } from './options.ts'
 
 /** The help text of a command; of the program itself for anything else. */
 export function helpFor(command: string | undefined): string {
@@ -10,11 +10,12 @@ export function helpFor(command: string | undefined): string {
   return HELP
 }
 
-const PLACE_HELP = `  --root DIR           work on the system installed in DIR (RECEIVERD_ROOT;
-                       default /)
-  --state-dir DIR      state directory: the API key, and the journal of a change
-                       in progress (STATE_DIRECTORY; default
-                       /var/lib/receiverd under the root)`
+/** Columns of a terminal, and where descriptions begin beside flags and beside variables. */
+const WIDTH = 80
+const BESIDE_FLAG = 23
+const BESIDE_VARIABLE = 33
+
+const PLACE_HELP = [OPTIONS.root, OPTIONS.stateDir].map(describeFlag).join('\n')
 
 const HELP = `receiverd serves the management API of a screen-mirroring receiver.
 
@@ -40,28 +41,14 @@ Usage: receiverd serve [--listen ADDRESS:PORT] [--engines PATH] [--root DIR]
                        [--state-dir DIR]
 
 Options (with the environment variable and the default):
-  --listen ADDRESS:PORT
-                       where to listen (RECEIVERD_LISTEN; default
-                       127.0.0.1:8080); a socket from systemd takes precedence
-  --engines PATH       a Unix socket for the programs that mirror
-                       (RECEIVERD_ENGINES; default none); a socket from systemd
-                       takes precedence
-${PLACE_HELP}
+${ALL_OPTIONS.filter(({ flag }) => flag)
+  .map(describeFlag)
+  .join('\n')}
 
 Options that are environment variables only:
-  RECEIVERD_ORIGINS              web origins that may read responses, separated
-                                 by commas (default: any)
-  RECEIVERD_PAGE                 off: do not serve the Device Management page
-                                 (default: on)
-  RECEIVERD_ANNOUNCE             off: do not announce the device on the network
-                                 (default: on)
-  RECEIVERD_SCREEN_KEY           on: until the API key is used for the first
-                                 time, the QR code on the screen signs in with
-                                 it (default: off)
-  RECEIVERD_TLS_PORT             the port where a server in front answers by TLS
-                                 with the certificate in /etc/receiverd/tls,
-                                 which is then made and renewed (default: none)
-${LIMITS.map(([, limit]) => `  ${limit.env.padEnd(30)} ${limit.help}\n${' '.repeat(33)}(default ${limit.fallback}; ${limit.min} to ${limit.max})`).join('\n')}
+${ALL_OPTIONS.filter(({ flag }) => !flag)
+  .map(describeVariable)
+  .join('\n')}
 
 The log is written to stderr, one line per record, each with the priority prefix
 that journald reads.
@@ -142,3 +129,25 @@ Options (with the environment variable and the default):
 Exit status: the command's; 75 if the session was denied, 1 if the service could
 not be reached.
 `
+
+function describeFlag({ flag = ['', ''], env, fallback, help }: Option): string {
+  return described(`--${flag.join(' ')}`, BESIDE_FLAG, `${help} (${env}; default ${fallback})`)
+}
+
+function describeVariable({ env, fallback, min, max, help }: Option): string {
+  const range = min === undefined ? '' : `; ${min} to ${max}`
+  return described(env, BESIDE_VARIABLE, `${help} (default ${fallback}${range})`)
+}
+
+/** Wrapped beside the name; from the next line on if the name is too long. */
+function described(name: string, indent: number, text: string): string {
+  const lines = [`  ${name}`.padEnd(indent)]
+  if (name.length + 3 > indent) lines.push(' '.repeat(indent))
+  for (const word of text.replaceAll('`', '').split(' ')) {
+    const line = lines.at(-1) ?? ''
+    const isFull = line.length + word.length + 1 > WIDTH && line.length > indent
+    if (isFull) lines.push(' '.repeat(indent) + word)
+    else lines[lines.length - 1] = line.endsWith(' ') ? line + word : `${line} ${word}`
+  }
+  return lines.map(line => line.trimEnd()).join('\n')
+}

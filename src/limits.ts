@@ -91,7 +91,7 @@ interface Limit {
   readonly fallback: number
   readonly min: number
   readonly max: number
-  /** What is limited, with its unit: a line of `receiverd serve --help`. */
+  /** The limit with its unit, as in `options.ts`. */
   readonly help: string
 }
 
@@ -101,28 +101,28 @@ const TABLE = {
     fallback: 1_024,
     min: 1,
     max: 65_536,
-    help: 'events kept for clients that reconnect',
+    help: 'events kept for clients that reconnect, never more than 1 MiB of them',
   },
   streams: {
     env: 'RECEIVERD_STREAMS',
     fallback: 512,
     min: 1,
     max: 65_536,
-    help: 'event streams and held polls together',
+    help: 'event streams and held polls together; one more gets 503',
   },
   streamsPerAddress: {
     env: 'RECEIVERD_STREAMS_PER_ADDRESS',
     fallback: 64,
     min: 1,
     max: 65_536,
-    help: 'the same, per client address',
+    help: 'the same, per client address or IPv6 /64; one more gets 429',
   },
   connections: {
     env: 'RECEIVERD_CONNECTIONS',
     fallback: 1_024,
     min: 1,
     max: 131_072,
-    help: 'connections; if unset, at least twice STREAMS',
+    help: 'connections; if unset, at least twice the number of streams',
   },
   heartbeatS: {
     env: 'RECEIVERD_HEARTBEAT_S',
@@ -136,21 +136,21 @@ const TABLE = {
     fallback: 30,
     min: 0,
     max: MAX_HOLD_S,
-    help: 'seconds for which a poll is held',
+    help: 'seconds for which a poll is held, unless it says `Prefer: wait=N`',
   },
   stallS: {
     env: 'RECEIVERD_STALL_S',
     fallback: 60,
     min: 1,
     max: 3_600,
-    help: 'seconds until a stalled client is cut off',
+    help: 'seconds until a client that does not read is cut off',
   },
   leewayS: {
     env: 'RECEIVERD_LEEWAY_S',
     fallback: 0,
     min: 0,
     max: 3_600,
-    help: 'seconds of tolerance for exp and nbf of a token',
+    help: 'seconds of tolerance for `exp` and `nbf` of a token',
   },
 } as const satisfies Record<string, Limit>
 

@@ -27,7 +27,7 @@ Usage:
   receiverd token --role ROLE  print a token (JWT) with limited rights
   receiverd session … -- CMD   run a command as a mirroring session, once a
                                moderator lets it in
-  receiverd discover           list the receivers of the network
+  receiverd discover           list the receivers on the network
   receiverd --version          print the version
   receiverd COMMAND --help     list the options of a command, as does
                                receiverd help COMMAND
@@ -82,24 +82,24 @@ Usage: receiverd token --role ROLE [--role ROLE]... [--expires-in TIME]
                        [--subject NAME] [--root DIR] [--state-dir DIR]
 
 Options (with the environment variable and the default):
-  --role ROLE          what the token grants: admin or moderator, followed by
+  --role ROLE          rights of the token: admin or moderator, followed by
                        :r (read), :w (write) or :rw (both)
   --expires-in TIME    how long the token is valid, such as 90s, 15m, 8h or 30d
                        (default: until the API key is replaced)
-  --subject NAME       who the token is for, 1 to 64 characters; the log names
-                       it with each change
+  --subject NAME       name of the token's holder, 1 to 64 characters; the log
+                       gives it with each change
 ${PLACE_HELP}
 
 Example: a token for a panel that may read the configuration but not change it
   receiverd token --role admin:r --expires-in 30d --subject panel-4
 `
 
-const DISCOVER_HELP = `receiverd discover: list the receivers of the network.
+const DISCOVER_HELP = `receiverd discover: list the receivers on the network.
 
 Usage: receiverd discover [--json]
 
-Asks avahi for what announces itself as _receiverd._tcp (DNS-SD). What is listed
-is what the devices say of themselves.
+Asks avahi for devices that announce themselves as _receiverd._tcp (DNS-SD). The
+details are the devices' own claims.
 
 Options:
   --json               print an array of objects: name, hostname, addresses,
@@ -121,7 +121,7 @@ Options (with the environment variable and the default):
   --protocol NAME      how the device mirrors, such as miracast
   --name NAME          the device's name, as the moderator sees it
   --model NAME         its model
-  --device-id ID       what it identifies itself by
+  --device-id ID       the ID by which it identifies itself
   --address IP         its address
   --engines PATH       the socket of the service (RECEIVERD_ENGINES; default
                        /run/receiverd/engines.sock)

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { build } from 'esbuild'
-import type { Page } from '../src/built-page.ts'
+import type { Page } from '../src/api/built-page.ts'
 import { REPOSITORY } from './bundle-file.ts'
 import { PAGE } from './esbuild-options.ts'
 

@@ -34,7 +34,7 @@ for (const { path } of output.imports) if (!ALLOWED_BUILTINS.test(path)) foreign
 
 for (const [room, bytes] of [...sizes].sort((a, b) => b[1] - a[1])) console.log(String(bytes).padStart(8), room)
 // It is a module of its own, so that its strings are counted apart.
-const pageInBundle = output.inputs['src/built-page.ts']?.bytesInOutput ?? 0
+const pageInBundle = output.inputs['src/api/built-page.ts']?.bytesInOutput ?? 0
 const pageBytes = readdirSync(PAGE, { recursive: true, withFileTypes: true })
   .filter(entry => entry.isFile())
   .reduce((sum, entry) => sum + statSync(join(entry.parentPath, entry.name)).size, 0)

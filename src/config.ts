@@ -2,12 +2,12 @@ import type { ListenOptions } from 'node:net'
 import { errorCode, reasonOf } from '../hal/errors.ts'
 import { Root, realRoot } from '../hal/files/root.ts'
 import { closest } from '../hal/format/closest.ts'
-import type { Origins } from './http/cors.ts'
 import { LIMITS, type Limits } from './limits.ts'
 import { ALL_OPTIONS, OPTIONS } from './options.ts'
+import { UsageError } from './usage-error.ts'
 
-/** A mistake on the command line or in the environment: one line that names it and says what is accepted. */
-export class UsageError extends Error {}
+/** Origins whose pages may read answers: `*`, or a list of serialized origins (`https://panel.example`). */
+export type Origins = '*' | readonly string[]
 
 export interface Config {
   readonly listen: Listen

@@ -6,11 +6,14 @@ import { runCommand } from '../hal/os/command.ts'
 import { claimFolder } from '../hal/os/lock.ts'
 import { reboot } from '../hal/os/reboot.ts'
 import { System } from '../hal/os/system.ts'
+import { BUILT_PAGE } from './api/built-page.ts'
 import { BUILT_AT, VERSION } from './build-info.ts'
-import { BUILT_PAGE } from './built-page.ts'
-import { type Command, parseCommand } from './cli.ts'
+import { type Command, parseCommand } from './cli/cli.ts'
+import { makeToken, rotateKey, showAccess, showKey } from './cli/commands.ts'
+import { discover } from './cli/discover.ts'
+import { CommandError, describeFailure } from './cli/failure.ts'
+import { runSession } from './cli/session.ts'
 import { systemClock } from './clock.ts'
-import { makeToken, rotateKey, showAccess, showKey } from './commands.ts'
 import {
   type Config,
   type Flags,
@@ -19,17 +22,14 @@ import {
   readRoot,
   readStateDir,
   requireNode,
-  UsageError,
   unknownVariables,
 } from './config.ts'
-import { discover } from './discover-command.ts'
-import { finishReset } from './factory-reset.ts'
-import { CommandError, describeFailure } from './failure.ts'
 import { REBOOT_MS, SHUTDOWN_MS } from './limits.ts'
 import { lineLog } from './log.ts'
 import { startService } from './service.ts'
-import { runSession } from './session-command.ts'
 import { tellSupervisor } from './supervisor.ts'
+import { finishReset } from './system/factory-reset.ts'
+import { UsageError } from './usage-error.ts'
 
 const FAILURE = 1
 const USAGE_ERROR = 2

@@ -2,7 +2,8 @@ import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
 import { Files } from '../hal/files/files.ts'
-import { readRoot, readStateDir, UsageError } from '../src/config.ts'
+import { readRoot, readStateDir } from '../src/config.ts'
+import { UsageError } from '../src/usage-error.ts'
 import { newRoot, treeOf } from './hal/support/tree.ts'
 
 test('the root is its real path, so that every way to write / is the running system', t => {

@@ -1,4 +1,4 @@
-/** The one door to the file system: no other file in hal/ or src/ imports node:fs, and the linter holds them to it. */
+/** The one door to the file system: no other file in hal/ or src/ imports node:fs, and test/layers.test.ts holds them to it. */
 import {
   closeSync,
   constants,

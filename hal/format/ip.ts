@@ -102,3 +102,8 @@ function groupsOf(text: string): bigint[] {
   const between = Array<string>(8 - first.length - last.length).fill('0')
   return [...first, ...between, ...last].map(group => BigInt(`0x${group}`))
 }
+
+/** IPv4 addresses are shorter to type. */
+export function ipv4First(addresses: readonly string[]): readonly string[] {
+  return addresses.toSorted((one, other) => Number(one.includes(':')) - Number(other.includes(':')))
+}

@@ -1,6 +1,6 @@
-import type { Page } from '../built-page.ts'
 import type { WholeReply } from '../http/reply.ts'
 import type { OpenRoute } from '../http/route.ts'
+import type { Page } from './built-page.ts'
 
 /** Scripts, styles and requests to this device alone, nothing inline, and no frame around it (CSP Level 3). */
 const POLICY = [

@@ -1,4 +1,4 @@
-import type { Reader } from './readers.ts'
+import type { Reader } from './reader.ts'
 import type { Topic } from './topic.ts'
 
 /** Milliseconds of a wake that is too short to rest after. */

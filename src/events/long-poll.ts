@@ -4,7 +4,8 @@ import { formatEtag } from '../http/conditional.ts'
 import { type Answerer, type Held, type HeldReply, json, type WholeReply, withHeaders } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
 import type { Position } from './event-log.ts'
-import type { End, Reader, Readers } from './readers.ts'
+import type { End, Reader } from './reader.ts'
+import type { Readers } from './readers.ts'
 import type { Topic } from './topic.ts'
 
 /** The answers to polls of a topic: the same object for all polls at one position, so that it is encoded only once. */

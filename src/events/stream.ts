@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import type { Credential } from '../auth/authenticator.ts'
 import type { Cancelable } from '../http/reply.ts'
 import { encodeFrame, type Position } from './event-log.ts'
-import type { End, Reader } from './readers.ts'
+import type { End, Reader } from './reader.ts'
 import type { Topic } from './topic.ts'
 
 const HEARTBEAT = Buffer.from(':\n\n')

@@ -45,8 +45,3 @@ export function pageAt(host: string, port: number, isTls: boolean): string {
   const [scheme, usual] = isTls ? ['https', HTTPS_PORT] : ['http', HTTP_PORT]
   return `${scheme}://${hostAndPort(host, port).replace(new RegExp(`:${usual}$`), '')}/`
 }
-
-/** IPv4 addresses are shorter to type. */
-export function ipv4First(addresses: readonly string[]): readonly string[] {
-  return addresses.toSorted((one, other) => Number(one.includes(':')) - Number(other.includes(':')))
-}

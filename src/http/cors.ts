@@ -1,8 +1,6 @@
 /** Cross-origin requests (the Fetch standard, "CORS protocol"). No cookie is ever used, so any origin may ask. */
 import type { IncomingMessage } from 'node:http'
-
-/** Origins whose pages may read answers: `*`, or a list of serialized origins (`https://panel.example`). */
-export type Origins = '*' | readonly string[]
+import type { Origins } from '../config.ts'
 
 const EXPOSED = [
   'Access-Control-Expose-Headers',

@@ -2,7 +2,11 @@ import type { IncomingMessage } from 'node:http'
 import type { JsonValue } from '../json.ts'
 import { Problem } from '../problem.ts'
 import type { Client } from './address.ts'
-import { NO_PARAMETERS, type PathParameters } from './router.ts'
+
+/** Values of the parameters in a path, by name. */
+export type PathParameters = ReadonlyMap<string, string>
+
+export const NO_PARAMETERS: PathParameters = new Map()
 
 /** A request as handlers see it: routed, its credential checked, its body parsed if the route takes one. */
 export class Request implements Client {

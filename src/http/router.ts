@@ -2,15 +2,11 @@ import { closest } from '../../hal/format/closest.ts'
 import { MAX_PATH_PARAMETER } from '../limits.ts'
 import { Problem } from '../problem.ts'
 import { Operation } from './operation.ts'
+import { NO_PARAMETERS, type PathParameters } from './request.ts'
 import type { AnyRoute } from './route.ts'
 
 /** The path in front of every route's. */
 export const BASE_PATH = '/api/v1'
-
-/** Values of the parameters in a path, by name. */
-export type PathParameters = ReadonlyMap<string, string>
-
-export const NO_PARAMETERS: PathParameters = new Map()
 
 export interface Match {
   readonly route: AnyRoute

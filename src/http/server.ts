@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { Authenticator } from '../auth/authenticator.ts'
 import type { Clock } from '../clock.ts'
+import type { Origins } from '../config.ts'
 import {
   FIRST_REQUEST_MS,
   HEAD_TIMEOUT_MS,
@@ -16,7 +17,6 @@ import { clientAt, hostAndPort } from './address.ts'
 import { AddressCount } from './address-count.ts'
 import { ClientWarnings } from './client-warnings.ts'
 import { Connection, type ConnectionContext } from './connection.ts'
-import type { Origins } from './cors.ts'
 import { Operation } from './operation.ts'
 import { Pipeline } from './pipeline.ts'
 import type { Router } from './router.ts'

@@ -2,6 +2,7 @@ import type { Device } from './device.ts'
 import { button, foreign, h } from './dom.ts'
 import { labelOf, valueText } from './labels.ts'
 import { texts } from './texts.ts'
+import type { View } from './view.ts'
 import { accessView } from './views/access.ts'
 import { logView } from './views/log.ts'
 import { sessionsView } from './views/sessions.ts'
@@ -12,13 +13,6 @@ export interface Actions {
   readonly signOut: () => void
   /** Goes on with another credential. */
   readonly replaceCredential: (credential: string) => void
-}
-
-/** A part of the page that has a place in the address. It is made when it is first shown, and kept with what was typed. */
-export interface View {
-  readonly element: HTMLElement
-  /** Called each time that it comes into sight. */
-  readonly shown?: () => void
 }
 
 interface Place {

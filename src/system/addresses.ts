@@ -1,5 +1,5 @@
+import { ipv4First } from '../../hal/format/ip.ts'
 import type { Interfaces } from '../../hal/settings/network/schema.ts'
-import { ipv4First } from '../http/address.ts'
 import type { SystemStore } from './store.ts'
 
 const OWN_LINK = /^(127\.|169\.254\.|::1$|fe80:)/i

@@ -1,7 +1,7 @@
 import t from 'tap'
+import type { Resource, Shared } from '../../src/api/resource.ts'
 import { Topic } from '../../src/events/topic.ts'
 import { json } from '../../src/http/reply.ts'
-import type { Resource, Shared } from '../../src/resource.ts'
 import { startTestService } from '../support/service.ts'
 
 /** A lamp that moderators follow: all that a second resource takes. */

@@ -1,9 +1,9 @@
 import { messageOf } from '../client.ts'
 import type { Device } from '../device.ts'
 import { button, foreign, h, newId } from '../dom.ts'
-import type { View } from '../shell.ts'
 import { texts } from '../texts.ts'
 import { momentText } from '../time.ts'
+import type { View } from '../view.ts'
 
 interface Line {
   readonly time: string

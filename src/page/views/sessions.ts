@@ -2,10 +2,10 @@ import { messageOf, Refusal } from '../client.ts'
 import type { Device, Session } from '../device.ts'
 import { ask } from '../dialog.ts'
 import { button, foreign, h } from '../dom.ts'
-import type { View } from '../shell.ts'
 import { texts } from '../texts.ts'
 import { durationText } from '../time.ts'
 import { announce } from '../toast.ts'
+import type { View } from '../view.ts'
 import { whileShown } from '../while-shown.ts'
 
 /** Milliseconds between two looks at the clock. */

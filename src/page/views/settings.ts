@@ -6,8 +6,8 @@ import { group } from '../form/group.ts'
 import { isObject, type Json, type JsonObject } from '../json.ts'
 import { labelOf } from '../labels.ts'
 import type { Schema } from '../schema.ts'
-import type { View } from '../shell.ts'
 import { texts } from '../texts.ts'
+import type { View } from '../view.ts'
 
 type Settings = Readonly<Record<string, Schema>>
 

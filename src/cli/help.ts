@@ -1,4 +1,4 @@
-import { ALL_OPTIONS, OPTIONS, type Option } from './options.ts'
+import { ALL_OPTIONS, OPTIONS, type Option } from '../options.ts'
 
 /** The help text of a command; of the program itself for anything else. */
 export function helpFor(command: string | undefined): string {

@@ -1,12 +1,12 @@
 import { join } from 'node:path'
 import t from 'tap'
-import { Files } from '../hal/files/files.ts'
-import { CertificateFiles } from '../hal/os/certificate.ts'
-import { System } from '../hal/os/system.ts'
-import { generateKey, writeKey } from '../src/auth/api-key.ts'
-import { JwtVerifier } from '../src/auth/jwt.ts'
-import { makeToken, rotateKey, showAccess, showKey } from '../src/commands.ts'
-import { deviceRoot } from './support/device.ts'
+import { Files } from '../../hal/files/files.ts'
+import { CertificateFiles } from '../../hal/os/certificate.ts'
+import { System } from '../../hal/os/system.ts'
+import { generateKey, writeKey } from '../../src/auth/api-key.ts'
+import { JwtVerifier } from '../../src/auth/jwt.ts'
+import { makeToken, rotateKey, showAccess, showKey } from '../../src/cli/commands.ts'
+import { deviceRoot } from '../support/device.ts'
 
 const NOW = Date.parse('2026-11-21T20:00:00.750Z')
 const REQUEST = { roles: ['admin:r'], expiresInMs: undefined, subject: undefined }

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { idlePicture, namePicture } from '../../src/screen/picture.ts'
+import { idlePicture, namePicture } from '../../src/presence/picture.ts'
 import { temporaryFolder } from '../support/folder.ts'
 
 const TOOLS = ['rsvg-convert', 'tesseract', 'zbarimg']

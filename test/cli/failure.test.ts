@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import t from 'tap'
-import { HalError } from '../hal/errors.ts'
-import { CommandError, describeFailure } from '../src/failure.ts'
+import { HalError } from '../../hal/errors.ts'
+import { CommandError, describeFailure } from '../../src/cli/failure.ts'
 
 const errno = { EACCES: -13, EADDRINUSE: -98, EADDRNOTAVAIL: -99, EPERM: -1, EROFS: -30 }
 

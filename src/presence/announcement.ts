@@ -1,10 +1,10 @@
-import { reasonOf } from '../hal/errors.ts'
-import type { Announced } from '../hal/format/avahi-service.ts'
-import type { Announcement } from '../hal/os/announcement.ts'
-import { BASE_PATH } from './http/router.ts'
-import type { Log } from './log.ts'
-import { follow } from './system/follow.ts'
-import type { SystemStore } from './system/store.ts'
+import { reasonOf } from '../../hal/errors.ts'
+import type { Announced } from '../../hal/format/avahi-service.ts'
+import type { Announcement } from '../../hal/os/announcement.ts'
+import { BASE_PATH } from '../http/router.ts'
+import type { Log } from '../log.ts'
+import { follow } from '../system/follow.ts'
+import type { SystemStore } from '../system/store.ts'
 import type { Tls } from './tls.ts'
 
 /** The DNS-SD type that `receiverd discover` looks for. */

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { parseCommand } from '../src/cli.ts'
-import { UsageError } from '../src/config.ts'
-import { helpFor } from '../src/help.ts'
+import { parseCommand } from '../../src/cli/cli.ts'
+import { helpFor } from '../../src/cli/help.ts'
+import { UsageError } from '../../src/usage-error.ts'
 
 const VERSION = '1.2.3'
 const parse = (line: string) => parseCommand(line.split(' ').filter(Boolean), VERSION)

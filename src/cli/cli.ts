@@ -1,13 +1,14 @@
 import { isIP } from 'node:net'
 import { parseArgs } from 'node:util'
-import { closest } from '../hal/format/closest.ts'
-import { grantsOf } from './auth/grants.ts'
-import { parseDuration, SUBJECT, type TokenRequest } from './auth/token.ts'
-import { type Flags, UsageError } from './config.ts'
+import { closest } from '../../hal/format/closest.ts'
+import { grantsOf } from '../auth/grants.ts'
+import { parseDuration, SUBJECT, type TokenRequest } from '../auth/token.ts'
+import type { Flags } from '../config.ts'
+import { MAX_SUBJECT_LENGTH } from '../limits.ts'
+import { PROTOCOL } from '../sessions/session.ts'
+import { UsageError } from '../usage-error.ts'
 import { helpFor } from './help.ts'
-import { MAX_SUBJECT_LENGTH } from './limits.ts'
-import type { SessionRequest } from './session-command.ts'
-import { PROTOCOL } from './sessions/session.ts'
+import type { SessionRequest } from './session.ts'
 
 export type Command =
   | {

@@ -5,8 +5,8 @@ import type { Log } from '../log.ts'
 import { addressesOf } from '../system/addresses.ts'
 import { follow } from '../system/follow.ts'
 import type { SystemStore } from '../system/store.ts'
-import type { Tls } from '../tls.ts'
 import { type IdleText, idlePicture } from './picture.ts'
+import type { Tls } from './tls.ts'
 
 export interface IdleScreenOptions {
   readonly screen: Screen

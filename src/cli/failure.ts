@@ -1,5 +1,5 @@
-import { errorCode, reasonOf } from '../hal/errors.ts'
-import { hostAndPort } from './http/address.ts'
+import { errorCode, reasonOf } from '../../hal/errors.ts'
+import { hostAndPort } from '../http/address.ts'
 
 /** A command that cannot do what was asked. The message is one line that says what to do about it. */
 export class CommandError extends Error {}

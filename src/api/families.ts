@@ -4,11 +4,11 @@ import type { Topic } from '../events/topic.ts'
 import type { Operation } from '../http/operation.ts'
 import type { HttpServer } from '../http/server.ts'
 import type { Limits } from '../limits.ts'
+import { Counts } from '../metrics/counts.ts'
+import type { Family, Labels, Sample } from '../metrics/exposition.ts'
 import { protocolLabel } from '../sessions/session.ts'
 import type { Sessions } from '../sessions/sessions.ts'
 import type { Tally } from '../system/tally.ts'
-import { Counts } from './counts.ts'
-import type { Family, Labels, Sample } from './exposition.ts'
 
 /** Seconds by which the start may seem to move before the clock has been set. */
 const STEP_S = 2

@@ -1,8 +1,8 @@
-import type { Device } from '../hal/engine.ts'
-import { errorCode, reasonOf } from '../hal/errors.ts'
-import { type Argv, type Attached, attachCommand } from '../hal/os/command.ts'
+import type { Device } from '../../hal/engine.ts'
+import { errorCode, reasonOf } from '../../hal/errors.ts'
+import { type Argv, type Attached, attachCommand } from '../../hal/os/command.ts'
+import { type Link, openSession, SessionRefused } from '../sessions/engine-client.ts'
 import { CommandError } from './failure.ts'
-import { type Link, openSession, SessionRefused } from './sessions/engine-client.ts'
 
 export interface SessionRequest {
   readonly device: Device

@@ -1,11 +1,11 @@
-import type { System } from '../hal/os/system.ts'
-import type { Authenticator } from './auth/authenticator.ts'
-import type { Clock } from './clock.ts'
-import type { Topic, TopicOptions } from './events/topic.ts'
-import type { OpenRoute, Route } from './http/route.ts'
-import type { Log } from './log.ts'
-import type { Family } from './metrics/exposition.ts'
-import type { SystemStore } from './system/store.ts'
+import type { System } from '../../hal/os/system.ts'
+import type { Authenticator } from '../auth/authenticator.ts'
+import type { Clock } from '../clock.ts'
+import type { Topic, TopicOptions } from '../events/topic.ts'
+import type { OpenRoute, Route } from '../http/route.ts'
+import type { Log } from '../log.ts'
+import type { Family } from '../metrics/exposition.ts'
+import type { SystemStore } from '../system/store.ts'
 
 /** A part of the API with state of its own, and the topic that clients follow it by. */
 export interface Resource {

@@ -1,10 +1,11 @@
-import { reasonOf } from '../hal/errors.ts'
-import { type Found, foundIn } from '../hal/format/avahi-browse.ts'
-import type { Run } from '../hal/os/command.ts'
-import { SERVICE_TYPE } from './announce.ts'
+import { reasonOf } from '../../hal/errors.ts'
+import { type Found, foundIn } from '../../hal/format/avahi-browse.ts'
+import { ipv4First } from '../../hal/format/ip.ts'
+import type { Run } from '../../hal/os/command.ts'
+import { pageAt } from '../http/address.ts'
+import { printable } from '../log.ts'
+import { SERVICE_TYPE } from '../presence/announcement.ts'
 import { CommandError } from './failure.ts'
-import { ipv4First, pageAt } from './http/address.ts'
-import { printable } from './log.ts'
 
 interface Receiver {
   readonly name: string

@@ -1,0 +1,6 @@
+/** A part of the page that has a place in the address. It is made when it is first shown, and kept with what was typed. */
+export interface View {
+  readonly element: HTMLElement
+  /** Called each time that it comes into sight. */
+  readonly shown?: () => void
+}

@@ -2,18 +2,12 @@ import type { Device } from './device.ts'
 import { button, foreign, h } from './dom.ts'
 import { labelOf, valueText } from './labels.ts'
 import { texts } from './texts.ts'
-import type { View } from './view.ts'
+import type { Actions, View } from './view.ts'
 import { accessView } from './views/access.ts'
 import { logView } from './views/log.ts'
 import { sessionsView } from './views/sessions.ts'
 import { settingsView } from './views/settings.ts'
 import { statusView } from './views/status.ts'
-
-export interface Actions {
-  readonly signOut: () => void
-  /** Goes on with another credential. */
-  readonly replaceCredential: (credential: string) => void
-}
 
 interface Place {
   readonly name: string

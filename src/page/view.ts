@@ -4,3 +4,9 @@ export interface View {
   /** Called each time that it comes into sight. */
   readonly shown?: () => void
 }
+
+export interface Actions {
+  readonly signOut: () => void
+  /** Goes on with another credential. */
+  readonly replaceCredential: (credential: string) => void
+}

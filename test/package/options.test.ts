@@ -1,9 +1,9 @@
 /** What is packaged and printed lists the options as the program has them. */
 import t from 'tap'
 import { PATHS, withOptions } from '../../build/options.ts'
-import { parseCommand } from '../../src/cli.ts'
+import { parseCommand } from '../../src/cli/cli.ts'
+import { helpFor } from '../../src/cli/help.ts'
 import { readConfig, unknownVariables } from '../../src/config.ts'
-import { helpFor } from '../../src/help.ts'
 import { ALL_OPTIONS } from '../../src/options.ts'
 import { READMES, readText } from '../support/readme.ts'
 

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run build size check format test page-shots install install-uxplay install-screen install-tls rig deb deb-tools image image-tools card device-test power-test card-test device-tools arm-test bench bench-board clean
+.PHONY: help run build size check format test page-shots install install-uxplay install-screen install-tls rig deb deb-tools image image-tools card device-test power-test model-test proof card-test device-tools arm-test bench bench-board clean
 BIN := node_modules/.bin
 TS := node --import tsx
 UNITDIR := /usr/lib/systemd/system
@@ -121,6 +121,12 @@ power-test: device-tools image ## cut the power of the booted image 20 times, or
 
 card-test: device-tools card ## boot the card for the Raspberry Pi
 	$(DEVICE_TEST) test/image/card.test.ts test/device/raspberry-pi.device.ts
+
+model-test: build ## random sessions on UxPlay against a model: make model-test ROUNDS=1000
+	@[ -t 1 ] || export CI=true; $(BIN)/tap --reporter=base --timeout=86400 test/engines/model.test.ts
+
+proof: ## all that takes hours: 200 power cuts, 1,000 rounds against the model, the card, the whole bench (as root)
+	@test/proof.sh
 
 device-tools:
 	@test/device/tools.sh

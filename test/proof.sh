@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# `make proof`: the tests that take too long for every change, as root, in some hours.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=tiers.sh
+. test/tiers.sh
+
+tier rig
+ROUNDS=${ROUNDS:-1000} tier model-test
+N=${N:-200} tier power-test
+tier card-test
+tier bench
+conclude

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import type { JsonObject } from '../../src/json.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
-import { examples } from '../support/readme.ts'
+import { examples, readText } from '../support/readme.ts'
 import { type Receiver, receiverd, run, startReceiver } from './support.ts'
 
 const API = 'src/api/README.md'
@@ -13,6 +13,14 @@ const SESSIONS = 'src/sessions/README.md'
 const EXAMPLE = examples(API, 'In a browser', 'js').join('')
 
 t.jobs = 4
+
+interface OpenApi {
+  readonly paths: Record<
+    string,
+    Record<string, { readonly description: string; readonly security?: readonly unknown[] }>
+  >
+  readonly components: { readonly schemas: { readonly System: { readonly properties: JsonObject } } }
+}
 
 t.test('the commands of curl', async t => {
   const engines = join(temporaryFolder(t), 'engines')
@@ -67,6 +75,32 @@ t.test('the commands of curl', async t => {
   t.match(await held, /^HTTP\/1\.1 200 .*^ETag: .*"event":"system.changed"/ms)
   await receiver.stop()
   await asking
+})
+
+t.test('the tables of operations and settings are complete', async t => {
+  const receiver = await startReceiver(t)
+  const { paths, components } = (await (await receiver.fetch('/openapi.json')).json()) as OpenApi
+  const operations = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, docs]) => ({
+      name: `${method.toUpperCase()} ${path.replace('/api/v1', '')}`,
+      docs: docs.security?.length === 0 ? 'nothing' : docs.description,
+    })),
+  )
+  const listed = rowsOf(API).flatMap(([names = '', requires = '', purpose = '']) =>
+    codeIn(names).flatMap(name =>
+      name.endsWith('{name}')
+        ? codeIn(purpose).map(operation => ({ name: name.replace('{name}', operation), requires }))
+        : [{ name, requires }],
+    ),
+  )
+  const routes = listed.filter(({ name }) => /^[A-Z]+ \//.test(name))
+  t.same(routes.map(({ name }) => name).sort(), operations.map(({ name }) => name).sort())
+  for (const { name, requires } of routes)
+    t.match(operations.find(operation => operation.name === name)?.docs, requires.replace('the ', ''), name)
+
+  const settings = rowsOf('hal/README.md').flatMap(([property = '']) => codeIn(property).slice(0, 1))
+  const named = new Set(settings.filter(name => !/[/=]/.test(name)).map(name => name.split('.', 1)[0]))
+  t.same([...named].sort(), Object.keys(components.schemas.System.properties).sort())
 })
 
 t.test('EventSource: follows, and gets a new token when the old one has expired', async t => {
@@ -156,4 +190,14 @@ async function startExample(t: Test, receiver: Receiver, options: readonly strin
 
 function pause(ms: number): Promise<false> {
   return new Promise(resolve => setTimeout(() => resolve(false), ms))
+}
+
+/** The cells of the rows of a README's tables. */
+function rowsOf(path: string): readonly (readonly string[])[] {
+  const rows = readText(path).matchAll(/^\|(.*)\|$/gm)
+  return Array.from(rows, ([, cells = '']) => cells.split('|').map(cell => cell.trim()))
+}
+
+function codeIn(text: string): readonly string[] {
+  return Array.from(text.matchAll(/`(.*?)`/g), ([, code = '']) => code)
 }

@@ -17,6 +17,9 @@ const SOURCES = [
   'package-lock.json',
 ]
 
+/** READMEs and their pictures stand among the sources. */
+const NOT_BUNDLED = /\.(md|png)$/
+
 /**
  * The path of build/out/receiverd.cjs. It is checked against the sources, so that no test passes, and nothing is
  * measured, on a bundle that was built from other ones.
@@ -49,6 +52,6 @@ export function recordSources(digest: string): void {
 function filesAt(path: string): readonly string[] {
   if (!statSync(join(REPOSITORY, path)).isDirectory()) return [path]
   return readdirSync(join(REPOSITORY, path), { recursive: true, withFileTypes: true })
-    .filter(entry => entry.isFile())
+    .filter(entry => entry.isFile() && !NOT_BUNDLED.test(entry.name))
     .map(entry => join(entry.parentPath, entry.name).slice(REPOSITORY.length))
 }

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run build size check format test page-shots install install-uxplay install-screen install-tls rig deb deb-tools image image-tools card device-test power-test model-test proof card-test device-tools arm-test bench bench-board clean
+.PHONY: help run build size check format test quick page-shots install install-uxplay install-screen install-tls rig deb deb-tools image image-tools card device-test power-test model-test proof card-test device-tools arm-test bench bench-board clean
 BIN := node_modules/.bin
 TS := node --import tsx
 UNITDIR := /usr/lib/systemd/system
@@ -42,10 +42,22 @@ format: node_modules ## format the sources, and bring the lists of options up to
 page-shots: node_modules test/page/node_modules ## make pictures of every view of the page in build/out/page-shots
 	@mkdir -p build/out && CI=true $(BIN)/tap --reporter=base --timeout=600 test/page/shots.ts
 
+# Whatever starts no process of the product, and no machine.
+QUICK = $(shell find test -name '*.test.ts' -not -path '*/node_modules/*' $(foreach tier,bench e2e engines hostile image \
+	interop package page rig,-not -path 'test/$(tier)/*'))
+
 # If the output is not a terminal, CI=true makes the reporter leave out the lines that a terminal would overwrite.
+define TAP
+@rm -rf .tap/test-results && node build/compile-tests.cjs
+@[ -t 1 ] || export CI=true; \
+	trap '$(TS) build/left-out.ts' EXIT; $(BIN)/tap --reporter=base
+endef
+
 test: build test/interop/node_modules test/page/node_modules ## run every test
-	@node build/compile-tests.cjs
-	@[ -t 1 ] || export CI=true; $(BIN)/tap --reporter=base
+	$(TAP)
+
+quick: node_modules ## run the tests of modules and of the settings' contract, in less than a minute
+	$(TAP) $(QUICK)
 
 install: build ## install the files under DESTDIR, for an image: make install DESTDIR=/path/to/root
 	install -D -m 755 build/package/receiverd $(DESTDIR)/usr/bin/receiverd

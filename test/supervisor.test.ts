@@ -1,5 +1,5 @@
 /** What systemd is told, received on a real datagram socket. Node has none (nodejs/node#29339), so Python listens. */
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -8,6 +8,7 @@ import { type Run, runCommand } from '../hal/os/command.ts'
 import { tellSupervisor } from '../src/supervisor.ts'
 import { eventually } from './support/eventually.ts'
 import { temporaryFolder } from './support/folder.ts'
+import { needs } from './support/needs.ts'
 
 const PYTHON = '/usr/bin/python3'
 /** Prints each datagram as a line of JSON. */
@@ -20,8 +21,7 @@ while True:
     print(json.dumps(listener.recv(65536).decode().splitlines()), flush=True)
 `
 
-const missing = [PYTHON, 'systemd-notify'].filter(tool => spawnSync(tool, ['--version']).status !== 0)
-const skip = missing.length > 0 && `not installed: ${missing.join(', ')}; apt-get install python3 systemd`
+const skip = needs('python3', 'systemd-notify')
 
 /** A socket that is bound, and the assignments of each message that arrived at it. */
 async function notifySocket(t: Test) {

@@ -6,22 +6,14 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { temporaryFolder } from '../support/folder.ts'
+import { needs } from '../support/needs.ts'
 
 const SOURCE = new URL('load.c', import.meta.url).pathname
 const folder = temporaryFolder(t)
 const program = join(folder, 'load')
 
-function compiled(): boolean {
-  try {
-    execFileSync('cc', ['-O1', '-o', program, SOURCE], { stdio: ['ignore', 'ignore', 'pipe'] })
-    return true
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return false
-    throw error
-  }
-}
-
-const skip = compiled() ? false : 'cc is not installed'
+const skip = needs('cc')
+if (!skip) execFileSync('cc', ['-O1', '-o', program, SOURCE], { stdio: ['ignore', 'ignore', 'pipe'] })
 
 /** The frames of the events with these numbers. */
 const frames = (...numbers: number[]) =>

@@ -6,6 +6,7 @@ import t from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import { CARD, copyFromCard } from '../device/boards.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { needs } from '../support/needs.ts'
 
 const MIB = 1024 ** 2
 const SECTORS = MIB / 512
@@ -14,10 +15,7 @@ const ROOT = `${CARD}?offset=${260 * MIB}`
 const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin:/sbin`, MTOOLS_SKIP_CHECK: '1' }
 const run = (command: string, ...args: string[]) =>
   execFileSync(command, args, { encoding: 'utf8', env, stdio: 'pipe' })
-const missing = ['sfdisk', 'mcopy', 'debugfs'].filter(tool => spawnSync(tool, ['-V'], { env }).error)
-const skip = !existsSync(CARD)
-  ? 'no card: make image BOARD=raspberry-pi'
-  : missing.length > 0 && `not installed: ${missing.join(', ')}; apt-get install fdisk mtools e2fsprogs`
+const skip = !existsSync(CARD) ? 'run make card as root' : needs('sfdisk', 'mcopy', 'debugfs')
 
 /** A file of the root file system. */
 const rootFile = (path: string) => run('debugfs', '-R', `cat ${path}`, ROOT)

@@ -2,10 +2,11 @@
 import { get, request } from 'node:https'
 import t, { type Test } from 'tap'
 import { DEADLINE_MS, eventually } from '../support/eventually.ts'
-import { NGINX, startNginx, startShippedNginx } from './nginx.ts'
+import { needs } from '../support/needs.ts'
+import { startNginx, startShippedNginx } from './nginx.ts'
 import { type Receiver, run, startReceiver } from './support.ts'
 
-const skip = !NGINX && 'nginx is not installed'
+const skip = needs('nginx')
 
 const options = (port: number, { key }: Receiver, path: string, headers: Record<string, string> = {}) => ({
   port,

@@ -5,13 +5,13 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { needs } from '../support/needs.ts'
 import { freePort } from '../support/port.ts'
 import { examples } from '../support/readme.ts'
 import { type Receiver, receiverd, startReceiver } from './support.ts'
 
 const [CONFIGURATION = ''] = examples('src/api/README.md', 'Status, logs and metrics', 'yaml')
-const missing = ['promtool', 'prometheus'].filter(program => spawnSync(program, ['--version']).status !== 0)
-const skip = missing.length > 0 && `not installed: ${missing.join(', ')}; apt-get install prometheus`
+const skip = needs('prometheus', 'promtool')
 
 /** A service that has something of everything to tell. */
 async function startBusy(t: Test): Promise<Receiver> {

@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { needs } from '../support/needs.ts'
 
 const UNITS = ['receiverd.socket', 'receiverd-engines.socket', 'receiverd.service'] as const
-const missing = ['systemctl', 'systemd-analyze'].filter(tool => spawnSync(tool, ['--version']).status !== 0)
-const skip = missing.length > 0 && `not installed: ${missing.join(', ')}; apt-get install systemd`
+const skip = needs('systemd-analyze')
 
 /** What strangers reach, and how exposed it is at most, of 10. */
 const SANDBOXED = [

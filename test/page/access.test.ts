@@ -1,14 +1,14 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { temporaryFolder } from '../support/folder.ts'
+import { needs } from '../support/needs.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
 import { choose, click, fill, goTo, navigation, stored, valueIn, waitForNoText, waitForText } from './steps.ts'
 
 const ZBARIMG = '/usr/bin/zbarimg'
-const skip = missingBrowser('chrome') || (!existsSync(ZBARIMG) && 'zbar-tools is not installed')
+const skip = missingBrowser('chrome') || needs('zbarimg')
 
 t.test('access', { skip }, async t => {
   const { service, link } = await startPageDevice(t)

@@ -1,15 +1,15 @@
 /** Debian's browsers, and pages in them that watch for what must not happen on any of them. */
-import { existsSync } from 'node:fs'
 import { type Browser, type BrowserContext, launch, type Page } from 'puppeteer-core'
 import type { Test } from 'tap'
 import { DEADLINE_MS } from '../support/eventually.ts'
+import { needs } from '../support/needs.ts'
 
 const PATHS = { chrome: '/usr/bin/chromium', firefox: '/usr/bin/firefox-esr' } as const
 export type BrowserName = keyof typeof PATHS
 
 /** Why tests in a browser cannot run; false if they can. */
 export function missingBrowser(name: BrowserName): string | false {
-  return existsSync(PATHS[name]) ? false : `${PATHS[name]} is not installed`
+  return needs(PATHS[name])
 }
 
 /** Starts a browser, which ends with the test. */

@@ -1,11 +1,12 @@
 /** The page of the bundle, behind nginx with TLS and a path in front. */
 import t from 'tap'
-import { NGINX, startNginx } from '../interop/nginx.ts'
+import { startNginx } from '../interop/nginx.ts'
 import { startReceiver } from '../interop/support.ts'
+import { needs } from '../support/needs.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { click, fill, goTo, waitForText } from './steps.ts'
 
-const skip = missingBrowser('chrome') || (!NGINX && 'nginx is not installed')
+const skip = missingBrowser('chrome') || needs('nginx')
 
 for (const prefix of ['/', '/building-7/room-4/'])
   t.test(`under ${prefix}`, { skip }, async t => {

@@ -1,10 +1,11 @@
 /** Read back by another program, zbarimg(1). */
 import { execFileSync } from 'node:child_process'
-import { existsSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { qrCode } from '../../src/qr/qr-code.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { needs } from '../support/needs.ts'
 
 const ZBARIMG = '/usr/bin/zbarimg'
 const QUIET = 4
@@ -22,7 +23,7 @@ function image(text: string): string {
   return `P1\n${size} ${size}\n${Array.from({ length: size }, (_, y) => line(y)).join('\n')}\n`
 }
 
-t.test('zbarimg reads what was encoded', { skip: !existsSync(ZBARIMG) && 'zbar-tools is not installed' }, async t => {
+t.test('zbarimg reads what was encoded', { skip: needs('zbarimg') }, async t => {
   const folder = temporaryFolder(t)
   // Both widths of the length, with and without the version's bits, one block and many, short blocks and long ones.
   for (const length of [1, 17, 18, 100, 134, 230, 231, 300, 367, 400, 700, 1_100, 1_900, 2_953]) {

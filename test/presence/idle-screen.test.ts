@@ -9,10 +9,9 @@ import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
 import { FakeReceiver } from '../support/fakes/receiver.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { needs } from '../support/needs.ts'
 import { startTestService } from '../support/service.ts'
 
-const skip =
-  ['rsvg-convert', 'zbarimg'].some(tool => !existsSync(`/usr/bin/${tool}`)) && 'not installed: librsvg2-bin zbar-tools'
 const IDENTIFY = 'screen@identify.service'
 
 async function startWithScreen(t: Test, env: Environment = {}) {
@@ -48,27 +47,31 @@ t.test('the idle screen follows the configuration', async t => {
   await shows('Screen mirroring is switched off.')
 })
 
-t.test('until its first use, the key is in the QR code, if that is asked for', { skip }, async t => {
-  const env = { RECEIVERD_SCREEN_KEY: 'on' }
-  const { service, picture, shows } = await startWithScreen(t, env)
-  const link = () => {
-    const png = join(temporaryFolder(t), 'idle.png')
-    execFileSync('rsvg-convert', ['--output', png, picture('idle')])
-    return execFileSync('zbarimg', ['--quiet', '--raw', png], { encoding: 'utf8', stdio: 'pipe' }).trim()
-  }
-  await shows('Scan to set up this device')
-  t.match(link(), new RegExp(`^http://[^/]+/#key=${service.key}&setup$`))
-  t.notMatch(readFileSync(picture('idle'), 'utf8'), service.key)
-  t.equal((await service.fetchAs('wrong')).status, 401)
-  t.match(link(), service.key, 'a wrong key changes nothing')
+t.test(
+  'until its first use, the key is in the QR code, if that is asked for',
+  { skip: needs('rsvg-convert', 'zbarimg') },
+  async t => {
+    const env = { RECEIVERD_SCREEN_KEY: 'on' }
+    const { service, picture, shows } = await startWithScreen(t, env)
+    const link = () => {
+      const png = join(temporaryFolder(t), 'idle.png')
+      execFileSync('rsvg-convert', ['--output', png, picture('idle')])
+      return execFileSync('zbarimg', ['--quiet', '--raw', png], { encoding: 'utf8', stdio: 'pipe' }).trim()
+    }
+    await shows('Scan to set up this device')
+    t.match(link(), new RegExp(`^http://[^/]+/#key=${service.key}&setup$`))
+    t.notMatch(readFileSync(picture('idle'), 'utf8'), service.key)
+    t.equal((await service.fetchAs('wrong')).status, 401)
+    t.match(link(), service.key, 'a wrong key changes nothing')
 
-  t.equal((await service.fetch('/system')).status, 200)
-  await shows('Manage this device')
-  t.notMatch(link(), service.key)
-  await service.close()
-  const again = await startTestService(t, { root: service.root, env })
-  t.notOk(existsSync(again.path('var/lib/receiverd/api-key.unused')), 'nor after a restart')
-})
+    t.equal((await service.fetch('/system')).status, 200)
+    await shows('Manage this device')
+    t.notMatch(link(), service.key)
+    await service.close()
+    const again = await startTestService(t, { root: service.root, env })
+    t.notOk(existsSync(again.path('var/lib/receiverd/api-key.unused')), 'nor after a restart')
+  },
+)
 
 t.test('with TLS: an https address, and the pin once there is a certificate', async t => {
   const { service, shows } = await startWithScreen(t, { RECEIVERD_TLS_PORT: '443' })

@@ -5,10 +5,9 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { idlePicture, namePicture } from '../../src/presence/picture.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { needs } from '../support/needs.ts'
 
-const TOOLS = ['rsvg-convert', 'tesseract', 'zbarimg']
-const missing = TOOLS.filter(tool => !existsSync(`/usr/bin/${tool}`))
-const skip = missing.length > 0 && `not installed: ${missing.join(', ')}`
+const skip = needs('rsvg-convert', 'tesseract', 'zbarimg')
 
 function draw(t: Test, svg: string): string {
   const path = join(temporaryFolder(t), 'picture.png')

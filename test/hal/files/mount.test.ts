@@ -4,13 +4,12 @@ import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
 import { Files } from '../../../hal/files/files.ts'
+import { NEEDS_ROOT } from '../../support/needs.ts'
 import type { ErrorCode } from '../support/file-system.ts'
 import { mount } from '../support/mount.ts'
 import { changedPaths, leftoversIn, newRoot, treeOf } from '../support/tree.ts'
 
-const skip = process.getuid?.() === 0 ? false : 'needs root'
-
-test('a mounted file is overwritten in place', { skip }, async t => {
+test('a mounted file is overwritten in place', { skip: NEEDS_ROOT }, async t => {
   const root = newRoot(t)
   const source = join(root, 'source')
   const at = join(root, 'etc/file')
@@ -36,7 +35,7 @@ test('a mounted file is overwritten in place', { skip }, async t => {
   t.same(leftoversIn(root), [])
 })
 
-test('a file that is mounted read-only is refused', { skip }, async t => {
+test('a file that is mounted read-only is refused', { skip: NEEDS_ROOT }, async t => {
   const root = newRoot(t)
   const at = join(root, 'etc/file')
   writeFileSync(join(root, 'source'), 'old')
@@ -48,7 +47,7 @@ test('a file that is mounted read-only is refused', { skip }, async t => {
   t.same(leftoversIn(root), [])
 })
 
-test('a full disk and a read-only one refuse a write, and nothing changes', { skip }, async t => {
+test('a full disk and a read-only one refuse a write, and nothing changes', { skip: NEEDS_ROOT }, async t => {
   const root = newRoot(t)
   const etc = join(root, 'etc')
   if (!mount(t, etc, '-t', 'tmpfs', '-o', 'size=64k', 'tmpfs')) return

@@ -4,9 +4,8 @@ import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import { isUnreadable } from '../../../hal/errors.ts'
 import { Files } from '../../../hal/files/files.ts'
+import { NEEDS_ROOT } from '../../support/needs.ts'
 import { newRoot, treeOf } from '../support/tree.ts'
-
-const skip = process.getuid?.() === 0 ? false : 'needs root'
 
 async function refusesToRead(t: Test, done: Promise<unknown>, what = 'unreadable', message = /./): Promise<void> {
   const error = await done.catch(error => error)
@@ -54,7 +53,9 @@ test('the bound also holds for a file that does not know its size, as under /pro
   await t.rejects(new Files('/').readText('/proc/kallsyms'), { message: /larger than 64 KiB/ })
 })
 
-test('behind a link to /dev/null there is nothing to read, and it does not become a file', { skip }, async t => {
+test('behind a link to /dev/null there is nothing to read, and it does not become a file', {
+  skip: NEEDS_ROOT,
+}, async t => {
   const root = newRoot(t)
   mkdirSync(join(root, 'dev'))
   execFileSync('mknod', [join(root, 'dev/null'), 'c', '1', '3'])

@@ -1,7 +1,8 @@
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { readEdid } from '../../../hal/format/edid.ts'
+import { needs } from '../../support/needs.ts'
 import { Random } from '../../support/random.ts'
 import { cta, dataBlock, detailed, edidOf, hdmi, sealed, text } from '../support/edid.ts'
 
@@ -98,11 +99,8 @@ const CODES = [
   [50, 51, 54, 55, 58, 59, 60, 61, 62, 63, 64, 93, 94, 95, 96, 97, 98, 99, 100, 101, 102, 117, 118],
   [194, 195, 196, 197, 198, 199],
 ]
-const skip = spawnSync('edid-decode', ['--version']).error
-  ? 'edid-decode is not installed (apt-get install edid-decode)'
-  : false
 
-t.test('names and timings are what edid-decode reads', { skip }, async t => {
+t.test('names and timings are what edid-decode reads', { skip: needs('edid-decode') }, async t => {
   const cases = [
     FULL,
     edidOf({

@@ -1,6 +1,7 @@
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { test } from 'tap'
 import { globMatches } from '../../../hal/format/glob.ts'
+import { needs } from '../../support/needs.ts'
 import { Random, SEED } from '../../support/random.ts'
 
 const cases: readonly (readonly [pattern: string, name: string, is: boolean])[] = [
@@ -46,9 +47,8 @@ for line in sys.stdin:
     pattern, name = json.loads(line)
     print(libc.fnmatch(pattern.encode(), name.encode(), 0))
 `
-const skip = spawnSync('python3', ['-c', '']).status !== 0 && 'needs python3'
 
-test('patterns match as in fnmatch(3)', { skip }, t => {
+test('patterns match as in fnmatch(3)', { skip: needs('python3') }, t => {
   const random = new Random(SEED)
   const pairs = Array.from({ length: 10_000 }, () => [
     random.text(['a', 'b', '*', '*', '?', '[', '[', ']', '!', '^', '-', '\\', 'c', '0'], 8),

@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import { getValue, setValue } from '../../../hal/format/key-value.ts'
+import { needs } from '../../support/needs.ts'
 import { Random, SEED } from '../../support/random.ts'
 
 /** A program that uses systemd's own parser, and prints NAME=value lines (environment.d(5)). */
@@ -147,7 +148,7 @@ test('what is written is what a shell reads', t => {
   t.end()
 })
 
-test('what is written is what systemd reads', { skip: !existsSync(GENERATOR) && 'no systemd' }, t => {
+test('what is written is what systemd reads', { skip: needs(GENERATOR) }, t => {
   const random = new Random(SEED)
   // environment.d(5) then expands variables, which does not work with noncharacters.
   const values = Array.from({ length: 500 }, () => random.words().replace(/\$|\p{NChar}/gu, '-'))

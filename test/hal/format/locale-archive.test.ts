@@ -1,13 +1,14 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
 import { archivedLocales } from '../../../hal/format/locale-archive.ts'
+import { needs } from '../../support/needs.ts'
 import { Random, SEED } from '../../support/random.ts'
 import { archiveOf } from '../support/locale-archive.ts'
 
 /** Of Debian's package `locales`; localedef(1) itself is part of libc-bin. */
-const skip = !existsSync('/usr/share/i18n/locales/en_GB') && 'needs the sources of locales (apt-get install locales)'
+const skip = needs('/usr/share/i18n/locales/en_GB')
 
 test('the names in an archive are read, without unused entries', t => {
   t.strictSame(archivedLocales(archiveOf([])), [])

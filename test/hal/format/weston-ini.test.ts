@@ -190,6 +190,6 @@ function whyNoParser(): string | false {
     parse([])
     return false
   } catch {
-    return 'needs python3 and libweston (apt-get install weston)'
+    return 'install python3 weston'
   }
 }

@@ -5,10 +5,10 @@ import { type Test, test } from 'tap'
 import { KERNEL, O_RDONLY } from '../../../hal/files/kernel.ts'
 import { lockFile, runCommand } from '../../../hal/os/command.ts'
 import { claimFolder } from '../../../hal/os/lock.ts'
+import { NEEDS_ROOT } from '../../support/needs.ts'
 import { mount } from '../support/mount.ts'
 import { newRoot } from '../support/tree.ts'
 
-const skip = process.getuid?.() === 0 ? false : 'needs root'
 const LOCK = new URL('../../../hal/os/lock.ts', import.meta.url).href
 
 /** Another process that claims a folder and goes on; resolves when it has. */
@@ -52,7 +52,7 @@ test('a command that the process runs does not inherit the claim', async t => {
   t.notMatch(open, folder)
 })
 
-test('a folder on a read-only file system can be claimed', { skip }, async t => {
+test('a folder on a read-only file system can be claimed', { skip: NEEDS_ROOT }, async t => {
   const folder = join(newRoot(t), 'etc')
   if (!mount(t, folder, '-t', 'tmpfs', '-o', 'ro', 'tmpfs')) return
   await t.resolves(claimFolder(folder))

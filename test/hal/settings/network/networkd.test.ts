@@ -1,5 +1,5 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
-import { existsSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { type Test, test } from 'tap'
@@ -8,9 +8,10 @@ import { System } from '../../../../hal/os/system.ts'
 import { network } from '../../../../hal/settings/network/network.ts'
 import type { Interface } from '../../../../hal/settings/network/schema.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { NEEDS_ROOT, needs } from '../../../support/needs.ts'
 import { apply } from '../../support/apply.ts'
 
-const NETWORKD = ['/usr/lib/systemd/systemd-networkd', '/lib/systemd/systemd-networkd'].find(existsSync) ?? ''
+const NETWORKD = '/usr/lib/systemd/systemd-networkd'
 
 /**
  * A networkd and a bus in namespaces of their own, which end with this process: the two ends of a cable, of which `eth0`
@@ -74,7 +75,7 @@ class EnteredSystem extends System {
 }
 
 async function startNetworkd(t: Test): Promise<EnteredSystem | undefined> {
-  if (!NETWORKD) return undefined
+  if (needs(NETWORKD)) return undefined
   const child: ChildProcess = spawn(
     'unshare',
     ['--net', '--mount', '--pid', '--fork', '--kill-child', 'sh', '-c', SCRIPT],
@@ -96,7 +97,7 @@ async function startNetworkd(t: Test): Promise<EnteredSystem | undefined> {
 test('systemd-networkd does what is set', async t => {
   const system = await startNetworkd(t)
   if (!system) {
-    t.pass('networkd', { skip: 'no systemd-networkd that can be run in namespaces' })
+    t.pass('networkd', { skip: NEEDS_ROOT || needs(NETWORKD) || 'allow root to create namespaces' })
     return
   }
   writeFileSync(join(system.root, '/etc/systemd/network/05-void.network'), '[Network]\nDHCP=yes\n')

@@ -1,5 +1,5 @@
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { Files } from '../../hal/files/files.ts'
@@ -14,6 +14,7 @@ import type { JsonValue } from '../../src/json.ts'
 import { schemaErrors } from '../../src/validate.ts'
 import { copierOf } from '../hal/support/tree.ts'
 import { deviceRoot } from '../support/device.ts'
+import { IN_MEMORY } from '../support/folder.ts'
 import type { GoodValues } from './values.ts'
 
 /** A setting that is held to the contract, among the settings of its device. */
@@ -75,9 +76,9 @@ export class Devices {
 
   constructor(t: Test) {
     this.#copy = copierOf(deviceRoot(t))
-    // Thousands of small files: in memory, if possible.
-    this.folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'receiverd-'))
-    t.teardown(() => rmSync(this.folder, { recursive: true, force: true }))
+    this.folder = mkdtempSync(join(IN_MEMORY, 'receiverd-'))
+    // rm(1) removes thousands of small files in a tenth of the time that rmSync takes.
+    t.teardown(() => execFileSync('rm', ['-rf', this.folder]))
   }
 
   empty(): string {

@@ -9,9 +9,9 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
+import { IN_MEMORY } from '../../support/folder.ts'
 
 /** Where the originals of a root's files are kept: beside it, so that they do not count as a change of the device. */
 export function originalsOf(root: string): string {
@@ -20,7 +20,7 @@ export function originalsOf(root: string): string {
 
 /** A root of the test's own, with an empty /etc. */
 export function newRoot(t: Test): string {
-  const root = mkdtempSync(join(tmpdir(), 'receiverd-'))
+  const root = mkdtempSync(join(IN_MEMORY, 'receiverd-'))
   t.teardown(() => {
     for (const path of [root, originalsOf(root)]) rmSync(path, { recursive: true, force: true })
   })

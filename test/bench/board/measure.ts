@@ -81,7 +81,7 @@ async function starter({ root, programs, requests }: Device, { streams }: Size):
   await first.stop()
   const length = /^HTTP\/1\.1 200 [\s\S]*\r\ncontent-length: (\d+)/i.exec(first.firstAnswer)?.[1]
   if (length === undefined) throw new Error(`the first answer was ${first.firstAnswer}`)
-  return subject => (subject === 'bare' ? start([programs.bare, length]) : start(ours, limits))
+  return subject => (subject === 'bare' ? start([programs.bare, length, root]) : start(ours, limits))
 }
 
 function clients(program: string): Ask {

@@ -13,6 +13,8 @@ const answer = (response: ServerResponse) =>
   response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': body.length }).end(body)
 
 const sync = promisify(fsync)
+/** Ends when the latest change is stored: they share a file, and pipelined requests come together. */
+let stored = Promise.resolve()
 
 /** As fsyncs.c does it, with the system calls that wait for the disk off the event loop. */
 async function store(text: string): Promise<void> {
@@ -34,7 +36,8 @@ const server = createServer((request, response) => {
       data += chunk
     })
     request.on('end', async () => {
-      await store(data)
+      stored = stored.then(() => store(data))
+      await stored
       // The global, which loads node:crypto at its first use: a start does not need it.
       const frame = `id: ${crypto.randomUUID()}\nevent: system.changed\ndata: ${data}\n\n`
       for (const stream of streams) stream.write(frame)

@@ -86,6 +86,8 @@ class Client {
         throw new Error(`replayed ${block.raw} after ${before}`)
       if (!isWhole) this.#seen.set(block.id, block.raw)
       this.#moveTo(block.id)
+      // It can reach beyond the event, as an answer to a poll can.
+      if (isWhole) return
     }
   }
 

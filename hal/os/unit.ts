@@ -102,8 +102,8 @@ export class Unit {
   }
 
   /**
-   * Restarts the service unless it is stopped, or is stopping: a restart would cancel the stop. `systemctl try-restart`
-   * would not do: if the service fails with a change, it would stay down after the change was undone.
+   * Restarts the service unless it is stopped, or is stopping: a restart would cancel the stop. One that failed with a
+   * change must start again when the change is undone, which `systemctl try-restart` does not do.
    * @returns whether there was anything to restart.
    */
   restart(): Promise<boolean> {
@@ -116,7 +116,9 @@ export class Unit {
       if (isMasked || SOCKET.test(name)) continue
       const state = await this.#system.run(['systemctl', 'show', '--property=ActiveState', '--value', name])
       if (STOPPED.includes(state.trim())) continue
-      await this.#system.run(['systemctl', 'restart', name])
+      // Somebody may stop it meanwhile.
+      const restart = state.trim() === 'active' ? 'try-restart' : 'restart'
+      await this.#system.run(['systemctl', restart, name])
       isRestarted = true
     }
     return isRestarted

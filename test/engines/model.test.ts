@@ -140,7 +140,8 @@ class Model {
     // A restart by receiverd at the same moment cancels it, as systemd does with jobs that contradict each other.
     await rig.run(['systemctl', 'stop', 'uxplay']).catch(() => rig.run(['systemctl', 'stop', 'uxplay']))
     await sleep(this.#random.below(500))
-    if ((await rig.shell('systemctl is-active uxplay || true')) !== 'inactive\n') throw new Error('it was not stopped')
+    const state = await rig.shell('systemctl is-active uxplay || true')
+    if (state !== 'inactive\n') throw new Error(`it was stopped, and is ${state}`)
     await rig.run(['systemctl', 'start', 'uxplay'])
   }
 

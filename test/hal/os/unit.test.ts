@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Test, test } from 'tap'
 import { HalError } from '../../../hal/errors.ts'
+import type { Run } from '../../../hal/os/command.ts'
 import { System } from '../../../hal/os/system.ts'
 import { Unit } from '../../../hal/os/unit.ts'
 import { FakeSystemd } from '../../support/fakes/systemd.ts'
@@ -237,6 +238,18 @@ test('it is restarted for rewritten files, unless it is stopped', async t => {
   t.equal(systemd.text, 'a.service runs, started 1 times\n', 'nothing was rewritten')
   await unit.activate(true, true, true)
   t.equal(systemd.text, 'a.service runs, started 2 times\n')
+})
+
+test('one that is stopped just before it is restarted stays stopped', async t => {
+  const { root, systemd } = running(t, { 'a.service': INSTALL }, 'a.service')
+  await systemd.systemctl(['systemctl', 'restart', 'a.service'])
+  const run: Run = async argv => {
+    const output = await systemd.systemctl(argv)
+    if (argv[1] === 'show') await systemd.systemctl(['systemctl', 'stop', 'a.service'])
+    return output
+  }
+  t.ok(await new Unit(new System(root, { running: true, run }), 'a.service').restart())
+  t.notOk(systemd.isActive('a.service'))
 })
 
 test('one that failed is started again by the undo of what made it fail', async t => {

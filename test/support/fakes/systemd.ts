@@ -49,7 +49,8 @@ export class FakeSystemd {
       else if (verb === 'disable') for (const link of this.#present(unit)) rmSync(link)
       else if (this.#isMasked(unit)) throw failure()
       else if (verb === 'enable') this.#enable(unit)
-      else if (verb === 'restart') this.#start(unit)
+      else if (verb === 'restart' || (verb === 'try-restart' && this.isActive(unit))) this.#start(unit)
+      else if (verb === 'try-restart') continue
       else throw failure()
     }
     return ''

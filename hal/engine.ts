@@ -16,7 +16,7 @@ export interface Device {
 }
 
 /**
- * What mirrors, such as UxPlay. It tells `Sessions` who comes and goes; what a moderator decides, it carries out.
+ * A program that mirrors, such as UxPlay. It tells `Sessions` which devices come and go, and carries out a moderator's decisions.
  */
 export interface Engine {
   /** Carries one session at a time. */
@@ -27,7 +27,7 @@ export interface Engine {
   end(id: string, reason: EndReason): Promise<void>
 }
 
-/** Who hears from an engine about its devices. */
+/** Hears from an engine about its devices. */
 export interface EngineHost {
   /** @returns the id of the session; undefined if there are too many. */
   enter(engine: Engine, device: Device, state: SessionState): string | undefined

@@ -8,7 +8,7 @@ export interface Violation {
   readonly detail: string
 }
 
-/** What would be accepted in place of each string of a value: a list, or an object of the same shape. */
+/** Accepted values for each string of a value: a list, or an object of the same shape. */
 export type Choices = readonly string[] | { readonly [name: string]: Choices }
 
 /**
@@ -20,11 +20,11 @@ export type Choices = readonly string[] | { readonly [name: string]: Choices }
  */
 export interface Setting<S extends TSchema = TSchema> {
   readonly name: string
-  /** What is accepted and what is read. A stored value that does not match is treated as unreadable. */
+  /** Describes the values that are accepted and read. A stored value that does not match is treated as unreadable. */
   readonly schema: S
   /** The files that hold the value. Which ones may depend on what `unavailable` and `read` find on the device. */
   readonly files: readonly string[]
-  /** Those of `files` that it makes and removes as links: what is behind them is not its own, and is not captured. */
+  /** The paths in `files` that it makes and removes as links: their targets are not its own, and are not captured. */
   readonly links?: readonly string[]
   /**
    * Whether a path that is not in `files` now may have been when a change was made, for example with other hardware: an
@@ -57,7 +57,7 @@ export interface Setting<S extends TSchema = TSchema> {
   fallback(): Promise<Static<S>>
   /** Checks what the schema cannot express. `previous` is the value read last. Has no side effects. */
   check?(next: Static<S>, previous: Static<S>): Promise<readonly Violation[]>
-  /** What the device would accept where the schema cannot say it; undefined if that cannot be determined. */
+  /** Values that the device accepts where the schema cannot list them; undefined if they cannot be determined. */
   choices?(): Promise<Choices | undefined>
   /**
    * Makes the value durable in `files`. Writing the same value again changes nothing. A setting with one file and no

@@ -44,7 +44,7 @@ import { Sessions } from './sessions/sessions.ts'
 import { SocketEngine } from './sessions/socket-engine.ts'
 import { SystemStore } from './system/store.ts'
 
-/** What the service takes from outside: everything that a test may replace. */
+/** Everything that the service takes from outside and that a test may replace. */
 export interface Surroundings {
   readonly system: System
   readonly clock: Clock
@@ -71,7 +71,7 @@ export interface Service {
   close(): Promise<void>
 }
 
-/** What the API consists of, beside the configuration, the API key, and what needs no credential. */
+/** The resources of the API, besides the configuration, the API key and the routes without a credential. */
 export const RESOURCES: readonly ((shared: Shared) => Resource)[] = [sessionsResource]
 
 /** Assembles the parts, and serves. */

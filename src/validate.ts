@@ -107,7 +107,7 @@ function unknownAt(schema: TSchema, steps: readonly string[]): string {
   return unknownProperty(steps.at(-1) ?? '', typeof known === 'object' && known !== null ? Object.keys(known) : [])
 }
 
-/** What would be accepted. For a pattern, the description says it better than the pattern. */
+/** Describes the accepted values. The description of a pattern is easier to read than the pattern. */
 function explain(keyword: string, params: Readonly<Record<string, unknown>>, schema: unknown): string {
   const { type, limit, requiredProperties, allowedValues } = params
   if (keyword === 'type') return `must be of type ${type}`

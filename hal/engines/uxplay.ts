@@ -162,7 +162,7 @@ export class UxPlayEngine implements Engine {
       this.#timer = undefined
       this.#queue
         .run(() => this.#look())
-        // What cannot be read now is perhaps only being replaced.
+        // A file that cannot be read now may just be being replaced.
         .catch(() => BUSY_MS)
         .then(next => this.#lookIn(next))
     }, ms)
@@ -221,7 +221,7 @@ export class UxPlayEngine implements Engine {
     const lines = await this.#log()
     const refused = refusedCaller(lines.map(({ text }) => text))
     const line = refused && lines[refused.line]
-    // What was printed before it connected is about another device.
+    // Messages from before it connected are about another device.
     if (!refused || !line || line.at < connectedAt || line.cursor === this.#lastRefusal) return
     this.#lastRefusal = line.cursor
     if (this.#present?.deviceId === refused.deviceId) return

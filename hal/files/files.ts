@@ -15,7 +15,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
  * The files of the system under a root, by the absolute paths that they have there. Symbolic links are followed as that
  * system would follow them, and never out of the root.
  *
- * What a method writes is durable and whole when it returns: after a power cut there is the old state or the new one.
+ * A write is durable and whole when its method returns: after a power cut there is the old state or the new one.
  * Errors of the system are thrown as node:fs throws them.
  */
 export class Files {
@@ -150,7 +150,7 @@ export class Files {
     await syncFolder(this.#fs, folder)
   }
 
-  /** What is at a path, and behind it if it is a link, for `restore`. @throws {HalError} if it could not be put back. */
+  /** Captures what is at a path, and behind it if it is a link, for `restore`. @throws {HalError} if it could not be put back. */
   async capture(path: string): Promise<Image> {
     const own = this.#root.resolveParent(path)
     const entry = capture(this.#fs, own)

@@ -1,4 +1,4 @@
-/** What was at a place before a change, to put it back if the change is undone. */
+/** The contents of a place before a change, to put them back if the change is undone. */
 import { HalError } from '../errors.ts'
 import { makeFolder, remove } from './folder.ts'
 import type { FileSystem } from './kernel.ts'
@@ -13,7 +13,7 @@ export type Entry =
   | { readonly kind: 'folder'; readonly mode: number }
   | { readonly kind: 'absent' }
 
-/** What was at a path of the system, and where its link led if it was one. */
+/** The contents of a path of the system, and of the target of its link if it was one. */
 export interface Image {
   /** As the system under the root sees it: it says nothing about where that root is. */
   readonly path: string

@@ -1,4 +1,4 @@
-/** What `avahi-browse --parsable --resolve` prints: avahi-browse(1). */
+/** The output of `avahi-browse --parsable --resolve`: avahi-browse(1). */
 
 export interface Found {
   readonly name: string

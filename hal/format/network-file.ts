@@ -1,4 +1,4 @@
-/** What a .network file says about an interface, systemd.network(5). */
+/** Reads and edits the settings of an interface in a .network file: systemd.network(5). */
 import { globMatches } from './glob.ts'
 import { getValues, getWords, type Ini, parseIni, setValues, sinceReset, splitSections, words } from './ini.ts'
 
@@ -11,8 +11,8 @@ export interface Configuration {
 }
 
 /**
- * What the keys of [Match] are compared with. `null`: the interface has no such property, as a wired one has no SSID. A
- * key that is missing here is one that cannot be determined.
+ * The properties of an interface that the keys of [Match] are compared with. `null`: the interface has no such property, as
+ * a wired interface has no SSID. A property that cannot be determined is missing.
  */
 export type Facts = Readonly<Record<string, string | null>>
 

@@ -1,4 +1,4 @@
-/** What UxPlay 1.71 prints about the device that is connected, a line at a time. */
+/** Reads UxPlay 1.71's messages about the device that is connected, a line at a time. */
 
 /** A device as it describes itself: text from a stranger. */
 export interface Caller {
@@ -16,7 +16,7 @@ const REQUEST = /^(?:connection request from (.*) \(([^()]*)\)|.*) with deviceID
 const AGENT = 'Client identified as User-Agent: '
 const RESTRICTED = 'client connections have been restricted to those with listed deviceID,'
 const ALLOW = /^use "-allow (\S+)" to allow this client to connect\.$/
-/** What may follow about a device that was refused: it leaves, or another one comes and finds UxPlay busy. */
+/** Messages that may follow about a device that was refused: it leaves, or another one comes and finds UxPlay busy. */
 const NOISE =
   /^(?:Accepted IPv[46] client on socket \d+|Local : .*|Remote: .*|\*{3} WARNING: rejecting new connection .*|(?:Connection closed|Removing connection) for socket \d+)$/
 

@@ -5,7 +5,7 @@ import type { System } from './system.ts'
 const FOLDER = '/etc/avahi/services'
 const FILE = `${FOLDER}/receiverd.service`
 
-/** What the device announces on its networks, where avahi does that. */
+/** The device's announcement on its networks, where avahi runs. */
 export class Announcement {
   readonly #system: System
 

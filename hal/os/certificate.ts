@@ -21,7 +21,7 @@ const KEY_MODE = 0o600
 const CERTIFICATE_MODE = 0o644
 /** Terminates TLS with them. */
 const SERVER = 'nginx.service'
-/** Who issues what is made here. */
+/** The issuer of the certificates that are made here. */
 const ORGANIZATION = 'receiverd'
 const OWN = new RegExp(`^O=${ORGANIZATION}$`, 'm')
 /** P-256, as OpenSSL calls it. */
@@ -98,7 +98,7 @@ export class CertificateFiles {
     await this.#system.writeAtomic(CERTIFICATE, pem, CERTIFICATE_MODE)
   }
 
-  /** What is in place, to be put back by a factory reset. */
+  /** The files in place, to be put back by a factory reset. */
   async capture(): Promise<readonly Image[]> {
     return [await this.#system.capture(CERTIFICATE), await this.#system.capture(KEY)]
   }

@@ -89,7 +89,7 @@ export const monitorCommand: Monitor = ([command, ...args], line) => {
       return restart()
     }
     child.on('error', error => {
-      // What is not installed is not looked for again: this would start a process each minute, for years.
+      // A program that is not installed is not tried again: that would start a process each minute, for years.
       if (errorCode(error) === 'ENOENT') ended = true
       restart()
     })

@@ -1,6 +1,6 @@
 import type { System } from './system.ts'
 
-/** What the kernel says about the device now. What it does not say is undefined. */
+/** Facts that the kernel reports about the device now. A fact that it does not report is undefined. */
 export interface Facts {
   /** Seconds since it booted. */
   readonly uptimeS: number | undefined

@@ -28,7 +28,7 @@ export interface LogRecord {
 /** Where systemd-journald(8) keeps its files. */
 const FOLDERS = ['/var/log/journal', '/run/log/journal']
 const FIELDS = ['MESSAGE', 'PRIORITY', '_SYSTEMD_UNIT', 'UNIT', 'OBJECT_SYSTEMD_UNIT']
-/** What programs log without a priority. */
+/** The priority of messages that programs log without one. */
 const INFO = 6
 /** A year of more than four digits cannot be written (RFC 3339 §1): the clock, or the journal, was not in order. */
 const MAX_TIME = Date.UTC(10_000, 0) * 1000

@@ -3,7 +3,7 @@ import type { System } from './system.ts'
 
 /** The kernel's leds-class.rst. Each LED is a folder here, named `DEVICE:COLOUR:FUNCTION` or as the board calls it. */
 const LEDS = '/sys/class/leds'
-/** Those that people look at, best first. `led0` is what `ACT` was called on a Raspberry Pi before Linux 5.17. */
+/** LEDs that people look at, best first. `ACT` was called `led0` on a Raspberry Pi before Linux 5.17. */
 const PREFERRED = [/^ACT$/, /^led0$/, /:status(-\d+)?$/, /:activity(-\d+)?$/, /:heartbeat(-\d+)?$/]
 /** An LED without a colour belongs to a keyboard, a card slot or a network port, such as `input3::capslock`. */
 const OF_A_PERIPHERAL = /::/
@@ -12,7 +12,7 @@ const MAX_LEDS = 256
 /** Milliseconds on, and as many off: a blink that stands out from the triggers of the kernel. */
 const HALF_PERIOD_MS = 250
 
-/** What an LED did before, to be put back. */
+/** An LED's previous state, to be put back. */
 interface Before {
   readonly trigger: string | undefined
   readonly brightness: string

@@ -1,7 +1,7 @@
 import type { System } from './system.ts'
 import { Unit } from './unit.ts'
 
-/** What mirrors, in the order in which it is started: UxPlay shows its pictures on weston's screen. */
+/** The units that mirror, in the order in which they are started: UxPlay shows its pictures on weston's screen. */
 const UNITS = ['weston.service', 'uxplay.service']
 
 /** Restarts what mirrors, unless it is stopped. @returns whether there was anything to restart. */

@@ -17,7 +17,7 @@ import {
 /** The addresses of each interface that has a carrier, in CIDR notation and sorted. */
 export type Addresses = Readonly<Record<string, readonly string[]>>
 
-/** What stands in for the host, in tests. */
+/** Replaces parts of the host, in tests. */
 export interface SystemOptions {
   readonly run?: Run
   readonly readLines?: ReadLines

@@ -32,7 +32,7 @@ export interface UnitFile {
   readonly links: readonly string[]
 }
 
-/** Those of these units that are installed. A name that is an alias of another unit does not count. */
+/** The units among these that are installed. A name that is an alias of another unit does not count. */
 export async function readUnitFiles(system: System, names: readonly string[]): Promise<readonly UnitFile[]> {
   const folders = await dependencyFolders(system, ADMIN_UNITS)
   const read = async (name: string) => {

@@ -32,7 +32,7 @@ export class Unit {
     return [...this.links, ...choices(this.#units).map(noteOf)]
   }
 
-  /** Those of `files` that are links to units. */
+  /** The paths in `files` that are links to units. */
   get links(): readonly string[] {
     const links = this.#units.flatMap(unit => unit.links)
     return [...new Set([...links, ...[...(this.#installs?.values() ?? [])].flat()])]
@@ -43,7 +43,7 @@ export class Unit {
     return this.#names.some(name => isLinkTo(name, path))
   }
 
-  /** What it reads besides `files`: the links that mask it, and the folders that may hold a link to it. */
+  /** Paths that it reads besides `files`: the links that mask it, and the folders that may hold a link to it. */
   get sources(): readonly string[] {
     return [`${ADMIN_UNITS}/*`]
   }
@@ -125,8 +125,8 @@ export class Unit {
   }
 
   /**
-   * What `systemctl enable` and `disable` do, on another root. With `--root`, systemctl(1) follows links of folders as the
-   * host does, out of that root.
+   * Does the work of `systemctl enable` and `disable` on another root. With `--root`, systemctl(1) follows links of folders
+   * as the host does, out of that root.
    */
   async #setLinks({ name, path, links, isMasked }: UnitFile, enabled: boolean): Promise<void> {
     if (enabled && isMasked) throw new HalError('COMMAND_FAILED', `${name} is masked`)

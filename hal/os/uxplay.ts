@@ -25,7 +25,7 @@ const TABLES = ['/proc/net/tcp', '/proc/net/tcp6']
 const MAX_TABLE_BYTES = 4 * 1024 * 1024
 /** Of UXPLAYRC, for its checksum. */
 const MAX_RC_BYTES = 1024 * 1024
-/** Those of a few devices. */
+/** Enough for a few devices. */
 const LOG_LINES = 30
 
 /** UxPlay's sockets at one moment. */

@@ -20,7 +20,7 @@ export interface Undo {
   /** The values before and after the change, for `Setting.activate`. */
   readonly previous: unknown
   readonly next: unknown
-  /** What was in its files. */
+  /** The previous contents of its files. */
   readonly images: readonly Image[]
 }
 

@@ -8,8 +8,8 @@ import { Journal, type Undo } from './journal.ts'
 const MAX_CONTENT_BYTES = 16 * MAX_REPLACEABLE_BYTES
 
 /**
- * What the settings' files were before they were changed for the first time ever, in the format of the journal: how to undo
- * all changes of this device's life. Each path is in it once, and so is each setting that has no files.
+ * The settings' files as they were before their first change ever, in the format of the journal: enough to undo all changes
+ * of this device's life. Each path is in it once, and so is each setting that has no files.
  */
 export class Originals {
   readonly #file: Journal
@@ -47,7 +47,7 @@ export class Originals {
     this.#known = known
   }
 
-  /** What it holds, in the order in which it was added. Contents that make no sense are set aside: they are lost. */
+  /** Its undos, in the order in which they were added. Contents that make no sense are set aside: they are lost. */
   async read(): Promise<readonly Undo[]> {
     try {
       return (await this.#file.read()) ?? []

@@ -34,7 +34,7 @@ export class TransactionFailed extends Error {
 export interface Undone {
   /** The settings that it had changed, in the order in which they were undone. */
   readonly settings: readonly string[]
-  /** Those of them that could not be put back: they stay in the journal, and the next start tries again. */
+  /** Settings that could not be put back: they stay in the journal, and the next start tries again. */
   readonly notUndone: readonly string[]
 }
 
@@ -52,7 +52,7 @@ export class Transactions {
   readonly #originals: Originals
   /** How to undo the change that is applied and not yet kept. */
   #open: readonly Undo[] = []
-  /** What could not be undone. It stays in the journal for the next start. */
+  /** Changes that could not be undone. They stay in the journal for the next start. */
   #left: readonly Undo[] = []
 
   /** @param settings Every setting that a journal may name. */

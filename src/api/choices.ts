@@ -21,7 +21,7 @@ const ChoicesObject = Type.Object(
   },
 )
 
-/** What the device would accept where a schema cannot say it, such as the names of its time zones. */
+/** Values that the device accepts where a schema cannot list them, such as the names of its time zones. */
 export function choiceRoutes(store: SystemStore, settings: readonly Setting[]): readonly Route[] {
   let known: { readonly at: number; readonly found: Promise<Known> } | undefined
   const current = (): Promise<Known> => {
@@ -60,7 +60,7 @@ async function findAll(store: SystemStore, settings: readonly Setting[]): Promis
   const all: Record<string, Choices> = {}
   for (const setting of settings) {
     if (store.value(setting.name) === undefined) continue
-    // What cannot be read now is left out.
+    // Choices that cannot be read now are left out.
     const choices = await setting.choices?.().catch(() => undefined)
     if (choices) all[setting.name] = choices
   }

@@ -26,7 +26,7 @@ const AskSchema = Type.Object(
 )
 
 /**
- * What engines ask, on their own socket.
+ * The routes of the engines' socket.
  * @param isModerated Whether devices must be let in.
  */
 export function engineRoutes(engine: SocketEngine, isModerated: () => boolean): readonly OpenRoute[] {

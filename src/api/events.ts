@@ -13,7 +13,7 @@ import type { Request } from '../http/request.ts'
 import type { Route, RouteDocs } from '../http/route.ts'
 import { type Limits, MAX_HOLD_S } from '../limits.ts'
 
-/** What the events of all topics share. */
+/** Shared by the events of all topics. */
 export interface EventRouteOptions {
   readonly readers: Readers
   readonly authenticator: Authenticator

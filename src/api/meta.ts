@@ -6,7 +6,7 @@ import type { AnyRoute } from '../http/route.ts'
 const HEALTHY = json(Buffer.from('{"status":"ok"}'))
 
 /**
- * What needs no credential: whether the service is up, and what it offers.
+ * Routes without a credential: the health check and the OpenAPI document.
  * @param others All other routes, which the OpenAPI document describes as well.
  */
 export function metaRoutes(version: string, others: readonly AnyRoute[]): readonly AnyRoute[] {

@@ -41,7 +41,7 @@ interface Operation {
   readonly conflict?: string
 }
 
-/** What an administrator has the device do. */
+/** Operations that an administrator starts on the device. */
 export function operationRoutes(options: OperationRoutesOptions): readonly Route[] {
   const { system, authenticator, log } = options
   const turns = new Turns(MAX_WAITING_OPERATIONS, authenticator, 'Other operations are under way.')

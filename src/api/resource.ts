@@ -16,9 +16,9 @@ export interface Resource {
   readonly routes: readonly Route[]
   /** Routes on the socket of the engines, where no credential is asked for. */
   readonly engineRoutes?: readonly OpenRoute[]
-  /** What it adds to the status of the device, by name. */
+  /** Adds these numbers, by name, to the status of the device. */
   readonly counts?: () => Readonly<Record<string, number>>
-  /** What it adds to the metrics. */
+  /** Adds these families to the metrics. */
   readonly families?: () => readonly Family[]
   /** Called before the service listens. */
   start(): Promise<void>
@@ -28,7 +28,7 @@ export interface Resource {
   stop(): Promise<void>
 }
 
-/** What resources are made from. */
+/** The parts that resources are made from. */
 export interface Shared {
   readonly system: System
   readonly authenticator: Authenticator

@@ -13,9 +13,9 @@ export interface StatusRoutesOptions {
   readonly clock: Clock
   /** When the program was built, milliseconds since 1970. A clock before it has not been set. */
   readonly builtAt: number
-  /** What the service has open, by name. */
+  /** Numbers of open streams, polls and connections, by name. */
   readonly counts: () => Readonly<Record<string, number>>
-  /** What clients pin the server in front by; undefined without one. */
+  /** The pin of the TLS server in front; undefined without one. */
   readonly certificatePin: () => string | undefined
 }
 
@@ -46,7 +46,7 @@ const StatusObject = Type.Object(
   { $id: 'Status' },
 )
 
-/** What changes too often for events. */
+/** State that changes too often for events. */
 export function statusRoutes({
   version,
   system,

@@ -16,7 +16,7 @@ const KEY_BYTES = 32
 const API_KEY = new RegExp(`^${BYTES_32}$`)
 /** A key that was not generated here. Its line must be whole: a file that was cut off must not be taken for one. */
 const OUTSIDE_KEY = /^[A-Za-z0-9._~-]{22,128}\n$/
-/** What systemd calls the key that it passes (systemd.exec(5), LoadCredential=). */
+/** The name of the credential in which systemd passes a key (systemd.exec(5), LoadCredential=). */
 const CREDENTIAL = 'receiverd.api-key'
 
 /** A new API key: 32 random bytes as base64url. */

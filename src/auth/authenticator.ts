@@ -6,14 +6,14 @@ import { equalBytes } from './equal-bytes.ts'
 import { ALL_GRANTS } from './grants.ts'
 import { type Claims, JwtVerifier, validity } from './jwt.ts'
 
-/** Who asks: the API key, or a token with its claims. */
+/** A verified credential: the API key, or a token with its claims. */
 export interface Credential extends Claims {
   readonly isApiKey: boolean
   /** Counts the API keys of this run. A credential of an earlier one is refused. */
   readonly generation: number
 }
 
-/** Who holds a credential, for the log: `the API key`, or `a token of panel-4`. */
+/** The holder of a credential, for the log: `the API key`, or `a token of panel-4`. */
 export function holderOf({ isApiKey, sub }: Credential): string {
   if (isApiKey) return 'the API key'
   return sub === undefined ? 'a token' : `a token of ${sub}`
@@ -38,7 +38,7 @@ const BAD_TOKEN =
   'The token is malformed. It must be signed with HS256, its roles must be a list such as ["admin:r"], and exp and nbf must ' +
   'be numbers of seconds since 1970.'
 
-/** What is probably wrong with a malformed credential; undefined if it looks like nothing in particular. */
+/** The likely mistake in a malformed credential; undefined if it resembles no known one. */
 function malformed(presented: readonly string[]): string | undefined {
   if (presented.includes('')) return EMPTY
   return presented.some(text => TOKEN.test(text)) ? BAD_TOKEN : undefined
@@ -83,7 +83,7 @@ export class Authenticator {
         if (this.#onFirstUse) this.#firstUse()
         return outcome
       }
-      // What is wrong with a token says more than that the same text, decoded, is malformed.
+      // An error in a token says more than that the same text, decoded, is malformed.
       if (refusal === undefined || outcome !== 'malformed') refusal = outcome
     }
     if (refusal === undefined) throw credentialRequired()

@@ -11,7 +11,7 @@ const SPACE = 0x20
 const TAB = 0x09
 
 /**
- * What a request presents, as texts to try in turn; none if it presents nothing.
+ * The credential of a request, as texts to try in turn; none if it has none.
  *
  * A `Basic` credential is the key itself here, or the usual base64 of `user:key`. The key itself comes first: one key
  * in eight is also base64 with a colon inside.

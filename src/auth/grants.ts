@@ -18,7 +18,7 @@ for (const role of ['admin', 'moderator'] as const)
 /** The valid entries of the `roles` claim. */
 export const ROLES = [...GRANTS.keys()]
 
-/** What an entry of the `roles` claim grants; undefined if it is not valid. */
+/** The grants of an entry in the `roles` claim; undefined if the entry is invalid. */
 export function grantsOf(entry: unknown): ReadonlySet<Grant> | undefined {
   return typeof entry === 'string' ? GRANTS.get(entry) : undefined
 }

@@ -78,7 +78,7 @@ const HELP = 'help'
 const NAMES = [...Object.keys(COMMANDS), GROUP, HELP]
 
 /**
- * What a command line asks for.
+ * Parses a command line.
  * @throws {UsageError} one line that names the mistake and where to look for help.
  */
 export function parseCommand(argv: readonly string[], version: string): Command {
@@ -102,7 +102,7 @@ export function parseCommand(argv: readonly string[], version: string): Command 
   return name === 'token' ? { name, flags: values, token: tokenRequest(values) } : { name, flags: values }
 }
 
-/** What precedes `--`, and what follows it. */
+/** The arguments before and after `--`. */
 function splitAtCommand(argv: readonly string[]): [own: readonly string[], command: readonly string[] | undefined] {
   const at = argv.indexOf('--')
   return at < 0 ? [argv, undefined] : [argv.slice(0, at), argv.slice(at + 1)]

@@ -12,7 +12,7 @@ export function describeFailure(error: unknown, isRoot: boolean): string {
   return `cannot ${what}: ${reasonOf(error)}${remedyFor(error, isRoot)}`
 }
 
-/** What a system call was to do, from the properties of Node's system errors; undefined for other errors. */
+/** The purpose of the system call that failed, from the properties of Node's system errors; undefined for other errors. */
 function subjectOf(error: Error & NodeJS.ErrnoException): string | undefined {
   if (typeof error.errno !== 'number') return undefined
   if (isPath(error)) return `listen on ${error.address}`

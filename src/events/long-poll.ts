@@ -35,7 +35,7 @@ export class PollAnswers {
   }
 }
 
-/** What all polls of a topic share. */
+/** Shared by all polls of a topic. */
 export interface HeldPollOptions {
   readonly topic: Topic
   readonly answers: PollAnswers

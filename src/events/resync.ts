@@ -4,8 +4,8 @@ const RESYNC = 'events.resync'
 const REASON = '{"reason":"unknown"}'
 
 /**
- * What a client gets whose cursor is not in the log: that it missed something, then the whole resource. Only the last of
- * these events has an id, so a connection that is cut in between resyncs again. Encoded once for all clients at one id.
+ * The events for a client whose cursor is not in the log: a notice that it missed something, then the whole resource. Only
+ * the last of them has an id, so a connection that is cut in between resyncs again. Encoded once for all clients at one id.
  */
 export class Resync {
   readonly #log: EventLog

@@ -23,7 +23,7 @@ export function preamble(random: number, id: string | undefined): string {
   return `retry: ${retryMs}\n: receiverd\n${id === undefined ? '' : `id: ${id}\n`}\n`
 }
 
-/** What all streams of a topic share. */
+/** Shared by all streams of a topic. */
 export interface StreamOptions {
   readonly topic: Topic
   /** Milliseconds after which a client that does not read is disconnected. */

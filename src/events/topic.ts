@@ -4,7 +4,7 @@ import { Resync } from './resync.ts'
 
 /** A resource that clients can follow. */
 export interface TopicOptions {
-  /** What the names of its events begin with, such as `system`. */
+  /** The first part of its events' names, such as `system`. */
   readonly name: string
   /** The grant that reads it. */
   readonly grant: Grant

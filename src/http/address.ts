@@ -1,8 +1,8 @@
-/** Who is at the other end of a connection. */
+/** The other end of a connection. */
 export interface Client {
   /** The IP address, without port or zone; `local` on a Unix socket. */
   readonly address: string
-  /** What the limits for one client count: see `networkOf`. */
+  /** The unit that limits for one client count by: see `networkOf`. */
   readonly network: string
 }
 

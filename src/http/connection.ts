@@ -23,25 +23,25 @@ interface Exchange {
   readonly response: ServerResponse
 }
 
-/** What all connections of a server share. */
+/** Shared by all connections of a server. */
 export interface ConnectionContext {
   readonly pipeline: Pipeline
   readonly writer: Writer
   /** Connections by client, up to a limit for each. */
   readonly places: AddressCount
-  /** Those that are open. */
+  /** Open connections. */
   readonly connections: Map<Duplex, Connection>
-  /** What requests count as that no route was found for. */
+  /** The operation that unrouted requests count towards. */
   readonly unrouted: Operation
   /** Requests that wait for their turn, on all connections together. */
   deferred: number
 }
 
 /**
- * What is under way on one connection.
+ * The state of one connection.
  *
  * Requests that a client sends ahead (RFC 9112 §9.3.2) are answered one after the other: the next one begins when the
- * answer to the one before has been written, and while the client reads its answers. Those that were parsed too early
+ * answer to the one before has been written, and while the client reads its answers. Requests that were parsed too early
  * wait here, and no more are read from the socket.
  */
 export class Connection implements Asker, Answerer {

@@ -38,7 +38,7 @@ export function isPreflight(message: IncomingMessage): boolean {
   )
 }
 
-/** What the answer to a preflight has besides those. */
+/** Headers that the answer to a preflight has in addition. */
 export function preflightHeaders(methods: string): readonly string[] {
   return [
     ...['Access-Control-Allow-Methods', methods],

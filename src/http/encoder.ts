@@ -21,7 +21,7 @@ interface Encoded {
   readonly bytes: readonly Buffer[]
 }
 
-/** What every answer of a kind has. */
+/** The headers that all answers of a kind have in common. */
 export function commonHeaders({ isImmutable }: WholeReply): readonly string[] {
   return isImmutable ? IMMUTABLE : COMMON
 }

@@ -46,7 +46,7 @@ export function stopsParser(message: IncomingMessage): boolean {
   return message.headers.upgrade !== undefined
 }
 
-/** What 'clientError' is about, by the codes of llhttp and of `checkConnections`. */
+/** The reason of a 'clientError', from the codes of llhttp and of `checkConnections`. */
 export function parserError({ code }: NodeJS.ErrnoException): 'reset' | 'head-too-large' | 'timeout' | 'not-http' {
   if (code === 'ECONNRESET') return 'reset'
   if (code === 'HPE_HEADER_OVERFLOW') return 'head-too-large'

@@ -1,6 +1,6 @@
 import { Histogram } from '../metrics/histogram.ts'
 
-/** What has become of the requests of one route. Counting takes no memory. */
+/** Counts the requests of one route by outcome. Counting takes no memory. */
 export class Operation {
   readonly path: string
   readonly method: string

@@ -19,7 +19,7 @@ import type { BodyRules, Route } from './route.ts'
 import type { Router } from './router.ts'
 import { checkHost, isRepeated, parseTarget } from './target.ts'
 
-/** Who asks, and what the request counts as. */
+/** The client of a request, and the operation that the request counts towards. */
 export interface Asker extends Client {
   operation: Operation
 }

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { Problem } from '../problem.ts'
 
-/** What a handler answers with; the server writes it. Headers are names and values in turn. */
+/** A handler's answer, which the server writes. Headers are names and values in turn. */
 export type Reply = WholeReply | HeldReply | StreamReply
 
 export interface WholeReply {

@@ -48,7 +48,7 @@ export interface RouteDocs {
   readonly operationId: string
   readonly summary: string
   readonly description?: string
-  /** Those in the path are added if they are not described here. */
+  /** Path parameters that are not described here are added. */
   readonly parameters?: readonly ParameterDocs[]
   /** Answers by status. Those that every route can give (401, 403, …) are added. */
   readonly answers: Readonly<Record<number, AnswerDocs>>

@@ -14,7 +14,7 @@ export interface Match {
   readonly parameters: PathParameters
 }
 
-/** What stands at one path, by method. */
+/** The routes at one path, by method. */
 type Methods = ReadonlyMap<string, Match>
 
 interface Template {

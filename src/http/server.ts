@@ -90,7 +90,7 @@ export class HttpServer {
     return this.#context.places.total
   }
 
-  /** What has become of the requests, by route; the last one is for those without a route. */
+  /** Outcomes of requests by route; the last operation counts requests without a route. */
   get operations(): readonly Operation[] {
     return [...this.#router.operations, this.#context.unrouted]
   }

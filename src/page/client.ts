@@ -31,7 +31,7 @@ export interface Send {
 /** Milliseconds for an answer: longer than any change of settings takes. */
 const ANSWER_MS = 60_000
 
-/** What can be one, and fits into a header. `fetch` fails on others as if the device did not answer. */
+/** A credential that fits into a header. On anything else `fetch` fails as if the device did not answer. */
 const CREDENTIAL = /^[!-~]{1,4096}$/
 
 /** Requests with a credential, below the path of the page. */
@@ -95,7 +95,7 @@ async function refusalOf(response: Response): Promise<Refusal> {
   return new Refusal(response.status, detail, problem.errors ?? [])
 }
 
-/** What to say about something that went wrong. */
+/** The message for an error. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

@@ -21,7 +21,7 @@ function storage(name: 'sessionStorage' | 'localStorage'): Pick<Storage, 'getIte
   }
 }
 
-/** What a link brings in its fragment, which no browser sends to a server. */
+/** The contents of a link's fragment, which no browser sends to a server. */
 export interface Link {
   readonly credential: string
   /** The link is of a change that waits for its confirmation. */

@@ -28,7 +28,7 @@ export interface Reverted {
 /** Ids of events that are remembered, to tell an answer that is older than what the stream has told already. */
 const SEEN = 64
 
-/** What is known of the device, kept up to date by its streams. */
+/** The state of the device, kept up to date by its streams. */
 export class Device {
   readonly client: Client
   readonly grants: Grants

@@ -23,7 +23,7 @@ export interface Question {
   readonly content: readonly Child[]
   readonly action: string
   readonly isDangerous?: boolean
-  /** What must be typed before. */
+  /** Text that must be typed to confirm. */
   readonly typed?: string
   readonly go: () => void
 }

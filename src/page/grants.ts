@@ -1,6 +1,6 @@
 import { type Client, Refusal, type Send } from './client.ts'
 
-/** What a credential may do. */
+/** The rights of a credential. */
 export interface Grants {
   readonly readsSystem: boolean
   readonly changesSystem: boolean

@@ -100,7 +100,7 @@ async function enter(opened: Device, opening: Opening, refused: (why: string) =>
   }
   const actions = { signOut, replaceCredential }
   show(...shell(opened, actions))
-  // Whoever has taken a picture of the screen must not have a key that works.
+  // A photograph of the screen must not contain a key that works.
   if (opening.isSetup) await replaceKey(opened, actions).catch(error => announce(messageOf(error)))
   if (opening.isConfirming && (await confirm(opened).catch(() => false))) announce(texts.trialKept)
 }

@@ -1,6 +1,6 @@
 import { isObject, type Json, type JsonObject } from './json.ts'
 
-/** What the page uses of a JSON Schema. */
+/** The part of a JSON Schema that the page uses. */
 export interface Schema {
   readonly type?: string
   readonly enum?: readonly Json[]

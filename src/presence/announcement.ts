@@ -15,7 +15,7 @@ export interface AnnounceOptions {
   readonly configuration: SystemStore
   /** The port of the API. */
   readonly port: number
-  /** What answers on that port, if it answers by TLS. */
+  /** The TLS server on that port, if it has one. */
   readonly tls: Tls | undefined
   readonly log: Log
 }

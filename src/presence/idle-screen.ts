@@ -13,7 +13,7 @@ export interface IdleScreenOptions {
   readonly configuration: SystemStore
   /** The port of the API. */
   readonly port: number
-  /** What answers on that port, if it answers by TLS. */
+  /** The TLS server on that port, if it has one. */
   readonly tls: Tls | undefined
   /** The API key, while the screen is to show a QR code that signs in with it. */
   readonly setupKey: () => string | undefined
@@ -73,7 +73,7 @@ function invitation(host: string | undefined, url: string | undefined, key: stri
   return key ? 'Scan to set up this device' : 'Manage this device'
 }
 
-/** Whoever sets the device up uses a browser, which shows the fingerprint. Programs pin the key. */
+/** During setup a person compares the fingerprint that the browser shows; later on, programs pin the key. */
 function knownBy(certificate: Certificate | undefined, isSetup: boolean): readonly string[] {
   if (!certificate) return []
   const { fingerprint, pin } = certificate

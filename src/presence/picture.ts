@@ -21,9 +21,9 @@ export interface IdleText {
   readonly steps: readonly string[]
   /** Where the device is managed; undefined while it has no address. */
   readonly url: string | undefined
-  /** What the QR code says: the URL, perhaps with more behind it. */
+  /** The contents of the QR code: the URL, possibly with a fragment. */
   readonly link: string | undefined
-  /** What comes before the URL, or in its place. */
+  /** Text before the URL, or in its place. */
   readonly invitation: string
   /** How to know the certificate that answers at the URL: none without TLS, at most two lines. */
   readonly certificate: readonly string[]

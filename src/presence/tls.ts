@@ -24,7 +24,7 @@ export interface TlsOptions {
 const DAY_MS = 86_400_000
 /** Apple's systems refuse a server that is valid for longer, whoever has issued its certificate (support.apple.com/103769). */
 const VALID_DAYS = 825
-/** Of these, so many are over when it is made: the clock of this device, or of a client, may be wrong. */
+/** How far back notBefore is dated, because the clock of this device, or of a client, may be wrong. */
 const PAST_DAYS = 60
 const RENEWED_BEFORE_DAYS = 90
 /** An owner's certificate is not renewed here, and those of public authorities are valid for 90 days or less. */
@@ -44,9 +44,9 @@ export class Tls {
   readonly #listeners: (() => void)[] = []
   #inForce: Certificate | undefined
   #settling: NodeJS.Timeout | undefined
-  /** What keeps a certificate from being used. */
+  /** Why a certificate cannot be used. */
   readonly #complaint: Complaint
-  /** What clients have against the one in use. */
+  /** Why clients would reject the certificate in use. */
   readonly #objection: Complaint
 
   constructor(options: TlsOptions) {
@@ -181,7 +181,7 @@ export class Tls {
     return [...names, ...former.slice(0, Math.max(0, MAX_CERTIFICATE_ADDRESSES - present.length))]
   }
 
-  /** What clients call the device: its host name, that of multicast DNS (RFC 6762 §3), and its addresses. */
+  /** Names that clients use for the device: host name, multicast DNS name (RFC 6762 §3), and addresses. */
   get #names(): readonly string[] {
     const { configuration } = this.#options
     const hostname = String(configuration.value('hostname') ?? '')

@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import type { Device, EndReason } from '../../hal/engine.ts'
 import { isObject, parseJson } from '../json.ts'
 
-/** What the service says of a session. */
+/** A session as the service describes it. */
 export interface SessionLine {
   readonly state: 'pending' | 'active' | 'denied' | 'ended'
   readonly reason?: EndReason

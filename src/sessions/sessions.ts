@@ -17,7 +17,7 @@ export interface SessionsOptions {
   readonly log: Log
 }
 
-/** What an engine is carrying out for a moderator. */
+/** A moderator's decision that an engine is carrying out. */
 interface Decision {
   readonly verb: 'admit' | 'end'
   readonly done: Promise<void>
@@ -28,14 +28,14 @@ interface Entry {
   readonly engine: Engine
   timer: NodeJS.Timeout | undefined
   decision: Decision | undefined
-  /** What has become of it, if it is gone now. */
+  /** How it ended; undefined while it lives. */
   outcome: 'left' | 'denied' | 'ended' | 'timed out'
 }
 
 /** The devices that mirror or want to, whatever engine they come through, and what is decided about them. */
 export class Sessions implements EngineHost {
   readonly topic: Topic
-  /** What became of them, by protocol. */
+  /** Their outcomes, by protocol. */
   readonly outcomes = new Counts(['protocol', 'outcome'])
   readonly #options: SessionsOptions
   /** Oldest first. */

@@ -4,7 +4,7 @@ import type { SystemStore } from './store.ts'
 
 const OWN_LINK = /^(127\.|169\.254\.|::1$|fe80:)/i
 
-/** What others can reach the device at. */
+/** Addresses at which others can reach the device. */
 export function addressesOf(configuration: SystemStore): readonly string[] {
   const interfaces = Object.values((configuration.value('network') ?? {}) as Interfaces)
   return reachable(interfaces.flatMap(({ up, addresses }) => (up ? addresses : [])))

@@ -7,14 +7,14 @@ import type { SystemStore } from './store.ts'
 
 export interface FollowOptions<T> {
   readonly configuration: SystemStore
-  /** What follows from the configuration. */
+  /** Derives a value from the configuration. */
   readonly derive: () => T
   /** Makes it so. Called at once, whenever something else follows, and again a while after it has thrown. */
   readonly apply: (derived: T) => Promise<void>
-  /** What cannot be done, if `apply` throws: a clause. */
+  /** A clause for the log that says what failed when `apply` throws. */
   readonly failure: string
   readonly log: Log
-  /** What else it follows from: has a function called whenever that changes. */
+  /** Other sources: arranges for a function to be called whenever they change. */
   readonly onOther?: ((look: () => void) => void) | undefined
 }
 

@@ -1,8 +1,8 @@
 import { isObject, type JsonObject, type JsonValue } from '../json.ts'
 
 /**
- * What a JSON Merge Patch makes of a value (RFC 7396 §2). Built from entries, so that a member named `__proto__` is a
- * member and nothing else.
+ * Applies a JSON Merge Patch to a value (RFC 7396 §2). The result is built from entries, so that a member named `__proto__`
+ * is a member and nothing else.
  */
 export function mergePatch(target: JsonValue | undefined, patch: JsonValue): JsonValue {
   if (!isObject(patch)) return patch

@@ -10,8 +10,8 @@ import type { Entry, Snapshot } from './snapshot.ts'
 const INVALID = 'invalid-configuration'
 
 /**
- * What a JSON Merge Patch would change, in the order of the registry: the settings that it names, and those that embed
- * one of them.
+ * The changes that a JSON Merge Patch asks for, in the order of the registry: to the settings that it names, and to the
+ * settings that embed one of them.
  * @throws {Problem} 422 with everything that is refused.
  */
 export async function planChanges(patch: JsonValue, snapshot: Snapshot): Promise<readonly Change[]> {

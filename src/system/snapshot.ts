@@ -5,7 +5,7 @@ import { type JsonObject, type JsonValue, toJsonLine } from '../json.ts'
 import type { Log } from '../log.ts'
 import { schemaErrors } from '../validate.ts'
 
-/** What is known of one setting. */
+/** The state of one setting. */
 export interface Entry {
   readonly setting: Setting
   readonly name: string
@@ -15,7 +15,7 @@ export interface Entry {
   value: JsonValue
   /** Why the fallback is used instead of what is stored; undefined if it is not. */
   fallbackReason: string | undefined
-  /** What is stored is unusable. Writing any value repairs it, even the one that the fallback shows. */
+  /** The stored value is unusable. Writing any value repairs it, even the one that the fallback shows. */
   isBroken: boolean
 }
 

@@ -22,7 +22,7 @@ export interface SystemStoreOptions {
   readonly log: Log
 }
 
-/** What a PATCH has done. */
+/** The result of a PATCH. */
 export interface Patched {
   /** The names of the settings that were written. */
   readonly written: readonly string[]
@@ -99,7 +99,7 @@ export class SystemStore {
   async stop(): Promise<void> {
     await this.#queue.run(async () => {
       this.#watcher.stop()
-      // What is not confirmed stays in the journal, and the next start undoes it.
+      // An unconfirmed change stays in the journal, and the next start undoes it.
       this.#trial?.end()
     })
   }
@@ -251,8 +251,8 @@ export class SystemStore {
   }
 
   /**
-   * What a patch names that no file holds. Whether changes by others are noticed depends on a command that the system may
-   * lack, and what seems to be right already is not written.
+   * The settings in a patch that no file holds. Whether changes by others are noticed depends on a command that the system
+   * may lack, and a value that seems to be there already is not written.
    */
   #unwatched(patch: JsonValue): readonly Entry[] {
     const names = isObject(patch) ? Object.keys(patch) : []

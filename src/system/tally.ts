@@ -2,7 +2,7 @@ import { Counts } from '../metrics/counts.ts'
 import { Histogram } from '../metrics/histogram.ts'
 import type { RevertReason } from './trial.ts'
 
-/** What became of a change of one setting. */
+/** The outcome of a change of one setting. */
 export type Outcome = 'applied' | 'refused' | 'failed' | 'reverted'
 
 const OUTCOMES: readonly Outcome[] = ['applied', 'refused', 'failed', 'reverted']

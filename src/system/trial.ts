@@ -22,7 +22,7 @@ export function revertedData({ settings, notUndone }: Undone, reason: RevertReas
   return JSON.stringify({ reason, properties: settings, notUndone })
 }
 
-/** What a failed or reverted change has left behind, as a sentence. */
+/** A sentence that names what a failed or reverted change has left changed. */
 export function outcome(notUndone: readonly string[]): string {
   return notUndone.length === 0 ? 'Nothing has changed.' : `Could not be undone: ${notUndone.join(', ')}.`
 }

@@ -18,7 +18,7 @@ export async function connectorFolders(system: System): Promise<ReadonlyMap<stri
   return new Map(lastFirst.map(({ name, folder }) => [name, folder] as const))
 }
 
-/** What is connected now: nothing, if the connector disappears while it is read. */
+/** The monitor that is connected now: none, if the connector disappears while it is read. */
 export async function readMonitor(system: System, folder: string | undefined): Promise<Monitor> {
   const attribute = async (name: string) =>
     (await system.readBytes(`${folder}/${name}`).catch(() => undefined)) ?? Buffer.alloc(0)

@@ -14,7 +14,7 @@ import type { Interface, Interfaces } from './schema.ts'
 
 const MAX_SERVERS = 8
 
-/** What is wrong with the values of one interface. */
+/** The mistakes in the values of one interface. */
 export function whyNotValues(next: Interface, previous: Interface): readonly Violation[] {
   if (next.method === 'dhcp')
     return [

@@ -17,7 +17,7 @@ export interface Link {
   readonly index: string
   readonly mac: string
   readonly up: boolean
-  /** What the [Match] section of a .network file is compared with. */
+  /** The properties that the [Match] section of a .network file is compared with. */
   readonly facts: Facts
 }
 

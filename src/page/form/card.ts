@@ -16,7 +16,7 @@ export interface CardOptions {
   readonly field: Field
   /** The schemas of the settings in it, by name. */
   readonly settings: Readonly<Record<string, Schema>>
-  /** What is entered, as a patch of the whole configuration. */
+  /** The user's entries, as a patch of the whole configuration. */
   readonly patch: () => JsonObject | undefined
 }
 
@@ -104,7 +104,7 @@ async function send({ device, field, settings, patch }: CardOptions, body: JsonO
       body,
     })
     const system = await jsonOf<JsonObject>(response)
-    // What was entered meanwhile stays.
+    // Keep what the user has entered meanwhile.
     if (isEqual(patch(), body)) field.reset()
     device.adopt(system, idOf(response))
     const givenS = response.headers.get('Confirm-Within')

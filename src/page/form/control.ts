@@ -9,16 +9,16 @@ import { number } from './number.ts'
 import { toggle } from './toggle.ts'
 import { withSuggestions } from './with-suggestions.ts'
 
-/** What a value is entered with. It fires `input` events that bubble. */
+/** A control to enter a value with. It fires `input` events that bubble. */
 export interface Control {
   readonly element: HTMLElement
-  /** What can have the focus; the first that is not hidden has the label. */
+  /** Elements that can have the focus; the first visible one has the label. */
   readonly inputs: readonly HTMLElement[]
   /** It consists of several controls, and names itself. */
   readonly isGroup?: true
   get(): Json
   set(value: Json): void
-  /** What cannot be sent; pointers are relative to the control. */
+  /** Entries that cannot be sent; pointers are relative to the control. */
   invalid?(): readonly FieldError[]
   /** Where the errors of its parts go, by relative pointer. */
   slots?(): readonly (readonly [string, ErrorSlot])[]

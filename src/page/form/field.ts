@@ -18,7 +18,7 @@ export interface Field {
   update(value: Json): void
   /** Forgets what was entered. */
   reset(): void
-  /** What cannot be sent. */
+  /** Entries that cannot be sent. */
   invalid(): readonly FieldError[]
   /** Where errors go, by pointer. */
   slots(): readonly (readonly [string, ErrorSlot])[]
@@ -31,7 +31,7 @@ export interface FieldOptions {
   readonly schema: Schema
   readonly value: Json
   readonly isReadOnly: boolean
-  /** What the device would accept. */
+  /** Values that the device would accept. */
   readonly choices: Signal<JsonObject>
 }
 

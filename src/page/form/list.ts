@@ -11,7 +11,7 @@ interface Row {
   readonly slot: ErrorSlot
 }
 
-/** What a new item begins with. */
+/** The initial value of a new item. */
 const BLANK: Readonly<Record<string, Json>> = { boolean: false, integer: 0, number: 0 }
 
 /** A list of texts, numbers or switches, in the order of the rows. */

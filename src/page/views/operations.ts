@@ -10,7 +10,7 @@ const DANGEROUS = ['factory-reset']
 const HARMLESS = ['identify']
 const FOR_THE_KEY = ['factory-reset']
 
-/** What can be done with the whole device: those operations that it has, and that the credential may start. */
+/** The device's operations that the credential may start. */
 export function operationsCard(device: Device): HTMLElement | undefined {
   const { grants, document } = device
   const operations = Object.entries(texts.operationNames).filter(

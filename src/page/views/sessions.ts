@@ -20,7 +20,7 @@ export function sessionsView(device: Device): View {
   const items = new Map<string, { readonly element: HTMLElement; readonly update: (session: Session) => void }>()
   let asked: ReadonlySet<string> | undefined
 
-  // What stays is not made anew: a finger on its way to a button must find it.
+  // Rows that stay are not rebuilt: a finger on its way to a button must find it there.
   const show = (sessions: readonly Session[]) => {
     const here = new Set(sessions.map(({ id }) => id))
     for (const [id, { element }] of items) {

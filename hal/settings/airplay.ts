@@ -29,7 +29,7 @@ const schema = Type.Object(
       pattern: '^([1-9]\\d{0,3}x[1-9]\\d{0,3})?$',
     }),
     restartPending: Type.Boolean({
-      description: 'Whether changed options wait until nobody mirrors, because UxPlay must be restarted for them.',
+      description: 'Whether changed options are waiting until nobody mirrors, because they need a restart of UxPlay.',
       readOnly: true,
     }),
   },

@@ -13,7 +13,7 @@ const TIMEOUT = 'TIMEOUT_S'
 const schema = Type.Object(
   {
     approval: Type.Enum(['none', 'moderator'], {
-      description: 'With none, every device may mirror. With moderator, each must be let in.',
+      description: 'With none, every device may mirror. With moderator, each device must be let in.',
     }),
     timeoutS: Type.Integer({
       description: 'Seconds to wait for a decision; after that, the device is denied.',
@@ -21,7 +21,7 @@ const schema = Type.Object(
       maximum: 600,
     }),
   },
-  { description: 'Who decides which devices may mirror.', additionalProperties: false },
+  { description: 'Whether a moderator decides which devices may mirror.', additionalProperties: false },
 )
 export type Moderation = Type.Static<typeof schema>
 

@@ -29,7 +29,7 @@ const schema = Type.Object(
       },
     ),
   },
-  { description: 'Keeps the clock right by asking servers on the network (NTP).', additionalProperties: false },
+  { description: 'Keeps the clock accurate by asking time servers on the network (NTP).', additionalProperties: false },
 )
 
 /** Network time by systemd-timesyncd: the servers in a drop-in of ours, the unit enabled or disabled. */

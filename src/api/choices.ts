@@ -40,7 +40,7 @@ export function choiceRoutes(store: SystemStore, settings: readonly Setting[]): 
       },
       docs: {
         operationId: 'getSystemChoices',
-        summary: 'Read what the device would accept',
+        summary: 'Read the values that the device accepts',
         description: 'Choices that no schema can know: time zones, locales, the modes of the monitors.',
         parameters: [IfNoneMatch],
         answers: {
@@ -49,7 +49,7 @@ export function choiceRoutes(store: SystemStore, settings: readonly Setting[]): 
             content: { 'application/json': ChoicesObject },
             headers: ['ETag'],
           },
-          304: { description: 'They are as the client knows them.', headers: ['ETag'] },
+          304: { description: 'The sessions have not changed since that ETag.', headers: ['ETag'] },
         },
       },
     },

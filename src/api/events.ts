@@ -141,11 +141,11 @@ function docsFor(name: string, path: string): RouteDocs {
       },
       400: { description: 'The cursor is not a UUID.' },
       429: {
-        description: 'This address has no streams and held polls left.',
+        description: 'This address has reached its limit of streams and held polls.',
         headers: ['Retry-After'],
       },
       503: {
-        description: 'The device has no streams and held polls left.',
+        description: 'The device has reached its limit of streams and held polls.',
         headers: ['Retry-After'],
       },
     },

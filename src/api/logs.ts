@@ -22,16 +22,19 @@ const COLOURS = /\x1b\[[0-9;]*m/g
 const RecordObject = Type.Object(
   {
     time: Type.String({ format: 'date-time' }),
-    unit: Type.String({ description: 'The unit that it is of or about.' }),
-    priority: Type.Integer({ minimum: 0, maximum: MAX_PRIORITY, description: 'From 0, emergency, to 7, debug.' }),
-    message: Type.String({ description: 'May quote strangers: show it as text and nothing else.' }),
+    unit: Type.String({ description: 'The unit that logged the record, or that it is about.' }),
+    priority: Type.Integer({ minimum: 0, maximum: MAX_PRIORITY, description: 'From 0 (emergency) to 7 (debug).' }),
+    message: Type.String({
+      description:
+        'May contain text from strangers, such as the names of their devices: display it as plain text only.',
+    }),
   },
   { $id: 'LogRecord' },
 )
 
 /** The log of this service and of what mirrors. */
 export function logRoutes(system: System, authenticator: Authenticator): readonly Route[] {
-  const turns = new Turns(MAX_WAITING_LOGS, authenticator, 'Others are reading the log.')
+  const turns = new Turns(MAX_WAITING_LOGS, authenticator, 'Too many clients are reading the log.')
   return [
     {
       method: 'GET',
@@ -53,14 +56,20 @@ export function logRoutes(system: System, authenticator: Authenticator): readonl
             in: 'query',
             name: 'lines',
             schema: Type.Integer({ minimum: 1, maximum: MAX_LOG_LINES }),
-            description: `The last so many records (${DEFAULT_LINES}).`,
+            description: `Number of records, the latest ones. Default: ${DEFAULT_LINES}.`,
           },
-          { in: 'query', name: 'unit', schema: Type.Enum(LOG_UNITS), description: 'Of one unit alone (all of them).' },
+          {
+            in: 'query',
+            name: 'unit',
+            schema: Type.Enum(LOG_UNITS),
+            description: 'Only records of this unit. Default: all units.',
+          },
           {
             in: 'query',
             name: 'priority',
             schema: Type.Integer({ minimum: 0, maximum: MAX_PRIORITY }),
-            description: 'Of this priority or a more important one, from 0, emergency, to 7, debug (all of them).',
+            description:
+              'Only records of this priority or a more urgent one, from 0 (emergency) to 7 (debug). Default: all.',
           },
         ],
         answers: {
@@ -70,7 +79,7 @@ export function logRoutes(system: System, authenticator: Authenticator): readonl
           },
           400: { description: 'A parameter of the query is not valid.' },
           409: { description: 'The device keeps no journal, or it is not the running system.' },
-          503: { description: 'Others are reading the log.', headers: ['Retry-After'] },
+          503: { description: 'Too many clients are reading the log.', headers: ['Retry-After'] },
         },
       },
     },

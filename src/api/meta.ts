@@ -19,7 +19,7 @@ export function metaRoutes(version: string, others: readonly AnyRoute[]): readon
       handle: () => HEALTHY,
       docs: {
         operationId: 'getHealth',
-        summary: 'Tell whether the service is up',
+        summary: 'Check that the service is up',
         answers: {
           200: {
             description: 'The service is up.',

@@ -19,7 +19,7 @@ export function metricsRoutes(families: () => readonly Family[]): readonly Route
       docs: {
         operationId: 'getMetrics',
         summary: 'Read the metrics of the service',
-        description: 'In the text format 0.0.4 of Prometheus, or in OpenMetrics 1.0 if `Accept` prefers that.',
+        description: 'Prometheus text format 0.0.4, or OpenMetrics 1.0 if `Accept` prefers it.',
         answers: {
           200: {
             description: 'The metrics.',

@@ -44,7 +44,7 @@ interface Operation {
 /** Operations that an administrator starts on the device. */
 export function operationRoutes(options: OperationRoutesOptions): readonly Route[] {
   const { system, authenticator, log } = options
-  const turns = new Turns(MAX_WAITING_OPERATIONS, authenticator, 'Other operations are under way.')
+  const turns = new Turns(MAX_WAITING_OPERATIONS, authenticator, 'Too many operations are under way.')
   return operationsOf(options).map(({ name, needs, begin, operationId, summary, description, conflict }) => ({
     method: 'POST',
     path: `/operations/${name}`,
@@ -92,7 +92,7 @@ function operationsOf({
           throw new Problem('conflict', 'Neither UxPlay nor weston runs on this device.')
       },
       operationId: 'restartReceiver',
-      summary: 'Restart what mirrors',
+      summary: 'Restart the mirroring programs',
       description: 'Restarts UxPlay and weston, unless they are stopped. Sessions end.',
       conflict: 'neither UxPlay nor weston runs',
     },
@@ -106,8 +106,8 @@ function operationsOf({
         if (!isShown && !blinks) throw new HalError('ABSENT', 'the device has neither a screen nor an LED of its own')
       },
       operationId: 'identify',
-      summary: 'Show which device this is',
-      description: `Shows the name of the device on its screen, and lets its LED blink, for ${IDENTIFY_MS / 1000} s.`,
+      summary: 'Identify the device',
+      description: `Shows the name of the device on its screen and blinks its LED for ${IDENTIFY_MS / 1000} s.`,
       conflict: 'the device has neither a screen nor an LED',
     },
     {
@@ -118,7 +118,7 @@ function operationsOf({
         reset()
       },
       operationId: 'factoryReset',
-      summary: 'Reset the device to what it was when it was new',
+      summary: 'Reset the device to its factory settings',
       description:
         'Restores every file that was ever changed through this service, removes the API key, and restarts the device. ' +
         'It then has a new key, and no token of the old one is valid. A power cut does not stop it.',
@@ -149,12 +149,12 @@ function answers(name: string, conflict: string | undefined): Readonly<Record<nu
   const also = conflict === undefined ? '' : `, or ${conflict}`
   return {
     202: {
-      description: 'It is certain to happen.',
+      description: 'Accepted; the device will carry it out.',
       content: { 'application/json': Type.Object({ operation: Type.Literal(name) }) },
     },
     409: { description: `The service does not run on the device itself, but on another root${also}.` },
-    500: { description: 'The system refused it; nothing happens.' },
-    503: { description: 'Other operations are under way.', headers: ['Retry-After'] },
-    507: { description: 'No space left on the device; nothing happens.' },
+    500: { description: 'The system refused the operation.' },
+    503: { description: 'Too many operations are under way.', headers: ['Retry-After'] },
+    507: { description: 'No space left on the device; the operation was not started.' },
   }
 }

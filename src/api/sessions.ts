@@ -19,7 +19,7 @@ const text = (maxLength: number, description: string) => Type.String({ maxLength
 const SessionObject = Type.Object(
   {
     id: Type.String({ format: 'uuid' }),
-    protocol: Type.String({ pattern: PROTOCOL, description: 'How it mirrors, such as `airplay`.' }),
+    protocol: Type.String({ pattern: PROTOCOL, description: 'Mirroring protocol, such as `airplay`.' }),
     state: Type.Enum(['pending', 'admitted', 'active'], {
       description:
         '`pending`: asks to be let in. `admitted`: may come in, but is not there yet; some devices must try again. ' +
@@ -29,7 +29,7 @@ const SessionObject = Type.Object(
     model: text(MAX_MODEL, 'Such as `iPhone15,2`; empty if unknown, as the rest.'),
     deviceId: text(MAX_DEVICE_ID, 'What the device identifies itself by. It may claim any.'),
     address: text(MAX_ADDRESS, 'Its IP address.'),
-    since: Type.String({ format: 'date-time', description: 'When its state began.' }),
+    since: Type.String({ format: 'date-time', description: 'The time at which it entered its state.' }),
   },
   { $id: 'Session' },
 )
@@ -41,7 +41,7 @@ const SessionsObject = Type.Object(
 
 const GONE: AnswerDocs = { description: 'There is no such session; it may have ended.' }
 const LATE: AnswerDocs = {
-  description: `The mirroring program has not done it within ${DECISION_MS / 1000} s. It may still do it: look at /sessions.`,
+  description: `The mirroring program did not carry out the decision within ${DECISION_MS / 1000} s. It may still do so: check /sessions.`,
 }
 
 /** The devices that mirror or want to: listed, let in, and ended. */
@@ -66,7 +66,7 @@ export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions)
         parameters: [IfNoneMatch],
         answers: {
           200: { description: 'All sessions.', content: { 'application/json': SessionsObject }, headers: ['ETag'] },
-          304: { description: 'They are as the client knows them.', headers: ['ETag'] },
+          304: { description: 'The sessions have not changed since that ETag.', headers: ['ETag'] },
         },
       },
     },
@@ -95,7 +95,9 @@ export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions)
         answers: {
           200: { description: 'The session.', content: { 'application/json': SessionObject } },
           404: GONE,
-          409: { description: 'Somebody decided otherwise at the same moment, or another device mirrors.' },
+          409: {
+            description: 'Another moderator decided otherwise at the same moment, or another device is mirroring.',
+          },
           504: LATE,
         },
       },
@@ -112,9 +114,9 @@ export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions)
         operationId: 'endSession',
         summary: 'Deny a device that asks, or end its session',
         answers: {
-          204: { description: 'The device is out.' },
+          204: { description: 'The session has ended.' },
           404: GONE,
-          409: { description: 'Somebody decided otherwise at the same moment.' },
+          409: { description: 'Another moderator decided otherwise at the same moment.' },
           504: LATE,
         },
       },

@@ -25,13 +25,17 @@ const space = (description: string) =>
 
 const StatusObject = Type.Object(
   {
-    version: Type.String({ description: 'Of this service.' }),
+    version: Type.String({ description: 'Version of this service.' }),
     bootedAt: Type.Optional(Type.String({ format: 'date-time' })),
     uptimeS: Type.Optional(Type.Integer({ description: 'Seconds since the device booted.' })),
     clockSet: Type.Boolean({ description: 'Whether the device knows the time.' }),
-    temperatureC: Type.Optional(Type.Number({ description: 'Of the hottest sensor, in degrees Celsius.' })),
+    temperatureC: Type.Optional(Type.Number({ description: 'Temperature of the hottest sensor, in degrees Celsius.' })),
     load: Type.Optional(
-      Type.Array(Type.Number(), { minItems: 3, maxItems: 3, description: 'Of the last 1, 5 and 15 minutes.' }),
+      Type.Array(Type.Number(), {
+        minItems: 3,
+        maxItems: 3,
+        description: 'Load averages of the last 1, 5 and 15 minutes.',
+      }),
     ),
     memory: space('Memory, and what programs could still take of it.'),
     storage: space('The file system that holds the state directory.'),
@@ -79,9 +83,11 @@ export function statusRoutes({
       },
       docs: {
         operationId: 'getStatus',
-        summary: 'Read how the device is doing',
-        description: 'What changes too often for events. What the device cannot tell is absent.',
-        answers: { 200: { description: 'Its state now.', content: { 'application/json': StatusObject } } },
+        summary: 'Read the status of the device',
+        description: 'State that changes too often for events. Values that the device cannot determine are absent.',
+        answers: {
+          200: { description: 'The current state of the device.', content: { 'application/json': StatusObject } },
+        },
       },
     },
   ]

@@ -117,19 +117,20 @@ function patchDocs(settings: readonly Setting[]): RouteDocs {
         in: 'header',
         name: 'If-Match',
         schema: Type.String(),
-        description: 'The ETag that the change was made for: 412 if it is stale.',
+        description: 'The ETag of the state that the change is based on: 412 if it is stale.',
       },
       {
         in: 'header',
         name: 'If-None-Match',
         schema: Type.String(),
-        description: '412 if one of these ETags is current; with `*`, always.',
+        description: '412 if one of these ETags is current, and always for `*`.',
       },
       {
         in: 'query',
         name: 'confirmWithin',
         schema: Type.Integer({ minimum: MIN_CONFIRM_S, maximum: MAX_CONFIRM_S }),
-        description: 'Undo the change after so many seconds, unless it is confirmed. For what can lock its maker out.',
+        description:
+          'Undo the change after this many seconds unless it is confirmed. For changes that may cut the client off from the device.',
       },
     ],
     answers: {
@@ -157,7 +158,7 @@ function patchDocs(settings: readonly Setting[]): RouteDocs {
         description: 'The system refused a write; nothing has changed unless `detail` says otherwise.',
       },
       503: {
-        description: 'Too many changes wait already.',
+        description: 'Too many changes are waiting already.',
         headers: ['Retry-After'],
       },
       507: { description: 'No space left on the device; nothing has changed.' },
@@ -171,11 +172,11 @@ function confirmDocs(settings: readonly Setting[]): RouteDocs {
     summary: 'Keep a change that was made with confirmWithin',
     answers: {
       200: {
-        description: 'It is kept; the configuration.',
+        description: 'The change is kept. The body is the configuration.',
         content: { 'application/json': configurationSchema(settings) },
         headers: ['ETag'],
       },
-      409: { description: 'No change waits for a confirmation: it was confirmed, or undone.' },
+      409: { description: 'No change is waiting for confirmation: it was confirmed or undone already.' },
       500: { description: 'The system refused to keep it; `detail` says what became of it.' },
       507: { description: 'No space left on the device; the change is undone.' },
     },

@@ -31,7 +31,7 @@ const RequestSchema = Type.Object(
     ),
     subject: Type.Optional(
       Type.String({
-        description: `Who it is for: 1 to ${MAX_SUBJECT_LENGTH} characters, none of them a control character.`,
+        description: `Name of the holder, for the log: 1 to ${MAX_SUBJECT_LENGTH} characters, no control characters.`,
         maxLength: MAX_SUBJECT_LENGTH,
         pattern: SUBJECT,
       }),

@@ -135,7 +135,7 @@ export class ApiKeyStore {
     this.#isUnused = false
     this.#queue
       .run(() => this.#state.remove(UNUSED))
-      .catch(error => this.#log('warning', `API key: that it was used could not be stored: ${reasonOf(error)}`))
+      .catch(error => this.#log('warning', `API key: could not record its first use: ${reasonOf(error)}`))
   }
 
   get current(): string {

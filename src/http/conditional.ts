@@ -49,7 +49,7 @@ export const IfNoneMatch: ParameterDocs = {
   in: 'header',
   name: 'If-None-Match',
   schema: Type.String(),
-  description: 'The ETag that is known: 304 where it still holds.',
+  description: 'An ETag that the client has: 304 if it is still current.',
 }
 
 /** `If-Match` against the current ETag, by the strong comparison (RFC 9110 §13.1.1): a weak tag never matches. */

@@ -19,7 +19,7 @@ export const texts = {
   retrying: 'The device does not answer. Trying again…',
   connected: 'Connected',
   notConnected: 'Not connected',
-  notConnectedLong: 'Not connected to the device. What you see may be out of date. Trying again…',
+  notConnectedLong: 'Not connected to the device. This page may be out of date. Trying again…',
   tryNow: 'Try now',
   skip: 'Skip to the content',
   views: 'Views',
@@ -48,9 +48,9 @@ export const texts = {
   end: 'End',
   allowed: (name: string) => `${name} may mirror.`,
   denied: (name: string) => `${name} was turned away.`,
-  ended: (name: string) => `${name} was ended.`,
-  asks: (name: string) => `${name} asks to be let in.`,
-  replaceTitle: 'Replace who is mirroring?',
+  ended: (name: string) => `The session of ${name} was ended.`,
+  asks: (name: string) => `${name} is waiting to be let in.`,
+  replaceTitle: 'Replace the device that is mirroring?',
   replace: 'Replace',
   summary: (waiting: number, mirroring: number) =>
     waiting > 0 ? `${waiting} waiting` : mirroring > 0 ? `${mirroring} mirroring` : 'Nobody is mirroring',
@@ -61,7 +61,7 @@ export const texts = {
 
   settings: 'Settings',
   general: 'General',
-  generalHelp: 'What the device is called, and where it is.',
+  generalHelp: 'Names, language and time zone of the device.',
   save: 'Save',
   discard: 'Discard',
   saving: 'Saving…',
@@ -116,7 +116,7 @@ export const texts = {
   tokenExpiries: { '1h': '1 hour', '8h': '8 hours', '1d': '1 day', '30d': '30 days', '365d': '1 year' },
   tokenForever: 'Until the key is replaced',
   tokenSubject: 'Name',
-  tokenSubjectHelp: 'Optional. Who it is for, to be shown in the log.',
+  tokenSubjectHelp: 'Optional. The name of its holder, shown in the log.',
   makeToken: 'Make a token',
   tokenMade: 'Your new token',
   tokenOnce: 'Shown only now: copy the link, or scan the code with a phone. Both open this page, signed in.',
@@ -166,7 +166,7 @@ export const texts = {
 
   operations: 'Maintenance',
   operationNames: {
-    identify: ['Identify', 'Shows the name of the device on its screen, and lets its LED blink, for 10 seconds.'],
+    identify: ['Identify', 'Shows the name of the device on its screen and blinks its LED for 10 seconds.'],
     'restart-receiver': ['Restart mirroring', 'Restarts the mirroring services. All sessions end.'],
     reboot: ['Reboot', 'Restarts the whole device. All sessions end. It takes about a minute.'],
     'factory-reset': [

@@ -274,7 +274,7 @@ function quoted({ session }: Entry): string {
 async function inTime(act: () => Promise<void>): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
-    const detail = `The mirroring program has not done it within ${DECISION_MS / 1000} s. It may still do it: look at /sessions.`
+    const detail = `The mirroring program did not carry out the decision within ${DECISION_MS / 1000} s. It may still do so: check /sessions.`
     timer = setTimeout(() => reject(new Problem('engine-timeout', detail)), DECISION_MS)
   })
   try {

@@ -54,7 +54,7 @@ export class SystemStore {
     this.#watcher = new SettingWatcher(system, () => {
       this.#queue
         .run(() => this.#readStale())
-        .catch(error => log('error', `looking for changes failed: ${reasonOf(error)}`))
+        .catch(error => log('error', `could not look for changes: ${reasonOf(error)}`))
     })
     this.topic = new Topic({
       name: 'system',

@@ -81,7 +81,10 @@ t.test('restart-receiver: what runs is restarted, weston first; if nothing runs 
   t.equal((await stopped.service.patch({ airplay: { enabled: false } })).status, 200)
   stopped.ran.length = 0
   t.equal((await order(stopped.service, 'restart-receiver')).status, 202)
-  t.notOk(stopped.ran.some(line => line.includes('restart uxplay.service')), 'what was stopped stays so')
+  t.notOk(
+    stopped.ran.some(line => line.includes('restart uxplay.service')),
+    'what was stopped stays so',
+  )
 })
 
 t.test('identify: an LED blinks, and a stop of the service ends it', async t => {

@@ -20,7 +20,7 @@ const output = Type.Object(
     rotation: Type.Unsafe<0 | 90 | 180 | 270>({
       type: 'integer',
       enum: [0, 90, 180, 270],
-      description: 'How far the picture is turned, in degrees clockwise.',
+      description: 'Rotation of the picture, in degrees clockwise.',
     }),
   },
   { title: 'connector', additionalProperties: false },

@@ -5,6 +5,7 @@ import t from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import { openTab, startBrowser } from './browser.ts'
 import { livelySystem, showSessions, startPageDevice } from './device.ts'
+import { goTo } from './steps.ts'
 import { VIEWS } from './views.ts'
 
 const OUT = join(REPOSITORY, 'build/out/page-shots')
@@ -28,4 +29,15 @@ t.test('every view, as wide as a phone, a tablet and a desk', async t => {
         t.strictSame(offences, [], `${name} ${width} ${scheme}`)
         await page.browserContext().close()
       }
+})
+
+t.test('the picture of README.md', async t => {
+  mkdirSync(OUT, { recursive: true })
+  const device = await startPageDevice(t, livelySystem(t))
+  const { page, offences } = await openTab(await startBrowser(t), device.link, page =>
+    page.setViewport({ width: 1200, height: 760 }),
+  )
+  await goTo(page, 'Settings')
+  await page.screenshot({ path: `${OUT}/README.png` })
+  t.strictSame(offences, [])
 })

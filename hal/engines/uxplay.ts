@@ -11,8 +11,10 @@ const NOTICE_MS = 20
 const MEETING_MS = 100
 /** The same while one is pending or mirrors, or UxPlay is stuck. */
 const BUSY_MS = 1_000
-/** The same while UxPlay waits for devices. Not every device makes it write a file that could be watched. */
-const IDLE_MS = 2_000
+/** The same while UxPlay waits for devices and something logs: it may be UxPlay, of a device that has connected. */
+const LOGGED_MS = 2_000
+/** The same while nothing logs: a UxPlay that hangs does not. Reading the kernel's table of sockets takes milliseconds. */
+const IDLE_MS = 20_000
 /** The same while UxPlay is stopped. Its start is noticed. */
 const STOPPED_MS = 60_000
 /** Looks at the log in a row, and a second after them. Each takes a process. */
@@ -60,6 +62,7 @@ export class UxPlayEngine implements Engine {
   readonly #queue = new Serial()
   #timer: NodeJS.Timeout | undefined
   #dueAt = 0
+  #lookedAt = 0
   #stopWatching: Stop | undefined
 
   constructor(system: System, host: EngineHost) {
@@ -70,7 +73,10 @@ export class UxPlayEngine implements Engine {
   /** A device that was let in before this start, and has not come, must ask again. */
   async start(): Promise<void> {
     await this.#uxplay.setAllowed([])
-    this.#stopWatching = this.#uxplay.watch(() => this.#notice())
+    this.#stopWatching = await this.#uxplay.watch(
+      () => this.#notice(),
+      () => this.#lookIn(Math.max(NOTICE_MS, this.#lookedAt + LOGGED_MS - performance.now())),
+    )
     this.#lookIn(NOTICE_MS)
   }
 
@@ -160,6 +166,7 @@ export class UxPlayEngine implements Engine {
     this.#dueAt = dueAt
     this.#timer = setTimeout(() => {
       this.#timer = undefined
+      this.#lookedAt = performance.now()
       this.#queue
         .run(() => this.#look())
         // A file that cannot be read now may just be being replaced.

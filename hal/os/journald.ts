@@ -1,4 +1,5 @@
 import { HalError } from '../errors.ts'
+import type { Stop } from '../files/watcher.ts'
 import type { System } from './system.ts'
 
 /** The units whose records are read: this service, and what mirrors. */
@@ -64,6 +65,18 @@ export async function readRecords(
     const record = recordIn(line)
     return record === undefined || take(record)
   })
+}
+
+/**
+ * Calls `changed` after any unit has logged, at most four times a second: for those who watch its files, systemd-journald
+ * truncates them to their own size 250 ms after a record.
+ */
+export async function watchJournal(system: System, changed: () => void): Promise<Stop> {
+  const machineId = (await system.readText('/etc/machine-id').catch(() => undefined))?.trim()
+  const stops = FOLDERS.map(folder => system.watch(`${folder}/${machineId}/system.journal`, changed))
+  return () => {
+    for (const stop of stops) stop()
+  }
 }
 
 /** A line of `journalctl --output=json`; undefined for one that makes no sense. */

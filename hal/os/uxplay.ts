@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Stop } from '../files/watcher.ts'
 import { socketsOf, type TcpSocket } from '../format/tcp-table.ts'
 import { readStartup } from '../format/uxplayrc.ts'
-import { readRecords } from './journald.ts'
+import { readRecords, watchJournal } from './journald.ts'
 import type { System } from './system.ts'
 import { Unit } from './unit.ts'
 import { isUnitInstalled } from './unit-files.ts'
@@ -60,9 +60,13 @@ export class UxPlay {
     this.unit = new Unit(system, UNIT)
   }
 
-  /** Calls `changed` when UxPlay starts or stops, and when a device connects or leaves. */
-  watch(changed: () => void): Stop {
+  /**
+   * Calls `changed` when UxPlay starts or stops, and when a device connects or leaves that names its remote control. UxPlay
+   * logs every connection, so `logged` is called for the others, and whenever anything else logs.
+   */
+  async watch(changed: () => void, logged: () => void): Promise<Stop> {
     const stops = [STARTUP, CONNECTED].map(path => this.#system.watch(path, changed))
+    stops.push(await watchJournal(this.#system, logged))
     return () => {
       for (const stop of stops) stop()
     }

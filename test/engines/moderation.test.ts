@@ -307,6 +307,22 @@ t.test('who decides changes', { skip: NO_RIG }, async t => {
   await room.untilEmpty()
 })
 
+t.test(
+  'a device that cannot be remotely controlled is heard of, too, although UxPlay makes no file for it',
+  { skip: NO_RIG },
+  async t => {
+    const room = await startRoom(t)
+    for (let n = 0; n < 4; n++) {
+      const ann = room.device({ hasRemote: false })
+      t.equal(await ann.advance(), 'refused')
+      // The journal tells after 250 ms, and UxPlay is looked at once in 2 s.
+      await eventually(async () => (await room.sessions())[0]?.state === 'pending', 3_000)
+      await ann.leave('close')
+      await room.untilEmpty()
+    }
+  },
+)
+
 t.test('an UxPlay that is stuck is restarted', { skip: NO_RIG }, async t => {
   const room = await startRoom(t)
   const { rig } = room

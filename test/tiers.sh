@@ -3,7 +3,7 @@
 
 SKIP=${SKIP:-}
 passed=0 failed=0
-rows=()
+rows=() tiers=()
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 
@@ -19,6 +19,7 @@ row() {
 # tier TARGET [WITHIN]: make TARGET, unless it is to be left out by name. A tier that cannot run has failed: without root
 # where it needs root, or after WITHIN seconds of the script.
 tier() {
+  tiers+=("$1")
   if [[ ",${SKIP//[ ,]/,}," == *",$1,"* ]]; then
     echo "== make $1: left out, as SKIP says"
     row "$1" 0 0 0 'left out by SKIP'
@@ -42,6 +43,10 @@ tier() {
 
 # Prints the table, and exits with 1 if anything failed.
 conclude() {
+  local name
+  for name in ${SKIP//,/ }; do
+    [[ " ${tiers[*]} " == *" $name "* ]] || row "$name" 0 0 1 "SKIP names no tier of these: ${tiers[*]}"
+  done
   printf '%-12s %7s %8s %8s\n' tier seconds passed failed
   printf '%s\n' "${rows[@]}"
   echo "$passed passed, $failed failed"

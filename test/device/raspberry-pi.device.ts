@@ -3,10 +3,11 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
+import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { cardOnVirt, copyToCard, raspberryPi } from './boards.ts'
 import { type Disk, factoryDisk, Machine } from './machine.ts'
-import { qrCodeIn, Screen } from './screen.ts'
+import { qrCodeIn, SCREEN_MS, Screen } from './screen.ts'
 
 const KEY = 'a-key-that-its-owner-knows.0123456789'
 /** The addresses are those of QEMU's network. */
@@ -80,7 +81,8 @@ t.test('the same card where there is a screen', async t => {
   const { deviceName } = (await device.system()).value
   t.match(deviceName, /^receiver-[0-9a-f]{6}$/, 'a mistake: nothing is taken')
   await screen.shows('idle', String(deviceName))
-  t.match(qrCodeIn(await screen.shot('idle')), 'https://10.0.2.15/')
+  await eventually(async () => qrCodeIn(await screen.shot('idle')).startsWith('https://10.0.2.15/'), SCREEN_MS)
+  t.pass('the code is there once the device serves')
   t.match(
     await device.readFile('/boot/firmware/receiver-errors.txt'),
     'line 2: "hostnme" is not a setting; use hostname, name,',

@@ -1,0 +1,29 @@
+/** The files that an image adds, as they are in a checkout: links may have become files on the way here. */
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { REPOSITORY } from '../../build/bundle-file.ts'
+
+const IMAGE = join(REPOSITORY, 'build/image')
+const UNIT = /etc\/systemd\/system\/[^/]+\.(service|socket|target|path|timer)$/
+
+const overlays = ['overlay', ...readdirSync(join(IMAGE, 'boards')).map(board => `boards/${board}/overlay`)]
+const files = overlays
+  .filter(overlay => statSync(join(IMAGE, overlay), { throwIfNoEntry: false }))
+  .flatMap(overlay =>
+    readdirSync(join(IMAGE, overlay), { recursive: true }).map(path => join(IMAGE, overlay, `${path}`)),
+  )
+  .filter(path => statSync(path).isFile())
+
+t.test('a unit is a unit, or empty, which masks it (systemd.unit(5))', async t => {
+  const units = files.filter(path => UNIT.test(path))
+  t.ok(units.length > 3)
+  for (const path of units) t.match(readFileSync(path, 'utf8'), /^$|^(#.*\n)*\[/, path.slice(IMAGE.length))
+})
+
+t.test('units are wanted by drop-ins, because systemd takes nothing but links from folders of wants', async t => {
+  t.same(
+    files.filter(path => /\.(wants|requires)\//.test(path)),
+    [],
+  )
+})

@@ -87,20 +87,16 @@ class Model {
     if (this.#present?.id === deviceId) return
     if (!this.#present) await this.#isSettled()
     const [name = ''] = NAMES[deviceId] ?? []
-    const expected = this.#present ? 'busy' : this.#admitted.has(deviceId) ? 'mirroring' : 'refused'
-    for (let tries = 0; ; tries++) {
-      const client = this.#room.device({ deviceId, name })
-      const outcome = await client.advance().catch((error: Error) => error.message)
-      if (outcome === expected) {
-        if (outcome === 'busy') return
-        this.#admitted.delete(deviceId)
-        this.#present = { id: deviceId, state: outcome === 'refused' ? 'pending' : 'active', client }
-        return
-      }
-      // UxPlay crashes now and then.
-      if (tries === 2) throw new Error(`${deviceId} was to be ${expected}, but: ${outcome}`)
-      await this.#isSettled()
+    const outcome = this.#present ? 'busy' : this.#admitted.has(deviceId) ? 'mirroring' : 'refused'
+    const client = await this.#room.attempt(outcome, { deviceId, name })
+    // A crash of UxPlay puts out whoever was connected.
+    if (!client) {
+      await this.#isOut()
+      return this.#ask(deviceId)
     }
+    if (outcome === 'busy') return
+    this.#admitted.delete(deviceId)
+    this.#present = { id: deviceId, state: outcome === 'refused' ? 'pending' : 'active', client }
   }
 
   async #leave(how: Departure): Promise<void> {

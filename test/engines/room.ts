@@ -6,17 +6,24 @@ import { type Rig, startRig } from '../rig/rig.ts'
 import { eventually } from '../support/eventually.ts'
 import { AirPlayClient } from './airplay/client.ts'
 import type { ClientOptions } from './airplay/options.ts'
+import { Crashes } from './crashes.ts'
 
 /** UxPlay listens for devices. */
 const CONTROL = 7001
 const READY_MS = 15_000
+/** Until systemd has logged that UxPlay has crashed. */
+const CRASH_LOGGED_MS = 2_000
 
 /** A machine with UxPlay, and a moderator. */
 export class Room {
   readonly rig: Rig
+  readonly #log: Pick<Test, 'comment'>
+  readonly #crashes: Crashes
 
-  constructor(rig: Rig) {
+  constructor(rig: Rig, log: Pick<Test, 'comment'>) {
     this.rig = rig
+    this.#log = log
+    this.#crashes = new Crashes(rig)
   }
 
   device(options: Partial<ClientOptions> = {}): AirPlayClient {
@@ -44,15 +51,32 @@ export class Room {
     await eventually(() => this.rig.isListening(CONTROL), READY_MS)
   }
 
-  /** A device that mirrors. Where UxPlay crashes while it connects, which happens now and then, it tries again. */
+  /** A device that mirrors. */
   async mirror(options: Partial<ClientOptions> = {}): Promise<AirPlayClient> {
-    for (let tries = 0; ; tries++) {
-      const device = this.device(options)
-      const outcome = await device.advance().catch((error: Error) => error.message)
-      if (outcome === 'mirroring') return device
-      if (tries === 2) throw new Error(`it does not mirror: ${outcome}`)
-      await this.untilReady()
+    for (;;) {
+      const device = await this.attempt('mirroring', options)
+      if (device) return device
     }
+  }
+
+  /**
+   * A device that gets as far as it is to; undefined if UxPlay has crashed instead, after which it is ready again. Crashes
+   * are printed, and counted.
+   * @throws if it gets elsewhere, if UxPlay is not ready in time, or if there are too many crashes.
+   */
+  async attempt(outcome: string, options: Partial<ClientOptions> = {}): Promise<AirPlayClient | undefined> {
+    this.#crashes.count()
+    const device = this.device(options)
+    const seen = await device.advance().catch((error: Error) => error.message)
+    if (seen === outcome) return device
+    // systemd may be about to log it.
+    const crash = await eventually(() => this.#crashes.news(), CRASH_LOGGED_MS).catch((error: Error) => {
+      throw new Error(`${options.name ?? 'a device'} was to be ${outcome}, but: ${seen}`, { cause: error })
+    })
+    this.#log.comment(crash)
+    await device.leave('close').catch(() => undefined)
+    await this.untilReady()
+    return undefined
   }
 
   async sessions(): Promise<readonly Session[]> {
@@ -89,7 +113,7 @@ export class Room {
 export async function startRoom(t: Test, rc = ''): Promise<Room> {
   const rig = await startRig(t)
   if (rc !== '') await rig.replaceFile('/etc/uxplayrc', `${await rig.readFile('/etc/uxplayrc')}${rc}`)
-  const room = new Room(rig)
+  const room = new Room(rig, t)
   const answer = await rig.patch({ moderation: { approval: 'moderator' } })
   t.equal(answer.status, 200)
   await room.untilReady()

@@ -5,7 +5,7 @@ import t from 'tap'
 import { NO_RIG } from '../rig/available.ts'
 import { forgetPictures, lastPicture, PICTURES, type Picture } from '../rig/frames.ts'
 import { browse } from '../rig/mdns.ts'
-import { type Rig, startRig } from '../rig/rig.ts'
+import { startRig } from '../rig/rig.ts'
 import { eventually } from '../support/eventually.ts'
 import { AirPlayClient } from './airplay/client.ts'
 import { Room } from './room.ts'
@@ -29,9 +29,9 @@ const BARS = [
 ]
 
 /** About one time in fifty, UxPlay 1.71 crashes after a device has left. A restart makes the next test independent of it. */
-async function restart(rig: Rig): Promise<void> {
-  await rig.run(['systemctl', 'restart', 'uxplay'])
-  await new Room(rig).untilReady()
+async function restart(room: Room): Promise<void> {
+  await room.rig.run(['systemctl', 'restart', 'uxplay'])
+  await room.untilReady()
 }
 
 /** Whether the middle of each bar has its colour, within the rounding errors of YCbCr. */
@@ -44,7 +44,7 @@ function showsBars(picture: Picture): boolean {
 
 t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
   const rig = await startRig(t)
-  const room = new Room(rig)
+  const room = new Room(rig, t)
   await room.untilReady()
 
   await t.test('is found by its name, from within and from outside', async t => {
@@ -58,7 +58,7 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
 
   for (const protocol of ['IPv4', 'IPv6'])
     await t.test(`shows what is mirrored by ${protocol}, until the device leaves`, async t => {
-      await restart(rig)
+      await restart(room)
       await forgetPictures(rig)
       const host = protocol === 'IPv4' ? rig.address : rig.address6
       const client = await room.mirror({ host, name: 'Großer "Saal" 🎬' })
@@ -76,7 +76,7 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
     })
 
   await t.test('has one device at a time', async t => {
-    await restart(rig)
+    await restart(room)
     const [first, second] = ['1', '2'].map(
       id => new AirPlayClient({ host: rig.address, deviceId: `AA:BB:CC:00:00:0${id}` }),
     )
@@ -86,7 +86,7 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
   })
 
   await t.test('ends what is mirrored when it is restarted', async t => {
-    await restart(rig)
+    await restart(room)
     const client = new AirPlayClient({ host: rig.address })
     t.equal(await client.advance(), 'mirroring')
     t.equal(await rig.run(['stat', '--format=%a:%U', DEVICE]), '600:uxplay\n')
@@ -106,7 +106,7 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
       await client.leave('close')
       return (await seen)[1].deviceID
     }
-    await restart(rig)
+    await restart(room)
     const id = await idOf()
     t.match(id, /^02(:[0-9a-f]{2}){5}$/)
     await rig.run(['systemctl', 'kill', '--signal=KILL', 'uxplay'])
@@ -147,7 +147,7 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
 t.test('a receiver that asks a moderator', { skip: NO_RIG }, async t => {
   const uxplayrc = (...lines: readonly string[]) => `nh\nvs "${PICTURES}"\nas 0\n${lines.join('\n')}\n`
   const rig = await startRig(t, { files: { '/etc/uxplayrc': uxplayrc('restrict') } })
-  const room = new Room(rig)
+  const room = new Room(rig, t)
   await room.untilReady()
   const client = new AirPlayClient({ host: rig.address, name: "Ann's iPhone" })
   t.equal(await client.advance(), 'refused')
@@ -172,7 +172,7 @@ t.test('a receiver that asks a moderator', { skip: NO_RIG }, async t => {
   const listed = new AirPlayClient({ host: rig.address })
   t.equal(await listed.advance(), 'mirroring')
   await listed.leave()
-  await restart(rig)
+  await restart(room)
   const other = new AirPlayClient({ host: rig.address, deviceId: 'AA:BB:CC:00:00:02' })
   t.equal(await other.advance('setup'), 'refused')
   const before = (await rig.journal('--unit=uxplay')).length

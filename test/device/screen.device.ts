@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import { AirPlayClient } from '../engines/airplay/client.ts'
+import { Crashes } from '../engines/crashes.ts'
 import { eventually } from '../support/eventually.ts'
 import { factoryDisk, Machine } from './machine.ts'
 import { qrCodeIn, SCREEN_MS, Screen } from './screen.ts'
@@ -14,6 +15,7 @@ const PICTURES = join(REPOSITORY, 'build/out/screen')
 
 const device = new Machine(factoryDisk())
 const screen = new Screen(device, PICTURES)
+const crashes = new Crashes(command => device.shell(command))
 t.setTimeout(20 * 60_000)
 /** Milliseconds until the first picture of a device is on the screen. */
 const SEEN_MS = 90_000
@@ -64,9 +66,10 @@ function connect(): Promise<AirPlayClient> {
   }, SCREEN_MS)
 }
 
-/** A device whose picture is on the screen. As UxPlay crashes now and then when one connects, it tries twice. */
+/** A device whose picture is on the screen. Where UxPlay has crashed instead, it must serve the next one. */
 async function mirror(t: Test, name: string): Promise<AirPlayClient> {
-  for (let left = 2; ; ) {
+  for (;;) {
+    crashes.countAttempt()
     const client = await connect()
     let reason: string | undefined
     client.once('ended', why => {
@@ -76,10 +79,12 @@ async function mirror(t: Test, name: string): Promise<AirPlayClient> {
       () => false,
     )
     if (isSeen && reason === undefined) return client
-    const log = await device.shell('journalctl --boot --lines 80 --unit uxplay --unit weston --unit screen@idle')
-    const what = `no picture, ${reason ?? 'but connected'}: ${JSON.stringify(await sessions())}\n${log}`
-    if (--left === 0) throw new Error(what)
-    t.comment(what)
+    const crash = await crashes.news()
+    if (crash === undefined) {
+      const log = await device.shell('journalctl --boot --lines 80 --unit uxplay --unit weston --unit screen@idle')
+      throw new Error(`no picture, ${reason ?? 'but connected'}: ${JSON.stringify(await sessions())}\n${log}`)
+    }
+    t.comment(crash)
     await client.leave('close').catch(() => undefined)
   }
 }

@@ -1,24 +1,24 @@
-import type { Rig } from '../rig/rig.ts'
-
 /** UxPlay 1.71 was measured to crash in 2 % of its sessions. More than this share would be a defect. */
 const MAX_RATE = 0.05
 /** A run fails if so many crashes are less likely than this at that rate. */
 const MIN_LIKELIHOOD = 0.0001
+/** Logged by systemd, and by the unit's script when it has killed UxPlay, which would have gone on without a screen. */
+const CRASH = '^uxplay.service: Main process exited|^UxPlay has lost the screen'
 
-/** Attempts of devices to connect, and crashes of UxPlay, in all rooms of this process. */
+/** Attempts of devices to connect, and crashes of UxPlay, on all machines of this process. */
 let attempts = 0
 let crashes = 0
 
-/** The crashes of one machine's UxPlay, by systemd's log. A kill by a test counts as a success there. */
+/** The crashes of one machine's UxPlay, by its journal. To systemd, a kill by a test is a success. */
 export class Crashes {
-  readonly #rig: Rig
+  readonly #shell: (command: string) => Promise<string>
   #counted = 0
 
-  constructor(rig: Rig) {
-    this.#rig = rig
+  constructor(shell: (command: string) => Promise<string>) {
+    this.#shell = shell
   }
 
-  count(): void {
+  countAttempt(): void {
     attempts++
   }
 
@@ -27,13 +27,12 @@ export class Crashes {
    * @throws if there were more than MAX_RATE explains.
    */
   async news(): Promise<string | undefined> {
-    const lines = await this.#rig.journal('_PID=1', 'UNIT=uxplay.service', '--output-fields=MESSAGE')
-    const all = lines.filter(({ MESSAGE }) => MESSAGE?.includes('Main process exited')).length
-    const fresh = all - this.#counted
-    if (fresh <= 0) return undefined
+    const journal = 'journalctl --quiet --no-pager --unit uxplay'
+    const all = Number(await this.#shell(`${journal} --output cat | grep --count --extended-regexp '${CRASH}' || true`))
+    if (all <= this.#counted) return undefined
+    crashes += all - this.#counted
     this.#counted = all
-    crashes += fresh
-    const log = await this.#rig.shell('journalctl --quiet --boot --unit uxplay --lines 20 --no-pager')
+    const log = await this.#shell(`${journal} --boot --lines 20`)
     const summary = `UxPlay has crashed: ${crashes} times in ${attempts} attempts to connect\n${log}`
     if (likelihood(crashes, attempts, MAX_RATE) < MIN_LIKELIHOOD) throw new Error(summary)
     return summary

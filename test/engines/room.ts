@@ -23,7 +23,7 @@ export class Room {
   constructor(rig: Rig, log: Pick<Test, 'comment'>) {
     this.rig = rig
     this.#log = log
-    this.#crashes = new Crashes(rig)
+    this.#crashes = new Crashes(command => rig.shell(command))
   }
 
   device(options: Partial<ClientOptions> = {}): AirPlayClient {
@@ -65,7 +65,7 @@ export class Room {
    * @throws if it gets elsewhere, if UxPlay is not ready in time, or if there are too many crashes.
    */
   async attempt(outcome: string, options: Partial<ClientOptions> = {}): Promise<AirPlayClient | undefined> {
-    this.#crashes.count()
+    this.#crashes.countAttempt()
     const device = this.device(options)
     const seen = await device.advance().catch((error: Error) => error.message)
     if (seen === outcome) return device

@@ -46,7 +46,7 @@ export interface Setting<S extends TSchema = TSchema> {
    */
   embeds?(value: Static<S>): readonly string[]
   /** Whether its files hold other values of those settings than these have now. Required with `embeds`. */
-  isOutdated?(): Promise<boolean>
+  isEmbeddedStale?(): Promise<boolean>
   /** Why the device does not have this setting; undefined if it has. */
   unavailable?(): Promise<string | undefined>
   /**

@@ -44,9 +44,9 @@ export const MAX_HOLD_S = 120
 export const IDLE_MS = (MAX_HOLD_S + 30) * 1000
 /** Connections that the kernel completes before they are accepted. Node's 511 drops SYNs when thousands come at once. */
 export const LISTEN_BACKLOG = 4_096
-/** Milliseconds between two looks at a setting that something else keeps changing. */
+/** Milliseconds between two reads of a setting that something else keeps changing. */
 export const SETTLE_MS = 100
-/** Milliseconds between looks at files without being told, in case an inotify(7) watch is deaf or could not be made. */
+/** Milliseconds between polls of files, in case an inotify(7) watch is deaf or could not be made. */
 export const POLL_MS = 60_000
 /** Milliseconds for both files of a certificate to be replaced. */
 export const CERTIFICATE_SETTLE_MS = 1_000

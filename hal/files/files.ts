@@ -180,7 +180,7 @@ export class Files {
 
   /**
    * Calls `changed` after each change at `path` or behind its link, also if a rename brings it, or a folder on the way
-   * is still missing. The call means no more than "look again". If the kernel has no watch left nothing is reported.
+   * is still missing. The call means no more than "read again". If the kernel has no watch left nothing is reported.
    */
   watch(path: string, changed: () => void): Stop {
     const stops = new Map<string, Stop>()
@@ -192,9 +192,9 @@ export class Files {
         stop()
         stops.delete(place)
       }
-      for (const place of places) if (!stops.has(place)) stops.set(place, this.#watcher.watch(place, look))
+      for (const place of places) if (!stops.has(place)) stops.set(place, this.#watcher.watch(place, rearm))
     }
-    const look = () => {
+    const rearm = () => {
       arm()
       changed()
     }

@@ -7,7 +7,7 @@ import { discardRedo, MAX_REPLACEABLE_BYTES } from './replace.ts'
 import { writeFile, writeLink } from './write.ts'
 
 /** A file, a link, an empty folder, or nothing. `mode` has the nine permission bits alone. */
-export type Entry =
+export type PathContent =
   | { readonly kind: 'file'; readonly mode: number; readonly bytes: Buffer }
   | { readonly kind: 'link'; readonly target: string }
   | { readonly kind: 'folder'; readonly mode: number }
@@ -17,15 +17,15 @@ export type Entry =
 export interface Image {
   /** As the system under the root sees it: it says nothing about where that root is. */
   readonly path: string
-  readonly entry: Entry
-  readonly behind?: Entry
+  readonly entry: PathContent
+  readonly behind?: PathContent
 }
 
 const PERMISSIONS = 0o777
 const SPECIAL_BITS = 0o7000
 
 /** @throws {HalError} for what cannot be put back: a FIFO, a device, or a file that is too large. */
-export function capture(fs: FileSystem, at: string): Entry {
+export function capture(fs: FileSystem, at: string): PathContent {
   const standing = fs.lstat(at)
   if (standing === undefined) return { kind: 'absent' }
   if (standing.isSymbolicLink()) return { kind: 'link', target: fs.readlink(at) }
@@ -38,7 +38,7 @@ export function capture(fs: FileSystem, at: string): Entry {
 }
 
 /** Puts back what was at a place. Leaves alone what is as it was: it may be on a read-only file system. */
-export async function restore(fs: FileSystem, at: string, entry: Entry): Promise<void> {
+export async function restore(fs: FileSystem, at: string, entry: PathContent): Promise<void> {
   const standing = fs.lstat(at)
   if (entry.kind === 'file') {
     // Set-ID bits are kept, as any write keeps them, but never given: the entry may come from a foreign journal.

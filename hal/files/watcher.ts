@@ -45,12 +45,12 @@ export class FolderWatcher {
   #armNearest(path: string, changed: () => void, rearm: () => void): Stop | undefined {
     let name = basename(path)
     for (let folder = dirname(path); ; folder = dirname(folder)) {
-      const lookAround = () => {
+      const rearmAndTell = () => {
         rearm()
         changed()
       }
-      const listener = { name, changed: folder === dirname(path) ? changed : lookAround }
-      const stop = this.#listen(folder, listener, lookAround)
+      const listener = { name, changed: folder === dirname(path) ? changed : rearmAndTell }
+      const stop = this.#listen(folder, listener, rearmAndTell)
       if (stop || folder === dirname(folder)) return stop
       name = basename(folder)
     }

@@ -17,7 +17,7 @@ export class Unit {
   readonly #system: System
   /** Each service before its socket. */
   readonly #names: readonly string[]
-  /** The installed units, and the links that enabling each of them makes, as of the last look. */
+  /** The installed units, and the links that enabling each of them makes, as they were last read. */
   #units: readonly UnitFile[] = []
   #installs: ReadonlyMap<string, readonly string[]> | undefined
 
@@ -49,17 +49,17 @@ export class Unit {
   }
 
   async isInstalled(): Promise<boolean> {
-    return (await this.#lookClosely()).length > 0
+    return (await this.#readUnits()).length > 0
   }
 
   /** Whether it starts with the system. */
   async isEnabled(): Promise<boolean> {
-    return this.#isEnabled(await this.#look())
+    return this.#isEnabled(await this.#installed())
   }
 
   /** Why it cannot be enabled or disabled; undefined if it can. */
   async whyNot(enabled: boolean): Promise<string | undefined> {
-    const units = await this.#lookClosely()
+    const units = await this.#readUnits()
     if (enabled === (await this.#isEnabled(units))) return undefined
     if (!enabled) {
       const builtIn = await findBuiltIn(this.#system, units)
@@ -72,7 +72,7 @@ export class Unit {
 
   /** @returns whether any file was changed. */
   async setEnabled(enabled: boolean): Promise<boolean> {
-    const units = await this.#lookClosely()
+    const units = await this.#readUnits()
     if (enabled === (await this.#isEnabled(units))) return false
     if (!enabled) await this.#note(units)
     const names = enabled ? [await this.#preferred(units)] : units.filter(isEnabled).map(({ name }) => name)
@@ -93,7 +93,7 @@ export class Unit {
   }
 
   async #startOrStop(enabled: boolean): Promise<void> {
-    const units = (await this.#look()).filter(({ isMasked }) => !isMasked)
+    const units = (await this.#installed()).filter(({ isMasked }) => !isMasked)
     const started = units.find(isEnabled)
     // Sockets first: a client that connects in between would start the service again.
     const stopped = units.map(({ name }) => name).sort((a, b) => Number(SOCKET.test(b)) - Number(SOCKET.test(a)))
@@ -112,7 +112,7 @@ export class Unit {
 
   async #restart(): Promise<boolean> {
     let isRestarted = false
-    for (const { name, isMasked } of await this.#look()) {
+    for (const { name, isMasked } of await this.#installed()) {
       if (isMasked || SOCKET.test(name)) continue
       const state = await this.#system.run(['systemctl', 'show', '--property=ActiveState', '--value', name])
       if (STOPPED.includes(state.trim())) continue
@@ -146,19 +146,19 @@ export class Unit {
   }
 
   /** The installed units. The [Install] sections, which take longer, are read only once. */
-  async #look(): Promise<readonly UnitFile[]> {
-    return this.#installs === undefined ? this.#lookClosely() : this.#lookAtUnits()
+  async #installed(): Promise<readonly UnitFile[]> {
+    return this.#installs === undefined ? this.#readUnits() : this.#findUnits()
   }
 
   /** The same with the [Install] sections as they are now. */
-  async #lookClosely(): Promise<readonly UnitFile[]> {
-    const units = await this.#lookAtUnits()
+  async #readUnits(): Promise<readonly UnitFile[]> {
+    const units = await this.#findUnits()
     const installs = units.map(async unit => [unit.name, await installLinks(this.#system, unit)] as const)
     this.#installs = new Map(await Promise.all(installs))
     return units
   }
 
-  async #lookAtUnits(): Promise<readonly UnitFile[]> {
+  async #findUnits(): Promise<readonly UnitFile[]> {
     this.#units = await readUnitFiles(this.#system, this.#names)
     return this.#units
   }

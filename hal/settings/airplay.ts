@@ -77,7 +77,7 @@ export function airplay(system: System, { hostname, deviceName }: Names): Settin
     // `moderation` writes to the same file.
     dependsOn: [hostname.name, 'moderation'],
     embeds: ({ name }) => (name === '' ? [deviceName.name] : []),
-    async isOutdated() {
+    async isEmbeddedStale() {
       const text = (await system.readForEdit(UXPLAYRC)) ?? ''
       return (await withDeviceName(text)) !== text
     },

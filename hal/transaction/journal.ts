@@ -2,7 +2,7 @@ import { Check } from 'typebox/schema'
 import * as Type from 'typebox/type'
 import { HalError, reasonOf } from '../errors.ts'
 import type { Files } from '../files/files.ts'
-import type { Entry, Image } from '../files/image.ts'
+import type { Image, PathContent } from '../files/image.ts'
 import { MAX_REPLACEABLE_BYTES } from '../files/replace.ts'
 
 /** It may hold what only root may read. */
@@ -43,7 +43,7 @@ const storedUndo = Type.Object(
 )
 const line = Type.Object({ version: Type.Literal(VERSION), undos: Type.Array(storedUndo) }, strict)
 
-type StoredEntry = Type.Static<typeof storedEntry>
+type StoredContent = Type.Static<typeof storedEntry>
 
 /**
  * How to undo changes, on the disk. That of the change that is under way is there from before its first write until it is
@@ -115,7 +115,7 @@ export class Journal {
 
 function encode(undos: readonly Undo[], maxContentBytes: number): Buffer {
   const content: Buffer[] = []
-  const store = (entry: Entry): StoredEntry => {
+  const store = (entry: PathContent): StoredContent => {
     if (entry.kind !== 'file') return entry
     content.push(entry.bytes)
     return { kind: 'file', mode: entry.mode, size: entry.bytes.length }
@@ -144,7 +144,7 @@ function decode(bytes: Buffer): readonly Undo[] {
   if (!Check(line, value)) throw notJournal('its version or shape is unknown')
   if (value.undos.length === 0) throw notJournal('it is empty')
   let at = end + 1
-  const load = (entry: StoredEntry): Entry => {
+  const load = (entry: StoredContent): PathContent => {
     if (entry.kind !== 'file') return entry
     at += entry.size
     return { kind: 'file', mode: entry.mode, bytes: bytes.subarray(at - entry.size, at) }

@@ -145,15 +145,15 @@ export class ApiKeyStore {
   /** Calls `replaced` at the moment a new key is in force, by `rotate` or because the file was replaced. */
   onReplaced(replaced: (key: string) => void): void {
     this.#replaced = replaced
-    const look = () => {
+    const reload = () => {
       this.#settling ??= setTimeout(() => {
         this.#settling = undefined
         this.#queue.run(() => this.#reread())
       }, SETTLE_MS)
     }
-    const poll = setInterval(look, POLL_MS).unref()
-    this.#stops.push(this.#state.watch(FILE, look), () => clearInterval(poll))
-    look()
+    const poll = setInterval(reload, POLL_MS).unref()
+    this.#stops.push(this.#state.watch(FILE, reload), () => clearInterval(poll))
+    reload()
   }
 
   stop(): void {

@@ -5,7 +5,7 @@ import { MAX_BATCH_BYTES } from '../limits.ts'
 /** A number of events: the position of the start's own id is 0, that of the first event 1. */
 export type Position = number
 
-interface Entry {
+interface LoggedEvent {
   readonly id: string
   /** The event as an SSE block, `id:` line to blank line. Shared by every socket, never written to again. */
   readonly frame: Buffer
@@ -41,7 +41,7 @@ const END = Buffer.from('}')
 export class EventLog {
   readonly #options: EventLogOptions
   /** The entry of position p is at p modulo the length. */
-  readonly #ring: (Entry | undefined)[]
+  readonly #ring: (LoggedEvent | undefined)[]
   /** Positions of the ids that clients can resume from: those of the kept events, and the one before them. */
   readonly #positions = new Map<string, Position>()
   readonly #listeners = new Set<() => void>()
@@ -56,7 +56,7 @@ export class EventLog {
 
   constructor(options: EventLogOptions) {
     this.#options = options
-    this.#ring = new Array<Entry | undefined>(options.maxEvents).fill(undefined)
+    this.#ring = new Array<LoggedEvent | undefined>(options.maxEvents).fill(undefined)
     this.#oldestId = this.#latestId = options.newId()
     this.#positions.set(this.#latestId, 0)
   }
@@ -143,8 +143,8 @@ export class EventLog {
   }
 
   /** At least one if there is one; otherwise no more than fit into `MAX_BATCH_BYTES`. */
-  #entriesAfter(from: Position): Entry[] {
-    const entries: Entry[] = []
+  #entriesAfter(from: Position): LoggedEvent[] {
+    const entries: LoggedEvent[] = []
     for (let position = from + 1, size = 0; position <= this.#head; position++) {
       const entry = this.#entry(position)
       size += entry.frame.length
@@ -154,7 +154,7 @@ export class EventLog {
     return entries
   }
 
-  #entry(position: Position): Entry {
+  #entry(position: Position): LoggedEvent {
     const entry = this.#ring[position % this.#ring.length]
     if (!entry || position <= this.#tail) throw new RangeError('this event was evicted')
     return entry

@@ -22,7 +22,7 @@ function storage(name: 'sessionStorage' | 'localStorage'): Pick<Storage, 'getIte
 }
 
 /** The contents of a link's fragment, which no browser sends to a server. */
-export interface Link {
+export interface SignInLink {
   readonly credential: string
   /** The link is of a change that waits for its confirmation. */
   readonly isConfirming: boolean
@@ -31,7 +31,7 @@ export interface Link {
 }
 
 /** Takes the credential out of the address: what remains there can be shown and shared. */
-export function takeLink(): Link | undefined {
+export function takeLink(): SignInLink | undefined {
   const parameters = new URLSearchParams(location.hash.slice(1))
   const credential = parameters.get('key')?.trim()
   if (!credential) return undefined

@@ -33,15 +33,15 @@ export function ask({ title, content, action, isDangerous = false, typed, go }: 
   const input = h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', id: newId() })
   const confirm = h('button', { class: isDangerous ? 'danger' : 'primary' }, action)
   const isConfirmed = () => typed === undefined || input.value.trim() === typed.trim()
-  const look = () => {
+  const validate = () => {
     confirm.disabled = !isConfirmed()
   }
-  look()
+  validate()
   const form = h(
     'form',
     {
       novalidate: true,
-      input: look,
+      input: validate,
       submit: event => {
         event.preventDefault()
         if (!isConfirmed()) return

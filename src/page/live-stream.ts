@@ -32,11 +32,11 @@ export class LiveStream {
   constructor(options: LiveStreamOptions) {
     this.#options = options
     this.#cursor = options.cursor
-    document.addEventListener('visibilitychange', this.#look)
+    document.addEventListener('visibilitychange', this.#updateVisibility)
     addEventListener('pagehide', this.#leave)
-    addEventListener('pageshow', this.#look)
+    addEventListener('pageshow', this.#updateVisibility)
     addEventListener('online', this.#retryNow)
-    this.#look()
+    this.#updateVisibility()
   }
 
   /** Connects now, if it waits to. */
@@ -50,15 +50,15 @@ export class LiveStream {
 
   end(): void {
     this.#isOver = true
-    document.removeEventListener('visibilitychange', this.#look)
+    document.removeEventListener('visibilitychange', this.#updateVisibility)
     removeEventListener('pagehide', this.#leave)
-    removeEventListener('pageshow', this.#look)
+    removeEventListener('pageshow', this.#updateVisibility)
     removeEventListener('online', this.#retryNow)
     this.#leave()
   }
 
   /** A browser has six connections to a device; hidden tabs leave them to the others. */
-  readonly #look = (): void => {
+  readonly #updateVisibility = (): void => {
     if (document.visibilityState === 'hidden') this.#leave()
     else if (!this.#attempt) this.#connect()
   }

@@ -28,9 +28,9 @@ export async function startIdleScreen(options: IdleScreenOptions): Promise<void>
   if (!(await screen.isInstalled())) return
   follow({
     configuration,
-    onOther: look => {
-      tls?.onChanged(look)
-      onSetupKey(look)
+    onOther: redraw => {
+      tls?.onChanged(redraw)
+      onSetupKey(redraw)
     },
     derive: () => idleText(options),
     apply: text => screen.showIdle(idlePicture(text)),

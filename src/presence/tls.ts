@@ -72,16 +72,16 @@ export class Tls {
     const settle = () => {
       this.#settling ??= setTimeout(() => {
         this.#settling = undefined
-        this.#look()
+        this.#poll()
       }, CERTIFICATE_SETTLE_MS).unref()
     }
-    const poll = setInterval(() => this.#look(), POLL_MS).unref()
+    const poll = setInterval(() => this.#poll(), POLL_MS).unref()
     this.#stops.push(files.watch(settle), () => clearInterval(poll))
     this.#queue.run(() => files.recover()).catch(() => undefined)
     follow({
       configuration,
       derive: () => this.#names,
-      apply: async () => this.#look(),
+      apply: async () => this.#poll(),
       failure: 'the names of the device could not be told',
       log,
     })
@@ -94,7 +94,7 @@ export class Tls {
     await this.#queue.run(async () => undefined)
   }
 
-  #look(): void {
+  #poll(): void {
     // One that is waiting will see this change, too.
     if (this.#queue.length > 1) return
     this.#queue
@@ -105,7 +105,7 @@ export class Tls {
   async #update(): Promise<void> {
     const { files, log } = this.#options
     let certificate = await files.read()
-    if (!certificate || (certificate.isOwn && this.#isOutdated(certificate))) {
+    if (!certificate || (certificate.isOwn && this.#needsRenewal(certificate))) {
       if (await this.#make(certificate)) certificate = await files.read()
       if (!certificate) throw new HalError('ABSENT', 'there is no certificate')
     }
@@ -142,7 +142,7 @@ export class Tls {
   }
 
   /** An address that is gone is no reason to renew it: it may come back. */
-  #isOutdated({ from, to, covers }: Certificate): boolean {
+  #needsRenewal({ from, to, covers }: Certificate): boolean {
     const now = this.#options.clock.now()
     const isTimely = !this.#isClockSet || (from <= now && now < to - RENEWED_BEFORE_DAYS * DAY_MS)
     return !isTimely || !this.#names.every(covers)

@@ -15,7 +15,7 @@ export interface FollowOptions<T> {
   readonly failure: string
   readonly log: Log
   /** Other sources: arranges for a function to be called whenever they change. */
-  readonly onOther?: ((look: () => void) => void) | undefined
+  readonly onOther?: ((refresh: () => void) => void) | undefined
 }
 
 /** Keeps something in step with the configuration. */
@@ -24,7 +24,7 @@ export function follow<T>({ configuration, derive, apply, failure, log, onOther 
   const complaint = new Complaint(log)
   let applied: T | undefined
   let retry: NodeJS.Timeout | undefined
-  const look = () => {
+  const refresh = () => {
     // One that is waiting will see this change, too.
     if (queue.length > 1) return
     queue
@@ -38,10 +38,10 @@ export function follow<T>({ configuration, derive, apply, failure, log, onOther 
       .catch(error => {
         complaint.say(`${failure}: ${reasonOf(error)}`)
         clearTimeout(retry)
-        retry = setTimeout(look, POLL_MS).unref()
+        retry = setTimeout(refresh, POLL_MS).unref()
       })
   }
-  configuration.topic.log.onAppend(look)
-  onOther?.(look)
-  look()
+  configuration.topic.log.onAppend(refresh)
+  onOther?.(refresh)
+  refresh()
 }

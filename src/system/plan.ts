@@ -5,7 +5,7 @@ import { isObject, type JsonValue, pointerStep } from '../json.ts'
 import type { FieldError } from '../problem.ts'
 import { illFormedStrings, nameErrors, refusal, schemaErrors, unknownProperty } from '../validate.ts'
 import { mergePatch } from './merge-patch.ts'
-import type { Entry, Snapshot } from './snapshot.ts'
+import type { SettingState, Snapshot } from './snapshot.ts'
 
 const INVALID = 'invalid-configuration'
 
@@ -21,7 +21,7 @@ export async function planChanges(patch: JsonValue, snapshot: Snapshot): Promise
   if (illFormed.length > 0) throw refusal(INVALID, illFormed)
 
   const errors: FieldError[] = []
-  const changes = new Map<Entry, Change>()
+  const changes = new Map<SettingState, Change>()
   for (const [name, part] of Object.entries(patch)) {
     const pointer = pointerStep(name)
     const entry = snapshot.find(name)
@@ -49,11 +49,15 @@ export async function planChanges(patch: JsonValue, snapshot: Snapshot): Promise
 }
 
 /** Changes that write the same values again, into files that embed another setting's. */
-export function changesOf(entries: readonly Entry[]): readonly (Change & { readonly entry: Entry })[] {
+export function changesOf(entries: readonly SettingState[]): readonly (Change & { readonly entry: SettingState })[] {
   return entries.map(entry => ({ entry, setting: entry.setting, previous: entry.value, next: entry.value }))
 }
 
-async function check({ setting, value }: Entry, next: JsonValue, pointer: string): Promise<readonly FieldError[]> {
+async function check(
+  { setting, value }: SettingState,
+  next: JsonValue,
+  pointer: string,
+): Promise<readonly FieldError[]> {
   if (!isWritable(setting)) return [{ pointer, detail: 'read-only' }]
   if (next === null) return [{ pointer, detail: 'cannot be removed' }]
   const names = nameErrors(setting.schema, next, value, pointer)

@@ -6,7 +6,7 @@ import type { Log } from '../log.ts'
 import { schemaErrors } from '../validate.ts'
 
 /** The state of one setting. */
-export interface Entry {
+export interface SettingState {
   readonly setting: Setting
   readonly name: string
   /** Why the device does not have it; undefined if it has. What it once had it keeps. */
@@ -21,7 +21,7 @@ export interface Entry {
 
 /** The configuration as read last, one entry per setting in the order of the registry. */
 export class Snapshot {
-  readonly #entries: readonly Entry[]
+  readonly #entries: readonly SettingState[]
   readonly #log: Log
   #json: string | undefined
 
@@ -38,15 +38,15 @@ export class Snapshot {
   }
 
   /** The settings that the device has. */
-  get available(): readonly Entry[] {
+  get available(): readonly SettingState[] {
     return this.#entries.filter(entry => entry.missing === undefined)
   }
 
-  get all(): readonly Entry[] {
+  get all(): readonly SettingState[] {
     return this.#entries
   }
 
-  find(name: string): Entry | undefined {
+  find(name: string): SettingState | undefined {
     return this.#entries.find(entry => entry.name === name)
   }
 
@@ -60,8 +60,8 @@ export class Snapshot {
    * Checks again for settings that the device did not have: while it boots, hardware may appear after the service.
    * @returns the entries that are available from now on. They are not read yet.
    */
-  async probe(entries: Iterable<Entry> = this.#entries): Promise<readonly Entry[]> {
-    const found: Entry[] = []
+  async probe(entries: Iterable<SettingState> = this.#entries): Promise<readonly SettingState[]> {
+    const found: SettingState[] = []
     for (const entry of entries) {
       if (entry.missing === undefined) continue
       entry.missing = await entry.setting.unavailable?.().catch(reasonOf)
@@ -74,7 +74,7 @@ export class Snapshot {
    * Reads settings, and those that depend on them.
    * @returns what is different from before, with whole values.
    */
-  async read(entries: Iterable<Entry>): Promise<JsonObject> {
+  async read(entries: Iterable<SettingState>): Promise<JsonObject> {
     const delta: JsonObject = {}
     for (const entry of this.withDependents(entries)) {
       const value = await this.#readOrKeep(entry)
@@ -87,9 +87,9 @@ export class Snapshot {
   }
 
   /** Available entries among these and those whose values depend on them, in the order of the registry. */
-  withDependents(entries: Iterable<Entry>): readonly Entry[] {
+  withDependents(entries: Iterable<SettingState>): readonly SettingState[] {
     const names = new Set(Array.from(entries, entry => entry.name))
-    const dependents: Entry[] = []
+    const dependents: SettingState[] = []
     for (const entry of this.available) {
       if (!names.has(entry.name) && !entry.setting.dependsOn?.some(other => names.has(other))) continue
       names.add(entry.name)
@@ -99,7 +99,7 @@ export class Snapshot {
   }
 
   /** Entries whose files embed the value of one of these or of their dependents, and must be written again. */
-  embedding(entries: Iterable<Entry>): readonly Entry[] {
+  embedding(entries: Iterable<SettingState>): readonly SettingState[] {
     const changed = new Set(this.withDependents(entries).map(entry => entry.name))
     return this.available.filter(({ setting, value }) => setting.embeds?.(value).some(other => changed.has(other)))
   }
@@ -108,7 +108,7 @@ export class Snapshot {
    * The value; undefined if there is not even a fallback. Then the last value stays, and a setting that has none is not
    * available: one setting must not keep the others from being read.
    */
-  async #readOrKeep(entry: Entry): Promise<JsonValue | undefined> {
+  async #readOrKeep(entry: SettingState): Promise<JsonValue | undefined> {
     try {
       return await this.#readOne(entry)
     } catch (error) {
@@ -123,7 +123,7 @@ export class Snapshot {
   }
 
   /** A value that fits the schema, whatever is stored. Each reason for using the fallback is logged once. */
-  async #readOne(entry: Entry): Promise<JsonValue> {
+  async #readOne(entry: SettingState): Promise<JsonValue> {
     const { setting, name } = entry
     let reason: string
     let isBroken = true

@@ -9,7 +9,7 @@ import { MAX_WAITING_CHANGES } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { Problem } from '../problem.ts'
 import { changesOf, planChanges } from './plan.ts'
-import { type Entry, Snapshot } from './snapshot.ts'
+import { type SettingState, Snapshot } from './snapshot.ts'
 import { Tally } from './tally.ts'
 import { outcome, type RevertReason, revertedData, Trial } from './trial.ts'
 import { SettingWatcher } from './watcher.ts'
@@ -221,7 +221,7 @@ export class SystemStore {
   }
 
   /** Reads settings again. All differences are one event. Returns the entries that differ. */
-  async #readBack(entries: readonly Entry[]): Promise<readonly Entry[]> {
+  async #readBack(entries: readonly SettingState[]): Promise<readonly SettingState[]> {
     // So that the notifications of our own writes do not have the same files read twice.
     this.#watcher.forget(entries)
     const delta = await this.#snapshot.read(entries)
@@ -233,14 +233,14 @@ export class SystemStore {
   }
 
   /** After changes by somebody else: writes the files that embed the settings which changed. */
-  async #updateEmbedding(changed: readonly Entry[]): Promise<void> {
+  async #updateEmbedding(changed: readonly SettingState[]): Promise<void> {
     // During a trial nothing else is changed. Its end calls this for all settings.
     if (this.#trial) return
-    const outdated: Entry[] = []
+    const stale: SettingState[] = []
     // Where that cannot be said, writing says why.
     for (const entry of this.#snapshot.embedding(changed))
-      if (await entry.setting.isOutdated?.().catch(() => true)) outdated.push(entry)
-    const changes = changesOf(outdated)
+      if (await entry.setting.isEmbeddedStale?.().catch(() => true)) stale.push(entry)
+    const changes = changesOf(stale)
     if (changes.length === 0) return
     try {
       await this.#apply(changes, true)
@@ -254,12 +254,12 @@ export class SystemStore {
    * The settings in a patch that no file holds. Whether changes by others are noticed depends on a command that the system
    * may lack, and a value that seems to be there already is not written.
    */
-  #unwatched(patch: JsonValue): readonly Entry[] {
+  #unwatched(patch: JsonValue): readonly SettingState[] {
     const names = isObject(patch) ? Object.keys(patch) : []
     return this.#named(names).filter(({ setting }) => setting.files.length === 0 && isWritable(setting))
   }
 
-  #named(names: readonly string[]): readonly Entry[] {
+  #named(names: readonly string[]): readonly SettingState[] {
     return this.#snapshot.available.filter(({ name }) => names.includes(name))
   }
 }

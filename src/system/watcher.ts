@@ -2,26 +2,26 @@ import type { Stop } from '../../hal/files/watcher.ts'
 import { watchDevices } from '../../hal/os/devices.ts'
 import type { System } from '../../hal/os/system.ts'
 import { POLL_MS, SETTLE_MS } from '../limits.ts'
-import type { Entry } from './snapshot.ts'
+import type { SettingState } from './snapshot.ts'
 
 /** Notices which settings may have changed on the device. */
 export class SettingWatcher {
   readonly #system: System
-  readonly #look: () => void
-  readonly #stale = new Set<Entry>()
+  readonly #refresh: () => void
+  readonly #stale = new Set<SettingState>()
   readonly #stops: Stop[] = []
   /** The files that are watched. */
-  readonly #watched = new Map<Entry, Set<string>>()
+  readonly #watched = new Map<SettingState, Set<string>>()
   #settling: NodeJS.Timeout | undefined
 
-  /** @param look Called at most once every `SETTLE_MS`, however often a file is written: by then it is probably whole. */
-  constructor(system: System, look: () => void) {
+  /** @param refresh Called at most once every `SETTLE_MS`, however often a file is written: by then it is probably whole. */
+  constructor(system: System, refresh: () => void) {
     this.#system = system
-    this.#look = look
+    this.#refresh = refresh
   }
 
-  /** Watches for whatever makes a setting available, and looks from time to time at those that are read from files. */
-  watchAll(entries: readonly Entry[]): void {
+  /** Watches for whatever makes a setting available, and polls those that are read from files. */
+  watchAll(entries: readonly SettingState[]): void {
     const subsystems = new Set(entries.flatMap(({ setting }) => setting.devices ?? []))
     if (subsystems.size > 0)
       this.#stops.push(
@@ -30,14 +30,14 @@ export class SettingWatcher {
         }),
       )
     const timer = setInterval(() => {
-      // To look at the others would start processes, again and again.
+      // Polling the others would start processes, again and again.
       for (const entry of entries) if (filesOf(entry).length > 0) this.#changed(entry)
     }, POLL_MS).unref()
     this.#stops.push(() => clearInterval(timer))
   }
 
   /** Watches a setting that is available; called again, its files that have been added. */
-  watch(entry: Entry): void {
+  watch(entry: SettingState): void {
     const changed = () => this.#changed(entry)
     const watched = this.#watched.get(entry) ?? new Set()
     if (!this.#watched.has(entry) && entry.setting.watch) this.#stops.push(entry.setting.watch(changed))
@@ -55,26 +55,26 @@ export class SettingWatcher {
   }
 
   /** The settings that may have changed since the last call. */
-  takeStale(): readonly Entry[] {
+  takeStale(): readonly SettingState[] {
     const stale = [...this.#stale]
     this.#stale.clear()
     return stale
   }
 
   /** Called before these settings are read: they are stale again only if something changes from here on. */
-  forget(entries: readonly Entry[]): void {
+  forget(entries: readonly SettingState[]): void {
     for (const entry of entries) this.#stale.delete(entry)
   }
 
-  #changed(entry: Entry): void {
+  #changed(entry: SettingState): void {
     this.#stale.add(entry)
     this.#settling ??= setTimeout(() => {
       this.#settling = undefined
-      this.#look()
+      this.#refresh()
     }, SETTLE_MS)
   }
 }
 
-function filesOf({ setting }: Entry): readonly string[] {
+function filesOf({ setting }: SettingState): readonly string[] {
   return [...setting.files, ...(setting.sources ?? [])]
 }

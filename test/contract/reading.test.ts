@@ -10,8 +10,8 @@ test('names are unique, and what a setting depends on precedes it', t => {
   const settings = registry(new System(deviceRoot(t)))
   const names = settings.map(setting => setting.name)
   t.equal(new Set(names).size, names.length)
-  for (const { name, dependsOn = [], embeds, isOutdated } of settings) {
-    t.equal(embeds === undefined, isOutdated === undefined, `${name}: embeds and isOutdated belong together`)
+  for (const { name, dependsOn = [], embeds, isEmbeddedStale } of settings) {
+    t.equal(embeds === undefined, isEmbeddedStale === undefined, `${name}: embeds and isEmbeddedStale belong together`)
     for (const other of [...dependsOn, ...(embeds?.(VALUES[name]?.[1]) ?? [])])
       t.ok(names.includes(other) && names.indexOf(other) < names.indexOf(name), `${name} after ${other}`)
   }

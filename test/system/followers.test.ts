@@ -15,7 +15,7 @@ async function startStore(t: Test, copiedBefore = 'old') {
   const copied = async () => (await text('/name')) || (await text('/base'))
   const copy = plain(system, 'copy', {
     embeds: value => (value === 'off' ? [] : ['name']),
-    isOutdated: async () => (await text('/copy')) !== (await copied()),
+    isEmbeddedStale: async () => (await text('/copy')) !== (await copied()),
     read: async () => ((await text('/copy')) === 'off' ? 'off' : 'on'),
     async write(next) {
       if (device.broken) throw new HalError('COMMAND_FAILED', 'copying failed')
@@ -115,7 +115,7 @@ test('what changes while a slow device reads for the first time is looked at aft
     plain(system, 'copy', {
       // As the value of a setting of ours may be: this throws before it was read.
       embeds: value => ((value as string).startsWith('n') ? ['name'] : []),
-      isOutdated: async () => false,
+      isEmbeddedStale: async () => false,
     }),
   ]
   const { store, log } = await startStoreOf(t, system, settings)

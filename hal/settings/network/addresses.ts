@@ -4,7 +4,7 @@ import { getValue } from '../../format/key-value.ts'
 import type { Configuration } from '../../format/network-file.ts'
 import type { System } from '../../os/system.ts'
 import { ownMember } from '../keyed.ts'
-import { deviceLinks, type Link } from './links.ts'
+import { deviceLinks, type NetworkLink } from './links.ts'
 import type { Interface } from './schema.ts'
 
 /** Where networkd keeps its leases, each in a file named after the link's index. */
@@ -18,7 +18,7 @@ const STABLE_MS = 200
 /** The addresses of a system that does not run: what is set, or what its last lease gave it. */
 export async function givenAddresses(
   system: System,
-  { index }: Link,
+  { index }: NetworkLink,
   { method, address }: Configuration,
 ): Promise<readonly string[]> {
   if (method === 'static') return address ? [address] : []

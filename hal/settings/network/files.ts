@@ -2,7 +2,7 @@ import { getValue } from '../../format/key-value.ts'
 import { matches } from '../../format/network-file.ts'
 import { configFiles } from '../../os/config-files.ts'
 import type { System } from '../../os/system.ts'
-import type { Link } from './links.ts'
+import type { NetworkLink } from './links.ts'
 
 /** systemd.network(5), lowest priority first. */
 export const FOLDERS = ['/lib', '/usr/lib', '/usr/local/lib', '/run', '/etc'].map(root => `${root}/systemd/network`)
@@ -37,7 +37,7 @@ export async function networkFiles(system: System): Promise<readonly NetworkFile
 export async function fileInForce(
   system: System,
   files: readonly NetworkFile[],
-  { index, facts }: Link,
+  { index, facts }: NetworkLink,
 ): Promise<NetworkFile | undefined> {
   const state = index && (await system.readText(`${STATE}/${index}`).catch(() => ''))
   const chosen = getValue(state || '', 'NETWORK_FILE')

@@ -11,7 +11,7 @@ const NAME = /^[\w.-]+$/
 const PEER_TO_PEER = /^p2p-/
 
 /** A network interface, wired or wireless, as the kernel describes it. */
-export interface Link {
+export interface NetworkLink {
   readonly name: string
   /** The interface index, by which networkd names the file of its state. */
   readonly index: string
@@ -22,13 +22,13 @@ export interface Link {
 }
 
 /** The physical interfaces: `lo`, bridges and the like have no device behind them. */
-export async function deviceLinks(system: System): Promise<readonly Link[]> {
+export async function deviceLinks(system: System): Promise<readonly NetworkLink[]> {
   const names = (await system.list(LINKS)).filter(name => NAME.test(name) && !PEER_TO_PEER.test(name))
   const links = await Promise.all(names.map(name => readLink(system, name)))
   return links.filter(link => link !== undefined)
 }
 
-async function readLink(system: System, name: string): Promise<Link | undefined> {
+async function readLink(system: System, name: string): Promise<NetworkLink | undefined> {
   const folder = `${LINKS}/${name}`
   // Reading `carrier` fails while an interface is down, and reading anything fails while it is being unplugged.
   const attribute = async (file: string) => (await system.readText(`${folder}/${file}`).catch(() => ''))?.trim() ?? ''

@@ -7,7 +7,7 @@ import { atMember, ownMember } from '../keyed.ts'
 import { givenAddresses, LEASES, untilApplied } from './addresses.ts'
 import { whyNotTwice, whyNotValues } from './checks.ts'
 import { FOLDERS, fileInForce, type NetworkFile, networkFiles, STATE } from './files.ts'
-import { deviceLinks, LINKS, type Link } from './links.ts'
+import { deviceLinks, LINKS, type NetworkLink } from './links.ts'
 import { isOwnFile, pathOf, whyNotOurs } from './own-file.ts'
 import { configured, type Interface, type Interfaces, isSameConfiguration, schema } from './schema.ts'
 
@@ -24,11 +24,11 @@ const UNSET: Configuration = { method: 'dhcp', address: '', gateway: '', dns: []
 /** The network by systemd-networkd: one .network file of ours for each interface, which must precede all others. */
 export function network(system: System): Setting<typeof schema> {
   /** Every interface since the start, with what was last known of those that were unplugged. */
-  const seen = new Map<string, Link>()
+  const seen = new Map<string, NetworkLink>()
 
-  const look = async (): Promise<ReadonlySet<Link>> => {
+  const listLinks = async (): Promise<ReadonlySet<NetworkLink>> => {
     const links = await deviceLinks(system)
-    // Renamed by udev since the last look, as when the system starts: the old name never comes back.
+    // Renamed by udev since they were last listed, as when the system starts: the old name never comes back.
     for (const { name, index } of seen.values()) {
       const isGone = links.every(link => link.name !== name)
       if (isGone && index !== '' && links.some(link => link.index === index)) seen.delete(name)
@@ -37,8 +37,8 @@ export function network(system: System): Setting<typeof schema> {
     return new Set(links)
   }
 
-  const readWith = async (configuration: (link: Link) => Promise<Configuration>): Promise<Interfaces> => {
-    const present = await look()
+  const readWith = async (configuration: (link: NetworkLink) => Promise<Configuration>): Promise<Interfaces> => {
+    const present = await listLinks()
     const inUse = system.addresses()
     const entries = Array.from(seen.values(), async link => {
       const set = await configuration(link)
@@ -77,7 +77,7 @@ export function network(system: System): Setting<typeof schema> {
       if (!(await isUnitInstalled(system, UNIT))) return 'systemd-networkd is not installed'
       const signs = await Promise.all(IN_USE.map(path => system.exists(path)))
       if (!signs.includes(true)) return 'systemd-networkd is not enabled'
-      return (await look()).size === 0 ? 'no network interface' : undefined
+      return (await listLinks()).size === 0 ? 'no network interface' : undefined
     },
     read: async () => readFrom(await networkFiles(system)),
     fallback: () => readWith(async () => UNSET),

@@ -2,7 +2,7 @@ import { hasConditions, matches } from '../../format/network-file.ts'
 import type { System } from '../../os/system.ts'
 import { refuse, type Violation } from '../../setting.ts'
 import { networkFiles } from './files.ts'
-import type { Link } from './links.ts'
+import type { NetworkLink } from './links.ts'
 
 /** The file of ours for an interface. */
 export function pathOf(name: string): string {
@@ -23,7 +23,7 @@ function fileOf(name: string): string {
  * Why our file cannot come into force. Files of others are not edited: if one of them would win, or keeps ours from being
  * read, the change is refused.
  */
-export async function whyNotOurs(system: System, { name, facts }: Link): Promise<readonly Violation[]> {
+export async function whyNotOurs(system: System, { name, facts }: NetworkLink): Promise<readonly Violation[]> {
   const own = fileOf(name)
   if ((await system.linkTarget(pathOf(name))) === '/dev/null') return refuse('', `${own} is masked`)
   const files = await networkFiles(system)

@@ -29,7 +29,7 @@ export function card(options: CardOptions): HTMLFormElement {
   const discard = button(texts.discard, () => {
     field.reset()
     say('')
-    look()
+    refresh()
     heading.focus()
   })
   const actions = h(
@@ -40,7 +40,7 @@ export function card(options: CardOptions): HTMLFormElement {
     save,
   )
 
-  const look = () => {
+  const refresh = () => {
     actions.hidden = patch() === undefined
   }
   const say = (text: string) => {
@@ -65,7 +65,7 @@ export function card(options: CardOptions): HTMLFormElement {
     } finally {
       save.disabled = false
       save.textContent = texts.save
-      look()
+      refresh()
     }
   }
   const form = h(
@@ -74,7 +74,7 @@ export function card(options: CardOptions): HTMLFormElement {
       class: 'card',
       'aria-labelledby': heading.id,
       novalidate: true,
-      input: look,
+      input: refresh,
       submit: event => {
         event.preventDefault()
         submit()
@@ -86,7 +86,7 @@ export function card(options: CardOptions): HTMLFormElement {
     problem,
     actions,
   )
-  device.system.follow(look)
+  device.system.follow(refresh)
   return form
 }
 

@@ -5,7 +5,7 @@ import { openDialog } from '../dialog.ts'
 import { h } from '../dom.ts'
 import { texts } from '../texts.ts'
 
-/** Milliseconds until the first look: a change of the network takes a moment to show. */
+/** Milliseconds until the first attempt: a change of the network takes a moment to show. */
 const FIRST_LOOK_MS = 2_000
 const LOOK_MS = 1_000
 /** Milliseconds for an answer. */
@@ -38,10 +38,10 @@ export async function runTrial(device: Device, seconds: number, move: Move | und
   const timer = setInterval(count, 1_000)
   try {
     await pause(FIRST_LOOK_MS)
-    for (let looks = 0; performance.now() < deadline; looks++) {
+    for (let attempts = 0; performance.now() < deadline; attempts++) {
       if (await confirm(device)) return
       // Once: to go there again would cut off a connection that takes its time.
-      if (move && looks === LOOKS_BEFORE_MOVE) {
+      if (move && attempts === LOOKS_BEFORE_MOVE) {
         link.hidden = false
         location.assign(move.link)
       }

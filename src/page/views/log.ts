@@ -5,7 +5,7 @@ import { texts } from '../texts.ts'
 import { momentText } from '../time.ts'
 import type { View } from '../view.ts'
 
-interface Line {
+interface LogLine {
   readonly time: string
   readonly unit: string
   readonly priority: number
@@ -30,7 +30,7 @@ export function logView(device: Device): View {
   const search = h('input', { type: 'search', id: newId() })
   const table = h('ol', { class: 'log' })
   const state = h('p', { class: 'help', role: 'status' })
-  let lines: readonly Line[] = []
+  let lines: readonly LogLine[] = []
   /** Counts the requests: only the last one may show its answer. */
   let reads = 0
 
@@ -48,7 +48,7 @@ export function logView(device: Device): View {
   const read = async () => {
     const attempt = ++reads
     try {
-      const found = await device.client.read<readonly Line[]>(path(), { headers: { Accept: 'application/json' } })
+      const found = await device.client.read<readonly LogLine[]>(path(), { headers: { Accept: 'application/json' } })
       if (attempt !== reads) return
       lines = found
       show()
@@ -96,7 +96,7 @@ function select(options: readonly (readonly [value: string, text: string])[], va
   return made
 }
 
-function lineItem({ time, unit, priority, message }: Line): HTMLElement {
+function lineItem({ time, unit, priority, message }: LogLine): HTMLElement {
   const head = h(
     'span',
     { class: 'help' },

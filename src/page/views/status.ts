@@ -9,8 +9,8 @@ import type { View } from '../view.ts'
 import { whileShown } from '../while-shown.ts'
 import { operationsCard } from './operations.ts'
 
-/** Milliseconds between two looks at what has no events. */
-const LOOK_MS = 5_000
+/** Milliseconds between two requests for the status, which has no events. */
+const REFRESH_MS = 5_000
 
 /** How the device is doing, what it is, and what can be done with it. */
 export function statusView(device: Device): View {
@@ -19,7 +19,7 @@ export function statusView(device: Device): View {
   const problem = h('p', { class: 'error', hidden: true })
   const hasStatus = grants.readsSystem && document.has('GET', '/status')
 
-  const look = async () => {
+  const refresh = async () => {
     try {
       const status = await device.client.read<JsonObject>('/status')
       facts.replaceChildren(...Object.entries(status).map(row))
@@ -38,8 +38,8 @@ export function statusView(device: Device): View {
     operationsCard(device),
   )
   const shown = () => {
-    look()
-    whileShown(element, LOOK_MS, look)
+    refresh()
+    whileShown(element, REFRESH_MS, refresh)
   }
   return hasStatus ? { element, shown } : { element }
 }

@@ -8,7 +8,7 @@ import type { Screen } from '../../hal/os/screen.ts'
 import type { System } from '../../hal/os/system.ts'
 import { type Authenticator, holderOf } from '../auth/authenticator.ts'
 import { json } from '../http/reply.ts'
-import type { AnswerDocs, Route } from '../http/route.ts'
+import type { AnswerDocs, OperationDocs, Route } from '../http/route.ts'
 import { IDENTIFY_MS, MAX_WAITING_OPERATIONS } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { namePicture } from '../presence/picture.ts'
@@ -29,13 +29,15 @@ export interface OperationRoutesOptions {
   readonly reset: () => void
 }
 
-interface Operation {
+interface Operation extends OperationDocs {
   readonly name: string
   readonly needs: Route['needs']
   /** Resolves when it is certain to happen. Rejects if it will not. */
   readonly begin: () => Promise<void>
   readonly operationId: string
+  /** What it does, in a word or two, as on a button. */
   readonly summary: string
+  /** What happens then, in sentences, for people and for clients. */
   readonly description: string
   /** When the device refuses it, beside another root. */
   readonly conflict?: string
@@ -45,7 +47,7 @@ interface Operation {
 export function operationRoutes(options: OperationRoutesOptions): readonly Route[] {
   const { system, authenticator, log } = options
   const turns = new Turns(MAX_WAITING_OPERATIONS, authenticator, 'Too many operations are under way.')
-  return operationsOf(options).map(({ name, needs, begin, operationId, summary, description, conflict }) => ({
+  return operationsOf(options).map(({ name, needs, begin, conflict, confirm, destructive, ...docs }) => ({
     method: 'POST',
     path: `/operations/${name}`,
     needs,
@@ -63,7 +65,7 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
       })
       return { ...json(Buffer.from(JSON.stringify({ operation: name }))), status: 202 }
     },
-    docs: { operationId, summary, description, answers: answers(name, conflict) },
+    docs: { ...docs, operation: { confirm, destructive }, answers: answers(name, conflict) },
   }))
 }
 
@@ -81,8 +83,10 @@ function operationsOf({
       needs: 'admin:w',
       begin: () => reboot(system),
       operationId: 'reboot',
-      summary: 'Restart the device',
-      description: 'Event streams end, and clients can come back once the device is up again.',
+      summary: 'Reboot',
+      description: 'Restarts the device. All sessions and event streams end. It takes about a minute.',
+      confirm: true,
+      destructive: false,
     },
     {
       name: 'restart-receiver',
@@ -92,8 +96,10 @@ function operationsOf({
           throw new Problem('conflict', 'Neither UxPlay nor weston runs on this device.')
       },
       operationId: 'restartReceiver',
-      summary: 'Restart the mirroring programs',
-      description: 'Restarts UxPlay and weston, unless they are stopped. Sessions end.',
+      summary: 'Restart mirroring',
+      description: 'Restarts the mirroring programs, unless they are stopped. All sessions end.',
+      confirm: true,
+      destructive: false,
       conflict: 'neither UxPlay nor weston runs',
     },
     {
@@ -106,8 +112,10 @@ function operationsOf({
         if (!isShown && !blinks) throw new HalError('ABSENT', 'the device has neither a screen nor an LED of its own')
       },
       operationId: 'identify',
-      summary: 'Identify the device',
-      description: `Shows the name of the device on its screen and blinks its LED for ${IDENTIFY_MS / 1000} s.`,
+      summary: 'Identify',
+      description: `Shows the name of the device on its screen and blinks its LED for ${IDENTIFY_MS / 1000} seconds.`,
+      confirm: false,
+      destructive: false,
       conflict: 'the device has neither a screen nor an LED',
     },
     {
@@ -118,10 +126,13 @@ function operationsOf({
         reset()
       },
       operationId: 'factoryReset',
-      summary: 'Reset the device to its factory settings',
+      summary: 'Factory reset',
       description:
-        'Restores every file that was ever changed through this service, removes the API key, and restarts the device. ' +
-        'It then has a new key, and no token of the old one is valid. A power cut does not stop it.',
+        'Restores all settings as delivered, and restarts the device with a new API key, or the one that is passed to it. ' +
+        'Tokens and links made with the old key stop working. Set the device up again by its screen, or by ' +
+        '“receiverd key show”. A power cut does not stop the reset.',
+      confirm: true,
+      destructive: true,
     },
   ]
 }

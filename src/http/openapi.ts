@@ -1,6 +1,6 @@
 import * as Type from 'typebox/type'
 import { NamedSchemas } from './named-schemas.ts'
-import type { AnyRoute, ParameterDocs, RouteDocs } from './route.ts'
+import type { AnswerDocs, AnyRoute, ParameterDocs, RouteDocs } from './route.ts'
 import { BASE_PATH } from './router.ts'
 
 const PROBLEM_TYPE = 'application/problem+json'
@@ -30,11 +30,9 @@ const CREDENTIAL_ANSWERS: RouteDocs['answers'] = {
     description: 'There is no credential, or it is refused.',
     headers: ['WWW-Authenticate'],
   },
-  403: {
-    description: 'The credential does not have the grant.',
-    headers: ['WWW-Authenticate'],
-  },
 }
+
+const SCHEMES = ['bearer', 'basic', 'query']
 
 /** The OpenAPI 3.1 document of routes, made from the same schemas that check their bodies. */
 export function openApi(version: string, routes: readonly AnyRoute[]): object {
@@ -52,7 +50,7 @@ export function openApi(version: string, routes: readonly AnyRoute[]): object {
       description: 'Device management of a screen-mirroring receiver.',
     },
     servers: [{ url: '/' }],
-    security: [{ bearer: [] }, { basic: [] }, { query: [] }],
+    security: SCHEMES.map(scheme => ({ [scheme]: [] })),
     paths,
     components: {
       schemas: schemas.all,
@@ -80,13 +78,15 @@ export function openApi(version: string, routes: readonly AnyRoute[]): object {
 
 function operation(route: AnyRoute, schemas: NamedSchemas): object {
   const { docs, needs } = route
-  const answers: RouteDocs['answers'] = needs === 'nothing' ? docs.answers : { ...CREDENTIAL_ANSWERS, ...docs.answers }
+  const answers: RouteDocs['answers'] =
+    needs === 'nothing' ? docs.answers : { ...CREDENTIAL_ANSWERS, 403: notGranted(needs), ...docs.answers }
   const parameters = [...pathParameters(route), ...(docs.parameters ?? [])]
   return {
     operationId: docs.operationId,
     summary: docs.summary,
-    description: [docs.description, grantText(needs)].filter(text => text !== undefined).join(' '),
-    ...(needs === 'nothing' && { security: [] }),
+    ...(docs.description !== undefined && { description: docs.description }),
+    security: security(needs),
+    ...(docs.operation && { 'x-operation': docs.operation }),
     ...(parameters.length > 0 && { parameters: parameters.map(docs => parameter(docs, schemas)) }),
     ...('body' in route &&
       route.body && {
@@ -107,11 +107,16 @@ function operation(route: AnyRoute, schemas: NamedSchemas): object {
   }
 }
 
-function grantText(needs: AnyRoute['needs']): string {
-  if (needs === 'nothing') return 'Needs no credential.'
-  if (needs === 'api-key') return 'Needs the API key itself.'
-  if (typeof needs === 'string') return `Needs the grant \`${needs}\`.`
-  return `Needs one of the grants ${needs.map(grant => `\`${grant}\``).join(', ')}.`
+/** Credentials with one of these grants will do. They stand where OpenAPI 3.1 has names of roles (§4.8.30). */
+function security(needs: AnyRoute['needs']): readonly object[] {
+  if (needs === 'nothing') return []
+  return SCHEMES.flatMap(scheme => [needs].flat().map(grant => ({ [scheme]: [grant] })))
+}
+
+function notGranted(needs: Exclude<AnyRoute['needs'], 'nothing'>): AnswerDocs {
+  const grants = [needs].flat().map(grant => `\`${grant}\``)
+  const reason = needs === 'api-key' ? 'is not the API key itself' : `does not grant ${grants.join(' or ')}`
+  return { description: `The credential ${reason}.`, headers: ['WWW-Authenticate'] }
 }
 
 /** The parameters of a route's path that its docs do not describe. */

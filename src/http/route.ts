@@ -48,10 +48,20 @@ export interface RouteDocs {
   readonly operationId: string
   readonly summary: string
   readonly description?: string
+  /** Marks an operation on the device. The page has a button for each. */
+  readonly operation?: OperationDocs
   /** Path parameters that are not described here are added. */
   readonly parameters?: readonly ParameterDocs[]
   /** Answers by status. Those that every route can give (401, 403, …) are added. */
   readonly answers: Readonly<Record<number, AnswerDocs>>
+}
+
+/** `x-operation` in the OpenAPI document. The summary is the name of the button, and the description is shown beside it. */
+export interface OperationDocs {
+  /** Whether people are asked for a confirmation first. */
+  readonly confirm: boolean
+  /** Whether they must type the name of the device to confirm. */
+  readonly destructive: boolean
 }
 
 export interface ParameterDocs {

@@ -10,6 +10,18 @@ export interface Grants {
   readonly isApiKey: boolean
 }
 
+/** Whether one of these grants, as the OpenAPI document names them, is among those of the credential. */
+export function holdsOneOf(needs: readonly string[], grants: Grants): boolean {
+  const held: Readonly<Record<string, boolean>> = {
+    'admin:r': grants.readsSystem,
+    'admin:w': grants.changesSystem,
+    'moderator:r': grants.seesSessions,
+    'moderator:w': grants.decidesSessions,
+    'api-key': grants.isApiKey,
+  }
+  return needs.some(need => held[need])
+}
+
 /** No session has it. */
 const NO_SESSION = '00000000-0000-0000-0000-000000000000'
 

@@ -17,8 +17,26 @@ export interface Schema {
 }
 
 interface Operation {
+  readonly summary?: string
+  readonly description?: string
+  /** Grants, one of which is needed, by the scheme of the credential. */
+  readonly security?: readonly Readonly<Record<string, readonly string[]>>[]
+  readonly 'x-operation'?: { readonly confirm: boolean; readonly destructive: boolean }
   readonly parameters?: readonly { readonly name: string; readonly schema?: Schema }[]
 }
+
+/** An operation that somebody can start on the device. */
+export interface DeviceOperation {
+  readonly path: string
+  readonly title: string
+  readonly help: string
+  /** Grants, one of which is needed. */
+  readonly needs: readonly string[]
+  readonly confirm: boolean
+  readonly destructive: boolean
+}
+
+const BASE_PATH = '/api/v1'
 
 /** Operations by path and method. */
 type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>
@@ -43,8 +61,19 @@ export class Document {
     return this.#operation(method, path)?.parameters?.find(parameter => parameter.name === name)?.schema ?? {}
   }
 
+  /** The operations on the device, in the order of the document. */
+  get operations(): readonly DeviceOperation[] {
+    return Object.entries(this.#paths).flatMap(([path, { post }]) => {
+      const traits = post?.['x-operation']
+      if (!traits) return []
+      const { summary = path, description = '', security = [] } = post
+      const needs = security.flatMap(scheme => Object.values(scheme).flat())
+      return [{ ...traits, path: path.replace(BASE_PATH, ''), title: summary, help: description, needs }]
+    })
+  }
+
   #operation(method: string, path: string): Operation | undefined {
-    return this.#paths[`/api/v1${path}`]?.[method.toLowerCase()]
+    return this.#paths[BASE_PATH + path]?.[method.toLowerCase()]
   }
 }
 

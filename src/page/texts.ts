@@ -165,22 +165,7 @@ export const texts = {
   usedOf: (used: string, total: string) => `${used} of ${total}`,
 
   operations: 'Maintenance',
-  operationNames: {
-    identify: ['Identify', 'Shows the name of the device on its screen and blinks its LED for 10 seconds.'],
-    'restart-receiver': ['Restart mirroring', 'Restarts the mirroring services. All sessions end.'],
-    reboot: ['Reboot', 'Restarts the whole device. All sessions end. It takes about a minute.'],
-    'factory-reset': [
-      'Factory reset',
-      'Restores all settings as delivered, and the API key that was passed to the device, or makes a new one.',
-    ],
-  } as Readonly<Record<string, readonly [name: string, help: string]>>,
-  confirmTitles: {
-    'restart-receiver': name => `Restart mirroring on ${name}?`,
-    reboot: name => `Reboot ${name}?`,
-    'factory-reset': name => `Reset ${name} to factory settings?`,
-  } as Readonly<Record<string, (device: string) => string>>,
-  resetWarning:
-    'The key, and every token and link made so far, stops working, unless the key was passed to the device. Afterwards it is set up as a new one: by its screen, or by “receiverd key show”.',
+  confirmOperation: (operation: string, device: string) => `${operation}: ${device}?`,
   typeName: (name: string) => `Type “${name}” to confirm`,
   started: (operation: string) => `${operation}: started.`,
 

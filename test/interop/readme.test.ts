@@ -17,7 +17,7 @@ t.jobs = 4
 interface OpenApi {
   readonly paths: Record<
     string,
-    Record<string, { readonly description: string; readonly security?: readonly unknown[] }>
+    Record<string, { readonly security: readonly Readonly<Record<string, readonly string[]>>[] }>
   >
   readonly components: { readonly schemas: { readonly System: { readonly properties: JsonObject } } }
 }
@@ -83,7 +83,7 @@ t.test('the tables of operations and settings are complete', async t => {
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, docs]) => ({
       name: `${method.toUpperCase()} ${path.replace('/api/v1', '')}`,
-      docs: docs.security?.length === 0 ? 'nothing' : docs.description,
+      grants: docs.security.length === 0 ? ['nothing'] : docs.security.flatMap(scheme => Object.values(scheme).flat()),
     })),
   )
   const listed = rowsOf(API).flatMap(([names = '', requires = '', purpose = '']) =>
@@ -96,7 +96,11 @@ t.test('the tables of operations and settings are complete', async t => {
   const routes = listed.filter(({ name }) => /^[A-Z]+ \//.test(name))
   t.same(routes.map(({ name }) => name).sort(), operations.map(({ name }) => name).sort())
   for (const { name, requires } of routes)
-    t.match(operations.find(operation => operation.name === name)?.docs, requires.replace('the ', ''), name)
+    t.match(
+      operations.find(operation => operation.name === name)?.grants,
+      [requires.replaceAll('`', '').replace('the API key', 'api-key')],
+      name,
+    )
 
   const settings = rowsOf('hal/README.md').flatMap(([property = '']) => codeIn(property).slice(0, 1))
   const named = new Set(settings.filter(name => !/[/=]/.test(name)).map(name => name.split('.', 1)[0]))

@@ -37,11 +37,11 @@ t.test('operations', { skip: NO_RIG || missingBrowser('chrome') }, async t => {
     const { page, offences } = await open(rig.key)
     const { pid } = rig
     await click(page, 'Maintenance', 'Reboot…')
-    await click(page, 'Reboot Boardroom?', 'Cancel')
-    await waitForNoText(page, 'Reboot Boardroom?')
+    await click(page, 'Reboot: Boardroom?', 'Cancel')
+    await waitForNoText(page, 'Reboot: Boardroom?')
     t.equal(rig.pid, pid)
     await click(page, 'Maintenance', 'Reboot…')
-    await click(page, 'Reboot Boardroom?', 'Reboot')
+    await click(page, 'Reboot: Boardroom?', 'Reboot')
     await waitForText(page, 'Reboot: started.')
     await waitForText(page, 'Not connected')
     await rig.untilBackFrom(pid)
@@ -55,7 +55,7 @@ t.test('operations', { skip: NO_RIG || missingBrowser('chrome') }, async t => {
   await t.test('factory reset: the name is typed first; the credential ends with it', async t => {
     const { page, offences } = await open(rig.key)
     const { pid, key } = rig
-    const title = 'Reset Boardroom to factory settings?'
+    const title = 'Factory reset: Boardroom?'
     const isDisabled = () => page.$eval('dialog .danger', element => (element as HTMLButtonElement).disabled)
     await click(page, 'Maintenance', 'Factory reset…')
     await enter(page, 'Type “Boardroom” to confirm', 'Board')

@@ -2,50 +2,40 @@ import { messageOf } from '../client.ts'
 import type { Device } from '../device.ts'
 import { ask } from '../dialog.ts'
 import { button, h } from '../dom.ts'
+import { holdsOneOf } from '../grants.ts'
+import type { DeviceOperation } from '../schema.ts'
 import { texts } from '../texts.ts'
 import { announce } from '../toast.ts'
 
-/** Those that a wrong click must not start; the others only need a confirmation. */
-const DANGEROUS = ['factory-reset']
-const HARMLESS = ['identify']
-const FOR_THE_KEY = ['factory-reset']
-
 /** The device's operations that the credential may start. */
 export function operationsCard(device: Device): HTMLElement | undefined {
-  const { grants, document } = device
-  const operations = Object.entries(texts.operationNames).filter(
-    ([name]) =>
-      document.has('POST', `/operations/${name}`) &&
-      grants.changesSystem &&
-      (grants.isApiKey || !FOR_THE_KEY.includes(name)),
-  )
+  const operations = device.document.operations.filter(({ needs }) => holdsOneOf(needs, device.grants))
   if (operations.length === 0) return undefined
-  const rows = operations.map(([name, [title, help]]) => {
-    const kind = DANGEROUS.includes(name) ? 'danger' : ''
-    const start = button(`${title}…`, () => confirmed(device, name, title, help), kind)
-    if (HARMLESS.includes(name)) start.textContent = title
-    return h('li', {}, h('p', {}, help), start)
+  const rows = operations.map(operation => {
+    const { title, help, confirm, destructive } = operation
+    const begin = () => (confirm ? confirmed(device, operation) : void start(device, operation))
+    return h('li', {}, h('p', {}, help), button(confirm ? `${title}…` : title, begin, destructive ? 'danger' : ''))
   })
   return h('section', { class: 'card' }, h('h3', {}, texts.operations), h('ul', { class: 'operations' }, ...rows))
 }
 
-function confirmed(device: Device, name: string, title: string, help: string): void {
-  const go = async () => {
-    try {
-      await device.client.send('POST', `/operations/${name}`)
-      announce(texts.started(title))
-    } catch (error) {
-      announce(messageOf(error))
-    }
-  }
-  if (HARMLESS.includes(name)) return void go()
-  const isDangerous = DANGEROUS.includes(name)
+function confirmed(device: Device, operation: DeviceOperation): void {
+  const { title, help, destructive } = operation
   ask({
-    title: texts.confirmTitles[name]?.(device.name) ?? title,
-    content: [h('p', {}, help), isDangerous && h('p', {}, texts.resetWarning)],
+    title: texts.confirmOperation(title, device.name),
+    content: [h('p', {}, help)],
     action: title,
-    isDangerous,
-    ...(isDangerous && { typed: device.name }),
-    go,
+    isDangerous: destructive,
+    ...(destructive && { typed: device.name }),
+    go: () => start(device, operation),
   })
+}
+
+async function start({ client }: Device, { path, title }: DeviceOperation): Promise<void> {
+  try {
+    await client.send('POST', path)
+    announce(texts.started(title))
+  } catch (error) {
+    announce(messageOf(error))
+  }
 }

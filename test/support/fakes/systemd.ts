@@ -44,7 +44,8 @@ export class FakeSystemd {
   readonly systemctl: Run = async ([, verb = '', ...units]) => {
     if (verb === 'show') return this.#show(units)
     for (const unit of units) {
-      if (verb === this.broken || verb === `try-${this.broken}` || !existsSync(join(this.#root, UNITS, unit))) throw failure()
+      if (verb === this.broken || verb === `try-${this.broken}` || !existsSync(join(this.#root, UNITS, unit)))
+        throw failure()
       if (verb === 'stop') this.#stop(unit)
       else if (verb === 'disable') for (const link of this.#present(unit)) rmSync(link)
       else if (this.#isMasked(unit)) throw failure()

@@ -1,3 +1,4 @@
+import type { Static } from 'typebox/type'
 import type { System } from './os/system.ts'
 import type { Setting } from './setting.ts'
 import { airplay } from './settings/airplay.ts'
@@ -14,23 +15,32 @@ import { ntp } from './settings/ntp.ts'
 import { ssh } from './settings/ssh.ts'
 import { timezone } from './settings/timezone.ts'
 
-/** Every setting, in the order in which changes are applied and the configuration is shown. */
-export function registry(system: System): readonly Setting[] {
+/** Every setting by its name, in the order in which changes are applied and the configuration is shown. */
+export function settingsOf(system: System) {
   const host = hostname(system)
   const device = deviceName(system, host)
-  return [
-    host,
-    device,
-    timezone(system),
-    locale(system),
-    ntp(system),
-    network(system),
-    display(system),
-    audio(system),
-    moderation(system),
-    airplay(system, { hostname: host, deviceName: device }),
-    ssh(system),
-    firmware(system),
-    hardware(system),
-  ]
+  return {
+    hostname: host,
+    deviceName: device,
+    timezone: timezone(system),
+    locale: locale(system),
+    ntp: ntp(system),
+    network: network(system),
+    display: display(system),
+    audio: audio(system),
+    moderation: moderation(system),
+    airplay: airplay(system, { hostname: host, deviceName: device }),
+    ssh: ssh(system),
+    firmware: firmware(system),
+    hardware: hardware(system),
+  }
+}
+
+type Settings = ReturnType<typeof settingsOf>
+
+/** The values of the settings, by name. */
+export type Values = { readonly [Name in keyof Settings]: Static<Settings[Name]['schema']> }
+
+export function registry(system: System): readonly Setting[] {
+  return Object.values(settingsOf(system))
 }

@@ -8,7 +8,7 @@ import { removeStaleSocket } from '../hal/os/stale-socket.ts'
 import type { System } from '../hal/os/system.ts'
 import { registry } from '../hal/registry.ts'
 import type { Setting } from '../hal/setting.ts'
-import type { Moderation } from '../hal/settings/moderation.ts'
+import { MODERATED } from '../hal/settings/moderation.ts'
 import { Journal } from '../hal/transaction/journal.ts'
 import { Originals } from '../hal/transaction/originals.ts'
 import { Transactions } from '../hal/transaction/transaction.ts'
@@ -225,7 +225,7 @@ function systemResource({ configuration, authenticator, log }: Shared, settings:
 }
 
 function sessionsResource({ system, configuration, authenticator, clock, ring, log }: Shared): Resource {
-  const moderation = () => configuration.value('moderation') as Moderation
+  const moderation = () => configuration.value('moderation') ?? MODERATED
   const sessions = new Sessions({ ring, timeoutS: () => moderation().timeoutS, clock, log })
   const engine = new SocketEngine(sessions)
   const uxplay = new UxPlayEngine(system, sessions)

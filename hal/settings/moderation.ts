@@ -23,9 +23,11 @@ const schema = Type.Object(
   },
   { description: 'Whether a moderator decides which devices may mirror.', additionalProperties: false },
 )
-export type Moderation = Type.Static<typeof schema>
+type Moderation = Type.Static<typeof schema>
 
 const DEFAULT: Moderation = { approval: 'none', timeoutS: 120 }
+/** While nobody knows who decides: not everybody is let in. */
+export const MODERATED: Moderation = { ...DEFAULT, approval: 'moderator' }
 
 /**
  * Whether devices must be let in: a file of our own, because no single engine knows all devices. Where UxPlay is installed,
@@ -49,8 +51,7 @@ export function moderation(system: System): Setting<typeof schema> {
       const { isRestricted } = readStartup((await system.readText(UXPLAYRC)) ?? '')
       return { approval: isRestricted ? 'moderator' : 'none', timeoutS }
     },
-    // A file that says nothing intelligible must not let everybody in.
-    fallback: async () => ({ ...DEFAULT, approval: 'moderator' }),
+    fallback: async () => MODERATED,
     async write({ approval, timeoutS }) {
       const text = (await system.readForEdit(FILE)) ?? ''
       const edited = setValue(setValue(text, APPROVAL, approval), TIMEOUT, String(timeoutS))

@@ -106,7 +106,7 @@ function operationsOf({
       name: 'identify',
       needs: 'admin:w',
       async begin() {
-        const name = String(configuration.value('deviceName') ?? '')
+        const name = configuration.value('deviceName') ?? ''
         const isShown = await orAbsent(screen.identify(namePicture(name)))
         const blinks = await orAbsent(led.blink(IDENTIFY_MS))
         if (!isShown && !blinks) throw new HalError('ABSENT', 'the device has neither a screen nor an LED of its own')

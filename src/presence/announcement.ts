@@ -51,9 +51,9 @@ export async function stopAnnouncing({
 function announced({ configuration, port, tls }: AnnounceOptions): Announced | undefined {
   if (tls && !tls.certificate) return undefined
   const { pin = '' } = tls?.certificate ?? {}
-  const { model = '', serial = '' } = (configuration.value('hardware') ?? {}) as { model?: string; serial?: string }
+  const { model = '', serial = '' } = configuration.value('hardware') ?? {}
   return {
-    name: String(configuration.value('deviceName') ?? ''),
+    name: configuration.value('deviceName') ?? '',
     services: [
       { type: SERVICE_TYPE, port, txt: { api: 'v1', path: BASE_PATH, model, serial, pin } },
       { type: tls ? '_https._tcp' : '_http._tcp', port, txt: { path: '/' } },

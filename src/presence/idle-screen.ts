@@ -40,7 +40,7 @@ export async function startIdleScreen(options: IdleScreenOptions): Promise<void>
 }
 
 function idleText({ configuration, port, tls, setupKey }: IdleScreenOptions): IdleText {
-  const name = String(configuration.value('deviceName') ?? '')
+  const name = configuration.value('deviceName') ?? ''
   const host = hostOf(configuration, tls?.certificate)
   // Without a certificate, nothing answers yet.
   const url = tls && !tls.certificate ? undefined : host && pageAt(host, port, tls !== undefined)
@@ -62,7 +62,7 @@ function idleText({ configuration, port, tls, setupKey }: IdleScreenOptions): Id
  */
 function hostOf(configuration: SystemStore, certificate: Certificate | undefined): string | undefined {
   const addresses = addressesOf(configuration)
-  const hostname = String(configuration.value('hostname') ?? '')
+  const hostname = configuration.value('hostname') ?? ''
   if (addresses.length === 0 || !certificate) return addresses[0]
   return [...addresses, hostname].find(certificate.covers) ?? addresses[0]
 }
@@ -82,9 +82,9 @@ function knownBy(certificate: Certificate | undefined, isSetup: boolean): readon
 }
 
 function stepsOf(configuration: SystemStore, deviceName: string): readonly string[] {
-  const airplay = configuration.value('airplay') as { enabled: boolean; name: string } | undefined
+  const airplay = configuration.value('airplay')
   if (!airplay?.enabled) return ['Screen mirroring is switched off.']
-  const moderation = configuration.value('moderation') as { approval: string } | undefined
+  const moderation = configuration.value('moderation')
   return [
     'To mirror an iPhone, iPad or Mac, open Screen Mirroring',
     `and choose ${airplay.name || deviceName}.`,

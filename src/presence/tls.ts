@@ -184,7 +184,7 @@ export class Tls {
   /** Names that clients use for the device: host name, multicast DNS name (RFC 6762 §3), and addresses. */
   get #names(): readonly string[] {
     const { configuration } = this.#options
-    const hostname = String(configuration.value('hostname') ?? '')
+    const hostname = configuration.value('hostname') ?? ''
     const addresses = addressesOf(configuration).slice(0, MAX_CERTIFICATE_ADDRESSES)
     return [hostname, `${hostname.split('.', 1)[0]}.local`, ...addresses]
   }

@@ -1,12 +1,11 @@
 import { ipv4First } from '../../hal/format/ip.ts'
-import type { Interfaces } from '../../hal/settings/network/schema.ts'
 import type { SystemStore } from './store.ts'
 
 const OWN_LINK = /^(127\.|169\.254\.|::1$|fe80:)/i
 
 /** Addresses at which others can reach the device. */
 export function addressesOf(configuration: SystemStore): readonly string[] {
-  const interfaces = Object.values((configuration.value('network') ?? {}) as Interfaces)
+  const interfaces = Object.values(configuration.value('network') ?? {})
   return reachable(interfaces.flatMap(({ up, addresses }) => (up ? addresses : [])))
 }
 

@@ -1,5 +1,6 @@
 import { errorCode, reasonOf } from '../../hal/errors.ts'
 import type { System } from '../../hal/os/system.ts'
+import type { Values } from '../../hal/registry.ts'
 import { Serial } from '../../hal/serial.ts'
 import { isWritable, type Setting } from '../../hal/setting.ts'
 import { type Change, TransactionFailed, type Transactions, type Undone } from '../../hal/transaction/transaction.ts'
@@ -71,6 +72,8 @@ export class SystemStore {
   }
 
   /** The value of a setting, as of the topic's latest event; undefined if the device does not have it. */
+  value<Name extends keyof Values>(name: Name): Values[Name] | undefined
+  value(name: string): JsonValue | undefined
   value(name: string): JsonValue | undefined {
     const entry = this.#snapshot.find(name)
     return entry?.missing === undefined ? entry?.value : undefined

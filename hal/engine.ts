@@ -15,10 +15,8 @@ export interface Device {
   readonly address: string
 }
 
-/**
- * A program that mirrors, such as UxPlay. It tells `Sessions` which devices come and go, and carries out a moderator's decisions.
- */
-export interface Engine {
+/** Carries sessions, and carries out what is decided about them. */
+export interface Carrier {
   /** Carries one session at a time. */
   readonly isExclusive: boolean
   /** Lets a pending session in, and resolves when its device may come. Rejects if that fails. */
@@ -27,10 +25,35 @@ export interface Engine {
   end(id: string, reason: EndReason): Promise<void>
 }
 
+/** Where a program keeps for itself whether devices must be let in. */
+export interface ApprovalOption {
+  /** The files that `write` changes. */
+  readonly files: readonly string[]
+  /** Files that `read` depends on besides `files`. */
+  readonly sources: readonly string[]
+  /** Whether devices must be let in, whoever said so; undefined if the program is not installed. */
+  read(): Promise<boolean | undefined>
+  /** Makes the option durable in `files`, if the program is installed. @returns whether any file was changed. */
+  write(isRequired: boolean): Promise<boolean>
+}
+
+/** A program that mirrors, such as UxPlay, and that is watched, because it knows neither this service nor moderators. */
+export interface Engine extends Carrier {
+  /** The services that it consists of, such as `uxplay.service`, in the order in which they are started. */
+  readonly units: readonly string[]
+  readonly approval: ApprovalOption
+  /** Makes the running program use its approval option, which has changed. Calling it again is harmless. */
+  approvalChanged(): Promise<void>
+  /** Begins to tell `host` which devices come and go. Called for the running system alone. */
+  start(host: EngineHost): Promise<void>
+  /** Resolves when what was begun is done. What mirrors goes on. Harmless without `start`. */
+  stop(): Promise<void>
+}
+
 /** Hears from an engine about its devices. */
 export interface EngineHost {
   /** @returns the id of the session; undefined if there are too many. */
-  enter(engine: Engine, device: Device, state: SessionState): string | undefined
+  enter(carrier: Carrier, device: Device, state: SessionState): string | undefined
   /** Moves a session on. Does nothing if it is gone. */
   move(id: string, state: SessionState): void
   /** Removes a session. Does nothing if it is gone. */

@@ -1,4 +1,6 @@
 import type { Static } from 'typebox/type'
+import type { Engine } from './engine.ts'
+import { enginesOf } from './engines/registry.ts'
 import type { System } from './os/system.ts'
 import type { Setting } from './setting.ts'
 import { airplay } from './settings/airplay.ts'
@@ -16,7 +18,7 @@ import { ssh } from './settings/ssh.ts'
 import { timezone } from './settings/timezone.ts'
 
 /** Every setting by its name, in the order in which changes are applied and the configuration is shown. */
-export function settingsOf(system: System) {
+export function settingsOf(system: System, engines: readonly Engine[] = enginesOf(system)) {
   const host = hostname(system)
   const device = deviceName(system, host)
   return {
@@ -28,7 +30,7 @@ export function settingsOf(system: System) {
     network: network(system),
     display: display(system),
     audio: audio(system),
-    moderation: moderation(system),
+    moderation: moderation(system, engines),
     airplay: airplay(system, { hostname: host, deviceName: device }),
     ssh: ssh(system),
     firmware: firmware(system),
@@ -41,6 +43,7 @@ type Settings = ReturnType<typeof settingsOf>
 /** The values of the settings, by name. */
 export type Values = { readonly [Name in keyof Settings]: Static<Settings[Name]['schema']> }
 
-export function registry(system: System): readonly Setting[] {
-  return Object.values(settingsOf(system))
+/** @param engines Those that run; in a program that only reads and writes files, others like them do. */
+export function registry(system: System, engines?: readonly Engine[]): readonly Setting[] {
+  return Object.values(settingsOf(system, engines))
 }

@@ -1,8 +1,9 @@
-import { UxPlayEngine } from '../hal/engines/uxplay.ts'
+import { enginesOf } from '../hal/engines/registry.ts'
 import { Files } from '../hal/files/files.ts'
 import { Announcement } from '../hal/os/announcement.ts'
 import { CertificateFiles } from '../hal/os/certificate.ts'
 import { Led } from '../hal/os/led.ts'
+import { loggingUnits, mirroringUnits } from '../hal/os/receiver.ts'
 import { Screen } from '../hal/os/screen.ts'
 import { removeStaleSocket } from '../hal/os/stale-socket.ts'
 import type { System } from '../hal/os/system.ts'
@@ -106,11 +107,12 @@ export async function startService(
   })
 
   const ring = { maxEvents: limits.events, maxBytes: MAX_KEPT_BYTES, newId }
-  const settings = settingsOf(system)
+  const mirroring = enginesOf(system)
+  const settings = settingsOf(system, mirroring)
   const originals = new Originals(state, what => log('error', what))
   const transactions = new Transactions(system, settings, new Journal(state), originals)
   const configuration = new SystemStore({ system, settings, transactions, ring, log })
-  const shared: Shared = { system, configuration, authenticator, clock, ring, log }
+  const shared: Shared = { system, engines: mirroring, configuration, authenticator, clock, ring, log }
   const led = new Led(system)
   const screen = new Screen(system)
   const resources = [systemResource(shared, settings), ...makers.map(make => make(shared))]
@@ -146,8 +148,18 @@ export async function startService(
     ...keyRoutes(keys, authenticator, log),
     ...tokenRoutes({ keys, clock, builtAt, log }),
     ...statusRoutes({ version, system, state, clock, builtAt, counts, certificatePin }),
-    ...operationRoutes({ system, state, configuration, led, screen, authenticator, log, reset }),
-    ...logRoutes(system, authenticator),
+    ...operationRoutes({
+      system,
+      mirroring: mirroringUnits(mirroring),
+      state,
+      configuration,
+      led,
+      screen,
+      authenticator,
+      log,
+      reset,
+    }),
+    ...logRoutes(system, loggingUnits(mirroring), authenticator),
     ...choiceRoutes(configuration, settings),
     ...metricsRoutes(families),
   ]
@@ -224,28 +236,27 @@ function systemResource({ configuration, authenticator, log }: Shared, settings:
   }
 }
 
-function sessionsResource({ system, configuration, authenticator, clock, ring, log }: Shared): Resource {
+function sessionsResource({ system, engines, configuration, authenticator, clock, ring, log }: Shared): Resource {
   const moderation = () => configuration.value('moderation') ?? MODERATED
   const sessions = new Sessions({ ring, timeoutS: () => moderation().timeoutS, clock, log })
-  const engine = new SocketEngine(sessions)
-  const uxplay = new UxPlayEngine(system, sessions)
+  const socket = new SocketEngine(sessions)
   const isModerated = () => moderation().approval === 'moderator'
   return {
     topic: sessions.topic,
     eventsPath: '/sessions/events',
     routes: sessionRoutes({ sessions, authenticator }),
-    engineRoutes: engineRoutes(engine, isModerated),
+    engineRoutes: engineRoutes(socket, isModerated),
     counts: () => ({ sessions: sessions.all.length }),
     families: () => sessionFamilies(sessions),
     async start() {
       configuration.topic.log.onAppend(() => {
         if (!isModerated()) sessions.admitPending()
       })
-      if (system.isRunning) await uxplay.start()
+      if (system.isRunning) for (const engine of engines) await engine.start(sessions)
     },
-    closeEngines: () => engine.close(),
+    closeEngines: () => socket.close(),
     async stop() {
-      await uxplay.stop()
+      for (const engine of engines) await engine.stop()
       sessions.stop()
     },
   }

@@ -1,9 +1,10 @@
-import type { Engine, EngineHost, SessionState } from '../engine.ts'
+import type { ApprovalOption, Engine, EngineHost, SessionState } from '../engine.ts'
 import type { Stop } from '../files/watcher.ts'
 import { type Caller, lastCaller, refusedCaller } from '../format/uxplay-log.ts'
 import type { System } from '../os/system.ts'
-import { type Line, type Sockets, UxPlay } from '../os/uxplay.ts'
+import { type Line, type Sockets, UNIT, UxPlay } from '../os/uxplay.ts'
 import { Serial } from '../serial.ts'
+import { uxplayApproval } from './uxplay-approval.ts'
 
 /** Milliseconds until a look after UxPlay, or a device, has come or gone: several changes are one. */
 const NOTICE_MS = 20
@@ -41,8 +42,10 @@ interface Entry {
  */
 export class UxPlayEngine implements Engine {
   readonly isExclusive = true
+  readonly units = [UNIT]
+  readonly approval: ApprovalOption
   readonly #uxplay: UxPlay
-  readonly #host: EngineHost
+  #host: EngineHost | undefined
   /** By ID. */
   readonly #entries = new Map<string, Entry>()
   /** The session of the device that is connected, if it is known. */
@@ -65,13 +68,18 @@ export class UxPlayEngine implements Engine {
   #lookedAt = 0
   #stopWatching: Stop | undefined
 
-  constructor(system: System, host: EngineHost) {
+  constructor(system: System) {
     this.#uxplay = new UxPlay(system)
-    this.#host = host
+    this.approval = uxplayApproval(system, this.#uxplay)
+  }
+
+  approvalChanged(): Promise<void> {
+    return this.#uxplay.update()
   }
 
   /** A device that was let in before this start, and has not come, must ask again. */
-  async start(): Promise<void> {
+  async start(host: EngineHost): Promise<void> {
+    this.#host = host
     await this.#uxplay.setAllowed([])
     this.#stopWatching = await this.#uxplay.watch(
       () => this.#notice(),
@@ -80,7 +88,6 @@ export class UxPlayEngine implements Engine {
     this.#lookIn(NOTICE_MS)
   }
 
-  /** Resolves when what was begun is done. What mirrors goes on. */
   async stop(): Promise<void> {
     this.#stopWatching?.()
     this.#stopWatching = undefined
@@ -101,7 +108,7 @@ export class UxPlayEngine implements Engine {
         await this.#setAllowed()
         throw error
       }
-      this.#host.move(id, 'admitted')
+      this.#host?.move(id, 'admitted')
     })
   }
 
@@ -249,7 +256,7 @@ export class UxPlayEngine implements Engine {
     if (this.#present) this.#leave(this.#present)
     if (entry) {
       entry.state = 'active'
-      this.#host.move(entry.id, 'active')
+      this.#host?.move(entry.id, 'active')
       // UxPlay goes on letting it in until it is restarted, which the changed options are reason for.
       await this.#setAllowed()
     }
@@ -263,7 +270,7 @@ export class UxPlayEngine implements Engine {
     const isStuck = isBehind || (isVideoOpen && !hasDevice && this.#hadDevice)
     this.#stuckSince = isStuck ? (this.#stuckSince ?? now) : undefined
     if (this.#stuckSince !== undefined && now - this.#stuckSince >= STUCK_MS) {
-      this.#host.warn('UxPlay was restarted, because it no longer took connections')
+      this.#host?.warn('UxPlay was restarted, because it no longer took connections')
       await this.#restart()
       return
     }
@@ -274,7 +281,7 @@ export class UxPlayEngine implements Engine {
   }
 
   #enter({ name, model, deviceId }: Caller, address: string, state: SessionState): Entry | undefined {
-    const id = this.#host.enter(this, { protocol: 'airplay', name, model, deviceId, address }, state)
+    const id = this.#host?.enter(this, { protocol: 'airplay', name, model, deviceId, address }, state)
     if (id === undefined) return undefined
     const entry = { id, deviceId, enteredAt: performance.now(), state }
     this.#entries.set(id, entry)
@@ -284,7 +291,7 @@ export class UxPlayEngine implements Engine {
   #leave(entry: Entry): void {
     this.#entries.delete(entry.id)
     if (this.#present === entry) this.#present = undefined
-    this.#host.leave(entry.id)
+    this.#host?.leave(entry.id)
   }
 
   /** Without a journal, devices have no names, and none can ask. */

@@ -2,12 +2,11 @@ import { HalError } from '../errors.ts'
 import type { Stop } from '../files/watcher.ts'
 import type { System } from './system.ts'
 
-/** The units whose records are read: this service, and what mirrors. */
-export const LOG_UNITS = ['receiverd.service', 'uxplay.service', 'weston.service'] as const
-export type LogUnit = (typeof LOG_UNITS)[number]
-
 export interface LogQuery {
-  readonly units: readonly LogUnit[]
+  /** The units whose records are read. */
+  readonly units: readonly string[]
+  /** The only one of them whose records are asked for; undefined for all. */
+  readonly unit: string | undefined
   /** The last so many records. */
   readonly lines: number
   /** The least important priority, 0 to 7 (syslog(3)); undefined for all, and for records without one. */
@@ -42,27 +41,31 @@ const TOO_LONG = '(a message of over 4 KiB)'
  */
 export async function readJournal(
   system: System,
-  { units, lines, priority }: LogQuery,
+  { units, unit, lines, priority }: LogQuery,
   take: (record: LogRecord) => boolean,
 ): Promise<void> {
-  const filter = units.map(unit => `--unit=${unit}`)
+  const filter = (unit === undefined ? units : [unit]).map(name => `--unit=${name}`)
   if (priority !== undefined) filter.push(`--priority=${priority}`)
-  await readRecords(system, lines, filter, take)
+  await readRecords(system, lines, filter, take, units)
 }
 
-/** The same for the last records that match what else journalctl(1) has to choose by. */
+/**
+ * The same for the last records that match what else journalctl(1) has to choose by.
+ * @param units Those whose own records are not taken for records about others.
+ */
 export async function readRecords(
   system: System,
   lines: number,
   filter: readonly string[],
   take: (record: LogRecord) => boolean,
+  units: readonly string[] = [],
 ): Promise<void> {
   if (!system.isRunning) throw new HalError('ABSENT', 'this is not the running system')
   const isKept = await Promise.all(FOLDERS.map(folder => system.exists(folder)))
   if (!isKept.includes(true)) throw new HalError('ABSENT', 'no journal is kept')
   const output = ['--output=json', `--output-fields=${FIELDS.join()}`, '--reverse', '--quiet', '--no-pager']
   await system.readLines(['journalctl', ...output, `--lines=${lines}`, ...filter], line => {
-    const record = recordIn(line)
+    const record = recordIn(line, units)
     return record === undefined || take(record)
   })
 }
@@ -80,7 +83,7 @@ export async function watchJournal(system: System, changed: () => void): Promise
 }
 
 /** A line of `journalctl --output=json`; undefined for one that makes no sense. */
-function recordIn(line: string): LogRecord | undefined {
+function recordIn(line: string, units: readonly string[]): LogRecord | undefined {
   let fields: Readonly<Record<string, unknown>>
   try {
     fields = JSON.parse(line) ?? {}
@@ -92,7 +95,7 @@ function recordIn(line: string): LogRecord | undefined {
   const priority = Number.parseInt(textOf(fields.PRIORITY ?? ''), 10)
   return {
     time,
-    unit: unitOf(fields),
+    unit: unitOf(fields, units),
     priority: priority >= 0 && priority <= 7 ? priority : INFO,
     message: 'MESSAGE' in fields ? textOf(fields.MESSAGE) : '',
     cursor: textOf(fields.__CURSOR),
@@ -103,8 +106,11 @@ function recordIn(line: string): LogRecord | undefined {
  * The unit that a record is of or about. What a unit itself logs may name any other: systemd.journal-fields(7) vouches for
  * fields with an underscore alone. journalctl matches the rest only where systemd or root has set it.
  */
-function unitOf({ _SYSTEMD_UNIT, UNIT, OBJECT_SYSTEMD_UNIT }: Readonly<Record<string, unknown>>): string {
-  return LOG_UNITS.find(unit => unit === _SYSTEMD_UNIT) ?? textOf(UNIT ?? OBJECT_SYSTEMD_UNIT ?? _SYSTEMD_UNIT ?? '')
+function unitOf(
+  { _SYSTEMD_UNIT, UNIT, OBJECT_SYSTEMD_UNIT }: Readonly<Record<string, unknown>>,
+  units: readonly string[],
+): string {
+  return units.find(unit => unit === _SYSTEMD_UNIT) ?? textOf(UNIT ?? OBJECT_SYSTEMD_UNIT ?? _SYSTEMD_UNIT ?? '')
 }
 
 /** The value of a field: text, the bytes of what is no text, null for a long one, or a list of these if it is repeated. */

@@ -15,7 +15,7 @@ export const STARTUP = '/run/uxplay/startup'
 const ALLOWED = '/run/receiverd/uxplay-allowed'
 /** UxPlay makes it when a device connects that names its remote control, as Apple's do, and removes it when it leaves. */
 const CONNECTED = '/run/uxplay/device'
-const UNIT = 'uxplay.service'
+export const UNIT = 'uxplay.service'
 /** By this link, systemd tells journald which run of the unit is the present one. */
 const INVOCATION = `/run/systemd/units/invocation:${UNIT}`
 const CONTROL_PORT = 7001

@@ -1,9 +1,8 @@
 import * as Type from 'typebox/type'
+import type { Engine } from '../engine.ts'
 import { HalError } from '../errors.ts'
 import { getValue, setValue } from '../format/key-value.ts'
-import { readStartup, setRestricted } from '../format/uxplayrc.ts'
 import type { System } from '../os/system.ts'
-import { UXPLAYRC, UxPlay } from '../os/uxplay.ts'
 import type { Setting } from '../setting.ts'
 
 const FILE = '/etc/receiverd/moderation.conf'
@@ -30,16 +29,17 @@ const DEFAULT: Moderation = { approval: 'none', timeoutS: 120 }
 export const MODERATED: Moderation = { ...DEFAULT, approval: 'moderator' }
 
 /**
- * Whether devices must be let in: a file of our own, because no single engine knows all devices. Where UxPlay is installed,
- * its own option says whether they must, whoever set it.
+ * Whether devices must be let in: a file of our own, because no single engine knows all devices. The engines that are
+ * installed have an option of their own, and these say whether devices must be let in, whoever set them. If any engine lets
+ * every device in, so does the receiver: it must not claim more than it keeps.
  */
-export function moderation(system: System): Setting<typeof schema> {
-  const uxplay = new UxPlay(system)
+export function moderation(system: System, engines: readonly Engine[]): Setting<typeof schema> {
+  const options = engines.map(({ approval }) => approval)
   return {
     name: 'moderation',
     schema,
-    files: [FILE, UXPLAYRC],
-    sources: uxplay.unit.sources,
+    files: [FILE, ...options.flatMap(({ files }) => files)],
+    sources: options.flatMap(({ sources }) => sources),
     async read() {
       const text = (await system.readText(FILE)) ?? ''
       const approval = getValue(text, APPROVAL) ?? DEFAULT.approval
@@ -47,26 +47,21 @@ export function moderation(system: System): Setting<typeof schema> {
       if (approval !== 'none' && approval !== 'moderator')
         throw new HalError('UNREADABLE', `${APPROVAL} is neither none nor moderator`)
       if (!Number.isInteger(timeoutS)) throw new HalError('UNREADABLE', `${TIMEOUT} is not a whole number`)
-      if (!(await uxplay.isInstalled())) return { approval, timeoutS }
-      const { isRestricted } = readStartup((await system.readText(UXPLAYRC)) ?? '')
-      return { approval: isRestricted ? 'moderator' : 'none', timeoutS }
+      const found = await Promise.all(options.map(option => option.read()))
+      const installed = found.filter(isRequired => isRequired !== undefined)
+      if (installed.length === 0) return { approval, timeoutS }
+      return { approval: installed.includes(false) ? 'none' : 'moderator', timeoutS }
     },
     fallback: async () => MODERATED,
     async write({ approval, timeoutS }) {
       const text = (await system.readForEdit(FILE)) ?? ''
       const edited = setValue(setValue(text, APPROVAL, approval), TIMEOUT, String(timeoutS))
-      const isRewritten = await system.writeAtomic(FILE, edited, 0o644)
-      return (await writeRestricted(approval === 'moderator')) || isRewritten
+      let isRewritten = await system.writeAtomic(FILE, edited, 0o644)
+      for (const option of options) if (await option.write(approval === 'moderator')) isRewritten = true
+      return isRewritten
     },
     async activate({ approval }, previous) {
-      if (approval !== previous.approval) await uxplay.update()
+      if (approval !== previous.approval) for (const engine of engines) await engine.approvalChanged()
     },
-  }
-
-  async function writeRestricted(isRestricted: boolean): Promise<boolean> {
-    if (!(await uxplay.isInstalled())) return false
-    const text = (await system.readForEdit(UXPLAYRC)) ?? ''
-    if (readStartup(text).isRestricted === isRestricted) return false
-    return system.writeAtomic(UXPLAYRC, setRestricted(text, isRestricted))
   }
 }

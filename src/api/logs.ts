@@ -1,6 +1,6 @@
 import * as Type from 'typebox/type'
 import { reasonOf } from '../../hal/errors.ts'
-import { LOG_UNITS, type LogQuery, type LogRecord, readJournal } from '../../hal/os/journald.ts'
+import { type LogQuery, type LogRecord, readJournal } from '../../hal/os/journald.ts'
 import type { System } from '../../hal/os/system.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import { prefers } from '../http/conditional.ts'
@@ -32,8 +32,11 @@ const RecordObject = Type.Object(
   { $id: 'LogRecord' },
 )
 
-/** The log of this service and of what mirrors. */
-export function logRoutes(system: System, authenticator: Authenticator): readonly Route[] {
+/**
+ * The log of this service and of what mirrors.
+ * @param units Their units.
+ */
+export function logRoutes(system: System, units: readonly string[], authenticator: Authenticator): readonly Route[] {
   const turns = new Turns(MAX_WAITING_LOGS, authenticator, 'Too many clients are reading the log.')
   return [
     {
@@ -41,7 +44,7 @@ export function logRoutes(system: System, authenticator: Authenticator): readonl
       path: '/logs',
       needs: 'admin:r',
       handle: (request, credential) => {
-        const query = queryOf(request)
+        const query = queryOf(request, units)
         const isText = prefers(request.header('accept'), 'text/plain', 'application/json')
         return turns.run(credential, () => read(system, query, isText))
       },
@@ -61,7 +64,7 @@ export function logRoutes(system: System, authenticator: Authenticator): readonl
           {
             in: 'query',
             name: 'unit',
-            schema: Type.Enum(LOG_UNITS),
+            schema: Type.Enum([...units]),
             description: 'Only records of this unit. Default: all units.',
           },
           {
@@ -87,13 +90,14 @@ export function logRoutes(system: System, authenticator: Authenticator): readonl
 }
 
 /** @throws {Problem} 400 */
-function queryOf(request: Request): LogQuery {
+function queryOf(request: Request, units: readonly string[]): LogQuery {
   const name = request.queryParameter('unit')
-  const unit = LOG_UNITS.find(known => known === name)
+  const unit = units.find(known => known === name)
   if (name !== undefined && !unit)
-    throw new Problem('bad-request', `The query parameter unit must be one of ${LOG_UNITS.join(', ')}.`)
+    throw new Problem('bad-request', `The query parameter unit must be one of ${units.join(', ')}.`)
   return {
-    units: unit ? [unit] : LOG_UNITS,
+    units,
+    unit,
     lines: request.integerParameter('lines', 1, MAX_LOG_LINES) ?? DEFAULT_LINES,
     priority: request.integerParameter('priority', 0, MAX_PRIORITY),
   }

@@ -19,6 +19,8 @@ import { Turns } from './turns.ts'
 
 export interface OperationRoutesOptions {
   readonly system: System
+  /** The units that mirror, in the order in which they are started. */
+  readonly mirroring: readonly string[]
   readonly state: Files
   readonly configuration: SystemStore
   readonly led: Led
@@ -71,6 +73,7 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
 
 function operationsOf({
   system,
+  mirroring,
   state,
   configuration,
   led,
@@ -92,15 +95,15 @@ function operationsOf({
       name: 'restart-receiver',
       needs: 'admin:w',
       async begin() {
-        if (!(await restartReceiver(system)))
-          throw new Problem('conflict', 'Neither UxPlay nor weston runs on this device.')
+        if (!(await restartReceiver(system, mirroring)))
+          throw new Problem('conflict', `None of these runs on this device: ${mirroring.join(', ')}.`)
       },
       operationId: 'restartReceiver',
       summary: 'Restart mirroring',
       description: 'Restarts the mirroring programs, unless they are stopped. All sessions end.',
       confirm: true,
       destructive: false,
-      conflict: 'neither UxPlay nor weston runs',
+      conflict: 'no mirroring program runs',
     },
     {
       name: 'identify',

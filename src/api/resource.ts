@@ -1,3 +1,4 @@
+import type { Engine } from '../../hal/engine.ts'
 import type { System } from '../../hal/os/system.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import type { Clock } from '../clock.ts'
@@ -31,6 +32,7 @@ export interface Resource {
 /** The parts that resources are made from. */
 export interface Shared {
   readonly system: System
+  readonly engines: readonly Engine[]
   readonly authenticator: Authenticator
   /** The configuration, which other resources may depend on. */
   readonly configuration: SystemStore

@@ -1,4 +1,4 @@
-import type { Device, EndReason, Engine, EngineHost, SessionState } from '../../hal/engine.ts'
+import type { Carrier, Device, EndReason, EngineHost, SessionState } from '../../hal/engine.ts'
 import { reasonOf } from '../../hal/errors.ts'
 import { type Clock, rfc3339 } from '../clock.ts'
 import { Topic, type TopicOptions } from '../events/topic.ts'
@@ -25,7 +25,7 @@ interface Decision {
 
 interface Entry {
   session: Session
-  readonly engine: Engine
+  readonly carrier: Carrier
   timer: NodeJS.Timeout | undefined
   decision: Decision | undefined
   /** How it ended; undefined while it lives. */
@@ -73,7 +73,7 @@ export class Sessions implements EngineHost {
    * Enters a device.
    * @returns the id of its session; undefined if there are too many: the engine must turn it away.
    */
-  enter(engine: Engine, device: Device, state: SessionState): string | undefined {
+  enter(carrier: Carrier, device: Device, state: SessionState): string | undefined {
     if (this.#entries.size >= MAX_SESSIONS) {
       this.#turnedAway++
       this.outcomes.add([protocolLabel(device.protocol), 'turned away'])
@@ -82,7 +82,7 @@ export class Sessions implements EngineHost {
     }
     const id = this.#options.ring.newId()
     const session = { id, state, since: this.#now(), ...safeDevice(device) }
-    const entry: Entry = { session, engine, timer: undefined, decision: undefined, outcome: 'left' }
+    const entry: Entry = { session, carrier, timer: undefined, decision: undefined, outcome: 'left' }
     this.#entries.set(id, entry)
     this.#startTimer(entry)
     this.#changed()
@@ -129,7 +129,7 @@ export class Sessions implements EngineHost {
             throw new Problem('conflict', `${quoted(other)} is mirroring; this device shows one at a time.`)
           await this.#end(other, 'moderator', who)
         }
-        await entry.engine.admit(id)
+        await entry.carrier.admit(id)
         this.#find(id)
         this.#count(entry, 'admitted')
         this.#log(entry, `admitted by ${who}`)
@@ -167,10 +167,10 @@ export class Sessions implements EngineHost {
     return entry
   }
 
-  #inTheWayOf({ session, engine }: Entry): readonly Entry[] {
-    if (!engine.isExclusive) return []
+  #inTheWayOf({ session, carrier }: Entry): readonly Entry[] {
+    if (!carrier.isExclusive) return []
     return [...this.#entries.values()].filter(
-      other => other.engine === engine && other.session.id !== session.id && other.session.state === 'active',
+      other => other.carrier === carrier && other.session.id !== session.id && other.session.state === 'active',
     )
   }
 
@@ -180,7 +180,7 @@ export class Sessions implements EngineHost {
       const outcome = state === 'pending' ? 'denied' : 'ended'
       entry.outcome = reason === 'timeout' ? 'timed out' : outcome
       try {
-        await entry.engine.end(id, reason)
+        await entry.carrier.end(id, reason)
       } catch (error) {
         entry.outcome = 'left'
         throw error

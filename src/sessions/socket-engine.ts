@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import type { Device, EndReason, Engine } from '../../hal/engine.ts'
+import type { Carrier, Device, EndReason } from '../../hal/engine.ts'
 import type { Cancelable, StreamReply } from '../http/reply.ts'
 import type { Sessions } from './sessions.ts'
 
@@ -14,7 +14,7 @@ type Line =
  * Engines that speak HTTP on a Unix socket. Each request is a session, its answer has a line for each state, and both last
  * as long as the connection.
  */
-export class SocketEngine implements Engine {
+export class SocketEngine implements Carrier {
   readonly isExclusive = false
   readonly #sessions: Sessions
   readonly #links = new Map<string, Link>()

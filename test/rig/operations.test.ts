@@ -80,7 +80,7 @@ mount --bind /run/leds/class /sys/class && mount --bind /run/leds/platform /sys/
     await rig.run(['systemctl', 'stop', 'uxplay'])
     const refused = await order(rig, 'restart-receiver')
     t.equal(refused.status, 409)
-    t.match(await refused.json(), { detail: 'Neither UxPlay nor weston runs on this device.' })
+    t.match(await refused.json(), { detail: 'None of these runs on this device: weston.service, uxplay.service.' })
     await rig.run(['systemctl', 'start', 'uxplay'])
   })
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
-import type { Engine } from '../../hal/engine.ts'
+import type { Carrier } from '../../hal/engine.ts'
 import { HalError } from '../../hal/errors.ts'
 import { Sessions } from '../../src/sessions/sessions.ts'
 import { eventually } from '../support/eventually.ts'
@@ -17,7 +17,7 @@ function start(t: Test, timeoutS = 60) {
   })
   t.teardown(() => sessions.stop())
   const did: string[] = []
-  const engine: Engine & { error?: Error | undefined } = {
+  const engine: Carrier & { error?: Error | undefined } = {
     isExclusive: true,
     async admit(id) {
       if (engine.error) throw engine.error

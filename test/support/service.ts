@@ -109,7 +109,7 @@ export async function startTestService(t: Test, options: ServiceOptions = {}): P
     config,
     surroundings,
     [...RESOURCES, ...(options.add ? [options.add] : [])],
-    system => [...registry(system), ...(options.setting ? [options.setting(system)] : [])],
+    (system, engines) => [...registry(system, engines), ...(options.setting ? [options.setting(system)] : [])],
   )
   t.teardown(() => service.close())
   return new TestService(root, log, service)

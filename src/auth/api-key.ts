@@ -77,6 +77,7 @@ export class ApiKeyStore {
   readonly #complaint: Complaint
   #settling: NodeJS.Timeout | undefined
   #replaced: (key: string) => void = () => undefined
+  #firstUsed: () => void = () => undefined
 
   /**
    * Reads the key of the state directory, or makes the first one. A file that does not hold a key is replaced.
@@ -133,9 +134,15 @@ export class ApiKeyStore {
   used(): void {
     if (!this.#isUnused) return
     this.#isUnused = false
+    this.#firstUsed()
     this.#queue
       .run(() => this.#state.remove(UNUSED))
       .catch(error => this.#log('warning', `API key: could not record its first use: ${reasonOf(error)}`))
+  }
+
+  /** Calls `used` when somebody uses the key for the first time, or when it is replaced before anybody did. */
+  onFirstUse(used: () => void): void {
+    this.#firstUsed = used
   }
 
   get current(): string {

@@ -29,37 +29,37 @@ interface Template {
  */
 export class Router {
   readonly #paths = new Map<string, Methods>()
-  readonly #templates: readonly Template[]
-  readonly #maxSegments: number
-  /** One for each route. */
-  readonly operations: readonly Operation[]
+  readonly #templates: Template[] = []
+  readonly #operations: Operation[] = []
+  #maxSegments = 0
 
-  /**
-   * @param base In front of every route's path.
-   * @param others Routes whose paths are whole.
-   */
-  constructor(routes: readonly AnyRoute[], base = BASE_PATH, others: readonly AnyRoute[] = []) {
+  /** @param base In front of every route's path. */
+  constructor(routes: readonly AnyRoute[], base = BASE_PATH) {
+    this.add(routes, base)
+  }
+
+  /** One for each route. */
+  get operations(): readonly Operation[] {
+    return this.#operations
+  }
+
+  /** Adds routes at paths that have none yet. */
+  add(routes: readonly AnyRoute[], base: string): void {
     const paths = new Map<string, Map<string, Match>>()
-    const located = [
-      ...routes.map(route => [base + route.path, route] as const),
-      ...others.map(route => [route.path, route] as const),
-    ]
-    const operations: Operation[] = []
-    for (const [path, route] of located) {
+    for (const route of routes) {
+      const path = base + route.path
       const operation = new Operation(path, route.method)
-      operations.push(operation)
+      this.#operations.push(operation)
       const methods = paths.get(path) ?? new Map<string, Match>()
       const match = { route, operation, parameters: NO_PARAMETERS }
       paths.set(path, methods.set(route.method, match))
       if (route.method === 'GET') methods.set('HEAD', match)
     }
-    const templates: Template[] = []
     for (const [path, methods] of paths)
-      if (path.includes('{')) templates.push({ segments: path.split('/'), methods })
+      if (path.includes('{')) this.#templates.push({ segments: path.split('/'), methods })
       else this.#paths.set(path, methods)
-    this.operations = operations
-    this.#templates = templates.sort((a, b) => (shape(a) < shape(b) ? -1 : 1))
-    this.#maxSegments = Math.max(0, ...templates.map(template => template.segments.length))
+    this.#templates.sort((a, b) => (shape(a) < shape(b) ? -1 : 1))
+    this.#maxSegments = Math.max(0, ...this.#templates.map(template => template.segments.length))
   }
 
   /** @throws {Problem} 404, or 405 with `Allow`. */

@@ -129,6 +129,23 @@ t.test('whether a generated key was used is remembered', async t => {
   await eventually(() => !mark())
 })
 
+t.test('the first use is told once, and so is the end of a key that nobody used', async t => {
+  for (const use of [(keys: ApiKeyStore) => keys.used(), (keys: ApiKeyStore) => keys.rotate()]) {
+    const none = async () => undefined
+    const keys = await ApiKeyStore.open(new Files(stateDir(t)), () => undefined, none, true)
+    let told = 0
+    keys.onFirstUse(() => {
+      told++
+      t.equal(keys.isUnused, false)
+    })
+    await use(keys)
+    await use(keys)
+    t.equal(told, 1)
+    // Whatever is being written is done before the folder goes.
+    await keys.rotate()
+  }
+})
+
 t.test('a key that may have been used while nobody remembered is not unused', async t => {
   const dir = stateDir(t)
   const open = async (marksUnused: boolean) => {

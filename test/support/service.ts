@@ -4,7 +4,6 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { System, type SystemOptions } from '../../hal/os/system.ts'
-import { registry } from '../../hal/registry.ts'
 import type { Setting } from '../../hal/setting.ts'
 import type { Page } from '../../src/api/built-page.ts'
 import type { Resource, Shared } from '../../src/api/resource.ts'
@@ -12,7 +11,7 @@ import { mint } from '../../src/auth/jwt.ts'
 import { type Clock, systemClock } from '../../src/clock.ts'
 import { type Environment, readConfig } from '../../src/config.ts'
 import type { Level } from '../../src/log.ts'
-import { RESOURCES, type Service, startService } from '../../src/service.ts'
+import { type Service, startService } from '../../src/service.ts'
 import { Api } from './api.ts'
 import { deviceRoot } from './device.ts'
 
@@ -105,12 +104,7 @@ export async function startTestService(t: Test, options: ServiceOptions = {}): P
     reset: options.reset ?? (() => undefined),
     page: options.page,
   }
-  const service = await startService(
-    config,
-    surroundings,
-    [...RESOURCES, ...(options.add ? [options.add] : [])],
-    (system, engines) => [...registry(system, engines), ...(options.setting ? [options.setting(system)] : [])],
-  )
+  const service = await startService(config, surroundings, { setting: options.setting, resource: options.add })
   t.teardown(() => service.close())
   return new TestService(root, log, service)
 }

@@ -1,0 +1,114 @@
+import type { Engine } from '../../hal/engine.ts'
+import { enginesOf } from '../../hal/engines/registry.ts'
+import type { Files } from '../../hal/files/files.ts'
+import type { System } from '../../hal/os/system.ts'
+import { registry } from '../../hal/registry.ts'
+import type { Setting } from '../../hal/setting.ts'
+import { MODERATED } from '../../hal/settings/moderation.ts'
+import { Journal } from '../../hal/transaction/journal.ts'
+import { Originals } from '../../hal/transaction/originals.ts'
+import { Transactions } from '../../hal/transaction/transaction.ts'
+import type { Authenticator } from '../auth/authenticator.ts'
+import type { Config } from '../config.ts'
+import { MAX_KEPT_BYTES } from '../limits.ts'
+import { Sessions } from '../sessions/sessions.ts'
+import { SocketEngine } from '../sessions/socket-engine.ts'
+import { SystemStore } from '../system/store.ts'
+import { engineRoutes } from './engines.ts'
+import { sessionFamilies } from './families.ts'
+import type { Resource, Shared } from './resource.ts'
+import { sessionRoutes } from './sessions.ts'
+import type { Surroundings } from './surroundings.ts'
+import { systemRoutes } from './system.ts'
+
+/** What a test has the service serve besides its own. */
+export interface Additions {
+  readonly setting?: ((system: System) => Setting) | undefined
+  readonly resource?: ((shared: Shared) => Resource) | undefined
+}
+
+export interface ResourcesOptions extends Pick<Surroundings, 'system' | 'clock' | 'newId' | 'log'> {
+  readonly config: Pick<Config, 'limits'>
+  readonly state: Files
+  readonly authenticator: Authenticator
+}
+
+export interface Resources {
+  readonly engines: readonly Engine[]
+  readonly settings: readonly Setting[]
+  readonly originals: Originals
+  readonly configuration: SystemStore
+  /** In the order in which they are started and stopped. */
+  readonly all: readonly Resource[]
+  start(): Promise<void>
+  /** Ends what the service keeps open for engines. */
+  closeEngines(): void
+  /** Resolves when what is being changed is done. */
+  stop(): Promise<void>
+}
+
+/** The state that the API is about: the configuration, and the sessions of the engines. */
+export function createResources(options: ResourcesOptions, additions: Additions): Resources {
+  const { config, system, state, newId, log } = options
+  const engines = enginesOf(system)
+  const settings = [...registry(system, engines), ...(additions.setting ? [additions.setting(system)] : [])]
+  const originals = new Originals(state, what => log('error', what))
+  const transactions = new Transactions(system, settings, new Journal(state), originals)
+  const ring = { maxEvents: config.limits.events, maxBytes: MAX_KEPT_BYTES, newId }
+  const configuration = new SystemStore({ system, settings, transactions, ring, log })
+  const shared = { ...options, engines, configuration, ring }
+  const all = [systemResource(shared, settings), sessionsResource(shared)]
+  if (additions.resource) all.push(additions.resource(shared))
+  return {
+    engines,
+    settings,
+    originals,
+    configuration,
+    all,
+    async start() {
+      for (const resource of all) await resource.start()
+    },
+    closeEngines() {
+      for (const resource of all) resource.closeEngines?.()
+    },
+    async stop() {
+      for (const resource of all) await resource.stop()
+    },
+  }
+}
+
+function systemResource({ configuration, authenticator, log }: Shared, settings: readonly Setting[]): Resource {
+  return {
+    topic: configuration.topic,
+    eventsPath: '/events',
+    routes: systemRoutes({ store: configuration, settings, authenticator, log }),
+    start: () => configuration.start(),
+    stop: () => configuration.stop(),
+  }
+}
+
+function sessionsResource({ system, engines, configuration, authenticator, clock, ring, log }: Shared): Resource {
+  const moderation = () => configuration.value('moderation') ?? MODERATED
+  const sessions = new Sessions({ ring, timeoutS: () => moderation().timeoutS, clock, log })
+  const socket = new SocketEngine(sessions)
+  const isModerated = () => moderation().approval === 'moderator'
+  return {
+    topic: sessions.topic,
+    eventsPath: '/sessions/events',
+    routes: sessionRoutes({ sessions, authenticator }),
+    engineRoutes: engineRoutes(socket, isModerated),
+    counts: () => ({ sessions: sessions.all.length }),
+    families: () => sessionFamilies(sessions),
+    async start() {
+      configuration.topic.log.onAppend(() => {
+        if (!isModerated()) sessions.admitPending()
+      })
+      if (system.isRunning) for (const engine of engines) await engine.start(sessions)
+    },
+    closeEngines: () => socket.close(),
+    async stop() {
+      for (const engine of engines) await engine.stop()
+      sessions.stop()
+    },
+  }
+}

@@ -1,0 +1,124 @@
+import type { Files } from '../../hal/files/files.ts'
+import type { Led } from '../../hal/os/led.ts'
+import { loggingUnits, mirroringUnits } from '../../hal/os/receiver.ts'
+import type { Screen } from '../../hal/os/screen.ts'
+import { removeStaleSocket } from '../../hal/os/stale-socket.ts'
+import type { ApiKeyStore } from '../auth/api-key.ts'
+import type { Authenticator } from '../auth/authenticator.ts'
+import type { Config } from '../config.ts'
+import type { Readers } from '../events/readers.ts'
+import type { Route } from '../http/route.ts'
+import { BASE_PATH, Router } from '../http/router.ts'
+import { HttpServer } from '../http/server.ts'
+import { ENGINE_TIMEOUT_CHECK_MS, MAX_ENGINE_CONNECTIONS, TIMEOUT_CHECK_MS } from '../limits.ts'
+import type { Family } from '../metrics/exposition.ts'
+import { keyRoutes } from './api-key.ts'
+import { choiceRoutes } from './choices.ts'
+import { eventRoute } from './events.ts'
+import { changeFamilies, eventFamilies, httpFamilies, processFamilies } from './families.ts'
+import { logRoutes } from './logs.ts'
+import { metaRoutes } from './meta.ts'
+import { metricsRoutes } from './metrics.ts'
+import { operationRoutes } from './operations.ts'
+import { pageRoutes } from './page.ts'
+import type { Resources } from './resources.ts'
+import { statusRoutes } from './status.ts'
+import type { Surroundings } from './surroundings.ts'
+import { tokenRoutes } from './tokens.ts'
+
+export interface ServersOptions extends Surroundings {
+  readonly config: Config
+  readonly state: Files
+  readonly keys: ApiKeyStore
+  readonly authenticator: Authenticator
+  readonly readers: Readers
+  readonly resources: Resources
+  readonly led: Led
+  readonly screen: Screen
+  /** The pin of the TLS server in front; undefined without one. */
+  readonly certificatePin: () => string | undefined
+}
+
+export interface Servers {
+  /** @returns the address of the API as a URL. */
+  listen(): Promise<string>
+  /** Answers held polls, ends streams and the sessions of engines, and resolves when the last connection has ended. */
+  close(): Promise<unknown>
+}
+
+/** The server of the API and the page, and the one at the engines' socket. */
+export function createServers(options: ServersOptions): Servers {
+  const { config, authenticator, clock, log, version, page, readers, resources } = options
+  const { limits, origins, engines } = config
+  const common = { authenticator, origins, clock, log }
+  const router = new Router([])
+  const server = new HttpServer({
+    ...common,
+    router,
+    connections: limits.connections,
+    isFronted: config.tlsPort !== undefined,
+    connectionsPerAddress: Math.max(limits.connections / 4, 2 * limits.streamsPerAddress),
+    timeoutCheckMs: TIMEOUT_CHECK_MS,
+  })
+  const engineRoutes = resources.all.flatMap(({ engineRoutes = [] }) => engineRoutes)
+  const engineServer = new HttpServer({
+    ...common,
+    router: new Router(engineRoutes, ''),
+    connections: MAX_ENGINE_CONNECTIONS,
+    connectionsPerAddress: MAX_ENGINE_CONNECTIONS,
+    timeoutCheckMs: ENGINE_TIMEOUT_CHECK_MS,
+  })
+  // Added to servers that exist, because the status and the metrics are about these.
+  const routes = routesOf(options, server, familiesOf(options, server, engineServer))
+  router.add([...routes, ...metaRoutes(version, routes)], BASE_PATH)
+  if (config.page && page) router.add(pageRoutes(page), '')
+
+  return {
+    async listen() {
+      if (engines) {
+        if ('path' in engines && engines.path) await removeStaleSocket(engines.path)
+        await engineServer.listen(engines)
+      }
+      return server.listen(config.listen)
+    },
+    close: () => Promise.all([server.close(() => readers.close()), engineServer.close(() => resources.closeEngines())]),
+  }
+}
+
+function routesOf(options: ServersOptions, server: HttpServer, families: () => readonly Family[]): readonly Route[] {
+  const { config, system, keys, authenticator, readers, log, resources } = options
+  const { all, configuration, settings, engines } = resources
+  const counts = () => ({
+    streams: readers.size - readers.heldPolls,
+    heldPolls: readers.heldPolls,
+    connections: server.connections,
+    ...Object.assign({}, ...all.map(resource => resource.counts?.())),
+  })
+  const streaming = { ...options, limits: config.limits }
+  return [
+    ...all.flatMap(({ topic, eventsPath, routes }) => [...routes, eventRoute(eventsPath, topic, streaming)]),
+    ...keyRoutes(keys, authenticator, log),
+    ...tokenRoutes(options),
+    ...statusRoutes({ ...options, counts }),
+    ...operationRoutes({ ...options, configuration, mirroring: mirroringUnits(engines) }),
+    ...logRoutes(system, loggingUnits(engines), authenticator),
+    ...choiceRoutes(configuration, settings),
+    ...metricsRoutes(families),
+  ]
+}
+
+function familiesOf(
+  { config, version, clock, readers, resources }: ServersOptions,
+  server: HttpServer,
+  engineServer: HttpServer,
+): () => readonly Family[] {
+  const ofProcess = processFamilies(version, clock)
+  const topics = resources.all.map(({ topic }) => topic)
+  return () => [
+    ...ofProcess(),
+    ...httpFamilies(server, engineServer, config.limits),
+    ...eventFamilies(topics, readers, config.limits),
+    ...changeFamilies(resources.configuration.tally),
+    ...resources.all.flatMap(resource => resource.families?.() ?? []),
+  ]
+}

@@ -1,0 +1,59 @@
+import { Announcement } from '../../hal/os/announcement.ts'
+import { CertificateFiles } from '../../hal/os/certificate.ts'
+import type { Screen } from '../../hal/os/screen.ts'
+import type { System } from '../../hal/os/system.ts'
+import type { Originals } from '../../hal/transaction/originals.ts'
+import type { ApiKeyStore } from '../auth/api-key.ts'
+import type { Clock } from '../clock.ts'
+import type { Config } from '../config.ts'
+import type { Log } from '../log.ts'
+import type { SystemStore } from '../system/store.ts'
+import { startAnnouncing, stopAnnouncing } from './announcement.ts'
+import { startIdleScreen } from './idle-screen.ts'
+import { Tls } from './tls.ts'
+
+export interface PresenceOptions {
+  readonly config: Pick<Config, 'tlsPort' | 'announce'>
+  readonly system: System
+  readonly screen: Screen
+  readonly configuration: SystemStore
+  readonly originals: Originals
+  readonly keys: ApiKeyStore
+  readonly clock: Clock
+  /** When the program was built, in milliseconds since 1970. */
+  readonly builtAt: number
+  readonly log: Log
+}
+
+export interface Presence {
+  /** The pin of the TLS server in front; undefined without one. */
+  readonly certificatePin: () => string | undefined
+  /** @param address Where the API listens, as a URL. */
+  start(address: string): Promise<void>
+  /** Resolves when no certificate is being written. */
+  stop(): Promise<void>
+}
+
+/** How the device shows itself: on its screen, on the network, and by its certificate. */
+export function createPresence(options: PresenceOptions): Presence {
+  const { config, system, keys } = options
+  const hasTls = config.tlsPort !== undefined && system.isRunning
+  const tls = hasTls ? new Tls({ ...options, files: new CertificateFiles(system) }) : undefined
+  return {
+    certificatePin: () => tls?.certificate?.pin,
+    async start(address) {
+      const announcement = new Announcement(system)
+      const seen = { ...options, announcement, tls, port: config.tlsPort ?? Number(new URL(address).port) }
+      await startIdleScreen({
+        ...seen,
+        setupKey: () => (keys.isUnused ? keys.current : undefined),
+        onSetupKey: changed => keys.onFirstUse(changed),
+      })
+      await (config.announce ? startAnnouncing(seen) : stopAnnouncing(seen))
+      tls?.start()
+    },
+    async stop() {
+      await tls?.stop()
+    },
+  }
+}

@@ -25,6 +25,11 @@ const LOG_LOOKS_PER_S = 2
 const STUCK_MS = 5_000
 /** Milliseconds for which a pending device may turn out to be another one: a busy journald is late with what was printed. */
 const DOUBT_MS = 5_000
+/**
+ * Milliseconds after which a connection is that of a device for which UxPlay makes no file. Until then the file may still
+ * come, and with it the moment at which the device connected: what UxPlay has logged before that is about another one.
+ */
+const UNFILED_MS = 500
 const UNKNOWN: Caller = { name: '', model: '', deviceId: '' }
 
 interface Entry {
@@ -56,6 +61,8 @@ export class UxPlayEngine implements Engine {
   #lastRefusal: string | undefined
   /** Since when UxPlay has been stuck, in milliseconds of the monotonic clock. */
   #stuckSince: number | undefined
+  /** Since when a device has been connected without a file, in milliseconds of the monotonic clock. */
+  #unfiledSince: number | undefined
   /** Whether a device was connected since UxPlay was started. */
   #hadDevice = false
   /** Whether UxPlay still has other options than it should have after a restart, so that it is not restarted for ever. */
@@ -194,6 +201,9 @@ export class UxPlayEngine implements Engine {
     const connectedAt = await this.#uxplay.connectedAt()
     const hasDevice = connectedAt !== undefined || sockets.peers.length > 0
     this.#hadDevice ||= hasDevice
+    const now = performance.now()
+    this.#unfiledSince = hasDevice && connectedAt === undefined ? (this.#unfiledSince ?? now) : undefined
+    const isDated = now - (this.#unfiledSince ?? Number.NEGATIVE_INFINITY) >= UNFILED_MS
     if (this.#present && this.#isOver(sockets)) {
       this.#leave(this.#present)
       // At once, even if the next device is there: by the old options it might come in unasked.
@@ -208,7 +218,7 @@ export class UxPlayEngine implements Engine {
       return BUSY_MS
     }
     if (this.#present && !hasDevice) this.#leave(this.#present)
-    if (hasDevice && this.#isInDoubt(sockets)) await this.#enterPending(sockets.peers, connectedAt ?? 0)
+    if (hasDevice && isDated && this.#isInDoubt(sockets)) await this.#enterPending(sockets.peers, connectedAt ?? 0)
     await this.#repair(hasDevice, sockets)
     if (this.#stuckSince !== undefined || this.#present) return BUSY_MS
     return hasDevice ? MEETING_MS : IDLE_MS
@@ -270,8 +280,8 @@ export class UxPlayEngine implements Engine {
     const isStuck = isBehind || (isVideoOpen && !hasDevice && this.#hadDevice)
     this.#stuckSince = isStuck ? (this.#stuckSince ?? now) : undefined
     if (this.#stuckSince !== undefined && now - this.#stuckSince >= STUCK_MS) {
-      this.#host?.warn('UxPlay was restarted, because it no longer took connections')
       await this.#restart()
+      this.#host?.warn('UxPlay was restarted, because it no longer took connections')
       return
     }
     // Decisions must be possible whatever is at the place of the options.

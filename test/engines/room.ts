@@ -70,7 +70,10 @@ export class Room {
     const seen = await device.advance().catch((error: Error) => error.message)
     if (seen === outcome) return device
     // systemd may be about to log it.
-    const crash = await eventually(() => this.#crashes.news(), CRASH_LOGGED_MS).catch((error: Error) => {
+    const crash = await eventually(() => this.#crashes.news(), CRASH_LOGGED_MS).catch(async (error: Error) => {
+      this.#log.comment(
+        await this.rig.shell('journalctl --unit uxplay --unit receiverd --lines 40 --output short-precise'),
+      )
       throw new Error(`${options.name ?? 'a device'} was to be ${outcome}, but: ${seen}`, { cause: error })
     })
     this.#log.comment(crash)

@@ -5,6 +5,9 @@ import { ADMIN_UNITS, findBuiltIn, installLinks, isLinkTo, readUnitFiles, type U
 const SOCKET = /\.socket$/
 /** Values of ActiveState. */
 const STOPPED: readonly string[] = ['inactive', 'deactivating']
+/** Milliseconds between polls of a unit that is being started, and their number. */
+const STARTING_POLL_MS = 100
+const STARTING_POLLS = 50
 /** A drop-in without effect, which remembers that the socket is to be enabled again. `systemctl cat` shows it. */
 const NOTE_FILE = '50-receiverd.conf'
 const NOTE = '# receiverd disabled this socket, and enables it again rather than its service.\n'
@@ -114,14 +117,22 @@ export class Unit {
     let isRestarted = false
     for (const { name, isMasked } of await this.#installed()) {
       if (isMasked || SOCKET.test(name)) continue
-      const state = await this.#system.run(['systemctl', 'show', '--property=ActiveState', '--value', name])
-      if (STOPPED.includes(state.trim())) continue
-      // Somebody may stop it meanwhile.
-      const restart = state.trim() === 'active' ? 'try-restart' : 'restart'
-      await this.#system.run(['systemctl', restart, name])
+      const state = await this.#stateOnceStarted(name)
+      if (STOPPED.includes(state)) continue
+      // Somebody may stop it meanwhile, and it must stay so.
+      await this.#system.run(['systemctl', state === 'active' ? 'try-restart' : 'restart', name])
       isRestarted = true
     }
     return isRestarted
+  }
+
+  /** The ActiveState of a unit. While it is being started, `try-restart` would do nothing, so that is waited for. */
+  async #stateOnceStarted(name: string): Promise<string> {
+    for (let polls = 0; ; polls++) {
+      const state = await this.#system.run(['systemctl', 'show', '--property=ActiveState', '--value', name])
+      if (state.trim() !== 'activating' || polls === STARTING_POLLS) return state.trim()
+      await new Promise(resolve => setTimeout(resolve, STARTING_POLL_MS))
+    }
   }
 
   /**

@@ -252,6 +252,24 @@ test('one that is stopped just before it is restarted stays stopped', async t =>
   t.notOk(systemd.isActive('a.service'))
 })
 
+test('one that is being started is restarted once it runs, unless it is stopped first', async t => {
+  const { root } = rootWith(t, { 'a.service': INSTALL }, 'a.service')
+  for (const [last, restarted] of [
+    ['active', ['try-restart']],
+    ['inactive', []],
+    ['failed', ['restart']],
+  ] as const) {
+    const states = ['activating', 'activating', last]
+    const ran: string[] = []
+    const run: Run = async ([, verb = '']) => {
+      if (verb !== 'show') ran.push(verb)
+      return verb === 'show' ? `${states.shift()}\n` : ''
+    }
+    t.equal(await new Unit(new System(root, { running: true, run }), 'a.service').restart(), restarted.length > 0)
+    t.same(ran, restarted)
+  }
+})
+
 test('one that failed is started again by the undo of what made it fail', async t => {
   const { unit, systemd } = running(t, { 'a.service': INSTALL }, 'a.service')
   await systemd.systemctl(['systemctl', 'restart', 'a.service'])

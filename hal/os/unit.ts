@@ -5,6 +5,8 @@ import { ADMIN_UNITS, findBuiltIn, installLinks, isLinkTo, readUnitFiles, type U
 const SOCKET = /\.socket$/
 /** Values of ActiveState. */
 const STOPPED: readonly string[] = ['inactive', 'deactivating']
+/** The SubState of a unit that has ended, and that systemd starts again after a pause (RestartSec=). */
+const AUTO_RESTART = 'auto-restart'
 /** Milliseconds between polls of a unit that is being started, and their number. */
 const STARTING_POLL_MS = 100
 const STARTING_POLLS = 50
@@ -117,20 +119,23 @@ export class Unit {
     let isRestarted = false
     for (const { name, isMasked } of await this.#installed()) {
       if (isMasked || SOCKET.test(name)) continue
-      const state = await this.#stateOnceStarted(name)
+      const [state, step] = await this.#stateOnceStarted(name)
       if (STOPPED.includes(state)) continue
+      isRestarted = true
+      // systemd starts it in a moment, with its files as they are now.
+      if (step === AUTO_RESTART) continue
       // Somebody may stop it meanwhile, and it must stay so.
       await this.#system.run(['systemctl', state === 'active' ? 'try-restart' : 'restart', name])
-      isRestarted = true
     }
     return isRestarted
   }
 
-  /** The ActiveState of a unit. While it is being started, `try-restart` would do nothing, so that is waited for. */
-  async #stateOnceStarted(name: string): Promise<string> {
+  /** ActiveState and SubState of a unit. While it is being started, `try-restart` would do nothing, so that is waited for. */
+  async #stateOnceStarted(name: string): Promise<readonly [state: string, step: string]> {
     for (let polls = 0; ; polls++) {
-      const state = await this.#system.run(['systemctl', 'show', '--property=ActiveState', '--value', name])
-      if (state.trim() !== 'activating' || polls === STARTING_POLLS) return state.trim()
+      const output = await this.#system.run(['systemctl', 'show', '--property=ActiveState,SubState', '--value', name])
+      const [state = '', step = ''] = output.trim().split('\n')
+      if (state !== 'activating' || step === AUTO_RESTART || polls === STARTING_POLLS) return [state, step]
       await new Promise(resolve => setTimeout(resolve, STARTING_POLL_MS))
     }
   }

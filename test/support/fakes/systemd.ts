@@ -65,8 +65,8 @@ export class FakeSystemd {
   }
 
   #show([property, value, unit = '']: readonly string[]): string {
-    if (property !== '--property=ActiveState' || value !== '--value' || this.broken === 'show') throw failure()
-    return this.#failed.has(unit) ? 'failed\n' : this.isActive(unit) ? 'active\n' : 'inactive\n'
+    if (property !== '--property=ActiveState,SubState' || value !== '--value' || this.broken === 'show') throw failure()
+    return this.#failed.has(unit) ? 'failed\nfailed\n' : this.isActive(unit) ? 'active\nrunning\n' : 'inactive\ndead\n'
   }
 
   #start(unit: string): void {

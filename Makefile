@@ -149,7 +149,7 @@ build/out/next/receiverd.deb: deb
 	@mkdir -p $(@D) && mv build/out/receiverd_$(VERSION)+next_all.deb $@ && rm build/out/*+next_all.deb
 	@$(MAKE) --no-print-directory build
 
-arm-test: build test/interop/node_modules build/runtime/node_modules ## the end-to-end suite on Node for 64-bit and 32-bit ARM
+arm-test: build test/interop/node_modules test/arm/node_modules build/runtime/node_modules ## the end-to-end suite on Node for 64-bit and 32-bit ARM
 	@test/arm/run.sh
 
 # ONLY=sse,get runs some scenarios; SHORT=1 takes minutes, and fails if a target is missed by more than a factor of two.
@@ -163,7 +163,7 @@ clean: ## remove everything that was built or installed here
 	rm -rf build/out .tap node_modules build/runtime/node_modules test/*/node_modules
 
 # The stamp is npm's: it leaves a copy of the lock file in the folder.
-NESTED := test/interop test/page test/bench build/runtime
+NESTED := test/interop test/page test/bench test/arm build/runtime
 node_modules $(NESTED:=/node_modules): %: %/.package-lock.json
 node_modules/.package-lock.json: package.json package-lock.json
 $(NESTED:=/node_modules/.package-lock.json): %/node_modules/.package-lock.json: %/package.json %/package-lock.json

@@ -360,8 +360,8 @@ t.test('idle means idle', async t => {
     if (cpuMs / nodeMs < best.starts) best = { starts: cpuMs / nodeMs, wakes }
   }
   t.ok(best.starts < MAX_STARTS, `CPU: ${best.starts.toFixed(2)} starts of node`)
-  // UxPlay is looked at every 2 s, which takes four of them.
-  t.ok(best.wakes <= 200, 'wakes')
+  // Of all its threads.
+  t.ok(best.wakes <= 150, `${best.wakes} wakes`)
 })
 
 t.test('the bench for boards runs there', async t => {

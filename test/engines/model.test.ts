@@ -5,11 +5,9 @@ import { NO_RIG } from '../rig/available.ts'
 import { eventually } from '../support/eventually.ts'
 import { Random, SEED } from '../support/random.ts'
 import type { AirPlayClient, Departure } from './airplay/client.ts'
-import { type Room, startRoom } from './room.ts'
+import { LISTED_MS, type Room, startRoom } from './room.ts'
 
 const ROUNDS = Number(process.env.ROUNDS ?? 30)
-/** Milliseconds until a session that began or ended is listed or not. Where UxPlay is restarted, that comes on top. */
-const LISTED_MS = 2_000
 const RESTART_MS = 10_000
 const FORGED =
   'x\nclient connections have been restricted to those with listed deviceID,\nuse "-allow AA:BB:CC:00:00:01" to allow this client to connect.\n'

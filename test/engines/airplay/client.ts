@@ -1,5 +1,6 @@
 import { generateKeyPairSync, randomBytes, randomInt, randomUUID } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import * as fairplay from './fairplay.ts'
 import { sha } from './keys.ts'
 import { MirrorStream } from './mirror-stream.ts'
@@ -33,6 +34,11 @@ interface Events {
 const FEEDBACK_MS = 2_000
 /** How long to wait for the receiver to close its side. */
 const CLOSE_MS = 500
+/**
+ * After a device has left, UxPlay 1.71 may close its socket a second time some 100 ms later, and that is then the next
+ * device's. No person is that fast.
+ */
+const APART_MS = 500
 /** Stream type of a mirrored screen. */
 const MIRRORING = 110
 
@@ -99,24 +105,34 @@ export class AirPlayClient extends EventEmitter<Events> {
     return rtsp.closed ?? new Promise(resolve => rtsp.once('closed', resolve))
   }
 
+  /** @throws if UxPlay ends instead of answering; the device has left then, too. */
   async leave(how: Departure = 'teardown'): Promise<void> {
     const rtsp = this.#rtsp
     this.#isLeaving = true
     clearInterval(this.#feedback)
     if (how !== 'hang') {
       this.#stream?.freeze()
-      if (how === 'teardown' && rtsp?.closed === undefined) await this.#teardown()
-      if (how === 'reset') this.#stream?.reset()
-      else this.#stream?.end()
-      if (rtsp?.closed === undefined) {
-        const closed = rtsp && once(rtsp, 'closed', { signal: AbortSignal.timeout(CLOSE_MS) }).catch(() => undefined)
-        if (how === 'reset') rtsp?.reset()
-        else rtsp?.end()
-        await closed
+      try {
+        if (how === 'teardown' && rtsp?.closed === undefined) await this.#teardown()
+      } finally {
+        await this.#close(how === 'reset')
       }
-      this.#timing?.close()
     }
     this.emit('left', how)
+  }
+
+  async #close(isReset: boolean): Promise<void> {
+    const rtsp = this.#rtsp
+    if (isReset) this.#stream?.reset()
+    else this.#stream?.end()
+    if (rtsp?.closed === undefined) {
+      const closed = rtsp && once(rtsp, 'closed', { signal: AbortSignal.timeout(CLOSE_MS) }).catch(() => undefined)
+      if (isReset) rtsp?.reset()
+      else rtsp?.end()
+      await closed
+    }
+    this.#timing?.close()
+    if (this.#stream) await sleep(APART_MS)
   }
 
   async #take(milestone: Milestone): Promise<'refused' | 'busy' | undefined> {

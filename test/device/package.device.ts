@@ -1,14 +1,23 @@
-/** The Debian packages, as Debian's own tools see them. */
+/** The Debian packages: as Debian's own tools see them, and on a machine where they are updated and removed. */
 import { execFileSync } from 'node:child_process'
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
+import { NO_RIG } from '../rig/available.ts'
+import { follow } from '../rig/clients.ts'
+import { startRig } from '../rig/rig.ts'
+import { eventually } from '../support/eventually.ts'
+
+t.setTimeout(300_000)
 
 const OUT = join(REPOSITORY, 'build/out')
+/** The same program as a package of the next version. */
+const NEXT = join(OUT, 'next/receiverd.deb')
 const run = (program: string, ...args: string[]) => execFileSync(program, args, { encoding: 'utf8' })
 
 const packages = readdirSync(OUT).filter(name => name.endsWith('.deb'))
+const fileOf = (name: string) => join(OUT, packages.find(file => file.startsWith(`${name}_`)) ?? '')
 
 t.test('lintian finds nothing', async t => {
   t.equal(packages.length, 4)
@@ -16,8 +25,7 @@ t.test('lintian finds nothing', async t => {
 })
 
 t.test('the packages contain what make install lays out', async t => {
-  const contents = (name: string) =>
-    run('dpkg-deb', '--contents', join(OUT, packages.find(file => file.startsWith(`${name}_`)) ?? '')).split('\n')
+  const contents = (name: string) => run('dpkg-deb', '--contents', fileOf(name)).split('\n')
   const lines = [...contents('receiverd'), ...contents('receiverd-mirroring'), ...contents('receiverd-tls')]
   for (const path of [
     '/etc/default/receiverd',
@@ -40,4 +48,52 @@ t.test('the packages contain what make install lays out', async t => {
       lines.some(line => line.endsWith(` .${path}`)),
       path,
     )
+})
+
+t.test('on a machine', { skip: NO_RIG }, async t => {
+  const rig = await startRig(t, {
+    isTls: true,
+    // Debian's nginx, as it is without receiverd-tls, logs there. The rig begins without logs.
+    files: { '/var/log/nginx/error.log': '' },
+    packages: ['receiverd', 'receiverd-mirroring', 'receiverd-tls'].map(fileOf),
+  })
+  const outside = `http://${rig.address}:8080/api/v1/health`
+  const isUp = (url: string) =>
+    fetch(url).then(
+      ({ ok }) => ok,
+      () => false,
+    )
+
+  await t.test('an update while clients stream: nobody is refused, and the key stays', async t => {
+    const followers = await Promise.all(Array.from({ length: 4 }, () => follow(rig)))
+    const before = await rig.receiverd('--version')
+    await rig.run(['sh', '-c', 'base64 -d >/root/next.deb'], readFileSync(NEXT, 'base64'))
+    await rig.shell('dpkg --install /root/next.deb')
+    t.not(await rig.receiverd('--version'), before)
+    t.equal((await rig.patch({ deviceName: 'Updated' })).status, 200, 'with the same key')
+    const { value } = await rig.system()
+    await eventually(() => followers.every(({ copy }) => JSON.stringify(copy()) === JSON.stringify(value)), 60_000)
+    for (const { close } of followers) close()
+    t.pass('every stream came back, and has all of it')
+  })
+
+  await t.test('receiverd-tls removed and installed again, nobody reaches the API without TLS', async t => {
+    t.notOk(await isUp(outside))
+    await rig.shell('dpkg --remove receiverd-tls')
+    await eventually(() => isUp(outside))
+    await rig.shell('dpkg --install /root/receiverd-tls_*.deb')
+    await eventually(() => rig.isListening(443))
+    t.notOk(await isUp(outside))
+  })
+
+  await t.test('removed, the key stays; purged, it goes', async t => {
+    const names = 'receiverd-mirroring receiverd-tls receiverd'
+    await rig.shell(`dpkg --remove ${names}`)
+    t.notOk(rig.isListening(8080))
+    t.equal(await rig.readFile('/var/lib/receiverd/api-key'), `${rig.key}\n`)
+    await rig.shell(`dpkg --purge ${names}`)
+    const left = '/var/lib/receiverd /var/cache/receiverd /etc/receiverd/tls /etc/avahi/services/receiverd.service'
+    t.equal(await rig.shell(`ls -d ${left} 2>/dev/null || true`), '')
+    t.equal(await rig.shell('systemctl list-units --failed --no-legend'), '')
+  })
 })

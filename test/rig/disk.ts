@@ -1,8 +1,8 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { firstLine } from './first-line.ts'
@@ -58,8 +58,19 @@ export class Disk {
     const targets = ['install', 'install-uxplay', ...more, `DESTDIR=${this.#root}`]
     // Not built again: several tests may get here at once.
     await run('make', ['-C', REPOSITORY, '--assume-old=build', ...targets], { timeout: SETUP_MS })
-    const enable = `mount -t proc proc ${FOLDER}/root/proc && exec chroot ${FOLDER}/root sh -c '${ENABLE}'`
-    await run('nsenter', [...this.enter, 'unshare', '--mount', 'sh', '-c', enable], { timeout: SETUP_MS })
+    await this.#run(ENABLE)
+  }
+
+  /** Installs Debian packages instead. What they depend on and the machine does not have is not missed. */
+  async installPackages(files: readonly string[]): Promise<void> {
+    for (const file of files) copyFileSync(file, join(this.#root, 'root', basename(file)))
+    await this.#run('DEBIAN_FRONTEND=noninteractive dpkg --force-depends --install /root/*.deb')
+  }
+
+  /** Runs a command of the shell on the disk, without systemd. */
+  async #run(command: string): Promise<void> {
+    const script = `mount -t proc proc ${FOLDER}/root/proc && exec chroot ${FOLDER}/root sh -c '${command}'`
+    await run('nsenter', [...this.enter, 'unshare', '--mount', 'sh', '-c', script], { timeout: SETUP_MS })
   }
 
   /** Writes a file. The machine must be off. */

@@ -19,6 +19,8 @@ export interface RigOptions {
   readonly files?: Readonly<Record<string, string>>
   /** Whether nginx is in front. The API is then also on another port, for the test alone. */
   readonly isTls?: boolean
+  /** Debian packages to install, instead of what `make install` lays out. */
+  readonly packages?: readonly string[]
 }
 
 /** The API itself, where it listens on the loopback alone. */
@@ -247,11 +249,12 @@ function readEntry(fields: Readonly<Record<string, string | number[]>>): Journal
 }
 
 /** Boots a machine with receiverd and UxPlay, and removes it after the test. */
-export async function startRig(t: Test, { files = {}, isTls = false }: RigOptions = {}): Promise<Rig> {
+export async function startRig(t: Test, { files = {}, isTls = false, packages }: RigOptions = {}): Promise<Rig> {
   const disk = await Disk.create()
   const rig = isTls ? new Rig(disk, TEST_PORT) : new Rig(disk)
   t.teardown(() => rig.close())
-  await (isTls ? disk.install('install-tls') : disk.install())
+  if (packages) await disk.installPackages(packages)
+  else await (isTls ? disk.install('install-tls') : disk.install())
   installFiles(disk, { ...(isTls ? TEST_PORT_UNITS : {}), ...files })
   t.comment(`the API answered ${(await rig.boot()).toFixed(1)} s after power-on`)
   return rig

@@ -2,7 +2,7 @@
 import { request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { JsonObject } from '../../src/json.ts'
-import type { Machine } from './machine.ts'
+import type { Api } from '../support/api.ts'
 
 export interface Follower {
   /** Its copy of the configuration. */
@@ -12,7 +12,7 @@ export interface Follower {
 }
 
 /** A client as the API's README describes it. */
-export async function follow(device: Machine): Promise<Follower> {
+export async function follow(device: Api): Promise<Follower> {
   const first = await device.system()
   let { value: copy, id } = first
   let isOver = false
@@ -39,7 +39,7 @@ export async function follow(device: Machine): Promise<Follower> {
 }
 
 /** A request on a connection of its own; resolves with its status. */
-export function get(device: Machine, path: string): Promise<number | undefined> {
+export function get(device: Api, path: string): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     const headers = { Authorization: `Bearer ${device.key}` }
     request(`${device.url}/api/v1${path}`, { agent: false, headers }, response => {

@@ -28,7 +28,9 @@ const device = new Machine(factoryDisk(), NO_LAN ? {} : { lan: LAN })
 const CERTIFICATE_MS = 180_000
 t.setTimeout(30 * 60_000)
 /** What an idle minute of the service may cost, in starts of Node: however slow the emulator is. */
-const MAX_STARTS = 3
+const MAX_STARTS = 1.5
+/** The same in wakes of all its threads: half are V8's, which tidies its memory every 8 s, and Node's, which checks connections. */
+const MAX_WAKES = 110
 
 const curl = async (...args: string[]) => (await run('curl', ['-sS', '--max-time', '30', ...args])).stdout
 const pinned = (pin: string, path: string, ...args: string[]) =>
@@ -303,8 +305,7 @@ t.test('idle means idle', async t => {
     if (cpuMs / nodeMs < best.starts) best = { starts: cpuMs / nodeMs, wakes }
   }
   t.ok(best.starts < MAX_STARTS, `CPU: ${best.starts.toFixed(2)} starts of node`)
-  // Of all its threads.
-  t.ok(best.wakes <= 150, `${best.wakes} wakes`)
+  t.ok(best.wakes <= MAX_WAKES, `${best.wakes} wakes`)
 })
 
 t.test('the bench for boards runs there', async t => {

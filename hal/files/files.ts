@@ -99,9 +99,9 @@ export class Files {
     return list(this.#fs, this.#root.resolve(path))
   }
 
-  /** Whether anything is at a path, which ends in a name, and behind it if it is a link. */
+  /** Whether anything is at a path and, if that is a link, behind the link. The path must end in a name. */
   async exists(path: string): Promise<boolean> {
-    // Most are not links, and then one look is enough: a start asks for a hundred units and folders.
+    // Most are not links, and need only one lstat(2): a start asks about a hundred units and folders.
     const own = this.#fs.lstat(this.#root.resolveParent(path))
     if (own?.isSymbolicLink() !== true) return own !== undefined
     return this.#fs.lstat(this.#root.resolveForWrite(path)) !== undefined
@@ -142,7 +142,7 @@ export class Files {
     await remove(this.#fs, this.#root.resolveParent(path))
   }
 
-  /** Renames what is at a path, whatever it is, within its folder. Replaces what has that name, unless it is a folder. */
+  /** Renames whatever is at a path, within its folder. Replaces anything that has the new name, except a folder. */
   async rename(path: string, name: string): Promise<void> {
     const at = this.#root.resolveParent(path)
     const folder = dirname(at)
@@ -179,8 +179,8 @@ export class Files {
   }
 
   /**
-   * Calls `changed` after each change at `path` or behind its link, also if a rename brings it, or a folder on the way
-   * is still missing. The call means no more than "read again". If the kernel has no watch left nothing is reported.
+   * Calls `changed` after each change at `path` or behind its link, even if a rename makes the change, or a folder on the
+   * way is still missing. The call means no more than "read again". If the kernel has no watch left, nothing is reported.
    */
   watch(path: string, changed: () => void): Stop {
     const stops = new Map<string, Stop>()

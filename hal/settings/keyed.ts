@@ -15,7 +15,7 @@ export function ownMember<T>(members: Readonly<Record<string, T>> | undefined, n
   return members && Object.hasOwn(members, name) ? members[name] : undefined
 }
 
-/** The violations of a member, with pointers into the whole. Names of interfaces and connectors need no escape (RFC 6901 §3). */
+/** The violations of a member, with pointers into the whole. Names of interfaces and connectors need no escapes (RFC 6901). */
 export function atMember(name: string, violations: readonly Violation[]): readonly Violation[] {
   return violations.map(({ pointer, detail }) => ({ pointer: `/${name}${pointer}`, detail }))
 }

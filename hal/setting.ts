@@ -66,8 +66,8 @@ export interface Setting<S extends TSchema = TSchema> {
    */
   write?(next: Static<S>): Promise<boolean>
   /**
-   * Makes the running system use what was written in place of `previous`. Calling it again is harmless. To undo a change,
-   * the files are put back and this is called with the values swapped. Never called for another root.
+   * Makes the running system use `value` in place of `previous`. Calling it again is harmless. To undo a change, the files
+   * are put back and this is called with the values swapped. Never called for another root.
    * @param isRewritten Whether any file was changed since the system last acted on them; true if that is not known.
    */
   activate?(value: Static<S>, previous: Static<S>, isRewritten: boolean): Promise<void>

@@ -70,7 +70,7 @@ export class Files {
     }
   }
 
-  /** Bytes of the file system that holds the root: in all, and those that are free for us. */
+  /** Bytes of the file system that holds the root: in all, and free for us. */
   async space(): Promise<{ readonly totalBytes: number; readonly availableBytes: number }> {
     const { bsize, blocks, bavail } = this.#fs.statfs(this.root)
     return { totalBytes: bsize * blocks, availableBytes: bsize * bavail }
@@ -150,7 +150,7 @@ export class Files {
     await syncFolder(this.#fs, folder)
   }
 
-  /** Captures what is at a path, and behind it if it is a link, for `restore`. @throws {HalError} if it could not be put back. */
+  /** Captures what is at a path, and behind a link there, for `restore`. @throws {HalError} if it could not be put back. */
   async capture(path: string): Promise<Image> {
     const own = this.#root.resolveParent(path)
     const entry = capture(this.#fs, own)
@@ -159,7 +159,7 @@ export class Files {
     return own === target ? { path, entry } : { path, entry, behind: capture(this.#fs, target) }
   }
 
-  /** The same for a path that is a link of ours, whatever is behind it. */
+  /** The same for a path that is a link of ours: its target is not captured. */
   async captureLink(path: string): Promise<Image> {
     return { path, entry: capture(this.#fs, this.#root.resolveParent(path)) }
   }
@@ -172,7 +172,7 @@ export class Files {
 
   /**
    * Finishes what a power cut interrupted at these paths: completes a file that was overwritten in place, and removes a
-   * temporary file. What is impossible now (a full or read-only disk) is left for the next start.
+   * temporary file. If that is impossible now (a full or read-only disk), the next start tries again.
    */
   async recover(...paths: readonly string[]): Promise<void> {
     await recover(this.#fs, new Set(paths.flatMap(path => [...this.#places(path)])))

@@ -51,7 +51,7 @@ export function configurationOf(text: string): Configuration {
 }
 
 /**
- * The text with `next` as its configuration. Only what differs is written, and the sections that would say otherwise are
+ * The text with `next` as its configuration. Only differences are written, and sections that would contradict them are
  * removed; every other line is kept.
  * @param template The content of a new file, apart from its [Match] section: the file in force so far.
  */

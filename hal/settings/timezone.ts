@@ -81,7 +81,7 @@ async function zones(system: System): Promise<readonly string[]> {
   return names.filter((name, at) => isListed[at] && WELL_FORMED.test(name)).sort()
 }
 
-/** Without zone files on the device, those built into Node decide. */
+/** Without zone files on the device, the zones built into Node decide. */
 async function isZone(system: System, name: string): Promise<boolean> {
   if (await system.exists(ZONES)) return system.beginsWith(`${ZONES}/${name}`, 'TZif').catch(() => false)
   try {

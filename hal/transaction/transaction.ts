@@ -143,7 +143,7 @@ export class Transactions {
   }
 
   /**
-   * Takes back what an earlier run left unfinished or unconfirmed; undefined if it left nothing. A file that is not a
+   * Takes back changes that an earlier run left unfinished or unconfirmed; undefined if it left none. A file that is not a
    * journal of these settings is set aside, and not acted on.
    * @throws {HalError} for such a file, saying why; the system's own errors if the journal cannot be read now.
    */
@@ -203,8 +203,8 @@ function isAtomic(changes: readonly Change[], undos: readonly Undo[]): boolean {
 }
 
 /**
- * Checks that an undo from the disk changes nothing but what its setting may change: the journal may be that of another
- * version, or come with the tree of a device that is not trusted.
+ * Checks that an undo from the disk changes nothing but what its setting may change: the journal may be from another
+ * version, or from the tree of a device that is not trusted.
  * @throws {HalError} saying why it must not be done.
  */
 function requireOwn({ setting: name, images, previous, next }: Undo, settings: readonly Setting[]): void {

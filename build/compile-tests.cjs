@@ -81,7 +81,7 @@ async function compile(tests) {
 }
 
 /**
- * Compiled code behaves as it does where its source is: import.meta is the source's, and packages are those it finds there.
+ * Compiled code behaves as it does where its source is: import.meta is the source's, and packages are found from there.
  * @param {import('esbuild').PluginBuild} build
  */
 function asInPlace(build) {

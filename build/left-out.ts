@@ -34,7 +34,7 @@ for (const { tier, isAll, files, reasons } of groups.values())
     `${tier}: ${files} file${files === 1 ? '' : 's'} skipped${isAll ? '' : ' in part'}: ${summary([...reasons])}`,
   )
 
-/** All packages as one list, and then whatever else is needed. */
+/** All packages as one list, and then everything else that is needed. */
 function summary(reasons: readonly string[]): string {
   const packages = reasons.filter(reason => reason.startsWith(INSTALL)).flatMap(reason => reason.split(' ').slice(1))
   const others = reasons.filter(reason => !reason.startsWith(INSTALL))

@@ -10,7 +10,7 @@ export interface Caller {
 
 /** A device ID that an `allow` can list. UxPlay compares it letter by letter. */
 export const DEVICE_ID = /^(?:[0-9A-F]{2}:){5}[0-9A-F]{2}$/
-/** The end of `connection request from NAME (MODEL) with deviceID = ID`, the whole of it unless NAME or MODEL has line feeds. */
+/** The end of `connection request from NAME (MODEL) with deviceID = ID`, or all of it unless NAME or MODEL has line feeds. */
 const REQUEST = /^(?:connection request from (.*) \(([^()]*)\)|.*) with deviceID = (\S+)$/
 /** A header that the device sent follows it. */
 const AGENT = 'Client identified as User-Agent: '

@@ -1,4 +1,4 @@
-/** The one door to other programs: no other file in hal/ or src/ imports node:child_process, and test/layers.test.ts holds them to it. */
+/** The one door to other programs: no other file in hal/ or src/ imports node:child_process (see test/layers.test.ts). */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { Socket } from 'node:net'
 import { constants } from 'node:os'

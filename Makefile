@@ -10,7 +10,7 @@ endif
 VERSION ?= $(shell node -p "require('./package.json').version")
 export VERSION := $(VERSION)
 endif
-# What `make image` makes the image for: a folder in build/image/boards.
+# The board that `make image` makes the image for: a folder in build/image/boards.
 export BOARD ?= virt
 
 help: ## list the targets
@@ -42,7 +42,7 @@ format: node_modules ## format the sources, and bring the lists of options up to
 page-shots: node_modules test/page/node_modules ## make pictures of every view of the page in build/out/page-shots
 	@mkdir -p build/out && CI=true $(BIN)/tap --reporter=base --timeout=600 test/page/shots.ts
 
-# Whatever starts no process of the product, and no machine.
+# The tests that start neither a process of the product nor a machine.
 QUICK = $(shell find test -name '*.test.ts' -not -path '*/node_modules/*' $(foreach tier,bench e2e engines hostile image \
 	interop package page rig,-not -path 'test/$(tier)/*'))
 
@@ -124,7 +124,7 @@ DEVICE_TEST = @TEST_DEADLINE_MS=60000 $(BIN)/tap --reporter=tap --timeout=86400 
 device-test: device-tools image build/out/next/receiverd.deb bench-board ## boot the image, and test it from outside and inside
 	$(DEVICE_TEST) test/device/package.device.ts test/device/boot.device.ts test/device/screen.device.ts
 
-# After the other image: both are made in the same folder.
+# After the other image, because both are made in the same folder.
 card: image
 	@$(MAKE) --no-print-directory image BOARD=raspberry-pi
 
@@ -137,7 +137,7 @@ card-test: device-tools card ## boot the card for the Raspberry Pi
 model-test: build ## random sessions on UxPlay against a model: make model-test ROUNDS=1000
 	@[ -t 1 ] || export CI=true; $(BIN)/tap --reporter=base --timeout=86400 test/engines/model.test.ts
 
-proof: ## all that takes hours: 200 power cuts, 1,000 rounds against the model, the card, the whole bench (as root)
+proof: ## everything that takes hours: 200 power cuts, 1,000 rounds against the model, the card, the whole bench (as root)
 	@test/proof.sh
 
 device-tools:

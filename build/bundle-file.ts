@@ -22,7 +22,7 @@ const NOT_BUNDLED = /\.(md|png)$/
 
 /**
  * The path of build/out/receiverd.cjs. It is checked against the sources, so that no test passes, and nothing is
- * measured, on a bundle that was built from other ones.
+ * measured, on a bundle that was built from other sources.
  * @throws {Error} if there is no bundle, or it is out of date.
  */
 export function currentBundle(): string {

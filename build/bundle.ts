@@ -39,7 +39,7 @@ const { metafile } = await build({
   },
   metafile: true,
 })
-// For whoever wants to look at it, and for build/size.ts.
+// For people to look at, and for build/size.ts.
 rmSync(`${OUT}/page`, { recursive: true, force: true })
 mkdirSync(`${OUT}/page/assets`, { recursive: true })
 writeFileSync(`${OUT}/page/index.html`, page.html)

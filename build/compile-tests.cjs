@@ -7,17 +7,17 @@ const { pathToFileURL } = require('node:url')
 
 const REPOSITORY = join(__dirname, '..')
 const OUT = join(REPOSITORY, 'build/out/tests')
-/** Whatever a test is compiled from. A library changes with the lock file. */
+/** Everything that tests are compiled from. Libraries change only with the lock file. */
 const SOURCES = ['src', 'hal', 'test', 'build', 'package-lock.json']
-/** Folders without a source that is compiled. */
+/** Folders that hold no sources to compile. */
 const OTHERS = new Set(['node_modules', 'fixtures', 'out'])
-/** Libraries that the product bundles. The others stay where they are, above all tap, which must be one and the same. */
+/** Libraries that the product bundles. The others stay where they are, above all tap, which must be loaded only once. */
 const BUNDLED = /^(typebox|@noble\/hashes)\b/
-/** How long a run of tests that began with other chunks may need these: a day. */
+/** How long a test run that has begun may still need old chunks: a day. */
 const KEPT_MS = 24 * 60 * 60 * 1000
 
 /**
- * Where a test stands when it is compiled.
+ * The path of a test after compilation.
  * @param {string} test Its absolute path.
  */
 function compiledPath(test) {
@@ -34,7 +34,7 @@ function isCompiled(test) {
 }
 
 /**
- * When a file, or anything in a folder, last changed. The status change time is taken, which a copy or a move sets, too.
+ * When a file, or anything in a folder, last changed. By its status change time, which a copy or a move sets, too.
  * @param {string} path
  * @returns {number} Milliseconds since 1970.
  */
@@ -81,7 +81,7 @@ async function compile(tests) {
 }
 
 /**
- * Compiled code behaves as it does where its source is: import.meta is the source's, and packages are those it finds there.
+ * Compiled code behaves as it does where its source is: import.meta is the source's, and packages are found from there.
  * @param {import('esbuild').PluginBuild} build
  */
 function asInPlace(build) {

@@ -1,14 +1,14 @@
-// Says what the last run of tests left out and what would enable it: one line for each tier, from the results that tap keeps.
+// Prints what the last test run left out, and what it would take to run it: a line per tier, from the results that tap keeps.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 const RESULTS = '.tap/test-results/test'
 const SKIPPED = /^ *ok \d+.* # SKIP ?(.*?)\r?$/gm
-/** A test of the file itself, not of one within it. */
+/** A test of the file itself, not a subtest. */
 const RAN = /^(not )?ok (?!.* # SKIP)/m
 const INSTALL = 'install '
 
-/** The files of a tier of which all, or only some, was skipped. */
+/** The files of a tier that were skipped: either those skipped as a whole, or those skipped in part. */
 interface LeftOut {
   readonly tier: string
   readonly isAll: boolean
@@ -34,7 +34,7 @@ for (const { tier, isAll, files, reasons } of groups.values())
     `${tier}: ${files} file${files === 1 ? '' : 's'} skipped${isAll ? '' : ' in part'}: ${summary([...reasons])}`,
   )
 
-/** All packages as one list, and then whatever else is needed. */
+/** All packages as one list, and then everything else that is needed. */
 function summary(reasons: readonly string[]): string {
   const packages = reasons.filter(reason => reason.startsWith(INSTALL)).flatMap(reason => reason.split(' ').slice(1))
   const others = reasons.filter(reason => !reason.startsWith(INSTALL))

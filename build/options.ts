@@ -44,7 +44,7 @@ const REGIONS: readonly Region[] = [
 /** The files that list options. */
 export const PATHS: readonly string[] = [...new Set(REGIONS.map(({ path }) => path))]
 
-/** The text of a file with its lists as they should be. @throws {Error} if the file has no place for one. */
+/** The text of a file with its lists up to date. @throws {Error} if the file has no place for one. */
 export function withOptions(path: string, text: string): string {
   let result = text
   for (const { begin, end, lines } of REGIONS.filter(region => region.path === path)) {

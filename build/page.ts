@@ -29,7 +29,7 @@ export async function buildPage(): Promise<PageFiles> {
   return { html, script, style }
 }
 
-/** As the service takes it, for a service that runs from its sources. */
+/** The page in the form that the service takes, for a service that runs from its sources. */
 export async function pageFromSources(): Promise<Page> {
   const { html, script, style } = await buildPage()
   return {

@@ -1,8 +1,8 @@
 // Loaded by `node --require` into each process that tap starts for a test. It runs the test as compiled, and compiles it
 // first if a source has changed since, so that `npx tap FILE` does the same as `make test`.
 //
-// By that it takes the place of Node's own start, and of the preloads that tap asks for with --import: @tapjs/processinfo
-// starts a thread that sees each import, for coverage and `tap --changed`, which cost more than most tests.
+// It does so in place of Node's own start, and of the preloads that tap asks for with --import: @tapjs/processinfo starts a
+// thread that sees each import, for coverage and `tap --changed`, which costs more than most tests.
 const Module = require('node:module')
 const { pathToFileURL } = require('node:url')
 const { compile, compiledPath, isCompiled } = require('./compile-tests.cjs')

@@ -64,7 +64,7 @@ function serve(bundle: string): void {
   })
 }
 
-/** The options in this process's environment, but for those that decide where it listens and what it changes. */
+/** The options in this process's environment, except those that decide where it listens and what it changes. */
 function options(): NodeJS.ProcessEnv {
   return Object.fromEntries(
     Object.entries(process.env).filter(([name]) => /^RECEIVERD_(?!(ROOT|LISTEN|ENGINES)$)/.test(name)),

@@ -9,8 +9,8 @@ const BUDGET_BYTES = 282_000
 const PAGE_BUDGET_BYTES = 60_000
 const PAGE = 'build/out/page'
 /**
- * All that may be in it: our own code, and the parts of the two packages that are used. Of TypeBox, not `value`, which is
- * twice the size of `schema`, and not `compile`, which needs `new Function`.
+ * Everything that may be in the bundle: our own code, and the parts of two packages that it uses. Of TypeBox, neither
+ * `value`, which is twice the size of `schema`, nor `compile`, which needs `new Function`.
  */
 const ALLOWED = [
   /^(src|hal)\//,

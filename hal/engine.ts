@@ -4,7 +4,7 @@ export type SessionState = 'pending' | 'admitted' | 'active'
 /** Why a session ended, or never began. */
 export type EndReason = 'moderator' | 'timeout' | 'full' | 'shutdown'
 
-/** A device that mirrors or wants to, as it describes itself: text from a stranger. What is not known is empty. */
+/** A device that mirrors or wants to, as it describes itself: text from a stranger. Unknown properties are empty. */
 export interface Device {
   /** `[a-z0-9-]{1,32}`, such as `airplay`. */
   readonly protocol: string
@@ -15,42 +15,42 @@ export interface Device {
   readonly address: string
 }
 
-/** Carries sessions, and carries out what is decided about them. */
+/** Runs sessions, and carries out the decisions about them. */
 export interface Carrier {
   /** Carries one session at a time. */
   readonly isExclusive: boolean
   /** Lets a pending session in, and resolves when its device may come. Rejects if that fails. */
   admit(id: string): Promise<void>
-  /** Denies a pending session or ends another, and resolves when its device is out. Rejects if that fails. */
+  /** Denies a pending session or ends any other, and resolves when its device is out. Rejects if that fails. */
   end(id: string, reason: EndReason): Promise<void>
 }
 
-/** Where a program keeps for itself whether devices must be let in. */
+/** A program's own option for whether devices must be let in. */
 export interface ApprovalOption {
   /** The files that `write` changes. */
   readonly files: readonly string[]
   /** Files that `read` depends on besides `files`. */
   readonly sources: readonly string[]
-  /** Whether devices must be let in, whoever said so; undefined if the program is not installed. */
+  /** Whether devices must be let in, whoever set the option; undefined if the program is not installed. */
   read(): Promise<boolean | undefined>
   /** Makes the option durable in `files`, if the program is installed. @returns whether any file was changed. */
   write(isRequired: boolean): Promise<boolean>
 }
 
-/** A program that mirrors, such as UxPlay, and that is watched, because it knows neither this service nor moderators. */
+/** A program that mirrors, such as UxPlay. It knows neither this service nor moderators, so it is watched. */
 export interface Engine extends Carrier {
   /** The services that it consists of, such as `uxplay.service`, in the order in which they are started. */
   readonly units: readonly string[]
   readonly approval: ApprovalOption
-  /** Makes the running program use its approval option, which has changed. Calling it again is harmless. */
+  /** Makes the running program use its changed approval option. Calling it again is harmless. */
   approvalChanged(): Promise<void>
-  /** Begins to tell `host` which devices come and go. Called for the running system alone. */
+  /** Begins to tell `host` which devices come and go. Called only for the running system. */
   start(host: EngineHost): Promise<void>
-  /** Resolves when what was begun is done. What mirrors goes on. Harmless without `start`. */
+  /** Resolves when work in progress is done. Devices go on mirroring. Harmless without `start`. */
   stop(): Promise<void>
 }
 
-/** Hears from an engine about its devices. */
+/** Receives an engine's reports about its devices. */
 export interface EngineHost {
   /** @returns the id of the session; undefined if there are too many. */
   enter(carrier: Carrier, device: Device, state: SessionState): string | undefined

@@ -4,7 +4,7 @@ import { getSystemErrorMap } from 'node:util'
 export type HalErrorCode =
   /** Nothing is stored. Normal on many systems: nothing is broken. */
   | 'ABSENT'
-  /** Something is stored, but it cannot be read as what it should be. */
+  /** Something is stored, but not in the form that is expected. */
   | 'UNREADABLE'
   /** A command could not be run, or reported a failure. */
   | 'COMMAND_FAILED'

@@ -43,7 +43,7 @@ type Settings = ReturnType<typeof settingsOf>
 /** The values of the settings, by name. */
 export type Values = { readonly [Name in keyof Settings]: Static<Settings[Name]['schema']> }
 
-/** @param engines Those that run; in a program that only reads and writes files, others like them do. */
+/** @param engines The running engines. By default new ones, which are enough for a program that only reads and writes files. */
 export function registry(system: System, engines?: readonly Engine[]): readonly Setting[] {
   return Object.values(settingsOf(system, engines))
 }

@@ -1,4 +1,4 @@
-/** Runs tasks one at a time, in the order of the calls. A task that fails does not affect those behind it. */
+/** Runs tasks one at a time, in the order of the calls. A task that fails does not affect later ones. */
 export class Serial {
   #tail: Promise<unknown> = Promise.resolve()
   #length = 0

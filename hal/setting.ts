@@ -27,13 +27,13 @@ export interface Setting<S extends TSchema = TSchema> {
   /** The paths in `files` that it makes and removes as links: their targets are not its own, and are not captured. */
   readonly links?: readonly string[]
   /**
-   * Whether a path that is not in `files` now may have been when a change was made, for example with other hardware: an
-   * undo may restore it.
+   * Whether a path that is not in `files` now may have been in it when a change was made, for example with other hardware.
+   * An undo may restore such a path.
    */
   mayHave?(path: string): boolean
   /** Files that it reads besides `files`. */
   readonly sources?: readonly string[]
-  /** Settings that its value falls back on: it is read again when one of them was written. */
+  /** Settings that its value falls back on: it is read again after one of them is written. */
   readonly dependsOn?: readonly string[]
   /**
    * For a writable setting without `activate`: why the running system need not be told of a new value. The contract suite
@@ -45,7 +45,7 @@ export interface Setting<S extends TSchema = TSchema> {
    * with the same value. They precede it in the registry.
    */
   embeds?(value: Static<S>): readonly string[]
-  /** Whether its files hold other values of those settings than these have now. Required with `embeds`. */
+  /** Whether its files hold outdated values of those settings. Required with `embeds`. */
   isEmbeddedStale?(): Promise<boolean>
   /** Why the device does not have this setting; undefined if it has. */
   unavailable?(): Promise<string | undefined>
@@ -66,9 +66,9 @@ export interface Setting<S extends TSchema = TSchema> {
    */
   write?(next: Static<S>): Promise<boolean>
   /**
-   * Makes the running system use what was written in place of `previous`. Calling it again is harmless. To undo a change,
-   * the files are put back and this is called with the values swapped. Never called for another root.
-   * @param isRewritten Whether any file was changed since the system was last told; true if that is not known.
+   * Makes the running system use `value` in place of `previous`. Calling it again is harmless. To undo a change, the files
+   * are put back and this is called with the values swapped. Never called for another root.
+   * @param isRewritten Whether any file was changed since the system last acted on them; true if that is not known.
    */
   activate?(value: Static<S>, previous: Static<S>, isRewritten: boolean): Promise<void>
   /**
@@ -80,12 +80,12 @@ export interface Setting<S extends TSchema = TSchema> {
   watch?(changed: () => void): Stop
 }
 
-/** Whether requests may change the setting. One that no file holds, such as the volume, has `activate` alone. */
+/** Whether requests may change the setting. A setting that no file holds, such as the volume, has only `activate`. */
 export function isWritable({ write, activate }: Setting): boolean {
   return write !== undefined || activate !== undefined
 }
 
-/** The value that is read, or the fallback in its place. */
+/** The value, or the fallback if it cannot be read. */
 export async function currentValue<S extends TSchema>(setting: Setting<S>): Promise<Static<S>> {
   return setting.read().catch(() => setting.fallback())
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# build/image/image.sh: a board's base with our packages, overlay/ and the board's own overlay, as what its product.sh makes.
+# build/image/image.sh: adds our packages, overlay/ and the board's own overlay to the board's base, for its product.sh.
 set -eu
 . build/image/binfmt.sh
 out=$PWD/build/out/image
@@ -26,7 +26,7 @@ rm "$root"/*.deb "$root/usr/sbin/policy-rc.d"
 
 cp -R build/image/overlay/. "$root/"
 [ ! -d "$board/overlay" ] || cp -R "$board/overlay/." "$root/"
-# GStreamer's list of plugins, which is made by their first user: on a small board it takes a minute.
+# GStreamer's list of plugins, which their first user would have to make: on a small board that takes a minute.
 chroot "$root" env GST_REGISTRY=/gstreamer.bin gst-inspect-1.0 >/dev/null 2>&1
 for user in uxplay weston; do
 	chroot "$root" install -D -o $user -g $user -m 644 /gstreamer.bin /var/cache/$user/gstreamer.bin
@@ -34,7 +34,7 @@ for user in uxplay weston; do
 done
 rm "$root/gstreamer.bin"
 chroot "$root" systemctl --quiet disable getty@.service
-# networkd tells it the name servers; mmdebstrap has left those of this machine.
+# systemd-resolved has the name servers from networkd; mmdebstrap has left those of this machine.
 ln -sf ../run/systemd/resolve/stub-resolv.conf "$root/etc/resolv.conf"
 chroot "$root" systemctl --quiet enable systemd-networkd.service systemd-resolved.service systemd-timesyncd.service own-name.service provision.service
 # Nobody is there to answer questions, and a receiver without a network works, too.
@@ -43,12 +43,12 @@ for unit in systemd-firstboot.service systemd-networkd-wait-online.service e2scr
 done
 # Nothing for ConditionNeedsUpdate= to rebuild at boot (systemd-update-done.service(8)).
 touch "$root/etc/.updated" "$root/var/.updated"
-# What every device has of its own is made at its first boot (machine-id(5)).
+# Everything that differs between devices is made at the first boot (machine-id(5)).
 echo uninitialized >"$root/etc/machine-id"
 rm -f "$root/etc/hostname" "$root/var/lib/dbus/machine-id" "$root/var/lib/systemd/random-seed"
 rm -rf "$root/var/lib/receiverd" "$root/etc/receiverd/tls" "$root/var/cache/receiverd" "$root/etc/apt/sources.list" "$root/var/lib/apt/lists" "$root/var/cache/apt" "$root"/var/log/*
 
-# Without receiverd-tls, nginx's own configuration needs it.
+# Without receiverd-tls, nginx's own configuration needs this folder.
 mkdir -p "$root/var/log/nginx"
 
 "$board/product.sh" "$root"

@@ -6,28 +6,28 @@ import { type Line, type Sockets, UNIT, UxPlay } from '../os/uxplay.ts'
 import { Serial } from '../serial.ts'
 import { uxplayApproval } from './uxplay-approval.ts'
 
-/** Milliseconds until a look after UxPlay, or a device, has come or gone: several changes are one. */
+/** Milliseconds from when UxPlay, or a device, comes or goes until a look, so that several changes cause only one. */
 const NOTICE_MS = 20
-/** Milliseconds between looks while a device is connected that nobody knows. */
+/** Milliseconds between looks while an unknown device is connected. */
 const MEETING_MS = 100
 /** The same while one is pending or mirrors, or UxPlay is stuck. */
 const BUSY_MS = 1_000
-/** The same while UxPlay waits for devices and something logs: it may be UxPlay, of a device that has connected. */
+/** The same while UxPlay waits for devices and something logs: it may be UxPlay, about a device that has connected. */
 const LOGGED_MS = 2_000
-/** The same while nothing logs: a UxPlay that hangs does not. Reading the kernel's table of sockets takes milliseconds. */
+/** The same while nothing logs: neither does a UxPlay that hangs. Reading the kernel's table of sockets takes milliseconds. */
 const IDLE_MS = 20_000
 /** The same while UxPlay is stopped. Its start is noticed. */
 const STOPPED_MS = 60_000
-/** Looks at the log in a row, and a second after them. Each takes a process. */
+/** Looks at the log in a row, and how many each second adds after that. Each look starts a process. */
 const MAX_LOG_LOOKS = 30
 const LOG_LOOKS_PER_S = 2
 /** Milliseconds after which UxPlay is stuck if it takes no requests. On a small board, showing the first picture takes long. */
 const STUCK_MS = 5_000
-/** Milliseconds for which a pending device may turn out to be another one: a busy journald is late with what was printed. */
+/** Milliseconds for which a pending device may turn out to be another one: a busy journald delivers lines late. */
 const DOUBT_MS = 5_000
 /**
- * Milliseconds after which a connection is that of a device for which UxPlay makes no file. Until then the file may still
- * come, and with it the moment at which the device connected: what UxPlay has logged before that is about another one.
+ * Milliseconds after which a connected device counts as one for which UxPlay makes no file. Until then the file may still
+ * appear, and its date tells when the device connected: earlier lines of the log are about another device.
  */
 const UNFILED_MS = 500
 const UNKNOWN: Caller = { name: '', model: '', deviceId: '' }
@@ -41,7 +41,7 @@ interface Entry {
 }
 
 /**
- * AirPlay by UxPlay, which has one device at a time and knows no moderators. With `restrict` among its options it refuses
+ * AirPlay by UxPlay, which serves one device at a time and knows no moderators. With `restrict` among its options it refuses
  * devices that no `allow` lists, and it reads its options when it starts. So a device is let in by an `allow` and a restart,
  * after which it must try again, and is put out by a restart.
  */
@@ -55,7 +55,7 @@ export class UxPlayEngine implements Engine {
   readonly #entries = new Map<string, Entry>()
   /** The session of the device that is connected, if it is known. */
   #present: Entry | undefined
-  /** The connection that it mirrors by. */
+  /** The connection that it mirrors through. */
   #video: number | undefined
   /** The cursor of the last refusal that was looked at. */
   #lastRefusal: string | undefined
@@ -65,7 +65,7 @@ export class UxPlayEngine implements Engine {
   #unfiledSince: number | undefined
   /** Whether a device was connected since UxPlay was started. */
   #hadDevice = false
-  /** Whether UxPlay still has other options than it should have after a restart, so that it is not restarted for ever. */
+  /** Whether UxPlay's options were still outdated after a restart, so that it is not restarted for ever. */
   #restartDidNotHelp = false
   #logLooks = MAX_LOG_LOOKS
   #logLookedAt = 0
@@ -123,7 +123,7 @@ export class UxPlayEngine implements Engine {
     return this.#decide(id, async entry => {
       const { state } = entry
       if (state === 'admitted') entry.state = 'pending'
-      // Another device that mirrors is not put out for this one. When it leaves, UxPlay takes its options.
+      // Another device that mirrors is not put out for this one. When that one leaves, UxPlay gets its new options.
       const isInUse = this.#present !== entry && this.#present?.state === 'active'
       try {
         await (isInUse ? this.#setAllowed() : this.#restart())
@@ -145,7 +145,7 @@ export class UxPlayEngine implements Engine {
     })
   }
 
-  /** Restarts UxPlay, so that it reads its options. Whoever is connected is put out. */
+  /** Restarts UxPlay, so that it reads its options. This puts out any connected device. */
   async #restart(): Promise<void> {
     await this.#setAllowed()
     await this.#uxplay.unit.restart()
@@ -161,7 +161,7 @@ export class UxPlayEngine implements Engine {
     return [...this.#entries.values()].filter(({ state }) => state === 'admitted')
   }
 
-  /** UxPlay, or a device, has come or gone. Who is put out by a restart is gone before UxPlay is back. */
+  /** UxPlay, or a device, has come or gone. A device that a restart puts out is gone before UxPlay is back. */
   #notice(): void {
     this.#lookIn(NOTICE_MS)
     this.#uxplay.isRunning().then(
@@ -172,7 +172,7 @@ export class UxPlayEngine implements Engine {
     )
   }
 
-  /** Looks in `ms` milliseconds, or earlier if that was intended. */
+  /** Looks in `ms` milliseconds, unless an earlier look is due. */
   #lookIn(ms: number): void {
     const dueAt = performance.now() + ms
     if (!this.#stopWatching || (this.#timer && this.#dueAt <= dueAt)) return
@@ -189,7 +189,7 @@ export class UxPlayEngine implements Engine {
     }, ms)
   }
 
-  /** Finds out who is there, and restarts UxPlay if it must be. @returns milliseconds until the next look. */
+  /** Finds out which device is there, and restarts UxPlay if necessary. @returns milliseconds until the next look. */
   async #look(): Promise<number> {
     if (!(await this.#uxplay.isRunning())) {
       if (this.#present) this.#leave(this.#present)
@@ -206,7 +206,7 @@ export class UxPlayEngine implements Engine {
     const isDated = now - (this.#unfiledSince ?? Number.NEGATIVE_INFINITY) >= UNFILED_MS
     if (this.#present && this.#isOver(sockets)) {
       this.#leave(this.#present)
-      // At once, even if the next device is there: by the old options it might come in unasked.
+      // At once, even if the next device is there: with the old options it might get in without asking.
       if (await this.#uxplay.isOutdated().catch(() => true)) {
         await this.#restart()
         return BUSY_MS
@@ -224,18 +224,18 @@ export class UxPlayEngine implements Engine {
     return hasDevice ? MEETING_MS : IDLE_MS
   }
 
-  /** Whether the device that mirrored does so no more. Another one may. */
+  /** Whether the device that mirrored has stopped. Another one may have started. */
   #isOver({ video }: Sockets): boolean {
     return this.#present?.state === 'active' && video !== this.#video
   }
 
-  /** Whether the device that is connected may be another one than is thought. */
+  /** Whether the connected device may be another one than `#present`. */
   #isInDoubt({ peers }: Sockets): boolean {
     if (!this.#present || peers.length > 1) return true
     return performance.now() - this.#present.enteredAt < DOUBT_MS
   }
 
-  /** Enters a connected device if it was refused. */
+  /** Registers a connected device as pending if UxPlay refused it. */
   async #enterPending(peers: readonly string[], connectedAt: number): Promise<void> {
     const now = performance.now()
     this.#logLooks = Math.min(MAX_LOG_LOOKS, this.#logLooks + ((now - this.#logLookedAt) / 1000) * LOG_LOOKS_PER_S)
@@ -249,7 +249,7 @@ export class UxPlayEngine implements Engine {
     if (!refused || !line || line.at < connectedAt || line.cursor === this.#lastRefusal) return
     this.#lastRefusal = line.cursor
     if (this.#present?.deviceId === refused.deviceId) return
-    // That one left, which was not noticed, because another connection was open.
+    // The previous device left unnoticed, because another connection was open.
     if (this.#present) this.#leave(this.#present)
     const address = new Set(peers).size === 1 ? (peers[0] ?? '') : ''
     this.#present = this.#enter(refused, address, 'pending')
@@ -267,7 +267,7 @@ export class UxPlayEngine implements Engine {
     if (entry) {
       entry.state = 'active'
       this.#host?.move(entry.id, 'active')
-      // UxPlay goes on letting it in until it is restarted, which the changed options are reason for.
+      // UxPlay goes on letting it in until the next restart, which the changed options will cause.
       await this.#setAllowed()
     }
     this.#present = entry ?? this.#enter(caller ?? UNKNOWN, address, 'active')
@@ -284,7 +284,7 @@ export class UxPlayEngine implements Engine {
       this.#host?.warn('UxPlay was restarted, because it no longer took connections')
       return
     }
-    // Decisions must be possible whatever is at the place of the options.
+    // Decisions must be possible even if the options cannot be read.
     const isOutdated = !hasDevice && (await this.#uxplay.isOutdated().catch(() => false))
     if (isOutdated && !this.#restartDidNotHelp) await this.#restart()
     this.#restartDidNotHelp = isOutdated

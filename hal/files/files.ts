@@ -70,7 +70,7 @@ export class Files {
     }
   }
 
-  /** Bytes of the file system that holds the root: in all, and those that are free for us. */
+  /** Bytes of the file system that holds the root: in all, and free for us. */
   async space(): Promise<{ readonly totalBytes: number; readonly availableBytes: number }> {
     const { bsize, blocks, bavail } = this.#fs.statfs(this.root)
     return { totalBytes: bsize * blocks, availableBytes: bsize * bavail }
@@ -99,9 +99,9 @@ export class Files {
     return list(this.#fs, this.#root.resolve(path))
   }
 
-  /** Whether anything is at a path, which ends in a name, and behind it if it is a link. */
+  /** Whether anything is at a path and, if that is a link, behind the link. The path must end in a name. */
   async exists(path: string): Promise<boolean> {
-    // Most are not links, and then one look is enough: a start asks for a hundred units and folders.
+    // Most are not links, and need only one lstat(2): a start asks about a hundred units and folders.
     const own = this.#fs.lstat(this.#root.resolveParent(path))
     if (own?.isSymbolicLink() !== true) return own !== undefined
     return this.#fs.lstat(this.#root.resolveForWrite(path)) !== undefined
@@ -142,7 +142,7 @@ export class Files {
     await remove(this.#fs, this.#root.resolveParent(path))
   }
 
-  /** Renames what is at a path, whatever it is, within its folder. Replaces what has that name, unless it is a folder. */
+  /** Renames whatever is at a path, within its folder. Replaces anything that has the new name, except a folder. */
   async rename(path: string, name: string): Promise<void> {
     const at = this.#root.resolveParent(path)
     const folder = dirname(at)
@@ -150,7 +150,7 @@ export class Files {
     await syncFolder(this.#fs, folder)
   }
 
-  /** Captures what is at a path, and behind it if it is a link, for `restore`. @throws {HalError} if it could not be put back. */
+  /** Captures what is at a path, and behind a link there, for `restore`. @throws {HalError} if it could not be put back. */
   async capture(path: string): Promise<Image> {
     const own = this.#root.resolveParent(path)
     const entry = capture(this.#fs, own)
@@ -159,7 +159,7 @@ export class Files {
     return own === target ? { path, entry } : { path, entry, behind: capture(this.#fs, target) }
   }
 
-  /** The same for a path that is a link of ours, whatever is behind it. */
+  /** The same for a path that is a link of ours: its target is not captured. */
   async captureLink(path: string): Promise<Image> {
     return { path, entry: capture(this.#fs, this.#root.resolveParent(path)) }
   }
@@ -172,15 +172,15 @@ export class Files {
 
   /**
    * Finishes what a power cut interrupted at these paths: completes a file that was overwritten in place, and removes a
-   * temporary file. What is impossible now (a full or read-only disk) is left for the next start.
+   * temporary file. If that is impossible now (a full or read-only disk), the next start tries again.
    */
   async recover(...paths: readonly string[]): Promise<void> {
     await recover(this.#fs, new Set(paths.flatMap(path => [...this.#places(path)])))
   }
 
   /**
-   * Calls `changed` after each change at `path` or behind its link, also if a rename brings it, or a folder on the way
-   * is still missing. The call means no more than "read again". If the kernel has no watch left nothing is reported.
+   * Calls `changed` after each change at `path` or behind its link, even if a rename makes the change, or a folder on the
+   * way is still missing. The call means no more than "read again". If the kernel has no watch left, nothing is reported.
    */
   watch(path: string, changed: () => void): Stop {
     const stops = new Map<string, Stop>()

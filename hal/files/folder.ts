@@ -19,7 +19,7 @@ export async function makeFolder(fs: FileSystem, folder: string, mode = NEW_FOLD
   await syncFolder(fs, dirname(folder))
 }
 
-/** Runs what adds a name to a folder, and makes the name durable. Makes the folder first if it is missing. */
+/** Runs `act`, which adds a name to a folder, and makes the name durable. Makes the folder first if it is missing. */
 export async function inFolder(fs: FileSystem, folder: string, act: () => Promise<void>): Promise<void> {
   try {
     await act()

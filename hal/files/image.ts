@@ -37,7 +37,7 @@ export function capture(fs: FileSystem, at: string): PathContent {
   return bytes === undefined ? { kind: 'absent' } : { kind: 'file', mode, bytes }
 }
 
-/** Puts back what was at a place. Leaves alone what is as it was: it may be on a read-only file system. */
+/** Puts back what was at a place. Leaves it alone if it has not changed: it may be on a read-only file system. */
 export async function restore(fs: FileSystem, at: string, entry: PathContent): Promise<void> {
   const standing = fs.lstat(at)
   if (entry.kind === 'file') {

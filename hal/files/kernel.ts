@@ -36,10 +36,10 @@ export type Watch = FSWatcher
  * The system calls that the HAL makes on files. Tests override some of them to make them fail.
  *
  * Paths are absolute, and every failure is thrown as node:fs throws it, with `code` and `errno`. All calls but `fsync`
- * return when they are done: what ends in the kernel's memory takes ten times as long through a thread of the pool.
+ * return when they are done: a call that only reaches the kernel's memory takes ten times as long in the thread pool.
  */
 export interface FileSystem {
-  /** open(2). @returns a descriptor for the calls below; whoever opened it closes it. */
+  /** open(2). @returns a descriptor for the calls below, which the caller closes. */
   open(path: string, flags: number, mode?: number): number
   /** close(2). Does not make anything durable. */
   close(file: number): void

@@ -1,13 +1,13 @@
 /**
- * Reads what is at a place: an absolute path of the host that has no link left to follow. What is there may be anything:
- * a FIFO does not block, a device is not opened for its side effects, and no file is read beyond a limit.
+ * Reads what is at a place: an absolute path of the host that has no link left to follow. Anything may be there: a FIFO
+ * does not block, a device is not opened for its side effects, and no file is read beyond a limit.
  */
 import { HalError } from '../errors.ts'
 import { type FileSystem, isAbsence, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } from './kernel.ts'
 
 /** Bytes of a configuration file that is parsed. */
 const MAX_FILE_BYTES = 64 * 1024
-/** Small files are read into this one: a buffer for each of them would be garbage at once. */
+/** Small files are read into this buffer: one for each file would be garbage at once. */
 const scratch = Buffer.allocUnsafeSlow(4096)
 
 /** The bytes of a regular file; undefined if nothing is there. @throws {HalError} for anything else, or over the limit. */
@@ -18,7 +18,7 @@ export function readFile(fs: FileSystem, at: string, limit = MAX_FILE_BYTES): Bu
     const size = regularSize(fs, file)
     const chunks: Buffer[] = []
     for (let total = 0; Math.max(total, size) <= limit; ) {
-      // One byte more than the size: reading less than that is the end. Under /proc and /sys the size is meaningless.
+      // One byte more than the size: a shorter read is the end of the file. Under /proc and /sys the size is meaningless.
       const chunk = size < scratch.length ? scratch : Buffer.allocUnsafe(size + 1)
       const count = fs.read(file, chunk)
       const part = chunk.subarray(0, count)
@@ -46,7 +46,7 @@ export function readStart(fs: FileSystem, at: string, length: number): Buffer | 
 
 /** The target of a symbolic link; undefined for anything else. */
 export function linkTarget(fs: FileSystem, at: string): string | undefined {
-  // Most names are not links, and to ask readlink(2) for each of them would cost an exception each.
+  // Most names are not links, and readlink(2) would throw an exception for each of these.
   return fs.lstat(at)?.isSymbolicLink() ? fs.readlink(at) : undefined
 }
 

@@ -1,4 +1,4 @@
-/** Puts a new file in the place of an old one in one step, and finishes after a power cut what was interrupted. */
+/** Replaces a file in one step, and finishes interrupted replacements after a power cut. */
 import { randomUUID } from 'node:crypto'
 import { dirname, join } from 'node:path'
 import { errorCode } from '../errors.ts'
@@ -6,7 +6,7 @@ import { remove, syncFolder, withFile } from './folder.ts'
 import { type FileSystem, O_CREAT, O_NOFOLLOW, O_WRONLY } from './kernel.ts'
 import { list, readFile } from './read.ts'
 
-/** Bytes of a file that can be replaced: ample for a configuration file, and little enough to keep until a change is over. */
+/** Bytes of a file that can be replaced: ample for a configuration file, and small enough to keep until a change is over. */
 export const MAX_REPLACEABLE_BYTES = 1024 * 1024
 
 /** A new name beside the target, so that rename(2) stays within one file system. */
@@ -84,7 +84,7 @@ export async function recover(fs: FileSystem, places: Iterable<string>): Promise
     }
 }
 
-/** Gives up an interrupted overwriting, after something else was put in the place. */
+/** Abandons an interrupted overwrite, after something else was put in its place. */
 export async function discardRedo(fs: FileSystem, at: string): Promise<void> {
   if (fs.lstat(redoName(at))) await remove(fs, redoName(at))
 }

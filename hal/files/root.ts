@@ -7,7 +7,7 @@ const MAX_LINKS = 40
 /** A path that ends in no name, but in `/`, `.` or `..`. */
 const NO_NAME = /\/\.{0,2}$/
 
-/** The real path of a root, so that each way to write `/` is known for it. @throws {HalError} if it is not a folder. */
+/** The real path of a root, so that every way to write `/` is recognized. @throws {HalError} if it is not a folder. */
 export function realRoot(path: string, fs: FileSystem = KERNEL): string {
   const real = fs.realpath(path)
   if (!fs.lstat(real)?.isDirectory()) throw new HalError('UNREADABLE', 'it is not a folder')
@@ -70,8 +70,8 @@ export class Root {
   }
 
   /**
-   * As `#realPath`, but once for all files of a folder that are asked for in one turn of the event loop: reading every
-   * setting asks 190 times for 30 folders.
+   * As `#realPath`, but resolves each folder only once in a turn of the event loop: reading every setting asks 190 times
+   * for 30 folders.
    */
   #realFolder(path: string): string {
     const known = this.#folders.get(path)

@@ -1,7 +1,7 @@
 import { basename, dirname } from 'node:path'
 import { type FileSystem, KERNEL, type Watch } from './kernel.ts'
 
-/** Stops what it was returned for. */
+/** Stops the watch, or the command, that it was returned for. */
 export type Stop = () => void
 
 interface Folder {
@@ -74,7 +74,7 @@ export class FolderWatcher {
     try {
       const folder: Folder = { watch: this.#fs.watch(path), listeners: new Set() }
       folder.watch.on('change', (event, name) => this.#tell(path, folder, event, name?.toString()))
-      // The watch is lost (out of memory, folder unmounted). Whoever also reads on a clock still sees the changes.
+      // The watch is lost (out of memory, folder unmounted). A caller that also polls still sees the changes.
       folder.watch.on('error', () => {
         folder.watch.close()
         this.#folders.delete(path)

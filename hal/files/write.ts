@@ -1,4 +1,4 @@
-/** Writes to a place: an absolute path of the host that has no link left to follow. What is written is whole and durable. */
+/** Writes to a place: an absolute path of the host that has no link left to follow. Every write is whole and durable. */
 import { dirname } from 'node:path'
 import { HalError } from '../errors.ts'
 import { inFolder, withFile } from './folder.ts'

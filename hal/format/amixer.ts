@@ -10,7 +10,7 @@ export interface PlaybackControl {
   readonly hasSwitch: boolean
 }
 
-/** Controls of everything that is heard come before those of one output among several. */
+/** Controls of all sound come before controls of one output among several. */
 const PREFERRED = ['Master', 'PCM', 'HDMI', 'Headphone', 'Speaker', 'Digital', 'Line Out', 'Lineout', 'DAC']
 
 /** The control that sets the playback volume, chosen from the output of `amixer scontents` for one card. */

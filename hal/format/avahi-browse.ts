@@ -11,15 +11,15 @@ export interface Found {
 
 /** Fields: event, interface, protocol, name, type, domain, host, address, port, TXT strings. */
 const FIELDS = 10
-/** From one to the next: it does not look for another one behind what is none. */
+/** Sticky: the strings follow each other, and the first text that is not one ends them. */
 const TXT_STRING = / ?"((?:[^"\\]|\\.)*)"/y
 
-/** A line; undefined for one that is not about a service that was resolved. */
+/** The service in a line; undefined unless the line is about a service that was resolved. */
 export function foundIn(line: string): Found | undefined {
   const fields = line.split(';')
   const [event, , , name = '', , , host = '', address = '', port = ''] = fields
   if (event !== '=' || fields.length < FIELDS || !/^\d{1,5}$/.test(port)) return undefined
-  // A text may have semicolons.
+  // A string may contain semicolons.
   const strings = fields.slice(FIELDS - 1).join(';')
   const txt = texts(strings).map(string => string.split(/=(.*)/s, 2))
   return {

@@ -2,13 +2,13 @@
 import { xmlText } from './xml.ts'
 
 export interface Announced {
-  /** The instance name (RFC 6763 §4.1.1). What is too long is cut off. */
+  /** The instance name (RFC 6763 §4.1.1). A name that is too long is cut off. */
   readonly name: string
   readonly services: readonly {
     /** Such as `_http._tcp`. */
     readonly type: string
     readonly port: number
-    /** The TXT record (RFC 6763 §6). Values that are empty are left out, and long ones cut off. */
+    /** The TXT record (RFC 6763 §6). Empty values are left out, and long ones cut off. */
     readonly txt: Readonly<Record<string, string>>
   }[]
 }

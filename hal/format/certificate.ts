@@ -13,7 +13,7 @@ export interface CertificateRequest {
   /** Milliseconds since 1970. */
   readonly from: number
   readonly to: number
-  /** Random, and different in each certificate: browsers refuse two of one issuer with the same. */
+  /** Random, and different in each certificate: browsers refuse two certificates of one issuer with the same serial. */
   readonly serial: Uint8Array
 }
 
@@ -50,7 +50,7 @@ const TRUE = Uint8Array.of(0xff)
 const GENERALIZED_TIME_FROM = 2050
 const PEM_LINE = /.{1,64}/g
 
-/** The certificate as PEM. It is valid for a server alone, and signs no other. */
+/** The certificate as PEM. It is valid only for a server, and cannot sign others. */
 export function selfSigned({ key, organization, commonName, names, from, to, serial }: CertificateRequest): string {
   const algorithm = sequence(oid('ecdsaWithSha256'))
   const name = sequence(attribute('organization', organization), attribute('commonName', commonName))
@@ -74,7 +74,7 @@ export function selfSigned({ key, organization, commonName, names, from, to, ser
 
 function extensions(names: readonly string[]): readonly Buffer[] {
   return [
-    // No CA: whoever trusts it trusts this device alone. An empty sequence, because FALSE is the default.
+    // Not a CA: a client that trusts it trusts this device alone. An empty sequence, because FALSE is the default.
     sequence(oid('basicConstraints'), der('boolean', TRUE), der('bytes', sequence())),
     sequence(oid('extKeyUsage'), der('bytes', sequence(oid('serverAuth')))),
     sequence(oid('subjectAltName'), der('bytes', sequence(...names.map(generalName)))),

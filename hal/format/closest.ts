@@ -14,7 +14,7 @@ export function closest(word: string, candidates: readonly string[]): string | u
   return undefined
 }
 
-/** Whether so many edits turn one word into the other: a character added, removed, replaced or swapped with the next. */
+/** Whether at most `edits` edits turn `one` into `other`: a character added, removed, replaced or swapped with the next. */
 function isWithin(edits: number, one: string, other: string): boolean {
   if (one === other) return true
   if (one !== '' && one[0] === other[0]) return isWithin(edits, one.slice(1), other.slice(1))

@@ -4,8 +4,8 @@
 type Token = '*' | ((character: string) => boolean)
 
 /**
- * Whether the whole name matches. Takes at most the product of both lengths: the text after a `*` is looked for again only
- * until the next `*`.
+ * Whether the whole name matches. Takes at most as many steps as the product of both lengths: the text after a `*` is
+ * looked for again only until the next `*`.
  */
 export function globMatches(pattern: string, name: string): boolean {
   const tokens = tokensOf([...pattern])
@@ -50,7 +50,7 @@ function tokensOf(pattern: readonly string[]): readonly Token[] {
   return tokens
 }
 
-/** The index of the closing bracket; one that comes first belongs to the set. */
+/** The index of the closing bracket; a bracket that comes first belongs to the set. */
 function endOfSet(pattern: readonly string[], open: number): number | undefined {
   const first = open + (isNegation(pattern[open + 1]) ? 2 : 1)
   for (let at = first; at < pattern.length; at++) {
@@ -60,7 +60,7 @@ function endOfSet(pattern: readonly string[], open: number): number | undefined 
   return undefined
 }
 
-/** Characters, and ranges such as `a-z`; one that runs backwards contains nothing. */
+/** Characters, and ranges such as `a-z`; a range that runs backwards contains nothing. */
 function setOf(set: readonly string[]): Token {
   const isNegated = isNegation(set[0])
   const ranges: [first: number, last: number][] = []

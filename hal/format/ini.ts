@@ -10,7 +10,7 @@ interface Statement {
   readonly end: number
 }
 
-/** A section with its header, or what precedes the first header; its name is empty then. */
+/** A section with its header, or the text before the first header, under an empty name. */
 interface Section {
   readonly name: string
   readonly text: string

@@ -51,7 +51,7 @@ export function configurationOf(text: string): Configuration {
 }
 
 /**
- * The text with `next` as its configuration. Only what differs is written, and the sections that would say otherwise are
+ * The text with `next` as its configuration. Only differences are written, and sections that would contradict them are
  * removed; every other line is kept.
  * @param template The content of a new file, apart from its [Match] section: the file in force so far.
  */
@@ -66,7 +66,7 @@ export function editNetworkFile(
   // A file without a condition applies to no interface, so it was not written by us.
   if (!hasConditions(edited)) edited = setValues(edited, 'Match', 'Name', [name])
   const now = configurationOf(edited)
-  // With DHCP an address or a gateway in the file is one more than the lease brings: it is removed with the method alone.
+  // With DHCP, an address or a gateway in the file is added to those of the lease: it is kept until the method changes.
   const stayDhcp = now.method === 'dhcp' && next.method === 'dhcp'
   const set = (key: string, values: readonly string[]) => {
     edited = setValues(edited, 'Network', key, values)
@@ -147,7 +147,7 @@ function sections(text: string, name: string): readonly string[] {
     .map(section => section.text)
 }
 
-/** The text without the sections of a name, or without those of them that have what `valueIn` returns. */
+/** The text without the sections of a name, or without those of them in which `valueIn` finds something. */
 function withoutSections(text: string, name: string, valueIn: (section: string) => string = String): string {
   return splitSections(text)
     .filter(section => section.name !== name || valueIn(section.text) === '')

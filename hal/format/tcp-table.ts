@@ -8,7 +8,7 @@ export interface TcpSocket {
   readonly peer: string
   /** Identifies the socket for as long as it is open. */
   readonly inode: number
-  /** Bytes that nobody has read; of a listening socket, connections that nobody has accepted. */
+  /** Unread bytes; of a listening socket, connections that were not accepted yet. */
   readonly waiting: number
 }
 

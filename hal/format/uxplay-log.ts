@@ -10,9 +10,9 @@ export interface Caller {
 
 /** A device ID that an `allow` can list. UxPlay compares it letter by letter. */
 export const DEVICE_ID = /^(?:[0-9A-F]{2}:){5}[0-9A-F]{2}$/
-/** The end of `connection request from NAME (MODEL) with deviceID = ID`, the whole of it unless NAME or MODEL has line feeds. */
+/** The end of `connection request from NAME (MODEL) with deviceID = ID`, or all of it unless NAME or MODEL has line feeds. */
 const REQUEST = /^(?:connection request from (.*) \(([^()]*)\)|.*) with deviceID = (\S+)$/
-/** Its value is a header of the device. */
+/** A header that the device sent follows it. */
 const AGENT = 'Client identified as User-Agent: '
 const RESTRICTED = 'client connections have been restricted to those with listed deviceID,'
 const ALLOW = /^use "-allow (\S+)" to allow this client to connect\.$/
@@ -23,10 +23,10 @@ const NOISE =
 /**
  * The device that UxPlay has refused because no `allow` lists it; undefined if there is none.
  *
- * Names are printed as they come, so a line feed in a name, a model or an ID forges lines. What the device did not choose
- * is printed after them: so the block counts only if nothing but noise follows it, and the name only if it stands right
- * before, with the same ID.
- * @returns with the index of the last line about it.
+ * Names are printed as they come, so a line feed in a name, a model or an ID can forge lines. UxPlay's own text is printed
+ * after them. So the block counts only if nothing but noise follows it, and the name only if it stands right before the
+ * block, with the same ID.
+ * @returns the device, with the index of the last line about it.
  */
 export function refusedCaller(lines: readonly string[]): (Caller & { readonly line: number }) | undefined {
   const at = lines.findLastIndex(line => !NOISE.test(line))
@@ -38,9 +38,9 @@ export function refusedCaller(lines: readonly string[]): (Caller & { readonly li
 }
 
 /**
- * The last device that asked, where UxPlay let it in; undefined if no line tells its ID.
+ * The last device that asked, if UxPlay let it in; undefined if no line has its ID.
  *
- * Once it is in, what it sends is printed as well (`Client specified timingProtocol=`), and can forge such a line.
+ * Once it is in, UxPlay also prints text that it sends (`Client specified timingProtocol=`), which can forge such a line.
  * @param allowed The IDs of the devices that may come, if not all may: a forged line with another ID is passed over.
  */
 export function lastCaller(lines: readonly string[], allowed?: ReadonlySet<string>): Caller | undefined {

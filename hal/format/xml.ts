@@ -2,7 +2,7 @@ const ENTITIES: Readonly<Record<string, string>> = { '<': '&lt;', '>': '&gt;', '
 /** Control characters are not wanted in a text, whether XML allows them (XML 1.0 §2.2) or not. */
 const NOT_ALLOWED = /[\p{Cc}\p{Cs}\ufffe\uffff]/gu
 
-/** A text as the content of an element, without what XML does not allow. */
+/** A text as the content of an element, without the characters that XML does not allow. */
 export function xmlText(text: string): string {
   return text.replace(NOT_ALLOWED, '').replace(/[<>&]/g, character => ENTITIES[character] ?? '')
 }

@@ -17,7 +17,7 @@ export class Announcement {
     return this.#system.isRunning && this.#system.exists(FOLDER)
   }
 
-  /** Removes what a power cut has left of an earlier `set`. */
+  /** Removes the leftovers of a `set` that a power cut interrupted. */
   async recover(): Promise<void> {
     await this.#system.recover(FILE)
   }

@@ -19,7 +19,7 @@ const CERTIFICATE = `${FOLDER}/certificate.pem`
 const KEY = `${FOLDER}/key.pem`
 const KEY_MODE = 0o600
 const CERTIFICATE_MODE = 0o644
-/** Terminates TLS with them. */
+/** Terminates TLS with these files. */
 const SERVER = 'nginx.service'
 /** The issuer of the certificates that are made here. */
 const ORGANIZATION = 'receiverd'
@@ -30,15 +30,15 @@ const SERIAL_BYTES = 15
 const BLOCK = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
 /** Bits of the smallest RSA key that OpenSSL's security level 2, Debian's default, lets a server use. */
 const MIN_RSA_BITS = 2048
-/** Milliseconds after which somebody who replaces the two files has done so. */
+/** Milliseconds that somebody may take to replace both files. */
 const REPLACED_MS = 60_000
 
 export interface Certificate {
   /** Base64 of the SHA-256 of its public key (RFC 7469 §2.4), the same after a renewal. */
   readonly pin: string
-  /** The SHA-256 of it all, in hexadecimal with colons, as browsers show it. */
+  /** The SHA-256 of the whole certificate, in hexadecimal with colons, as browsers show it. */
   readonly fingerprint: string
-  /** The SHA-256 of the file, with the chain behind it. */
+  /** Base64 of the SHA-256 of the file, including the chain. */
   readonly digest: string
   /** Whether it was made here. */
   readonly isOwn: boolean
@@ -51,7 +51,7 @@ export interface Certificate {
   readonly covers: (name: string) => boolean
 }
 
-/** The certificate of this device and its private key: made here, or put in place by whoever owns the device. */
+/** The certificate of this device and its private key: made here, or put in place by the owner of the device. */
 export class CertificateFiles {
   readonly #system: System
 
@@ -60,7 +60,7 @@ export class CertificateFiles {
   }
 
   /**
-   * The certificate in place; undefined if there is none, or one of our own without its key.
+   * The certificate in place; undefined if there is none, or if it is one of our own without its key.
    * @throws {HalError} if it cannot be used, saying why.
    */
   async read(): Promise<Certificate | undefined> {
@@ -112,21 +112,21 @@ export class CertificateFiles {
     return this.#system.watch(`${FOLDER}/*`, changed)
   }
 
-  /** Has the server use what is in place. It starts if it has waited for that. @throws {HalError} if it refuses. */
+  /** Makes the server use the files in place; starts it if it is waiting for them. @throws {HalError} if it refuses. */
   async reloadServer(): Promise<void> {
     await this.#system.run(['systemctl', 'reload-or-restart', SERVER])
   }
 
   /**
-   * Sets aside a pair that cannot be used if it keeps the server from running, so that `make` makes another: its files
-   * become *.bad. A key that can be used stays.
+   * Sets aside an unusable pair if it keeps the server from running, so that `make` makes another: its files become *.bad.
+   * A usable key stays.
    * @param now Milliseconds since 1970.
    * @returns whether it did.
    */
   async setAside(now: number): Promise<boolean> {
     const files = [CERTIFICATE, KEY]
     const times = await Promise.all(files.map(path => this.#system.modifiedAt(path)))
-    // A clock that is wrong makes a file younger than now.
+    // If the clock is wrong, a file may be dated in the future.
     if (times.some(ms => ms !== undefined && Math.abs(now - ms) < REPLACED_MS)) return false
     const state = await this.#system.run(['systemctl', 'show', '--property=ActiveState,SubState', '--value', SERVER])
     if (!/^(failed|auto-restart|dead)$/m.test(state)) return false
@@ -141,7 +141,7 @@ export class CertificateFiles {
     try {
       return await this.#system.readText(path)
     } catch (error) {
-      // The service is root, but may not read what belongs to others.
+      // The service runs as root, but without the right to read files of other users.
       if (errorCode(error) === 'EACCES') throw new HalError('UNREADABLE', `${what} must belong to root`)
       throw isUnreadable(error) ? new HalError(error.code, error.message.replace('the file', what)) : error
     }
@@ -153,7 +153,7 @@ export class CertificateFiles {
   }
 
   async #makeKey(): Promise<KeyObject> {
-    // A power cut must not leave it beside a key that is not its own.
+    // A power cut must not leave the old certificate beside the new key.
     await this.#system.remove(CERTIFICATE)
     const { privateKey } = generateKeyPairSync('ec', { namedCurve: CURVE })
     await this.#system.writeAtomic(KEY, privateKey.export({ type: 'pkcs8', format: 'pem' }), KEY_MODE)
@@ -161,7 +161,7 @@ export class CertificateFiles {
   }
 }
 
-/** The first certificate of a file. @throws {HalError} if it is none, or one of the chain behind it is none. */
+/** The first certificate of a file. @throws {HalError} if it, or one of the chain after it, is not a certificate. */
 function leafOf(text: string): X509Certificate {
   const blocks = text.match(BLOCK) ?? []
   const [leaf] = parse('the certificate', () => blocks.map(block => new X509Certificate(block)))

@@ -1,4 +1,4 @@
-/** The one door to other programs: no other file in hal/ or src/ imports node:child_process, and test/layers.test.ts holds them to it. */
+/** The one door to other programs: no other file in hal/ or src/ imports node:child_process (see test/layers.test.ts). */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { Socket } from 'node:net'
 import { constants } from 'node:os'
@@ -14,8 +14,8 @@ export type Argv = readonly [command: string, ...arguments: string[]]
  */
 export type Run = (argv: Argv, env?: Readonly<Record<string, string>>) => Promise<string>
 /**
- * Runs a command that goes on by itself, and calls `line` with each line of its stdout until it is stopped. Empty lines
- * some time after each start mean that it is listening: what changed before then it has not printed.
+ * Runs a command that goes on by itself, and calls `line` with each line of its stdout until it is stopped. Some time after
+ * each start, `line` is also called with an empty line: the command is listening now, but has not printed earlier changes.
  */
 export type Monitor = (argv: Argv, line: (line: string) => void) => Stop
 /**
@@ -31,14 +31,14 @@ const TIMED_OUT = `did not end within ${COMMAND_TIMEOUT_MS / 1000} s`
 const MAX_OUTPUT_BYTES = 1024 * 1024
 /** Characters of a line of a monitored command. The rest of a longer line is dropped. */
 const MAX_LINE = 4_096
-/** The same of a command whose lines are read: journalctl prints a record of 4 KiB as 20 KiB. */
+/** The same for a command whose lines are read: journalctl prints a record of 4 KiB as 20 KiB. */
 const MAX_READ_LINE = 64 * 1024
 /** Milliseconds until a monitored command that ended is started again; doubled each time. */
 const FIRST_RESTART_MS = 1_000
 const LAST_RESTART_MS = 60_000
 /** Milliseconds after which a monitored command has begun to listen: usually, and on a slow board that is starting up. */
 const LISTENING_MS = [3_000, 30_000]
-/** Milliseconds after which a monitored command counts as running well: when it ends then, the delay is the first again. */
+/** Milliseconds after which a monitored command counts as running well: if it ends later, the delay starts over. */
 const STEADY_MS = 60_000
 /** flock(1): the file is locked by another process. */
 const LOCKED = 1
@@ -61,7 +61,7 @@ export const runCommand: Run = ([command, ...args], env) =>
 
 /**
  * Monitors a command without a shell or input, and with English messages. A command that ends is started again, after a
- * delay that grows; one that is not installed is not. It does not keep our own process running.
+ * delay that grows, unless it is not installed. It does not keep our own process running.
  */
 export const monitorCommand: Monitor = ([command, ...args], line) => {
   let child: ChildProcess | undefined
@@ -136,7 +136,7 @@ export const readCommandLines: ReadLines = ([command, ...args], take) =>
 
 /** A command that runs on our own input and output. */
 export interface Attached {
-  /** Its exit status; 128 and the number of the signal if one killed it, as shells have it. */
+  /** Its exit status; 128 plus the number of the signal if one killed it, as in shells. */
   readonly ended: Promise<number>
   kill(signal: NodeJS.Signals): void
 }
@@ -173,7 +173,7 @@ export function lockFile(file: number): Promise<boolean> {
   })
 }
 
-/** Splits text into lines of bounded length; what has no line end yet is kept for the next chunk. */
+/** Splits text into lines of bounded length; an unfinished line is kept for the next chunk. */
 function lineReader(line: (line: string) => void, max = MAX_LINE): (chunk: string) => void {
   let rest = ''
   return chunk => {

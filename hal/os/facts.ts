@@ -11,7 +11,7 @@ export interface Facts {
   readonly memory: Space | undefined
 }
 
-/** Bytes of memory, or of a file system: in all, and what programs could still take. */
+/** Bytes of memory, or of a file system: in all, and still available to programs. */
 export interface Space {
   readonly totalBytes: number
   readonly availableBytes: number

@@ -5,9 +5,9 @@ import type { System } from './system.ts'
 export interface LogQuery {
   /** The units whose records are read. */
   readonly units: readonly string[]
-  /** The only one of them whose records are asked for; undefined for all. */
+  /** The only one of these units whose records are wanted; undefined for all. */
   readonly unit: string | undefined
-  /** The last so many records. */
+  /** How many of the last records to read. */
   readonly lines: number
   /** The least important priority, 0 to 7 (syslog(3)); undefined for all, and for records without one. */
   readonly priority: number | undefined
@@ -30,7 +30,7 @@ const FOLDERS = ['/var/log/journal', '/run/log/journal']
 const FIELDS = ['MESSAGE', 'PRIORITY', '_SYSTEMD_UNIT', 'UNIT', 'OBJECT_SYSTEMD_UNIT']
 /** The priority of messages that programs log without one. */
 const INFO = 6
-/** A year of more than four digits cannot be written (RFC 3339 §1): the clock, or the journal, was not in order. */
+/** A year of more than four digits cannot be written (RFC 3339 §1): the clock, or the journal, was wrong. */
 const MAX_TIME = Date.UTC(10_000, 0) * 1000
 /** Without `--all`, journalctl(1) leaves out fields of 4 KiB and more. */
 const TOO_LONG = '(a message of over 4 KiB)'
@@ -50,8 +50,8 @@ export async function readJournal(
 }
 
 /**
- * The same for the last records that match what else journalctl(1) has to choose by.
- * @param units Those whose own records are not taken for records about others.
+ * The same for the last records that match any filter of journalctl(1).
+ * @param units Units whose own records are not mistaken for records about others.
  */
 export async function readRecords(
   system: System,
@@ -71,7 +71,7 @@ export async function readRecords(
 }
 
 /**
- * Calls `changed` after any unit has logged, at most four times a second: for those who watch its files, systemd-journald
+ * Calls `changed` after any unit has logged, at most four times a second: to notify watchers of its files, systemd-journald
  * truncates them to their own size 250 ms after a record.
  */
 export async function watchJournal(system: System, changed: () => void): Promise<Stop> {
@@ -103,8 +103,8 @@ function recordIn(line: string, units: readonly string[]): LogRecord | undefined
 }
 
 /**
- * The unit that a record is of or about. What a unit itself logs may name any other: systemd.journal-fields(7) vouches for
- * fields with an underscore alone. journalctl matches the rest only where systemd or root has set it.
+ * The unit that a record is from or about. A unit's own records may name any other unit: systemd.journal-fields(7) vouches
+ * only for fields with an underscore. journalctl matches the other fields only where systemd or root has set them.
  */
 function unitOf(
   { _SYSTEMD_UNIT, UNIT, OBJECT_SYSTEMD_UNIT }: Readonly<Record<string, unknown>>,
@@ -113,7 +113,7 @@ function unitOf(
   return units.find(unit => unit === _SYSTEMD_UNIT) ?? textOf(UNIT ?? OBJECT_SYSTEMD_UNIT ?? _SYSTEMD_UNIT ?? '')
 }
 
-/** The value of a field: text, the bytes of what is no text, null for a long one, or a list of these if it is repeated. */
+/** The value of a field: text, bytes if it is not text, null if it is too long, or a list of these if it is repeated. */
 function textOf(value: unknown): string {
   if (typeof value === 'string') return value
   if (!Array.isArray(value)) return TOO_LONG

@@ -7,7 +7,7 @@ const LEDS = '/sys/class/leds'
 const PREFERRED = [/^ACT$/, /^led0$/, /:status(-\d+)?$/, /:activity(-\d+)?$/, /:heartbeat(-\d+)?$/]
 /** An LED without a colour belongs to a keyboard, a card slot or a network port, such as `input3::capslock`. */
 const OF_A_PERIPHERAL = /::/
-/** LEDs that are looked at. Boards have one to a dozen. */
+/** LEDs to choose from. Boards have one to a dozen. */
 const MAX_LEDS = 256
 /** Milliseconds on, and as many off: a blink that stands out from the triggers of the kernel. */
 const HALF_PERIOD_MS = 250
@@ -30,8 +30,8 @@ export class Led {
   }
 
   /**
-   * Lets it blink for a while from now on; then it does again what it did before. We switch it ourselves, because a kernel
-   * may lack the trigger `timer`.
+   * Makes it blink for `ms` milliseconds from now, and then restores it. We switch it ourselves, because a kernel may lack
+   * the trigger `timer`.
    * @throws {HalError} `ABSENT` if there is none; the system's own errors if it cannot be switched.
    */
   async blink(ms: number): Promise<void> {

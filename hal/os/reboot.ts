@@ -1,6 +1,6 @@
 import type { System } from './system.ts'
 
-/** Has systemd restart the device, and returns when that is certain: systemd stops what runs, this program included. */
+/** Restarts the device. Returns once systemd has accepted: it then stops every program, this one included. */
 export async function reboot(system: System): Promise<void> {
   await system.run(['systemctl', 'reboot'])
 }

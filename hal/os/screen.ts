@@ -6,11 +6,11 @@ import { isUnitInstalled } from './unit-files.ts'
 const TEMPLATE = 'screen@.service'
 /** It is read again every few seconds. */
 const IDLE = '/run/receiverd/screen/idle.svg'
-/** It is shown over everything else, for ten seconds from the start of its unit on. */
+/** Shows its picture over everything else, for ten seconds from its start. */
 const IDENTIFY_UNIT = 'screen@identify.service'
 const IDENTIFY = '/run/receiverd/screen/identify.svg'
 /**
- * A picture may show the API key. The folder's set-group-ID bit gives them the group of what shows them (screen.tmpfiles).
+ * A picture may show the API key. The folder's set-group-ID bit gives each picture the group of its viewers (screen.tmpfiles).
  */
 const MODE = 0o640
 
@@ -26,12 +26,12 @@ export class Screen {
     return this.#system.isRunning && isUnitInstalled(this.#system, TEMPLATE)
   }
 
-  /** Shows a picture while nobody mirrors: SVG. */
+  /** Shows an SVG picture while nobody mirrors. */
   async showIdle(svg: string): Promise<void> {
     await this.#system.writeAtomic(IDLE, svg, MODE)
   }
 
-  /** Shows a picture for ten seconds, also while somebody mirrors. @throws {HalError} `ABSENT` if there is no screen. */
+  /** Shows an SVG picture for ten seconds, even while somebody mirrors. @throws {HalError} `ABSENT` if there is no screen. */
   async identify(svg: string): Promise<void> {
     if (!(await this.isInstalled())) throw new HalError('ABSENT', 'the device has no screen of its own')
     await this.#system.writeAtomic(IDENTIFY, svg, MODE)

@@ -35,14 +35,14 @@ export interface SystemOptions {
 export class System extends Files {
   /** Whether this is the system that we run on, not an image or another disk. */
   readonly isRunning: boolean
-  /** Starts, stops and restarts of units take turns: systemd cancels one for the sake of another. */
+  /** Starts, stops and restarts of units take turns: systemd cancels one if another conflicts with it. */
   readonly unitJobs = new Serial()
   readonly #run: Run
   readonly #readLines: ReadLines
   readonly #monitor: Monitor
   readonly #addresses: () => Addresses
 
-  /** @param root A real path, as of `realRoot`: the running system is recognized by `/`. */
+  /** @param root A real path, as from `realRoot`: the running system is recognized by `/`. */
   constructor(root: string, options: SystemOptions = {}) {
     super(root, options.fs)
     this.isRunning = options.running ?? root === '/'

@@ -83,7 +83,7 @@ async function linksIn(system: System, folders: readonly string[], name: string)
   return paths.filter((_, at) => targets[at] !== undefined && targets[at] !== MASK)
 }
 
-/** The folders of a unit's drop-ins, lowest priority first. Most units have none, and to list what is missing is slow. */
+/** The folders of a unit's drop-ins, lowest priority first. Most units have none, and listing missing folders is slow. */
 async function dropInFolders(system: System, name: string): Promise<readonly string[]> {
   const folders = FOLDERS.toReversed().map(folder => `${folder}/${name}.d`)
   const isThere = await Promise.all(folders.map(folder => system.exists(folder)))

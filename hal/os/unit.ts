@@ -10,7 +10,7 @@ const AUTO_RESTART = 'auto-restart'
 /** Milliseconds between polls of a unit that is being started, and their number. */
 const STARTING_POLL_MS = 100
 const STARTING_POLLS = 50
-/** A drop-in without effect, which remembers that the socket is to be enabled again. `systemctl cat` shows it. */
+/** A drop-in without effect, as a reminder to enable the socket again. `systemctl cat` shows it. */
 const NOTE_FILE = '50-receiverd.conf'
 const NOTE = '# receiverd disabled this socket, and enables it again rather than its service.\n'
 
@@ -107,8 +107,8 @@ export class Unit {
   }
 
   /**
-   * Restarts the service unless it is stopped, or is stopping: a restart would cancel the stop. One that failed with a
-   * change must start again when the change is undone, which `systemctl try-restart` does not do.
+   * Restarts the service unless it is stopped, or is stopping: a restart would cancel the stop. One that failed
+   * because of a change must start again when the change is undone, which `systemctl try-restart` does not do.
    * @returns whether there was anything to restart.
    */
   restart(): Promise<boolean> {
@@ -124,13 +124,13 @@ export class Unit {
       isRestarted = true
       // systemd starts it in a moment, with its files as they are now.
       if (step === AUTO_RESTART) continue
-      // Somebody may stop it meanwhile, and it must stay so.
+      // Somebody may stop it meanwhile, and then it must stay stopped.
       await this.#system.run(['systemctl', state === 'active' ? 'try-restart' : 'restart', name])
     }
     return isRestarted
   }
 
-  /** ActiveState and SubState of a unit. While it is being started, `try-restart` would do nothing, so that is waited for. */
+  /** ActiveState and SubState of a unit. Waits while it is being started, because `try-restart` would do nothing then. */
   async #stateOnceStarted(name: string): Promise<readonly [state: string, step: string]> {
     for (let polls = 0; ; polls++) {
       const output = await this.#system.run(['systemctl', 'show', '--property=ActiveState,SubState', '--value', name])

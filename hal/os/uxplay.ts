@@ -13,7 +13,7 @@ export const UXPLAYRC = '/etc/uxplayrc'
 export const STARTUP = '/run/uxplay/startup'
 /** Options for the devices that were let in, until the next boot. */
 const ALLOWED = '/run/receiverd/uxplay-allowed'
-/** UxPlay makes it when a device connects that names its remote control, as Apple's do, and removes it when it leaves. */
+/** UxPlay makes it when a device connects that names its remote control, as Apple's do, until that device leaves. */
 const CONNECTED = '/run/uxplay/device'
 export const UNIT = 'uxplay.service'
 /** By this link, systemd tells journald which run of the unit is the present one. */
@@ -21,11 +21,11 @@ const INVOCATION = `/run/systemd/units/invocation:${UNIT}`
 const CONTROL_PORT = 7001
 const VIDEO_PORT = 7000
 const TABLES = ['/proc/net/tcp', '/proc/net/tcp6']
-/** A line of 150 bytes for each connection, those included that were closed in the last minute. */
+/** A line of 150 bytes for each connection, including those that were closed in the last minute. */
 const MAX_TABLE_BYTES = 4 * 1024 * 1024
-/** Of UXPLAYRC, for its checksum. */
+/** Bytes of UXPLAYRC that are read for its checksum. */
 const MAX_RC_BYTES = 1024 * 1024
-/** Enough for a few devices. */
+/** Lines of the log that are read: enough for a few devices. */
 const LOG_LINES = 30
 
 /** UxPlay's sockets at one moment. */
@@ -34,11 +34,11 @@ export interface Sockets {
   readonly peers: readonly string[]
   /** The address of the device that mirrors. */
   readonly mirroring: string | undefined
-  /** Identifies the connection that it mirrors by. The next device has another one. */
+  /** Identifies the connection that it mirrors through. The next device has another one. */
   readonly video: number | undefined
-  /** Whether requests or connections wait that UxPlay has not taken. For a moment this is normal. */
+  /** Whether requests or connections are waiting for UxPlay. For a moment this is normal. */
   readonly isBehind: boolean
-  /** Whether the port for video is open. UxPlay opens it for each session, and closes it after. */
+  /** Whether the port for video is open. UxPlay opens it for each session, and closes it afterwards. */
   readonly isVideoOpen: boolean
 }
 
@@ -76,7 +76,7 @@ export class UxPlay {
     return isUnitInstalled(this.#system, UNIT)
   }
 
-  /** Whether it runs, and in the way of this project's unit. */
+  /** Whether it runs, started by this project's unit. */
   async isRunning(): Promise<boolean> {
     return this.#system.exists(STARTUP)
   }
@@ -99,13 +99,13 @@ export class UxPlay {
     return isRestricted ? new Set(allowed) : undefined
   }
 
-  /** Whether it runs with other options than it would have if it was started now. */
+  /** Whether it runs with other options than a start would give it now. */
   async isOutdated(): Promise<boolean> {
     const [, all] = await this.#started()
     return all !== undefined && all !== sha256(await this.#options())
   }
 
-  /** The same for UXPLAYRC alone, whatever devices were let in. */
+  /** The same for UXPLAYRC alone, regardless of the devices that were let in. */
   async isRcOutdated(): Promise<boolean> {
     const [rc] = await this.#started()
     return rc !== undefined && rc !== sha256(await this.#rc())
@@ -122,7 +122,7 @@ export class UxPlay {
 
   async sockets(): Promise<Sockets> {
     const sockets = await this.#sockets()
-    // The kernel prints its table in pieces, and what changes in between can hide a connection.
+    // The kernel prints its table in pieces, and a change in between can hide a connection.
     return sockets.isVideoOpen && sockets.mirroring === undefined ? this.#sockets() : sockets
   }
 
@@ -130,7 +130,7 @@ export class UxPlay {
   async log(): Promise<readonly Line[]> {
     const run = (await this.#system.linkTarget(INVOCATION)) ?? ''
     const lines: Line[] = []
-    // To follow the journal instead would be slower: journalctl looks four times a second.
+    // Following the journal instead would be slower: journalctl looks only four times a second.
     const filter = [`_SYSTEMD_UNIT=${UNIT}`, `_SYSTEMD_INVOCATION_ID=${run}`]
     await readRecords(this.#system, LOG_LINES, filter, ({ message, cursor, time }) => {
       lines.push({ text: message.trim(), cursor, at: time / 1000 })

@@ -4,7 +4,7 @@ import type { System } from '../os/system.ts'
 import { STARTUP, UXPLAYRC, UxPlay } from '../os/uxplay.ts'
 import { currentValue, refuse, type Setting, whyReadOnly } from '../setting.ts'
 
-/** UxPlay's name without an option. */
+/** UxPlay's name if no option sets one. */
 const DEFAULT_NAME = 'UxPlay'
 /** On a smaller picture nothing could be read. */
 const MIN_WIDTH = 320

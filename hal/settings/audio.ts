@@ -47,7 +47,7 @@ export function audio(system: System): Setting<typeof schema> {
       if (steps.length > 0) await system.run(['amixer', '-M', '-D', device, 'sset', id, 'playback', ...steps])
       await system.run(['alsactl', 'store'])
     },
-    // Before alsa-utils 1.2.7 it buffers its output when stdout is a pipe, and so tells nothing.
+    // Before alsa-utils 1.2.7 it buffers its output when stdout is a pipe, so it reports nothing.
     watch: changed => system.monitor(['alsactl', 'monitor'], changed),
   }
 }

@@ -28,7 +28,7 @@ const ARCHITECTURES: Readonly<Record<string, string>> = {
   ppc64: 'ppc64-le',
 }
 
-/** The board, from its device tree or, on a PC, from DMI; the architecture from os-release(5) if it says. Read-only. */
+/** The board, from its device tree or, on a PC, from DMI; the architecture from os-release(5) if it is there. Read-only. */
 export function hardware(system: System): Setting<typeof schema> {
   return {
     name: 'hardware',
@@ -46,7 +46,7 @@ export function hardware(system: System): Setting<typeof schema> {
   }
 }
 
-/** The first of these files that has any text. Most boards lack one of them. */
+/** The text of the first of these files that has any. Most boards lack one of them. */
 async function firstText(system: System, paths: readonly string[]): Promise<string> {
   for (const path of paths) {
     const text = await system.readText(path).catch(() => undefined)

@@ -10,12 +10,12 @@ export function Keyed<S extends Type.TSchema>(item: S, options: Type.TObjectOpti
   })
 }
 
-/** The member of a name that came from elsewhere: an interface may be called `constructor`. */
+/** The member with a name that we did not choose: an interface may be called `constructor`. */
 export function ownMember<T>(members: Readonly<Record<string, T>> | undefined, name: string): T | undefined {
   return members && Object.hasOwn(members, name) ? members[name] : undefined
 }
 
-/** The violations of a member as those of the whole. The names of interfaces and connectors need no escape (RFC 6901 §3). */
+/** The violations of a member, with pointers into the whole. Names of interfaces and connectors need no escapes (RFC 6901). */
 export function atMember(name: string, violations: readonly Violation[]): readonly Violation[] {
   return violations.map(({ pointer, detail }) => ({ pointer: `/${name}${pointer}`, detail }))
 }

@@ -19,7 +19,7 @@ const ARCHIVE_NAMES_BYTES = 256 * 1024
 const SUPPORTED = '/usr/share/i18n/SUPPORTED'
 /** Locales that need no file, and the one that systemd sets by default. */
 const BUILT_IN = ['C', 'POSIX', 'C.UTF-8']
-/** Names in a refusal, of possibly hundreds. */
+/** Names that a refusal lists, of possibly hundreds. */
 const MAX_LISTED = 8
 
 const PATTERN = '^(C|POSIX|[a-z]{2,3}(_[A-Z]{2})?)(\\.[A-Za-z0-9-]+)?(@[A-Za-z0-9]+)?$'

@@ -25,13 +25,13 @@ const schema = Type.Object(
 type Moderation = Type.Static<typeof schema>
 
 const DEFAULT: Moderation = { approval: 'none', timeoutS: 120 }
-/** While nobody knows who decides: not everybody is let in. */
+/** While the setting cannot be read, a moderator must let each device in. */
 export const MODERATED: Moderation = { ...DEFAULT, approval: 'moderator' }
 
 /**
- * Whether devices must be let in: a file of our own, because no single engine knows all devices. The engines that are
- * installed have an option of their own, and these say whether devices must be let in, whoever set them. If any engine lets
- * every device in, so does the receiver: it must not claim more than it keeps.
+ * Whether devices must be let in: a file of our own, because no single engine knows all devices. But each engine that is
+ * installed has an option of its own, and these options decide, whoever set them. If any engine lets every device in, so
+ * does the receiver: it must not claim an approval that it does not enforce.
  */
 export function moderation(system: System, engines: readonly Engine[]): Setting<typeof schema> {
   const options = engines.map(({ approval }) => approval)

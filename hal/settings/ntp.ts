@@ -76,7 +76,7 @@ export function effectiveServers(texts: readonly string[]): string[] {
   return [...new Set(sinceReset(values).flatMap(words))]
 }
 
-/** Without servers the drop-in sets none, so that those of the system apply. */
+/** Without servers the drop-in sets none, so that the system's own apply. */
 export function editDropIn(text: string | undefined, servers: readonly string[]): string {
   const values = servers.length === 0 ? [] : ['', servers.join(' ')]
   return setValues(text || '# Servers set through receiverd.\n[Time]\n', 'Time', 'NTP', values)

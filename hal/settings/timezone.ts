@@ -8,7 +8,7 @@ import { refuse, type Setting } from '../setting.ts'
 const LINK = '/etc/localtime'
 const FILE = '/etc/timezone'
 const ZONES = '/usr/share/zoneinfo'
-/** In it, folders with every zone once more, without and with leap seconds, and links to one of them. */
+/** Folders in it that repeat every zone, without and with leap seconds, and links to single zones. */
 const COPIES = ['posix', 'right', 'localtime', 'posixrules']
 /** Entries of that folder that are looked at for a suggestion. The tz database has 600. */
 const MAX_LISTED = 2_048
@@ -64,7 +64,7 @@ async function zoneNames(system: System): Promise<readonly string[]> {
   const listed = async (path: string) => system.list(path).catch(() => [])
   const names = (await listed(ZONES)).filter(name => !COPIES.includes(name)).slice(0, MAX_LISTED)
   const folders = new Set<string>()
-  // The loop also reaches what it appends: the folders in a folder.
+  // The loop also reaches the names that it appends, for folders within folders.
   for (const name of names) {
     if (names.length >= MAX_LISTED) break
     const inner = await listed(`${ZONES}/${name}`)
@@ -74,14 +74,14 @@ async function zoneNames(system: System): Promise<readonly string[]> {
   return names.filter(name => !folders.has(name))
 }
 
-/** The time zones of the device, in order. Of those at the top, which other files share, each is looked at. */
+/** The time zones of the device, in order. Names at the top level are each checked, because other files are among them. */
 async function zones(system: System): Promise<readonly string[]> {
   const names = await zoneNames(system)
   const isListed = await Promise.all(names.map(name => name.includes('/') || isZone(system, name)))
   return names.filter((name, at) => isListed[at] && WELL_FORMED.test(name)).sort()
 }
 
-/** Without zone files on the device, those built into Node decide. */
+/** Without zone files on the device, the zones built into Node decide. */
 async function isZone(system: System, name: string): Promise<boolean> {
   if (await system.exists(ZONES)) return system.beginsWith(`${ZONES}/${name}`, 'TZif').catch(() => false)
   try {

@@ -5,7 +5,7 @@ import type { Files } from '../files/files.ts'
 import type { Image, PathContent } from '../files/image.ts'
 import { MAX_REPLACEABLE_BYTES } from '../files/replace.ts'
 
-/** It may hold what only root may read. */
+/** It may hold content that only root may read. */
 const MODE = 0o600
 /** To be increased when a journal of an earlier version could be misunderstood. */
 const VERSION = 1
@@ -31,7 +31,7 @@ const storedEntry = Type.Union([
     { kind: Type.Literal('file'), mode, size: Type.Integer({ minimum: 0, maximum: MAX_REPLACEABLE_BYTES }) },
     strict,
   ),
-  // symlink(2): at most PATH_MAX with its end, which is NUL.
+  // symlink(2): at most PATH_MAX bytes, including the final NUL.
   Type.Object({ kind: Type.Literal('link'), target: Type.String({ pattern: '^[^\\0]{1,4095}$' }) }, strict),
   Type.Object({ kind: Type.Literal('folder'), mode }, strict),
   Type.Object({ kind: Type.Literal('absent') }, strict),
@@ -46,8 +46,8 @@ const line = Type.Object({ version: Type.Literal(VERSION), undos: Type.Array(sto
 type StoredContent = Type.Static<typeof storedEntry>
 
 /**
- * How to undo changes, on the disk. That of the change that is under way is there from before its first write until it is
- * over: if the process is killed or the power is cut in between, the next start finds it and undoes the change.
+ * How to undo changes, on the disk. For a change that is under way, it is there from before the first write until the change
+ * is over: if the process is killed or the power is cut in between, the next start finds it and undoes the change.
  *
  * It is a file in the state directory: a line of JSON that lists the undos, and after it the content of the files that
  * they put back, in their order. It names files by their paths under the root, so it stays true if the root is moved.
@@ -56,7 +56,7 @@ export class Journal {
   readonly #state: Files
   readonly #name: string
   readonly #maxContentBytes: number
-  /** Whether there may be a file, be it from an earlier run. */
+  /** Whether there may be a file, perhaps from an earlier run. */
   #isOpen = true
 
   /**
@@ -73,7 +73,7 @@ export class Journal {
     return `/${this.#name}`
   }
 
-  /** Makes the undos durable, in place of those before. @throws {HalError} if they are too large to keep. */
+  /** Makes the undos durable, in place of the previous ones. @throws {HalError} if they are too large to keep. */
   async open(undos: readonly Undo[]): Promise<void> {
     this.#isOpen = true
     await this.#state.writeAtomic(this.#path, encode(undos, this.#maxContentBytes), MODE)
@@ -86,8 +86,8 @@ export class Journal {
   }
 
   /**
-   * The undos that an earlier run left; undefined if it left none. Their shape is sure, but not that they belong to this
-   * device: see `Transactions.recover`.
+   * The undos that an earlier run left; undefined if it left none. Their shape has been checked, but not that they
+   * belong to this device: see `Transactions.recover`.
    * @throws {HalError} if the file is not a journal.
    */
   async read(): Promise<readonly Undo[] | undefined> {
@@ -97,7 +97,7 @@ export class Journal {
   }
 
   /**
-   * Puts what is not a journal out of the way, for a person to look at, in place of what was set aside before.
+   * Moves a file that is not a journal out of the way, for a person to look at. It replaces the one that was set aside before.
    * @returns where it is now, as a clause.
    */
   async setAside(): Promise<string> {

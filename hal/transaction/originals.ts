@@ -4,7 +4,7 @@ import { MAX_REPLACEABLE_BYTES } from '../files/replace.ts'
 import { Serial } from '../serial.ts'
 import { Journal, type Undo } from './journal.ts'
 
-/** Bytes of all files together: a device has some twenty, of which few are larger than a page. */
+/** Bytes of all files together: a device has some twenty, few of them larger than a page. */
 const MAX_CONTENT_BYTES = 16 * MAX_REPLACEABLE_BYTES
 
 /**
@@ -25,7 +25,7 @@ export class Originals {
   }
 
   /**
-   * Makes durable what is about to be changed for the first time, and does nothing if all of it was changed before.
+   * Durably records what is about to be changed for the first time. Does nothing if all of it was changed before.
    * @throws {HalError} if it is too large to keep; the system's own errors.
    */
   add(undos: readonly Undo[]): Promise<void> {
@@ -39,7 +39,7 @@ export class Originals {
       const images = undo.images.filter(({ path }) => !known.has(path))
       const isFirst = images.length > 0 || !known.has(undo.setting)
       for (const key of keysOf(undo)) known.add(key)
-      // Which value came next is not needed, and would only take space.
+      // The value that came next is not needed, and would only take space.
       return isFirst ? [{ ...undo, next: undo.previous, images }] : []
     })
     if (firsts.length === 0) return
@@ -47,7 +47,7 @@ export class Originals {
     this.#known = known
   }
 
-  /** Its undos, in the order in which they were added. Contents that make no sense are set aside: they are lost. */
+  /** Its undos, in the order in which they were added. A file that makes no sense is set aside, and its undos are lost. */
   async read(): Promise<readonly Undo[]> {
     try {
       return (await this.#file.read()) ?? []

@@ -5,7 +5,7 @@ import { isWritable, type Setting } from '../setting.ts'
 import type { Journal, Undo } from './journal.ts'
 import type { Originals } from './originals.ts'
 
-/** Named in place of a setting if it is the journal that could not be written. */
+/** Named in place of a setting if the journal could not be written. */
 const JOURNAL = 'the journal'
 /** The same for the originals. */
 const ORIGINALS = 'the copies of the original files'
@@ -66,7 +66,7 @@ export class Transactions {
   /**
    * Applies changes in their order. Until `keep`, `undo` takes them back, and so does the next start.
    * @param isKept Whether `keep` follows at once, so that a change which cannot be torn needs no journal.
-   * @throws {TransactionFailed} after undoing, in reverse order, what had been done.
+   * @throws {TransactionFailed} after undoing, in reverse order, the changes made so far.
    */
   async apply(changes: readonly Change[], isKept = false): Promise<void> {
     const undos: Undo[] = []
@@ -97,7 +97,7 @@ export class Transactions {
    */
   async keep(): Promise<void> {
     try {
-      // A newer value has replaced what could not be undone.
+      // An undo that failed earlier is dropped if its setting has a newer value now.
       await this.#leave(this.#left.filter(isNotIn(this.#open)))
       this.#open = []
     } catch (error) {
@@ -108,29 +108,30 @@ export class Transactions {
   /** Takes the applied changes back, in reverse order. */
   async undo(): Promise<Undone> {
     const { settings, failed } = await this.#undo(() => true)
-    // An undo that is left of the same setting goes further back.
+    // An undo that was left earlier for the same setting goes further back.
     await this.#leave([...this.#left, ...failed.toReversed().filter(isNotIn(this.#left))]).catch(() => undefined)
     return { settings, notUndone: failed.map(nameOf) }
   }
 
   /**
-   * Puts back what was there before the first change ever. What runs does not follow, because it is to be restarted with
-   * the device; only what no file holds, such as the volume, is set. Done again after a stop, it ends the same.
+   * Puts back the state before the first change ever. Running programs are not updated, because the device restarts
+   * afterwards; only values that no file holds, such as the volume, are set. If it is interrupted and repeated, the result
+   * is the same.
    */
   async reset(): Promise<Undone> {
     const originals = await this.#originals.read()
     await this.#system.recover(...originals.flatMap(({ images }) => images.map(({ path }) => path)))
     this.#open = originals
     const { settings, failed } = await this.#undo(({ images }) => images.length === 0)
-    // The originals go further back than what was left.
+    // The originals go further back than the undos that were left.
     const left = [...this.#left.filter(isNotIn(originals)), ...failed.toReversed()]
-    // The journal of a change has settings alone, and the originals more.
+    // The originals also hold undos that belong to no setting. The journal of a change may not.
     await this.#leave(left.filter(({ setting }) => this.#settings.some(({ name }) => name === setting)))
     await this.#originals.remove()
     return { settings, notUndone: failed.map(nameOf) }
   }
 
-  /** Both lists are in the order in which it was undone. */
+  /** Both lists are in the order of undoing. */
   async #undo(
     isActivated: (undo: Undo) => boolean,
   ): Promise<{ readonly settings: readonly string[]; readonly failed: readonly Undo[] }> {
@@ -142,8 +143,8 @@ export class Transactions {
   }
 
   /**
-   * Takes back what an earlier run left unfinished or unconfirmed; undefined if it left nothing. A file that is not a
-   * journal of these settings is set aside, and nothing in it is done.
+   * Takes back changes that an earlier run left unfinished or unconfirmed; undefined if it left none. A file that is not a
+   * journal of these settings is set aside, and not acted on.
    * @throws {HalError} for such a file, saying why; the system's own errors if the journal cannot be read now.
    */
   async recover(): Promise<Undone | undefined> {
@@ -164,7 +165,7 @@ export class Transactions {
     }
   }
 
-  /** Ends the change, and leaves to the next start what could not be undone. Durable when it returns. */
+  /** Ends the change, and leaves undos that failed to the next start. Durable when it returns. */
   async #leave(undos: readonly Undo[]): Promise<void> {
     await (undos.length === 0 ? this.#journal.close() : this.#journal.open(undos))
     this.#left = undos
@@ -202,15 +203,15 @@ function isAtomic(changes: readonly Change[], undos: readonly Undo[]): boolean {
 }
 
 /**
- * Checks that an undo from the disk changes nothing but what its setting may change: the journal may be that of another
- * version, or come with the tree of a device that is not trusted.
+ * Checks that an undo from the disk changes nothing but what its setting may change: the journal may be from another
+ * version, or from the tree of a device that is not trusted.
  * @throws {HalError} saying why it must not be done.
  */
 function requireOwn({ setting: name, images, previous, next }: Undo, settings: readonly Setting[]): void {
   const refuse = (why: string) => new HalError('UNREADABLE', `the file is not a journal: ${why}`)
   const setting = settings.find(setting => setting.name === name)
-  if (!setting || !isWritable(setting)) throw refuse('it changes what is not a setting, or is read-only')
-  if (setting.write && images.length === 0) throw refuse('it has no file of its setting')
+  if (!setting || !isWritable(setting)) throw refuse('it changes something that is not a setting, or is read-only')
+  if (setting.write && images.length === 0) throw refuse('it has no file for its setting')
   if (!images.every(({ path }) => setting.files.includes(path) || setting.mayHave?.(path)))
     throw refuse('a file in it does not belong to its setting')
   if (!Check(setting.schema, previous) || !Check(setting.schema, next))

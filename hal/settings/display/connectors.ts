@@ -25,12 +25,12 @@ export async function readMonitor(system: System, folder: string | undefined): P
   if (!folder || (await attribute('status')).toString().trim() !== 'connected')
     return { present: false, monitor: '', modes: [] }
   const { monitor, timings } = readEdid(await attribute('edid'))
-  // One mode a line, without its rate, and so once for each rate. `1920x1080i` is interlaced.
+  // One mode per line, without its rate, so a resolution is repeated for each rate. `1920x1080i` is interlaced.
   const resolutions = (await attribute('modes')).toString().match(/^\d+x\d+$/gm) ?? []
   return { present: true, monitor, modes: modesOf(resolutions, timings) }
 }
 
-/** The resolutions that the kernel can drive, at the rates that the monitor names for them; without a rate if it names none. */
+/** The resolutions that the kernel can drive, at the rates that the monitor lists for them; without a rate if it lists none. */
 export function modesOf(resolutions: readonly string[], timings: readonly string[]): string[] {
   const modes = [...new Set(resolutions)].flatMap(resolution => {
     const rated = timings.filter(timing => timing.startsWith(`${resolution}@`))

@@ -9,14 +9,14 @@ import { type Output, type Outputs, schema } from './schema.ts'
 import { editConfig, modeIn, rotationIn } from './weston.ts'
 
 const FILE = '/etc/xdg/weston/weston.ini'
-/** Either exists if weston is installed. */
+/** One of these exists if weston is installed. */
 const WESTON = ['/etc/xdg/weston', '/usr/bin/weston']
 const READ_ONLY = ['present', 'monitor', 'modes'] as const
 
 /** Display outputs: the connectors and monitors from the kernel's DRM, the configuration from weston.ini(5). */
 export function display(system: System): Setting<typeof schema> {
   const unit = new Unit(system, 'weston.service')
-  /** Every connector since the start, with all modes of the monitors on it: one that was removed is still shown. */
+  /** Every connector seen since the start, with all modes of its monitors: a removed connector is still shown. */
   const seen = new Map<string, Set<string>>()
   /** One character per byte: weston's file has no declared encoding, and other people's bytes must be kept. */
   const config = async () => (await system.readBytes(FILE))?.toString('latin1') ?? ''

@@ -9,13 +9,13 @@ import type { Interface } from './schema.ts'
 
 /** Where networkd keeps its leases, each in a file named after the link's index. */
 export const LEASES = '/run/systemd/netif/leases'
-/** Milliseconds within which a static address must be in use after networkd was told. */
+/** Milliseconds after a reload of networkd within which a static address must be in use. */
 const APPLY_MS = 5_000
 const APPLY_POLL_MS = 20
-/** Milliseconds for which it must stay: networkd first removes an address again, after networkctl(1) has returned. */
+/** Milliseconds for which it must stay: networkd removes an address once more after networkctl(1) has returned. */
 const STABLE_MS = 200
 
-/** The addresses of a system that does not run: what is set, or what its last lease gave it. */
+/** The addresses of a system that is not running: the static one, or that of its last lease. */
 export async function givenAddresses(
   system: System,
   { index }: NetworkLink,
@@ -28,7 +28,7 @@ export async function givenAddresses(
 }
 
 /**
- * Waits for a static address, because networkctl(1) returns before networkd is done. It is not awaited without a carrier.
+ * Waits for a static address, because networkctl(1) returns before networkd is done. Does not wait without a carrier.
  * @throws {HalError} if it does not come into use.
  */
 export async function untilApplied(system: System, name: string, { method, address, up }: Interface): Promise<void> {

@@ -41,7 +41,7 @@ export function whyNotTwice(name: string, { [name]: own, ...others }: Interfaces
   return refuse('/address', holder && `${holder[0]} already has this address`)
 }
 
-/** With DHCP there is neither address nor gateway, unless it is the one from before. */
+/** With DHCP, address and gateway must be empty, unless they keep their previous value. */
 function whyNotWithDhcp(key: 'address' | 'gateway', next: Interface, previous: Interface): string | undefined {
   return next[key] === '' || next[key] === previous[key] ? undefined : 'must be empty unless the method is static'
 }

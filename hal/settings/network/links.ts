@@ -13,7 +13,7 @@ const PEER_TO_PEER = /^p2p-/
 /** A network interface, wired or wireless, as the kernel describes it. */
 export interface NetworkLink {
   readonly name: string
-  /** The interface index, by which networkd names the file of its state. */
+  /** The interface index, after which networkd names its state file. */
   readonly index: string
   readonly mac: string
   readonly up: boolean

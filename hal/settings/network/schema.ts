@@ -35,7 +35,7 @@ export const schema = Keyed(interfaceSchema, {
 })
 export type Interfaces = Type.Static<typeof schema>
 
-/** The members that can be set, as they are written: with DHCP, an address from before is dropped. */
+/** The members that can be set, as they are written: with DHCP, a previous address is dropped. */
 export function configured({ method, address, gateway, dns }: Interface): Configuration {
   return method === 'static' ? { method, address, gateway, dns } : { method, address: '', gateway: '', dns }
 }

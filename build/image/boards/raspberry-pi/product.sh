@@ -1,7 +1,7 @@
 #!/bin/sh
 # product.sh ROOT: a card, as build/out/image/raspberry-pi.img, and compressed as build/out/receiver-raspberry-pi.img.xz.
-# The boot partition is what the Pi's own firmware reads; raspi-firmware has filled it. Nothing is mounted, so that it works
-# in a container.
+# The Pi's own firmware reads the boot partition, which raspi-firmware has filled. Nothing is mounted, so that this works in a
+# container.
 set -eu
 card=build/out/image/raspberry-pi.img
 boot=build/out/image/boot.vfat

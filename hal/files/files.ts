@@ -9,6 +9,12 @@ import { Root } from './root.ts'
 import { FolderWatcher, type Stop } from './watcher.ts'
 import { writeAttribute, writeFile, writeLink } from './write.ts'
 
+export interface Space {
+  readonly totalBytes: number
+  readonly availableBytes: number
+  readonly readOnly: boolean
+}
+
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
@@ -70,10 +76,10 @@ export class Files {
     }
   }
 
-  /** Bytes of the file system that holds the root: in all, and free for us. */
-  async space(): Promise<{ readonly totalBytes: number; readonly availableBytes: number }> {
+  /** The file system that holds the root: its bytes in all, those free for us, and whether it refuses every write. */
+  async space(): Promise<Space> {
     const { bsize, blocks, bavail } = this.#fs.statfs(this.root)
-    return { totalBytes: bsize * blocks, availableBytes: bsize * bavail }
+    return { totalBytes: bsize * blocks, availableBytes: bsize * bavail, readOnly: this.#fs.isReadOnly(this.root) }
   }
 
   /** Whether there is a file that begins with these ASCII characters. @throws {HalError} if it is not a regular file. */

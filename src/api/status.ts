@@ -2,6 +2,7 @@ import * as Type from 'typebox/type'
 import type { Files } from '../../hal/files/files.ts'
 import { readFacts } from '../../hal/os/facts.ts'
 import type { System } from '../../hal/os/system.ts'
+import type { ApiKeyStore } from '../auth/api-key.ts'
 import { type Clock, rfc3339 } from '../clock.ts'
 import { json } from '../http/reply.ts'
 import type { Route } from '../http/route.ts'
@@ -15,6 +16,7 @@ export interface StatusRoutesOptions {
   readonly builtAt: number
   /** Numbers of open streams, polls and connections, by name. */
   readonly counts: () => Readonly<Record<string, number>>
+  readonly keys: ApiKeyStore
   /** The pin of the TLS server in front; undefined without one. */
   readonly certificatePin: () => string | undefined
 }
@@ -38,11 +40,21 @@ const StatusObject = Type.Object(
       }),
     ),
     memory: space('Memory, and what programs could still take of it.'),
-    storage: space('The file system that holds the state directory.'),
+    storage: Type.Optional(
+      Type.Object(
+        {
+          totalBytes: Type.Integer(),
+          availableBytes: Type.Integer(),
+          readOnly: Type.Boolean({ description: 'Whether it refuses every write, so that nothing can be changed.' }),
+        },
+        { description: 'The file system that holds the state directory.' },
+      ),
+    ),
     streams: count('Open event streams.'),
     heldPolls: count('Long polls that wait for an event.'),
     connections: count('Open connections of clients.'),
     sessions: count('Devices that mirror, or want to.'),
+    keyStored: Type.Boolean({ description: 'Whether the API key is in its file, so that it outlasts a restart.' }),
     certificatePin: Type.Optional(
       Type.String({ description: 'SHA-256 of the public key that this device serves TLS with, in base64.' }),
     ),
@@ -58,6 +70,7 @@ export function statusRoutes({
   clock,
   builtAt,
   counts,
+  keys,
   certificatePin,
 }: StatusRoutesOptions): readonly Route[] {
   return [
@@ -76,6 +89,7 @@ export function statusRoutes({
           clockSet,
           ...facts,
           storage: await state.space().catch(() => undefined),
+          keyStored: keys.isStored,
           ...counts(),
           certificatePin: certificatePin(),
         }

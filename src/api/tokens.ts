@@ -1,5 +1,6 @@
 import * as Type from 'typebox/type'
 import type { ApiKeyStore } from '../auth/api-key.ts'
+import { RefusedCredential } from '../auth/challenge.ts'
 import { ROLES } from '../auth/grants.ts'
 import { issueToken, parseDuration, SUBJECT } from '../auth/token.ts'
 import { type Clock, rfc3339 } from '../clock.ts'
@@ -58,7 +59,9 @@ export function tokenRoutes({ keys, clock, builtAt, log }: TokenRoutesOptions): 
         if (expiresIn !== undefined && now < builtAt)
           throw new Problem('conflict', 'The clock of this device is not set: set it, or leave out expiresIn.')
         const expiresInMs = expiresIn === undefined ? undefined : parseDuration(expiresIn)
-        const { token, exp } = issueToken(keys.current, { roles, expiresInMs, subject }, now)
+        const { current } = keys
+        if (current === undefined) throw new RefusedCredential('key unreadable')
+        const { token, exp } = issueToken(current, { roles, expiresInMs, subject }, now)
         if (exp !== undefined && exp > LAST_SECOND)
           throw refusal('invalid-body', [{ pointer: '/expiresIn', detail: 'must end before the year 10000' }])
         const expiresAt = exp === undefined ? undefined : rfc3339(exp * 1000)

@@ -91,7 +91,7 @@ function operation(route: AnyRoute, schemas: NamedSchemas): object {
     ...('body' in route &&
       route.body && {
         requestBody: {
-          required: true,
+          required: route.body.isOptional !== true,
           content: contentOf(
             route.body.accepts.map(type => [type, route.body?.schema]),
             schemas,

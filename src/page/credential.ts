@@ -21,6 +21,9 @@ function storage(name: 'sessionStorage' | 'localStorage'): Pick<Storage, 'getIte
   }
 }
 
+/** An API key that this tab has chosen, until it knows that the device has taken it. */
+const NEXT = `${NAME} next`
+
 /** The contents of a link's fragment, which no browser sends to a server. */
 export interface SignInLink {
   readonly credential: string
@@ -68,6 +71,18 @@ export function dropCredential(credential: string): void {
 export function forgetCredential(): void {
   tab.removeItem(NAME)
   device.removeItem(NAME)
+}
+
+/** Keeps a key before the device is asked to take it: whatever becomes of the answer, or of the page, somebody has the key. */
+export function keepNextKey(key: string): void {
+  tab.setItem(NEXT, key)
+}
+
+/** The key that was kept, once. */
+export function takeNextKey(): string | undefined {
+  const key = tab.getItem(NEXT) ?? undefined
+  tab.removeItem(NEXT)
+  return key
 }
 
 /** Calls it when another tab has kept another credential, or has signed out. */

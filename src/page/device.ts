@@ -1,4 +1,4 @@
-import { type Client, jsonOf } from './client.ts'
+import { Client, jsonOf, Refusal, Unreachable } from './client.ts'
 import type { ServerEvent } from './event-source.ts'
 import { findGrants, type Grants } from './grants.ts'
 import { isObject, type JsonObject } from './json.ts'
@@ -27,6 +27,9 @@ export interface Reverted {
 
 /** Ids of events that are remembered, to tell an answer that is older than what the stream has told already. */
 const SEEN = 64
+/** Milliseconds for an answer about a new API key, and until it is asked for again. */
+const KEY_ANSWER_MS = 10_000
+const KEY_RETRY_MS = 1_000
 
 /** The state of the device, kept up to date by its streams. */
 export class Device {
@@ -104,16 +107,44 @@ export class Device {
     this.system.set(system)
   }
 
-  /** @returns the new API key, which is in force. */
-  async replaceKey(): Promise<string> {
+  /**
+   * Puts a new API key in force, and asks again until it is known whether it is.
+   * @param waiting Called when there is no answer.
+   * @throws {Refusal} if the old one stays, or somebody else has replaced it.
+   */
+  async replaceKey(apiKey: string, waiting: () => void): Promise<void> {
     this.#isReplacingKey = true
     try {
-      return (await jsonOf<{ apiKey: string }>(await this.client.send('POST', '/api-key'))).apiKey
+      while (!(await this.#hasTaken(apiKey))) {
+        waiting()
+        await new Promise(resolve => setTimeout(resolve, KEY_RETRY_MS))
+      }
     } catch (error) {
       this.#isReplacingKey = false
       // Somebody else has replaced it, or the answer was lost.
       if (this.#why !== undefined) this.#ended(this.#why)
       throw error
+    }
+  }
+
+  /** Whether the device says that a key is in force; false if it says nothing. @throws {Refusal} */
+  async #hasTaken(apiKey: string): Promise<boolean> {
+    const signal = AbortSignal.timeout(KEY_ANSWER_MS)
+    try {
+      await this.client.send('POST', '/api-key', { body: { apiKey }, signal })
+      return true
+    } catch (error) {
+      if (error instanceof Unreachable) return false
+      if (!(error instanceof Refusal) || error.status !== 401) throw error
+      // The answer to an earlier request was lost, or it was somebody else.
+      const isTaken = await new Client(apiKey)
+        .send('GET', '/system', { signal: AbortSignal.timeout(KEY_ANSWER_MS) })
+        .then(
+          () => true,
+          (why: unknown) => (why instanceof Unreachable ? undefined : false),
+        )
+      if (isTaken === false) throw error
+      return isTaken ?? false
     }
   }
 

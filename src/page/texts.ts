@@ -134,6 +134,7 @@ export const texts = {
   replaceKeyTitle: (name: string) => `Replace the API key of ${name}?`,
   replaceKeyWarning:
     'Everybody but you is signed out at once. Panels, scripts and moderators need the new key, or tokens made from it. This cannot be undone.',
+  replacingKey: 'The device does not answer. It is asked again until it is known whether it has the new key.',
   keyReplaced: 'The new API key',
   keyReplacedHelp:
     'It is in force, and this page uses it. It is shown only now: keep it in a safe place. Whoever has it controls the device.',
@@ -160,9 +161,11 @@ export const texts = {
     heldPolls: 'Long polls',
     connections: 'Connections',
     sessions: 'Sessions',
+    keyStored: 'API key is stored',
     certificatePin: 'Certificate pin',
   } as Readonly<Record<string, string>>,
-  usedOf: (used: string, total: string) => `${used} of ${total}`,
+  usedOf: (used: string, total: string, isReadOnly: boolean) =>
+    isReadOnly ? 'Read-only: nothing can be changed. Restart the device, or replace its card.' : `${used} of ${total}`,
 
   operations: 'Maintenance',
   confirmOperation: (operation: string, device: string) => `${operation}: ${device}?`,

@@ -46,17 +46,18 @@ t.test('what the kernel says', async t => {
     heldPolls: 0,
     connections: 1,
     sessions: 0,
+    keyStored: true,
   })
   t.ok(Math.abs(Date.parse(String(bootedAt)) - (Date.now() - 3_725_870)) < 5_000, String(bootedAt))
   const { bsize, blocks } = await statfs(service.root)
-  t.match(storage, { totalBytes: bsize * blocks, availableBytes: Number })
+  t.match(storage, { totalBytes: bsize * blocks, availableBytes: Number, readOnly: false })
 })
 
 t.test('what the device cannot tell is absent', async t => {
   const clock = new ManualClock()
   const service = await startTestService(t, { clock, builtAt: Date.now() + 1_000_000 })
   const names = async () => Object.keys(await statusOf(service))
-  const always = ['version', 'clockSet', 'storage', 'streams', 'heldPolls', 'connections', 'sessions']
+  const always = ['version', 'clockSet', 'storage', 'keyStored', 'streams', 'heldPolls', 'connections', 'sessions']
   t.same(await names(), always)
   t.match(await statusOf(service), { clockSet: false })
   boot(service)

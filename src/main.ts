@@ -1,7 +1,6 @@
 /** The process: its command line, its signals, its exit status. Nothing imports this. */
 import { randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
-import { text as readText } from 'node:stream/consumers'
 import { errorCode, reasonOf } from '../hal/errors.ts'
 import { Files } from '../hal/files/files.ts'
 import { runCommand } from '../hal/os/command.ts'
@@ -162,7 +161,7 @@ async function claimState(folder: string): Promise<void> {
 async function readKeyFile(path: string | undefined): Promise<string | undefined> {
   if (path === undefined) return undefined
   try {
-    if (path === '-') return await readText(process.stdin)
+    if (path === '-') return Buffer.concat(await process.stdin.toArray()).toString()
     const text = await new Files('/').readText(resolve(path))
     if (text !== undefined) return text
   } catch (error) {

@@ -91,7 +91,7 @@ export async function rememberKey(state: Files, key: string): Promise<void> {
 }
 
 async function formerKeys(state: Files): Promise<readonly string[]> {
-  return (await state.readForEdit(FORMER_FILE))?.split('\n').filter(line => line !== '') ?? []
+  return (await state.readLossless(FORMER_FILE))?.split('\n').filter(line => line !== '') ?? []
 }
 
 function hashOf(key: string, salt: string): string {

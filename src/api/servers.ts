@@ -99,7 +99,7 @@ function routesOf(options: ServersOptions, server: HttpServer, families: () => r
     ...all.flatMap(({ topic, eventsPath, routes }) => [...routes, eventRoute(eventsPath, topic, streaming)]),
     ...keyRoutes(keys, authenticator, log),
     ...tokenRoutes(options),
-    ...statusRoutes({ ...options, counts }),
+    ...statusRoutes({ ...options, configuration, counts }),
     ...operationRoutes({ ...options, configuration, mirroring: mirroringUnits(engines) }),
     ...logRoutes(system, loggingUnits(engines), authenticator),
     ...choiceRoutes(configuration, settings),

@@ -4,8 +4,10 @@ import { readFacts } from '../../hal/os/facts.ts'
 import type { System } from '../../hal/os/system.ts'
 import type { ApiKeyStore } from '../auth/api-key.ts'
 import { type Clock, rfc3339 } from '../clock.ts'
+import { formatEtag } from '../http/conditional.ts'
 import { json } from '../http/reply.ts'
 import type { Route } from '../http/route.ts'
+import type { SystemStore } from '../system/store.ts'
 
 export interface StatusRoutesOptions {
   readonly version: string
@@ -17,6 +19,7 @@ export interface StatusRoutesOptions {
   /** Numbers of open streams, polls and connections, by name. */
   readonly counts: () => Readonly<Record<string, number>>
   readonly keys: ApiKeyStore
+  readonly configuration: Pick<SystemStore, 'trial'>
   /** The pin of the TLS server in front; undefined without one. */
   readonly certificatePin: () => string | undefined
 }
@@ -54,6 +57,17 @@ const StatusObject = Type.Object(
     heldPolls: count('Long polls that wait for an event.'),
     connections: count('Open connections of clients.'),
     sessions: count('Devices that mirror, or want to.'),
+    trial: Type.Optional(
+      Type.Object(
+        {
+          etag: Type.String({ description: 'For `If-Match`, to confirm or to undo it.' }),
+          properties: Type.Array(Type.String()),
+          until: Type.Optional(Type.String({ format: 'date-time', description: 'Absent while the clock is not set.' })),
+          remainingS: Type.Integer({ description: 'Seconds until it is undone.' }),
+        },
+        { description: 'A change that is undone unless it is confirmed.' },
+      ),
+    ),
     keyStored: Type.Boolean({ description: 'Whether the API key is in its file, so that it outlasts a restart.' }),
     certificatePin: Type.Optional(
       Type.String({ description: 'SHA-256 of the public key that this device serves TLS with, in base64.' }),
@@ -61,6 +75,14 @@ const StatusObject = Type.Object(
   },
   { $id: 'Status' },
 )
+
+/** @param now Milliseconds since 1970; undefined if the time is not known. */
+function trialOf(trial: SystemStore['trial'], now: number | undefined): object | undefined {
+  if (!trial) return undefined
+  const { id, properties, remainingS } = trial
+  const until = now === undefined ? undefined : rfc3339(now + 1000 * remainingS)
+  return { etag: formatEtag(id), properties, until, remainingS }
+}
 
 /** State that changes too often for events. */
 export function statusRoutes({
@@ -71,6 +93,7 @@ export function statusRoutes({
   builtAt,
   counts,
   keys,
+  configuration,
   certificatePin,
 }: StatusRoutesOptions): readonly Route[] {
   return [
@@ -89,6 +112,7 @@ export function statusRoutes({
           clockSet,
           ...facts,
           storage: await state.space().catch(() => undefined),
+          trial: trialOf(configuration.trial, clockSet ? now : undefined),
           keyStored: keys.isStored,
           ...counts(),
           certificatePin: certificatePin(),

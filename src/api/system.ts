@@ -1,10 +1,17 @@
 import * as Type from 'typebox/type'
 import { isWritable, type Setting } from '../../hal/setting.ts'
 import { type Authenticator, holderOf } from '../auth/authenticator.ts'
-import { checkPreconditions, formatEtag, IfNoneMatch, notModified } from '../http/conditional.ts'
+import {
+  checkPreconditions,
+  formatEtag,
+  IfNoneMatch,
+  matchesStrongly,
+  notModified,
+  requireEtags,
+} from '../http/conditional.ts'
 import { json, type WholeReply } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
-import type { Route, RouteDocs } from '../http/route.ts'
+import type { ParameterDocs, Route, RouteDocs } from '../http/route.ts'
 import { MAX_CONFIRM_S, MIN_CONFIRM_S } from '../limits.ts'
 import type { Log } from '../log.ts'
 import type { SystemStore } from '../system/store.ts'
@@ -26,6 +33,13 @@ const PatchSchema = Type.Object(
     description: 'Any properties of the configuration; read-only ones with their current value.',
   },
 )
+
+const TrialMatch: ParameterDocs = {
+  in: 'header',
+  name: 'If-Match',
+  schema: Type.String(),
+  description: 'The ETag of the answer to the change: 412 if another one is waiting.',
+}
 
 /** The configuration: read whole, changed in part. */
 export function systemRoutes({ store, settings, authenticator, log }: SystemRoutesOptions): readonly Route[] {
@@ -79,13 +93,32 @@ export function systemRoutes({ store, settings, authenticator, log }: SystemRout
       method: 'POST',
       path: `${PATH}/confirm`,
       needs: 'admin:w',
-      handle: async (_, credential) => {
-        await store.confirm(() => authenticator.recheck(credential))
+      handle: async (request, credential) => {
+        await store.confirm(() => authenticator.recheck(credential), trialMeant(request))
         return current()
       },
       docs: confirmDocs(settings),
     },
+    {
+      method: 'DELETE',
+      path: `${PATH}/confirm`,
+      needs: 'admin:w',
+      handle: async (request, credential) => {
+        await store.cancel(() => authenticator.recheck(credential), trialMeant(request))
+        log('notice', `${request.address} (${holderOf(credential)}) undid the change that awaited its confirmation`)
+        return current()
+      },
+      docs: cancelDocs(settings),
+    },
   ]
+}
+
+/** Whether `If-Match` names a change on trial, by the ETag that answered it; undefined without the header. */
+function trialMeant(request: Request): ((id: string) => boolean) | undefined {
+  const header = request.header('if-match')
+  if (header === undefined) return undefined
+  requireEtags(request, 'If-Match')
+  return id => matchesStrongly(header, id)
 }
 
 function readDocs(settings: readonly Setting[]): RouteDocs {
@@ -141,7 +174,7 @@ function patchDocs(settings: readonly Setting[]): RouteDocs {
         sometimes: ['Confirm-Within'],
       },
       400: { description: 'Not JSON, a precondition names no ETag, or confirmWithin is out of range.' },
-      409: { description: 'Another change waits for its confirmation.' },
+      409: { description: 'Another change waits for its confirmation.', headers: ['Retry-After'] },
       412: {
         description: 'The configuration has changed since that ETag, or If-None-Match names its state.',
         headers: ['ETag'],
@@ -170,6 +203,7 @@ function confirmDocs(settings: readonly Setting[]): RouteDocs {
   return {
     operationId: 'confirmSystem',
     summary: 'Keep a change that was made with confirmWithin',
+    parameters: [TrialMatch],
     answers: {
       200: {
         description: 'The change is kept. The body is the configuration.',
@@ -177,8 +211,26 @@ function confirmDocs(settings: readonly Setting[]): RouteDocs {
         headers: ['ETag'],
       },
       409: { description: 'No change is waiting for confirmation: it was confirmed or undone already.' },
+      412: { description: 'Another change is waiting for its confirmation.', headers: ['ETag'] },
       500: { description: 'The system refused to keep it; `detail` says what became of it.' },
       507: { description: 'No space left on the device; the change is undone.' },
+    },
+  }
+}
+
+function cancelDocs(settings: readonly Setting[]): RouteDocs {
+  return {
+    operationId: 'cancelSystem',
+    summary: 'Undo a change that was made with confirmWithin',
+    parameters: [TrialMatch],
+    answers: {
+      200: {
+        description: 'The change is undone. The body is the configuration.',
+        content: { 'application/json': configurationSchema(settings) },
+        headers: ['ETag'],
+      },
+      409: { description: 'No change is waiting for confirmation: it was confirmed or undone already.' },
+      412: { description: 'Another change is waiting for its confirmation.', headers: ['ETag'] },
     },
   }
 }

@@ -29,6 +29,8 @@ export interface SignInLink {
   readonly credential: string
   /** The link is of a change that waits for its confirmation. */
   readonly isConfirming: boolean
+  /** The credential is a short-lived token in place of the API key. */
+  readonly isMoved: boolean
   /** The link was on the screen of a new device, for everybody to see. */
   readonly isSetup: boolean
 }
@@ -39,7 +41,12 @@ export function takeLink(): SignInLink | undefined {
   const credential = parameters.get('key')?.trim()
   if (!credential) return undefined
   history.replaceState(null, '', location.pathname + location.search)
-  return { credential, isConfirming: parameters.has('confirm'), isSetup: parameters.has('setup') }
+  return {
+    credential,
+    isConfirming: parameters.has('confirm'),
+    isMoved: parameters.has('moved'),
+    isSetup: parameters.has('setup'),
+  }
 }
 
 /** A link that signs in whoever opens it. */

@@ -25,6 +25,7 @@ interface Opening {
   /** Where to store the credential once the device has accepted it; undefined if it is stored already. */
   readonly isKept?: boolean
   readonly isConfirming?: boolean
+  readonly isMoved?: boolean
   readonly isSetup?: boolean
 }
 
@@ -107,7 +108,8 @@ async function enter(opened: Device, opening: Opening, refused: (why: string) =>
   // A photograph of the screen must not contain a key that works.
   if (opening.isSetup)
     await replaceKey(opened, actions, () => announce(texts.replacingKey)).catch(error => announce(messageOf(error)))
-  if (opening.isConfirming && (await confirm(opened).catch(() => false))) announce(texts.trialKept)
+  if (opening.isConfirming && (await confirm(opened).catch(() => false)))
+    announce(opening.isMoved ? texts.trialKeptThere : texts.trialKept)
 }
 
 function start(): void {

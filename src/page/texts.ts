@@ -91,11 +91,15 @@ export const texts = {
   trialLeft: (seconds: number) => `Undone in ${seconds} s unless the device can be reached.`,
   trialMoved: 'The device does not answer at this address any more. It should be at',
   trialKept: 'The device can be reached. The change is kept.',
+  trialKeptThere:
+    'The device can be reached here, and the change is kept. You are signed in for ten minutes; after that, sign in with the API key.',
   trialLate: 'The change was not confirmed in time, so the device has undone it.',
   revertedBecause: (reason: string) =>
     reason === 'restarted'
       ? 'The device was restarted before the change was confirmed, so it was undone:'
-      : 'The change was not confirmed in time, so the device has undone it:',
+      : reason === 'cancelled'
+        ? 'The change was undone before it was confirmed:'
+        : 'The change was not confirmed in time, so the device has undone it:',
   notUndone: 'These could not be undone:',
   trialUnknown: 'The device did not answer in time. It undoes the change by itself.',
   close: 'Close',

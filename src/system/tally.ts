@@ -6,7 +6,7 @@ import type { RevertReason } from './trial.ts'
 export type Outcome = 'applied' | 'refused' | 'failed' | 'reverted'
 
 const OUTCOMES: readonly Outcome[] = ['applied', 'refused', 'failed', 'reverted']
-const REASONS: readonly RevertReason[] = ['not confirmed', 'restarted']
+const REASONS: readonly RevertReason[] = ['not confirmed', 'cancelled', 'restarted']
 
 /** Counts the changes of settings, whose names are known. */
 export class Tally {

@@ -7,6 +7,7 @@ const KINDS = {
   'method-not-allowed': [405, 'Method not allowed'],
   'request-timeout': [408, 'Request timeout'],
   conflict: [409, 'Conflict'],
+  'in-the-way': [409, 'Another device is mirroring'],
   'precondition-failed': [412, 'Precondition failed'],
   'body-too-large': [413, 'Body too large'],
   'unsupported-media-type': [415, 'Unsupported media type'],
@@ -37,6 +38,8 @@ export class Problem extends Error {
   readonly errors: readonly FieldError[] | undefined
   /** Header names and values in turn. */
   readonly headers: readonly string[]
+  /** Further members of the answer (RFC 9457 §3.2). */
+  readonly members: Readonly<Record<string, string>> | undefined
 
   constructor(
     kind: ProblemKind,
@@ -44,6 +47,7 @@ export class Problem extends Error {
     more: {
       errors?: readonly FieldError[]
       headers?: readonly string[]
+      members?: Readonly<Record<string, string>>
       cause?: unknown
     } = {},
   ) {
@@ -51,6 +55,7 @@ export class Problem extends Error {
     this.kind = kind
     this.errors = more.errors
     this.headers = more.headers ?? []
+    this.members = more.members
   }
 
   get status(): number {
@@ -67,6 +72,7 @@ export class Problem extends Error {
         status,
         detail: this.message,
         errors: this.errors,
+        ...this.members,
       }),
     )
   }

@@ -12,6 +12,7 @@ const ProblemSchema = Type.Object(
     title: Type.String(),
     status: Type.Integer(),
     detail: Type.String(),
+    session: Type.Optional(Type.String({ format: 'uuid', description: 'The session that is in the way.' })),
     errors: Type.Optional(
       Type.Array(
         Type.Object({

@@ -16,6 +16,7 @@ export interface Session {
   readonly deviceId: string
   readonly address: string
   readonly since: string
+  readonly deadline?: string
 }
 
 /** A change that the device has undone. */

@@ -42,6 +42,23 @@ export const texts = {
   nobodyWaits: 'No device is waiting.',
   nobodyMirrors: 'No device is mirroring.',
   sessionStates: { pending: 'waiting', admitted: 'let in, connecting', active: 'mirroring' },
+  gone: {
+    denied: 'Turned away.',
+    ended: 'Ended.',
+    left: 'Has stopped mirroring.',
+    withdrawn: 'Has withdrawn, or was turned away by somebody else.',
+    timedOut: 'Was not answered in time.',
+  },
+  letIn: (isHere: boolean) => (isHere ? 'Let in.' : 'Let in by somebody else.'),
+  leftOf: (state: string, ms: number) => {
+    const seconds = Math.max(0, Math.ceil(ms / 1000))
+    return state === 'pending' ? `denied in ${seconds} s` : `${seconds} s left to connect`
+  },
+  protocolOf: (protocol: string) =>
+    (({ airplay: 'AirPlay', miracast: 'Miracast', cast: 'Cast' }) as Readonly<Record<string, string>>)[protocol] ??
+    protocol,
+  modelOf: (model: string) =>
+    /^(iPhone|iPad|iPod|MacBookPro|MacBookAir|MacBook|iMac|Macmini|MacPro|Mac)(?=\d)/.exec(model)?.[1] ?? model,
   unnamed: 'Unnamed device',
   allow: 'Let in',
   deny: 'Deny',

@@ -108,8 +108,6 @@ export function factoryDisk(board = virt): Disk {
 export interface MachineOptions {
   /** Where to write what the first console shows. */
   readonly log?: string
-  /** What the firmware passes to systemd, by name (systemd.system-credentials(7)). */
-  readonly credentials?: Readonly<Record<string, string>>
   /** A network of its own, besides the one that leads to the host: the name of the tap interface that QEMU makes. */
   readonly lan?: string
 }
@@ -129,24 +127,14 @@ export class Machine extends Api {
   #key = ''
 
   /** @param disk a factory disk; it is not changed. */
-  constructor({ path, board }: Disk, { log, credentials = {}, lan }: MachineOptions = {}) {
+  constructor({ path, board }: Disk, { log, lan }: MachineOptions = {}) {
     super()
     this.#board = board
     this.#folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
     this.#disk = join(this.#folder, 'disk')
     this.#log = log ?? join(this.#folder, 'console.log')
-    this.#more = [
-      ...Object.entries(credentials).flatMap(([name, value]) => [
-        '-fw_cfg',
-        `name=opt/io.systemd.credentials/${name},string=${value}`,
-      ]),
-      ...(lan === undefined
-        ? []
-        : [
-            ...['-netdev', `tap,id=lan,ifname=${lan},script=no,downscript=no`],
-            ...['-device', 'virtio-net-pci,netdev=lan,romfile='],
-          ]),
-    ]
+    const tap = `tap,id=lan,ifname=${lan},script=no,downscript=no`
+    this.#more = lan === undefined ? [] : ['-netdev', tap, '-device', 'virtio-net-pci,netdev=lan,romfile=']
     process.on('exit', () => {
       this.cutPower()
       rmSync(this.#folder, { recursive: true, force: true })

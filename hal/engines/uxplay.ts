@@ -145,10 +145,10 @@ export class UxPlayEngine implements Engine {
     })
   }
 
-  /** Restarts UxPlay, so that it reads its options. This puts out any connected device. */
-  async #restart(): Promise<void> {
+  /** Restarts UxPlay, so that it reads its options. This puts out any connected device. @param isNeeded See `Unit`. */
+  async #restart(isNeeded?: () => Promise<boolean>): Promise<void> {
     await this.#setAllowed()
-    await this.#uxplay.unit.restart()
+    await this.#uxplay.unit.restart(isNeeded)
     this.#stuckSince = undefined
     this.#hadDevice = false
   }
@@ -285,8 +285,9 @@ export class UxPlayEngine implements Engine {
       return
     }
     // Decisions must be possible even if the options cannot be read.
-    const isOutdated = !hasDevice && (await this.#uxplay.isOutdated().catch(() => false))
-    if (isOutdated && !this.#restartDidNotHelp) await this.#restart()
+    const isStale = () => this.#uxplay.isOutdated().catch(() => false)
+    const isOutdated = !hasDevice && (await isStale())
+    if (isOutdated && !this.#restartDidNotHelp) await this.#restart(isStale)
     this.#restartDidNotHelp = isOutdated
   }
 

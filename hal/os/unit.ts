@@ -109,13 +109,14 @@ export class Unit {
   /**
    * Restarts the service unless it is stopped, or is stopping: a restart would cancel the stop. One that failed
    * because of a change must start again when the change is undone, which `systemctl try-restart` does not do.
+   * @param isNeeded Asked while the service is active. A service that was being started may have read the changed files.
    * @returns whether there was anything to restart.
    */
-  restart(): Promise<boolean> {
-    return this.#system.unitJobs.run(() => this.#restart())
+  restart(isNeeded = async () => true): Promise<boolean> {
+    return this.#system.unitJobs.run(() => this.#restart(isNeeded))
   }
 
-  async #restart(): Promise<boolean> {
+  async #restart(isNeeded = async () => true): Promise<boolean> {
     let isRestarted = false
     for (const { name, isMasked } of await this.#installed()) {
       if (isMasked || SOCKET.test(name)) continue
@@ -123,7 +124,7 @@ export class Unit {
       if (STOPPED.includes(state)) continue
       isRestarted = true
       // systemd starts it in a moment, with its files as they are now.
-      if (step === AUTO_RESTART) continue
+      if (step === AUTO_RESTART || (state === 'active' && !(await isNeeded()))) continue
       // Somebody may stop it meanwhile, and then it must stay stopped.
       await this.#system.run(['systemctl', state === 'active' ? 'try-restart' : 'restart', name])
     }

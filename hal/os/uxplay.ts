@@ -117,7 +117,7 @@ export class UxPlay {
       if (!(await this.isOutdated())) return
       if ((await this.sockets()).mirroring !== undefined) return
     }
-    await this.unit.restart()
+    await this.unit.restart(() => this.isOutdated())
   }
 
   async sockets(): Promise<Sockets> {

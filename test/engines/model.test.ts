@@ -122,9 +122,15 @@ class Model {
     return session
   }
 
-  /** UxPlay ends: whoever is connected is out. */
+  /** UxPlay ends, and systemd starts it again: whoever is connected is out. */
   async #interrupt(how: () => Promise<unknown>): Promise<void> {
+    // receiverd may be about to restart it, and that would come on top.
+    if (!this.#present) await this.#isSettled()
+    const invocation = () => this.#room.rig.run(['systemctl', 'show', '--property=InvocationID', '--value', 'uxplay'])
+    const before = await invocation()
     await how()
+    // A process that was killed still listens for a moment.
+    await eventually(async () => (await invocation()) !== before, RESTART_MS)
     await this.#isOut()
   }
 

@@ -254,11 +254,13 @@ test('one that is stopped just before it is restarted stays stopped', async t =>
 
 test('one that is being started is restarted once it runs, unless it is stopped first', async t => {
   const { root } = rootWith(t, { 'a.service': INSTALL }, 'a.service')
-  for (const [last, restarted, restartsItself = false] of [
+  for (const [last, restarted, { restartsItself = false, isNeeded = true } = {}] of [
     ['active', ['try-restart']],
+    ['active', [], { restartsItself: true, isNeeded: false }],
     ['inactive', []],
     ['failed', ['restart']],
-    ['activating\nauto-restart', [], true],
+    ['failed', ['restart'], { isNeeded: false }],
+    ['activating\nauto-restart', [], { restartsItself: true }],
   ] as const) {
     const states = ['activating', 'activating', last]
     const ran: string[] = []
@@ -267,7 +269,7 @@ test('one that is being started is restarted once it runs, unless it is stopped 
       return verb === 'show' ? `${states.shift()}\n` : ''
     }
     t.equal(
-      await new Unit(new System(root, { running: true, run }), 'a.service').restart(),
+      await new Unit(new System(root, { running: true, run }), 'a.service').restart(async () => isNeeded),
       restartsItself || restarted.length > 0,
     )
     t.same(ran, restarted)

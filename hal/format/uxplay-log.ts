@@ -12,6 +12,7 @@ export interface Caller {
 export const DEVICE_ID = /^(?:[0-9A-F]{2}:){5}[0-9A-F]{2}$/
 /** The end of `connection request from NAME (MODEL) with deviceID = ID`, or all of it unless NAME or MODEL has line feeds. */
 const REQUEST = /^(?:connection request from (.*) \(([^()]*)\)|.*) with deviceID = (\S+)$/
+const REQUEST_START = 'connection request from '
 /** A header that the device sent follows it. */
 const AGENT = 'Client identified as User-Agent: '
 const RESTRICTED = 'client connections have been restricted to those with listed deviceID,'
@@ -19,6 +20,15 @@ const ALLOW = /^use "-allow (\S+)" to allow this client to connect\.$/
 /** Messages that may follow about a device that was refused: it leaves, or another one comes and finds UxPlay busy. */
 const NOISE =
   /^(?:Accepted IPv[46] client on socket \d+|Local : .*|Remote: .*|\*{3} WARNING: rejecting new connection .*|(?:Connection closed|Removing connection) for socket \d+)$/
+/** UxPlay draws the PIN in eight lines, and then prints it. */
+const PIN_REQUEST = 'client sent PAIR-PIN-START request'
+const DRAWN = /^[ 8bdoPY."]*8[ 8bdoPY."]*$/
+const PIN = /^\*{3} CLIENT MUST NOW ENTER PIN = "(\d{4})" AS AIRPLAY PASSWORD$/
+/** Wherever it is printed. */
+const PRINTED = /\b(pin = "?)\d{1,4}\b/gi
+/** The device announces itself; then it sends its proof that it knows the PIN, after which UxPlay asks for no more. */
+const ANSWER = 'client requested pair-setup-pin, '
+const MASK = '****'
 
 /**
  * The device that UxPlay has refused because no `allow` lists it; undefined if there is none.
@@ -46,6 +56,27 @@ export function refusedCaller(lines: readonly string[]): (Caller & { readonly li
 export function lastCaller(lines: readonly string[], allowed?: ReadonlySet<string>): Caller | undefined {
   const callers = lines.map(line => (line.startsWith(AGENT) ? undefined : callerIn(line)))
   return callers.findLast(caller => caller && (allowed?.has(caller.deviceId) ?? true))
+}
+
+/**
+ * The PIN that the connected device asks for: four digits; undefined if it asks for none, or has answered.
+ *
+ * Believed only if nothing from the device was printed before it, because that may contain line feeds. So a second PIN for
+ * the same connection is not found.
+ * @param lines All that were printed since the device connected.
+ */
+export function pinIn(lines: readonly string[]): string | undefined {
+  const own = lines.findIndex(line => !(NOISE.test(line) || line === PIN_REQUEST || DRAWN.test(line) || PIN.test(line)))
+  const [trusted, later] = own < 0 ? [lines, []] : [lines.slice(0, own), lines.slice(own)]
+  const isAnswered = later.filter(line => line.startsWith(ANSWER)).length > 1
+  if (isAnswered || later.some(line => line.startsWith(REQUEST_START))) return undefined
+  const [, pin] = PIN.exec(trusted.findLast(line => PIN.test(line)) ?? '') ?? []
+  return pin
+}
+
+/** A line without a PIN, whether printed or drawn. */
+export function withoutPin(line: string): string {
+  return DRAWN.test(line) ? MASK : line.replace(PRINTED, `$1${MASK}`)
 }
 
 function callerIn(line: string): Caller | undefined {

@@ -1,5 +1,6 @@
 import * as Type from 'typebox/type'
 import { reasonOf } from '../../hal/errors.ts'
+import { withoutPin } from '../../hal/format/uxplay-log.ts'
 import { type LogQuery, type LogRecord, readJournal } from '../../hal/os/journald.ts'
 import type { System } from '../../hal/os/system.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
@@ -53,7 +54,7 @@ export function logRoutes(system: System, units: readonly string[], authenticato
         summary: 'Read the log',
         description:
           'The journal of this service and of what mirrors, newest last. With `Accept: text/plain` one line for each ' +
-          `record. An answer has at most ${MAX_LOG_BYTES / 1024} KiB; a longer one loses its oldest records.`,
+          `record. A PIN of AirPlay is shown as \`****\`. An answer has at most ${MAX_LOG_BYTES / 1024} KiB; a longer one loses its oldest records.`,
         parameters: [
           {
             in: 'query',
@@ -133,9 +134,14 @@ function textLine({ time, unit, priority, message }: LogRecord): string {
   return `${timeText(time)} ${unit} ${PRIORITIES[priority]}: ${linesOf(message).join(' ')}`
 }
 
-/** A message without what would control a terminal or reorder the text. */
+/** A message without what would control a terminal or reorder the text, and without a PIN. */
 function linesOf(message: string): readonly string[] {
-  return message.replace(COLOURS, '').replaceAll('\t', ' ').trimEnd().split(/\r?\n/).map(printable)
+  return message
+    .replace(COLOURS, '')
+    .replaceAll('\t', ' ')
+    .trimEnd()
+    .split(/\r?\n/)
+    .map(line => withoutPin(printable(line)))
 }
 
 function timeText(microseconds: number): string {

@@ -100,6 +100,26 @@ t.test('messages are text from strangers', async t => {
   )
 })
 
+t.test('a PIN of AirPlay is masked, in every form', async t => {
+  const messages = ['Y88b  d88P   Y88b  d88P', '*** CLIENT MUST NOW ENTER PIN = "0817" AS AIRPLAY PASSWORD']
+  const { service } = await startWithJournal(
+    t,
+    messages.toReversed().map(MESSAGE => record(0, { MESSAGE, _SYSTEMD_UNIT: 'uxplay.service' })),
+  )
+  const masked = ['****', '*** CLIENT MUST NOW ENTER PIN = "****" AS AIRPLAY PASSWORD']
+  t.same(
+    (await read(service)).map(({ message }) => message),
+    masked,
+  )
+  t.same(
+    (await readText(service))
+      .trim()
+      .split('\n')
+      .map(line => line.replace(/^.*? info: /, '')),
+    masked,
+  )
+})
+
 t.test('a unit cannot log in the name of another', async t => {
   const { service } = await startWithJournal(t, [
     record(2, { _SYSTEMD_UNIT: 'init.scope', UNIT: 'uxplay.service' }),

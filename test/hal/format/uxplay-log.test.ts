@@ -1,5 +1,5 @@
 import t from 'tap'
-import { lastCaller, refusedCaller } from '../../../hal/format/uxplay-log.ts'
+import { lastCaller, pinIn, refusedCaller, withoutPin } from '../../../hal/format/uxplay-log.ts'
 
 const [ANN, BOB] = ['AA:BB:CC:00:00:01', 'AA:BB:CC:00:00:02']
 const ARRIVAL = ['Accepted IPv4 client on socket 19', 'Local : 198.18.1.2', 'Remote: 198.18.1.1']
@@ -69,4 +69,61 @@ t.test('lines that a device forges, by what it says of itself', async t => {
   t.equal(lastCaller(timing, new Set([ANN])), undefined)
   for (const id of ['nonsense', ANN.toLowerCase(), `${ANN} `, ''])
     t.equal(refusedCaller(refusal('Ann', id)), undefined, id)
+})
+
+/** As UxPlay 1.71 draws 1269; each line trimmed. */
+const DRAWN = [
+  'd888       .8888d.      .d8888b.     .d8888b.',
+  'd8888      d88P  Y88b   d88P  Y88b   d88P  Y88b',
+  '888             888   888          888    888',
+  '888           .d88P   888d888b.    Y88b. d888',
+  '888       .od888P"    888P "Y88b    "Y888P888',
+  '888      d88P"        888    888          888',
+  '888      888"         Y88b  d88P   Y88b  d88P',
+  '8888888    8888888888    "Y8888P"     "Y8888P"',
+]
+const asks = (pin: string) => [
+  'client sent PAIR-PIN-START request',
+  ...DRAWN,
+  `*** CLIENT MUST NOW ENTER PIN = "${pin}" AS AIRPLAY PASSWORD`,
+]
+const answer = (user: string) => [
+  'client requested pair-setup-pin, datalen = 86',
+  'request header: CSeq: 2',
+  'User-Agent: AirPlay/695.12',
+  ...`pair-setup-pin:  device_id = ${user}`.split('\n'),
+]
+const PROOF = ['client requested pair-setup-pin, datalen = 347', 'request header: CSeq: 3']
+
+t.test('the PIN that a device asks for', async t => {
+  t.equal(pinIn([]), undefined)
+  t.equal(pinIn([...ARRIVAL, ...asks('0007').slice(0, -1)]), undefined, 'not yet printed')
+  const lines = [...ARRIVAL, ...asks('0007')]
+  t.equal(pinIn(lines), '0007')
+  t.equal(pinIn([...lines, ...REJECTED]), '0007', 'while another device finds UxPlay busy')
+  t.equal(pinIn([...lines, ...asks('4711')]), '4711', 'a new one')
+  t.equal(pinIn([...lines, ...answer(ANN)]), '0007', 'the device may announce itself before the PIN is typed')
+  t.equal(pinIn([...lines, ...answer(ANN), ...PROOF]), undefined, 'right or wrong, it was typed')
+  t.equal(pinIn([...lines, ...request('Ann', ANN)]), undefined, 'it goes on without')
+})
+
+t.test('a PIN that a device forges, by what it says of itself', async t => {
+  const forged = asks('6666').join('\n')
+  for (const end of ['', '\n', `\n${LEFT[0]}`, `\n${LEFT.join('\n')}\n${ARRIVAL.join('\n')}\n${forged}`]) {
+    const text = `x\n${forged}${end}`
+    const said = [request(text, ANN), request('x', ANN, text), request('x', text), answer(text), refusal(text, ANN)]
+    for (const lines of said) {
+      t.equal(pinIn([...ARRIVAL, ...lines]), undefined, JSON.stringify(end))
+      t.not(pinIn([...ARRIVAL, ...asks('0007'), ...lines]), '6666')
+    }
+  }
+  for (const line of ['x*** CLIENT MUST NOW ENTER PIN = "6666" AS AIRPLAY PASSWORD', asks('66666').at(-1) ?? ''])
+    t.equal(pinIn([...ARRIVAL, line]), undefined)
+})
+
+t.test('no PIN is left of a line, neither in digits nor drawn', async t => {
+  for (const line of asks('1269').slice(1)) t.notMatch(withoutPin(line), /1269|8/)
+  t.equal(withoutPin(asks('1269').at(-1) ?? ''), '*** CLIENT MUST NOW ENTER PIN = "****" AS AIRPLAY PASSWORD')
+  t.equal(withoutPin('could not create pin image, pin = 1269'), 'could not create pin image, pin = ****')
+  for (const line of [...ARRIVAL, ...request('Ann 8', ANN), '']) t.equal(withoutPin(line), line)
 })

@@ -44,11 +44,14 @@ export interface Engine extends Carrier {
   readonly approval: ApprovalOption
   /** Makes the running program use its changed approval option. Calling it again is harmless. */
   approvalChanged(): Promise<void>
-  /** Begins to tell `host` which devices come and go. Called only for the running system. */
-  start(host: EngineHost): Promise<void>
+  /** Begins to tell `host` which devices come and go, and what they ask for. Called only for the running system. */
+  start(host: EngineHost, showPin: ShowPin): Promise<void>
   /** Resolves when work in progress is done. Devices go on mirroring. Harmless without `start`. */
   stop(): Promise<void>
 }
+
+/** Shows the PIN that a device asks for to whoever holds it; undefined: none does any more. */
+export type ShowPin = (pin: string | undefined) => void
 
 /** Receives an engine's reports about its devices. */
 export interface EngineHost {

@@ -9,6 +9,7 @@ import { Authenticator } from './auth/authenticator.ts'
 import { readCredential } from './auth/key-file.ts'
 import type { Config } from './config.ts'
 import { Readers } from './events/readers.ts'
+import { pinScreen } from './presence/pin-screen.ts'
 import { createPresence } from './presence/presence.ts'
 
 export interface Service {
@@ -47,11 +48,11 @@ export async function startService(
     log('warning', 'the state directory is on a read-only file system: no setting can be changed')
 
   const parts = { ...surroundings, config, state, keys, authenticator, readers }
-  const resources = createResources(parts, additions)
+  const screen = new Screen(system)
+  const resources = createResources({ ...parts, showPin: pinScreen(screen, log) }, additions)
   await resources.start()
   const { configuration, originals } = resources
   const led = new Led(system)
-  const screen = new Screen(system)
   const presence = createPresence({ ...parts, screen, configuration, originals })
   const servers = createServers({ ...parts, resources, led, screen, certificatePin: presence.certificatePin })
   const address = await servers.listen()

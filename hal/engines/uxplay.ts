@@ -1,6 +1,6 @@
-import type { ApprovalOption, Engine, EngineHost, SessionState } from '../engine.ts'
+import type { ApprovalOption, Engine, EngineHost, SessionState, ShowPin } from '../engine.ts'
 import type { Stop } from '../files/watcher.ts'
-import { type Caller, lastCaller, refusedCaller } from '../format/uxplay-log.ts'
+import { type Caller, lastCaller, pinIn, refusedCaller } from '../format/uxplay-log.ts'
 import type { System } from '../os/system.ts'
 import { type Line, type Sockets, UNIT, UxPlay } from '../os/uxplay.ts'
 import { Serial } from '../serial.ts'
@@ -51,6 +51,9 @@ export class UxPlayEngine implements Engine {
   readonly approval: ApprovalOption
   readonly #uxplay: UxPlay
   #host: EngineHost | undefined
+  #showPin: ShowPin | undefined
+  /** The PIN that is shown. */
+  #pin: string | undefined
   /** By ID. */
   readonly #entries = new Map<string, Entry>()
   /** The session of the device that is connected, if it is known. */
@@ -85,8 +88,11 @@ export class UxPlayEngine implements Engine {
   }
 
   /** A device that was let in before this start, and has not come, must ask again. */
-  async start(host: EngineHost): Promise<void> {
+  async start(host: EngineHost, showPin: ShowPin): Promise<void> {
     this.#host = host
+    this.#showPin = showPin
+    // One may be left from before a crash.
+    showPin(undefined)
     await this.#uxplay.setAllowed([])
     this.#stopWatching = await this.#uxplay.watch(
       () => this.#notice(),
@@ -193,6 +199,7 @@ export class UxPlayEngine implements Engine {
   async #look(): Promise<number> {
     if (!(await this.#uxplay.isRunning())) {
       if (this.#present) this.#leave(this.#present)
+      this.#ask(undefined)
       return STOPPED_MS
     }
     let sockets = await this.#uxplay.sockets()
@@ -212,13 +219,14 @@ export class UxPlayEngine implements Engine {
         return BUSY_MS
       }
     }
+    if (connectedAt === undefined || sockets.mirroring !== undefined) this.#ask(undefined)
     if (sockets.mirroring !== undefined) {
       if (this.#present?.state !== 'active') await this.#enterActive(sockets.mirroring)
       this.#video = sockets.video
       return BUSY_MS
     }
     if (this.#present && !hasDevice) this.#leave(this.#present)
-    if (hasDevice && isDated && this.#isInDoubt(sockets)) await this.#enterPending(sockets.peers, connectedAt ?? 0)
+    if (hasDevice && isDated && this.#isInDoubt(sockets)) await this.#meet(sockets.peers, connectedAt ?? 0)
     await this.#repair(hasDevice, sockets)
     if (this.#stuckSince !== undefined || this.#present) return BUSY_MS
     return hasDevice ? MEETING_MS : IDLE_MS
@@ -235,14 +243,17 @@ export class UxPlayEngine implements Engine {
     return performance.now() - this.#present.enteredAt < DOUBT_MS
   }
 
-  /** Registers a connected device as pending if UxPlay refused it. */
-  async #enterPending(peers: readonly string[], connectedAt: number): Promise<void> {
+  /** Shows the PIN that a connected device asks for, and registers the device as pending if UxPlay refused it. */
+  async #meet(peers: readonly string[], connectedAt: number): Promise<void> {
     const now = performance.now()
     this.#logLooks = Math.min(MAX_LOG_LOOKS, this.#logLooks + ((now - this.#logLookedAt) / 1000) * LOG_LOOKS_PER_S)
     this.#logLookedAt = now
     if (this.#logLooks < 1) return
     this.#logLooks--
     const lines = await this.#log()
+    const first = lines.findIndex(({ at }) => at >= connectedAt)
+    // Without an earlier line, some of the later ones may be missing.
+    this.#ask(first > 0 ? pinIn(lines.slice(first).map(({ text }) => text)) : undefined)
     const refused = refusedCaller(lines.map(({ text }) => text))
     const line = refused && lines[refused.line]
     // Messages from before it connected are about another device.
@@ -253,6 +264,12 @@ export class UxPlayEngine implements Engine {
     if (this.#present) this.#leave(this.#present)
     const address = new Set(peers).size === 1 ? (peers[0] ?? '') : ''
     this.#present = this.#enter(refused, address, 'pending')
+  }
+
+  #ask(pin: string | undefined): void {
+    if (pin === this.#pin) return
+    this.#pin = pin
+    this.#showPin?.(pin)
   }
 
   /** A device mirrors: one that was let in, or that need not ask. */

@@ -1,4 +1,4 @@
-import type { Engine } from '../../hal/engine.ts'
+import type { Engine, ShowPin } from '../../hal/engine.ts'
 import { enginesOf } from '../../hal/engines/registry.ts'
 import type { Files } from '../../hal/files/files.ts'
 import type { System } from '../../hal/os/system.ts'
@@ -31,6 +31,7 @@ export interface ResourcesOptions extends Pick<Surroundings, 'system' | 'clock' 
   readonly config: Pick<Config, 'limits'>
   readonly state: Files
   readonly authenticator: Authenticator
+  readonly showPin: ShowPin
 }
 
 export interface Resources {
@@ -57,7 +58,7 @@ export function createResources(options: ResourcesOptions, additions: Additions)
   const ring = { maxEvents: config.limits.events, maxBytes: MAX_KEPT_BYTES, newId }
   const configuration = new SystemStore({ system, settings, transactions, ring, log })
   const shared = { ...options, engines, configuration, ring }
-  const all = [systemResource(shared, settings), sessionsResource(shared)]
+  const all = [systemResource(shared, settings), sessionsResource(shared, options.showPin)]
   if (additions.resource) all.push(additions.resource(shared))
   return {
     engines,
@@ -87,7 +88,10 @@ function systemResource({ configuration, authenticator, log }: Shared, settings:
   }
 }
 
-function sessionsResource({ system, engines, configuration, authenticator, clock, ring, log }: Shared): Resource {
+function sessionsResource(
+  { system, engines, configuration, authenticator, clock, ring, log }: Shared,
+  showPin: ShowPin,
+): Resource {
   const moderation = () => configuration.value('moderation') ?? MODERATED
   const sessions = new Sessions({ ring, timeoutS: () => moderation().timeoutS, clock, log })
   const socket = new SocketEngine(sessions)
@@ -103,7 +107,7 @@ function sessionsResource({ system, engines, configuration, authenticator, clock
       configuration.topic.log.onAppend(() => {
         if (!isModerated()) sessions.admitPending()
       })
-      if (system.isRunning) for (const engine of engines) await engine.start(sessions)
+      if (system.isRunning) for (const engine of engines) await engine.start(sessions, showPin)
     },
     closeEngines: () => socket.close(),
     async stop() {

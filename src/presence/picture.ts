@@ -52,6 +52,14 @@ export function namePicture(name: string): string {
   return picture([title(name, 620, 320, WIDTH - 2 * MARGIN)])
 }
 
+/** Four digits to be typed on the device that is to mirror. */
+export function pinPicture(pin: string): string {
+  return picture([
+    text('To mirror, enter this code on your device', MARGIN, 250, 72, '#c9d3e0'),
+    text(pin, MARGIN, 720, 400, '#fff', 'bold'),
+  ])
+}
+
 function picture(content: readonly string[]): string {
   const view = `width="${WIDTH}" height="${HEIGHT}" viewBox="0 0 ${WIDTH} ${HEIGHT}"`
   const font = 'font-family="Noto Sans, DejaVu Sans, sans-serif"'

@@ -130,6 +130,31 @@ t.test('a device mirrors: colour bars, and the idle screen again', async t => {
   t.pass('seen')
 })
 
+t.test('a PIN, over everything, until it is typed', async t => {
+  t.equal((await device.patch({ airplay: { access: 'pin' } })).status, 200)
+  const read = () =>
+    eventually(async () => {
+      const [, pin] = /enter this code[\s\S]*\b(\d{4})\b/.exec(await screen.text('pin')) ?? []
+      return pin
+    }, SCREEN_MS)
+  // Now and then OCR misreads a digit. The next PIN is another one.
+  const client = await eventually(async () => {
+    const asks = new AirPlayClient({ host: device.address, timeoutMs: SCREEN_MS, pin: read })
+    let isPaired = false
+    asks.on('step', (name, { status }) => {
+      isPaired ||= name === 'pair-setup-pin' && status === 200
+    })
+    const outcome = await asks.advance('setup').catch(() => undefined)
+    if (isPaired && outcome === 'setup') return asks
+    await asks.leave('close').catch(() => undefined)
+    return false
+  }, SCREEN_MS)
+  t.notMatch(await (await device.fetch('/logs?unit=uxplay.service')).text(), /PIN = ."?\d/)
+  await screen.shows('pin-typed', 'Boardroom 7')
+  await client.leave('close')
+  t.equal((await device.patch({ airplay: { access: 'open' } })).status, 200)
+})
+
 t.test('moderated: pending, let in, seen, ended', async t => {
   const only = (state: string) =>
     eventually(async () => {

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { idlePicture, namePicture } from '../../src/presence/picture.ts'
+import { idlePicture, namePicture, pinPicture } from '../../src/presence/picture.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { needs } from '../support/needs.ts'
 
@@ -81,6 +81,10 @@ t.test('without an address', { skip }, async t => {
     ),
   )
   t.match(text, 'no network address')
+})
+
+t.test('a PIN, large', { skip }, async t => {
+  for (const pin of ['0817', '1269', '3456']) t.match(read(draw(t, pinPicture(pin))), pin)
 })
 
 t.test('any name is a picture, with all of a long one', { skip }, async t => {

@@ -25,8 +25,8 @@ export interface ClientOptions {
   readonly hasRemote?: boolean
   /** `returning` skips pair-setup, like a device that was paired before. */
   readonly pairing?: 'full' | 'returning' | 'none'
-  /** The PIN on the receiver's screen. */
-  readonly pin?: string | undefined
+  /** The PIN on the receiver's screen, or how a person reads it there once the device has asked for it. */
+  readonly pin?: string | (() => Promise<string>) | undefined
   /** The receiver's password (UxPlay 1.72 and later). */
   readonly password?: string | undefined
   /** The device's key. Default: a new one. */

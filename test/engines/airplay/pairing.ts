@@ -26,9 +26,15 @@ export async function pairSetup(rtsp: RtspConnection, identity: Identity): Promi
 }
 
 /** Proves knowledge of the PIN with SRP, then sends the public key under AES-GCM. Returns the last answer's status. */
-export async function pairSetupPin(rtsp: RtspConnection, identity: Identity, user: string, pin: string) {
+export async function pairSetupPin(
+  rtsp: RtspConnection,
+  identity: Identity,
+  user: string,
+  read: string | (() => Promise<string>),
+) {
   const post = (body: Buffer) => rtsp.request('POST', '/pair-setup-pin', body)
   await rtsp.request('POST', '/pair-pin-start')
+  const pin = typeof read === 'string' ? read : await read()
   const begun = await post(encodePlist({ method: 'pin', user }))
   if (begun.status !== 200) return begun.status
   const { salt, pk } = decodeDictionary(begun.body)

@@ -21,7 +21,8 @@ const schema = Type.Object(
     }),
     access: Type.Enum(['open', 'pin'], {
       description:
-        'With pin, clients must enter a code shown on the screen. A fixed code or password set elsewhere is kept.',
+        'With pin, clients are asked for a code that the screen shows. It prevents mistakes and is no protection: a client ' +
+        'can skip it. A fixed code or password set elsewhere is kept.',
     }),
     maxResolution: Type.String({
       description: `Largest picture that clients may send, such as 1920x1080, at least ${MIN_WIDTH}x${MIN_HEIGHT}. Empty: UxPlay's default.`,

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { sessionsOf, startPageDevice } from './device.ts'
@@ -46,26 +47,88 @@ t.test('a moderator with a phone', { skip: missingBrowser('chrome') }, async t =
     await waitForNoText(page, 'Bob’s laptop')
   })
 
-  await t.test('is asked before one device takes the place of another', async t => {
+  await t.test('is asked before one device takes the place of another, and that one alone', async t => {
     const engine = await ask('Cid')
     await waitForText(page, 'Cid')
     await page.setRequestInterception(true)
     const asked: string[] = []
+    // What an engine with one place says; the one at hand has many.
+    const inTheWay = (name: string, session: string) => ({
+      status: 409,
+      contentType: 'application/problem+json',
+      body: JSON.stringify({ detail: `"${name}" is mirroring; this device shows one at a time.`, session }),
+    })
+    const answers: Readonly<Record<string, ReturnType<typeof inTheWay>>> = {
+      '?replace=false': inTheWay('Ann', 'a'),
+      // Meanwhile, Ann has left and Bob has come.
+      '?replace=a': inTheWay('Bob', 'b'),
+    }
     page.on('request', request => {
-      asked.push(new URL(request.url()).search)
-      if (!request.url().endsWith('replace=false')) return request.continue()
-      // What an engine with one place says; the one at hand has many.
-      const detail = '"Ann" is mirroring; this device shows one at a time.'
-      return request.respond({ status: 409, contentType: 'application/problem+json', body: JSON.stringify({ detail }) })
+      const { search } = new URL(request.url())
+      if (search !== '') asked.push(search)
+      const answer = answers[search]
+      return answer ? request.respond(answer) : request.continue({ url: request.url().replace('=b', '=true') })
     })
     await tap('Let in: Cid')
     await waitForText(page, '"Ann" is mirroring; this device shows one at a time.')
     await tap('Replace')
+    await waitForText(page, '"Bob" is mirroring; this device shows one at a time.')
+    await tap('Replace')
     await waitForText(page, 'No device is waiting.')
-    t.strictSame(asked, ['?replace=false', ''])
+    t.strictSame(asked, ['?replace=false', '?replace=a', '?replace=b'])
     await page.setRequestInterception(false)
     engine.close()
     await waitForText(page, 'No device is mirroring.')
+  })
+
+  await t.test('is told of any other refusal, and not asked', async () => {
+    const engine = await ask('Dan')
+    await waitForText(page, 'Dan')
+    await page.setRequestInterception(true)
+    const detail = 'Another moderator has just turned it away.'
+    page.once('request', request =>
+      request.respond({ status: 409, contentType: 'application/problem+json', body: JSON.stringify({ detail }) }),
+    )
+    await tap('Let in: Dan')
+    await waitForText(page, detail)
+    await page.setRequestInterception(false)
+    await tap('Deny: Dan')
+    engine.close()
+    await waitForNoText(page, 'Dan')
+  })
+
+  await t.test('a finger that comes too late does not hit the next device', async t => {
+    for (const lateMs of [0, 29, 250]) {
+      const ann = await ask('Ann')
+      await waitForText(page, 'Ann')
+      const bob = await ask('Bob')
+      await waitForText(page, 'Bob')
+      const button = await page.waitForSelector('::-p-aria([name="Let in: Ann"][role="button"])')
+      const box = await button?.boundingBox()
+      if (!box) throw new Error('the button is not shown')
+      ann.close()
+      await waitForText(page, 'Has withdrawn, or was turned away by somebody else.')
+      await sleep(lateMs)
+      await page.touchscreen.tap(box.x + box.width / 2, box.y + box.height / 2)
+      await waitForNoText(page, 'Ann')
+      const [session] = await sessionsOf(service, 1)
+      t.match(session, { name: 'Bob', state: 'pending' }, `${lateMs} ms after the list has changed`)
+      bob.close()
+      await waitForText(page, 'No device is waiting.')
+    }
+  })
+
+  await t.test('sees how long a device still waits, and what became of it', async t => {
+    const { status } = await service.patch({ moderation: { timeoutS: 10 } })
+    t.equal(status, 200)
+    const engine = await ask('Eve', { model: 'iPhone15,2', protocol: 'airplay' })
+    await waitForText(page, 'AirPlay')
+    await waitForText(page, 'iPhone')
+    await waitForText(page, 'denied in 9 s')
+    await waitForText(page, 'Was not answered in time.')
+    engine.close()
+    await waitForText(page, 'No device is waiting.')
+    t.equal((await service.patch({ moderation: { timeoutS: 120 } })).status, 200)
   })
 
   await t.test('sees hostile names as text, and presses big buttons', async t => {

@@ -14,6 +14,7 @@ import { ENGINE_TIMEOUT_CHECK_MS, MAX_ENGINE_CONNECTIONS, TIMEOUT_CHECK_MS } fro
 import type { Family } from '../metrics/exposition.ts'
 import { keyRoutes } from './api-key.ts'
 import { choiceRoutes } from './choices.ts'
+import { credentialRoutes } from './credential.ts'
 import { eventRoute } from './events.ts'
 import { changeFamilies, eventFamilies, httpFamilies, processFamilies } from './families.ts'
 import { logRoutes } from './logs.ts'
@@ -99,6 +100,7 @@ function routesOf(options: ServersOptions, server: HttpServer, families: () => r
     ...all.flatMap(({ topic, eventsPath, routes }) => [...routes, eventRoute(eventsPath, topic, streaming)]),
     ...keyRoutes(keys, authenticator, log),
     ...tokenRoutes(options),
+    ...credentialRoutes(() => configuration.value('deviceName')),
     ...statusRoutes({ ...options, configuration, counts }),
     ...operationRoutes({ ...options, configuration, mirroring: mirroringUnits(engines) }),
     ...logRoutes(system, loggingUnits(engines), authenticator),

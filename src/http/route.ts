@@ -22,8 +22,8 @@ export interface OpenRoute {
 export interface Route {
   readonly method: Method
   readonly path: string
-  /** A grant, or several of which any one suffices; `api-key` for what no token may do. */
-  readonly needs: Grant | readonly Grant[] | 'api-key'
+  /** A grant, or several of which any one suffices; `api-key` for what no token may do; `credential` if any valid one will do. */
+  readonly needs: Grant | readonly Grant[] | 'api-key' | 'credential'
   /** Absent for a route that takes no body: a request with one is refused. */
   readonly body?: BodyRules
   readonly handle: (request: Request, credential: Credential) => Reply | Promise<Reply>

@@ -15,7 +15,7 @@ import type { Family } from '../metrics/exposition.ts'
 import { keyRoutes } from './api-key.ts'
 import { choiceRoutes } from './choices.ts'
 import { credentialRoutes } from './credential.ts'
-import { eventRoute } from './events.ts'
+import { eventRoute, eventSchema } from './events.ts'
 import { changeFamilies, eventFamilies, httpFamilies, processFamilies } from './families.ts'
 import { logRoutes } from './logs.ts'
 import { metaRoutes } from './meta.ts'
@@ -95,9 +95,10 @@ function routesOf(options: ServersOptions, server: HttpServer, families: () => r
     connections: server.connections,
     ...Object.assign({}, ...all.map(resource => resource.counts?.())),
   })
+  const event = eventSchema(Object.assign({}, ...all.map(({ events }) => events)))
   const streaming = { ...options, limits: config.limits }
   return [
-    ...all.flatMap(({ topic, eventsPath, routes }) => [...routes, eventRoute(eventsPath, topic, streaming)]),
+    ...all.flatMap(({ topic, eventsPath, routes }) => [...routes, eventRoute(eventsPath, topic, event, streaming)]),
     ...keyRoutes(keys, authenticator, log),
     ...tokenRoutes(options),
     ...credentialRoutes(() => configuration.value('deviceName')),

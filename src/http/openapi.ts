@@ -95,7 +95,7 @@ function operation(route: AnyRoute, schemas: NamedSchemas): object {
         requestBody: {
           required: route.body.isOptional !== true,
           content: contentOf(
-            route.body.accepts.map(type => [type, route.body?.schema]),
+            route.body.accepts.map(type => [type, route.body?.documented ?? route.body?.schema]),
             schemas,
           ),
         },

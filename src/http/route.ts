@@ -35,6 +35,8 @@ export interface BodyRules {
   readonly accepts: readonly string[]
   /** Enforced before the handler is called. */
   readonly schema: TSchema
+  /** What the OpenAPI document has in place of `schema`, where the handler checks more than that. */
+  readonly documented?: TSchema
   /** The kind of the 422 for a body that does not fit; by default `invalid-body`. */
   readonly invalid?: ProblemKind
   /** Whether the body may be left out, and with it its Content-Type. */

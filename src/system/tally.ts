@@ -1,19 +1,18 @@
 import { Counts } from '../metrics/counts.ts'
 import { Histogram } from '../metrics/histogram.ts'
-import type { RevertReason } from './trial.ts'
+import { REVERT_REASONS, type RevertReason } from './trial.ts'
 
 /** The outcome of a change of one setting. */
 export type Outcome = 'applied' | 'refused' | 'failed' | 'reverted'
 
 const OUTCOMES: readonly Outcome[] = ['applied', 'refused', 'failed', 'reverted']
-const REASONS: readonly RevertReason[] = ['not confirmed', 'cancelled', 'restarted']
 
 /** Counts the changes of settings, whose names are known. */
 export class Tally {
   readonly changes: Counts
   readonly undos = new Counts(
     ['reason'],
-    REASONS.map(reason => [reason]),
+    REVERT_REASONS.map(reason => [reason]),
   )
   /** Of all settings of a change together. */
   readonly duration = new Histogram()

@@ -203,7 +203,7 @@ export class Sessions implements EngineHost {
       await decision.done
     } catch (error) {
       if (error instanceof Problem) throw error
-      throw new Problem('system-refused', `The mirroring program refused: ${reasonOf(error)}.`, { cause: error })
+      throw new Problem('engine-refused', `The mirroring program refused: ${reasonOf(error)}.`, { cause: error })
     } finally {
       if (entry.decision === decision) entry.decision = undefined
     }

@@ -128,7 +128,7 @@ t.test('a room', { skip: NO_RIG }, async t => {
     )
     const answer = await room.admit(asked)
     t.equal(answer.status, 500)
-    t.match(await answer.json(), { detail: 'The mirroring program refused: systemctl failed with status 1.' })
+    t.match(await answer.json(), { title: /^The mirroring/, detail: 'The mirroring program refused: systemctl failed with status 1.' })
     await room.untilEmpty()
     await rig.shell(`rm ${drop}; systemctl daemon-reload; systemctl restart uxplay`)
     await room.untilReady()

@@ -92,7 +92,7 @@ t.test('an engine that fails: 500, and it is tried again when the time is over',
   engine.error = new HalError('COMMAND_FAILED', 'systemctl failed with status 1')
   const ann = enter('Ann', 'pending')
   await t.rejects(sessions.admit(ann, true, 'x'), {
-    kind: 'system-refused',
+    kind: 'engine-refused',
     message: 'The mirroring program refused: systemctl failed with status 1.',
   })
   t.strictSame(states(), ['Ann pending'])

@@ -32,6 +32,8 @@ const LOG_LINES = 30
 export interface Sockets {
   /** The address of each connection, of devices that mirror and of others. */
   readonly peers: readonly string[]
+  /** Identifies each of these connections, in the same order. */
+  readonly connections: readonly number[]
   /** The address of the device that mirrors. */
   readonly mirroring: string | undefined
   /** Identifies the connection that it mirrors through. The next device has another one. */
@@ -117,7 +119,7 @@ export class UxPlay {
       if (!(await this.isOutdated())) return
       if ((await this.sockets()).mirroring !== undefined) return
     }
-    await this.unit.restart(() => this.isOutdated())
+    await this.unit.restart()
   }
 
   async sockets(): Promise<Sockets> {
@@ -145,8 +147,10 @@ export class UxPlay {
     const of = (port: number, state: TcpSocket['state']) =>
       sockets.filter(socket => socket.port === port && socket.state === state)
     const [video] = of(VIDEO_PORT, 'established')
+    const control = of(CONTROL_PORT, 'established')
     return {
-      peers: of(CONTROL_PORT, 'established').map(({ peer }) => peer),
+      peers: control.map(({ peer }) => peer),
+      connections: control.map(({ inode }) => inode),
       mirroring: video?.peer,
       video: video?.inode,
       isBehind: sockets.some(({ waiting }) => waiting > 0),

@@ -104,6 +104,19 @@ t.test('a room', { skip: NO_RIG }, async t => {
     await room.untilEmpty()
   })
 
+  await t.test('nor is one that asks when the other was listed', async t => {
+    const listed = room.device({ name: 'Listed', deviceId: BOB })
+    t.equal(await listed.advance(), 'refused')
+    t.match(await room.untilOnly('pending'), { deviceId: BOB })
+    const ann = room.device()
+    await Promise.all([listed.leave('close'), ann.advance('pair')])
+    await room.untilEmpty()
+    await ann.advance()
+    t.match(await room.untilOnly('pending'), { deviceId: ANN })
+    await ann.leave('close')
+    await room.untilEmpty()
+  })
+
   await t.test('AirPlay is switched off while a device mirrors', async t => {
     await room.device().advance()
     await room.admit(await room.untilOnly('pending'))

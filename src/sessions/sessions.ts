@@ -71,10 +71,11 @@ export class Sessions implements EngineHost {
 
   /**
    * Enters a device.
-   * @returns the id of its session; undefined if there are too many: the engine must turn it away.
+   * @returns the id of its session; undefined if there are too many: the engine must turn it away. A device that mirrors
+   * through an engine for one at a time is always entered: it is on the screen already.
    */
   enter(carrier: Carrier, device: Device, state: SessionState): string | undefined {
-    if (this.#entries.size >= MAX_SESSIONS) {
+    if (this.#entries.size >= MAX_SESSIONS && !(carrier.isExclusive && state === 'active')) {
       this.#turnedAway++
       this.outcomes.add([protocolLabel(device.protocol), 'turned away'])
       if (!this.#reporting) this.#reportFull()

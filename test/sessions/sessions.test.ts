@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import type { Carrier } from '../../hal/engine.ts'
 import { HalError } from '../../hal/errors.ts'
+import { MAX_SESSIONS } from '../../src/limits.ts'
 import { Sessions } from '../../src/sessions/sessions.ts'
 import { eventually } from '../support/eventually.ts'
 import { PIXEL } from '../support/sessions.ts'
@@ -63,6 +64,14 @@ t.test('one at a time: who is let in replaces who mirrors, unless that is not wa
   await t.rejects(sessions.admit(dan, bob, 'x'), { message: /^"Cid"/, members: { session: cid } })
   await sessions.end(cid, 'x')
   t.match(await sessions.admit(dan, cid, 'x'), { name: 'Dan' }, 'the one that was in the way is gone')
+})
+
+t.test('what is on the screen is listed, even where the list is full', async t => {
+  const { enter, states } = start(t)
+  for (let n = 0; n < MAX_SESSIONS; n++) t.ok(enter(`${n}`, 'pending'))
+  t.notOk(enter('Ann', 'pending'), 'one more that asks')
+  t.ok(enter('Bob', 'active'))
+  t.equal(states().at(-1), 'Bob active')
 })
 
 t.test('while it waits, a session tells until when', t => {

@@ -53,7 +53,7 @@ export async function startService(
   const led = new Led(system)
   const screen = new Screen(system)
   const presence = createPresence({ ...parts, screen, configuration, originals })
-  const servers = createServers({ ...parts, resources, led, screen, certificatePin: presence.certificatePin })
+  const servers = createServers({ ...parts, resources, led, screen, certificate: presence.certificate })
   const address = await servers.listen()
   await presence.start(address)
 

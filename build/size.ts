@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import type { Metafile } from 'esbuild'
 
 /** Without the page. */
-const BUDGET_BYTES = 282_000
+const BUDGET_BYTES = 296_000
 /** HTML, style and script of the page, as they are served. */
-const PAGE_BUDGET_BYTES = 60_000
+const PAGE_BUDGET_BYTES = 66_000
 const PAGE = 'build/out/page'
 /**
  * Everything that may be in the bundle: our own code, and the parts of two packages that it uses. Of TypeBox, neither
@@ -17,7 +17,8 @@ const ALLOWED = [
   /^node_modules\/@noble\/hashes\/(_md|_u64|hmac|sha2|utils)\.js$/,
   /^node_modules\/typebox\/build\/(format|guard|schema(?!\/compile\.mjs)|system|type)\//,
 ]
-const ALLOWED_BUILTINS = /^node:(child_process|crypto|fs|http|net|os|path|stream|util)$/
+/** Of these, tls is loaded only where there is a certificate to try. */
+const ALLOWED_BUILTINS = /^node:(child_process|crypto|fs|http|net|os|path|stream|tls|util)$/
 
 const metafile: Metafile = JSON.parse(readFileSync('build/out/metafile.json', 'utf8'))
 const [output] = Object.values(metafile.outputs)

@@ -1,5 +1,6 @@
 /** The process: its command line, its signals, its exit status. Nothing imports this. */
 import { randomUUID } from 'node:crypto'
+import { resolve } from 'node:path'
 import { errorCode, reasonOf } from '../hal/errors.ts'
 import { Files } from '../hal/files/files.ts'
 import { runCommand } from '../hal/os/command.ts'
@@ -65,7 +66,7 @@ async function run(command: Command): Promise<void> {
       if (!command.isVerbose) return void print(await showKey(stateOf(flags)))
       return void print(await showAccess(stateOf(flags), new System(readRoot(flags, env)), env))
     case 'key rotate':
-      return void print(await rotateKey(stateOf(flags)))
+      return void print(await rotateKey(stateOf(flags), await readKeyFile(command.keyFile)))
     case 'session':
       process.exit(await runSession(command.session, readEnginesPath(flags, env), complain))
       break
@@ -154,6 +155,19 @@ async function claimState(folder: string): Promise<void> {
     if (errorCode(error) !== 'COMMAND_FAILED') throw error
     log('warning', `cannot tell whether another receiverd is using ${folder}: ${reasonOf(error)}`)
   }
+}
+
+/** The text of a file, or of standard input; undefined without one. @throws {CommandError} if it cannot be read. */
+async function readKeyFile(path: string | undefined): Promise<string | undefined> {
+  if (path === undefined) return undefined
+  try {
+    if (path === '-') return Buffer.concat(await process.stdin.toArray()).toString()
+    const text = await new Files('/').readText(resolve(path))
+    if (text !== undefined) return text
+  } catch (error) {
+    throw new CommandError(`--key-file: ${reasonOf(error)}`)
+  }
+  throw new CommandError(`--key-file: there is no ${path}`)
 }
 
 function stateOf(flags: Flags): Files {

@@ -7,6 +7,7 @@ const KINDS = {
   'method-not-allowed': [405, 'Method not allowed'],
   'request-timeout': [408, 'Request timeout'],
   conflict: [409, 'Conflict'],
+  'in-the-way': [409, 'Another device is mirroring'],
   'precondition-failed': [412, 'Precondition failed'],
   'body-too-large': [413, 'Body too large'],
   'unsupported-media-type': [415, 'Unsupported media type'],
@@ -17,6 +18,7 @@ const KINDS = {
   'head-too-large': [431, 'Request head too large'],
   internal: [500, 'Internal error'],
   'system-refused': [500, 'The system refused the change'],
+  'engine-refused': [500, 'The mirroring program refused the decision'],
   'not-implemented': [501, 'Not implemented'],
   unavailable: [503, 'Too busy'],
   'engine-timeout': [504, 'The mirroring program has not answered in time'],
@@ -37,6 +39,8 @@ export class Problem extends Error {
   readonly errors: readonly FieldError[] | undefined
   /** Header names and values in turn. */
   readonly headers: readonly string[]
+  /** Further members of the answer (RFC 9457 §3.2). */
+  readonly members: Readonly<Record<string, string>> | undefined
 
   constructor(
     kind: ProblemKind,
@@ -44,6 +48,7 @@ export class Problem extends Error {
     more: {
       errors?: readonly FieldError[]
       headers?: readonly string[]
+      members?: Readonly<Record<string, string>>
       cause?: unknown
     } = {},
   ) {
@@ -51,6 +56,7 @@ export class Problem extends Error {
     this.kind = kind
     this.errors = more.errors
     this.headers = more.headers ?? []
+    this.members = more.members
   }
 
   get status(): number {
@@ -67,6 +73,7 @@ export class Problem extends Error {
         status,
         detail: this.message,
         errors: this.errors,
+        ...this.members,
       }),
     )
   }

@@ -4,8 +4,9 @@ import { Screen } from '../hal/os/screen.ts'
 import { type Additions, createResources } from './api/resources.ts'
 import { createServers } from './api/servers.ts'
 import type { Surroundings } from './api/surroundings.ts'
-import { ApiKeyStore, readCredential } from './auth/api-key.ts'
+import { ApiKeyStore } from './auth/api-key.ts'
 import { Authenticator } from './auth/authenticator.ts'
+import { readCredential } from './auth/key-file.ts'
 import type { Config } from './config.ts'
 import { Readers } from './events/readers.ts'
 import { createPresence } from './presence/presence.ts'
@@ -29,7 +30,7 @@ export async function startService(
   const { system, clock, log, builtAt } = surroundings
   const state = new Files(stateDir)
   const passed = async () => (credentialsDir ? readCredential(credentialsDir) : undefined)
-  const keys = await ApiKeyStore.open(state, log, passed, screenKey)
+  const keys = await ApiKeyStore.open(state, { log, passed, marksUnused: screenKey })
   const onFirstUse = () => keys.used()
   const authenticator = new Authenticator(keys.current, { clock, log, builtAt, leewayS: limits.leewayS, onFirstUse })
   const readers = new Readers({
@@ -42,6 +43,9 @@ export async function startService(
     readers.endRefused()
   })
 
+  if ((await state.space().catch(() => undefined))?.readOnly)
+    log('warning', 'the state directory is on a read-only file system: no setting can be changed')
+
   const parts = { ...surroundings, config, state, keys, authenticator, readers }
   const resources = createResources(parts, additions)
   await resources.start()
@@ -49,7 +53,7 @@ export async function startService(
   const led = new Led(system)
   const screen = new Screen(system)
   const presence = createPresence({ ...parts, screen, configuration, originals })
-  const servers = createServers({ ...parts, resources, led, screen, certificatePin: presence.certificatePin })
+  const servers = createServers({ ...parts, resources, led, screen, certificate: presence.certificate })
   const address = await servers.listen()
   await presence.start(address)
 

@@ -10,7 +10,7 @@ export function uxplayApproval(system: System, uxplay: UxPlay): ApprovalOption {
     sources: uxplay.unit.sources,
     async read() {
       if (!(await uxplay.isInstalled())) return undefined
-      return readStartup((await system.readText(UXPLAYRC)) ?? '').isRestricted
+      return readStartup((await system.readLossless(UXPLAYRC)) ?? '').isRestricted
     },
     async write(isRequired) {
       if (!(await uxplay.isInstalled())) return false

@@ -3,11 +3,18 @@ import { HalError, isUnreadable } from '../errors.ts'
 import { remove, syncFolder } from './folder.ts'
 import { capture, type Image, restore } from './image.ts'
 import { type FileSystem, KERNEL } from './kernel.ts'
+import { decodeLossless, encodeLossless } from './lossless.ts'
 import { linkTarget, list, readFile, readStart } from './read.ts'
-import { recover, rename } from './replace.ts'
+import { MAX_REPLACEABLE_BYTES, recover, rename } from './replace.ts'
 import { Root } from './root.ts'
 import { FolderWatcher, type Stop } from './watcher.ts'
 import { writeAttribute, writeFile, writeLink } from './write.ts'
+
+export interface Space {
+  readonly totalBytes: number
+  readonly availableBytes: number
+  readonly readOnly: boolean
+}
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
@@ -60,20 +67,29 @@ export class Files {
     return readStart(this.#fs, this.#root.resolve(path), length)
   }
 
-  /** The text of a file that is about to be edited; undefined also if it is unreadable and must be written from scratch. */
+  /**
+   * The text of a file of which only a part is ours, up to 1 MiB: bytes that are not UTF-8 are kept, as lone surrogates that
+   * `writeAtomic` writes back as they were. Otherwise as `readText`.
+   */
+  async readLossless(path: string): Promise<string | undefined> {
+    const bytes = await this.readBytes(path, MAX_REPLACEABLE_BYTES)
+    return bytes && decodeLossless(bytes)
+  }
+
+  /** The same for a file that is about to be edited; undefined also if something else is there, of which nothing is kept. */
   async readForEdit(path: string): Promise<string | undefined> {
     try {
-      return await this.readText(path)
+      return await this.readLossless(path)
     } catch (error) {
-      if (isUnreadable(error)) return undefined
+      if (isUnreadable(error) && !this.#fs.lstat(this.#root.resolveForWrite(path))?.isFile()) return undefined
       throw error
     }
   }
 
-  /** Bytes of the file system that holds the root: in all, and free for us. */
-  async space(): Promise<{ readonly totalBytes: number; readonly availableBytes: number }> {
+  /** The file system that holds the root: its bytes in all, those free for us, and whether it refuses every write. */
+  async space(): Promise<Space> {
     const { bsize, blocks, bavail } = this.#fs.statfs(this.root)
-    return { totalBytes: bsize * blocks, availableBytes: bsize * bavail }
+    return { totalBytes: bsize * blocks, availableBytes: bsize * bavail, readOnly: this.#fs.isReadOnly(this.root) }
   }
 
   /** Whether there is a file that begins with these ASCII characters. @throws {HalError} if it is not a regular file. */
@@ -120,7 +136,7 @@ export class Files {
    * @throws {HalError} if a device, a FIFO or a socket is there.
    */
   async writeAtomic(path: string, content: string | Uint8Array, mode?: number): Promise<boolean> {
-    const bytes = typeof content === 'string' ? Buffer.from(content) : content
+    const bytes = typeof content === 'string' ? encodeLossless(content) : content
     return writeFile(this.#fs, this.#root.resolveForWrite(path), bytes, mode)
   }
 

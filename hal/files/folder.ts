@@ -36,6 +36,8 @@ export async function remove(fs: FileSystem, at: string): Promise<void> {
   try {
     fs.unlink(at)
   } catch (error) {
+    // A read-only file system refuses to remove even a name that is not there.
+    if (errorCode(error) === 'EROFS' && !fs.lstat(at)) return
     if (!isAbsence(error)) throw error
     // Sync all the same: an earlier unlink may not be durable yet, if its own sync failed.
     if (!fs.lstat(dirname(at))?.isDirectory()) return

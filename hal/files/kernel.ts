@@ -1,5 +1,6 @@
 /** The one door to the file system: no other file in hal/ or src/ imports node:fs, and test/layers.test.ts holds them to it. */
 import {
+  accessSync,
   closeSync,
   constants,
   type FSWatcher,
@@ -27,6 +28,7 @@ import {
 import { errorCode } from '../errors.ts'
 
 export const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
+const { W_OK } = constants
 
 export type Stat = Stats
 /** Emits `change` with the kind of change and the name in the folder; `error` when the watch is lost. */
@@ -77,6 +79,8 @@ export interface FileSystem {
   rmdir(path: string): void
   /** statfs(2), of the file system that holds a path. */
   statfs(path: string): { readonly bsize: number; readonly blocks: number; readonly bavail: number }
+  /** access(2) for writing: whether the file system, or the mount, that holds a path is read-only. */
+  isReadOnly(path: string): boolean
   /** An inotify(7) watch on a folder, which does not keep the process running. */
   watch(folder: string): Watch
 }
@@ -103,6 +107,14 @@ export const KERNEL: FileSystem = {
     } catch (error) {
       if (isAbsence(error)) return undefined
       throw error
+    }
+  },
+  isReadOnly(path) {
+    try {
+      accessSync(path, W_OK)
+      return false
+    } catch (error) {
+      return errorCode(error) === 'EROFS'
     }
   },
   readlink: readlinkSync,

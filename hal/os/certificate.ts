@@ -28,8 +28,10 @@ const OWN = new RegExp(`^O=${ORGANIZATION}$`, 'm')
 const CURVE = 'prime256v1'
 const SERIAL_BYTES = 15
 const BLOCK = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
-/** Bits of the smallest RSA key that OpenSSL's security level 2, Debian's default, lets a server use. */
-const MIN_RSA_BITS = 2048
+/** The curves that browsers take for a server's key, as OpenSSL calls them. */
+const CURVES: readonly string[] = [CURVE, 'secp384r1', 'secp521r1']
+/** Debian's default for OpenSSL, which it sets for nginx, too. */
+const SECURITY_LEVEL = 2
 /** Milliseconds that somebody may take to replace both files. */
 const REPLACED_MS = 60_000
 
@@ -73,8 +75,7 @@ export class CertificateFiles {
     if (!key) throw new HalError('UNREADABLE', 'the certificate has no key')
     if (!x509.checkPrivateKey(key))
       throw new HalError('UNREADABLE', 'the key does not belong to the first certificate of its file')
-    if ((key.asymmetricKeyDetails?.modulusLength ?? MIN_RSA_BITS) < MIN_RSA_BITS)
-      throw new HalError('UNREADABLE', `the key is too short: RSA takes at least ${MIN_RSA_BITS} bits`)
+    await requireUsable(text, key)
     return {
       pin: createHash('sha256')
         .update(x509.publicKey.export({ type: 'spki', format: 'der' }))
@@ -115,6 +116,12 @@ export class CertificateFiles {
   /** Makes the server use the files in place; starts it if it is waiting for them. @throws {HalError} if it refuses. */
   async reloadServer(): Promise<void> {
     await this.#system.run(['systemctl', 'reload-or-restart', SERVER])
+  }
+
+  /** Puts back what was set aside, because it was not what kept the server from running. */
+  async putBack(): Promise<void> {
+    for (const path of [CERTIFICATE, KEY])
+      if (await this.#system.exists(`${path}.bad`)) await this.#system.rename(`${path}.bad`, basename(path))
   }
 
   /**
@@ -158,6 +165,29 @@ export class CertificateFiles {
     const { privateKey } = generateKeyPairSync('ec', { namedCurve: CURVE })
     await this.#system.writeAtomic(KEY, privateKey.export({ type: 'pkcs8', format: 'pem' }), KEY_MODE)
     return privateKey
+  }
+}
+
+/**
+ * Has OpenSSL load a pair as the server in front does: it refuses short keys and weak signatures, and the server would then
+ * not start.
+ * @throws {HalError} if OpenSSL refuses it, or clients would refuse its curve.
+ */
+async function requireUsable(certificate: string, key: KeyObject): Promise<void> {
+  const curve = key.asymmetricKeyDetails?.namedCurve
+  if (curve !== undefined && !CURVES.includes(curve))
+    throw new HalError(
+      'UNREADABLE',
+      `the key is on the curve ${curve}, which clients refuse: use P-256, P-384 or P-521`,
+    )
+  // Not loaded before there is a certificate: it takes memory, and time.
+  const { createSecureContext } = await import('node:tls')
+  try {
+    const pem = key.export({ type: 'pkcs8', format: 'pem' })
+    createSecureContext({ cert: certificate, key: pem, ciphers: `DEFAULT@SECLEVEL=${SECURITY_LEVEL}` })
+  } catch (error) {
+    const reason = error instanceof Error ? error.message.split('::').at(-1) : ''
+    throw new HalError('UNREADABLE', `the certificate or its key cannot be used for TLS: ${reason}`)
   }
 }
 

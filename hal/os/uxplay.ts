@@ -48,7 +48,7 @@ export interface Sockets {
 export interface Line {
   readonly text: string
   readonly cursor: string
-  /** When it was printed, in milliseconds since 1970. */
+  /** When it was printed, in milliseconds of the monotonic clock. */
   readonly at: number
 }
 
@@ -56,6 +56,8 @@ export interface Line {
 export class UxPlay {
   readonly unit: Unit
   readonly #system: System
+  /** When the file of the present device was made, by the wall clock, and by the monotonic one as it was reckoned then. */
+  #connected: { readonly modifiedAt: number; readonly at: number } | undefined
 
   constructor(system: System) {
     this.#system = system
@@ -83,9 +85,21 @@ export class UxPlay {
     return this.#system.exists(STARTUP)
   }
 
-  /** When the present device connected, in milliseconds since 1970; undefined if there is none, or if that is not known. */
+  /**
+   * When the present device connected, in milliseconds of the monotonic clock; undefined if there is none, or if UxPlay has
+   * made no file for it.
+   */
   async connectedAt(): Promise<number | undefined> {
-    return this.#system.modifiedAt(CONNECTED)
+    const modifiedAt = await this.#system.modifiedAt(CONNECTED)
+    if (modifiedAt === undefined) this.#connected = undefined
+    // Reckoned once: the wall clock may be set while the device is connected.
+    else if (this.#connected?.modifiedAt !== modifiedAt) {
+      const ageMs = Date.now() - modifiedAt
+      // A date in the future: the clock was set back meanwhile, and nobody can tell.
+      const at = ageMs < 0 ? 0 : Number(process.hrtime.bigint() / 1_000_000n) - ageMs
+      this.#connected = { modifiedAt, at }
+    }
+    return this.#connected?.at
   }
 
   /** Lets these devices in from the next start on, besides those that UXPLAYRC lists. */
@@ -134,8 +148,8 @@ export class UxPlay {
     const lines: Line[] = []
     // Following the journal instead would be slower: journalctl looks only four times a second.
     const filter = [`_SYSTEMD_UNIT=${UNIT}`, `_SYSTEMD_INVOCATION_ID=${run}`]
-    await readRecords(this.#system, LOG_LINES, filter, ({ message, cursor, time }) => {
-      lines.push({ text: message.trim(), cursor, at: time / 1000 })
+    await readRecords(this.#system, LOG_LINES, filter, ({ message, cursor, monotonic }) => {
+      lines.push({ text: message.trim(), cursor, at: monotonic / 1000 })
       return true
     })
     return lines.reverse()

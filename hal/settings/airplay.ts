@@ -82,7 +82,7 @@ export function airplay(system: System, { hostname, deviceName }: Names): Settin
       return (await withDeviceName(text)) !== text
     },
     unavailable: async () => ((await unit.isInstalled()) ? undefined : 'UxPlay is not installed as uxplay.service'),
-    read: async () => valueFrom((await system.readText(UXPLAYRC)) ?? ''),
+    read: async () => valueFrom((await system.readLossless(UXPLAYRC)) ?? ''),
     fallback: () => valueFrom(''),
     async check(next, previous) {
       return [

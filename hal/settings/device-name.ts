@@ -21,7 +21,7 @@ export function deviceName(system: System, hostname: Setting<Type.TString>): Set
     dependsOn: [hostname.name],
     withoutActivate: 'programs read the file each time that they show the name',
     async read() {
-      const text = await system.readText(FILE)
+      const text = await system.readLossless(FILE)
       return (text && getValue(text, NAME)) || currentValue(hostname)
     },
     fallback: () => currentValue(hostname),

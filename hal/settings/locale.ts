@@ -40,7 +40,7 @@ export function locale(system: System): Setting<typeof schema> {
     withoutActivate:
       'programs take LANG from their environment, so a new value applies to programs started from now on',
     async read() {
-      const text = await system.readText(await file())
+      const text = await system.readLossless(await file())
       if (text === undefined) throw new HalError('ABSENT', 'no locale is set')
       const value = getValue(text, NAME)
       if (value === undefined) throw new HalError('UNREADABLE', `the file does not set ${NAME}`)

@@ -41,7 +41,7 @@ export function moderation(system: System, engines: readonly Engine[]): Setting<
     files: [FILE, ...options.flatMap(({ files }) => files)],
     sources: options.flatMap(({ sources }) => sources),
     async read() {
-      const text = (await system.readText(FILE)) ?? ''
+      const text = (await system.readLossless(FILE)) ?? ''
       const approval = getValue(text, APPROVAL) ?? DEFAULT.approval
       const timeoutS = Number(getValue(text, TIMEOUT) ?? DEFAULT.timeoutS)
       if (approval !== 'none' && approval !== 'moderator')

@@ -37,7 +37,7 @@ export function ntp(system: System): Setting<typeof schema> {
   const unit = new Unit(system, 'systemd-timesyncd.service')
   const servers = async () => {
     const dropIns = await configFiles(system, DROP_INS, '.conf')
-    const texts = await Promise.all([MAIN, ...dropIns.map(({ path }) => path)].map(path => system.readText(path)))
+    const texts = await Promise.all([MAIN, ...dropIns.map(({ path }) => path)].map(path => system.readLossless(path)))
     return effectiveServers(texts.map(text => text ?? ''))
   }
   return {

@@ -4,6 +4,7 @@ import { formatEtag, IfNoneMatch, notModified } from '../http/conditional.ts'
 import { json } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
 import type { AnswerDocs, Route } from '../http/route.ts'
+import { UUID } from '../http/uuid.ts'
 import { DECISION_MS } from '../limits.ts'
 import { Problem } from '../problem.ts'
 import { MAX_ADDRESS, MAX_DEVICE_ID, MAX_MODEL, MAX_NAME, PROTOCOL } from '../sessions/session.ts'
@@ -30,6 +31,12 @@ const SessionObject = Type.Object(
     deviceId: text(MAX_DEVICE_ID, 'What the device identifies itself by. It may claim any.'),
     address: text(MAX_ADDRESS, 'Its IP address.'),
     since: Type.String({ format: 'date-time', description: 'The time at which it entered its state.' }),
+    deadline: Type.Optional(
+      Type.String({
+        format: 'date-time',
+        description: 'When it is denied unless somebody decides, or ended unless the device comes.',
+      }),
+    ),
   },
   { $id: 'Session' },
 )
@@ -38,6 +45,9 @@ const SessionsObject = Type.Object(
   { sessions: Type.Array(SessionObject, { description: 'Oldest first.' }) },
   { $id: 'Sessions' },
 )
+
+/** The events of the topic, by name: the schema of the data of each. */
+export const SESSION_EVENTS: Readonly<Record<string, Type.TSchema>> = { 'sessions.changed': SessionsObject }
 
 const GONE: AnswerDocs = { description: 'There is no such session; it may have ended.' }
 const LATE: AnswerDocs = {
@@ -76,7 +86,7 @@ export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions)
       needs: 'moderator:w',
       handle: async (request, credential) => {
         const id = request.parameter('id')
-        const session = await sessions.admit(id, mayReplace(request), who(request, credential))
+        const session = await sessions.admit(id, replacedBy(request), who(request, credential))
         return json(Buffer.from(JSON.stringify(session)))
       },
       docs: {
@@ -88,15 +98,19 @@ export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions)
           {
             in: 'query',
             name: 'replace',
-            schema: Type.Enum(['true', 'false']),
-            description: '`false`: refuse with 409 if that would end another session.',
+            schema: Type.Union([Type.Enum(['true', 'false']), Type.String({ format: 'uuid' })]),
+            description:
+              'An ID: end that session alone, and refuse with 409 if another one is in the way. `false`: end none. `true`, ' +
+              'as without it: end whichever is active.',
           },
         ],
         answers: {
           200: { description: 'The session.', content: { 'application/json': SessionObject } },
           404: GONE,
           409: {
-            description: 'Another moderator decided otherwise at the same moment, or another device is mirroring.',
+            description:
+              'Another moderator decided otherwise at the same moment, or another device is mirroring: then the type is ' +
+              '`urn:receiverd:problem:in-the-way`, and `session` its ID.',
           },
           504: LATE,
         },
@@ -125,9 +139,10 @@ export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions)
 }
 
 /** @throws {Problem} 400 */
-function mayReplace(request: Request): boolean {
+function replacedBy(request: Request): boolean | string {
   const value = request.queryParameter('replace')
   if (value === undefined || value === 'true') return true
   if (value === 'false') return false
-  throw new Problem('bad-request', 'The query parameter replace must be true or false.')
+  if (UUID.test(value)) return value.toLowerCase()
+  throw new Problem('bad-request', 'The query parameter replace must be true, false, or the ID of a session.')
 }

@@ -1,12 +1,16 @@
 import * as Type from 'typebox/type'
 import type { Files } from '../../hal/files/files.ts'
+import type { Certificate } from '../../hal/os/certificate.ts'
 import { readFacts } from '../../hal/os/facts.ts'
 import type { System } from '../../hal/os/system.ts'
+import type { ApiKeyStore } from '../auth/api-key.ts'
 import { type Clock, rfc3339 } from '../clock.ts'
+import { formatEtag } from '../http/conditional.ts'
 import { json } from '../http/reply.ts'
 import type { Route } from '../http/route.ts'
+import type { SystemStore } from '../system/store.ts'
 
-export interface StatusRoutesOptions {
+export interface StatusOptions {
   readonly version: string
   readonly system: System
   readonly state: Files
@@ -15,8 +19,10 @@ export interface StatusRoutesOptions {
   readonly builtAt: number
   /** Numbers of open streams, polls and connections, by name. */
   readonly counts: () => Readonly<Record<string, number>>
-  /** The pin of the TLS server in front; undefined without one. */
-  readonly certificatePin: () => string | undefined
+  readonly keys: ApiKeyStore
+  readonly configuration: Pick<SystemStore, 'trial'>
+  /** Of the TLS server in front; undefined without one. */
+  readonly certificate: () => Certificate | undefined
 }
 
 const count = (description: string) => Type.Integer({ minimum: 0, description })
@@ -38,49 +44,84 @@ const StatusObject = Type.Object(
       }),
     ),
     memory: space('Memory, and what programs could still take of it.'),
-    storage: space('The file system that holds the state directory.'),
+    storage: Type.Optional(
+      Type.Object(
+        {
+          totalBytes: Type.Integer(),
+          availableBytes: Type.Integer(),
+          readOnly: Type.Boolean({ description: 'Whether it refuses every write, so that nothing can be changed.' }),
+        },
+        { description: 'The file system that holds the state directory.' },
+      ),
+    ),
     streams: count('Open event streams.'),
     heldPolls: count('Long polls that wait for an event.'),
     connections: count('Open connections of clients.'),
     sessions: count('Devices that mirror, or want to.'),
-    certificatePin: Type.Optional(
-      Type.String({ description: 'SHA-256 of the public key that this device serves TLS with, in base64.' }),
+    trial: Type.Optional(
+      Type.Object(
+        {
+          etag: Type.String({ description: 'For `If-Match`, to confirm or to undo it.' }),
+          properties: Type.Array(Type.String()),
+          until: Type.Optional(Type.String({ format: 'date-time', description: 'Absent while the clock is not set.' })),
+          remainingS: Type.Integer({ description: 'Seconds until it is undone.' }),
+        },
+        { description: 'A change that is undone unless it is confirmed.' },
+      ),
     ),
+    keyStored: Type.Boolean({ description: 'Whether the API key is in its file, so that it outlasts a restart.' }),
+    certificate: Type.Optional(
+      Type.Object(
+        {
+          expiresAt: Type.String({ format: 'date-time' }),
+          pin: Type.String({ description: 'SHA-256 of its public key, in base64.' }),
+        },
+        { description: 'The certificate that this device serves TLS with.' },
+      ),
+    ),
+    certificatePin: Type.Optional(Type.String({ deprecated: true, description: 'The same as `certificate.pin`.' })),
   },
   { $id: 'Status' },
 )
 
+/** @param now Milliseconds since 1970; undefined if the time is not known. */
+function trialOf(trial: SystemStore['trial'], now: number | undefined): object | undefined {
+  if (!trial) return undefined
+  const { id, properties, remainingS } = trial
+  const until = now === undefined ? undefined : rfc3339(now + 1000 * remainingS)
+  return { etag: formatEtag(id), properties, until, remainingS }
+}
+
+/** What is read for `/status` and for the metrics. @returns `StatusObject`, where what is undefined is absent. */
+export async function readStatus(options: StatusOptions) {
+  const { version, system, state, clock, builtAt, counts, keys, configuration } = options
+  const { uptimeS, ...facts } = await readFacts(system)
+  const now = clock.now()
+  const clockSet = now >= builtAt
+  const { to, pin } = options.certificate() ?? {}
+  return {
+    version,
+    bootedAt: clockSet && uptimeS !== undefined ? rfc3339(now - 1000 * uptimeS) : undefined,
+    uptimeS: uptimeS && Math.floor(uptimeS),
+    clockSet,
+    ...facts,
+    storage: await state.space().catch(() => undefined),
+    trial: trialOf(configuration.trial, clockSet ? now : undefined),
+    keyStored: keys.isStored,
+    ...counts(),
+    certificate: to === undefined ? undefined : { expiresAt: rfc3339(to), pin },
+    certificatePin: pin,
+  }
+}
+
 /** State that changes too often for events. */
-export function statusRoutes({
-  version,
-  system,
-  state,
-  clock,
-  builtAt,
-  counts,
-  certificatePin,
-}: StatusRoutesOptions): readonly Route[] {
+export function statusRoutes(options: StatusOptions): readonly Route[] {
   return [
     {
       method: 'GET',
       path: '/status',
       needs: 'admin:r',
-      handle: async () => {
-        const { uptimeS, ...facts } = await readFacts(system)
-        const now = clock.now()
-        const clockSet = now >= builtAt
-        const status = {
-          version,
-          bootedAt: clockSet && uptimeS !== undefined ? rfc3339(now - 1000 * uptimeS) : undefined,
-          uptimeS: uptimeS && Math.floor(uptimeS),
-          clockSet,
-          ...facts,
-          storage: await state.space().catch(() => undefined),
-          ...counts(),
-          certificatePin: certificatePin(),
-        }
-        return json(Buffer.from(JSON.stringify(status)))
-      },
+      handle: async () => json(Buffer.from(JSON.stringify(await readStatus(options)))),
       docs: {
         operationId: 'getStatus',
         summary: 'Read the status of the device',

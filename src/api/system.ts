@@ -1,13 +1,22 @@
 import * as Type from 'typebox/type'
 import { isWritable, type Setting } from '../../hal/setting.ts'
 import { type Authenticator, holderOf } from '../auth/authenticator.ts'
-import { checkPreconditions, formatEtag, IfNoneMatch, notModified } from '../http/conditional.ts'
+import {
+  checkPreconditions,
+  formatEtag,
+  IfNoneMatch,
+  matchesStrongly,
+  notModified,
+  requireEtags,
+} from '../http/conditional.ts'
+import { patchOf } from '../http/patch-schema.ts'
 import { json, type WholeReply } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
-import type { Route, RouteDocs } from '../http/route.ts'
+import type { ParameterDocs, Route, RouteDocs } from '../http/route.ts'
 import { MAX_CONFIRM_S, MIN_CONFIRM_S } from '../limits.ts'
 import type { Log } from '../log.ts'
 import type { SystemStore } from '../system/store.ts'
+import { REVERT_REASONS } from '../system/trial.ts'
 
 export interface SystemRoutesOptions {
   readonly store: SystemStore
@@ -18,14 +27,25 @@ export interface SystemRoutesOptions {
 
 const PATH = '/system'
 const PATCH_TYPES = ['application/merge-patch+json', 'application/json']
-const PatchSchema = Type.Object(
-  {},
+const PATCH_DESCRIPTION = 'Any properties of the configuration; read-only ones with their current value.'
+/** What is in it is checked against the settings that the device has. */
+const PatchSchema = Type.Object({}, { additionalProperties: true })
+
+const RevertedObject = Type.Object(
   {
-    $id: 'SystemPatch',
-    additionalProperties: true,
-    description: 'Any properties of the configuration; read-only ones with their current value.',
+    reason: Type.Enum([...REVERT_REASONS]),
+    properties: Type.Array(Type.String(), { description: 'The properties that were undone.' }),
+    notUndone: Type.Array(Type.String(), { description: 'Those whose old values could not be restored.' }),
   },
+  { $id: 'Reverted' },
 )
+
+const TrialMatch: ParameterDocs = {
+  in: 'header',
+  name: 'If-Match',
+  schema: Type.String(),
+  description: 'The ETag of the answer to the change: 412 if another one is waiting.',
+}
 
 /** The configuration: read whole, changed in part. */
 export function systemRoutes({ store, settings, authenticator, log }: SystemRoutesOptions): readonly Route[] {
@@ -55,7 +75,13 @@ export function systemRoutes({ store, settings, authenticator, log }: SystemRout
       method: 'PATCH',
       path: PATH,
       needs: 'admin:w',
-      body: { accepts: PATCH_TYPES, schema: PatchSchema, invalid: 'invalid-configuration', precondition },
+      body: {
+        accepts: PATCH_TYPES,
+        schema: PatchSchema,
+        documented: patchOf({ ...configurationSchema(settings), description: PATCH_DESCRIPTION }),
+        invalid: 'invalid-configuration',
+        precondition,
+      },
       handle: async (request, credential) => {
         const confirm = request.integerParameter('confirmWithin', MIN_CONFIRM_S, MAX_CONFIRM_S)
         const { written, confirmWithinS } = await store.patch(
@@ -79,13 +105,32 @@ export function systemRoutes({ store, settings, authenticator, log }: SystemRout
       method: 'POST',
       path: `${PATH}/confirm`,
       needs: 'admin:w',
-      handle: async (_, credential) => {
-        await store.confirm(() => authenticator.recheck(credential))
+      handle: async (request, credential) => {
+        await store.confirm(() => authenticator.recheck(credential), trialMeant(request))
         return current()
       },
       docs: confirmDocs(settings),
     },
+    {
+      method: 'DELETE',
+      path: `${PATH}/confirm`,
+      needs: 'admin:w',
+      handle: async (request, credential) => {
+        await store.cancel(() => authenticator.recheck(credential), trialMeant(request))
+        log('notice', `${request.address} (${holderOf(credential)}) undid the change that awaited its confirmation`)
+        return current()
+      },
+      docs: cancelDocs(settings),
+    },
   ]
+}
+
+/** Whether `If-Match` names a change on trial, by the ETag that answered it; undefined without the header. */
+function trialMeant(request: Request): ((id: string) => boolean) | undefined {
+  const header = request.header('if-match')
+  if (header === undefined) return undefined
+  requireEtags(request, 'If-Match')
+  return id => matchesStrongly(header, id)
 }
 
 function readDocs(settings: readonly Setting[]): RouteDocs {
@@ -141,7 +186,7 @@ function patchDocs(settings: readonly Setting[]): RouteDocs {
         sometimes: ['Confirm-Within'],
       },
       400: { description: 'Not JSON, a precondition names no ETag, or confirmWithin is out of range.' },
-      409: { description: 'Another change waits for its confirmation.' },
+      409: { description: 'Another change waits for its confirmation.', headers: ['Retry-After'] },
       412: {
         description: 'The configuration has changed since that ETag, or If-None-Match names its state.',
         headers: ['ETag'],
@@ -170,6 +215,7 @@ function confirmDocs(settings: readonly Setting[]): RouteDocs {
   return {
     operationId: 'confirmSystem',
     summary: 'Keep a change that was made with confirmWithin',
+    parameters: [TrialMatch],
     answers: {
       200: {
         description: 'The change is kept. The body is the configuration.',
@@ -177,10 +223,33 @@ function confirmDocs(settings: readonly Setting[]): RouteDocs {
         headers: ['ETag'],
       },
       409: { description: 'No change is waiting for confirmation: it was confirmed or undone already.' },
+      412: { description: 'Another change is waiting for its confirmation.', headers: ['ETag'] },
       500: { description: 'The system refused to keep it; `detail` says what became of it.' },
       507: { description: 'No space left on the device; the change is undone.' },
     },
   }
+}
+
+function cancelDocs(settings: readonly Setting[]): RouteDocs {
+  return {
+    operationId: 'cancelSystem',
+    summary: 'Undo a change that was made with confirmWithin',
+    parameters: [TrialMatch],
+    answers: {
+      200: {
+        description: 'The change is undone. The body is the configuration.',
+        content: { 'application/json': configurationSchema(settings) },
+        headers: ['ETag'],
+      },
+      409: { description: 'No change is waiting for confirmation: it was confirmed or undone already.' },
+      412: { description: 'Another change is waiting for its confirmation.', headers: ['ETag'] },
+    },
+  }
+}
+
+/** The events of the topic, by name: the schema of the data of each. */
+export function systemEvents(settings: readonly Setting[]): Readonly<Record<string, Type.TSchema>> {
+  return { 'system.changed': configurationSchema(settings), 'system.reverted': RevertedObject }
 }
 
 function configurationSchema(settings: readonly Setting[]) {

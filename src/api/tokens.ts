@@ -1,8 +1,9 @@
 import * as Type from 'typebox/type'
 import type { ApiKeyStore } from '../auth/api-key.ts'
+import { RefusedCredential } from '../auth/challenge.ts'
 import { ROLES } from '../auth/grants.ts'
 import { issueToken, parseDuration, SUBJECT } from '../auth/token.ts'
-import { type Clock, rfc3339 } from '../clock.ts'
+import { type Clock, LAST_SECOND, rfc3339 } from '../clock.ts'
 import { json } from '../http/reply.ts'
 import type { Route } from '../http/route.ts'
 import { MAX_SUBJECT_LENGTH } from '../limits.ts'
@@ -40,9 +41,6 @@ const RequestSchema = Type.Object(
   { $id: 'TokenRequest', additionalProperties: false },
 )
 
-/** RFC 3339 §1: years have four digits. */
-const LAST_SECOND = Date.UTC(9999, 11, 31, 23, 59, 59) / 1000
-
 /** Tokens, made without cryptography on the client's side. Nothing is stored. */
 export function tokenRoutes({ keys, clock, builtAt, log }: TokenRoutesOptions): readonly Route[] {
   return [
@@ -58,7 +56,9 @@ export function tokenRoutes({ keys, clock, builtAt, log }: TokenRoutesOptions): 
         if (expiresIn !== undefined && now < builtAt)
           throw new Problem('conflict', 'The clock of this device is not set: set it, or leave out expiresIn.')
         const expiresInMs = expiresIn === undefined ? undefined : parseDuration(expiresIn)
-        const { token, exp } = issueToken(keys.current, { roles, expiresInMs, subject }, now)
+        const { current } = keys
+        if (current === undefined) throw new RefusedCredential('key unreadable')
+        const { token, exp } = issueToken(current, { roles, expiresInMs, subject }, now)
         if (exp !== undefined && exp > LAST_SECOND)
           throw refusal('invalid-body', [{ pointer: '/expiresIn', detail: 'must end before the year 10000' }])
         const expiresAt = exp === undefined ? undefined : rfc3339(exp * 1000)

@@ -1,128 +1,62 @@
-import { randomBytes } from 'node:crypto'
-import { HalError, isUnreadable, reasonOf } from '../../hal/errors.ts'
-import { Files } from '../../hal/files/files.ts'
+import { reasonOf } from '../../hal/errors.ts'
+import type { Files } from '../../hal/files/files.ts'
 import type { Stop } from '../../hal/files/watcher.ts'
 import { Serial } from '../../hal/serial.ts'
 import { POLL_MS, SETTLE_MS } from '../limits.ts'
 import { Complaint, type Log } from '../log.ts'
-import { UsageError } from '../usage-error.ts'
-import { BYTES_32 } from './base64url.ts'
+import { FORMER_FILE, generateKey, KEY_FILE, KEY_MODE, readKey, rememberKey, replaceKey, writeKey } from './key-file.ts'
 
-const FILE = '/api-key'
 /** Exists while nobody has used the key that was generated here. */
 const UNUSED = '/api-key.unused'
-const MODE = 0o600
-const KEY_BYTES = 32
-const API_KEY = new RegExp(`^${BYTES_32}$`)
-/** A key that was not generated here. Its line must be whole: a file that was cut off must not be taken for one. */
-const OUTSIDE_KEY = /^[A-Za-z0-9._~-]{22,128}\n$/
-/** The name of the credential in which systemd passes a key (systemd.exec(5), LoadCredential=). */
-const CREDENTIAL = 'receiverd.api-key'
 
-/** A new API key: 32 random bytes as base64url. */
-export function generateKey(): string {
-  return randomBytes(KEY_BYTES).toString('base64url')
-}
-
-/**
- * The key in the state directory; undefined if there is none.
- * @throws {HalError} if the file does not hold a key; errors of the system as they are.
- */
-export async function readKey(state: Files): Promise<string | undefined> {
-  const text = await state.readText(FILE)
-  return text === undefined ? undefined : parseKey(text)
-}
-
-/** Stores a key durably. A power cut leaves the old key or the new one, whole. */
-export async function writeKey(state: Files, key: string): Promise<void> {
-  await state.writeAtomic(FILE, `${key}\n`, MODE)
-}
-
-/** Removes the key durably: the next start makes a new one. */
-export async function removeKey(state: Files): Promise<void> {
-  await state.remove(FILE)
-}
-
-/**
- * The key that systemd passes; undefined if it passes none.
- * @param folder `$CREDENTIALS_DIRECTORY`.
- * @throws {UsageError} if it is not a key.
- */
-export async function readCredential(folder: string): Promise<string | undefined> {
-  const text = await new Files(folder).readText(`/${CREDENTIAL}`).catch(error => {
-    throw new UsageError(`the credential ${CREDENTIAL} cannot be read: ${reasonOf(error)}`)
-  })
-  if (text === undefined) return undefined
-  const key = text.replace(/\n$/, '')
-  if (OUTSIDE_KEY.test(`${key}\n`)) return key
-  throw new UsageError(`the credential ${CREDENTIAL} is not a key: give 22 to 128 characters of A-Z, a-z, 0-9 and ._~-`)
-}
-
-function parseKey(text: string): string {
-  const key = text.trimEnd()
-  if (!API_KEY.test(key) && !OUTSIDE_KEY.test(text))
-    throw new HalError('UNREADABLE', 'the file does not contain an API key')
-  return key
+export interface ApiKeyOptions {
+  readonly log: Log
+  /** Returns a first key from outside; undefined to generate one. Called only if one is needed. */
+  readonly passed?: () => Promise<string | undefined>
+  /** Whether to remember that nobody has used a key which is generated now. */
+  readonly marksUnused?: boolean
 }
 
 /** The API key in force, and its file. */
 export class ApiKeyStore {
   readonly #state: Files
   readonly #log: Log
-  /** Reads and rotations take turns: a read that began before a rotation must not bring the old key back. */
+  /** Reads and replacements take turns: a read that began before a replacement must not bring the old key back. */
   readonly #queue = new Serial()
   readonly #stops: Stop[] = []
-  #current: string
-  #isUnused: boolean
   readonly #complaint: Complaint
+  #current: string | undefined
+  #isStored = true
+  #isUnused = false
   #settling: NodeJS.Timeout | undefined
   #replaced: (key: string) => void = () => undefined
   #firstUsed: () => void = () => undefined
 
   /**
-   * Reads the key of the state directory, or makes the first one. A file that does not hold a key is replaced.
-   * @param passed Returns a first key from outside; undefined to generate one. Called only if one is needed.
-   * @param marksUnused Whether to remember that nobody has used a key which is generated now.
+   * Reads the key of the state directory, or makes the first one, which lasts for this run if it cannot be stored. If the
+   * file cannot be read, no key is in force until it can: a new one in its place would lock out its owner.
+   * @throws {UsageError} if the first key that `passed` has is not a key.
    */
-  static async open(
-    state: Files,
-    log: Log,
-    passed: () => Promise<string | undefined> = async () => undefined,
-    marksUnused = false,
-  ): Promise<ApiKeyStore> {
-    let lost = ''
-    try {
-      await state.recover(FILE, UNUSED)
-      const key = await readKey(state)
-      if (key !== undefined) {
-        // Writes only if the mode is not ours: a copied file may be readable by everyone.
-        await writeKey(state, key)
-        // Nothing is remembered while it is off, so the key may have been used meanwhile.
-        if (!marksUnused) await state.remove(UNUSED)
-        return new ApiKeyStore(state, log, key, marksUnused && (await state.exists(UNUSED)))
-      }
-    } catch (error) {
-      if (!isUnreadable(error)) throw error
-      lost = error.message
-    }
-    const outside = await passed()
-    const key = outside ?? generateKey()
-    const isUnused = marksUnused && outside === undefined && lost === ''
-    if (isUnused) await state.writeAtomic(UNUSED, '', MODE)
-    else await state.remove(UNUSED)
-    await writeKey(state, key)
-    const origin = outside === undefined ? 'generated' : 'taken from systemd'
-    if (lost) log('warning', `API key: ${lost}; a new key was ${origin}, which revokes all tokens`)
-    else log('notice', `the first API key was ${origin}; \`receiverd key show\` prints it`)
-    return new ApiKeyStore(state, log, key, isUnused)
+  static async open(state: Files, options: ApiKeyOptions): Promise<ApiKeyStore> {
+    const store = new ApiKeyStore(state, options.log)
+    await store.#open(options)
+    return store
   }
 
-  private constructor(state: Files, log: Log, key: string, isUnused: boolean) {
+  private constructor(state: Files, log: Log) {
     this.#state = state
     this.#log = log
     this.#complaint = new Complaint(log)
-    this.#current = key
-    this.#isUnused = isUnused
+  }
+
+  /** The key in force; undefined while its file cannot be read. */
+  get current(): string | undefined {
+    return this.#current
+  }
+
+  /** Whether the key in force is in its file, so that it outlasts this run. */
+  get isStored(): boolean {
+    return this.#isStored
   }
 
   /** Whether nobody has used the key since it was generated, as far as that was to be remembered. */
@@ -135,9 +69,7 @@ export class ApiKeyStore {
     if (!this.#isUnused) return
     this.#isUnused = false
     this.#firstUsed()
-    this.#queue
-      .run(() => this.#state.remove(UNUSED))
-      .catch(error => this.#log('warning', `API key: could not record its first use: ${reasonOf(error)}`))
+    this.#queue.run(() => this.#forgetUnused())
   }
 
   /** Calls `used` when somebody uses the key for the first time, or when it is replaced before anybody did. */
@@ -145,11 +77,7 @@ export class ApiKeyStore {
     this.#firstUsed = used
   }
 
-  get current(): string {
-    return this.#current
-  }
-
-  /** Calls `replaced` at the moment a new key is in force, by `rotate` or because the file was replaced. */
+  /** Calls `replaced` at the moment a new key is in force, by `replace` or because the file was replaced. */
   onReplaced(replaced: (key: string) => void): void {
     this.#replaced = replaced
     const reload = () => {
@@ -159,7 +87,7 @@ export class ApiKeyStore {
       }, SETTLE_MS)
     }
     const poll = setInterval(reload, POLL_MS).unref()
-    this.#stops.push(this.#state.watch(FILE, reload), () => clearInterval(poll))
+    this.#stops.push(this.#state.watch(KEY_FILE, reload), () => clearInterval(poll))
     reload()
   }
 
@@ -169,34 +97,103 @@ export class ApiKeyStore {
   }
 
   /**
-   * Makes a new key: durable first, then in force.
-   * @param precondition Called when its turn has come; throws if the key must not be made.
+   * Replaces the key: the new one is durable first, then in force. With the key in force nothing changes, so a client whose
+   * answer was lost can ask again.
+   * @param chosen The new key; without it one is made.
+   * @param precondition Called when its turn has come; throws if the key must not be replaced.
+   * @throws {RefusedKey} if it is not a key, or was in force before.
    */
-  rotate(precondition: () => void = () => undefined): Promise<string> {
+  replace(chosen?: string, precondition: () => void = () => undefined): Promise<string> {
     return this.#queue.run(async () => {
       precondition()
-      const key = generateKey()
-      await writeKey(this.#state, key)
-      this.#putInForce(key)
+      const key = await replaceKey(this.#state, this.#current, chosen)
+      if (key !== this.#current) this.#putInForce(key)
       return key
     })
+  }
+
+  async #open({ passed = async () => undefined, marksUnused = false }: ApiKeyOptions): Promise<void> {
+    await this.#tolerate('finish an interrupted write', () => this.#state.recover(KEY_FILE, FORMER_FILE, UNUSED))
+    try {
+      this.#current = await readKey(this.#state)
+    } catch (error) {
+      this.#log(
+        'error',
+        `API key: ${reasonOf(error)}; no credential is accepted until \`receiverd key rotate\` mends it`,
+      )
+      return
+    }
+    if (this.#current === undefined) return this.#first(passed, marksUnused)
+    // Writes only if the mode is not ours: a copied file may be readable by everyone.
+    await this.#tolerate('restore the mode of its file', () => writeKey(this.#state, this.#current ?? ''))
+    this.#isUnused = marksUnused && (await this.#state.exists(UNUSED))
+    // Nothing is remembered while it is off, so the key may have been used meanwhile.
+    if (!marksUnused) await this.#forgetUnused()
+  }
+
+  async #first(passed: () => Promise<string | undefined>, marksUnused: boolean): Promise<void> {
+    const outside = await passed()
+    this.#current = outside ?? generateKey()
+    this.#isUnused = marksUnused && outside === undefined
+    const origin = outside === undefined ? 'generated' : 'taken from systemd'
+    try {
+      await this.#store()
+      this.#log('notice', `the first API key was ${origin}; \`receiverd key show\` prints it`)
+    } catch (error) {
+      this.#isStored = false
+      this.#complaint.say(
+        `API key: ${reasonOf(error)}; the first one was ${origin}, and lasts until the service restarts`,
+      )
+    }
+  }
+
+  async #store(): Promise<void> {
+    if (this.#isUnused) await this.#state.writeAtomic(UNUSED, '', KEY_MODE)
+    else await this.#state.remove(UNUSED)
+    await writeKey(this.#state, this.#current ?? '')
+    this.#isStored = true
   }
 
   async #reread(): Promise<void> {
     try {
       const key = await readKey(this.#state)
-      if (key === undefined) throw new HalError('UNREADABLE', 'the file is gone')
+      if (key !== undefined && key !== this.#current) await this.#takeOver(key)
+      else if (key === undefined && !this.#isStored) await this.#store()
+      else if (key === undefined && this.#current !== undefined)
+        return this.#complaint.say('API key: its file is gone; keeping the key in force')
       this.#complaint.end()
-      if (key !== this.#current) this.#putInForce(key)
     } catch (error) {
-      this.#complaint.say(`API key: ${reasonOf(error)}; keeping the key in force`)
+      const outcome = this.#current === undefined ? 'no credential is accepted' : 'keeping the key in force'
+      this.#complaint.say(`API key: ${reasonOf(error)}; ${outcome}`)
     }
+  }
+
+  /** Takes a key that something else has written. */
+  async #takeOver(key: string): Promise<void> {
+    const former = this.#current
+    this.#isStored = true
+    this.#putInForce(key)
+    if (former !== undefined) await this.#tolerate('remember the former key', () => rememberKey(this.#state, former))
   }
 
   #putInForce(key: string): void {
     this.#current = key
+    this.#isStored = true
     this.used()
     this.#log('notice', 'a new API key is in force; all tokens of the old one are revoked')
     this.#replaced(key)
+  }
+
+  #forgetUnused(): Promise<void> {
+    return this.#tolerate('record its first use', () => this.#state.remove(UNUSED))
+  }
+
+  /** Does what the key can do without where the storage refuses it. */
+  async #tolerate(what: string, act: () => Promise<unknown>): Promise<void> {
+    try {
+      await act()
+    } catch (error) {
+      this.#log('warning', `API key: could not ${what}: ${reasonOf(error)}`)
+    }
   }
 }

@@ -47,7 +47,10 @@ function malformed(presented: readonly string[]): string | undefined {
 /** Turns a presented credential into what it grants, for one API key at a time. */
 export class Authenticator {
   readonly #options: AuthenticatorOptions
-  #key: KeyInForce
+  /** Undefined while no API key is in force. */
+  #key: KeyInForce | undefined
+  /** Counts the API keys of this run. */
+  #generation = 0
   /**
    * Tokens that were verified; refused ones are not remembered, so a flood of them drops no good one. In two halves, of
    * which the older is dropped as a whole: to drop tokens one by one from a single map took a fifth of what a token takes
@@ -58,15 +61,16 @@ export class Authenticator {
   #hasWarnedOfClock = false
   #onFirstUse: (() => void) | undefined
 
-  constructor(apiKey: string, options: AuthenticatorOptions) {
+  /** @param apiKey Undefined if it cannot be read: then every credential is refused. */
+  constructor(apiKey: string | undefined, options: AuthenticatorOptions) {
     this.#options = options
     this.#onFirstUse = options.onFirstUse
-    this.#key = putInForce(apiKey, 0)
+    if (apiKey !== undefined) this.#key = putInForce(apiKey, this.#generation)
   }
 
   /** Puts a new API key in force: from here on every credential of the old one is refused. */
   replaceKey(apiKey: string): void {
-    this.#key = putInForce(apiKey, this.#key.credential.generation + 1)
+    this.#key = putInForce(apiKey, ++this.#generation)
     this.#newer = new Map()
     this.#older = this.#newer
   }
@@ -101,7 +105,7 @@ export class Authenticator {
    * @param now Milliseconds since 1970, for a caller that checks thousands at once.
    */
   refusalNow(credential: Credential, now = this.#options.clock.now()): Refusal | undefined {
-    if (credential.generation !== this.#key.credential.generation) return 'key replaced'
+    if (credential.generation !== this.#generation) return 'key replaced'
     if (credential.exp === undefined && credential.nbf === undefined) return undefined
     if (now < this.#options.builtAt) {
       if (!this.#hasWarnedOfClock)
@@ -130,6 +134,7 @@ export class Authenticator {
 
   #check(text: string): Credential | Refusal {
     if (text.length > MAX_TOKEN_LENGTH) return 'too long'
+    if (!this.#key) return 'key unreadable'
     const { bytes, credential: apiKey } = this.#key
     if (text.length === bytes.length && equalBytes(Buffer.from(text), bytes)) return apiKey
     const remembered = this.#newer.get(text) ?? this.#older.get(text)

@@ -13,6 +13,7 @@ export type Refusal =
   | 'not yet valid'
   | 'key replaced'
   | 'clock not set'
+  | 'key unreadable'
 
 const CHALLENGE = 'Bearer realm="receiverd"'
 
@@ -27,9 +28,10 @@ const DETAIL: Readonly<Record<Refusal, string>> = {
   'not yet valid': 'The token is not valid yet.',
   'key replaced': 'The API key has been replaced, which revoked all tokens made from the old one.',
   'clock not set': 'The clock of this device is not set, so a token with exp or nbf cannot be checked.',
+  'key unreadable':
+    'The API key of this device cannot be read, so no credential is accepted. Its log has the reason; `receiverd key rotate` ' +
+    'on the device makes a new key.',
 }
-
-export const REFUSALS = Object.keys(DETAIL)
 
 /** The 401 for a credential that was sent and is refused. */
 export class RefusedCredential extends Problem {

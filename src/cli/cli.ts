@@ -12,8 +12,14 @@ import type { SessionRequest } from './session.ts'
 
 export type Command =
   | {
-      readonly name: 'serve' | 'key rotate'
+      readonly name: 'serve'
       readonly flags: Flags
+    }
+  | {
+      readonly name: 'key rotate'
+      readonly flags: Flags
+      /** Holds the new key; `-` is standard input. */
+      readonly keyFile: string | undefined
     }
   | {
       readonly name: 'key show'
@@ -52,6 +58,7 @@ const OPTIONS = {
   address: { type: 'string' },
   json: { type: 'boolean' },
   verbose: { type: 'boolean' },
+  'key-file': { type: 'string' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean' },
 } as const
@@ -63,7 +70,7 @@ const PLACE = ['root', 'state-dir'] as const
 const COMMANDS = {
   serve: ['listen', 'engines', ...PLACE],
   'key show': ['verbose', ...PLACE],
-  'key rotate': PLACE,
+  'key rotate': ['key-file', ...PLACE],
   token: ['role', 'expires-in', 'subject', ...PLACE],
   discover: ['json'],
   session: ['protocol', 'name', 'model', 'device-id', 'address', 'engines'],
@@ -98,6 +105,7 @@ export function parseCommand(argv: readonly string[], version: string): Command 
   if (name === 'session') return { name, flags: values, session: sessionRequest(values, command) }
   if (command) throw new UsageError(`unexpected argument "--"; see receiverd --help`)
   if (name === 'key show') return { name, flags: values, isVerbose: values.verbose ?? false }
+  if (name === 'key rotate') return { name, flags: values, keyFile: values['key-file'] }
   if (name === 'discover') return { name, flags: values, isJson: values.json ?? false }
   return name === 'token' ? { name, flags: values, token: tokenRequest(values) } : { name, flags: values }
 }

@@ -3,7 +3,7 @@ import type { Files } from '../../hal/files/files.ts'
 import { CertificateFiles } from '../../hal/os/certificate.ts'
 import type { System } from '../../hal/os/system.ts'
 import { hostname } from '../../hal/settings/hostname.ts'
-import { generateKey, readKey, writeKey } from '../auth/api-key.ts'
+import { RefusedKey, readKey, replaceKey } from '../auth/key-file.ts'
 import { issueToken, type TokenRequest } from '../auth/token.ts'
 import { type Environment, readTlsPort } from '../config.ts'
 import { HTTPS_PORT, pageAt } from '../http/address.ts'
@@ -43,11 +43,21 @@ fingerprint of the certificate:  ${certificate.fingerprint}
 curl --insecure --pinnedpubkey '${pin}' -H 'Authorization: Bearer ${key}' ${url}`
 }
 
-/** Replaces the API key, and returns the new one. */
-export async function rotateKey(state: Files): Promise<string> {
-  const key = generateKey()
-  await writeKey(state, key)
-  return key
+/**
+ * Replaces the API key, and returns the new one.
+ * @param text The new key, on a line of its own; without it one is made.
+ * @throws {CommandError} if it is not a key, or was in force before.
+ */
+export async function rotateKey(state: Files, text?: string): Promise<string> {
+  // A file that holds something else is what this command mends.
+  const current = await readKey(state).catch(error => {
+    if (isUnreadable(error)) return undefined
+    throw error
+  })
+  return replaceKey(state, current, text?.replace(/\r?\n$/, '')).catch(error => {
+    if (error instanceof RefusedKey) throw new CommandError(`--key-file: the key ${error.message}`)
+    throw error
+  })
 }
 
 /**

@@ -57,19 +57,24 @@ that journald reads.
 const KEY_HELP = `receiverd key: show or replace the API key of this device.
 
 Usage: receiverd key show [--verbose] [--root DIR] [--state-dir DIR]
-       receiverd key rotate [--root DIR] [--state-dir DIR]
+       receiverd key rotate [--key-file FILE] [--root DIR] [--state-dir DIR]
 
 Commands:
   show                 print the current key; with --verbose also the pin and
                        the fingerprint of the TLS certificate, and a curl
                        command that uses the key and the pin
-  rotate               generate a new key and print it; a running service uses
-                       it at once, and disconnects every client that uses the
-                       old key or a token made from it
+  rotate               generate a new key and print it, or use the key in FILE;
+                       a running service uses it at once, and disconnects every
+                       client that uses the old key or a token made from it
 
 The first key is generated when the service first starts, or taken from systemd:
 the credential receiverd.api-key, of 22 to 128 characters of A-Z, a-z, 0-9 and
 ._~- (systemd.exec(5), LoadCredential=).
+
+Options of key rotate:
+  --key-file FILE      the new key, on a line of its own: as above, with at
+                       least 12 different characters, and none that this device
+                       had before; - is standard input
 
 Options (with the environment variable and the default):
 ${PLACE_HELP}

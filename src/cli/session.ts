@@ -19,7 +19,7 @@ const LAST_RETRY_MS = 5_000
 
 /**
  * Runs a command as a session: asks to be let in, runs the command once it is, and ends it when the session is ended. The
- * command goes on while the service restarts.
+ * command goes on while the service restarts, and while it is too busy to take the session again.
  * @param engines The path of the engines' socket.
  * @param report Takes one line for the person who started it.
  * @returns the exit status: the command's, or `DENIED`.
@@ -43,13 +43,15 @@ export async function runSession(
     for await (const { state, reason } of link.lines) {
       retryMs = FIRST_RETRY_MS
       if (state === 'pending') report('waiting for a moderator')
-      else if (state === 'active' && !command) {
+      else if (state === 'active' && !command && status === undefined) {
         report('let in')
         command = await attachCommand(argv)
         command.ended.then(code => {
           status = code
           link.close()
         })
+        // It was interrupted while it started the command.
+        if (status !== undefined) await stop(command)
       } else if (state === 'denied' && !command) {
         report(reason === 'full' ? 'denied: too many sessions' : `denied (${reason})`)
         link.close()
@@ -63,9 +65,11 @@ export async function runSession(
     if (status !== undefined) return status
     await Promise.race([sleep(retryMs), command?.ended])
     if (status !== undefined) return status
-    link = await openSession(engines, command ? { ...device, state: 'active' } : device).catch(error => {
-      if (error instanceof SessionRefused) throw new CommandError(error.message)
-      return NOWHERE
+    link = await openSession(engines, command ? { ...device, state: 'active' } : device).catch(async error => {
+      if (!(error instanceof SessionRefused) || error.isPassing) return NOWHERE
+      // Nobody could end a command whose session is not listed.
+      if (command) await stop(command)
+      throw new CommandError(error.message)
     })
   }
 }

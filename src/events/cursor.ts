@@ -1,14 +1,12 @@
 /** Where a client stopped, as it tells it: a UUID from an ETag, from a stream's `id:`, or from `initialEventId`. */
 import { notEtags, parseEtags } from '../http/conditional.ts'
 import type { Request } from '../http/request.ts'
+import { UUID } from '../http/uuid.ts'
 import { Problem } from '../problem.ts'
 import type { EventLog, Position } from './event-log.ts'
 
 /** A place in the log; `unknown` for an id that it does not hold; `none` where the client names none. */
 export type Cursor = Position | 'unknown' | 'none'
-
-/** RFC 9562 §4, in either case. */
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
 /** The cursor of a stream: `Last-Event-ID`, which a client sends when it reconnects, else the query. */
 export function streamCursor(request: Request, log: EventLog): Cursor {

@@ -7,7 +7,7 @@ import type { BodyRules } from './route.ts'
 
 /** RFC 9112 §6.3: without either header a request has no body. */
 export function hasBody({ headers }: IncomingMessage): boolean {
-  return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
+  return Number(headers['content-length'] ?? 0) !== 0 || headers['transfer-encoding'] !== undefined
 }
 
 /** Whether nothing of a request is still to come. */

@@ -64,7 +64,7 @@ export function matchesStrongly(header: string, id: string): boolean {
  * @throws {Problem} 400 or 412
  */
 export function checkPreconditions(request: Request, id: string): void {
-  const ifMatch = tagsOf(request, 'If-Match')
+  const ifMatch = requireEtags(request, 'If-Match')
   if (ifMatch !== undefined && !matchesStrongly(ifMatch, id))
     throw preconditionFailed(
       matchesWeakly(ifMatch, id)
@@ -72,7 +72,7 @@ export function checkPreconditions(request: Request, id: string): void {
         : 'The resource has changed since that ETag. Read it again.',
       id,
     )
-  const ifNoneMatch = tagsOf(request, 'If-None-Match')
+  const ifNoneMatch = requireEtags(request, 'If-None-Match')
   if (ifNoneMatch !== undefined && matchesWeakly(ifNoneMatch, id))
     throw preconditionFailed('If-None-Match names the current state of the resource.', id)
 }
@@ -107,8 +107,8 @@ export function prefers(accept: string | undefined, type: string, usual: string)
   return quality > 0 && quality >= (qualities.get(usual) ?? qualities.get(wildcard) ?? qualities.get('*/*') ?? 0)
 }
 
-/** The value of a header that is present and names a tag. @throws {Problem} 400 */
-function tagsOf(request: Request, name: 'If-Match' | 'If-None-Match'): string | undefined {
+/** The value of a header; undefined without one. @throws {Problem} 400 if it names no tag. */
+export function requireEtags(request: Request, name: 'If-Match' | 'If-None-Match'): string | undefined {
   const header = request.header(name.toLowerCase())
   if (header === undefined) return undefined
   const tags = parseEtags(header)

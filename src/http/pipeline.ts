@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isIP } from 'node:net'
 import { closest } from '../../hal/format/closest.ts'
 import type { Authenticator, Credential } from '../auth/authenticator.ts'
-import { insufficientScope, REFUSALS, RefusedCredential } from '../auth/challenge.ts'
+import { insufficientScope, RefusedCredential } from '../auth/challenge.ts'
 import { presentedCredential } from '../auth/credentials.ts'
 import { MAX_HEADERS } from '../limits.ts'
 import type { Log } from '../log.ts'
@@ -12,6 +12,7 @@ import { type Client, clientAt } from './address.ts'
 import { hasBody, readJson, requireMediaType, requireValid } from './body.ts'
 import type { ClientWarnings } from './client-warnings.ts'
 import { isPreflight, preflightHeaders } from './cors.ts'
+import { CLOSE } from './encoder.ts'
 import type { Operation } from './operation.ts'
 import { problemReply, type Reply, type WholeReply } from './reply.ts'
 import { Request } from './request.ts'
@@ -39,10 +40,7 @@ export interface PipelineOptions {
  */
 export class Pipeline {
   readonly #options: PipelineOptions
-  readonly refusals = new Counts(
-    ['reason'],
-    REFUSALS.map(refusal => [refusal]),
-  )
+  readonly refusals = new Counts(['reason'])
 
   constructor(options: PipelineOptions) {
     this.#options = options
@@ -76,7 +74,10 @@ export class Pipeline {
     client.operation = operation
     const request = new Request(message, query, address, client.network, parameters)
     if (route.needs === 'nothing') {
-      if (!route.body) return route.handle(request)
+      if (!route.body) {
+        refuseBody(message)
+        return route.handle(request)
+      }
       return this.#readBody(route.body, request, message, response).then(() => route.handle(request))
     }
 
@@ -88,8 +89,7 @@ export class Pipeline {
       return this.#readBody(route.body, request, message, response, credential).then(() =>
         route.handle(request, credential),
       )
-    // A body that nobody reads would stop the reading of the socket, and so hide that the client has left.
-    if (hasBody(message)) message.resume()
+    refuseBody(message)
     return route.handle(request, credential)
   }
 
@@ -101,6 +101,7 @@ export class Pipeline {
     credential?: Credential,
   ): Promise<void> {
     body.precondition?.(request)
+    if (body.isOptional && !hasBody(message)) return
     requireMediaType(message, body.accepts)
     request.body = await readJson(message, response)
     // The body may have taken its time to arrive: the credential must still hold.
@@ -143,6 +144,11 @@ function checkHead(message: IncomingMessage): void {
     throw new Problem('expectation-failed', 'The only supported expectation is 100-continue.')
 }
 
+/** A client whose body has no effect may think that it has. @throws {Problem} 422 if there is one. */
+function refuseBody(message: IncomingMessage): void {
+  if (hasBody(message)) throw new Problem('invalid-body', 'This request takes no body.', { headers: CLOSE })
+}
+
 /** @throws {Problem} 400 if it is repeated. */
 function authorizationOf(message: IncomingMessage): string | undefined {
   const { authorization } = message.headers
@@ -169,6 +175,7 @@ function requireKnown({ docs }: Route, query: URLSearchParams): void {
 
 /** @throws {Problem} 403 */
 function requireGrant({ needs }: Route, { isApiKey, grants }: Credential): void {
+  if (needs === 'credential') return
   if (needs === 'api-key') {
     if (!isApiKey) throw insufficientScope('This needs the API key itself; a token cannot do it.', [])
   } else if (typeof needs === 'string') {

@@ -11,11 +11,14 @@ export interface FieldError {
 export class Refusal extends Error {
   readonly status: number
   readonly errors: readonly FieldError[]
+  /** The session that is in the way. */
+  readonly session: string | undefined
 
-  constructor(status: number, detail: string, errors: readonly FieldError[]) {
+  constructor(status: number, detail: string, errors: readonly FieldError[] = [], session?: string) {
     super(detail)
     this.status = status
     this.errors = errors
+    this.session = session
   }
 }
 
@@ -44,7 +47,7 @@ export class Client {
 
   /** @throws {Refusal} or {Unreachable} */
   async send(method: string, path: string, { body, headers, signal }: Send = {}): Promise<Response> {
-    if (!CREDENTIAL.test(this.credential)) throw new Refusal(401, texts.notACredential, [])
+    if (!CREDENTIAL.test(this.credential)) throw new Refusal(401, texts.notACredential)
     let response: Response
     try {
       response = await fetch(`api/v1${path}`, {
@@ -88,11 +91,17 @@ export async function jsonOf<T>(response: Response): Promise<T> {
   }
 }
 
+interface ProblemBody {
+  readonly detail?: string
+  readonly errors?: readonly FieldError[]
+  readonly session?: string
+}
+
 /** A proxy may answer with something else than a problem. */
 async function refusalOf(response: Response): Promise<Refusal> {
-  const problem = (await response.json().catch(() => ({}))) as { detail?: string; errors?: readonly FieldError[] }
+  const problem = (await response.json().catch(() => ({}))) as ProblemBody
   const detail = problem.detail ?? texts.status(response.status)
-  return new Refusal(response.status, detail, problem.errors ?? [])
+  return new Refusal(response.status, detail, problem.errors, problem.session)
 }
 
 /** The message for an error. */

@@ -21,11 +21,16 @@ function storage(name: 'sessionStorage' | 'localStorage'): Pick<Storage, 'getIte
   }
 }
 
+/** An API key that this tab has chosen, until it knows that the device has taken it. */
+const NEXT = `${NAME} next`
+
 /** The contents of a link's fragment, which no browser sends to a server. */
 export interface SignInLink {
   readonly credential: string
   /** The link is of a change that waits for its confirmation. */
   readonly isConfirming: boolean
+  /** The credential is a short-lived token in place of the API key. */
+  readonly isMoved: boolean
   /** The link was on the screen of a new device, for everybody to see. */
   readonly isSetup: boolean
 }
@@ -36,7 +41,12 @@ export function takeLink(): SignInLink | undefined {
   const credential = parameters.get('key')?.trim()
   if (!credential) return undefined
   history.replaceState(null, '', location.pathname + location.search)
-  return { credential, isConfirming: parameters.has('confirm'), isSetup: parameters.has('setup') }
+  return {
+    credential,
+    isConfirming: parameters.has('confirm'),
+    isMoved: parameters.has('moved'),
+    isSetup: parameters.has('setup'),
+  }
 }
 
 /** A link that signs in whoever opens it. */
@@ -68,6 +78,18 @@ export function dropCredential(credential: string): void {
 export function forgetCredential(): void {
   tab.removeItem(NAME)
   device.removeItem(NAME)
+}
+
+/** Keeps a key before the device is asked to take it: whatever becomes of the answer, or of the page, somebody has the key. */
+export function keepNextKey(key: string): void {
+  tab.setItem(NEXT, key)
+}
+
+/** The key that was kept, once. */
+export function takeNextKey(): string | undefined {
+  const key = tab.getItem(NEXT) ?? undefined
+  tab.removeItem(NEXT)
+  return key
 }
 
 /** Calls it when another tab has kept another credential, or has signed out. */

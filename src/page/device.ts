@@ -1,6 +1,6 @@
-import { type Client, jsonOf } from './client.ts'
+import { Client, jsonOf, Refusal, Unreachable } from './client.ts'
 import type { ServerEvent } from './event-source.ts'
-import { findGrants, type Grants } from './grants.ts'
+import { type Credential, type Grants, readCredential } from './grants.ts'
 import { isObject, type JsonObject } from './json.ts'
 import { LiveStream } from './live-stream.ts'
 import { Document } from './schema.ts'
@@ -16,6 +16,7 @@ export interface Session {
   readonly deviceId: string
   readonly address: string
   readonly since: string
+  readonly deadline?: string
 }
 
 /** A change that the device has undone. */
@@ -27,6 +28,9 @@ export interface Reverted {
 
 /** Ids of events that are remembered, to tell an answer that is older than what the stream has told already. */
 const SEEN = 64
+/** Milliseconds for an answer about a new API key, and until it is asked for again. */
+const KEY_ANSWER_MS = 10_000
+const KEY_RETRY_MS = 1_000
 
 /** The state of the device, kept up to date by its streams. */
 export class Device {
@@ -43,15 +47,18 @@ export class Device {
   readonly #lost = new Set<string>()
   /** While the page itself replaces the key, the end of its streams is no news. */
   #isReplacingKey = false
+  /** Its name when the page was opened. */
+  readonly #name: string | undefined
   /** Why the device no longer accepts the credential. */
   #why: string | undefined
   #seen: string[] = []
   /** The event that brings what an answer has told already; those before it are old. */
   #awaited: string | undefined
 
-  private constructor(client: Client, grants: Grants, document: Document, ended: (why: string) => void) {
+  private constructor(client: Client, credential: Credential, document: Document, ended: (why: string) => void) {
     this.client = client
-    this.grants = grants
+    this.grants = credential.grants
+    this.#name = credential.deviceName
     this.document = document
     this.#ended = ended
   }
@@ -61,8 +68,11 @@ export class Device {
    * @throws {Refusal} or {Unreachable}
    */
   static async open(client: Client, ended: (why: string) => void): Promise<Device> {
-    const [grants, document] = await Promise.all([findGrants(client), client.read<JsonObject>('/openapi.json')])
-    const device = new Device(client, grants, new Document(document), ended)
+    // First alone: a wrong credential is refused once.
+    const credential = await readCredential(client)
+    const { grants } = credential
+    const document = await client.read<JsonObject>('/openapi.json')
+    const device = new Device(client, credential, new Document(document), ended)
     const [system, sessions] = await Promise.all([
       grants.readsSystem ? device.#readTopic('/system') : undefined,
       grants.seesSessions ? device.#readTopic('/sessions') : undefined,
@@ -82,9 +92,9 @@ export class Device {
     return device
   }
 
-  /** Its name, or its address where the name is blank or the credential does not show it. */
+  /** Its name, or its address where the name is blank. */
   get name(): string {
-    const { deviceName } = this.system.value
+    const { deviceName = this.#name } = this.system.value
     return typeof deviceName === 'string' && deviceName.trim() !== '' ? deviceName : location.hostname
   }
 
@@ -104,16 +114,44 @@ export class Device {
     this.system.set(system)
   }
 
-  /** @returns the new API key, which is in force. */
-  async replaceKey(): Promise<string> {
+  /**
+   * Puts a new API key in force, and asks again until it is known whether it is.
+   * @param waiting Called when there is no answer.
+   * @throws {Refusal} if the old one stays, or somebody else has replaced it.
+   */
+  async replaceKey(apiKey: string, waiting: () => void): Promise<void> {
     this.#isReplacingKey = true
     try {
-      return (await jsonOf<{ apiKey: string }>(await this.client.send('POST', '/api-key'))).apiKey
+      while (!(await this.#hasTaken(apiKey))) {
+        waiting()
+        await new Promise(resolve => setTimeout(resolve, KEY_RETRY_MS))
+      }
     } catch (error) {
       this.#isReplacingKey = false
       // Somebody else has replaced it, or the answer was lost.
       if (this.#why !== undefined) this.#ended(this.#why)
       throw error
+    }
+  }
+
+  /** Whether the device says that a key is in force; false if it says nothing. @throws {Refusal} */
+  async #hasTaken(apiKey: string): Promise<boolean> {
+    const signal = AbortSignal.timeout(KEY_ANSWER_MS)
+    try {
+      await this.client.send('POST', '/api-key', { body: { apiKey }, signal })
+      return true
+    } catch (error) {
+      if (error instanceof Unreachable) return false
+      if (!(error instanceof Refusal) || error.status !== 401) throw error
+      // The answer to an earlier request was lost, or it was somebody else.
+      const isTaken = await new Client(apiKey)
+        .send('GET', '/system', { signal: AbortSignal.timeout(KEY_ANSWER_MS) })
+        .then(
+          () => true,
+          (why: unknown) => (why instanceof Unreachable ? undefined : false),
+        )
+      if (isTaken === false) throw error
+      return isTaken ?? false
     }
   }
 

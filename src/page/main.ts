@@ -8,6 +8,7 @@ import {
   storeCredential,
   storedCredential,
   takeLink,
+  takeNextKey,
 } from './credential.ts'
 import { Device } from './device.ts'
 import { h } from './dom.ts'
@@ -24,6 +25,7 @@ interface Opening {
   /** Where to store the credential once the device has accepted it; undefined if it is stored already. */
   readonly isKept?: boolean
   readonly isConfirming?: boolean
+  readonly isMoved?: boolean
   readonly isSetup?: boolean
 }
 
@@ -67,6 +69,9 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
   current = credential
   const refused = (why: string) => {
     if (attempt !== attempts) return
+    // The page was left while the device was taking a new key.
+    const next = takeNextKey()
+    if (next !== undefined) return void open(next, { isKept: isKept() })
     dropCredential(credential)
     signIn(why)
   }
@@ -101,8 +106,10 @@ async function enter(opened: Device, opening: Opening, refused: (why: string) =>
   const actions = { signOut, replaceCredential }
   show(...shell(opened, actions))
   // A photograph of the screen must not contain a key that works.
-  if (opening.isSetup) await replaceKey(opened, actions).catch(error => announce(messageOf(error)))
-  if (opening.isConfirming && (await confirm(opened).catch(() => false))) announce(texts.trialKept)
+  if (opening.isSetup)
+    await replaceKey(opened, actions, () => announce(texts.replacingKey)).catch(error => announce(messageOf(error)))
+  if (opening.isConfirming && (await confirm(opened).catch(() => false)))
+    announce(opening.isMoved ? texts.trialKeptThere : texts.trialKept)
 }
 
 function start(): void {

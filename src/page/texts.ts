@@ -42,6 +42,23 @@ export const texts = {
   nobodyWaits: 'No device is waiting.',
   nobodyMirrors: 'No device is mirroring.',
   sessionStates: { pending: 'waiting', admitted: 'let in, connecting', active: 'mirroring' },
+  gone: {
+    denied: 'Turned away.',
+    ended: 'Ended.',
+    left: 'Has stopped mirroring.',
+    withdrawn: 'Has withdrawn, or was turned away by somebody else.',
+    timedOut: 'Was not answered in time.',
+  },
+  letIn: (isHere: boolean) => (isHere ? 'Let in.' : 'Let in by somebody else.'),
+  leftOf: (state: string, ms: number) => {
+    const seconds = Math.max(0, Math.ceil(ms / 1000))
+    return state === 'pending' ? `denied in ${seconds} s` : `${seconds} s left to connect`
+  },
+  protocolOf: (protocol: string) =>
+    (({ airplay: 'AirPlay', miracast: 'Miracast', cast: 'Cast' }) as Readonly<Record<string, string>>)[protocol] ??
+    protocol,
+  modelOf: (model: string) =>
+    /^(iPhone|iPad|iPod|MacBookPro|MacBookAir|MacBook|iMac|Macmini|MacPro|Mac)(?=\d)/.exec(model)?.[1] ?? model,
   unnamed: 'Unnamed device',
   allow: 'Let in',
   deny: 'Deny',
@@ -91,11 +108,15 @@ export const texts = {
   trialLeft: (seconds: number) => `Undone in ${seconds} s unless the device can be reached.`,
   trialMoved: 'The device does not answer at this address any more. It should be at',
   trialKept: 'The device can be reached. The change is kept.',
+  trialKeptThere:
+    'The device can be reached here, and the change is kept. You are signed in for ten minutes; after that, sign in with the API key.',
   trialLate: 'The change was not confirmed in time, so the device has undone it.',
   revertedBecause: (reason: string) =>
     reason === 'restarted'
       ? 'The device was restarted before the change was confirmed, so it was undone:'
-      : 'The change was not confirmed in time, so the device has undone it:',
+      : reason === 'cancelled'
+        ? 'The change was undone before it was confirmed:'
+        : 'The change was not confirmed in time, so the device has undone it:',
   notUndone: 'These could not be undone:',
   trialUnknown: 'The device did not answer in time. It undoes the change by itself.',
   close: 'Close',
@@ -134,6 +155,7 @@ export const texts = {
   replaceKeyTitle: (name: string) => `Replace the API key of ${name}?`,
   replaceKeyWarning:
     'Everybody but you is signed out at once. Panels, scripts and moderators need the new key, or tokens made from it. This cannot be undone.',
+  replacingKey: 'The device does not answer. It is asked again until it is known whether it has the new key.',
   keyReplaced: 'The new API key',
   keyReplacedHelp:
     'It is in force, and this page uses it. It is shown only now: keep it in a safe place. Whoever has it controls the device.',
@@ -160,9 +182,11 @@ export const texts = {
     heldPolls: 'Long polls',
     connections: 'Connections',
     sessions: 'Sessions',
+    keyStored: 'API key is stored',
     certificatePin: 'Certificate pin',
   } as Readonly<Record<string, string>>,
-  usedOf: (used: string, total: string) => `${used} of ${total}`,
+  usedOf: (used: string, total: string, isReadOnly: boolean) =>
+    isReadOnly ? 'Read-only: nothing can be changed. Restart the device, or replace its card.' : `${used} of ${total}`,
 
   operations: 'Maintenance',
   confirmOperation: (operation: string, device: string) => `${operation}: ${device}?`,

@@ -1,4 +1,4 @@
-import { HalError, isUnreadable, reasonOf } from '../../hal/errors.ts'
+import { errorCode, HalError, isUnreadable, reasonOf } from '../../hal/errors.ts'
 import type { Stop } from '../../hal/files/watcher.ts'
 import { isSame, parseAddress } from '../../hal/format/ip.ts'
 import type { Certificate, CertificateFiles } from '../../hal/os/certificate.ts'
@@ -43,6 +43,8 @@ export class Tls {
   readonly #made: number[] = []
   readonly #listeners: (() => void)[] = []
   #inForce: Certificate | undefined
+  /** The digest of an owner's certificate that the server has not taken. */
+  #refused: string | undefined
   #settling: NodeJS.Timeout | undefined
   /** Why a certificate cannot be used. */
   readonly #complaint: Complaint
@@ -110,7 +112,9 @@ export class Tls {
       if (!certificate) throw new HalError('ABSENT', 'there is no certificate')
     }
     if (certificate.digest !== this.#inForce?.digest) {
+      this.#refused = certificate.isOwn ? undefined : certificate.digest
       await files.reloadServer()
+      this.#refused = undefined
       this.#inForce = certificate
       const whose = certificate.isOwn ? 'made by this device' : 'of the owner of this device'
       log('notice', `TLS: a certificate ${whose} is in force; clients pin its key by sha256//${certificate.pin}`)
@@ -136,9 +140,19 @@ export class Tls {
   /** A pair that cannot be used must not keep everybody from a device that has no other door. */
   async #replaceUnusable(error: unknown): Promise<void> {
     const { files, clock, log } = this.#options
-    if (!isUnreadable(error) || !(await files.setAside(clock.now()))) throw error
-    log('warning', `TLS: ${error.message}, so the server in front does not run: set aside as *.bad, and made again`)
-    await this.#update()
+    const isRefused = this.#refused !== undefined && errorCode(error) === 'COMMAND_FAILED'
+    if (!(isUnreadable(error) || isRefused) || !(await files.setAside(clock.now()))) throw error
+    const reason = isRefused
+      ? 'the server in front does not start with it'
+      : `${reasonOf(error)}, so the server in front does not run`
+    log('warning', `TLS: ${reason}: set aside as *.bad, and made again`)
+    try {
+      await this.#update()
+    } catch (again) {
+      // It was something else that keeps the server from running.
+      if (isRefused) await files.putBack()
+      throw again
+    }
   }
 
   /** An address that is gone is no reason to renew it: it may come back. */
@@ -148,13 +162,12 @@ export class Tls {
     return !isTimely || !this.#names.every(covers)
   }
 
-  /** @returns false if too many were made: an address that comes and goes must not wear out the storage. */
+  /** @returns false if too many were renewed: an address that comes and goes must not wear out the storage. */
   async #make(previous: Certificate | undefined): Promise<boolean> {
     const now = performance.now()
     const [first = 0] = this.#made
-    if (this.#made.length >= MAX_RENEWALS_PER_DAY && now - first < DAY_MS) return false
-    this.#made.push(now)
-    this.#made.splice(0, this.#made.length - MAX_RENEWALS_PER_DAY)
+    // Without a certificate there is no door at all.
+    if (previous && this.#made.length >= MAX_RENEWALS_PER_DAY && now - first < DAY_MS) return false
     const { files, originals, clock, builtAt } = this.#options
     await originals.add([{ setting: 'certificate', previous: null, next: null, images: await files.capture() }])
     const names = this.#withFormer(previous)
@@ -163,6 +176,8 @@ export class Tls {
     // Both of these seconds are counted (RFC 5280 §4.1.2.5).
     const to = from + VALID_DAYS * DAY_MS - 1_000
     await files.make({ commonName: names[0] ?? '', names, from, to })
+    this.#made.push(now)
+    this.#made.splice(0, this.#made.length - MAX_RENEWALS_PER_DAY)
     return true
   }
 

@@ -11,7 +11,15 @@ export interface SessionLine {
 }
 
 /** An answer that is no session: the detail of its problem. */
-export class SessionRefused extends Error {}
+export class SessionRefused extends Error {
+  /** Whether the same request may be accepted later. */
+  readonly isPassing: boolean
+
+  constructor(detail: string, status = 0) {
+    super(detail)
+    this.isPassing = status >= 500 || status === 429
+  }
+}
 
 export interface Link {
   /** Ends when the service has no more to say, or the connection is lost. */
@@ -40,7 +48,7 @@ export function openSession(path: string, ask: Device & { readonly state?: 'acti
         if (answer.statusCode === 200) resolve({ lines: linesOf(chunks), close: () => socket.destroy() })
         else
           refusalIn(chunks)
-            .then(detail => reject(new SessionRefused(detail)), reject)
+            .then(detail => reject(new SessionRefused(detail, answer.statusCode)), reject)
             .finally(() => socket.destroy())
       })
       .end(body)

@@ -6,6 +6,8 @@ export interface Session extends Device {
   readonly state: SessionState
   /** When that state began, RFC 3339 in UTC. */
   readonly since: string
+  /** When it is denied unless somebody decides, or ended unless the device comes; RFC 3339 in UTC. Absent while it is active. */
+  readonly deadline?: string
 }
 
 /** The protocols that metrics tell apart: engines may name any. */

@@ -71,17 +71,18 @@ export class Sessions implements EngineHost {
 
   /**
    * Enters a device.
-   * @returns the id of its session; undefined if there are too many: the engine must turn it away.
+   * @returns the id of its session; undefined if there are too many: the engine must turn it away. A device that mirrors
+   * through an engine for one at a time is always entered: it is on the screen already.
    */
   enter(carrier: Carrier, device: Device, state: SessionState): string | undefined {
-    if (this.#entries.size >= MAX_SESSIONS) {
+    if (this.#entries.size >= MAX_SESSIONS && !(carrier.isExclusive && state === 'active')) {
       this.#turnedAway++
       this.outcomes.add([protocolLabel(device.protocol), 'turned away'])
       if (!this.#reporting) this.#reportFull()
       return undefined
     }
     const id = this.#options.ring.newId()
-    const session = { id, state, since: this.#now(), ...safeDevice(device) }
+    const session = { id, state, ...this.#times(state), ...safeDevice(device) }
     const entry: Entry = { session, carrier, timer: undefined, decision: undefined, outcome: 'left' }
     this.#entries.set(id, entry)
     this.#startTimer(entry)
@@ -93,7 +94,8 @@ export class Sessions implements EngineHost {
   move(id: string, state: SessionState): void {
     const entry = this.#entries.get(id)
     if (!entry || entry.session.state === state) return
-    entry.session = { ...entry.session, state, since: this.#now() }
+    const { deadline: _, ...session } = entry.session
+    entry.session = { ...session, state, ...this.#times(state) }
     this.#startTimer(entry)
     this.#changed()
   }
@@ -115,18 +117,21 @@ export class Sessions implements EngineHost {
 
   /**
    * Lets a pending device in. One that is in already is left as it is.
-   * @param mayReplace Whether to end the session that is in the way, on an engine that carries one at a time.
+   * @param replaced Which sessions may be ended for it, on an engine that carries one at a time: all, none, or the one with
+   * this ID.
    * @param who Who decided, for the log.
    * @throws {Problem} 404 if there is no such session, 409 if it was decided otherwise or another one is in the way, 504 if
    * the engine did not do it in time.
    */
-  async admit(id: string, mayReplace: boolean, who: string): Promise<Session> {
+  async admit(id: string, replaced: boolean | string, who: string): Promise<Session> {
     const entry = this.#find(id)
     if (entry.session.state === 'pending' || entry.decision)
       await this.#decide(entry, 'admit', async () => {
         for (const other of this.#inTheWayOf(entry)) {
-          if (!mayReplace)
-            throw new Problem('conflict', `${quoted(other)} is mirroring; this device shows one at a time.`)
+          if (replaced !== true && replaced !== other.session.id)
+            throw new Problem('in-the-way', `${quoted(other)} is mirroring; this device shows one at a time.`, {
+              members: { session: other.session.id },
+            })
           await this.#end(other, 'moderator', who)
         }
         await entry.carrier.admit(id)
@@ -199,7 +204,7 @@ export class Sessions implements EngineHost {
       await decision.done
     } catch (error) {
       if (error instanceof Problem) throw error
-      throw new Problem('system-refused', `The mirroring program refused: ${reasonOf(error)}.`, { cause: error })
+      throw new Problem('engine-refused', `The mirroring program refused: ${reasonOf(error)}.`, { cause: error })
     } finally {
       if (entry.decision === decision) entry.decision = undefined
     }
@@ -262,8 +267,11 @@ export class Sessions implements EngineHost {
     }, FULL_LOG_MS)
   }
 
-  #now(): string {
-    return rfc3339(this.#options.clock.now())
+  /** When a state that begins now began, and when it ends by itself. */
+  #times(state: SessionState): Pick<Session, 'since' | 'deadline'> {
+    const now = this.#options.clock.now()
+    const since = rfc3339(now)
+    return state === 'active' ? { since } : { since, deadline: rfc3339(now + 1000 * this.#options.timeoutS()) }
   }
 }
 

@@ -5,7 +5,7 @@ import { registry } from '../../hal/registry.ts'
 import { Journal } from '../../hal/transaction/journal.ts'
 import { Originals } from '../../hal/transaction/originals.ts'
 import { Transactions } from '../../hal/transaction/transaction.ts'
-import { removeKey } from '../auth/api-key.ts'
+import { removeKey } from '../auth/key-file.ts'
 import type { Log } from '../log.ts'
 
 /** While it is there, a factory reset is to be finished before anything is served. */

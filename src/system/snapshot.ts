@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
-import { errorCode, reasonOf } from '../../hal/errors.ts'
+import { errorCode, HalError, reasonOf } from '../../hal/errors.ts'
 import type { Setting } from '../../hal/setting.ts'
 import { type JsonObject, type JsonValue, toJsonLine } from '../json.ts'
 import type { Log } from '../log.ts'
-import { schemaErrors } from '../validate.ts'
+import { illFormedStrings, schemaErrors } from '../validate.ts'
 
 /** The state of one setting. */
 export interface SettingState {
@@ -129,6 +129,7 @@ export class Snapshot {
     let isBroken = true
     try {
       const value = (await setting.read()) as JsonValue
+      if (illFormedStrings(value).length > 0) throw new HalError('UNREADABLE', 'the stored value is not valid UTF-8')
       const [error] = schemaErrors(setting.schema, value, '')
       if (error === undefined) {
         entry.isBroken = false

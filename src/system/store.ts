@@ -23,6 +23,12 @@ export interface SystemStoreOptions {
   readonly log: Log
 }
 
+const REVERTED_BECAUSE: Readonly<Record<RevertReason, string>> = {
+  'not confirmed': 'it was not confirmed in time',
+  cancelled: 'a client asked for it',
+  restarted: 'the service was stopped before it was over',
+}
+
 /** The result of a PATCH. */
 export interface Patched {
   /** The names of the settings that were written. */
@@ -45,6 +51,8 @@ export class SystemStore {
   readonly #watcher: SettingWatcher
   readonly #queue = new Serial()
   #trial: Trial | undefined
+  /** The trial that was kept last: a client that did not get the answer asks again. */
+  #keptId: string | undefined
 
   constructor({ system, settings, transactions, ring, log }: SystemStoreOptions) {
     this.#system = system
@@ -77,6 +85,11 @@ export class SystemStore {
   value(name: string): JsonValue | undefined {
     const entry = this.#snapshot.find(name)
     return entry?.missing === undefined ? entry?.value : undefined
+  }
+
+  /** The change that awaits its confirmation. */
+  get trial(): Pick<Trial, 'id' | 'properties' | 'remainingS'> | undefined {
+    return this.#trial
   }
 
   /** Undoes what an earlier run left unfinished, reads everything, and watches it from then on. */
@@ -123,7 +136,13 @@ export class SystemStore {
       await this.#readStale()
       await this.#readBack(this.#unwatched(patch))
       if (this.#trial)
-        throw new Problem('conflict', 'Another change awaits its confirmation: confirm it, or wait until it is undone.')
+        throw new Problem(
+          'conflict',
+          'Another change awaits its confirmation: confirm it, or wait until it is undone.',
+          {
+            headers: ['Retry-After', String(this.#trial.remainingS)],
+          },
+        )
       precondition()
       const changes = await planChanges(patch, this.#snapshot).catch(error => {
         const pointers = error instanceof Problem ? (error.errors ?? []) : []
@@ -136,24 +155,29 @@ export class SystemStore {
       if (changes.length === 0) return { written: [], confirmWithinS: undefined }
       await this.#apply(changes, confirmWithinS === undefined)
       this.topic.forgetReports()
-      if (confirmWithinS !== undefined) this.#trial = new Trial(confirmWithinS, trial => this.#expire(trial))
-      return { written: changes.map(({ setting }) => setting.name), confirmWithinS }
+      const written = changes.map(({ setting }) => setting.name)
+      if (confirmWithinS !== undefined)
+        this.#trial = new Trial(this.topic.latestId, written, confirmWithinS, trial => this.#expire(trial))
+      return { written, confirmWithinS }
     })
   }
 
   /**
-   * Keeps the change that awaits its confirmation.
+   * Keeps the change that awaits its confirmation. The one that was kept last is kept already.
    * @param precondition As for `patch`.
-   * @throws {Problem} 409 if there is none; 500 or 507 if the system refuses, and the change is undone.
+   * @param isMeant Whether the change with this ID is meant; any, without it.
+   * @throws {Problem} 409 if there is none, 412 if another one is meant; 500 or 507 if the system refuses, and the change is
+   * undone.
    */
-  confirm(precondition: () => void): Promise<void> {
+  confirm(precondition: () => void, isMeant?: (id: string) => boolean): Promise<void> {
     return this.#queue.run(async () => {
       precondition()
-      if (!this.#trial) throw new Problem('conflict', 'No change awaits a confirmation.')
-      this.#trial.end()
-      this.#trial = undefined
+      const isOther = this.#trial === undefined || isMeant?.(this.#trial.id) === false
+      if (isOther && this.#keptId !== undefined && isMeant?.(this.#keptId)) return
+      const { id } = this.#endTrial(isMeant)
       try {
         await this.#transactions.keep()
+        this.#keptId = id
       } catch (error) {
         await this.#readBack(this.#snapshot.available)
         throw refusedBySystem(error)
@@ -161,6 +185,37 @@ export class SystemStore {
         await this.#updateEmbedding(this.#snapshot.available)
       }
     })
+  }
+
+  /**
+   * Undoes the change that awaits its confirmation.
+   * @param precondition As for `patch`.
+   * @param isMeant As for `confirm`.
+   * @throws {Problem} 409 if there is none, 412 if another one is meant.
+   */
+  cancel(precondition: () => void, isMeant?: (id: string) => boolean): Promise<void> {
+    return this.#queue.run(async () => {
+      precondition()
+      this.#endTrial(isMeant)
+      await this.#undo('cancelled')
+    })
+  }
+
+  /** The trial, which is over now. @throws {Problem} as `cancel` */
+  #endTrial(isMeant?: (id: string) => boolean): Trial {
+    const trial = this.#trial
+    if (!trial) throw new Problem('conflict', 'No change awaits a confirmation.')
+    if (isMeant?.(trial.id) === false)
+      throw new Problem(
+        'precondition-failed',
+        'If-Match names another change than the one that awaits its confirmation.',
+        {
+          headers: ['ETag', `"${trial.id}"`],
+        },
+      )
+    trial.end()
+    this.#trial = undefined
+    return trial
   }
 
   async #apply(changes: readonly Change[], keep: boolean): Promise<void> {
@@ -185,12 +240,16 @@ export class SystemStore {
         // Confirmed by a request that was ahead in the queue.
         if (this.#trial !== trial) return
         this.#trial = undefined
-        const undone = await this.#transactions.undo()
-        await this.#readBack(this.#named(undone.settings))
-        this.topic.append('reverted', this.#report(undone, 'not confirmed'))
-        await this.#updateEmbedding(this.#snapshot.available)
+        await this.#undo('not confirmed')
       })
       .catch(error => this.#log('error', `undoing a change failed: ${reasonOf(error)}`))
+  }
+
+  async #undo(reason: RevertReason): Promise<void> {
+    const undone = await this.#transactions.undo()
+    await this.#readBack(this.#named(undone.settings))
+    this.topic.append('reverted', this.#report(undone, reason))
+    await this.#updateEmbedding(this.#snapshot.available)
   }
 
   async #recover(): Promise<void> {
@@ -204,7 +263,7 @@ export class SystemStore {
 
   /** Logs what was undone, and returns the data of its event. */
   #report(undone: Undone, reason: RevertReason): string {
-    const why = reason === 'restarted' ? 'the service was stopped before it was over' : 'it was not confirmed in time'
+    const why = REVERTED_BECAUSE[reason]
     const rest = undone.notUndone.length === 0 ? '' : `; ${outcome(undone.notUndone)}`
     this.tally.undone(reason, undone.settings)
     this.#log('warning', `the change of ${undone.settings.join(', ')} was undone, because ${why}${rest}`)

@@ -3,7 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Files } from '../../hal/files/files.ts'
-import { ApiKeyStore, generateKey } from '../../src/auth/api-key.ts'
+import { ApiKeyStore } from '../../src/auth/api-key.ts'
+import { generateKey } from '../../src/auth/key-file.ts'
+import { intercepted, systemError } from '../hal/support/file-system.ts'
 import { eventually } from '../support/eventually.ts'
 
 function stateDir(t: Test): string {
@@ -14,7 +16,7 @@ function stateDir(t: Test): string {
 
 async function open(t: Test, dir: string) {
   const log: string[] = []
-  const keys = await ApiKeyStore.open(new Files(dir), (level, message) => log.push(`${level}: ${message}`))
+  const keys = await ApiKeyStore.open(new Files(dir), { log: (level, message) => log.push(`${level}: ${message}`) })
   const replaced: string[] = []
   keys.onReplaced(key => replaced.push(key))
   t.teardown(() => keys.stop())
@@ -26,7 +28,7 @@ t.test('the first start generates a key that only its owner can read', async t =
   t.teardown(() => process.umask(umask))
   const { keys, file } = await open(t, join(stateDir(t), 'not/there/yet'))
   t.match(keys.current, /^[A-Za-z0-9_-]{43}$/)
-  t.equal(Buffer.from(keys.current, 'base64url').length, 32)
+  t.equal(Buffer.from(keys.current ?? '', 'base64url').length, 32)
   t.equal(readFileSync(file, 'utf8'), `${keys.current}\n`)
   t.equal(statSync(file).mode & 0o777, 0o600)
 })
@@ -42,7 +44,7 @@ t.test('the next start has the same key', async t => {
 t.test('a rotation is in the file before it is in force', async t => {
   const { keys, replaced, file } = await open(t, stateDir(t))
   const old = keys.current
-  const key = await keys.rotate()
+  const key = await keys.replace()
   t.not(key, old)
   t.equal(keys.current, key)
   t.equal(readFileSync(file, 'utf8').trim(), key)
@@ -52,18 +54,18 @@ t.test('a rotation is in the file before it is in force', async t => {
 t.test('concurrent rotations leave one key, the same in the file and in force', async t => {
   const dir = stateDir(t)
   const { keys, file } = await open(t, dir)
-  const made = await Promise.all(Array.from({ length: 8 }, () => keys.rotate()))
+  const made = await Promise.all(Array.from({ length: 8 }, () => keys.replace()))
   t.equal(new Set(made).size, 8)
   t.equal(keys.current, made.at(-1))
   t.equal(readFileSync(file, 'utf8').trim(), keys.current)
-  t.strictSame(readdirSync(dir), ['api-key'], 'no temporary file is left')
+  t.strictSame(readdirSync(dir), ['api-key', 'api-key.former'], 'no temporary file is left')
 })
 
 t.test('a rotation restores the mode of the file', async t => {
   const dir = stateDir(t)
   const { keys, file } = await open(t, dir)
   chmodSync(file, 0o644)
-  await keys.rotate()
+  await keys.replace()
   t.equal(statSync(file).mode & 0o777, 0o600)
 })
 
@@ -91,23 +93,86 @@ t.test('an invalid file leaves the key in force, and is logged once', async t =>
   t.ok(keys.current)
 })
 
-t.test('an invalid file at the start is replaced by a new key', async t => {
+t.test('with a file that cannot be read at the start no key is in force, until it can', async t => {
   const dir = stateDir(t)
-  writeFileSync(join(dir, 'api-key'), '')
-  const { keys, log, file } = await open(t, dir)
-  t.match(log[0], /^warning: .*a new key was generated/)
-  t.equal(readFileSync(file, 'utf8').trim(), keys.current)
+  const place = join(dir, 'api-key')
+  writeFileSync(place, 'garbage')
+  const { keys, log, replaced } = await open(t, dir)
+  t.equal(keys.current, undefined)
+  t.match(log[0], /^error: API key: the file does not contain an API key; no credential is accepted/)
+  t.equal(readFileSync(place, 'utf8'), 'garbage', 'it may be the key of somebody')
+  const key = generateKey()
+  writeFileSync(place, `${key}\n`)
+  await eventually(() => keys.current === key)
+  t.strictSame(replaced, [key])
+})
+
+t.test('a key that a client chooses', async t => {
+  const dir = stateDir(t)
+  const { keys, replaced, file } = await open(t, dir)
+  const first = keys.current ?? ''
+  const chosen = 'chosen-key.of~room_4-0123'
+  t.equal(await keys.replace(chosen), chosen)
+  t.equal(readFileSync(file, 'utf8'), `${chosen}\n`)
+  t.equal(await keys.replace(chosen), chosen, 'once more, because the answer was lost')
+  t.strictSame(replaced, [chosen], 'which revokes nothing')
+  const refused: readonly (readonly [key: string, reason: RegExp])[] = [
+    ['short', /22 to 128 characters/],
+    ['x'.repeat(129), /22 to 128 characters/],
+    ['with a space in the middle', /22 to 128 characters/],
+    ['ababababababababababababab', /12 different/],
+    [first, /had before/],
+  ]
+  for (const [key, reason] of refused) await t.rejects(keys.replace(key), reason)
+  t.equal(keys.current, chosen)
+  t.equal(statSync(join(dir, 'api-key.former')).mode & 0o777, 0o600)
+  t.notMatch(readFileSync(join(dir, 'api-key.former'), 'utf8'), first)
+  const made: string[] = []
+  for (let n = 0; n < 16; n++) made.push(await keys.replace())
+  t.equal(await keys.replace(first), first, 'sixteen are remembered')
+  await t.rejects(keys.replace(made[3]), /had before/)
+})
+
+t.test('where the storage refuses a key, it lasts until there is a place for it', async t => {
+  const dir = stateDir(t)
+  let isReadOnly = true
+  const files = intercepted(call => {
+    if (isReadOnly) throw systemError('EROFS')
+    return call.proceed()
+  })
+  const log: string[] = []
+  const options = { log: (level: string, message: string) => void log.push(`${level}: ${message}`), marksUnused: true }
+  const keys = await ApiKeyStore.open(new Files(join(dir, 'state'), files), options)
+  t.teardown(() => keys.stop())
+  const { current } = keys
+  t.match(current, /^[\w-]{43}$/)
+  t.equal(keys.isStored, false)
+  t.equal(keys.isUnused, true, 'the screen shows it')
+  t.match(log, [/^warning: API key: read-only file system \(EROFS\); the first one was generated, and lasts until/])
+  await t.rejects(keys.replace(), { code: 'EROFS' })
+  isReadOnly = false
+  keys.onReplaced(() => t.fail('it is the same'))
+  await eventually(() => keys.isStored)
+  t.equal(readFileSync(join(dir, 'state/api-key'), 'utf8'), `${current}\n`)
+})
+
+t.test('a key that is there is in force on a read-only file system', async t => {
+  const dir = stateDir(t)
+  const { keys: stored } = await open(t, dir)
+  const log: string[] = []
+  const files = intercepted(() => {
+    throw systemError('EROFS')
+  })
+  const keys = await ApiKeyStore.open(new Files(dir, files), { log: (_, message) => void log.push(message) })
+  t.equal(keys.current, stored.current)
+  t.ok(keys.isStored)
+  t.strictSame(log, [], 'nothing had to be written')
 })
 
 t.test('whether a generated key was used is remembered', async t => {
   const dir = stateDir(t)
   const open = (passed?: string) =>
-    ApiKeyStore.open(
-      new Files(dir),
-      () => undefined,
-      async () => passed,
-      true,
-    )
+    ApiKeyStore.open(new Files(dir), { log: () => undefined, passed: async () => passed, marksUnused: true })
   const mark = () => existsSync(join(dir, 'api-key.unused'))
   t.equal((await open()).isUnused, true)
   const keys = await open()
@@ -124,15 +189,14 @@ t.test('whether a generated key was used is remembered', async t => {
   rmSync(join(dir, 'api-key'))
   const fresh = await open()
   t.ok(fresh.isUnused && mark())
-  await fresh.rotate()
+  await fresh.replace()
   t.equal(fresh.isUnused, false, 'a new key is known to whoever asked for it')
   await eventually(() => !mark())
 })
 
 t.test('the first use is told once, and so is the end of a key that nobody used', async t => {
-  for (const use of [(keys: ApiKeyStore) => keys.used(), (keys: ApiKeyStore) => keys.rotate()]) {
-    const none = async () => undefined
-    const keys = await ApiKeyStore.open(new Files(stateDir(t)), () => undefined, none, true)
+  for (const use of [(keys: ApiKeyStore) => keys.used(), (keys: ApiKeyStore) => keys.replace()]) {
+    const keys = await ApiKeyStore.open(new Files(stateDir(t)), { log: () => undefined, marksUnused: true })
     let told = 0
     keys.onFirstUse(() => {
       told++
@@ -142,22 +206,13 @@ t.test('the first use is told once, and so is the end of a key that nobody used'
     await use(keys)
     t.equal(told, 1)
     // Whatever is being written is done before the folder goes.
-    await keys.rotate()
+    await keys.replace()
   }
 })
 
 t.test('a key that may have been used while nobody remembered is not unused', async t => {
   const dir = stateDir(t)
-  const open = async (marksUnused: boolean) => {
-    const files = new Files(dir)
-    return (
-      await ApiKeyStore.open(
-        files,
-        () => undefined,
-        async () => undefined,
-        marksUnused,
-      )
-    ).isUnused
-  }
+  const open = async (marksUnused: boolean) =>
+    (await ApiKeyStore.open(new Files(dir), { log: () => undefined, marksUnused })).isUnused
   t.same([await open(true), await open(false), await open(true)], [true, false, false])
 })

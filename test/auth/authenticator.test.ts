@@ -1,7 +1,7 @@
 import t from 'tap'
-import { generateKey } from '../../src/auth/api-key.ts'
 import { Authenticator } from '../../src/auth/authenticator.ts'
 import { mint } from '../../src/auth/jwt.ts'
+import { generateKey } from '../../src/auth/key-file.ts'
 import { TOKEN_CACHE_SIZE } from '../../src/limits.ts'
 import { Problem } from '../../src/problem.ts'
 import { ManualClock } from '../support/clock.ts'

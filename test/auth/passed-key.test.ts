@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { deviceRoot } from '../support/device.ts'
+import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { startTestService } from '../support/service.ts'
 
@@ -38,13 +39,22 @@ t.test('without a line feed, too', async t => {
   t.equal((await startTestService(t, passed(t, KEY))).key, KEY)
 })
 
-t.test('it takes the place of a file that holds no key', async t => {
+t.test('it does not take the place of a file that holds no key', async t => {
   const options = passed(t, KEY)
   mkdirSync(join(options.root, 'var/lib/receiverd'), { recursive: true })
-  writeFileSync(join(options.root, 'var/lib/receiverd/api-key'), 'garbage')
+  const file = join(options.root, 'var/lib/receiverd/api-key')
+  writeFileSync(file, 'garbage')
   const service = await startTestService(t, options)
-  t.equal(service.key, KEY)
-  t.match(service.log.join('\n'), 'does not contain an API key; a new key was taken from systemd, which revokes all')
+  const answer = await service.fetchAs(KEY)
+  t.equal(answer.status, 401)
+  t.match(answer.headers.get('www-authenticate'), 'error_description="key unreadable"')
+  t.match(((await answer.json()) as { detail: string }).detail, 'The API key of this device cannot be read')
+  t.equal((await service.fetchAs(service.token(['admin:r']))).status, 401)
+  t.equal((await fetch(`${service.url}/api/v1/health`)).status, 200)
+  t.equal(readFileSync(file, 'utf8'), 'garbage')
+  writeFileSync(file, `${KEY}\n`)
+  await eventually(async () => (await service.fetchAs(KEY)).status === 200)
+  t.pass('mended, it is in force')
 })
 
 t.test('an invalid one fails the start, and no key is made', async t => {

@@ -92,6 +92,13 @@ async function requireOk(answer: Promise<Response>): Promise<void> {
 
 t.comment(`SEED=${random.seed}`)
 await device.boot()
+await t.test('right after the first boot', async t => {
+  device.cutPower()
+  await device.boot()
+  const name = (await device.shell('cat /etc/hostname')).trim()
+  t.match(name, /^receiver-[\da-f]{6}$/)
+  t.equal(await device.shell('grep "^n " /etc/uxplayrc'), `n ${name}\n`)
+})
 /** Of the settings that are changed here. */
 async function valuesOf(device: Machine): Promise<JsonObject> {
   const { value } = await device.system()
@@ -138,7 +145,9 @@ for (let cut = 1; cut <= CUTS; cut++)
     t.equal(await device.shell(`for file in ${FILES}; do [ ! -e $file ] || [ -s $file ] || echo $file; done`), '')
     t.equal(await device.shell('ls -A /etc /var/lib/receiverd | grep receiverd- || true'), '', 'nothing is left over')
     // Making the first certificate is a change, too.
-    await eventually(async () => (await device.shell('ls /var/lib/receiverd')) === 'api-key\noriginals\n')
+    await eventually(
+      async () => (await device.shell('ls -I api-key.former /var/lib/receiverd')) === 'api-key\noriginals\n',
+    )
     t.pass('no change and no reset is unfinished')
     await eventually(() => device.receiverd('key', 'show', '--verbose').catch(() => undefined))
     t.pass('the key of the certificate belongs to it')

@@ -12,8 +12,8 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { generateKey } from '../../src/auth/api-key.ts'
 import { mint } from '../../src/auth/jwt.ts'
+import { generateKey } from '../../src/auth/key-file.ts'
 import { Receiver } from '../interop/support.ts'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
@@ -123,7 +123,8 @@ t.test('a kill at any moment of a rotation leaves the old key or the new one, wh
     t.notOk(replaced.includes(present().trim()), 'durable before it was answered')
   }
   await (await serve(t, root)).kill()
-  t.strictSame(readdirSync(join(root, 'var/lib/receiverd')), ['api-key'], 'the next start leaves no temporary file')
+  const left = readdirSync(join(root, 'var/lib/receiverd'))
+  t.strictSame(left, ['api-key', 'api-key.former'], 'the next start leaves no temporary file')
 })
 
 t.test('the service keeps running if the reader of its log goes away', async t => {

@@ -113,9 +113,27 @@ t.test('any one of several grants suffices', async t => {
   t.equal(preflight.headers.get('access-control-allow-methods'), 'DELETE')
 })
 
-t.test('a route without a body ignores one', async t => {
+t.test('a route without a body refuses one, and its answer arrives whatever the size', async t => {
   const ask = await serve(t, [{ method: 'POST', path: '/confirm', needs: 'admin:w', handle: echo, docs }])
-  t.equal(await (await ask('/confirm', { method: 'POST', body: '{"not JSON' })).text(), 'null')
+  for (const body of ['{"not JSON', '{}', 'x'.repeat(65_536), 'x'.repeat(1_048_576)]) {
+    const answer = await ask('/confirm', { method: 'POST', body })
+    t.equal(answer.status, 422)
+    t.equal(answer.headers.get('connection'), 'close')
+    t.match(await answer.json(), { detail: 'This request takes no body.' })
+  }
+  t.equal((await ask('/confirm', { method: 'POST', body: '{}', headers: { Authorization: '' } })).status, 401, 'first')
+  t.equal(await (await ask('/confirm', { method: 'POST', body: '' })).text(), 'null', 'Content-Length: 0 is no body')
+  t.equal(await (await ask('/confirm', { method: 'POST' })).text(), 'null')
+})
+
+t.test('a body that may be left out', async t => {
+  const body = { accepts: ['application/json'], schema: Type.Object({}), isOptional: true }
+  const ask = await serve(t, [{ method: 'POST', path: '/key', needs: 'admin:w', body, handle: echo, docs }])
+  t.equal(await (await ask('/key', { method: 'POST' })).text(), 'null')
+  const headers = { 'Content-Type': 'application/json' }
+  t.equal(await (await ask('/key', { method: 'POST', body: '{}', headers })).text(), '{}')
+  t.equal((await ask('/key', { method: 'POST', body: '[]', headers })).status, 422)
+  t.equal((await ask('/key', { method: 'POST', body: '{}' })).status, 415)
 })
 
 t.test('the log names the client of the server in front, and nobody else who says who it is', async t => {

@@ -1,7 +1,7 @@
 /** The command line of the bundle, as an operator and a script see it. */
 
-import { spawnSync } from 'node:child_process'
-import { chmodSync, mkdirSync, openSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { chmodSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
@@ -147,6 +147,30 @@ t.test('key and token work on another root, whether or not a service runs', asyn
 
   writeFileSync(file, 'garbage\n')
   t.match(await receiverd(['key', 'show', ...at]), { status: 1, stdout: '', stderr: ONE_LINE })
+
+  const keyFile = join(root, 'next')
+  const rotate = (text: string) => {
+    writeFileSync(keyFile, text)
+    return receiverd(['key', 'rotate', '--key-file', keyFile, ...at])
+  }
+  t.match(await rotate('chosen-key.of~room_4-0123\n'), { status: 0, stdout: 'chosen-key.of~room_4-0123\n' })
+  t.match(await rotate('chosen-key.of~room_4-0123'), { status: 0 }, 'again')
+  t.match(await rotate(again.stdout), { status: 0 }, 'garbage was in between, so it is not remembered')
+  const refused: readonly (readonly [text: string, reason: string])[] = [
+    ['short\n', 'the key must be 22 to 128 characters of A-Z, a-z, 0-9 and ._~-'],
+    [`${'ab'.repeat(12)}\n`, 'the key must have at least 12 different characters'],
+    ['chosen-key.of~room_4-0123\n', 'the key must not be a key that this device had before'],
+  ]
+  for (const [text, reason] of refused)
+    t.match(await rotate(text), { status: 1, stdout: '', stderr: `receiverd: --key-file: ${reason}\n` })
+  rmSync(keyFile)
+  const gone = await receiverd(['key', 'rotate', '--key-file', keyFile, ...at])
+  t.match(gone, { status: 1, stderr: `receiverd: --key-file: there is no ${keyFile}\n` })
+  const piped = execFileSync(process.execPath, [BUNDLE, 'key', 'rotate', '--key-file', '-', ...at], {
+    input: 'piped-key.of~room_4-01234\n',
+    encoding: 'utf8',
+  })
+  t.equal(piped, 'piped-key.of~room_4-01234\n')
 })
 
 t.test('a token from the command line grants what it names', async t => {

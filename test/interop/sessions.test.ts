@@ -1,6 +1,7 @@
 /** Sessions with the programs that people use: curl as an engine, and `receiverd session` around a command. */
 
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
+import { createServer } from 'node:http'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { Session } from '../../src/sessions/session.ts'
@@ -107,6 +108,62 @@ t.test('the service is killed, and comes back: the command goes on', async t => 
   t.equal(one.output().match(/playing/g)?.length, 1)
   await end(receiver, await only(receiver, 'active'))
   t.equal(await one.ended, 143)
+})
+
+t.test('a service that refuses the session when it comes back', async t => {
+  for (const [status, goesOn] of [
+    [503, true],
+    [429, true],
+    [422, false],
+  ] as const) {
+    const socket = join(temporaryFolder(t), 'engines')
+    const asked: string[] = []
+    const server = createServer((request, response) => {
+      request.setEncoding('utf8').on('data', body => asked.push(body))
+      request.on('end', () => {
+        const isBack = asked.length > 1
+        if (!isBack || asked.length > 3) return void response.writeHead(200).write('{"state":"active"}\n')
+        response.writeHead(status).end('{"detail":"Not now."}')
+      })
+    })
+    await new Promise<void>(resolve => server.listen(socket, resolve))
+    t.teardown(() => server.closeAllConnections())
+    t.teardown(() => server.close())
+    const script = 'echo "runs as $$"; trap "exit 7" TERM; while :; do sleep 0.05; done'
+    const args = ['session', '--protocol', 'demo', '--name', 'Ann', '--engines', socket, '--', 'sh', '-c', script]
+    const session = start(t, process.execPath, [BUNDLE, ...args])
+    await session.prints('runs as ')
+    const pid = Number(/runs as (\d+)/.exec(session.output())?.[1])
+    server.closeAllConnections()
+    if (goesOn) {
+      await eventually(() => asked.length > 3)
+      t.match(asked[3], '"state":"active"')
+      session.child.kill()
+    }
+    t.equal(await session.ended, goesOn ? 7 : 1, `${status}`)
+    t.throws(() => process.kill(pid, 0), { code: 'ESRCH' }, 'the command is over')
+    if (!goesOn) t.match(session.output(), 'receiverd: Not now.')
+  }
+})
+
+t.test('interrupted at the moment at which it is let in, it leaves no command behind', async t => {
+  for (const ms of [0, 2, 5, 10, 20, 40]) {
+    const socket = join(temporaryFolder(t), 'engines')
+    let session: ReturnType<typeof start> | undefined
+    const server = createServer((_, response) => {
+      response.writeHead(200).write('{"state":"active"}\n')
+      setTimeout(() => session?.child.kill(), ms)
+    })
+    await new Promise<void>(resolve => server.listen(socket, resolve))
+    t.teardown(() => server.closeAllConnections())
+    t.teardown(() => server.close())
+    const seconds = `60.${process.pid}${ms}`
+    const args = ['session', '--protocol', 'demo', '--name', 'Ann', '--engines', socket, '--']
+    session = start(t, process.execPath, [BUNDLE, ...args, 'sleep', seconds])
+    // By the signal itself, if that comes before it is ready for signals.
+    t.ok([143, null].includes(await session.ended), `after ${ms} ms`)
+    t.throws(() => execFileSync('pgrep', ['-f', `^sleep ${seconds}`]), 'no command')
+  }
 })
 
 t.test('usage errors', async t => {

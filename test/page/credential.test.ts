@@ -1,5 +1,6 @@
 import type { Page } from 'puppeteer-core'
 import t from 'tap'
+import { eventually } from '../support/eventually.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
 import { click, enter, goTo, stored, valueIn, waitForText } from './steps.ts'
@@ -106,19 +107,42 @@ t.test('the stored credential', { skip: missingBrowser('chrome') }, async t => {
     t.ok(await page.evaluate(() => 'cut' in globalThis))
   })
 
-  await t.test('the key is replaced, but the answer is lost', async () => {
+  await t.test('the key is replaced, but the answer is lost: the page asks again, and has it', async t => {
     const { page } = await openTab(browser, link(), page =>
       intercept(page, async (path, real) => {
         const answer = await real()
-        if (!path.endsWith('/api-key')) return answer
-        await new Promise(resolve => setTimeout(resolve, 1_500))
+        if (!path.endsWith('/api-key') || 'lost' in globalThis) return answer
+        Object.assign(globalThis, { lost: true })
         throw new TypeError('Failed to fetch')
       }),
     )
+    const { key } = service
     await goTo(page, 'Access')
     await click(page, 'API key', 'Replace the API key…')
     await click(page, 'Replace the API key of Meeting Room 4?', 'Replace the API key')
-    await waitForText(page, 'The API key of this device was replaced.')
+    await waitForText(page, 'The new API key')
+    t.not(service.key, key)
+    t.equal(await valueIn(page, 'The new API key', 'API key'), service.key)
+    t.ok(await page.evaluate(() => 'lost' in globalThis))
+    await waitForText(page, 'Connected')
+  })
+
+  await t.test('the key is replaced, and the page is left before the answer: it goes on with the new one', async t => {
+    const { page } = await openTab(browser, link(), page =>
+      intercept(page, async (path, real) => {
+        const answer = await real()
+        if (path.endsWith('/api-key')) await new Promise(() => undefined)
+        return answer
+      }),
+    )
+    const { key } = service
+    await goTo(page, 'Access')
+    await click(page, 'API key', 'Replace the API key…')
+    await click(page, 'Replace the API key of Meeting Room 4?', 'Replace the API key')
+    await eventually(() => service.key !== key)
+    await page.reload()
+    await waitForText(page, 'Connected')
+    t.strictSame(await stored(page), { session: [service.key], local: [] })
   })
 
   await t.test('signing out while the key is replaced', async t => {

@@ -47,10 +47,11 @@ async function start(t: Test, { root = deviceRoot(t), now = NOW, builtAt = 0, pr
   prepare?.(root)
   const clock = { ms: now, now: () => clock.ms }
   const device = new FakeReceiver(root)
-  const server = { reloads: 0, state: 'active\nrunning\n', refuses: false }
+  const server = { reloads: 0, state: 'active\nrunning\n', refuses: false, onReload: (): void => undefined }
   const run: Run = async (argv, env) => {
     if (argv.join(' ') === STATE) return server.state
     if (argv.join(' ') !== RELOAD) return device.options.run?.(argv, env) ?? ''
+    server.onReload()
     if (server.refuses) throw new HalError('COMMAND_FAILED', 'systemctl ended with status 1')
     server.reloads++
     return ''
@@ -245,6 +246,31 @@ t.test('a pair that the server refuses is not in force', async t => {
   t.equal(pinnedIn(device), pin)
 })
 
+t.test('a pair that keeps the server from starting is set aside, unless it is something else that does', async t => {
+  const before = new Date(NOW - 120_000)
+  for (const isCause of [true, false]) {
+    const device = await start(t)
+    await untilReloaded(device, 1)
+    const own = readFileSync(device.path('certificate'), 'latin1')
+    const isInPlace = () => readFileSync(device.path('certificate'), 'latin1') !== own
+    device.server.refuses = true
+    putOwners(device)
+    const owners = readFileSync(device.path('certificate'), 'latin1')
+    await eventually(() => device.service.log.at(-1)?.startsWith('warning: TLS: systemctl'))
+    t.ok(isInPlace(), 'the server runs with what it has read before')
+
+    device.server.state = 'failed\nfailed\n'
+    device.server.onReload = () => {
+      device.server.refuses = !isCause || readFileSync(device.path('certificate'), 'latin1') === owners
+    }
+    for (const name of ['certificate', 'key']) utimesSync(device.path(name), before, before)
+    await eventually(() => device.service.log.some(line => line.includes('does not start with it: set aside as *.bad')))
+    if (isCause) await untilReloaded(device, 2)
+    else await eventually(() => readFileSync(device.path('certificate'), 'latin1') === owners)
+    t.equal(existsSync(`${device.path('certificate')}.bad`), isCause)
+  }
+})
+
 t.test('a chain that comes later is used', async t => {
   const device = await start(t)
   await untilReloaded(device, 1)
@@ -261,7 +287,7 @@ t.test('a key that is too short for the server is refused', async t => {
   const device = await start(t)
   await untilReloaded(device, 1)
   putOwners(device, 1024)
-  await eventually(() => device.service.log.at(-1)?.includes('the key is too short'))
+  await eventually(() => device.service.log.at(-1)?.includes('cannot be used for TLS: ee key too small'))
   t.equal(device.reloads(), 1)
 })
 

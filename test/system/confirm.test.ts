@@ -38,6 +38,50 @@ t.test('a confirmed change is kept', async t => {
   t.match((await next.system()).value, { hostname: 'room-4', deviceName: 'Another' })
 })
 
+t.test('a change on trial can be seen, and kept or undone by its own ETag alone', async t => {
+  const service = await startTestService(t)
+  const ask = (method: string, etag: string | null) =>
+    service.fetch('/system/confirm', { method, headers: { 'If-Match': etag ?? '' } })
+  const trial = async () => ((await (await service.fetch('/status')).json()) as { trial?: object }).trial
+  t.equal(await trial(), undefined)
+  t.equal((await ask('DELETE', '"x"')).status, 409)
+
+  const first = (await patch(service, { hostname: 'room-4' }, '60')).headers.get('etag')
+  t.match(await trial(), { etag: first, properties: ['hostname'], remainingS: 60, until: /Z$/ })
+  const waiting = await service.patch({ deviceName: 'Another' })
+  t.equal(waiting.status, 409)
+  t.match(waiting.headers.get('retry-after'), /^(59|60)$/)
+  // By somebody else, which is an event.
+  writeFileSync(service.path('etc/locale.conf'), 'LANG=C.UTF-8\n')
+  const stream = await service.stream()
+  await stream.block()
+  t.equal((await ask('POST', '"64c06ef3-0000-4000-8000-000000000000"')).status, 412)
+  t.equal((await ask('POST', `W/${first}`)).status, 412, 'a weak one matches nothing')
+  t.equal((await ask('POST', 'garbage')).status, 400)
+  t.equal((await ask('POST', first)).status, 200)
+  t.equal((await ask('POST', first)).status, 200, 'again, because the answer was lost')
+  t.equal((await ask('DELETE', first)).status, 409, 'it is kept')
+  t.equal(await trial(), undefined)
+
+  const second = (await patch(service, { hostname: 'room-5' }, '60')).headers.get('etag')
+  t.equal((await ask('POST', first)).status, 200, 'the first one is still kept')
+  t.match(await trial(), { etag: second }, 'and the second one still on trial')
+  const other = await ask('DELETE', '"64c06ef3-0000-4000-8000-000000000000"')
+  t.equal(other.status, 412)
+  t.equal(other.headers.get('etag'), second)
+  const undone = await ask('DELETE', second)
+  t.equal(undone.status, 200)
+  t.match(await undone.json(), { hostname: 'room-4' })
+  t.match((await stream.eventWhere(data => 'reason' in data)).data, {
+    reason: 'cancelled',
+    properties: ['hostname'],
+    notUndone: [],
+  })
+  t.equal((await ask('POST', second)).status, 409, 'it was undone')
+  t.equal((await service.fetchAs(service.token(['admin:r']), '/system/confirm', { method: 'DELETE' })).status, 403)
+  stream.close()
+})
+
 t.test('a change that is not confirmed in time is undone, and an event says so', async t => {
   const service = await startTestService(t)
   const before = (await service.system()).value

@@ -1,4 +1,3 @@
-import { isUnreadable } from '../../errors.ts'
 import { outputShownBy } from '../../format/weston-ini.ts'
 import type { System } from '../../os/system.ts'
 import { Unit } from '../../os/unit.ts'
@@ -19,7 +18,7 @@ export function display(system: System): Setting<typeof schema> {
   /** Every connector seen since the start, with all modes of its monitors: a removed connector is still shown. */
   const seen = new Map<string, Set<string>>()
   /** One character per byte: weston's file has no declared encoding, and other people's bytes must be kept. */
-  const config = async () => (await system.readBytes(FILE))?.toString('latin1') ?? ''
+  const config = async () => (await system.readLossless(FILE)) ?? ''
   const outputs = async (config: string): Promise<Outputs> => {
     const folders = await connectorFolders(system)
     for (const name of folders.keys()) if (!seen.has(name)) seen.set(name, new Set())
@@ -65,11 +64,7 @@ export function display(system: System): Setting<typeof schema> {
       return Object.fromEntries(await Promise.all(entries))
     },
     async write(next) {
-      const text = await config().catch(error => {
-        if (isUnreadable(error)) return ''
-        throw error
-      })
-      return system.writeAtomic(FILE, Buffer.from(editConfig(text, next), 'latin1'))
+      return system.writeAtomic(FILE, editConfig((await system.readForEdit(FILE)) ?? '', next))
     },
     /** Weston reads its file when it starts. If it is stopped, or not run by this unit, it is left alone. */
     async activate(value, previous, isRewritten) {

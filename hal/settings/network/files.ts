@@ -20,7 +20,7 @@ export interface NetworkFile {
 export async function networkFiles(system: System): Promise<readonly NetworkFile[]> {
   const names = new Set((await Promise.all(FOLDERS.map(folder => system.list(folder)))).flat())
   // A file that is unreadable, or masked by a link to /dev/null, applies to no link.
-  const read = async (path: string) => (await system.readText(path).catch(() => '')) ?? ''
+  const read = async (path: string) => (await system.readLossless(path).catch(() => '')) ?? ''
   const files = await configFiles(system, FOLDERS, '.network')
   return Promise.all(
     files.map(async ({ name, path }) => {

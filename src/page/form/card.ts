@@ -9,6 +9,9 @@ import { addressAfter } from '../trial/address-after.ts'
 import { prepareMove, runTrial } from '../trial/trial.ts'
 import type { Field } from './field.ts'
 
+/** Milliseconds for the answer to a change that moves the device to another address. */
+const MOVE_ANSWER_MS = 4_000
+
 export interface CardOptions {
   readonly device: Device
   readonly title: string
@@ -99,21 +102,22 @@ async function send({ device, field, settings, patch }: CardOptions, body: JsonO
   const trialS = Math.max(0, ...trials)
   const address = addressAfter(body, device.system.value)
   const move = trialS > 0 && address !== undefined ? await prepareMove(device, address) : undefined
+  const began = performance.now()
   try {
-    const response = await device.client.send('PATCH', trialS > 0 ? `/system?confirmWithin=${trialS}` : '/system', {
-      body,
-    })
+    const path = trialS > 0 ? `/system?confirmWithin=${trialS}` : '/system'
+    // The answer is lost with the old address, and the change must be kept from the new one in time.
+    const signal = move && AbortSignal.timeout(MOVE_ANSWER_MS)
+    const response = await device.client.send('PATCH', path, { body, ...(signal && { signal }) })
     const system = await jsonOf<JsonObject>(response)
     // Keep what the user has entered meanwhile.
     if (isEqual(patch(), body)) field.reset()
     device.adopt(system, idOf(response))
     const givenS = response.headers.get('Confirm-Within')
     if (givenS === null) return texts.saved
-    await runTrial(device, Number(givenS), move)
+    await runTrial(device, { id: idOf(response), seconds: Number(givenS), move })
   } catch (error) {
-    // The answer may have been lost with the old address.
     if (trialS === 0 || !(error instanceof Unreachable)) throw error
-    await runTrial(device, trialS, move)
+    await runTrial(device, { seconds: trialS - (performance.now() - began) / 1000, move })
     if (isEqual(patch(), body)) field.reset()
   }
   return texts.trialKept

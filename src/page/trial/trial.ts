@@ -1,4 +1,4 @@
-import { Refusal } from '../client.ts'
+import { type Client, jsonOf, Refusal } from '../client.ts'
 import { linkFor } from '../credential.ts'
 import type { Device } from '../device.ts'
 import { openDialog } from '../dialog.ts'
@@ -9,26 +9,38 @@ import { texts } from '../texts.ts'
 const FIRST_LOOK_MS = 2_000
 const LOOK_MS = 1_000
 /** Milliseconds for an answer. */
-const ANSWER_MS = 3_000
-/** Looks in vain after which the page follows the device to its new address. */
-const LOOKS_BEFORE_MOVE = 3
+const ANSWER_MS = 2_000
+/** After so many looks in vain, and one more, the page follows the device to its new address. */
+const LOOKS_BEFORE_MOVE = 1
 /** Seconds for which a token is valid that goes to the new address: another device may have it. */
 const MOVE_TOKEN = '10m'
 
-/** Where the device will be, and the link that goes on there. */
+/** Where the device will be, and the link that goes on there; undefined if no credential may be sent there. */
 export interface Move {
   readonly address: string
-  readonly link: string
+  readonly link: string | undefined
+}
+
+/** A change on trial, as far as is known of it. */
+export interface TrialOf {
+  /** Its ETag; undefined if the answer was lost. */
+  readonly id?: string | undefined
+  readonly seconds: number
+  readonly move: Move | undefined
 }
 
 /**
  * Confirms a change as soon as the device is reached with it; shows how long it waits otherwise.
- * @param move What follows the device to another address.
  * @throws {Error} if the change was undone, or nobody can tell.
  */
-export async function runTrial(device: Device, seconds: number, move: Move | undefined): Promise<void> {
+export async function runTrial(device: Device, { id, seconds, move }: TrialOf): Promise<void> {
   const left = h('p', { role: 'timer' })
-  const link = h('p', { hidden: true }, `${texts.trialMoved} `, h('a', { href: move?.link }, move?.address))
+  const link = h(
+    'p',
+    { hidden: true },
+    `${texts.trialMoved} `,
+    h('a', { href: move?.link ?? move?.address }, move?.address),
+  )
   const close = openDialog(texts.trialTitle, [h('p', {}, texts.trial), left, link], false)
   const deadline = performance.now() + seconds * 1000
   const count = () => {
@@ -37,13 +49,14 @@ export async function runTrial(device: Device, seconds: number, move: Move | und
   count()
   const timer = setInterval(count, 1_000)
   try {
-    await pause(FIRST_LOOK_MS)
+    // Without an answer, it has taken long enough.
+    if (id !== undefined || !move) await pause(FIRST_LOOK_MS)
     for (let attempts = 0; performance.now() < deadline; attempts++) {
-      if (await confirm(device)) return
+      if (await confirm(device, id)) return
       // Once: to go there again would cut off a connection that takes its time.
       if (move && attempts === LOOKS_BEFORE_MOVE) {
         link.hidden = false
-        location.assign(move.link)
+        if (move.link !== undefined) location.assign(move.link)
       }
       await pause(LOOK_MS)
     }
@@ -56,31 +69,42 @@ export async function runTrial(device: Device, seconds: number, move: Move | und
 
 /**
  * Keeps the change if the device can be reached; false if it cannot.
+ * @param id The ETag of the change, so that no other one is kept. Without it, the change that is on trial now is meant; false
+ * if there is none, because it may yet begin.
  * @throws {Error} if the device has undone it already.
  */
-export async function confirm({ client }: Pick<Device, 'client'>): Promise<boolean> {
+export async function confirm({ client }: Pick<Device, 'client'>, id?: string): Promise<boolean> {
+  const signal = AbortSignal.timeout(ANSWER_MS)
   try {
-    await client.send('POST', '/system/confirm', { signal: AbortSignal.timeout(ANSWER_MS) })
+    const etag = id === undefined ? await onTrial(client, signal) : `"${id}"`
+    if (etag === undefined) return false
+    await client.send('POST', '/system/confirm', { headers: { 'If-Match': etag }, signal })
     return true
   } catch (error) {
     // A proxy in front of a device that it does not reach answers with 502 or 504.
     if (!(error instanceof Refusal) || error.status === 502 || error.status === 504) return false
-    throw error.status === 409 ? new Error(texts.trialLate) : error
+    throw error.status === 409 || error.status === 412 ? new Error(texts.trialLate) : error
   }
 }
 
+/** The ETag of the change that is on trial. */
+async function onTrial(client: Client, signal: AbortSignal): Promise<string | undefined> {
+  const { trial } = await jsonOf<{ readonly trial?: { readonly etag: string } }>(
+    await client.send('GET', '/status', { signal }),
+  )
+  return trial?.etag
+}
+
 /**
- * Made before the device moves: a link to the page at its new address, with a short-lived token in place of the key unless
- * the device's clock is not set.
+ * Made before the device moves: a link to the page at its new address, with a short-lived token in place of the key. If the
+ * device cannot make one, because its clock is not set, the key is not sent to an address that may be another device's.
  */
 export async function prepareMove({ client, grants }: Device, address: string): Promise<Move> {
-  let { credential } = client
-  if (grants.isApiKey) {
-    const body = { roles: ['admin:rw', 'moderator:rw'], expiresIn: MOVE_TOKEN }
-    const answer = await client.send('POST', '/tokens', { body }).catch(() => undefined)
-    credential = ((await answer?.json()) as { token: string } | undefined)?.token ?? credential
-  }
-  return { address, link: linkFor(credential, address, '&confirm') }
+  if (!grants.isApiKey) return { address, link: linkFor(client.credential, address, '&confirm') }
+  const body = { roles: ['admin:rw', 'moderator:rw'], expiresIn: MOVE_TOKEN }
+  const answer = await client.send('POST', '/tokens', { body }).catch(() => undefined)
+  const { token } = ((await answer?.json()) ?? {}) as { token?: string }
+  return { address, link: token && linkFor(token, address, '&confirm&moved') }
 }
 
 function pause(ms: number): Promise<void> {

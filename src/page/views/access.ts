@@ -1,4 +1,5 @@
 import { messageOf } from '../client.ts'
+import { keepNextKey, takeNextKey } from '../credential.ts'
 import type { Device } from '../device.ts'
 import { ask, openDialog } from '../dialog.ts'
 import { button, h } from '../dom.ts'
@@ -25,7 +26,11 @@ function keyCard(device: Device, actions: Actions): HTMLElement {
   const problem = h('p', { class: 'error', role: 'alert', hidden: true })
   const replace = async () => {
     try {
-      await replaceKey(device, actions)
+      await replaceKey(device, actions, () => {
+        problem.textContent = texts.replacingKey
+        problem.hidden = false
+      })
+      problem.hidden = true
     } catch (error) {
       problem.textContent = messageOf(error)
       problem.hidden = false
@@ -53,14 +58,14 @@ function keyCard(device: Device, actions: Actions): HTMLElement {
 function certificateCard({ client }: Device): HTMLElement {
   const card = h('section', { class: 'card', hidden: true })
   const fill = async () => {
-    const { certificatePin } = await client.read<{ certificatePin?: string }>('/status')
-    if (certificatePin === undefined) return
+    const { certificate } = await client.read<{ certificate?: { pin: string } }>('/status')
+    if (!certificate) return
     const url = new URL('api/v1/openapi.json', location.href)
     card.replaceChildren(
       h('h3', {}, texts.certificate),
       h('p', { class: 'help' }, texts.certificateHelp),
-      secret(texts.pin, certificatePin),
-      secret(texts.tryPin, `curl --insecure --pinnedpubkey 'sha256//${certificatePin}' ${url}`),
+      secret(texts.pin, certificate.pin),
+      secret(texts.tryPin, `curl --insecure --pinnedpubkey 'sha256//${certificate.pin}' ${url}`),
     )
     card.hidden = false
   }
@@ -69,11 +74,26 @@ function certificateCard({ client }: Device): HTMLElement {
   return card
 }
 
-/** Replaces the API key, goes on with the new one, and shows it. */
-export async function replaceKey(device: Device, actions: Actions): Promise<void> {
-  const apiKey = await device.replaceKey()
+/** Replaces the API key, goes on with the new one, and shows it. @param waiting Called while the device does not answer. */
+export async function replaceKey(device: Device, actions: Actions, waiting: () => void): Promise<void> {
+  const apiKey = newKey()
+  keepNextKey(apiKey)
+  try {
+    await device.replaceKey(apiKey, waiting)
+  } finally {
+    takeNextKey()
+  }
   actions.replaceCredential(apiKey)
   showKey(apiKey)
+}
+
+/** 32 random bytes as base64url, as the device makes them. */
+function newKey(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(32))
+  return btoa(String.fromCharCode(...bytes))
+    .replace(/\+/g, '-')
+    .replace(/\//g, '_')
+    .replace(/=/g, '')
 }
 
 function showKey(apiKey: string): void {

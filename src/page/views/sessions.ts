@@ -8,8 +8,12 @@ import { announce } from '../toast.ts'
 import type { View } from '../view.ts'
 import { whileShown } from '../while-shown.ts'
 
-/** Milliseconds between two looks at the clock. */
-const CLOCK_MS = 30_000
+/** Milliseconds between two looks at the clock, which counts down while somebody waits. */
+const CLOCK_MS = 1_000
+/** Milliseconds for which a row that goes stays in its place: a finger on its way must not hit the next one. */
+const GONE_MS = 2_000
+/** The clock of this device and that of the browser may differ by so many milliseconds. */
+const LATE_MS = 2_000
 
 /** The moderator's view: who waits, and who mirrors. */
 export function sessionsView(device: Device): View {
@@ -17,26 +21,42 @@ export function sessionsView(device: Device): View {
   const mirroring = h('ul', { class: 'sessions' })
   const nobodyWaits = h('p', { class: 'nobody' }, texts.nobodyWaits)
   const nobodyMirrors = h('p', { class: 'nobody' }, texts.nobodyMirrors)
-  const items = new Map<string, { readonly element: HTMLElement; readonly update: (session: Session) => void }>()
+  const items = new Map<string, Item>()
   let asked: ReadonlySet<string> | undefined
 
-  // Rows that stay are not rebuilt: a finger on its way to a button must find it there.
-  const show = (sessions: readonly Session[]) => {
-    const here = new Set(sessions.map(({ id }) => id))
-    for (const [id, { element }] of items) {
-      if (here.has(id)) continue
-      element.remove()
-      items.delete(id)
-    }
-    for (const session of sessions) {
-      const item = items.get(session.id) ?? sessionItem(device)
-      items.set(session.id, item)
-      item.update(session)
-      const list = session.state === 'pending' ? waiting : mirroring
-      if (item.element.parentElement !== list) list.append(item.element)
-    }
+  const tidy = () => {
     nobodyWaits.hidden = waiting.childElementCount > 0
     nobodyMirrors.hidden = mirroring.childElementCount > 0
+  }
+  const fade = (item: Item, outcome = item.outcome()) => {
+    item.end(outcome)
+    setTimeout(() => {
+      item.element.remove()
+      tidy()
+    }, GONE_MS)
+  }
+
+  // Rows that stay are not rebuilt, and none moves up at once: a finger on its way to a button must find it there.
+  const show = (sessions: readonly Session[]) => {
+    const here = new Set(sessions.map(({ id }) => id))
+    for (const [id, item] of items) {
+      if (here.has(id)) continue
+      items.delete(id)
+      fade(item)
+    }
+    for (const session of sessions) {
+      const list = session.state === 'pending' ? waiting : mirroring
+      let item = items.get(session.id)
+      if (item?.element.parentElement === waiting && list !== waiting) {
+        fade(item, texts.letIn(item.isDecided()))
+        item = undefined
+      }
+      item ??= sessionItem(device)
+      items.set(session.id, item)
+      item.update(session)
+      if (item.element.parentElement !== list) list.append(item.element)
+    }
+    tidy()
     const pending = sessions.filter(({ state }) => state === 'pending')
     const added = pending.filter(({ id }) => asked && !asked.has(id))
     if (added.length > 0) announce(added.map(session => texts.asks(nameOf(session))).join(' '))
@@ -53,19 +73,36 @@ export function sessionsView(device: Device): View {
   return { element, shown: () => whileShown(element, CLOCK_MS, () => show(device.sessions.value)) }
 }
 
-function sessionItem(device: Device) {
+/** The row of a session. */
+interface Item {
+  readonly element: HTMLElement
+  readonly update: (session: Session) => void
+  /** Whether it was decided about here. */
+  readonly isDecided: () => boolean
+  /** What has become of a session that is gone. */
+  readonly outcome: () => string
+  /** Shows it as over: nothing can be pressed any more. */
+  readonly end: (outcome: string) => void
+}
+
+function sessionItem(device: Device): Item {
   const name = h('h4', {})
   const facts = h('p', { class: 'help' })
   const problem = h('p', { class: 'error', role: 'alert', hidden: true })
   const actions = h('div', { class: 'decide' })
   const element = h('li', {}, h('div', { class: 'who' }, name, facts), actions, problem)
   let shown = ''
+  let isDecided = false
+  let last: Session | undefined
 
   const update = (session: Session) => {
+    last = session
     name.replaceChildren(foreign(nameOf(session)))
-    const { protocol, model, address, since, state } = session
-    const seconds = (Date.now() - Date.parse(since)) / 1000
-    const known = [texts.sessionStates[state], protocol, model, address, durationText(seconds)]
+    const { protocol, model, address, since, deadline, state } = session
+    const leftMs = deadline === undefined ? undefined : Date.parse(deadline) - Date.now()
+    const time =
+      leftMs === undefined ? durationText((Date.now() - Date.parse(since)) / 1000) : texts.leftOf(state, leftMs)
+    const known = [texts.sessionStates[state], texts.protocolOf(protocol), texts.modelOf(model), address, time]
     facts.replaceChildren(...known.filter(text => text !== '').map(text => foreign(text)))
     element.className = state
     if (shown === state || !device.grants.decidesSessions) return
@@ -91,30 +128,48 @@ function sessionItem(device: Device) {
     const decide = async () => {
       problem.hidden = true
       actions.inert = true
+      isDecided = true
       try {
         if ((await act()) !== undefined) announce(done(nameOf(session)))
+        else isDecided = false
       } catch (error) {
+        isDecided = false
         problem.textContent = messageOf(error)
         problem.hidden = false
       } finally {
-        actions.inert = false
+        actions.inert = element.classList.contains('gone')
       }
     }
     const made = button(text, decide, kind)
     made.setAttribute('aria-label', `${text}: ${nameOf(session)}`)
     return made
   }
-  return { element, update }
+  const outcome = () => {
+    if (isDecided) return last?.state === 'pending' ? texts.gone.denied : texts.gone.ended
+    const isLate = last?.deadline !== undefined && Date.parse(last.deadline) - Date.now() < LATE_MS
+    if (last?.state === 'active') return texts.gone.left
+    return isLate ? texts.gone.timedOut : texts.gone.withdrawn
+  }
+  const end = (outcome: string) => {
+    facts.textContent = outcome
+    actions.inert = true
+    element.classList.add('gone')
+  }
+  return { element, update, isDecided: () => isDecided, outcome, end }
 }
 
-/** Asks first where that would end another session; undefined if it did. */
-async function admit({ client }: Device, { id }: Session): Promise<Response | undefined> {
-  const path = `/sessions/${id}/admit`
+/**
+ * Asks first where that would end another session; undefined if it did.
+ * @param replaced The session that may be ended for it.
+ */
+async function admit(device: Device, session: Session, replaced = 'false'): Promise<Response | undefined> {
   try {
-    return await client.send('POST', `${path}?replace=false`)
+    return await device.client.send('POST', `/sessions/${session.id}/admit?replace=${replaced}`)
   } catch (error) {
-    if (!(error instanceof Refusal) || error.status !== 409) throw error
-    const go = () => client.send('POST', path).catch(error => announce(messageOf(error)))
+    const inTheWay = error instanceof Refusal ? error.session : undefined
+    if (inTheWay === undefined || !(error instanceof Refusal)) throw error
+    // By then yet another one may be in the way.
+    const go = () => admit(device, session, inTheWay).catch(error => announce(messageOf(error)))
     ask({ title: texts.replaceTitle, content: [h('p', {}, foreign(error.message))], action: texts.replace, go })
     return undefined
   }

@@ -93,6 +93,46 @@ t.test("an owner's pair is recognized", async t => {
   }
 })
 
+t.test('a pair that OpenSSL refuses to a server, or its clients to it, is refused', async t => {
+  const folder = newRoot(t)
+  const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: folder, stdio: 'pipe' })
+  const signed = (name: string, issuer: string, digest: string, isCa: boolean) => {
+    writeFileSync(join(folder, 'extensions'), `basicConstraints=CA:${isCa}\n`)
+    openssl('req', ...RSA, '-subj', `/CN=${name}`, '-keyout', `${name}.key`, '-out', `${name}.csr`)
+    const by = ['-CA', `${issuer}.pem`, '-CAkey', `${issuer}.key`, '-CAcreateserial']
+    openssl('x509', '-req', ...by, digest, '-extfile', 'extensions', '-in', `${name}.csr`, '-out', `${name}.pem`)
+  }
+  openssl('req', '-x509', ...RSA, '-subj', '/CN=root', '-keyout', 'root.key', '-out', 'root.pem')
+  signed('weak', 'root', '-sha1', true)
+  signed('good', 'root', '-sha256', true)
+  signed('by-weak', 'weak', '-sha256', false)
+  signed('by-good', 'good', '-sha256', false)
+  signed('itself-weak', 'good', '-sha1', false)
+  for (const curve of ['prime192v1', 'secp224r1', 'secp384r1'])
+    openssl(
+      ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', `ec_paramgen_curve:${curve}`, '-nodes'],
+      ...['-subj', '/CN=room-4', '-keyout', `${curve}.key`, '-out', `${curve}.pem`],
+    )
+  openssl('req', '-x509', ...RSA.with(1, 'rsa:1024'), '-subj', '/CN=a', '-keyout', 'short.key', '-out', 'short.pem')
+  const cases: readonly (readonly [chain: readonly string[], message: RegExp | undefined])[] = [
+    [['by-good', 'good'], undefined],
+    [['secp384r1'], undefined],
+    [['by-weak', 'weak'], /^the certificate or its key cannot be used for TLS: ca md too weak$/],
+    [['itself-weak', 'good'], /^the certificate or its key cannot be used for TLS: ca md too weak$/],
+    [['short'], /^the certificate or its key cannot be used for TLS: ee key too small$/],
+    [['prime192v1'], /^the key is on the curve prime192v1, which clients refuse: use P-256, P-384 or P-521$/],
+    [['secp224r1'], /^the key is on the curve secp224r1, which clients refuse/],
+  ]
+  for (const [chain, message] of cases) {
+    const { path, files } = device(t)
+    mkdirSync(join(path('key'), '..'), { recursive: true })
+    writeFileSync(path('certificate'), chain.map(name => readFileSync(join(folder, `${name}.pem`), 'utf8')).join(''))
+    writeFileSync(path('key'), readFileSync(join(folder, `${chain[0]}.key`)))
+    if (message) await t.rejects(files.read(), { code: 'UNREADABLE', message }, chain.join())
+    else t.match(await files.read(), { isOwn: false }, chain.join())
+  }
+})
+
 t.test('what cannot be used is refused, and stays as it is', async t => {
   const other = newRoot(t)
   ownersPair(join(other, 'ec'), EC)

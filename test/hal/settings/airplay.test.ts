@@ -188,19 +188,30 @@ test('a failed restart leaves the file and the unit as they were', async t => {
   t.match(await airplay(), { enabled: true, name: 'Lobby' })
 })
 
-test('a change by others is an event; garbage is repaired', async t => {
-  const { root, service, airplay, file } = await startReceiver(t)
+test('a change by others is an event', async t => {
+  const { root, service } = await startReceiver(t)
   const stream = await service.stream()
   await stream.block()
   rmSync(`${root}/${LINK}`)
   t.match((await stream.event())?.data, { airplay: { enabled: false, name: 'Lobby' } })
   writeFileSync(`${root}/etc/uxplayrc`, 'nh\nn Hall\npin 12\n')
   t.match((await stream.event())?.data, { airplay: { name: 'Hall', access: 'pin' } })
-  writeFileSync(`${root}/etc/uxplayrc`, Buffer.from([0xff, 0xfe]))
-  t.match((await stream.event())?.data, { airplay: { name: 'UxPlay@receiver', access: 'open' } })
-  t.equal((await service.patch({ airplay: { name: 'Hall' } })).status, 200)
-  t.equal(file(), 'n Hall\nnh\n')
-  t.match(await airplay(), { name: 'Hall' })
+})
+
+test('a byte that is not UTF-8 changes nothing about the rest of the file', async t => {
+  const rc = Buffer.from('# caf\xe9\nn Hall\nnh\npw secret\nrestrict\nvs "kmssink \xff"\n', 'latin1')
+  const { root, service, airplay } = await startReceiver(t)
+  const stream = await service.stream()
+  await stream.block()
+  writeFileSync(`${root}/etc/uxplayrc`, rc)
+  t.match((await stream.event())?.data, { airplay: { name: 'Hall', access: 'pin' } })
+  t.match((await service.system()).value.moderation, { approval: 'moderator' }, 'as UxPlay has it')
+  t.equal((await service.patch({ airplay: { name: 'Lobby' } })).status, 200)
+  t.equal(
+    readFileSync(`${root}/etc/uxplayrc`, 'latin1'),
+    '# caf\xe9\nn Lobby\nnh\npw secret\nrestrict\nvs "kmssink \xff"\n',
+  )
+  t.match(await airplay(), { name: 'Lobby', access: 'pin' })
 })
 
 test('without its unit, there is no such setting', async t => {

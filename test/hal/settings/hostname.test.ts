@@ -85,7 +85,7 @@ test('a new name goes into the file, the host table, and the kernel', async t =>
 })
 
 test('a host table that is missing or unreadable is left alone', async t => {
-  for (const text of [undefined, Buffer.from([0xff]), '127.0.1.1 receiver\n'.repeat(4_000)]) {
+  for (const text of [undefined, Buffer.from([0xff])]) {
     const device = new Device(t, hostname)
     device.put('/etc/hosts', text)
     await device.setting.write?.('lobby')

@@ -4,7 +4,7 @@ import type { Test } from 'tap'
 import { System, type SystemOptions } from '../../../hal/os/system.ts'
 import type { Setting } from '../../../hal/setting.ts'
 import type { JsonValue } from '../../../src/json.ts'
-import { schemaErrors } from '../../../src/validate.ts'
+import { illFormedStrings, schemaErrors } from '../../../src/validate.ts'
 import { deviceRoot } from '../../support/device.ts'
 
 /** A running system whose files are in a folder. Its commands do nothing unless others are given. */
@@ -31,7 +31,7 @@ export class Device<S extends Setting> {
   }
 
   misfits(value: unknown): readonly unknown[] {
-    return schemaErrors(this.setting.schema, value as JsonValue, '')
+    return [...illFormedStrings(value as JsonValue), ...schemaErrors(this.setting.schema, value as JsonValue, '')]
   }
 
   /** Whether a value is accepted by the schema and by the check. */

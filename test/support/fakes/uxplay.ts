@@ -82,7 +82,7 @@ export function startUxPlay(text: string): Started {
     } else if (option === '-pw') {
       started.guard = isValue ? 2 : 3
       if (isValue && (argv[++i] ?? '').length < 6) throw new Error('invalid client-access password')
-    } else if (['-reg', '-v4l2', '-bt709', '-h265', '-fs', '-vsync'].includes(option)) {
+    } else if (['-reg', '-v4l2', '-bt709', '-h265', '-fs', '-vsync', '-restrict'].includes(option)) {
       if (isValue && ['-reg', '-vsync'].includes(option)) i++
     } else if (['-vs', '-as', '-fps'].includes(option)) needed()
     else throw new Error(`unknown option ${option}, stopping`)

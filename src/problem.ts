@@ -18,6 +18,7 @@ const KINDS = {
   'head-too-large': [431, 'Request head too large'],
   internal: [500, 'Internal error'],
   'system-refused': [500, 'The system refused the change'],
+  'engine-refused': [500, 'The mirroring program refused the decision'],
   'not-implemented': [501, 'Not implemented'],
   unavailable: [503, 'Too busy'],
   'engine-timeout': [504, 'The mirroring program has not answered in time'],

@@ -54,7 +54,7 @@ export async function startService(
   const { configuration, originals } = resources
   const led = new Led(system)
   const presence = createPresence({ ...parts, screen, configuration, originals })
-  const servers = createServers({ ...parts, resources, led, screen, certificatePin: presence.certificatePin })
+  const servers = createServers({ ...parts, resources, led, screen, certificate: presence.certificate })
   const address = await servers.listen()
   await presence.start(address)
 

@@ -60,6 +60,8 @@ export class UxPlayEngine implements Engine {
   #present: Entry | undefined
   /** The connection that it mirrors through. */
   #video: number | undefined
+  /** The connections that were there when it asked; its own is among them. */
+  #connections: readonly number[] = []
   /** The cursor of the last refusal that was looked at. */
   #lastRefusal: string | undefined
   /** Since when UxPlay has been stuck, in milliseconds of the monotonic clock. */
@@ -226,15 +228,18 @@ export class UxPlayEngine implements Engine {
       return BUSY_MS
     }
     if (this.#present && !hasDevice) this.#leave(this.#present)
-    if (hasDevice && isDated && this.#isInDoubt(sockets)) await this.#meet(sockets.peers, connectedAt ?? 0)
+    if (hasDevice && isDated && this.#isInDoubt(sockets)) await this.#meet(sockets, connectedAt ?? 0)
     await this.#repair(hasDevice, sockets)
     if (this.#stuckSince !== undefined || this.#present) return BUSY_MS
     return hasDevice ? MEETING_MS : IDLE_MS
   }
 
-  /** Whether the device that mirrored has stopped. Another one may have started. */
-  #isOver({ video }: Sockets): boolean {
-    return this.#present?.state === 'active' && video !== this.#video
+  /** Whether the device that mirrored, or asked, has left. Another one may have come. */
+  #isOver({ video, connections }: Sockets): boolean {
+    if (this.#present?.state === 'active') return video !== this.#video
+    // If none was seen, it is not known which one to look for.
+    if (this.#present?.state !== 'pending' || this.#connections.length === 0) return false
+    return !this.#connections.some(inode => connections.includes(inode))
   }
 
   /** Whether the connected device may be another one than `#present`. */
@@ -244,7 +249,7 @@ export class UxPlayEngine implements Engine {
   }
 
   /** Shows the PIN that a connected device asks for, and registers the device as pending if UxPlay refused it. */
-  async #meet(peers: readonly string[], connectedAt: number): Promise<void> {
+  async #meet({ peers, connections }: Sockets, connectedAt: number): Promise<void> {
     const now = performance.now()
     this.#logLooks = Math.min(MAX_LOG_LOOKS, this.#logLooks + ((now - this.#logLookedAt) / 1000) * LOG_LOOKS_PER_S)
     this.#logLookedAt = now
@@ -264,6 +269,7 @@ export class UxPlayEngine implements Engine {
     if (this.#present) this.#leave(this.#present)
     const address = new Set(peers).size === 1 ? (peers[0] ?? '') : ''
     this.#present = this.#enter(refused, address, 'pending')
+    this.#connections = connections
   }
 
   #ask(pin: string | undefined): void {

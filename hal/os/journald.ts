@@ -16,6 +16,8 @@ export interface LogQuery {
 export interface LogRecord {
   /** Microseconds since 1970. */
   readonly time: number
+  /** Microseconds of the monotonic clock, which nobody sets. */
+  readonly monotonic: number
   readonly unit: string
   /** 0 to 7. */
   readonly priority: number
@@ -95,6 +97,7 @@ function recordIn(line: string, units: readonly string[]): LogRecord | undefined
   const priority = Number.parseInt(textOf(fields.PRIORITY ?? ''), 10)
   return {
     time,
+    monotonic: Number(fields.__MONOTONIC_TIMESTAMP),
     unit: unitOf(fields, units),
     priority: priority >= 0 && priority <= 7 ? priority : INFO,
     message: 'MESSAGE' in fields ? textOf(fields.MESSAGE) : '',

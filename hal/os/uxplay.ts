@@ -32,6 +32,8 @@ const LOG_LINES = 30
 export interface Sockets {
   /** The address of each connection, of devices that mirror and of others. */
   readonly peers: readonly string[]
+  /** Identifies each of these connections, in the same order. */
+  readonly connections: readonly number[]
   /** The address of the device that mirrors. */
   readonly mirroring: string | undefined
   /** Identifies the connection that it mirrors through. The next device has another one. */
@@ -46,7 +48,7 @@ export interface Sockets {
 export interface Line {
   readonly text: string
   readonly cursor: string
-  /** When it was printed, in milliseconds since 1970. */
+  /** When it was printed, in milliseconds of the monotonic clock. */
   readonly at: number
 }
 
@@ -54,6 +56,8 @@ export interface Line {
 export class UxPlay {
   readonly unit: Unit
   readonly #system: System
+  /** When the file of the present device was made, by the wall clock, and by the monotonic one as it was reckoned then. */
+  #connected: { readonly modifiedAt: number; readonly at: number } | undefined
 
   constructor(system: System) {
     this.#system = system
@@ -81,9 +85,21 @@ export class UxPlay {
     return this.#system.exists(STARTUP)
   }
 
-  /** When the present device connected, in milliseconds since 1970; undefined if there is none, or if that is not known. */
+  /**
+   * When the present device connected, in milliseconds of the monotonic clock; undefined if there is none, or if UxPlay has
+   * made no file for it.
+   */
   async connectedAt(): Promise<number | undefined> {
-    return this.#system.modifiedAt(CONNECTED)
+    const modifiedAt = await this.#system.modifiedAt(CONNECTED)
+    if (modifiedAt === undefined) this.#connected = undefined
+    // Reckoned once: the wall clock may be set while the device is connected.
+    else if (this.#connected?.modifiedAt !== modifiedAt) {
+      const ageMs = Date.now() - modifiedAt
+      // A date in the future: the clock was set back meanwhile, and nobody can tell.
+      const at = ageMs < 0 ? 0 : Number(process.hrtime.bigint() / 1_000_000n) - ageMs
+      this.#connected = { modifiedAt, at }
+    }
+    return this.#connected?.at
   }
 
   /** Lets these devices in from the next start on, besides those that UXPLAYRC lists. */
@@ -117,7 +133,7 @@ export class UxPlay {
       if (!(await this.isOutdated())) return
       if ((await this.sockets()).mirroring !== undefined) return
     }
-    await this.unit.restart(() => this.isOutdated())
+    await this.unit.restart()
   }
 
   async sockets(): Promise<Sockets> {
@@ -132,8 +148,8 @@ export class UxPlay {
     const lines: Line[] = []
     // Following the journal instead would be slower: journalctl looks only four times a second.
     const filter = [`_SYSTEMD_UNIT=${UNIT}`, `_SYSTEMD_INVOCATION_ID=${run}`]
-    await readRecords(this.#system, LOG_LINES, filter, ({ message, cursor, time }) => {
-      lines.push({ text: message.trim(), cursor, at: time / 1000 })
+    await readRecords(this.#system, LOG_LINES, filter, ({ message, cursor, monotonic }) => {
+      lines.push({ text: message.trim(), cursor, at: monotonic / 1000 })
       return true
     })
     return lines.reverse()
@@ -145,8 +161,10 @@ export class UxPlay {
     const of = (port: number, state: TcpSocket['state']) =>
       sockets.filter(socket => socket.port === port && socket.state === state)
     const [video] = of(VIDEO_PORT, 'established')
+    const control = of(CONTROL_PORT, 'established')
     return {
-      peers: of(CONTROL_PORT, 'established').map(({ peer }) => peer),
+      peers: control.map(({ peer }) => peer),
+      connections: control.map(({ inode }) => inode),
       mirroring: video?.peer,
       video: video?.inode,
       isBehind: sockets.some(({ waiting }) => waiting > 0),

@@ -32,7 +32,7 @@ const NO_EVENTS = Buffer.from('[]')
 const NO_HEADERS: readonly string[] = []
 
 /** The events of a topic, as a stream or by long polling. */
-export function eventRoute(path: string, topic: Topic, options: EventRouteOptions): Route {
+export function eventRoute(path: string, topic: Topic, event: Type.TSchema, options: EventRouteOptions): Route {
   const { readers, authenticator, random, limits } = options
   const { log } = topic
   const streams = { topic, stallMs: limits.stallS * 1000, leave: (reader: Reader) => readers.remove(reader) }
@@ -70,27 +70,35 @@ export function eventRoute(path: string, topic: Topic, options: EventRouteOption
     prefers(request.header('accept'), 'text/event-stream', CONTENT_TYPE)
       ? openStream(request, credential)
       : poll(request, credential)
-  return { method: 'GET', path, needs: topic.grant, handle, docs: docsFor(topic.name, path) }
+  return { method: 'GET', path, needs: topic.grant, handle, docs: docsFor(topic.name, path, event) }
 }
 
 const Uuid = Type.String({ format: 'uuid' })
 
-const EventObject = Type.Object(
-  {
-    contentType: Type.Literal(CONTENT_TYPE),
-    event: Type.String({ description: 'The type of the event, such as `system.changed` or `events.resync`.' }),
-    data: Type.Object(
-      {},
-      {
-        additionalProperties: true,
-        description: 'For `NAME.changed`: each changed property with its whole value.',
-      },
-    ),
-  },
-  { $id: 'Event' },
+const ResyncObject = Type.Object(
+  { reason: Type.Literal('unknown') },
+  { $id: 'Resync', description: 'The cursor is not known (any more); the event after it has everything.' },
 )
 
-function docsFor(name: string, path: string): RouteDocs {
+/**
+ * An event of any topic, as a poll has it.
+ * @param events The schema of the data of each event, by its name.
+ */
+export function eventSchema(events: Readonly<Record<string, Type.TSchema>>): Type.TSchema {
+  const kinds = Object.entries({ ...events, 'events.resync': ResyncObject }).map(([name, data]) =>
+    Type.Object({
+      id: Type.Optional(
+        Type.String({ format: 'uuid', description: 'Absent for `events.resync`, and for what it reports.' }),
+      ),
+      contentType: Type.Literal(CONTENT_TYPE),
+      event: Type.Literal(name),
+      data,
+    }),
+  )
+  return Type.Union(kinds, { $id: 'Event' })
+}
+
+function docsFor(name: string, path: string, event: Type.TSchema): RouteDocs {
   return {
     operationId: `get${path.replace(/\/([a-z])/g, (_, first: string) => first.toUpperCase())}`,
     summary: `Follow the changes of /${name}`,
@@ -104,7 +112,8 @@ function docsFor(name: string, path: string): RouteDocs {
         in: 'query',
         name: 'initialEventId',
         schema: Uuid,
-        description: 'Resume after this event: an ETag without its quotes.',
+        description:
+          'Resume after this event: an ETag without its quotes. 00000000-0000-0000-0000-000000000000 begins with everything.',
       },
       {
         in: 'header',
@@ -130,7 +139,7 @@ function docsFor(name: string, path: string): RouteDocs {
         description:
           'The events after the cursor, oldest first. Without a cursor: no events, and the ETag to begin from.',
         content: {
-          'application/json': Type.Array(EventObject),
+          'application/json': Type.Array(event),
           'text/event-stream': Type.String(),
         },
         sometimes: ['ETag', 'Preference-Applied'],

@@ -1,3 +1,4 @@
+import type { Certificate } from '../../hal/os/certificate.ts'
 import type { Clock } from '../clock.ts'
 import type { Readers } from '../events/readers.ts'
 import type { Topic } from '../events/topic.ts'
@@ -8,14 +9,55 @@ import { Counts } from '../metrics/counts.ts'
 import type { Family, Labels, Sample } from '../metrics/exposition.ts'
 import { protocolLabel } from '../sessions/session.ts'
 import type { Sessions } from '../sessions/sessions.ts'
+import type { SystemStore } from '../system/store.ts'
 import type { Tally } from '../system/tally.ts'
+import type { readStatus } from './status.ts'
 
 /** Seconds by which the start may seem to move before the clock has been set. */
 const STEP_S = 2
 
+/** What `/status` says, and which device it is about. Values that the device cannot determine are absent. */
+export function deviceFamilies(
+  configuration: Pick<SystemStore, 'value'>,
+  status: Awaited<ReturnType<typeof readStatus>>,
+  certificate: Certificate | undefined,
+): readonly Family[] {
+  const { memory, storage, load = [] } = status
+  const { model = '', serial = '' } = configuration.value('hardware') ?? {}
+  // Labels that an administrator sets are in this family alone: a new name is one new series.
+  const labels = [
+    ['name', configuration.value('deviceName') ?? ''],
+    ['model', model],
+    ['serial', serial],
+    ['firmware', configuration.value('firmware')?.version ?? ''],
+  ] as const
+  return [
+    family('info', 'device', 'Which device this is.', [{ labels, value: 1 }]),
+    gauge('device_uptime_seconds', 'Since the device booted.', status.uptimeS),
+    gauge('device_temperature_celsius', 'Of the hottest sensor.', status.temperatureC),
+    ...[1, 5, 15].map((minutes, at) => gauge(`device_load${minutes}`, `Load average, ${minutes}m.`, load[at])),
+    gauge('device_memory_size_bytes', 'Memory.', memory?.totalBytes),
+    gauge('device_memory_available_bytes', 'Memory that programs could still take.', memory?.availableBytes),
+    gauge('device_storage_size_bytes', 'The file system that holds the state directory.', storage?.totalBytes),
+    gauge('device_storage_available_bytes', 'Free space on that file system.', storage?.availableBytes),
+    gauge(
+      'device_storage_readonly',
+      'Whether it refuses every write (1) or not (0).',
+      storage && Number(storage.readOnly),
+    ),
+    gauge('device_clock_set', 'Whether the device knows the time (1) or not (0).', Number(status.clockSet)),
+    gauge('api_key_stored', 'Whether the API key outlasts a restart (1) or not (0).', Number(status.keyStored)),
+    gauge(
+      'certificate_expiry_timestamp_seconds',
+      'When the certificate for TLS expires, since 1970.',
+      certificate && certificate.to / 1000,
+    ),
+  ]
+}
+
 export function httpFamilies(server: HttpServer, engines: HttpServer, limits: Limits): readonly Family[] {
   const operations = [...server.operations, ...engines.operations]
-  const used = operations.filter(({ duration }) => duration.counts.some(count => count > 0))
+  const used = operations.filter(({ duration }) => !duration.isEmpty)
   return [
     counter('http_requests', 'Requests answered, by route.', operations.flatMap(answerSamples)),
     family(
@@ -59,7 +101,12 @@ export function eventFamilies(topics: readonly Topic[], readers: Readers, limits
 export function changeFamilies({ changes, undos, duration }: Tally): readonly Family[] {
   return [
     counter('changes', 'Changes of settings, by what became of them.', changes.samples),
-    family('histogram', 'change_duration_seconds', 'How long changes took.', [{ value: duration }]),
+    family(
+      'histogram',
+      'change_duration_seconds',
+      'How long changes took.',
+      duration.isEmpty ? [] : [{ value: duration }],
+    ),
     counter('journal_undos', 'Changes that were undone from the journal.', undos.samples),
   ]
 }
@@ -95,7 +142,7 @@ function answerSamples(operation: Operation): readonly Sample[] {
   return Array.from(operation.answers, (value, digit) => ({
     labels: [...labelsOf(operation), ['status', `${digit}xx`] as const],
     value,
-  })).filter(({ value }) => value > 0)
+  }))
 }
 
 function labelsOf({ path, method }: Operation): Labels {
@@ -109,10 +156,17 @@ function family(type: Family['type'], name: string, help: string, samples: reado
   return { name: `receiverd_${name}`, type, help, samples }
 }
 
+/** Leaves out what has never happened. */
 function counter(name: string, help: string, samples: readonly Sample[]): Family {
-  return family('counter', name, help, samples)
+  return family(
+    'counter',
+    name,
+    help,
+    samples.filter(({ value }) => value !== 0),
+  )
 }
 
-function gauge(name: string, help: string, value: number): Family {
-  return family('gauge', name, help, [{ value }])
+/** @param value Undefined if it is not known. */
+function gauge(name: string, help: string, value: number | undefined): Family {
+  return family('gauge', name, help, value === undefined ? [] : [{ value }])
 }

@@ -1,3 +1,4 @@
+import type { TSchema } from 'typebox/type'
 import type { Engine } from '../../hal/engine.ts'
 import type { System } from '../../hal/os/system.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
@@ -13,6 +14,8 @@ export interface Resource {
   readonly topic: Topic
   /** Where its events are read. */
   readonly eventsPath: string
+  /** The schema of the data of each event, by its name. */
+  readonly events: Readonly<Record<string, TSchema>>
   /** All routes but that one. */
   readonly routes: readonly Route[]
   /** Routes on the socket of the engines, where no credential is asked for. */

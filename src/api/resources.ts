@@ -17,9 +17,9 @@ import { SystemStore } from '../system/store.ts'
 import { engineRoutes } from './engines.ts'
 import { sessionFamilies } from './families.ts'
 import type { Resource, Shared } from './resource.ts'
-import { sessionRoutes } from './sessions.ts'
+import { SESSION_EVENTS, sessionRoutes } from './sessions.ts'
 import type { Surroundings } from './surroundings.ts'
-import { systemRoutes } from './system.ts'
+import { systemEvents, systemRoutes } from './system.ts'
 
 /** What a test has the service serve besides its own. */
 export interface Additions {
@@ -82,6 +82,7 @@ function systemResource({ configuration, authenticator, log }: Shared, settings:
   return {
     topic: configuration.topic,
     eventsPath: '/events',
+    events: systemEvents(settings),
     routes: systemRoutes({ store: configuration, settings, authenticator, log }),
     start: () => configuration.start(),
     stop: () => configuration.stop(),
@@ -99,6 +100,7 @@ function sessionsResource(
   return {
     topic: sessions.topic,
     eventsPath: '/sessions/events',
+    events: SESSION_EVENTS,
     routes: sessionRoutes({ sessions, authenticator }),
     engineRoutes: engineRoutes(socket, isModerated),
     counts: () => ({ sessions: sessions.all.length }),

@@ -1,4 +1,5 @@
 import type { Files } from '../../hal/files/files.ts'
+import type { Certificate } from '../../hal/os/certificate.ts'
 import type { Led } from '../../hal/os/led.ts'
 import { loggingUnits, mirroringUnits } from '../../hal/os/receiver.ts'
 import type { Screen } from '../../hal/os/screen.ts'
@@ -14,15 +15,16 @@ import { ENGINE_TIMEOUT_CHECK_MS, MAX_ENGINE_CONNECTIONS, TIMEOUT_CHECK_MS } fro
 import type { Family } from '../metrics/exposition.ts'
 import { keyRoutes } from './api-key.ts'
 import { choiceRoutes } from './choices.ts'
-import { eventRoute } from './events.ts'
-import { changeFamilies, eventFamilies, httpFamilies, processFamilies } from './families.ts'
+import { credentialRoutes } from './credential.ts'
+import { eventRoute, eventSchema } from './events.ts'
+import { changeFamilies, deviceFamilies, eventFamilies, httpFamilies, processFamilies } from './families.ts'
 import { logRoutes } from './logs.ts'
 import { metaRoutes } from './meta.ts'
 import { metricsRoutes } from './metrics.ts'
 import { operationRoutes } from './operations.ts'
 import { pageRoutes } from './page.ts'
 import type { Resources } from './resources.ts'
-import { statusRoutes } from './status.ts'
+import { readStatus, type StatusOptions, statusRoutes } from './status.ts'
 import type { Surroundings } from './surroundings.ts'
 import { tokenRoutes } from './tokens.ts'
 
@@ -35,8 +37,8 @@ export interface ServersOptions extends Surroundings {
   readonly resources: Resources
   readonly led: Led
   readonly screen: Screen
-  /** The pin of the TLS server in front; undefined without one. */
-  readonly certificatePin: () => string | undefined
+  /** Of the TLS server in front; undefined without one. */
+  readonly certificate: () => Certificate | undefined
 }
 
 export interface Servers {
@@ -69,7 +71,8 @@ export function createServers(options: ServersOptions): Servers {
     timeoutCheckMs: ENGINE_TIMEOUT_CHECK_MS,
   })
   // Added to servers that exist, because the status and the metrics are about these.
-  const routes = routesOf(options, server, familiesOf(options, server, engineServer))
+  const status = statusOf(options, server)
+  const routes = routesOf(options, status, familiesOf(options, status, server, engineServer))
   router.add([...routes, ...metaRoutes(version, routes)], BASE_PATH)
   if (config.page && page) router.add(pageRoutes(page), '')
 
@@ -85,21 +88,32 @@ export function createServers(options: ServersOptions): Servers {
   }
 }
 
-function routesOf(options: ServersOptions, server: HttpServer, families: () => readonly Family[]): readonly Route[] {
-  const { config, system, keys, authenticator, readers, log, resources } = options
-  const { all, configuration, settings, engines } = resources
+function statusOf(options: ServersOptions, server: HttpServer): StatusOptions {
+  const { readers, resources } = options
   const counts = () => ({
     streams: readers.size - readers.heldPolls,
     heldPolls: readers.heldPolls,
     connections: server.connections,
-    ...Object.assign({}, ...all.map(resource => resource.counts?.())),
+    ...Object.assign({}, ...resources.all.map(resource => resource.counts?.())),
   })
+  return { ...options, configuration: resources.configuration, counts }
+}
+
+function routesOf(
+  options: ServersOptions,
+  status: StatusOptions,
+  families: () => Promise<readonly Family[]>,
+): readonly Route[] {
+  const { config, system, keys, authenticator, log, resources } = options
+  const { all, configuration, settings, engines } = resources
+  const event = eventSchema(Object.assign({}, ...all.map(({ events }) => events)))
   const streaming = { ...options, limits: config.limits }
   return [
-    ...all.flatMap(({ topic, eventsPath, routes }) => [...routes, eventRoute(eventsPath, topic, streaming)]),
+    ...all.flatMap(({ topic, eventsPath, routes }) => [...routes, eventRoute(eventsPath, topic, event, streaming)]),
     ...keyRoutes(keys, authenticator, log),
     ...tokenRoutes(options),
-    ...statusRoutes({ ...options, configuration, counts }),
+    ...credentialRoutes(() => configuration.value('deviceName')),
+    ...statusRoutes(status),
     ...operationRoutes({ ...options, configuration, mirroring: mirroringUnits(engines) }),
     ...logRoutes(system, loggingUnits(engines), authenticator),
     ...choiceRoutes(configuration, settings),
@@ -109,13 +123,15 @@ function routesOf(options: ServersOptions, server: HttpServer, families: () => r
 
 function familiesOf(
   { config, version, clock, readers, resources }: ServersOptions,
+  status: StatusOptions,
   server: HttpServer,
   engineServer: HttpServer,
-): () => readonly Family[] {
+): () => Promise<readonly Family[]> {
   const ofProcess = processFamilies(version, clock)
   const topics = resources.all.map(({ topic }) => topic)
-  return () => [
+  return async () => [
     ...ofProcess(),
+    ...deviceFamilies(resources.configuration, await readStatus(status), status.certificate()),
     ...httpFamilies(server, engineServer, config.limits),
     ...eventFamilies(topics, readers, config.limits),
     ...changeFamilies(resources.configuration.tally),

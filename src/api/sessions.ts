@@ -46,6 +46,9 @@ const SessionsObject = Type.Object(
   { $id: 'Sessions' },
 )
 
+/** The events of the topic, by name: the schema of the data of each. */
+export const SESSION_EVENTS: Readonly<Record<string, Type.TSchema>> = { 'sessions.changed': SessionsObject }
+
 const GONE: AnswerDocs = { description: 'There is no such session; it may have ended.' }
 const LATE: AnswerDocs = {
   description: `The mirroring program did not carry out the decision within ${DECISION_MS / 1000} s. It may still do so: check /sessions.`,

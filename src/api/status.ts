@@ -1,5 +1,6 @@
 import * as Type from 'typebox/type'
 import type { Files } from '../../hal/files/files.ts'
+import type { Certificate } from '../../hal/os/certificate.ts'
 import { readFacts } from '../../hal/os/facts.ts'
 import type { System } from '../../hal/os/system.ts'
 import type { ApiKeyStore } from '../auth/api-key.ts'
@@ -9,7 +10,7 @@ import { json } from '../http/reply.ts'
 import type { Route } from '../http/route.ts'
 import type { SystemStore } from '../system/store.ts'
 
-export interface StatusRoutesOptions {
+export interface StatusOptions {
   readonly version: string
   readonly system: System
   readonly state: Files
@@ -20,8 +21,8 @@ export interface StatusRoutesOptions {
   readonly counts: () => Readonly<Record<string, number>>
   readonly keys: ApiKeyStore
   readonly configuration: Pick<SystemStore, 'trial'>
-  /** The pin of the TLS server in front; undefined without one. */
-  readonly certificatePin: () => string | undefined
+  /** Of the TLS server in front; undefined without one. */
+  readonly certificate: () => Certificate | undefined
 }
 
 const count = (description: string) => Type.Integer({ minimum: 0, description })
@@ -69,9 +70,16 @@ const StatusObject = Type.Object(
       ),
     ),
     keyStored: Type.Boolean({ description: 'Whether the API key is in its file, so that it outlasts a restart.' }),
-    certificatePin: Type.Optional(
-      Type.String({ description: 'SHA-256 of the public key that this device serves TLS with, in base64.' }),
+    certificate: Type.Optional(
+      Type.Object(
+        {
+          expiresAt: Type.String({ format: 'date-time' }),
+          pin: Type.String({ description: 'SHA-256 of its public key, in base64.' }),
+        },
+        { description: 'The certificate that this device serves TLS with.' },
+      ),
     ),
+    certificatePin: Type.Optional(Type.String({ deprecated: true, description: 'The same as `certificate.pin`.' })),
   },
   { $id: 'Status' },
 )
@@ -84,41 +92,36 @@ function trialOf(trial: SystemStore['trial'], now: number | undefined): object |
   return { etag: formatEtag(id), properties, until, remainingS }
 }
 
+/** What is read for `/status` and for the metrics. @returns `StatusObject`, where what is undefined is absent. */
+export async function readStatus(options: StatusOptions) {
+  const { version, system, state, clock, builtAt, counts, keys, configuration } = options
+  const { uptimeS, ...facts } = await readFacts(system)
+  const now = clock.now()
+  const clockSet = now >= builtAt
+  const { to, pin } = options.certificate() ?? {}
+  return {
+    version,
+    bootedAt: clockSet && uptimeS !== undefined ? rfc3339(now - 1000 * uptimeS) : undefined,
+    uptimeS: uptimeS && Math.floor(uptimeS),
+    clockSet,
+    ...facts,
+    storage: await state.space().catch(() => undefined),
+    trial: trialOf(configuration.trial, clockSet ? now : undefined),
+    keyStored: keys.isStored,
+    ...counts(),
+    certificate: to === undefined ? undefined : { expiresAt: rfc3339(to), pin },
+    certificatePin: pin,
+  }
+}
+
 /** State that changes too often for events. */
-export function statusRoutes({
-  version,
-  system,
-  state,
-  clock,
-  builtAt,
-  counts,
-  keys,
-  configuration,
-  certificatePin,
-}: StatusRoutesOptions): readonly Route[] {
+export function statusRoutes(options: StatusOptions): readonly Route[] {
   return [
     {
       method: 'GET',
       path: '/status',
       needs: 'admin:r',
-      handle: async () => {
-        const { uptimeS, ...facts } = await readFacts(system)
-        const now = clock.now()
-        const clockSet = now >= builtAt
-        const status = {
-          version,
-          bootedAt: clockSet && uptimeS !== undefined ? rfc3339(now - 1000 * uptimeS) : undefined,
-          uptimeS: uptimeS && Math.floor(uptimeS),
-          clockSet,
-          ...facts,
-          storage: await state.space().catch(() => undefined),
-          trial: trialOf(configuration.trial, clockSet ? now : undefined),
-          keyStored: keys.isStored,
-          ...counts(),
-          certificatePin: certificatePin(),
-        }
-        return json(Buffer.from(JSON.stringify(status)))
-      },
+      handle: async () => json(Buffer.from(JSON.stringify(await readStatus(options)))),
       docs: {
         operationId: 'getStatus',
         summary: 'Read the status of the device',

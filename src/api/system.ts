@@ -9,12 +9,14 @@ import {
   notModified,
   requireEtags,
 } from '../http/conditional.ts'
+import { patchOf } from '../http/patch-schema.ts'
 import { json, type WholeReply } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
 import type { ParameterDocs, Route, RouteDocs } from '../http/route.ts'
 import { MAX_CONFIRM_S, MIN_CONFIRM_S } from '../limits.ts'
 import type { Log } from '../log.ts'
 import type { SystemStore } from '../system/store.ts'
+import { REVERT_REASONS } from '../system/trial.ts'
 
 export interface SystemRoutesOptions {
   readonly store: SystemStore
@@ -25,13 +27,17 @@ export interface SystemRoutesOptions {
 
 const PATH = '/system'
 const PATCH_TYPES = ['application/merge-patch+json', 'application/json']
-const PatchSchema = Type.Object(
-  {},
+const PATCH_DESCRIPTION = 'Any properties of the configuration; read-only ones with their current value.'
+/** What is in it is checked against the settings that the device has. */
+const PatchSchema = Type.Object({}, { additionalProperties: true })
+
+const RevertedObject = Type.Object(
   {
-    $id: 'SystemPatch',
-    additionalProperties: true,
-    description: 'Any properties of the configuration; read-only ones with their current value.',
+    reason: Type.Enum([...REVERT_REASONS]),
+    properties: Type.Array(Type.String(), { description: 'The properties that were undone.' }),
+    notUndone: Type.Array(Type.String(), { description: 'Those whose old values could not be restored.' }),
   },
+  { $id: 'Reverted' },
 )
 
 const TrialMatch: ParameterDocs = {
@@ -69,7 +75,13 @@ export function systemRoutes({ store, settings, authenticator, log }: SystemRout
       method: 'PATCH',
       path: PATH,
       needs: 'admin:w',
-      body: { accepts: PATCH_TYPES, schema: PatchSchema, invalid: 'invalid-configuration', precondition },
+      body: {
+        accepts: PATCH_TYPES,
+        schema: PatchSchema,
+        documented: patchOf({ ...configurationSchema(settings), description: PATCH_DESCRIPTION }),
+        invalid: 'invalid-configuration',
+        precondition,
+      },
       handle: async (request, credential) => {
         const confirm = request.integerParameter('confirmWithin', MIN_CONFIRM_S, MAX_CONFIRM_S)
         const { written, confirmWithinS } = await store.patch(
@@ -233,6 +245,11 @@ function cancelDocs(settings: readonly Setting[]): RouteDocs {
       412: { description: 'Another change is waiting for its confirmation.', headers: ['ETag'] },
     },
   }
+}
+
+/** The events of the topic, by name: the schema of the data of each. */
+export function systemEvents(settings: readonly Setting[]): Readonly<Record<string, Type.TSchema>> {
+  return { 'system.changed': configurationSchema(settings), 'system.reverted': RevertedObject }
 }
 
 function configurationSchema(settings: readonly Setting[]) {

@@ -3,7 +3,7 @@ import type { ApiKeyStore } from '../auth/api-key.ts'
 import { RefusedCredential } from '../auth/challenge.ts'
 import { ROLES } from '../auth/grants.ts'
 import { issueToken, parseDuration, SUBJECT } from '../auth/token.ts'
-import { type Clock, rfc3339 } from '../clock.ts'
+import { type Clock, LAST_SECOND, rfc3339 } from '../clock.ts'
 import { json } from '../http/reply.ts'
 import type { Route } from '../http/route.ts'
 import { MAX_SUBJECT_LENGTH } from '../limits.ts'
@@ -40,9 +40,6 @@ const RequestSchema = Type.Object(
   },
   { $id: 'TokenRequest', additionalProperties: false },
 )
-
-/** RFC 3339 §1: years have four digits. */
-const LAST_SECOND = Date.UTC(9999, 11, 31, 23, 59, 59) / 1000
 
 /** Tokens, made without cryptography on the client's side. Nothing is stored. */
 export function tokenRoutes({ keys, clock, builtAt, log }: TokenRoutesOptions): readonly Route[] {

@@ -33,8 +33,6 @@ const DETAIL: Readonly<Record<Refusal, string>> = {
     'on the device makes a new key.',
 }
 
-export const REFUSALS = Object.keys(DETAIL)
-
 /** The 401 for a credential that was sent and is refused. */
 export class RefusedCredential extends Problem {
   readonly refusal: Refusal

@@ -127,7 +127,9 @@ export class EventLog {
     const last = this.#lastArray
     if (last?.from === from && last.head === this.#head) return last
     const entries = this.#entriesAfter(from)
-    const bytes = joinArray(entries.map(({ name, frame, dataAt }) => eventObject(name, frame.subarray(dataAt, -2))))
+    const bytes = joinArray(
+      entries.map(({ id, name, frame, dataAt }) => eventObject(name, frame.subarray(dataAt, -2), id)),
+    )
     this.#lastArray = {
       from,
       head: this.#head,
@@ -188,8 +190,9 @@ export function encodeFrame(name: string, data: string, id?: string): Buffer {
 }
 
 /** An event as an element of a poll's answer. */
-export function eventObject(name: string, data: Uint8Array): Buffer {
-  const head = `{"contentType":"${CONTENT_TYPE}","event":${JSON.stringify(name)},"data":`
+export function eventObject(name: string, data: Uint8Array, id?: string): Buffer {
+  const named = id === undefined ? '' : `"id":"${id}",`
+  const head = `{${named}"contentType":"${CONTENT_TYPE}","event":${JSON.stringify(name)},"data":`
   return Buffer.concat([Buffer.from(head), data, END])
 }
 

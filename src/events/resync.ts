@@ -62,9 +62,10 @@ export class Resync {
       ...this.#reports.map(([event, data]) => encodeFrame(event, data)),
       encodeFrame(this.#changed, whole, id),
     ]
-    const objects = [...this.#reports, [this.#changed, whole] as const].map(([event, data]) =>
-      eventObject(event, Buffer.from(data)),
-    )
+    const objects = [
+      ...this.#reports.map(([event, data]) => eventObject(event, Buffer.from(data))),
+      eventObject(this.#changed, Buffer.from(whole), id),
+    ]
     this.#encoded = { id, frames: Buffer.concat(frames), array: joinArray(objects) }
     return this.#encoded
   }

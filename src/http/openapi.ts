@@ -1,6 +1,6 @@
 import * as Type from 'typebox/type'
 import { NamedSchemas } from './named-schemas.ts'
-import type { AnswerDocs, AnyRoute, ParameterDocs, RouteDocs } from './route.ts'
+import type { AnyRoute, ParameterDocs, RouteDocs } from './route.ts'
 import { BASE_PATH } from './router.ts'
 
 const PROBLEM_TYPE = 'application/problem+json'
@@ -33,7 +33,8 @@ const CREDENTIAL_ANSWERS: RouteDocs['answers'] = {
   },
 }
 
-const SCHEMES = ['bearer', 'basic', 'query']
+/** A popular generator of clients takes the last one. */
+const SCHEMES = ['basic', 'query', 'bearer']
 
 /** The OpenAPI 3.1 document of routes, made from the same schemas that check their bodies. */
 export function openApi(version: string, routes: readonly AnyRoute[]): object {
@@ -56,21 +57,21 @@ export function openApi(version: string, routes: readonly AnyRoute[]): object {
     components: {
       schemas: schemas.all,
       securitySchemes: {
-        bearer: {
-          type: 'http',
-          scheme: 'bearer',
-          description: 'The API key, or a JWT (HS256) made from it.',
-        },
         basic: {
           type: 'http',
           scheme: 'basic',
-          description: 'The same as the password of any user.',
+          description: 'The credential as the password of any user.',
         },
         query: {
           type: 'apiKey',
           in: 'query',
           name: 'apiKey',
-          description: 'The same, for clients that cannot set headers.',
+          description: 'The credential, for clients that cannot set headers.',
+        },
+        bearer: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'The API key, or a JWT (HS256) made from it.',
         },
       },
     },
@@ -80,7 +81,7 @@ export function openApi(version: string, routes: readonly AnyRoute[]): object {
 function operation(route: AnyRoute, schemas: NamedSchemas): object {
   const { docs, needs } = route
   const answers: RouteDocs['answers'] =
-    needs === 'nothing' ? docs.answers : { ...CREDENTIAL_ANSWERS, 403: notGranted(needs), ...docs.answers }
+    needs === 'nothing' ? docs.answers : { ...CREDENTIAL_ANSWERS, ...notGranted(needs), ...docs.answers }
   const parameters = [...pathParameters(route), ...(docs.parameters ?? [])]
   return {
     operationId: docs.operationId,
@@ -94,7 +95,7 @@ function operation(route: AnyRoute, schemas: NamedSchemas): object {
         requestBody: {
           required: route.body.isOptional !== true,
           content: contentOf(
-            route.body.accepts.map(type => [type, route.body?.schema]),
+            route.body.accepts.map(type => [type, route.body?.documented ?? route.body?.schema]),
             schemas,
           ),
         },
@@ -111,13 +112,15 @@ function operation(route: AnyRoute, schemas: NamedSchemas): object {
 /** Credentials with one of these grants will do. They stand where OpenAPI 3.1 has names of roles (§4.8.30). */
 function security(needs: AnyRoute['needs']): readonly object[] {
   if (needs === 'nothing') return []
+  if (needs === 'credential') return SCHEMES.map(scheme => ({ [scheme]: [] }))
   return SCHEMES.flatMap(scheme => [needs].flat().map(grant => ({ [scheme]: [grant] })))
 }
 
-function notGranted(needs: Exclude<AnyRoute['needs'], 'nothing'>): AnswerDocs {
+function notGranted(needs: Exclude<AnyRoute['needs'], 'nothing'>): RouteDocs['answers'] {
+  if (needs === 'credential') return {}
   const grants = [needs].flat().map(grant => `\`${grant}\``)
   const reason = needs === 'api-key' ? 'is not the API key itself' : `does not grant ${grants.join(' or ')}`
-  return { description: `The credential ${reason}.`, headers: ['WWW-Authenticate'] }
+  return { 403: { description: `The credential ${reason}.`, headers: ['WWW-Authenticate'] } }
 }
 
 /** The parameters of a route's path that its docs do not describe. */

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isIP } from 'node:net'
 import { closest } from '../../hal/format/closest.ts'
 import type { Authenticator, Credential } from '../auth/authenticator.ts'
-import { insufficientScope, REFUSALS, RefusedCredential } from '../auth/challenge.ts'
+import { insufficientScope, RefusedCredential } from '../auth/challenge.ts'
 import { presentedCredential } from '../auth/credentials.ts'
 import { MAX_HEADERS } from '../limits.ts'
 import type { Log } from '../log.ts'
@@ -40,10 +40,7 @@ export interface PipelineOptions {
  */
 export class Pipeline {
   readonly #options: PipelineOptions
-  readonly refusals = new Counts(
-    ['reason'],
-    REFUSALS.map(refusal => [refusal]),
-  )
+  readonly refusals = new Counts(['reason'])
 
   constructor(options: PipelineOptions) {
     this.#options = options
@@ -178,6 +175,7 @@ function requireKnown({ docs }: Route, query: URLSearchParams): void {
 
 /** @throws {Problem} 403 */
 function requireGrant({ needs }: Route, { isApiKey, grants }: Credential): void {
+  if (needs === 'credential') return
   if (needs === 'api-key') {
     if (!isApiKey) throw insufficientScope('This needs the API key itself; a token cannot do it.', [])
   } else if (typeof needs === 'string') {

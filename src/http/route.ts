@@ -22,8 +22,8 @@ export interface OpenRoute {
 export interface Route {
   readonly method: Method
   readonly path: string
-  /** A grant, or several of which any one suffices; `api-key` for what no token may do. */
-  readonly needs: Grant | readonly Grant[] | 'api-key'
+  /** A grant, or several of which any one suffices; `api-key` for what no token may do; `credential` if any valid one will do. */
+  readonly needs: Grant | readonly Grant[] | 'api-key' | 'credential'
   /** Absent for a route that takes no body: a request with one is refused. */
   readonly body?: BodyRules
   readonly handle: (request: Request, credential: Credential) => Reply | Promise<Reply>
@@ -35,6 +35,8 @@ export interface BodyRules {
   readonly accepts: readonly string[]
   /** Enforced before the handler is called. */
   readonly schema: TSchema
+  /** What the OpenAPI document has in place of `schema`, where the handler checks more than that. */
+  readonly documented?: TSchema
   /** The kind of the 422 for a body that does not fit; by default `invalid-body`. */
   readonly invalid?: ProblemKind
   /** Whether the body may be left out, and with it its Content-Type. */

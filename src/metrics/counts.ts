@@ -5,18 +5,16 @@ export class Counts {
   readonly #names: readonly string[]
   readonly #counts = new Map<string, { readonly values: readonly string[]; count: number }>()
 
-  /** @param known Values of the labels that are listed from the start: the first increase from nothing goes unseen. */
-  constructor(names: readonly string[], known: readonly (readonly string[])[] = []) {
+  constructor(names: readonly string[]) {
     this.#names = names
-    for (const values of known) this.add(values, 0)
   }
 
   /** @param values Of the labels, in their order. */
-  add(values: readonly string[], by = 1): void {
+  add(values: readonly string[]): void {
     const key = values.join('\n')
     const entry = this.#counts.get(key)
-    if (entry) entry.count += by
-    else this.#counts.set(key, { values, count: by })
+    if (entry) entry.count++
+    else this.#counts.set(key, { values, count: 1 })
   }
 
   get samples(): readonly Sample[] {

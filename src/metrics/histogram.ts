@@ -12,6 +12,11 @@ export class Histogram {
     return this.#sum
   }
 
+  /** Whether there was none. */
+  get isEmpty(): boolean {
+    return this.counts.every(count => count === 0)
+  }
+
   observe(seconds: number): void {
     let at = 0
     while (seconds > (BOUNDS[at] ?? Number.POSITIVE_INFINITY)) at++

@@ -1,6 +1,6 @@
 import { Client, jsonOf, Refusal, Unreachable } from './client.ts'
 import type { ServerEvent } from './event-source.ts'
-import { findGrants, type Grants } from './grants.ts'
+import { type Credential, type Grants, readCredential } from './grants.ts'
 import { isObject, type JsonObject } from './json.ts'
 import { LiveStream } from './live-stream.ts'
 import { Document } from './schema.ts'
@@ -47,15 +47,18 @@ export class Device {
   readonly #lost = new Set<string>()
   /** While the page itself replaces the key, the end of its streams is no news. */
   #isReplacingKey = false
+  /** Its name when the page was opened. */
+  readonly #name: string | undefined
   /** Why the device no longer accepts the credential. */
   #why: string | undefined
   #seen: string[] = []
   /** The event that brings what an answer has told already; those before it are old. */
   #awaited: string | undefined
 
-  private constructor(client: Client, grants: Grants, document: Document, ended: (why: string) => void) {
+  private constructor(client: Client, credential: Credential, document: Document, ended: (why: string) => void) {
     this.client = client
-    this.grants = grants
+    this.grants = credential.grants
+    this.#name = credential.deviceName
     this.document = document
     this.#ended = ended
   }
@@ -65,8 +68,11 @@ export class Device {
    * @throws {Refusal} or {Unreachable}
    */
   static async open(client: Client, ended: (why: string) => void): Promise<Device> {
-    const [grants, document] = await Promise.all([findGrants(client), client.read<JsonObject>('/openapi.json')])
-    const device = new Device(client, grants, new Document(document), ended)
+    // First alone: a wrong credential is refused once.
+    const credential = await readCredential(client)
+    const { grants } = credential
+    const document = await client.read<JsonObject>('/openapi.json')
+    const device = new Device(client, credential, new Document(document), ended)
     const [system, sessions] = await Promise.all([
       grants.readsSystem ? device.#readTopic('/system') : undefined,
       grants.seesSessions ? device.#readTopic('/sessions') : undefined,
@@ -86,9 +92,9 @@ export class Device {
     return device
   }
 
-  /** Its name, or its address where the name is blank or the credential does not show it. */
+  /** Its name, or its address where the name is blank. */
   get name(): string {
-    const { deviceName } = this.system.value
+    const { deviceName = this.#name } = this.system.value
     return typeof deviceName === 'string' && deviceName.trim() !== '' ? deviceName : location.hostname
   }
 

@@ -1,4 +1,4 @@
-import { type Client, Refusal, type Send } from './client.ts'
+import type { Client } from './client.ts'
 
 /** The rights of a credential. */
 export interface Grants {
@@ -22,30 +22,28 @@ export function holdsOneOf(needs: readonly string[], grants: Grants): boolean {
   return needs.some(need => held[need])
 }
 
-/** No session has it. */
-const NO_SESSION = '00000000-0000-0000-0000-000000000000'
+/** What the device says of a credential. */
+export interface Credential {
+  readonly grants: Grants
+  /** The name of the device; undefined if it has none. */
+  readonly deviceName: string | undefined
+}
 
-/**
- * Tries the routes: the device alone knows what a credential grants. Whatever is asked here changes nothing, granted or not.
- * @throws {Refusal} if the credential is refused, {Unreachable}
- */
-export async function findGrants(client: Client): Promise<Grants> {
-  const may = async (method: string, path: string, send?: Send): Promise<boolean> => {
-    try {
-      await client.send(method, path, send)
-      return true
-    } catch (error) {
-      if (!(error instanceof Refusal) || error.status === 401) throw error
-      return error.status !== 403
-    }
+/** @throws {Refusal} if the credential is refused, {Unreachable} */
+export async function readCredential(client: Client): Promise<Credential> {
+  const { kind, grants, deviceName } = await client.read<{
+    readonly kind: string
+    readonly grants: readonly string[]
+    readonly deviceName?: string
+  }>('/credential')
+  return {
+    grants: {
+      readsSystem: grants.includes('admin:r'),
+      changesSystem: grants.includes('admin:w'),
+      seesSessions: grants.includes('moderator:r'),
+      decidesSessions: grants.includes('moderator:w'),
+      isApiKey: kind === 'api-key',
+    },
+    deviceName,
   }
-  // First alone: a wrong credential is refused once. Not HEAD, whose refusal could not say why.
-  const readsSystem = await may('GET', '/system')
-  const [changesSystem, seesSessions, decidesSessions, isApiKey] = await Promise.all([
-    may('PATCH', '/system', { body: {} }),
-    may('GET', '/sessions'),
-    may('DELETE', `/sessions/${NO_SESSION}`),
-    may('POST', '/tokens', { body: { roles: [] } }),
-  ])
-  return { readsSystem, changesSystem, seesSessions, decidesSessions, isApiKey }
 }

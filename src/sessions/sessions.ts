@@ -71,10 +71,11 @@ export class Sessions implements EngineHost {
 
   /**
    * Enters a device.
-   * @returns the id of its session; undefined if there are too many: the engine must turn it away.
+   * @returns the id of its session; undefined if there are too many: the engine must turn it away. A device that mirrors
+   * through an engine for one at a time is always entered: it is on the screen already.
    */
   enter(carrier: Carrier, device: Device, state: SessionState): string | undefined {
-    if (this.#entries.size >= MAX_SESSIONS) {
+    if (this.#entries.size >= MAX_SESSIONS && !(carrier.isExclusive && state === 'active')) {
       this.#turnedAway++
       this.outcomes.add([protocolLabel(device.protocol), 'turned away'])
       if (!this.#reporting) this.#reportFull()
@@ -203,7 +204,7 @@ export class Sessions implements EngineHost {
       await decision.done
     } catch (error) {
       if (error instanceof Problem) throw error
-      throw new Problem('system-refused', `The mirroring program refused: ${reasonOf(error)}.`, { cause: error })
+      throw new Problem('engine-refused', `The mirroring program refused: ${reasonOf(error)}.`, { cause: error })
     } finally {
       if (entry.decision === decision) entry.decision = undefined
     }

@@ -5,26 +5,16 @@ import type { RevertReason } from './trial.ts'
 /** The outcome of a change of one setting. */
 export type Outcome = 'applied' | 'refused' | 'failed' | 'reverted'
 
-const OUTCOMES: readonly Outcome[] = ['applied', 'refused', 'failed', 'reverted']
-const REASONS: readonly RevertReason[] = ['not confirmed', 'cancelled', 'restarted']
-
 /** Counts the changes of settings, whose names are known. */
 export class Tally {
-  readonly changes: Counts
-  readonly undos = new Counts(
-    ['reason'],
-    REASONS.map(reason => [reason]),
-  )
+  readonly changes = new Counts(['setting', 'outcome'])
+  readonly undos = new Counts(['reason'])
   /** Of all settings of a change together. */
   readonly duration = new Histogram()
   readonly #known: ReadonlySet<string>
 
   constructor(names: readonly string[]) {
     this.#known = new Set(names)
-    this.changes = new Counts(
-      ['setting', 'outcome'],
-      names.flatMap(name => OUTCOMES.map(outcome => [name, outcome])),
-    )
   }
 
   /** @param names Others than those of settings are ignored: clients and the journal may name any. */

@@ -29,7 +29,8 @@ export class Trial {
 }
 
 /** Why a change was undone. */
-export type RevertReason = 'not confirmed' | 'cancelled' | 'restarted'
+export const REVERT_REASONS = ['not confirmed', 'cancelled', 'restarted'] as const
+export type RevertReason = (typeof REVERT_REASONS)[number]
 
 /** The data of `system.reverted`. */
 export function revertedData({ settings, notUndone }: Undone, reason: RevertReason): string {

@@ -1,39 +1,18 @@
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
-import { dirname } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { ManualClock } from '../support/clock.ts'
 import { eventually } from '../support/eventually.ts'
+import { bootKernel, KERNEL } from '../support/kernel.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 import { startModerated } from '../support/sessions.ts'
-
-/** What a kernel would say, on a board with two sensors of which one is off. */
-const KERNEL = {
-  'proc/uptime': '3725.87 14103.11\n',
-  'proc/loadavg': '0.52 0.58 1.59 2/512 12345\n',
-  'proc/meminfo': 'MemTotal:        3884376 kB\nMemFree:          123456 kB\nMemAvailable:    2884376 kB\n',
-  'sys/devices/virtual/thermal/thermal_zone0/temp': '-274000\n',
-  'sys/devices/virtual/thermal/thermal_zone1/temp': '48312\n',
-  'sys/devices/virtual/thermal/thermal_zone2/temp': '51549\n',
-  'sys/devices/virtual/thermal/thermal_zone3/type': 'gpu\n',
-}
-
-function boot(service: TestService): void {
-  for (const [name, text] of Object.entries(KERNEL)) {
-    mkdirSync(dirname(service.path(name)), { recursive: true })
-    writeFileSync(service.path(name), text)
-  }
-  mkdirSync(service.path('sys/class/thermal'), { recursive: true })
-  for (const n of [0, 1, 2, 3])
-    symlinkSync(`../../devices/virtual/thermal/thermal_zone${n}`, service.path(`sys/class/thermal/thermal_zone${n}`))
-}
 
 const statusOf = async (service: TestService) => (await service.fetch('/status')).json() as Promise<object>
 
 t.test('what the kernel says', async t => {
   const service = await startTestService(t)
-  boot(service)
+  bootKernel(service)
   const { bootedAt, storage, ...status } = (await statusOf(service)) as Record<string, unknown>
   t.same(status, {
     version: '0.0.0',
@@ -60,7 +39,7 @@ t.test('what the device cannot tell is absent', async t => {
   const always = ['version', 'clockSet', 'storage', 'keyStored', 'streams', 'heldPolls', 'connections', 'sessions']
   t.same(await names(), always)
   t.match(await statusOf(service), { clockSet: false })
-  boot(service)
+  bootKernel(service)
   t.notOk((await names()).includes('bootedAt'), 'the clock is not set')
   clock.step(1_000_000)
   t.ok((await names()).includes('bootedAt'))

@@ -92,6 +92,13 @@ async function requireOk(answer: Promise<Response>): Promise<void> {
 
 t.comment(`SEED=${random.seed}`)
 await device.boot()
+await t.test('right after the first boot', async t => {
+  device.cutPower()
+  await device.boot()
+  const name = (await device.shell('cat /etc/hostname')).trim()
+  t.match(name, /^receiver-[\da-f]{6}$/)
+  t.equal(await device.shell('grep "^n " /etc/uxplayrc'), `n ${name}\n`)
+})
 /** Of the settings that are changed here. */
 async function valuesOf(device: Machine): Promise<JsonObject> {
   const { value } = await device.system()

@@ -1,6 +1,7 @@
 /** UxPlay moderated: what the API says is what it does. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
+import { MAX_SESSIONS } from '../../src/limits.ts'
 import { NO_RIG } from '../rig/available.ts'
 import { forgetPictures, lastPicture } from '../rig/frames.ts'
 import { eventually } from '../support/eventually.ts'
@@ -10,6 +11,19 @@ t.setTimeout(300_000)
 
 const ANN = 'AA:BB:CC:00:00:01'
 const BOB = 'AA:BB:CC:00:00:02'
+
+/** Many sessions of another program, until its stdin ends. */
+const FLOOD = `process.stdin.on('end', process.exit).resume()
+for (let n = 0; n < ${MAX_SESSIONS}; n++)
+  require('node:http')
+    .request({
+      socketPath: '/run/receiverd/engines.sock',
+      method: 'POST',
+      path: '/sessions',
+      agent: false,
+      headers: { 'Content-Type': 'application/json' },
+    })
+    .end('{"protocol":"demo"}')`
 
 t.test('a room', { skip: NO_RIG }, async t => {
   const room = await startRoom(t)
@@ -104,6 +118,30 @@ t.test('a room', { skip: NO_RIG }, async t => {
     await room.untilEmpty()
   })
 
+  await t.test('nor is one that asks when the other was listed', async t => {
+    const listed = room.device({ name: 'Listed', deviceId: BOB })
+    t.equal(await listed.advance(), 'refused')
+    t.match(await room.untilOnly('pending'), { deviceId: BOB })
+    const ann = room.device()
+    await Promise.all([listed.leave('close'), ann.advance('pair')])
+    await room.untilEmpty()
+    await ann.advance()
+    t.match(await room.untilOnly('pending'), { deviceId: ANN })
+    await ann.leave('close')
+    await room.untilEmpty()
+  })
+
+  await t.test('the clock is set back between its connection and its question', async t => {
+    const ann = room.device()
+    t.equal(await ann.advance('pair'), 'pair')
+    // The clock is the host's. From then on, whatever was made before is dated in the future.
+    await rig.shell('touch --date "+1 hour" /run/uxplay/device')
+    t.equal(await ann.advance(), 'refused')
+    t.match(await room.untilOnly('pending'), { deviceId: ANN })
+    await ann.leave('close')
+    await room.untilEmpty()
+  })
+
   await t.test('AirPlay is switched off while a device mirrors', async t => {
     await room.device().advance()
     await room.admit(await room.untilOnly('pending'))
@@ -128,7 +166,10 @@ t.test('a room', { skip: NO_RIG }, async t => {
     )
     const answer = await room.admit(asked)
     t.equal(answer.status, 500)
-    t.match(await answer.json(), { detail: 'The mirroring program refused: systemctl failed with status 1.' })
+    t.match(await answer.json(), {
+      title: /^The mirroring/,
+      detail: 'The mirroring program refused: systemctl failed with status 1.',
+    })
     await room.untilEmpty()
     await rig.shell(`rm ${drop}; systemctl daemon-reload; systemctl restart uxplay`)
     await room.untilReady()
@@ -329,6 +370,18 @@ t.test('an UxPlay that is stuck is restarted', { skip: NO_RIG }, async t => {
   const said = (what: string) => rig.shell(`journalctl --quiet --unit receiverd --grep '${what}' | wc -l`).then(Number)
   t.equal((await rig.patch({ moderation: { approval: 'none' } })).status, 200)
   await room.untilReady()
+
+  await t.test('a device that mirrors is listed, however many sessions there are', async t => {
+    const others = rig.spawn(['node', '--eval', FLOOD])
+    await eventually(async () => (await room.sessions()).length === MAX_SESSIONS)
+    const ann = await room.mirror()
+    const found = await eventually(async () => (await room.sessions()).find(({ deviceId }) => deviceId === ANN))
+    t.match(found, { protocol: 'airplay', state: 'active' })
+    others.stdin?.end()
+    await room.untilOnly('active')
+    await ann.leave()
+    await room.untilEmpty()
+  })
 
   await t.test('because a device has reset its connections', async t => {
     const before = await said('no longer took connections')

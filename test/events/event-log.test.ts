@@ -69,8 +69,8 @@ t.test('a batch is the frames one after the other, at most so many bytes', async
 
 t.test('an array holds the same data as the frames', async t => {
   const log = newLog({ maxEvents: 100 })
-  append(log, 40, 4_000)
-  const events: { data: { n: number } }[] = []
+  const ids = append(log, 40, 4_000)
+  const events: { id: string; data: { n: number } }[] = []
   for (let at = 0; at < 40; ) {
     const { bytes, next } = log.array(at)
     events.push(...JSON.parse(bytes.toString()))
@@ -80,7 +80,11 @@ t.test('an array holds the same data as the frames', async t => {
     events.map(event => event.data.n),
     Array.from({ length: 40 }, (_, n) => n),
   )
-  t.strictSame(Object.keys(events[0] ?? {}), ['contentType', 'event', 'data'])
+  t.strictSame(
+    events.map(event => event.id),
+    ids,
+  )
+  t.strictSame(Object.keys(events[0] ?? {}), ['id', 'contentType', 'event', 'data'])
 })
 
 t.test('the bytes are bounded, whatever the number; the latest event stays in any case', async t => {

@@ -17,13 +17,12 @@ t.test('without a cursor a poll says where to begin', async t => {
 t.test('events after the cursor come at once, oldest first, with the id of the last', async t => {
   const service = await startTestService(t)
   const { id } = await service.system()
-  for (const deviceName of ['One', 'Two']) await service.patch({ deviceName })
+  const expected: object[] = []
+  for (const deviceName of ['One', 'Two']) {
+    const id = idOf(await service.patch({ deviceName }))
+    expected.push({ id, contentType: 'application/json', event: 'system.changed', data: { deviceName } })
+  }
   const latest = (await service.system()).id
-  const expected = ['One', 'Two'].map(deviceName => ({
-    contentType: 'application/json',
-    event: 'system.changed',
-    data: { deviceName },
-  }))
   for (const headers of [{ 'If-None-Match': `"${id}"` }, { 'If-None-Match': `W/"${id}"` }] as const) {
     const answer = await service.fetch('/events', { headers })
     t.strictSame(await answer.json(), expected)
@@ -41,10 +40,25 @@ t.test('the newest known tag of a list counts; one that is unknown resyncs', asy
   const ask = async (tags: string) => (await service.fetch('/events', { headers: { 'If-None-Match': tags } })).json()
   t.match(await ask(`"${id}", "${second}", "${randomUUID()}"`), [{ data: { deviceName: 'Two' } }])
   t.match(await ask(`"${second}" , W/"${id}"`), [{ data: { deviceName: 'Two' } }])
+  const { id: latest, value } = await service.system()
   t.strictSame(await ask(`"${randomUUID()}"`), [
     { contentType: 'application/json', event: 'events.resync', data: { reason: 'unknown' } },
-    { contentType: 'application/json', event: 'system.changed', data: (await service.system()).value },
+    { id: latest, contentType: 'application/json', event: 'system.changed', data: value },
   ])
+})
+
+t.test('the nil UUID begins with everything, on every topic', async t => {
+  const service = await startTestService(t)
+  for (const [path, changed] of [
+    ['/events', 'system.changed'],
+    ['/sessions/events', 'sessions.changed'],
+  ] as const) {
+    const answer = await service.fetch(`${path}?initialEventId=00000000-0000-0000-0000-000000000000`)
+    t.match(await answer.json(), [
+      { event: 'events.resync', data: { reason: 'unknown' } },
+      { id: idOf(answer), event: changed, data: Object },
+    ])
+  }
 })
 
 t.test('a poll is held until something changes', async t => {

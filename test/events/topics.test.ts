@@ -1,4 +1,5 @@
 import t from 'tap'
+import * as Type from 'typebox/type'
 import type { Resource, Shared } from '../../src/api/resource.ts'
 import { Topic } from '../../src/events/topic.ts'
 import { json } from '../../src/http/reply.ts'
@@ -8,6 +9,7 @@ import { startTestService } from '../support/service.ts'
 class Lamp implements Resource {
   readonly topic: Topic
   readonly eventsPath = '/lamp/events'
+  readonly events = { 'lamp.changed': Type.Object({ level: Type.Integer() }) }
   readonly routes = [
     {
       method: 'GET',

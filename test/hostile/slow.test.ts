@@ -43,9 +43,9 @@ t.test('slow clients get a 408, and their connections are closed', async t => {
       `${PATCH.replace('Content-Length: 1000', 'Transfer-Encoding: chunked')}${credential}\r\n`,
       '1\r\n \r\n',
     ),
-    'is a stream with half a body': new HalfOpen(
+    'sends half of an optional body': new HalfOpen(
       service,
-      `GET /api/v1/events HTTP/1.1\r\nHost: device\r\nAccept: text/event-stream\r\nContent-Length: 9\r\n${credential}\r\n`,
+      `POST /api/v1/api-key HTTP/1.1\r\nHost: device\r\nContent-Type: application/json\r\nContent-Length: 9\r\n${credential}\r\n{`,
     ),
     'was refused before its body': new HalfOpen(service, `${PATCH}\r\n{`),
     'sends half a request after another': new HalfOpen(
@@ -65,8 +65,7 @@ t.test('slow clients get a 408, and their connections are closed', async t => {
       const seconds = (performance.now() - started) / 1000
       const hasBody = name.includes('body')
       t.ok(seconds > (hasBody ? 14 : 9) && seconds < 25, `${name}: ${seconds} s`)
-      if (name.includes('stream')) t.match(answer, /\n: receiverd\nid: \S+\n\n(:\n\n)?$/, `${name}: no answer in it`)
-      else if (name.includes('refused'))
+      if (name.includes('refused'))
         t.strictSame(answer.match(/HTTP\/1.1 \d+/g), ['HTTP/1.1 401'], `${name}: one answer to one request`)
       else t.match(answer, /HTTP\/1\.1 408 Request Timeout\r\n.*application\/problem\+json.*"status":408/s, name)
     }),

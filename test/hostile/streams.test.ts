@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
-import { eventRoute } from '../../src/api/events.ts'
+import { eventRoute, eventSchema } from '../../src/api/events.ts'
 import { Authenticator } from '../../src/auth/authenticator.ts'
 import { systemClock } from '../../src/clock.ts'
 import { Readers } from '../../src/events/readers.ts'
@@ -127,7 +127,7 @@ t.test('a poll that arrives in the same turn as an event is held for the next on
   const limits = { streams: 8, streamsPerAddress: 8, heartbeatS: 60, holdS: 30, stallS: 60 }
   const readers = new Readers({ limits, refusalNow, clock: systemClock })
   t.teardown(() => readers.close())
-  const route = eventRoute('/events', topic, { readers, authenticator, random: () => 0, limits })
+  const route = eventRoute('/events', topic, eventSchema({}), { readers, authenticator, random: () => 0, limits })
   const credential = authenticator.authenticate(['A'.repeat(43)])
   const message = { method: 'GET', headers: { 'if-none-match': '*' } }
 

@@ -38,10 +38,21 @@ const { data: events } = await client.GET('/api/v1/events', {
   headers: { Accept: 'application/json' },
 })
 const [event]: readonly Schemas['Event'][] = Array.isArray(events) ? events : []
+const changed: string | undefined = event?.event === 'system.changed' ? event.data.deviceName : undefined
+const undone: readonly string[] = event?.event === 'system.reverted' ? event.data.notUndone : []
+const cursor: string | undefined = event?.id
 
 const { data: health } = await client.GET('/api/v1/health')
 const { data: replaced } = await client.POST('/api/v1/api-key')
 const apiKey: string | undefined = replaced?.apiKey
+
+const wired: Schemas['SystemPatch'] = { network: { eth0: { dns: ['192.0.2.53'] } }, moderation: { timeoutS: 60 } }
+// @ts-expect-error there is no such setting
+const typo: Schemas['SystemPatch'] = { devicename: 'x' }
+// @ts-expect-error it is called servers
+const deepTypo: Schemas['SystemPatch'] = { ntp: { server: [] } }
+// @ts-expect-error only system.changed has a configuration
+if (event?.event === 'events.resync') event.data.hostname
 
 // @ts-expect-error there is no such path
 await client.GET('/api/v1/sytem')
@@ -50,7 +61,7 @@ system.hostnam
 const names: readonly (keyof operations)[] = [
   'getSystem', 'patchSystem', 'confirmSystem', 'getEvents', 'replaceApiKey', 'getHealth', 'getOpenApi',
 ]
-console.log(JSON.stringify({ before, servers, after: after?.deviceName, pointers, event: event?.event, health, apiKey, names }))
+console.log(JSON.stringify({ before, servers, after: after?.deviceName, pointers, event: event?.event, changed, hasCursor: cursor !== undefined, undone, wired, typo, deepTypo, health, apiKey, names }))
 `
 
 const COMPILER_OPTIONS = {
@@ -95,6 +106,8 @@ t.test('a generated client compiles, and works', async t => {
     after: 'Generated',
     pointers: ['/hostname'],
     event: 'system.changed',
+    changed: 'Generated',
+    hasCursor: true,
     health: { status: 'ok' },
     apiKey: receiver.key,
   })

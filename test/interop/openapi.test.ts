@@ -116,6 +116,14 @@ t.test('every answer conforms to the document', async t => {
   await patch(409, '{"deviceName":"Another"}')
   await check(200, 'POST', '/api/v1/system/confirm')
   await check(409, 'POST', '/api/v1/system/confirm')
+  await check(200, 'PATCH', '/api/v1/system', {
+    ...onTrial,
+    body: '{"deviceName":"Undone"}',
+    query: '?confirmWithin=60',
+  })
+  await check(412, 'DELETE', '/api/v1/system/confirm', { headers: { 'If-Match': etag } })
+  await check(200, 'DELETE', '/api/v1/system/confirm')
+  await check(409, 'DELETE', '/api/v1/system/confirm')
   await check(400, 'PATCH', '/api/v1/system', { ...onTrial, query: '?confirmWithin=1' })
   await check(200, 'GET', '/api/v1/events', { headers: { 'If-None-Match': etag } })
   await check(200, 'GET', '/api/v1/events', { query: '?initialEventId=00000000-0000-4000-8000-000000000000' })
@@ -182,6 +190,10 @@ t.test('every answer conforms to the document', async t => {
     await check(409, method, path)
     await check(403, method, path, { token: reader })
   }
+
+  await check(200, 'GET', '/api/v1/credential')
+  await check(200, 'GET', '/api/v1/credential', { token: reader })
+  await check(401, 'GET', '/api/v1/credential', { token: null })
 
   const makeToken = (status: number, body: string, token = receiver.key, type = 'application/json') =>
     check(status, 'POST', '/api/v1/tokens', { body, token, headers: { 'Content-Type': type } })

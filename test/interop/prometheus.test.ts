@@ -10,7 +10,9 @@ import { freePort } from '../support/port.ts'
 import { examples } from '../support/readme.ts'
 import { type Receiver, receiverd, startReceiver } from './support.ts'
 
-const [CONFIGURATION = ''] = examples('src/api/README.md', 'Status, logs and metrics', 'yaml')
+const [JOBS = '', LIST_JOB = ''] = examples('src/api/README.md', 'Status, logs and metrics', 'yaml')
+const [LIST = ''] = examples('src/api/README.md', 'Status, logs and metrics', 'json')
+const OFTEN = 'global: { scrape_interval: 100ms, scrape_timeout: 100ms }\n'
 const skip = needs('prometheus', 'promtool')
 
 /** A service that has something of everything to tell. */
@@ -36,20 +38,12 @@ t.test('promtool finds nothing to warn of', { skip }, async t => {
   t.match(spawnSync('promtool', ['check', 'metrics'], { input: broken }), { status: 3 }, 'it does look')
 })
 
-t.test('Prometheus scrapes it with a token', { skip }, async t => {
-  const receiver = await startBusy(t)
+/** Runs Prometheus. @returns what asks it. */
+async function startPrometheus(t: Test, configuration: string) {
   const folder = temporaryFolder(t)
-  const [config, token] = [join(folder, 'prometheus.yml'), join(folder, 'token')]
-  const { stdout } = await receiverd(['token', '--role', 'admin:r', '--root', receiver.root])
-  writeFileSync(token, stdout)
-  const scraping = CONFIGURATION.replace('/etc/prometheus/receivers.token', token)
-    .replace('receiver.example:8080', new URL(receiver.url).host)
-    .concat('global: { scrape_interval: 100ms, scrape_timeout: 100ms }\n')
-  t.match(scraping, token)
-  t.match(scraping, new URL(receiver.url).host)
-  writeFileSync(config, scraping)
+  const config = join(folder, 'prometheus.yml')
+  writeFileSync(config, configuration)
   execFileSync('promtool', ['check', 'config', config])
-
   const port = await freePort()
   const options = [
     `--config.file=${config}`,
@@ -58,26 +52,76 @@ t.test('Prometheus scrapes it with a token', { skip }, async t => {
   ]
   const prometheus = spawn('prometheus', options, { stdio: 'ignore', cwd: folder })
   t.teardown(() => prometheus.kill('SIGKILL'))
+  const api = async (path: string) => (await fetch(`http://127.0.0.1:${port}/api/v1/${path}`)).json()
   const ask = async (query: string) => {
-    const answer = await fetch(`http://127.0.0.1:${port}/api/v1/query?query=${encodeURIComponent(query)}`)
-    const { data } = (await answer.json()) as { data: { result: { metric: object; value: [number, string] }[] } }
+    const { data } = (await api(`query?query=${encodeURIComponent(query)}`)) as {
+      data: { result: { metric: Record<string, string>; value: [number, string] }[] }
+    }
     return data.result
   }
-  const [up] = await eventually(async () => {
-    const result = await ask('up == 1').catch(() => [])
-    return result.length > 0 && result
-  })
-  t.match(up, { metric: { job: 'receivers', instance: new URL(receiver.url).host } })
-  t.match(await ask('receiverd_build_info'), [{ metric: { version: /^\d/, node: /^\d/ } }])
+  const untilUp = (count: number) =>
+    eventually(async () => {
+      const result = await ask('up == 1').catch(() => [])
+      return result.length === count && result
+    })
+  return { api, ask, untilUp }
+}
+
+const hostOf = ({ url }: Receiver) => new URL(url).host
+const tokenFor = async ({ root }: Receiver) =>
+  (await receiverd(['token', '--role', 'admin:r', '--root', root])).stdout.trim()
+
+t.test('Prometheus scrapes each with a token of its own', { skip }, async t => {
+  const [receiver, other] = [await startBusy(t), await startReceiver(t)]
+  const folder = temporaryFolder(t)
+  let jobs = JOBS
+  for (const [name, device] of [
+    ['lobby', receiver],
+    ['hall', other],
+  ] as const) {
+    writeFileSync(join(folder, name), await tokenFor(device))
+    t.match(jobs, `/etc/prometheus/${name}.token`)
+    t.match(jobs, `${name}.example:8080`)
+    jobs = jobs
+      .replace(`/etc/prometheus/${name}.token`, join(folder, name))
+      .replace(`${name}.example:8080`, hostOf(device))
+  }
+  const { api, ask, untilUp } = await startPrometheus(t, jobs + OFTEN)
+  const up = await untilUp(2)
+  t.same(
+    new Map(up.map(({ metric }) => [metric.job, metric.instance])),
+    new Map([
+      ['lobby', hostOf(receiver)],
+      ['hall', hostOf(other)],
+    ]),
+  )
+  t.match(await ask('receiverd_build_info{job="lobby"}'), [{ metric: { version: /^\d/, node: /^\d/ } }])
+  t.match(await ask('receiverd_device_info{job="lobby"}'), [{ metric: { name: 'Next' } }])
   t.match(await ask('receiverd_changes_total{setting="deviceName",outcome="applied"}'), [{ value: [Number, '1'] }])
   t.match(await ask('histogram_quantile(0.99, receiverd_change_duration_seconds_bucket)'), [
     { value: [Number, /^0\./] },
   ])
-  t.match(await ask('time() - receiverd_process_start_time_seconds'), [{ value: [Number, /^\d/] }])
-  const types = await (await fetch(`http://127.0.0.1:${port}/api/v1/metadata?metric=receiverd_build`)).json()
+  t.match(await ask('time() - receiverd_process_start_time_seconds{job="lobby"}'), [{ value: [Number, /^\d/] }])
+  const types = await api('metadata?metric=receiverd_build')
   t.match(types, { data: { receiverd_build: [{ type: 'info' }] } }, 'OpenMetrics, which it prefers')
 
   await receiver.fetch('/api-key', { method: 'POST' })
   await eventually(async () => (await ask('up == 0')).length > 0)
-  t.pass('refused when the key was replaced')
+  t.match(await ask('up == 0'), [{ metric: { job: 'lobby' } }], 'refused when the key was replaced')
+})
+
+t.test('or with a list of devices and tokens, which its target page shows', { skip }, async t => {
+  const devices = [await startReceiver(t), await startReceiver(t)] as const
+  const [lobby, hall] = [await tokenFor(devices[0]), await tokenFor(devices[1])]
+  const list = join(temporaryFolder(t), 'receivers.json')
+  const text = LIST.replace('lobby.example:8080', hostOf(devices[0]))
+    .replace('hall.example:8080', hostOf(devices[1]))
+    .replace('TOKEN OF LOBBY', lobby)
+    .replace('TOKEN OF HALL', hall)
+  writeFileSync(list, text)
+  const { api, untilUp } = await startPrometheus(t, LIST_JOB.replace('/etc/prometheus/receivers.json', list) + OFTEN)
+  const up = await untilUp(2)
+  t.same(new Set(up.map(({ metric }) => metric.instance)), new Set(devices.map(hostOf)))
+  t.notMatch(JSON.stringify(up), lobby, 'no label of a series has it')
+  t.match(JSON.stringify(await api('targets')), `apiKey=${lobby}`)
 })

@@ -77,13 +77,19 @@ t.test('the commands of curl', async t => {
   await asking
 })
 
+function grantsOf(security: readonly Readonly<Record<string, readonly string[]>>[]): readonly string[] {
+  if (security.length === 0) return ['nothing']
+  const grants = security.flatMap(scheme => Object.values(scheme).flat())
+  return grants.length === 0 ? ['any credential'] : grants
+}
+
 t.test('the tables of operations and settings are complete', async t => {
   const receiver = await startReceiver(t)
   const { paths, components } = (await (await receiver.fetch('/openapi.json')).json()) as OpenApi
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, docs]) => ({
       name: `${method.toUpperCase()} ${path.replace('/api/v1', '')}`,
-      grants: docs.security.length === 0 ? ['nothing'] : docs.security.flatMap(scheme => Object.values(scheme).flat()),
+      grants: grantsOf(docs.security),
     })),
   )
   const listed = rowsOf(API).flatMap(([names = '', requires = '', purpose = '']) =>

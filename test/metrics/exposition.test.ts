@@ -56,18 +56,21 @@ ${HISTOGRAM}# EOF
 })
 
 t.test('a histogram has its size from the start', async t => {
-  const { counts } = new Histogram()
-  t.equal(counts.length, BOUNDS.length + 1)
+  const histogram = new Histogram()
+  t.ok(histogram.isEmpty)
+  t.equal(histogram.counts.length, BOUNDS.length + 1)
   t.same(
     [...BOUNDS].sort((a, b) => a - b),
     BOUNDS,
   )
 })
 
-t.test('counts are listed from the start if they are known', async t => {
-  const counts = new Counts(['a', 'b'], [['1', '2']])
+t.test('counts are listed when they have happened', async t => {
+  const counts = new Counts(['a', 'b'])
+  t.same(counts.samples, [])
+  counts.add(['1', '2'])
   counts.add(['1', '3'])
-  counts.add(['1', '3'], 4)
+  counts.add(['1', '3'])
   const sample = (b: string, value: number) => ({
     labels: [
       ['a', '1'],
@@ -75,5 +78,5 @@ t.test('counts are listed from the start if they are known', async t => {
     ],
     value,
   })
-  t.same(counts.samples, [sample('2', 0), sample('3', 5)])
+  t.same(counts.samples, [sample('2', 1), sample('3', 2)])
 })

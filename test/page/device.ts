@@ -74,10 +74,13 @@ function record([unit, priority, message]: (typeof JOURNAL)[number], at: number)
 }
 
 /** Waits for a number of sessions. */
-export function sessionsOf(service: TestService, count: number): Promise<readonly { id: string; state: string }[]> {
+export function sessionsOf(
+  service: TestService,
+  count: number,
+): Promise<readonly { id: string; name: string; state: string }[]> {
   return eventually(async () => {
     const { sessions } = (await (await service.fetch('/sessions')).json()) as {
-      sessions: { id: string; state: string }[]
+      sessions: { id: string; name: string; state: string }[]
     }
     return sessions.length === count && sessions
   })

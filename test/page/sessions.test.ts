@@ -1,7 +1,15 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { HTTPRequest } from 'puppeteer-core'
 import t from 'tap'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { sessionsOf, startPageDevice } from './device.ts'
 import { waitForNoText, waitForText } from './steps.ts'
+
+type Conflict = ReturnType<typeof conflict>
+
+function conflict(problem: object) {
+  return { status: 409, contentType: 'application/problem+json', body: JSON.stringify(problem) }
+}
 
 t.test('a moderator with a phone', { skip: missingBrowser('chrome') }, async t => {
   const { service, ask } = await startPageDevice(t)
@@ -11,6 +19,15 @@ t.test('a moderator with a phone', { skip: missingBrowser('chrome') }, async t =
     page.setViewport({ width: 360, height: 740, hasTouch: true, isMobile: true }),
   )
   const tap = (button: string) => page.locator(`::-p-aria([name="${button}"][role="button"])`).click()
+  /** @returns a function that ends it. */
+  const intercept = async (answer: (request: HTTPRequest) => Promise<void>) => {
+    await page.setRequestInterception(true)
+    page.on('request', answer)
+    return async () => {
+      page.off('request', answer)
+      await page.setRequestInterception(false)
+    }
+  }
   await waitForText(page, 'No device is waiting.')
 
   await t.test('lets a device in, and ends it', async t => {
@@ -46,26 +63,87 @@ t.test('a moderator with a phone', { skip: missingBrowser('chrome') }, async t =
     await waitForNoText(page, 'Bob’s laptop')
   })
 
-  await t.test('is asked before one device takes the place of another', async t => {
+  await t.test('is asked before one device takes the place of another, and that one alone', async t => {
     const engine = await ask('Cid')
     await waitForText(page, 'Cid')
-    await page.setRequestInterception(true)
+    // An engine with one place says this; the one at hand has many.
+    const inTheWay = (name: string, session: string) =>
+      conflict({ detail: `"${name}" is mirroring; this device shows one at a time.`, session })
+    const answers: Readonly<Record<string, Conflict>> = {
+      '?replace=false': inTheWay('Ann', 'a'),
+      // Meanwhile, Ann has left and Bob has come.
+      '?replace=a': inTheWay('Bob', 'b'),
+    }
     const asked: string[] = []
-    page.on('request', request => {
-      asked.push(new URL(request.url()).search)
-      if (!request.url().endsWith('replace=false')) return request.continue()
-      // What an engine with one place says; the one at hand has many.
-      const detail = '"Ann" is mirroring; this device shows one at a time.'
-      return request.respond({ status: 409, contentType: 'application/problem+json', body: JSON.stringify({ detail }) })
+    const stop = await intercept(request => {
+      const { search } = new URL(request.url())
+      if (search !== '') asked.push(search)
+      const answer = answers[search]
+      return answer ? request.respond(answer) : request.continue({ url: request.url().replace('=b', '=true') })
     })
     await tap('Let in: Cid')
     await waitForText(page, '"Ann" is mirroring; this device shows one at a time.')
     await tap('Replace')
+    await waitForText(page, '"Bob" is mirroring; this device shows one at a time.')
+    await tap('Replace')
     await waitForText(page, 'No device is waiting.')
-    t.strictSame(asked, ['?replace=false', ''])
-    await page.setRequestInterception(false)
+    t.strictSame(asked, ['?replace=false', '?replace=a', '?replace=b'])
+    await stop()
     engine.close()
     await waitForText(page, 'No device is mirroring.')
+  })
+
+  await t.test('is told of any other refusal, and not asked', async () => {
+    const engine = await ask('Dan')
+    await waitForText(page, 'Dan')
+    const detail = 'Another moderator has just turned it away.'
+    const stop = await intercept(request => request.respond(conflict({ detail })))
+    await tap('Let in: Dan')
+    await waitForText(page, detail)
+    await stop()
+    await tap('Deny: Dan')
+    engine.close()
+    await waitForNoText(page, 'Dan')
+  })
+
+  await t.test('a finger that comes too late does not hit the next device', async t => {
+    for (const lateMs of [0, 29, 250]) {
+      const ann = await ask('Ann')
+      await waitForText(page, 'Ann')
+      const bob = await ask('Bob')
+      await waitForText(page, 'Bob')
+      const button = await page.waitForSelector('::-p-aria([name="Let in: Ann"][role="button"])')
+      const box = await button?.boundingBox()
+      if (!box) throw new Error('the button is not shown')
+      ann.close()
+      await waitForText(page, 'Has withdrawn, or was turned away by somebody else.')
+      await sleep(lateMs)
+      await page.touchscreen.tap(box.x + box.width / 2, box.y + box.height / 2)
+      await waitForNoText(page, 'Ann')
+      const [session] = await sessionsOf(service, 1)
+      t.match(session, { name: 'Bob', state: 'pending' }, `${lateMs} ms after the list has changed`)
+      bob.close()
+      await waitForText(page, 'No device is waiting.')
+    }
+  })
+
+  await t.test('sees how long a device still waits, and that nobody answered in time', async () => {
+    const engine = await ask('Eve', { model: 'iPhone15,2', protocol: 'airplay' })
+    await waitForText(page, 'AirPlay')
+    await waitForText(page, 'iPhone')
+    await waitForText(page, 'denied in 11')
+    const restore = await page.evaluateHandle(() => {
+      const { now } = Date
+      Date.now = () => now() + 120_000
+      return () => {
+        Date.now = now
+      }
+    })
+    await waitForText(page, 'denied in 0 s')
+    engine.close()
+    await waitForText(page, 'Was not answered in time.')
+    await waitForText(page, 'No device is waiting.')
+    await restore.evaluate(restore => restore())
   })
 
   await t.test('sees hostile names as text, and presses big buttons', async t => {

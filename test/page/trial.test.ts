@@ -141,7 +141,7 @@ t.test('confirm or revert', { skip: missingBrowser('chrome') }, async t => {
     network.slowDown('elsewhere.local')
     await click(page, 'General', 'Save')
     await page.waitForFunction(() => location.hostname === 'elsewhere.local', { polling: 100 })
-    await waitForText(page, 'The change is kept.')
+    await waitForText(page, 'The device can be reached here, and the change is kept.')
     t.equal(page.url(), `http://elsewhere.local:${network.port}/`)
     t.equal((await service.system()).value.hostname, 'elsewhere')
     t.equal((await service.patch({ deviceName: 'Now' })).status, 200, 'no longer on trial')

@@ -38,6 +38,9 @@ export type JournalEntry = Readonly<Record<string, string | undefined>>
 const INIT = fileURLToPath(new URL('init.sh', import.meta.url))
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 const BOOT_MS = 60_000
+/** Shows what a machine waits for. */
+const STATE =
+  'systemctl list-jobs --no-pager; ip -brief address; ps ax; journalctl --no-pager --lines 60 --output short-monotonic'
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 /** Capabilities for what is shared with the host: its clock, modules, kernel log and devices. */
 const DROPPED =
@@ -130,14 +133,18 @@ export class Rig extends Api {
 
   /** Resolves when it is up after a reboot of its own, and its API answers to its present key. @param before its `pid`. */
   async untilBackFrom(before: number): Promise<void> {
-    await eventually(async () => {
+    const isBack = async () => {
       if (this.#pid === before) return false
       const isLoaded = await this.loadKey().then(
         () => true,
         () => false,
       )
       return isLoaded && (await this.fetch('/system').catch(() => undefined))?.status === 200
-    }, BOOT_MS)
+    }
+    await eventually(isBack, BOOT_MS).catch(async () => {
+      const state = await this.shell(STATE).catch((error: Error) => error.message)
+      throw new Error(`it is not back after a reboot (PID ${before} before, ${this.#pid} now)\n${state}`)
+    })
   }
 
   /** Kills all processes at once. Unlike with a real power cut, writes that were not synced survive. */

@@ -35,7 +35,15 @@ t.test('TLS from the first boot', { skip: NO_RIG }, async t => {
   await eventually(() => health().catch(() => undefined))
 
   t.match(await rig.run(['receiverd', 'key', 'show']), `${rig.key}\n`)
-  t.match(await (await rig.fetch('/status')).json(), { certificatePin: pin })
+  const status = (await (await rig.fetch('/status')).json()) as {
+    certificate: { expiresAt: string; pin: string }
+    certificatePin: string
+  }
+  t.equal(status.certificate.pin, pin)
+  t.equal(status.certificatePin, pin, 'where older clients look for it')
+  const expiry = Date.parse(status.certificate.expiresAt) / 1000
+  t.ok(expiry > Date.now() / 1000)
+  t.match(await (await rig.fetch('/metrics')).text(), `receiverd_certificate_expiry_timestamp_seconds ${expiry}\n`)
   const verbose = await rig.receiverd('key', 'show', '--verbose')
   t.match(verbose, `sha256//${pin}`)
   const [command = ''] = /^curl .*$/m.exec(verbose) ?? []

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
 import type { Carrier } from '../../hal/engine.ts'
 import { HalError } from '../../hal/errors.ts'
+import { MAX_SESSIONS } from '../../src/limits.ts'
 import { Sessions } from '../../src/sessions/sessions.ts'
 import { eventually } from '../support/eventually.ts'
 import { PIXEL } from '../support/sessions.ts'
@@ -45,14 +46,43 @@ t.test('one at a time: who is let in replaces who mirrors, unless that is not wa
   const ann = enter('Ann', 'active')
   const bob = enter('Bob', 'pending')
   await t.rejects(sessions.admit(bob, false, 'x'), {
-    kind: 'conflict',
+    kind: 'in-the-way',
     message: '"Ann" is mirroring; this device shows one at a time.',
+    members: { session: ann },
   })
+  await t.rejects(sessions.admit(bob, bob, 'x'), { message: /^"Ann"/, members: { session: ann } })
   t.strictSame(states(), ['Ann active', 'Bob pending'])
   t.match(await sessions.admit(bob, true, 'x'), { name: 'Bob', state: 'admitted', since: '1970-01-01T00:16:40Z' })
   t.strictSame(did, ['end Ann: moderator', 'admit Bob'])
   t.strictSame(states(), ['Bob admitted'])
   t.throws(() => sessions.get(ann), { message: 'There is no such session; it may have ended.' })
+
+  const cid = enter('Cid', 'pending')
+  t.match(await sessions.admit(cid, bob, 'x'), { name: 'Cid' }, 'the one that was meant')
+  sessions.move(cid, 'active')
+  const dan = enter('Dan', 'pending')
+  await t.rejects(sessions.admit(dan, bob, 'x'), { message: /^"Cid"/, members: { session: cid } })
+  await sessions.end(cid, 'x')
+  t.match(await sessions.admit(dan, cid, 'x'), { name: 'Dan' }, 'the one that was in the way is gone')
+})
+
+t.test('what is on the screen is listed, even where the list is full', async t => {
+  const { enter, states } = start(t)
+  for (let n = 0; n < MAX_SESSIONS; n++) t.ok(enter(`${n}`, 'pending'))
+  t.notOk(enter('Ann', 'pending'), 'one more that asks')
+  t.ok(enter('Bob', 'active'))
+  t.equal(states().at(-1), 'Bob active')
+})
+
+t.test('while it waits, a session tells until when', t => {
+  const { sessions, enter } = start(t, 60)
+  const ann = enter('Ann', 'pending')
+  t.match(sessions.get(ann), { since: '1970-01-01T00:16:40Z', deadline: '1970-01-01T00:17:40Z' })
+  sessions.move(ann, 'admitted')
+  t.match(sessions.get(ann), { deadline: '1970-01-01T00:17:40Z' })
+  sessions.move(ann, 'active')
+  t.notHas(sessions.get(ann), { deadline: String })
+  t.end()
 })
 
 t.test('what nobody decides about is denied, and so is what does not come', async t => {
@@ -71,7 +101,7 @@ t.test('an engine that fails: 500, and it is tried again when the time is over',
   engine.error = new HalError('COMMAND_FAILED', 'systemctl failed with status 1')
   const ann = enter('Ann', 'pending')
   await t.rejects(sessions.admit(ann, true, 'x'), {
-    kind: 'system-refused',
+    kind: 'engine-refused',
     message: 'The mirroring program refused: systemctl failed with status 1.',
   })
   t.strictSame(states(), ['Ann pending'])

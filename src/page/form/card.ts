@@ -10,7 +10,7 @@ import { prepareMove, runTrial } from '../trial/trial.ts'
 import type { Field } from './field.ts'
 
 /** Milliseconds for the answer to a change that moves the device to another address. */
-const MOVE_ANSWER_MS = 5_000
+const MOVE_ANSWER_MS = 4_000
 
 export interface CardOptions {
   readonly device: Device

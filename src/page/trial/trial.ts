@@ -1,4 +1,4 @@
-import { Refusal } from '../client.ts'
+import { type Client, jsonOf, Refusal } from '../client.ts'
 import { linkFor } from '../credential.ts'
 import type { Device } from '../device.ts'
 import { openDialog } from '../dialog.ts'
@@ -9,9 +9,9 @@ import { texts } from '../texts.ts'
 const FIRST_LOOK_MS = 2_000
 const LOOK_MS = 1_000
 /** Milliseconds for an answer. */
-const ANSWER_MS = 3_000
-/** Looks in vain after which the page follows the device to its new address. */
-const LOOKS_BEFORE_MOVE = 3
+const ANSWER_MS = 2_000
+/** After so many looks in vain, and one more, the page follows the device to its new address. */
+const LOOKS_BEFORE_MOVE = 1
 /** Seconds for which a token is valid that goes to the new address: another device may have it. */
 const MOVE_TOKEN = '10m'
 
@@ -49,7 +49,8 @@ export async function runTrial(device: Device, { id, seconds, move }: TrialOf): 
   count()
   const timer = setInterval(count, 1_000)
   try {
-    await pause(FIRST_LOOK_MS)
+    // Without an answer, it has taken long enough.
+    if (id !== undefined || !move) await pause(FIRST_LOOK_MS)
     for (let attempts = 0; performance.now() < deadline; attempts++) {
       if (await confirm(device, id)) return
       // Once: to go there again would cut off a connection that takes its time.
@@ -68,19 +69,30 @@ export async function runTrial(device: Device, { id, seconds, move }: TrialOf): 
 
 /**
  * Keeps the change if the device can be reached; false if it cannot.
- * @param id The ETag of the change, so that no other one is kept; any, without it.
+ * @param id The ETag of the change, so that no other one is kept. Without it, the change that is on trial now is meant; false
+ * if there is none, because it may yet begin.
  * @throws {Error} if the device has undone it already.
  */
 export async function confirm({ client }: Pick<Device, 'client'>, id?: string): Promise<boolean> {
-  const headers = id === undefined ? {} : { 'If-Match': `"${id}"` }
+  const signal = AbortSignal.timeout(ANSWER_MS)
   try {
-    await client.send('POST', '/system/confirm', { headers, signal: AbortSignal.timeout(ANSWER_MS) })
+    const etag = id === undefined ? await onTrial(client, signal) : `"${id}"`
+    if (etag === undefined) return false
+    await client.send('POST', '/system/confirm', { headers: { 'If-Match': etag }, signal })
     return true
   } catch (error) {
     // A proxy in front of a device that it does not reach answers with 502 or 504.
     if (!(error instanceof Refusal) || error.status === 502 || error.status === 504) return false
     throw error.status === 409 || error.status === 412 ? new Error(texts.trialLate) : error
   }
+}
+
+/** The ETag of the change that is on trial. */
+async function onTrial(client: Client, signal: AbortSignal): Promise<string | undefined> {
+  const { trial } = await jsonOf<{ readonly trial?: { readonly etag: string } }>(
+    await client.send('GET', '/status', { signal }),
+  )
+  return trial?.etag
 }
 
 /**

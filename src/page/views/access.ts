@@ -58,14 +58,14 @@ function keyCard(device: Device, actions: Actions): HTMLElement {
 function certificateCard({ client }: Device): HTMLElement {
   const card = h('section', { class: 'card', hidden: true })
   const fill = async () => {
-    const { certificatePin } = await client.read<{ certificatePin?: string }>('/status')
-    if (certificatePin === undefined) return
+    const { certificate } = await client.read<{ certificate?: { pin: string } }>('/status')
+    if (!certificate) return
     const url = new URL('api/v1/openapi.json', location.href)
     card.replaceChildren(
       h('h3', {}, texts.certificate),
       h('p', { class: 'help' }, texts.certificateHelp),
-      secret(texts.pin, certificatePin),
-      secret(texts.tryPin, `curl --insecure --pinnedpubkey 'sha256//${certificatePin}' ${url}`),
+      secret(texts.pin, certificate.pin),
+      secret(texts.tryPin, `curl --insecure --pinnedpubkey 'sha256//${certificate.pin}' ${url}`),
     )
     card.hidden = false
   }

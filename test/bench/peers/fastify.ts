@@ -24,7 +24,7 @@ app.get('/api/v1/system', (_request, reply) => {
 app.patch('/api/v1/system', (request, reply) => {
   Object.assign(configuration, request.body)
   const id = randomUUID()
-  const event = { contentType: 'application/json', event: 'system.changed', data: request.body }
+  const event = { id, contentType: 'application/json', event: 'system.changed', data: request.body }
   ids = [...ids, id].slice(-MAX_EVENTS - 1)
   events = [...events, event].slice(-MAX_EVENTS)
   const frame = `id: ${id}\nevent: system.changed\ndata: ${JSON.stringify(request.body)}\n\n`

@@ -19,7 +19,7 @@ test('the name is PRETTY_HOSTNAME, or the host name', async t => {
     ['', 'receiver', 'an empty file'],
     [undefined, 'receiver', 'no file'],
     [Buffer.from('PRETTY_HOSTNAME=\xff', 'latin1'), 'receiver', 'not UTF-8'],
-    [`PRETTY_HOSTNAME=x\n${'#'.repeat(70_000)}`, 'receiver', 'a file that is too long'],
+    [`PRETTY_HOSTNAME=x\n${'#'.repeat(1_100_000)}`, 'receiver', 'a file that is too long'],
     [`PRETTY_HOSTNAME=${'x'.repeat(65)}\n`, 'receiver', 'a name that is too long'],
     ['PRETTY_HOSTNAME="a\nb"\n', 'receiver', 'a name with a line break'],
   ] as const) {

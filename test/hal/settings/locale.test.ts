@@ -25,7 +25,7 @@ test('the locale is LANG in locale.conf', async t => {
     ['', 'C.UTF-8', 'an empty file'],
     [undefined, 'C.UTF-8', 'no file'],
     [Buffer.from('LANG=\xff', 'latin1'), 'C.UTF-8', 'not UTF-8'],
-    [`LANG=nl_BE\n${'#'.repeat(70_000)}`, 'C.UTF-8', 'a file that is too long'],
+    [`LANG=nl_BE\n${'#'.repeat(1_100_000)}`, 'C.UTF-8', 'a file that is too long'],
     ['LANG=fr_FR.UTF-8\n', 'fr_FR.UTF-8', 'a locale that the device does not have'],
   ] as const) {
     device.put('/etc/locale.conf', text)

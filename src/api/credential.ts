@@ -1,0 +1,46 @@
+import * as Type from 'typebox/type'
+import { ALL_GRANTS } from '../auth/grants.ts'
+import { LAST_SECOND, rfc3339 } from '../clock.ts'
+import { json } from '../http/reply.ts'
+import type { Route } from '../http/route.ts'
+
+const CredentialObject = Type.Object(
+  {
+    kind: Type.Enum(['api-key', 'token']),
+    grants: Type.Array(Type.Enum([...ALL_GRANTS]), { description: 'What it grants, sorted.' }),
+    subject: Type.Optional(Type.String({ description: 'The name of the holder, where the token has one.' })),
+    expiresAt: Type.Optional(Type.String({ format: 'date-time', description: 'When the token expires, if it does.' })),
+    deviceName: Type.Optional(Type.String({ description: 'The name of this device.' })),
+  },
+  { $id: 'Credential' },
+)
+
+/** What the credential of a request is worth, so that no client must find out by trying. */
+export function credentialRoutes(deviceName: () => string | undefined): readonly Route[] {
+  return [
+    {
+      method: 'GET',
+      path: '/credential',
+      needs: 'credential',
+      handle: (_, { isApiKey, grants, sub, exp }) => {
+        const name = deviceName()
+        const body: Type.Static<typeof CredentialObject> = {
+          kind: isApiKey ? 'api-key' : 'token',
+          grants: [...grants].sort(),
+          ...(sub !== undefined && { subject: sub }),
+          ...(exp !== undefined && exp <= LAST_SECOND && { expiresAt: rfc3339(exp * 1000) }),
+          ...(name && { deviceName: name }),
+        }
+        return json(Buffer.from(JSON.stringify(body)))
+      },
+      docs: {
+        operationId: 'getCredential',
+        summary: 'Read what the credential grants',
+        description: 'Answers any credential that is valid, even one that grants nothing.',
+        answers: {
+          200: { description: 'The credential.', content: { 'application/json': CredentialObject } },
+        },
+      },
+    },
+  ]
+}

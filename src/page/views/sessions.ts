@@ -151,6 +151,8 @@ function sessionItem(device: Device): Item {
     return isLate ? texts.gone.timedOut : texts.gone.withdrawn
   }
   const end = (outcome: string) => {
+    // A shorter text must not move the rows below.
+    facts.style.minHeight = `${facts.offsetHeight}px`
     facts.textContent = outcome
     actions.inert = true
     element.classList.add('gone')

@@ -159,7 +159,7 @@ export class Sessions implements EngineHost {
         )
   }
 
-  /** Stops its timers. What mirrors goes on. */
+  /** Stops its timers. Devices go on mirroring. */
   stop(): void {
     for (const { timer } of this.#entries.values()) clearTimeout(timer)
     clearTimeout(this.#publishing)

@@ -94,7 +94,7 @@ export function card(options: CardOptions): HTMLFormElement {
 }
 
 /**
- * Sends a patch; what can lock its maker out is on trial until the device is reached again.
+ * Sends a patch. A change that can lock its maker out is on trial until the device is reached again.
  * @returns what has become of it.
  */
 async function send({ device, field, settings, patch }: CardOptions, body: JsonObject): Promise<string> {

@@ -15,7 +15,7 @@ const GONE_MS = 2_000
 /** The clock of this device and that of the browser may differ by so many milliseconds. */
 const LATE_MS = 2_000
 
-/** The moderator's view: who waits, and who mirrors. */
+/** The moderator's view: the devices that wait, and those that mirror. */
 export function sessionsView(device: Device): View {
   const waiting = h('ul', { class: 'sessions' })
   const mirroring = h('ul', { class: 'sessions' })

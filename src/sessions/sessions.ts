@@ -32,7 +32,7 @@ interface Entry {
   outcome: 'left' | 'denied' | 'ended' | 'timed out'
 }
 
-/** The devices that mirror or want to, whatever engine they come through, and what is decided about them. */
+/** The devices that mirror or want to, through any engine, and the decisions about them. */
 export class Sessions implements EngineHost {
   readonly topic: Topic
   /** Their outcomes, by protocol. */

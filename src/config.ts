@@ -33,7 +33,7 @@ export interface Config {
 /** An address, a path, or a socket that systemd has opened. */
 export type Listen = ListenOptions | { readonly fd: number }
 
-/** The flags that were given. Those that were not are taken from the environment, else from the defaults. */
+/** The flags that were given. For the others, the environment counts, and then the defaults. */
 export interface Flags {
   readonly listen?: string | undefined
   readonly engines?: string | undefined
@@ -52,7 +52,7 @@ const ENGINES = 'engines'
 /** Bytes of a path in a socket's address, without its NUL (unix(7)). */
 const MAX_SOCKET_PATH = 107
 const ORIGIN = /^https?:\/\/[^/\s,*]+$/
-/** The oldest that the tests run on, for 32-bit ARM. What builds and tests the program needs a later one, see package.json. */
+/** The oldest that the tests run on, for 32-bit ARM. To build and test the program takes a later one: see package.json. */
 const MIN_NODE = [20, 11] as const
 const PREFIX = 'RECEIVERD_'
 /** The names of the variables that are options, without the prefix. */

@@ -1,4 +1,4 @@
-/** Limits and intervals. Those that an operator may want to change are in `TABLE`. */
+/** Limits and intervals. `TABLE` has the ones that an operator may want to change. */
 
 /** Bytes of a request's line and headers. The longest token (4,096) fits, also as base64 or in a query. */
 export const MAX_HEAD_BYTES = 8 * 1024
@@ -36,7 +36,7 @@ export const TOKEN_CACHE_SIZE = 256
 export const MAX_WAITING_CHANGES = 128
 /** Bytes of encoded SSE frames in the ring, whatever their number. */
 export const MAX_KEPT_BYTES = 1024 * 1024
-/** Bytes that a reader takes from the ring at once: what a client that does not read can hold on to. */
+/** Bytes that a reader takes from the ring at once. A client that does not read can hold on to so many. */
 export const MAX_BATCH_BYTES = 64 * 1024
 /** Seconds a client may ask a poll to be held (RFC 7240 `wait`). */
 export const MAX_HOLD_S = 120

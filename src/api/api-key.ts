@@ -22,7 +22,7 @@ const RequestSchema = Type.Object(
   { $id: 'ApiKeyRequest', additionalProperties: false },
 )
 
-/** The API key: whoever has it can replace it. */
+/** The API key. Anybody who has it can replace it. */
 export function keyRoutes(keys: ApiKeyStore, authenticator: Authenticator, log: Log): readonly Route[] {
   return [
     {

@@ -49,7 +49,7 @@ export function choiceRoutes(store: SystemStore, settings: readonly Setting[]): 
             content: { 'application/json': ChoicesObject },
             headers: ['ETag'],
           },
-          304: { description: 'The sessions have not changed since that ETag.', headers: ['ETag'] },
+          304: { description: 'The choices have not changed since that ETag.', headers: ['ETag'] },
         },
       },
     },

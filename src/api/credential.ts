@@ -7,7 +7,7 @@ import type { Route } from '../http/route.ts'
 const CredentialObject = Type.Object(
   {
     kind: Type.Enum(['api-key', 'token']),
-    grants: Type.Array(Type.Enum([...ALL_GRANTS]), { description: 'What it grants, sorted.' }),
+    grants: Type.Array(Type.Enum([...ALL_GRANTS]), { description: 'Its grants, sorted.' }),
     subject: Type.Optional(Type.String({ description: 'The name of the holder, where the token has one.' })),
     expiresAt: Type.Optional(Type.String({ format: 'date-time', description: 'When the token expires, if it does.' })),
     deviceName: Type.Optional(Type.String({ description: 'The name of this device.' })),

@@ -116,7 +116,7 @@ export function sessionFamilies({ all, outcomes }: Sessions): readonly Family[] 
   for (const { protocol, state } of all) counts.add([protocolLabel(protocol), state])
   return [
     family('gauge', 'sessions', 'Devices that mirror, or want to.', counts.samples),
-    counter('session_outcomes', 'What became of sessions.', outcomes.samples),
+    counter('session_outcomes', 'Sessions, by outcome.', outcomes.samples),
   ]
 }
 
@@ -130,7 +130,7 @@ export function processFamilies(version: string, clock: Clock): () => readonly F
     const { user, system } = process.cpuUsage()
     const build = { labels: [['version', version] as const, ['node', process.versions.node] as const], value: 1 }
     return [
-      family('info', 'build', 'What is running.', [build]),
+      family('info', 'build', 'The program and its version.', [build]),
       counter('process_cpu_seconds', 'CPU time, user and system.', [{ value: (user + system) / 1e6 }]),
       gauge('process_resident_memory_bytes', 'Resident memory.', process.memoryUsage.rss()),
       gauge('process_start_time_seconds', 'When the process started, since 1970.', startedAt),

@@ -34,7 +34,7 @@ const RecordObject = Type.Object(
 )
 
 /**
- * The log of this service and of what mirrors.
+ * The log of this service and of the mirroring programs.
  * @param units Their units.
  */
 export function logRoutes(system: System, units: readonly string[], authenticator: Authenticator): readonly Route[] {
@@ -53,7 +53,7 @@ export function logRoutes(system: System, units: readonly string[], authenticato
         operationId: 'getLogs',
         summary: 'Read the log',
         description:
-          'The journal of this service and of what mirrors, newest last. With `Accept: text/plain` one line for each ' +
+          'The journal of this service and of the mirroring programs, newest last. With `Accept: text/plain` one line for each ' +
           `record. A PIN of AirPlay is shown as \`****\`. An answer has at most ${MAX_LOG_BYTES / 1024} KiB; a longer one loses its oldest records.`,
         parameters: [
           {

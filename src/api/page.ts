@@ -36,7 +36,7 @@ export function pageRoutes({ html, assets }: Page): readonly OpenRoute[] {
   ]
 }
 
-/** Made when it is first asked for, and then kept: what is never opened takes no memory. */
+/** Made when it is first asked for, and then kept, so that a page which nobody opens takes no memory. */
 function file(path: string, operationId: string, make: () => WholeReply): OpenRoute {
   let reply: WholeReply | undefined
   return {

@@ -28,7 +28,7 @@ const SessionObject = Type.Object(
     }),
     name: text(MAX_NAME, 'As the device calls itself: show it as text and nothing else.'),
     model: text(MAX_MODEL, 'Such as `iPhone15,2`; empty if unknown, as the rest.'),
-    deviceId: text(MAX_DEVICE_ID, 'What the device identifies itself by. It may claim any.'),
+    deviceId: text(MAX_DEVICE_ID, 'The ID that the device gives itself. It may claim any.'),
     address: text(MAX_ADDRESS, 'Its IP address.'),
     since: Type.String({ format: 'date-time', description: 'The time at which it entered its state.' }),
     deadline: Type.Optional(

@@ -35,7 +35,7 @@ const RevertedObject = Type.Object(
   {
     reason: Type.Enum([...REVERT_REASONS]),
     properties: Type.Array(Type.String(), { description: 'The properties that were undone.' }),
-    notUndone: Type.Array(Type.String(), { description: 'Those whose old values could not be restored.' }),
+    notUndone: Type.Array(Type.String(), { description: 'The properties whose old values could not be restored.' }),
   },
   { $id: 'Reverted' },
 )

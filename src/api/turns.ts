@@ -9,7 +9,7 @@ export class Turns {
   readonly #authenticator: Authenticator
   readonly #busy: string
 
-  /** @param busy the detail of the 503: what others are doing. */
+  /** @param busy The detail of the 503: the work that others are doing. */
   constructor(max: number, authenticator: Authenticator, busy: string) {
     this.#max = max
     this.#authenticator = authenticator

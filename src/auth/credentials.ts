@@ -43,7 +43,7 @@ function readHeader(header: string): readonly string[] | RefusedCredential {
   const scheme = (end < 0 ? header : header.slice(0, end)).toLowerCase()
   if (scheme === 'bearer') return end < 0 ? EMPTY : [header.slice(skipSpace(header, end))]
   if (scheme === 'basic') return end < 0 ? EMPTY : readBasic(header.slice(skipSpace(header, end)))
-  // The header is not repeated: what stands in place of the scheme may be the key.
+  // The header is not quoted: the text in place of the scheme may be the key.
   if (end < 0)
     return new RefusedCredential(
       'malformed',

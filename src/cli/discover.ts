@@ -20,7 +20,7 @@ interface Receiver {
   readonly url: string
 }
 
-/** Devices of a network. What more there are is not listed. */
+/** Devices of a network. If there are more, they are not listed. */
 const MAX_RECEIVERS = 1_000
 const LOOPBACK = /^(127\.|::1$)/
 const COLUMNS = ['NAME', 'URL', 'HOST', 'MODEL', 'SERIAL'] as const

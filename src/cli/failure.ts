@@ -4,7 +4,7 @@ import { hostAndPort } from '../http/address.ts'
 /** A command that cannot do what was asked. The message is one line that says what to do about it. */
 export class CommandError extends Error {}
 
-/** One line for whoever ran the command: what failed, why, and what to do about it where that is known. */
+/** One line for the user of the command: what failed, why, and the remedy where there is a known one. */
 export function describeFailure(error: unknown, isRoot: boolean): string {
   if (!(error instanceof Error)) return String(error)
   const what = subjectOf(error)

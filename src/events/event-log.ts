@@ -42,7 +42,7 @@ export class EventLog {
   readonly #options: EventLogOptions
   /** The entry of position p is at p modulo the length. */
   readonly #ring: (LoggedEvent | undefined)[]
-  /** Positions of the ids that clients can resume from: those of the kept events, and the one before them. */
+  /** Positions of the ids that clients can resume from: the ids of the kept events, and the one before them. */
   readonly #positions = new Map<string, Position>()
   readonly #listeners = new Set<() => void>()
   #oldestId: string

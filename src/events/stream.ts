@@ -33,7 +33,7 @@ export interface StreamOptions {
 }
 
 /**
- * A stream of Server-Sent Events. It is a cursor, not a queue: what the socket does not take stays in the log, once for all
+ * A stream of Server-Sent Events. It is a cursor, not a queue: events that the socket does not take stay in the log, once for all
  * clients, and a client that falls behind the log is resynced.
  */
 export class StreamReader implements Reader, Cancelable {

@@ -20,8 +20,8 @@ export interface TopicOptions {
 }
 
 /**
- * The events of one resource, in an id space and a ring of their own. Whoever changes the resource appends here; streams
- * and polls are given a topic and never ask which one it is.
+ * The events of one resource, in an id space and a ring of their own. A change of the resource is appended here;
+ * streams and polls are given a topic and never ask which one it is.
  */
 export class Topic {
   readonly name: string

@@ -18,7 +18,7 @@ export function detachResponse(response: ServerResponse): void {
 }
 
 /**
- * Stops reading requests. What the parser has in hand, a chunk of at most 64 KiB, is still parsed.
+ * Stops reading requests. The chunk that the parser has in hand, at most 64 KiB, is still parsed.
  *
  * Relies on: 'pause' stops the reading of a socket that the parser consumes (`onSocketPause`); while `_paused` is set,
  * neither a request that is parsed (`readStart`) nor a 'resume' on its way (`onSocketResume`) starts it again.

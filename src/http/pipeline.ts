@@ -46,7 +46,7 @@ export class Pipeline {
     this.#options = options
   }
 
-  /** Never throws nor rejects: what goes wrong is a reply, too. */
+  /** Never throws or rejects: an error becomes a reply, too. */
   answer(message: IncomingMessage, response: ServerResponse, client: Asker): Reply | Promise<Reply> {
     const address = this.#options.isFronted ? addressIn(message, client.address) : client.address
     try {

@@ -18,7 +18,7 @@ export interface OpenRoute {
   readonly docs: RouteDocs
 }
 
-/** One operation of the API: who may call it, what it does, and what the OpenAPI document says about it. */
+/** One operation of the API: the grant that it needs, its handler, and its part of the OpenAPI document. */
 export interface Route {
   readonly method: Method
   readonly path: string
@@ -56,7 +56,7 @@ export interface RouteDocs {
   readonly operation?: OperationDocs
   /** Path parameters that are not described here are added. */
   readonly parameters?: readonly ParameterDocs[]
-  /** Answers by status. Those that every route can give (401, 403, …) are added. */
+  /** Answers by status. The ones that every route can give (401, 403, …) are added. */
   readonly answers: Readonly<Record<number, AnswerDocs>>
 }
 

@@ -130,7 +130,7 @@ function matchSegments(template: readonly string[], segments: readonly string[])
   return parameters
 }
 
-/** Undefined for what is no percent-encoded UTF-8, or too long. */
+/** Undefined for a text that is not percent-encoded UTF-8, or is too long. */
 function decode(segment: string): string | undefined {
   if (segment.length > MAX_PATH_PARAMETER) return undefined
   try {

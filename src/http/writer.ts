@@ -57,8 +57,8 @@ export class Writer {
 
   /**
    * Most answers are written to the socket as bytes that were encoded once, and Node is told that its response is sent:
-   * `response.end` would check, join and copy the head of each of them anew, a third of what a small GET takes. What is
-   * not plain is written by Node.
+   * `response.end` would check, join and copy the head of each of them anew, a third of the time of a small GET. Node
+   * writes the other answers.
    */
   #writeWhole(connection: Connection, message: IncomingMessage, response: ServerResponse, reply: WholeReply): void {
     if (response.destroyed) return

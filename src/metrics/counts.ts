@@ -1,6 +1,6 @@
 import type { Sample } from './exposition.ts'
 
-/** Counts by labels. Whoever adds sees to it that their values are of closed sets: each combination is kept for good. */
+/** Counts by labels. The values must be of closed sets, because each combination is kept for good. */
 export class Counts {
   readonly #names: readonly string[]
   readonly #counts = new Map<string, { readonly values: readonly string[]; count: number }>()

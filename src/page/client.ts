@@ -97,7 +97,7 @@ interface ProblemBody {
   readonly session?: string
 }
 
-/** A proxy may answer with something else than a problem. */
+/** A proxy may answer with something other than a problem. */
 async function refusalOf(response: Response): Promise<Refusal> {
   const problem = (await response.json().catch(() => ({}))) as ProblemBody
   const detail = problem.detail ?? texts.status(response.status)

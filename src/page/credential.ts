@@ -35,7 +35,7 @@ export interface SignInLink {
   readonly isSetup: boolean
 }
 
-/** Takes the credential out of the address: what remains there can be shown and shared. */
+/** Takes the credential out of the address, so that the address can be shown and shared. */
 export function takeLink(): SignInLink | undefined {
   const parameters = new URLSearchParams(location.hash.slice(1))
   const credential = parameters.get('key')?.trim()

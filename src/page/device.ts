@@ -52,7 +52,7 @@ export class Device {
   /** Why the device no longer accepts the credential. */
   #why: string | undefined
   #seen: string[] = []
-  /** The event that brings what an answer has told already; those before it are old. */
+  /** The event that repeats what an answer has said already; events before it are old. */
   #awaited: string | undefined
 
   private constructor(client: Client, credential: Credential, document: Document, ended: (why: string) => void) {

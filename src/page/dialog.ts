@@ -4,7 +4,7 @@ import { texts } from './texts.ts'
 /**
  * Opens a modal dialog. The browser keeps the focus in it, and gives it back afterwards.
  * @param isClosable Whether Escape closes it.
- * @returns what closes it.
+ * @returns a function that closes it.
  */
 export function openDialog(title: string, content: readonly Child[], isClosable = true): () => void {
   const heading = h('h2', { id: newId(), tabindex: -1 }, title)

@@ -25,7 +25,7 @@ export function present(children: readonly Child[]): readonly (Node | string)[] 
   return children.filter(child => child !== false && child !== undefined)
 }
 
-/** Text that others have chosen: its direction does not spread to what is around it. */
+/** Text that others have chosen: its direction does not spread to the text around it. */
 export function foreign(text: string): HTMLElement {
   return h('bdi', { class: 'foreign' }, text)
 }

@@ -1,4 +1,4 @@
-/** How names and values of settings are shown: as texts.ts has them, or made from what they are called. */
+/** How names and values of settings are shown: as texts.ts has them, or made from their names. */
 import { isObject, type Json } from './json.ts'
 import { texts } from './texts.ts'
 

@@ -3,7 +3,7 @@ import { texts } from './texts.ts'
 
 /**
  * The form that asks for a credential.
- * @param why What became of the one before; empty for nothing.
+ * @param why Why the last credential does not work any more; empty if there was none.
  */
 export function signInForm(why: string, go: (credential: string, isKept: boolean) => void): HTMLElement {
   const problem = h('p', { class: 'error', role: 'alert', id: newId(), hidden: why === '' }, why)

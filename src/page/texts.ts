@@ -1,4 +1,4 @@
-/** Every text of the page, so that it can be translated. What the device says (descriptions, errors) stays as it is. */
+/** Every text of the page, so that it can be translated. Texts of the device (descriptions, errors) stay as they are. */
 
 const CLOSED: Readonly<Record<string, string>> = {
   expired: 'Your token has expired. Ask for a new one, or sign in with another credential.',
@@ -158,7 +158,7 @@ export const texts = {
   replacingKey: 'The device does not answer. It is asked again until it is known whether it has the new key.',
   keyReplaced: 'The new API key',
   keyReplacedHelp:
-    'It is in force, and this page uses it. It is shown only now: keep it in a safe place. Whoever has it controls the device.',
+    'It is in force, and this page uses it. It is shown only now: keep it in a safe place. Anybody who has it controls the device.',
   apiKey: 'API key',
 
   certificate: 'Certificate',

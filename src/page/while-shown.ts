@@ -1,8 +1,8 @@
 const timers = new WeakMap<HTMLElement, number>()
 
 /**
- * Does something again and again, for as long as the element is on the page and somebody can see it. What takes longer than
- * `ms` is not begun a second time.
+ * Does something again and again, for as long as the element is on the page and somebody can see it. While
+ * one turn takes longer than `ms`, no other begins.
  */
 export function whileShown(element: HTMLElement, ms: number, act: () => void | Promise<void>): void {
   // It may be shown again before the timer has noticed that it was not.

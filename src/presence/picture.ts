@@ -1,4 +1,4 @@
-/** Pictures for the screen of the device, as SVG. Whatever shows them scales them. */
+/** Pictures for the screen of the device, as SVG. The program that shows them scales them. */
 import { xmlText } from '../../hal/format/xml.ts'
 import { qrPath } from '../qr/qr-path.ts'
 
@@ -29,7 +29,7 @@ export interface IdleText {
   readonly certificate: readonly string[]
 }
 
-/** While nobody mirrors: what the device is called, and how it is used. */
+/** While nobody mirrors: the name of the device, and how to use it. */
 export function idlePicture({ name, steps, url, link, invitation, certificate }: IdleText): string {
   const lines = steps.map((step, row) => text(step, MARGIN, 500 + row * 84, 54, '#c9d3e0'))
   const beside = WIDTH - QR_SIZE - 3 * MARGIN

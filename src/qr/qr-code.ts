@@ -56,7 +56,7 @@ function functionPatterns(version: number): Modules {
   return modules
 }
 
-/** Concentric squares around a centre: dark, but for the light ones. What is outside the code is left out. */
+/** Concentric squares around a centre: dark, but for the light ones. Squares outside the code are left out. */
 function square(modules: Modules, x: number, y: number, radius: number, light: readonly number[]): void {
   for (let dy = -radius; dy <= radius; dy++)
     for (let dx = -radius; dx <= radius; dx++)

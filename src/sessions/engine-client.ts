@@ -55,7 +55,7 @@ export function openSession(path: string, ask: Device & { readonly state?: 'acti
   })
 }
 
-/** A connection that breaks off ends the lines; what it leaves unfinished is not one. */
+/** A connection that breaks off ends the lines; an unfinished line does not count. */
 async function* linesOf(chunks: AsyncIterable<string>): AsyncGenerator<SessionLine> {
   let rest = ''
   try {

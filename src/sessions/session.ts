@@ -23,7 +23,7 @@ export const MAX_NAME = 128
 export const MAX_MODEL = 64
 export const MAX_DEVICE_ID = 64
 export const MAX_ADDRESS = 64
-/** Controls, line separators, and what reorders the text around it (UAX #9). */
+/** Controls, line separators, and characters that reorder the text around them (UAX #9). */
 const UNSAFE = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
 
 /** The device with texts that are safe to show: bounded, well formed, and on one line. */
@@ -38,7 +38,7 @@ export function safeDevice({ protocol, name, model, deviceId, address }: Device)
 }
 
 function safeText(text: string, max: number): string {
-  // A code point is at most two UTF-16 units, so what is beyond need not be looked at.
+  // A code point is at most two UTF-16 units, so the rest need not be looked at.
   const characters = [...text.slice(0, 2 * max).toWellFormed()].slice(0, max)
   return characters.join('').replace(UNSAFE, '\u{fffd}')
 }

@@ -32,7 +32,7 @@ interface Entry {
   outcome: 'left' | 'denied' | 'ended' | 'timed out'
 }
 
-/** The devices that mirror or want to, whatever engine they come through, and what is decided about them. */
+/** The devices that mirror or want to, through any engine, and the decisions about them. */
 export class Sessions implements EngineHost {
   readonly topic: Topic
   /** Their outcomes, by protocol. */
@@ -159,7 +159,7 @@ export class Sessions implements EngineHost {
         )
   }
 
-  /** Stops its timers. What mirrors goes on. */
+  /** Stops its timers. Devices go on mirroring. */
   stop(): void {
     for (const { timer } of this.#entries.values()) clearTimeout(timer)
     clearTimeout(this.#publishing)

@@ -61,7 +61,7 @@ export class SocketEngine implements Carrier {
     }
   }
 
-  /** Tells all engines that the service is stopping. What they show, they go on showing. */
+  /** Tells all engines that the service is stopping. They go on showing their devices. */
   close(): void {
     for (const link of this.#links.values()) {
       link.finish({ state: 'ended', reason: 'shutdown' })

@@ -20,7 +20,7 @@ export async function orderReset(state: Files): Promise<void> {
  * Finishes a factory reset that was ordered: puts back what was there before the first change, and removes the API key. A
  * stop at any moment leaves it to the next start, which does all of it again: the marker is removed last. Nothing else may
  * change the configuration meanwhile.
- * @returns whether there was one. Then the device must be restarted: what runs has read the files of before.
+ * @returns whether there was one. Then the device must be restarted, because running programs have read the files as they were.
  * @throws the system's own errors if it cannot be finished now.
  */
 export async function finishReset(state: Files, system: System, log: Log): Promise<boolean> {

@@ -9,7 +9,7 @@ import { illFormedStrings, schemaErrors } from '../validate.ts'
 export interface SettingState {
   readonly setting: Setting
   readonly name: string
-  /** Why the device does not have it; undefined if it has. What it once had it keeps. */
+  /** Why the device does not have it; undefined if it has. A setting that it once had stays. */
   missing: string | undefined
   /** As read last. */
   value: JsonValue

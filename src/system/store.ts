@@ -39,7 +39,7 @@ export interface Patched {
 
 /**
  * The queue of everything that reads or changes the configuration. A PATCH and a change by somebody else take the same
- * path: what may have changed is read again, compared with the snapshot, and the difference is one event.
+ * path: the settings that may have changed are read again and compared with the snapshot, and the difference is one event.
  */
 export class SystemStore {
   readonly topic: Topic
@@ -257,7 +257,7 @@ export class SystemStore {
       const undone = await this.#transactions.recover()
       if (undone) this.topic.reportOnResync('reverted', this.#report(undone, 'restarted'))
     } catch (error) {
-      this.#log('error', `the journal of an unfinished change: ${reasonOf(error)}; what it changed stays as it is`)
+      this.#log('error', `the journal of an unfinished change: ${reasonOf(error)}; its changes stay as they are`)
     }
   }
 

@@ -94,8 +94,8 @@ export function card(options: CardOptions): HTMLFormElement {
 }
 
 /**
- * Sends a patch; what can lock its maker out is on trial until the device is reached again.
- * @returns what has become of it.
+ * Sends a patch. A change that can lock its maker out is on trial until the device is reached again.
+ * @returns its outcome, to be shown.
  */
 async function send({ device, field, settings, patch }: CardOptions, body: JsonObject): Promise<string> {
   const trials = Object.keys(body).map(name => settings[name]?.['x-confirm-within'] ?? 0)

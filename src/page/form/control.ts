@@ -31,7 +31,7 @@ export interface ControlOptions {
   readonly schema: Schema
 }
 
-/** The control that suits a schema. What the page has never heard of is entered as JSON. */
+/** The control that suits a schema. A value of a kind that the page does not know is entered as JSON. */
 export function controlFor(options: ControlOptions): Control {
   const { schema } = options
   if (schema.enum) return choice(options)

@@ -5,7 +5,7 @@ export class ErrorSlot {
   readonly element = h('p', { class: 'error', id: newId(), hidden: true })
   readonly #inputs: readonly HTMLElement[]
 
-  /** @param description The id of what else describes the control. */
+  /** @param description The id of another element that describes the control. */
   constructor(inputs: readonly HTMLElement[], description = '') {
     this.#inputs = inputs
     for (const input of inputs) input.setAttribute('aria-describedby', `${description} ${this.element.id}`.trim())

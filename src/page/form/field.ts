@@ -14,7 +14,7 @@ export interface Field {
   readonly isFact?: true
   /** The part of a merge patch (RFC 7396) that makes of the device's value what was entered; undefined if nothing was. */
   patch(): Json | undefined
-  /** Takes the value that the device has now. What is being entered stays. */
+  /** Takes the value that the device has now, and leaves alone any text that is being entered. */
   update(value: Json): void
   /** Forgets what was entered. */
   reset(): void

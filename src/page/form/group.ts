@@ -5,8 +5,8 @@ import type { Schema } from '../schema.ts'
 import { type Field, type FieldOptions, fieldFor } from './field.ts'
 
 /**
- * The members of an object: those of its schema, or in a record those that the device has, all with the same schema. What
- * can only be read comes first.
+ * The members of an object: the ones in its schema, or in a record the ones that the device has, all with the same schema.
+ * Members that can only be read come first.
  */
 export function group(options: FieldOptions): Field {
   const { path, schema, isReadOnly, choices } = options

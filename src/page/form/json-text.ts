@@ -3,7 +3,7 @@ import type { Json } from '../json.ts'
 import { texts } from '../texts.ts'
 import type { Control } from './control.ts'
 
-/** Any value, as JSON: what no other control can show can still be changed. */
+/** Any value, as JSON, so that a value which no other control can show can still be changed. */
 export function jsonText(): Control {
   const input = h('textarea', { id: newId(), rows: 4, spellcheck: 'false' })
   const parse = (): Json | undefined => {

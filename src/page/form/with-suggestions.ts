@@ -38,7 +38,7 @@ export function withSuggestions({ label }: { readonly label: string }): Control 
   }
 }
 
-/** Time zones by region: what comes before a slash is a group. */
+/** Time zones by region: the part before a slash names a group. */
 function grouped(choices: readonly string[]): readonly HTMLElement[] {
   const groups = new Map<string, HTMLElement[]>()
   for (const choice of choices) {

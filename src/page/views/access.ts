@@ -8,7 +8,7 @@ import type { Actions, View } from '../view.ts'
 import { secret } from './secret.ts'
 import { tokenCard } from './token-card.ts'
 
-/** For who has the API key: tokens made from it, its replacement, and what programs know the device by. */
+/** For holders of the API key: tokens made from it, its replacement, and the certificate of the device. */
 export function accessView(device: Device, actions: Actions): View {
   return {
     element: h(
@@ -54,7 +54,7 @@ function keyCard(device: Device, actions: Actions): HTMLElement {
   )
 }
 
-/** How programs know that it is this device that they talk to, if it serves TLS. */
+/** How programs make sure that they talk to this device, if it serves TLS. */
 function certificateCard({ client }: Device): HTMLElement {
   const card = h('section', { class: 'card', hidden: true })
   const fill = async () => {

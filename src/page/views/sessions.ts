@@ -15,7 +15,7 @@ const GONE_MS = 2_000
 /** The clock of this device and that of the browser may differ by so many milliseconds. */
 const LATE_MS = 2_000
 
-/** The moderator's view: who waits, and who mirrors. */
+/** The moderator's view: the devices that wait, and those that mirror. */
 export function sessionsView(device: Device): View {
   const waiting = h('ul', { class: 'sessions' })
   const mirroring = h('ul', { class: 'sessions' })
@@ -151,6 +151,8 @@ function sessionItem(device: Device): Item {
     return isLate ? texts.gone.timedOut : texts.gone.withdrawn
   }
   const end = (outcome: string) => {
+    // A shorter text must not move the rows below.
+    facts.style.minHeight = `${facts.offsetHeight}px`
     facts.textContent = outcome
     actions.inert = true
     element.classList.add('gone')

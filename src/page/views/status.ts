@@ -44,7 +44,7 @@ export function statusView(device: Device): View {
   return hasStatus ? { element, shown } : { element }
 }
 
-/** The settings that can only be read: what the device is. */
+/** The settings that can only be read: they describe the device. */
 function factCards({ system, document }: Device): readonly HTMLElement[] {
   return Object.entries(document.system.properties ?? {})
     .filter(([name, schema]) => schema.readOnly && name in system.value)

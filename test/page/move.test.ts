@@ -1,4 +1,7 @@
-/** A change of the address that the page itself was loaded from, on a device whose address really changes. */
+/**
+ * A change of the address that the page itself was loaded from, on a device whose address really changes. It runs alone: it
+ * changes the network of this host, and then Chromium breaks off what it loads.
+ */
 import t from 'tap'
 import { NO_RIG } from '../rig/available.ts'
 import { startRig } from '../rig/rig.ts'

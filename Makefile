@@ -44,7 +44,7 @@ page-shots: node_modules test/page/node_modules ## make pictures of every view o
 
 # The tests that start neither a process of the product nor a machine.
 QUICK = $(shell find test -name '*.test.ts' -not -path '*/node_modules/*' $(foreach tier,bench e2e engines hostile image \
-	interop package page rig,-not -path 'test/$(tier)/*'))
+	interop package page rig visits,-not -path 'test/$(tier)/*'))
 
 # If the output is not a terminal, CI=true makes the reporter leave out the lines that a terminal would overwrite.
 define TAP

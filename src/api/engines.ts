@@ -21,6 +21,9 @@ const AskSchema = Type.Object(
     state: Type.Optional(
       Type.Enum(['pending', 'active'], { description: '`active`: it mirrors already, and was let in before.' }),
     ),
+    // Of a session that goes on. Ignored unless they fit.
+    id: Type.Optional(Type.Unknown()),
+    since: Type.Optional(Type.Unknown()),
   },
   { additionalProperties: false },
 )
@@ -38,9 +41,10 @@ export function engineRoutes(engine: SocketEngine, isModerated: () => boolean): 
       // The second is what `curl -d` says of any body.
       body: { accepts: ['application/json', 'application/x-www-form-urlencoded'], schema: AskSchema },
       handle: request => {
-        const { state, ...device } = request.body as Type.Static<typeof AskSchema>
+        const { state, id, since, ...device } = request.body as Type.Static<typeof AskSchema>
         const mustAsk = state !== 'active' && isModerated()
-        return engine.open({ ...UNKNOWN, ...device }, mustAsk ? 'pending' : 'active')
+        const former = state === 'active' ? { id, since } : {}
+        return engine.open({ ...UNKNOWN, ...device }, mustAsk ? 'pending' : 'active', former)
       },
       docs: { operationId: 'openSession', summary: 'Ask for a session', answers: {} },
     },

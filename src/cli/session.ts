@@ -31,6 +31,9 @@ export async function runSession(
 ): Promise<number> {
   let command: Attached | undefined
   let status: number | undefined
+  /** Kept for the service, which forgets sessions when it restarts. */
+  let id: string | undefined
+  let since: string | undefined
   let link = await connectFirst(engines, device)
   const interrupt = (signal: NodeJS.Signals) => {
     if (command) return command.kill(signal)
@@ -40,8 +43,11 @@ export async function runSession(
   process.on('SIGTERM', interrupt).on('SIGINT', interrupt)
 
   for (let retryMs = FIRST_RETRY_MS; ; retryMs = Math.min(2 * retryMs, LAST_RETRY_MS)) {
-    for await (const { state, reason } of link.lines) {
+    for await (const line of link.lines) {
+      const { state, reason } = line
       retryMs = FIRST_RETRY_MS
+      id = line.id ?? id
+      if (state === 'active') since = line.since
       if (state === 'pending') report('waiting for a moderator')
       else if (state === 'active' && !command && status === undefined) {
         report('let in')
@@ -65,12 +71,14 @@ export async function runSession(
     if (status !== undefined) return status
     await Promise.race([sleep(retryMs), command?.ended])
     if (status !== undefined) return status
-    link = await openSession(engines, command ? { ...device, state: 'active' } : device).catch(async error => {
-      if (!(error instanceof SessionRefused) || error.isPassing) return NOWHERE
-      // Nobody could end a command whose session is not listed.
-      if (command) await stop(command)
-      throw new CommandError(error.message)
-    })
+    link = await openSession(engines, command ? { ...device, state: 'active', id, since } : device).catch(
+      async error => {
+        if (!(error instanceof SessionRefused) || error.isPassing) return NOWHERE
+        // Nobody could end a command whose session is not listed.
+        if (command) await stop(command)
+        throw new CommandError(error.message)
+      },
+    )
   }
 }
 

@@ -6,7 +6,11 @@ import { isObject, parseJson } from '../json.ts'
 
 /** A session as the service describes it. */
 export interface SessionLine {
+  /** In the first line. */
+  readonly id?: string
   readonly state: 'pending' | 'active' | 'denied' | 'ended'
+  /** When that state began, RFC 3339. */
+  readonly since?: string
   readonly reason?: EndReason
 }
 
@@ -19,6 +23,13 @@ export class SessionRefused extends Error {
     super(detail)
     this.isPassing = status >= 500 || status === 429
   }
+}
+
+/** A session that goes on after the connection was lost. */
+export interface GoingOn {
+  readonly state: 'active'
+  readonly id: string | undefined
+  readonly since: string | undefined
 }
 
 export interface Link {
@@ -36,7 +47,7 @@ const MAX_LINE = 4_096
  * out.
  * @throws {SessionRefused} if the request is refused; the error of the socket if nobody listens.
  */
-export function openSession(path: string, ask: Device & { readonly state?: 'active' }): Promise<Link> {
+export function openSession(path: string, ask: Device & (GoingOn | object)): Promise<Link> {
   return new Promise((resolve, reject) => {
     const socket = connect(path)
     const body = JSON.stringify(ask)

@@ -10,6 +10,12 @@ export interface Session extends Device {
   readonly deadline?: string
 }
 
+/** What an engine says of a session that goes on after a restart of the service. */
+export interface Former {
+  readonly id?: unknown
+  readonly since?: unknown
+}
+
 /** The protocols that metrics tell apart: engines may name any. */
 const LABELS = ['airplay', 'miracast', 'cast']
 

@@ -2,12 +2,15 @@ import type { Carrier, Device, EndReason, EngineHost, SessionState } from '../..
 import { reasonOf } from '../../hal/errors.ts'
 import { type Clock, rfc3339 } from '../clock.ts'
 import { Topic, type TopicOptions } from '../events/topic.ts'
+import { UUID } from '../http/uuid.ts'
 import { toJsonLine } from '../json.ts'
 import { DECISION_MS, FULL_LOG_MS, MAX_SESSIONS, PUBLISH_MS } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { Counts } from '../metrics/counts.ts'
 import { Problem } from '../problem.ts'
-import { protocolLabel, type Session, safeDevice } from './session.ts'
+import { type Former, protocolLabel, type Session, safeDevice } from './session.ts'
+
+const RFC3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)$/
 
 export interface SessionsOptions {
   readonly ring: Pick<TopicOptions, 'maxEvents' | 'maxBytes' | 'newId'>
@@ -73,16 +76,17 @@ export class Sessions implements EngineHost {
    * Enters a device.
    * @returns the id of its session; undefined if there are too many: the engine must turn it away. A device that mirrors
    * through an engine for one at a time is always entered: it is on the screen already.
+   * @param former Its `id` is kept if it is a UUID that no session has, and its `since` if it is not in the future.
    */
-  enter(carrier: Carrier, device: Device, state: SessionState): string | undefined {
+  enter(carrier: Carrier, device: Device, state: SessionState, former: Former = {}): string | undefined {
     if (this.#entries.size >= MAX_SESSIONS && !(carrier.isExclusive && state === 'active')) {
       this.#turnedAway++
       this.outcomes.add([protocolLabel(device.protocol), 'turned away'])
       if (!this.#reporting) this.#reportFull()
       return undefined
     }
-    const id = this.#options.ring.newId()
-    const session = { id, state, ...this.#times(state), ...safeDevice(device) }
+    const id = this.#freeId(former.id) ?? this.#options.ring.newId()
+    const session = { id, state, ...this.#times(state, former.since), ...safeDevice(device) }
     const entry: Entry = { session, carrier, timer: undefined, decision: undefined, outcome: 'left' }
     this.#entries.set(id, entry)
     this.#startTimer(entry)
@@ -267,10 +271,17 @@ export class Sessions implements EngineHost {
     }, FULL_LOG_MS)
   }
 
+  #freeId(former: unknown): string | undefined {
+    if (typeof former !== 'string' || !UUID.test(former)) return undefined
+    const id = former.toLowerCase()
+    return this.#entries.has(id) ? undefined : id
+  }
+
   /** When a state that begins now began, and when it ends by itself. */
-  #times(state: SessionState): Pick<Session, 'since' | 'deadline'> {
+  #times(state: SessionState, former?: unknown): Pick<Session, 'since' | 'deadline'> {
     const now = this.#options.clock.now()
-    const since = rfc3339(now)
+    const before = typeof former === 'string' && RFC3339.test(former) ? Date.parse(former) : Number.NaN
+    const since = rfc3339(Number.isNaN(before) || before > now ? now : before)
     return state === 'active' ? { since } : { since, deadline: rfc3339(now + 1000 * this.#options.timeoutS()) }
   }
 }

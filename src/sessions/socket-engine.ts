@@ -1,13 +1,14 @@
 import type { Socket } from 'node:net'
 import type { Carrier, Device, EndReason } from '../../hal/engine.ts'
 import type { Cancelable, StreamReply } from '../http/reply.ts'
+import type { Former } from './session.ts'
 import type { Sessions } from './sessions.ts'
 
 const HEADERS = ['Content-Type', 'application/x-ndjson', 'Cache-Control', 'no-store']
 
 /** A line of the answer to a request for a session. */
 type Line =
-  | { readonly id?: string; readonly state: 'pending' | 'active' }
+  | { readonly id?: string; readonly state: 'pending' | 'active'; readonly since: string }
   | { readonly state: 'denied' | 'ended'; readonly reason: EndReason }
 
 /**
@@ -23,20 +24,20 @@ export class SocketEngine implements Carrier {
     this.#sessions = sessions
   }
 
-  /** The answer to a request for a session. */
-  open(device: Device, state: 'pending' | 'active'): StreamReply {
+  /** The answer to a request for a session. @param former The session that goes on, if it is one. */
+  open(device: Device, state: 'pending' | 'active', former: Former = {}): StreamReply {
     return {
       headers: HEADERS,
       preamble: '',
       open: socket => {
         const link = new Link(socket)
-        const id = this.#sessions.enter(this, device, state)
+        const id = this.#sessions.enter(this, device, state, former)
         if (id === undefined) {
           link.finish({ state: 'denied', reason: 'full' })
           return link
         }
         this.#links.set(id, link)
-        link.write({ id, state })
+        link.write({ id, state, since: this.#sessions.get(id).since })
         link.closed.then(() => this.#remove(id))
         return link
       },
@@ -44,8 +45,8 @@ export class SocketEngine implements Carrier {
   }
 
   async admit(id: string): Promise<void> {
-    this.#links.get(id)?.write({ state: 'active' })
     this.#sessions.move(id, 'active')
+    this.#links.get(id)?.write({ state: 'active', since: this.#sessions.get(id).since })
   }
 
   async end(id: string, reason: EndReason): Promise<void> {

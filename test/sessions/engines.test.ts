@@ -38,6 +38,31 @@ t.test('asked, admitted, ended by the moderator', async t => {
   ])
 })
 
+t.test('a session that goes on keeps its id, and since when it is active', async t => {
+  const moderated = await startModerated(t)
+  const id = '0B9F5A0E-54C3-4C1E-9B43-6C1F1D1B7A10'
+  const since = '2020-01-02T03:04:05+01:00'
+  const engine = await moderated.ask(t, { state: 'active', id, since })
+  const kept = { id: id.toLowerCase(), state: 'active', since: '2020-01-02T02:04:05Z' }
+  t.match(await engine.line(), kept)
+  t.match(await moderated.sessions(), [kept])
+
+  const now = /^20(?!20)\d\d-/
+  for (const former of [
+    { id, since: '2999-01-01T00:00:00Z' },
+    { id: 'no UUID', since: 'yesterday' },
+    { id: 7, since: null },
+    { id: '', since: '2020-13-45T99:00:00Z' },
+  ]) {
+    const line = await (await moderated.ask(t, { state: 'active', ...former })).line()
+    t.match(line, { id: /^[\da-f-]{36}$/, since: now }, JSON.stringify(former))
+    t.not(line?.id, kept.id)
+  }
+  const asks = await (await moderated.ask(t, { id: id.replace('A10', 'A11'), since })).line()
+  t.match(asks, { state: 'pending', since: now }, 'one that asks is new')
+  t.not(asks?.id, id.replace('A10', 'A11').toLowerCase())
+})
+
 t.test('denied; gone by itself', async t => {
   const moderated = await startModerated(t)
   const denied = await moderated.ask(t)

@@ -1,9 +1,12 @@
-/** A change of the address that the page itself was loaded from, on a device whose address really changes. */
+/**
+ * A change of the address that the page itself was loaded from, on a device whose address really changes. It runs alone, after
+ * all others: it changes the network of this host, and Chromium then breaks off whatever it loads.
+ */
 import t from 'tap'
+import { missingBrowser, openTab, startBrowser } from '../page/browser.ts'
+import { click, fill, goTo, valueIn, waitForText } from '../page/steps.ts'
 import { NO_RIG } from '../rig/available.ts'
 import { startRig } from '../rig/rig.ts'
-import { missingBrowser, openTab, startBrowser } from './browser.ts'
-import { click, fill, goTo, valueIn, waitForText } from './steps.ts'
 
 /** The cable of the rig belongs to no device, as that of a computer does. */
 const CARD = `mount -t tmpfs tmpfs /sys/class/net

@@ -62,8 +62,10 @@ quick: node_modules ## run the tests of modules and of the settings' contract, i
 install: build ## install the files under DESTDIR, for an image: make install DESTDIR=/path/to/root
 	install -D -m 755 build/package/receiverd $(DESTDIR)/usr/bin/receiverd
 	install -D -m 755 build/out/receiverd.cjs $(DESTDIR)/usr/lib/receiverd/receiverd.cjs
+	install -D -m 755 build/package/card $(DESTDIR)/usr/lib/receiverd/card
 	install -D -m 644 -t $(DESTDIR)$(UNITDIR) \
-		build/package/receiverd.service build/package/receiverd.socket build/package/receiverd-engines.socket
+		build/package/receiverd.service build/package/receiverd.socket build/package/receiverd-engines.socket \
+		build/package/receiverd-card.service
 	install -D -m 644 build/package/receiverd.preset $(DESTDIR)/usr/lib/systemd/system-preset/50-receiverd.preset
 	install -D -m 644 build/package/receiverd.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/receiverd.conf
 	install -D -m 644 build/package/receiverd.sysusers $(DESTDIR)/usr/lib/sysusers.d/receiverd.conf

@@ -25,6 +25,8 @@ export interface Config {
   readonly announce: boolean
   /** Whether the screen shows a QR code that signs in with the API key until that is used for the first time. */
   readonly screenKey: boolean
+  /** The folder of the boot partition, with settings to be taken; undefined if there is none. */
+  readonly card: string | undefined
   /** The port of a server in front that answers by TLS; undefined if there is none. */
   readonly tlsPort: number | undefined
   readonly limits: Limits
@@ -70,6 +72,7 @@ export function readConfig(flags: Flags, env: Environment, pid: number): Config 
     page: readSwitch(env, OPTIONS.page),
     announce: readSwitch(env, OPTIONS.announce),
     screenKey: readSwitch(env, OPTIONS.screenKey),
+    card: readCard(env),
     tlsPort: readTlsPort(env),
     limits: readLimits(env),
   }
@@ -176,6 +179,12 @@ function readSwitch(env: Environment, { env: name, fallback }: { env: string; fa
   const value = env[name] || fallback
   if (value === 'on' || value === 'off') return value === 'on'
   throw new UsageError(`${name}: "${value}" is neither on nor off`)
+}
+
+function readCard({ RECEIVERD_CARD: folder }: Environment): string | undefined {
+  if (!folder) return undefined
+  if (/^(?:\/[^/\s]+)+$/.test(folder)) return folder
+  throw new UsageError(`RECEIVERD_CARD: "${folder}" is not an absolute path, such as ${OPTIONS.card.example}`)
 }
 
 export function readTlsPort({ RECEIVERD_TLS_PORT: text }: Environment): number | undefined {

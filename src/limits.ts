@@ -76,6 +76,8 @@ export const MAX_WAITING_LOGS = 4
 export const MAX_WAITING_OPERATIONS = 4
 /** Milliseconds for which a device shows which one it is: long enough to look up. */
 export const IDENTIFY_MS = 10_000
+/** Milliseconds for a network interface to appear whose address is on the card. */
+export const CARD_LINK_MS = 20_000
 /** Milliseconds for systemd to stop this program once it has agreed to restart the device. logind(8) waits up to 5 s. */
 export const REBOOT_MS = 30_000
 /** Milliseconds for which the choices are kept: looking for them takes 20 ms on a fast machine. */

@@ -58,6 +58,12 @@ export const OPTIONS = {
     fallback: 'off',
     help: 'whether the QR code on the screen signs in until a generated API key is first used: `on` or `off`',
   },
+  card: {
+    env: 'RECEIVERD_CARD',
+    fallback: 'none',
+    example: '/boot/firmware',
+    help: 'the folder of a boot partition, whose `receiver.txt` is taken when the service starts, as on the image',
+  },
   tlsPort: {
     env: 'RECEIVERD_TLS_PORT',
     fallback: 'none',

@@ -11,6 +11,7 @@ import type { Config } from './config.ts'
 import { Readers } from './events/readers.ts'
 import { pinScreen } from './presence/pin-screen.ts'
 import { createPresence } from './presence/presence.ts'
+import { CardTaker } from './system/card/card.ts'
 
 export interface Service {
   /** Where it listens, as a URL. */
@@ -27,7 +28,7 @@ export async function startService(
   surroundings: Surroundings,
   additions: Additions = {},
 ): Promise<Service> {
-  const { limits, credentialsDir, stateDir, screenKey } = config
+  const { limits, credentialsDir, stateDir, screenKey, card: folder } = config
   const { system, clock, log, builtAt } = surroundings
   const state = new Files(stateDir)
   const passed = async () => (credentialsDir ? readCredential(credentialsDir) : undefined)
@@ -50,8 +51,12 @@ export async function startService(
   const parts = { ...surroundings, config, state, keys, authenticator, readers }
   const screen = new Screen(system)
   const resources = createResources({ ...parts, showPin: pinScreen(screen, log) }, additions)
+  // On another root it is left to the device itself.
+  const card = folder && system.isRunning ? new CardTaker({ system, state, folder, log }) : undefined
+  await card?.waitForLink()
   await resources.start()
   const { configuration, originals } = resources
+  await card?.take({ configuration, keys, originals })
   const led = new Led(system)
   const presence = createPresence({ ...parts, screen, configuration, originals })
   const servers = createServers({ ...parts, resources, led, screen, certificate: presence.certificate })

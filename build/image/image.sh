@@ -36,7 +36,7 @@ rm "$root/gstreamer.bin"
 chroot "$root" systemctl --quiet disable getty@.service
 # systemd-resolved has the name servers from networkd; mmdebstrap has left those of this machine.
 ln -sf ../run/systemd/resolve/stub-resolv.conf "$root/etc/resolv.conf"
-chroot "$root" systemctl --quiet enable systemd-networkd.service systemd-resolved.service systemd-timesyncd.service own-name.service provision.service
+chroot "$root" systemctl --quiet enable systemd-networkd.service systemd-resolved.service systemd-timesyncd.service own-name.service
 # Nobody is there to answer questions, and a receiver without a network works, too.
 for unit in systemd-firstboot.service systemd-networkd-wait-online.service e2scrub_reap.service; do
 	ln -sf /dev/null "$root/etc/systemd/system/$unit"

@@ -9,9 +9,9 @@ import {
 import { isIP } from 'node:net'
 import { basename } from 'node:path'
 import { errorCode, HalError, isUnreadable } from '../errors.ts'
-import type { Image } from '../files/image.ts'
 import type { Stop } from '../files/watcher.ts'
 import { type CertificateRequest, selfSigned } from '../format/certificate.ts'
+import type { Undo } from '../transaction/journal.ts'
 import type { System } from './system.ts'
 
 const FOLDER = '/etc/receiverd/tls'
@@ -53,6 +53,12 @@ export interface Certificate {
   readonly covers: (name: string) => boolean
 }
 
+/** Both in PEM; the certificate is followed by its chain, and the key has no passphrase. */
+export interface Pair {
+  readonly certificate: string
+  readonly key: string
+}
+
 /** The certificate of this device and its private key: made here, or put in place by the owner of the device. */
 export class CertificateFiles {
   readonly #system: System
@@ -73,9 +79,7 @@ export class CertificateFiles {
     const key = await this.#readKey()
     if (!key && isOwn) return undefined
     if (!key) throw new HalError('UNREADABLE', 'the certificate has no key')
-    if (!x509.checkPrivateKey(key))
-      throw new HalError('UNREADABLE', 'the key does not belong to the first certificate of its file')
-    await requireUsable(text, key)
+    await requireUsable(x509, text, key)
     return {
       pin: createHash('sha256')
         .update(x509.publicKey.export({ type: 'spki', format: 'der' }))
@@ -90,6 +94,17 @@ export class CertificateFiles {
     }
   }
 
+  /** Checks a pair that is to be put in place. @throws {HalError} saying why it cannot be used. */
+  static async requireUsable({ certificate, key }: Pair): Promise<void> {
+    await requireUsable(leafOf(certificate), certificate, parseKey(key))
+  }
+
+  /** Puts a pair in place, durably. If the power fails in between, the two do not belong together. */
+  async put({ certificate, key }: Pair): Promise<void> {
+    await this.#system.writeAtomic(KEY, key, KEY_MODE)
+    await this.#system.writeAtomic(CERTIFICATE, certificate, CERTIFICATE_MODE)
+  }
+
   /** Makes a certificate with the key in place, or with a new one. @throws {HalError} if that key cannot be used. */
   async make(request: Pick<CertificateRequest, 'commonName' | 'names' | 'from' | 'to'>): Promise<void> {
     const key = (await this.#readKey()) ?? (await this.#makeKey())
@@ -100,8 +115,14 @@ export class CertificateFiles {
   }
 
   /** The files in place, to be put back by a factory reset. */
-  async capture(): Promise<readonly Image[]> {
-    return [await this.#system.capture(CERTIFICATE), await this.#system.capture(KEY)]
+  async original(): Promise<Undo> {
+    const images = [await this.#system.capture(CERTIFICATE), await this.#system.capture(KEY)]
+    return { setting: 'certificate', previous: null, next: null, images }
+  }
+
+  /** Removes a pair that was set aside: its key may be the owner's. */
+  async removeSetAside(): Promise<void> {
+    for (const path of [CERTIFICATE, KEY]) await this.#system.remove(`${path}.bad`)
   }
 
   /** Removes what a power cut left behind. */
@@ -156,7 +177,7 @@ export class CertificateFiles {
 
   async #readKey(): Promise<KeyObject | undefined> {
     const text = await this.#text(KEY, 'the key')
-    return text === undefined ? undefined : parse('the key', () => createPrivateKey(text))
+    return text === undefined ? undefined : parseKey(text)
   }
 
   async #makeKey(): Promise<KeyObject> {
@@ -171,9 +192,13 @@ export class CertificateFiles {
 /**
  * Has OpenSSL load a pair as the server in front does: it refuses short keys and weak signatures, and the server would then
  * not start.
- * @throws {HalError} if OpenSSL refuses it, or clients would refuse its curve.
+ * @param leaf The first certificate.
+ * @param certificate All of its file.
+ * @throws {HalError} if the two do not belong together, OpenSSL refuses them, or clients would refuse the curve.
  */
-async function requireUsable(certificate: string, key: KeyObject): Promise<void> {
+async function requireUsable(leaf: X509Certificate, certificate: string, key: KeyObject): Promise<void> {
+  if (!leaf.checkPrivateKey(key))
+    throw new HalError('UNREADABLE', 'the key does not belong to the first certificate of its file')
   const curve = key.asymmetricKeyDetails?.namedCurve
   if (curve !== undefined && !CURVES.includes(curve))
     throw new HalError(
@@ -198,6 +223,10 @@ function leafOf(text: string): X509Certificate {
   if (!leaf || blocks.length !== text.split('-----BEGIN CERTIFICATE-----').length - 1)
     throw new HalError('UNREADABLE', 'the certificate, or one of its chain, is not valid PEM')
   return leaf
+}
+
+function parseKey(text: string): KeyObject {
+  return parse('the key', () => createPrivateKey(text))
 }
 
 function parse<T>(what: string, make: () => T): T {

@@ -8,7 +8,8 @@ import type { Screen } from '../../hal/os/screen.ts'
 import type { System } from '../../hal/os/system.ts'
 import { type Authenticator, holderOf } from '../auth/authenticator.ts'
 import { json } from '../http/reply.ts'
-import type { AnswerDocs, OperationDocs, Route } from '../http/route.ts'
+import type { Request } from '../http/request.ts'
+import type { AnswerDocs, OperationDocs, ParameterDocs, Route, RouteDocs } from '../http/route.ts'
 import { IDENTIFY_MS, MAX_WAITING_OPERATIONS } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { namePicture } from '../presence/picture.ts'
@@ -27,6 +28,8 @@ export interface OperationRoutesOptions {
   readonly screen: Screen
   readonly authenticator: Authenticator
   readonly log: Log
+  /** Whether the device has a card that may have given it settings. */
+  readonly hasCard: boolean
   /** Called once a factory reset is certain: finishes it, and restarts the device. */
   readonly reset: () => void
 }
@@ -35,7 +38,8 @@ interface Operation extends OperationDocs {
   readonly name: string
   readonly needs: Route['needs']
   /** Resolves when it is certain to happen. Rejects if it will not. */
-  readonly begin: () => Promise<void>
+  readonly begin: (request: Request) => Promise<void>
+  readonly parameters?: RouteDocs['parameters']
   readonly operationId: string
   /** What it does, in a word or two, as on a button. */
   readonly summary: string
@@ -49,26 +53,28 @@ interface Operation extends OperationDocs {
 export function operationRoutes(options: OperationRoutesOptions): readonly Route[] {
   const { system, authenticator, log } = options
   const turns = new Turns(MAX_WAITING_OPERATIONS, authenticator, 'Too many operations are under way.')
-  return operationsOf(options).map(({ name, needs, begin, conflict, confirm, destructive, ...docs }) => ({
-    method: 'POST',
-    path: `/operations/${name}`,
-    needs,
-    handle: async ({ address }, credential) => {
-      if (!system.isRunning)
-        throw new Problem(
-          'conflict',
-          'Not possible here: this is not the running system, only the files of one (--root).',
-        )
-      await turns.run(credential, async () => {
-        await begin().catch(error => {
-          throw refused(name, error)
+  return operationsOf(options).map(
+    ({ name, needs, begin, conflict, confirm, destructive, parameters = [], ...docs }) => ({
+      method: 'POST',
+      path: `/operations/${name}`,
+      needs,
+      handle: async (request, credential) => {
+        if (!system.isRunning)
+          throw new Problem(
+            'conflict',
+            'Not possible here: this is not the running system, only the files of one (--root).',
+          )
+        await turns.run(credential, async () => {
+          await begin(request).catch(error => {
+            throw refused(name, error)
+          })
+          log('notice', `${request.address} (${holderOf(credential)}) started the operation ${name}`)
         })
-        log('notice', `${address} (${holderOf(credential)}) started the operation ${name}`)
-      })
-      return { ...json(Buffer.from(JSON.stringify({ operation: name }))), status: 202 }
-    },
-    docs: { ...docs, operation: { confirm, destructive }, answers: answers(name, conflict) },
-  }))
+        return { ...json(Buffer.from(JSON.stringify({ operation: name }))), status: 202 }
+      },
+      docs: { ...docs, parameters, operation: { confirm, destructive }, answers: answers(name, conflict) },
+    }),
+  )
 }
 
 function operationsOf({
@@ -78,6 +84,7 @@ function operationsOf({
   configuration,
   led,
   screen,
+  hasCard,
   reset,
 }: OperationRoutesOptions): readonly Operation[] {
   return [
@@ -124,20 +131,38 @@ function operationsOf({
     {
       name: 'factory-reset',
       needs: 'api-key',
-      async begin() {
-        await orderReset(state)
+      async begin(request) {
+        await orderReset(state, forgetsCard(request))
         reset()
       },
+      ...(hasCard && { parameters: [FORGET_CARD] }),
       operationId: 'factoryReset',
       summary: 'Factory reset',
       description:
-        'Restores all settings as delivered, and restarts the device with a new API key, or the one that is passed to it. ' +
-        'Tokens and links made with the old key stop working. Set the device up again by its screen, or by ' +
-        '“receiverd key show”. A power cut does not stop the reset.',
+        (hasCard
+          ? 'Restores all settings as delivered, except for those that its card gave (receiver.txt), and restarts the device with the API ' +
+            'key of the card, or a new one. '
+          : 'Restores all settings as delivered, and restarts the device with a new API key, or the one that is passed to it. ') +
+        'A TLS key of yours is removed. Tokens and links made with the old API key stop working. Set the device up again by its ' +
+        'screen, or by “receiverd key show”. A power cut does not stop the reset.',
       confirm: true,
       destructive: true,
     },
   ]
+}
+
+const FORGET_CARD: ParameterDocs = {
+  in: 'query',
+  name: 'card',
+  schema: Type.Enum(['forget']),
+  description: 'Also remove the settings and the API key that its card gave, for a device that changes hands.',
+}
+
+/** @throws {Problem} 400 */
+function forgetsCard(request: Request): boolean {
+  const value = request.queryParameter('card')
+  if (value === undefined || value === 'forget') return value !== undefined
+  throw new Problem('bad-request', 'The query parameter card must be forget, or be left out.')
 }
 
 /** Resolves with whether the device has what is needed. */

@@ -114,7 +114,12 @@ function routesOf(
     ...tokenRoutes(options),
     ...credentialRoutes(() => configuration.value('deviceName')),
     ...statusRoutes(status),
-    ...operationRoutes({ ...options, configuration, mirroring: mirroringUnits(engines) }),
+    ...operationRoutes({
+      ...options,
+      configuration,
+      mirroring: mirroringUnits(engines),
+      hasCard: config.card !== undefined,
+    }),
     ...logRoutes(system, loggingUnits(engines), authenticator),
     ...choiceRoutes(configuration, settings),
     ...metricsRoutes(families),

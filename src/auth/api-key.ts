@@ -4,7 +4,17 @@ import type { Stop } from '../../hal/files/watcher.ts'
 import { Serial } from '../../hal/serial.ts'
 import { POLL_MS, SETTLE_MS } from '../limits.ts'
 import { Complaint, type Log } from '../log.ts'
-import { FORMER_FILE, generateKey, KEY_FILE, KEY_MODE, readKey, rememberKey, replaceKey, writeKey } from './key-file.ts'
+import {
+  FORMER_FILE,
+  generateKey,
+  KEY_FILE,
+  KEY_MODE,
+  readKey,
+  rememberKey,
+  replaceKey,
+  requireNewKey,
+  writeKey,
+} from './key-file.ts'
 
 /** Exists while nobody has used the key that was generated here. */
 const UNUSED = '/api-key.unused'
@@ -110,6 +120,11 @@ export class ApiKeyStore {
       if (key !== this.#current) this.#putInForce(key)
       return key
     })
+  }
+
+  /** @throws {RefusedKey} if `replace` would refuse this key. */
+  async requireUsable(chosen: string): Promise<void> {
+    if (chosen !== this.#current) await requireNewKey(this.#state, chosen)
   }
 
   async #open({ passed = async () => undefined, marksUnused = false }: ApiKeyOptions): Promise<void> {

@@ -68,7 +68,8 @@ export async function replaceKey(state: Files, current: string | undefined, chos
   return key
 }
 
-async function requireNewKey(state: Files, key: string): Promise<void> {
+/** @throws {RefusedKey} if `replaceKey` would refuse it. */
+export async function requireNewKey(state: Files, key: string): Promise<void> {
   if (!OUTSIDE_KEY.test(`${key}\n`)) throw new RefusedKey('must be 22 to 128 characters of A-Z, a-z, 0-9 and ._~-')
   if (new Set(key).size < MIN_DIFFERENT)
     throw new RefusedKey(`must have at least ${MIN_DIFFERENT} different characters`)

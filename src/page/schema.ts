@@ -22,7 +22,7 @@ interface Operation {
   /** Grants, one of which is needed, by the scheme of the credential. */
   readonly security?: readonly Readonly<Record<string, readonly string[]>>[]
   readonly 'x-operation'?: { readonly confirm: boolean; readonly destructive: boolean }
-  readonly parameters?: readonly { readonly name: string; readonly schema?: Schema }[]
+  readonly parameters?: readonly { readonly name: string; readonly description?: string; readonly schema?: Schema }[]
 }
 
 /** An operation that somebody can start on the device. */
@@ -34,6 +34,14 @@ export interface DeviceOperation {
   readonly needs: readonly string[]
   readonly confirm: boolean
   readonly destructive: boolean
+  /** What can be asked for in addition: parameters of the query that have one value. */
+  readonly options: readonly OperationOption[]
+}
+
+export interface OperationOption {
+  /** `NAME=VALUE`, for the query. */
+  readonly query: string
+  readonly help: string
 }
 
 const BASE_PATH = '/api/v1'
@@ -66,9 +74,12 @@ export class Document {
     return Object.entries(this.#paths).flatMap(([path, { post }]) => {
       const traits = post?.['x-operation']
       if (!traits) return []
-      const { summary = path, description = '', security = [] } = post
+      const { summary = path, description = '', security = [], parameters = [] } = post
       const needs = security.flatMap(scheme => Object.values(scheme).flat())
-      return [{ ...traits, path: path.replace(BASE_PATH, ''), title: summary, help: description, needs }]
+      const options = parameters.flatMap(({ name, description = '', schema }) =>
+        schema?.enum?.length === 1 ? [{ query: `${name}=${schema.enum[0]}`, help: description }] : [],
+      )
+      return [{ ...traits, path: path.replace(BASE_PATH, ''), title: summary, help: description, needs, options }]
     })
   }
 

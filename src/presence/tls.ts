@@ -169,7 +169,7 @@ export class Tls {
     // Without a certificate there is no door at all.
     if (previous && this.#made.length >= MAX_RENEWALS_PER_DAY && now - first < DAY_MS) return false
     const { files, originals, clock, builtAt } = this.#options
-    await originals.add([{ setting: 'certificate', previous: null, next: null, images: await files.capture() }])
+    await originals.add([await files.original()])
     const names = this.#withFormer(previous)
     // Without a clock, the one in place knows better.
     const from = this.#isClockSet || !previous ? Math.max(clock.now(), builtAt) - PAST_DAYS * DAY_MS : previous.from

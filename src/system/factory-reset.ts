@@ -1,5 +1,6 @@
 import { reasonOf } from '../../hal/errors.ts'
 import type { Files } from '../../hal/files/files.ts'
+import { CertificateFiles } from '../../hal/os/certificate.ts'
 import type { System } from '../../hal/os/system.ts'
 import { registry } from '../../hal/registry.ts'
 import { Journal } from '../../hal/transaction/journal.ts'
@@ -7,18 +8,25 @@ import { Originals } from '../../hal/transaction/originals.ts'
 import { Transactions } from '../../hal/transaction/transaction.ts'
 import { removeKey } from '../auth/key-file.ts'
 import type { Log } from '../log.ts'
+import { resetCard } from './card/memory.ts'
 
 /** While it is there, a factory reset is to be finished before anything is served. */
 const MARKER = '/factory-reset'
 
-/** From when this returns the device will be reset, whatever happens to the power. */
-export async function orderReset(state: Files): Promise<void> {
-  await state.writeAtomic(MARKER, '')
+/** The content of the marker if what the card gave is to go, too. */
+const FORGET_CARD = 'forget-card\n'
+
+/**
+ * From when this returns the device will be reset, whatever happens to the power.
+ * @param forgetsCard Whether what the card gave is removed, too. Otherwise it is taken again.
+ */
+export async function orderReset(state: Files, forgetsCard: boolean): Promise<void> {
+  await state.writeAtomic(MARKER, forgetsCard ? FORGET_CARD : '')
 }
 
 /**
- * Finishes a factory reset that was ordered: puts back what was there before the first change, and removes the API key. A
- * stop at any moment leaves it to the next start, which does all of it again: the marker is removed last. Nothing else may
+ * Finishes a factory reset that was ordered: puts back what was there before the first change, removes the API key, and
+ * has what the card gave taken again, or forgets it. A stop at any moment leaves it to the next start, which does all of it again: the marker is removed last. Nothing else may
  * change the configuration meanwhile.
  * @returns whether there was one. Then the device must be restarted, because running programs have read the files as they were.
  * @throws the system's own errors if it cannot be finished now.
@@ -27,7 +35,8 @@ export async function finishReset(state: Files, system: System, log: Log): Promi
   // On another root it is left to the device itself.
   if (!system.isRunning) return false
   await state.recover(MARKER)
-  if (!(await state.exists(MARKER))) return false
+  const order = await state.readText(MARKER)
+  if (order === undefined) return false
   log('notice', 'factory reset: restoring the original configuration')
   const warn = (what: string) => log('error', `factory reset: ${what}`)
   const settings = registry(system)
@@ -37,7 +46,9 @@ export async function finishReset(state: Files, system: System, log: Log): Promi
   await transactions.recover().catch(error => warn(`the journal of an unfinished change: ${reasonOf(error)}`))
   const { notUndone } = await transactions.reset()
   if (notUndone.length > 0) warn(`could not be put back: ${[...new Set(notUndone)].join(', ')}`)
+  await new CertificateFiles(system).removeSetAside()
   await removeKey(state)
+  await resetCard(state, order === FORGET_CARD)
   await state.remove(MARKER)
   log('notice', 'factory reset: done')
   return true

@@ -87,6 +87,6 @@ t.test('the same card where there is a screen', async t => {
     await device.readFile('/boot/firmware/receiver-errors.txt'),
     'line 2: "hostnme" is not a setting; use hostname, name,',
   )
-  t.match(await device.shell('journalctl --unit provision --priority warning --output cat'), 'line 2: "hostnme"')
+  t.match(await device.shell('journalctl --unit receiverd --priority warning --output cat'), 'line 2: "hostnme"')
   t.equal((await device.shell('systemctl is-system-running --wait || true', RUNNING_MS)).trim(), 'running')
 })

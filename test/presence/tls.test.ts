@@ -340,7 +340,7 @@ t.test('a factory reset removes it with its key; a pair that came with the image
   const reset = async (device: Device) => {
     await device.service.close()
     const state = new Files(join(device.root, 'var/lib/receiverd'))
-    await orderReset(state)
+    await orderReset(state, false)
     t.ok(await finishReset(state, new System(device.root, device.options), () => undefined))
     return ['key', 'certificate'].filter(name => existsSync(device.path(name)))
   }
@@ -372,7 +372,7 @@ t.test('what a factory reset cannot remove is logged, and spoils no journal', as
   await untilReloaded(device, 2)
   await device.service.close()
   const state = new Files(join(device.root, 'var/lib/receiverd'))
-  await orderReset(state)
+  await orderReset(state, false)
   const fs = intercepted(({ name, path, proceed }) => {
     if (name === 'unlink' && path.endsWith('key.pem')) throw systemError('EPERM')
     return proceed()

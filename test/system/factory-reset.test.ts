@@ -51,7 +51,7 @@ t.test('nothing was ordered, or on another root: nothing happens', async t => {
   const used = treeOf(root)
   const state = new Files(join(root, STATE))
   t.equal(await finishReset(state, new System(root, { running: true }), quiet), false)
-  await orderReset(state)
+  await orderReset(state, false)
   t.equal(await finishReset(state, new System(root), quiet), false)
   rmSync(join(root, STATE, 'factory-reset'))
   t.same(treeOf(root), used)
@@ -81,7 +81,7 @@ t.test('after changes to every setting each file is as it was, and the key is ne
   const { root, key } = service
   const device = new FakeReceiver(root)
   const state = new Files(join(root, STATE))
-  await orderReset(state)
+  await orderReset(state, false)
   const log: string[] = []
   t.ok(await finishReset(state, new System(root, device.options), (_, line) => log.push(line)))
   t.same(log, ['factory reset: restoring the original configuration', 'factory reset: done'])
@@ -107,7 +107,7 @@ t.test('stopped at any step, it is finished by the next start', async t => {
     const device = new FakeReceiver(copy)
     const fs = stoppingAt(n)
     const state = new Files(join(copy, STATE), fs)
-    const error = await orderReset(state)
+    const error = await orderReset(state, false)
       .then(() => finishReset(state, new System(copy, { ...device.options, fs }), quiet))
       .catch(error => error)
     stopped = error instanceof Stopped

@@ -1,7 +1,7 @@
 import { messageOf } from '../client.ts'
 import type { Device } from '../device.ts'
 import { ask } from '../dialog.ts'
-import { button, h } from '../dom.ts'
+import { button, h, newId } from '../dom.ts'
 import { holdsOneOf } from '../grants.ts'
 import type { DeviceOperation } from '../schema.ts'
 import { texts } from '../texts.ts'
@@ -20,20 +20,29 @@ export function operationsCard(device: Device): HTMLElement | undefined {
 }
 
 function confirmed(device: Device, operation: DeviceOperation): void {
-  const { title, help, destructive } = operation
+  const { title, help, destructive, options } = operation
+  const boxes = options.map(({ query, help }) => {
+    const input = h('input', { type: 'checkbox', id: newId() })
+    return { input, query, row: h('div', { class: 'check' }, input, h('label', { for: input.id }, help)) }
+  })
+  const chosen = () => boxes.filter(({ input }) => input.checked).map(({ query }) => query)
   ask({
     title: texts.confirmOperation(title, device.name),
-    content: [h('p', {}, help)],
+    content: [h('p', {}, help), ...boxes.map(({ row }) => row)],
     action: title,
     isDangerous: destructive,
     ...(destructive && { typed: device.name }),
-    go: () => start(device, operation),
+    go: () => start(device, operation, chosen()),
   })
 }
 
-async function start({ client }: Device, { path, title }: DeviceOperation): Promise<void> {
+async function start(
+  { client }: Device,
+  { path, title }: DeviceOperation,
+  options: readonly string[] = [],
+): Promise<void> {
   try {
-    await client.send('POST', path)
+    await client.send('POST', options.length === 0 ? path : `${path}?${options.join('&')}`)
     announce(texts.started(title))
   } catch (error) {
     announce(messageOf(error))

@@ -1,0 +1,279 @@
+import { createHash } from 'node:crypto'
+import { isUnreadable, reasonOf } from '../../../hal/errors.ts'
+import type { Files } from '../../../hal/files/files.ts'
+import { Card } from '../../../hal/os/card.ts'
+import { CertificateFiles, type Pair } from '../../../hal/os/certificate.ts'
+import type { System } from '../../../hal/os/system.ts'
+import { WIRELESS, Wifi } from '../../../hal/os/wifi.ts'
+import { deviceLinks } from '../../../hal/settings/network/links.ts'
+import type { Originals } from '../../../hal/transaction/originals.ts'
+import type { ApiKeyStore } from '../../auth/api-key.ts'
+import { RefusedKey } from '../../auth/key-file.ts'
+import { CARD_LINK_MS } from '../../limits.ts'
+import type { Log } from '../../log.ts'
+import { Problem } from '../../problem.ts'
+import type { SystemStore } from '../store.ts'
+import { type Memory, remember, remembered, type Taken } from './memory.ts'
+import { commentedOut, type Given, type Name, type Parsed, parseReceiverTxt } from './receiver-txt.ts'
+import { givenIn, merged, nameAt, patchOf, setsAddresses, wifiMistakes, wifiOf } from './settings.ts'
+
+const TEXT = 'receiver.txt'
+const ERRORS = 'receiver-errors.txt'
+const [CERTIFICATE, KEY] = ['certificate.pem', 'key.pem'] as const
+const MAX_TEXT_BYTES = 16 * 1024
+const MAX_PEM_BYTES = 64 * 1024
+/** The cable of a board that has one; any other name is taken where there is no such interface. */
+const WIRED = 'eth0'
+const LINK_POLL_MS = 250
+const NUL = /\0/g
+
+export interface CardOptions {
+  readonly system: System
+  /** The files of the state directory. */
+  readonly state: Files
+  /** Where the boot partition is mounted. */
+  readonly folder: string
+  readonly log: Log
+}
+
+/** What the settings go to. */
+export interface Takers {
+  readonly configuration: SystemStore
+  readonly keys: ApiKeyStore
+  readonly originals: Originals
+}
+
+/** What is on the card and is to be taken. */
+interface Found {
+  readonly text: string | undefined
+  readonly parsed: Parsed
+  readonly pair: Pair | undefined
+  readonly mistakes: readonly string[]
+}
+
+/**
+ * Takes the settings that the owner of the device has put on its card, before the device is served: all of them or, if
+ * there is a mistake, none.
+ *
+ * The power may fail at any moment. Until what was taken is remembered, the card has not been touched, and the next start
+ * takes it again. From then on it is taken no more, and the next start goes on with removing it from the card.
+ */
+export class CardTaker {
+  readonly #system: System
+  readonly #state: Files
+  readonly #log: Log
+  readonly #card: Card
+  readonly #wifi: Wifi
+  readonly #certificates: CertificateFiles
+
+  constructor({ system, state, folder, log }: CardOptions) {
+    this.#system = system
+    this.#state = state
+    this.#log = log
+    this.#card = new Card(system, folder)
+    this.#wifi = new Wifi(system)
+    this.#certificates = new CertificateFiles(system)
+  }
+
+  /** Waits for the interface whose address is on the card: on some boards it appears after the service. */
+  async waitForLink(): Promise<void> {
+    const wanted = await this.#wanted().catch(() => ({}))
+    if (!setsAddresses(wanted)) return
+    for (let waitedMs = 0; waitedMs < CARD_LINK_MS; waitedMs += LINK_POLL_MS) {
+      if ((await this.#linkFor(wanted)) !== undefined) return
+      await new Promise(resolve => setTimeout(resolve, LINK_POLL_MS))
+    }
+  }
+
+  /** Takes what is there, and says in the log and on the card what was wrong with it. Never throws. */
+  async take(takers: Takers): Promise<void> {
+    try {
+      if (await this.#card.isOwn()) await this.#take(takers)
+      else this.#log('warning', `${TEXT}: left alone, because it is on another disk than the system`)
+    } catch (error) {
+      this.#log('error', `${TEXT}: ${reasonOf(error)}`)
+    }
+  }
+
+  /** What is about to be taken. */
+  async #wanted(): Promise<Given> {
+    if (!(await this.#card.isOwn())) return {}
+    const { given, isDue, taken } = await remembered(this.#state)
+    const { parsed } = await this.#look(taken)
+    return { ...(isDue && given), ...givenIn(parsed) }
+  }
+
+  async #take(takers: Takers): Promise<void> {
+    const memory = await this.#again(takers, await this.#remembered())
+    const found = await this.#look(memory.taken)
+    const mistakes = [...found.mistakes]
+    const given = givenIn(found.parsed)
+    const names = [...Object.keys(given), ...(found.pair ? [CERTIFICATE, KEY] : [])]
+    let next = memory
+    if (mistakes.length === 0 && names.length > 0) {
+      mistakes.push(...(await this.#apply(takers, given, found)))
+      if (mistakes.length === 0) {
+        next = { given: merged(memory.given, given), isDue: false, taken: takenOf(found, memory.taken) }
+        await remember(this.#state, next)
+        this.#log('notice', `${TEXT}: taken: ${names.join(', ')}`)
+      }
+    }
+    for (const mistake of mistakes) this.#log('warning', `${TEXT}: ${mistake}`)
+    await this.#tidy(next, mistakes)
+  }
+
+  /** After a factory reset: what the card gave before. */
+  async #again(takers: Takers, memory: Memory): Promise<Memory> {
+    if (!memory.isDue) return memory
+    const mistakes = await this.#apply(takers, memory.given)
+    for (const mistake of mistakes) this.#log('error', `${TEXT}: not taken again after the factory reset: ${mistake}`)
+    const next = { ...memory, isDue: false }
+    await remember(this.#state, next)
+    return next
+  }
+
+  async #remembered(): Promise<Memory> {
+    return remembered(this.#state).catch(error => {
+      if (!isUnreadable(error)) throw error
+      this.#log('error', `what the card gave is not known any more: ${error.message}`)
+      return { given: {}, isDue: false }
+    })
+  }
+
+  /** What is on the card, except for what was taken and not yet removed. */
+  async #look(taken?: Taken): Promise<Found> {
+    const mistakes: string[] = []
+    const bytes = await this.#read(TEXT, MAX_TEXT_BYTES, mistakes)
+    const text = bytes && !isRest(TEXT, bytes, taken) ? decode(bytes, mistakes) : undefined
+    const parsed = text === undefined ? NOTHING_PARSED : parseReceiverTxt(text)
+    mistakes.push(...parsed.mistakes)
+    const [certificate, key] = [
+      await this.#read(CERTIFICATE, MAX_PEM_BYTES, mistakes),
+      await this.#read(KEY, MAX_PEM_BYTES, mistakes),
+    ].map((bytes, at) => (bytes && !isRest(at === 0 ? CERTIFICATE : KEY, bytes, taken) ? bytes.toString() : undefined))
+    const isHalf = (certificate === undefined) !== (key === undefined)
+    if (isHalf) mistakes.push(`${certificate === undefined ? CERTIFICATE : KEY}: missing; the other one is there`)
+    const pair = certificate !== undefined && key !== undefined ? { certificate, key } : undefined
+    return { text, parsed, pair, mistakes }
+  }
+
+  async #read(name: string, limit: number, mistakes: string[]): Promise<Buffer | undefined> {
+    try {
+      return await this.#card.read(name, limit)
+    } catch (error) {
+      mistakes.push(`${name}: ${reasonOf(error)}`)
+      return undefined
+    }
+  }
+
+  /** Applies all of it. @returns the mistakes in it; if there are any, nothing was applied. */
+  async #apply(takers: Takers, given: Given, { parsed, pair }: Partial<Found> = {}): Promise<readonly string[]> {
+    const { configuration, keys, originals } = takers
+    const at = (name: Name) => `${parsed?.lines[name] ? `line ${parsed.lines[name].number}, ` : ''}${name}`
+    const apiKey = given['api-key']
+    const mistakes = Object.entries(wifiMistakes(given)).map(([name, why]) => `${at(name as Name)}: ${why}`)
+    if (apiKey !== undefined) mistakes.push(...(await whyNoKey(keys, apiKey)).map(why => `${at('api-key')}: ${why}`))
+    if (pair) mistakes.push(...(await whyNoPair(pair)).map(why => `${CERTIFICATE} and ${KEY}: ${why}`))
+    if (mistakes.length > 0) return mistakes
+    try {
+      await configuration.patch(patchOf(given, (await this.#linkFor(given)) ?? WIRED), () => undefined)
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error
+      return error.errors?.map(refused => `${at(nameAt(refused, given))}: ${refused.detail}`) ?? [error.message]
+    }
+    if (pair) {
+      await originals.add([await this.#certificates.original()])
+      await this.#certificates.put(pair)
+    }
+    if (apiKey !== undefined) await keys.replace(apiKey)
+    const network = wifiOf(given)
+    if (network) {
+      await originals.add([await this.#wifi.original()])
+      await this.#wifi.join(network)
+    }
+    return []
+  }
+
+  /** The interface that an address is for: Wi-Fi if it was ever set here, otherwise the cable. Undefined if it is not there. */
+  async #linkFor(given: Given): Promise<string | undefined> {
+    const links = await deviceLinks(this.#system)
+    const isWireless = given['wifi-ssid'] !== undefined || (await this.#wifi.isSet())
+    const wanted = links.find(({ name }) => name === (isWireless ? WIRELESS : WIRED))
+    return (wanted ?? links.find(({ facts }) => !isWireless && facts.Type === 'ether'))?.name
+  }
+
+  /** Removes from the card what was taken, and brings its file of mistakes up to date. */
+  async #tidy(memory: Memory, mistakes: readonly string[]): Promise<void> {
+    const { taken } = memory
+    const replaced: Record<string, string> = {}
+    const removed: string[] = []
+    for (const name of Object.keys(taken?.digests ?? {})) {
+      const bytes = await this.#card.read(name, MAX_PEM_BYTES).catch(() => undefined)
+      if (!bytes || !isRest(name, bytes, taken)) continue
+      if (name === TEXT) replaced[TEXT] = taken?.commentedOut ?? ''
+      else removed.push(name)
+    }
+    const report = mistakes.length === 0 ? undefined : `Not used, because of:\n\n${mistakes.join('\n')}\n`
+    const present = (await this.#card.read(ERRORS, MAX_PEM_BYTES).catch(() => undefined))?.toString()
+    if (report !== undefined && report !== present) replaced[ERRORS] = report
+    if (report === undefined && present !== undefined) removed.push(ERRORS)
+    await this.#card.update(replaced, removed)
+    if (taken) await remember(this.#state, { ...memory, taken: undefined })
+  }
+}
+
+const NOTHING_PARSED: Parsed = { lines: {}, mistakes: [] }
+
+function decode(bytes: Buffer, mistakes: string[]): string | undefined {
+  const text = bytes.toString()
+  if (!bytes.includes(0) && Buffer.from(text).equals(bytes)) return text
+  mistakes.push(`${TEXT} is not UTF-8: save it with this encoding`)
+  return undefined
+}
+
+/** Remembers what was taken; a file that was taken before may still be there. */
+function takenOf({ text, parsed, pair }: Found, before: Taken | undefined): Taken {
+  const isTextTaken = text !== undefined && Object.keys(parsed.lines).length > 0
+  return {
+    digests: {
+      ...before?.digests,
+      ...(isTextTaken && { [TEXT]: digestOf(text) }),
+      ...(pair && { [CERTIFICATE]: digestOf(pair.certificate), [KEY]: digestOf(pair.key) }),
+    },
+    commentedOut: isTextTaken ? commentedOut(text) : before?.commentedOut,
+  }
+}
+
+/** Whether a file is what was taken, or what a power cut has left of it while it was removed. */
+function isRest(name: string, bytes: Buffer, taken: Taken | undefined): boolean {
+  const digest = taken?.digests[name]
+  if (digest === undefined) return false
+  const rest = bytes.toString().replace(NUL, '')
+  if (digestOf(bytes) === digest || rest.trim() === '') return true
+  const { lines, mistakes } = parseReceiverTxt(rest)
+  return name === TEXT && Object.keys(lines).length === 0 && mistakes.length === 0
+}
+
+function digestOf(content: string | Buffer): string {
+  return createHash('sha256').update(content).digest('base64')
+}
+
+async function whyNoKey(keys: ApiKeyStore, key: string): Promise<readonly string[]> {
+  try {
+    await keys.requireUsable(key)
+    return []
+  } catch (error) {
+    if (error instanceof RefusedKey) return [error.message]
+    throw error
+  }
+}
+
+async function whyNoPair(pair: Pair): Promise<readonly string[]> {
+  try {
+    await CertificateFiles.requireUsable(pair)
+    return []
+  } catch (error) {
+    if (isUnreadable(error)) return [error.message]
+    throw error
+  }
+}

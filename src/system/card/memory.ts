@@ -1,0 +1,73 @@
+import { Check } from 'typebox/schema'
+import * as Type from 'typebox/type'
+import { HalError, isUnreadable } from '../../../hal/errors.ts'
+import type { Files } from '../../../hal/files/files.ts'
+import type { Given } from './receiver-txt.ts'
+
+/** It may hold the API key and a password. */
+const MODE = 0o600
+const FILE = '/card'
+
+/** Texts by names. */
+const texts = Type.Object({}, { additionalProperties: Type.String() })
+const schema = Type.Object(
+  {
+    given: texts,
+    isDue: Type.Boolean(),
+    taken: Type.Optional(Type.Object({ digests: texts, commentedOut: Type.Optional(Type.String()) })),
+  },
+  { additionalProperties: false },
+)
+
+/** What the device remembers of its card. */
+export interface Memory {
+  /** Everything that the card ever gave, the latest value of each: a factory reset goes back to it. */
+  readonly given: Given
+  /** Whether that is to be applied, because a factory reset has put everything else back. */
+  readonly isDue: boolean
+  /** What was applied, but may still be on the card, because the power failed or the card cannot be written. */
+  readonly taken?: Taken | undefined
+}
+
+export interface Taken {
+  /** Base64 of the SHA-256 of each file, by its name. */
+  readonly digests: Readonly<Record<string, string>>
+  /** What takes the place of receiver.txt. */
+  readonly commentedOut?: string | undefined
+}
+
+const NOTHING: Memory = { given: {}, isDue: false }
+
+/** @throws {HalError} if the file does not hold it. */
+export async function remembered(state: Files): Promise<Memory> {
+  await state.recover(FILE)
+  const text = await state.readText(FILE)
+  if (text === undefined) return NOTHING
+  const value = parse(text)
+  if (!Check(schema, value)) throw new HalError('UNREADABLE', 'its shape is unknown')
+  return value as Memory
+}
+
+/** Durable when it returns. */
+export async function remember(state: Files, memory: Memory): Promise<void> {
+  const isNothing = Object.keys(memory.given).length === 0 && !memory.taken
+  if (isNothing) await state.remove(FILE)
+  else await state.writeAtomic(FILE, JSON.stringify(memory), MODE)
+}
+
+/** For a factory reset: what the card gave is applied again at the next start, or forgotten. May be repeated. */
+export async function resetCard(state: Files, isForgotten: boolean): Promise<void> {
+  const memory = await remembered(state).catch(error => {
+    if (isUnreadable(error)) return NOTHING
+    throw error
+  })
+  await remember(state, isForgotten ? { ...memory, given: {}, isDue: false } : { ...memory, isDue: true })
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new HalError('UNREADABLE', 'it is not JSON')
+  }
+}

@@ -1,0 +1,81 @@
+/** The names that a line may begin with, as they are written in the file. */
+const NAMES = [
+  'hostname',
+  'name',
+  'api-key',
+  'wifi-ssid',
+  'wifi-password',
+  'wifi-country',
+  'address',
+  'gateway',
+  'dns',
+] as const
+export type Name = (typeof NAMES)[number]
+/** Values by their names. */
+export type Given = Readonly<Partial<Record<Name, string>>>
+
+/** A setting that was found. */
+export interface Line {
+  /** From 1. */
+  readonly number: number
+  readonly value: string
+}
+
+export interface Parsed {
+  readonly lines: Readonly<Partial<Record<Name, Line>>>
+  /** Each is a clause that never quotes a value. */
+  readonly mistakes: readonly string[]
+}
+
+const BYTE_ORDER_MARK = '\u{feff}'
+/** A name that may be repeated in an error: it is not a secret that somebody put into the wrong place. */
+const PLAIN_NAME = /^[a-z0-9-]{1,32}$/
+const QUOTED = /^(["'])(.*)\1$/s
+const SECRET = /^(\s*)((?:api[-_]key|wifi[-_]password)\s*=)[^\r]*/i
+const SETTING = /^\s*[^#\s]/
+
+/**
+ * The lines `NAME=VALUE` of receiver.txt: names in any case, with `-` or `_`; blanks around both are ignored, quotes around a
+ * value removed. A name with an empty value sets nothing.
+ */
+export function parseReceiverTxt(text: string): Parsed {
+  const lines: Partial<Record<Name, Line>> = {}
+  const mistakes: string[] = []
+  for (const [at, raw] of withoutMark(text).split('\n').entries()) {
+    const [number, line] = [at + 1, raw.trim()]
+    if (line === '' || line.startsWith('#')) continue
+    const cut = line.indexOf('=')
+    if (cut < 0) {
+      mistakes.push(`line ${number}: has no =; write it as hostname=lobby`)
+      continue
+    }
+    const written = line.slice(0, cut).trim().toLowerCase().replaceAll('_', '-')
+    const value = line
+      .slice(cut + 1)
+      .trim()
+      .replace(QUOTED, '$2')
+    if (value === '') continue
+    const name = NAMES.find(name => name === written)
+    if (!name) mistakes.push(`line ${number}: ${unknown(written)}`)
+    else if (lines[name]) mistakes.push(`line ${number}: ${name} is set twice`)
+    else lines[name] = { number, value }
+  }
+  return { lines, mistakes }
+}
+
+function unknown(name: string): string {
+  const what = PLAIN_NAME.test(name) ? `"${name}"` : 'the text before the ='
+  return `${what} is not a setting; use ${NAMES.slice(0, -1).join(', ')} or ${NAMES.at(-1)}`
+}
+
+/** The text with each setting as a comment, and without its secrets. */
+export function commentedOut(text: string): string {
+  const lines = withoutMark(text)
+    .split('\n')
+    .map(line => line.replace(SECRET, '$1$2').replace(SETTING, '#$&'))
+  return lines.join('\n')
+}
+
+function withoutMark(text: string): string {
+  return text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text
+}

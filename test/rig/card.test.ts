@@ -1,0 +1,44 @@
+/** receiver.txt, by the units that ship. That the partition is made writable for a moment is tested on the booted card. */
+import t from 'tap'
+import { NO_RIG } from './available.ts'
+import { startRig } from './rig.ts'
+
+const KEY = 'a-key-that-its-owner-knows.0123456789'
+const FOLDER = '/boot/firmware'
+const DROP_IN = '/etc/systemd/system/receiverd.service.d/card.conf'
+
+t.test('its settings are in force when the service serves, and leave the card', { skip: NO_RIG }, async t => {
+  const text = `hostname=lobby\nname=Lobby\napi-key=${KEY}\n`
+  const rig = await startRig(t, {
+    files: { [DROP_IN]: `[Service]\nEnvironment=RECEIVERD_CARD=${FOLDER}\n`, [`${FOLDER}/receiver.txt`]: text },
+  })
+  t.equal(rig.key, KEY)
+  t.match((await rig.system()).value, { hostname: 'lobby', deviceName: 'Lobby' })
+  t.equal((await rig.run(['uname', '-n'])).trim(), 'lobby')
+  t.equal(await rig.readFile(`${FOLDER}/receiver.txt`), '#hostname=lobby\n#name=Lobby\n#api-key=\n')
+  t.equal(await rig.run(['systemctl', 'show', '--property=Result', '--value', 'receiverd-card']), 'success\n')
+  t.equal(await rig.shell('find /run/receiverd/card -type f ! -name folder'), '')
+  t.equal(await rig.shell('stat -c "%a %U" /var/lib/receiverd/card'), '600 root\n')
+
+  t.equal((await rig.patch({ deviceName: 'Changed' })).status, 200)
+  await rig.run(['sh', '-c', `cat >>${FOLDER}/receiver.txt`], 'hostname=lob_by\nname=Other\n')
+  await rig.restart()
+  t.match((await rig.system()).value, { hostname: 'lobby', deviceName: 'Changed' }, 'a mistake: nothing is taken')
+  t.match(await rig.readFile(`${FOLDER}/receiver-errors.txt`), /^line 4, hostname: invalid value/m)
+  t.match(
+    await rig.shell('journalctl -qu receiverd -p warning -o cat'),
+    'receiver.txt: line 4, hostname: invalid value',
+  )
+
+  const { pid } = rig
+  t.equal((await rig.fetch('/operations/factory-reset?card=remember', { method: 'POST' })).status, 400)
+  t.equal((await rig.fetch('/operations/factory-reset', { method: 'POST' })).status, 202)
+  await rig.untilBackFrom(pid)
+  t.equal(rig.key, KEY, 'the card gave it')
+  t.match((await rig.system()).value, { hostname: 'lobby', deviceName: 'Lobby' })
+  const again = rig.pid
+  t.equal((await rig.fetch('/operations/factory-reset?card=forget', { method: 'POST' })).status, 202)
+  await rig.untilBackFrom(again)
+  t.not(rig.key, KEY)
+  t.match((await rig.system()).value, { hostname: 'receiver' })
+})

@@ -1,0 +1,194 @@
+/** A Raspberry Pi with its card: what the service takes at its start, and the real script that changes the card. */
+import { spawnSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import { REPOSITORY } from '../../../build/bundle-file.ts'
+import { HalError } from '../../../hal/errors.ts'
+import { Files } from '../../../hal/files/files.ts'
+import type { Run } from '../../../hal/os/command.ts'
+import { System } from '../../../hal/os/system.ts'
+import { registry } from '../../../hal/registry.ts'
+import { Journal } from '../../../hal/transaction/journal.ts'
+import { Originals } from '../../../hal/transaction/originals.ts'
+import { Transactions } from '../../../hal/transaction/transaction.ts'
+import { ApiKeyStore } from '../../../src/auth/api-key.ts'
+import type { JsonObject } from '../../../src/json.ts'
+import { CardTaker } from '../../../src/system/card/card.ts'
+import { finishReset } from '../../../src/system/factory-reset.ts'
+import { SystemStore } from '../../../src/system/store.ts'
+import { type Intercept, intercepted, interceptedRun, Stopped, stopAt } from '../../hal/support/file-system.ts'
+import { deviceRoot } from '../../support/device.ts'
+import { FakeReceiver } from '../../support/fakes/receiver.ts'
+import { temporaryFolder } from '../../support/folder.ts'
+
+const SCRIPT = join(REPOSITORY, 'build/package/card')
+/** What changes something. Each call is a step at which the power can fail. */
+const STEPS = ['cat', 'mount', 'rm', 'shred', 'sync']
+const FOLDER = '/boot/firmware'
+export const TEXT = `${FOLDER}/receiver.txt`
+const ERRORS = `${FOLDER}/receiver-errors.txt`
+const STATE = 'var/lib/receiverd'
+export const WPA = '/etc/wpa_supplicant/wpa_supplicant-wlan0.conf'
+
+export const KEY = 'a-key-that-its-owner-knows.0123456789'
+/** Every setting. */
+export const ALL = `hostname=lobby
+name=Lobby
+api-key=${KEY}
+wifi-ssid=Guests
+wifi-password=correct horse
+wifi-country=de
+address=192.0.2.10/24
+gateway=192.0.2.1
+dns=192.0.2.1, 192.0.2.2
+`
+
+/** Where the power fails: at which change that the service makes, or at which step of the script. Never by default. */
+export interface Cut {
+  readonly service?: number
+  readonly script?: number
+}
+
+export interface Boot {
+  readonly log: readonly string[]
+  readonly isCut: boolean
+  /** The API key in force. */
+  readonly key: string | undefined
+}
+
+export class Board {
+  readonly root: string
+  readonly #path: string
+  readonly #device: FakeReceiver
+  /** Whether the unit that changes the card works. */
+  isCardWritable = true
+
+  constructor(t: Test) {
+    this.root = deviceRoot(t, 'raspberry-pi-4')
+    this.#path = temporaryFolder(t)
+    for (const folder of ['boot/firmware', 'proc/sys/kernel', STATE, 'etc/systemd/system'])
+      mkdirSync(join(this.root, folder), { recursive: true })
+    this.#device = new FakeReceiver(this.root)
+    for (const step of [...STEPS, 'mountpoint']) this.#wrap(step)
+  }
+
+  /** Counts the call, and kills the script with all that it started if it is the one at which the power fails. */
+  #wrap(step: string): void {
+    const real =
+      step === 'mountpoint'
+        ? ''
+        : step === 'mount'
+          ? `echo "$*" >>${this.root}/mounts`
+          : `PATH=\${PATH#*:} exec ${step} "$@"`
+    const count = join(this.#path, '.count')
+    const lines = [`echo >>${count}`, `[ $(wc -c <${count}) -lt "$CUT" ] || kill -9 0`, real]
+    writeFileSync(join(this.#path, step), `#!/bin/sh\n${lines.join('\n')}\n`, { mode: 0o755 })
+  }
+
+  /** Writes receiver.txt, as on a PC. */
+  insert(text: string | Buffer): this {
+    writeFileSync(join(this.root, TEXT), text)
+    return this
+  }
+
+  /** Starts the service, up to when it would serve; once more if a factory reset restarts the device. */
+  async boot({ service = Number.POSITIVE_INFINITY, script = 1_000_000 }: Cut = {}): Promise<Boot> {
+    writeFileSync(join(this.#path, '.count'), '')
+    const log: string[] = []
+    const write = (level: string, line: string) => void log.push(`${level}: ${line}`)
+    let isCut = false
+    const intercept: Intercept = stopAt(service)
+    const cut: Intercept = call => {
+      try {
+        if (isCut) throw new Stopped()
+        return intercept(call)
+      } catch (error) {
+        if (error instanceof Stopped) isCut = true
+        throw error
+      }
+    }
+    const { options } = this.#device
+    const run: Run = async argv => {
+      if (argv.join(' ') === 'systemctl start receiverd-card.service') {
+        if (this.#changeCard(script)) return ''
+        isCut = script < 1_000_000
+        throw new HalError('COMMAND_FAILED', 'systemctl failed with status 1')
+      }
+      if (argv.includes('wpa_supplicant@wlan0.service')) return ''
+      return options.run?.(argv) ?? ''
+    }
+    const fs = intercepted(cut)
+    const system = new System(this.root, { ...options, run: interceptedRun(cut, run), fs })
+    const state = new Files(join(this.root, STATE), fs)
+    let key: string | undefined
+    try {
+      if (await finishReset(state, system, write)) return this.boot({ service, script })
+      const keys = await ApiKeyStore.open(state, { log: write })
+      const card = new CardTaker({ system, state, folder: FOLDER, log: write })
+      await card.waitForLink()
+      const configuration = this.#store(system, state, write)
+      await configuration.start()
+      const originals = new Originals(state)
+      await card.take({ configuration, keys, originals })
+      key = keys.current
+      await configuration.stop()
+    } catch (error) {
+      if (!isCut) throw error
+    }
+    // The kernel's memory is gone.
+    rmSync(join(this.root, 'run/receiverd'), { recursive: true, force: true })
+    return { log, isCut, key }
+  }
+
+  /** What a client does meanwhile. @returns the configuration. */
+  async change(act: (store: SystemStore, state: Files) => Promise<unknown>): Promise<JsonObject> {
+    const state = new Files(join(this.root, STATE))
+    const store = this.#store(new System(this.root, this.#device.options), state, () => undefined)
+    await store.start()
+    await act(store, state)
+    await store.stop()
+    return JSON.parse(store.json)
+  }
+
+  #store(system: System, state: Files, log: (level: string, line: string) => void): SystemStore {
+    const settings = registry(system)
+    const transactions = new Transactions(system, settings, new Journal(state), new Originals(state))
+    const ring = { maxEvents: 100, maxBytes: 100_000, newId: randomUUID }
+    return new SystemStore({ system, settings, transactions, ring, log })
+  }
+
+  #changeCard(cut: number): boolean {
+    if (!this.isCardWritable) return false
+    const env = { PATH: `${this.#path}:${process.env.PATH}`, CUT: `${cut}` }
+    return spawnSync('setsid', ['--wait', 'sh', SCRIPT, this.root], { encoding: 'utf8', env }).status === 0
+  }
+
+  read(path: string): string | undefined {
+    const file = join(this.root, path)
+    return existsSync(file) ? readFileSync(file, 'utf8') : undefined
+  }
+
+  get errors(): string {
+    return this.read(ERRORS) ?? ''
+  }
+
+  /** Every file of the card and of the system, with its mode and content. */
+  get files(): Record<string, string> {
+    const names = ['boot', 'etc', 'proc', 'var'].flatMap(folder =>
+      readdirSync(join(this.root, folder), { recursive: true, encoding: 'utf8' }).map(name => join(folder, name)),
+    )
+    const files = names.filter(name => statSync(join(this.root, name), { throwIfNoEntry: false })?.isFile())
+    return Object.fromEntries(
+      files.map(name => [name, `${statSync(join(this.root, name)).mode.toString(8)} ${this.read(name)}`]),
+    )
+  }
+
+  /** What the API would show. */
+  async setting(name: string): Promise<unknown> {
+    return registry(new System(this.root))
+      .find(setting => setting.name === name)
+      ?.read()
+  }
+}

@@ -1,0 +1,188 @@
+/** receiver.txt becomes the configuration of the device. */
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { REPOSITORY } from '../../../build/bundle-file.ts'
+import { orderReset } from '../../../src/system/factory-reset.ts'
+import { ALL, Board, KEY, TEXT, WPA } from './board.ts'
+
+const TEMPLATE = readFileSync(join(REPOSITORY, 'build/image/receiver.txt'), 'utf8')
+const LEFT = ALL.replace(/^/gm, '#').replace(/#$/, '').replace(KEY, '').replace('correct horse', '')
+
+t.test('the template that lies on the card sets nothing, and is not written', async t => {
+  const board = new Board(t).insert(TEMPLATE)
+  await board.boot()
+  t.equal(board.read(TEXT), TEMPLATE)
+  t.equal(board.read('mounts'), undefined)
+})
+
+t.test('every setting of the template is one', async t => {
+  const board = new Board(t).insert(TEMPLATE.replace(/^#([a-z-]+=)/gm, '$1'))
+  const { log } = await board.boot()
+  t.match(log.at(-1), /taken: hostname, name, wifi-ssid, wifi-country, address, gateway, dns$/)
+})
+
+t.test('all settings are what the API shows', async t => {
+  const board = new Board(t).insert(ALL)
+  const { log, key } = await board.boot()
+  t.same(
+    log.filter(line => /^(warning|error)/.test(line)),
+    [],
+  )
+  t.notMatch(log.join(), /correct horse|0123456789/)
+  t.equal(key, KEY)
+  t.equal(await board.setting('hostname'), 'lobby')
+  t.equal(board.read('/proc/sys/kernel/hostname'), 'lobby\n')
+  t.match(board.read('/etc/hosts'), /^127\.0\.1\.1\slobby$/m)
+  t.equal(await board.setting('deviceName'), 'Lobby')
+  t.match(await board.setting('network'), {
+    wlan0: { method: 'static', address: '192.0.2.10/24', gateway: '192.0.2.1', dns: ['192.0.2.1', '192.0.2.2'] },
+    eth0: { method: 'dhcp' },
+  })
+  t.equal(
+    board.files[WPA.slice(1)],
+    `100600 # From receiver.txt.
+country=DE
+network={
+	ssid=${Buffer.from('Guests').toString('hex')}
+	psk="correct horse"
+	key_mgmt=WPA-PSK SAE
+	ieee80211w=1
+	scan_ssid=1
+}
+`,
+  )
+})
+
+t.test('without Wi-Fi the address is that of the cable; a part of it changes that part', async t => {
+  const board = new Board(t).insert('address=198.51.100.7/25\ngateway=198.51.100.1\n')
+  await board.boot()
+  t.match(await board.setting('network'), { eth0: { method: 'static', address: '198.51.100.7/25', dns: [] } })
+  await board.insert('dns=198.51.100.2').boot()
+  const address = '198.51.100.7/25'
+  t.match(await board.setting('network'), { eth0: { method: 'static', address, dns: ['198.51.100.2'] } })
+  await board.insert('address=DHCP').boot()
+  t.match(await board.setting('network'), { eth0: { method: 'dhcp', address: '', gateway: '', dns: [] } })
+})
+
+t.test('a setting is taken once: what the API changes later stays', async t => {
+  const board = new Board(t).insert(ALL)
+  await board.boot()
+  t.equal(board.read(TEXT), LEFT)
+  t.same(board.read('mounts')?.trim().split('\n'), [
+    `-o remount,rw ${board.root}/boot/firmware`,
+    `-o remount,ro ${board.root}/boot/firmware`,
+  ])
+  await board.change(store => store.patch({ hostname: 'changed' }, () => undefined))
+  const before = board.files
+  await board.boot()
+  t.same(board.files, before)
+})
+
+t.test('it wins over a change on trial, of which the journal tells', async t => {
+  const board = new Board(t)
+  await board.change(store => store.patch({ hostname: 'on-trial', deviceName: 'On trial' }, () => undefined, 600))
+  t.equal(await board.setting('hostname'), 'on-trial')
+  await board.insert('hostname=lobby\n').boot()
+  t.equal(await board.setting('hostname'), 'lobby')
+  t.not(await board.setting('deviceName'), 'On trial', 'the rest of the change was undone')
+})
+
+t.test('it wins over a factory reset that waits', async t => {
+  const board = new Board(t)
+  await board.change(store => store.patch({ hostname: 'used', deviceName: 'Used' }, () => undefined))
+  await board.change((_, state) => orderReset(state, false))
+  const { key } = await board.insert(`hostname=lobby\napi-key=${KEY}\n`).boot()
+  t.equal(await board.setting('hostname'), 'lobby')
+  t.not(await board.setting('deviceName'), 'Used')
+  t.equal(key, KEY)
+})
+
+t.test('a factory reset goes back to what the card gave, or forgets it', async t => {
+  for (const forgets of [false, true]) {
+    const board = new Board(t)
+    const delivered = await board.setting('hostname')
+    await board.insert(ALL).boot()
+    await board.insert('name=Lobby, left\n').boot()
+    await board.change(store => store.patch({ hostname: 'used', ntp: { servers: ['192.0.2.9'] } }, () => undefined))
+    await board.change((_, state) => orderReset(state, forgets))
+    const { key } = await board.boot()
+    t.equal(await board.setting('hostname'), forgets ? delivered : 'lobby')
+    if (!forgets) t.equal(await board.setting('deviceName'), 'Lobby, left', 'the latest')
+    t.same(
+      await board.setting('ntp').then(ntp => (ntp as { servers: unknown }).servers),
+      [],
+      'what the card did not give',
+    )
+    t.equal(key === KEY, !forgets)
+    t.equal(board.read(WPA)?.includes('correct horse'), forgets ? undefined : true)
+    t.match(await board.setting('network'), { wlan0: { method: forgets ? 'dhcp' : 'static' } })
+    const memory = board.read('/var/lib/receiverd/card')
+    t.equal(memory === undefined, forgets)
+    const before = board.files
+    await board.boot()
+    t.same(board.files, before, 'once')
+  }
+})
+
+t.test('a card that cannot be written is taken once, and said', async t => {
+  const board = new Board(t).insert(ALL)
+  board.isCardWritable = false
+  const { log } = await board.boot()
+  t.match(log.at(-1), /^error: receiver\.txt: receiverd-card\.service could not change the boot partition/)
+  t.equal(board.read(TEXT), ALL)
+  await board.change(store => store.patch({ hostname: 'changed' }, () => undefined))
+  await board.boot()
+  t.equal(await board.setting('hostname'), 'changed')
+  board.isCardWritable = true
+  await board.boot()
+  t.equal(board.read(TEXT), LEFT, 'once it can')
+  t.equal(await board.setting('hostname'), 'changed')
+})
+
+t.test('as editors write it: byte-order mark, CRLF, no last line end, quotes, blanks, other spellings', async t => {
+  const lines = [`Api-Key= '${KEY}'`, ' HostName =LOBBY', '  # a comment', 'name=" Lobby "', 'wifi_ssid=""']
+  const board = new Board(t).insert(`\ufeff${lines.join('\r\n')}`)
+  const { log, key } = await board.boot()
+  t.equal(log.at(-1), 'notice: receiver.txt: taken: api-key, hostname, name')
+  t.equal(await board.setting('hostname'), 'lobby')
+  t.equal(await board.setting('deviceName'), ' Lobby ')
+  t.equal(key, KEY)
+  t.equal(board.read(TEXT), '#Api-Key=\r\n# HostName =LOBBY\r\n  # a comment\r\n#name=" Lobby "\r\n#wifi_ssid=""')
+})
+
+t.test('no value is evaluated, and every one arrives as it is', async t => {
+  const hostile = [
+    '$(touch hit)',
+    '`touch hit`',
+    '"; touch hit; "',
+    "a'; touch hit; 'b",
+    '$IFS$HOME',
+    '* ? [a-z]',
+    'a\\tb\\\\c\\',
+    'x & y | z',
+    '# not a comment',
+    '100 %s %n',
+    '-n -e',
+    'a"b"c',
+    'Straße 5, 東京',
+  ]
+  for (const value of hostile) {
+    const board = new Board(t).insert(`name="${value}"\nwifi-ssid="${value}"\n`)
+    t.match((await board.boot()).log.at(-1), /taken/, value)
+    t.equal(await board.setting('deviceName'), value)
+    const ssid = /^\tssid=([0-9a-f]*)$/m.exec(board.read(WPA) ?? '')?.[1] ?? ''
+    t.equal(Buffer.from(ssid, 'hex').toString(), value)
+    t.match(board.read(WPA), 'key_mgmt=NONE')
+    t.notOk(existsSync(join(board.root, 'hit')) || existsSync('hit'), 'no command was run')
+  }
+  for (const password of ['"quoted" $(id)', 'back\\slash#']) {
+    const board = new Board(t).insert(`wifi-ssid=a\nwifi-password=${password}\n`)
+    await board.boot()
+    t.ok(board.read(WPA)?.includes(`psk="${password}"\n`), password)
+  }
+  const raw = 'AB'.repeat(32)
+  const board = new Board(t).insert(`wifi-ssid=a\nwifi-password=${raw}\n`)
+  await board.boot()
+  t.match(board.read(WPA), `\n\tpsk=${raw}\n`)
+})

@@ -52,9 +52,9 @@ t.test('curl', async t => {
   const one = curl()
   const session = await only(receiver, 'pending')
   t.match(session, { protocol: 'miracast', name: 'Pixel 9', model: '', deviceId: '', address: '' })
-  await one.prints(`{"id":"${session.id}","state":"pending"}\n`)
+  await one.prints(`{"id":"${session.id}","state":"pending","since":"${session.since}"}\n`)
   t.equal((await admit(receiver, session)).status, 200)
-  await one.prints('{"state":"active"}\n')
+  await one.prints('{"state":"active","since":"')
   one.child.kill()
   await none(receiver)
 

@@ -28,8 +28,6 @@ export interface OperationRoutesOptions {
   readonly screen: Screen
   readonly authenticator: Authenticator
   readonly log: Log
-  /** Whether the device has a card that may have given it settings. */
-  readonly hasCard: boolean
   /** Called once a factory reset is certain: finishes it, and restarts the device. */
   readonly reset: () => void
 }
@@ -84,7 +82,6 @@ function operationsOf({
   configuration,
   led,
   screen,
-  hasCard,
   reset,
 }: OperationRoutesOptions): readonly Operation[] {
   return [
@@ -135,16 +132,13 @@ function operationsOf({
         await orderReset(state, forgetsCard(request))
         reset()
       },
-      ...(hasCard && { parameters: [FORGET_CARD] }),
+      parameters: [FORGET_CARD],
       operationId: 'factoryReset',
       summary: 'Factory reset',
       description:
-        (hasCard
-          ? 'Restores all settings as delivered, except for those that its card gave (receiver.txt), and restarts the device with the API ' +
-            'key of the card, or a new one. '
-          : 'Restores all settings as delivered, and restarts the device with a new API key, or the one that is passed to it. ') +
-        'A TLS key of yours is removed. Tokens and links made with the old API key stop working. Set the device up again by its ' +
-        'screen, or by “receiverd key show”. A power cut does not stop the reset.',
+        'Restores all settings as delivered, or as its card gave them (receiver.txt), and removes a TLS key of yours. The device ' +
+        'restarts with a new API key, or with the one that it was given. Tokens and links made with the old key stop working. Set ' +
+        'the device up again by its screen, or by “receiverd key show”. A power cut does not stop the reset.',
       confirm: true,
       destructive: true,
     },

@@ -114,12 +114,7 @@ function routesOf(
     ...tokenRoutes(options),
     ...credentialRoutes(() => configuration.value('deviceName')),
     ...statusRoutes(status),
-    ...operationRoutes({
-      ...options,
-      configuration,
-      mirroring: mirroringUnits(engines),
-      hasCard: config.card !== undefined,
-    }),
+    ...operationRoutes({ ...options, configuration, mirroring: mirroringUnits(engines) }),
     ...logRoutes(system, loggingUnits(engines), authenticator),
     ...choiceRoutes(configuration, settings),
     ...metricsRoutes(families),

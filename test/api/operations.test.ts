@@ -107,6 +107,18 @@ t.test('factory-reset: certain before it is answered', async t => {
   t.equal(resets(), 1)
 })
 
+t.test('factory-reset: whether it forgets the card', async t => {
+  const { service, resets } = await startRunning(t)
+  const ordered = async (query: string) => {
+    const { status } = await service.fetch(`/operations/factory-reset${query}`, { method: 'POST' })
+    return [status, resets()]
+  }
+  for (const query of ['?card=', '?card=keep', '?card=forget&card=forget'])
+    t.same(await ordered(query), [400, 0], query)
+  t.same(await ordered('?card=forget'), [202, 1])
+  t.equal(readFileSync(service.path('var/lib/receiverd/factory-reset'), 'utf8'), 'forget-card\n')
+})
+
 t.test('a few wait, more are refused', async t => {
   let free: () => void = () => undefined
   const held = new Promise<string>(resolve => {

@@ -1,4 +1,5 @@
 /** The operations, on a machine that does what the page orders. */
+import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { NO_RIG } from '../rig/available.ts'
 import { startRig } from '../rig/rig.ts'
@@ -8,8 +9,12 @@ import { click, enter, goTo, waitForNoText, waitForText } from './steps.ts'
 t.setTimeout(300_000)
 
 t.test('operations', { skip: NO_RIG || missingBrowser('chrome') }, async t => {
-  const rig = await startRig(t)
-  await rig.patch({ deviceName: 'Boardroom' })
+  const rig = await startRig(t, {
+    files: {
+      '/etc/systemd/system/receiverd.service.d/card.conf': '[Service]\nEnvironment=RECEIVERD_CARD=/boot/firmware\n',
+      '/boot/firmware/receiver.txt': `name=Boardroom\napi-key=${randomBytes(32).toString('base64url')}\n`,
+    },
+  })
   const browser = await startBrowser(t)
   const open = async (credential: string) => {
     const tab = await openTab(browser, `${rig.url}/#key=${credential}`)
@@ -52,7 +57,7 @@ t.test('operations', { skip: NO_RIG || missingBrowser('chrome') }, async t => {
     t.strictSame(offences, [])
   })
 
-  await t.test('factory reset: the name is typed first; the credential ends with it', async t => {
+  await t.test('factory reset: the name is typed first; the credential and what the card gave end with it', async t => {
     const { page, offences } = await open(rig.key)
     const { pid, key } = rig
     const title = 'Factory reset: Boardroom?'
@@ -62,6 +67,11 @@ t.test('operations', { skip: NO_RIG || missingBrowser('chrome') }, async t => {
     t.ok(await isDisabled())
     await enter(page, 'Type “Boardroom” to confirm', 'room')
     t.notOk(await isDisabled())
+    await page
+      .locator(
+        '::-p-aria(Also remove the settings and the API key that its card gave, for a device that changes hands.)',
+      )
+      .click()
     await click(page, title, 'Factory reset')
     await rig.untilBackFrom(pid)
     t.not(rig.key, key)

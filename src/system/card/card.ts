@@ -11,7 +11,7 @@ import type { ApiKeyStore } from '../../auth/api-key.ts'
 import { RefusedKey } from '../../auth/key-file.ts'
 import { CARD_LINK_MS } from '../../limits.ts'
 import type { Log } from '../../log.ts'
-import { Problem } from '../../problem.ts'
+import { type FieldError, Problem } from '../../problem.ts'
 import type { SystemStore } from '../store.ts'
 import { type Memory, remember, remembered, type Taken } from './memory.ts'
 import { commentedOut, type Given, type Name, type Parsed, parseReceiverTxt } from './receiver-txt.ts'
@@ -25,7 +25,6 @@ const MAX_PEM_BYTES = 64 * 1024
 /** The cable of a board that has one; any other name is taken where there is no such interface. */
 const WIRED = 'eth0'
 const LINK_POLL_MS = 250
-const NUL = /\0/g
 
 export interface CardOptions {
   readonly system: System
@@ -34,6 +33,8 @@ export interface CardOptions {
   /** Where the boot partition is mounted. */
   readonly folder: string
   readonly log: Log
+  /** Milliseconds for an interface to appear whose address is on the card. */
+  readonly linkMs?: number
 }
 
 /** What the settings go to. */
@@ -48,6 +49,8 @@ interface Found {
   readonly text: string | undefined
   readonly parsed: Parsed
   readonly pair: Pair | undefined
+  /** Of its files, by their names. */
+  readonly digests: Readonly<Record<string, string>>
   readonly mistakes: readonly string[]
 }
 
@@ -65,8 +68,10 @@ export class CardTaker {
   readonly #card: Card
   readonly #wifi: Wifi
   readonly #certificates: CertificateFiles
+  readonly #linkMs: number
 
-  constructor({ system, state, folder, log }: CardOptions) {
+  constructor({ system, state, folder, log, linkMs = CARD_LINK_MS }: CardOptions) {
+    this.#linkMs = linkMs
     this.#system = system
     this.#state = state
     this.#log = log
@@ -79,8 +84,8 @@ export class CardTaker {
   async waitForLink(): Promise<void> {
     const wanted = await this.#wanted().catch(() => ({}))
     if (!setsAddresses(wanted)) return
-    for (let waitedMs = 0; waitedMs < CARD_LINK_MS; waitedMs += LINK_POLL_MS) {
-      if ((await this.#linkFor(wanted)) !== undefined) return
+    for (let waitedMs = 0; waitedMs < this.#linkMs; waitedMs += LINK_POLL_MS) {
+      if ((await this.#linkFor(wanted)).isThere) return
       await new Promise(resolve => setTimeout(resolve, LINK_POLL_MS))
     }
   }
@@ -143,27 +148,21 @@ export class CardTaker {
   /** What is on the card, except for what was taken and not yet removed. */
   async #look(taken?: Taken): Promise<Found> {
     const mistakes: string[] = []
-    const bytes = await this.#read(TEXT, MAX_TEXT_BYTES, mistakes)
-    const text = bytes && !isRest(TEXT, bytes, taken) ? decode(bytes, mistakes) : undefined
+    const digests: Record<string, string> = {}
+    const read = async (name: string, limit: number) => {
+      const bytes = await this.#card.read(name, limit).catch(error => void mistakes.push(`${name}: ${reasonOf(error)}`))
+      if (!bytes || isRest(name, bytes, taken)) return undefined
+      digests[name] = digestOf(bytes)
+      return bytes
+    }
+    const bytes = await read(TEXT, MAX_TEXT_BYTES)
+    const text = bytes && decode(bytes, mistakes)
     const parsed = text === undefined ? NOTHING_PARSED : parseReceiverTxt(text)
     mistakes.push(...parsed.mistakes)
-    const [certificate, key] = [
-      await this.#read(CERTIFICATE, MAX_PEM_BYTES, mistakes),
-      await this.#read(KEY, MAX_PEM_BYTES, mistakes),
-    ].map((bytes, at) => (bytes && !isRest(at === 0 ? CERTIFICATE : KEY, bytes, taken) ? bytes.toString() : undefined))
-    const isHalf = (certificate === undefined) !== (key === undefined)
-    if (isHalf) mistakes.push(`${certificate === undefined ? CERTIFICATE : KEY}: missing; the other one is there`)
-    const pair = certificate !== undefined && key !== undefined ? { certificate, key } : undefined
-    return { text, parsed, pair, mistakes }
-  }
-
-  async #read(name: string, limit: number, mistakes: string[]): Promise<Buffer | undefined> {
-    try {
-      return await this.#card.read(name, limit)
-    } catch (error) {
-      mistakes.push(`${name}: ${reasonOf(error)}`)
-      return undefined
-    }
+    const [certificate, key] = [await read(CERTIFICATE, MAX_PEM_BYTES), await read(KEY, MAX_PEM_BYTES)]
+    if (!certificate !== !key) mistakes.push(`${certificate ? KEY : CERTIFICATE}: missing; the other one is there`)
+    const pair = certificate && key && { certificate: certificate.toString(), key: key.toString() }
+    return { text, parsed, pair, digests, mistakes }
   }
 
   /** Applies all of it. @returns the mistakes in it; if there are any, nothing was applied. */
@@ -176,10 +175,10 @@ export class CardTaker {
     if (pair) mistakes.push(...(await whyNoPair(pair)).map(why => `${CERTIFICATE} and ${KEY}: ${why}`))
     if (mistakes.length > 0) return mistakes
     try {
-      await configuration.patch(patchOf(given, (await this.#linkFor(given)) ?? WIRED), () => undefined)
+      await configuration.patch(patchOf(given, (await this.#linkFor(given)).name), () => undefined)
     } catch (error) {
       if (!(error instanceof Problem)) throw error
-      return error.errors?.map(refused => `${at(nameAt(refused, given))}: ${refused.detail}`) ?? [error.message]
+      return error.errors?.map(refused => `${at(nameAt(refused, given))}: ${whyRefused(refused)}`) ?? [error.message]
     }
     if (pair) {
       await originals.add([await this.#certificates.original()])
@@ -194,12 +193,14 @@ export class CardTaker {
     return []
   }
 
-  /** The interface that an address is for: Wi-Fi if it was ever set here, otherwise the cable. Undefined if it is not there. */
-  async #linkFor(given: Given): Promise<string | undefined> {
+  /** The interface that an address is for: Wi-Fi if it was ever set here, otherwise the cable. */
+  async #linkFor(given: Given): Promise<{ readonly name: string; readonly isThere: boolean }> {
     const links = await deviceLinks(this.#system)
     const isWireless = given['wifi-ssid'] !== undefined || (await this.#wifi.isSet())
-    const wanted = links.find(({ name }) => name === (isWireless ? WIRELESS : WIRED))
-    return (wanted ?? links.find(({ facts }) => !isWireless && facts.Type === 'ether'))?.name
+    const wanted = isWireless ? WIRELESS : WIRED
+    const other = isWireless ? undefined : links.find(({ facts }) => facts.Type === 'ether')
+    const found = links.find(({ name }) => name === wanted) ?? other
+    return { name: found?.name ?? wanted, isThere: found !== undefined }
   }
 
   /** Removes from the card what was taken, and brings its file of mistakes up to date. */
@@ -232,26 +233,26 @@ function decode(bytes: Buffer, mistakes: string[]): string | undefined {
 }
 
 /** Remembers what was taken; a file that was taken before may still be there. */
-function takenOf({ text, parsed, pair }: Found, before: Taken | undefined): Taken {
-  const isTextTaken = text !== undefined && Object.keys(parsed.lines).length > 0
-  return {
-    digests: {
-      ...before?.digests,
-      ...(isTextTaken && { [TEXT]: digestOf(text) }),
-      ...(pair && { [CERTIFICATE]: digestOf(pair.certificate), [KEY]: digestOf(pair.key) }),
-    },
-    commentedOut: isTextTaken ? commentedOut(text) : before?.commentedOut,
-  }
+function takenOf({ text, parsed, digests: { [TEXT]: digest, ...pair } }: Found, before: Taken | undefined): Taken {
+  if (text === undefined || digest === undefined || Object.keys(parsed.lines).length === 0)
+    return { ...before, digests: { ...before?.digests, ...pair } }
+  return { digests: { ...before?.digests, ...pair, [TEXT]: digest }, commentedOut: commentedOut(text) }
 }
 
 /** Whether a file is what was taken, or what a power cut has left of it while it was removed. */
 function isRest(name: string, bytes: Buffer, taken: Taken | undefined): boolean {
   const digest = taken?.digests[name]
   if (digest === undefined) return false
-  const rest = bytes.toString().replace(NUL, '')
-  if (digestOf(bytes) === digest || rest.trim() === '') return true
-  const { lines, mistakes } = parseReceiverTxt(rest)
+  // It is overwritten from its start, and then written anew.
+  if (digestOf(bytes) === digest || bytes.length === 0 || bytes[0] === 0) return true
+  const { lines, mistakes } = parseReceiverTxt(bytes.toString())
   return name === TEXT && Object.keys(lines).length === 0 && mistakes.length === 0
+}
+
+/** Where an interface itself is refused, its name helps. */
+function whyRefused({ pointer, detail }: FieldError): string {
+  const [, name, link, ...more] = pointer.split('/')
+  return name === 'network' && link !== undefined && more.length === 0 ? `${link}: ${detail}` : detail
 }
 
 function digestOf(content: string | Buffer): string {

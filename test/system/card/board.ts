@@ -71,17 +71,13 @@ export class Board {
     for (const folder of ['boot/firmware', 'proc/sys/kernel', STATE, 'etc/systemd/system'])
       mkdirSync(join(this.root, folder), { recursive: true })
     this.#device = new FakeReceiver(this.root)
-    for (const step of [...STEPS, 'mountpoint']) this.#wrap(step)
+    for (const step of STEPS) this.#wrap(step)
+    writeFileSync(join(this.#path, 'findmnt'), '#!/bin/sh\necho ro,relatime\n', { mode: 0o755 })
   }
 
   /** Counts the call, and kills the script with all that it started if it is the one at which the power fails. */
   #wrap(step: string): void {
-    const real =
-      step === 'mountpoint'
-        ? ''
-        : step === 'mount'
-          ? `echo "$*" >>${this.root}/mounts`
-          : `PATH=\${PATH#*:} exec ${step} "$@"`
+    const real = step === 'mount' ? `echo "$*" >>${this.root}/mounts` : `PATH=\${PATH#*:} exec ${step} "$@"`
     const count = join(this.#path, '.count')
     const lines = [`echo >>${count}`, `[ $(wc -c <${count}) -lt "$CUT" ] || kill -9 0`, real]
     writeFileSync(join(this.#path, step), `#!/bin/sh\n${lines.join('\n')}\n`, { mode: 0o755 })
@@ -126,7 +122,7 @@ export class Board {
     try {
       if (await finishReset(state, system, write)) return this.boot({ service, script })
       const keys = await ApiKeyStore.open(state, { log: write })
-      const card = new CardTaker({ system, state, folder: FOLDER, log: write })
+      const card = new CardTaker({ system, state, folder: FOLDER, log: write, linkMs: 1 })
       await card.waitForLink()
       const configuration = this.#store(system, state, write)
       await configuration.start()

@@ -1,4 +1,6 @@
 /** Mistakes in receiver.txt: nothing is taken, and its owner is told why. */
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { Board, KEY, TEXT } from './board.ts'
 
@@ -69,6 +71,13 @@ t.test('the report goes when the mistake is gone, and is not written again while
   t.equal(board.errors, '')
   t.equal(await board.setting('hostname'), 'lobby')
   t.equal(board.read(TEXT), '#hostname=lobby')
+})
+
+t.test('an interface that is not there', async t => {
+  const board = new Board(t)
+  rmSync(join(board.root, 'sys/class/net/wlan0'))
+  await board.insert('wifi-ssid=Guests\naddress=192.0.2.10/24\n').boot()
+  t.match(board.errors, 'line 2, address: wlan0: no such interface\n')
 })
 
 t.test('of addresses, it takes what the API takes', async t => {

@@ -81,3 +81,13 @@ t.test('a card that is gone after a power cut: what it gave stays', async t => {
   t.equal(await board.setting('hostname'), 'lobby')
   t.equal((await board.boot()).key, KEY)
 })
+
+t.test('what a power cut leaves of a file that is overwritten is not taken for a new one', async t => {
+  const board = new Board(t).insert(ALL)
+  t.ok((await board.boot({ script: 3 })).isCut)
+  const half = Buffer.from(ALL)
+  half.fill(0, 0, half.length / 2)
+  const { log } = await board.insert(half).boot()
+  t.same([board.errors, log.filter(line => /^(warning|error)/.test(line))], ['', []])
+  t.notMatch(board.read(TEXT), /horse|0123456789/)
+})

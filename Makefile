@@ -42,22 +42,18 @@ format: node_modules ## format the sources, and bring the lists of options up to
 page-shots: node_modules test/page/node_modules ## make pictures of every view of the page in build/out/page-shots
 	@mkdir -p build/out && CI=true $(BIN)/tap --reporter=base --timeout=600 test/page/shots.ts
 
-# The tests that start neither a process of the product nor a machine.
-QUICK = $(shell find test -name '*.test.ts' -not -path '*/node_modules/*' $(foreach tier,bench e2e engines hostile image \
-	interop package page rig visits,-not -path 'test/$(tier)/*'))
-
 # If the output is not a terminal, CI=true makes the reporter leave out the lines that a terminal would overwrite.
 define TAP
-@rm -rf .tap/test-results && node build/compile-tests.cjs
+@rm -rf .tap/test-results
 @[ -t 1 ] || export CI=true; \
-	trap '$(TS) build/left-out.ts' EXIT; $(BIN)/tap --reporter=base
+	trap '$(TS) build/left-out.ts' EXIT; programs=$$(node build/compile-tests.cjs $(1)) && $(BIN)/tap --reporter=base $$programs
 endef
 
 test: build test/interop/node_modules test/page/node_modules ## run every test
-	$(TAP)
+	$(call TAP)
 
-quick: node_modules ## run the tests of modules and of the settings' contract, in less than a minute
-	$(TAP) $(QUICK)
+quick: node_modules ## run the tests that start neither a process of the product nor a machine, in less than a minute
+	$(call TAP,quick)
 
 install: build ## install the files under DESTDIR, for an image: make install DESTDIR=/path/to/root
 	install -D -m 755 build/package/receiverd $(DESTDIR)/usr/bin/receiverd

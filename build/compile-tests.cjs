@@ -1,5 +1,8 @@
 // Compiles tests to build/out/tests: all of them when it is run, which takes a second, or those that are asked for. Sources
 // that tests share, and the product's libraries, become chunks that are loaded as plain JavaScript.
+//
+// When it is run, it also prints what to pass to tap for all tests, or with `quick` for those that start neither a process of
+// the product nor a machine. Small tests of a room share a process: to start one takes longer than most of them.
 const { mkdirSync, readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } = require('node:fs')
 const { readFile } = require('node:fs/promises')
 const { dirname, join, relative } = require('node:path')
@@ -13,6 +16,29 @@ const SOURCES = ['src', 'hal', 'test', 'build', 'package-lock.json']
 const OTHERS = new Set(['node_modules', 'fixtures', 'out'])
 /** Libraries that the product bundles. The others stay where they are, above all tap, which must be loaded only once. */
 const BUNDLED = /^(typebox|@noble\/hashes)\b/
+/** Rooms of test/ whose tests share a process; `.` are those in test/ itself. */
+const SHARED = [
+  'hal/format',
+  'hal/settings',
+  'hal/files',
+  'hal/os',
+  'api',
+  'system',
+  'http',
+  'events',
+  'sessions',
+  'auth',
+  'cli',
+  '.',
+]
+/** Rooms with tests that start a process of the product, or a machine. */
+const SLOW_ROOMS = /^(bench|e2e|engines|hostile|image|interop|package|page|rig|visits)\//
+/** Tests that measure, which takes its time. */
+const MEASURING = new Set([
+  'contract/linear-time.test.ts',
+  'hal/transaction/memory.test.ts',
+  'presence/picture.test.ts',
+])
 /** How long a test run that has begun may still need old chunks: a day. */
 const KEPT_MS = 24 * 60 * 60 * 1000
 
@@ -111,13 +137,49 @@ function removeOldChunks() {
   }
 }
 
-async function compileAll() {
-  const tests = readdirSync(join(REPOSITORY, 'test'), { recursive: true, encoding: 'utf8' })
+/** All tests, by their paths in test/. */
+function allTests() {
+  return readdirSync(join(REPOSITORY, 'test'), { recursive: true, encoding: 'utf8' })
     .filter(name => name.endsWith('.test.ts') && !name.includes('node_modules'))
-    .map(name => join(REPOSITORY, 'test', name))
-  await compile(tests)
+    .sort()
+}
+
+/**
+ * The programs that run these tests, by their paths in the repository.
+ * @param {readonly string[]} tests
+ * @returns {readonly string[]}
+ */
+function programsOf(tests) {
+  const rooms = SHARED.map(room => ({ room, tests: tests.filter(test => roomOf(test) === room) }))
+  for (const { room, tests } of rooms) {
+    const imports = tests.map(test => `import '${pathToFileURL(compiledPath(join(REPOSITORY, 'test', test))).href}'\n`)
+    mkdirSync(join(OUT, dirname(sharedProgram(room))), { recursive: true })
+    writeFileSync(join(OUT, sharedProgram(room)), imports.join(''))
+  }
+  const shared = rooms.filter(({ tests }) => tests.length > 0).map(({ room }) => join(OUT, sharedProgram(room)))
+  const alone = tests.filter(test => !SHARED.includes(roomOf(test))).map(test => join(REPOSITORY, 'test', test))
+  return [...shared, ...alone].map(path => relative(REPOSITORY, path))
+}
+
+/** @param {string} room */
+function sharedProgram(room) {
+  return join('shared', `${room === '.' ? 'test' : room}.test.js`)
+}
+
+/** @param {string} test */
+function roomOf(test) {
+  const folder = dirname(test)
+  return folder.startsWith('hal/settings/') ? 'hal/settings' : folder
+}
+
+async function main() {
+  const all = allTests()
+  await compile(all.map(name => join(REPOSITORY, 'test', name)))
   removeOldChunks()
+  const isQuick = process.argv[2] === 'quick'
+  const chosen = isQuick ? all.filter(test => !SLOW_ROOMS.test(test) && !MEASURING.has(test)) : all
+  console.log(programsOf(chosen).join('\n'))
 }
 
 module.exports = { compile, compiledPath, isCompiled }
-if (require.main === module) compileAll()
+if (require.main === module) main()

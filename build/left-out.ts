@@ -2,7 +2,9 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-const RESULTS = '.tap/test-results/test'
+const RESULTS = '.tap/test-results'
+/** Where the results of a tier's files are. Those of programs that tests share are somewhere else. */
+const TIER = /^test\/([^/]+)\//
 const SKIPPED = /^ *ok \d+.* # SKIP ?(.*?)\r?$/gm
 /** A test of the file itself, not a subtest. */
 const RAN = /^(not )?ok (?!.* # SKIP)/m
@@ -22,7 +24,7 @@ for (const name of names.filter(name => name.endsWith('.tap')).sort()) {
   const results = readFileSync(join(RESULTS, name), 'utf8')
   const skipped = [...results.matchAll(SKIPPED)]
   if (skipped.length === 0) continue
-  const tier = name.includes('/') ? name.replace(/\/.*/, '') : 'unit'
+  const tier = TIER.exec(name)?.[1] ?? 'unit'
   const isAll = !RAN.test(results)
   const group = groups.get(`${tier} ${isAll}`) ?? { tier, isAll, files: 0, reasons: new Set() }
   groups.set(`${tier} ${isAll}`, group)

@@ -5,8 +5,8 @@ import t, { type Test } from 'tap'
 import { orderReset } from '../../../src/system/factory-reset.ts'
 import { ALL, Board, type Cut, KEY, TEXT, WPA } from './board.ts'
 
-/** Every step is one at which the power fails; a short run tries a third of them, others each time. */
-const STRIDE = Number(process.env.ROUNDS ?? 0) >= 200 ? 1 : 3
+/** Every step is one at which the power fails; a short run tries some of them, others each time. */
+const STRIDE = Number(process.env.ROUNDS ?? 0) >= 200 ? 1 : 7
 /** What differs between devices: the salts of former keys, and what a power cut leaves until the next write. */
 const OWN = /api-key\.former$|\.receiverd-[0-9a-f-]+$/
 

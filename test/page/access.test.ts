@@ -8,7 +8,7 @@ import { startPageDevice } from './device.ts'
 import { choose, click, fill, goTo, navigation, stored, valueIn, waitForNoText, waitForText } from './steps.ts'
 
 const ZBARIMG = '/usr/bin/zbarimg'
-const skip = missingBrowser('chrome') || needs('zbarimg')
+const skip = missingBrowser('shell') || needs('zbarimg')
 
 t.test('access', { skip }, async t => {
   const { service, link } = await startPageDevice(t)

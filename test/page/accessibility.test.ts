@@ -14,7 +14,7 @@ interface Violation {
   readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[]
 }
 
-t.test('axe-core finds nothing', { skip: missingBrowser('chrome') }, async t => {
+t.test('axe-core finds nothing', { skip: missingBrowser('shell') }, async t => {
   const device = await startPageDevice(t, livelySystem(t))
   await showSessions(device)
   const browser = await startBrowser(t)
@@ -50,7 +50,7 @@ function judged(
   return page.evaluate(() => (globalThis as unknown as { axe: { run(): ReturnType<typeof judged> } }).axe.run())
 }
 
-t.test('the keyboard alone', { skip: missingBrowser('chrome') }, async t => {
+t.test('the keyboard alone', { skip: missingBrowser('shell') }, async t => {
   const { link, service } = await startPageDevice(t)
   const { page } = await openTab(await startBrowser(t), link)
   await page.waitForSelector('main h2')

@@ -8,12 +8,12 @@ import { eventually } from '../support/eventually.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { goTo, valueIn, waitForText } from './steps.ts'
 
-const skip = missingBrowser('chrome') || NO_RIG
+const skip = missingBrowser('shell') || NO_RIG
 
 t.test('how programs pin the certificate', { skip }, async t => {
   const rig = await startRig(t, { isTls: true })
   const url = `https://${rig.address}/`
-  const browser = await startBrowser(t, 'chrome', ['--ignore-certificate-errors'])
+  const browser = await startBrowser(t, 'shell', ['--ignore-certificate-errors'])
   const verbose = await eventually(async () => {
     const said = await rig.receiverd('key', 'show', '--verbose')
     return said.includes('sha256//') && said

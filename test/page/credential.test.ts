@@ -5,7 +5,7 @@ import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
 import { click, enter, goTo, stored, valueIn, waitForText } from './steps.ts'
 
-t.test('the stored credential', { skip: missingBrowser('chrome') }, async t => {
+t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
   const browser = await startBrowser(t)
   const { service } = await startPageDevice(t)
   const link = () => `${service.url}/#key=${service.key}`

@@ -7,7 +7,7 @@ import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { livelySystem, startPageDevice } from './device.ts'
 import { enter, goTo, waitForText } from './steps.ts'
 
-t.test('status and log', { skip: missingBrowser('chrome') }, async t => {
+t.test('status and log', { skip: missingBrowser('shell') }, async t => {
   const { service, link } = await startPageDevice(t, livelySystem(t))
   const browser = await startBrowser(t)
   const { page, offences } = await openTab(browser, link)

@@ -8,7 +8,7 @@ import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
 import { fill, goTo, valueIn, waitForNoText, waitForText } from './steps.ts'
 
-t.test('staying connected', { skip: missingBrowser('chrome') }, async t => {
+t.test('staying connected', { skip: missingBrowser('shell') }, async t => {
   const browser = await startBrowser(t)
 
   await t.test('a restart is shown, survived, and what changed meanwhile appears', async t => {
@@ -65,11 +65,15 @@ t.test('staying connected', { skip: missingBrowser('chrome') }, async t => {
     }
     t.equal(await listeners(), before)
   })
+})
 
-  await t.test('a hidden tab leaves its connections to others, and goes on where it was', async t => {
+t.test(
+  'a hidden tab leaves its connections to others, and goes on where it was',
+  { skip: missingBrowser('chrome') },
+  async t => {
     const { service, link } = await startPageDevice(t)
     const streams = async () => ((await (await service.fetch('/status')).json()) as { streams: number }).streams
-    const { page } = await openTab(browser, link)
+    const { page } = await openTab(await startBrowser(t, 'chrome'), link)
     await waitForText(page, 'Meeting Room 4')
     await eventually(async () => (await streams()) === 2)
     const other = await page.browserContext().newPage()
@@ -79,5 +83,5 @@ t.test('staying connected', { skip: missingBrowser('chrome') }, async t => {
     await page.bringToFront()
     await waitForText(page, 'Not looked at')
     t.equal(await streams(), 2)
-  })
-})
+  },
+)

@@ -6,13 +6,13 @@ import { needs } from '../support/needs.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { click, fill, goTo, waitForText } from './steps.ts'
 
-const skip = missingBrowser('chrome') || needs('nginx')
+const skip = missingBrowser('shell') || needs('nginx')
 
 for (const prefix of ['/', '/building-7/room-4/'])
   t.test(`under ${prefix}`, { skip }, async t => {
     const receiver = await startReceiver(t)
     const port = await startNginx(t, receiver, prefix === '/' ? undefined : prefix)
-    const browser = await startBrowser(t, 'chrome', ['--ignore-certificate-errors'])
+    const browser = await startBrowser(t, 'shell', ['--ignore-certificate-errors'])
     const { page, offences } = await openTab(browser, `https://127.0.0.1:${port}${prefix}#key=${receiver.key}`)
     await waitForText(page, 'Meeting Room 4')
     t.equal(page.url(), `https://127.0.0.1:${port}${prefix}`)

@@ -8,7 +8,7 @@ import { click, enter, goTo, waitForNoText, waitForText } from './steps.ts'
 
 t.setTimeout(300_000)
 
-t.test('operations', { skip: NO_RIG || missingBrowser('chrome') }, async t => {
+t.test('operations', { skip: NO_RIG || missingBrowser('shell') }, async t => {
   const rig = await startRig(t, {
     files: {
       '/etc/systemd/system/receiverd.service.d/card.conf': '[Service]\nEnvironment=RECEIVERD_CARD=/boot/firmware\n',

@@ -11,7 +11,7 @@ function conflict(problem: object) {
   return { status: 409, contentType: 'application/problem+json', body: JSON.stringify(problem) }
 }
 
-t.test('a moderator with a phone', { skip: missingBrowser('chrome') }, async t => {
+t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t => {
   const { service, ask } = await startPageDevice(t)
   const browser = await startBrowser(t)
   const moderator = service.token(['moderator:rw'])

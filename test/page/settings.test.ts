@@ -62,7 +62,7 @@ function coffee(system: System): Setting {
   return setting as unknown as Setting
 }
 
-t.test('settings', { skip: missingBrowser('chrome') }, async t => {
+t.test('settings', { skip: missingBrowser('shell') }, async t => {
   const { service, link } = await startPageDevice(t, { setting: coffee })
   const browser = await startBrowser(t)
   const value = async (name: string) => (await service.system()).value[name]

@@ -5,7 +5,7 @@ import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
 import { enter, navigation, stored, submit, waitForText } from './steps.ts'
 
-t.test('signing in', { skip: missingBrowser('chrome') }, async t => {
+t.test('signing in', { skip: missingBrowser('shell') }, async t => {
   const { service, link } = await startPageDevice(t)
   const browser = await startBrowser(t)
   const linkFor = (credential: string) => `${service.url}/#key=${credential}`
@@ -108,7 +108,7 @@ t.test('signing in', { skip: missingBrowser('chrome') }, async t => {
   })
 })
 
-t.test('the end of a credential', { skip: missingBrowser('chrome') }, async t => {
+t.test('the end of a credential', { skip: missingBrowser('shell') }, async t => {
   const browser = await startBrowser(t)
 
   await t.test('a token that expires', async t => {

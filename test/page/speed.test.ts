@@ -9,7 +9,7 @@ const USABLE_MS = 1_000
 /** The best of at most so many: other tests run at the same time. */
 const MAX_RUNS = 20
 
-t.test('on a processor that is slowed four times', { skip: missingBrowser('chrome') }, async t => {
+t.test('on a processor that is slowed four times', { skip: missingBrowser('shell') }, async t => {
   const { link } = await startPageDevice(t)
   const browser = await startBrowser(t)
   const paints: number[] = []

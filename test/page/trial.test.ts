@@ -78,8 +78,8 @@ class Network {
   }
 }
 
-t.test('confirm or revert', { skip: missingBrowser('chrome') }, async t => {
-  const browser = await startBrowser(t, 'chrome', ['--host-resolver-rules=MAP *.local 127.0.0.1'])
+t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
+  const browser = await startBrowser(t, 'shell', ['--host-resolver-rules=MAP *.local 127.0.0.1'])
 
   await t.test('a change that leaves the device reachable is confirmed by itself', async t => {
     const { service, link } = await startPageDevice(t)

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 /** Debian's package for each program, or file, that some tests need and not every machine has. */
 const PACKAGES = {
   '/usr/bin/chromium': 'chromium',
+  '/usr/bin/chromium-headless-shell': 'chromium-headless-shell',
   '/usr/bin/firefox-esr': 'firefox-esr',
   '/usr/lib/systemd/systemd-networkd': 'systemd',
   '/usr/lib/systemd/user-environment-generators/30-systemd-environment-d-generator': 'systemd',

@@ -13,7 +13,7 @@ const CARD = `mount -t tmpfs tmpfs /sys/class/net
 mkdir -p /sys/class/net/eth0/device
 ln -s /sys/devices/virtual/net/eth0/* /sys/class/net/eth0/`
 
-t.test('a new address is kept from the page', { skip: NO_RIG || missingBrowser('chrome') }, async t => {
+t.test('a new address is kept from the page', { skip: NO_RIG || missingBrowser('shell') }, async t => {
   const rig = await startRig(t)
   await rig.replaceFile(
     '/etc/systemd/network/20-wired.network',

@@ -15,7 +15,7 @@ import { type FieldError, Problem } from '../../problem.ts'
 import type { SystemStore } from '../store.ts'
 import { type Memory, remember, remembered, type Taken } from './memory.ts'
 import { commentedOut, type Given, type Name, type Parsed, parseReceiverTxt } from './receiver-txt.ts'
-import { givenIn, merged, nameAt, patchOf, setsAddresses, wifiMistakes, wifiOf } from './settings.ts'
+import { givenIn, merged, nameAt, partsOf, patchOf, setsAddresses, wifiMistakes, wifiOf } from './settings.ts'
 
 const TEXT = 'receiver.txt'
 const ERRORS = 'receiver-errors.txt'
@@ -127,11 +127,12 @@ export class CardTaker {
     await this.#tidy(next, mistakes)
   }
 
-  /** After a factory reset: what the card gave before. */
+  /** After a factory reset: what the card gave before. What is not possible any more must not keep the rest from it. */
   async #again(takers: Takers, memory: Memory): Promise<Memory> {
     if (!memory.isDue) return memory
-    const mistakes = await this.#apply(takers, memory.given)
-    for (const mistake of mistakes) this.#log('error', `${TEXT}: not taken again after the factory reset: ${mistake}`)
+    for (const part of partsOf(memory.given))
+      for (const mistake of await this.#apply(takers, part))
+        this.#log('error', `${TEXT}: not taken again after the factory reset: ${mistake}`)
     const next = { ...memory, isDue: false }
     await remember(this.#state, next)
     return next

@@ -7,8 +7,9 @@ import type { Given, Name, Parsed } from './receiver-txt.ts'
 const DHCP = 'dhcp'
 /** Names that belong together: when the first is given, the others are those that came with it, or none. */
 const GROUPS: readonly (readonly [Name, ...Name[]])[] = [
-  ['address', 'gateway', 'dns'],
+  // Before the address, which may be that of the Wi-Fi adapter.
   ['wifi-ssid', 'wifi-password', 'wifi-country'],
+  ['address', 'gateway', 'dns'],
 ]
 
 /** The values of the lines. */
@@ -21,6 +22,14 @@ export function merged(before: Given, now: Given): Given {
   const replaced = GROUPS.flatMap(([first, ...others]) => (now[first] === undefined ? [] : others))
   const kept = Object.entries(before).filter(([name]) => !replaced.includes(name as Name))
   return { ...Object.fromEntries(kept), ...now }
+}
+
+/** Parts of it that make sense without the others: the groups, and each of the other values. */
+export function partsOf(given: Given): readonly Given[] {
+  const singles = Object.keys(given).filter(name => !GROUPS.flat().includes(name as Name))
+  return [...GROUPS, ...singles.map(name => [name as Name])].map(names =>
+    Object.fromEntries(names.flatMap(name => (given[name] === undefined ? [] : [[name, given[name]]]))),
+  )
 }
 
 /** Whether it sets anything of an interface's addresses. */

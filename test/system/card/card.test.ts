@@ -1,5 +1,5 @@
 /** receiver.txt becomes the configuration of the device. */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { REPOSITORY } from '../../../build/bundle-file.ts'
@@ -123,6 +123,21 @@ t.test('a factory reset goes back to what the card gave, or forgets it', async t
     await board.boot()
     t.same(board.files, before, 'once')
   }
+})
+
+t.test('after a factory reset, what is not possible any more does not keep the rest from it', async t => {
+  const board = new Board(t).insert(ALL)
+  await board.boot()
+  await board.change((_, state) => orderReset(state, false))
+  rmSync(join(board.root, 'sys/class/net/wlan0'))
+  const { log, key } = await board.boot()
+  t.match(
+    log.join('\n'),
+    'error: receiver.txt: not taken again after the factory reset: address: wlan0: no such interface',
+  )
+  t.equal(key, KEY)
+  t.equal(await board.setting('hostname'), 'lobby')
+  t.match(board.read(WPA), 'correct horse')
 })
 
 t.test('a card that cannot be written is taken once, and said', async t => {

@@ -52,7 +52,7 @@ endef
 test: build test/interop/node_modules test/page/node_modules ## run every test
 	$(call TAP)
 
-quick: node_modules ## run the tests that start neither a process of the product nor a machine, in less than a minute
+quick: node_modules ## run the tests that start nothing, in less than a minute
 	$(call TAP,quick)
 
 install: build ## install the files under DESTDIR, for an image: make install DESTDIR=/path/to/root

@@ -1,8 +1,8 @@
 // Compiles tests to build/out/tests: all of them when it is run, which takes a second, or those that are asked for. Sources
 // that tests share, and the product's libraries, become chunks that are loaded as plain JavaScript.
 //
-// When it is run, it also prints what to pass to tap for all tests, or with `quick` for those that start neither a process of
-// the product nor a machine. Small tests of a room share a process: to start one takes longer than most of them.
+// When it is run, it also prints what to pass to tap for all tests, or with `quick` for those that start nothing: no command, no
+// browser, no machine. Small tests of a room share a process: to start one takes longer than most of them.
 const { mkdirSync, readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } = require('node:fs')
 const { readFile } = require('node:fs/promises')
 const { dirname, join, relative } = require('node:path')
@@ -31,8 +31,8 @@ const SHARED = [
   'cli',
   '.',
 ]
-/** Rooms with tests that start a process of the product, or a machine. */
-const SLOW_ROOMS = /^(bench|e2e|engines|hostile|image|interop|package|page|rig|visits)\//
+/** Rooms with tests that start something. */
+const STARTING = /^(bench|e2e|engines|hal\/os|hostile|image|interop|package|page|presence|rig|system\/card|visits)\//
 /** Tests that measure, which takes its time. */
 const MEASURING = new Set([
   'contract/linear-time.test.ts',
@@ -177,7 +177,7 @@ async function main() {
   await compile(all.map(name => join(REPOSITORY, 'test', name)))
   removeOldChunks()
   const isQuick = process.argv[2] === 'quick'
-  const chosen = isQuick ? all.filter(test => !SLOW_ROOMS.test(test) && !MEASURING.has(test)) : all
+  const chosen = isQuick ? all.filter(test => !STARTING.test(test) && !MEASURING.has(test)) : all
   console.log(programsOf(chosen).join('\n'))
 }
 

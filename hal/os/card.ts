@@ -21,6 +21,11 @@ export class Card {
     this.#folder = folder
   }
 
+  /** Whether it is mounted: a boot partition is never empty. */
+  async isThere(): Promise<boolean> {
+    return (await this.#system.list(this.#folder)).length > 0
+  }
+
   /** Whether it is on the disk that this system started from, and not on a stick with the same label. */
   async isOwn(): Promise<boolean> {
     const text = (await this.#system.readText(MOUNTS, MAX_MOUNTS_BYTES)) ?? ''

@@ -110,6 +110,8 @@ export class CardTaker {
 
   async #take(takers: Takers): Promise<void> {
     const memory = await this.#again(takers, await this.#remembered())
+    // What was taken may still be on it.
+    if (!(await this.#card.isThere())) return
     const found = await this.#look(memory.taken)
     const mistakes = [...found.mistakes]
     const given = givenIn(found.parsed)

@@ -7,6 +7,8 @@ import type { Given } from './receiver-txt.ts'
 /** It may hold the API key and a password. */
 const MODE = 0o600
 const FILE = '/card'
+/** It holds receiver.txt twice, each character as up to six. */
+const MAX_BYTES = 256 * 1024
 
 /** Texts by names. */
 const texts = Type.Object({}, { additionalProperties: Type.String() })
@@ -41,7 +43,7 @@ const NOTHING: Memory = { given: {}, isDue: false }
 /** @throws {HalError} if the file does not hold it. */
 export async function remembered(state: Files): Promise<Memory> {
   await state.recover(FILE)
-  const text = await state.readText(FILE)
+  const text = await state.readText(FILE, MAX_BYTES)
   if (text === undefined) return NOTHING
   const value = parse(text)
   if (!Check(schema, value)) throw new HalError('UNREADABLE', 'its shape is unknown')

@@ -31,7 +31,7 @@ const BYTE_ORDER_MARK = '\u{feff}'
 /** A name that may be repeated in an error: it is not a secret that somebody put into the wrong place. */
 const PLAIN_NAME = /^[a-z0-9-]{1,32}$/
 const QUOTED = /^(["'])(.*)\1$/s
-const SECRET = /^(\s*)((?:api[-_]key|wifi[-_]password)\s*=)[^\r]*/i
+const SECRETS: readonly string[] = ['api-key', 'wifi-password'] satisfies Name[]
 const SETTING = /^\s*[^#\s]/
 
 /**
@@ -49,7 +49,7 @@ export function parseReceiverTxt(text: string): Parsed {
       mistakes.push(`line ${number}: has no =; write it as hostname=lobby`)
       continue
     }
-    const written = line.slice(0, cut).trim().toLowerCase().replaceAll('_', '-')
+    const written = nameIn(line)
     const value = line
       .slice(cut + 1)
       .trim()
@@ -63,6 +63,11 @@ export function parseReceiverTxt(text: string): Parsed {
   return { lines, mistakes }
 }
 
+/** The text before the `=` of a line, as the names above are written. */
+function nameIn(line: string): string {
+  return line.slice(0, line.indexOf('=')).trim().toLowerCase().replaceAll('_', '-')
+}
+
 function unknown(name: string): string {
   const what = PLAIN_NAME.test(name) ? `"${name}"` : 'the text before the ='
   return `${what} is not a setting; use ${NAMES.slice(0, -1).join(', ')} or ${NAMES.at(-1)}`
@@ -72,7 +77,7 @@ function unknown(name: string): string {
 export function commentedOut(text: string): string {
   const lines = withoutMark(text)
     .split('\n')
-    .map(line => line.replace(SECRET, '$1$2').replace(SETTING, '#$&'))
+    .map(line => (SECRETS.includes(nameIn(line)) ? line.replace(/=[^\r]*/, '=') : line).replace(SETTING, '#$&'))
   return lines.join('\n')
 }
 

@@ -155,6 +155,15 @@ t.test('a card that cannot be written is taken once, and said', async t => {
   t.equal(await board.setting('hostname'), 'changed')
 })
 
+t.test('however much of it must be remembered', async t => {
+  const board = new Board(t).insert(`#${'\u0001'.repeat(16_000)}\nhostname=lobby\n`)
+  board.isCardWritable = false
+  await board.boot()
+  await board.change(store => store.patch({ hostname: 'changed' }, () => undefined))
+  await board.boot()
+  t.equal(await board.setting('hostname'), 'changed')
+})
+
 t.test('as editors write it: byte-order mark, CRLF, no last line end, quotes, blanks, other spellings', async t => {
   const lines = [`Api-Key= '${KEY}'`, ' HostName =LOBBY', '  # a comment', 'name=" Lobby "', 'wifi_ssid=""']
   const board = new Board(t).insert(`\ufeff${lines.join('\r\n')}`)
@@ -164,6 +173,15 @@ t.test('as editors write it: byte-order mark, CRLF, no last line end, quotes, bl
   t.equal(await board.setting('deviceName'), ' Lobby ')
   t.equal(key, KEY)
   t.equal(board.read(TEXT), '#Api-Key=\r\n# HostName =LOBBY\r\n  # a comment\r\n#name=" Lobby "\r\n#wifi_ssid=""')
+})
+
+t.test('no spelling of a name keeps its secret on the card', async t => {
+  for (const name of ['API-KEY', 'Api_Key ', '\tapi-\u212aey']) {
+    const board = new Board(t).insert(`${name}=${KEY}\n`)
+    const { key } = await board.boot()
+    t.equal(key, KEY, name)
+    t.notMatch(board.read(TEXT), '0123456789')
+  }
 })
 
 t.test('no value is evaluated, and every one arrives as it is', async t => {

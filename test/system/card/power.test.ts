@@ -1,5 +1,5 @@
 /** Power cuts while receiver.txt is taken. */
-import { rmSync } from 'node:fs'
+import { mkdirSync, renameSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { orderReset } from '../../../src/system/factory-reset.ts'
@@ -73,13 +73,21 @@ t.test('a mistake in what is written then is reported, and nothing of it is lost
   t.equal(board.read(TEXT), corrected)
 })
 
-t.test('a card that is gone after a power cut: what it gave stays', async t => {
+t.test('a card that is not there at the next start: what it gave stays, and is not taken again', async t => {
   const board = new Board(t).insert(ALL)
-  t.ok((await board.boot({ script: 3 })).isCut)
-  rmSync(join(board.root, TEXT))
+  board.isCardWritable = false
   await board.boot()
-  t.equal(await board.setting('hostname'), 'lobby')
+  await board.change(store => store.patch({ hostname: 'changed' }, () => undefined))
+  const [card, away] = [join(board.root, 'boot/firmware'), join(board.root, 'boot/away')]
+  renameSync(card, away)
+  mkdirSync(card)
   t.equal((await board.boot()).key, KEY)
+  rmdirSync(card)
+  renameSync(away, card)
+  board.isCardWritable = true
+  await board.boot()
+  t.equal(await board.setting('hostname'), 'changed')
+  t.notMatch(board.read(TEXT), /horse|0123456789/)
 })
 
 t.test('what a power cut leaves of a file that is overwritten is not taken for a new one', async t => {

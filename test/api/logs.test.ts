@@ -69,7 +69,7 @@ t.test('the newest record is the last', async t => {
   const [command = ''] = commands
   t.match(
     command,
-    /^journalctl --output=json .*--reverse .*--lines=200 --unit=receiverd.service --unit=uxplay.service --unit=weston.service$/,
+    /^journalctl --output=json .*--reverse .*--lines=200 --unit=receiverd.service --unit=uxplay.service (?:--unit=.* )?--unit=weston.service$/,
   )
   t.notMatch(command, '--all')
   await read(service, '?lines=2000&unit=uxplay.service&priority=0')
@@ -172,7 +172,7 @@ t.test('the query is checked', async t => {
     t.equal((await service.fetch(`/logs?${query}`)).status, 400, query)
   t.same(commands, [])
   t.match(await (await service.fetch('/logs?unit=x')).json(), {
-    detail: /receiverd.service, uxplay.service, weston.service/,
+    detail: /receiverd.service, uxplay.service, (?:.*, )?weston.service/,
   })
   for (const query of ['lines=1', 'priority=7&lines=2000&unit=weston.service'])
     t.same(await read(service, `?${query}`), [], query)

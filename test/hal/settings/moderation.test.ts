@@ -72,7 +72,8 @@ test('every engine that is installed has its option set, and takes it up', async
   const other = engineAt(root, '/etc/other.conf')
   const absent = engineAt(root, '/etc/absent.conf', false)
   const setting = moderationAt(root, [other.engine, absent.engine])
-  t.match(setting.files, [`/${FILE}`, '/etc/uxplayrc', '/etc/other.conf', '/etc/absent.conf'])
+  for (const path of [`/${FILE}`, '/etc/uxplayrc', '/etc/other.conf', '/etc/absent.conf'])
+    t.ok(setting.files.includes(path), path)
   t.ok(setting.sources?.includes('/etc/other.conf.d/*'))
   const next = { approval: 'moderator', timeoutS: 30 } as const
   t.equal(await setting.write?.(next), true)

@@ -68,10 +68,21 @@ export async function openTab(
     if (/key/i.test(to.search)) offences.push(`a credential in a URL: ${to.pathname}`)
   })
   await prepare(page)
-  // Chromium breaks off what it loads when the host's network changes, as the tests that make machines do.
-  await page.goto(url).catch(error => {
-    if (!/ERR_NETWORK_CHANGED/.test(String(error))) throw error
-    return page.goto(url)
-  })
+  await load(page, url)
   return { page, offences }
+}
+
+/** Chromium breaks off what it loads, scripts included, when the host's network changes, as the tests that make machines do. */
+async function load(page: Page, url: string): Promise<void> {
+  let isBrokenOff = false
+  page.on('requestfailed', request => {
+    const isPart = /^(document|script|stylesheet)$/.test(request.resourceType())
+    if (isPart && request.failure()?.errorText === 'net::ERR_NETWORK_CHANGED') isBrokenOff = true
+  })
+  do {
+    isBrokenOff = false
+    await page.goto(url).catch(error => {
+      if (!isBrokenOff) throw error
+    })
+  } while (isBrokenOff)
 }

@@ -26,8 +26,8 @@ export async function orderReset(state: Files, forgetsCard: boolean): Promise<vo
 
 /**
  * Finishes a factory reset that was ordered: puts back what was there before the first change, removes the API key, and
- * has what the card gave taken again, or forgets it. A stop at any moment leaves it to the next start, which does all of it again: the marker is removed last. Nothing else may
- * change the configuration meanwhile.
+ * has what the card gave taken again, or forgets it. A stop at any moment leaves it to the next start, which does all of it
+ * again: the marker is removed last. Nothing else may change the configuration meanwhile.
  * @returns whether there was one. Then the device must be restarted, because running programs have read the files as they were.
  * @throws the system's own errors if it cannot be finished now.
  */

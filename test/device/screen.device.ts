@@ -132,12 +132,8 @@ t.test('a device mirrors: colour bars, and the idle screen again', async t => {
 
 t.test('a PIN, over everything, until it is typed', async t => {
   t.equal((await device.patch({ airplay: { access: 'pin' } })).status, 200)
-  const read = () =>
-    eventually(async () => {
-      const [, pin] = /enter this code[\s\S]*\b(\d{4})\b/.exec(await screen.text('pin')) ?? []
-      return pin
-    }, SCREEN_MS)
-  // Now and then OCR misreads a digit. The next PIN is another one.
+  const read = () => eventually(() => screen.pin('pin'), SCREEN_MS)
+  // UxPlay may still be starting.
   const client = await eventually(async () => {
     const asks = new AirPlayClient({ host: device.address, timeoutMs: SCREEN_MS, pin: read })
     let isPaired = false

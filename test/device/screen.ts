@@ -1,11 +1,13 @@
 /** What is on the screen of a booted device, read as by a stranger: OCR, and a reader of QR codes. */
 import { execFileSync } from 'node:child_process'
-import { mkdirSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { eventually } from '../support/eventually.ts'
 import type { Machine } from './machine.ts'
 
 export const SCREEN_MS = 180_000
+/** Pixels. At the size of the screen, OCR takes a PIN's 5 for 59 or 39: its digits are ten times as high as print. */
+const PIN_WIDTH = 360
 
 export class Screen {
   readonly #device: Machine
@@ -27,7 +29,14 @@ export class Screen {
 
   /** What can be read on the screen. */
   async text(name: string): Promise<string> {
-    return execFileSync('tesseract', [await this.shot(name), '-', '--psm', '11'], { encoding: 'utf8', stdio: 'pipe' })
+    return ocr(await this.shot(name))
+  }
+
+  /** The PIN that a device is to be given; undefined while there is none on the screen. */
+  async pin(name: string): Promise<string | undefined> {
+    const path = await this.shot(name)
+    if (!ocr(path).includes('enter this code')) return undefined
+    return /\b\d{4}\b/.exec(ocr(scaled(path, PIN_WIDTH)))?.[0]
   }
 
   /** Waits until a text can be read on the screen. The picture of the last look is kept under `name`. */
@@ -40,6 +49,21 @@ export class Screen {
       throw new Error(`"${text}" is not on the screen, but: ${seen}`)
     })
   }
+}
+
+/** All text of a picture, in whatever places. */
+function ocr(path: string): string {
+  return execFileSync('tesseract', [path, '-', '--psm', '11'], { encoding: 'utf8', stdio: 'pipe' })
+}
+
+/** @returns the path of a copy of the picture, in the same folder. */
+function scaled(path: string, width: number): string {
+  const [svg, copy] = [`${path}.svg`, `${path}-${width}.png`]
+  const size = `width="${width}" height="${Math.round((width * 9) / 16)}"`
+  const image = `<image width="100%" height="100%" href="${basename(path)}"/>`
+  writeFileSync(svg, `<svg xmlns="http://www.w3.org/2000/svg" ${size}>${image}</svg>`)
+  execFileSync('rsvg-convert', ['--output', copy, svg])
+  return copy
 }
 
 /** Some characters look alike, as in a name of random digits. */

@@ -7,7 +7,7 @@ export type Target = Readonly<{
   /** … divided by the same of a peer, or by `to`, another of ours; without either, as it is. */
   peer?: string
   to?: string
-  /** How near we came, if that is not the target: the short form measures regressions from there. */
+  /** How near we came, if that is not the target, on several machines: the short form measures regressions from there. */
   reached?: number
 }> &
   Readonly<{ atMost: number; atLeast?: undefined } | { atLeast: number; atMost?: undefined }>
@@ -33,8 +33,8 @@ const streams: readonly Target[] = [
     figure: 'burstKs',
     peer: 'nchan',
     atLeast: 10,
-    // The short form's 3,000 streams share a PATCH's fsync(2) among fewer.
-    reached: 6,
+    // By the short form, whose 3,000 streams share a PATCH's fsync(2) among fewer: 3.3 to 6.6, as the processor has it.
+    reached: 4.5,
   },
   { what: 'SSE, 10,000: connecting', scenario: 'many', figure: 'connectS', peer: 'nchan', atMost: 1.0, reached: 5 },
   { what: 'SSE, 10,000: RSS per stream', scenario: 'many', figure: 'kibAStream', peer: 'nchan', atMost: 1.5 },
@@ -70,7 +70,8 @@ const polls: readonly Target[] = [
     figure: 'cpuUs',
     peer: 'nchan',
     atMost: 1.0,
-    reached: 2,
+    // By the short form: 3.2 to 4.1, as the processor has it; by the full one, 2.
+    reached: 3.5,
   },
 ]
 

@@ -262,7 +262,14 @@ export class UxPlayEngine implements Engine {
     const refused = refusedCaller(lines.map(({ text }) => text))
     const line = refused && lines[refused.line]
     // Messages from before it connected are about another device.
-    if (!refused || !line || line.at < connectedAt || line.cursor === this.#lastRefusal) return
+    if (!refused || !line || line.at < connectedAt) return
+    // A busy journald dates them too late.
+    if (refused.newer > 0 && (await this.#countSince(connections)) <= refused.newer) {
+      this.#lastRefusal = undefined
+      if (this.#present?.state === 'pending' && this.#present.deviceId === refused.deviceId) this.#leave(this.#present)
+      return
+    }
+    if (line.cursor === this.#lastRefusal) return
     this.#lastRefusal = line.cursor
     if (this.#present?.deviceId === refused.deviceId) return
     // The previous device left unnoticed, because another connection was open.
@@ -270,6 +277,11 @@ export class UxPlayEngine implements Engine {
     const address = new Set(peers).size === 1 ? (peers[0] ?? '') : ''
     this.#present = this.#enter(refused, address, 'pending')
     this.#connections = connections
+  }
+
+  /** How many connections there were at any time since those were read. */
+  async #countSince(connections: readonly number[]): Promise<number> {
+    return new Set([...connections, ...(await this.#uxplay.sockets()).connections]).size
   }
 
   #ask(pin: string | undefined): void {

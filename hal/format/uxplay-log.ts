@@ -19,7 +19,7 @@ const RESTRICTED = 'client connections have been restricted to those with listed
 const ALLOW = /^use "-allow (\S+)" to allow this client to connect\.$/
 /** Messages that may follow about a device that was refused: it leaves, or another one comes and finds UxPlay busy. */
 const NOISE =
-  /^(?:Accepted IPv[46] client on socket \d+|Local : .*|Remote: .*|\*{3} WARNING: rejecting new connection .*|(?:Connection closed|Removing connection) for socket \d+)$/
+  /^(?:Accepted IPv[46] client on socket (?<opened>\d+)|Local : .*|Remote: .*|\*{3} WARNING: rejecting new connection .*|(?:Connection closed|Removing connection) for socket (?<closed>\d+))$/
 /** UxPlay draws the PIN in eight lines, and then prints it. */
 const PIN_REQUEST = 'client sent PAIR-PIN-START request'
 const DRAWN = /^[ 8bdoPY."]*8[ 8bdoPY."]*$/
@@ -30,21 +30,34 @@ const PRINTED = /\b(pin = "?)\d{1,4}\b/gi
 const ANSWER = 'client requested pair-setup-pin, '
 const MASK = '****'
 
+/** A device that was refused. */
+export interface Refusal extends Caller {
+  /** The index of the last line about it. */
+  readonly line: number
+  /** How many connections were accepted after it, and are still open. */
+  readonly newer: number
+}
+
 /**
  * The device that UxPlay has refused because no `allow` lists it; undefined if there is none.
  *
  * Names are printed as they come, so a line feed in a name, a model or an ID can forge lines. UxPlay's own text is printed
  * after them. So the block counts only if nothing but noise follows it, and the name only if it stands right before the
  * block, with the same ID.
- * @returns the device, with the index of the last line about it.
  */
-export function refusedCaller(lines: readonly string[]): (Caller & { readonly line: number }) | undefined {
+export function refusedCaller(lines: readonly string[]): Refusal | undefined {
   const at = lines.findLastIndex(line => !NOISE.test(line))
   const [, deviceId = ''] = ALLOW.exec(lines[at] ?? '') ?? []
   if (!DEVICE_ID.test(deviceId) || lines[at - 1] !== RESTRICTED) return undefined
   const caller = callerIn(lines[at - 2] ?? '')
   const known = caller?.deviceId === deviceId ? caller : { name: '', model: '', deviceId }
-  return { ...known, line: at }
+  const newer = new Set<string>()
+  for (const line of lines.slice(at + 1)) {
+    const { opened, closed } = NOISE.exec(line)?.groups ?? {}
+    if (opened) newer.add(opened)
+    if (closed) newer.delete(closed)
+  }
+  return { ...known, line: at, newer: newer.size }
 }
 
 /**

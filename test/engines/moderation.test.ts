@@ -1,6 +1,6 @@
 /** UxPlay moderated: what the API says is what it does. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { MAX_SESSIONS } from '../../src/limits.ts'
 import { NO_RIG } from '../rig/available.ts'
 import { forgetPictures, lastPicture } from '../rig/frames.ts'
@@ -104,19 +104,44 @@ t.test('a room', { skip: NO_RIG }, async t => {
     await room.untilReady()
   })
 
-  await t.test('who asks after another has left is not taken for that one', async t => {
+  const accepted = async () =>
+    Number(await rig.shell('journalctl --unit uxplay --output cat | grep --count ^Accepted || true'))
+
+  /** One device asks and leaves, and the next connects, which `journald` may make slow; then that one asks. */
+  const takeTurns = async (t: Test, journald: (turns: () => Promise<void>) => Promise<void>) => {
+    const before = await accepted()
     const hasty = room.device({ name: 'Hasty', deviceId: BOB })
-    t.equal(await hasty.advance(), 'refused')
-    await hasty.leave('close')
     const ann = room.device()
-    t.equal(await ann.advance('pair'), 'pair')
+    await journald(async () => {
+      t.equal(await hasty.advance(), 'refused')
+      await hasty.leave('close')
+      t.equal(await ann.advance('pair'), 'pair')
+    })
+    await eventually(async () => (await accepted()) === before + 2)
+    await room.untilEmpty()
     await sleep(1_000)
     t.same(await room.sessions(), [])
     await ann.advance()
     t.match(await room.untilOnly('pending'), { deviceId: ANN })
     await ann.leave('close')
     await room.untilEmpty()
-  })
+  }
+
+  await t.test('who asks after another has left is not taken for that one', t => takeTurns(t, turns => turns()))
+
+  await t.test('nor where a busy journald dates its question late', t =>
+    takeTurns(t, async turns => {
+      const signal = (name: string) => rig.shell(`systemctl kill --signal=${name} systemd-journald`)
+      await signal('STOP')
+      try {
+        await turns()
+        // Longer than from the question to the next connection.
+        await sleep(500)
+      } finally {
+        await signal('CONT')
+      }
+    }),
+  )
 
   await t.test('nor is one that asks when the other was listed', async t => {
     const listed = room.device({ name: 'Listed', deviceId: BOB })

@@ -2,9 +2,14 @@ import t from 'tap'
 import { lastCaller, pinIn, refusedCaller, withoutPin } from '../../../hal/format/uxplay-log.ts'
 
 const [ANN, BOB] = ['AA:BB:CC:00:00:01', 'AA:BB:CC:00:00:02']
-const ARRIVAL = ['Accepted IPv4 client on socket 19', 'Local : 198.18.1.2', 'Remote: 198.18.1.1']
+const arrival = (socket: number) => [
+  `Accepted IPv4 client on socket ${socket}`,
+  'Local : 198.18.1.2',
+  'Remote: 198.18.1.1',
+]
+const ARRIVAL = arrival(19)
 const REJECTED = [
-  ...ARRIVAL,
+  ...arrival(20),
   '*** WARNING: rejecting new connection request from 198.18.1.1',
   'Connection closed for socket 20',
   'Connection closed for socket 20',
@@ -26,9 +31,11 @@ t.test('the device that was refused', async t => {
   t.equal(refusedCaller(ARRIVAL), undefined)
   const name = "Ann's (old) iPhone"
   const lines = [...ARRIVAL, ...refusal(name, ANN)]
-  t.strictSame(refusedCaller(lines), { name, model: 'iPhone15,2', deviceId: ANN, line: 5 })
-  t.match(refusedCaller([...lines, ...REJECTED]), { name, line: 5 }, 'while another device finds UxPlay busy')
+  t.strictSame(refusedCaller(lines), { name, model: 'iPhone15,2', deviceId: ANN, line: 5, newer: 0 })
+  t.match(refusedCaller([...lines, ...REJECTED]), { name, line: 5, newer: 0 }, 'while another device finds UxPlay busy')
   t.match(refusedCaller([...lines, ...REJECTED, ...refusal(name, ANN)]), { name, line: 14 }, 'asking again')
+  t.match(refusedCaller([...lines, ...LEFT, ...ARRIVAL]), { name, newer: 1 }, 'it has left, and another one is there')
+  t.match(refusedCaller([...lines, ...arrival(20)]), { name, newer: 1 }, 'another one has not asked yet')
   t.match(refusedCaller([...lines, ...LEFT, ...ARRIVAL, ...refusal('Bob', BOB)]), { name: 'Bob', deviceId: BOB })
   t.equal(refusedCaller([...lines, ...LEFT, ...request('Bob', BOB)]), undefined, 'Bob is let in')
   t.match(refusedCaller(refusal('Ann', ANN).slice(1)), { name: '', model: '', deviceId: ANN }, 'a line is missing')

@@ -1,8 +1,9 @@
-.DEFAULT_GOAL := help
-.PHONY: help run build size check format test quick page-shots install install-uxplay install-screen install-tls rig deb deb-tools image image-tools card device-test power-test model-test proof card-test device-tools arm-test bench bench-board clean
+SOURCES := build/package
+BUILT := build/out
+include build/package/install.mk
+.PHONY: run build size check format test quick page-shots dist sbom rig deb deb-tools image image-tools card device-test power-test model-test proof card-test device-tools arm-test bench bench-board clean
 BIN := node_modules/.bin
 TS := node --import tsx
-UNITDIR := /usr/lib/systemd/system
 ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
 ifeq ($(shell command -v npm),)
 $(error Node.js is not in PATH: install Node.js 20.19 or later, with npm)
@@ -12,9 +13,6 @@ export VERSION := $(VERSION)
 endif
 # The board that `make image` makes the image for: a folder in build/image/boards.
 export BOARD ?= virt
-
-help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 # In the foreground of a terminal, in a process group of its own, so that make does not see Ctrl-C and report an error.
 # Elsewhere in place of the shell, so that the SIGTERM that make passes on reaches it.
@@ -55,37 +53,13 @@ test: build test/interop/node_modules test/page/node_modules ## run every test
 quick: node_modules ## run the tests that start nothing, in less than a minute
 	$(call TAP,quick)
 
-install: build ## install the files under DESTDIR, for an image: make install DESTDIR=/path/to/root
-	install -D -m 755 build/package/receiverd $(DESTDIR)/usr/bin/receiverd
-	install -D -m 755 build/out/receiverd.cjs $(DESTDIR)/usr/lib/receiverd/receiverd.cjs
-	install -D -m 755 build/package/card $(DESTDIR)/usr/lib/receiverd/card
-	install -D -m 644 -t $(DESTDIR)$(UNITDIR) \
-		build/package/receiverd.service build/package/receiverd.socket build/package/receiverd-engines.socket \
-		build/package/receiverd-card.service
-	install -D -m 644 build/package/receiverd.preset $(DESTDIR)/usr/lib/systemd/system-preset/50-receiverd.preset
-	install -D -m 644 build/package/receiverd.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/receiverd.conf
-	install -D -m 644 build/package/receiverd.sysusers $(DESTDIR)/usr/lib/sysusers.d/receiverd.conf
-	install -D -m 644 build/package/receiverd.8 $(DESTDIR)/usr/share/man/man8/receiverd.8
-	install -D -m 644 build/package/receiverd.default $(DESTDIR)/etc/default/receiverd
-	install -D -m 644 build/package/LICENSE $(DESTDIR)/usr/share/doc/receiverd/copyright
+install: build
 
-install-uxplay: ## the same for the unit of UxPlay, for an image that mirrors
-	install -D -m 755 build/package/uxplay $(DESTDIR)/usr/lib/receiverd/uxplay
-	install -D -m 644 build/package/uxplay.service $(DESTDIR)$(UNITDIR)/uxplay.service
-	install -D -m 644 build/package/uxplay.sysusers $(DESTDIR)/usr/lib/sysusers.d/uxplay.conf
+dist: build ## build a tarball that installs without npm and network: for Yocto, Buildroot and the like
+	@build/dist.sh
 
-install-screen: ## the same for the screen: weston, and what it shows while nobody mirrors
-	install -D -m 755 build/package/screen $(DESTDIR)/usr/lib/receiverd/screen
-	install -D -m 644 -t $(DESTDIR)$(UNITDIR) build/package/weston.service build/package/screen@.service
-	install -D -m 644 build/package/weston.rules $(DESTDIR)/usr/lib/udev/rules.d/70-weston.rules
-	install -D -m 644 build/package/weston.sysusers $(DESTDIR)/usr/lib/sysusers.d/weston.conf
-	install -D -m 644 build/package/screen.tmpfiles $(DESTDIR)/usr/lib/tmpfiles.d/receiverd-screen.conf
-
-install-tls: ## the same for TLS: nginx in front, which alone can be reached from outside
-	install -D -m 644 build/package/nginx.conf $(DESTDIR)/etc/receiverd/nginx.conf
-	install -D -m 644 build/package/tls-socket.conf $(DESTDIR)$(UNITDIR)/receiverd.socket.d/50-tls.conf
-	install -D -m 644 build/package/tls-service.conf $(DESTDIR)$(UNITDIR)/receiverd.service.d/50-tls.conf
-	install -D -m 644 build/package/tls-nginx.conf $(DESTDIR)$(UNITDIR)/nginx.service.d/50-receiverd.conf
+sbom: node_modules ## print a bill of materials of what is in the bundle (CycloneDX)
+	@$(TS) build/sbom.ts
 
 rig: ## make a root file system for tests on a real systemd, with UxPlay: build/out/rig (as root)
 	@build/rig.sh
@@ -141,10 +115,12 @@ proof: ## everything that takes hours: 200 power cuts, 1,000 rounds against the 
 device-tools:
 	@test/device/tools.sh
 
-# The same program with the next version number, for the update.
-build/out/next/receiverd.deb: deb
+# The same packages with the next version number, for the update.
+NEXT := build/out/next
+$(NEXT)/receiverd.deb: deb
 	@$(MAKE) --no-print-directory VERSION=$(VERSION)+next deb
-	@mkdir -p $(@D) && mv build/out/receiverd_$(VERSION)+next_all.deb $@ && rm build/out/*+next_all.deb
+	@mkdir -p $(NEXT) && for name in receiverd receiverd-tls; do mv build/out/$${name}_$(VERSION)+next_all.deb $(NEXT)/$$name.deb; done
+	@rm build/out/*+next_all.deb
 	@$(MAKE) --no-print-directory build
 
 arm-test: build test/interop/node_modules test/arm/node_modules build/runtime/node_modules ## the end-to-end suite on Node for 64-bit and 32-bit ARM

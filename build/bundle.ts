@@ -1,24 +1,15 @@
 // Builds build/out/receiverd.cjs: one minified file that needs nothing but Node. The same commit gives the same bytes: the
 // only outside input is the build time, SOURCE_DATE_EPOCH (reproducible-builds.org) or else the commit's.
-import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { build } from 'esbuild'
+import { buildTime } from './build-time.ts'
 import { digestOfSources, recordSources } from './bundle-file.ts'
 import { SERVICE } from './esbuild-options.ts'
 import { buildPage } from './page.ts'
+import { bundledPackages, noticesOf } from './third-party.ts'
 
 const OUT = 'build/out'
 const version: string = process.env.VERSION || JSON.parse(readFileSync('package.json', 'utf8')).version
-
-function buildTime(): number {
-  if (process.env.SOURCE_DATE_EPOCH) return Number(process.env.SOURCE_DATE_EPOCH)
-  try {
-    const stdio = ['ignore', 'pipe', 'ignore'] as const
-    return Number(execFileSync('git', ['log', '-1', '--format=%ct'], { encoding: 'utf8', stdio: [...stdio] }))
-  } catch {
-    throw new Error('no commit to take the build time from: set SOURCE_DATE_EPOCH to the seconds since 1970')
-  }
-}
 
 const digest = digestOfSources()
 const page = await buildPage()
@@ -32,9 +23,9 @@ const { metafile } = await build({
     __VERSION__: JSON.stringify(version),
     __BUILT_AT__: String(buildTime() * 1000),
     __PAGE_HTML__: JSON.stringify(page.html),
-    __PAGE_SCRIPT__: JSON.stringify(page.script.text),
+    __PAGE_SCRIPT_GZIP__: JSON.stringify(page.script.gzip),
     __PAGE_SCRIPT_NAME__: JSON.stringify(page.script.name),
-    __PAGE_STYLE__: JSON.stringify(page.style.text),
+    __PAGE_STYLE_GZIP__: JSON.stringify(page.style.gzip),
     __PAGE_STYLE_NAME__: JSON.stringify(page.style.name),
   },
   metafile: true,
@@ -46,4 +37,5 @@ writeFileSync(`${OUT}/page/index.html`, page.html)
 for (const { name, text } of [page.script, page.style]) writeFileSync(`${OUT}/page/assets/${name}`, text)
 chmodSync(`${OUT}/receiverd.cjs`, 0o755)
 writeFileSync(`${OUT}/metafile.json`, JSON.stringify(metafile))
+writeFileSync(`${OUT}/THIRD-PARTY`, noticesOf(bundledPackages(metafile)))
 recordSources(digest)

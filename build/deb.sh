@@ -17,6 +17,10 @@ tree=$out/deb-$1
 rm -rf "$tree"
 mkdir -p "$tree/debian"
 cp build/debian/* "$tree/debian/"
+# Each further author on a line of its own, indented.
+authors=$(sed -n 's/^Copyright (c) / /p' build/out/THIRD-PARTY | sed 's/[\/&]/\\&/g; s/$/\\/')
+sed -i "s/@AUTHORS@/\\
+${authors%\\}/" "$tree/debian/copyright"
 # debian/copyright ends with the license, indented, each empty line as a dot.
 sed -n '/^Permission/,$ { /./!s/^/./; s/^/ /p }' build/package/LICENSE >>"$tree/debian/copyright"
 cat >"$tree/debian/changelog" <<END

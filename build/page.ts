@@ -3,20 +3,23 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import { build } from 'esbuild'
 import type { Page } from '../src/api/built-page.ts'
 import { REPOSITORY } from './bundle-file.ts'
 import { PAGE } from './esbuild-options.ts'
 
-export interface NamedText {
+export interface PageFile {
   readonly name: string
   readonly text: string
+  /** The text, compressed, in Base64. */
+  readonly gzip: string
 }
 
 export interface PageFiles {
   readonly html: string
-  readonly script: NamedText
-  readonly style: NamedText
+  readonly script: PageFile
+  readonly style: PageFile
 }
 
 export async function buildPage(): Promise<PageFiles> {
@@ -35,15 +38,15 @@ export async function pageFromSources(): Promise<Page> {
   return {
     html: () => html,
     assets: [
-      { name: script.name, type: 'text/javascript; charset=utf-8', text: () => script.text },
-      { name: style.name, type: 'text/css; charset=utf-8', text: () => style.text },
+      { name: script.name, type: 'text/javascript; charset=utf-8', gzip: () => script.gzip },
+      { name: style.name, type: 'text/css; charset=utf-8', gzip: () => style.gzip },
     ],
   }
 }
 
-async function bundled(source: string, extension: string): Promise<NamedText> {
+async function bundled(source: string, extension: string): Promise<PageFile> {
   const { outputFiles } = await build({ ...PAGE, entryPoints: [join(REPOSITORY, 'src/page', source)] })
   const text = outputFiles.map(({ text }) => text).join('')
   const digest = createHash('sha256').update(text).digest('hex').slice(0, 12)
-  return { name: `page-${digest}.${extension}`, text }
+  return { name: `page-${digest}.${extension}`, text, gzip: gzipSync(text, { level: 9 }).toString('base64') }
 }

@@ -4,9 +4,11 @@ import { join } from 'node:path'
 import type { Metafile } from 'esbuild'
 
 /** Without the page. */
-const BUDGET_BYTES = 310_000
-/** HTML, style and script of the page, as they are served. */
-const PAGE_BUDGET_BYTES = 66_000
+const BUDGET_BYTES = 315_000
+/** HTML, style and script of the page, before they are compressed. */
+const PAGE_BUDGET_BYTES = 74_000
+/** The same in the bundle: compressed, in Base64. */
+const COMPRESSED_BUDGET_BYTES = 40_000
 const PAGE = 'build/out/page'
 /**
  * Everything that may be in the bundle: our own code, and the parts of two packages that it uses. Of TypeBox, neither
@@ -18,7 +20,7 @@ const ALLOWED = [
   /^node_modules\/typebox\/build\/(format|guard|schema(?!\/compile\.mjs)|system|type)\//,
 ]
 /** Of these, tls is loaded only where there is a certificate to try. */
-const ALLOWED_BUILTINS = /^node:(child_process|crypto|fs|http|net|os|path|stream|tls|util)$/
+const ALLOWED_BUILTINS = /^node:(child_process|crypto|fs|http|net|os|path|stream|tls|util|zlib)$/
 
 const metafile: Metafile = JSON.parse(readFileSync('build/out/metafile.json', 'utf8'))
 const [output] = Object.values(metafile.outputs)
@@ -42,7 +44,8 @@ const pageBytes = readdirSync(PAGE, { recursive: true, withFileTypes: true })
 
 const totals = [
   ['in total without the page', output.bytes - pageInBundle, BUDGET_BYTES],
-  ['the page, as it is served', pageBytes, PAGE_BUDGET_BYTES],
+  ['the page', pageBytes, PAGE_BUDGET_BYTES],
+  ['the page, compressed', pageInBundle, COMPRESSED_BUDGET_BYTES],
 ] as const
 let isOver = false
 for (const [what, bytes, budget] of totals) {

@@ -5,6 +5,7 @@ import { errorCode, reasonOf } from '../hal/errors.ts'
 import { Files } from '../hal/files/files.ts'
 import { runCommand } from '../hal/os/command.ts'
 import { claimFolder } from '../hal/os/lock.ts'
+import { missingTools } from '../hal/os/missing-tools.ts'
 import { reboot } from '../hal/os/reboot.ts'
 import { System } from '../hal/os/system.ts'
 import { BUILT_PAGE } from './api/built-page.ts'
@@ -119,6 +120,8 @@ async function serve(config: Config): Promise<void> {
   }
   const service = await startService(config, surroundings)
   log('info', `receiverd ${VERSION} listening on ${service.address}`)
+  // Elsewhere than on a device, they are not missed.
+  if (config.root === '/') for (const missing of await missingTools(system)) log('notice', missing)
   // Node 22.10 and later cache the compiled code (NODE_COMPILE_CACHE), but write it only at an orderly exit. The service
   // of a device usually ends with a power cut.
   const nodeModule = process.getBuiltinModule?.('node:module') as { flushCompileCache?: () => void } | undefined

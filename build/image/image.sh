@@ -21,6 +21,7 @@ printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
 chmod 755 "$root/usr/sbin/policy-rc.d"
 mount -t proc proc "$root/proc"
 chroot "$root" sh -c 'dpkg --install /*.deb' >"$out/install.log" 2>&1 || { cat "$out/install.log" >&2; exit 1; }
+chroot "$root" dpkg-query --show --showformat='${Package} ${Version} ${Architecture}\n' >"$out/$BOARD.manifest"
 umount "$root/proc"
 rm "$root"/*.deb "$root/usr/sbin/policy-rc.d"
 

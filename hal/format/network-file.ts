@@ -78,8 +78,13 @@ export function editNetworkFile(
     set('Gateway', next.gateway ? [next.gateway] : [])
   }
   if (!stayDhcp && statedAddress(edited) !== next.address) {
-    edited = withoutSections(edited, 'Address')
-    set('Address', next.address ? [next.address] : [])
+    const [first, ...others] = getWords(edited, 'Network', 'Address')
+    const isMoved = now.method === 'static' && next.method === 'static'
+    // Further static addresses stay.
+    if (!isMoved) edited = withoutSections(edited, 'Address')
+    else if (first === undefined) edited = withoutSections(edited, 'Address', isFirst(now.address))
+    const kept = isMoved ? others.filter(address => address !== next.address) : []
+    set('Address', next.address ? [next.address, ...kept] : [])
   }
   if (now.method !== next.method) set('DHCP', [next.method === 'dhcp' ? 'yes' : 'no'])
   return edited
@@ -127,6 +132,16 @@ function statedAddress(text: string): string {
 /** The first gateway of a default route, whatever the method. */
 function statedGateway(text: string): string {
   return first([...getWords(text, 'Network', 'Gateway'), ...sections(text, 'Route').map(gatewayOf)])
+}
+
+/** Finds the first section with an address, and no other. */
+function isFirst(address: string): (section: string) => string {
+  let isFound = false
+  return section => {
+    if (isFound || addressOf(section) !== address) return ''
+    isFound = true
+    return address
+  }
 }
 
 function addressOf(section: string): string {

@@ -15,6 +15,7 @@ const schema = Type.Object(
     enabled: Type.Boolean({ description: 'Whether the AirPlay receiver runs.' }),
     name: Type.String({
       description: "Name that phones and computers see, at most 50 bytes in UTF-8. Empty: the device's name.",
+      'x-empty-means': 'deviceName',
       // A name that was set elsewhere is read with the host name appended.
       maxLength: 128,
       pattern: '^\\P{Cc}*$',

@@ -7,7 +7,8 @@ const FILE = '/etc/machine-info'
 const NAME = 'PRETTY_HOSTNAME'
 
 const schema = Type.String({
-  description: 'Name shown to people: 1 to 64 characters, no control characters.',
+  description:
+    'Name shown to people, also on phones unless AirPlay has a name of its own: 1 to 64 characters, no control characters.',
   maxLength: 64,
   pattern: '^\\P{Cc}+$',
 })

@@ -2,8 +2,8 @@
 export interface Asset {
   readonly name: string
   readonly type: string
-  /** A function, so that nothing of the page is in memory before somebody opens it. */
-  readonly text: () => string
+  /** Compressed (RFC 1952), in Base64. A function, so that nothing of the page is in memory before somebody opens it. */
+  readonly gzip: () => string
 }
 
 /** The Device Management page. */
@@ -14,9 +14,9 @@ export interface Page {
 
 /** Set by the bundler. A program that runs from its sources has none of them. */
 declare const __PAGE_HTML__: string | undefined
-declare const __PAGE_SCRIPT__: string
+declare const __PAGE_SCRIPT_GZIP__: string
 declare const __PAGE_SCRIPT_NAME__: string
-declare const __PAGE_STYLE__: string
+declare const __PAGE_STYLE_GZIP__: string
 declare const __PAGE_STYLE_NAME__: string
 
 /** Methods: V8 makes their strings when they are called, but those of an arrow function without braces at once. */
@@ -30,15 +30,15 @@ export const BUILT_PAGE: Page | undefined =
           {
             name: __PAGE_SCRIPT_NAME__,
             type: 'text/javascript; charset=utf-8',
-            text() {
-              return __PAGE_SCRIPT__
+            gzip() {
+              return __PAGE_SCRIPT_GZIP__
             },
           },
           {
             name: __PAGE_STYLE_NAME__,
             type: 'text/css; charset=utf-8',
-            text() {
-              return __PAGE_STYLE__
+            gzip() {
+              return __PAGE_STYLE_GZIP__
             },
           },
         ],

@@ -1,6 +1,7 @@
+import { gunzipSync } from 'node:zlib'
 import type { WholeReply } from '../http/reply.ts'
 import type { OpenRoute } from '../http/route.ts'
-import type { Page } from './built-page.ts'
+import type { Asset, Page } from './built-page.ts'
 
 /** Scripts, styles and requests to this device alone, nothing inline, and no frame around it (CSP Level 3). */
 const POLICY = [
@@ -23,30 +24,46 @@ const HTML_HEADERS = [
 
 /** The Device Management page and its files. They hold no data, so they need no credential. */
 export function pageRoutes({ html, assets }: Page): readonly OpenRoute[] {
-  return [
-    file('/', 'getPage', () => ({ status: 200, headers: HTML_HEADERS, body: Buffer.from(html()) })),
-    ...assets.map(({ name, type, text }) =>
-      file(`/assets/${name}`, 'getAsset', () => ({
-        status: 200,
-        headers: ['Content-Type', type],
-        body: Buffer.from(text()),
-        isImmutable: true,
-      })),
-    ),
-  ]
+  const page = once(() => ({ status: 200, headers: HTML_HEADERS, body: Buffer.from(html()) }))
+  return [route('/', 'getPage', page), ...assets.map(assetRoute)]
+}
+
+function assetRoute({ name, type, gzip }: Asset): OpenRoute {
+  const reply = (body: Buffer, headers: readonly string[] = []): WholeReply => ({
+    status: 200,
+    headers: ['Content-Type', type, 'Vary', 'Accept-Encoding', ...headers],
+    body,
+    isImmutable: true,
+  })
+  const compressed = once(() => reply(Buffer.from(gzip(), 'base64'), ['Content-Encoding', 'gzip']))
+  const plain = once(() => reply(gunzipSync(Buffer.from(gzip(), 'base64'))))
+  return route(`/assets/${name}`, 'getAsset', request =>
+    acceptsGzip(request.header('accept-encoding')) ? compressed() : plain(),
+  )
+}
+
+/** Whether a client takes gzip (RFC 9110, section 12.5.3). Without the header, it may be unable to. */
+function acceptsGzip(accepted = ''): boolean {
+  const codings = accepted.split(',').map(coding => coding.trim().toLowerCase())
+  const found = codings.find(coding => /^(?:x-)?gzip\b/.test(coding)) ?? codings.find(coding => coding.startsWith('*'))
+  return found !== undefined && !/;\s*q=0(?:\.0*)?$/.test(found)
 }
 
 /** Made when it is first asked for, and then kept, so that a page which nobody opens takes no memory. */
-function file(path: string, operationId: string, make: () => WholeReply): OpenRoute {
+function once(make: () => WholeReply): () => WholeReply {
   let reply: WholeReply | undefined
+  return () => {
+    reply ??= make()
+    return reply
+  }
+}
+
+function route(path: string, operationId: string, handle: OpenRoute['handle']): OpenRoute {
   return {
     method: 'GET',
     path,
     needs: 'nothing',
-    handle: () => {
-      reply ??= make()
-      return reply
-    },
+    handle,
     docs: { operationId, summary: 'Read a file of the page', answers: {} },
   }
 }

@@ -72,14 +72,6 @@ export class Client {
   async read<T>(path: string, send?: Send): Promise<T> {
     return jsonOf<T>(await this.send('GET', path, send))
   }
-
-  /** Whether it answers at all, within so many milliseconds. */
-  isReachable(ms: number): Promise<boolean> {
-    return this.send('GET', '/health', { signal: AbortSignal.timeout(ms) }).then(
-      () => true,
-      () => false,
-    )
-  }
 }
 
 /** The JSON of an answer. @throws {Unreachable} if it was cut off. */

@@ -19,6 +19,9 @@ export interface Session {
   readonly deadline?: string
 }
 
+/** `restarting`: the device has said that it goes, and will be back. */
+export type Connection = 'connected' | 'lost' | 'restarting'
+
 /** A change that the device has undone. */
 export interface Reverted {
   readonly reason: string
@@ -40,11 +43,16 @@ export class Device {
   readonly system = new Signal<JsonObject>({})
   readonly choices = new Signal<JsonObject>({})
   readonly sessions = new Signal<readonly Session[]>([])
-  readonly isConnected = new Signal(true)
+  readonly connection = new Signal<Connection>('connected')
+  /** When the credential expires, in milliseconds since 1970; undefined if it does not. */
+  readonly expiresAt: number | undefined
   readonly reverted = new Signal<Reverted | undefined>(undefined)
+  /** The forms whose entries are not saved. */
+  readonly unsaved = new Set<HTMLElement>()
   readonly #ended: (why: string) => void
   readonly #streams: LiveStream[] = []
   readonly #lost = new Set<string>()
+  #isRestarting = false
   /** While the page itself replaces the key, the end of its streams is no news. */
   #isReplacingKey = false
   /** Its name when the page was opened. */
@@ -58,6 +66,7 @@ export class Device {
   private constructor(client: Client, credential: Credential, document: Document, ended: (why: string) => void) {
     this.client = client
     this.grants = credential.grants
+    this.expiresAt = credential.expiresAt
     this.#name = credential.deviceName
     this.document = document
     this.#ended = ended
@@ -98,9 +107,27 @@ export class Device {
     return typeof deviceName === 'string' && deviceName.trim() !== '' ? deviceName : location.hostname
   }
 
+  /** As phones list it; undefined if that is not known, or if no phone can find it. */
+  get nameOnPhones(): string | undefined {
+    const { airplay } = this.system.value
+    if (!isObject(airplay) || airplay.enabled !== true || typeof airplay.name !== 'string') return undefined
+    return airplay.name === '' ? this.name : airplay.name
+  }
+
+  /** Whether every device may mirror; undefined if that is not known. */
+  get isOpen(): boolean | undefined {
+    const { moderation } = this.system.value
+    return isObject(moderation) ? moderation.approval === 'none' : undefined
+  }
+
   /** Connects now, if it is not connected. */
   retry(): void {
     for (const stream of this.#streams) stream.retry()
+  }
+
+  /** A request was not answered: only those parts of the page are true that are heard of again. */
+  doubt(): void {
+    for (const stream of this.#streams) stream.doubt()
   }
 
   close(): void {
@@ -172,9 +199,11 @@ export class Device {
       connected: isConnected => {
         if (isConnected) this.#lost.delete(path)
         else this.#lost.add(path)
-        if (this.isConnected.value !== (this.#lost.size === 0)) this.isConnected.set(this.#lost.size === 0)
+        if (this.#lost.size === 0) this.#isRestarting = false
+        const now = this.#lost.size === 0 ? 'connected' : this.#isRestarting ? 'restarting' : 'lost'
+        if (this.connection.value !== now) this.connection.set(now)
       },
-      refused: why => this.#end(why),
+      refused: why => this.#end(this.#isRestarting ? texts.refusedAfterRestart : why),
     })
     this.#streams.push(stream)
   }
@@ -206,7 +235,8 @@ export class Device {
   /** A device that only restarts is followed on. */
   #closed({ data }: ServerEvent): void {
     const { reason } = JSON.parse(data) as { reason: string }
-    if (reason !== 'shutting down') this.#end(texts.closed(reason))
+    if (reason === 'shutting down') this.#isRestarting = true
+    else this.#end(texts.closed(reason))
   }
 
   #end(why: string): void {

@@ -30,7 +30,7 @@ export interface Question {
 
 /** Asks before something is done. */
 export function ask({ title, content, action, isDangerous = false, typed, go }: Question): void {
-  const input = h('input', { type: 'text', autocomplete: 'off', spellcheck: 'false', id: newId() })
+  const input = h('input', { type: 'text', autofocus: true, autocomplete: 'off', spellcheck: 'false', id: newId() })
   const confirm = h('button', { class: isDangerous ? 'danger' : 'primary' }, action)
   const isConfirmed = () => typed === undefined || input.value.trim() === typed.trim()
   const validate = () => {

@@ -27,14 +27,17 @@ export interface Credential {
   readonly grants: Grants
   /** The name of the device; undefined if it has none. */
   readonly deviceName: string | undefined
+  /** In milliseconds since 1970; undefined if it does not expire. */
+  readonly expiresAt: number | undefined
 }
 
 /** @throws {Refusal} if the credential is refused, {Unreachable} */
 export async function readCredential(client: Client): Promise<Credential> {
-  const { kind, grants, deviceName } = await client.read<{
+  const { kind, grants, deviceName, expiresAt } = await client.read<{
     readonly kind: string
     readonly grants: readonly string[]
     readonly deviceName?: string
+    readonly expiresAt?: string
   }>('/credential')
   return {
     grants: {
@@ -45,5 +48,6 @@ export async function readCredential(client: Client): Promise<Credential> {
       isApiKey: kind === 'api-key',
     },
     deviceName,
+    expiresAt: expiresAt === undefined ? undefined : Date.parse(expiresAt),
   }
 }

@@ -14,9 +14,9 @@ export interface LiveStreamOptions {
 
 const FIRST_RETRY_MS = 1_000
 const MAX_RETRY_MS = 30_000
-/** Milliseconds of silence after which the device is asked whether it is there: two heartbeats and more. */
+/** Milliseconds until the first sign of a new connection, and of silence after which it counts as dead: two heartbeats and more. */
+const FIRST_SIGN_MS = 10_000
 const SILENCE_MS = 40_000
-const HEALTH_MS = 5_000
 
 /** Follows a topic for as long as somebody looks at the page: it goes on where it was after every interruption. */
 export class LiveStream {
@@ -48,6 +48,13 @@ export class LiveStream {
     this.#retryNow()
   }
 
+  /** Connects anew: the device has left something else unanswered, so nobody knows whether this connection is alive. */
+  doubt(): void {
+    if (!this.#attempt) return
+    this.#options.connected(false)
+    this.#connect()
+  }
+
   end(): void {
     this.#isOver = true
     document.removeEventListener('visibilitychange', this.#updateVisibility)
@@ -77,13 +84,17 @@ export class LiveStream {
     this.#attempt = attempt
     const { client, path, connected, refused } = this.#options
     try {
-      this.#listenForSilence(attempt)
+      this.#listenForSilence(attempt, FIRST_SIGN_MS)
       const headers = { Accept: 'text/event-stream', 'Last-Event-ID': this.#cursor }
       const { body } = await client.send('GET', path, { headers, signal: attempt.signal })
       if (!body || attempt.signal.aborted) return
-      connected(true)
-      this.#failures = 0
-      for await (const event of parseEvents(body, () => this.#listenForSilence(attempt))) {
+      // Not before something has arrived: a proxy may answer, and swallow the rest.
+      const heard = () => {
+        this.#listenForSilence(attempt, SILENCE_MS)
+        this.#failures = 0
+        connected(true)
+      }
+      for await (const event of parseEvents(body, heard)) {
         if (attempt.signal.aborted) return
         if ('retryMs' in event) this.#retryMs = event.retryMs
         else this.#receive(event)
@@ -109,14 +120,11 @@ export class LiveStream {
     this.#timer = setTimeout(() => this.#connect(), this.#retryMs + Math.random() * most)
   }
 
-  /** A connection that was cut without a word looks like one on which nothing happens. */
-  #listenForSilence(attempt: AbortController): void {
+  /** A connection that was cut without a word looks like one on which nothing happens, even if others reach the device. */
+  #listenForSilence(attempt: AbortController, ms: number): void {
     clearTimeout(this.#silence)
-    this.#silence = setTimeout(async () => {
-      const isThere = await this.#options.client.isReachable(HEALTH_MS)
-      if (this.#attempt !== attempt) return
-      if (isThere) this.#listenForSilence(attempt)
-      else this.#lost()
-    }, SILENCE_MS)
+    this.#silence = setTimeout(() => {
+      if (this.#attempt === attempt) this.#lost()
+    }, ms)
   }
 }

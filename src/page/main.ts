@@ -11,6 +11,7 @@ import {
   takeNextKey,
 } from './credential.ts'
 import { Device } from './device.ts'
+import { ask } from './dialog.ts'
 import { h } from './dom.ts'
 import { shell } from './shell.ts'
 import { signInForm } from './sign-in.ts'
@@ -59,8 +60,12 @@ function signIn(why = ''): void {
 }
 
 function signOut(): void {
-  forgetCredential()
-  signIn()
+  const go = () => {
+    forgetCredential()
+    signIn()
+  }
+  if (!device || device.unsaved.size === 0) return go()
+  ask({ title: texts.signOutTitle, content: [h('p', {}, texts.unsavedLost)], action: texts.signOut, go })
 }
 
 async function open(credential: string, opening: Opening = {}): Promise<void> {
@@ -127,6 +132,9 @@ function goOn(): void {
 
 addEventListener('hashchange', () => {
   if (location.hash.startsWith('#key=')) start()
+})
+addEventListener('beforeunload', event => {
+  if (device && device.unsaved.size > 0) event.preventDefault()
 })
 onStoredElsewhere(() => {
   if (storedCredential() !== current) goOn()

@@ -12,6 +12,10 @@ export interface Schema {
   readonly items?: Schema
   readonly properties?: Readonly<Record<string, Schema>>
   readonly additionalProperties?: boolean | Schema
+  /** It is shown only while a sibling has this value. */
+  readonly 'x-only-with'?: JsonObject
+  /** The setting whose value stands for an empty one. */
+  readonly 'x-empty-means'?: string
   /** Seconds within which a change of it must be confirmed: it can lock its maker out. */
   readonly 'x-confirm-within'?: number
 }

@@ -8,6 +8,11 @@ import { logView } from './views/log.ts'
 import { sessionsView } from './views/sessions.ts'
 import { settingsView } from './views/settings.ts'
 import { statusView } from './views/status.ts'
+import { whileShown } from './while-shown.ts'
+
+/** Milliseconds before a credential expires when the page says so, and between two looks at the clock. */
+const EXPIRY_NOTICE_MS = 10 * 60_000
+const CLOCK_MS = 20_000
 
 interface Place {
   readonly name: string
@@ -21,7 +26,7 @@ export function shell(device: Device, actions: Actions): readonly HTMLElement[] 
   const main = h('main', { id: 'main', tabindex: -1 })
   const name = foreign('')
   const state = h('span', { class: 'state', role: 'status' })
-  const summary = h('span', { class: 'summary' })
+  const summary = h('a', { class: 'summary', href: '#sessions', hidden: !device.grants.seesSessions })
   const links = places.map(({ name, title }) => h('a', { href: `#${name}` }, title))
   const views = new Map<string, View>()
   let place: Place | undefined
@@ -52,12 +57,15 @@ export function shell(device: Device, actions: Actions): readonly HTMLElement[] 
   }
   addEventListener('hashchange', follow)
   const lost = h('div', { class: 'banner', role: 'alert', hidden: true })
-  device.isConnected.follow(isConnected => {
-    state.textContent = isConnected ? texts.connected : texts.notConnected
-    state.classList.toggle('lost', !isConnected)
-    lost.hidden = isConnected
+  device.connection.follow(connection => {
+    state.textContent = texts.connections[connection]
+    state.classList.toggle('lost', connection !== 'connected')
+    lost.hidden = connection === 'connected'
+    lost.classList.toggle('calm', connection === 'restarting')
     lost.replaceChildren(
-      ...(isConnected ? [] : [h('p', {}, texts.notConnectedLong), button(texts.tryNow, () => device.retry())]),
+      ...(connection === 'connected'
+        ? []
+        : [h('p', {}, texts.connectionHelp[connection]), button(texts.tryNow, () => device.retry())]),
     )
   })
   device.system.follow(() => {
@@ -66,7 +74,7 @@ export function shell(device: Device, actions: Actions): readonly HTMLElement[] 
   })
   device.sessions.follow(sessions => {
     const count = (state: string) => sessions.filter(session => session.state === state).length
-    summary.textContent = device.grants.seesSessions ? texts.summary(count('pending'), count('active')) : ''
+    summary.textContent = texts.summary(count('pending'), count('active'))
     retitle()
   })
   go(true)
@@ -92,8 +100,24 @@ export function shell(device: Device, actions: Actions): readonly HTMLElement[] 
     h('nav', { 'aria-label': texts.views, hidden: places.length < 2 }, ...links),
     lost,
     revertedBanner(device),
+    expiryBanner(device),
     main,
   ]
+}
+
+/** Says in time that the credential is about to expire. */
+function expiryBanner({ expiresAt }: Device): HTMLElement {
+  const banner = h('div', { class: 'banner calm', role: 'status', hidden: true })
+  if (expiresAt === undefined) return banner
+  const time = new Date(expiresAt).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' })
+  const look = () => {
+    if (expiresAt - Date.now() > EXPIRY_NOTICE_MS) return
+    banner.replaceChildren(h('p', {}, texts.expiresSoon(time)))
+    banner.hidden = false
+  }
+  look()
+  whileShown(banner, CLOCK_MS, look)
+  return banner
 }
 
 function placesFor(device: Device, actions: Actions): readonly Place[] {

@@ -7,6 +7,9 @@ const CLOSED: Readonly<Record<string, string>> = {
   'not yet valid': 'Your token is not valid yet.',
 }
 
+/** A name that others have chosen: its direction does not spread to the text around it (Unicode Standard Annex 9). */
+const isolated = (name: string) => `\u2068${name}\u2069`
+
 const plural = (count: number, one: string, many: string) => `${count} ${count === 1 ? one : many}`
 
 export const texts = {
@@ -17,13 +20,19 @@ export const texts = {
 
   connecting: 'Connecting…',
   retrying: 'The device does not answer. Trying again…',
-  connected: 'Connected',
-  notConnected: 'Not connected',
-  notConnectedLong: 'Not connected to the device. This page may be out of date. Trying again…',
+  connections: { connected: 'Connected', lost: 'Not connected', restarting: 'Restarting' },
+  connectionHelp: {
+    lost: 'Not connected to the device. This page may be out of date. Trying again…',
+    restarting: 'The device is restarting. This page continues by itself when the device is back.',
+  },
+  refusedAfterRestart:
+    'The device has restarted, and no longer accepts this credential. If it was reset, sign in with its new API key, which is on its screen.',
   tryNow: 'Try now',
   skip: 'Skip to the content',
   views: 'Views',
   signOut: 'Sign out',
+  signOutTitle: 'Sign out without saving?',
+  unsavedLost: 'The settings that you have changed are not saved.',
 
   signIn: 'Sign in',
   signInHelp:
@@ -34,6 +43,8 @@ export const texts = {
   staySignedInHelp: 'Only on a phone or computer that nobody else uses.',
   credentialMissing: 'Paste the API key or a token first.',
   notACredential: 'This is neither an API key nor a token.',
+  expiresSoon: (time: string) =>
+    `Your token expires at ${time}. To go on after that, ask for a new one, or sign in with another credential.`,
   grantsNothing: 'This token is accepted, but it grants nothing that this page shows.',
 
   sessions: 'Sessions',
@@ -41,6 +52,9 @@ export const texts = {
   mirroring: 'Mirroring',
   nobodyWaits: 'No device is waiting.',
   nobodyMirrors: 'No device is mirroring.',
+  phonesSee: 'Phones find this receiver as',
+  notModerated:
+    'Everybody may mirror without being let in. To decide yourself, choose “A moderator lets devices in” under Settings, Moderation.',
   sessionStates: { pending: 'waiting', admitted: 'let in, connecting', active: 'mirroring' },
   gone: {
     denied: 'Turned away.',
@@ -63,10 +77,13 @@ export const texts = {
   allow: 'Let in',
   deny: 'Deny',
   end: 'End',
-  allowed: (name: string) => `${name} may mirror.`,
-  denied: (name: string) => `${name} was turned away.`,
-  ended: (name: string) => `The session of ${name} was ended.`,
-  asks: (name: string) => `${name} is waiting to be let in.`,
+  allowing: 'Letting in…',
+  denying: 'Denying…',
+  ending: 'Ending…',
+  allowed: (name: string) => `${isolated(name)} may mirror.`,
+  denied: (name: string) => `${isolated(name)} was turned away.`,
+  ended: (name: string) => `The session of ${isolated(name)} was ended.`,
+  asks: (name: string) => `${isolated(name)} is waiting to be let in.`,
   replaceTitle: 'Replace the device that is mirroring?',
   replace: 'Replace',
   summary: (waiting: number, mirroring: number) =>
@@ -107,7 +124,7 @@ export const texts = {
   trial: 'The change has been made. If this page can still reach the device, it is kept. Otherwise it is undone.',
   trialLeft: (seconds: number) => `Undone in ${seconds} s unless the device can be reached.`,
   trialMoved: 'The device does not answer at this address any more. It should be at',
-  trialKept: 'The device can be reached. The change is kept.',
+  trialKept: 'Saved. The device can still be reached.',
   trialKeptThere:
     'The device can be reached here, and the change is kept. You are signed in for ten minutes; after that, sign in with the API key.',
   trialLate: 'The change was not confirmed in time, so the device has undone it.',
@@ -145,6 +162,7 @@ export const texts = {
   token: 'Token',
   link: 'Link that signs in',
   qrCode: 'QR code of the link that signs in',
+  keyQrCode: 'QR code of a link that signs in with the new key',
   copy: 'Copy',
   copied: 'Copied.',
   notCopied: 'Your browser did not copy it. It is selected: copy it from there.',
@@ -158,7 +176,7 @@ export const texts = {
   replacingKey: 'The device does not answer. It is asked again until it is known whether it has the new key.',
   keyReplaced: 'The new API key',
   keyReplacedHelp:
-    'It is in force, and this page uses it. It is shown only now: keep it in a safe place. Anybody who has it controls the device.',
+    'It is in force, and this page uses it. It is shown only now: keep it in a safe place, or scan the code with a phone, which signs that in. Anybody who has it controls the device.',
   apiKey: 'API key',
 
   certificate: 'Certificate',
@@ -203,7 +221,9 @@ export const texts = {
   refresh: 'Refresh',
   download: 'Download',
   noLines: 'No matching lines.',
-  logLines: (count: number) => plural(count, 'line', 'lines'),
+  follow: 'Follow',
+  logLines: (count: number, timeZone: string) =>
+    `${plural(count, 'line', 'lines')}, newest first. Times are those of ${timeZone}.`,
 
   /** Names of settings that do not become good labels by themselves. */
   names: {

@@ -8,6 +8,7 @@ interface AllChoices {
   readonly timezone: readonly string[]
   readonly locale?: readonly string[]
   readonly display: Readonly<Record<string, { readonly mode: readonly string[] }>>
+  readonly network: unknown
 }
 
 const read = async (service: TestService) => (await (await service.fetch('/system/choices')).json()) as AllChoices
@@ -22,8 +23,9 @@ t.test('what the device would accept', async t => {
   for (const name of ['America/Argentina/Salta', 'posix/Europe/Brussels', 'Zulu']) put(name, 'TZif2')
   for (const name of ['tzdata.zi', 'leapseconds', 'SECURITY', 'Europe/with space']) put(name, 'text')
   symlinkSync('Zulu', service.path(`${zones}/posixrules`))
-  const { timezone, display, locale, ...rest } = await read(service)
+  const { timezone, display, locale, network, ...rest } = await read(service)
   t.same(rest, {}, 'nothing for what a schema says')
+  t.same(network, { eth0: { address: ['192.0.2.40/24'], gateway: ['192.0.2.1'] } }, 'what DHCP has given')
   for (const name of ['America/Argentina/Salta', 'Zulu', 'UTC', 'Europe/Brussels']) t.ok(timezone.includes(name), name)
   for (const name of ['America', 'America/Argentina', 'leapseconds', 'SECURITY', 'posixrules', 'Europe/with space'])
     t.notOk(timezone.includes(name), name)

@@ -1,6 +1,7 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Test } from 'tap'
 import type { Choices, Setting } from '../../hal/setting.ts'
-import { isObject, type JsonValue } from '../../src/json.ts'
+import { isObject, type JsonObject, type JsonValue } from '../../src/json.ts'
 import { changedPaths, treeOf } from '../hal/support/tree.ts'
 import { DAMAGES, putInPlace } from './damage.ts'
 import { Devices, misfits, open, runSteps, type Subject } from './subject.ts'
@@ -26,7 +27,7 @@ export async function readingContract(t: Test, subject: Subject): Promise<void> 
       await setting.unavailable?.()
       const value = await setting.read()
       const choices = await setting.choices()
-      const tried = choices === undefined ? [] : [...alternatives(value as JsonValue, choices)]
+      const tried = choices === undefined ? [] : [...alternatives(value as JsonValue, choices, setting.schema as Node)]
       t.ok(tried.length > 1, `${tried.length} of them`)
       for (const next of tried)
         t.same([...misfits(setting, next), ...((await setting.check?.(next, value)) ?? [])], [], JSON.stringify(next))
@@ -49,13 +50,26 @@ export async function readingContract(t: Test, subject: Subject): Promise<void> 
   })
 }
 
-/** The value, with each choice in turn. */
-function* alternatives(value: JsonValue | undefined, choices: Choices): Iterable<JsonValue> {
-  if (Array.isArray(choices)) yield* choices
-  else
-    for (const [name, inner] of Object.entries(choices))
-      for (const next of alternatives(isObject(value) ? value[name] : undefined, inner))
-        yield { ...(isObject(value) ? value : {}), [name]: next }
+interface Node {
+  readonly properties?: Readonly<Record<string, Node>>
+  readonly additionalProperties?: Node
+  readonly 'x-only-with'?: JsonObject
+}
+
+/** The value, with each choice in turn; the choices for what applies only with another value come together, with it. */
+function* alternatives(value: JsonValue | undefined, choices: Choices, schema: Node): Iterable<JsonValue> {
+  if (Array.isArray(choices)) return yield* choices
+  const members = Object.entries(choices).map(([name, inner]) => {
+    const node = schema.properties?.[name] ?? schema.additionalProperties ?? {}
+    return { name, inner, node, condition: node['x-only-with'] }
+  })
+  const previous = isObject(value) ? value : {}
+  for (const { name, inner, node, condition } of members)
+    for (const next of alternatives(previous[name], inner, node)) {
+      const together = members.filter(other => condition !== undefined && isDeepStrictEqual(other.condition, condition))
+      const first = together.flatMap(({ name, inner }) => (Array.isArray(inner) ? [[name, inner[0]]] : []))
+      yield { ...previous, ...condition, ...Object.fromEntries(first), [name]: next }
+    }
 }
 
 /** A value that does not match counts as unreadable (hal/setting.ts), and the fallback stands in for it. */

@@ -1,6 +1,6 @@
 /** The Debian packages: as Debian's own tools see them, and on a machine where they are updated and removed. */
 import { execFileSync } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
@@ -12,8 +12,8 @@ import { eventually } from '../support/eventually.ts'
 t.setTimeout(300_000)
 
 const OUT = join(REPOSITORY, 'build/out')
-/** The same program as a package of the next version. */
-const NEXT = join(OUT, 'next/receiverd.deb')
+/** The same programs as packages of the next version. */
+const NEXT = ['receiverd', 'receiverd-tls'].map(name => join(OUT, `next/${name}.deb`))
 const run = (program: string, ...args: string[]) => execFileSync(program, args, { encoding: 'utf8' })
 
 const packages = readdirSync(OUT).filter(name => name.endsWith('.deb'))
@@ -42,12 +42,23 @@ t.test('the packages contain what make install lays out', async t => {
     '/usr/lib/tmpfiles.d/receiverd.conf',
     '/usr/lib/receiverd/uxplay',
     '/usr/lib/udev/rules.d/70-weston.rules',
+    '/usr/share/doc/receiverd/THIRD-PARTY',
     '/usr/share/man/man8/receiverd.8.gz',
   ])
     t.ok(
       lines.some(line => line.endsWith(` .${path}`)),
       path,
     )
+})
+
+t.test('their licenses are named', async t => {
+  const folder = t.testdir()
+  run('dpkg-deb', '--extract', fileOf('receiverd'), folder)
+  const copyright = readFileSync(join(folder, 'usr/share/doc/receiverd/copyright'), 'utf8')
+  for (const author of ['receiverd maintainers', 'Paul Miller', 'Haydn Paterson']) t.match(copyright, author)
+  const node = run('dpkg-deb', '--contents', fileOf('receiverd-node'))
+  for (const [, name = ''] of copyright.matchAll(/^Comment: (\S+), next to/gm))
+    t.ok(existsSync(join(folder, 'usr/share/doc/receiverd', name)) || node.includes(`/receiverd-node/${name}\n`), name)
 })
 
 t.test('on a machine', { skip: NO_RIG }, async t => {
@@ -67,8 +78,9 @@ t.test('on a machine', { skip: NO_RIG }, async t => {
   await t.test('an update while clients stream: nobody is refused, and the key stays', async t => {
     const followers = await Promise.all(Array.from({ length: 4 }, () => follow(rig)))
     const before = await rig.receiverd('--version')
-    await rig.run(['sh', '-c', 'base64 -d >/root/next.deb'], readFileSync(NEXT, 'base64'))
-    await rig.shell('dpkg --install /root/next.deb')
+    for (const [number, file] of NEXT.entries())
+      await rig.run(['sh', '-c', `base64 -d >/root/next-${number}.deb`], readFileSync(file, 'base64'))
+    await rig.shell('dpkg --install /root/next-*.deb')
     t.not(await rig.receiverd('--version'), before)
     t.equal((await rig.patch({ deviceName: 'Updated' })).status, 200, 'with the same key')
     const { value } = await rig.system()
@@ -81,7 +93,7 @@ t.test('on a machine', { skip: NO_RIG }, async t => {
     t.notOk(await isUp(outside))
     await rig.shell('dpkg --remove receiverd-tls')
     await eventually(() => isUp(outside))
-    await rig.shell('dpkg --install /root/receiverd-tls_*.deb')
+    await rig.shell('dpkg --install /root/next-1.deb')
     await eventually(() => rig.isListening(443))
     t.notOk(await isUp(outside))
   })

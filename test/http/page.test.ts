@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import http, { type IncomingHttpHeaders } from 'node:http'
+import { gunzipSync } from 'node:zlib'
 import t from 'tap'
 import { pageFromSources } from '../../build/page.ts'
 import { startTestService } from '../support/service.ts'
@@ -29,12 +32,33 @@ t.test('the page is served to anybody, and its assets for ever', async t => {
     t.match(asset.headers.get('content-type'), path.endsWith('.js') ? /^text\/javascript;/ : /^text\/css;/)
     t.equal(asset.headers.get('cache-control'), 'public, max-age=31536000, immutable')
     t.equal(asset.headers.get('x-content-type-options'), 'nosniff')
-    t.equal((await asset.text()).length, Number(asset.headers.get('content-length')), 'ASCII, and whole')
+    t.equal(asset.headers.get('vary'), 'Accept-Encoding')
+    t.equal(asset.headers.get('content-encoding'), 'gzip')
+    const whole = await asset.text()
+    t.ok(whole.length > 2 * Number(asset.headers.get('content-length')), 'compressed')
+    for (const accepted of ['', 'identity', 'br, gzip;q=0', 'GZIP; q=0.000', '*;q=0']) {
+      const plain = await get(`${service.url}/${path}`, accepted)
+      t.match(plain.headers, { vary: 'Accept-Encoding', 'content-length': String(whole.length) }, 'ASCII, and whole')
+      t.notOk(plain.headers['content-encoding'], accepted)
+      t.equal(plain.body.toString(), whole)
+    }
+    for (const accepted of ['gzip', 'br;q=1.0, GZip;q=0.5', 'deflate,*', 'x-gzip']) {
+      const { headers, body } = await get(`${service.url}/${path}`, accepted)
+      t.equal(headers['content-encoding'], 'gzip', accepted)
+      t.equal(gunzipSync(body).toString(), whole)
+    }
     const head = await fetch(`${service.url}/${path}`, { method: 'HEAD' })
     t.equal(head.headers.get('cache-control'), 'public, max-age=31536000, immutable', 'HEAD')
     t.equal(await head.text(), '')
   }
 })
+
+/** By node:http, which decodes nothing. */
+async function get(url: string, accepted: string): Promise<{ headers: IncomingHttpHeaders; body: Buffer }> {
+  const request = http.get(url, { headers: accepted === '' ? {} : { 'Accept-Encoding': accepted } })
+  const [answer] = (await once(request, 'response')) as [http.IncomingMessage]
+  return { headers: answer.headers, body: Buffer.concat(await answer.toArray()) }
+}
 
 t.test('other paths and methods get what they would get elsewhere', async t => {
   const service = await startTestService(t, { page: await pageFromSources() })

@@ -33,7 +33,7 @@ t.test('the map names every folder of src and hal', async t => {
 })
 
 t.test('targets of make', async t => {
-  const makefile = readText('Makefile')
+  const makefile = readText('Makefile') + readText('build/package/install.mk')
   const targets = new Set(Array.from(everything.matchAll(/(?:`|^|&& )make\s([a-z-]+)/gm), ([, target]) => target))
   t.ok(targets.size > 14)
   for (const target of targets) t.ok(new RegExp(`^${target}:`, 'm').test(makefile), `make ${target}`)

@@ -104,7 +104,8 @@ t.test('without Node, the program says what to install: exit 2, and under system
   writeFileSync(join(bin, 'sleep'), '#!/bin/sh\necho "sleep $1"\n', { mode: 0o755 })
   const run = (env: NodeJS.ProcessEnv) =>
     spawnSync('/bin/sh', ['-c', script, 'receiverd', 'serve'], { env: { PATH: bin, ...env }, encoding: 'utf8' })
-  const message = 'receiverd: Node is not installed; install receiverd-node, or nodejs 20.19 or later\n'
-  t.match(run({}), { status: 2, stdout: '', stderr: message })
-  t.match(run({ NOTIFY_SOCKET: '/run/systemd/notify' }), { status: 2, stdout: 'sleep 5\n', stderr: message })
+  const message = 'Node is not installed; install receiverd-node, or nodejs 20.19 or later\n'
+  t.match(run({}), { status: 2, stdout: '', stderr: `receiverd: ${message}` })
+  const supervised = run({ NOTIFY_SOCKET: '/run/systemd/notify' })
+  t.match(supervised, { status: 2, stdout: 'sleep 5\n', stderr: `<3>${message}` }, 'with its priority in the journal')
 })

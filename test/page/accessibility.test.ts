@@ -5,6 +5,7 @@ import type { Page } from 'puppeteer-core'
 import t from 'tap'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { livelySystem, showSessions, startPageDevice } from './device.ts'
+import { control, goTo } from './steps.ts'
 import { VIEWS } from './views.ts'
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -50,6 +51,29 @@ function judged(
   return page.evaluate(() => (globalThis as unknown as { axe: { run(): ReturnType<typeof judged> } }).axe.run())
 }
 
+t.test('high contrast: what is on, and where one is, can be told', { skip: missingBrowser('shell') }, async t => {
+  const { link } = await startPageDevice(t)
+  const { page } = await openTab(await startBrowser(t), link)
+  const session = await page.createCDPSession()
+  await session.send('Emulation.setEmulatedMedia', { features: [{ name: 'forced-colors', value: 'active' }] })
+  await goTo(page, 'Settings')
+  const picture = async (selector: string) => (await page.waitForSelector(selector))?.screenshot({ encoding: 'base64' })
+  const toggle = await control(page, 'Network time', 'Enabled')
+  const pictureOf = () => toggle.screenshot({ encoding: 'base64' })
+  const off = await pictureOf()
+  await toggle.click()
+  t.not(await pictureOf(), off, 'a switch')
+  const here = await picture('nav a[href="#settings"]')
+  await goTo(page, 'Status')
+  t.not(await picture('nav a[href="#settings"]'), here, 'the current view')
+  const hasDot = () =>
+    page.$eval('.state', state => {
+      const { backgroundColor } = getComputedStyle(state, '::before')
+      return backgroundColor !== getComputedStyle(document.querySelector('header') as HTMLElement).backgroundColor
+    })
+  t.ok(await hasDot())
+})
+
 t.test('the keyboard alone', { skip: missingBrowser('shell') }, async t => {
   const { link, service } = await startPageDevice(t)
   const { page } = await openTab(await startBrowser(t), link)
@@ -57,11 +81,11 @@ t.test('the keyboard alone', { skip: missingBrowser('shell') }, async t => {
   const focused = () =>
     page.evaluate(() => document.activeElement?.textContent || document.activeElement?.getAttribute('aria-label'))
   const order: unknown[] = []
-  for (let step = 0; step < 4; step++) {
+  for (let step = 0; step < 5; step++) {
     await page.keyboard.press('Tab')
     order.push(await focused())
   }
-  t.strictSame(order, ['Skip to the content', 'Sign out', 'Sessions', 'Settings'])
+  t.strictSame(order, ['Skip to the content', 'Nobody is mirroring', 'Sign out', 'Sessions', 'Settings'])
   await page.keyboard.press('Enter')
   await page.waitForFunction(() => document.querySelector('main h2')?.textContent === 'Settings')
   t.equal(await page.evaluate(() => document.activeElement?.tagName), 'MAIN', 'the focus goes to what was opened')

@@ -4,6 +4,9 @@ import type { Test } from 'tap'
 import { DEADLINE_MS } from '../support/eventually.ts'
 import { needs } from '../support/needs.ts'
 
+/** A tab in the background draws no frames, so nothing may wait for one. */
+export const POLL = { polling: 50 }
+
 /** `shell` is Chromium that cannot have windows. It takes half the processor time, but does not know that a tab is hidden. */
 const PATHS = {
   shell: '/usr/bin/chromium-headless-shell',
@@ -72,17 +75,34 @@ export async function openTab(
   return { page, offences }
 }
 
-/** Chromium breaks off what it loads, scripts included, when the host's network changes, as the tests that make machines do. */
+/**
+ * Chromium breaks off what it loads, scripts included, when the host's network changes, as the tests that make machines
+ * do. It may say so only after it has reported the page as loaded.
+ */
 async function load(page: Page, url: string): Promise<void> {
-  let isBrokenOff = false
-  page.on('requestfailed', request => {
-    const isPart = /^(document|script|stylesheet)$/.test(request.resourceType())
-    if (isPart && request.failure()?.errorText === 'net::ERR_NETWORK_CHANGED') isBrokenOff = true
-  })
-  do {
-    isBrokenOff = false
-    await page.goto(url).catch(error => {
-      if (!isBrokenOff) throw error
+  const brokenOff = () =>
+    new Promise<false>(resolve => {
+      page.on('requestfailed', request => {
+        const isPart = /^(document|script|stylesheet)$/.test(request.resourceType())
+        if (isPart && request.failure()?.errorText === 'net::ERR_NETWORK_CHANGED') resolve(false)
+      })
     })
-  } while (isBrokenOff)
+  const shown = async () => {
+    await page.goto(url)
+    const isWhole = () => {
+      const styles = [...document.querySelectorAll<HTMLLinkElement>('link[rel=stylesheet]')]
+      return document.querySelector('main') !== null && styles.every(({ sheet }) => sheet !== null)
+    }
+    await page.waitForFunction(isWhole, POLL)
+    return true
+  }
+  while (!(await Promise.race([brokenOff(), shown().catch(unlessBrokenOff)]))) {
+    // Going to the address with a fragment where the page is already would load nothing.
+    await page.goto('about:blank')
+  }
+}
+
+function unlessBrokenOff(error: Error): false {
+  if (!error.message.includes('net::ERR_NETWORK_CHANGED')) throw error
+  return false
 }

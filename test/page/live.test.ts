@@ -18,13 +18,13 @@ t.test('staying connected', { skip: missingBrowser('shell') }, async t => {
     await goTo(page, 'Settings')
     await fill(page, 'AirPlay', 'Name', 'Being typed')
     await before.service.close()
-    await waitForText(page, 'Not connected to the device.')
+    await waitForText(page, 'The device is restarting.')
     writeFileSync(join(options.root, 'etc/machine-info'), 'PRETTY_HOSTNAME="While you were away"\n')
 
     const { service } = await startPageDevice(t, options)
     await page.locator('button::-p-text(Try now)').click()
     await waitForText(page, 'While you were away')
-    await waitForNoText(page, 'Not connected')
+    await waitForNoText(page, 'The device is restarting.')
     t.equal(await valueIn(page, 'AirPlay', 'Name'), 'Being typed')
     await service.patch({ deviceName: 'And live again' })
     await waitForText(page, 'And live again')
@@ -40,9 +40,9 @@ t.test('staying connected', { skip: missingBrowser('shell') }, async t => {
     const { page } = await openTab(browser, before.link)
     await waitForText(page, 'Meeting Room 4')
     await before.service.close()
-    await waitForText(page, 'Not connected to the device.')
+    await waitForText(page, 'The device is restarting.')
     await startPageDevice(t, options)
-    await waitForNoText(page, 'Not connected')
+    await waitForNoText(page, 'The device is restarting.')
   })
 
   await t.test('what was shown before a sign-in is not kept', async t => {

@@ -3,7 +3,7 @@ import type { HTTPRequest } from 'puppeteer-core'
 import t from 'tap'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { sessionsOf, startPageDevice } from './device.ts'
-import { waitForNoText, waitForText } from './steps.ts'
+import { control, goTo, waitForNoText, waitForText } from './steps.ts'
 
 type Conflict = ReturnType<typeof conflict>
 
@@ -47,7 +47,7 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
   await t.test('denies another', async t => {
     const engine = await ask('Stranger')
     await tap('Deny: Stranger')
-    await waitForText(page, 'Stranger was turned away.')
+    await waitForText(page, '\u2068Stranger\u2069 was turned away.')
     t.match(await engine.line(), { state: 'pending' })
     t.match(await engine.line(), { state: 'denied', reason: 'moderator' })
     engine.close()
@@ -171,6 +171,38 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
     await waitForText(page, 'Waiting to be let in')
     await waitForText(page, '<img')
     t.equal(await page.$$eval('.decide button', found => found.length), 0)
+  })
+
+  await t.test('who may also see the settings reads what phones see, and whether anybody is asked', async t => {
+    const { page } = await openTab(browser, `${service.url}/#key=${service.token(['moderator:rw', 'admin:rw'])}`)
+    await waitForText(page, 'Phones find this receiver as ')
+    await waitForNoText(page, 'Everybody may mirror')
+    await service.patch({
+      deviceName: 'Room 5',
+      airplay: { enabled: true, name: '' },
+      moderation: { approval: 'none' },
+    })
+    await waitForText(page, 'Phones find this receiver as Room 5.')
+    await waitForText(page, 'Everybody may mirror without being let in.')
+    await service.patch({ airplay: { name: 'By the door' }, moderation: { approval: 'moderator' } })
+    await waitForText(page, 'Phones find this receiver as By the door.')
+    await waitForNoText(page, 'Everybody may mirror')
+    await goTo(page, 'Settings')
+    const name = await control(page, 'AirPlay', 'Name')
+    t.equal(await name.evaluate(input => input.placeholder), 'Room 5', 'what an empty one stands for')
+    await page.locator('header .summary').click()
+    await waitForText(page, 'By the door.')
+  })
+
+  await t.test('the page says in time that a token expires', async () => {
+    const now = Math.floor(Date.now() / 1000)
+    const open = (exp: number) =>
+      openTab(browser, `${service.url}/#key=${service.token(['moderator:rw'], { iat: now, exp })}`)
+    const { page: later } = await open(now + 3_600)
+    await waitForText(later, 'No device is')
+    await waitForNoText(later, 'Your token expires')
+    const { page: soon } = await open(now + 300)
+    await waitForText(soon, 'Your token expires at ')
   })
   t.strictSame(offences, [])
 })

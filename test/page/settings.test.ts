@@ -214,6 +214,24 @@ t.test('settings', { skip: missingBrowser('shell') }, async t => {
     })
   })
 
+  await t.test('what is not saved is not lost without a question', async t => {
+    const asked: string[] = []
+    page.on('dialog', dialog => {
+      asked.push(dialog.type())
+      dialog.dismiss()
+    })
+    await fill(page, 'AirPlay', 'Name', 'Not saved yet')
+    await page.reload({ timeout: 1_000 }).catch(() => undefined)
+    t.strictSame(asked, ['beforeunload'])
+    await page.locator('header button').click()
+    await waitForText(page, 'The settings that you have changed are not saved.')
+    await click(page, 'Sign out without saving?', 'Cancel')
+    t.equal(await valueIn(page, 'AirPlay', 'Name'), 'Not saved yet')
+    await click(page, 'AirPlay', 'Discard')
+    await page.reload()
+    t.strictSame(asked, ['beforeunload'], 'nothing to lose')
+  })
+
   await t.test('hostile texts are text, and spread nowhere', async t => {
     const brand = `<img src=x onerror=alert(1)>\u202e${'W'.repeat(TEN_KB)}`
     await service.patch({ deviceName: '<b>\u202eevil</b>' })

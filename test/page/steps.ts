@@ -1,8 +1,6 @@
 /** What a person does on the page, by what they see. */
 import type { ElementHandle, Page } from 'puppeteer-core'
-
-/** By time, because a tab in the background draws no frames. */
-const POLL = { polling: 50 }
+import { POLL } from './browser.ts'
 
 /** Waits until a text can be read. */
 export async function waitForText(page: Page, text: string): Promise<void> {

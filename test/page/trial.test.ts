@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { addressAfter } from '../../src/page/trial/address-after.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { click, fill, goTo, valueIn, waitForNoText, waitForText, waitForValue } from './steps.ts'
+import { choose, click, fill, goTo, valueIn, waitForNoText, waitForText, waitForValue } from './steps.ts'
 
 /** A network between the browser and a device, which a change can cut. */
 class Network {
@@ -85,16 +85,18 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     const { service, link } = await startPageDevice(t)
     const { page, offences } = await openTab(browser, link)
     await goTo(page, 'Settings')
-    await fill(page, 'Network', 'Address', '192.0.2.50/24')
+    await choose(page, 'Network', 'Method', 'Fixed address')
+    t.equal(await valueIn(page, 'Network', 'Address'), '192.0.2.40/24', 'what DHCP has given')
+    t.equal(await valueIn(page, 'Network', 'Gateway'), '192.0.2.1')
+    await fill(page, 'Network', 'Address', '192.0.2.50')
     await click(page, 'Network', 'Save')
     await waitForText(page, 'Not saved. Check the fields marked in red.')
-    const method = await page.$('fieldset select')
-    await method?.select('1')
+    await fill(page, 'Network', 'Address', '192.0.2.50/24')
     await click(page, 'Network', 'Save')
     await waitForText(page, 'Checking the connection')
     await waitForText(page, 'Undone in 5')
     t.equal((await service.patch({ deviceName: 'Not now' })).status, 409, 'on trial')
-    await waitForText(page, 'The change is kept.')
+    await waitForText(page, 'Saved. The device can still be reached.')
     await waitForNoText(page, 'Checking the connection')
     t.equal((await service.patch({ deviceName: 'Now' })).status, 200)
     t.match((await service.system()).value.network, { eth0: { method: 'static', address: '192.0.2.50/24' } })

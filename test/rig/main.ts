@@ -16,6 +16,7 @@ console.log(`booted in ${seconds.toFixed(1)} s
 
   API      ${rig.url}
   API key  ${rig.key}
+  page     ${rig.url}/#key=${rig.key}
   AirPlay  ${rig.address}
   shell    nsenter ${rig.enter.join(' ')} bash
 

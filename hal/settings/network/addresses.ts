@@ -1,4 +1,5 @@
 import { HalError } from '../../errors.ts'
+import { words } from '../../format/ini.ts'
 import { isSame, parseCidr, prefixOfMask } from '../../format/ip.ts'
 import { getValue } from '../../format/key-value.ts'
 import type { Configuration } from '../../format/network-file.ts'
@@ -22,9 +23,21 @@ export async function givenAddresses(
   { method, address }: Configuration,
 ): Promise<readonly string[]> {
   if (method === 'static') return address ? [address] : []
+  return (await leased(system, index)).address
+}
+
+/** The address that DHCP has given an interface, and the router that came with it; none of each if there is no lease. */
+export async function leased(
+  system: System,
+  index: string,
+): Promise<{ readonly address: readonly string[]; readonly gateway: readonly string[] }> {
   const lease = (await system.readText(`${LEASES}/${index}`).catch(() => '')) ?? ''
-  const leased = getValue(lease, 'ADDRESS')
-  return leased ? [`${leased}/${prefixOfMask(getValue(lease, 'NETMASK') ?? '')}`] : []
+  const address = getValue(lease, 'ADDRESS')
+  const [router] = words(getValue(lease, 'ROUTER') ?? '')
+  return {
+    address: address ? [`${address}/${prefixOfMask(getValue(lease, 'NETMASK') ?? '')}`] : [],
+    gateway: router === undefined ? [] : [router],
+  }
 }
 
 /**

@@ -4,7 +4,7 @@ import type { System } from '../../os/system.ts'
 import { isUnitInstalled } from '../../os/unit-files.ts'
 import { type Setting, type Violation, whyReadOnly } from '../../setting.ts'
 import { atMember, ownMember } from '../keyed.ts'
-import { givenAddresses, LEASES, untilApplied } from './addresses.ts'
+import { givenAddresses, LEASES, leased, untilApplied } from './addresses.ts'
 import { whyNotTwice, whyNotValues } from './checks.ts'
 import { FOLDERS, fileInForce, type NetworkFile, networkFiles, STATE } from './files.ts'
 import { deviceLinks, LINKS, type NetworkLink } from './links.ts'
@@ -81,6 +81,12 @@ export function network(system: System): Setting<typeof schema> {
     },
     read: async () => readFrom(await networkFiles(system)),
     fallback: () => readWith(async () => UNSET),
+    async choices() {
+      const links = [...(await listLinks())]
+      return Object.fromEntries(
+        await Promise.all(links.map(async ({ name, index }) => [name, await leased(system, index)] as const)),
+      )
+    },
     async check(next, previous) {
       const violations: Violation[] = []
       for (const [name, value] of Object.entries(next)) {

@@ -4,6 +4,9 @@ import type { Configuration } from '../../format/network-file.ts'
 import { Keyed } from '../keyed.ts'
 import { LOCKS_OUT } from '../locks-out.ts'
 
+/** Forms show such a member only while its sibling has this value, and begin with what `choices` has for it. */
+const WITH_STATIC = { 'x-only-with': { method: 'static' } }
+
 const interfaceSchema = Type.Object(
   {
     present: Type.Boolean({ description: 'Whether the interface is plugged in.', readOnly: true }),
@@ -13,10 +16,12 @@ const interfaceSchema = Type.Object(
       description: 'Whether address and gateway are assigned by the network (dhcp) or set here (static).',
     }),
     address: Type.String({
+      ...WITH_STATIC,
       description:
-        'For static: IPv4 or IPv6 address with its prefix length, such as 192.0.2.10/24. Empty for dhcp; see addresses.',
+        'For static: IPv4 or IPv6 address with its prefix length, such as 192.0.2.10/24. Empty for dhcp; see addresses. Further addresses in the file of the interface are kept.',
     }),
     gateway: Type.String({
+      ...WITH_STATIC,
       description: 'For static: address of the router, or empty for none. Empty for dhcp.',
     }),
     dns: Type.Array(Type.String(), {

@@ -29,12 +29,19 @@ export function card(options: CardOptions): HTMLFormElement {
   const heading = h('h3', { id: newId(), tabindex: -1 }, title)
   const problem = h('p', { class: 'error', role: 'alert', hidden: true })
   const save = h('button', { class: 'primary' }, texts.save)
+  // A list of all buttons, as screen readers have one, must tell them from those of the other cards.
+  const name = (button: HTMLElement, text: string) => {
+    button.textContent = text
+    button.setAttribute('aria-label', `${text}: ${title}`)
+  }
+  name(save, texts.save)
   const discard = button(texts.discard, () => {
     field.reset()
     say('')
     refresh()
     heading.focus()
   })
+  name(discard, texts.discard)
   const actions = h(
     'div',
     { class: 'actions', hidden: true },
@@ -45,6 +52,8 @@ export function card(options: CardOptions): HTMLFormElement {
 
   const refresh = () => {
     actions.hidden = patch() === undefined
+    if (actions.hidden) device.unsaved.delete(actions)
+    else device.unsaved.add(actions)
   }
   const say = (text: string) => {
     problem.textContent = text
@@ -54,11 +63,12 @@ export function card(options: CardOptions): HTMLFormElement {
     const body = patch()
     if (!body || save.disabled) return
     say('')
+    announce('')
     for (const [, slot] of field.slots()) slot.show('')
     const invalid = field.invalid()
     if (invalid.length > 0) return mark(field, invalid, say)
     save.disabled = true
-    save.textContent = texts.saving
+    name(save, texts.saving)
     try {
       announce(await send(options, body))
     } catch (error) {
@@ -67,7 +77,7 @@ export function card(options: CardOptions): HTMLFormElement {
       else say(messageOf(error))
     } finally {
       save.disabled = false
-      save.textContent = texts.save
+      name(save, texts.save)
       refresh()
     }
   }

@@ -23,6 +23,8 @@ export interface Control {
   /** Where the errors of its parts go, by relative pointer. */
   slots?(): readonly (readonly [string, ErrorSlot])[]
   suggest?(choices: readonly string[]): void
+  /** Shows what an empty value stands for. */
+  explainEmpty?(meaning: string): void
 }
 
 export interface ControlOptions {

@@ -7,7 +7,7 @@ import { ErrorSlot } from './error-slot.ts'
 import { type Field, type FieldOptions, nameOf } from './field.ts'
 
 /** A value that can be changed: its control, what the schema says about it, and what went wrong. */
-export function entry({ path, label, schema, value, choices }: FieldOptions): Field {
+export function entry({ path, label, schema, value, choices, system }: FieldOptions): Field {
   const name = nameOf(path)
   const pointer = path.map(step).join('')
   const control = controlFor({ name, label: labelOf(name), schema })
@@ -35,10 +35,13 @@ export function entry({ path, label, schema, value, choices }: FieldOptions): Fi
     slot.show('')
     aim()
   })
+  const isProposed = schema['x-only-with'] !== undefined
   choices.follow(all => {
-    control.suggest?.(choicesAt(all, path))
+    if (!isProposed) control.suggest?.(choicesAt(all, path))
     aim()
   })
+  const meaning = schema['x-empty-means']
+  if (meaning !== undefined) system.follow(all => control.explainEmpty?.(String(all[meaning] ?? '')))
   show(value)
 
   return {
@@ -63,6 +66,12 @@ export function entry({ path, label, schema, value, choices }: FieldOptions): Fi
             'quiet',
           ),
         )
+    },
+    propose: () => {
+      const [proposal] = choicesAt(choices.value, path)
+      if (proposal === undefined || control.get() !== '') return
+      control.set(proposal)
+      isChanged = true
     },
     reset: () => {
       if (isChanged) show(base)

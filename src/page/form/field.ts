@@ -16,6 +16,8 @@ export interface Field {
   patch(): Json | undefined
   /** Takes the value that the device has now, and leaves alone any text that is being entered. */
   update(value: Json): void
+  /** Enters a value that suits the device, where there is none. */
+  propose?(): void
   /** Forgets what was entered. */
   reset(): void
   /** Entries that cannot be sent. */
@@ -33,6 +35,8 @@ export interface FieldOptions {
   readonly isReadOnly: boolean
   /** Values that the device would accept. */
   readonly choices: Signal<JsonObject>
+  /** The whole configuration. */
+  readonly system: Signal<JsonObject>
 }
 
 export function fieldFor(options: FieldOptions): Field {

@@ -1,5 +1,5 @@
 import { foreign, h } from '../dom.ts'
-import { isObject, type Json } from '../json.ts'
+import { isEqual, isObject, type Json, type JsonObject } from '../json.ts'
 import { labelOf } from '../labels.ts'
 import type { Schema } from '../schema.ts'
 import { type Field, type FieldOptions, fieldFor } from './field.ts'
@@ -9,20 +9,23 @@ import { type Field, type FieldOptions, fieldFor } from './field.ts'
  * Members that can only be read come first.
  */
 export function group(options: FieldOptions): Field {
-  const { path, schema, isReadOnly, choices } = options
+  const { path, schema, isReadOnly, choices, system } = options
   const members = new Map<string, Field>()
   const facts = h('dl', { class: 'facts', hidden: true })
   const entries = h('div', { class: 'entries' })
 
+  let latest: JsonObject = {}
+
   const add = (name: string, member: Schema, value: Json) => {
     const label = schema.properties ? labelOf(name) : foreign(name)
-    const field = fieldFor({ path: [...path, name], label, schema: member, value, isReadOnly, choices })
+    const field = fieldFor({ path: [...path, name], label, schema: member, value, isReadOnly, choices, system })
     members.set(name, field)
     ;(field.isFact ? facts : entries).append(field.element)
     facts.hidden = facts.childElementCount === 0
   }
   const update = (value: Json) => {
     if (!isObject(value)) return
+    latest = value
     for (const [name, member] of membersOf(schema, value)) {
       const part = value[name]
       if (part === undefined) continue
@@ -30,8 +33,22 @@ export function group(options: FieldOptions): Field {
       if (known) known.update(part)
       else add(name, member, part)
     }
+    showApplicable(false)
+  }
+  /** As it is entered. */
+  const entered = (name: string) => members.get(name)?.patch() ?? latest[name]
+  const showApplicable = (propose: boolean) => {
+    for (const [name, field] of members) {
+      const condition = Object.entries(schema.properties?.[name]?.['x-only-with'] ?? {})
+      if (condition.length === 0 || field.isFact) continue
+      const isApplicable = condition.every(([sibling, value]) => isEqual(entered(sibling), value))
+      if (isApplicable && field.element.hidden && propose) field.propose?.()
+      if (!isApplicable) field.reset()
+      field.element.hidden = !isApplicable
+    }
   }
   update(options.value)
+  entries.addEventListener('input', () => showApplicable(true))
   const all = () => [...members.values()]
   return {
     element: h('div', { class: 'group' }, facts, entries),
@@ -45,6 +62,7 @@ export function group(options: FieldOptions): Field {
     update,
     reset: () => {
       for (const field of members.values()) field.reset()
+      showApplicable(false)
     },
     invalid: () => all().flatMap(field => field.invalid()),
     slots: () => all().flatMap(field => field.slots()),

@@ -9,6 +9,7 @@ interface Row {
   readonly element: HTMLElement
   readonly control: Control
   readonly slot: ErrorSlot
+  readonly remove: HTMLElement
 }
 
 /** The initial value of a new item. */
@@ -19,18 +20,23 @@ export function list({ name, label, schema }: ControlOptions): Control {
   const items: Schema = schema.items ?? {}
   const rows = h('ol', { class: 'list' })
   let shown: Row[] = []
+  const nameAfter = (button: HTMLElement, of: string) =>
+    button.setAttribute('aria-label', `${button.textContent}: ${of}`)
   const add = button(texts.add, () => {
     const row = rowOf(items.enum?.[0] ?? BLANK[items.type ?? ''] ?? '')
     shown = [...shown, row]
     changed()
     row.slot.focus()
   })
+  nameAfter(add, label)
   const element = h('div', { role: 'group', 'aria-label': label }, rows, add)
 
   const render = () => {
     rows.replaceChildren(...shown.map(row => row.element))
-    shown.forEach(({ control }, at) => {
-      for (const input of control.inputs) input.setAttribute('aria-label', texts.item(label, at + 1))
+    shown.forEach(({ control, remove }, at) => {
+      const item = texts.item(label, at + 1)
+      for (const input of control.inputs) input.setAttribute('aria-label', item)
+      nameAfter(remove, item)
     })
     rows.hidden = shown.length === 0
     add.disabled = shown.length >= (schema.maxItems ?? Number.POSITIVE_INFINITY)
@@ -48,8 +54,9 @@ export function list({ name, label, schema }: ControlOptions): Control {
       changed()
       add.focus()
     }
-    const line = h('div', { class: 'row' }, control.element, button(texts.remove, drop, 'quiet'))
-    const row = { control, slot, element: h('li', {}, line, slot.element) }
+    const remove = button(texts.remove, drop, 'quiet')
+    const line = h('div', { class: 'row' }, control.element, remove)
+    const row = { control, slot, remove, element: h('li', {}, line, slot.element) }
     return row
   }
   return {

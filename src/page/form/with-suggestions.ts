@@ -30,6 +30,9 @@ export function withSuggestions({ label }: { readonly label: string }): Control 
       input.value = String(value ?? '')
       show()
     },
+    explainEmpty: meaning => {
+      input.placeholder = meaning
+    },
     suggest: choices => {
       known = choices
       select.replaceChildren(...grouped(choices), other)

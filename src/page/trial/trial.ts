@@ -56,6 +56,8 @@ export async function runTrial(device: Device, { id, seconds, move }: TrialOf): 
       // Once: to go there again would cut off a connection that takes its time.
       if (move && attempts === LOOKS_BEFORE_MOVE) {
         link.hidden = false
+        // The browser would ask whether to leave, with the time of the trial running out.
+        device.unsaved.clear()
         if (move.link !== undefined) location.assign(move.link)
       }
       await pause(LOOK_MS)

@@ -1,10 +1,11 @@
 import { messageOf } from '../client.ts'
-import { keepNextKey, takeNextKey } from '../credential.ts'
+import { keepNextKey, linkFor, takeNextKey } from '../credential.ts'
 import type { Device } from '../device.ts'
 import { ask, openDialog } from '../dialog.ts'
 import { button, h } from '../dom.ts'
 import { texts } from '../texts.ts'
 import type { Actions, View } from '../view.ts'
+import { qrImage } from './qr-image.ts'
 import { secret } from './secret.ts'
 import { tokenCard } from './token-card.ts'
 
@@ -99,6 +100,7 @@ function newKey(): string {
 function showKey(apiKey: string): void {
   const close = openDialog(texts.keyReplaced, [
     h('p', {}, texts.keyReplacedHelp),
+    qrImage(linkFor(apiKey), texts.keyQrCode),
     secret(texts.apiKey, apiKey),
     h(
       'div',

@@ -4,6 +4,7 @@ import { button, foreign, h, newId } from '../dom.ts'
 import { texts } from '../texts.ts'
 import { momentText } from '../time.ts'
 import type { View } from '../view.ts'
+import { whileShown } from '../while-shown.ts'
 
 interface LogLine {
   readonly time: string
@@ -14,6 +15,8 @@ interface LogLine {
 
 const LINES = [100, 200, 500, 2_000]
 const EVERYTHING = 7
+/** Milliseconds between two requests while the log is followed. */
+const FOLLOW_MS = 3_000
 
 /** The journal of the device: filtered, searched, and downloaded. */
 export function logView(device: Device): View {
@@ -28,6 +31,7 @@ export function logView(device: Device): View {
     '200',
   )
   const search = h('input', { type: 'search', id: newId() })
+  const follow = h('input', { type: 'checkbox', role: 'switch', id: newId() })
   const table = h('ol', { class: 'log' })
   const state = h('p', { class: 'help', role: 'status' })
   let lines: readonly LogLine[] = []
@@ -42,8 +46,9 @@ export function logView(device: Device): View {
   const show = () => {
     const wanted = search.value.toLowerCase()
     const found = lines.filter(({ unit, message }) => `${unit} ${message}`.toLowerCase().includes(wanted))
-    table.replaceChildren(...found.map(lineItem))
-    state.textContent = found.length === 0 ? texts.noLines : texts.logLines(found.length)
+    table.replaceChildren(...found.toReversed().map(lineItem))
+    const { timeZone } = new Intl.DateTimeFormat().resolvedOptions()
+    state.textContent = found.length === 0 ? texts.noLines : texts.logLines(found.length, timeZone)
   }
   const read = async () => {
     const attempt = ++reads
@@ -52,7 +57,6 @@ export function logView(device: Device): View {
       if (attempt !== reads) return
       lines = found
       show()
-      table.scrollTop = table.scrollHeight
     } catch (error) {
       if (attempt === reads) state.textContent = messageOf(error)
     }
@@ -69,25 +73,28 @@ export function logView(device: Device): View {
   search.addEventListener('input', show)
   const labelled = (label: string, input: HTMLElement) =>
     h('div', { class: 'field' }, h('label', { for: input.id }, label), input)
-  return {
-    element: h(
+  const element = h(
+    'div',
+    {},
+    h('h2', {}, texts.logs),
+    h(
       'div',
-      {},
-      h('h2', {}, texts.logs),
-      h(
-        'div',
-        { class: 'filters' },
-        units.length > 0 && labelled(texts.unit, unit),
-        labelled(texts.priority, priority),
-        labelled(texts.lines, count),
-        labelled(texts.search, search),
-        h('div', { class: 'actions' }, button(texts.refresh, read), button(texts.download, download)),
-      ),
-      state,
-      table,
+      { class: 'filters' },
+      units.length > 0 && labelled(texts.unit, unit),
+      labelled(texts.priority, priority),
+      labelled(texts.lines, count),
+      labelled(texts.search, search),
+      h('div', { class: 'field boolean' }, h('label', { for: follow.id }, texts.follow), follow),
+      h('div', { class: 'actions' }, button(texts.refresh, read), button(texts.download, download)),
     ),
-    shown: read,
+    state,
+    table,
+  )
+  const shown = () => {
+    read()
+    whileShown(element, FOLLOW_MS, () => (follow.checked ? read() : undefined))
   }
+  return { element, shown }
 }
 
 function select(options: readonly (readonly [value: string, text: string])[], value: string): HTMLSelectElement {

@@ -1,4 +1,4 @@
-import { messageOf, Refusal } from '../client.ts'
+import { messageOf, Refusal, Unreachable } from '../client.ts'
 import type { Device, Session } from '../device.ts'
 import { ask } from '../dialog.ts'
 import { button, foreign, h } from '../dom.ts'
@@ -12,6 +12,8 @@ import { whileShown } from '../while-shown.ts'
 const CLOCK_MS = 1_000
 /** Milliseconds for which a row that goes stays in its place: a finger on its way must not hit the next one. */
 const GONE_MS = 2_000
+/** Milliseconds for the answer to a decision. The device itself gives up after five seconds. */
+const DECISION_MS = 8_000
 /** The clock of this device and that of the browser may differ by so many milliseconds. */
 const LATE_MS = 2_000
 
@@ -63,12 +65,21 @@ export function sessionsView(device: Device): View {
     asked = new Set(pending.map(({ id }) => id))
   }
   device.sessions.follow(show)
+  const hint = h('p', { class: 'hint', hidden: true }, texts.notModerated)
+  const called = h('p', { class: 'help', hidden: true })
+  device.system.follow(() => {
+    hint.hidden = device.isOpen !== true
+    const name = device.nameOnPhones
+    called.hidden = name === undefined
+    called.replaceChildren(texts.phonesSee, ' ', foreign(name ?? ''), '.')
+  })
   const element = h(
     'div',
     { class: 'columns' },
     h('h2', {}, texts.sessions),
+    hint,
     h('section', { class: 'card' }, h('h3', {}, texts.waiting), waiting, nobodyWaits),
-    h('section', { class: 'card' }, h('h3', {}, texts.mirroring), mirroring, nobodyMirrors),
+    h('section', { class: 'card' }, h('h3', {}, texts.mirroring), mirroring, nobodyMirrors, called),
   )
   return { element, shown: () => whileShown(element, CLOCK_MS, () => show(device.sessions.value)) }
 }
@@ -83,6 +94,18 @@ interface Item {
   readonly outcome: () => string
   /** Shows it as over: nothing can be pressed any more. */
   readonly end: (outcome: string) => void
+}
+
+/** What a button does. */
+interface Decision {
+  readonly text: string
+  /** Instead of `text`, until there is an answer. */
+  readonly doing: string
+  /** Announced then. */
+  readonly done: (name: string) => string
+  readonly kind: string
+  /** Undefined if it was not done after all. */
+  readonly act: () => Promise<unknown>
 }
 
 function sessionItem(device: Device): Item {
@@ -110,25 +133,27 @@ function sessionItem(device: Device): Item {
     actions.replaceChildren(...buttonsFor(session))
   }
   const buttonsFor = (session: Session): readonly HTMLElement[] => {
-    const end = (text: string, done: (name: string) => string) =>
-      decision(text, session, 'danger', () => device.client.send('DELETE', `/sessions/${session.id}`), done)
-    if (session.state !== 'pending') return [end(texts.end, texts.ended)]
+    const remove = () => device.client.send('DELETE', `/sessions/${session.id}`, { signal: soon() })
+    const { end, ending, ended, deny, denying, denied, allow, allowing, allowed } = texts
+    if (session.state !== 'pending')
+      return [decision(session, { text: end, doing: ending, done: ended, kind: 'danger', act: remove })]
     return [
-      end(texts.deny, texts.denied),
-      decision(texts.allow, session, 'primary', () => admit(device, session), texts.allowed),
+      decision(session, { text: deny, doing: denying, done: denied, kind: 'danger', act: remove }),
+      decision(session, {
+        text: allow,
+        doing: allowing,
+        done: allowed,
+        kind: 'primary',
+        act: () => admit(device, session),
+      }),
     ]
   }
-  const decision = (
-    text: string,
-    session: Session,
-    kind: string,
-    act: () => Promise<unknown>,
-    done: (name: string) => string,
-  ): HTMLElement => {
+  const decision = (session: Session, { text, doing, done, kind, act }: Decision): HTMLElement => {
     const decide = async () => {
       problem.hidden = true
       actions.inert = true
       isDecided = true
+      made.textContent = doing
       try {
         if ((await act()) !== undefined) announce(done(nameOf(session)))
         else isDecided = false
@@ -136,7 +161,9 @@ function sessionItem(device: Device): Item {
         isDecided = false
         problem.textContent = messageOf(error)
         problem.hidden = false
+        if (error instanceof Unreachable) device.doubt()
       } finally {
+        made.textContent = text
         actions.inert = element.classList.contains('gone')
       }
     }
@@ -166,7 +193,8 @@ function sessionItem(device: Device): Item {
  */
 async function admit(device: Device, session: Session, replaced = 'false'): Promise<Response | undefined> {
   try {
-    return await device.client.send('POST', `/sessions/${session.id}/admit?replace=${replaced}`)
+    const path = `/sessions/${session.id}/admit?replace=${replaced}`
+    return await device.client.send('POST', path, { signal: soon() })
   } catch (error) {
     const inTheWay = error instanceof Refusal ? error.session : undefined
     if (inTheWay === undefined || !(error instanceof Refusal)) throw error
@@ -175,6 +203,10 @@ async function admit(device: Device, session: Session, replaced = 'false'): Prom
     ask({ title: texts.replaceTitle, content: [h('p', {}, foreign(error.message))], action: texts.replace, go })
     return undefined
   }
+}
+
+function soon(): AbortSignal {
+  return AbortSignal.timeout(DECISION_MS)
 }
 
 function nameOf({ name }: Session): string {

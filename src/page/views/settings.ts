@@ -79,6 +79,6 @@ function objectCard(device: Device, name: string, schema: Schema): HTMLFormEleme
 }
 
 function optionsFor(device: Device, path: readonly string[], schema: Schema, value: Json) {
-  const { grants, choices } = device
-  return { path, label: labelOf(path.at(-1) ?? ''), schema, value, isReadOnly: !grants.changesSystem, choices }
+  const { grants, choices, system } = device
+  return { path, label: labelOf(path.at(-1) ?? ''), schema, value, isReadOnly: !grants.changesSystem, choices, system }
 }

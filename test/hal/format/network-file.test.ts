@@ -92,10 +92,8 @@ test('an edit changes what differs, and no other line', t => {
     [STATIC, present],
     [{ ...STATIC, dns: [] }, present.replace(/DNS=.*\n/g, '')],
     [{ ...STATIC, gateway: '' }, present.replace(/Gateway=.*\n/, '')],
-    [
-      { ...STATIC, address: '192.0.2.12/24' },
-      present.replace('Address=192.0.2.10/24\nAddress=192.0.2.11/24', 'Address=192.0.2.12/24'),
-    ],
+    [{ ...STATIC, address: '192.0.2.12/24' }, present.replace('192.0.2.10', '192.0.2.12')],
+    [{ ...STATIC, address: '192.0.2.11/24' }, present.replace('Address=192.0.2.10/24\n', '')],
     [DHCP, present.replace('DHCP=no', 'DHCP=yes').replace(/(Address|Gateway|DNS)=.*\n/g, '')],
   ]
   for (const [next, expected] of cases) {

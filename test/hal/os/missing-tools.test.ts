@@ -1,0 +1,16 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { missingTools } from '../../../hal/os/missing-tools.ts'
+import { System } from '../../../hal/os/system.ts'
+
+t.test('a sentence about each program that is not installed', async t => {
+  const root = t.testdir({
+    usr: { bin: { amixer: '', 'avahi-browse': '', udevadm: '' }, sbin: { 'avahi-daemon': '' } },
+  })
+  t.strictSame(await missingTools(new System(root)), [
+    'ip is not installed (package iproute2): changes of addresses that others make are noticed late',
+  ])
+  writeFileSync(join(root, 'usr/bin/ip'), '')
+  t.strictSame(await missingTools(new System(root)), [])
+})

@@ -1,0 +1,102 @@
+/** The link between the page and the device fails without a word, as Wi-Fi and proxies do. */
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { missingBrowser, openTab, startBrowser, type Tab } from './browser.ts'
+import { startPageDevice } from './device.ts'
+import { waitForNoText, waitForText } from './steps.ts'
+
+/** The page's waits are shorter by this factor, and so is the time between the heartbeats. */
+const FASTER = 10
+
+/** A way to a server on which connections can go silent. Nobody closes them. */
+async function startLink(t: Test, port: number) {
+  const sockets = new Set<Socket>()
+  let isDown = false
+  const goSilent = () => {
+    for (const socket of sockets) socket.unpipe().pause()
+  }
+  const server = createServer(near => {
+    const far = connect(port, '127.0.0.1')
+    for (const socket of [near, far]) sockets.add(socket.on('error', () => undefined))
+    near.on('close', () => far.destroy())
+    far.on('close', () => near.destroy())
+    if (isDown) return
+    near.pipe(far)
+    far.pipe(near)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    /** Connections that are open carry nothing more; new ones do. */
+    goSilent,
+    down: () => {
+      isDown = true
+      goSilent()
+    },
+    /** New connections carry something again. */
+    up: () => {
+      isDown = false
+    },
+  }
+}
+
+t.test('a link that fails without a word', { skip: missingBrowser('shell') }, async t => {
+  const browser = await startBrowser(t)
+  const start = async (t: Test) => {
+    const { service, ask } = await startPageDevice(t, { env: { RECEIVERD_HEARTBEAT_S: '1' } })
+    const link = await startLink(t, Number(new URL(service.url).port))
+    const tab: Tab = await openTab(browser, `${link.url}/#key=${service.key}`, async page => {
+      await page.evaluateOnNewDocument(factor => {
+        const { setTimeout } = window
+        window.setTimeout = ((act: () => void, ms = 0) =>
+          setTimeout(act, ms >= 10_000 ? ms / factor : ms)) as typeof window.setTimeout
+      }, FASTER)
+    })
+    await waitForText(tab.page, 'No device is waiting.')
+    return { service, ask, link, ...tab }
+  }
+
+  await t.test('streams that are swallowed are opened anew, and go on where they were', async t => {
+    const { ask, link, page } = await start(t)
+    link.goSilent()
+    const engine = await ask('Ann’s iPhone')
+    await waitForText(page, 'Ann’s iPhone')
+    await waitForNoText(page, 'Not connected')
+    engine.close()
+  })
+
+  await t.test('a proxy that answers, and swallows what follows, is not a connection', async t => {
+    const { link, page } = await start(t)
+    await page.setRequestInterception(true)
+    page.on('request', request =>
+      request.headers().accept === 'text/event-stream'
+        ? request.respond({ status: 200, contentType: 'text/event-stream', body: '' })
+        : request.continue(),
+    )
+    link.goSilent()
+    await waitForText(page, 'Not connected')
+  })
+
+  await t.test('a decision that gets no answer: the button says so, and the page is not connected', async t => {
+    const { ask, link, page } = await start(t)
+    const engine = await ask('Bob’s iPad')
+    await waitForText(page, 'Bob’s iPad')
+    link.down()
+    await page.locator('::-p-aria([name="Let in: Bob’s iPad"][role="button"])').click()
+    await waitForText(page, 'Letting in…')
+    const began = performance.now()
+    await waitForText(page, 'Not connected')
+    t.ok(performance.now() - began < 10_000)
+    await waitForText(page, 'The device does not answer.')
+    link.up()
+    await waitForNoText(page, 'Not connected')
+    await page.locator('::-p-aria([name="Let in: Bob’s iPad"][role="button"])').click()
+    await waitForText(page, 'No device is waiting.')
+    engine.close()
+  })
+})

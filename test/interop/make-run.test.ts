@@ -13,7 +13,8 @@ import { run } from './support.ts'
 
 const ENV = { PATH: process.env.PATH, RECEIVERD_LISTEN: '127.0.0.1:0' }
 const COPIED = ['Makefile', 'package.json', 'package-lock.json', 'src', 'hal', 'test/fixtures/receiver'].concat([
-  ...['build/bundle-file.ts', 'build/bundle.ts', 'build/esbuild-options.ts', 'build/page.ts', 'build/run.ts'],
+  ...['build/build-time.ts', 'build/bundle-file.ts', 'build/bundle.ts', 'build/esbuild-options.ts', 'build/page.ts'],
+  ...['build/run.ts', 'build/third-party.ts', 'build/package/install.mk'],
   ...['build/out/receiverd.cjs', 'build/out/receiverd.cjs.sources'],
 ])
 const RUN = ['--import', 'tsx', 'build/run.ts']

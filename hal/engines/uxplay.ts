@@ -1,6 +1,6 @@
 import type { ApprovalOption, Engine, EngineHost, SessionState, ShowPin } from '../engine.ts'
 import type { Stop } from '../files/watcher.ts'
-import { type Caller, lastCaller, pinIn, refusedCaller } from '../format/uxplay-log.ts'
+import { type Caller, lastCaller, pinIn, refusedCaller, withoutPin } from '../format/uxplay-log.ts'
 import type { System } from '../os/system.ts'
 import { type Line, type Sockets, UNIT, UxPlay } from '../os/uxplay.ts'
 import { Serial } from '../serial.ts'
@@ -49,6 +49,7 @@ export class UxPlayEngine implements Engine {
   readonly isExclusive = true
   readonly units = [UNIT]
   readonly approval: ApprovalOption
+  readonly withoutPin = withoutPin
   readonly #uxplay: UxPlay
   #host: EngineHost | undefined
   #showPin: ShowPin | undefined

@@ -4,7 +4,7 @@ import { closest } from '../hal/format/closest.ts'
 import { isObject, type JsonObject, type JsonValue, pointerStep } from './json.ts'
 import { type FieldError, Problem, type ProblemKind } from './problem.ts'
 
-/** As many as help the person who sent the value. */
+/** Errors in an answer: more would not help anybody. */
 export const MAX_ERRORS = 16
 /** Code points of a string whose schema has no `maxLength`. */
 export const MAX_STRING = 1_024

@@ -139,7 +139,7 @@ export class CertificateFiles {
     await this.#system.run(['systemctl', 'reload-or-restart', SERVER])
   }
 
-  /** Puts back what was set aside, because it was not what kept the server from running. */
+  /** Puts back the pair that was set aside, because the server does not run with another pair either. */
   async putBack(): Promise<void> {
     for (const path of [CERTIFICATE, KEY])
       if (await this.#system.exists(`${path}.bad`)) await this.#system.rename(`${path}.bad`, basename(path))

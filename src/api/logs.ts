@@ -53,13 +53,14 @@ export function logRoutes(system: System, engines: readonly Engine[], authentica
         summary: 'Read the log',
         description:
           'The journal of this service and of the mirroring programs, newest last. With `Accept: text/plain` one line for each ' +
-          `record. A PIN of AirPlay is shown as \`****\`. An answer has at most ${MAX_LOG_BYTES / 1024} KiB; a longer one loses its oldest records.`,
+          `record. A PIN of AirPlay is shown as \`****\`. An answer has at most ${MAX_LOG_BYTES / 1024} KiB; ` +
+          'if that is not enough, the oldest records are left out.',
         parameters: [
           {
             in: 'query',
             name: 'lines',
             schema: Type.Integer({ minimum: 1, maximum: MAX_LOG_LINES }),
-            description: `Number of records, the latest ones. Default: ${DEFAULT_LINES}.`,
+            description: `How many of the latest records. Default: ${DEFAULT_LINES}.`,
           },
           {
             in: 'query',

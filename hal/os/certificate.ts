@@ -11,7 +11,7 @@ import { basename } from 'node:path'
 import { errorCode, HalError, isUnreadable } from '../errors.ts'
 import type { Stop } from '../files/watcher.ts'
 import { type CertificateRequest, selfSigned } from '../format/certificate.ts'
-import type { Undo } from '../transaction/journal.ts'
+import type { Undo } from '../setting.ts'
 import type { System } from './system.ts'
 
 const FOLDER = '/etc/receiverd/tls'

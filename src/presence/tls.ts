@@ -32,8 +32,8 @@ const WARNED_BEFORE_DAYS = 14
 
 /**
  * The certificate of the server in front, which answers for this service by TLS. Made where there is none, and made again
- * with the same key when a name or an address is missing from it, or when it is about to expire. A
- * certificate that was not made here is left alone.
+ * with the same key when a name or an address is missing from it, or when it is about to expire. A certificate that was not
+ * made here is left alone.
  */
 export class Tls {
   readonly #options: TlsOptions

@@ -42,6 +42,8 @@ export interface Engine extends Carrier {
   /** The services that it consists of, such as `uxplay.service`, in the order in which they are started. */
   readonly units: readonly string[]
   readonly approval: ApprovalOption
+  /** A line of its log without a PIN, for those who may read the log but not the screen. */
+  withoutPin(line: string): string
   /** Makes the running program use its changed approval option. Calling it again is harmless. */
   approvalChanged(): Promise<void>
   /** Begins to tell `host` which devices come and go, and what they ask for. Called only for the running system. */

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Static, TSchema } from 'typebox/type'
+import type { Image } from './files/image.ts'
 import type { Stop } from './files/watcher.ts'
 
 /** A refused part of a value: an RFC 6901 pointer into the value, and what would be accepted, without a full stop. */
@@ -78,6 +79,16 @@ export interface Setting<S extends TSchema = TSchema> {
   readonly devices?: readonly string[]
   /** Reports changes that `files`, `sources` and `devices` do not show. Called while it is available. */
   watch?(changed: () => void): Stop
+}
+
+/** How to undo the change of one setting. */
+export interface Undo {
+  readonly setting: string
+  /** The values before and after the change, for `Setting.activate`. */
+  readonly previous: unknown
+  readonly next: unknown
+  /** The previous contents of its files. */
+  readonly images: readonly Image[]
 }
 
 /** Whether requests may change the setting. A setting that no file holds, such as the volume, has only `activate`. */

@@ -53,6 +53,7 @@ const FIRST_SOCKET = 3
 const ENGINES = 'engines'
 /** Bytes of a path in a socket's address, without its NUL (unix(7)). */
 const MAX_SOCKET_PATH = 107
+const MAX_PORT = 65_535
 const ORIGIN = /^https?:\/\/[^/\s,*]+$/
 /** The oldest that the tests run on, for 32-bit ARM. To build and test the program takes a later one: see package.json. */
 const MIN_NODE = [20, 11] as const
@@ -158,9 +159,10 @@ function readListen(flags: Flags, env: Environment, pid: number): Listen {
       ? ['RECEIVERD_LISTEN', env.RECEIVERD_LISTEN || OPTIONS.listen.fallback]
       : ['--listen', flags.listen]
   const match = /^(?:\[([0-9A-Fa-f:.%\w]+)\]|([^:[\]\s]+)):(\d{1,5})$/.exec(value)
-  const port = Number(match?.[3])
-  if (!match || port > 65_535)
+  if (!match)
     throw new UsageError(`${name}: "${value}" is not ADDRESS:PORT, such as ${OPTIONS.listen.fallback} or [::]:80`)
+  const port = Number(match[3])
+  if (port > MAX_PORT) throw new UsageError(`${name}: the port ${port} is not from 0 to ${MAX_PORT}`)
   return { host: match[1] ?? match[2] ?? '', port }
 }
 
@@ -190,8 +192,8 @@ function readCard({ RECEIVERD_CARD: folder }: Environment): string | undefined {
 export function readTlsPort({ RECEIVERD_TLS_PORT: text }: Environment): number | undefined {
   if (!text) return undefined
   const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN
-  if (port >= 1 && port <= 65_535) return port
-  throw new UsageError(`RECEIVERD_TLS_PORT: "${text}" is not a port from 1 to 65535`)
+  if (port >= 1 && port <= MAX_PORT) return port
+  throw new UsageError(`RECEIVERD_TLS_PORT: "${text}" is not a port from 1 to ${MAX_PORT}`)
 }
 
 function readLimits(env: Environment): Limits {

@@ -16,7 +16,7 @@ export const TIMEOUT_CHECK_MS = 5_000
 export const ENGINE_TIMEOUT_CHECK_MS = 60_000
 /** Bytes of a request's body. A whole configuration is under 8 KiB. */
 export const MAX_BODY_BYTES = 64 * 1024
-/** Answers of a connection that the client has not read; behind them, requests that were sent ahead wait. */
+/** Answers on a connection that its client has not read. When there are more, its next requests wait. */
 export const MAX_UNSENT_ANSWERS = 32
 /** Bytes of such answers, beyond what the kernel buffers. */
 export const MAX_UNSENT_BYTES = 16 * 1024
@@ -36,7 +36,7 @@ export const TOKEN_CACHE_SIZE = 256
 export const MAX_WAITING_CHANGES = 128
 /** Bytes of encoded SSE frames in the ring, whatever their number. */
 export const MAX_KEPT_BYTES = 1024 * 1024
-/** Bytes that a reader takes from the ring at once. A client that does not read can hold on to so many. */
+/** Bytes that a reader takes from the ring at once. A client that does not read can hold on to this many. */
 export const MAX_BATCH_BYTES = 64 * 1024
 /** Seconds a client may ask a poll to be held (RFC 7240 `wait`). */
 export const MAX_HOLD_S = 120
@@ -74,7 +74,7 @@ export const MAX_LOG_BYTES = 1024 * 1024
 export const MAX_WAITING_LOGS = 4
 /** Operations that are under way or wait: each may take a process. */
 export const MAX_WAITING_OPERATIONS = 4
-/** Milliseconds for which a device shows which one it is: long enough to look up. */
+/** Milliseconds for which a device identifies itself: long enough to look up. */
 export const IDENTIFY_MS = 10_000
 /** Milliseconds for a network interface to appear whose address is on the card. */
 export const CARD_LINK_MS = 20_000
@@ -82,7 +82,7 @@ export const CARD_LINK_MS = 20_000
 export const REBOOT_MS = 30_000
 /** Milliseconds for which the choices are kept: looking for them takes 20 ms on a fast machine. */
 export const CHOICES_MS = 1_000
-/** Milliseconds for what is open to end after SIGTERM. */
+/** Milliseconds for requests and streams to end after SIGTERM. */
 export const SHUTDOWN_MS = 4_000
 /** Milliseconds that a stop waits for the first request on a connection. */
 export const FIRST_REQUEST_MS = 1_000

@@ -86,7 +86,7 @@ async function serve(config: Config): Promise<void> {
   if (await finishReset(state, system, log)) return restartDevice(system)
 
   let isStopping = false
-  /** Resolves with whether it was this call that ended what the service has open. */
+  /** Ends requests and streams. Resolves with whether this call did so, and not an earlier one. */
   const close = async (why: string, statusIfLate = 0) => {
     // A second signal, as when a terminal and a supervisor both send one, must not cut the shutdown short.
     if (isStopping) return false

@@ -40,7 +40,7 @@ export async function tellSupervisor(
   await tell('--ready')
   const periodMs = Number(env.WATCHDOG_USEC) / 1000
   const queue = new Serial()
-  // One at a time, however long systemd is busy.
+  // One message at a time, however long systemd is busy.
   const alive = () => queue.length === 0 && queue.run(() => tell('WATCHDOG=1'))
   if (periodMs > 0) setInterval(alive, periodMs / 2).unref()
 }

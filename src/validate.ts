@@ -4,7 +4,7 @@ import { closest } from '../hal/format/closest.ts'
 import { isObject, type JsonObject, type JsonValue, pointerStep } from './json.ts'
 import { type FieldError, Problem, type ProblemKind } from './problem.ts'
 
-/** As many as help the person who sent the value. */
+/** Errors in an answer: more would not help anybody. */
 export const MAX_ERRORS = 16
 /** Code points of a string whose schema has no `maxLength`. */
 export const MAX_STRING = 1_024
@@ -48,12 +48,14 @@ export function nameErrors(
 ): readonly FieldError[] {
   const item = 'additionalProperties' in schema ? schema.additionalProperties : undefined
   if (typeof item !== 'object' || item === null || !isObject(value) || !isObject(previous)) return []
-  const what = 'title' in item ? item.title : 'property'
+  const kind = 'title' in item ? item.title : 'property'
+  const names = Object.keys(previous).slice(0, MAX_ERRORS).join(', ')
+  const unknown = `no such ${kind}; this device has ${names || 'none'}`
   const missing = (from: JsonObject, names: JsonObject, detail: string) =>
     Object.keys(names)
       .filter(name => !Object.hasOwn(from, name))
       .map(name => ({ pointer: pointer + pointerStep(name), detail }))
-  return [...missing(previous, value, `no such ${what}`), ...missing(value, previous, 'cannot be removed')]
+  return [...missing(previous, value, unknown), ...missing(value, previous, 'cannot be removed')]
 }
 
 /** Strings that no UTF-8 file can hold, because of an unpaired surrogate from an escape such as `\ud800`. */

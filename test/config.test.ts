@@ -9,6 +9,7 @@ t.test('the command line comes before the environment, and the environment befor
   t.same(listen({ listen: 'panel.example:81' }, { RECEIVERD_LISTEN: '[::]:80' }), { host: 'panel.example', port: 81 })
   t.same(listen({ listen: '[::]:80' }, { LISTEN_PID: '1', LISTEN_FDS: '1' }), { fd: 3 }, 'a socket from systemd')
   t.same(listen({}, { LISTEN_PID: '2', LISTEN_FDS: '1' }), { host: '127.0.0.1', port: 8080 }, 'of another process')
+  t.throws(() => listen({ listen: '[::]:99999' }, {}), { message: '--listen: the port 99999 is not from 0 to 65535' })
 })
 
 t.test('with more streams there are more connections, unless their number is given', async t => {

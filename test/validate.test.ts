@@ -76,7 +76,7 @@ test('a refusal is bounded, whatever was sent', t => {
 test('names that a device gives can be neither added nor removed', t => {
   const keyed = Type.Unsafe<object>({ type: 'object', additionalProperties: Type.Object({}, { title: 'interface' }) })
   t.strictSame(nameErrors(keyed, { a: {}, constructor: {} }, { a: {}, b: {} }, '/x'), [
-    { pointer: '/x/constructor', detail: 'no such interface' },
+    { pointer: '/x/constructor', detail: 'no such interface; this device has a, b' },
     { pointer: '/x/b', detail: 'cannot be removed' },
   ])
   t.strictSame(nameErrors(schema, {}, good, ''), [], 'where the names are the schema’s')

@@ -1,6 +1,6 @@
 import type { ApprovalOption, Engine, EngineHost, SessionState, ShowPin } from '../engine.ts'
 import type { Stop } from '../files/watcher.ts'
-import { type Caller, lastCaller, pinIn, refusedCaller } from '../format/uxplay-log.ts'
+import { type Caller, lastCaller, pinIn, refusedCaller, withoutPin } from '../format/uxplay-log.ts'
 import type { System } from '../os/system.ts'
 import { type Line, type Sockets, UNIT, UxPlay } from '../os/uxplay.ts'
 import { Serial } from '../serial.ts'
@@ -10,7 +10,7 @@ import { uxplayApproval } from './uxplay-approval.ts'
 const NOTICE_MS = 20
 /** Milliseconds between looks while an unknown device is connected. */
 const MEETING_MS = 100
-/** The same while one is pending or mirrors, or UxPlay is stuck. */
+/** The same while a device is pending or mirrors, or UxPlay is stuck. */
 const BUSY_MS = 1_000
 /** The same while UxPlay waits for devices and something logs: it may be UxPlay, about a device that has connected. */
 const LOGGED_MS = 2_000
@@ -49,6 +49,7 @@ export class UxPlayEngine implements Engine {
   readonly isExclusive = true
   readonly units = [UNIT]
   readonly approval: ApprovalOption
+  readonly withoutPin = withoutPin
   readonly #uxplay: UxPlay
   #host: EngineHost | undefined
   #showPin: ShowPin | undefined
@@ -93,7 +94,7 @@ export class UxPlayEngine implements Engine {
   async start(host: EngineHost, showPin: ShowPin): Promise<void> {
     this.#host = host
     this.#showPin = showPin
-    // One may be left from before a crash.
+    // A PIN may still be shown from before a crash.
     showPin(undefined)
     await this.#uxplay.setAllowed([])
     this.#stopWatching = await this.#uxplay.watch(
@@ -131,7 +132,7 @@ export class UxPlayEngine implements Engine {
     return this.#decide(id, async entry => {
       const { state } = entry
       if (state === 'admitted') entry.state = 'pending'
-      // Another device that mirrors is not put out for this one. When that one leaves, UxPlay gets its new options.
+      // Another device that mirrors is not interrupted for this. When it leaves, UxPlay gets its new options.
       const isInUse = this.#present !== entry && this.#present?.state === 'active'
       try {
         await (isInUse ? this.#setAllowed() : this.#restart())
@@ -279,7 +280,7 @@ export class UxPlayEngine implements Engine {
     this.#connections = connections
   }
 
-  /** How many connections there were at any time since those were read. */
+  /** How many different connections there have been since these were read, these included. */
   async #countSince(connections: readonly number[]): Promise<number> {
     return new Set([...connections, ...(await this.#uxplay.sockets()).connections]).size
   }
@@ -290,7 +291,7 @@ export class UxPlayEngine implements Engine {
     this.#showPin?.(pin)
   }
 
-  /** A device mirrors: one that was let in, or that need not ask. */
+  /** A device mirrors, because it was let in or need not ask. */
   async #enterActive(address: string): Promise<void> {
     const lines = (await this.#log()).map(({ text }) => text)
     const allowed = await this.#uxplay.allowed().catch(() => undefined)

@@ -86,7 +86,7 @@ export class Files {
     }
   }
 
-  /** The file system that holds the root: its bytes in all, those free for us, and whether it refuses every write. */
+  /** The file system that holds the root: its size, the space that is free for us, and whether it refuses every write. */
   async space(): Promise<Space> {
     const { bsize, blocks, bavail } = this.#fs.statfs(this.root)
     return { totalBytes: bsize * blocks, availableBytes: bsize * bavail, readOnly: this.#fs.isReadOnly(this.root) }
@@ -115,7 +115,7 @@ export class Files {
     return list(this.#fs, this.#root.resolve(path))
   }
 
-  /** Whether anything is at a path and, if that is a link, behind the link. The path must end in a name. */
+  /** Whether a path exists and, if it is a link, whether its target does. The path must end in a name. */
   async exists(path: string): Promise<boolean> {
     // Most are not links, and need only one lstat(2): a start asks about a hundred units and folders.
     const own = this.#fs.lstat(this.#root.resolveParent(path))
@@ -166,7 +166,7 @@ export class Files {
     await syncFolder(this.#fs, folder)
   }
 
-  /** Captures what is at a path, and behind a link there, for `restore`. @throws {HalError} if it could not be put back. */
+  /** Captures a path, and the target of a link there, for `restore`. @throws {HalError} if it could not be put back. */
   async capture(path: string): Promise<Image> {
     const own = this.#root.resolveParent(path)
     const entry = capture(this.#fs, own)
@@ -195,8 +195,8 @@ export class Files {
   }
 
   /**
-   * Calls `changed` after each change at `path` or behind its link, even if a rename makes the change, or a folder on the
-   * way is still missing. The call means no more than "read again". If the kernel has no watch left, nothing is reported.
+   * Calls `changed` after each change at `path` or at the target of its link, even if a rename makes the change, or a folder
+   * on the way is still missing. The call means no more than "read again". Without a watch left, the kernel reports nothing.
    */
   watch(path: string, changed: () => void): Stop {
     const stops = new Map<string, Stop>()
@@ -221,7 +221,7 @@ export class Files {
     }
   }
 
-  /** The place of a path and the one behind its link; none if the links cannot be followed. */
+  /** The place of a path and that of its link's target; none if the links cannot be followed. */
   #places(path: string): Iterable<string> {
     try {
       return new Set([this.#root.resolveParent(path), this.#root.resolveForWrite(path)])

@@ -15,7 +15,7 @@ const PASSPHRASE = /^[ -~]{8,63}$/
 /** The key itself. */
 const KEY = /^[0-9A-Fa-f]{64}$/
 
-/** What is wrong with the network, by its members: each a predicate. */
+/** The faults of a network, by its members: each a predicate, such as `must be …`. */
 export function whyNoNetwork({ ssid, password, country }: WifiNetwork): Readonly<Partial<WifiNetwork>> {
   return {
     ...((ssid === '' || Buffer.byteLength(ssid) > MAX_SSID_BYTES) && {

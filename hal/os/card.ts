@@ -3,7 +3,7 @@ import type { System } from './system.ts'
 
 /** The only unit that may make the boot partition writable. */
 const UNIT = 'receiverd-card.service'
-/** What that unit is to do: `folder` names the partition's folder, and the files below are those of the partition. */
+/** The order for that unit: `folder` names the partition's folder, and the files below replace or remove the partition's. */
 const ORDER = '/run/receiverd/card'
 const MOUNTS = '/proc/self/mountinfo'
 /** Bytes of `/proc/self/mountinfo`: a line for each mount. */
@@ -57,8 +57,8 @@ export class Card {
   }
 
   /**
-   * Replaces and removes files, and overwrites what was in them. Durable when it returns; if it is interrupted, any of the
-   * files may be damaged.
+   * Replaces and removes files, and overwrites their former content. Durable when it returns; if it is interrupted, any of
+   * the files may be damaged.
    * @throws {HalError} if the unit fails.
    */
   async update(replaced: Readonly<Record<string, string>>, removed: readonly string[]): Promise<void> {

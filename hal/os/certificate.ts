@@ -11,7 +11,7 @@ import { basename } from 'node:path'
 import { errorCode, HalError, isUnreadable } from '../errors.ts'
 import type { Stop } from '../files/watcher.ts'
 import { type CertificateRequest, selfSigned } from '../format/certificate.ts'
-import type { Undo } from '../transaction/journal.ts'
+import type { Undo } from '../setting.ts'
 import type { System } from './system.ts'
 
 const FOLDER = '/etc/receiverd/tls'
@@ -139,7 +139,7 @@ export class CertificateFiles {
     await this.#system.run(['systemctl', 'reload-or-restart', SERVER])
   }
 
-  /** Puts back what was set aside, because it was not what kept the server from running. */
+  /** Puts back the pair that was set aside, because the server does not run with another pair either. */
   async putBack(): Promise<void> {
     for (const path of [CERTIFICATE, KEY])
       if (await this.#system.exists(`${path}.bad`)) await this.#system.rename(`${path}.bad`, basename(path))

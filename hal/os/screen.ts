@@ -48,7 +48,7 @@ export class Screen {
     await this.#system.run(['systemctl', 'restart', PIN_UNIT])
   }
 
-  /** Shows what is behind that picture, and leaves no trace of it. Does nothing if it was not shown. */
+  /** Takes that picture off the screen, and leaves no trace of it. Does nothing if it was not shown. */
   async hidePin(): Promise<void> {
     if (!(await this.#system.exists(PIN))) return
     await this.#system.run(['systemctl', 'stop', PIN_UNIT])

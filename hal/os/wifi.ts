@@ -1,5 +1,5 @@
 import { type WifiNetwork, wpaConfiguration } from '../format/wpa-supplicant.ts'
-import type { Undo } from '../transaction/journal.ts'
+import type { Undo } from '../setting.ts'
 import type { System } from './system.ts'
 
 /** The board's own adapter. */

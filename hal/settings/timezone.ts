@@ -40,7 +40,9 @@ export function timezone(system: System): Setting<typeof schema> {
     fallback: async () => 'UTC',
     async check(next) {
       if (await isZone(system, next)) return []
-      const meant = closest(next, await zoneNames(system))
+      const names = await zoneNames(system)
+      const ending = `/${next.toLowerCase()}`
+      const meant = names.find(name => name.toLowerCase().endsWith(ending)) ?? closest(next, names)
       const hint = meant !== undefined && (await isZone(system, meant)) ? `; did you mean ${meant}?` : ''
       return refuse('', `this device has no time zone of that name${hint}`)
     },

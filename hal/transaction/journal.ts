@@ -2,8 +2,9 @@ import { Check } from 'typebox/schema'
 import * as Type from 'typebox/type'
 import { HalError, reasonOf } from '../errors.ts'
 import type { Files } from '../files/files.ts'
-import type { Image, PathContent } from '../files/image.ts'
+import type { PathContent } from '../files/image.ts'
 import { MAX_REPLACEABLE_BYTES } from '../files/replace.ts'
+import type { Undo } from '../setting.ts'
 
 /** It may hold content that only root may read. */
 const MODE = 0o600
@@ -13,16 +14,6 @@ const VERSION = 1
 const MAX_LINE_BYTES = 512 * 1024
 /** Bytes of the files of a change together. */
 const MAX_CONTENT_BYTES = 4 * MAX_REPLACEABLE_BYTES
-
-/** How to undo the change of one setting. */
-export interface Undo {
-  readonly setting: string
-  /** The values before and after the change, for `Setting.activate`. */
-  readonly previous: unknown
-  readonly next: unknown
-  /** The previous contents of its files. */
-  readonly images: readonly Image[]
-}
 
 const strict = { additionalProperties: false } as const
 const mode = Type.Integer({ minimum: 0, maximum: 0o777 })

@@ -2,7 +2,8 @@ import { isUnreadable } from '../errors.ts'
 import type { Files } from '../files/files.ts'
 import { MAX_REPLACEABLE_BYTES } from '../files/replace.ts'
 import { Serial } from '../serial.ts'
-import { Journal, type Undo } from './journal.ts'
+import type { Undo } from '../setting.ts'
+import { Journal } from './journal.ts'
 
 /** Bytes of all files together: a device has some twenty, few of them larger than a page. */
 const MAX_CONTENT_BYTES = 16 * MAX_REPLACEABLE_BYTES

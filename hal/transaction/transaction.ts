@@ -1,8 +1,8 @@
 import { Check } from 'typebox/schema'
 import { HalError, isUnreadable } from '../errors.ts'
 import type { System } from '../os/system.ts'
-import { isWritable, type Setting } from '../setting.ts'
-import type { Journal, Undo } from './journal.ts'
+import { isWritable, type Setting, type Undo } from '../setting.ts'
+import type { Journal } from './journal.ts'
 import type { Originals } from './originals.ts'
 
 /** Named in place of a setting if the journal could not be written. */

@@ -53,7 +53,7 @@ export function keyRoutes(keys: ApiKeyStore, authenticator: Authenticator, log: 
         operationId: 'replaceApiKey',
         summary: 'Replace the API key',
         description:
-          'From then on the old key is refused, and so is every token made from it. The key in force changes nothing, so a ' +
+          'The old key is then refused, and so is every token made from it. Sending the key in force changes nothing, so a ' +
           'client that chooses the new key can keep it first, and ask again if the answer is lost.',
         answers: {
           200: {

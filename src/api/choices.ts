@@ -41,7 +41,7 @@ export function choiceRoutes(store: SystemStore, settings: readonly Setting[]): 
       docs: {
         operationId: 'getSystemChoices',
         summary: 'Read the values that the device accepts',
-        description: 'Choices that no schema can know: time zones, locales, the modes of the monitors.',
+        description: 'Values that a schema cannot list: time zones, locales, the modes of the monitors.',
         parameters: [IfNoneMatch],
         answers: {
           200: {

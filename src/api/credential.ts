@@ -15,7 +15,7 @@ const CredentialObject = Type.Object(
   { $id: 'Credential' },
 )
 
-/** What the credential of a request is worth, so that no client must find out by trying. */
+/** Tells a client what its credential grants, so that it need not find out by trying. */
 export function credentialRoutes(deviceName: () => string | undefined): readonly Route[] {
   return [
     {
@@ -36,7 +36,7 @@ export function credentialRoutes(deviceName: () => string | undefined): readonly
       docs: {
         operationId: 'getCredential',
         summary: 'Read what the credential grants',
-        description: 'Answers any credential that is valid, even one that grants nothing.',
+        description: 'Available to every valid credential, even if it grants nothing.',
         answers: {
           200: { description: 'The credential.', content: { 'application/json': CredentialObject } },
         },

@@ -77,7 +77,10 @@ const Uuid = Type.String({ format: 'uuid' })
 
 const ResyncObject = Type.Object(
   { reason: Type.Literal('unknown') },
-  { $id: 'Resync', description: 'The cursor is not known (any more); the event after it has everything.' },
+  {
+    $id: 'Resync',
+    description: 'The device does not know the cursor, or no longer does; the next event has everything.',
+  },
 )
 
 /**
@@ -88,7 +91,10 @@ export function eventSchema(events: Readonly<Record<string, Type.TSchema>>): Typ
   const kinds = Object.entries({ ...events, 'events.resync': ResyncObject }).map(([name, data]) =>
     Type.Object({
       id: Type.Optional(
-        Type.String({ format: 'uuid', description: 'Absent for `events.resync`, and for what it reports.' }),
+        Type.String({
+          format: 'uuid',
+          description: 'Absent for `events.resync`, and for a `system.reverted` that follows it.',
+        }),
       ),
       contentType: Type.Literal(CONTENT_TYPE),
       event: Type.Literal(name),
@@ -104,7 +110,7 @@ function docsFor(name: string, path: string, event: Type.TSchema): RouteDocs {
     summary: `Follow the changes of /${name}`,
     description:
       `With \`Accept: text/event-stream\` this is a stream of Server-Sent Events, otherwise a long poll. A cursor that the ` +
-      `device does not know (any more) is answered by \`events.resync\`, then one \`${name}.changed\` with everything. A ` +
+      `device does not know, or no longer knows, is answered by \`events.resync\`, then one \`${name}.changed\` with everything. A ` +
       'stream that the device ends has `events.closed` as its last event, with `{"reason": …}`: `expired`, `not yet ' +
       'valid`, `key replaced`, `clock not set` or `shutting down`.',
     parameters: [

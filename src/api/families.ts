@@ -16,7 +16,7 @@ import type { readStatus } from './status.ts'
 /** Seconds by which the start may seem to move before the clock has been set. */
 const STEP_S = 2
 
-/** What `/status` says, and which device it is about. Values that the device cannot determine are absent. */
+/** The values of `/status`, and which device they are about. Values that the device cannot determine are absent. */
 export function deviceFamilies(
   configuration: Pick<SystemStore, 'value'>,
   status: Awaited<ReturnType<typeof readStatus>>,
@@ -156,7 +156,7 @@ function family(type: Family['type'], name: string, help: string, samples: reado
   return { name: `receiverd_${name}`, type, help, samples }
 }
 
-/** Leaves out what has never happened. */
+/** Leaves out samples that are 0: what they count has never happened. */
 function counter(name: string, help: string, samples: readonly Sample[]): Family {
   return family(
     'counter',

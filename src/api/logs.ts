@@ -1,7 +1,8 @@
 import * as Type from 'typebox/type'
+import type { Engine } from '../../hal/engine.ts'
 import { reasonOf } from '../../hal/errors.ts'
-import { withoutPin } from '../../hal/format/uxplay-log.ts'
 import { type LogQuery, type LogRecord, readJournal } from '../../hal/os/journald.ts'
+import { loggingUnits } from '../../hal/os/receiver.ts'
 import type { System } from '../../hal/os/system.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import { prefers } from '../http/conditional.ts'
@@ -33,11 +34,9 @@ const RecordObject = Type.Object(
   { $id: 'LogRecord' },
 )
 
-/**
- * The log of this service and of the mirroring programs.
- * @param units Their units.
- */
-export function logRoutes(system: System, units: readonly string[], authenticator: Authenticator): readonly Route[] {
+/** The log of this service and of the mirroring programs. */
+export function logRoutes(system: System, engines: readonly Engine[], authenticator: Authenticator): readonly Route[] {
+  const units = loggingUnits(engines)
   const turns = new Turns(MAX_WAITING_LOGS, authenticator, 'Too many clients are reading the log.')
   return [
     {
@@ -47,20 +46,21 @@ export function logRoutes(system: System, units: readonly string[], authenticato
       handle: (request, credential) => {
         const query = queryOf(request, units)
         const isText = prefers(request.header('accept'), 'text/plain', 'application/json')
-        return turns.run(credential, () => read(system, query, isText))
+        return turns.run(credential, () => read(system, engines, query, isText))
       },
       docs: {
         operationId: 'getLogs',
         summary: 'Read the log',
         description:
           'The journal of this service and of the mirroring programs, newest last. With `Accept: text/plain` one line for each ' +
-          `record. A PIN of AirPlay is shown as \`****\`. An answer has at most ${MAX_LOG_BYTES / 1024} KiB; a longer one loses its oldest records.`,
+          `record. A PIN of AirPlay is shown as \`****\`. An answer has at most ${MAX_LOG_BYTES / 1024} KiB; ` +
+          'if that is not enough, the oldest records are left out.',
         parameters: [
           {
             in: 'query',
             name: 'lines',
             schema: Type.Integer({ minimum: 1, maximum: MAX_LOG_LINES }),
-            description: `Number of records, the latest ones. Default: ${DEFAULT_LINES}.`,
+            description: `How many of the latest records. Default: ${DEFAULT_LINES}.`,
           },
           {
             in: 'query',
@@ -104,14 +104,14 @@ function queryOf(request: Request, units: readonly string[]): LogQuery {
   }
 }
 
-async function read(system: System, query: LogQuery, isText: boolean): Promise<WholeReply> {
+async function read(system: System, engines: readonly Engine[], query: LogQuery, isText: boolean): Promise<WholeReply> {
   const format = isText ? textLine : jsonObject
   const newestFirst: string[] = []
   // The brackets of the array.
   let size = 2
   try {
     await readJournal(system, query, record => {
-      const text = format(record)
+      const text = format(record, linesOf(record.message, engines))
       size += Buffer.byteLength(text) + 1
       if (size > MAX_LOG_BYTES) return false
       newestFirst.push(text)
@@ -126,22 +126,22 @@ async function read(system: System, query: LogQuery, isText: boolean): Promise<W
   return { status: 200, headers: ['Content-Type', 'text/plain; charset=utf-8'], body: Buffer.from(body) }
 }
 
-function jsonObject({ time, unit, priority, message }: LogRecord): string {
-  return JSON.stringify({ time: timeText(time), unit, priority, message: linesOf(message).join('\n') })
+function jsonObject({ time, unit, priority }: LogRecord, lines: readonly string[]): string {
+  return JSON.stringify({ time: timeText(time), unit, priority, message: lines.join('\n') })
 }
 
-function textLine({ time, unit, priority, message }: LogRecord): string {
-  return `${timeText(time)} ${unit} ${PRIORITIES[priority]}: ${linesOf(message).join(' ')}`
+function textLine({ time, unit, priority }: LogRecord, lines: readonly string[]): string {
+  return `${timeText(time)} ${unit} ${PRIORITIES[priority]}: ${lines.join(' ')}`
 }
 
-/** A message without what would control a terminal or reorder the text, and without a PIN. */
-function linesOf(message: string): readonly string[] {
+/** A message without a PIN, and without characters that control a terminal or reorder the text. */
+function linesOf(message: string, engines: readonly Engine[]): readonly string[] {
   return message
     .replace(COLOURS, '')
     .replaceAll('\t', ' ')
     .trimEnd()
     .split(/\r?\n/)
-    .map(line => withoutPin(printable(line)))
+    .map(line => engines.reduce((text, engine) => engine.withoutPin(text), printable(line)))
 }
 
 function timeText(microseconds: number): string {

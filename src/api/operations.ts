@@ -39,9 +39,9 @@ interface Operation extends OperationDocs {
   readonly begin: (request: Request) => Promise<void>
   readonly parameters?: RouteDocs['parameters']
   readonly operationId: string
-  /** What it does, in a word or two, as on a button. */
+  /** Its effect in a word or two, as on a button. */
   readonly summary: string
-  /** What happens then, in sentences, for people and for clients. */
+  /** Its effect in sentences, for people and for clients. */
   readonly description: string
   /** When the device refuses it, beside another root. */
   readonly conflict?: string

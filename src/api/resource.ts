@@ -16,7 +16,7 @@ export interface Resource {
   readonly eventsPath: string
   /** The schema of the data of each event, by its name. */
   readonly events: Readonly<Record<string, TSchema>>
-  /** All routes but that one. */
+  /** All its other routes. */
   readonly routes: readonly Route[]
   /** Routes on the socket of the engines, where no credential is asked for. */
   readonly engineRoutes?: readonly OpenRoute[]
@@ -26,9 +26,9 @@ export interface Resource {
   readonly families?: () => readonly Family[]
   /** Called before the service listens. */
   start(): Promise<void>
-  /** Ends what the service keeps open for engines. */
+  /** Ends the answers that are kept open for engines. */
   closeEngines?(): void
-  /** Resolves when what is being changed is done. Called when no more requests come in. */
+  /** Resolves when changes in progress are done. Called when no more requests come in. */
   stop(): Promise<void>
 }
 

@@ -21,7 +21,7 @@ import { SESSION_EVENTS, sessionRoutes } from './sessions.ts'
 import type { Surroundings } from './surroundings.ts'
 import { systemEvents, systemRoutes } from './system.ts'
 
-/** What a test has the service serve besides its own. */
+/** A setting and a resource that a test adds to the service's own. */
 export interface Additions {
   readonly setting?: ((system: System) => Setting) | undefined
   readonly resource?: ((shared: Shared) => Resource) | undefined
@@ -42,9 +42,9 @@ export interface Resources {
   /** In the order in which they are started and stopped. */
   readonly all: readonly Resource[]
   start(): Promise<void>
-  /** Ends what the service keeps open for engines. */
+  /** Ends the answers that are kept open for engines. */
   closeEngines(): void
-  /** Resolves when what is being changed is done. */
+  /** Resolves when changes in progress are done. */
   stop(): Promise<void>
 }
 

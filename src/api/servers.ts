@@ -1,7 +1,7 @@
 import type { Files } from '../../hal/files/files.ts'
 import type { Certificate } from '../../hal/os/certificate.ts'
 import type { Led } from '../../hal/os/led.ts'
-import { loggingUnits, mirroringUnits } from '../../hal/os/receiver.ts'
+import { mirroringUnits } from '../../hal/os/receiver.ts'
 import type { Screen } from '../../hal/os/screen.ts'
 import { removeStaleSocket } from '../../hal/os/stale-socket.ts'
 import type { ApiKeyStore } from '../auth/api-key.ts'
@@ -115,7 +115,7 @@ function routesOf(
     ...credentialRoutes(() => configuration.value('deviceName')),
     ...statusRoutes(status),
     ...operationRoutes({ ...options, configuration, mirroring: mirroringUnits(engines) }),
-    ...logRoutes(system, loggingUnits(engines), authenticator),
+    ...logRoutes(system, engines, authenticator),
     ...choiceRoutes(configuration, settings),
     ...metricsRoutes(families),
   ]

@@ -26,9 +26,9 @@ const SessionObject = Type.Object(
         '`pending`: asks to be let in. `admitted`: may come in, but is not there yet; some devices must try again. ' +
         '`active`: mirrors.',
     }),
-    name: text(MAX_NAME, 'As the device calls itself: show it as text and nothing else.'),
-    model: text(MAX_MODEL, 'Such as `iPhone15,2`; empty if unknown, as the rest.'),
-    deviceId: text(MAX_DEVICE_ID, 'The ID that the device gives itself. It may claim any.'),
+    name: text(MAX_NAME, 'The name that the device gives itself: display it as plain text only.'),
+    model: text(MAX_MODEL, 'Such as `iPhone15,2`; empty if unknown, like the next two.'),
+    deviceId: text(MAX_DEVICE_ID, 'The ID that the device gives itself. It may claim any ID.'),
     address: text(MAX_ADDRESS, 'Its IP address.'),
     since: Type.String({ format: 'date-time', description: 'The time at which it entered its state.' }),
     deadline: Type.Optional(
@@ -57,7 +57,7 @@ const LATE: AnswerDocs = {
 /** The devices that mirror or want to: listed, let in, and ended. */
 export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions): readonly Route[] {
   const who = (request: Request, credential: Credential) => {
-    // It may have waited behind a rotation.
+    // The key may have been replaced while the request waited.
     authenticator.recheck(credential)
     return `${request.address} (${holderOf(credential)})`
   }
@@ -93,14 +93,15 @@ export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions)
         operationId: 'admitSession',
         summary: 'Let a device in',
         description:
-          'A session that is in already is left as it is. Where one device can mirror at a time, the one that does is ended.',
+          'A session that was let in already is left as it is. Where only one device can mirror at a time, the active session ' +
+          'is ended.',
         parameters: [
           {
             in: 'query',
             name: 'replace',
             schema: Type.Union([Type.Enum(['true', 'false']), Type.String({ format: 'uuid' })]),
             description:
-              'An ID: end that session alone, and refuse with 409 if another one is in the way. `false`: end none. `true`, ' +
+              'An ID: end that session alone; 409 if another is in the way. `false`: end none. `true`, ' +
               'as without it: end whichever is active.',
           },
         ],

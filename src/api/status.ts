@@ -43,7 +43,7 @@ const StatusObject = Type.Object(
         description: 'Load averages of the last 1, 5 and 15 minutes.',
       }),
     ),
-    memory: space('Memory, and what programs could still take of it.'),
+    memory: space('Memory, and how much of it programs could still take.'),
     storage: Type.Optional(
       Type.Object(
         {
@@ -92,7 +92,7 @@ function trialOf(trial: SystemStore['trial'], now: number | undefined): object |
   return { etag: formatEtag(id), properties, until, remainingS }
 }
 
-/** What is read for `/status` and for the metrics. @returns `StatusObject`, where what is undefined is absent. */
+/** Reads the values of `/status` and of the metrics. @returns `StatusObject`, with `undefined` for values that are absent. */
 export async function readStatus(options: StatusOptions) {
   const { version, system, state, clock, builtAt, counts, keys, configuration } = options
   const { uptimeS, ...facts } = await readFacts(system)

@@ -28,7 +28,7 @@ export interface SystemRoutesOptions {
 const PATH = '/system'
 const PATCH_TYPES = ['application/merge-patch+json', 'application/json']
 const PATCH_DESCRIPTION = 'Any properties of the configuration; read-only ones with their current value.'
-/** What is in it is checked against the settings that the device has. */
+/** Its members are checked against the settings that the device has. */
 const PatchSchema = Type.Object({}, { additionalProperties: true })
 
 const RevertedObject = Type.Object(
@@ -44,7 +44,7 @@ const TrialMatch: ParameterDocs = {
   in: 'header',
   name: 'If-Match',
   schema: Type.String(),
-  description: 'The ETag of the answer to the change: 412 if another one is waiting.',
+  description: 'The ETag that the change was answered with: 412 if another change is waiting.',
 }
 
 /** The configuration: read whole, changed in part. */
@@ -87,7 +87,7 @@ export function systemRoutes({ store, settings, authenticator, log }: SystemRout
         const { written, confirmWithinS } = await store.patch(
           request.body ?? null,
           () => {
-            // It may have waited for its turn behind a rotation.
+            // The key may have been replaced while the request waited for its turn.
             authenticator.recheck(credential)
             precondition(request)
           },

@@ -72,7 +72,7 @@ export function tokenRoutes({ keys, clock, builtAt, log }: TokenRoutesOptions): 
       docs: {
         operationId: 'createToken',
         summary: 'Make a token with limited rights',
-        description: 'Nothing is stored: a token is revoked by replacing the API key.',
+        description: 'The device keeps no tokens: to revoke one, replace the API key, which revokes all of them.',
         answers: {
           201: {
             description: 'The token, and when it expires if it does.',

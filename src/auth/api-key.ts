@@ -203,7 +203,7 @@ export class ApiKeyStore {
     return this.#tolerate('record its first use', () => this.#state.remove(UNUSED))
   }
 
-  /** Does what the key can do without where the storage refuses it. */
+  /** Does something that the key can do without if the storage refuses it. */
   async #tolerate(what: string, act: () => Promise<unknown>): Promise<void> {
     try {
       await act()

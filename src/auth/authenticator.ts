@@ -172,7 +172,7 @@ function putInForce(apiKey: string, generation: number): KeyInForce {
   let verifier: JwtVerifier | undefined
   return {
     bytes: Buffer.from(apiKey),
-    // Made for the first token: the signing key and the code behind it take 2 ms of a start.
+    // Made for the first token: deriving the signing key and loading its code take 2 ms of a start.
     get verifier() {
       verifier ??= new JwtVerifier(apiKey)
       return verifier

@@ -156,10 +156,10 @@ function unknownOption(option: string, words: readonly string[]): string {
   return `${name ?? 'receiverd'} has no option ${option}; ${meant ? `did you mean --${meant}?` : `see ${help}`}`
 }
 
-/** How to pass what was given as an argument. */
+/** How to pass something that was given as an argument. */
 function hintFor(name: CommandName, argument: string): string {
   if (name === 'token' && grantsOf(argument)) return `; did you mean --role ${argument}?`
-  return name === 'session' ? '; put the command behind --, as in: receiverd session … -- mirror' : ''
+  return name === 'session' ? '; put the command after --, as in: receiverd session … -- mirror' : ''
 }
 
 /** Accepts only what gives a token that the service accepts, and that has not expired before it is printed. */

@@ -19,7 +19,9 @@ export async function showKey(state: Files): Promise<string> {
     if (!isUnreadable(error)) throw error
     throw new CommandError(`cannot use the API key: ${error.message}; replace it with: receiverd key rotate`)
   }
-  throw new CommandError('there is no API key yet; start the service once, or run: receiverd key rotate')
+  throw new CommandError(
+    `there is no API key in ${state.root} yet; start the service once, or run: receiverd key rotate`,
+  )
 }
 
 /**

@@ -99,7 +99,7 @@ export class StreamReader implements Reader, Cancelable {
     }
   }
 
-  /** Writes what the kernel takes at once for free; waits for what it does not, and writes nothing behind it. */
+  /** Writes as much as the kernel takes at once; if a rest remains, writes nothing more until it has been taken. */
   #write(bytes: Buffer): void {
     this.#socket.write(bytes)
     if (this.#socket.writableLength === 0) return

@@ -24,7 +24,7 @@ export class ClientWarnings {
   }
 
   /**
-   * @param network What the client is counted under.
+   * @param network The network that the client is counted under.
    * @param text A line for the log, with the client's address and without its credential.
    */
   warn(network: string, text: string): void {

@@ -12,7 +12,7 @@ export interface EntityTag {
 }
 
 const ANY = /^[ \t]*\*[ \t]*$/
-/** An element of a list, which may be empty (RFC 9110 §5.6.1), and the comma behind it. */
+/** An element of a list, which may be empty (RFC 9110 §5.6.1), and the comma after it. */
 const LIST_ELEMENT = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y
 
 export function formatEtag(id: string): string {

@@ -90,16 +90,16 @@ export class Connection implements Asker, Answerer {
     this.stream?.cancel()
   }
 
-  /** Whether the client has connected ahead of what it may ask, as browsers do. */
+  /** Whether the client connected before it had a request, as browsers do. */
   get isUnused(): boolean {
     return this.socket.bytesRead === 0
   }
 
   /** Takes a request whose head has been parsed. */
   receive(message: IncomingMessage, response: ServerResponse): void {
-    // There is no place for an answer behind a stream.
+    // No answer can follow a stream.
     if (this.stream) return void this.socket.destroy()
-    // Answers come in the order of their requests, so a request behind a held poll ends the wait.
+    // Answers come in the order of their requests, so a request that follows a held poll ends the wait.
     this.held?.release()
     if (!this.#deferred && this.#isReady()) this.#begin(message, response)
     else this.#defer({ message, response })
@@ -119,7 +119,7 @@ export class Connection implements Asker, Answerer {
     if (reason === 'reset' || !socket.writable || this.stream) return void socket.destroy()
     const last = this.#deferred?.at(-1)?.response ?? this.response
     if (last && !(last.writableFinished && last.req.complete)) {
-      // The error is behind a request that is complete: the answer to that one is the last.
+      // The error follows a complete request, whose answer is the last.
       if (last.req.complete && !last.headersSent) {
         last.shouldKeepAlive = false
         return

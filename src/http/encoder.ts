@@ -3,14 +3,14 @@ import type { Clock } from '../clock.ts'
 import { MAX_HOLD_S } from '../limits.ts'
 import type { WholeReply } from './reply.ts'
 
-/** On every answer: it is for this moment and this client, and its type is what the header says. */
+/** On every answer: only this client may use it, only now, and only as the type in its header. */
 const COMMON = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
-/** The same for what never changes: a year, the most that caches heed, without asking again (RFC 8246). */
+/** The same for files that never change: a year, the most that caches heed, without asking again (RFC 8246). */
 const IMMUTABLE = ['Cache-Control', 'public, max-age=31536000, immutable', 'X-Content-Type-Options', 'nosniff']
 export const CLOSE = ['Connection', 'close']
 /** Connections are in fact kept for longer (`IDLE_MS`): a request must not cross the end of its connection. */
 const KEEP_ALIVE = ['Connection', 'keep-alive', 'Keep-Alive', `timeout=${MAX_HOLD_S}`]
-/** Up to so many bytes, head and body are joined into one buffer. A larger body is sent to all clients without a copy. */
+/** Up to this many bytes, head and body are joined into one buffer. A larger body is sent to all clients without a copy. */
 const MAX_JOINED_BYTES = 16 * 1024
 
 interface Encoded {

@@ -11,7 +11,7 @@ import type { Socket } from 'node:net'
  * Tells Node that a response has been sent, after its bytes were written to the socket directly.
  *
  * Relies on: `parserOnIncoming` registers `resOnFinish` for 'finish', which takes the request off Node's queue, discards
- * what is unread of its body, detaches the response from the socket, and gives the socket to the next response.
+ * the unread rest of its body, detaches the response from the socket, and gives the socket to the next response.
  */
 export function detachResponse(response: ServerResponse): void {
   response.emit('finish')
@@ -40,7 +40,7 @@ export function resumeReading(socket: Socket): void {
 
 /**
  * Whether a connection must end with the answer to this request. No other protocol is offered here (RFC 9110 §7.8), but
- * llhttp stops behind a request with `Upgrade`, and Node drops the rest of the chunk.
+ * llhttp stops after a request with `Upgrade`, and Node drops the rest of the chunk.
  */
 export function stopsParser(message: IncomingMessage): boolean {
   return message.headers.upgrade !== undefined

@@ -35,7 +35,7 @@ export interface Held extends Cancelable {
   release(): void
 }
 
-/** A 200 whose body goes on. `open` is called at once, behind `preamble`; the socket belongs to it from then on. */
+/** A 200 whose body goes on. `open` is called as soon as `preamble` is written, and owns the socket from then on. */
 export interface StreamReply {
   readonly headers: readonly string[]
   /** The beginning of the body. */

@@ -13,7 +13,7 @@ export class Request implements Client {
   readonly #message: IncomingMessage
   readonly #query: URLSearchParams | undefined
   readonly #parameters: PathParameters
-  /** For log lines; behind a server in front, that of its client. */
+  /** For log lines. If there is a server in front, the address of that server's client. */
   readonly address: string
   /** For limits: that of the connection. */
   readonly network: string

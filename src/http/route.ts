@@ -35,7 +35,7 @@ export interface BodyRules {
   readonly accepts: readonly string[]
   /** Enforced before the handler is called. */
   readonly schema: TSchema
-  /** What the OpenAPI document has in place of `schema`, where the handler checks more than that. */
+  /** Takes the place of `schema` in the OpenAPI document where the handler checks more than that. */
   readonly documented?: TSchema
   /** The kind of the 422 for a body that does not fit; by default `invalid-body`. */
   readonly invalid?: ProblemKind

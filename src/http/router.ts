@@ -38,7 +38,7 @@ export class Router {
     this.add(routes, base)
   }
 
-  /** One for each route. */
+  /** The counts of requests, for each route. */
   get operations(): readonly Operation[] {
     return this.#operations
   }

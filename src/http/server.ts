@@ -113,7 +113,7 @@ export class HttpServer {
   }
 
   /**
-   * Accepts no more connections, answers what was asked, and resolves when the last connection has ended.
+   * Accepts no more connections, answers the requests that have come, and resolves when the last connection has ended.
    * @param endReaders Ends the streams and the held polls: Node takes them for idle, as it has let go of their requests.
    */
   close(endReaders: () => void): Promise<void> {
@@ -123,7 +123,7 @@ export class HttpServer {
     this.#server.closeIdleConnections()
     // Node counts connections as idle only after their first request, which may be on its way.
     const ahead = setTimeout(() => {
-      // After a busy turn of the event loop, timers come before what has arrived meanwhile: it is read first.
+      // After a busy turn of the event loop, timers run before bytes are read that have arrived meanwhile: read those first.
       setImmediate(() => {
         for (const { isUnused, socket } of this.#context.connections.values()) if (isUnused) socket.destroy()
       })

@@ -35,7 +35,7 @@ export class Writer {
     else this.#writeWhole(connection, message, response, reply)
   }
 
-  /** Writes an answer behind a response that Node has been told is sent. */
+  /** Writes an answer after a response that Node takes for sent. */
   writeBytes(connection: Connection, reply: WholeReply, cors: readonly string[]): void {
     const { socket, sent, operation } = connection
     operation.answered(reply.status)
@@ -56,7 +56,7 @@ export class Writer {
   }
 
   /**
-   * Most answers are written to the socket as bytes that were encoded once, and Node is told that its response is sent:
+   * Most answers are written to the socket as bytes that were encoded once, and Node learns that its response is sent:
    * `response.end` would check, join and copy the head of each of them anew, a third of the time of a small GET. Node
    * writes the other answers.
    */
@@ -77,7 +77,7 @@ export class Writer {
     response.end(message.method === 'HEAD' ? undefined : body)
   }
 
-  /** Whether it is the response's turn, its request has been read, and the connection goes on behind it. */
+  /** Whether it is the response's turn, its request has been read, and the connection goes on after it. */
   #isPlain(message: IncomingMessage, response: ServerResponse): boolean {
     return (
       response.socket === message.socket &&

@@ -7,7 +7,7 @@ const NAME = `receiverd ${location.pathname}`
 /** The storage of this tab, and of all tabs on this device. */
 const [tab, device] = [storage('sessionStorage'), storage('localStorage')]
 
-/** Where the browser blocks it, what is stored lasts until the page is left. */
+/** Where the browser blocks it, values are kept until the page is left. */
 function storage(name: 'sessionStorage' | 'localStorage'): Pick<Storage, 'getItem' | 'setItem' | 'removeItem'> {
   try {
     return window[name]
@@ -70,7 +70,7 @@ export function storeCredential(credential: string, isKept: boolean): void {
   other.removeItem(NAME)
 }
 
-/** Forgets a credential that was refused. One that is kept stays: another tab may be replacing it at this moment. */
+/** Forgets a refused credential of this tab. The device's stays: another tab may be replacing it at this moment. */
 export function dropCredential(credential: string): void {
   if (tab.getItem(NAME) === credential) tab.removeItem(NAME)
 }

@@ -29,7 +29,7 @@ export interface Reverted {
   readonly notUndone: readonly string[]
 }
 
-/** Ids of events that are remembered, to tell an answer that is older than what the stream has told already. */
+/** How many ids of events are remembered, to recognize an answer that is older than the stream's latest event. */
 const SEEN = 64
 /** Milliseconds for an answer about a new API key, and until it is asked for again. */
 const KEY_ANSWER_MS = 10_000
@@ -125,7 +125,7 @@ export class Device {
     for (const stream of this.#streams) stream.retry()
   }
 
-  /** A request was not answered: only those parts of the page are true that are heard of again. */
+  /** A request was not answered: everything on the page is in doubt until its stream is heard from again. */
   doubt(): void {
     for (const stream of this.#streams) stream.doubt()
   }
@@ -134,7 +134,7 @@ export class Device {
     for (const stream of this.#streams) stream.end()
   }
 
-  /** Takes over the configuration that an answer has brought, unless it is older than what is known. */
+  /** Takes over the configuration from an answer, unless a later one is known. */
   adopt(system: JsonObject, id: string): void {
     if (this.#seen.includes(id)) return
     this.#awaited = id

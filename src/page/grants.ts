@@ -22,7 +22,7 @@ export function holdsOneOf(needs: readonly string[], grants: Grants): boolean {
   return needs.some(need => held[need])
 }
 
-/** What the device says of a credential. */
+/** The device's answer about a credential. */
 export interface Credential {
   readonly grants: Grants
   /** The name of the device; undefined if it has none. */

@@ -36,7 +36,7 @@ let current: string | undefined
 /** Counts the attempts to open the device: only the last one may show anything. */
 let attempts = 0
 
-/** Replaces what is shown, but for a dialog: a new key must stay until it was copied. */
+/** Replaces everything on the page but a dialog: a new key must stay until it is copied. */
 function show(...elements: readonly HTMLElement[]): void {
   for (const element of [...document.body.children]) if (!element.matches('dialog, .toast')) element.remove()
   document.body.prepend(...elements)

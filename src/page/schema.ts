@@ -38,7 +38,7 @@ export interface DeviceOperation {
   readonly needs: readonly string[]
   readonly confirm: boolean
   readonly destructive: boolean
-  /** What can be asked for in addition: parameters of the query that have one value. */
+  /** Its options: query parameters that have a single value. */
   readonly options: readonly OperationOption[]
 }
 

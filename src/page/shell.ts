@@ -142,7 +142,7 @@ function placesFor(device: Device, actions: Actions): readonly Place[] {
   return places.filter(({ isThere }) => isThere)
 }
 
-/** Says what the device has undone, until it is closed. */
+/** Lists the changes that the device has undone, until it is closed. */
 function revertedBanner(device: Device): HTMLElement {
   const banner = h('div', { class: 'banner', role: 'alert', hidden: true })
   device.reverted.follow(reverted => {

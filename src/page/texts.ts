@@ -59,9 +59,9 @@ export const texts = {
   gone: {
     denied: 'Turned away.',
     ended: 'Ended.',
-    left: 'Has stopped mirroring.',
-    withdrawn: 'Has withdrawn, or was turned away by somebody else.',
-    timedOut: 'Was not answered in time.',
+    left: 'Stopped mirroring.',
+    withdrawn: 'Withdrew, or was turned away by somebody else.',
+    timedOut: 'Nobody decided in time.',
   },
   letIn: (isHere: boolean) => (isHere ? 'Let in.' : 'Let in by somebody else.'),
   leftOf: (state: string, ms: number) => {
@@ -173,10 +173,10 @@ export const texts = {
   replaceKeyTitle: (name: string) => `Replace the API key of ${name}?`,
   replaceKeyWarning:
     'Everybody but you is signed out at once. Panels, scripts and moderators need the new key, or tokens made from it. This cannot be undone.',
-  replacingKey: 'The device does not answer. It is asked again until it is known whether it has the new key.',
+  replacingKey: 'The device does not answer. This page keeps asking until it knows whether the device has the new key.',
   keyReplaced: 'The new API key',
   keyReplacedHelp:
-    'It is in force, and this page uses it. It is shown only now: keep it in a safe place, or scan the code with a phone, which signs that in. Anybody who has it controls the device.',
+    'It is in force, and this page uses it. It is shown only now: keep it in a safe place, or scan the code with a phone, which signs the phone in. Anybody who has it controls the device.',
   apiKey: 'API key',
 
   certificate: 'Certificate',
@@ -223,7 +223,7 @@ export const texts = {
   noLines: 'No matching lines.',
   follow: 'Follow',
   logLines: (count: number, timeZone: string) =>
-    `${plural(count, 'line', 'lines')}, newest first. Times are those of ${timeZone}.`,
+    `${plural(count, 'line', 'lines')}, newest first. Times are in ${timeZone}.`,
 
   /** Names of settings that do not become good labels by themselves. */
   names: {

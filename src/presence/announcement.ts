@@ -36,7 +36,7 @@ export async function startAnnouncing(options: AnnounceOptions): Promise<void> {
   })
 }
 
-/** Takes back what a start before this one has announced. */
+/** Withdraws the announcement of an earlier start. */
 export async function stopAnnouncing({
   announcement,
   log,

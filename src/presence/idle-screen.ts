@@ -22,7 +22,7 @@ export interface IdleScreenOptions {
   readonly log: Log
 }
 
-/** Draws what the screen shows while nobody mirrors, and draws it again when the configuration says something else. */
+/** Draws the screen for as long as nobody mirrors, and redraws it when the configuration changes. */
 export async function startIdleScreen(options: IdleScreenOptions): Promise<void> {
   const { screen, configuration, tls, onSetupKey, log } = options
   if (!(await screen.isInstalled())) return

@@ -8,7 +8,7 @@ const MARGIN = 130
 const QR_SIZE = 380
 /** Characters of a name. Some setting may allow more than can be read from a distance. */
 const MAX_NAME = 80
-/** Of the font's size, at most: letters, and what is as wide as high, such as Chinese. */
+/** The widest characters, in sizes of the font: letters, and characters as wide as high, such as Chinese. */
 const LETTER_WIDTH = 0.66
 const SQUARE_WIDTH = 1.05
 const FIRST_SQUARE = 0x2e80

@@ -32,8 +32,8 @@ const WARNED_BEFORE_DAYS = 14
 
 /**
  * The certificate of the server in front, which answers for this service by TLS. Made where there is none, and made again
- * with the same key when a name or an address is missing from it, or when it is about to expire. One that was not made
- * here is left alone.
+ * with the same key when a name or an address is missing from it, or when it is about to expire. A certificate that was not
+ * made here is left alone.
  */
 export class Tls {
   readonly #options: TlsOptions
@@ -57,7 +57,7 @@ export class Tls {
     this.#objection = new Complaint(options.log)
   }
 
-  /** The one that the server in front was told to use; undefined until then. */
+  /** The certificate that the server in front uses; undefined until it is known. */
   get certificate(): Certificate | undefined {
     return this.#inForce
   }
@@ -97,7 +97,7 @@ export class Tls {
   }
 
   #poll(): void {
-    // One that is waiting will see this change, too.
+    // A poll that is waiting will see this change, too.
     if (this.#queue.length > 1) return
     this.#queue
       .run(() => this.#update().catch(error => this.#replaceUnusable(error)))
@@ -126,7 +126,7 @@ export class Tls {
     else this.#objection.end()
   }
 
-  /** Why clients refuse it, or are about to: a predicate. One that was made here is renewed in time. */
+  /** Why clients refuse it, or are about to: a predicate. A certificate that was made here is renewed in time. */
   #objectionTo({ isOwn, from, to }: Certificate): string | undefined {
     if (isOwn || !this.#isClockSet) return undefined
     const now = this.#options.clock.now()
@@ -185,7 +185,7 @@ export class Tls {
     return this.#options.clock.now() >= this.#options.builtAt
   }
 
-  /** The names and, behind them, the addresses of before: one that comes and goes is a reason to renew it only once. */
+  /** The names, followed by former addresses: an address that comes and goes is a reason to renew it only once. */
   #withFormer(previous: Certificate | undefined): readonly string[] {
     const names = this.#names
     const present = names.flatMap(name => parseAddress(name) ?? [])

@@ -10,7 +10,7 @@ export interface Session extends Device {
   readonly deadline?: string
 }
 
-/** What an engine says of a session that goes on after a restart of the service. */
+/** An engine's claim that a session goes on after a restart of the service. */
 export interface Former {
   readonly id?: unknown
   readonly since?: unknown

@@ -14,7 +14,7 @@ const RFC3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d
 
 export interface SessionsOptions {
   readonly ring: Pick<TopicOptions, 'maxEvents' | 'maxBytes' | 'newId'>
-  /** Seconds after which a device that nobody decides about is denied, and one that was admitted and does not come. */
+  /** Seconds after which a device is denied if nobody has decided, and given up if it was admitted and has not come. */
   readonly timeoutS: () => number
   readonly clock: Clock
   readonly log: Log
@@ -120,11 +120,11 @@ export class Sessions implements EngineHost {
   }
 
   /**
-   * Lets a pending device in. One that is in already is left as it is.
-   * @param replaced Which sessions may be ended for it, on an engine that carries one at a time: all, none, or the one with
-   * this ID.
+   * Lets a pending device in. A device that was let in already is left as it is.
+   * @param replaced Which sessions may be ended for it, on an engine that carries one at a time: all, none, or the
+   * session with this ID.
    * @param who Who decided, for the log.
-   * @throws {Problem} 404 if there is no such session, 409 if it was decided otherwise or another one is in the way, 504 if
+   * @throws {Problem} 404 if there is no such session, 409 if it was decided otherwise or another is in the way, 504 if
    * the engine did not do it in time.
    */
   async admit(id: string, replaced: boolean | string, who: string): Promise<Session> {

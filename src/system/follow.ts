@@ -25,7 +25,7 @@ export function follow<T>({ configuration, derive, apply, failure, log, onOther 
   let applied: T | undefined
   let retry: NodeJS.Timeout | undefined
   const refresh = () => {
-    // One that is waiting will see this change, too.
+    // A refresh that is waiting will see this change, too.
     if (queue.length > 1) return
     queue
       .run(async () => {

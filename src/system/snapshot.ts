@@ -72,7 +72,7 @@ export class Snapshot {
 
   /**
    * Reads settings, and those that depend on them.
-   * @returns what is different from before, with whole values.
+   * @returns the settings that have changed, with whole values.
    */
   async read(entries: Iterable<SettingState>): Promise<JsonObject> {
     const delta: JsonObject = {}

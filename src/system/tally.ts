@@ -17,7 +17,7 @@ export class Tally {
     this.#known = new Set(names)
   }
 
-  /** @param names Others than those of settings are ignored: clients and the journal may name any. */
+  /** @param names Names that are not of settings are ignored: clients and the journal may name any. */
   count(outcome: Outcome, names: Iterable<string>): void {
     for (const name of new Set(names)) if (this.#known.has(name)) this.changes.add([name, outcome])
   }

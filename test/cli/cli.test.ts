@@ -24,7 +24,7 @@ t.test('a mistake is named, with what was probably meant', async t => {
     ['token root:r', 'token takes no argument: "root:r"'],
     [
       'session --protocol miracast mirror',
-      'session takes no argument: "mirror"; put the command behind --, as in: receiverd session … -- mirror',
+      'session takes no argument: "mirror"; put the command after --, as in: receiverd session … -- mirror',
     ],
     ['serve -- mirror', 'unexpected argument "--"; see receiverd --help'],
     ['token --roles admin:r', 'token has no option --roles; did you mean --role?'],

@@ -55,7 +55,9 @@ t.test('what a client needs for TLS, with a command that it can paste', async t 
 
 t.test('without a key: how to get one', async t => {
   const state = new Files(join(deviceRoot(t), 'state'))
-  await t.rejects(showKey(state), { message: /^there is no API key yet; start the service once/ })
+  await t.rejects(showKey(state), {
+    message: `there is no API key in ${state.root} yet; start the service once, or run: receiverd key rotate`,
+  })
   await state.writeAtomic('/api-key', 'garbage\n', 0o600)
   await t.rejects(makeToken(state, REQUEST, NOW, 0), {
     message: 'cannot use the API key: the file does not contain an API key; replace it with: receiverd key rotate',

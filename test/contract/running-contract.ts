@@ -124,7 +124,7 @@ export async function runningContract(t: Test, subject: WritableSubject): Promis
       if (setting.withoutActivate === undefined)
         t.ok(
           isSeen,
-          'nothing in the fake receiver uses the value: let a unit file of test/fixtures/receiver name its file',
+          'nothing in the fake receiver uses the value: let a unit of test/fixtures/receiver name its file, and enable the unit',
         )
       else t.notOk(isSeen || setting.activate, 'without activate, nothing that runs uses the value')
     },

@@ -108,6 +108,13 @@ t.test('the tables of operations and settings are complete', async t => {
       name,
     )
 
+  for (const [, effect] of routes.map(({ name }) => name.split('POST /operations/')))
+    if (effect)
+      t.ok(
+        rowsOf(API).some(([operation]) => operation === `\`${effect}\``),
+        `the effect of ${effect}`,
+      )
+
   const settings = rowsOf('hal/README.md').flatMap(([property = '']) => codeIn(property).slice(0, 1))
   const named = new Set(settings.filter(name => !/[/=]/.test(name)).map(name => name.split('.', 1)[0]))
   t.same([...named].sort(), Object.keys(components.schemas.System.properties).sort())

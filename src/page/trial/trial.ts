@@ -10,7 +10,7 @@ const FIRST_LOOK_MS = 2_000
 const LOOK_MS = 1_000
 /** Milliseconds for an answer. */
 const ANSWER_MS = 2_000
-/** After so many looks in vain, and one more, the page follows the device to its new address. */
+/** After more failed polls than this, the page follows the device to its new address. */
 const LOOKS_BEFORE_MOVE = 1
 /** Seconds for which a token is valid that goes to the new address: another device may have it. */
 const MOVE_TOKEN = '10m'

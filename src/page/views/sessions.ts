@@ -14,7 +14,7 @@ const CLOCK_MS = 1_000
 const GONE_MS = 2_000
 /** Milliseconds for the answer to a decision. The device itself gives up after five seconds. */
 const DECISION_MS = 8_000
-/** The clock of this device and that of the browser may differ by so many milliseconds. */
+/** The clock of this device and that of the browser may differ by this many milliseconds. */
 const LATE_MS = 2_000
 
 /** The moderator's view: the devices that wait, and those that mirror. */
@@ -90,13 +90,13 @@ interface Item {
   readonly update: (session: Session) => void
   /** Whether it was decided about here. */
   readonly isDecided: () => boolean
-  /** What has become of a session that is gone. */
+  /** How the session ended. */
   readonly outcome: () => string
   /** Shows it as over: nothing can be pressed any more. */
   readonly end: (outcome: string) => void
 }
 
-/** What a button does. */
+/** The effect and the texts of a button. */
 interface Decision {
   readonly text: string
   /** Instead of `text`, until there is an answer. */

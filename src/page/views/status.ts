@@ -12,7 +12,7 @@ import { operationsCard } from './operations.ts'
 /** Milliseconds between two requests for the status, which has no events. */
 const REFRESH_MS = 5_000
 
-/** How the device is doing, what it is, and what can be done with it. */
+/** The device's health, its properties, and its operations. */
 export function statusView(device: Device): View {
   const { grants, document } = device
   const facts = h('dl', { class: 'facts' })

@@ -37,14 +37,14 @@ export interface CardOptions {
   readonly linkMs?: number
 }
 
-/** What the settings go to. */
+/** The stores that take the settings. */
 export interface Takers {
   readonly configuration: SystemStore
   readonly keys: ApiKeyStore
   readonly originals: Originals
 }
 
-/** What is on the card and is to be taken. */
+/** The files on the card that are to be taken. */
 interface Found {
   readonly text: string | undefined
   readonly parsed: Parsed
@@ -58,8 +58,8 @@ interface Found {
  * Takes the settings that the owner of the device has put on its card, before the device is served: all of them or, if
  * there is a mistake, none.
  *
- * The power may fail at any moment. Until what was taken is remembered, the card has not been touched, and the next start
- * takes it again. From then on it is taken no more, and the next start goes on with removing it from the card.
+ * The power may fail at any moment. Until the settings are remembered, the card has not been touched, and the next
+ * start takes them again. From then on they are taken no more, and the next start goes on removing them from the card.
  */
 export class CardTaker {
   readonly #system: System
@@ -90,7 +90,7 @@ export class CardTaker {
     }
   }
 
-  /** Takes what is there, and says in the log and on the card what was wrong with it. Never throws. */
+  /** Takes the settings, and reports mistakes in the log and on the card. Never throws. */
   async take(takers: Takers): Promise<void> {
     try {
       if (await this.#card.isOwn()) await this.#take(takers)
@@ -100,7 +100,7 @@ export class CardTaker {
     }
   }
 
-  /** What is about to be taken. */
+  /** The settings that are about to be taken. */
   async #wanted(): Promise<Given> {
     if (!(await this.#card.isOwn())) return {}
     const { given, isDue, taken } = await remembered(this.#state)
@@ -110,7 +110,7 @@ export class CardTaker {
 
   async #take(takers: Takers): Promise<void> {
     const memory = await this.#again(takers, await this.#remembered())
-    // What was taken may still be on it.
+    // Settings that were taken may still be on it.
     if (!(await this.#card.isThere())) return
     const found = await this.#look(memory.taken)
     const mistakes = [...found.mistakes]
@@ -129,7 +129,7 @@ export class CardTaker {
     await this.#tidy(next, mistakes)
   }
 
-  /** After a factory reset: what the card gave before. What is not possible any more must not keep the rest from it. */
+  /** After a factory reset, applies the settings that the card gave before. A setting that fails does not stop the others. */
   async #again(takers: Takers, memory: Memory): Promise<Memory> {
     if (!memory.isDue) return memory
     for (const part of partsOf(memory.given))
@@ -143,12 +143,12 @@ export class CardTaker {
   async #remembered(): Promise<Memory> {
     return remembered(this.#state).catch(error => {
       if (!isUnreadable(error)) throw error
-      this.#log('error', `what the card gave is not known any more: ${error.message}`)
+      this.#log('error', `the settings that the card gave are lost: ${error.message}`)
       return { given: {}, isDue: false }
     })
   }
 
-  /** What is on the card, except for what was taken and not yet removed. */
+  /** The files on the card, except for settings that were taken and not yet removed. */
   async #look(taken?: Taken): Promise<Found> {
     const mistakes: string[] = []
     const digests: Record<string, string> = {}
@@ -206,7 +206,7 @@ export class CardTaker {
     return { name: found?.name ?? wanted, isThere: found !== undefined }
   }
 
-  /** Removes from the card what was taken, and brings its file of mistakes up to date. */
+  /** Removes the taken settings from the card, and brings its file of mistakes up to date. */
   async #tidy(memory: Memory, mistakes: readonly string[]): Promise<void> {
     const { taken } = memory
     const replaced: Record<string, string> = {}
@@ -235,14 +235,14 @@ function decode(bytes: Buffer, mistakes: string[]): string | undefined {
   return undefined
 }
 
-/** Remembers what was taken; a file that was taken before may still be there. */
+/** Remembers the files that were taken; a file that was taken before may still be there. */
 function takenOf({ text, parsed, digests: { [TEXT]: digest, ...pair } }: Found, before: Taken | undefined): Taken {
   if (text === undefined || digest === undefined || Object.keys(parsed.lines).length === 0)
     return { ...before, digests: { ...before?.digests, ...pair } }
   return { digests: { ...before?.digests, ...pair, [TEXT]: digest }, commentedOut: commentedOut(text) }
 }
 
-/** Whether a file is what was taken, or what a power cut has left of it while it was removed. */
+/** Whether a file was taken, or is the rest that a power cut has left while it was being removed. */
 function isRest(name: string, bytes: Buffer, taken: Taken | undefined): boolean {
   const digest = taken?.digests[name]
   if (digest === undefined) return false

@@ -21,20 +21,20 @@ const schema = Type.Object(
   { additionalProperties: false },
 )
 
-/** What the device remembers of its card. */
+/** The device's memory of its card. */
 export interface Memory {
   /** Everything that the card ever gave, the latest value of each: a factory reset goes back to it. */
   readonly given: Given
   /** Whether that is to be applied, because a factory reset has put everything else back. */
   readonly isDue: boolean
-  /** What was applied, but may still be on the card, because the power failed or the card cannot be written. */
+  /** Files that were applied, but may still be on the card, because the power failed or the card cannot be written. */
   readonly taken?: Taken | undefined
 }
 
 export interface Taken {
   /** Base64 of the SHA-256 of each file, by its name. */
   readonly digests: Readonly<Record<string, string>>
-  /** What takes the place of receiver.txt. */
+  /** The text that replaces receiver.txt. */
   readonly commentedOut?: string | undefined
 }
 
@@ -57,7 +57,7 @@ export async function remember(state: Files, memory: Memory): Promise<void> {
   else await state.writeAtomic(FILE, JSON.stringify(memory), MODE)
 }
 
-/** For a factory reset: what the card gave is applied again at the next start, or forgotten. May be repeated. */
+/** For a factory reset: the settings from the card are applied again at the next start, or forgotten. May be repeated. */
 export async function resetCard(state: Files, isForgotten: boolean): Promise<void> {
   const memory = await remembered(state).catch(error => {
     if (isUnreadable(error)) return NOTHING

@@ -17,7 +17,7 @@ export function givenIn({ lines }: Parsed): Given {
   return Object.fromEntries(Object.entries(lines).map(([name, { value }]) => [name, value]))
 }
 
-/** What was given before, with what is given now in its place. */
+/** The settings given before, replaced by those given now. */
 export function merged(before: Given, now: Given): Given {
   const replaced = GROUPS.flatMap(([first, ...others]) => (now[first] === undefined ? [] : others))
   const kept = Object.entries(before).filter(([name]) => !replaced.includes(name as Name))

@@ -68,6 +68,7 @@ test('a refusal names the closest time zone of the device', async t => {
   const device = new Device(t, timezone)
   device.put('/usr/share/zoneinfo/tzdata.zi', '# version 2026a')
   device.put('/usr/share/zoneinfo/posix/Europe/Paris', 'TZif2')
+  device.put('/usr/share/zoneinfo/Europe/Paris', 'TZif2')
   device.put('/usr/share/zoneinfo/America/Argentina/Buenos_Aires', 'TZif2')
   const why = async (zone: string) => (await device.setting.check?.(zone, zone))?.map(({ detail }) => detail)
   const refusal = 'this device has no time zone of that name'
@@ -76,6 +77,7 @@ test('a refusal names the closest time zone of the device', async t => {
     ['europe/london', 'Europe/London'],
     ['America/Argentina/Buenos_Airs', 'America/Argentina/Buenos_Aires'],
     ['UCT', 'UTC'],
+    ['paris', 'Europe/Paris'],
   ] as const)
     t.strictSame(await why(zone), [`${refusal}; did you mean ${meant}?`])
   for (const zone of ['Mars/Olympus', 'Europa', 'tzdata.zj', 'posix/Europe/Pari'])

@@ -77,7 +77,7 @@ t.test('an interface that is not there', async t => {
   const board = new Board(t)
   rmSync(join(board.root, 'sys/class/net/wlan0'))
   await board.insert('wifi-ssid=Guests\naddress=192.0.2.10/24\n').boot()
-  t.match(board.errors, 'line 2, address: wlan0: no such interface\n')
+  t.match(board.errors, 'line 2, address: wlan0: no such interface; this device has eth0\n')
 })
 
 t.test('of addresses, it takes what the API takes', async t => {

@@ -130,10 +130,10 @@ test('over HTTP: a member is patched, an unknown name is refused, and what GET r
   t.match(await back.json(), { network: { eth0: { method: 'dhcp', address: '' } } })
   const eth0 = (value.network as never as Interfaces).eth0
   const cases: readonly (readonly [patch: unknown, pointer: string, detail: string | RegExp])[] = [
-    [{ eth9: { method: 'dhcp' } }, '/network/eth9', 'no such interface'],
-    [{ eth9: eth0 }, '/network/eth9', 'no such interface'],
-    [{ eth9: 5 }, '/network/eth9', 'no such interface'],
-    [{ 'a/b': {} }, '/network/a~1b', 'no such interface'],
+    [{ eth9: { method: 'dhcp' } }, '/network/eth9', 'no such interface; this device has eth0'],
+    [{ eth9: eth0 }, '/network/eth9', 'no such interface; this device has eth0'],
+    [{ eth9: 5 }, '/network/eth9', 'no such interface; this device has eth0'],
+    [{ 'a/b': {} }, '/network/a~1b', 'no such interface; this device has eth0'],
     [{ eth0: null }, '/network/eth0', 'cannot be removed'],
     [{ eth0: { mac: '' } }, '/network/eth0/mac', 'read-only'],
     [{ eth0: { mtu: 1 } }, '/network/eth0/mtu', 'unknown property'],

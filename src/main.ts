@@ -83,7 +83,7 @@ async function serve(config: Config): Promise<void> {
   warnOfKeyInImage(config)
   const system = new System(config.root)
   const state = new Files(config.stateDir)
-  if (await finishReset(state, system, log)) return restartDevice(system)
+  if (await resetAtStart(state, system)) return restartDevice(system)
 
   let isStopping = false
   /** Ends requests and streams. Resolves with whether this call did so, and not an earlier one. */
@@ -130,6 +130,14 @@ async function serve(config: Config): Promise<void> {
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
   await tellSupervisor({ env, run: runCommand, log }, () => service.status)
+}
+
+/** Whether a factory reset was finished. Storage that refuses it must not keep everybody out of the device. */
+async function resetAtStart(state: Files, system: System): Promise<boolean> {
+  return finishReset(state, system, log).catch(error => {
+    log('error', `factory reset: ${reasonOf(error)}; the device is served as it is, and the next start tries again`)
+    return false
+  })
 }
 
 /** Restarts the device, and waits until systemd stops this program. */

@@ -62,6 +62,8 @@ export interface Pair {
 /** The certificate of this device and its private key: made here, or put in place by the owner of the device. */
 export class CertificateFiles {
   readonly #system: System
+  /** The files that were set aside last. */
+  #aside: readonly string[] = []
 
   constructor(system: System) {
     this.#system = system
@@ -141,8 +143,9 @@ export class CertificateFiles {
 
   /** Puts back the pair that was set aside, because the server does not run with another pair either. */
   async putBack(): Promise<void> {
-    for (const path of [CERTIFICATE, KEY])
-      if (await this.#system.exists(`${path}.bad`)) await this.#system.rename(`${path}.bad`, basename(path))
+    // A *.bad may be older than the file in place.
+    for (const path of this.#aside) await this.#system.rename(`${path}.bad`, basename(path))
+    this.#aside = []
   }
 
   /**
@@ -160,8 +163,9 @@ export class CertificateFiles {
     if (!/^(failed|auto-restart|dead)$/m.test(state)) return false
     const key = await this.#readKey().catch(() => undefined)
     const bad = key?.asymmetricKeyDetails?.namedCurve === CURVE ? [CERTIFICATE] : files
-    for (const path of bad)
-      if (await this.#system.exists(path)) await this.#system.rename(path, `${basename(path)}.bad`)
+    const isThere = await Promise.all(bad.map(path => this.#system.exists(path)))
+    this.#aside = bad.filter((_, n) => isThere[n])
+    for (const path of this.#aside) await this.#system.rename(path, `${basename(path)}.bad`)
     return true
   }
 

@@ -35,6 +35,9 @@ export const MODERATED: Moderation = { ...DEFAULT, approval: 'moderator' }
  */
 export function moderation(system: System, engines: readonly Engine[]): Setting<typeof schema> {
   const options = engines.map(({ approval }) => approval)
+  /** What each engine that is installed requires. */
+  const required = async () =>
+    (await Promise.all(options.map(option => option.read()))).filter(isRequired => isRequired !== undefined)
   return {
     name: 'moderation',
     schema,
@@ -47,12 +50,11 @@ export function moderation(system: System, engines: readonly Engine[]): Setting<
       if (approval !== 'none' && approval !== 'moderator')
         throw new HalError('UNREADABLE', `${APPROVAL} is neither none nor moderator`)
       if (!Number.isInteger(timeoutS)) throw new HalError('UNREADABLE', `${TIMEOUT} is not a whole number`)
-      const found = await Promise.all(options.map(option => option.read()))
-      const installed = found.filter(isRequired => isRequired !== undefined)
+      const installed = await required()
       if (installed.length === 0) return { approval, timeoutS }
       return { approval: installed.includes(false) ? 'none' : 'moderator', timeoutS }
     },
-    fallback: async () => MODERATED,
+    fallback: async () => ((await required().catch((): boolean[] => [])).includes(false) ? DEFAULT : MODERATED),
     async write({ approval, timeoutS }) {
       const text = (await system.readForEdit(FILE)) ?? ''
       const edited = setValue(setValue(text, APPROVAL, approval), TIMEOUT, String(timeoutS))

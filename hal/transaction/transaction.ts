@@ -109,7 +109,10 @@ export class Transactions {
   async undo(): Promise<Undone> {
     const { settings, failed } = await this.#undo(() => true)
     // An undo that was left earlier for the same setting goes further back.
-    await this.#leave([...this.#left, ...failed.toReversed().filter(isNotIn(this.#left))]).catch(() => undefined)
+    const left = [...this.#left, ...failed.toReversed().filter(isNotIn(this.#left))]
+    // If the journal cannot say so now, it still has all undos of the change. The next one must not remove them.
+    await this.#leave(left).catch(() => undefined)
+    this.#left = left
     return { settings, notUndone: failed.map(nameOf) }
   }
 

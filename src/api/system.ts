@@ -7,6 +7,7 @@ import {
   IfNoneMatch,
   matchesStrongly,
   notModified,
+  parseEtags,
   requireEtags,
 } from '../http/conditional.ts'
 import { patchOf } from '../http/patch-schema.ts'
@@ -130,6 +131,8 @@ function trialMeant(request: Request): ((id: string) => boolean) | undefined {
   const header = request.header('if-match')
   if (header === undefined) return undefined
   requireEtags(request, 'If-Match')
+  // Whichever is there.
+  if (parseEtags(header) === '*') return undefined
   return id => matchesStrongly(header, id)
 }
 

@@ -34,13 +34,23 @@ export async function runSession(
   /** Kept for the service, which forgets sessions when it restarts. */
   let id: string | undefined
   let since: string | undefined
-  let link = await connectFirst(engines, device)
-  const interrupt = (signal: NodeJS.Signals) => {
-    if (command) return command.kill(signal)
+  let link = NOWHERE
+  let tellOver: () => void = () => undefined
+  /** Whatever is waited for, it is not waited for any longer: the service may take a while to answer. */
+  const over = new Promise<Link>(resolve => {
+    tellOver = () => resolve(NOWHERE)
+  })
+  const finish = (code: number) => {
+    status = code
     link.close()
-    status = signal === 'SIGINT' ? 130 : 143
+    tellOver()
+  }
+  const interrupt = (signal: NodeJS.Signals) => {
+    if (command) command.kill(signal)
+    else finish(signal === 'SIGINT' ? 130 : 143)
   }
   process.on('SIGTERM', interrupt).on('SIGINT', interrupt)
+  link = await Promise.race([connectFirst(engines, device), over])
 
   for (let retryMs = FIRST_RETRY_MS; ; retryMs = Math.min(2 * retryMs, LAST_RETRY_MS)) {
     for await (const line of link.lines) {
@@ -52,10 +62,7 @@ export async function runSession(
       else if (state === 'active' && !command && status === undefined) {
         report('let in')
         command = await attachCommand(argv)
-        command.ended.then(code => {
-          status = code
-          link.close()
-        })
+        command.ended.then(finish)
         // It was interrupted while it started the command.
         if (status !== undefined) await stop(command)
       } else if (state === 'denied' && !command) {
@@ -69,16 +76,18 @@ export async function runSession(
     }
     link.close()
     if (status !== undefined) return status
-    await Promise.race([sleep(retryMs), command?.ended])
+    await Promise.race([sleep(retryMs), over])
     if (status !== undefined) return status
-    link = await openSession(engines, command ? { ...device, state: 'active', id, since } : device).catch(
-      async error => {
-        if (!(error instanceof SessionRefused) || error.isPassing) return NOWHERE
-        // Nobody could end a command whose session is not listed.
-        if (command) await stop(command)
-        throw new CommandError(error.message)
-      },
-    )
+    const ask = command ? { ...device, state: 'active', id, since } : device
+    try {
+      link = await Promise.race([openSession(engines, ask), over])
+    } catch (error) {
+      link = NOWHERE
+      if (!(error instanceof SessionRefused) || error.isPassing) continue
+      // Nobody could end a command whose session is not listed.
+      if (command) await stop(command)
+      throw new CommandError(error.message)
+    }
   }
 }
 

@@ -48,12 +48,15 @@ export class Tls {
   #settling: NodeJS.Timeout | undefined
   /** Why a certificate cannot be used. */
   readonly #complaint: Complaint
+  /** Why one that was made here could not be renewed. */
+  readonly #renewal: Complaint
   /** Why clients would reject the certificate in use. */
   readonly #objection: Complaint
 
   constructor(options: TlsOptions) {
     this.#options = options
     this.#complaint = new Complaint(options.log)
+    this.#renewal = new Complaint(options.log)
     this.#objection = new Complaint(options.log)
   }
 
@@ -107,10 +110,8 @@ export class Tls {
   async #update(): Promise<void> {
     const { files, log } = this.#options
     let certificate = await files.read()
-    if (!certificate || (certificate.isOwn && this.#needsRenewal(certificate))) {
-      if (await this.#make(certificate)) certificate = await files.read()
-      if (!certificate) throw new HalError('ABSENT', 'there is no certificate')
-    }
+    if (!certificate || (certificate.isOwn && this.#needsRenewal(certificate)))
+      certificate = await this.#renewed(certificate)
     if (certificate.digest !== this.#inForce?.digest) {
       this.#refused = certificate.isOwn ? undefined : certificate.digest
       await files.reloadServer()
@@ -160,6 +161,20 @@ export class Tls {
     const now = this.#options.clock.now()
     const isTimely = !this.#isClockSet || (from <= now && now < to - RENEWED_BEFORE_DAYS * DAY_MS)
     return !isTimely || !this.#names.every(covers)
+  }
+
+  /** A new one; the one in place if storage refuses that: it is a door, and without it there is none. */
+  async #renewed(previous: Certificate | undefined): Promise<Certificate> {
+    let certificate = previous
+    try {
+      if (await this.#make(previous)) certificate = await this.#options.files.read()
+      this.#renewal.end()
+    } catch (error) {
+      if (!previous) throw error
+      this.#renewal.say(`TLS: the certificate could not be renewed: ${reasonOf(error)}`)
+    }
+    if (!certificate) throw new HalError('ABSENT', 'there is no certificate')
+    return certificate
   }
 
   /** @returns false if too many were renewed: an address that comes and goes must not wear out the storage. */

@@ -38,7 +38,7 @@ export class SocketEngine implements Carrier {
         }
         this.#links.set(id, link)
         link.write({ id, state, since: this.#sessions.get(id).since })
-        link.closed.then(() => this.#remove(id))
+        link.closed.then(() => this.#remove(id, link))
         return link
       },
     }
@@ -54,7 +54,7 @@ export class SocketEngine implements Carrier {
     if (!link) return
     if (this.#sessions.get(id).state === 'pending') {
       link.finish({ state: 'denied', reason })
-      this.#remove(id)
+      this.#remove(id, link)
     } else {
       link.write({ state: 'ended', reason })
       // The engine closes the connection when it has stopped showing the device.
@@ -70,7 +70,9 @@ export class SocketEngine implements Carrier {
     }
   }
 
-  #remove(id: string): void {
+  /** By now, another connection may have the id. */
+  #remove(id: string, link: Link): void {
+    if (this.#links.get(id) !== link) return
     this.#links.delete(id)
     this.#sessions.leave(id)
   }

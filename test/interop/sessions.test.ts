@@ -1,7 +1,9 @@
 /** Sessions with the programs that people use: curl as an engine, and `receiverd session` around a command. */
 
 import { execFileSync, spawn } from 'node:child_process'
+import { rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { createServer as createNetServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { Session } from '../../src/sessions/session.ts'
@@ -144,6 +146,51 @@ t.test('a service that refuses the session when it comes back', async t => {
     t.throws(() => process.kill(pid, 0), { code: 'ESRCH' }, 'the command is over')
     if (!goesOn) t.match(session.output(), 'receiverd: Not now.')
   }
+})
+
+t.test('a command that ends while the service does not answer is over, and nothing is listed', async t => {
+  for (const [signal, status] of [
+    [undefined, 7],
+    ['SIGTERM', 143],
+  ] as const) {
+    const { receiver, engines, session } = await startModerated(t)
+    const folder = temporaryFolder(t)
+    const script = `echo playing; while [ ! -e ${folder}/over ]; do sleep 0.05; done; exit 7`
+    const one = session('sh', '-c', script)
+    await admit(receiver, await only(receiver, 'pending'))
+    await one.prints('playing\n')
+    // As a socket of systemd's while the service starts: connections are made, and wait.
+    await receiver.kill()
+    rmSync(engines)
+    let waiting = 0
+    const socket = createNetServer({ pauseOnConnect: true }, () => waiting++)
+    await new Promise<void>(resolve => socket.listen(engines, resolve))
+    await eventually(() => waiting > 0)
+    if (signal) one.child.kill(signal)
+    else writeFileSync(join(folder, 'over'), '')
+    t.equal(await one.ended, status)
+    socket.close()
+  }
+})
+
+t.test('one that waits for a moderator does not wear out the board while the service is away', async t => {
+  const { receiver, engines, session } = await startModerated(t)
+  const one = session('true')
+  await only(receiver, 'pending')
+  await receiver.kill()
+  rmSync(engines)
+  let asked = 0
+  const socket = createNetServer(connection => {
+    asked++
+    connection.destroy()
+  })
+  await new Promise<void>(resolve => socket.listen(engines, resolve))
+  t.teardown(() => socket.close())
+  const began = performance.now()
+  await eventually(() => asked >= 4)
+  t.ok(performance.now() - began > 1_000, 'it waits longer each time')
+  one.child.kill()
+  t.equal(await one.ended, 143)
 })
 
 t.test('interrupted at the moment at which it is let in, it leaves no command behind', async t => {

@@ -16,6 +16,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { HalError } from '../../hal/errors.ts'
 import { Files } from '../../hal/files/files.ts'
+import type { FileSystem } from '../../hal/files/kernel.ts'
 import { CertificateFiles } from '../../hal/os/certificate.ts'
 import type { Run } from '../../hal/os/command.ts'
 import { System, type SystemOptions } from '../../hal/os/system.ts'
@@ -40,10 +41,11 @@ interface Options {
   readonly now?: number
   readonly builtAt?: number
   readonly prepare?: (root: string) => void
+  readonly fs?: FileSystem
 }
 
 /** A device with a server in front that does as it is told. */
-async function start(t: Test, { root = deviceRoot(t), now = NOW, builtAt = 0, prepare }: Options = {}) {
+async function start(t: Test, { root = deviceRoot(t), now = NOW, builtAt = 0, prepare, fs }: Options = {}) {
   prepare?.(root)
   const clock = { ms: now, now: () => clock.ms }
   const device = new FakeReceiver(root)
@@ -56,7 +58,7 @@ async function start(t: Test, { root = deviceRoot(t), now = NOW, builtAt = 0, pr
     server.reloads++
     return ''
   }
-  const options: SystemOptions = { ...device.options, run }
+  const options: SystemOptions = { ...device.options, run, ...(fs && { fs }) }
   const service = await startTestService(t, { root, env: ENV, clock, builtAt, ...options })
   const path = (name: string) => join(root, 'etc/receiverd/tls', `${name}.pem`)
   const read = () => new X509Certificate(readFileSync(path('certificate')))
@@ -124,6 +126,25 @@ t.test('a new name is in a new certificate with the same pin', async t => {
   await device.service.patch({ deviceName: 'Room 5' })
   await sleep(50)
   t.equal(device.reloads(), 2, 'not for what is not in it')
+})
+
+t.test('where storage refuses a new certificate, the one in place goes on', async t => {
+  const root = deviceRoot(t)
+  const first = await start(t, { root })
+  await untilReloaded(first, 1)
+  const { fingerprint256 } = first.read()
+  await first.service.close()
+  writeFileSync(join(root, 'etc/hostname'), 'room-5\n')
+  const fs = intercepted(({ name, path, proceed }) => {
+    if (name === 'open' && path.includes('.certificate.pem.')) throw systemError('EROFS')
+    return proceed()
+  })
+  const device = await start(t, { root, fs })
+  await untilReloaded(device, 1)
+  t.equal(device.read().fingerprint256, fingerprint256)
+  const { certificate } = (await (await device.service.fetch('/status')).json()) as { certificate?: object }
+  t.ok(certificate, 'the screen and the announcement go by it, too')
+  await eventually(() => device.service.log.some(line => /^warning: TLS: .*\(EROFS\)/.test(line)))
 })
 
 t.test('names that change again and again are not followed for ever', async t => {

@@ -94,3 +94,19 @@ t.test('a state directory of somebody else', { skip: NO_RIG }, async t => {
   await serves(t, rig)
   t.equal((await rig.patch({ deviceName: 'Next' })).status, 200)
 })
+
+t.test('a factory reset that it refuses waits for a later start', { skip: NO_RIG }, async t => {
+  const rig = await startRig(t)
+  t.equal((await rig.patch({ deviceName: 'Changed' })).status, 200)
+  const { key } = rig
+  await rig.shell(`touch ${STATE}/factory-reset`)
+  await remount(rig, STATE, 'ro')
+  await serves(t, rig)
+  const { pid } = rig
+  t.equal((await rig.fetchAs(key)).status, 200, 'nobody is locked out meanwhile')
+  t.match(await rig.shell('journalctl --quiet --unit receiverd --output cat'), 'the next start tries again')
+  await rig.shell(`mount -o remount,rw ${STATE} && systemctl --no-block restart receiverd.service`)
+  await rig.untilBackFrom(pid)
+  t.not(rig.key, key)
+  t.not((await rig.system()).value.deviceName, 'Changed')
+})

@@ -77,6 +77,23 @@ t.test('denied; gone by itself', async t => {
   await eventually(async () => (await moderated.sessions()).length === 0)
 })
 
+t.test('a connection that ends takes nothing from a later session with the same id', async t => {
+  const moderated = await startModerated(t)
+  const denied = await moderated.ask(t)
+  const id = (await denied.line())?.id
+  t.equal((await moderated.end(id)).status, 204)
+  const back = await moderated.ask(t, { state: 'active', id })
+  t.match(await back.line(), { id, state: 'active' })
+  denied.close()
+  const other = await moderated.ask(t)
+  await other.line()
+  t.match(await moderated.sessions(), [{ id, state: 'active' }, { state: 'pending' }])
+  const ending = moderated.end(id)
+  t.match(await back.line(), { state: 'ended' })
+  back.close()
+  t.equal((await ending).status, 204)
+})
+
 t.test('without moderation a device is active at once, and those that wait are let in', async t => {
   const moderated = await startModerated(t)
   const { service } = moderated

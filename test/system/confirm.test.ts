@@ -78,6 +78,7 @@ t.test('a change on trial can be seen, and kept or undone by its own ETag alone'
     notUndone: [],
   })
   t.equal((await ask('POST', second)).status, 409, 'it was undone')
+  t.equal((await ask('POST', '*')).status, 409, 'and none is there, although an earlier one was kept')
   t.equal((await service.fetchAs(service.token(['admin:r']), '/system/confirm', { method: 'DELETE' })).status, 403)
   stream.close()
 })

@@ -133,6 +133,27 @@ t.test('a pair that OpenSSL refuses to a server, or its clients to it, is refuse
   }
 })
 
+t.test('what was set aside is put back, and nothing from an earlier time', async t => {
+  const root = newRoot(t)
+  const files = new CertificateFiles(runningAt(root, { run: async () => 'failed\nfailed\n' }))
+  const pairOf = (name: string, type: readonly string[]) => {
+    ownersPair(join(root, name), type)
+    const read = (file: string) => readFileSync(join(root, name, `${file}.pem`), 'utf8')
+    return { certificate: read('certificate'), key: read('key') }
+  }
+  const later = Date.now() + 3_600_000
+  await files.put(pairOf('first', RSA))
+  t.equal(await files.setAside(later), true, 'both of them')
+  const second = pairOf('second', EC)
+  await files.put(second)
+  t.equal(await files.setAside(later), true, 'its key stays')
+  await files.make(REQUEST)
+  await files.putBack()
+  const path = (name: string) => join(root, 'etc/receiverd/tls', `${name}.pem`)
+  t.equal(readFileSync(path('certificate'), 'utf8'), second.certificate)
+  t.equal(readFileSync(path('key'), 'utf8'), second.key)
+})
+
 t.test('what cannot be used is refused, and stays as it is', async t => {
   const other = newRoot(t)
   ownersPair(join(other, 'ec'), EC)

@@ -68,6 +68,17 @@ test('what cannot be understood is not taken for a value', async t => {
   }
 })
 
+test('where the file cannot be understood, no approval is claimed that an engine does not enforce', async t => {
+  const root = deviceRoot(t)
+  const setting = moderationAt(root)
+  await setting.write?.({ approval: 'moderator', timeoutS: 30 })
+  writeFileSync(join(root, FILE), 'APPROVAL=moderators\n')
+  t.match(await setting.fallback(), { approval: 'moderator' })
+  writeFileSync(join(root, 'etc/uxplayrc'), 'n Lobby\n')
+  t.match(await setting.fallback(), { approval: 'none' })
+  t.match(await moderationOfOthers(root, []).fallback(), { approval: 'moderator' }, 'without an engine')
+})
+
 test('every engine that is installed has its option set, and takes it up', async t => {
   const root = deviceRoot(t)
   const other = engineAt(root, '/etc/other.conf')

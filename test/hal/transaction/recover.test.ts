@@ -2,6 +2,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
+import { Files } from '../../../hal/files/files.ts'
+import { intercepted, systemError } from '../support/file-system.ts'
 import { runningAt } from '../support/setting-device.ts'
 import { change, failureOf, rootWithFiles, setting, transactionsOf } from '../support/transactions.ts'
 import { treeOf } from '../support/tree.ts'
@@ -66,4 +68,25 @@ test('what has been set again since is not undone', async t => {
   await second.keep()
   t.equal(await transactionsOf(system, settings).recover(), undefined)
   t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'new')
+})
+
+test('what could not be undone is not forgotten while the journal cannot be written', async t => {
+  const root = rootWithFiles(t)
+  let refused: readonly string[] = []
+  const fs = intercepted(({ changes, path, proceed }) => {
+    if (changes && refused.some(name => path.includes(name))) throw systemError('EROFS')
+    return proceed()
+  })
+  const system = runningAt(root, { fs })
+  const settings = ['a', 'b'].map(name => setting(system, name))
+  const transactions = transactionsOf(system, settings, new Files(`${root}/state`, fs))
+  await transactions.apply(settings.map(change))
+  refused = ['/etc/.a.', '/state/']
+  t.same(await transactions.undo(), { settings: ['b', 'a'], notUndone: ['a'] })
+  refused = []
+  await transactions.apply(settings.slice(1).map(change))
+  await transactions.keep()
+  t.same(await transactionsOf(system, settings).recover(), { settings: ['a'], notUndone: [] })
+  t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'old')
+  t.equal(readFileSync(join(root, 'etc/b'), 'utf8'), 'new')
 })

@@ -6,9 +6,13 @@
 const Module = require('node:module')
 const { pathToFileURL } = require('node:url')
 const { compile, compiledPath, isCompiled } = require('./compile-tests.cjs')
+const { tap } = require('../package.json')
 
 /** The exit status of Node if a top-level await never ends. */
 const UNSETTLED = 13
+
+// Without tap's reporter a test has as long as with it, and not the 30 s that tap's library allows.
+process.env.TAP_TIMEOUT ??= String(tap.timeout)
 
 async function runTest() {
   const test = process.argv[1] ?? ''

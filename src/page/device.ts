@@ -31,6 +31,8 @@ export interface Reverted {
 
 /** How many ids of events are remembered, to recognize an answer that is older than the stream's latest event. */
 const SEEN = 64
+/** Milliseconds after which a device that restarts should be back, on a slow board as well. */
+const RESTART_MS = 180_000
 /** Milliseconds for an answer about a new API key, and until it is asked for again. */
 const KEY_ANSWER_MS = 10_000
 const KEY_RETRY_MS = 1_000
@@ -52,7 +54,8 @@ export class Device {
   readonly #ended: (why: string) => void
   readonly #streams: LiveStream[] = []
   readonly #lost = new Set<string>()
-  #isRestarting = false
+  /** When it has said that it restarts, by the clock of `performance.now()`; undefined while it is there. */
+  #leftAt: number | undefined
   /** While the page itself replaces the key, the end of its streams is no news. */
   #isReplacingKey = false
   /** Its name when the page was opened. */
@@ -199,11 +202,12 @@ export class Device {
       connected: isConnected => {
         if (isConnected) this.#lost.delete(path)
         else this.#lost.add(path)
-        if (this.#lost.size === 0) this.#isRestarting = false
-        const now = this.#lost.size === 0 ? 'connected' : this.#isRestarting ? 'restarting' : 'lost'
+        if (this.#lost.size === 0) this.#leftAt = undefined
+        const isRestarting = this.#leftAt !== undefined && performance.now() - this.#leftAt < RESTART_MS
+        const now = this.#lost.size === 0 ? 'connected' : isRestarting ? 'restarting' : 'lost'
         if (this.connection.value !== now) this.connection.set(now)
       },
-      refused: why => this.#end(this.#isRestarting ? texts.refusedAfterRestart : why),
+      refused: why => this.#end(this.#leftAt === undefined ? why : texts.refusedAfterRestart),
     })
     this.#streams.push(stream)
   }
@@ -235,7 +239,7 @@ export class Device {
   /** A device that only restarts is followed on. */
   #closed({ data }: ServerEvent): void {
     const { reason } = JSON.parse(data) as { reason: string }
-    if (reason === 'shutting down') this.#isRestarting = true
+    if (reason === 'shutting down') this.#leftAt ??= performance.now()
     else this.#end(texts.closed(reason))
   }
 

@@ -14,7 +14,7 @@ export interface LiveStreamOptions {
 
 const FIRST_RETRY_MS = 1_000
 const MAX_RETRY_MS = 30_000
-/** Milliseconds until the first sign of a new connection, and of silence after which it counts as dead: two heartbeats and more. */
+/** Milliseconds until the first sign of a new connection, and of silence after which it is tried anew: two heartbeats and more. */
 const FIRST_SIGN_MS = 10_000
 const SILENCE_MS = 40_000
 
@@ -84,13 +84,14 @@ export class LiveStream {
     this.#attempt = attempt
     const { client, path, connected, refused } = this.#options
     try {
-      this.#listenForSilence(attempt, FIRST_SIGN_MS)
+      this.#listenForSilence(attempt, FIRST_SIGN_MS, () => this.#lost())
       const headers = { Accept: 'text/event-stream', 'Last-Event-ID': this.#cursor }
       const { body } = await client.send('GET', path, { headers, signal: attempt.signal })
       if (!body || attempt.signal.aborted) return
       // Not before something has arrived: a proxy may answer, and swallow the rest.
       const heard = () => {
-        this.#listenForSilence(attempt, SILENCE_MS)
+        // The device may have been told to send heartbeats rarely, so a new connection decides.
+        this.#listenForSilence(attempt, SILENCE_MS, () => this.#connect())
         this.#failures = 0
         connected(true)
       }
@@ -121,10 +122,10 @@ export class LiveStream {
   }
 
   /** A connection that was cut without a word looks like one on which nothing happens, even if others reach the device. */
-  #listenForSilence(attempt: AbortController, ms: number): void {
+  #listenForSilence(attempt: AbortController, ms: number, act: () => void): void {
     clearTimeout(this.#silence)
     this.#silence = setTimeout(() => {
-      if (this.#attempt === attempt) this.#lost()
+      if (this.#attempt === attempt) act()
     }, ms)
   }
 }

@@ -14,6 +14,8 @@ export interface Schema {
   readonly additionalProperties?: boolean | Schema
   /** It is shown only while a sibling has this value. */
   readonly 'x-only-with'?: JsonObject
+  /** Where it is empty, it begins with what the device proposes when a sibling is given this value. */
+  readonly 'x-propose-with'?: JsonObject
   /** The setting whose value stands for an empty one. */
   readonly 'x-empty-means'?: string
   /** Seconds within which a change of it must be confirmed: it can lock its maker out. */

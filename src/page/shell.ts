@@ -56,7 +56,7 @@ export function shell(device: Device, actions: Actions): readonly HTMLElement[] 
     else removeEventListener('hashchange', follow)
   }
   addEventListener('hashchange', follow)
-  const lost = h('div', { class: 'banner', role: 'alert', hidden: true })
+  const lost = h('div', { class: 'banner connection', role: 'alert', hidden: true })
   device.connection.follow(connection => {
     state.textContent = texts.connections[connection]
     state.classList.toggle('lost', connection !== 'connected')

@@ -102,7 +102,7 @@ export const texts = {
   saved: 'Saved.',
   unsaved: 'Unsaved changes',
   readOnlySettings: 'Your token can read the settings, but not change them.',
-  refused: 'Not saved. Check the fields marked in red.',
+  refused: 'Not saved. Each mistake is explained at its field.',
   changedElsewhere: (value: string) => `Changed elsewhere to ${value}.`,
   useIt: 'Use that',
   yes: 'Yes',

@@ -53,12 +53,13 @@ export async function readingContract(t: Test, subject: Subject): Promise<void> 
 interface Node {
   readonly properties?: Readonly<Record<string, Node>>
   readonly additionalProperties?: Node
+  readonly type?: string
   readonly 'x-only-with'?: JsonObject
 }
 
 /** The value, with each choice in turn; the choices for what applies only with another value come together, with it. */
 function* alternatives(value: JsonValue | undefined, choices: Choices, schema: Node): Iterable<JsonValue> {
-  if (Array.isArray(choices)) return yield* choices
+  if (Array.isArray(choices)) return yield* schema.type === 'array' ? [[...choices]] : choices
   const members = Object.entries(choices).map(([name, inner]) => {
     const node = schema.properties?.[name] ?? schema.additionalProperties ?? {}
     return { name, inner, node, condition: node['x-only-with'] }

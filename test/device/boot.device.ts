@@ -73,6 +73,8 @@ t.test('the first boot', async t => {
     await device.shell('systemd-analyze security --no-pager receiverd | tail -n 1'),
     /level for receiverd.service: 1\.\d OK/,
   )
+  t.equal((await device.shell('systemctl show --property RuntimeWatchdogUSec --value')).trim(), '15s')
+  t.match(await device.shell('cat /usr/share/doc/receiverd/THIRD-PARTY'), /^typebox /m)
   t.equal((await device.shell('stat -c %a:%U /var/lib/receiverd/api-key')).trim(), '600:root')
   const systemd = await device.shell('journalctl --quiet --boot --output cat --priority warning _PID=1')
   t.equal(systemd.replace(/^.*test-(shell|api).*\n/gm, ''), '', 'systemd has nothing to complain of')

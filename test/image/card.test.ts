@@ -52,6 +52,7 @@ t.test('the root file system is whole, has room, and nothing that belongs to one
   t.match(run('dumpe2fs', '-h', ROOT), /^Filesystem volume name: +receiver$/m)
   t.match(rootFile('/etc/fstab'), /^LABEL=receiver \/ ext4 \S*x-systemd\.growfs/m)
   t.equal(rootFile('/etc/machine-id'), 'uninitialized\n')
+  t.match(rootFile('/usr/share/doc/receiverd/THIRD-PARTY'), /^typebox /m)
   for (const path of ['/etc/hostname', '/etc/receiverd/tls', '/var/lib/receiverd', '/etc/credstore/receiverd.api-key'])
     t.equal(run('debugfs', '-R', `stat ${path}`, ROOT), '', `no ${path}`)
   t.equal(run('debugfs', '-R', 'ls -p /boot/firmware', ROOT).trim().split('\n').length, 2, 'it is on its own partition')

@@ -21,6 +21,11 @@ t.test('a unit is a unit, or empty, which masks it (systemd.unit(5))', async t =
   for (const path of units) t.match(readFileSync(path, 'utf8'), /^$|^(#.*\n)*\[/, path.slice(IMAGE.length))
 })
 
+t.test('systemd restarts a system that hangs', async t => {
+  const texts = files.filter(path => path.endsWith('.conf')).map(path => readFileSync(path, 'utf8'))
+  t.equal(texts.filter(text => /^\[Manager\]\nRuntimeWatchdogSec=15$/m.test(text)).length, 1)
+})
+
 t.test('units are wanted by drop-ins, because systemd takes nothing but links from folders of wants', async t => {
   t.same(
     files.filter(path => /\.(wants|requires)\//.test(path)),

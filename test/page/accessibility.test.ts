@@ -5,7 +5,7 @@ import type { Page } from 'puppeteer-core'
 import t from 'tap'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { livelySystem, showSessions, startPageDevice } from './device.ts'
-import { control, goTo } from './steps.ts'
+import { click, control, fill, goTo } from './steps.ts'
 import { VIEWS } from './views.ts'
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -72,6 +72,61 @@ t.test('high contrast: what is on, and where one is, can be told', { skip: missi
       return backgroundColor !== getComputedStyle(document.querySelector('header') as HTMLElement).backgroundColor
     })
   t.ok(await hasDot())
+  await click(page, 'Maintenance', 'Reboot…')
+  const colours = () =>
+    page.$$eval('dialog button', buttons => buttons.map(button => getComputedStyle(button).color).slice(-2))
+  const [cancel, reboot] = await colours()
+  await page.$eval('dialog .primary', button => {
+    ;(button as HTMLButtonElement).disabled = true
+  })
+  t.notOk([cancel, reboot].includes((await colours())[1]), 'a button that cannot be pressed')
+})
+
+t.test('zoomed to 200 %, nothing that the keyboard reaches is covered', { skip: missingBrowser('shell') }, async t => {
+  const device = await startPageDevice(t)
+  await showSessions(device)
+  const { page } = await openTab(await startBrowser(t), device.link, page =>
+    page.setViewport({ width: 640, height: 400, deviceScaleFactor: 2 }),
+  )
+  for (const view of ['Sessions', 'Settings', 'Status', 'Access']) {
+    await goTo(page, view)
+    const covered: string[] = []
+    for (let step = 0; step < 60; step++) {
+      await page.keyboard.press('Tab')
+      const name = await page.evaluate(() => {
+        const here = document.activeElement
+        if (!here?.closest('main')) return undefined
+        const nav = document.querySelector('body > nav')?.getBoundingClientRect().top ?? 0
+        const isCovered = here.getBoundingClientRect().bottom > nav
+        return isCovered ? here.getAttribute('aria-label') || here.textContent || here.id : ''
+      })
+      if (name === undefined) break
+      if (name !== '') covered.push(name)
+    }
+    t.strictSame(covered, [], view)
+  }
+})
+
+t.test('a button that goes leaves the focus at its heading', { skip: missingBrowser('shell') }, async t => {
+  const device = await startPageDevice(t)
+  await showSessions(device)
+  const { page } = await openTab(await startBrowser(t), device.link)
+  const press = async (name: string) => {
+    await page.focus(`::-p-aria([name="${name}"][role="button"])`)
+    await page.keyboard.press('Enter')
+  }
+  const focused = (text: string) =>
+    page.waitForFunction(text => document.activeElement?.textContent === text, { polling: 50 }, text)
+  for (const name of ['Let in: Pixel 9', 'Deny: Meeting room laptop']) {
+    await press(name)
+    await focused('Waiting to be let in')
+  }
+  await goTo(page, 'Settings')
+  for (const label of ['Device name', 'Host name']) {
+    await fill(page, 'General', label, 'by-keyboard')
+    await press('Save: General')
+    await focused('General')
+  }
 })
 
 t.test('the keyboard alone', { skip: missingBrowser('shell') }, async t => {

@@ -47,8 +47,8 @@ async function startLink(t: Test, port: number) {
 
 t.test('a link that fails without a word', { skip: missingBrowser('shell') }, async t => {
   const browser = await startBrowser(t)
-  const start = async (t: Test) => {
-    const { service, ask } = await startPageDevice(t, { env: { RECEIVERD_HEARTBEAT_S: '1' } })
+  const start = async (t: Test, heartbeatS = 1) => {
+    const { service, ask } = await startPageDevice(t, { env: { RECEIVERD_HEARTBEAT_S: String(heartbeatS) } })
     const link = await startLink(t, Number(new URL(service.url).port))
     const tab: Tab = await openTab(browser, `${link.url}/#key=${service.key}`, async page => {
       await page.evaluateOnNewDocument(factor => {
@@ -80,6 +80,22 @@ t.test('a link that fails without a word', { skip: missingBrowser('shell') }, as
     )
     link.goSilent()
     await waitForText(page, 'Not connected')
+  })
+
+  await t.test('silence between heartbeats that are rare is no loss', async t => {
+    const { page, ask } = await start(t, 3_600)
+    await page.evaluate(() => {
+      const state = document.querySelector('.state')
+      const seen: string[] = []
+      new MutationObserver(() => seen.push(state?.textContent ?? '')).observe(state as Node, { childList: true })
+      Object.assign(globalThis, { seen })
+    })
+    for (const _ of [1, 2]) await page.waitForRequest(request => request.url().endsWith('/sessions/events'))
+    const engine = await ask('Ann’s iPhone')
+    await waitForText(page, 'Ann’s iPhone')
+    const seen = await page.evaluate(() => (globalThis as unknown as { seen: readonly string[] }).seen)
+    t.notOk(seen.includes('Not connected'), seen.join())
+    engine.close()
   })
 
   await t.test('a decision that gets no answer: the button says so, and the page is not connected', async t => {

@@ -45,6 +45,27 @@ t.test('staying connected', { skip: missingBrowser('shell') }, async t => {
     await waitForNoText(page, 'The device is restarting.')
   })
 
+  await t.test(
+    'a device that does not come back is not restarting for good; the page says so wherever it is scrolled to',
+    async t => {
+      const { service, link } = await startPageDevice(t)
+      const { page } = await openTab(browser, link)
+      await goTo(page, 'Settings')
+      await page.evaluate(() => scrollTo(0, document.body.scrollHeight))
+      await service.close()
+      await waitForText(page, 'The device is restarting.')
+      const top = await page.$eval('.connection', banner => banner.getBoundingClientRect().top)
+      t.equal(top, 0, 'in sight')
+      await page.evaluate(() => {
+        const { performance } = window
+        const late = performance.now() + 180_000
+        performance.now = () => late
+      })
+      await waitForText(page, 'Not connected to the device.')
+      await waitForNoText(page, 'The device is restarting.')
+    },
+  )
+
   await t.test('what was shown before a sign-in is not kept', async t => {
     const { service, link } = await startPageDevice(t)
     const { page } = await openTab(browser, link)

@@ -44,6 +44,21 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
     await waitForText(page, 'No device is mirroring.')
   })
 
+  await t.test('a message covers nothing that can be pressed', async t => {
+    const engine = await ask('Ann’s iPhone')
+    await waitForText(page, 'Ann’s iPhone\u2069 is waiting to be let in.')
+    const under = await page.$eval('.toast', toast => {
+      const { left, right, top, bottom } = toast.getBoundingClientRect()
+      const rows = Array.from({ length: Math.ceil((bottom - top) / 8) }, (_, row) => top + row * 8)
+      const columns = Array.from({ length: Math.ceil((right - left) / 8) }, (_, column) => left + column * 8)
+      const found = rows.flatMap(y => columns.map(x => document.elementFromPoint(x, y)?.closest('a, button')))
+      return found.flatMap(element => element?.textContent ?? [])
+    })
+    t.strictSame(under, [], 'a tap on it goes through')
+    engine.close()
+    await waitForText(page, 'No device is waiting.')
+  })
+
   await t.test('denies another', async t => {
     const engine = await ask('Stranger')
     await tap('Deny: Stranger')

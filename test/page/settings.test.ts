@@ -90,7 +90,7 @@ t.test('settings', { skip: missingBrowser('shell') }, async t => {
   await t.test('what is refused is said at the field that the pointer names', async t => {
     await fill(page, 'General', 'Device name', 'x'.repeat(65))
     await press(page, 'Enter')
-    await waitForText(page, 'Not saved. Check the fields marked in red.')
+    await waitForText(page, 'Not saved. Each mistake is explained at its field.')
     const input = await control(page, 'General', 'Device name')
     t.equal(await input.evaluate(element => element.getAttribute('aria-invalid')), 'true')
     t.equal(await input.evaluate(element => element === document.activeElement), true, 'has the focus')
@@ -139,7 +139,7 @@ t.test('settings', { skip: missingBrowser('shell') }, async t => {
     await click(page, 'Network time', 'Add')
     await page.keyboard.type('not a server')
     await click(page, 'Network time', 'Save')
-    await waitForText(page, 'Not saved. Check the fields marked in red.')
+    await waitForText(page, 'Not saved. Each mistake is explained at its field.')
     t.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), 'Servers, 2')
     await click(page, 'Network time', 'Remove')
     t.equal(

@@ -88,9 +88,16 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     await choose(page, 'Network', 'Method', 'Fixed address')
     t.equal(await valueIn(page, 'Network', 'Address'), '192.0.2.40/24', 'what DHCP has given')
     t.equal(await valueIn(page, 'Network', 'Gateway'), '192.0.2.1')
+    const servers = () =>
+      page.$$eval('[aria-label^="Name servers, "]', found => found.map(input => (input as HTMLInputElement).value))
+    t.strictSame((await servers()).filter(Boolean), ['192.0.2.1'], 'or names would no longer be found')
+    await choose(page, 'Network', 'Method', 'Automatic (DHCP)')
+    t.strictSame(await servers(), [])
+    await waitForNoText(page, 'Unsaved changes')
+    await choose(page, 'Network', 'Method', 'Fixed address')
     await fill(page, 'Network', 'Address', '192.0.2.50')
     await click(page, 'Network', 'Save')
-    await waitForText(page, 'Not saved. Check the fields marked in red.')
+    await waitForText(page, 'Not saved. Each mistake is explained at its field.')
     await fill(page, 'Network', 'Address', '192.0.2.50/24')
     await click(page, 'Network', 'Save')
     await waitForText(page, 'Checking the connection')
@@ -99,7 +106,9 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     await waitForText(page, 'Saved. The device can still be reached.')
     await waitForNoText(page, 'Checking the connection')
     t.equal((await service.patch({ deviceName: 'Now' })).status, 200)
-    t.match((await service.system()).value.network, { eth0: { method: 'static', address: '192.0.2.50/24' } })
+    t.match((await service.system()).value.network, {
+      eth0: { method: 'static', address: '192.0.2.50/24', gateway: '192.0.2.1', dns: ['192.0.2.1'] },
+    })
     t.strictSame(offences, [])
   })
 

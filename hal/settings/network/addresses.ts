@@ -26,17 +26,17 @@ export async function givenAddresses(
   return (await leased(system, index)).address
 }
 
-/** The address that DHCP has given an interface, and the router that came with it; none of each if there is no lease. */
-export async function leased(
-  system: System,
-  index: string,
-): Promise<{ readonly address: readonly string[]; readonly gateway: readonly string[] }> {
+type Lease = Readonly<Record<'address' | 'gateway' | 'dns', readonly string[]>>
+
+/** The address that DHCP has given an interface, and the router and the name servers that came with it: none without a lease. */
+export async function leased(system: System, index: string): Promise<Lease> {
   const lease = (await system.readText(`${LEASES}/${index}`).catch(() => '')) ?? ''
   const address = getValue(lease, 'ADDRESS')
   const [router] = words(getValue(lease, 'ROUTER') ?? '')
   return {
     address: address ? [`${address}/${prefixOfMask(getValue(lease, 'NETMASK') ?? '')}`] : [],
     gateway: router === undefined ? [] : [router],
+    dns: words(getValue(lease, 'DNS') ?? ''),
   }
 }
 

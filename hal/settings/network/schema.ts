@@ -6,6 +6,8 @@ import { LOCKS_OUT } from '../locks-out.ts'
 
 /** Forms show such a member only while its sibling has this value, and begin with what `choices` has for it. */
 const WITH_STATIC = { 'x-only-with': { method: 'static' } }
+/** Forms fill in such a member, if it is empty, when its sibling is given this value. */
+const PROPOSED_WITH_STATIC = { 'x-propose-with': { method: 'static' } }
 
 const interfaceSchema = Type.Object(
   {
@@ -18,13 +20,14 @@ const interfaceSchema = Type.Object(
     address: Type.String({
       ...WITH_STATIC,
       description:
-        'For static: IPv4 or IPv6 address with its prefix length, such as 192.0.2.10/24. Empty for dhcp; see addresses. Further addresses in the file of the interface are kept.',
+        'For static: IPv4 or IPv6 address with its prefix length, such as 192.0.2.10/24. Empty for dhcp; see addresses. Further addresses in the file of the interface are kept, unless the method changes.',
     }),
     gateway: Type.String({
       ...WITH_STATIC,
       description: 'For static: address of the router, or empty for none. Empty for dhcp.',
     }),
     dns: Type.Array(Type.String(), {
+      ...PROPOSED_WITH_STATIC,
       description:
         'Addresses of name servers in order of preference. For dhcp, in addition to those that the network assigns.',
     }),

@@ -67,6 +67,7 @@ export function card(options: CardOptions): HTMLFormElement {
     for (const [, slot] of field.slots()) slot.show('')
     const invalid = field.invalid()
     if (invalid.length > 0) return mark(field, invalid, say)
+    const wasPressed = document.activeElement === save
     save.disabled = true
     name(save, texts.saving)
     try {
@@ -79,6 +80,9 @@ export function card(options: CardOptions): HTMLFormElement {
       save.disabled = false
       name(save, texts.save)
       refresh()
+      // A button that is disabled or hidden loses the focus.
+      const isLost = wasPressed && !document.activeElement?.matches('input, select, textarea, dialog[open] *')
+      if (isLost) (actions.hidden ? heading : save).focus({ preventScroll: true })
     }
   }
   const form = h(

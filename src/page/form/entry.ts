@@ -35,7 +35,7 @@ export function entry({ path, label, schema, value, choices, system }: FieldOpti
     slot.show('')
     aim()
   })
-  const isProposed = schema['x-only-with'] !== undefined
+  const isProposed = (schema['x-only-with'] ?? schema['x-propose-with']) !== undefined
   choices.follow(all => {
     if (!isProposed) control.suggest?.(choicesAt(all, path))
     aim()
@@ -68,9 +68,11 @@ export function entry({ path, label, schema, value, choices, system }: FieldOpti
         )
     },
     propose: () => {
-      const [proposal] = choicesAt(choices.value, path)
-      if (proposal === undefined || control.get() !== '') return
-      control.set(proposal)
+      const proposals = choicesAt(choices.value, path)
+      const [first] = proposals
+      const value = control.get()
+      if (first === undefined || (value !== '' && !isEqual(value, []))) return
+      control.set(value === '' ? first : proposals)
       isChanged = true
     },
     reset: () => {

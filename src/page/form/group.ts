@@ -15,6 +15,8 @@ export function group(options: FieldOptions): Field {
   const entries = h('div', { class: 'entries' })
 
   let latest: JsonObject = {}
+  /** The members whose condition holds. */
+  const applicable = new Set<string>()
 
   const add = (name: string, member: Schema, value: Json) => {
     const label = schema.properties ? labelOf(name) : foreign(name)
@@ -39,12 +41,16 @@ export function group(options: FieldOptions): Field {
   const entered = (name: string) => members.get(name)?.patch() ?? latest[name]
   const showApplicable = (propose: boolean) => {
     for (const [name, field] of members) {
-      const condition = Object.entries(schema.properties?.[name]?.['x-only-with'] ?? {})
-      if (condition.length === 0 || field.isFact) continue
-      const isApplicable = condition.every(([sibling, value]) => isEqual(entered(sibling), value))
-      if (isApplicable && field.element.hidden && propose) field.propose?.()
+      const { 'x-only-with': only, 'x-propose-with': proposed } = schema.properties?.[name] ?? {}
+      const condition = only ?? proposed
+      if (!condition || field.isFact) continue
+      const isApplicable = Object.entries(condition).every(([sibling, value]) => isEqual(entered(sibling), value))
+      if (only) field.element.hidden = !isApplicable
+      if (isApplicable === applicable.has(name)) continue
+      if (isApplicable) applicable.add(name)
+      else applicable.delete(name)
       if (!isApplicable) field.reset()
-      field.element.hidden = !isApplicable
+      else if (propose) field.propose?.()
     }
   }
   update(options.value)

@@ -35,6 +35,8 @@ export function logView(device: Device): View {
   const table = h('ol', { class: 'log' })
   const state = h('p', { class: 'help', role: 'status' })
   let lines: readonly LogLine[] = []
+  /** The lines in the table, as JSON. */
+  let shown = ''
   /** Counts the requests: only the last one may show its answer. */
   let reads = 0
 
@@ -43,12 +45,20 @@ export function logView(device: Device): View {
     if (unit.value !== '') query.set('unit', unit.value)
     return `/logs?${query}`
   }
+  const say = (text: string) => {
+    // A screen reader would say the same again.
+    if (state.textContent !== text) state.textContent = text
+  }
   const show = () => {
     const wanted = search.value.toLowerCase()
     const found = lines.filter(({ unit, message }) => `${unit} ${message}`.toLowerCase().includes(wanted))
-    table.replaceChildren(...found.toReversed().map(lineItem))
     const { timeZone } = new Intl.DateTimeFormat().resolvedOptions()
-    state.textContent = found.length === 0 ? texts.noLines : texts.logLines(found.length, timeZone)
+    say(found.length === 0 ? texts.noLines : texts.logLines(found.length, timeZone))
+    // While nothing is new, a text that somebody has selected stays selected.
+    const next = JSON.stringify(found)
+    if (next === shown) return
+    shown = next
+    table.replaceChildren(...found.toReversed().map(lineItem))
   }
   const read = async () => {
     const attempt = ++reads
@@ -58,7 +68,7 @@ export function logView(device: Device): View {
       lines = found
       show()
     } catch (error) {
-      if (attempt === reads) state.textContent = messageOf(error)
+      if (attempt === reads) say(messageOf(error))
     }
   }
   const download = async () => {
@@ -66,7 +76,7 @@ export function logView(device: Device): View {
       const response = await device.client.send('GET', path(), { headers: { Accept: 'text/plain' } })
       save(await response.blob(), `${device.name}.log`)
     } catch (error) {
-      state.textContent = messageOf(error)
+      say(messageOf(error))
     }
   }
   for (const filter of [unit, priority, count]) filter.addEventListener('change', read)
@@ -90,11 +100,11 @@ export function logView(device: Device): View {
     state,
     table,
   )
-  const shown = () => {
+  const begin = () => {
     read()
     whileShown(element, FOLLOW_MS, () => (follow.checked ? read() : undefined))
   }
-  return { element, shown }
+  return { element, shown: begin }
 }
 
 function select(options: readonly (readonly [value: string, text: string])[], value: string): HTMLSelectElement {

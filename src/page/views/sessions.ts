@@ -78,8 +78,8 @@ export function sessionsView(device: Device): View {
     { class: 'columns' },
     h('h2', {}, texts.sessions),
     hint,
-    h('section', { class: 'card' }, h('h3', {}, texts.waiting), waiting, nobodyWaits),
-    h('section', { class: 'card' }, h('h3', {}, texts.mirroring), mirroring, nobodyMirrors, called),
+    h('section', { class: 'card' }, h('h3', { tabindex: -1 }, texts.waiting), waiting, nobodyWaits),
+    h('section', { class: 'card' }, h('h3', { tabindex: -1 }, texts.mirroring), mirroring, nobodyMirrors, called),
   )
   return { element, shown: () => whileShown(element, CLOCK_MS, () => show(device.sessions.value)) }
 }
@@ -150,7 +150,10 @@ function sessionItem(device: Device): Item {
   }
   const decision = (session: Session, { text, doing, done, kind, act }: Decision): HTMLElement => {
     const decide = async () => {
+      // The row goes, and takes the focus with it.
+      const heading = element.closest('section')?.querySelector('h3')
       problem.hidden = true
+      const wasPressed = document.activeElement === made
       actions.inert = true
       isDecided = true
       made.textContent = doing
@@ -165,6 +168,8 @@ function sessionItem(device: Device): Item {
       } finally {
         made.textContent = text
         actions.inert = element.classList.contains('gone')
+        if (wasPressed && [made, document.body].some(element => element === document.activeElement))
+          (problem.hidden ? heading : made)?.focus({ preventScroll: true })
       }
     }
     const made = button(text, decide, kind)

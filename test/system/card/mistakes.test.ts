@@ -10,7 +10,7 @@ t.test('a mistake: nothing is taken, and it is reported without secrets', async 
     ['$(id)=lobby', /^line 1: the text before the = is not a setting/m],
     ['\nlobby', /^line 2: has no =; write it as hostname=lobby$/m],
     ['hostname=a\nHOSTNAME=b', /^line 2: hostname is set twice$/m],
-    ['hostname=-lobby', /^line 1, hostname: invalid value; expected: Name on the network/m],
+    ['hostname=-lobby', /^line 1, hostname: invalid value; expected: Lower-case letters/m],
     ['hostname=lob by', /^line 1, hostname: invalid value/m],
     [`hostname=${'a.'.repeat(40)}a`, /^line 1, hostname: must not have more than 64 characters$/m],
     [`name=${'é'.repeat(65)}`, /^line 1, name: must not have more than 64 characters$/m],

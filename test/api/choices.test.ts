@@ -25,7 +25,11 @@ t.test('what the device would accept', async t => {
   symlinkSync('Zulu', service.path(`${zones}/posixrules`))
   const { timezone, display, locale, network, ...rest } = await read(service)
   t.same(rest, {}, 'nothing for what a schema says')
-  t.same(network, { eth0: { address: ['192.0.2.40/24'], gateway: ['192.0.2.1'] } }, 'what DHCP has given')
+  t.same(
+    network,
+    { eth0: { address: ['192.0.2.40/24'], gateway: ['192.0.2.1'] }, wlan0: { address: [], gateway: [] } },
+    'what DHCP has given',
+  )
   for (const name of ['America/Argentina/Salta', 'Zulu', 'UTC', 'Europe/Brussels']) t.ok(timezone.includes(name), name)
   for (const name of ['America', 'America/Argentina', 'leapseconds', 'SECURITY', 'posixrules', 'Europe/with space'])
     t.notOk(timezone.includes(name), name)

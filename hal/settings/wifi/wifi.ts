@@ -51,7 +51,7 @@ const schema = Type.Object(
     present: Type.Boolean({ description: 'Whether the adapter is there.', readOnly: true }),
     connected: Type.String({ description: 'The network that the device is in. Empty if none.', readOnly: true }),
   },
-  { description: 'Wi-Fi.', additionalProperties: false, ...LOCKS_OUT },
+  { description: 'Networks that the device joins by radio.', additionalProperties: false, ...LOCKS_OUT },
 )
 type Value = Type.Static<typeof schema>
 

@@ -1,53 +1,26 @@
-import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
-import { type Run, runCommand } from '../../../hal/os/command.ts'
+import type { Run } from '../../../hal/os/command.ts'
 import type { JsonObject } from '../../../src/json.ts'
 import { deviceRoot } from '../../support/device.ts'
 import { eventually } from '../../support/eventually.ts'
-import { commands } from '../../support/fakes/commands.ts'
 import { FakeMonitors } from '../../support/fakes/monitors.ts'
-import { FakeSupplicant } from '../../support/fakes/supplicant.ts'
-import { temporaryFolder } from '../../support/folder.ts'
 import { needs } from '../../support/needs.ts'
 import { startTestService } from '../../support/service.ts'
+import { startWifiDevice } from '../../support/wifi-device.ts'
 
-const FILE = 'etc/wpa_supplicant/wpa_supplicant-wlan0.conf'
-const OPERSTATE = 'sys/class/net/wlan0/operstate'
 const SECRET = 'correct horse'
 const OTHER = 'battery staple'
 const OFFICE = { ssid: 'Office', password: SECRET }
 const LAB = { ssid: 'Lab', password: OTHER, level: -70 }
 const skip = needs('wpa_cli', 'python3')
 
-/** A receiver whose Wi-Fi has a daemon, and a service that reaches it by the real wpa_cli(8). */
 async function start(t: Test) {
-  const root = deviceRoot(t)
-  const folder = temporaryFolder(t)
-  const file = join(root, FILE)
-  mkdirSync(join(folder, 'replies'))
-  const isTold = readFileSync(file, 'utf8').replace('/run/wpa_supplicant', join(folder, 'control'))
-  writeFileSync(file, isTold)
-  const fake = await FakeSupplicant.start(t, [join(folder, 'control'), 'wlan0', file, join(root, OPERSTATE)])
-  const monitors = new FakeMonitors()
-  const restarts: string[] = []
-  const wpaCli: Run = argv => {
-    const [command, ...args] = argv.map(word => (word === '/run/receiverd' ? join(folder, 'replies') : word))
-    return runCommand([command ?? '', ...args])
-  }
-  const run = commands({
-    wpa_cli: wpaCli,
-    systemctl: async argv => {
-      if (argv[1] !== 'show') restarts.push(argv.slice(1).join(' '))
-      return 'inactive\ndead\n'
-    },
-  })
-  const options = { root, running: true, run, monitor: monitors.monitor, addresses: () => ({}) }
+  const { options, fake, file, jobs } = await startWifiDevice(t)
   const service = await startTestService(t, options)
   const wifi = async () => (await service.system()).value.wifi as JsonObject
-  /** What the kernel says when a network was joined or left. */
-  const tell = () => monitors.print('ip -oneline monitor link', '5: wlan0: <BROADCAST> state UP')
-  return { service, fake, wifi, tell, file, restarts, monitors }
+  return { service, fake, wifi, file, jobs }
 }
 
 const network = (ssid: string, password = '', hidden = false) => ({ ssid, password, hidden })
@@ -64,11 +37,10 @@ test('what there is: a password is never shown, and an enterprise network is not
 })
 
 test('a network is joined, found wrong, and joined again; it is an event each time', { skip }, async t => {
-  const { service, fake, wifi, tell, file, restarts } = await start(t)
+  const { service, fake, wifi, file, jobs } = await start(t)
   const stream = await service.stream()
   await stream.block()
   await fake.air([OFFICE, LAB], 'in Office')
-  tell()
   t.match((await stream.event())?.data, { wifi: { connected: 'Office' } })
   const before = readFileSync(file, 'utf8')
 
@@ -86,13 +58,11 @@ test('a network is joined, found wrong, and joined again; it is an event each ti
   t.equal(fake.said.at(-1), 'in Lab', 'the preferred one')
   await fake.air([OFFICE], 'in Office')
   await fake.air([], 'in none')
-  tell()
   await eventually(async () => (await wifi()).connected === '')
   await fake.air([OFFICE, LAB], 'in Lab')
-  tell()
   await eventually(async () => (await wifi()).connected === 'Lab')
   t.strictSame((await wifi()).networks, [network('Lab', 'set'), network('Office', 'set')])
-  t.strictSame(restarts, [], 'the daemon goes on running')
+  t.strictSame(jobs, [], 'the daemon goes on running')
   const said = [
     ...service.log,
     await (await service.fetch('/events?initialEventId=00000000-0000-0000-0000-000000000000')).text(),
@@ -132,14 +102,14 @@ test('a password is kept where it is, and refused where there is none', { skip }
 })
 
 test('a daemon that does not run is started', { skip }, async t => {
-  const { service, fake, restarts } = await start(t)
+  const { service, fake, jobs } = await start(t)
   await fake.stop()
   t.equal((await service.patch({ wifi: { country: 'DK' } })).status, 200)
-  t.strictSame(restarts, ['restart wpa_supplicant@wlan0.service'])
+  t.strictSame(jobs, ['restart wpa_supplicant@wlan0.service'])
 })
 
 test('the signal is in the status, and a scan in the choices, for an administrator', { skip }, async t => {
-  const { service, fake, tell, wifi } = await start(t)
+  const { service, fake, wifi } = await start(t)
   const status = async () => ((await (await service.fetch('/status')).json()) as { wifi?: object }).wifi
   t.equal(await status(), undefined)
   await fake.air(
@@ -149,7 +119,6 @@ test('the signal is in the status, and a scan in the choices, for an administrat
     ],
     'in Office',
   )
-  tell()
   await eventually(async () => (await wifi()).connected === 'Office')
   await eventually(async () => (await status()) !== undefined)
   t.strictSame(await status(), { ssid: 'Office', signalDbm: -50 })

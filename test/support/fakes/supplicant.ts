@@ -50,6 +50,13 @@ export class FakeSupplicant {
     if (then !== undefined) await this.#until(then, said)
   }
 
+  /** Calls `act` each time it has joined or left a network. */
+  onJoined(act: () => void): void {
+    this.#lines.on('line', line => {
+      if (line.startsWith('in ')) act()
+    })
+  }
+
   /** What it has printed: `in NAME`, `in none`, `scan N`. */
   get said(): readonly string[] {
     return this.#said

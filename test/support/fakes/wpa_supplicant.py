@@ -1,8 +1,8 @@
-"""wpa_supplicant's end of its control socket: python3 wpa_supplicant.py FOLDER ADAPTER FILE [OPERSTATE]
+"""wpa_supplicant's end of its control socket: python3 wpa_supplicant.py FOLDER ADAPTER FILE [OPERSTATE [ROOT]]
 
 Reads FILE as the daemon does, at its start and when it is told to reconfigure. Lines on stdin are the air, as JSON: a list
 of {"ssid": hex, "password": "", "level": -50, "flags": "[ESS]"}. Prints a line each time it has joined or left a network, and
-writes what the kernel would say of the interface to OPERSTATE.
+writes what the kernel would say of the interface to OPERSTATE. Clients have their sockets under ROOT.
 """
 import json
 import os
@@ -13,6 +13,7 @@ import sys
 
 folder, adapter, path = sys.argv[1:4]
 operstate = sys.argv[4] if len(sys.argv) > 4 else None
+root = sys.argv[5] if len(sys.argv) > 5 else ""
 air = []
 networks = []
 current = None
@@ -31,10 +32,11 @@ def read():
         values = dict(line.strip().split("=", 1) for line in body.splitlines() if "=" in line)
         ssid = values["ssid"]
         raw = os.fsencode(ssid[1:-1]) if ssid.startswith('"') else bytes.fromhex(ssid)
+        sae = values.get("sae_password", "")
         psk = values.get("psk", "")
         found.append({
             "ssid": raw,
-            "password": re.sub(r'^"(.*)".*', r"\1", psk),
+            "password": bytes.fromhex(sae).decode() if sae else re.sub(r'^"(.*)".*', r"\1", psk),
             "priority": int(values.get("priority", "0")),
             "eap": "eap" in values,
         })
@@ -111,5 +113,5 @@ while True:
         choose()
     if server in ready:
         request, sender = server.recvfrom(4096)
-        server.sendto(answer(request.decode()).encode(), sender)
+        server.sendto(answer(request.decode()).encode(), root + os.fsdecode(sender))
 os.unlink(at)

@@ -19,11 +19,11 @@ TMPDIR=$out mmdebstrap --quiet --format=directory --variant=minbase --aptopt='AP
 	--dpkgopt=force-unsafe-io \
 	--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
 	--dpkgopt='path-exclude=/usr/share/locale/*' \
-	--include=systemd-sysv,systemd-timesyncd,dbus,procps,iproute2,tzdata,alsa-utils,nodejs \
+	--include=systemd-sysv,systemd-timesyncd,dbus,procps,iproute2,tzdata,alsa-utils,nodejs,wpasupplicant \
 	--include=avahi-daemon,avahi-utils,libnss-mdns,nginx-light \
 	--include=uxplay,gstreamer1.0-plugins-base,gstreamer1.0-plugins-good,gstreamer1.0-plugins-bad,gstreamer1.0-tools \
 	--customize-hook='chroot "$1" systemctl --quiet enable systemd-networkd.service' \
-	--customize-hook='chroot "$1" systemctl --quiet disable nginx.service' \
+	--customize-hook='chroot "$1" systemctl --quiet disable nginx.service wpa_supplicant.service' \
 	--customize-hook='mkdir "$1/var/cache/uxplay"' \
 	--customize-hook='chroot "$1" env GST_REGISTRY=/var/cache/uxplay/gstreamer.bin gst-inspect-1.0 >/dev/null 2>&1' \
 	trixie "$out/root" "$(build/debian-mirror.sh)"

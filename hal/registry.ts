@@ -16,6 +16,7 @@ import { network } from './settings/network/network.ts'
 import { ntp } from './settings/ntp.ts'
 import { ssh } from './settings/ssh.ts'
 import { timezone } from './settings/timezone.ts'
+import { wifi } from './settings/wifi/wifi.ts'
 
 /** Every setting by its name, in the order in which changes are applied and the configuration is shown. */
 export function settingsOf(system: System, engines: readonly Engine[] = enginesOf(system)) {
@@ -28,6 +29,7 @@ export function settingsOf(system: System, engines: readonly Engine[] = enginesO
     locale: locale(system),
     ntp: ntp(system),
     network: network(system),
+    wifi: wifi(system),
     display: display(system),
     audio: audio(system),
     moderation: moderation(system, engines),

@@ -82,6 +82,10 @@ export const CARD_LINK_MS = 20_000
 export const REBOOT_MS = 30_000
 /** Milliseconds for which the choices are kept: looking for them takes 20 ms on a fast machine. */
 export const CHOICES_MS = 1_000
+/** Milliseconds for which a scan of Wi-Fi networks is good for all who ask: each one disturbs mirroring. */
+export const SCAN_SHARED_MS = 15_000
+/** Milliseconds for which the signal of Wi-Fi is: each look starts two processes. */
+export const SIGNAL_SHARED_MS = 2_000
 /** Milliseconds for requests and streams to end after SIGTERM. */
 export const SHUTDOWN_MS = 4_000
 /** Milliseconds that a stop waits for the first request on a connection. */

@@ -19,6 +19,8 @@ const DEPENDENCIES = /\.(wants|requires|upholds)$/
 const PULLED_IN_BY = { WantedBy: 'wants', RequiredBy: 'requires', UpheldBy: 'upholds' } as const
 /** systemd.unit(5), without the specifiers that are expanded in [Install]. */
 const UNIT_NAME = /^[A-Za-z0-9:_.@-]+\.[a-z]+$/
+/** An instance of a template: `wpa_supplicant@wlan0.service`. */
+const INSTANCE = /^([^@]+@)[^@]+(\.[a-z]+)$/
 /** Units that may name each other in `Also=`. */
 const MAX_ALSO = 16
 
@@ -69,7 +71,8 @@ async function findUnit(system: System, name: string): Promise<string | undefine
     if (target !== undefined && posix.basename(target) !== name) return undefined
     if (await system.exists(path)) return path
   }
-  return undefined
+  const template = name.replace(INSTANCE, '$1$2')
+  return template === name ? undefined : findUnit(system, template)
 }
 
 async function dependencyFolders(system: System, folder: string): Promise<readonly string[]> {

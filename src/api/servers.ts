@@ -4,6 +4,7 @@ import type { Led } from '../../hal/os/led.ts'
 import { mirroringUnits } from '../../hal/os/receiver.ts'
 import type { Screen } from '../../hal/os/screen.ts'
 import { removeStaleSocket } from '../../hal/os/stale-socket.ts'
+import { Wifi } from '../../hal/settings/wifi/adapter.ts'
 import type { ApiKeyStore } from '../auth/api-key.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import type { Config } from '../config.ts'
@@ -106,6 +107,9 @@ function routesOf(
 ): readonly Route[] {
   const { config, system, keys, authenticator, log, resources } = options
   const { all, configuration, settings, engines } = resources
+  const wifi = new Wifi(system)
+  // Without an adapter, nothing is started to find that out.
+  const signal = async () => (configuration.value('wifi')?.present ? wifi.signal() : undefined)
   const event = eventSchema(Object.assign({}, ...all.map(({ events }) => events)))
   const streaming = { ...options, limits: config.limits }
   return [
@@ -113,10 +117,10 @@ function routesOf(
     ...keyRoutes(keys, authenticator, log),
     ...tokenRoutes(options),
     ...credentialRoutes(() => configuration.value('deviceName')),
-    ...statusRoutes(status),
+    ...statusRoutes({ ...status, signal }),
     ...operationRoutes({ ...options, configuration, mirroring: mirroringUnits(engines) }),
     ...logRoutes(system, engines, authenticator),
-    ...choiceRoutes(configuration, settings),
+    ...choiceRoutes(configuration, settings, () => wifi.scan()),
     ...metricsRoutes(families),
   ]
 }

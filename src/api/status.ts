@@ -3,12 +3,15 @@ import type { Files } from '../../hal/files/files.ts'
 import type { Certificate } from '../../hal/os/certificate.ts'
 import { readFacts } from '../../hal/os/facts.ts'
 import type { System } from '../../hal/os/system.ts'
+import type { Signal } from '../../hal/settings/wifi/adapter.ts'
 import type { ApiKeyStore } from '../auth/api-key.ts'
 import { type Clock, rfc3339 } from '../clock.ts'
 import { formatEtag } from '../http/conditional.ts'
 import { json } from '../http/reply.ts'
 import type { Route } from '../http/route.ts'
+import { SIGNAL_SHARED_MS } from '../limits.ts'
 import type { SystemStore } from '../system/store.ts'
+import { sharedFor } from './shared-for.ts'
 
 export interface StatusOptions {
   readonly version: string
@@ -23,6 +26,12 @@ export interface StatusOptions {
   readonly configuration: Pick<SystemStore, 'trial'>
   /** Of the TLS server in front; undefined without one. */
   readonly certificate: () => Certificate | undefined
+}
+
+/** Besides what the metrics have. */
+export interface StatusRouteOptions extends StatusOptions {
+  /** Of the Wi-Fi network that the device is in; undefined if it is in none. */
+  readonly signal: () => Promise<Signal | undefined>
 }
 
 const count = (description: string) => Type.Integer({ minimum: 0, description })
@@ -79,6 +88,17 @@ const StatusObject = Type.Object(
         { description: 'The certificate that this device serves TLS with.' },
       ),
     ),
+    wifi: Type.Optional(
+      Type.Object(
+        {
+          ssid: Type.String(),
+          signalDbm: Type.Optional(
+            Type.Integer({ description: 'From about -90, barely received, to -30, beside it.' }),
+          ),
+        },
+        { description: 'The Wi-Fi network that the device is in.' },
+      ),
+    ),
     certificatePin: Type.Optional(Type.String({ deprecated: true, description: 'The same as `certificate.pin`.' })),
   },
   { $id: 'Status' },
@@ -115,13 +135,14 @@ export async function readStatus(options: StatusOptions) {
 }
 
 /** State that changes too often for events. */
-export function statusRoutes(options: StatusOptions): readonly Route[] {
+export function statusRoutes(options: StatusRouteOptions): readonly Route[] {
+  const wifi = sharedFor(SIGNAL_SHARED_MS, options.signal)
   return [
     {
       method: 'GET',
       path: '/status',
       needs: 'admin:r',
-      handle: async () => json(Buffer.from(JSON.stringify(await readStatus(options)))),
+      handle: async () => json(Buffer.from(JSON.stringify({ ...(await readStatus(options)), wifi: await wifi() }))),
       docs: {
         operationId: 'getStatus',
         summary: 'Read the status of the device',

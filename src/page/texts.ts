@@ -139,6 +139,43 @@ export const texts = {
   close: 'Close',
   cancel: 'Cancel',
 
+  knownNetworks: 'Networks, in order of preference',
+  noKnownNetworks: 'None yet.',
+  foundNetworks: 'Networks that were found',
+  scan: 'Look for networks',
+  scanning: 'Looking…',
+  networksFound: (count: number) =>
+    count === 0 ? 'No network was found.' : `${plural(count, 'network', 'networks')} found.`,
+  otherNetwork: 'Another network…',
+  otherNetworkTitle: 'Join another network',
+  ssid: 'Name of the network',
+  password: 'Password',
+  passwordHelp: '8 to 63 characters.',
+  passwordOrNone: '8 to 63 characters; empty for an open network.',
+  hidden: 'hidden',
+  join: 'Join',
+  joinTitle: (name: string) => `Join ${isolated(name)}`,
+  joined: (name: string) => `Saved. The device is in ${isolated(name)}.`,
+  notJoined: (name: string) =>
+    `The device could not join ${isolated(name)}, so the change was undone. Check the password, and try nearer to the access point.`,
+  openTitle: (name: string) => `Join ${isolated(name)} without a password?`,
+  openWarning:
+    'The network is open: anybody near it can listen, and anybody can set up another one of that name for the device to join.',
+  joinOpen: 'Join anyway',
+  prefer: 'Prefer',
+  removeTitle: (name: string) => `Remove ${isolated(name)}?`,
+  removeWarning: 'The device forgets the password, and leaves the network.',
+  tooManyNetworks: (count: number) => `The device keeps ${count} networks. Remove one first.`,
+  connectedNow: 'connected',
+  securities: {
+    open: 'open',
+    psk: 'password',
+    sae: 'password (WPA3)',
+    enterprise: 'company login, which cannot be set here',
+    other: 'protection that cannot be set here',
+  },
+  signals: { strong: 'strong signal', good: 'good signal', weak: 'weak signal' },
+
   access: 'Access',
   newToken: 'New token',
   newTokenHelp:
@@ -202,6 +239,7 @@ export const texts = {
     sessions: 'Sessions',
     keyStored: 'API key is stored',
     certificatePin: 'Certificate pin',
+    wifi: 'Wi-Fi',
   } as Readonly<Record<string, string>>,
   usedOf: (used: string, total: string, isReadOnly: boolean) =>
     isReadOnly ? 'Read-only: nothing can be changed. Restart the device, or replace its card.' : `${used} of ${total}`,
@@ -240,6 +278,7 @@ export const texts = {
     timeoutS: 'Time to decide, in seconds',
     timezone: 'Time zone',
     up: 'Connected',
+    wifi: 'Wi-Fi',
     present: 'Plugged in',
   } as Readonly<Record<string, string>>,
   /** The same for values, by the name of their setting. */

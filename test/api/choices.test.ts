@@ -27,7 +27,10 @@ t.test('what the device would accept', async t => {
   t.same(rest, {}, 'nothing for what a schema says')
   t.same(
     network,
-    { eth0: { address: ['192.0.2.40/24'], gateway: ['192.0.2.1'], dns: ['192.0.2.1'] } },
+    {
+      eth0: { address: ['192.0.2.40/24'], gateway: ['192.0.2.1'], dns: ['192.0.2.1'] },
+      wlan0: { address: [], gateway: [], dns: [] },
+    },
     'what DHCP has given',
   )
   for (const name of ['America/Argentina/Salta', 'Zulu', 'UTC', 'Europe/Brussels']) t.ok(timezone.includes(name), name)

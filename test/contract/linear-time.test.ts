@@ -11,8 +11,11 @@ import { getValues, setValues, splitSections } from '../../hal/format/ini.ts'
 import { parseCidr, prefixOfMask } from '../../hal/format/ip.ts'
 import { getValue, setValue } from '../../hal/format/key-value.ts'
 import { configurationOf, editNetworkFile, matches } from '../../hal/format/network-file.ts'
+import { printfDecode } from '../../hal/format/printf.ts'
 import { nearestName, readStartup, setGuarded, setName, setResolution, whyNotName } from '../../hal/format/uxplayrc.ts'
 import { getOutput, setOutput } from '../../hal/format/weston-ini.ts'
+import { connectedIn, stationsIn } from '../../hal/format/wpa-cli.ts'
+import { controlFolder, editWpa, readWpa } from '../../hal/format/wpa-supplicant.ts'
 import { System } from '../../hal/os/system.ts'
 import { registry } from '../../hal/registry.ts'
 import { modesOf } from '../../hal/settings/display/connectors.ts'
@@ -76,6 +79,9 @@ const PIECES = [
     '[Route]\nGateway=a\n',
     '[Match]\nName=*\n',
     'NTP=a\n',
+    'network={\nssid="a"\npsk="12345678"\n}\n',
+    '\\x41',
+    'id=1\nssid=a\n====\n',
     '[output]\nname=a\n',
     'Simple mixer control ',
   ],
@@ -165,6 +171,13 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   modesOf: text => modesOf(text.split('\n').slice(0, 512), []),
   effectiveServers: text => effectiveServers([`[Time]\nNTP=${text}`]),
   editDropIn: text => editDropIn(text, []),
+  readWpa,
+  'readWpa, a block': text => readWpa(`network={\n\tssid="a"\n${text}\n}\n`),
+  editWpa: text => editWpa(text, { country: 'DK', networks: [{ ssid: 'a', password: '', hidden: false }] }),
+  controlFolder,
+  printfDecode,
+  connectedIn,
+  stationsIn,
   closest: text => closest(text, ['hostname']),
 }
 

@@ -13,7 +13,7 @@ function displayOf(mode: string, rotation: number): JsonValue {
   }
 }
 
-/** The interface of the receiver. Its read-only members must not change. */
+/** The interfaces of the receiver. Their read-only members must not change. */
 const ETH0 = {
   present: true,
   mac: 'dc:a6:32:7e:40:01',
@@ -22,6 +22,17 @@ const ETH0 = {
   address: '',
   gateway: '',
   addresses: ['192.0.2.40/24'],
+}
+
+const WLAN0 = {
+  present: true,
+  mac: 'dc:a6:32:7e:40:02',
+  up: false,
+  method: 'dhcp',
+  address: '',
+  gateway: '',
+  dns: [],
+  addresses: [],
 }
 
 /** Values for each setting that can be written. */
@@ -35,8 +46,24 @@ export const VALUES: Readonly<Record<string, GoodValues>> = {
     { enabled: true, servers: [] },
   ],
   network: [
-    { eth0: { ...ETH0, method: 'static', address: '192.0.2.40/24', gateway: '192.0.2.1', dns: ['192.0.2.2'] } },
-    { eth0: { ...ETH0, dns: ['192.0.2.3', '2001:db8::2'] } },
+    {
+      eth0: { ...ETH0, method: 'static', address: '192.0.2.40/24', gateway: '192.0.2.1', dns: ['192.0.2.2'] },
+      wlan0: WLAN0,
+    },
+    { eth0: { ...ETH0, dns: ['192.0.2.3', '2001:db8::2'] }, wlan0: WLAN0 },
+  ],
+  // Open ones: a password reads otherwise than it is written.
+  wifi: [
+    {
+      country: 'DK',
+      networks: [
+        { ssid: 'Großer Saal "7" \\ 🎬', password: '', hidden: true },
+        { ssid: 'Guests', password: '', hidden: false },
+      ],
+      present: true,
+      connected: '',
+    },
+    { country: '', networks: [{ ssid: 'Guests', password: '', hidden: true }], present: true, connected: '' },
   ],
   display: [displayOf('1280x720@60', 0), displayOf('preferred', 270)],
   // Volumes that are steps of the driver, which has 31.

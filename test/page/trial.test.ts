@@ -184,10 +184,14 @@ t.test('where a device will be', async t => {
     ['http://receiver.local:8080/', { hostname: 'lobby' }, 'http://lobby.local:8080/'],
     ['http://proxy.example/', { hostname: 'lobby' }, undefined],
     ['http://192.0.2.40/', { hostname: 'lobby' }, undefined],
+    ['http://192.0.2.40/', { wifi: { networks: [] } }, 'http://receiver.local/'],
+    ['http://192.0.2.40/', { wifi: { country: 'DK' } }, undefined],
+    ['http://receiver.local/', { wifi: { networks: [] } }, undefined],
+    ['http://proxy.example/', { wifi: { networks: [] } }, undefined],
   ]
   for (const [here, patch, there] of cases)
     t.equal(
-      addressAfter(patch as Parameters<typeof addressAfter>[0], before, here),
+      addressAfter(patch as Parameters<typeof addressAfter>[0], before, here)?.address,
       there,
       `${here} ${JSON.stringify(patch)}`,
     )

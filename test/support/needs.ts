@@ -24,6 +24,8 @@ const PACKAGES = {
   'systemd-analyze': 'systemd',
   'systemd-notify': 'systemd',
   tesseract: 'tesseract-ocr tesseract-ocr-eng',
+  wpa_cli: 'wpasupplicant',
+  wpa_supplicant: 'wpasupplicant',
   zbarimg: 'zbar-tools',
 } as const
 

@@ -1,17 +1,25 @@
 import { isObject, type Json, type JsonObject } from '../json.ts'
 
+export interface AddressAfter {
+  readonly address: string
+  /** The device may as well be where it is now. */
+  readonly isGuess: boolean
+}
+
 /**
  * Where the device will be after a change: the page's own address with another host. Undefined if it stays where it is, or
  * if nobody can tell.
  */
-export function addressAfter(patch: JsonObject, before: JsonObject, here = location.href): string | undefined {
+export function addressAfter(patch: JsonObject, before: JsonObject, here = location.href): AddressAfter | undefined {
   const host = new URL(here).hostname
-  const moved = newName(patch, before, host) ?? newIp(patch, before, host.replace(/^\[(.*)\]$/, '$1'))
+  const ip = host.replace(/^\[(.*)\]$/, '$1')
+  const sure = newName(patch, before, host) ?? newIp(patch, before, ip)
+  const moved = sure ?? nameInOtherNetwork(patch, before, ip)
   if (moved === undefined || moved === host) return undefined
   const url = new URL(here)
   url.hash = ''
   url.hostname = moved.includes(':') ? `[${moved}]` : moved
-  return url.href
+  return { address: url.href, isGuess: sure === undefined }
 }
 
 function newName({ hostname }: JsonObject, before: JsonObject, host: string): string | undefined {
@@ -29,6 +37,17 @@ function newIp({ network }: JsonObject, before: JsonObject, host: string): strin
     if (addresses.some(address => withoutPrefix(address) === host)) return withoutPrefix(change.address) || undefined
   }
   return undefined
+}
+
+/** In another Wi-Fi network it gets another address, but keeps its name. */
+function nameInOtherNetwork({ wifi }: JsonObject, before: JsonObject, host: string): string | undefined {
+  const links = isObject(before.network) ? Object.values(before.network) : []
+  const isIts = links.some(
+    link => isObject(link) && Array.isArray(link.addresses) && link.addresses.some(one => withoutPrefix(one) === host),
+  )
+  if (!isObject(wifi) || !('networks' in wifi) || !isIts || typeof before.hostname !== 'string') return undefined
+  // mDNS takes the first part alone.
+  return `${before.hostname.split('.', 1)[0]}.local`
 }
 
 function withoutPrefix(address: Json): string {

@@ -3,7 +3,9 @@ import { linkFor } from '../credential.ts'
 import type { Device } from '../device.ts'
 import { openDialog } from '../dialog.ts'
 import { h } from '../dom.ts'
+import type { JsonObject } from '../json.ts'
 import { texts } from '../texts.ts'
+import type { AddressAfter } from './address-after.ts'
 
 /** Milliseconds until the first attempt: a change of the network takes a moment to show. */
 const FIRST_LOOK_MS = 2_000
@@ -12,6 +14,10 @@ const LOOK_MS = 1_000
 const ANSWER_MS = 2_000
 /** After more failed polls than this, the page follows the device to its new address. */
 const LOOKS_BEFORE_MOVE = 1
+/** The same where the address is a guess: a radio that changes its network is away for some seconds. */
+const LOOKS_BEFORE_GUESS = 7
+/** The part of the time in which the goal of a change must come true. */
+const GOAL_PART = 0.5
 /** Seconds for which a token is valid that goes to the new address: another device may have it. */
 const MOVE_TOKEN = '10m'
 
@@ -19,6 +25,15 @@ const MOVE_TOKEN = '10m'
 export interface Move {
   readonly address: string
   readonly link: string | undefined
+  /** The device may as well be where it is now. */
+  readonly isGuess: boolean
+}
+
+/** What must come true for a change to be kept, besides that the device can be reached. */
+export interface Goal {
+  readonly isReached: (system: JsonObject) => boolean
+  /** Said where it does not come true, and the change is undone. */
+  readonly failure: string
 }
 
 /** A change on trial, as far as is known of it. */
@@ -27,13 +42,14 @@ export interface TrialOf {
   readonly id?: string | undefined
   readonly seconds: number
   readonly move: Move | undefined
+  readonly goal?: Goal | undefined
 }
 
 /**
  * Confirms a change as soon as the device is reached with it; shows how long it waits otherwise.
  * @throws {Error} if the change was undone, or nobody can tell.
  */
-export async function runTrial(device: Device, { id, seconds, move }: TrialOf): Promise<void> {
+export async function runTrial(device: Device, { id, seconds, move, goal }: TrialOf): Promise<void> {
   const left = h('p', { role: 'timer' })
   const link = h(
     'p',
@@ -42,7 +58,9 @@ export async function runTrial(device: Device, { id, seconds, move }: TrialOf): 
     h('a', { href: move?.link ?? move?.address }, move?.address),
   )
   const close = openDialog(texts.trialTitle, [h('p', {}, texts.trial), left, link], false)
-  const deadline = performance.now() + seconds * 1000
+  const began = performance.now()
+  const deadline = began + seconds * 1000
+  const looks = move?.isGuess ? LOOKS_BEFORE_GUESS : LOOKS_BEFORE_MOVE
   const count = () => {
     left.textContent = texts.trialLeft(Math.max(0, Math.ceil((deadline - performance.now()) / 1000)))
   }
@@ -52,9 +70,14 @@ export async function runTrial(device: Device, { id, seconds, move }: TrialOf): 
     // Without an answer, it has taken long enough.
     if (id !== undefined || !move) await pause(FIRST_LOOK_MS)
     for (let attempts = 0; performance.now() < deadline; attempts++) {
-      if (await confirm(device, id)) return
+      const isReached = goal === undefined || (await look(device, goal))
+      if (isReached && (await confirm(device, id))) return
+      if (isReached === false && performance.now() - began > GOAL_PART * seconds * 1000) {
+        await device.client.send('DELETE', '/system/confirm').catch(() => undefined)
+        throw new Error(goal?.failure)
+      }
       // Once: to go there again would cut off a connection that takes its time.
-      if (move && attempts === LOOKS_BEFORE_MOVE) {
+      if (move && isReached !== false && attempts === looks) {
         link.hidden = false
         // The browser would ask whether to leave, with the time of the trial running out.
         device.unsaved.clear()
@@ -89,6 +112,12 @@ export async function confirm({ client }: Pick<Device, 'client'>, id?: string): 
   }
 }
 
+/** Whether the goal is reached; undefined if the device is not. */
+async function look({ client }: Device, { isReached }: Goal): Promise<boolean | undefined> {
+  const read = client.read<JsonObject>('/system', { signal: AbortSignal.timeout(ANSWER_MS) })
+  return read.then(isReached, () => undefined)
+}
+
 /** The ETag of the change that is on trial. */
 async function onTrial(client: Client, signal: AbortSignal): Promise<string | undefined> {
   const { trial } = await jsonOf<{ readonly trial?: { readonly etag: string } }>(
@@ -101,12 +130,12 @@ async function onTrial(client: Client, signal: AbortSignal): Promise<string | un
  * Made before the device moves: a link to the page at its new address, with a short-lived token in place of the key. If the
  * device cannot make one, because its clock is not set, the key is not sent to an address that may be another device's.
  */
-export async function prepareMove({ client, grants }: Device, address: string): Promise<Move> {
-  if (!grants.isApiKey) return { address, link: linkFor(client.credential, address, '&confirm') }
+export async function prepareMove({ client, grants }: Device, { address, isGuess }: AddressAfter): Promise<Move> {
+  if (!grants.isApiKey) return { address, isGuess, link: linkFor(client.credential, address, '&confirm') }
   const body = { roles: ['admin:rw', 'moderator:rw'], expiresIn: MOVE_TOKEN }
   const answer = await client.send('POST', '/tokens', { body }).catch(() => undefined)
   const { token } = ((await answer?.json()) ?? {}) as { token?: string }
-  return { address, link: token && linkFor(token, address, '&confirm&moved') }
+  return { address, isGuess, link: token && linkFor(token, address, '&confirm&moved') }
 }
 
 function pause(ms: number): Promise<void> {

@@ -8,10 +8,11 @@ import { labelOf } from '../labels.ts'
 import type { Schema } from '../schema.ts'
 import { texts } from '../texts.ts'
 import type { View } from '../view.ts'
+import { withNetworks } from './wifi.ts'
 
 type Settings = Readonly<Record<string, Schema>>
 
-/** Every setting of the device, from the schema of the configuration: this page knows none of them. */
+/** Every setting of the device, from the schema of the configuration: of these, this page knows Wi-Fi alone. */
 export function settingsView(device: Device): View {
   const cards = h('div', { class: 'cards' })
   const index = h('ul', {})
@@ -60,9 +61,16 @@ function simpleCard(device: Device, settings: Settings): HTMLFormElement {
 
 /** A setting that consists of several. */
 function objectCard(device: Device, name: string, schema: Schema): HTMLFormElement {
-  const options = optionsFor(device, [name], schema, device.system.value[name] ?? null)
+  const isWifi = name === 'wifi'
+  const options = optionsFor(
+    device,
+    [name],
+    isWifi ? without(schema, 'networks') : schema,
+    device.system.value[name] ?? null,
+  )
   const isObject = schema.properties !== undefined || typeof schema.additionalProperties === 'object'
-  const field: Field = isObject ? group(options) : fieldFor(options)
+  const plain: Field = isObject ? group(options) : fieldFor(options)
+  const field = isWifi ? withNetworks(device, schema, plain) : plain
   device.system.follow(system => field.update(system[name] ?? null))
   const patch = () => {
     const part = field.patch()
@@ -76,6 +84,11 @@ function objectCard(device: Device, name: string, schema: Schema): HTMLFormEleme
     settings: { [name]: schema },
     patch,
   })
+}
+
+function without(schema: Schema, member: string): Schema {
+  const { [member]: _, ...properties } = schema.properties ?? {}
+  return { ...schema, properties }
 }
 
 function optionsFor(device: Device, path: readonly string[], schema: Schema, value: Json) {

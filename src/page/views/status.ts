@@ -8,6 +8,7 @@ import { durationText, momentText } from '../time.ts'
 import type { View } from '../view.ts'
 import { whileShown } from '../while-shown.ts'
 import { operationsCard } from './operations.ts'
+import { shown, signalText } from './wifi.ts'
 
 /** Milliseconds between two requests for the status, which has no events. */
 const REFRESH_MS = 5_000
@@ -71,6 +72,10 @@ function row([name, value]: readonly [string, Json]): HTMLElement {
     const used = value.totalBytes - value.availableBytes
     const shown = texts.usedOf(bytesText(used), bytesText(value.totalBytes), value.readOnly === true)
     return fact(label, shown, h('meter', { value: used / value.totalBytes, high: 0.9, 'aria-label': label }))
+  }
+  if (isObject(value) && typeof value.ssid === 'string') {
+    const signal = typeof value.signalDbm === 'number' ? [signalText(value.signalDbm)] : []
+    return fact(label, [shown(value.ssid), ...signal].join(', '))
   }
   return fact(label, statusText(name, value))
 }

@@ -4,8 +4,8 @@ import type { Files } from '../../../hal/files/files.ts'
 import { Card } from '../../../hal/os/card.ts'
 import { CertificateFiles, type Pair } from '../../../hal/os/certificate.ts'
 import type { System } from '../../../hal/os/system.ts'
-import { WIRELESS, Wifi } from '../../../hal/os/wifi.ts'
 import { deviceLinks } from '../../../hal/settings/network/links.ts'
+import { isWifiSet } from '../../../hal/settings/wifi/adapter.ts'
 import type { Originals } from '../../../hal/transaction/originals.ts'
 import type { ApiKeyStore } from '../../auth/api-key.ts'
 import { RefusedKey } from '../../auth/key-file.ts'
@@ -15,15 +15,16 @@ import { type FieldError, Problem } from '../../problem.ts'
 import type { SystemStore } from '../store.ts'
 import { type Memory, remember, remembered, type Taken } from './memory.ts'
 import { commentedOut, type Given, type Name, type Parsed, parseReceiverTxt } from './receiver-txt.ts'
-import { givenIn, merged, nameAt, partsOf, patchOf, setsAddresses, wifiMistakes, wifiOf } from './settings.ts'
+import { givenIn, merged, nameAt, partsOf, patchOf, setsAddresses, wifiMistakes } from './settings.ts'
 
 const TEXT = 'receiver.txt'
 const ERRORS = 'receiver-errors.txt'
 const [CERTIFICATE, KEY] = ['certificate.pem', 'key.pem'] as const
 const MAX_TEXT_BYTES = 16 * 1024
 const MAX_PEM_BYTES = 64 * 1024
-/** The cable of a board that has one; any other name is taken where there is no such interface. */
+/** The interfaces of a board; another one of the same kind is taken where there is none of that name. */
 const WIRED = 'eth0'
+const WIRELESS = 'wlan0'
 const LINK_POLL_MS = 250
 
 export interface CardOptions {
@@ -66,7 +67,6 @@ export class CardTaker {
   readonly #state: Files
   readonly #log: Log
   readonly #card: Card
-  readonly #wifi: Wifi
   readonly #certificates: CertificateFiles
   readonly #linkMs: number
 
@@ -76,14 +76,13 @@ export class CardTaker {
     this.#state = state
     this.#log = log
     this.#card = new Card(system, folder)
-    this.#wifi = new Wifi(system)
     this.#certificates = new CertificateFiles(system)
   }
 
-  /** Waits for the interface whose address is on the card: on some boards it appears after the service. */
+  /** Waits for the interface whose address or network is on the card: on some boards it appears after the service. */
   async waitForLink(): Promise<void> {
-    const wanted = await this.#wanted().catch(() => ({}))
-    if (!setsAddresses(wanted)) return
+    const wanted: Given = await this.#wanted().catch(() => ({}))
+    if (!setsAddresses(wanted) && wanted['wifi-ssid'] === undefined) return
     for (let waitedMs = 0; waitedMs < this.#linkMs; waitedMs += LINK_POLL_MS) {
       if ((await this.#linkFor(wanted)).isThere) return
       await new Promise(resolve => setTimeout(resolve, LINK_POLL_MS))
@@ -133,7 +132,7 @@ export class CardTaker {
   async #again(takers: Takers, memory: Memory): Promise<Memory> {
     if (!memory.isDue) return memory
     for (const part of partsOf(memory.given))
-      for (const mistake of await this.#apply(takers, part))
+      for (const mistake of await this.#apply(takers, part, {}, memory.given))
         this.#log('error', `${TEXT}: not taken again after the factory reset: ${mistake}`)
     const next = { ...memory, isDue: false }
     await remember(this.#state, next)
@@ -168,8 +167,16 @@ export class CardTaker {
     return { text, parsed, pair, digests, mistakes }
   }
 
-  /** Applies all of it. @returns the mistakes in it; if there are any, nothing was applied. */
-  async #apply(takers: Takers, given: Given, { parsed, pair }: Partial<Found> = {}): Promise<readonly string[]> {
+  /**
+   * Applies all of it. @returns the mistakes in it; if there are any, nothing was applied.
+   * @param whole What it is a part of.
+   */
+  async #apply(
+    takers: Takers,
+    given: Given,
+    { parsed, pair }: Partial<Found>,
+    whole: Given = given,
+  ): Promise<readonly string[]> {
     const { configuration, keys, originals } = takers
     const at = (name: Name) => `${parsed?.lines[name] ? `line ${parsed.lines[name].number}, ` : ''}${name}`
     const apiKey = given['api-key']
@@ -178,7 +185,7 @@ export class CardTaker {
     if (pair) mistakes.push(...(await whyNoPair(pair)).map(why => `${CERTIFICATE} and ${KEY}: ${why}`))
     if (mistakes.length > 0) return mistakes
     try {
-      await configuration.patch(patchOf(given, (await this.#linkFor(given)).name), () => undefined)
+      await configuration.patch(patchOf(given, (await this.#linkFor(whole)).name), () => undefined)
     } catch (error) {
       if (!(error instanceof Problem)) throw error
       return error.errors?.map(refused => `${at(nameAt(refused, given))}: ${whyRefused(refused)}`) ?? [error.message]
@@ -188,21 +195,15 @@ export class CardTaker {
       await this.#certificates.put(pair)
     }
     if (apiKey !== undefined) await keys.replace(apiKey)
-    const network = wifiOf(given)
-    if (network) {
-      await originals.add([await this.#wifi.original()])
-      await this.#wifi.join(network)
-    }
     return []
   }
 
   /** The interface that an address is for: Wi-Fi if it was ever set here, otherwise the cable. */
   async #linkFor(given: Given): Promise<{ readonly name: string; readonly isThere: boolean }> {
     const links = await deviceLinks(this.#system)
-    const isWireless = given['wifi-ssid'] !== undefined || (await this.#wifi.isSet())
-    const wanted = isWireless ? WIRELESS : WIRED
-    const other = isWireless ? undefined : links.find(({ facts }) => facts.Type === 'ether')
-    const found = links.find(({ name }) => name === wanted) ?? other
+    const isWireless = given['wifi-ssid'] !== undefined || (await isWifiSet(this.#system))
+    const [wanted, type] = isWireless ? [WIRELESS, 'wlan'] : [WIRED, 'ether']
+    const found = links.find(({ name }) => name === wanted) ?? links.find(({ facts }) => facts.Type === type)
     return { name: found?.name ?? wanted, isThere: found !== undefined }
   }
 

@@ -1,4 +1,4 @@
-import { type WifiNetwork, whyNoNetwork } from '../../../hal/format/wpa-supplicant.ts'
+import { whyNoCountry, whyNoNetwork } from '../../../hal/format/wpa-supplicant.ts'
 import type { JsonObject } from '../../json.ts'
 import type { FieldError } from '../../problem.ts'
 import type { Given, Name, Parsed } from './receiver-txt.ts'
@@ -40,9 +40,11 @@ export function setsAddresses({ address, gateway, dns }: Given): boolean {
 /** The configuration's part of it, as a JSON Merge Patch. @param link The interface that takes the address. */
 export function patchOf(given: Given, link: string): JsonObject {
   const { hostname, name } = given
+  const wifi = wifiOf(given)
   return {
     ...(hostname !== undefined && { hostname: hostname.toLowerCase() }),
     ...(name !== undefined && { deviceName: name }),
+    ...(wifi && { wifi }),
     ...(setsAddresses(given) && { network: { [link]: addressesOf(given) } }),
   }
 }
@@ -58,23 +60,34 @@ function addressesOf({ address, gateway, dns }: Given): JsonObject {
 export function nameAt({ pointer }: FieldError, { address, gateway }: Given): Name {
   if (pointer === '/hostname') return 'hostname'
   if (pointer === '/deviceName') return 'name'
+  if (/^\/wifi(\/|$)/.test(pointer)) return 'wifi-ssid'
   const [, , , property] = pointer.split('/')
   if (property === 'gateway' || property === 'dns') return property
   if (address !== undefined) return 'address'
   return gateway === undefined ? 'dns' : 'gateway'
 }
 
-/** The network to join; undefined if none is given. */
-export function wifiOf(given: Given): WifiNetwork | undefined {
-  const ssid = given['wifi-ssid']
-  const country = given['wifi-country']?.toUpperCase() ?? ''
-  return ssid === undefined ? undefined : { ssid, password: given['wifi-password'] ?? '', country }
+/** Mistakes in the lines about Wi-Fi, by name. The API would take a password that is to be kept; a card has none. */
+export function wifiMistakes(given: Given): Readonly<Partial<Record<Name, string>>> {
+  const { 'wifi-ssid': ssid, 'wifi-password': password, 'wifi-country': country } = given
+  if (ssid === undefined && password === undefined && country === undefined) return {}
+  if (ssid === undefined) return { 'wifi-ssid': 'missing; set it as well, even if it was taken before' }
+  const why = whyNoNetwork({ ssid, password: password ?? '' })
+  const whyNot = whyNoCountry(countryOf(given))
+  return {
+    ...(why.ssid && { 'wifi-ssid': why.ssid }),
+    ...(why.password && { 'wifi-password': why.password }),
+    ...(whyNot && { 'wifi-country': whyNot }),
+  }
 }
 
-/** Mistakes in the lines about Wi-Fi, by name. */
-export function wifiMistakes(given: Given): Readonly<Partial<Record<Name, string>>> {
-  const network = wifiOf(given)
-  if (!network && given['wifi-password'] === undefined && given['wifi-country'] === undefined) return {}
-  if (!network) return { 'wifi-ssid': 'missing; set it as well, even if it was taken before' }
-  return Object.fromEntries(Object.entries(whyNoNetwork(network)).map(([member, why]) => [`wifi-${member}`, why]))
+/** The only network from now on. One that hides its name is found, too. */
+function wifiOf(given: Given): JsonObject | undefined {
+  const ssid = given['wifi-ssid']
+  if (ssid === undefined) return undefined
+  return { country: countryOf(given), networks: [{ ssid, password: given['wifi-password'] ?? '', hidden: true }] }
+}
+
+function countryOf(given: Given): string {
+  return given['wifi-country']?.toUpperCase() ?? ''
 }

@@ -67,6 +67,7 @@ test('a change by others is an event', async t => {
   t.strictSame((await stream.event())?.data, { audio: { volume: 26, muted: true } })
   t.strictSame(alsa.monitors.running.toSorted(), [
     'alsactl monitor',
+    'ip -oneline monitor link',
     'ip -oneline monitor link address',
     'udevadm monitor --kernel --udev --subsystem-match=net --subsystem-match=drm --subsystem-match=sound',
   ])

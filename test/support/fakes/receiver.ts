@@ -1,5 +1,7 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { HalError } from '../../../hal/errors.ts'
+import type { Run } from '../../../hal/os/command.ts'
 import type { SystemOptions } from '../../../hal/os/system.ts'
 import { FakeAlsa } from './alsa.ts'
 import { commands } from './commands.ts'
@@ -25,10 +27,7 @@ export class FakeReceiver {
   constructor(root: string) {
     this.#root = root
     this.#systemd = new FakeSystemd(root)
-    this.#systemd.onStart = unit => {
-      const files = configurationOf(unit, this.#systemd.read(unit)).flatMap(path => this.#filesAt(path))
-      this.#read.set(unit, files.map(path => `${path}:\n${this.#file(path)}`).join(''))
-    }
+    this.#systemd.onStart = unit => this.#load(unit)
     this.#networkd = new FakeNetworkd(root, { eth0: '192.0.2.40/24' })
     this.#alsa.store()
     this.boot()
@@ -57,6 +56,7 @@ export class FakeReceiver {
         networkctl: this.#networkd.networkctl,
         amixer: this.#alsa.amixer,
         alsactl: this.#alsa.alsactl,
+        wpa_cli: this.#wpaCli,
       }),
       monitor: this.monitors.monitor,
       addresses: this.#networkd.addresses,
@@ -69,6 +69,22 @@ export class FakeReceiver {
     this.#systemd.boot()
     this.#networkd.boot()
     this.#alsa.boot()
+  }
+
+  /** A unit reads its configuration. */
+  #load(unit: string): void {
+    const files = configurationOf(unit, this.#systemd.read(unit)).flatMap(path => this.#filesAt(path))
+    this.#read.set(unit, files.map(path => `${path}:\n${this.#file(path)}`).join(''))
+  }
+
+  /** A daemon with a control socket reads its file again without a restart. */
+  readonly #wpaCli: Run = async argv => {
+    const unit = `wpa_supplicant@${argv[argv.indexOf('-i') + 1]}.service`
+    const hasSocket = this.#systemd.isActive(unit) && this.#read.get(unit)?.includes('ctrl_interface=')
+    if (!hasSocket) throw new HalError('COMMAND_FAILED', 'wpa_cli failed with status 255')
+    if (argv.at(-1) !== 'reconfigure') return 'UNKNOWN COMMAND\n'
+    this.#load(unit)
+    return 'OK\n'
   }
 
   /** A path, or all files in a folder. */

@@ -27,25 +27,34 @@ export class FakeSystemd {
     return Array.from(this.#active, ([unit, starts]) => `${unit} runs, started ${starts} times\n`).join('')
   }
 
-  /** The names of all services and sockets. */
+  /** The names of all services and sockets, and of the instances that are enabled. */
   get units(): readonly string[] {
-    return readdirSync(join(this.#root, UNITS)).filter(name => /[^@]\.(service|socket)$/.test(name))
+    const folders = readdirSync(join(this.#root, LINKS)).filter(name => /\.wants$/.test(name))
+    const instances = folders
+      .flatMap(folder => readdirSync(join(this.#root, LINKS, folder)))
+      .filter(name => /@[^.]+\.service$/.test(name) && existsSync(this.#file(name)))
+    return [...readdirSync(join(this.#root, UNITS)), ...instances].filter(name => /[^@]\.(service|socket)$/.test(name))
   }
 
   isActive(unit: string): boolean {
     return this.#active.has(unit)
   }
 
-  /** The text of a unit file. */
+  /** The text of a unit file, with the name of an instance filled in. */
   read(unit: string): string {
-    return readFileSync(join(this.#root, UNITS, unit), 'utf8')
+    const [, instance = ''] = /@(.*)\./.exec(unit) ?? []
+    return readFileSync(this.#file(unit), 'utf8').replaceAll(/%[iI]/g, instance)
+  }
+
+  /** An instance has the file of its template. */
+  #file(unit: string): string {
+    return join(this.#root, UNITS, unit.replace(/@.*\./, '@.'))
   }
 
   readonly systemctl: Run = async ([, verb = '', ...units]) => {
     if (verb === 'show') return this.#show(units)
     for (const unit of units) {
-      if (verb === this.broken || verb === `try-${this.broken}` || !existsSync(join(this.#root, UNITS, unit)))
-        throw failure()
+      if (verb === this.broken || verb === `try-${this.broken}` || !existsSync(this.#file(unit))) throw failure()
       if (verb === 'stop') this.#stop(unit)
       else if (verb === 'disable') for (const link of this.#present(unit)) rmSync(link)
       else if (this.#isMasked(unit)) throw failure()

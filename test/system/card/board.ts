@@ -112,7 +112,6 @@ export class Board {
         isCut = script < 1_000_000
         throw new HalError('COMMAND_FAILED', 'systemctl failed with status 1')
       }
-      if (argv.includes('wpa_supplicant@wlan0.service')) return ''
       return options.run?.(argv) ?? ''
     }
     const fs = intercepted(cut)

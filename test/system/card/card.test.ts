@@ -41,7 +41,7 @@ t.test('all settings are what the API shows', async t => {
   })
   t.equal(
     board.files[WPA.slice(1)],
-    `100600 # From receiver.txt.
+    `100600 ctrl_interface=/run/wpa_supplicant
 country=DE
 network={
 	ssid=${Buffer.from('Guests').toString('hex')}
@@ -131,12 +131,37 @@ t.test('after a factory reset, what is not possible any more does not keep the r
   await board.change((_, state) => orderReset(state, false))
   rmSync(join(board.root, 'sys/class/net/wlan0'))
   const { log, key } = await board.boot()
-  t.match(
-    log.join('\n'),
-    'error: receiver.txt: not taken again after the factory reset: address: wlan0: no such interface',
-  )
+  for (const why of ['wifi-ssid: not available on this device: no Wi-Fi adapter', 'address: wlan0: no such interface'])
+    t.match(log.join('\n'), `error: receiver.txt: not taken again after the factory reset: ${why}`)
   t.equal(key, KEY)
   t.equal(await board.setting('hostname'), 'lobby')
+})
+
+t.test(
+  'its Wi-Fi is the setting that the API shows: one change with the rest, in place of what was joined before',
+  async t => {
+    const board = new Board(t).insert(ALL)
+    await board.boot()
+    const shown = {
+      country: 'DE',
+      networks: [{ ssid: 'Guests', password: 'set', hidden: true }],
+      present: true,
+      connected: '',
+    }
+    t.same(await board.setting('wifi'), shown)
+    await board.insert('hostname=lobby-2\nwifi-ssid=Office\n').boot()
+    const open = { ssid: 'Office', password: '', hidden: true }
+    t.same(await board.setting('wifi'), { ...shown, country: '', networks: [open] })
+    await board.insert('hostname=_\nwifi-ssid=Other\n').boot()
+    t.same(await board.setting('wifi'), { ...shown, country: '', networks: [open] }, 'with a mistake, none is taken')
+  },
+)
+
+t.test('a password of a card is never one to be kept', async t => {
+  const board = new Board(t).insert(ALL)
+  await board.boot()
+  await board.insert('wifi-ssid=Guests\nwifi-password=set\n').boot()
+  t.match(board.errors, 'line 2, wifi-password: must be 8')
   t.match(board.read(WPA), 'correct horse')
 })
 

@@ -1,0 +1,111 @@
+/** What wpa_cli(8) prints: lines `NAME=VALUE`, where names of networks have the escapes of `printfDecode`. */
+import { decodeLossless } from '../files/lossless.ts'
+import { printfDecode } from './printf.ts'
+import { MAX_SSID_BYTES } from './wpa-supplicant.ts'
+
+export const SECURITIES = ['open', 'psk', 'sae', 'enterprise', 'other'] as const
+export type Security = (typeof SECURITIES)[number]
+
+/** A network that was found: by whichever of its stations has the strongest signal. */
+export interface FoundNetwork {
+  readonly ssid: string
+  readonly signalDbm: number
+  readonly security: Security
+}
+
+/** A station of a network. */
+export interface Station extends FoundNetwork {
+  /** Of wpa_supplicant; ascending. */
+  readonly id: number
+  /** Seconds since it was seen last. */
+  readonly ageS: number
+}
+
+/** Stronger than any radio sends; 0 and above are drivers that count in something else. */
+const MAX_DBM = 0
+/** Between stations, with `MASK` below. */
+const DELIMITER = '===='
+
+/** For `wpa_cli bss`, the bits of bss.h: id, level, age, flags, ssid and the delimiter. */
+export const STATION_MASK = '0x21a81'
+
+/** The network that it is connected with; "" if none, or if its name is not UTF-8. */
+export function connectedIn(status: string): string {
+  const values = valuesIn(status.split('\n'))
+  return values.get('wpa_state') === 'COMPLETED' ? (ssidIn(values) ?? '') : ''
+}
+
+/** From `signal_poll`, in dBm; undefined if the driver cannot tell. */
+export function signalIn(text: string): number | undefined {
+  return dbm(valuesIn(text.split('\n')).get('RSSI'))
+}
+
+/** The stations in the answer to `bss RANGE=…`, and the last ID, with which the next range begins. */
+export function stationsIn(text: string): {
+  readonly stations: readonly Station[]
+  readonly lastId: number | undefined
+} {
+  const stations: Station[] = []
+  let lastId: number | undefined
+  let lines: string[] = []
+  for (const line of text.split('\n')) {
+    if (line !== DELIMITER) {
+      lines.push(line)
+      continue
+    }
+    const values = valuesIn(lines)
+    lines = []
+    const id = Number(values.get('id'))
+    if (!Number.isInteger(id)) continue
+    lastId = id
+    const [ssid, signalDbm] = [ssidIn(values), dbm(values.get('level'))]
+    if (ssid === undefined || signalDbm === undefined) continue
+    const ageS = Number(values.get('age')) || 0
+    stations.push({ id, ssid, signalDbm, ageS, security: securityOf(values.get('flags') ?? '') })
+  }
+  return { stations, lastId }
+}
+
+/**
+ * The networks of these stations, strongest first, at most `limit`. Two of one name with other protection are listed both:
+ * one of them may be an impostor.
+ */
+export function networksOf(stations: readonly FoundNetwork[], limit: number): readonly FoundNetwork[] {
+  const strongest = new Map<string, FoundNetwork>()
+  for (const { ssid, signalDbm, security } of stations) {
+    const key = `${security} ${ssid}`
+    const known = strongest.get(key)
+    if (!known || known.signalDbm < signalDbm) strongest.set(key, { ssid, signalDbm, security })
+  }
+  return [...strongest.values()].sort((one, other) => other.signalDbm - one.signalDbm).slice(0, limit)
+}
+
+/** Of flags such as `[WPA2-PSK+SAE-CCMP][ESS]`. A network that also takes a simpler way in counts as that. */
+function securityOf(flags: string): Security {
+  if (/[-+]PSK/.test(flags) || /FT\/PSK/.test(flags)) return 'psk'
+  if (/SAE/.test(flags)) return 'sae'
+  if (/EAP/.test(flags)) return 'enterprise'
+  return /WPA|RSN|WEP|OWE-CCMP|OWE-GCMP|DPP|OSEN|IBSS|MESH/.test(flags) ? 'other' : 'open'
+}
+
+function valuesIn(lines: readonly string[]): ReadonlyMap<string, string> {
+  return new Map(
+    lines.flatMap(line => {
+      const cut = line.indexOf('=')
+      return cut < 0 ? [] : [[line.slice(0, cut), line.slice(cut + 1)] as const]
+    }),
+  )
+}
+
+/** Undefined for one that is hidden, as an empty name or as zeros, or that is not UTF-8. */
+function ssidIn(values: ReadonlyMap<string, string>): string | undefined {
+  const bytes = printfDecode(values.get('ssid') ?? '')
+  if (bytes.length === 0 || bytes.length > MAX_SSID_BYTES || bytes.every(byte => byte === 0)) return undefined
+  const text = decodeLossless(bytes)
+  return text.isWellFormed() ? text : undefined
+}
+
+function dbm(text: string | undefined): number | undefined {
+  const value = Number(text || Number.NaN)
+  return Number.isInteger(value) && value < MAX_DBM ? value : undefined
+}

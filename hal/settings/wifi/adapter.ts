@@ -1,0 +1,158 @@
+import type { FoundNetwork } from '../../format/wpa-cli.ts'
+import { CONTROL_FOLDER, controlFolder, readWpa } from '../../format/wpa-supplicant.ts'
+import { Supplicant } from '../../os/supplicant.ts'
+import type { System } from '../../os/system.ts'
+import { ADMIN_UNITS, findBuiltIn, readUnitFiles } from '../../os/unit-files.ts'
+import { deviceLinks, LINKS } from '../network/links.ts'
+
+const FOLDER = '/etc/wpa_supplicant'
+const FILE = /^\/etc\/wpa_supplicant\/wpa_supplicant-[\w.-]+\.conf$/
+/** It holds passwords. */
+const MODE = 0o600
+
+/** Whether a network was set for any adapter, even one that is not there. */
+export async function isWifiSet(system: System): Promise<boolean> {
+  const paths = (await system.list(FOLDER)).map(name => `${FOLDER}/${name}`).filter(path => FILE.test(path))
+  const texts = await Promise.all(paths.map(path => system.readLossless(path).catch(() => undefined)))
+  return texts.some(text => readWpa(text ?? '').networks.length > 0)
+}
+
+/** How strong the network is that the device is in. */
+export interface Signal {
+  readonly ssid: string
+  /** Absent if the adapter cannot tell. */
+  readonly signalDbm?: number
+}
+
+/**
+ * The Wi-Fi adapter of the device, and the wpa_supplicant(8) that is enabled for it. The first one counts where there are
+ * several; one that was unplugged is remembered.
+ */
+export class Wifi {
+  readonly #system: System
+  /** The adapter that was seen last. */
+  #name: string | undefined
+
+  constructor(system: System) {
+    this.#system = system
+  }
+
+  get files(): readonly string[] {
+    return this.#name === undefined ? [] : [fileOf(this.#name)]
+  }
+
+  /** Whether `files` may have had a path, with another adapter. */
+  mayHave(path: string): boolean {
+    return FILE.test(path)
+  }
+
+  /** Links that enable its unit. */
+  readonly sources: readonly string[] = [`${ADMIN_UNITS}/*`]
+
+  /** The name of the adapter; undefined before one was found. */
+  get adapter(): string | undefined {
+    return this.#name
+  }
+
+  /** Why there is no Wi-Fi here that could be managed; undefined if there is. */
+  async whyNone(): Promise<string | undefined> {
+    const names = (await deviceLinks(this.#system)).filter(({ facts }) => facts.Type === 'wlan').map(({ name }) => name)
+    if (names.length === 0) return 'no Wi-Fi adapter'
+    let why = ''
+    for (const name of names) {
+      const unit = unitOf(name)
+      const units = await readUnitFiles(this.#system, [unit])
+      const isEnabled =
+        units.some(({ isMasked, links }) => !isMasked && links.length > 0) || (await findBuiltIn(this.#system, units))
+      if (isEnabled) {
+        this.#name = name
+        return undefined
+      }
+      why ||= units.length === 0 ? 'wpa_supplicant is not installed' : `${unit} is not enabled`
+    }
+    return why
+  }
+
+  async isPresent(): Promise<boolean> {
+    const name = await this.#known()
+    return name !== undefined && this.#system.exists(`${LINKS}/${name}`)
+  }
+
+  /** The text of its file; undefined if there is none. */
+  async text(): Promise<string | undefined> {
+    const name = await this.#known()
+    return name === undefined ? undefined : this.#system.readLossless(fileOf(name))
+  }
+
+  async textForEdit(): Promise<string | undefined> {
+    const name = await this.#known()
+    return name === undefined ? undefined : this.#system.readForEdit(fileOf(name))
+  }
+
+  /** @returns whether the file was changed. */
+  async write(text: string): Promise<boolean> {
+    const name = await this.#known()
+    return name !== undefined && this.#system.writeAtomic(fileOf(name), text, MODE)
+  }
+
+  /** Has the daemon use the file as it is now. Nobody knows how long a network takes to answer, so this does not wait for it. */
+  async reload(): Promise<void> {
+    const name = await this.#known()
+    // When the adapter appears, systemd starts the unit.
+    if (name === undefined || !(await this.#system.exists(`${LINKS}/${name}`))) return
+    // Without the file, an undone change has left a daemon that could not start.
+    const verb = (await this.#system.exists(fileOf(name))) ? 'restart' : 'stop'
+    try {
+      if (verb === 'restart') return await (await this.#supplicant(name)).reconfigure()
+    } catch {
+      // It does not run, or has no control socket yet.
+    }
+    await this.#system.unitJobs.run(() => this.#system.run(['systemctl', verb, unitOf(name)]))
+  }
+
+  /** The network that it is in; "" if none, or if that cannot be known. */
+  async connected(): Promise<string> {
+    const name = await this.#known()
+    if (name === undefined || !this.#system.isRunning || !(await this.#isUp(name))) return ''
+    return (await this.#supplicant(name)).connected().catch(() => '')
+  }
+
+  /** Undefined if it is in no network. */
+  async signal(): Promise<Signal | undefined> {
+    const ssid = await this.connected()
+    if (ssid === '' || this.#name === undefined) return undefined
+    const signalDbm = await (await this.#supplicant(this.#name)).signal().catch(() => undefined)
+    return { ssid, ...(signalDbm !== undefined && { signalDbm }) }
+  }
+
+  /** See `Supplicant.scan`. @throws {HalError} also if there is no adapter. */
+  async scan(): Promise<readonly FoundNetwork[]> {
+    const name = await this.#known()
+    return name === undefined ? [] : (await this.#supplicant(name)).scan()
+  }
+
+  async #known(): Promise<string | undefined> {
+    if (this.#name === undefined) await this.whyNone()
+    return this.#name
+  }
+
+  /** wpa_supplicant reports a connection by RFC 2863's state of the interface. */
+  async #isUp(name: string): Promise<boolean> {
+    const state = await this.#system.readText(`${LINKS}/${name}/operstate`).catch(() => undefined)
+    return state?.trim() === 'up'
+  }
+
+  async #supplicant(name: string): Promise<Supplicant> {
+    const text = await this.#system.readLossless(fileOf(name)).catch(() => undefined)
+    return new Supplicant(this.#system, name, controlFolder(text ?? '') ?? CONTROL_FOLDER)
+  }
+}
+
+function fileOf(name: string): string {
+  return `${FOLDER}/wpa_supplicant-${name}.conf`
+}
+
+/** systemd.unit(5): a dash in an instance's name stands for a slash. */
+function unitOf(name: string): string {
+  return `wpa_supplicant@${name.replaceAll('-', '\\x2d')}.service`
+}

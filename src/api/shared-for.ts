@@ -1,0 +1,14 @@
+/** Calls within `ms` of the one that makes something share its result. What fails is made again by the next call. */
+export function sharedFor<T>(ms: number, make: () => Promise<T>): () => Promise<T> {
+  let known: { readonly at: number; readonly made: Promise<T> } | undefined
+  return () => {
+    const at = performance.now()
+    if (known && at - known.at <= ms) return known.made
+    const one = { at, made: make() }
+    known = one
+    one.made.catch(() => {
+      if (known === one) known = undefined
+    })
+    return one.made
+  }
+}

@@ -6,7 +6,7 @@ import type { Metafile } from 'esbuild'
 /** Without the page. */
 const BUDGET_BYTES = 324_000
 /** HTML, style and script of the page, before they are compressed. */
-const PAGE_BUDGET_BYTES = 74_000
+const PAGE_BUDGET_BYTES = 80_000
 /** The same in the bundle: compressed, in Base64. */
 const COMPRESSED_BUDGET_BYTES = 40_000
 const PAGE = 'build/out/page'

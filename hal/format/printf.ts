@@ -1,4 +1,4 @@
-import { encodeLossless } from '../files/lossless.ts'
+import { encodeLossless } from './lossless.ts'
 
 const LETTERS: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', e: '\x1b' }
 const ESCAPE = /\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.))/gs

@@ -5,7 +5,7 @@
  */
 import { pbkdf2Sync } from 'node:crypto'
 import { HalError } from '../errors.ts'
-import { decodeLossless, encodeLossless } from '../files/lossless.ts'
+import { decodeLossless, encodeLossless } from './lossless.ts'
 import { printfDecode } from './printf.ts'
 
 /** A network to join. */

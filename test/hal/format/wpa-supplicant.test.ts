@@ -1,5 +1,5 @@
 import t from 'tap'
-import { decodeLossless } from '../../../hal/files/lossless.ts'
+import { decodeLossless } from '../../../hal/format/lossless.ts'
 import {
   controlFolder,
   editWpa,

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { Files } from '../../../hal/files/files.ts'
-import { decodeLossless, encodeLossless } from '../../../hal/files/lossless.ts'
+import { decodeLossless, encodeLossless } from '../../../hal/format/lossless.ts'
 import { temporaryFolder } from '../../support/folder.ts'
 import { Random, SEED } from '../../support/random.ts'
 

@@ -9,9 +9,13 @@ import { texts } from './texts.ts'
 export function openDialog(title: string, content: readonly Child[], isClosable = true): () => void {
   const heading = h('h2', { id: newId(), tabindex: -1 }, title)
   const dialog = h('dialog', { 'aria-labelledby': heading.id }, heading, ...present(content))
-  dialog.addEventListener('cancel', event => {
-    if (!isClosable) event.preventDefault()
-  })
+  if (!isClosable) {
+    dialog.addEventListener('cancel', event => event.preventDefault())
+    // The second time, browsers close a dialog without asking it.
+    dialog.addEventListener('keydown', event => {
+      if (event.key === 'Escape') event.preventDefault()
+    })
+  }
   dialog.addEventListener('close', () => dialog.remove())
   document.body.append(dialog)
   dialog.showModal()

@@ -83,6 +83,7 @@ t.test('access', { skip }, async t => {
     t.equal(await valueIn(page, 'The new API key', 'API key'), service.key)
     t.equal(await scan(t, page), `${service.url}/#key=${service.key}`)
     t.strictSame(await stored(page), { session: [service.key], local: [] })
+    for (let press = 0; press < 3; press++) await page.keyboard.press('Escape')
     await click(page, 'The new API key', 'Done')
     await waitForText(page, 'Connected')
     await service.patch({ deviceName: 'Still here' })

@@ -72,7 +72,19 @@ export async function click(page: Page, card: string, text: string): Promise<voi
     card,
     text,
   )
-  await (found as ElementHandle<HTMLButtonElement>).click()
+  await pressIt(found as ElementHandle<HTMLButtonElement>)
+}
+
+/** Clicks the one button with this name for screen readers. */
+export async function clickNamed(page: Page, name: string): Promise<void> {
+  const found = await page.waitForSelector(`button[aria-label="${name}"]`)
+  await pressIt(found as ElementHandle<HTMLButtonElement>)
+}
+
+/** As a person does, who scrolls until it is in sight: on a phone the navigation covers the lower edge. */
+async function pressIt(button: ElementHandle<HTMLButtonElement>): Promise<void> {
+  await button.evaluate(element => element.scrollIntoView({ block: 'center' }))
+  await button.click()
 }
 
 /** Types into the control of a label, wherever it is. */

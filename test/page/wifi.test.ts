@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
-import type { HTTPRequest, Page } from 'puppeteer-core'
+import type { HTTPRequest } from 'puppeteer-core'
 import t, { type Test } from 'tap'
 import { eventually } from '../support/eventually.ts'
 import { needs } from '../support/needs.ts'
 import { startWifiDevice } from '../support/wifi-device.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { click, fill, goTo, press, waitForNoText, waitForText } from './steps.ts'
+import { click, clickNamed, fill, goTo, press, waitForNoText, waitForText } from './steps.ts'
 
 const OFFICE = { ssid: 'Office', password: 'correct horse', level: -50, flags: '[WPA2-PSK-CCMP][ESS]' }
 const LAB = { ssid: 'Lab', password: 'battery staple', level: -65, flags: '[WPA2-SAE-CCMP][ESS]' }
@@ -23,11 +23,6 @@ async function start(t: Test) {
     (await service.system()).value.wifi as unknown as { networks: readonly { ssid: string }[]; connected: string }
   const names = async () => (await wifi()).networks.map(({ ssid }) => ssid)
   return { service, link, wifi, names, file }
-}
-
-/** Presses the button of one network. */
-async function press1(page: Page, name: string): Promise<void> {
-  await page.locator(`button[aria-label="${name}"]`).click()
 }
 
 t.test('Wi-Fi', { skip: missingBrowser('shell') || needs('wpa_cli', 'python3') }, async t => {
@@ -60,7 +55,7 @@ t.test('Wi-Fi', { skip: missingBrowser('shell') || needs('wpa_cli', 'python3') }
   })
 
   await t.test('a network is joined with its password, by the keyboard', async t => {
-    await press1(page, 'Join: Lab')
+    await clickNamed(page, 'Join: Lab')
     await fill(page, 'Join \u2068Lab\u2069', 'Password', 'short')
     t.equal(await page.$eval('dialog .primary', button => (button as HTMLButtonElement).disabled), true)
     await fill(page, 'Join \u2068Lab\u2069', 'Password', LAB.password)
@@ -78,7 +73,7 @@ t.test('Wi-Fi', { skip: missingBrowser('shell') || needs('wpa_cli', 'python3') }
     const hurry = (request: HTTPRequest) =>
       void request.continue({ url: request.url().replace('Within=60', 'Within=8') })
     page.on('request', hurry)
-    await press1(page, 'Join: Lab')
+    await clickNamed(page, 'Join: Lab')
     await fill(page, 'Join \u2068Lab\u2069', 'Password', 'not this one')
     await click(page, 'Join \u2068Lab\u2069', 'Join')
     await waitForText(page, 'Checking the connection')
@@ -90,7 +85,7 @@ t.test('Wi-Fi', { skip: missingBrowser('shell') || needs('wpa_cli', 'python3') }
   })
 
   await t.test('an open network is joined only when somebody says so', async t => {
-    await press1(page, 'Join: Guests')
+    await clickNamed(page, 'Join: Guests')
     await click(page, 'Join \u2068Guests\u2069 without a password?', 'Cancel')
     t.strictSame(await names(), ['Lab', 'Office'])
     await click(page, 'Wi-Fi', 'Another network…')
@@ -103,10 +98,10 @@ t.test('Wi-Fi', { skip: missingBrowser('shell') || needs('wpa_cli', 'python3') }
   })
 
   await t.test('one is preferred, one is removed', async t => {
-    await press1(page, 'Prefer: Lab')
+    await clickNamed(page, 'Prefer: Lab')
     await waitForText(page, 'Saved. The device can still be reached.')
     t.strictSame(await names(), ['Lab', 'Guests', 'Office'])
-    await press1(page, 'Remove: Guests')
+    await clickNamed(page, 'Remove: Guests')
     await click(page, 'Remove \u2068Guests\u2069?', 'Remove')
     await eventually(async () => (await names()).length === 2)
     await waitForNoText(page, 'Checking the connection')

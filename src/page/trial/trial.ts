@@ -73,7 +73,8 @@ export async function runTrial(device: Device, { id, seconds, move, goal }: Tria
       const isReached = goal === undefined || (await look(device, goal))
       if (isReached && (await confirm(device, id))) return
       if (isReached === false && performance.now() - began > GOAL_PART * seconds * 1000) {
-        await device.client.send('DELETE', '/system/confirm').catch(() => undefined)
+        const headers = id === undefined ? {} : { 'If-Match': `"${id}"` }
+        await device.client.send('DELETE', '/system/confirm', { headers }).catch(() => undefined)
         throw new Error(goal?.failure)
       }
       // Once: to go there again would cut off a connection that takes its time.

@@ -97,15 +97,18 @@ function newKey(): string {
     .replace(/=/g, '')
 }
 
+/** Nothing closes it but its button: the key is not shown again. */
 function showKey(apiKey: string): void {
-  const close = openDialog(texts.keyReplaced, [
+  const actions = h(
+    'div',
+    { class: 'actions' },
+    button(texts.done, () => close(), 'primary'),
+  )
+  const content = [
     h('p', {}, texts.keyReplacedHelp),
     qrImage(linkFor(apiKey), texts.keyQrCode),
     secret(texts.apiKey, apiKey),
-    h(
-      'div',
-      { class: 'actions' },
-      button(texts.done, () => close(), 'primary'),
-    ),
-  ])
+    actions,
+  ]
+  const close = openDialog(texts.keyReplaced, content, false)
 }

@@ -1,5 +1,6 @@
 #!/bin/sh
-# product.sh ROOT: a card, as build/out/image/raspberry-pi.img, and compressed as build/out/receiver-raspberry-pi.img.xz.
+# product.sh ROOT: a card, as build/out/image/raspberry-pi.img, and compressed as build/out/receiver-raspberry-pi.img.xz, with
+# the list of its packages beside it.
 # The Pi's own firmware reads the boot partition, which raspi-firmware has filled. Nothing is mounted, so that this works in a
 # container.
 set -eu
@@ -24,3 +25,4 @@ mke2fs -q -t ext4 -L receiver -E offset=$(((start + boot_size) * 1048576)) -d "$
 mv $card.new $card
 xz -T0 -1 --stdout $card >build/out/receiver-raspberry-pi.img.xz.new
 mv build/out/receiver-raspberry-pi.img.xz.new build/out/receiver-raspberry-pi.img.xz
+cp build/out/image/raspberry-pi.manifest build/out/receiver-raspberry-pi.manifest

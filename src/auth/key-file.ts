@@ -66,7 +66,13 @@ export async function replaceKey(state: Files, current: string | undefined, chos
   if (chosen !== undefined) await requireNewKey(state, chosen)
   const key = chosen ?? generateKey()
   if (current !== undefined) await rememberKey(state, current)
-  await writeKey(state, key)
+  try {
+    await writeKey(state, key)
+  } catch (error) {
+    // It may be in place, and only not durable. Whoever asked does not get it, so nobody would hold the key in force.
+    if (current !== undefined) await writeKey(state, current).catch(() => undefined)
+    throw error
+  }
   return key
 }
 

@@ -229,3 +229,24 @@ t.test('a key that was replaced while the service was stopped is not on the scre
   await replaceKey(state, await readKey(state), 'fleet-key_0001.of~room.4')
   t.equal(await isUnused(), false)
 })
+
+t.test('a rotation that fails when the key is in place already is taken back', async t => {
+  const dir = stateDir(t)
+  let fails = false
+  let isInPlace = false
+  const fs = intercepted(({ name, path, proceed }) => {
+    if (fails && isInPlace && name === 'file.sync') {
+      fails = false
+      throw systemError('EIO')
+    }
+    const result = proceed()
+    if (name === 'rename' && path.endsWith('/api-key')) isInPlace = true
+    return result
+  })
+  const keys = await ApiKeyStore.open(new Files(dir, fs), { log: () => undefined })
+  const old = keys.current
+  fails = true
+  isInPlace = false
+  await t.rejects(keys.replace(), { code: 'EIO' })
+  t.equal(readFileSync(join(dir, 'api-key'), 'utf8'), `${old}\n`, 'nobody holds the new one')
+})

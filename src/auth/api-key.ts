@@ -7,17 +7,16 @@ import { Complaint, type Log } from '../log.ts'
 import {
   FORMER_FILE,
   generateKey,
+  isMarkedUnused,
   KEY_FILE,
-  KEY_MODE,
+  markUnused,
   readKey,
   rememberKey,
   replaceKey,
   requireNewKey,
+  UNUSED_FILE,
   writeKey,
 } from './key-file.ts'
-
-/** Exists while nobody has used the key that was generated here. */
-const UNUSED = '/api-key.unused'
 
 export interface ApiKeyOptions {
   readonly log: Log
@@ -128,7 +127,7 @@ export class ApiKeyStore {
   }
 
   async #open({ passed = async () => undefined, marksUnused = false }: ApiKeyOptions): Promise<void> {
-    await this.#tolerate('finish an interrupted write', () => this.#state.recover(KEY_FILE, FORMER_FILE, UNUSED))
+    await this.#tolerate('finish an interrupted write', () => this.#state.recover(KEY_FILE, FORMER_FILE, UNUSED_FILE))
     try {
       this.#current = await readKey(this.#state)
     } catch (error) {
@@ -141,7 +140,7 @@ export class ApiKeyStore {
     if (this.#current === undefined) return this.#first(passed, marksUnused)
     // Writes only if the mode is not ours: a copied file may be readable by everyone.
     await this.#tolerate('restore the mode of its file', () => writeKey(this.#state, this.#current ?? ''))
-    this.#isUnused = marksUnused && (await this.#state.exists(UNUSED))
+    this.#isUnused = marksUnused && (await isMarkedUnused(this.#state, this.#current).catch(() => false))
     // Nothing is remembered while it is off, so the key may have been used meanwhile.
     if (!marksUnused) await this.#forgetUnused()
   }
@@ -163,9 +162,10 @@ export class ApiKeyStore {
   }
 
   async #store(): Promise<void> {
-    if (this.#isUnused) await this.#state.writeAtomic(UNUSED, '', KEY_MODE)
-    else await this.#state.remove(UNUSED)
-    await writeKey(this.#state, this.#current ?? '')
+    const key = this.#current ?? ''
+    if (this.#isUnused) await markUnused(this.#state, key)
+    else await this.#state.remove(UNUSED_FILE)
+    await writeKey(this.#state, key)
     this.#isStored = true
   }
 
@@ -200,7 +200,7 @@ export class ApiKeyStore {
   }
 
   #forgetUnused(): Promise<void> {
-    return this.#tolerate('record its first use', () => this.#state.remove(UNUSED))
+    return this.#tolerate('record its first use', () => this.#state.remove(UNUSED_FILE))
   }
 
   /** Does something that the key can do without if the storage refuses it. */

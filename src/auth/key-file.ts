@@ -7,7 +7,9 @@ import { BYTES_32 } from './base64url.ts'
 export const KEY_FILE = '/api-key'
 /** A salted hash of each key that was in force before, one a line, the oldest first: `SALT HASH` in base64url. */
 export const FORMER_FILE = '/api-key.former'
-export const KEY_MODE = 0o600
+/** The salted hash of the key that was generated here, while nobody has used it. */
+export const UNUSED_FILE = '/api-key.unused'
+const KEY_MODE = 0o600
 const KEY_BYTES = 32
 const SALT_BYTES = 16
 const GENERATED_KEY = new RegExp(`^${BYTES_32}$`)
@@ -64,7 +66,13 @@ export async function replaceKey(state: Files, current: string | undefined, chos
   if (chosen !== undefined) await requireNewKey(state, chosen)
   const key = chosen ?? generateKey()
   if (current !== undefined) await rememberKey(state, current)
-  await writeKey(state, key)
+  try {
+    await writeKey(state, key)
+  } catch (error) {
+    // It may be in place, and only not durable. Whoever asked does not get it, so nobody would hold the key in force.
+    if (current !== undefined) await writeKey(state, current).catch(() => undefined)
+    throw error
+  }
   return key
 }
 
@@ -77,22 +85,37 @@ export async function requireNewKey(state: Files, key: string): Promise<void> {
 }
 
 async function isFormerKey(state: Files, key: string): Promise<boolean> {
-  return (await formerKeys(state)).some(line => {
-    const [salt = ''] = line.split(' ')
-    return line === hashOf(key, salt)
-  })
+  return (await formerKeys(state)).some(line => isHashOf(key, line))
+}
+
+/** Remembers durably that nobody has used a key since it was made. */
+export async function markUnused(state: Files, key: string): Promise<void> {
+  await state.writeAtomic(UNUSED_FILE, `${saltedHash(key)}\n`, KEY_MODE)
+}
+
+/** Whether nobody has used this key, as far as that was remembered; not if it was replaced since. */
+export async function isMarkedUnused(state: Files, key: string): Promise<boolean> {
+  return isHashOf(key, (await state.readLossless(UNUSED_FILE))?.trimEnd() ?? '')
 }
 
 /** Remembers durably that a key was in force, so that it is not taken again. */
 export async function rememberKey(state: Files, key: string): Promise<void> {
   if (await isFormerKey(state, key)) return
-  const line = hashOf(key, randomBytes(SALT_BYTES).toString('base64url'))
-  const lines = [...(await formerKeys(state)), line].slice(-MAX_FORMER)
+  const lines = [...(await formerKeys(state)), saltedHash(key)].slice(-MAX_FORMER)
   await state.writeAtomic(FORMER_FILE, lines.map(line => `${line}\n`).join(''), KEY_MODE)
 }
 
 async function formerKeys(state: Files): Promise<readonly string[]> {
   return (await state.readLossless(FORMER_FILE))?.split('\n').filter(line => line !== '') ?? []
+}
+
+function saltedHash(key: string): string {
+  return hashOf(key, randomBytes(SALT_BYTES).toString('base64url'))
+}
+
+function isHashOf(key: string, line: string): boolean {
+  const [salt = ''] = line.split(' ')
+  return line === hashOf(key, salt)
 }
 
 function hashOf(key: string, salt: string): string {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Files } from '../../hal/files/files.ts'
 import { ApiKeyStore } from '../../src/auth/api-key.ts'
-import { generateKey } from '../../src/auth/key-file.ts'
+import { generateKey, readKey, replaceKey } from '../../src/auth/key-file.ts'
 import { intercepted, systemError } from '../hal/support/file-system.ts'
 import { eventually } from '../support/eventually.ts'
 
@@ -215,4 +215,38 @@ t.test('a key that may have been used while nobody remembered is not unused', as
   const open = async (marksUnused: boolean) =>
     (await ApiKeyStore.open(new Files(dir), { log: () => undefined, marksUnused })).isUnused
   t.same([await open(true), await open(false), await open(true)], [true, false, false])
+})
+
+t.test('a key that was replaced while the service was stopped is not on the screen', async t => {
+  const dir = stateDir(t)
+  const state = new Files(dir)
+  const isUnused = async () => {
+    const keys = await ApiKeyStore.open(state, { log: () => undefined, marksUnused: true })
+    return keys.isUnused
+  }
+  t.equal(await isUnused(), true)
+  // As `receiverd key rotate` does, and a power cut may leave it while the card's key is taken.
+  await replaceKey(state, await readKey(state), 'fleet-key_0001.of~room.4')
+  t.equal(await isUnused(), false)
+})
+
+t.test('a rotation that fails when the key is in place already is taken back', async t => {
+  const dir = stateDir(t)
+  let fails = false
+  let isInPlace = false
+  const fs = intercepted(({ name, path, proceed }) => {
+    if (fails && isInPlace && name === 'file.sync') {
+      fails = false
+      throw systemError('EIO')
+    }
+    const result = proceed()
+    if (name === 'rename' && path.endsWith('/api-key')) isInPlace = true
+    return result
+  })
+  const keys = await ApiKeyStore.open(new Files(dir, fs), { log: () => undefined })
+  const old = keys.current
+  fails = true
+  isInPlace = false
+  await t.rejects(keys.replace(), { code: 'EIO' })
+  t.equal(readFileSync(join(dir, 'api-key'), 'utf8'), `${old}\n`, 'nobody holds the new one')
 })

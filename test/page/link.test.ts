@@ -4,7 +4,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { missingBrowser, openTab, startBrowser, type Tab } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { waitForNoText, waitForText } from './steps.ts'
+import { tap, waitForNoText, waitForText } from './steps.ts'
 
 /** The page's waits are shorter by this factor, and so is the time between the heartbeats. */
 const FASTER = 10
@@ -103,7 +103,7 @@ t.test('a link that fails without a word', { skip: missingBrowser('shell') }, as
     const engine = await ask('Bob’s iPad')
     await waitForText(page, 'Bob’s iPad')
     link.down()
-    await page.locator('::-p-aria([name="Let in: Bob’s iPad"][role="button"])').click()
+    await tap(page, 'Let in: Bob’s iPad')
     await waitForText(page, 'Letting in…')
     const began = performance.now()
     await waitForText(page, 'Not connected')
@@ -111,7 +111,7 @@ t.test('a link that fails without a word', { skip: missingBrowser('shell') }, as
     await waitForText(page, 'The device does not answer.')
     link.up()
     await waitForNoText(page, 'Not connected')
-    await page.locator('::-p-aria([name="Let in: Bob’s iPad"][role="button"])').click()
+    await tap(page, 'Let in: Bob’s iPad')
     await waitForText(page, 'No device is waiting.')
     engine.close()
   })

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { HTTPRequest } from 'puppeteer-core'
 import t from 'tap'
+import { eventually } from '../support/eventually.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { sessionsOf, startPageDevice } from './device.ts'
-import { control, goTo, waitForNoText, waitForText } from './steps.ts'
+import { control, goTo, tap, waitForNoText, waitForText } from './steps.ts'
 
 type Conflict = ReturnType<typeof conflict>
 
@@ -18,7 +19,7 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
   const { page, offences } = await openTab(browser, `${service.url}/#key=${moderator}`, page =>
     page.setViewport({ width: 360, height: 740, hasTouch: true, isMobile: true }),
   )
-  const tap = (button: string) => page.locator(`::-p-aria([name="${button}"][role="button"])`).click()
+  const press = (button: string) => tap(page, button)
   /** @returns a function that ends it. */
   const intercept = async (answer: (request: HTTPRequest) => Promise<void>) => {
     await page.setRequestInterception(true)
@@ -34,11 +35,11 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
     const engine = await ask('Ann’s iPhone')
     await waitForText(page, 'Ann’s iPhone')
     t.match(await page.title(), /^\(1\) /)
-    await tap('Let in: Ann’s iPhone')
+    await press('Let in: Ann’s iPhone')
     await waitForText(page, 'No device is waiting.')
     t.match(await engine.line(), { state: 'pending' })
     t.match(await engine.line(), { state: 'active' })
-    await tap('End: Ann’s iPhone')
+    await press('End: Ann’s iPhone')
     t.match(await engine.line(), { state: 'ended', reason: 'moderator' })
     engine.close()
     await waitForText(page, 'No device is mirroring.')
@@ -61,7 +62,7 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
 
   await t.test('denies another', async t => {
     const engine = await ask('Stranger')
-    await tap('Deny: Stranger')
+    await press('Deny: Stranger')
     await waitForText(page, '\u2068Stranger\u2069 was turned away.')
     t.match(await engine.line(), { state: 'pending' })
     t.match(await engine.line(), { state: 'denied', reason: 'moderator' })
@@ -96,11 +97,11 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
       const answer = answers[search]
       return answer ? request.respond(answer) : request.continue({ url: request.url().replace('=b', '=true') })
     })
-    await tap('Let in: Cid')
+    await press('Let in: Cid')
     await waitForText(page, '"Ann" is mirroring; this device shows one at a time.')
-    await tap('Replace')
+    await press('Replace')
     await waitForText(page, '"Bob" is mirroring; this device shows one at a time.')
-    await tap('Replace')
+    await press('Replace')
     await waitForText(page, 'No device is waiting.')
     t.strictSame(asked, ['?replace=false', '?replace=a', '?replace=b'])
     await stop()
@@ -113,10 +114,10 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
     await waitForText(page, 'Dan')
     const detail = 'Another moderator has just turned it away.'
     const stop = await intercept(request => request.respond(conflict({ detail })))
-    await tap('Let in: Dan')
+    await press('Let in: Dan')
     await waitForText(page, detail)
     await stop()
-    await tap('Deny: Dan')
+    await press('Deny: Dan')
     engine.close()
     await waitForNoText(page, 'Dan')
   })
@@ -140,6 +141,44 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
       bob.close()
       await waitForText(page, 'No device is waiting.')
     }
+  })
+
+  await t.test('nor one that was on its way when rows have moved, or have come', async t => {
+    const [ann, bob, cid] = [await ask('Ann'), await ask('Bob'), await ask('Cid')]
+    for (const name of ['Ann', 'Bob', 'Cid']) await waitForText(page, name)
+    /** What a finger would hit at the place of a button, at the moment at which the rows are so many. */
+    const hit = (name: string, rows: number) =>
+      page.evaluate(
+        (name, rows) =>
+          new Promise<string>(resolve => {
+            const placeOf = () => document.querySelector(`[aria-label="Let in: ${name}"]`)?.getBoundingClientRect()
+            const before = placeOf()
+            new MutationObserver((_, observer) => {
+              if (document.querySelectorAll('.pending').length !== rows) return
+              observer.disconnect()
+              const { x = 0, y = 0, width = 0, height = 0 } = before ?? placeOf() ?? {}
+              const button = document.elementFromPoint(x + width / 2, y + height / 2)?.closest('button')
+              resolve(button?.getAttribute('aria-label') ?? 'nothing')
+            }).observe(document.body, { childList: true, subtree: true })
+          }),
+        name,
+        rows,
+      )
+    const whenGone = hit('Bob', 2)
+    ann.close()
+    t.equal(await whenGone, 'nothing', 'Cid is where Bob was')
+    const whenCome = hit('Dan', 3)
+    const dan = await ask('Dan')
+    t.equal(await whenCome, 'nothing', 'what was there before Dan?')
+    await press('Let in: Cid')
+    const [, active] = await eventually(async () => {
+      const sessions = await sessionsOf(service, 3)
+      return sessions[1]?.state === 'active' && sessions
+    })
+    t.equal(active?.name, 'Cid')
+    for (const engine of [bob, cid, dan]) engine.close()
+    await waitForText(page, 'No device is mirroring.')
+    await waitForText(page, 'No device is waiting.')
   })
 
   await t.test('sees how long a device still waits, and that nobody answered in time', async () => {

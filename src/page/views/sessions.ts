@@ -12,6 +12,8 @@ import { whileShown } from '../while-shown.ts'
 const CLOCK_MS = 1_000
 /** Milliseconds for which a row that goes stays in its place: a finger on its way must not hit the next one. */
 const GONE_MS = 2_000
+/** Milliseconds for which a row that has moved, or is new, takes no finger: it may be on its way to what was there before. */
+const MOVED_MS = 500
 /** Milliseconds for the answer to a decision. The device itself gives up after five seconds. */
 const DECISION_MS = 8_000
 /** The clock of this device and that of the browser may differ by this many milliseconds. */
@@ -30,16 +32,22 @@ export function sessionsView(device: Device): View {
     nobodyWaits.hidden = waiting.childElementCount > 0
     nobodyMirrors.hidden = mirroring.childElementCount > 0
   }
+  const moving = (change: () => void) => {
+    const places = new Map(Array.from(items.values(), item => [item, topOf(item)]))
+    change()
+    for (const item of items.values()) if (places.get(item) !== topOf(item)) item.moved()
+  }
   const fade = (item: Item, outcome = item.outcome()) => {
     item.end(outcome)
-    setTimeout(() => {
+    const remove = () => {
       item.element.remove()
       tidy()
-    }, GONE_MS)
+    }
+    setTimeout(() => moving(remove), GONE_MS)
   }
 
   // Rows that stay are not rebuilt, and none moves up at once: a finger on its way to a button must find it there.
-  const show = (sessions: readonly Session[]) => {
+  const update = (sessions: readonly Session[]) => {
     const here = new Set(sessions.map(({ id }) => id))
     for (const [id, item] of items) {
       if (here.has(id)) continue
@@ -64,15 +72,17 @@ export function sessionsView(device: Device): View {
     if (added.length > 0) announce(added.map(session => texts.asks(nameOf(session))).join(' '))
     asked = new Set(pending.map(({ id }) => id))
   }
+  const show = (sessions: readonly Session[]) => moving(() => update(sessions))
   device.sessions.follow(show)
   const hint = h('p', { class: 'hint', hidden: true }, texts.notModerated)
   const called = h('p', { class: 'help', hidden: true })
-  device.system.follow(() => {
+  const explain = () => {
     hint.hidden = device.isOpen !== true
     const name = device.nameOnPhones
     called.hidden = name === undefined
     called.replaceChildren(texts.phonesSee, ' ', foreign(name ?? ''), '.')
-  })
+  }
+  device.system.follow(() => moving(explain))
   const element = h(
     'div',
     { class: 'columns' },
@@ -94,6 +104,8 @@ interface Item {
   readonly outcome: () => string
   /** Shows it as over: nothing can be pressed any more. */
   readonly end: (outcome: string) => void
+  /** Takes no finger for a moment. Keys have their focus, which moves with it. */
+  readonly moved: () => void
 }
 
 /** The effect and the texts of a button. */
@@ -117,6 +129,7 @@ function sessionItem(device: Device): Item {
   let shown = ''
   let isDecided = false
   let last: Session | undefined
+  let steady = 0
 
   const update = (session: Session) => {
     last = session
@@ -189,7 +202,16 @@ function sessionItem(device: Device): Item {
     actions.inert = true
     element.classList.add('gone')
   }
-  return { element, update, isDecided: () => isDecided, outcome, end }
+  const moved = () => {
+    element.dataset.moved = ''
+    clearTimeout(steady)
+    steady = setTimeout(() => delete element.dataset.moved, MOVED_MS)
+  }
+  return { element, update, isDecided: () => isDecided, outcome, end, moved }
+}
+
+function topOf({ element }: Item): number {
+  return element.getBoundingClientRect().top
 }
 
 /**

@@ -23,8 +23,8 @@ export interface Station extends FoundNetwork {
 
 /** Stronger than any radio sends; 0 and above are drivers that count in something else. */
 const MAX_DBM = 0
-/** Between stations, with `MASK` below. */
-const DELIMITER = '===='
+/** After a station, and after the last one of all, with the mask below. */
+const DELIMITERS: readonly string[] = ['====', '####']
 
 /** For `wpa_cli bss`, the bits of bss.h: id, level, age, flags, ssid and the delimiter. */
 export const STATION_MASK = '0x21a81'
@@ -49,7 +49,7 @@ export function stationsIn(text: string): {
   let lastId: number | undefined
   let lines: string[] = []
   for (const line of text.split('\n')) {
-    if (line !== DELIMITER) {
+    if (!DELIMITERS.includes(line)) {
       lines.push(line)
       continue
     }

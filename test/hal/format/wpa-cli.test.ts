@@ -66,6 +66,8 @@ t.test('an answer that breaks off, and the next range', async t => {
   const { stations, lastId } = stationsIn(`${station(4, 'a')}${station(9, '\\xff')}id=10\nlevel=-5`)
   t.match(stations, [{ id: 4, ssid: 'a', signalDbm: -50, ageS: 1, security: 'psk' }])
   t.equal(lastId, 9)
+  const last = station(11, 'b').replace('====', '####')
+  t.strictSame(ssids(station(10, 'a') + last), ['a', 'b'], 'the last one of all')
   t.strictSame(stationsIn(station(1, 'a', { level: 50 })).stations, [], 'a driver that does not measure in dBm')
 })
 

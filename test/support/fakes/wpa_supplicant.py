@@ -85,8 +85,9 @@ def answer(request):
     if words[0] == "BSS":
         reply = ""
         for at, station in list(enumerate(air))[int(re.search(r"RANGE=(\d+)-", request)[1]):]:
-            one = "id=%d\nlevel=%d\nage=0\nflags=%s\nssid=%s\n====\n" % (
-                at, station["level"], station.get("flags", "[ESS]"), escape(bytes.fromhex(station["ssid"])))
+            end = "####" if at == len(air) - 1 else "===="
+            one = "id=%d\nlevel=%d\nage=0\nflags=%s\nssid=%s\n%s\n" % (
+                at, station["level"], station.get("flags", "[ESS]"), escape(bytes.fromhex(station["ssid"])), end)
             # The daemon's buffer: what does not fit is left out.
             if len(reply) + len(one) > 4095:
                 break

@@ -41,8 +41,6 @@ const PASSPHRASE = /^[ -~]{8,63}$/
 const KEY = /^[0-9A-Fa-f]{64}$/
 /** Values of key_mgmt that need nothing but a passphrase or a key. */
 const BY_PASSWORD = ['WPA-PSK', 'WPA-PSK-SHA256', 'FT-PSK', 'SAE', 'FT-SAE']
-/** A passphrase ends at the last quote of its line, but a comment begins after the first two. */
-const CUT_SHORT = /"[^#]*#/
 /** Keys of a block that depend on its password. */
 const OF_PASSWORD = ['psk', 'sae_password', 'key_mgmt', 'ieee80211w', 'proto', 'pairwise', 'group', 'auth_alg']
 /** Keys of other kinds of networks: enterprise, WEP, hotspots, and passwords that are not in the file. */
@@ -152,13 +150,19 @@ function credentialOf({ ssid, password }: WifiNetwork): readonly string[] {
   if (password === '') return ['key_mgmt=NONE']
   if (KEY.test(password)) return [`psk=${password}`]
   return [
-    ...(CUT_SHORT.test(password)
+    ...(isCutShort(password)
       ? [`psk=${keyOf(password, ssid)}`, `sae_password=${Buffer.from(password).toString('hex')}`]
       : [`psk="${password}"`]),
     // WPA2, and WPA3 where the adapter has it.
     'key_mgmt=WPA-PSK SAE',
     'ieee80211w=1',
   ]
+}
+
+/** Whether quotes cannot hold a passphrase: it ends at the last quote of its line, but a comment begins after the first two. */
+function isCutShort(password: string): boolean {
+  const quote = password.indexOf('"')
+  return quote >= 0 && password.includes('#', quote)
 }
 
 /** IEEE 802.11-2020 §J.4.1. */

@@ -9,6 +9,10 @@ boot=build/out/image/boot.vfat
 # In MiB. The boot partition has room for a second kernel, while one is replaced.
 start=4 boot_size=256 root_size=2048
 rm -f $card.new $boot
+# When the adapter is found. A link of an overlay may become a file in a checkout.
+wants=$1/etc/systemd/system/sys-subsystem-net-devices-wlan0.device.wants
+mkdir -p "$wants"
+ln -sf /usr/lib/systemd/system/wpa_supplicant@.service "$wants/wpa_supplicant@wlan0.service"
 trap 'rm -f $card.new $boot' EXIT
 
 cp build/image/receiver.txt "$1/boot/firmware/"

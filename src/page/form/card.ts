@@ -6,7 +6,7 @@ import type { Schema } from '../schema.ts'
 import { texts } from '../texts.ts'
 import { announce } from '../toast.ts'
 import { addressAfter } from '../trial/address-after.ts'
-import { prepareMove, runTrial } from '../trial/trial.ts'
+import { onTrial, prepareMove, runTrial } from '../trial/trial.ts'
 import type { Field } from './field.ts'
 
 /** Milliseconds for the answer to a change that moves the device to another address. */
@@ -112,6 +112,8 @@ async function send({ device, field, settings, patch }: CardOptions, body: JsonO
   const trialS = Math.max(0, ...trials)
   const address = addressAfter(body, device.system.value)
   const move = trialS > 0 && address !== undefined ? await prepareMove(device, address) : undefined
+  // Of somebody else: should the answer be lost, that one is not taken for ours.
+  const other = trialS > 0 ? await onTrial(device.client).catch(() => undefined) : undefined
   const began = performance.now()
   try {
     const path = trialS > 0 ? `/system?confirmWithin=${trialS}` : '/system'
@@ -127,7 +129,7 @@ async function send({ device, field, settings, patch }: CardOptions, body: JsonO
     await runTrial(device, { id: idOf(response), seconds: Number(givenS), move })
   } catch (error) {
     if (trialS === 0 || !(error instanceof Unreachable)) throw error
-    await runTrial(device, { seconds: trialS - (performance.now() - began) / 1000, move })
+    await runTrial(device, { other, seconds: trialS - (performance.now() - began) / 1000, move })
     if (isEqual(patch(), body)) field.reset()
   }
   return texts.trialKept

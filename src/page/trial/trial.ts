@@ -25,6 +25,8 @@ export interface Move {
 export interface TrialOf {
   /** Its ETag; undefined if the answer was lost. */
   readonly id?: string | undefined
+  /** The one of somebody else, which was there before: it is not to be kept. */
+  readonly other?: string | undefined
   readonly seconds: number
   readonly move: Move | undefined
 }
@@ -33,7 +35,7 @@ export interface TrialOf {
  * Confirms a change as soon as the device is reached with it; shows how long it waits otherwise.
  * @throws {Error} if the change was undone, or nobody can tell.
  */
-export async function runTrial(device: Device, { id, seconds, move }: TrialOf): Promise<void> {
+export async function runTrial(device: Device, { id, other, seconds, move }: TrialOf): Promise<void> {
   const left = h('p', { role: 'timer' })
   const link = h(
     'p',
@@ -52,7 +54,7 @@ export async function runTrial(device: Device, { id, seconds, move }: TrialOf): 
     // Without an answer, it has taken long enough.
     if (id !== undefined || !move) await pause(FIRST_LOOK_MS)
     for (let attempts = 0; performance.now() < deadline; attempts++) {
-      if (await confirm(device, id)) return
+      if (await confirm(device, id, other)) return
       // Once: to go there again would cut off a connection that takes its time.
       if (move && attempts === LOOKS_BEFORE_MOVE) {
         link.hidden = false
@@ -73,13 +75,14 @@ export async function runTrial(device: Device, { id, seconds, move }: TrialOf): 
  * Keeps the change if the device can be reached; false if it cannot.
  * @param id The ETag of the change, so that no other one is kept. Without it, the change that is on trial now is meant; false
  * if there is none, because it may yet begin.
+ * @param other A trial that is not meant.
  * @throws {Error} if the device has undone it already.
  */
-export async function confirm({ client }: Pick<Device, 'client'>, id?: string): Promise<boolean> {
+export async function confirm({ client }: Pick<Device, 'client'>, id?: string, other?: string): Promise<boolean> {
   const signal = AbortSignal.timeout(ANSWER_MS)
   try {
     const etag = id === undefined ? await onTrial(client, signal) : `"${id}"`
-    if (etag === undefined) return false
+    if (etag === undefined || etag === other) return false
     await client.send('POST', '/system/confirm', { headers: { 'If-Match': etag }, signal })
     return true
   } catch (error) {
@@ -90,7 +93,7 @@ export async function confirm({ client }: Pick<Device, 'client'>, id?: string): 
 }
 
 /** The ETag of the change that is on trial. */
-async function onTrial(client: Client, signal: AbortSignal): Promise<string | undefined> {
+export async function onTrial(client: Client, signal = AbortSignal.timeout(ANSWER_MS)): Promise<string | undefined> {
   const { trial } = await jsonOf<{ readonly trial?: { readonly etag: string } }>(
     await client.send('GET', '/status', { signal }),
   )

@@ -15,6 +15,8 @@ class Network {
   /** The name under which the device can no longer be reached; "" for any. */
   #lost: string | undefined
   #losing: string | undefined
+  /** Whether the answer to a PATCH is lost, and that to the browser's second try. */
+  isAnswerLost = false
   /** The name under which the device takes its time to give the page. */
   #slow = ''
   readonly #sockets = new Set<Socket>()
@@ -63,6 +65,7 @@ class Network {
       setTimeout(() => device.write(sent, 'latin1'), isSlow ? 3_000 : 0)
     })
     device.on('data', chunk => {
+      if (isPatch && this.isAnswerLost) return void browser.destroy()
       browser.write(chunk)
       if (!isPatch || this.#losing === undefined) return
       this.#lost = this.#losing
@@ -139,6 +142,25 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     await waitForNoText(page, 'Not connected')
     await waitForValue(page, 'General', 'Host name', 'receiver')
     t.equal((await service.system()).value.hostname, 'receiver')
+  })
+
+  await t.test('where the answer is lost, the trial of somebody else is not kept', async t => {
+    const { service } = await startPageDevice(t)
+    const network = new Network()
+    await network.start(t, service.port)
+    const { page } = await openTab(browser, `http://127.0.0.1:${network.port}/#key=${service.key}`)
+    await goTo(page, 'Settings')
+    await fill(page, 'General', 'Host name', 'mine')
+    const other = await service.patch({ hostname: 'of-another' }, {}, '?confirmWithin=600')
+    await waitForText(page, 'Connected')
+    network.isAnswerLost = true
+    await click(page, 'General', 'Save')
+    await waitForText(page, 'Checking the connection')
+    const look = () => page.waitForResponse(response => response.url().endsWith('/status'))
+    await look()
+    await look()
+    const { trial } = (await (await service.fetch('/status')).json()) as { trial?: { etag: string } }
+    t.equal(trial?.etag, other.headers.get('etag'))
   })
 
   await t.test('a device that moves is followed to its new address, and the change is kept', async t => {

@@ -4,7 +4,7 @@ import type { JsonObject } from '../json.ts'
 import type { Schema } from '../schema.ts'
 import { texts } from '../texts.ts'
 import { addressAfter } from '../trial/address-after.ts'
-import { type Goal, prepareMove, runTrial } from '../trial/trial.ts'
+import { type Goal, onTrial, prepareMove, runTrial } from '../trial/trial.ts'
 
 /** Milliseconds for the answer to a change that moves the device to another address. */
 const MOVE_ANSWER_MS = 4_000
@@ -28,6 +28,8 @@ export async function send(device: Device, { settings, body, taken = () => undef
   const trialS = Math.max(0, ...trials)
   const after = addressAfter(body, device.system.value)
   const move = trialS > 0 && after !== undefined ? await prepareMove(device, after) : undefined
+  // Of somebody else: should the answer be lost, that one is not taken for ours.
+  const other = trialS > 0 ? await onTrial(device.client).catch(() => undefined) : undefined
   const began = performance.now()
   try {
     const path = trialS > 0 ? `/system?confirmWithin=${trialS}` : '/system'
@@ -42,7 +44,7 @@ export async function send(device: Device, { settings, body, taken = () => undef
     await runTrial(device, { id: idOf(response), seconds: Number(givenS), move, goal })
   } catch (error) {
     if (trialS === 0 || !(error instanceof Unreachable)) throw error
-    await runTrial(device, { seconds: trialS - (performance.now() - began) / 1000, move, goal })
+    await runTrial(device, { other, seconds: trialS - (performance.now() - began) / 1000, move, goal })
     taken()
   }
   return texts.trialKept

@@ -40,6 +40,8 @@ export interface Goal {
 export interface TrialOf {
   /** Its ETag; undefined if the answer was lost. */
   readonly id?: string | undefined
+  /** The one of somebody else, which was there before: it is not to be kept. */
+  readonly other?: string | undefined
   readonly seconds: number
   readonly move: Move | undefined
   readonly goal?: Goal | undefined
@@ -49,7 +51,7 @@ export interface TrialOf {
  * Confirms a change as soon as the device is reached with it; shows how long it waits otherwise.
  * @throws {Error} if the change was undone, or nobody can tell.
  */
-export async function runTrial(device: Device, { id, seconds, move, goal }: TrialOf): Promise<void> {
+export async function runTrial(device: Device, { id, other, seconds, move, goal }: TrialOf): Promise<void> {
   const left = h('p', { role: 'timer' })
   const link = h(
     'p',
@@ -73,8 +75,7 @@ export async function runTrial(device: Device, { id, seconds, move, goal }: Tria
       const isReached = goal === undefined || (await look(device, goal))
       if (isReached && (await confirm(device, id))) return
       if (isReached === false && performance.now() - began > GOAL_PART * seconds * 1000) {
-        const headers = id === undefined ? {} : { 'If-Match': `"${id}"` }
-        await device.client.send('DELETE', '/system/confirm', { headers }).catch(() => undefined)
+        await undo(device, id, other).catch(() => undefined)
         throw new Error(goal?.failure)
       }
       // Once: to go there again would cut off a connection that takes its time.
@@ -97,13 +98,14 @@ export async function runTrial(device: Device, { id, seconds, move, goal }: Tria
  * Keeps the change if the device can be reached; false if it cannot.
  * @param id The ETag of the change, so that no other one is kept. Without it, the change that is on trial now is meant; false
  * if there is none, because it may yet begin.
+ * @param other A trial that is not meant.
  * @throws {Error} if the device has undone it already.
  */
-export async function confirm({ client }: Pick<Device, 'client'>, id?: string): Promise<boolean> {
+export async function confirm({ client }: Pick<Device, 'client'>, id?: string, other?: string): Promise<boolean> {
   const signal = AbortSignal.timeout(ANSWER_MS)
   try {
     const etag = id === undefined ? await onTrial(client, signal) : `"${id}"`
-    if (etag === undefined) return false
+    if (etag === undefined || etag === other) return false
     await client.send('POST', '/system/confirm', { headers: { 'If-Match': etag }, signal })
     return true
   } catch (error) {
@@ -113,6 +115,13 @@ export async function confirm({ client }: Pick<Device, 'client'>, id?: string): 
   }
 }
 
+/** Undoes the change now. Its parameters are those of `confirm`. */
+async function undo({ client }: Device, id: string | undefined, other: string | undefined): Promise<void> {
+  const etag = id === undefined ? await onTrial(client) : `"${id}"`
+  if (etag === undefined || etag === other) return
+  await client.send('DELETE', '/system/confirm', { headers: { 'If-Match': etag } })
+}
+
 /** Whether the goal is reached; undefined if the device is not. */
 async function look({ client }: Device, { isReached }: Goal): Promise<boolean | undefined> {
   const read = client.read<JsonObject>('/system', { signal: AbortSignal.timeout(ANSWER_MS) })
@@ -120,7 +129,7 @@ async function look({ client }: Device, { isReached }: Goal): Promise<boolean | 
 }
 
 /** The ETag of the change that is on trial. */
-async function onTrial(client: Client, signal: AbortSignal): Promise<string | undefined> {
+export async function onTrial(client: Client, signal = AbortSignal.timeout(ANSWER_MS)): Promise<string | undefined> {
   const { trial } = await jsonOf<{ readonly trial?: { readonly etag: string } }>(
     await client.send('GET', '/status', { signal }),
   )

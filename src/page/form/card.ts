@@ -1,16 +1,12 @@
-import { type FieldError, jsonOf, messageOf, Refusal, Unreachable } from '../client.ts'
-import { type Device, idOf } from '../device.ts'
+import { type FieldError, messageOf, Refusal } from '../client.ts'
+import type { Device } from '../device.ts'
 import { button, h, newId } from '../dom.ts'
 import { isEqual, type JsonObject } from '../json.ts'
 import type { Schema } from '../schema.ts'
 import { texts } from '../texts.ts'
 import { announce } from '../toast.ts'
-import { addressAfter } from '../trial/address-after.ts'
-import { prepareMove, runTrial } from '../trial/trial.ts'
+import { sendPatch } from '../trial/send.ts'
 import type { Field } from './field.ts'
-
-/** Milliseconds for the answer to a change that moves the device to another address. */
-const MOVE_ANSWER_MS = 4_000
 
 export interface CardOptions {
   readonly device: Device
@@ -25,7 +21,7 @@ export interface CardOptions {
 
 /** Settings that are saved together. */
 export function card(options: CardOptions): HTMLFormElement {
-  const { device, title, help, field, patch } = options
+  const { device, title, help, field, settings, patch } = options
   const heading = h('h3', { id: newId(), tabindex: -1 }, title)
   const problem = h('p', { class: 'error', role: 'alert', hidden: true })
   const save = h('button', { class: 'primary' }, texts.save)
@@ -70,7 +66,11 @@ export function card(options: CardOptions): HTMLFormElement {
     save.disabled = true
     name(save, texts.saving)
     try {
-      announce(await send(options, body))
+      // Keep what the user has entered meanwhile.
+      const taken = () => {
+        if (isEqual(patch(), body)) field.reset()
+      }
+      announce(await sendPatch(device, settings, body, taken))
     } catch (error) {
       const errors = error instanceof Refusal ? error.errors : []
       if (errors.length > 0) mark(field, errors, say)
@@ -101,36 +101,6 @@ export function card(options: CardOptions): HTMLFormElement {
   )
   device.system.follow(refresh)
   return form
-}
-
-/**
- * Sends a patch. A change that can lock its maker out is on trial until the device is reached again.
- * @returns its outcome, to be shown.
- */
-async function send({ device, field, settings, patch }: CardOptions, body: JsonObject): Promise<string> {
-  const trials = Object.keys(body).map(name => settings[name]?.['x-confirm-within'] ?? 0)
-  const trialS = Math.max(0, ...trials)
-  const address = addressAfter(body, device.system.value)
-  const move = trialS > 0 && address !== undefined ? await prepareMove(device, address) : undefined
-  const began = performance.now()
-  try {
-    const path = trialS > 0 ? `/system?confirmWithin=${trialS}` : '/system'
-    // The answer is lost with the old address, and the change must be kept from the new one in time.
-    const signal = move && AbortSignal.timeout(MOVE_ANSWER_MS)
-    const response = await device.client.send('PATCH', path, { body, ...(signal && { signal }) })
-    const system = await jsonOf<JsonObject>(response)
-    // Keep what the user has entered meanwhile.
-    if (isEqual(patch(), body)) field.reset()
-    device.adopt(system, idOf(response))
-    const givenS = response.headers.get('Confirm-Within')
-    if (givenS === null) return texts.saved
-    await runTrial(device, { id: idOf(response), seconds: Number(givenS), move })
-  } catch (error) {
-    if (trialS === 0 || !(error instanceof Unreachable)) throw error
-    await runTrial(device, { seconds: trialS - (performance.now() - began) / 1000, move })
-    if (isEqual(patch(), body)) field.reset()
-  }
-  return texts.trialKept
 }
 
 /** Shows each error at the control that its pointer names, or at the nearest thing around it. */

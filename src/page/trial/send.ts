@@ -1,0 +1,46 @@
+import { jsonOf, Unreachable } from '../client.ts'
+import { type Device, idOf } from '../device.ts'
+import type { JsonObject } from '../json.ts'
+import type { Schema } from '../schema.ts'
+import { texts } from '../texts.ts'
+import { addressAfter } from './address-after.ts'
+import { prepareMove, runTrial } from './trial.ts'
+
+/** Milliseconds for the answer to a change that moves the device to another address. */
+const MOVE_ANSWER_MS = 4_000
+
+/**
+ * Sends a patch. A change that can lock its maker out is on trial until the device is reached again.
+ * @param settings The schemas of the settings in it, by name.
+ * @param taken Called once the device has taken it.
+ * @returns its outcome, to be shown.
+ */
+export async function sendPatch(
+  device: Device,
+  settings: Readonly<Record<string, Schema>>,
+  body: JsonObject,
+  taken: () => void = () => undefined,
+): Promise<string> {
+  const trials = Object.keys(body).map(name => settings[name]?.['x-confirm-within'] ?? 0)
+  const trialS = Math.max(0, ...trials)
+  const address = addressAfter(body, device.system.value)
+  const move = trialS > 0 && address !== undefined ? await prepareMove(device, address) : undefined
+  const began = performance.now()
+  try {
+    const path = trialS > 0 ? `/system?confirmWithin=${trialS}` : '/system'
+    // The answer is lost with the old address, and the change must be kept from the new one in time.
+    const signal = move && AbortSignal.timeout(MOVE_ANSWER_MS)
+    const response = await device.client.send('PATCH', path, { body, ...(signal && { signal }) })
+    const system = await jsonOf<JsonObject>(response)
+    taken()
+    device.adopt(system, idOf(response))
+    const givenS = response.headers.get('Confirm-Within')
+    if (givenS === null) return texts.saved
+    await runTrial(device, { id: idOf(response), seconds: Number(givenS), move })
+  } catch (error) {
+    if (trialS === 0 || !(error instanceof Unreachable)) throw error
+    await runTrial(device, { seconds: trialS - (performance.now() - began) / 1000, move })
+    taken()
+  }
+  return texts.trialKept
+}

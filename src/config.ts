@@ -32,6 +32,12 @@ export interface Config {
   readonly limits: Limits
 }
 
+/** A host name or an IP address without brackets, and a port. */
+export interface Address {
+  readonly host: string
+  readonly port: number
+}
+
 /** An address, a path, or a socket that systemd has opened. */
 export type Listen = ListenOptions | { readonly fd: number }
 
@@ -152,8 +158,11 @@ export function readEnginesPath(flags: Flags, env: Environment): string {
 }
 
 function readListen(flags: Flags, env: Environment, pid: number): Listen {
-  const passed = passedSocket(env, pid, name => name !== ENGINES)
-  if (passed) return passed
+  return passedSocket(env, pid, name => name !== ENGINES) ?? readAddress(flags, env)
+}
+
+/** Where the service listens, unless it has a socket from systemd. @throws {UsageError} */
+export function readAddress(flags: Flags, env: Environment): Address {
   const [name, value] =
     flags.listen === undefined
       ? ['RECEIVERD_LISTEN', env.RECEIVERD_LISTEN || OPTIONS.listen.fallback]

@@ -8,17 +8,23 @@ import { claimFolder } from '../hal/os/lock.ts'
 import { missingTools } from '../hal/os/missing-tools.ts'
 import { reboot } from '../hal/os/reboot.ts'
 import { System } from '../hal/os/system.ts'
+import { registry } from '../hal/registry.ts'
 import { BUILT_PAGE } from './api/built-page.ts'
+import { configurationSchema } from './api/system.ts'
 import { BUILT_AT, VERSION } from './build-info.ts'
 import { type Command, parseCommand } from './cli/cli.ts'
-import { makeToken, rotateKey, showAccess, showKey } from './cli/commands.ts'
+import { makeToken, passingToken, rotateKey, showAccess, showKey } from './cli/commands.ts'
 import { discover } from './cli/discover.ts'
 import { CommandError, describeFailure } from './cli/failure.ts'
+import { personAt } from './cli/person.ts'
+import { ServiceClient } from './cli/service-client.ts'
 import { runSession } from './cli/session.ts'
+import { loadSettings, saveSettings } from './cli/settings.ts'
 import { systemClock } from './clock.ts'
 import {
   type Config,
   type Flags,
+  readAddress,
   readConfig,
   readEnginesPath,
   readRoot,
@@ -67,7 +73,23 @@ async function run(command: Command): Promise<void> {
       if (!command.isVerbose) return void print(await showKey(stateOf(flags)))
       return void print(await showAccess(stateOf(flags), new System(readRoot(flags, env)), env))
     case 'key rotate':
-      return void print(await rotateKey(stateOf(flags), await readKeyFile(command.keyFile)))
+      return void print(
+        await rotateKey(stateOf(flags), command.keyFile && (await readGiven(command.keyFile, '--key-file'))),
+      )
+    case 'config save': {
+      const { file = '-', withIdentity } = command
+      const text = await saveSettings(await serviceOf(flags, 'admin:r'), schemaOf(flags), withIdentity)
+      if (file === '-') process.stdout.write(text)
+      else await new Files('/').writeAtomic(resolve(file), text)
+      return
+    }
+    case 'config load': {
+      const { file, options } = command
+      if (!options.isSure && (file === '-' || !process.stdin.isTTY))
+        throw new UsageError('config load: no terminal to ask on; --yes loads without asking')
+      const text = await readGiven(file, 'config load')
+      return loadSettings(await serviceOf(flags, 'admin:rw'), schemaOf(flags), text, options, personAt(process))
+    }
     case 'session':
       process.exit(await runSession(command.session, readEnginesPath(flags, env), complain))
       break
@@ -168,17 +190,26 @@ async function claimState(folder: string): Promise<void> {
   }
 }
 
-/** The text of a file, or of standard input; undefined without one. @throws {CommandError} if it cannot be read. */
-async function readKeyFile(path: string | undefined): Promise<string | undefined> {
-  if (path === undefined) return undefined
+/** The text of a file, or of standard input. @throws {CommandError} if it cannot be read. */
+async function readGiven(path: string, name: string): Promise<string> {
   try {
     if (path === '-') return Buffer.concat(await process.stdin.toArray()).toString()
     const text = await new Files('/').readText(resolve(path))
     if (text !== undefined) return text
   } catch (error) {
-    throw new CommandError(`--key-file: ${reasonOf(error)}`)
+    throw new CommandError(`${name}: ${reasonOf(error)}`)
   }
-  throw new CommandError(`--key-file: there is no ${path}`)
+  throw new CommandError(`${name}: there is no ${path}`)
+}
+
+async function serviceOf(flags: Flags, role: string): Promise<ServiceClient> {
+  const address = readAddress(flags, env)
+  const key = await showKey(stateOf(flags))
+  return new ServiceClient(address, () => passingToken(key, role, systemClock.now(), BUILT_AT))
+}
+
+function schemaOf(flags: Flags) {
+  return configurationSchema(registry(new System(readRoot(flags, env))))
 }
 
 function stateOf(flags: Flags): Files {

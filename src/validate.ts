@@ -142,7 +142,7 @@ function schemaAt(schema: unknown, steps: readonly string[]): unknown {
 }
 
 /** The schema of a member: by its name, of any name, or of any item. */
-function memberOf(schema: unknown, step: string | number): unknown {
+export function memberOf(schema: unknown, step: string | number): unknown {
   return (
     propertyOf(schema, 'items') ??
     propertyOf(propertyOf(schema, 'properties'), String(step)) ??
@@ -150,7 +150,7 @@ function memberOf(schema: unknown, step: string | number): unknown {
   )
 }
 
-function propertyOf(value: unknown, name: string): unknown {
+export function propertyOf(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
     ? (value as Readonly<Record<string, unknown>>)[name]
     : undefined

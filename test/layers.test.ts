@@ -14,7 +14,7 @@ const FLOORS = [
   ['hal/engines', 'hal/settings', 'hal/transaction'],
   ['hal/registry.ts'],
   ['src/build-info.ts', 'src/clock.ts', 'src/json.ts', 'src/limits.ts', 'src/log.ts', 'src/problem.ts'],
-  ['src/metrics', 'src/options.ts', 'src/qr', 'src/usage-error.ts'],
+  ['src/metrics', 'src/options.ts', 'src/qr', 'src/settings-file', 'src/usage-error.ts'],
   ['src/auth', 'src/config.ts', 'src/page', 'src/validate.ts'],
   ['src/http', 'src/supervisor.ts'],
   ['src/events'],
@@ -29,7 +29,12 @@ const FLOORS = [
 const DOORS: Readonly<Record<string, readonly string[]>> = {
   'node:fs': ['hal/files/kernel.ts'],
   'node:child_process': ['hal/os/command.ts'],
-  'node:http': ['src/http/encoder.ts', 'src/http/server.ts', 'src/sessions/engine-client.ts'],
+  'node:http': [
+    'src/cli/service-client.ts',
+    'src/http/encoder.ts',
+    'src/http/server.ts',
+    'src/sessions/engine-client.ts',
+  ],
 }
 /** Rooms below that are none of a room's business. */
 const STRANGERS = [

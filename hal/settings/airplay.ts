@@ -3,6 +3,7 @@ import { nearestName, readStartup, setGuarded, setName, setResolution, whyNotNam
 import type { System } from '../os/system.ts'
 import { STARTUP, UXPLAYRC, UxPlay } from '../os/uxplay.ts'
 import { currentValue, refuse, type Setting, whyReadOnly } from '../setting.ts'
+import { IDENTITY } from './identity.ts'
 
 /** UxPlay's name if no option sets one. */
 const DEFAULT_NAME = 'UxPlay'
@@ -19,6 +20,7 @@ const schema = Type.Object(
       // A name that was set elsewhere is read with the host name appended.
       maxLength: 128,
       pattern: '^\\P{Cc}*$',
+      ...IDENTITY,
     }),
     access: Type.Enum(['open', 'pin'], {
       description:

@@ -2,6 +2,7 @@ import * as Type from 'typebox/type'
 import { getValue, setValue } from '../format/key-value.ts'
 import type { System } from '../os/system.ts'
 import { currentValue, type Setting } from '../setting.ts'
+import { IDENTITY } from './identity.ts'
 
 const FILE = '/etc/machine-info'
 const NAME = 'PRETTY_HOSTNAME'
@@ -11,6 +12,7 @@ const schema = Type.String({
     'Name shown to people, also on phones unless AirPlay has a name of its own: 1 to 64 characters, no control characters.',
   maxLength: 64,
   pattern: '^\\P{Cc}+$',
+  ...IDENTITY,
 })
 
 /** The name shown to people: PRETTY_HOSTNAME in machine-info(5), or the host name if there is none. */

@@ -3,6 +3,7 @@ import { HalError } from '../errors.ts'
 import { renameLocalHost } from '../format/hosts.ts'
 import type { System } from '../os/system.ts'
 import type { Setting } from '../setting.ts'
+import { IDENTITY } from './identity.ts'
 import { LOCKS_OUT } from './locks-out.ts'
 
 const FILE = '/etc/hostname'
@@ -18,6 +19,7 @@ const schema = Type.String({
     'Lower-case letters, digits, hyphens and dots, at most 64 characters. The name on the network, which people do not see.',
   maxLength: MAX_NAME,
   pattern: PATTERN,
+  ...IDENTITY,
   ...LOCKS_OUT,
 })
 

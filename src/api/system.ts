@@ -14,6 +14,7 @@ import { patchOf } from '../http/patch-schema.ts'
 import { json, type WholeReply } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
 import type { ParameterDocs, Route, RouteDocs } from '../http/route.ts'
+import { toJsonLine } from '../json.ts'
 import { MAX_CONFIRM_S, MIN_CONFIRM_S } from '../limits.ts'
 import type { Log } from '../log.ts'
 import type { SystemStore } from '../system/store.ts'
@@ -85,15 +86,17 @@ export function systemRoutes({ store, settings, authenticator, log }: SystemRout
       },
       handle: async (request, credential) => {
         const confirm = request.integerParameter('confirmWithin', MIN_CONFIRM_S, MAX_CONFIRM_S)
-        const { written, confirmWithinS } = await store.patch(
-          request.body ?? null,
-          () => {
-            // The key may have been replaced while the request waited for its turn.
-            authenticator.recheck(credential)
-            precondition(request)
-          },
-          confirm,
-        )
+        const inTurn = () => {
+          // The key may have been replaced while the request waited for its turn.
+          authenticator.recheck(credential)
+          precondition(request)
+        }
+        const { body = null } = request
+        if (request.switchParameter('validateOnly')) {
+          const changes = await store.preview(body, inTurn)
+          return json(Buffer.from(toJsonLine({ changes })), ['ETag', formatEtag(store.topic.latestId)])
+        }
+        const { written, confirmWithinS } = await store.patch(body, inTurn, confirm)
         if (written.length > 0)
           log('notice', `${request.address} (${holderOf(credential)}) changed ${written.join(', ')}`)
         if (confirmWithinS === undefined) return current()
@@ -180,15 +183,21 @@ function patchDocs(settings: readonly Setting[]): RouteDocs {
         description:
           'Undo the change after this many seconds unless it is confirmed. For changes that may cut the client off from the device.',
       },
+      {
+        in: 'query',
+        name: 'validateOnly',
+        schema: Type.Boolean({ default: false }),
+        description: 'Change nothing, and answer only with `changes`: what would change, with whole new values.',
+      },
     ],
     answers: {
       200: {
         description: 'The configuration as read back from the system.',
-        content: { 'application/json': configurationSchema(settings) },
+        content: { 'application/json': patchedSchema(settings) },
         headers: ['ETag'],
         sometimes: ['Confirm-Within'],
       },
-      400: { description: 'Not JSON, a precondition names no ETag, or confirmWithin is out of range.' },
+      400: { description: 'Not JSON, a precondition names no ETag, or a parameter is out of range.' },
       409: { description: 'Another change waits for its confirmation.', headers: ['Retry-After'] },
       412: {
         description: 'The configuration has changed since that ETag, or If-None-Match names its state.',
@@ -220,13 +229,7 @@ function confirmDocs(settings: readonly Setting[]): RouteDocs {
     summary: 'Keep a change that was made with confirmWithin',
     parameters: [TrialMatch],
     answers: {
-      200: {
-        description: 'The change is kept. The body is the configuration.',
-        content: { 'application/json': configurationSchema(settings) },
-        headers: ['ETag'],
-      },
-      409: { description: 'No change is waiting for confirmation: it was confirmed or undone already.' },
-      412: { description: 'Another change is waiting for its confirmation.', headers: ['ETag'] },
+      ...trialAnswers(settings, 'kept'),
       500: { description: 'The system refused to keep it; `detail` says what became of it.' },
       507: { description: 'No space left on the device; the change is undone.' },
     },
@@ -238,15 +241,19 @@ function cancelDocs(settings: readonly Setting[]): RouteDocs {
     operationId: 'cancelSystem',
     summary: 'Undo a change that was made with confirmWithin',
     parameters: [TrialMatch],
-    answers: {
-      200: {
-        description: 'The change is undone. The body is the configuration.',
-        content: { 'application/json': configurationSchema(settings) },
-        headers: ['ETag'],
-      },
-      409: { description: 'No change is waiting for confirmation: it was confirmed or undone already.' },
-      412: { description: 'Another change is waiting for its confirmation.', headers: ['ETag'] },
+    answers: trialAnswers(settings, 'undone'),
+  }
+}
+
+function trialAnswers(settings: readonly Setting[], outcome: string): RouteDocs['answers'] {
+  return {
+    200: {
+      description: `The change is ${outcome}. The body is the configuration.`,
+      content: { 'application/json': configurationSchema(settings) },
+      headers: ['ETag'],
     },
+    409: { description: 'No change is waiting for confirmation: it was confirmed or undone already.' },
+    412: { description: 'Another change is waiting for its confirmation.', headers: ['ETag'] },
   }
 }
 
@@ -255,7 +262,17 @@ export function systemEvents(settings: readonly Setting[]): Readonly<Record<stri
   return { 'system.changed': configurationSchema(settings), 'system.reverted': RevertedObject }
 }
 
-function configurationSchema(settings: readonly Setting[]) {
+/** One object with both, so that what is the configuration stays one in generated clients. */
+function patchedSchema(settings: readonly Setting[]) {
+  const system = configurationSchema(settings)
+  return Type.Object(
+    { ...system.properties, changes: Type.Optional(system) },
+    { $id: 'PatchedSystem', additionalProperties: false },
+  )
+}
+
+/** Also what the settings in a saved file are read with. */
+export function configurationSchema(settings: readonly Setting[]) {
   const properties = settings.map(setting => {
     const { name, schema } = setting
     const $id = name.charAt(0).toUpperCase() + name.slice(1)

@@ -9,6 +9,7 @@ import { PROTOCOL } from '../sessions/session.ts'
 import { UsageError } from '../usage-error.ts'
 import { helpFor } from './help.ts'
 import type { SessionRequest } from './session.ts'
+import type { LoadOptions } from './settings.ts'
 
 export type Command =
   | {
@@ -41,6 +42,20 @@ export type Command =
       readonly flags: Flags
       readonly isJson: boolean
     }
+  | {
+      readonly name: 'config save'
+      readonly flags: Flags
+      /** Undefined or `-`: standard output. */
+      readonly file: string | undefined
+      readonly withIdentity: boolean
+    }
+  | {
+      readonly name: 'config load'
+      readonly flags: Flags
+      /** `-` is standard input. */
+      readonly file: string
+      readonly options: LoadOptions
+    }
   | { readonly name: 'print'; readonly text: string }
 
 const OPTIONS = {
@@ -59,6 +74,9 @@ const OPTIONS = {
   json: { type: 'boolean' },
   verbose: { type: 'boolean' },
   'key-file': { type: 'string' },
+  'with-identity': { type: 'boolean' },
+  partial: { type: 'boolean' },
+  yes: { type: 'boolean', short: 'y' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean' },
 } as const
@@ -71,6 +89,8 @@ const COMMANDS = {
   serve: ['listen', 'engines', ...PLACE],
   'key show': ['verbose', ...PLACE],
   'key rotate': ['key-file', ...PLACE],
+  'config save': ['with-identity', 'listen', ...PLACE],
+  'config load': ['yes', 'partial', 'listen', ...PLACE],
   token: ['role', 'expires-in', 'subject', ...PLACE],
   discover: ['json'],
   session: ['protocol', 'name', 'model', 'device-id', 'address', 'engines'],
@@ -78,11 +98,14 @@ const COMMANDS = {
 
 type CommandName = keyof typeof COMMANDS
 
-/** `key` by itself is no command: its help is that of its commands. */
-const GROUP = 'key'
+/** They are no commands by themselves: their help is that of their commands. */
+const GROUPS = new Map([
+  ['key', 'show or rotate'],
+  ['config', 'save or load'],
+])
 /** As a word, the same as `--help`. */
 const HELP = 'help'
-const NAMES = [...Object.keys(COMMANDS), GROUP, HELP]
+const NAMES = [...Object.keys(COMMANDS), ...GROUPS.keys(), HELP]
 
 /**
  * Parses a command line.
@@ -93,19 +116,29 @@ export function parseCommand(argv: readonly string[], version: string): Command 
   const { values, positionals } = parse(own)
   if (values.version) return { name: 'print', text: `receiverd ${version}\n` }
   const words = positionals.filter(word => word !== HELP)
-  const [name, [argument]] = splitAtArguments(words)
-  const isGroup = words.join() === GROUP
-  if (!name && !isGroup && words.length > 0) throw new UsageError(unknownCommand(words))
+  const [name, rest] = splitAtArguments(words)
+  const [group = ''] = words
+  const commands = words.length === 1 ? GROUPS.get(group) : undefined
+  if (!name && !commands && words.length > 0) throw new UsageError(unknownCommand(words))
   if (values.help || words.length < positionals.length) return { name: 'print', text: helpFor(words[0]) }
-  if (isGroup) throw new UsageError('key: missing command, show or rotate; see receiverd key --help')
+  if (commands) throw new UsageError(`${group}: missing command, ${commands}; see receiverd ${group} --help`)
   if (!name) throw new UsageError('missing command; see receiverd --help')
-  if (argument !== undefined) throw new UsageError(`${name} takes no argument: "${argument}"${hintFor(name, argument)}`)
+  const takesFile = group === 'config'
+  const [file, extra] = takesFile ? rest : [undefined, ...rest]
+  if (extra !== undefined)
+    throw new UsageError(`${name} takes ${takesFile ? 'one file' : 'no argument'}: "${extra}"${hintFor(name, extra)}`)
   for (const option of Object.keys(values))
     if (!COMMANDS[name].some(accepted => accepted === option)) throw new UsageError(unknownOption(`--${option}`, words))
   if (name === 'session') return { name, flags: values, session: sessionRequest(values, command) }
   if (command) throw new UsageError(`unexpected argument "--"; see receiverd --help`)
   if (name === 'key show') return { name, flags: values, isVerbose: values.verbose ?? false }
   if (name === 'key rotate') return { name, flags: values, keyFile: values['key-file'] }
+  if (name === 'config save') return { name, flags: values, file, withIdentity: values['with-identity'] ?? false }
+  if (name === 'config load') {
+    if (file === undefined) throw new UsageError('config load: missing FILE; see receiverd config --help')
+    const { yes = false, partial = false } = values
+    return { name, flags: values, file, options: { isSure: yes, isPartial: partial } }
+  }
   if (name === 'discover') return { name, flags: values, isJson: values.json ?? false }
   return name === 'token' ? { name, flags: values, token: tokenRequest(values) } : { name, flags: values }
 }
@@ -142,8 +175,9 @@ function splitAtArguments(words: readonly string[]): [name: CommandName | undefi
 
 function unknownCommand(words: readonly string[]): string {
   const [word = ''] = words
-  const meant = closest(words.join(' '), NAMES) ?? (word === GROUP ? undefined : closest(word, NAMES))
-  const help = word === GROUP ? `receiverd ${GROUP} --help` : 'receiverd --help'
+  const isGroup = GROUPS.has(word)
+  const meant = closest(words.join(' '), NAMES) ?? (isGroup ? undefined : closest(word, NAMES))
+  const help = isGroup ? `receiverd ${word} --help` : 'receiverd --help'
   return `unknown command "${words.join(' ')}"; ${meant ? `did you mean ${meant}?` : `see ${help}`}`
 }
 

@@ -10,6 +10,9 @@ import { HTTPS_PORT, pageAt } from '../http/address.ts'
 import { reachable } from '../system/addresses.ts'
 import { CommandError } from './failure.ts'
 
+/** Milliseconds for a request of our own to arrive. */
+const PASSING_MS = 60_000
+
 /** The API key. @throws {CommandError} if there is none, or its file contains something else. */
 export async function showKey(state: Files): Promise<string> {
   try {
@@ -72,4 +75,13 @@ export async function makeToken(state: Files, request: TokenRequest, now: number
   if (request.expiresInMs !== undefined && now < builtAt)
     throw new CommandError('the clock of this device is not set; set it, or make the token without --expires-in')
   return issueToken(await showKey(state), request, now).token
+}
+
+/**
+ * A token for one request to the service of this device: soon worthless to a program that listens in its place.
+ * @param now and `builtAt` as for `makeToken`; while the clock is not set, the service accepts no expiry.
+ */
+export function passingToken(apiKey: string, role: string, now: number, builtAt: number): string {
+  const expiresInMs = now < builtAt ? undefined : PASSING_MS
+  return issueToken(apiKey, { roles: [role], subject: 'receiverd config', expiresInMs }, now).token
 }

@@ -4,6 +4,7 @@ import { ALL_OPTIONS, OPTIONS, type Option } from '../options.ts'
 export function helpFor(command: string | undefined): string {
   if (command === 'serve') return SERVE_HELP
   if (command === 'key') return KEY_HELP
+  if (command === 'config') return CONFIG_HELP
   if (command === 'token') return TOKEN_HELP
   if (command === 'session') return SESSION_HELP
   if (command === 'discover') return DISCOVER_HELP
@@ -24,6 +25,8 @@ Usage:
   receiverd key show           print the API key
   receiverd key rotate         replace the API key, which revokes every token
                                made from the old one
+  receiverd config save        print the settings
+  receiverd config load FILE   load settings, after asking
   receiverd token --role ROLE  print a token (JWT) with limited rights
   receiverd session … -- CMD   run a command as a mirroring session, once a
                                moderator lets it in
@@ -77,6 +80,23 @@ Options of key rotate:
                        had before; - is standard input
 
 Options (with the environment variable and the default):
+${PLACE_HELP}
+`
+
+const CONFIG_HELP = `receiverd config: save or load the settings of this device.
+
+Usage: receiverd config save [--with-identity] [FILE]
+       receiverd config load [--yes [--partial]] FILE
+
+FILE has no passwords. Before it is loaded, you are asked; a change that could
+cut you off is undone after a minute, unless you then keep it.
+
+Options (with the environment variable and the default):
+  --with-identity      also save names and addresses
+  --yes, -y            load and keep them without asking
+  --partial            load what this device can take of them
+  --listen ADDRESS:PORT
+                       the service (RECEIVERD_LISTEN; default 127.0.0.1:8080)
 ${PLACE_HELP}
 `
 

@@ -59,6 +59,13 @@ export class Request implements Client {
     throw new Problem('bad-request', `${name} must be a whole number from ${min} to ${max}.`)
   }
 
+  /** A switch in the query; off without one. @throws {Problem} 400 for anything but `true` and `false`. */
+  switchParameter(name: string): boolean {
+    const text = this.queryParameter(name) ?? 'false'
+    if (text === 'true' || text === 'false') return text === 'true'
+    throw new Problem('bad-request', `${name} must be true or false.`)
+  }
+
   /** A parameter of the route's path, percent-decoded; the route must have it. */
   parameter(name: string): string {
     const value = this.#parameters.get(name)

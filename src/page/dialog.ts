@@ -25,7 +25,8 @@ export function openDialog(title: string, content: readonly Child[], isClosable 
 export interface Question {
   readonly title: string
   readonly content: readonly Child[]
-  readonly action: string
+  /** Without one, there is only something to read. */
+  readonly action?: string
   readonly isDangerous?: boolean
   /** Text that must be typed to confirm. */
   readonly typed?: string
@@ -35,7 +36,7 @@ export interface Question {
 /** Asks before something is done. */
 export function ask({ title, content, action, isDangerous = false, typed, go }: Question): void {
   const input = h('input', { type: 'text', autofocus: true, autocomplete: 'off', spellcheck: 'false', id: newId() })
-  const confirm = h('button', { class: isDangerous ? 'danger' : 'primary' }, action)
+  const confirm = h('button', { class: isDangerous ? 'danger' : 'primary', hidden: action === undefined }, action)
   const isConfirmed = () => typed === undefined || input.value.trim() === typed.trim()
   const validate = () => {
     confirm.disabled = !isConfirmed()
@@ -59,7 +60,7 @@ export function ask({ title, content, action, isDangerous = false, typed, go }: 
     h(
       'div',
       { class: 'actions' },
-      button(texts.cancel, () => close()),
+      button(action === undefined ? texts.close : texts.cancel, () => close()),
       confirm,
     ),
   )

@@ -3,6 +3,7 @@ import { isObject, type Json, type JsonObject } from './json.ts'
 /** The part of a JSON Schema that the page uses. */
 export interface Schema {
   readonly type?: string
+  readonly format?: string
   readonly enum?: readonly Json[]
   readonly description?: string
   readonly minimum?: number
@@ -18,6 +19,8 @@ export interface Schema {
   readonly 'x-propose-with'?: JsonObject
   /** The setting whose value stands for an empty one. */
   readonly 'x-empty-means'?: string
+  /** It tells one device from another. */
+  readonly 'x-identity'?: boolean
   /** Seconds within which a change of it must be confirmed: it can lock its maker out. */
   readonly 'x-confirm-within'?: number
 }

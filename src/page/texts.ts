@@ -120,6 +120,21 @@ export const texts = {
   json: 'Enter valid JSON.',
   onPage: 'On this page',
 
+  settingsFile: 'Save and load',
+  settingsFileHelp:
+    'A file of the settings, for this or another receiver. Passwords are never in it, nor a list with a password.',
+  withIdentity: 'Include names and addresses, to replace this device',
+  saveSettings: 'Save settings',
+  loadSettings: 'Load settings',
+  notSettings: {
+    foreign: 'This is not a file that “Save settings” has made.',
+    newer: 'A newer version has made this file. Update this device first.',
+  },
+  nothingToLoad: 'No setting would change.',
+  leftOut: 'This device cannot take:',
+  loadThese: 'Load',
+  loadRest: 'Load the rest',
+
   trialTitle: 'Checking the connection',
   trial: 'The change has been made. If this page can still reach the device, it is kept. Otherwise it is undone.',
   trialLeft: (seconds: number) => `Undone in ${seconds} s unless the device can be reached.`,

@@ -1,13 +1,23 @@
 import { isDeepStrictEqual } from 'node:util'
 import { isWritable } from '../../hal/setting.ts'
 import type { Change } from '../../hal/transaction/transaction.ts'
-import { isObject, type JsonValue, pointerStep } from '../json.ts'
+import { isObject, type JsonObject, type JsonValue, pointerStep } from '../json.ts'
 import type { FieldError } from '../problem.ts'
-import { illFormedStrings, nameErrors, refusal, schemaErrors, unknownProperty } from '../validate.ts'
+import {
+  illFormedStrings,
+  memberOf,
+  nameErrors,
+  propertyOf,
+  refusal,
+  schemaErrors,
+  unknownProperty,
+} from '../validate.ts'
 import { mergePatch } from './merge-patch.ts'
 import type { SettingState, Snapshot } from './snapshot.ts'
 
 const INVALID = 'invalid-configuration'
+/** A secret reads as this. */
+const KEPT = 'set'
 
 /**
  * The changes that a JSON Merge Patch asks for, in the order of the registry: to the settings that it names, and to the
@@ -51,6 +61,24 @@ export async function planChanges(patch: JsonValue, snapshot: Snapshot): Promise
 /** Changes that write the same values again, into files that embed another setting's. */
 export function changesOf(entries: readonly SettingState[]): readonly (Change & { readonly entry: SettingState })[] {
   return entries.map(entry => ({ entry, setting: entry.setting, previous: entry.value, next: entry.value }))
+}
+
+/** What the configuration would have of the properties in a patch that these changes change. */
+export function previewOf(changes: readonly Change[], patch: JsonValue): JsonObject {
+  const named = changes.filter(({ setting }) => isObject(patch) && Object.hasOwn(patch, setting.name))
+  return Object.fromEntries(
+    named.map(({ setting, next }) => [setting.name, withoutSecrets(setting.schema, next as JsonValue)]),
+  )
+}
+
+/** As it would be read back: a secret that a client has sent is not answered. */
+function withoutSecrets(schema: unknown, value: JsonValue): JsonValue {
+  if (Array.isArray(value)) return value.map((item, at) => withoutSecrets(memberOf(schema, at), item))
+  if (isObject(value))
+    return Object.fromEntries(
+      Object.entries(value).map(([name, member]) => [name, withoutSecrets(memberOf(schema, name), member)]),
+    )
+  return propertyOf(schema, 'format') === 'password' && value !== '' ? KEPT : value
 }
 
 async function check(

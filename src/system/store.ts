@@ -5,11 +5,11 @@ import { Serial } from '../../hal/serial.ts'
 import { isWritable, type Setting } from '../../hal/setting.ts'
 import { type Change, TransactionFailed, type Transactions, type Undone } from '../../hal/transaction/transaction.ts'
 import { Topic, type TopicOptions } from '../events/topic.ts'
-import { isObject, type JsonValue, toJsonLine } from '../json.ts'
+import { isObject, type JsonObject, type JsonValue, toJsonLine } from '../json.ts'
 import { MAX_WAITING_CHANGES } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { Problem } from '../problem.ts'
-import { changesOf, planChanges } from './plan.ts'
+import { changesOf, planChanges, previewOf } from './plan.ts'
 import { type SettingState, Snapshot } from './snapshot.ts'
 import { Tally } from './tally.ts'
 import { outcome, type RevertReason, revertedData, Trial } from './trial.ts'
@@ -128,22 +128,7 @@ export class SystemStore {
    * refuses, 503 if too many changes are waiting.
    */
   patch(patch: JsonValue, precondition: () => void, confirmWithinS?: number): Promise<Patched> {
-    if (this.#queue.length >= MAX_WAITING_CHANGES)
-      throw new Problem('unavailable', `${MAX_WAITING_CHANGES} changes are already waiting.`, {
-        headers: ['Retry-After', '1'],
-      })
-    return this.#queue.run(async () => {
-      await this.#readStale()
-      await this.#readBack(this.#unwatched(patch))
-      if (this.#trial)
-        throw new Problem(
-          'conflict',
-          'Another change awaits its confirmation: confirm it, or wait until it is undone.',
-          {
-            headers: ['Retry-After', String(this.#trial.remainingS)],
-          },
-        )
-      precondition()
+    return this.#inTurn(patch, precondition, async () => {
       const changes = await planChanges(patch, this.#snapshot).catch(error => {
         const pointers = error instanceof Problem ? (error.errors ?? []) : []
         this.tally.count(
@@ -160,6 +145,15 @@ export class SystemStore {
         this.#trial = new Trial(this.topic.latestId, written, confirmWithinS, trial => this.#expire(trial))
       return { written, confirmWithinS }
     })
+  }
+
+  /**
+   * What a JSON Merge Patch would change: each of those properties with its whole new value. Writes nothing.
+   * @param precondition As for `patch`.
+   * @throws {Problem} 409, 422 or 503 as `patch`.
+   */
+  preview(patch: JsonValue, precondition: () => void): Promise<JsonObject> {
+    return this.#inTurn(patch, precondition, async () => previewOf(await planChanges(patch, this.#snapshot), patch))
   }
 
   /**
@@ -198,6 +192,28 @@ export class SystemStore {
       precondition()
       this.#endTrial(isMeant)
       await this.#undo('cancelled')
+    })
+  }
+
+  /** Calls `act` when no other change can come in between, and the snapshot has what the patch is about. */
+  #inTurn<T>(patch: JsonValue, precondition: () => void, act: () => Promise<T>): Promise<T> {
+    if (this.#queue.length >= MAX_WAITING_CHANGES)
+      throw new Problem('unavailable', `${MAX_WAITING_CHANGES} changes are already waiting.`, {
+        headers: ['Retry-After', '1'],
+      })
+    return this.#queue.run(async () => {
+      await this.#readStale()
+      await this.#readBack(this.#unwatched(patch))
+      if (this.#trial)
+        throw new Problem(
+          'conflict',
+          'Another change awaits its confirmation: confirm it, or wait until it is undone.',
+          {
+            headers: ['Retry-After', String(this.#trial.remainingS)],
+          },
+        )
+      precondition()
+      return act()
     })
   }
 

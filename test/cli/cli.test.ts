@@ -18,6 +18,14 @@ t.test('a mistake is named, with what was probably meant', async t => {
     ['foo --help', 'unknown command "foo"; see receiverd --help'],
     ['key sho --help', 'unknown command "key sho"; did you mean key show?'],
     ['help foo', 'unknown command "foo"; see receiverd --help'],
+    ['config', 'config: missing command, save or load; see receiverd config --help'],
+    ['config sav', 'unknown command "config sav"; did you mean config save?'],
+    ['config drop', 'unknown command "config drop"; see receiverd config --help'],
+    ['constructor', 'unknown command "constructor"; see receiverd --help'],
+    ['config load', 'config load: missing FILE; see receiverd config --help'],
+    ['config load a b', 'config load takes one file: "b"'],
+    ['config save a b', 'config save takes one file: "b"'],
+    ['config save --yes', 'config save has no option --yes; see receiverd config --help'],
     ['serve foo', 'serve takes no argument: "foo"'],
     ['key show extra', 'key show takes no argument: "extra"'],
     ['token admin:r', 'token takes no argument: "admin:r"; did you mean --role admin:r?'],
@@ -56,9 +64,19 @@ t.test('help is asked for in several ways', async t => {
     ['key rotate --help', 'key'],
     ['token admin:r --help', 'token'],
     ['help session', 'session'],
+    ['config --help', 'config'],
+    ['help config load', 'config'],
+    ['config load a --help', 'config'],
   ]
   for (const [line, topic] of cases) t.same(parse(line), { name: 'print', text: helpFor(topic) }, line)
   t.same(parse('serve --version'), { name: 'print', text: 'receiverd 1.2.3\n' })
+})
+
+t.test('settings are saved in a file, or printed, and loaded from one', async t => {
+  t.match(parse('config save'), { name: 'config save', file: undefined, withIdentity: false })
+  t.match(parse('config save a.json --with-identity'), { file: 'a.json', withIdentity: true })
+  t.match(parse('config load a.json'), { file: 'a.json', options: { isSure: false, isPartial: false } })
+  t.match(parse('config load -y --partial -'), { file: '-', options: { isSure: true, isPartial: true } })
 })
 
 t.test('a command that is not ours is taken as it is', async t => {

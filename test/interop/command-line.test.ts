@@ -1,13 +1,15 @@
 /** The command line of the bundle, as an operator and a script see it. */
 
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { chmodSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
-import { BUNDLE, type Output, receiverd, run, startReceiver } from './support.ts'
+import { needs } from '../support/needs.ts'
+import { BUNDLE, type Output, type Receiver, receiverd, run, startReceiver } from './support.ts'
 
 const KEY = /^[\w-]{43}\n$/
 const ONE_LINE = /^receiverd: [^\n]+\n$/
@@ -48,6 +50,10 @@ t.test('prints its version and its help', async t => {
       ['show', 'rotate', '--state-dir'],
     ],
     [
+      ['config', '--help'],
+      ['save', 'load', '--with-identity', '--yes', '--partial', '--listen'],
+    ],
+    [
       ['token', '--help'],
       ['--role', '--expires-in', '--subject', '90s, 15m, 8h or 30d'],
     ],
@@ -75,6 +81,10 @@ t.test('a usage error: one line that names the mistake, and exit 2', async t => 
     ['--listen', ['key', 'show', '--listen', '127.0.0.1:1']],
     ['--listen', ['serve', '--listen']],
     ['--help', ['serve', '--help=yes']],
+    ['FILE', ['config', 'load']],
+    ['terminal', ['config', 'load', '/dev/null']],
+    ['terminal', ['config', 'load', '-']],
+    ['--listen', ['config', 'save', '--listen', '8080']],
     ['--role', ['token']],
     ['--role', ['token', '--role', 'root:rw']],
     ['--role', ['token', '--role', 'admin']],
@@ -219,6 +229,79 @@ t.test('key rotate disconnects the clients of a running service', async t => {
     receiver.log.some(line => [old, token, receiver.key].some(credential => line.includes(credential))),
     'no credential in the log',
   )
+})
+
+t.test('settings go from one device to another in a file', async t => {
+  const [one, other] = [await startReceiver(t), await startReceiver(t)]
+  const config = (receiver: Receiver, ...args: string[]) =>
+    receiverd(['config', ...args, '--root', receiver.root, '--listen', new URL(receiver.url).host])
+  await one.patch({ deviceName: 'One', locale: 'C.UTF-8', ntp: { servers: ['a.example'] } })
+  const { status, stdout, stderr } = await config(one, 'save')
+  t.same({ status, stderr }, { status: 0, stderr: '' })
+  t.match(JSON.parse(stdout), { format: 'receiverd-settings', version: 1, settings: { locale: 'C.UTF-8' } })
+  t.notMatch(stdout, /One|eth0/)
+  const file = join(one.root, 'settings.json')
+  t.same(await config(one, 'save', file, '--with-identity'), { status: 0, stdout: '', stderr: '' })
+  t.match(JSON.parse(readFileSync(file, 'utf8')), { settings: { deviceName: 'One', network: { eth0: {} } } })
+
+  t.match(await config(other, 'load', file), { status: 2, stdout: '', stderr: ONE_LINE }, 'nobody can be asked')
+  const loaded = await config(other, 'load', '--yes', file)
+  t.same({ status: loaded.status, stderr: loaded.stderr }, { status: 0, stderr: '' })
+  t.match(loaded.stdout, /\/deviceName: "[^"]+" → "One"\n[\s\S]*Loaded\.\n$/)
+  t.match((await other.system()).value, { deviceName: 'One', locale: 'C.UTF-8', ntp: { servers: ['a.example'] } })
+  t.ok(other.log.some(line => /127\.0\.0\.1 \(a token of receiverd config\) changed .*deviceName/.test(line)))
+  t.same(await config(other, 'load', '--yes', file), { status: 0, stdout: 'No setting would change.\n', stderr: '' })
+
+  writeFileSync(
+    file,
+    readFileSync(file, 'utf8').replace('"settings": {', '"settings": { "later": 1, "timezone": "UTC",'),
+  )
+  t.match(await config(other, 'load', '--yes', file), {
+    status: 1,
+    stdout: '/later: unknown property',
+    stderr: ONE_LINE,
+  })
+  writeFileSync(file, readFileSync(file, 'utf8').replace(/"timezone": "Eur[^,]*,/, ''))
+  t.match(await config(other, 'load', '--yes', '--partial', file), { status: 0, stdout: 'Loaded.' })
+  t.equal((await other.system()).value.timezone, 'UTC')
+
+  t.match(await config(other, 'load', '--yes', join(one.root, 'gone')), {
+    status: 1,
+    stderr: /config load: there is no /,
+  })
+  await other.stop()
+  t.match(await config(other, 'save'), {
+    status: 1,
+    stdout: '',
+    stderr: /^receiverd: no service answers at 127\.0\.0\.1:/,
+  })
+})
+
+t.test('at a terminal, settings are loaded once a person says so', { skip: needs('/usr/bin/script') }, async t => {
+  const receiver = await startReceiver(t)
+  const file = join(receiver.root, 'settings.json')
+  const settings = { hostname: 'room-4' }
+  writeFileSync(file, JSON.stringify({ format: 'receiverd-settings', version: 1, settings }))
+  const listen = new URL(receiver.url).host
+  /** Gives these answers, each when it is asked for. */
+  const load = async (...answers: readonly string[]) => {
+    const command = `${process.execPath} ${BUNDLE} config load ${file} --root ${receiver.root} --listen ${listen}`
+    const child = spawn('script', ['--quiet', '--return', '--command', command, '/dev/null'])
+    let shown = ''
+    child.stdout.setEncoding('utf8').on('data', chunk => {
+      shown += chunk
+      if (/\[y\/N\] $/.test(shown)) child.stdin.write(`${answers[shown.split('[y/N]').length - 2] ?? 'n'}\n`)
+    })
+    const [status] = await once(child, 'exit')
+    return { status, shown }
+  }
+  const { status, shown } = await load('n')
+  t.equal(status, 1)
+  t.match(shown, /\/hostname: "receiver" → "room-4"[\s\S]*Load these settings\?[\s\S]*nothing was loaded/)
+  t.match(await load('y', ''), { status: 1, shown: /Keep them\?[\s\S]*the settings are as before/ })
+  t.equal((await receiver.system()).value.hostname, 'receiver')
+  t.match(await load('y', 'yes'), { status: 0, shown: /Keep them\?[\s\S]*Loaded\./ })
+  t.equal((await receiver.system()).value.hostname, 'room-4')
 })
 
 t.test('a port that is in use: one line, exit 1', async t => {

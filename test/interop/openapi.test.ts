@@ -121,10 +121,13 @@ t.test('every answer conforms to the document', async t => {
     body: '{"deviceName":"Undone"}',
     query: '?confirmWithin=60',
   })
+  await check(409, 'PATCH', '/api/v1/system', { ...onTrial, query: '?validateOnly=true' })
   await check(412, 'DELETE', '/api/v1/system/confirm', { headers: { 'If-Match': etag } })
   await check(200, 'DELETE', '/api/v1/system/confirm')
   await check(409, 'DELETE', '/api/v1/system/confirm')
   await check(400, 'PATCH', '/api/v1/system', { ...onTrial, query: '?confirmWithin=1' })
+  await check(400, 'PATCH', '/api/v1/system', { ...onTrial, query: '?validateOnly=1' })
+  await check(200, 'PATCH', '/api/v1/system', { ...onTrial, query: '?validateOnly=true' })
   await check(200, 'GET', '/api/v1/events', { headers: { 'If-None-Match': etag } })
   await check(200, 'GET', '/api/v1/events', { query: '?initialEventId=00000000-0000-4000-8000-000000000000' })
   await check(200, 'GET', '/api/v1/events', {

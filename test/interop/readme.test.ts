@@ -34,10 +34,11 @@ t.test('the commands of curl', async t => {
   const pasted: string[] = []
   for (const heading of ['Credentials', 'Configuration'])
     for (const commands of examples(API, heading, 'sh')) pasted.push(await paste(commands))
-  t.equal(pasted.length, 3)
-  const [credentials = '', change = '', trial = ''] = pasted
+  t.equal(pasted.length, 4)
+  const [credentials = '', change = '', preview = '', trial = ''] = pasted
   t.equal(credentials.match(/"deviceName":"Meeting Room 4"/g)?.length, 4, 'each way of sending the key')
   t.match(change, '"hostname":"room-4"')
+  t.equal(preview, '{"changes":{"timezone":"UTC"}}')
   t.match(trial, /^HTTP\/1\.1 200 .*^Confirm-Within: 60\r$.*"hostname":"room-5"/ms)
   t.equal((await receiver.system()).value.hostname, 'room-5', 'confirmed')
 

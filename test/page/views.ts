@@ -37,6 +37,27 @@ export const VIEWS: readonly ViewCase[] = [
     },
   },
   {
+    name: 'settings-load',
+    isAtTop: true,
+    come: async page => {
+      await goTo(page, 'Settings')
+      const settings = { timezone: 'UTC', ntp: { servers: ['ntp.example.org', 'ntp.example.net'] }, later: true }
+      const file = { format: 'receiverd-settings', version: 1, settings }
+      await page.$eval(
+        'input[type=file]',
+        (chooser, text) => {
+          const files = new DataTransfer()
+          files.items.add(new File([text], 'settings.json'))
+          const { files: chosen } = files
+          Object.assign(chooser, { files: chosen })
+          chooser.dispatchEvent(new Event('change'))
+        },
+        JSON.stringify(file),
+      )
+      await waitForText(page, 'This device cannot take:')
+    },
+  },
+  {
     name: 'settings-read-only',
     link: ({ service }) => `${service.url}/#key=${service.token(['admin:r'])}`,
     come: page => waitForText(page, 'Your token can read the settings'),

@@ -9,6 +9,7 @@ const PACKAGES = {
   '/usr/bin/firefox-esr': 'firefox-esr',
   '/usr/lib/systemd/systemd-networkd': 'systemd',
   '/usr/lib/systemd/user-environment-generators/30-systemd-environment-d-generator': 'systemd',
+  '/usr/bin/script': 'bsdutils',
   '/usr/share/i18n/locales/en_GB': 'locales',
   cc: 'gcc libc6-dev',
   debugfs: 'e2fsprogs',

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import * as Type from 'typebox/type'
 import type { Configuration } from '../../format/network-file.ts'
+import { IDENTITY } from '../identity.ts'
 import { Keyed } from '../keyed.ts'
 import { LOCKS_OUT } from '../locks-out.ts'
 
@@ -39,6 +40,7 @@ export type Interface = Type.Static<typeof interfaceSchema>
 
 export const schema = Keyed(interfaceSchema, {
   description: 'Network interfaces, wired and wireless, by name.',
+  ...IDENTITY,
   ...LOCKS_OUT,
 })
 export type Interfaces = Type.Static<typeof schema>

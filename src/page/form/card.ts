@@ -5,8 +5,8 @@ import { isEqual, type JsonObject } from '../json.ts'
 import type { Schema } from '../schema.ts'
 import { texts } from '../texts.ts'
 import { announce } from '../toast.ts'
+import { sendPatch } from '../trial/send.ts'
 import type { Field } from './field.ts'
-import { send } from './send.ts'
 
 export interface CardOptions {
   readonly device: Device
@@ -71,7 +71,7 @@ export function card(options: CardOptions): HTMLFormElement {
       const taken = () => {
         if (isEqual(patch(), body)) field.reset()
       }
-      announce(await send(device, { settings, body, taken }))
+      announce(await sendPatch(device, { settings, body, taken }))
     } catch (error) {
       const errors = error instanceof Refusal ? error.errors : []
       if (errors.length > 0) mark(field, errors, say)

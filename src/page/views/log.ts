@@ -1,6 +1,7 @@
 import { messageOf } from '../client.ts'
 import type { Device } from '../device.ts'
 import { button, foreign, h, newId } from '../dom.ts'
+import { download } from '../download.ts'
 import { texts } from '../texts.ts'
 import { momentText } from '../time.ts'
 import type { View } from '../view.ts'
@@ -71,10 +72,10 @@ export function logView(device: Device): View {
       if (attempt === reads) say(messageOf(error))
     }
   }
-  const download = async () => {
+  const save = async () => {
     try {
       const response = await device.client.send('GET', path(), { headers: { Accept: 'text/plain' } })
-      save(await response.blob(), `${device.name}.log`)
+      download(await response.blob(), `${device.name}.log`)
     } catch (error) {
       say(messageOf(error))
     }
@@ -95,7 +96,7 @@ export function logView(device: Device): View {
       labelled(texts.lines, count),
       labelled(texts.search, search),
       h('div', { class: 'field boolean' }, h('label', { for: follow.id }, texts.follow), follow),
-      h('div', { class: 'actions' }, button(texts.refresh, read), button(texts.download, download)),
+      h('div', { class: 'actions' }, button(texts.refresh, read), button(texts.download, save)),
     ),
     state,
     table,
@@ -122,10 +123,4 @@ function lineItem({ time, unit, priority, message }: LogLine): HTMLElement {
     ` · ${texts.priorities[priority] ?? ''}`,
   )
   return h('li', { class: priority <= 3 ? 'bad' : priority === 4 ? 'warning' : '' }, head, foreign(message))
-}
-
-function save(content: Blob, name: string): void {
-  const href = URL.createObjectURL(content)
-  h('a', { href, download: name }).click()
-  setTimeout(() => URL.revokeObjectURL(href), 60_000)
 }

@@ -8,6 +8,7 @@ import { labelOf } from '../labels.ts'
 import type { Schema } from '../schema.ts'
 import { texts } from '../texts.ts'
 import type { View } from '../view.ts'
+import { settingsFileCard } from './settings-file.ts'
 import { withNetworks } from './wifi.ts'
 
 type Settings = Readonly<Record<string, Schema>>
@@ -18,7 +19,7 @@ export function settingsView(device: Device): View {
   const index = h('ul', {})
   const shown = new Set<string>()
 
-  const add = (title: string, form: HTMLFormElement) => {
+  const add = (title: string, form: HTMLElement) => {
     cards.append(form)
     const heading = form.querySelector('h3')
     const jump = (event: Event) => {
@@ -39,6 +40,7 @@ export function settingsView(device: Device): View {
     for (const [name, schema] of settings)
       if (isObject(system[name])) add(labelOf(name), objectCard(device, name, schema))
   })
+  add(texts.settingsFile, settingsFileCard(device))
   return {
     element: h(
       'div',

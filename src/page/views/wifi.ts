@@ -3,11 +3,11 @@ import type { Device } from '../device.ts'
 import { ask, openDialog } from '../dialog.ts'
 import { button, foreign, h, newId } from '../dom.ts'
 import type { Field } from '../form/field.ts'
-import { send } from '../form/send.ts'
 import { isEqual, isObject, type Json, type JsonObject } from '../json.ts'
 import type { Schema } from '../schema.ts'
 import { texts } from '../texts.ts'
 import { announce } from '../toast.ts'
+import { sendPatch } from '../trial/send.ts'
 
 /** A network of the configuration. */
 interface Known {
@@ -55,7 +55,7 @@ export function withNetworks(device: Device, schema: Schema, field: Field): Fiel
     }
     buttons.inert = known.inert = found.inert = true
     try {
-      const outcome = await send(device, { settings: { wifi: schema }, body, ...(goal && { goal }) })
+      const outcome = await sendPatch(device, { settings: { wifi: schema }, body, ...(goal && { goal }) })
       announce(joined === undefined ? outcome : texts.joined(shown(joined)))
     } catch (error) {
       const [first] = error instanceof Refusal ? error.errors : []

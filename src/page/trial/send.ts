@@ -3,8 +3,8 @@ import { type Device, idOf } from '../device.ts'
 import type { JsonObject } from '../json.ts'
 import type { Schema } from '../schema.ts'
 import { texts } from '../texts.ts'
-import { addressAfter } from '../trial/address-after.ts'
-import { type Goal, onTrial, prepareMove, runTrial } from '../trial/trial.ts'
+import { addressAfter } from './address-after.ts'
+import { type Goal, onTrial, prepareMove, runTrial } from './trial.ts'
 
 /** Milliseconds for the answer to a change that moves the device to another address. */
 const MOVE_ANSWER_MS = 4_000
@@ -23,7 +23,10 @@ export interface Sent {
  * Sends a patch. A change that can lock its maker out is on trial until the device is reached again.
  * @returns its outcome, to be shown.
  */
-export async function send(device: Device, { settings, body, taken = () => undefined, goal }: Sent): Promise<string> {
+export async function sendPatch(
+  device: Device,
+  { settings, body, taken = () => undefined, goal }: Sent,
+): Promise<string> {
   const trials = Object.keys(body).map(name => settings[name]?.['x-confirm-within'] ?? 0)
   const trialS = Math.max(0, ...trials)
   const after = addressAfter(body, device.system.value)

@@ -1,0 +1,97 @@
+import { type JsonObject, pointerStep } from '../json.ts'
+import { printable } from '../log.ts'
+import {
+  type Json,
+  type Preview,
+  previewOf,
+  type Schema,
+  settingsFile,
+  settingsIn,
+} from '../settings-file/settings-file.ts'
+import { CommandError } from './failure.ts'
+import type { Person } from './person.ts'
+import type { ServiceClient } from './service-client.ts'
+
+/** What is asked for, beside the file. */
+export interface LoadOptions {
+  /** Whether to load without asking. */
+  readonly isSure: boolean
+  /** Whether to load what this device can take, without asking. */
+  readonly isPartial: boolean
+}
+
+/** Characters of a name or a value that are shown. */
+const MAX_SHOWN = 200
+const NOT_OURS = {
+  foreign: 'the file has no settings of a receiver',
+  newer: 'the file is of a newer version; update this device first',
+}
+
+/** The text of a file with the settings of this device. @param schema Of the configuration. */
+export async function saveSettings(client: ServiceClient, schema: Schema, withIdentity: boolean): Promise<string> {
+  const { body } = await client.send('GET', '/system')
+  return settingsFile(schema, body, withIdentity)
+}
+
+/**
+ * Loads the settings in a file, as far as the person wants it. A change that can cut the person off is on trial until they
+ * answer once more.
+ * @throws {CommandError} if they are not loaded.
+ */
+export async function loadSettings(
+  client: ServiceClient,
+  schema: Schema,
+  text: string,
+  { isSure, isPartial }: LoadOptions,
+  person: Person,
+): Promise<void> {
+  const settings = settingsIn(text)
+  if (typeof settings === 'string') throw new CommandError(NOT_OURS[settings])
+  const { body: system } = await client.send('GET', '/system')
+  const preview = await previewOf(settings, system, async patch => {
+    const { body } = await client.send('PATCH', '/system?validateOnly=true', patch as JsonObject)
+    return body
+  })
+  for (const line of describe(preview)) person.say(line)
+  const { patch, leftOut } = preview
+  const isWhole = leftOut.length === 0
+  if (!isWhole && isSure && !isPartial)
+    throw new CommandError('this device cannot take all of it; --partial loads the rest')
+  if (Object.keys(patch).length === 0) return
+  if (!isSure && !(await person.ask(isWhole ? 'Load these settings?' : 'Load the rest?')))
+    throw new CommandError('nothing was loaded')
+  const trials = Object.keys(patch).map(name => schema.properties?.[name]?.['x-confirm-within'] ?? 0)
+  const trialS = isSure ? 0 : Math.max(...trials)
+  const path = trialS > 0 ? `/system?confirmWithin=${trialS}` : '/system'
+  const { etag } = await client.send('PATCH', path, patch as JsonObject)
+  if (trialS > 0) await settle(client, etag, trialS, person)
+  person.say('Loaded.')
+}
+
+/** Somebody who has come over the network may be cut off by now, and then nobody answers. */
+async function settle(client: ServiceClient, etag: string | undefined, trialS: number, person: Person): Promise<void> {
+  const isKept = await person.ask(`Keep them? Otherwise they are undone in ${trialS} s.`)
+  await client.send(isKept ? 'POST' : 'DELETE', '/system/confirm', undefined, etag)
+  if (!isKept) throw new CommandError('the settings are as before')
+}
+
+function describe({ differences, leftOut }: Preview): readonly string[] {
+  return [
+    differences.length === 0 ? 'No setting would change.' : 'These settings would change:',
+    ...differences.map(({ path, before, after }) => `  ${named(path)}: ${shown(before)} → ${shown(after)}`),
+    ...(leftOut.length === 0 ? [] : ['This device cannot take:']),
+    ...leftOut.map(({ path, reason }) => `  ${named(path)}: ${shortened(reason)}`),
+  ]
+}
+
+function named(path: readonly string[]): string {
+  return shortened(path.map(pointerStep).join(''))
+}
+
+function shown(value: Json | undefined): string {
+  return shortened(`${JSON.stringify(value)}`)
+}
+
+function shortened(text: string): string {
+  return printable(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text)
+}

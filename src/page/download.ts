@@ -1,0 +1,11 @@
+import { h } from './dom.ts'
+
+/** Milliseconds for the browser to take the content. */
+const KEPT_MS = 60_000
+
+/** Lets the browser save a file. */
+export function download(content: Blob, name: string): void {
+  const href = URL.createObjectURL(content)
+  h('a', { href, download: name }).click()
+  setTimeout(() => URL.revokeObjectURL(href), KEPT_MS)
+}

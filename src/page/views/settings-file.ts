@@ -1,0 +1,104 @@
+import { MAX_FILE_BYTES, type Preview, previewOf, settingsFile, settingsIn } from '../../settings-file/settings-file.ts'
+import { jsonOf, messageOf } from '../client.ts'
+import type { Device } from '../device.ts'
+import { ask } from '../dialog.ts'
+import { button, type Child, foreign, h, newId } from '../dom.ts'
+import { download } from '../download.ts'
+import type { Json } from '../json.ts'
+import { labelOf, valueText } from '../labels.ts'
+import { texts } from '../texts.ts'
+import { announce } from '../toast.ts'
+import { sendPatch } from '../trial/send.ts'
+
+/** Characters of a name from a file that are shown. */
+const MAX_NAME = 64
+
+/** Saves the settings in a file, and loads them from one. */
+export function settingsFileCard(device: Device): HTMLElement {
+  const { system: schema } = device.document
+  const withIdentity = h('input', { type: 'checkbox', id: newId() })
+  const problem = h('p', { class: 'error', role: 'alert', hidden: true })
+  const say = (text: string) => {
+    problem.textContent = text
+    problem.hidden = text === ''
+  }
+  const save = () => {
+    const text = settingsFile(schema, device.system.value, withIdentity.checked)
+    download(new Blob([text], { type: 'application/json' }), `${device.name}-settings.json`)
+  }
+  const load = async (file: File | undefined) => {
+    if (!file) return
+    say('')
+    try {
+      const settings = file.size > MAX_FILE_BYTES ? 'foreign' : settingsIn(await file.text())
+      if (typeof settings === 'string') return say(texts.notSettings[settings])
+      const preview = await previewOf(settings, device.system.value, async body =>
+        jsonOf(await device.client.send('PATCH', '/system?validateOnly=true', { body })),
+      )
+      show(device, preview, say)
+    } catch (error) {
+      say(messageOf(error))
+    }
+  }
+  const chooser = h('input', {
+    type: 'file',
+    accept: '.json,application/json',
+    hidden: true,
+    'aria-label': texts.loadSettings,
+    change: async () => {
+      await load(chooser.files?.[0])
+      // The same file may be chosen again.
+      chooser.value = ''
+    },
+  })
+  return h(
+    'section',
+    { class: 'card' },
+    h('h3', { tabindex: -1 }, texts.settingsFile),
+    h('p', { class: 'help' }, texts.settingsFileHelp),
+    h('div', { class: 'check' }, withIdentity, h('label', { for: withIdentity.id }, texts.withIdentity)),
+    problem,
+    chooser,
+    h(
+      'div',
+      { class: 'actions' },
+      device.grants.changesSystem && button(`${texts.loadSettings}…`, () => chooser.click()),
+      button(texts.saveSettings, save),
+    ),
+  )
+}
+
+/** Shows what would change, and asks whether it shall. */
+function show(device: Device, { patch, differences, leftOut }: Preview, say: (text: string) => void): void {
+  const { system: schema } = device.document
+  const row = (path: readonly string[], ...value: readonly Child[]) =>
+    h('div', {}, h('dt', {}, foreign(labelAt(path))), h('dd', {}, h('span', {}, ...value)))
+  const changes = differences.map(({ path, before, after }) => {
+    const shown = (value: Json | undefined) => foreign(valueText(path.at(-1) ?? '', value))
+    return row(path, shown(before), ' → ', shown(after))
+  })
+  const content = [
+    changes.length === 0 && h('p', {}, texts.nothingToLoad),
+    h('dl', { class: 'facts' }, ...changes),
+    leftOut.length > 0 && h('p', {}, texts.leftOut),
+    h('dl', { class: 'facts help' }, ...leftOut.map(({ path, reason }) => row(path, foreign(reason)))),
+  ]
+  const go = async () => {
+    try {
+      announce(await sendPatch(device, { settings: schema.properties ?? {}, body: patch }))
+    } catch (error) {
+      say(messageOf(error))
+    }
+  }
+  ask({
+    title: texts.loadSettings,
+    content,
+    ...(changes.length > 0 && { action: leftOut.length > 0 ? texts.loadRest : texts.loadThese }),
+    go,
+  })
+}
+
+/** A name that the device or a stranger has chosen stays as it is. */
+function labelAt(path: readonly string[]): string {
+  return path.map(name => (/^[a-z]+$/i.test(name) ? labelOf(name) : name).slice(0, MAX_NAME)).join(', ')
+}

@@ -1,0 +1,171 @@
+/** Settings of a device in a file: a JSON Merge Patch of its configuration in a small envelope. */
+
+export type Json = null | boolean | number | string | readonly Json[] | JsonObject
+export interface JsonObject {
+  readonly [name: string]: Json
+}
+
+/** The part of a JSON Schema that says what goes into the file, and what is on trial when it is loaded. */
+export interface Schema {
+  readonly format?: string
+  readonly readOnly?: boolean
+  readonly items?: Schema
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly additionalProperties?: boolean | Schema
+  readonly 'x-identity'?: boolean
+  readonly 'x-confirm-within'?: number
+}
+
+const FORMAT = 'receiverd-settings'
+/** Goes up if an older program would misread the file. A new setting needs no new version. */
+const VERSION = 1
+const SECRET = 'password'
+/** As many as a body may have. */
+export const MAX_FILE_BYTES = 64 * 1024
+
+/**
+ * The text of the file: what can be written of a configuration, without secrets.
+ * @param withIdentity Whether names and addresses go into it, too.
+ */
+export function settingsFile(schema: Schema, system: JsonObject, withIdentity: boolean): string {
+  const { hardware, firmware } = system as Readonly<Record<string, JsonObject | undefined>>
+  const device = { model: hardware?.model ?? '', version: firmware?.version ?? '' }
+  const settings = saved(schema, system, withIdentity) ?? {}
+  return `${JSON.stringify({ format: FORMAT, version: VERSION, device, settings }, null, 2)}\n`
+}
+
+/** The settings in a file, unchecked; why there are none that could be loaded. */
+export function settingsIn(text: string): JsonObject | 'foreign' | 'newer' {
+  const file = parsed(text)
+  if (!isObject(file) || file.format !== FORMAT || typeof file.version !== 'number') return 'foreign'
+  if (file.version > VERSION) return 'newer'
+  return isObject(file.settings) ? file.settings : 'foreign'
+}
+
+/** A part of the file that the device does not take. */
+export interface LeftOut {
+  readonly path: readonly string[]
+  /** Why, without a full stop. */
+  readonly reason: string
+}
+
+/** A value that would be another one. */
+export interface Difference {
+  readonly path: readonly string[]
+  readonly before: Json | undefined
+  readonly after: Json
+}
+
+export interface Preview {
+  /** What to send: the settings that would change, without what is left out. */
+  readonly patch: JsonObject
+  readonly differences: readonly Difference[]
+  readonly leftOut: readonly LeftOut[]
+}
+
+interface FieldError {
+  readonly pointer: string
+  readonly detail: string
+}
+
+/**
+ * What would become of the settings in a file. What the device refuses is left out, and the rest is tried again: each time
+ * there is less of it.
+ * @param system The configuration as it is.
+ * @param validate Asks the device. It rejects with an error that has `errors` if a part is refused.
+ */
+export async function previewOf(
+  settings: JsonObject,
+  system: JsonObject,
+  validate: (patch: JsonObject) => Promise<{ readonly changes?: Json }>,
+): Promise<Preview> {
+  const leftOut: LeftOut[] = []
+  for (let rest = settings; ; ) {
+    try {
+      const { changes = {} } = (await validate(rest)) as { readonly changes?: JsonObject }
+      const patch = Object.fromEntries(Object.entries(rest).filter(([name]) => Object.hasOwn(changes, name)))
+      return { patch, differences: Object.entries(changes).flatMap(entry => changed(system, ...entry)), leftOut }
+    } catch (error) {
+      const { errors = [] } = error as { readonly errors?: readonly FieldError[] }
+      const refused = new Map(errors.map(refusal => [JSON.stringify(nearest(rest, refusal)), refusal.detail]))
+      if (refused.size === 0 || refused.has('[]')) throw error
+      for (const [key, reason] of refused) {
+        const path: readonly string[] = JSON.parse(key)
+        rest = without(rest, path)
+        leftOut.push({ path, reason })
+      }
+    }
+  }
+}
+
+function saved(schema: Schema, value: Json, withIdentity: boolean): Json | undefined {
+  if (schema.readOnly || schema.format === SECRET || (schema['x-identity'] && !withIdentity)) return undefined
+  // A list is replaced whole when it is loaded: without the items that have a secret, the device would lose those.
+  if (Array.isArray(value)) return value.some(item => hasSecret(schema.items ?? {}, item)) ? undefined : value
+  if (!isObject(value)) return value
+  const members = Object.entries(value).flatMap(([name, member]) => {
+    const part = saved(schemaOf(schema, name), member, withIdentity)
+    return part === undefined ? [] : [[name, part] as const]
+  })
+  return members.length === 0 ? undefined : Object.fromEntries(members)
+}
+
+function hasSecret(schema: Schema, value: Json): boolean {
+  if (!isObject(value)) return schema.format === SECRET && value !== ''
+  return Object.entries(value).some(([name, member]) => hasSecret(schemaOf(schema, name), member))
+}
+
+/** What the schema does not know cannot be written. */
+function schemaOf({ properties, additionalProperties }: Schema, name: string): Schema {
+  return properties?.[name] ?? (typeof additionalProperties === 'object' ? additionalProperties : { readOnly: true })
+}
+
+/** The values in a changed setting that differ; all of it if none does that can be seen, as with a secret. */
+function changed(system: JsonObject, name: string, after: Json): readonly Difference[] {
+  const whole = { path: [name], before: system[name], after }
+  const found = differences(whole)
+  return found.length === 0 ? [whole] : found
+}
+
+function differences({ path, before, after }: Difference): readonly Difference[] {
+  if (!isObject(after)) return JSON.stringify(before) === JSON.stringify(after) ? [] : [{ path, before, after }]
+  return Object.entries(after).flatMap(([name, member]) =>
+    differences({ path: [...path, name], before: isObject(before) ? before[name] : undefined, after: member }),
+  )
+}
+
+/** The deepest member on the way to a pointer (RFC 6901). A list is one value: it is replaced whole. */
+function nearest(settings: JsonObject, { pointer }: FieldError): readonly string[] {
+  const path: string[] = []
+  let value: Json | undefined = settings
+  for (const step of pointer.split('/').slice(1)) {
+    const name = step.replaceAll('~1', '/').replaceAll('~0', '~')
+    if (!isObject(value) || !Object.hasOwn(value, name)) break
+    path.push(name)
+    value = value[name]
+  }
+  return path
+}
+
+function without(settings: JsonObject, [first = '', ...rest]: readonly string[]): JsonObject {
+  const entries = Object.entries(settings).flatMap(([name, member]) => {
+    if (name !== first) return [[name, member] as const]
+    return rest.length > 0 && isObject(member) ? [[name, without(member, rest)] as const] : []
+  })
+  return Object.fromEntries(entries)
+}
+
+function parsed(text: string): Json | undefined {
+  try {
+    const value = JSON.parse(text)
+    // What is nested too deeply could not be sent.
+    JSON.stringify(value)
+    return value
+  } catch {
+    return undefined
+  }
+}
+
+function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

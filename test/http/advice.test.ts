@@ -12,7 +12,7 @@ t.test('a misspelled parameter does not make a change permanent', async t => {
     return ((await answer.json()) as { detail: string }).detail
   }
   t.equal(await detail('?confirmwithin=60'), 'The query has an unknown parameter; did you mean confirmWithin?')
-  t.equal(await detail('?x=1'), 'The query has an unknown parameter; known are apiKey, confirmWithin.')
+  t.equal(await detail('?x=1'), 'The query has an unknown parameter; known are apiKey, confirmWithin, validateOnly.')
   t.notMatch(await detail(`?${service.key}`), service.key, 'it may be a credential in the wrong place')
   t.equal((await service.system()).id, id)
   t.equal((await service.fetch('/system?_=1')).status, 200, 'what only reads may have more')

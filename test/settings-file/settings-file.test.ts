@@ -224,9 +224,11 @@ t.test('on other hardware, what it does not have is named, and the rest is taken
   const { patch, leftOut } = await other.preview(await one.save(true))
   t.match(patch, { hostname: 'receiver', moderation: { timeoutS: 60 } })
   t.strictSame(Object.fromEntries(leftOut.map(({ path, reason }) => [path.join('.'), reason])), {
-    timezone: 'this device has no time zone of that name',
-    'network.eth0': 'no such interface',
-    'display.HDMI-A-2': 'no such connector',
+    timezone: 'this device has no time zone of that name; did you mean Etc/UTC?',
+    'network.eth0': 'no such interface; this device has enp1s0, enp2s0',
+    'network.wlan0': 'no such interface; this device has enp1s0, enp2s0',
+    'display.HDMI-A-2': 'no such connector; this device has DP-1, HDMI-A-1',
+    wifi: 'not available on this device: no Wi-Fi adapter',
     'display.HDMI-A-1.mode': 'no monitor is connected; preferred is always accepted',
     audio: 'not available on this device: the volume can be read only on the running system, not with --root',
   })

@@ -73,7 +73,7 @@ export async function runTrial(device: Device, { id, other, seconds, move, goal 
     if (id !== undefined || !move) await pause(FIRST_LOOK_MS)
     for (let attempts = 0; performance.now() < deadline; attempts++) {
       const isReached = goal === undefined || (await look(device, goal))
-      if (isReached && (await confirm(device, id))) return
+      if (isReached && (await confirm(device, id, other))) return
       if (isReached === false && performance.now() - began > GOAL_PART * seconds * 1000) {
         await undo(device, id, other).catch(() => undefined)
         throw new Error(goal?.failure)

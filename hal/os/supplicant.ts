@@ -71,7 +71,8 @@ export class Supplicant {
     for (;;) {
       const tookMs = performance.now() - began
       const stations = await this.#stations()
-      const isOver = stations.some(({ ageS }) => ageS < Math.floor(tookMs / 1000))
+      // A station is as old as its beacon, which may have come at once; the results come together, when it is over.
+      const isOver = stations.some(({ ageS }) => ageS <= tookMs / 1000)
       if (isOver || tookMs > SCAN_MS) return networksOf(stations, MAX_FOUND)
       await new Promise(resolve => setTimeout(resolve, SCAN_POLL_MS))
     }

@@ -10,6 +10,7 @@ import re
 import select
 import socket
 import sys
+import time
 
 folder, adapter, path = sys.argv[1:4]
 operstate = sys.argv[4] if len(sys.argv) > 4 else None
@@ -18,6 +19,9 @@ air = []
 networks = []
 current = None
 scans = 0
+began = None
+# Seconds that a scan takes.
+SCAN_S = 1
 
 
 def escape(ssid):
@@ -64,7 +68,7 @@ def choose():
 
 
 def answer(request):
-    global networks, scans
+    global networks, scans, began
     words = request.split(" ")
     if words[0] == "PING":
         return "PONG\n"
@@ -80,14 +84,19 @@ def answer(request):
         return "RSSI=%d\nLINKSPEED=72\nNOISE=9999\nFREQUENCY=2437\n" % current["level"] if current else "FAIL\n"
     if words[0] == "SCAN":
         scans += 1
+        began = time.monotonic()
         print("scan", scans, flush=True)
         return "OK\n"
     if words[0] == "BSS":
         reply = ""
+        # All at once, each as old as its beacon, which came first of all.
+        age = time.monotonic() - began if began else 0
+        if age < SCAN_S:
+            return reply
         for at, station in list(enumerate(air))[int(re.search(r"RANGE=(\d+)-", request)[1]):]:
             end = "####" if at == len(air) - 1 else "===="
-            one = "id=%d\nlevel=%d\nage=0\nflags=%s\nssid=%s\n%s\n" % (
-                at, station["level"], station.get("flags", "[ESS]"), escape(bytes.fromhex(station["ssid"])), end)
+            one = "id=%d\nlevel=%d\nage=%d\nflags=%s\nssid=%s\n%s\n" % (
+                at, station["level"], age, station.get("flags", "[ESS]"), escape(bytes.fromhex(station["ssid"])), end)
             # The daemon's buffer: what does not fit is left out.
             if len(reply) + len(one) > 4095:
                 break

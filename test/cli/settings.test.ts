@@ -70,7 +70,7 @@ t.test('what a device cannot take is named, and never left out without being tol
     '  /timezone: "Europe/Brussels" → "UTC"',
     'This device cannot take:',
     '  /later: unknown property',
-    '  /display/HDMI-A-9: no such connector',
+    '  /display/HDMI-A-9: no such connector; this device has HDMI-A-1, HDMI-A-2',
   ]
   const refused = 'this device cannot take all of it; --partial loads the rest'
   t.strictSame(await load(file, { isSure: true, isPartial: false }), { read: shown, failure: refused })

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { KEPT } from '../../hal/format/wpa-supplicant.ts'
 import { isWritable } from '../../hal/setting.ts'
 import type { Change } from '../../hal/transaction/transaction.ts'
 import { isObject, type JsonObject, type JsonValue, pointerStep } from '../json.ts'
@@ -16,8 +17,6 @@ import { mergePatch } from './merge-patch.ts'
 import type { SettingState, Snapshot } from './snapshot.ts'
 
 const INVALID = 'invalid-configuration'
-/** A secret reads as this. */
-const KEPT = 'set'
 
 /**
  * The changes that a JSON Merge Patch asks for, in the order of the registry: to the settings that it names, and to the

@@ -210,6 +210,8 @@ t.test('every setting of a device goes into its file, and back onto it without a
   t.type(name, 'string')
   t.strictSame(shared, { ...rest, airplay }, 'names and addresses are the identity of a device')
   t.notMatch(JSON.stringify(all), /restartPending|present|"mac"|modes/)
+  t.match(value.wifi, { networks: [{ ssid: 'Office', password: 'set' }] })
+  t.strictSame(all.wifi, { country: 'DE' }, 'no list with a password')
 
   for (const text of [await save(false), await save(true)]) {
     const { patch, differences, leftOut } = await preview(text)
@@ -227,8 +229,8 @@ t.test('on other hardware, what it does not have is named, and the rest is taken
     timezone: 'this device has no time zone of that name; did you mean Etc/UTC?',
     'network.eth0': 'no such interface; this device has enp1s0, enp2s0',
     'network.wlan0': 'no such interface; this device has enp1s0, enp2s0',
-    'display.HDMI-A-2': 'no such connector; this device has DP-1, HDMI-A-1',
     wifi: 'not available on this device: no Wi-Fi adapter',
+    'display.HDMI-A-2': 'no such connector; this device has DP-1, HDMI-A-1',
     'display.HDMI-A-1.mode': 'no monitor is connected; preferred is always accepted',
     audio: 'not available on this device: the volume can be read only on the running system, not with --root',
   })

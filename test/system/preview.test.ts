@@ -1,12 +1,10 @@
 import { writeFileSync } from 'node:fs'
 import t from 'tap'
-import * as Type from 'typebox/type'
 import type { JsonObject } from '../../src/json.ts'
 import { changedPaths, treeOf } from '../hal/support/tree.ts'
 import { deviceRoot } from '../support/device.ts'
 import { FakeReceiver } from '../support/fakes/receiver.ts'
 import { startTestService, type TestService } from '../support/service.ts'
-import { plain } from '../support/store.ts'
 
 const ask = (service: TestService, patch: unknown, headers: Record<string, string> = {}, query = 'validateOnly=true') =>
   service.patch(patch, headers, `?${query}`)
@@ -101,31 +99,15 @@ t.test('a value that cannot be read is written anew by any value, so it counts a
 })
 
 t.test('a password that is given counts as a change, and is not answered', async t => {
-  const schema = Type.Object({
-    networks: Type.Array(Type.Object({ name: Type.String(), password: Type.String({ format: 'password' }) })),
-  })
-  let stored = [{ name: 'Staff', password: 'set' }]
-  const service = await startTestService(t, {
-    setting: system => ({
-      ...plain(system, 'secrets'),
-      schema,
-      read: async () => ({ networks: stored }),
-      fallback: async () => ({ networks: [] }),
-      write: async () => {
-        stored = []
-        return true
-      },
-    }),
-  })
-  const networks = [
-    { name: 'Staff', password: 'a secret' },
-    { name: 'Guests', password: '' },
-  ]
-  const answer = await ask(service, { secrets: { networks } })
-  t.strictSame(await changesIn(answer), {
-    secrets: { networks: [{ name: 'Staff', password: 'set' }, networks[1]] },
-  })
-  const same = await ask(service, { secrets: { networks: [{ name: 'Staff', password: 'a secret' }] } })
-  t.strictSame(await changesIn(same), { secrets: { networks: stored } }, 'it may be another one')
-  t.strictSame(await changesIn(await ask(service, { secrets: { networks: stored } })), {}, 'the one that is kept')
+  const root = deviceRoot(t)
+  const service = await startTestService(t, { root, ...new FakeReceiver(root).options })
+  const { wifi } = (await service.system()).value as { wifi: JsonObject }
+  t.match(wifi.networks, [{ ssid: 'Office', password: 'set' }])
+  const answer = async (password: string) => {
+    const networks = [{ ssid: 'Office', password, hidden: false }]
+    return changesIn(await ask(service, { wifi: { networks } }))
+  }
+  t.strictSame(await answer('correct horse'), { wifi }, 'it may be another one')
+  t.strictSame(await answer(''), { wifi: { ...wifi, networks: [{ ssid: 'Office', password: '', hidden: false }] } })
+  t.strictSame(await answer('set'), {}, 'the one that is kept')
 })

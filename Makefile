@@ -103,8 +103,12 @@ card: image
 power-test: device-tools image ## cut the power of the booted image 20 times, or more: make power-test N=200
 	$(DEVICE_TEST) test/device/power.device.ts
 
-card-test: device-tools card ## boot the card for the Raspberry Pi
+card-test: device-tools card build/out/image/hostapd.deb ## boot the card for the Raspberry Pi
 	$(DEVICE_TEST) test/image/card.test.ts test/device/raspberry-pi.device.ts
+
+# Access points for the card to join.
+build/out/image/hostapd.deb: test/device/hostapd.sh
+	@mkdir -p $(@D) && test/device/hostapd.sh $@
 
 model-test: build ## random sessions on UxPlay against a model: make model-test ROUNDS=1000
 	@[ -t 1 ] || export CI=true; $(BIN)/tap --reporter=base --timeout=86400 test/engines/model.test.ts

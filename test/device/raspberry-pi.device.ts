@@ -7,6 +7,7 @@ import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { cardOnVirt, copyToCard, raspberryPi } from './boards.ts'
 import { type Disk, factoryDisk, Machine } from './machine.ts'
+import { joinsNetworks } from './radio.ts'
 import { qrCodeIn, SCREEN_MS, Screen } from './screen.ts'
 
 const KEY = 'a-key-that-its-owner-knows.0123456789'
@@ -89,4 +90,5 @@ t.test('the same card where there is a screen', async t => {
   )
   t.match(await device.shell('journalctl --unit receiverd --priority warning --output cat'), 'line 2: "hostnme"')
   t.equal((await device.shell('systemctl is-system-running --wait || true', RUNNING_MS)).trim(), 'running')
+  await t.test('Wi-Fi', t => joinsNetworks(t, device))
 })

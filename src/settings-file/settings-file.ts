@@ -36,7 +36,8 @@ export function settingsFile(schema: Schema, system: JsonObject, withIdentity: b
 
 /** The settings in a file, unchecked; why there are none that could be loaded. */
 export function settingsIn(text: string): JsonObject | 'foreign' | 'newer' {
-  const file = parsed(text)
+  // Some editors put a byte-order mark before it.
+  const file = parsed(text.replace(/^\ufeff/, ''))
   if (!isObject(file) || file.format !== FORMAT || typeof file.version !== 'number') return 'foreign'
   if (file.version > VERSION) return 'newer'
   return isObject(file.settings) ? file.settings : 'foreign'

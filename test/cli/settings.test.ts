@@ -149,6 +149,7 @@ t.test('no service, or not ours: one line', async t => {
   const answers: readonly (readonly [status: number, body: string])[] = [
     [200, 'hello'],
     [200, '[]'],
+    [404, '{"message":"Not Found"}'],
     [200, `"${'x'.repeat(2_000_000)}"`],
   ]
   let next = 0

@@ -73,6 +73,7 @@ t.test('a file has what can be written, without secrets, and names only if they 
 t.test('a file that is not ours is told from one that is too new', async t => {
   const file = (more: object) => JSON.stringify({ format: 'receiverd-settings', version: 1, settings: {}, ...more })
   t.strictSame(settingsIn(file({ settings: { a: 1 }, later: true })), { a: 1 })
+  t.strictSame(settingsIn(`\ufeff${file({})}`), {}, 'with a byte-order mark')
   t.equal(settingsIn(file({ version: 2, settings: 'of another form' })), 'newer')
   for (const text of [
     '',

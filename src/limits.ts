@@ -86,6 +86,8 @@ export const CHOICES_MS = 1_000
 export const SCAN_SHARED_MS = 15_000
 /** Milliseconds for which the signal of Wi-Fi is: each look starts two processes. */
 export const SIGNAL_SHARED_MS = 2_000
+/** Milliseconds that the status waits for it: a daemon that hangs must not keep it from those who wait for a trial. */
+export const SIGNAL_WAIT_MS = 1_000
 /** Milliseconds for requests and streams to end after SIGTERM. */
 export const SHUTDOWN_MS = 4_000
 /** Milliseconds that a stop waits for the first request on a connection. */

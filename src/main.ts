@@ -19,7 +19,7 @@ import { CommandError, describeFailure } from './cli/failure.ts'
 import { personAt } from './cli/person.ts'
 import { ServiceClient } from './cli/service-client.ts'
 import { runSession } from './cli/session.ts'
-import { loadSettings, saveSettings } from './cli/settings.ts'
+import { loadSettings, saveSettings, writeSettings } from './cli/settings.ts'
 import { systemClock } from './clock.ts'
 import {
   type Config,
@@ -80,7 +80,7 @@ async function run(command: Command): Promise<void> {
       const { file = '-', withIdentity } = command
       const text = await saveSettings(await serviceOf(flags, 'admin:r'), schemaOf(flags), withIdentity)
       if (file === '-') process.stdout.write(text)
-      else await new Files('/').writeAtomic(resolve(file), text)
+      else await writeSettings(file, text)
       return
     }
     case 'config load': {

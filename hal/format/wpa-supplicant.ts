@@ -80,7 +80,9 @@ export function whyNoNetwork({ ssid, password }: Omit<WifiNetwork, 'hidden'>): {
 
 /** What is wrong with the country, as a predicate. */
 export function whyNoCountry(country: string): string | undefined {
-  return country === '' || COUNTRY.test(country) ? undefined : 'must be the two letters of a country, such as DE'
+  return country === '' || COUNTRY.test(country)
+    ? undefined
+    : 'must be the two capital letters of a country, such as DE'
 }
 
 /** What the text of a file holds; passwords read as `KEPT`. */

@@ -2,6 +2,14 @@ import type { System } from './system.ts'
 
 const FOLDERS = ['/usr/sbin', '/usr/bin', '/sbin', '/bin']
 
+interface Tool {
+  readonly program: string
+  readonly package: string
+  readonly without: string
+  /** The program that it is for; it is not missed without that one. */
+  readonly serves?: string
+}
+
 /** Programs without which the service runs, their packages in Debian, and what is missing without each. */
 const TOOLS = [
   { program: 'amixer', package: 'alsa-utils', without: 'the sound cannot be set' },
@@ -9,14 +17,23 @@ const TOOLS = [
   { program: 'avahi-browse', package: 'avahi-utils', without: '`receiverd discover` finds no devices' },
   { program: 'ip', package: 'iproute2', without: 'changes of addresses that others make are noticed late' },
   { program: 'udevadm', package: 'udev', without: 'devices that are plugged in are noticed late' },
-] as const
+  // Yocto and Buildroot have it apart from the daemon.
+  {
+    program: 'wpa_cli',
+    package: 'wpasupplicant',
+    serves: 'wpa_supplicant',
+    without: 'no network is found, and each one that the page joins is given up, as if it were out of reach',
+  },
+] as const satisfies readonly Tool[]
 
 /** A sentence about each program that is not installed. */
 export async function missingTools(system: System): Promise<readonly string[]> {
   const isThere = async (program: string) =>
     (await Promise.all(FOLDERS.map(folder => system.exists(`${folder}/${program}`)))).includes(true)
-  const found = await Promise.all(TOOLS.map(({ program }) => isThere(program)))
-  return TOOLS.filter((_, index) => !found[index]).map(
+  const isMissed = async ({ program, serves }: Tool) =>
+    !(await isThere(program)) && (serves === undefined || (await isThere(serves)))
+  const missed = await Promise.all(TOOLS.map(isMissed))
+  return TOOLS.filter((_, index) => missed[index]).map(
     tool => `${tool.program} is not installed (package ${tool.package}): ${tool.without}`,
   )
 }

@@ -9,7 +9,7 @@ import { type Clock, rfc3339 } from '../clock.ts'
 import { formatEtag } from '../http/conditional.ts'
 import { json } from '../http/reply.ts'
 import type { Route } from '../http/route.ts'
-import { SIGNAL_SHARED_MS } from '../limits.ts'
+import { SIGNAL_SHARED_MS, SIGNAL_WAIT_MS } from '../limits.ts'
 import type { SystemStore } from '../system/store.ts'
 import { sharedFor } from './shared-for.ts'
 
@@ -136,7 +136,14 @@ export async function readStatus(options: StatusOptions) {
 
 /** State that changes too often for events. */
 export function statusRoutes(options: StatusRouteOptions): readonly Route[] {
-  const wifi = sharedFor(SIGNAL_SHARED_MS, options.signal)
+  const look = sharedFor(SIGNAL_SHARED_MS, options.signal)
+  const wifi = async () => {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<undefined>(resolve => {
+      timer = setTimeout(() => resolve(undefined), SIGNAL_WAIT_MS)
+    })
+    return Promise.race([look(), late]).finally(() => clearTimeout(timer))
+  }
   return [
     {
       method: 'GET',

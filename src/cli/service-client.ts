@@ -20,8 +20,8 @@ export interface Answer {
 export class Refused extends CommandError {
   readonly errors: readonly FieldError[]
 
-  constructor({ detail, errors = [] }: { readonly detail?: string; readonly errors?: readonly FieldError[] }) {
-    super(`the service refused: ${detail?.replace(/\.$/, '')}`)
+  constructor({ detail = '', errors = [] }: { readonly detail?: string; readonly errors?: readonly FieldError[] }) {
+    super(`the service refused: ${detail.replace(/\.$/, '')}`)
     this.errors = errors
   }
 }
@@ -44,7 +44,8 @@ export class ServiceClient {
       const { statusCode, headers } = answer
       const isBounded = Number(headers['content-length']) <= MAX_ANSWER_BYTES
       const said = isBounded ? parseJson(Buffer.concat(await answer.toArray())) : null
-      if (!isObject(said)) throw new Error('what answers is not the service')
+      if (!isObject(said) || (statusCode !== 200 && typeof said.detail !== 'string'))
+        throw new Error('another program does')
       if (statusCode !== 200) throw new Refused(said)
       return { body: said, etag: headers.etag }
     } catch (error) {

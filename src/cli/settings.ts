@@ -1,3 +1,6 @@
+import { dirname, resolve } from 'node:path'
+import { isUnreadable } from '../../hal/errors.ts'
+import { Files } from '../../hal/files/files.ts'
 import { type JsonObject, pointerStep } from '../json.ts'
 import { printable } from '../log.ts'
 import {
@@ -31,6 +34,24 @@ const NOT_OURS = {
 export async function saveSettings(client: ServiceClient, schema: Schema, withIdentity: boolean): Promise<string> {
   const { body } = await client.send('GET', '/system')
   return settingsFile(schema, body, withIdentity)
+}
+
+/**
+ * Writes the file that a person has named. A folder of that name is not replaced, and none is made on the way: one that is
+ * missing is misspelled, or on a stick that is not plugged in.
+ * @throws {CommandError} for such a name.
+ */
+export async function writeSettings(path: string, text: string): Promise<void> {
+  const files = new Files('/')
+  const at = resolve(path)
+  const folder = dirname(at)
+  if (folder !== '/' && !(await files.exists(folder)))
+    throw new CommandError(`config save: there is no folder ${folder}`)
+  await files.readStart(at, 1).catch(error => {
+    if (isUnreadable(error)) throw new CommandError(`config save: ${at} is there, and is not a file`)
+    throw error
+  })
+  await files.writeAtomic(at, text)
 }
 
 /**

@@ -29,6 +29,8 @@ export interface SignInLink {
   readonly credential: string
   /** The link is of a change that waits for its confirmation. */
   readonly isConfirming: boolean
+  /** The change is kept only if the device comes into this Wi-Fi network. */
+  readonly joining: string | undefined
   /** The credential is a short-lived token in place of the API key. */
   readonly isMoved: boolean
   /** The link was on the screen of a new device, for everybody to see. */
@@ -44,6 +46,7 @@ export function takeLink(): SignInLink | undefined {
   return {
     credential,
     isConfirming: parameters.has('confirm'),
+    joining: parameters.get('joining') ?? undefined,
     isMoved: parameters.has('moved'),
     isSetup: parameters.has('setup'),
   }

@@ -17,7 +17,8 @@ import { shell } from './shell.ts'
 import { signInForm } from './sign-in.ts'
 import { texts } from './texts.ts'
 import { announce } from './toast.ts'
-import { confirm } from './trial/trial.ts'
+import { joining } from './trial/joining.ts'
+import { goOnWithTrial } from './trial/trial.ts'
 import { replaceKey } from './views/access.ts'
 
 const RETRY_MS = 3_000
@@ -26,6 +27,7 @@ interface Opening {
   /** Where to store the credential once the device has accepted it; undefined if it is stored already. */
   readonly isKept?: boolean
   readonly isConfirming?: boolean
+  readonly joining?: string | undefined
   readonly isMoved?: boolean
   readonly isSetup?: boolean
 }
@@ -113,8 +115,10 @@ async function enter(opened: Device, opening: Opening, refused: (why: string) =>
   // A photograph of the screen must not contain a key that works.
   if (opening.isSetup)
     await replaceKey(opened, actions, () => announce(texts.replacingKey)).catch(error => announce(messageOf(error)))
-  if (opening.isConfirming && (await confirm(opened).catch(() => false)))
-    announce(opening.isMoved ? texts.trialKeptThere : texts.trialKept)
+  if (!opening.isConfirming) return
+  const goal = opening.joining === undefined ? undefined : joining(opening.joining)
+  const isConfirmed = await goOnWithTrial(opened, goal).catch(error => void announce(messageOf(error)))
+  if (isConfirmed) announce(opening.isMoved ? texts.trialKeptThere : texts.trialKept)
 }
 
 function start(): void {

@@ -122,7 +122,7 @@ export const texts = {
 
   settingsFile: 'Save and load',
   settingsFileHelp:
-    'A file of the settings, for this or another receiver. Passwords are never in it, nor a list with a password.',
+    'A file of the settings, for this or another receiver. Passwords are never in it, nor is the list of Wi-Fi networks.',
   withIdentity: 'Include names and addresses, to replace this device',
   saveSettings: 'Save settings',
   loadSettings: 'Load settings',

@@ -36,7 +36,8 @@ export function settingsFile(schema: Schema, system: JsonObject, withIdentity: b
 
 /** The settings in a file, unchecked; why there are none that could be loaded. */
 export function settingsIn(text: string): JsonObject | 'foreign' | 'newer' {
-  const file = parsed(text)
+  // Some editors put a byte-order mark before it.
+  const file = parsed(text.replace(/^\ufeff/, ''))
   if (!isObject(file) || file.format !== FORMAT || typeof file.version !== 'number') return 'foreign'
   if (file.version > VERSION) return 'newer'
   return isObject(file.settings) ? file.settings : 'foreign'
@@ -100,8 +101,8 @@ export async function previewOf(
 
 function saved(schema: Schema, value: Json, withIdentity: boolean): Json | undefined {
   if (schema.readOnly || schema.format === SECRET || (schema['x-identity'] && !withIdentity)) return undefined
-  // A list is replaced whole when it is loaded: without the items that have a secret, the device would lose those.
-  if (Array.isArray(value)) return value.some(item => hasSecret(schema.items ?? {}, item)) ? undefined : value
+  // A list is replaced whole when it is loaded: even an empty one would take the secrets of the device that loads it.
+  if (Array.isArray(value)) return hasSecret(schema.items ?? {}) ? undefined : value
   if (!isObject(value)) return value
   const members = Object.entries(value).flatMap(([name, member]) => {
     const part = saved(schemaOf(schema, name), member, withIdentity)
@@ -110,9 +111,10 @@ function saved(schema: Schema, value: Json, withIdentity: boolean): Json | undef
   return members.length === 0 ? undefined : Object.fromEntries(members)
 }
 
-function hasSecret(schema: Schema, value: Json): boolean {
-  if (!isObject(value)) return schema.format === SECRET && value !== ''
-  return Object.entries(value).some(([name, member]) => hasSecret(schemaOf(schema, name), member))
+/** Whether values of the schema can have one. */
+function hasSecret({ format, items, properties = {}, additionalProperties }: Schema): boolean {
+  const more = typeof additionalProperties === 'object' ? [additionalProperties] : []
+  return format === SECRET || [...Object.values(properties), ...more, ...(items ? [items] : [])].some(hasSecret)
 }
 
 /** What the schema does not know cannot be written. */

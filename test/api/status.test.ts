@@ -1,9 +1,14 @@
 import { writeFileSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
+import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
+import type { Run } from '../../hal/os/command.ts'
 import { ManualClock } from '../support/clock.ts'
+import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
+import { commands } from '../support/fakes/commands.ts'
+import { FakeMonitors } from '../support/fakes/monitors.ts'
 import { bootKernel, KERNEL } from '../support/kernel.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 import { startModerated } from '../support/sessions.ts'
@@ -64,6 +69,26 @@ t.test('what clients have open', async t => {
   engine.close()
   await saw({ streams: 0, heldPolls: 0, sessions: 0 })
   t.pass('each is counted as long as it is open')
+})
+
+t.test('a Wi-Fi daemon that hangs keeps the status from nobody', async t => {
+  const root = deviceRoot(t)
+  let asked = 0
+  const hangs: Run = () => {
+    asked++
+    return new Promise(() => undefined)
+  }
+  const service = await startTestService(t, {
+    root,
+    running: true,
+    run: commands({ wpa_cli: hangs }),
+    monitor: new FakeMonitors().monitor,
+    addresses: () => ({}),
+  })
+  writeFileSync(join(root, 'sys/class/net/wlan0/operstate'), 'up\n')
+  const answer = await service.fetch('/status', { signal: AbortSignal.timeout(10_000) })
+  t.equal(((await answer.json()) as { wifi?: object }).wifi, undefined)
+  t.equal(asked, 1)
 })
 
 function includes(status: object, part: object): boolean {

@@ -1,11 +1,13 @@
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { System } from '../../hal/os/system.ts'
 import { registry } from '../../hal/registry.ts'
 import { configurationSchema } from '../../src/api/system.ts'
 import { ServiceClient } from '../../src/cli/service-client.ts'
-import { type LoadOptions, loadSettings, saveSettings } from '../../src/cli/settings.ts'
+import { type LoadOptions, loadSettings, saveSettings, writeSettings } from '../../src/cli/settings.ts'
 import { deviceRoot } from '../support/device.ts'
 import { FakeReceiver } from '../support/fakes/receiver.ts'
 import { startTestService } from '../support/service.ts'
@@ -149,6 +151,7 @@ t.test('no service, or not ours: one line', async t => {
   const answers: readonly (readonly [status: number, body: string])[] = [
     [200, 'hello'],
     [200, '[]'],
+    [404, '{"message":"Not Found"}'],
     [200, `"${'x'.repeat(2_000_000)}"`],
   ]
   let next = 0
@@ -168,4 +171,18 @@ t.test('no service, or not ours: one line', async t => {
   const { service } = await deviceOf(t)
   const stranger = new ServiceClient({ host: '127.0.0.1', port: service.port }, () => 'nobody')
   await t.rejects(stranger.send('GET', '/system'), { message: /^the service refused: .*[^.]$/ })
+})
+
+t.test('a file is saved where it was told, and no folder is replaced or made for it', async t => {
+  const root = t.testdir({ empty: {}, folder: {}, old: 'old' })
+  await writeSettings(join(root, 'old'), 'new')
+  await writeSettings(join(root, 'empty/file'), 'new')
+  for (const name of ['old', 'empty/file']) t.equal(readFileSync(join(root, name), 'utf8'), 'new')
+  const folder = join(root, 'folder')
+  await t.rejects(writeSettings(`${folder}/`, 'new'), { message: `config save: ${folder} is there, and is not a file` })
+  t.ok(statSync(folder).isDirectory())
+  await t.rejects(writeSettings(join(folder, 'stick/a/file'), 'new'), {
+    message: `config save: there is no folder ${join(folder, 'stick/a')}`,
+  })
+  t.notOk(existsSync(join(folder, 'stick')))
 })

@@ -1,10 +1,13 @@
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { addressAfter } from '../../src/page/trial/address-after.ts'
+import { needs } from '../support/needs.ts'
+import { startWifiDevice } from '../support/wifi-device.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { choose, click, fill, goTo, valueIn, waitForNoText, waitForText, waitForValue } from './steps.ts'
+import { choose, click, clickNamed, fill, goTo, valueIn, waitForNoText, waitForText, waitForValue } from './steps.ts'
 
 /** A network between the browser and a device, which a change can cut. */
 class Network {
@@ -183,6 +186,30 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     await goTo(page, 'Settings')
     t.equal(await valueIn(page, 'General', 'Host name'), 'elsewhere')
   })
+
+  await t.test(
+    'where a device has gone back to its old network, the page at its new address does not keep the one that it could not join',
+    { skip: needs('wpa_cli', 'python3') },
+    async t => {
+      const { options, fake, file } = await startWifiDevice(t)
+      const office = { ssid: 'Office', password: 'correct horse' }
+      await fake.air([office, { ssid: 'Lab', password: 'battery staple', flags: '[WPA2-PSK-CCMP][ESS]' }], 'in Office')
+      const { service } = await startPageDevice(t, { ...options, addresses: () => ({ wlan0: ['127.0.0.1/8'] }) })
+      const network = new Network('confirmWithin=60', 'confirmWithin=30')
+      await network.start(t, service.port)
+      const { page } = await openTab(browser, `http://127.0.0.1:${network.port}/#key=${service.key}`)
+      await goTo(page, 'Settings')
+      await click(page, 'Wi-Fi', 'Look for networks')
+      await clickNamed(page, 'Join: Lab')
+      await fill(page, 'Join \u2068Lab\u2069', 'Password', 'not this one')
+      network.loseAfterPatch('127.0.0.1')
+      await click(page, 'Join \u2068Lab\u2069', 'Join')
+      await page.waitForFunction(() => location.hostname === 'receiver.local', { polling: 100 })
+      await waitForText(page, 'The device could not join \u2068Lab\u2069, so the change was undone.')
+      t.notMatch(readFileSync(file, 'utf8'), 'not this one')
+      t.equal((await service.patch({ deviceName: 'Now' })).status, 200, 'no longer on trial')
+    },
+  )
 })
 
 t.test('where a device will be', async t => {

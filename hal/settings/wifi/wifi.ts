@@ -40,7 +40,7 @@ const schema = Type.Object(
   {
     country: Type.String({
       description:
-        'Two letters of the country that the device is in (ISO 3166-1), such as DK: it decides which channels may be used. Empty if unset.',
+        'Two capital letters of the country that the device is in (ISO 3166-1), such as DK: it decides which channels may be used. Empty if unset.',
       maxLength: 2,
     }),
     networks: Type.Array(networkSchema, {

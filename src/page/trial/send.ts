@@ -30,7 +30,7 @@ export async function sendPatch(
   const trials = Object.keys(body).map(name => settings[name]?.['x-confirm-within'] ?? 0)
   const trialS = Math.max(0, ...trials)
   const after = addressAfter(body, device.system.value)
-  const move = trialS > 0 && after !== undefined ? await prepareMove(device, after) : undefined
+  const move = trialS > 0 && after !== undefined ? await prepareMove(device, after, goal) : undefined
   // Of somebody else: should the answer be lost, that one is not taken for ours.
   const other = trialS > 0 ? await onTrial(device.client).catch(() => undefined) : undefined
   const began = performance.now()

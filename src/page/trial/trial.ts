@@ -1,4 +1,4 @@
-import { type Client, jsonOf, Refusal } from '../client.ts'
+import { type Client, Refusal } from '../client.ts'
 import { linkFor } from '../credential.ts'
 import type { Device } from '../device.ts'
 import { openDialog } from '../dialog.ts'
@@ -34,6 +34,8 @@ export interface Goal {
   readonly isReached: (system: JsonObject) => boolean
   /** Said where it does not come true, and the change is undone. */
   readonly failure: string
+  /** For the link to the new address: what `joining` is made from there. */
+  readonly link: string
 }
 
 /** A change on trial, as far as is known of it. */
@@ -115,6 +117,20 @@ export async function confirm({ client }: Pick<Device, 'client'>, id?: string, o
   }
 }
 
+/**
+ * On the page at the new address: keeps the change that has led there; false if that cannot be done, or there is none.
+ * @param goal What else must come true for it.
+ * @throws {Error} if the change was undone, as `runTrial`.
+ */
+export async function goOnWithTrial(device: Device, goal: Goal | undefined): Promise<boolean> {
+  if (!goal) return confirm(device).catch(() => false)
+  const trial = await currentTrial(device.client).catch(() => undefined)
+  if (!trial) return false
+  const id = trial.etag.replaceAll('"', '')
+  await runTrial(device, { id, seconds: trial.remainingS, move: undefined, goal })
+  return true
+}
+
 /** Undoes the change now. Its parameters are those of `confirm`. */
 async function undo({ client }: Device, id: string | undefined, other: string | undefined): Promise<void> {
   const etag = id === undefined ? await onTrial(client) : `"${id}"`
@@ -129,23 +145,33 @@ async function look({ client }: Device, { isReached }: Goal): Promise<boolean | 
 }
 
 /** The ETag of the change that is on trial. */
-export async function onTrial(client: Client, signal = AbortSignal.timeout(ANSWER_MS)): Promise<string | undefined> {
-  const { trial } = await jsonOf<{ readonly trial?: { readonly etag: string } }>(
-    await client.send('GET', '/status', { signal }),
+export async function onTrial(client: Client, signal?: AbortSignal): Promise<string | undefined> {
+  return (await currentTrial(client, signal))?.etag
+}
+
+async function currentTrial(client: Client, signal = AbortSignal.timeout(ANSWER_MS)) {
+  const { trial } = await client.read<{ readonly trial?: { readonly etag: string; readonly remainingS: number } }>(
+    '/status',
+    { signal },
   )
-  return trial?.etag
+  return trial
 }
 
 /**
  * Made before the device moves: a link to the page at its new address, with a short-lived token in place of the key. If the
  * device cannot make one, because its clock is not set, the key is not sent to an address that may be another device's.
  */
-export async function prepareMove({ client, grants }: Device, { address, isGuess }: AddressAfter): Promise<Move> {
-  if (!grants.isApiKey) return { address, isGuess, link: linkFor(client.credential, address, '&confirm') }
+export async function prepareMove(
+  { client, grants }: Device,
+  { address, isGuess }: AddressAfter,
+  goal?: Goal,
+): Promise<Move> {
+  const more = `&confirm${goal?.link ?? ''}`
+  if (!grants.isApiKey) return { address, isGuess, link: linkFor(client.credential, address, more) }
   const body = { roles: ['admin:rw', 'moderator:rw'], expiresIn: MOVE_TOKEN }
   const answer = await client.send('POST', '/tokens', { body }).catch(() => undefined)
   const { token } = ((await answer?.json()) ?? {}) as { token?: string }
-  return { address, isGuess, link: token && linkFor(token, address, '&confirm&moved') }
+  return { address, isGuess, link: token && linkFor(token, address, `${more}&moved`) }
 }
 
 function pause(ms: number): Promise<void> {

@@ -5,10 +5,11 @@ import { isObject, type Json, type JsonObject } from '../json.ts'
 import { labelOf, valueText } from '../labels.ts'
 import { texts } from '../texts.ts'
 import { durationText, momentText } from '../time.ts'
+import { shown } from '../trial/joining.ts'
 import type { View } from '../view.ts'
 import { whileShown } from '../while-shown.ts'
 import { operationsCard } from './operations.ts'
-import { shown, signalText } from './wifi.ts'
+import { signalText } from './wifi.ts'
 
 /** Milliseconds between two requests for the status, which has no events. */
 const REFRESH_MS = 5_000

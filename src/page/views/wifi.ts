@@ -7,6 +7,7 @@ import { isEqual, isObject, type Json, type JsonObject } from '../json.ts'
 import type { Schema } from '../schema.ts'
 import { texts } from '../texts.ts'
 import { announce } from '../toast.ts'
+import { connectedIn, joining, shown } from '../trial/joining.ts'
 import { sendPatch } from '../trial/send.ts'
 
 /** A network of the configuration. */
@@ -49,10 +50,7 @@ export function withNetworks(device: Device, schema: Schema, field: Field): Fiel
   const change = async (next: readonly Known[], joined?: string) => {
     say('')
     const body: JsonObject = { wifi: { networks: next.map(network => ({ ...network })) } }
-    const goal = joined !== undefined && {
-      isReached: (system: JsonObject) => connectedIn(system) === joined,
-      failure: texts.notJoined(shown(joined)),
-    }
+    const goal = joined !== undefined && joining(joined)
     buttons.inert = known.inert = found.inert = true
     try {
       const outcome = await sendPatch(device, { settings: { wifi: schema }, body, ...(goal && { goal }) })
@@ -159,11 +157,6 @@ export function signalText(signalDbm: number): string {
   return `${texts.signals[grade]} (${signalDbm} dBm)`
 }
 
-/** A name that others have chosen, without what would not be seen or would turn the text around it. */
-export function shown(ssid: string): string {
-  return ssid.replace(/[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/gu, '\ufffd')
-}
-
 function foundRow(network: Found, join: () => void): HTMLElement {
   const { ssid, signalDbm, security } = network
   const canJoin = security !== 'enterprise' && security !== 'other'
@@ -241,8 +234,4 @@ function openNetworkDialog(found: Found | undefined, go: (network: Known) => voi
 
 function networksOf({ wifi }: JsonObject): readonly Known[] {
   return isObject(wifi) && Array.isArray(wifi.networks) ? (wifi.networks as unknown as readonly Known[]) : []
-}
-
-function connectedIn({ wifi }: JsonObject): string {
-  return isObject(wifi) ? String(wifi.connected ?? '') : ''
 }

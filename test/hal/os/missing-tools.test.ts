@@ -13,4 +13,8 @@ t.test('a sentence about each program that is not installed', async t => {
   ])
   writeFileSync(join(root, 'usr/bin/ip'), '')
   t.strictSame(await missingTools(new System(root)), [])
+  writeFileSync(join(root, 'usr/sbin/wpa_supplicant'), '')
+  t.match(await missingTools(new System(root)), [/^wpa_cli is not installed \(package wpasupplicant\): no network/])
+  writeFileSync(join(root, 'usr/sbin/wpa_cli'), '')
+  t.strictSame(await missingTools(new System(root)), [])
 })

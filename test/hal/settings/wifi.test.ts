@@ -98,6 +98,7 @@ test('a password is kept where it is, and refused where there is none', { skip }
   }
   for (const patch of [{ country: 'Denmark' }, { country: 'dk' }, { connected: 'Office' }, { present: false }])
     t.equal((await service.patch({ wifi: patch })).status, 422, JSON.stringify(patch))
+  t.match(await (await service.patch({ wifi: { country: 'dk' } })).text(), /two capital letters/)
   t.equal(readFileSync(file, 'utf8'), text)
 })
 

@@ -8,8 +8,9 @@ import type { Machine } from './machine.ts'
 
 /** Debian's package, which is not in the image. */
 export const HOSTAPD = join(REPOSITORY, 'build/out/image/hostapd.deb')
-/** On the device. */
-const PROGRAM = '/run/hostapd/usr/sbin/hostapd'
+/** On the device, where nothing in /run can be executed. */
+const FOLDER = '/var/tmp/hostapd'
+const PROGRAM = `${FOLDER}/usr/sbin/hostapd`
 const CONTROL = '/run/access-points'
 /** Milliseconds until the device is in a network or has left it, on a busy emulator. */
 const JOIN_MS = 180_000
@@ -40,9 +41,7 @@ class AccessPoints {
 
   async prepare(): Promise<void> {
     await this.#device.upload(HOSTAPD, '/run/hostapd.deb')
-    await this.#device.shell(
-      'set -e; dpkg-deb --extract /run/hostapd.deb /run/hostapd; modprobe mac80211_hwsim radios=4',
-    )
+    await this.#device.shell(`set -e; dpkg-deb --extract /run/hostapd.deb ${FOLDER}; modprobe mac80211_hwsim radios=4`)
   }
 
   /** Switches one on: its radio, 1 to 3, and lines of hostapd.conf. */
@@ -52,7 +51,8 @@ class AccessPoints {
     const about = [`interface=wlan${radio}`, `channel=${channel}`, `ssid2=${name}`]
     const text = [...about, 'hw_mode=g', `ctrl_interface=${CONTROL}`, ...lines, ''].join('\n')
     await this.#device.replaceFile(`/run/ap${radio}.conf`, text)
-    await this.#device.shell(`systemd-run --quiet --collect --unit=ap${radio} ${PROGRAM} /run/ap${radio}.conf`)
+    const start = `systemd-run --quiet --collect --unit=ap${radio} --property=Type=forking ${PROGRAM} -B /run/ap${radio}.conf`
+    await this.#device.shell(`${start} || { journalctl --quiet --unit ap${radio}; false; }`)
     const state = () => this.#device.shell(`${PROGRAM}_cli -p ${CONTROL} -i wlan${radio} status || true`)
     await eventually(async () => (await state()).includes('state=ENABLED'), JOIN_MS)
   }

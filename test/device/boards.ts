@@ -17,6 +17,8 @@ const ROOT_OFFSET = 260 * 1024 ** 2
 const FASTER = 'mitigations=off'
 /** Of systemd: on a busy host, udev takes more than its usual 90 s to find the partition with receiver.txt. */
 const PATIENT = 'systemd.default_device_timeout_sec=600'
+/** Of systemd: the emulated Pi resets as soon as its watchdog is served. */
+const WITHOUT_WATCHDOG = 'systemd.watchdog_sec=0'
 
 /** Where a board has its ends outside the emulator. */
 export interface Wiring {
@@ -100,7 +102,7 @@ function firmwareOptions(dtb?: string): readonly string[] {
   return [
     ...['-kernel', join(folder, kernel), '-initrd', join(folder, initrd)],
     ...(dtb ? ['-dtb', join(folder, dtb)] : []),
-    ...['-append', `${read('cmdline.txt').trim()} ${FASTER} ${PATIENT}`],
+    ...['-append', `${read('cmdline.txt').trim()} ${FASTER} ${PATIENT} ${WITHOUT_WATCHDOG}`],
   ]
 }
 

@@ -1,6 +1,7 @@
 /** What `make image` makes, booted by QEMU: its ports, its screen, and a root shell. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
+import { once } from 'node:events'
 import { createWriteStream, existsSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -122,6 +123,8 @@ export class Machine extends Api {
   /** Of the host's loopback, where the device's ports are. No other machine has it. */
   readonly address = `127.77.${randomInt(256)}.${randomInt(1, 255)}`
   #qemu: ChildProcess | undefined
+  /** When the last one has ended: until then, it has the disk. */
+  #isOff: Promise<unknown> = Promise.resolve()
   #shell: Socket | undefined
   #said = ''
   #key = ''
@@ -168,6 +171,7 @@ export class Machine extends Api {
     for (const path of [socket, monitor]) rmSync(path, { force: true })
     const forward = PORTS.map(([host, port]) => `hostfwd=tcp:${this.address}:${host}-:${port}`).join()
     const wiring = { disk: this.#disk, forward, shell: socket, sound: this.sound }
+    await this.#isOff
     const began = performance.now()
     const qemu = spawn(
       'qemu-system-aarch64',
@@ -182,6 +186,7 @@ export class Machine extends Api {
       { stdio: ['ignore', 'pipe', 'pipe'] },
     )
     this.#qemu = qemu
+    this.#isOff = once(qemu, 'close')
     const log = createWriteStream(this.#log)
     qemu.stdout.pipe(log, { end: false })
     qemu.stderr.pipe(log, { end: false })

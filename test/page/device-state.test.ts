@@ -1,11 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { livelySystem, startPageDevice } from './device.ts'
-import { enter, goTo, waitForText } from './steps.ts'
+import { download, enter, goTo, waitForText } from './steps.ts'
 
 t.test('status and log', { skip: missingBrowser('shell') }, async t => {
   const { service, link } = await startPageDevice(t, livelySystem(t))
@@ -39,14 +38,8 @@ t.test('status and log', { skip: missingBrowser('shell') }, async t => {
     t.match(new URL((await asked).url()).search, '?lines=200&priority=3')
 
     const folder = temporaryFolder(t)
-    const session = await page.createCDPSession()
-    await session.send('Browser.setDownloadBehavior', {
-      behavior: 'allow',
-      downloadPath: folder,
-      browserContextId: page.browserContext().id ?? '',
-    })
-    await page.locator('button::-p-text(Download)').click()
-    const name = await eventually(() => readdirSync(folder).find(name => name.endsWith('.log')))
+    await download(page, folder, () => page.locator('button::-p-text(Download)').click())
+    const [name = ''] = readdirSync(folder)
     t.equal(name, 'Meeting Room 4.log')
     t.match(readFileSync(join(folder, name), 'utf8'), 'listening on http://192.0.2.40:8080')
   })

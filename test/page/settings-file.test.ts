@@ -1,15 +1,14 @@
 /** Saving settings in a file on one device, and loading them on another. */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'puppeteer-core'
 import t from 'tap'
 import type { JsonObject } from '../../src/json.ts'
 import { deviceRoot } from '../support/device.ts'
-import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { click, control, goTo, waitForNoText, waitForText } from './steps.ts'
+import { click, control, download, goTo, waitForNoText, waitForText } from './steps.ts'
 
 const CARD = 'Save and load'
 const DIALOG = 'Load settings'
@@ -148,10 +147,6 @@ t.test('settings in a file', { skip: missingBrowser('shell') }, async t => {
 async function saved(page: Page, folder: string, name: string): Promise<{ readonly settings: JsonObject }> {
   const downloadPath = join(folder, String(Math.random()))
   mkdirSync(downloadPath)
-  const session = await page.createCDPSession()
-  const browserContextId = page.browserContext().id ?? ''
-  await session.send('Browser.setDownloadBehavior', { behavior: 'allow', downloadPath, browserContextId })
-  await click(page, CARD, 'Save settings')
-  await eventually(() => readdirSync(downloadPath).includes(`${name}-settings.json`))
+  await download(page, downloadPath, () => click(page, CARD, 'Save settings'))
   return JSON.parse(readFileSync(join(downloadPath, `${name}-settings.json`), 'utf8'))
 }

@@ -137,3 +137,21 @@ export async function waitForValue(page: Page, card: string, label: string, valu
   const input = await control(page, card, label)
   await page.waitForFunction((input, value) => input.value === value, POLL, input, value)
 }
+
+/** Saves what a press gives to the browser in a folder, whole: the file is there before its content is. */
+export async function download(page: Page, folder: string, press: () => Promise<void>): Promise<void> {
+  const session = await page.createCDPSession()
+  await session.send('Browser.setDownloadBehavior', {
+    behavior: 'allow',
+    downloadPath: folder,
+    browserContextId: page.browserContext().id ?? '',
+    eventsEnabled: true,
+  })
+  const isWhole = new Promise<void>(resolve =>
+    session.on('Browser.downloadProgress', ({ state }) => {
+      if (state === 'completed') resolve()
+    }),
+  )
+  await press()
+  await isWhole
+}

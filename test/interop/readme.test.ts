@@ -42,6 +42,10 @@ t.test('the commands of curl', async t => {
   t.match(trial, /^HTTP\/1\.1 200 .*^Confirm-Within: 60\r$.*"hostname":"room-5"/ms)
   t.equal((await receiver.system()).value.hostname, 'room-5', 'confirmed')
 
+  const [joining = ''] = examples(API, 'Wi-Fi', 'sh')
+  t.match(await paste(joining), '"ssid":"Office","password":"set"')
+  t.equal((await receiver.fetch('/system/confirm', { method: 'POST' })).status, 200, 'on trial')
+
   const [look = ''] = examples(API, 'Status, logs and metrics', 'sh')
   const [status = '', log = '', metrics = ''] = look.split('\n')
   t.match(JSON.parse(await paste(status)), { version: /^\d/, connections: Number })

@@ -78,7 +78,15 @@ const polls: readonly Target[] = [
 const requests: readonly Target[] = [
   { what: 'GET: requests per second', scenario: 'get', figure: 'ks', peer: BARE, atLeast: 0.97 },
   { what: 'GET: requests per second', scenario: 'get', figure: 'ks', peer: 'Fastify', atLeast: 2.5 },
-  { what: 'GET: requests per second', scenario: 'get', figure: 'ks', peer: 'Express', atLeast: 10 },
+  {
+    what: 'GET: requests per second',
+    scenario: 'get',
+    figure: 'ks',
+    peer: 'Express',
+    atLeast: 10,
+    // 3.3 to 5.6, as the processor has it: Express gains more from a fast one.
+    reached: 4.5,
+  },
   { what: 'GET, 1,000 tokens: requests per second', scenario: 'tokens', figure: 'ks', peer: BARE, atLeast: 0.6 },
   { what: 'PATCH: time, both durable', scenario: 'patch', figure: 'patchMs', peer: BARE, atMost: 1.7 },
 ]

@@ -191,6 +191,101 @@ export const texts = {
   },
   signals: { strong: 'strong signal', good: 'good signal', weak: 'weak signal' },
 
+  update: 'Update',
+  updateReadOnly: 'Your token can watch an update, but not start one.',
+  versions: 'This receiver',
+  runs: 'Running',
+  otherSystem: 'Other system',
+  versionIn: (version: string, slot: string, isTrial: boolean) =>
+    `${version}, system ${slot}${isTrial ? ', on trial' : ''}`,
+  unknownVersion: 'unknown version',
+  otherStates: { good: '', bad: ', cannot be started', empty: 'empty' },
+  onTrial: (version: string) =>
+    `${version} is on trial: the receiver is checking itself, which takes a few minutes. If something does not work, it goes back by itself.`,
+  testKeys:
+    'Test keys: this receiver accepts every version that is signed with keys for trying out. It is not safe for daily use.',
+  goBack: (version: string) => `Go back to ${version}`,
+  goBackHelp: (version: string, present: string) =>
+    `The receiver restarts with ${version}, which takes about two minutes. Mirroring ends. All settings stay as they are. ${present} stays in the other system, so you can return to it.`,
+  outcomes: {
+    installed: (version: string) => `Version ${version} was installed, and works.`,
+    failed: (version: string) => `Version ${version} could not be installed.`,
+    'rolled back': (version: string) =>
+      `Version ${version} did not work, so the receiver has gone back to the version before it. All settings are there.`,
+  },
+  reason: (reason: string) => `Reason: ${reason.replace(/\.$/, '')}.`,
+  readIt: 'I have read this',
+
+  newVersion: 'New version',
+  newVersionHelp:
+    'Choose a file that ends in .raucb, from whoever supplies your receivers. Sending it takes a few minutes by Wi-Fi, and so does the installation. Mirroring goes on meanwhile; only the restart interrupts it, for about two minutes.',
+  activities: {
+    idle: 'No new version is on the receiver.',
+    receiving: 'A file is being sent to the receiver.',
+    downloading: 'The receiver is downloading a new version.',
+    downloaded: (version: string) => `Version ${version} is on the receiver, and was checked. It is not installed yet.`,
+    installing: (version: string) =>
+      `Version ${version} is being installed. If the power fails now, the receiver starts with the version that it has.`,
+    installed: (version: string) => `Version ${version} is installed. It starts when the receiver restarts.`,
+    restarting: 'The receiver is restarting, which takes about two minutes. This page continues by itself.',
+    failed: 'The last step has failed.',
+  },
+  waitsFor: {
+    window: (window: string) => `It restarts by itself in its window: ${window}.`,
+    sessions: () => 'It restarts by itself as soon as nobody is mirroring.',
+    clock: () => 'It restarts by itself when its clock is set, and its window has come.',
+  },
+  window: (days: string, from: string, to: string) => `${days === '' ? 'every day' : days}, ${from} to ${to}`,
+  partThere: (got: string, whole: string, name: string) =>
+    `${got} of ${whole} are on the receiver. To go on, choose the same file again${name === '' ? '' : `: ${isolated(name)}`}.`,
+  sending: 'Sending. Leave this page open, and the screen on.',
+  interrupted: 'The connection has broken off. The page goes on by itself when it is back.',
+  checking: 'Everything has arrived. The receiver is checking it.',
+  progressOf: (done: string, whole: string, left: string) => `${done} of ${whole}${left === '' ? '' : `, ${left}`}`,
+  percentOf: (percent: number, left: string) => `${percent} %${left === '' ? '' : `, ${left}`}`,
+  timeLeft: (ms: number) => {
+    const minutes = Math.round(ms / 60_000)
+    return minutes < 1 ? 'less than a minute left' : `about ${plural(minutes, 'minute', 'minutes')} left`
+  },
+  chooseFile: 'Choose a file',
+  chooseAgain: 'Choose the file again',
+  discardFile: 'Discard',
+  stopSending: 'Stop and discard',
+  checkNow: 'Check now',
+  checkStarted: 'The receiver is asking its channel.',
+  inChannel: (version: string, when: string) => `The channel has ${version}. Checked ${when}.`,
+  newestIsHere: (version: string, when: string) => `The channel has no other version than ${version}. Checked ${when}.`,
+  downloadVersion: (version: string) => `Download ${version}`,
+  install: 'Install',
+  installTitle: (version: string) => `Install ${version}?`,
+  installHelp: (version: string) =>
+    `The installation takes some minutes, and the restart about two. If the new version does not work, the receiver goes back to ${version} by itself, with all settings.`,
+  restartWhen: 'Restart into the new version',
+  restarts: {
+    now: 'At once; mirroring ends',
+    window: 'In its window',
+    manual: 'Later, with the button “Restart now”',
+  },
+  windowIs: (window: string) => `Its window: ${window}.`,
+  restartNow: 'Restart now',
+  restartHelp: 'Mirroring ends. The receiver is back after about two minutes.',
+  olderTitle: 'Install an older version?',
+  installAnyway: 'Install it anyway',
+  olderHelp: (version: string, present: string) =>
+    `${version} is older than ${present}, which is running. It may lack security fixes, and may not know every setting.`,
+  otherFile:
+    'This is not the file that was begun: it has another size. Choose that one, or discard what is there first.',
+  unreadableFile: 'The browser can no longer read the file. Choose it again.',
+  uploadBroken: 'The file cannot be sent: the connection breaks off each time. Try again nearer to the access point.',
+  /** What the device says of a bundle, by the type of the problem. */
+  bundleProblems: {
+    'bundle-signature':
+      'This file was not made for receivers like yours: it is not signed by your supplier. Nothing was changed. Ask your supplier for the right file.',
+    'bundle-compatible': 'This file is for another model of receiver. Nothing was changed.',
+    'bundle-damaged': 'This file is damaged. Nothing was changed. Download it once more, and choose it again.',
+    'bundle-too-old': 'This version is too old for this receiver, which can no longer go back that far.',
+  } as Readonly<Record<string, string>>,
+
   access: 'Access',
   newToken: 'New token',
   newTokenHelp:
@@ -298,6 +393,17 @@ export const texts = {
   } as Readonly<Record<string, string>>,
   /** The same for values, by the name of their setting. */
   values: {
+    'days.mon': 'Monday',
+    'days.tue': 'Tuesday',
+    'days.wed': 'Wednesday',
+    'days.thu': 'Thursday',
+    'days.fri': 'Friday',
+    'days.sat': 'Saturday',
+    'days.sun': 'Sunday',
+    'policy.off': 'Nothing',
+    'policy.check': 'Look for a new version',
+    'policy.download': 'Download new versions',
+    'policy.install': 'Download and install new versions',
     'approval.none': 'Everybody may mirror',
     'approval.moderator': 'A moderator lets devices in',
     'access.open': 'Open',

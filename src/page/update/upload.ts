@@ -1,0 +1,140 @@
+import { type Client, jsonOf, Refusal, refusalOf, Unreachable } from '../client.ts'
+import { idOf } from '../device.ts'
+import { texts } from '../texts.ts'
+import type { UpdateState } from './state.ts'
+
+/** Milliseconds without a byte after which a connection counts as broken; then, for the answer, for which the device reads it all. */
+const STALL_MS = 30_000
+const ANSWER_MS = 300_000
+/** Milliseconds until the next attempt. */
+const RETRY_MS = 3_000
+/** Attempts without a byte after which it is given up, while the device answers everything else: longer than it waits itself. */
+const MAX_VAIN = 30
+/** What a proxy says for a device that is not there, and the device for a connection that it still takes for alive. */
+const PASSING = [409, 502, 503, 504]
+
+/** What the device has of an upload. */
+interface Part {
+  readonly bytes: number
+  readonly receivedBytes: number
+  readonly etag: string
+}
+
+/** The file is not the one of which the device has a part. */
+export class OtherFile extends Error {}
+
+/**
+ * Sends a bundle to the device. After a break it goes on where the device has stopped, for as long as it takes.
+ * @param progress Called with the number of bytes that have left, and whether they go at present.
+ * @throws {Refusal} {OtherFile} {Error} if the browser cannot read the file any more, or `signal` is aborted.
+ */
+export async function upload(
+  client: Client,
+  file: File,
+  progress: (sent: number, isMoving: boolean) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  let sent = 0
+  for (let vain = 0; vain < MAX_VAIN; vain++) {
+    try {
+      const part = await partOf(client, signal)
+      if (part && part.bytes !== file.size) throw new OtherFile(texts.otherFile)
+      // The last answer was lost.
+      if (!part && sent > 0 && (await isTaken(client, file, signal))) return
+      const from = part?.receivedBytes ?? 0
+      progress(from, true)
+      await put(client, file, part, signal, bytes => {
+        if (from + bytes > sent) vain = 0
+        sent = from + bytes
+        progress(sent, true)
+      })
+      return
+    } catch (error) {
+      signal.throwIfAborted()
+      const isPassing = error instanceof Unreachable || (error instanceof Refusal && PASSING.includes(error.status))
+      // Somebody else is at it, or the device is busy.
+      const isFirst = sent === 0 && error instanceof Refusal && error.status === 409
+      if (!isPassing || isFirst) throw error
+      await requireReadable(file)
+      progress(sent, false)
+      await new Promise(resolve => setTimeout(resolve, RETRY_MS))
+      signal.throwIfAborted()
+    }
+  }
+  throw new Error(texts.uploadBroken)
+}
+
+async function partOf(client: Client, signal: AbortSignal): Promise<Part | undefined> {
+  try {
+    const response = await client.send('GET', '/update/bundle', { signal: limited(signal) })
+    const { bytes, receivedBytes } = await jsonOf<Omit<Part, 'etag'>>(response)
+    return { bytes, receivedBytes, etag: `"${idOf(response)}"` }
+  } catch (error) {
+    if (error instanceof Refusal && error.status === 404) return undefined
+    throw error
+  }
+}
+
+async function isTaken(client: Client, file: File, signal: AbortSignal): Promise<boolean> {
+  const { state, bundle } = await client.read<UpdateState>('/update', { signal: limited(signal) })
+  return state === 'downloaded' && bundle?.bytes === file.size
+}
+
+function limited(signal: AbortSignal): AbortSignal {
+  const limit = new AbortController()
+  const abort = () => limit.abort()
+  signal.addEventListener('abort', abort)
+  setTimeout(abort, STALL_MS)
+  return limit.signal
+}
+
+/** As `fetch` cannot say how far it is. */
+function put(
+  client: Client,
+  file: File,
+  part: Part | undefined,
+  signal: AbortSignal,
+  moved: (bytes: number) => void,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest()
+    const abort = () => request.abort()
+    let silence = 0
+    const listen = (ms: number) => {
+      clearTimeout(silence)
+      silence = setTimeout(abort, ms)
+    }
+    request.open('PUT', 'api/v1/update/bundle')
+    request.setRequestHeader('Authorization', `Bearer ${client.credential}`)
+    request.setRequestHeader('Content-Type', 'application/vnd.rauc.bundle')
+    if (part) {
+      request.setRequestHeader('If-Match', part.etag)
+      request.setRequestHeader('Content-Range', `bytes ${part.receivedBytes}-${file.size - 1}/${file.size}`)
+    }
+    request.upload.addEventListener('progress', ({ loaded }) => {
+      listen(STALL_MS)
+      moved(loaded)
+    })
+    request.upload.addEventListener('load', () => listen(ANSWER_MS))
+    request.addEventListener('loadend', () => {
+      clearTimeout(silence)
+      signal.removeEventListener('abort', abort)
+      if (request.status === 0) reject(new Unreachable(texts.noAnswer))
+      else if (request.status < 300) resolve()
+      else reject(refusalOf(request.status, request.responseText))
+    })
+    signal.addEventListener('abort', abort)
+    listen(STALL_MS)
+    request.send(part ? file.slice(part.receivedBytes) : file)
+  })
+}
+
+/** A file that has changed, or has gone, fails like a device that does not answer. */
+async function requireReadable(file: File): Promise<void> {
+  await file
+    .slice(0, 1)
+    .arrayBuffer()
+    .catch(error => {
+      throw new Error(texts.unreadableFile, { cause: error })
+    })
+}

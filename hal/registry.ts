@@ -16,6 +16,7 @@ import { network } from './settings/network/network.ts'
 import { ntp } from './settings/ntp.ts'
 import { ssh } from './settings/ssh.ts'
 import { timezone } from './settings/timezone.ts'
+import { update } from './settings/update.ts'
 import { wifi } from './settings/wifi/wifi.ts'
 
 /** Every setting by its name, in the order in which changes are applied and the configuration is shown. */
@@ -35,6 +36,7 @@ export function settingsOf(system: System, engines: readonly Engine[] = enginesO
     moderation: moderation(system, engines),
     airplay: airplay(system, { hostname: host, deviceName: device }),
     ssh: ssh(system),
+    update: update(system),
     firmware: firmware(system),
     hardware: hardware(system),
   }

@@ -213,6 +213,7 @@ export const texts = {
     'rolled back': (version: string) =>
       `Version ${version} did not work, so the receiver has gone back to the version before it. All settings are there.`,
   },
+  wentBack: (version: string) => `Somebody has gone back from version ${version}.`,
   reason: (reason: string) => `Reason: ${reason.replace(/\.$/, '')}.`,
   readIt: 'I have read this',
 

@@ -22,7 +22,7 @@ export interface UpdateState {
 
 interface BundleState {
   readonly version?: string
-  /** Its whole size; undefined if that is not known. */
+  /** Undefined if it is not known. */
   readonly bytes?: number
   readonly receivedBytes: number
   readonly source: 'upload' | 'url'
@@ -36,8 +36,5 @@ export interface Outcome {
   readonly at?: string
 }
 
-/** Whether a part of an upload is on the device, and nobody is known to send the rest. */
-export function isPart({ state, bundle }: UpdateState): boolean {
-  if (bundle?.bytes === undefined || bundle.source !== 'upload') return false
-  return (state === 'idle' || state === 'failed') && bundle.receivedBytes < bundle.bytes
-}
+/** The reason of an outcome that somebody has asked for. */
+export const ASKED_FOR = 'asked for'

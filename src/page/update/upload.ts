@@ -14,7 +14,7 @@ const MAX_VAIN = 30
 const PASSING = [409, 502, 503, 504]
 
 /** What the device has of an upload. */
-interface Part {
+export interface Part {
   readonly bytes: number
   readonly receivedBytes: number
   readonly etag: string
@@ -35,12 +35,15 @@ export async function upload(
   signal: AbortSignal,
 ): Promise<void> {
   let sent = 0
+  let last: unknown
   for (let vain = 0; vain < MAX_VAIN; vain++) {
     try {
       const part = await partOf(client, signal)
       if (part && part.bytes !== file.size) throw new OtherFile(texts.otherFile)
-      // The last answer was lost.
-      if (!part && sent > 0 && (await isTaken(client, file, signal))) return
+      // Somebody else has removed it.
+      if (!part && last instanceof Refusal && last.status === 409) throw last
+      // The last answer was lost: it is being checked, was taken, or was refused.
+      if (part ? part.receivedBytes === part.bytes : sent > 0 && (await isRefused(client, signal))) return
       const from = part?.receivedBytes ?? 0
       progress(from, true)
       await put(client, file, part, signal, bytes => {
@@ -51,6 +54,7 @@ export async function upload(
       return
     } catch (error) {
       signal.throwIfAborted()
+      last = error
       const isPassing = error instanceof Unreachable || (error instanceof Refusal && PASSING.includes(error.status))
       // Somebody else is at it, or the device is busy.
       const isFirst = sent === 0 && error instanceof Refusal && error.status === 409
@@ -64,7 +68,8 @@ export async function upload(
   throw new Error(texts.uploadBroken)
 }
 
-async function partOf(client: Client, signal: AbortSignal): Promise<Part | undefined> {
+/** What the device has of an upload, if anything; all of it, if that is whole. @throws {Refusal} or {Unreachable} */
+export async function partOf(client: Client, signal: AbortSignal): Promise<Part | undefined> {
   try {
     const response = await client.send('GET', '/update/bundle', { signal: limited(signal) })
     const { bytes, receivedBytes } = await jsonOf<Omit<Part, 'etag'>>(response)
@@ -75,9 +80,9 @@ async function partOf(client: Client, signal: AbortSignal): Promise<Part | undef
   }
 }
 
-async function isTaken(client: Client, file: File, signal: AbortSignal): Promise<boolean> {
-  const { state, bundle } = await client.read<UpdateState>('/update', { signal: limited(signal) })
-  return state === 'downloaded' && bundle?.bytes === file.size
+async function isRefused(client: Client, signal: AbortSignal): Promise<boolean> {
+  const { state } = await client.read<UpdateState>('/update', { signal: limited(signal) })
+  return state === 'failed'
 }
 
 function limited(signal: AbortSignal): AbortSignal {

@@ -10,8 +10,8 @@ import { momentText } from '../time.ts'
 import { announce } from '../toast.ts'
 import { Estimate } from '../update/estimate.ts'
 import { outcomeText } from '../update/fallback.ts'
-import { isPart, type UpdateState } from '../update/state.ts'
-import { upload } from '../update/upload.ts'
+import type { UpdateState } from '../update/state.ts'
+import { type Part, partOf, upload } from '../update/upload.ts'
 import { channelOf, windowText } from '../update/window.ts'
 import type { View } from '../view.ts'
 
@@ -107,6 +107,8 @@ function newVersionCard(device: Device): HTMLElement {
   const far = h('p', { class: 'help' })
   const problem = h('p', { class: 'error', role: 'alert' })
   const estimate = new Estimate()
+  /** What has come of an upload that stands still. */
+  let part: Part | undefined
   let sending: Sending | undefined
   /** What went wrong here, until something else is done. */
   let failure = ''
@@ -144,7 +146,7 @@ function newVersionCard(device: Device): HTMLElement {
     )
     // Stopped by hand: it is no mistake.
     if (mine.stop.signal.aborted) failure = ''
-    show()
+    readPart()
   }
   const discard = () => {
     sending?.stop.abort()
@@ -196,9 +198,9 @@ function newVersionCard(device: Device): HTMLElement {
     const update = device.update.value
     if (!update) return
     const { state, available, running, bundle } = update
-    const hasPart = sending === undefined && isPart(update)
-    say(status, sending ? sendingText(sending) : hasPart ? partText(update) : statusText(update, device.system.value))
-    say(problem, failure || (sending ? '' : errorText(update)))
+    const rest = sending || bundle ? undefined : part
+    say(status, sending ? sendingText(sending) : rest ? partText(rest) : statusText(update, device.system.value))
+    say(problem, failure || (sending || rest ? '' : errorText(update)))
     const { done, whole } = progressOf(update, sending)
     bar.hidden = far.hidden = whole === 0
     if (whole > 0) {
@@ -221,20 +223,32 @@ function newVersionCard(device: Device): HTMLElement {
     const isDownloaded = mayAct && !sending && state === 'downloaded'
     const hasChannel = channelOf(device.system.value) !== ''
     help.hidden = !isIdle || bundle !== undefined
-    const isWhole = bundle !== undefined && !hasPart
-    buttons.choose.textContent = `${hasPart ? texts.chooseAgain : texts.chooseFile}…`
+    buttons.choose.textContent = `${rest ? texts.chooseAgain : texts.chooseFile}…`
     buttons.fetch.textContent = texts.downloadVersion(available?.version ?? '')
     reveal(heading, [
       [buttons.stop, sending !== undefined || (mayAct && state === 'downloading')],
-      [buttons.discard, isDownloaded || (isIdle && bundle !== undefined)],
+      [buttons.discard, isDownloaded || (isIdle && (bundle ?? rest) !== undefined)],
       [buttons.check, isIdle && hasChannel],
       [buttons.fetch, isIdle && hasChannel && isNew],
-      [buttons.choose, isIdle && !isWhole],
-      [buttons.install, isDownloaded || (isIdle && isWhole)],
+      [buttons.choose, isIdle && bundle === undefined],
+      [buttons.install, isDownloaded || (isIdle && bundle !== undefined)],
       [buttons.restart, mayAct && state === 'installed'],
     ])
   }
-  device.update.follow(show)
+  /** Nothing tells of it but the device's answer about the bundle. */
+  const readPart = async () => {
+    part = undefined
+    if (['idle', 'failed'].includes(device.update.value?.state ?? '') && !sending)
+      part = await partOf(client, device.closed).catch(() => undefined)
+    show()
+  }
+  let state = ''
+  device.update.follow(update => {
+    show()
+    if (update?.state === state) return
+    state = update?.state ?? ''
+    readPart()
+  })
   device.system.follow(show)
   return h(
     'section',
@@ -289,14 +303,14 @@ function sendingText({ file, sent, isMoving }: Sending): string {
   return sent === file.size ? texts.checking : texts.sending
 }
 
-function partText({ bundle }: UpdateState): string {
-  const { receivedBytes = 0, bytes = 0 } = bundle ?? {}
+function partText({ receivedBytes, bytes }: Part): string {
   return texts.partThere(bytesText(receivedBytes), bytesText(bytes), kept.getItem(FILE) ?? '')
 }
 
-function statusText({ state, bundle, waitingFor }: UpdateState, system: JsonObject): string {
+function statusText({ state, bundle, other, waitingFor }: UpdateState, system: JsonObject): string {
   const said = texts.activities[state]
-  const text = typeof said === 'string' ? said : said(versionText(bundle?.version))
+  const { version } = (state === 'installed' ? other : bundle) ?? {}
+  const text = typeof said === 'string' ? said : said(versionText(version))
   if (waitingFor === undefined) return text
   return `${text} ${texts.waitsFor[waitingFor](windowText(system) ?? '')}`
 }

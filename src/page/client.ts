@@ -1,5 +1,5 @@
 import type { Json } from './json.ts'
-import { texts } from './texts.ts'
+import * as texts from './texts.ts'
 
 /** A refused part of a body. */
 export interface FieldError {

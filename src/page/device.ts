@@ -5,7 +5,7 @@ import { isObject, type JsonObject } from './json.ts'
 import { LiveStream } from './live-stream.ts'
 import { Document } from './schema.ts'
 import { Signal } from './signal.ts'
-import { texts } from './texts.ts'
+import * as texts from './texts.ts'
 import type { UpdateState } from './update/state.ts'
 
 export interface Session {

@@ -1,7 +1,7 @@
 import type { Device } from './device.ts'
 import { button, foreign, h } from './dom.ts'
 import { labelOf, valueText } from './labels.ts'
-import { texts } from './texts.ts'
+import * as texts from './texts.ts'
 import { fallbackBanner } from './update/fallback.ts'
 import type { Actions, View } from './view.ts'
 import { accessView } from './views/access.ts'

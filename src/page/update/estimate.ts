@@ -1,4 +1,4 @@
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 
 /** Milliseconds of which nothing can be told yet. */
 const FIRST_MS = 3_000

@@ -1,7 +1,7 @@
 import type { Device } from '../device.ts'
 import { button, foreign, h } from '../dom.ts'
 import { device as kept, NAME } from '../storage.ts'
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 import { ASKED_FOR, type Outcome } from './state.ts'
 
 const READ = `${NAME} read`

@@ -1,6 +1,6 @@
 import { type Client, jsonOf, Refusal, refusalOf, Unreachable } from '../client.ts'
 import { idOf } from '../device.ts'
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 import type { UpdateState } from './state.ts'
 
 /** Milliseconds without a byte after which a connection counts as broken; then, for the answer, for which the device reads it all. */

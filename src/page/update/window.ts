@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from '../json.ts'
 import { valueText } from '../labels.ts'
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 
 /** The window for restarts in the configuration, in words; undefined if none is set. */
 export function windowText({ update }: JsonObject): string | undefined {

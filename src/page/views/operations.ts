@@ -4,7 +4,7 @@ import { ask } from '../dialog.ts'
 import { button, h, newId } from '../dom.ts'
 import { holdsOneOf } from '../grants.ts'
 import type { DeviceOperation } from '../schema.ts'
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 import { announce } from '../toast.ts'
 
 /** The device's operations that the credential may start. */

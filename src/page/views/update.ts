@@ -5,7 +5,7 @@ import { ask } from '../dialog.ts'
 import { button, foreign, h, newId } from '../dom.ts'
 import type { JsonObject } from '../json.ts'
 import { device as kept, NAME } from '../storage.ts'
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 import { momentText } from '../time.ts'
 import { announce } from '../toast.ts'
 import { Estimate } from '../update/estimate.ts'
@@ -216,7 +216,7 @@ function newVersionCard(device: Device): HTMLElement {
       channel,
       available === undefined
         ? ''
-        : texts[isNew ? 'inChannel' : 'newestIsHere'](available.version, momentText(available.checkedAt)),
+        : (isNew ? texts.inChannel : texts.newestIsHere)(available.version, momentText(available.checkedAt)),
     )
     const mayAct = device.grants.changesSystem
     const isIdle = mayAct && !sending && (state === 'idle' || state === 'failed')

@@ -191,105 +191,81 @@ export const securities = {
 export const signals = { strong: 'strong signal', good: 'good signal', weak: 'weak signal' } as const
 
 export const update = 'Update'
-export const updateReadOnly = 'Your token can watch an update, but not start one.'
 export const versions = 'This receiver'
 export const runs = 'Running'
 export const otherSystem = 'Other system'
-export const versionIn = (version: string, slot: string, isTrial: boolean) =>
-  `${version}, system ${slot}${isTrial ? ', on trial' : ''}`
-export const unknownVersion = 'unknown version'
-export const otherStates = { good: '', bad: ', cannot be started', empty: 'empty' } as const
-export const onTrial = (version: string) =>
-  `${version} is on trial: the receiver is checking itself, which takes a few minutes. If something does not work, it goes back by itself.`
+const known = (version = 'an unknown version') => version
+type Version = string | undefined
+export const versionIn = (version: Version, slot: string) => `${known(version)}, system ${slot}`
+export const otherStates = {
+  good: known,
+  bad: (version: Version) => `${known(version)}, cannot be started`,
+  empty: (_: Version) => 'empty',
+} as const
+export const onTrial =
+  'The new version is on trial: the receiver checks for a few minutes whether everything works. If not, it goes back by itself.'
 export const testKeys =
-  'Test keys: this receiver accepts every version that is signed with keys for trying out. It is not safe for daily use.'
-export const goBack = (version: string) => `Go back to ${version}`
-export const goBackHelp = (version: string, present: string) =>
-  `The receiver restarts with ${version}, which takes about two minutes. Mirroring ends. All settings stay as they are. ${present} stays in the other system, so you can return to it.`
+  'Test keys: this receiver accepts versions from anybody who has them. It is for trying out only.'
+export const goBack = (version: Version) => `Go back to ${known(version)}`
+export const goBackHelp = (version: Version) =>
+  `The receiver restarts, which takes about two minutes. Mirroring ends. All settings stay, and so does ${known(version)}, so you can return to it.`
 export const outcomes = {
   installed: (version: string) => `Version ${version} was installed, and works.`,
-  failed: (version: string) => `Version ${version} could not be installed.`,
+  failed: (version: string) => `Version ${version} was not installed.`,
   'rolled back': (version: string) =>
-    `Version ${version} did not work, so the receiver has gone back to the version before it. All settings are there.`,
+    `Version ${version} did not work. The receiver has gone back to the one before, with all settings.`,
 } as const
 export const wentBack = (version: string) => `Somebody has gone back from version ${version}.`
-export const reason = (reason: string) => `Reason: ${reason.replace(/\.$/, '')}.`
+export const reason = (reason: string) => `Reason: ${reason}.`
 export const readIt = 'I have read this'
 
 export const newVersion = 'New version'
 export const newVersionHelp =
-  'Choose a file that ends in .raucb, from whoever supplies your receivers. Sending it takes a few minutes by Wi-Fi, and so does the installation. Mirroring goes on meanwhile; only the restart interrupts it, for about two minutes.'
+  'Choose a file that ends in .raucb. Sending and installing it take some minutes each, while mirroring goes on. The restart takes about two.'
 export const activities = {
-  idle: 'No new version is on the receiver.',
-  receiving: 'A file is being sent to the receiver.',
-  downloading: 'The receiver is downloading a new version.',
-  downloaded: (version: string) => `Version ${version} is on the receiver, and was checked. It is not installed yet.`,
-  installing: (version: string) =>
-    `Version ${version} is being installed. If the power fails now, the receiver starts with the version that it has.`,
-  installed: (version: string) => `Version ${version} is installed. It starts when the receiver restarts.`,
-  restarting: 'The receiver is restarting, which takes about two minutes. This page continues by itself.',
-  failed: 'The last step has failed.',
-} as const
+  idle: () => 'No new version is on the receiver.',
+  receiving: () => 'A file is being sent to the receiver.',
+  downloading: () => 'The receiver is downloading a new version.',
+  downloaded: (version: Version) => `Version ${known(version)} is on the receiver, and can be installed.`,
+  installing: (version: Version) =>
+    `Version ${known(version)} is being installed. If the power fails, the receiver starts with the version that it has.`,
+  installed: (version: Version) => `Version ${known(version)} is installed. It starts when the receiver restarts.`,
+  restarting: () => 'The receiver is restarting, which takes about two minutes. This page continues by itself.',
+  failed: () => 'The last step has failed.',
+} as const satisfies Record<string, (version: Version) => string>
 export const waitsFor = {
-  window: (window: string) => `It restarts by itself in its window: ${window}.`,
-  sessions: () => 'It restarts by itself as soon as nobody is mirroring.',
-  clock: () => 'It restarts by itself when its clock is set, and its window has come.',
-} as const
-export const window = (days: string, from: string, to: string) =>
-  `${days === '' ? 'every day' : days}, ${from} to ${to}`
+  window: (window: string | undefined) => `That is in its window: ${window}.`,
+  sessions: () => 'That is as soon as nobody is mirroring.',
+  clock: () => 'That is in its window, once its clock is set.',
+} as const satisfies Record<string, (window: string | undefined) => string>
+export const windowOf = (days: string, from: string, to: string) => `${days || 'every day'}, ${from} to ${to}`
 export const partThere = (got: string, whole: string, name: string) =>
   `${got} of ${whole} are on the receiver. To go on, choose the same file again${name === '' ? '' : `: ${isolated(name)}`}.`
-export const sending = 'Sending. Leave this page open, and the screen on.'
-export const interrupted = 'The connection has broken off. The page goes on by itself when it is back.'
-export const checking = 'Everything has arrived. The receiver is checking it.'
-export const progressOf = (done: string, whole: string, left: string) =>
-  `${done} of ${whole}${left === '' ? '' : `, ${left}`}`
-export const percentOf = (percent: number, left: string) => `${percent} %${left === '' ? '' : `, ${left}`}`
-export const timeLeft = (ms: number) => {
-  const minutes = Math.round(ms / 60_000)
-  return minutes < 1 ? 'less than a minute left' : `about ${plural(minutes, 'minute', 'minutes')} left`
-}
+export const sending = 'Sending. Leave this page open.'
+export const interrupted = 'The connection has broken off. Sending goes on by itself when it is back.'
+export const verifying = 'The receiver is checking the file.'
+export const progressOf = (done: string, whole: string) => `${done} of ${whole}`
+export const timeLeft = (minutes: number) =>
+  minutes < 1 ? ', less than a minute left' : `, about ${plural(minutes, 'minute', 'minutes')} left`
 export const chooseFile = 'Choose a file'
 export const chooseAgain = 'Choose the file again'
-export const discardFile = 'Discard'
-export const stopSending = 'Stop and discard'
 export const checkNow = 'Check now'
 export const checkStarted = 'The receiver is asking its channel.'
-export const inChannel = (version: string, when: string) => `The channel has ${version}. Checked ${when}.`
-export const newestIsHere = (version: string, when: string) =>
-  `The channel has no other version than ${version}. Checked ${when}.`
-export const downloadVersion = (version: string) => `Download ${version}`
+export const inChannel = (version: string, when: string) => `The channel has ${version} (${when}).`
+export const downloadVersion = (version: Version) => `Download ${version}`
 export const install = 'Install'
-export const installTitle = (version: string) => `Install ${version}?`
-export const installHelp = (version: string) =>
-  `The installation takes some minutes, and the restart about two. If the new version does not work, the receiver goes back to ${version} by itself, with all settings.`
-export const restartWhen = 'Restart into the new version'
-export const restarts = {
-  now: 'At once; mirroring ends',
-  window: 'In its window',
-  manual: 'Later, with the button “Restart now”',
-} as const
-export const windowIs = (window: string) => `Its window: ${window}.`
+export const installTitle = (version: Version) => `Install ${known(version)}?`
+export const installHelp = (version: Version) =>
+  `It takes some minutes, and the restart about two. If the new version does not work, the receiver goes back to ${known(version)} by itself.`
+export const restartWhen = 'Restart'
+export const restarts = { window: 'In the window', manual: 'Later, by hand', now: 'At once: mirroring ends' } as const
 export const restartNow = 'Restart now'
-export const restartHelp = 'Mirroring ends. The receiver is back after about two minutes.'
-export const olderTitle = 'Install an older version?'
 export const installAnyway = 'Install it anyway'
-export const olderHelp = (version: string, present: string) =>
-  `${version} is older than ${present}, which is running. It may lack security fixes, and may not know every setting.`
-export const otherFile =
-  'This is not the file that was begun: it has another size. Choose that one, or discard what is there first.'
+export const olderHelp = (version: Version, present: Version) =>
+  `${known(version)} is older than ${known(present)}, which is running. It may lack security fixes.`
+export const otherFile = 'This is not the file that was begun. Choose that one, or discard what is there first.'
 export const unreadableFile = 'The browser can no longer read the file. Choose it again.'
-export const uploadBroken =
-  'The file cannot be sent: the connection breaks off each time. Try again nearer to the access point.'
-/** What the device says of a bundle, by the type of the problem. */
-export const bundleProblems = {
-  'bundle-signature':
-    'This file was not made for receivers like yours: it is not signed by your supplier. Nothing was changed. Ask your supplier for the right file.',
-  'bundle-compatible': 'This file is for another model of receiver. Nothing was changed.',
-  'bundle-damaged': 'This file is damaged. Nothing was changed. Download it once more, and choose it again.',
-  'bundle-too-old': 'This version is too old for this receiver, which can no longer go back that far.',
-} as Readonly<Record<string, string>>
-
+export const uploadBroken = 'The connection breaks off each time. Try again nearer to the access point.'
 export const access = 'Access'
 export const newToken = 'New token'
 export const newTokenHelp =

@@ -13,7 +13,7 @@ export class Estimate {
     const elapsedMs = now - this.#first.at
     const gone = done - this.#first.done
     if (elapsedMs < FIRST_MS || gone === 0) return ''
-    return texts.timeLeft((elapsedMs / gone) * (total - done))
+    return texts.timeLeft(Math.round(((elapsedMs / gone) * (total - done)) / 60_000))
   }
 
   reset(): void {

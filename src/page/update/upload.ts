@@ -20,47 +20,53 @@ export interface Part {
   readonly etag: string
 }
 
-/** The file is not the one of which the device has a part. */
-export class OtherFile extends Error {}
+/** What is being sent. */
+export interface Sending {
+  readonly file: File
+  readonly signal: AbortSignal
+  readonly stop: () => void
+  /** Bytes that have left. */
+  sent: number
+  /** Whether they go at present. */
+  isMoving: boolean
+  /** Called when either has changed. */
+  readonly changed: () => void
+}
 
 /**
  * Sends a bundle to the device. After a break it goes on where the device has stopped, for as long as it takes.
- * @param progress Called with the number of bytes that have left, and whether they go at present.
- * @throws {Refusal} {OtherFile} {Error} if the browser cannot read the file any more, or `signal` is aborted.
+ * @throws {Refusal} {Error} if it is another file, or cannot be read any more; or if the signal is aborted.
  */
-export async function upload(
-  client: Client,
-  file: File,
-  progress: (sent: number, isMoving: boolean) => void,
-  signal: AbortSignal,
-): Promise<void> {
-  let sent = 0
+export async function upload(client: Client, sending: Sending): Promise<void> {
+  const { file, signal, changed } = sending
   let last: unknown
   for (let vain = 0; vain < MAX_VAIN; vain++) {
     try {
-      const part = await partOf(client, signal)
-      if (part && part.bytes !== file.size) throw new OtherFile(texts.otherFile)
+      const part = await partOf(client)
+      signal.throwIfAborted()
+      if (part && part.bytes !== file.size) throw new Error(texts.otherFile)
       // Somebody else has removed it.
       if (!part && last instanceof Refusal && last.status === 409) throw last
       // The last answer was lost: it is being checked, was taken, or was refused.
-      if (part ? part.receivedBytes === part.bytes : sent > 0 && (await isRefused(client, signal))) return
+      if (part ? part.receivedBytes === part.bytes : sending.sent > 0 && (await isRefused(client))) return
       const from = part?.receivedBytes ?? 0
-      progress(from, true)
-      await put(client, file, part, signal, bytes => {
-        if (from + bytes > sent) vain = 0
-        sent = from + bytes
-        progress(sent, true)
-      })
-      return
+      const moved = (bytes: number) => {
+        if (from + bytes > sending.sent) vain = 0
+        sending.sent = from + bytes
+        sending.isMoving = true
+        changed()
+      }
+      return await put(client, sending, part, moved)
     } catch (error) {
       signal.throwIfAborted()
-      last = error
       const isPassing = error instanceof Unreachable || (error instanceof Refusal && PASSING.includes(error.status))
       // Somebody else is at it, or the device is busy.
-      const isFirst = sent === 0 && error instanceof Refusal && error.status === 409
-      if (!isPassing || isFirst) throw error
+      const isFirst = sending.sent === 0 && error instanceof Refusal && error.status === 409
+      if (!isPassing || isFirst || error === last) throw error
+      last = error
       await requireReadable(file)
-      progress(sent, false)
+      sending.isMoving = false
+      changed()
       await new Promise(resolve => setTimeout(resolve, RETRY_MS))
       signal.throwIfAborted()
     }
@@ -69,9 +75,9 @@ export async function upload(
 }
 
 /** What the device has of an upload, if anything; all of it, if that is whole. @throws {Refusal} or {Unreachable} */
-export async function partOf(client: Client, signal: AbortSignal): Promise<Part | undefined> {
+export async function partOf(client: Client): Promise<Part | undefined> {
   try {
-    const response = await client.send('GET', '/update/bundle', { signal: limited(signal) })
+    const response = await client.send('GET', '/update/bundle')
     const { bytes, receivedBytes } = await jsonOf<Omit<Part, 'etag'>>(response)
     return { bytes, receivedBytes, etag: `"${idOf(response)}"` }
   } catch (error) {
@@ -80,25 +86,16 @@ export async function partOf(client: Client, signal: AbortSignal): Promise<Part 
   }
 }
 
-async function isRefused(client: Client, signal: AbortSignal): Promise<boolean> {
-  const { state } = await client.read<UpdateState>('/update', { signal: limited(signal) })
+async function isRefused(client: Client): Promise<boolean> {
+  const { state } = await client.read<UpdateState>('/update')
   return state === 'failed'
-}
-
-function limited(signal: AbortSignal): AbortSignal {
-  const limit = new AbortController()
-  const abort = () => limit.abort()
-  signal.addEventListener('abort', abort)
-  setTimeout(abort, STALL_MS)
-  return limit.signal
 }
 
 /** As `fetch` cannot say how far it is. */
 function put(
   client: Client,
-  file: File,
+  { file, signal }: Sending,
   part: Part | undefined,
-  signal: AbortSignal,
   moved: (bytes: number) => void,
 ): Promise<void> {
   return new Promise((resolve, reject) => {

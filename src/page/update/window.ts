@@ -7,7 +7,7 @@ export function windowText({ update }: JsonObject): string | undefined {
   const window = isObject(update) ? update.window : undefined
   if (!isObject(window) || !window.from) return undefined
   const days = Array.isArray(window.days) && window.days.length > 0 ? valueText('days', window.days) : ''
-  return texts.window(days, String(window.from), String(window.to))
+  return texts.windowOf(days, String(window.from), String(window.to))
 }
 
 /** Where new versions come from; empty if that is not set. */

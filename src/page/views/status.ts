@@ -90,6 +90,6 @@ function statusText(name: string, value: Json): string {
   return valueText(name, value)
 }
 
-function fact(label: string, value: string, more?: HTMLElement): HTMLElement {
+export function fact(label: string, value: string, more?: HTMLElement): HTMLElement {
   return h('div', {}, h('dt', {}, label), h('dd', {}, foreign(value), more))
 }

@@ -139,7 +139,15 @@ function updateResource(
     rauc: new Rauc(system),
     records: folder && new TrialRecords(folder),
     expect: async () => ({ units: [], screen: false, interfaces: [] }),
-    restarter: { hasWindow: false, restart: () => reboot(system), cancel: () => undefined },
+    restarter: {
+      hasWindow: false,
+      restart: (_, waitsFor) => {
+        waitsFor(undefined)
+        return reboot(system)
+      },
+      cancel: () => undefined,
+    },
+    bundle: () => undefined,
     removeBundle: async () => undefined,
   })
   return {

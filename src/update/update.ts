@@ -1,5 +1,6 @@
 import { HalError, reasonOf } from '../../hal/errors.ts'
 import { getValue } from '../../hal/format/key-value.ts'
+import type { Slot } from '../../hal/format/rauc.ts'
 import { compareVersions } from '../../hal/format/semver.ts'
 import { type Rauc, RefusedBundle } from '../../hal/os/rauc.ts'
 import type { System } from '../../hal/os/system.ts'
@@ -262,7 +263,8 @@ export class Update {
     const isTrial = trial?.slot === bootSlot
     this.#topic.begin({
       running: { ...(version && { version }), slot: bootSlot, state: isTrial ? 'trial' : 'good' },
-      other: { state: 'bad' },
+      // While RAUC installs, it does not tell.
+      other: isInstalling ? { state: 'bad' } : described(await this.#otherSlot(bootSlot)),
       state: 'idle',
       ...(last && { last }),
       ...((await system.exists(TEST_KEYS)) && { testKeys: true }),
@@ -272,7 +274,6 @@ export class Update {
       this.#following = this.#follow(trial)
       return
     }
-    await this.#readOther()
     if (trial && !isTrial) await this.#conclude(trial)
     // The judge ends a trial.
     const ended = async () => {
@@ -352,13 +353,12 @@ export class Update {
   }
 
   async #readOther(): Promise<void> {
-    const { version, state } = await this.#otherSlot()
-    this.#topic.set({ other: { ...(version !== undefined && { version }), state } })
+    this.#topic.set({ other: described(await this.#otherSlot()) })
   }
 
-  async #otherSlot() {
+  async #otherSlot(running = this.state.running.slot): Promise<Slot> {
     const slots = await this.#options.rauc.slots()
-    const other = slots.find(({ bootName }) => bootName !== this.state.running.slot)
+    const other = slots.find(({ bootName }) => bootName !== running)
     if (!other) throw new HalError('ABSENT', 'RAUC has no other slot')
     return other
   }
@@ -368,6 +368,10 @@ export class Update {
     const words = error instanceof HalError && error.cause instanceof Error ? ` (${error.cause.message})` : ''
     this.#options.log(level, `${what}: ${reasonOf(error)}${words}`)
   }
+}
+
+function described({ version, state }: Slot): UpdateState['other'] {
+  return { ...(version !== undefined && { version }), state }
 }
 
 /** A version that cannot be compared with the one that runs counts as older. */

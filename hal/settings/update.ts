@@ -65,14 +65,15 @@ const DEFAULT: UpdateSettings = { channel: '', policy: 'off', window: { days: []
 /**
  * Whether and when the device updates itself, in a file of our own. RAUC must be installed, and the boot loader must have
  * said which of its slots runs.
+ * @param isUpdated Whether the service has a folder for bundles.
  */
-export function update(system: System): Setting<typeof schema> {
+export function update(system: System, isUpdated = true): Setting<typeof schema> {
   return {
     name: 'update',
     schema,
     files: [FILE],
     withoutActivate: 'the service follows its own configuration',
-    unavailable: () => whyNoUpdates(system),
+    unavailable: async () => (isUpdated ? whyNoUpdates(system) : 'the service has no folder for bundles'),
     async read() {
       const { channel, ...rest } = parse((await system.readLossless(FILE)) ?? '')
       return { channel: masked(channel), ...rest }

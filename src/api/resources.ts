@@ -58,7 +58,10 @@ export interface Resources {
 export function createResources(options: ResourcesOptions, additions: Additions): Resources {
   const { config, system, state, newId, log } = options
   const engines = enginesOf(system)
-  const settings = [...registry(system, engines), ...(additions.setting ? [additions.setting(system)] : [])]
+  const settings = [
+    ...registry(system, engines, config.update !== undefined),
+    ...(additions.setting ? [additions.setting(system)] : []),
+  ]
   const originals = new Originals(state, what => log('error', what))
   const transactions = new Transactions(system, settings, new Journal(state), originals)
   const ring = { maxEvents: config.limits.events, maxBytes: MAX_KEPT_BYTES, newId }

@@ -24,6 +24,18 @@ export type Hindrance = (typeof HINDRANCES)[number]
 export const SOURCES = ['upload', 'url'] as const
 export type Source = (typeof SOURCES)[number]
 
+/** Also `last.json`, in the folder RECEIVERD_UPDATE. */
+export const Outcome = Type.Object(
+  {
+    version: Type.String(),
+    outcome: Type.Enum(['installed', 'rolled back', 'failed']),
+    reason: Type.Optional(Type.String()),
+    at: Type.Optional(time('Absent while the clock is not set.')),
+  },
+  { description: 'What became of the last update.' },
+)
+export type Outcome = Type.Static<typeof Outcome>
+
 /** The body of GET /update, and the data of each event of the topic. What there is not is absent. */
 export const UpdateState = Type.Object(
   {
@@ -62,17 +74,7 @@ export const UpdateState = Type.Object(
         { description: 'Why the last step failed.' },
       ),
     ),
-    last: Type.Optional(
-      Type.Object(
-        {
-          version: Type.String(),
-          outcome: Type.Enum(['installed', 'rolled back', 'failed']),
-          reason: Type.Optional(Type.String()),
-          at: Type.Optional(time('Absent while the clock is not set.')),
-        },
-        { description: 'What became of the last update.' },
-      ),
-    ),
+    last: Type.Optional(Outcome),
     available: Type.Optional(
       Type.Object(
         { version, checkedAt: time('When the channel was asked.') },
@@ -86,4 +88,3 @@ export const UpdateState = Type.Object(
   { $id: 'Update' },
 )
 export type UpdateState = Type.Static<typeof UpdateState>
-export type Outcome = NonNullable<UpdateState['last']>

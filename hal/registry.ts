@@ -19,8 +19,11 @@ import { timezone } from './settings/timezone.ts'
 import { update } from './settings/update.ts'
 import { wifi } from './settings/wifi/wifi.ts'
 
-/** Every setting by its name, in the order in which changes are applied and the configuration is shown. */
-export function settingsOf(system: System, engines: readonly Engine[] = enginesOf(system)) {
+/**
+ * Every setting by its name, in the order in which changes are applied and the configuration is shown.
+ * @param isUpdated Whether the service updates the firmware of this device.
+ */
+export function settingsOf(system: System, engines: readonly Engine[] = enginesOf(system), isUpdated = true) {
   const host = hostname(system)
   const device = deviceName(system, host)
   return {
@@ -36,7 +39,7 @@ export function settingsOf(system: System, engines: readonly Engine[] = enginesO
     moderation: moderation(system, engines),
     airplay: airplay(system, { hostname: host, deviceName: device }),
     ssh: ssh(system),
-    update: update(system),
+    update: update(system, isUpdated),
     firmware: firmware(system),
     hardware: hardware(system),
   }
@@ -48,6 +51,6 @@ type Settings = ReturnType<typeof settingsOf>
 export type Values = { readonly [Name in keyof Settings]: Static<Settings[Name]['schema']> }
 
 /** @param engines The running engines. By default new ones, which are enough for a program that only reads and writes files. */
-export function registry(system: System, engines?: readonly Engine[]): readonly Setting[] {
-  return Object.values(settingsOf(system, engines))
+export function registry(system: System, engines?: readonly Engine[], isUpdated?: boolean): readonly Setting[] {
+  return Object.values(settingsOf(system, engines, isUpdated))
 }

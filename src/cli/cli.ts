@@ -73,6 +73,11 @@ export type Command =
       readonly flags: Flags
       readonly isSure: boolean
     }
+  | {
+      /** For receiverd-judge.service. */
+      readonly name: 'update judge'
+      readonly flags: Flags
+    }
   | { readonly name: 'print'; readonly text: string }
 
 const OPTIONS = {
@@ -115,6 +120,7 @@ const COMMANDS = {
   'update rollback': ['yes', 'listen', ...PLACE],
   token: ['role', 'expires-in', 'subject', ...PLACE],
   discover: ['json'],
+  'update judge': ['listen', ...PLACE],
   session: ['protocol', 'name', 'model', 'device-id', 'address', 'engines'],
 } as const satisfies Record<string, readonly Option[]>
 

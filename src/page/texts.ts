@@ -190,30 +190,27 @@ export const securities = {
 } as const
 export const signals = { strong: 'strong signal', good: 'good signal', weak: 'weak signal' } as const
 
-export const update = 'Update'
-export const versions = 'This receiver'
-export const runs = 'Running'
-export const otherSystem = 'Other system'
 const known = (version = 'an unknown version') => version
 type Version = string | undefined
+export const update = 'Update'
+export const versions = 'This device'
+export const runs = 'Running'
+export const otherSystem = 'Other system'
 export const versionIn = (version: Version, slot: string) => `${known(version)}, system ${slot}`
 export const otherStates = {
   good: known,
   bad: (version: Version) => `${known(version)}, cannot be started`,
-  empty: (_: Version) => 'empty',
+  empty: (_: Version) => empty,
 } as const
 export const onTrial =
-  'The new version is on trial: the receiver checks for a few minutes whether everything works. If not, it goes back by itself.'
-export const testKeys =
-  'Test keys: this receiver accepts versions from anybody who has them. It is for trying out only.'
+  'The new version is on trial. Unless everything works within a few minutes, the device goes back by itself.'
+export const testKeys = 'Test keys: anybody can make a version for this device. It is for trying out only.'
 export const goBack = (version: Version) => `Go back to ${known(version)}`
-export const goBackHelp = (version: Version) =>
-  `The receiver restarts, which takes about two minutes. Mirroring ends. All settings stay, and so does ${known(version)}, so you can return to it.`
 export const outcomes = {
   installed: (version: string) => `Version ${version} was installed, and works.`,
   failed: (version: string) => `Version ${version} was not installed.`,
   'rolled back': (version: string) =>
-    `Version ${version} did not work. The receiver has gone back to the one before, with all settings.`,
+    `Version ${version} did not work. The device has gone back to the one before, with all settings.`,
 } as const
 export const wentBack = (version: string) => `Somebody has gone back from version ${version}.`
 export const reason = (reason: string) => `Reason: ${reason}.`
@@ -221,51 +218,49 @@ export const readIt = 'I have read this'
 
 export const newVersion = 'New version'
 export const newVersionHelp =
-  'Choose a file that ends in .raucb. Sending and installing it take some minutes each, while mirroring goes on. The restart takes about two.'
+  'Choose a file that ends in .raucb. Sending and installing it take some minutes each, the restart about two.'
+const coming = () => 'A new version is coming in.'
 export const activities = {
-  idle: () => 'No new version is on the receiver.',
-  receiving: () => 'A file is being sent to the receiver.',
-  downloading: () => 'The receiver is downloading a new version.',
-  downloaded: (version: Version) => `Version ${known(version)} is on the receiver, and can be installed.`,
+  idle: () => '',
+  receiving: coming,
+  downloading: coming,
+  downloaded: (version: Version) => `Version ${known(version)} is here, and can be installed.`,
   installing: (version: Version) =>
-    `Version ${known(version)} is being installed. If the power fails, the receiver starts with the version that it has.`,
-  installed: (version: Version) => `Version ${known(version)} is installed. It starts when the receiver restarts.`,
-  restarting: () => 'The receiver is restarting, which takes about two minutes. This page continues by itself.',
-  failed: () => 'The last step has failed.',
+    `Version ${known(version)} is being installed. If the power fails, the device starts as before.`,
+  installed: (version: Version) => `Version ${known(version)} is installed. It starts when the device restarts.`,
+  restarting: () => connectionHelp.restarting,
+  failed: () => '',
 } as const satisfies Record<string, (version: Version) => string>
 export const waitsFor = {
   window: (window: string | undefined) => `That is in its window: ${window}.`,
   sessions: () => 'That is as soon as nobody is mirroring.',
-  clock: () => 'That is in its window, once its clock is set.',
+  clock: () => 'That is once its clock is set.',
 } as const satisfies Record<string, (window: string | undefined) => string>
 export const windowOf = (days: string, from: string, to: string) => `${days || 'every day'}, ${from} to ${to}`
 export const partThere = (got: string, whole: string, name: string) =>
-  `${got} of ${whole} are on the receiver. To go on, choose the same file again${name === '' ? '' : `: ${isolated(name)}`}.`
-export const sending = 'Sending. Leave this page open.'
-export const interrupted = 'The connection has broken off. Sending goes on by itself when it is back.'
-export const verifying = 'The receiver is checking the file.'
+  `${got} of ${whole} are here. To go on, choose the same file again${name && `: ${isolated(name)}`}.`
+export const sending = 'Leave this page open while the file is sent.'
+export const interrupted = 'Not connected. Sending goes on by itself.'
+export const verifying = 'The device is checking the file.'
 export const progressOf = (done: string, whole: string) => `${done} of ${whole}`
 export const timeLeft = (minutes: number) =>
   minutes < 1 ? ', less than a minute left' : `, about ${plural(minutes, 'minute', 'minutes')} left`
 export const chooseFile = 'Choose a file'
-export const chooseAgain = 'Choose the file again'
 export const checkNow = 'Check now'
-export const checkStarted = 'The receiver is asking its channel.'
 export const inChannel = (version: string, when: string) => `The channel has ${version} (${when}).`
-export const downloadVersion = (version: Version) => `Download ${version}`
+export const downloadVersion = (version: Version) => `Download ${known(version)}`
 export const install = 'Install'
 export const installTitle = (version: Version) => `Install ${known(version)}?`
-export const installHelp = (version: Version) =>
-  `It takes some minutes, and the restart about two. If the new version does not work, the receiver goes back to ${known(version)} by itself.`
 export const restartWhen = 'Restart'
 export const restarts = { window: 'In the window', manual: 'Later, by hand', now: 'At once: mirroring ends' } as const
 export const restartNow = 'Restart now'
 export const installAnyway = 'Install it anyway'
 export const olderHelp = (version: Version, present: Version) =>
-  `${known(version)} is older than ${known(present)}, which is running. It may lack security fixes.`
-export const otherFile = 'This is not the file that was begun. Choose that one, or discard what is there first.'
+  `${known(version)} is older than ${known(present)}, and may lack security fixes.`
+export const otherFile = 'This is another file. Choose the one that was begun, or discard that first.'
 export const unreadableFile = 'The browser can no longer read the file. Choose it again.'
 export const uploadBroken = 'The connection breaks off each time. Try again nearer to the access point.'
+
 export const access = 'Access'
 export const newToken = 'New token'
 export const newTokenHelp =

@@ -94,9 +94,9 @@ export function newVersionCard(device: Device): HTMLElement {
   const buttons = {
     stop: button(texts.cancel, discard),
     discard: button(texts.discard, discard),
-    check: button(texts.checkNow, () => attempt(post('check').then(() => announce(texts.checkStarted)))),
+    check: button(texts.checkNow, () => attempt(post('check').then(() => announce(texts.started(texts.checkNow))))),
     download: button('', () => attempt(post('download', { url: channelOf(system.value) }))),
-    choose: button('', () => chooser.click(), 'primary'),
+    choose: button(`${texts.chooseFile}…`, () => chooser.click(), 'primary'),
     install: button(`${texts.install}…`, () => askInstall(device, install), 'primary'),
     restart: button(`${texts.restartNow}…`, restart, 'primary'),
   }
@@ -119,7 +119,6 @@ export function newVersionCard(device: Device): HTMLElement {
     const hasBundle = bundle !== undefined
     const hasChannel = isFree && channelOf(system.value) !== ''
     help.hidden = !isFree || hasBundle
-    buttons.choose.textContent = `${rest ? texts.chooseAgain : texts.chooseFile}…`
     buttons.download.textContent = texts.downloadVersion(available?.version)
     const canInstall = !sending && hasBundle && (isFree || state === 'downloaded')
     const shown: readonly (readonly [HTMLElement, boolean])[] = [
@@ -160,14 +159,14 @@ export function newVersionCard(device: Device): HTMLElement {
 }
 
 function askInstall(device: Device, go: (restart: string) => void): void {
-  const { bundle, running } = device.update.value ?? {}
-  const window = windowText(device.system.value)
+  const { update, document, system } = device
+  const window = windowText(system.value)
   const options = Object.entries(texts.restarts).filter(([value]) => value !== 'window' || window !== undefined)
   const select = h('select', { id: newId() }, ...options.map(([value, text]) => h('option', { value }, text)))
   ask({
-    title: texts.installTitle(bundle?.version),
+    title: texts.installTitle(update.value?.bundle?.version),
     content: [
-      h('p', {}, texts.installHelp(running?.version)),
+      h('p', {}, document.help('POST', '/update/install')),
       h('div', { class: 'field' }, h('label', { for: select.id }, texts.restartWhen), select),
       h('p', { class: 'help' }, window),
     ],

@@ -29,9 +29,9 @@ function versionsCard(device: Device): HTMLElement {
   const facts = h('dl', { class: 'facts' })
   const last = h('div', { role: 'status' })
   const back = button('', () => {
-    const { running, other } = device.update.value ?? {}
-    const title = texts.goBack(other?.version)
-    confirmed(device, { path: '/update/rollback', title, help: texts.goBackHelp(running?.version) })
+    const path = '/update/rollback'
+    const title = texts.goBack(device.update.value?.other.version)
+    confirmed(device, { path, title, help: device.document.help('POST', path) })
   })
   device.update.follow(update => {
     if (!update) return

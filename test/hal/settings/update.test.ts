@@ -100,6 +100,7 @@ test('a device without RAUC, or that was started otherwise, does not have it', a
   t.equal(await setting.unavailable?.(), undefined)
   writeFileSync(join(root, 'proc/cmdline'), 'root=/dev/mmcblk0p2 not.rauc.slot=A\n')
   t.match(await setting.unavailable?.(), /slot/)
+  t.match(await update(new System(root), false).unavailable?.(), /folder/)
   rmSync(join(root, 'etc/rauc/system.conf'))
   t.match(await setting.unavailable?.(), /RAUC/)
 })

@@ -1,7 +1,7 @@
 # Installs what was built, under DESTDIR. It needs neither npm nor a network. Included by the Makefile of the sources; it is
 # the Makefile of the tarball that `make dist` makes.
 .DEFAULT_GOAL := help
-.PHONY: help install install-uxplay install-screen install-tls
+.PHONY: help install install-uxplay install-screen install-tls install-update
 # Where the files of the package are, and what was built.
 SOURCES ?= package
 BUILT ?= .
@@ -42,3 +42,11 @@ install-tls: ## the same for TLS: nginx in front, which alone can be reached fro
 	install -D -m 644 $(SOURCES)/tls-socket.conf "$(DESTDIR)$(UNITDIR)/receiverd.socket.d/50-tls.conf"
 	install -D -m 644 $(SOURCES)/tls-service.conf "$(DESTDIR)$(UNITDIR)/receiverd.service.d/50-tls.conf"
 	install -D -m 644 $(SOURCES)/tls-nginx.conf "$(DESTDIR)$(UNITDIR)/nginx.service.d/50-receiverd.conf"
+
+install-update: ## the same for firmware updates: the unit that downloads them, and D-Bus closed to all but root
+	install -D -m 755 $(SOURCES)/download "$(DESTDIR)/usr/lib/receiverd/download"
+	install -D -m 644 -t "$(DESTDIR)$(UNITDIR)" \
+		$(SOURCES)/receiverd-download.socket $(SOURCES)/receiverd-download@.service
+	install -D -m 644 $(SOURCES)/update.preset "$(DESTDIR)/usr/lib/systemd/system-preset/50-receiverd-update.preset"
+	install -D -m 644 $(SOURCES)/download.sysusers "$(DESTDIR)/usr/lib/sysusers.d/receiverd-download.conf"
+	install -D -m 644 $(SOURCES)/rauc-dbus.conf "$(DESTDIR)/etc/dbus-1/system.d/receiverd-rauc.conf"

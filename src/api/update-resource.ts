@@ -1,16 +1,28 @@
 import { join } from 'node:path'
 import { Files } from '../../hal/files/files.ts'
+import { Downloads } from '../../hal/os/downloads.ts'
 import { Rauc } from '../../hal/os/rauc.ts'
 import { reboot } from '../../hal/os/reboot.ts'
+import { channelOf, type UpdateSettings } from '../../hal/settings/update.ts'
+import type { Config } from '../config.ts'
+import type { Problem } from '../problem.ts'
 import type { Sessions } from '../sessions/sessions.ts'
+import { BundleStore } from '../update/bundle-store.ts'
+import { Channel } from '../update/channel.ts'
 import { expectations } from '../update/expect.ts'
+import { Fetcher } from '../update/fetcher.ts'
+import { Policy } from '../update/policy.ts'
 import { Restarts } from '../update/restart.ts'
+import type { UpdateState } from '../update/state.ts'
 import { TrialRecords } from '../update/trial.ts'
-import { Update } from '../update/update.ts'
+import { type KeptBundle, Update } from '../update/update.ts'
+import { bundleRoutes } from './bundle.ts'
+import { downloadRoutes } from './downloads.ts'
 import type { Resource, Shared } from './resource.ts'
 import { UPDATE_EVENTS, updateRoutes } from './update.ts'
 
 export interface UpdateResourceOptions extends Shared {
+  readonly config: Pick<Config, 'limits'>
   /** Of bundles and records; undefined if the device cannot be updated. */
   readonly folder: string | undefined
   readonly sessions: Sessions
@@ -20,14 +32,18 @@ export interface UpdateResourceOptions extends Shared {
   readonly random: () => number
 }
 
-const NO_WINDOW = { days: [], from: '', to: '' }
+const NO_SETTINGS: UpdateSettings = { channel: '', policy: 'off', window: { days: [], from: '', to: '' } }
 
 /** The update of the firmware, with what it needs. */
 export function updateResource(options: UpdateResourceOptions): Resource {
-  const { system, configuration, sessions, authenticator, folder } = options
+  const { system, configuration, sessions, authenticator, folder, log } = options
+  const maxBytes = options.config.limits.bundleBytes
+  const settings = () => configuration.value('update') ?? NO_SETTINGS
+  // Without a folder nothing is started that would use it.
+  const files = new Files(join(system.root, folder ?? ''))
   const restarts = new Restarts({
     ...options,
-    window: () => configuration.value('update')?.window ?? NO_WINDOW,
+    window: () => settings().window,
     timeZone: () => configuration.value('timezone') ?? 'UTC',
     sessions: () => sessions.all.length,
     reboot: () => reboot(system),
@@ -35,22 +51,49 @@ export function updateResource(options: UpdateResourceOptions): Resource {
   const update = new Update({
     ...options,
     rauc: new Rauc(system),
-    records: folder === undefined ? undefined : new TrialRecords(new Files(join(system.root, folder))),
+    records: folder === undefined ? undefined : new TrialRecords(files),
     expect: () => expectations(system),
     restarter: restarts,
-    bundle: () => undefined,
-    removeBundle: async () => undefined,
+    bundle: () => kept(store),
+    removeBundle: () => store.remove(),
   })
+  const store: BundleStore = new BundleStore({ folder: files, watcher: update, newId: options.ring.newId, log })
+  const downloads = new Downloads()
+  const failed = (problem: Problem) => update.failed(problem)
+  const fetcher = new Fetcher({ downloads, store, failed, maxBytes, log })
+  const found = (available: UpdateState['available']) => update.found(available)
+  const channel = new Channel({ ...options, downloads, url: () => channelOf(system), found, failed })
+  const policy = new Policy({ ...options, folder: files, settings, channel, fetcher, update })
+  const requirePossible = () => void update.state
   return {
     topic: update.topic,
     eventsPath: '/update/events',
     events: UPDATE_EVENTS,
-    routes: updateRoutes({ update, authenticator }),
-    requirePresent: () => void update.state,
+    routes: [
+      ...updateRoutes({ update, authenticator }),
+      ...bundleRoutes({ store, log, maxBytes, requirePossible }),
+      ...downloadRoutes({ update, fetcher, channel, authenticator, log }),
+    ],
+    requirePresent: requirePossible,
     async start() {
       for (const { log } of [configuration.topic, sessions.topic]) log.onAppend(() => restarts.reconsider())
       await update.start()
+      if (!update.isPossible) return
+      await store.start()
+      await update.resume()
+      policy.start()
     },
-    stop: () => update.stop(),
+    async stop() {
+      policy.stop()
+      fetcher.stop()
+      await store.stop()
+      await update.stop()
+    },
   }
+}
+
+function kept({ current }: BundleStore): KeptBundle | undefined {
+  if (current?.path === undefined) return undefined
+  const { path, bytes, source } = current
+  return { path, bytes, source }
 }

@@ -16,12 +16,13 @@ const SANDBOXED = [
   ['weston.service', 1.5],
   ['screen@idle.service', 1],
   ['nginx.service', 3],
+  ['receiverd-download@.service', 1.5],
 ] as const
 
 /** A root with the files of all `make install…`, gone after the test. */
 function installed(t: Test): string {
   const root = temporaryFolder(t)
-  const targets = ['install', 'install-uxplay', 'install-screen', 'install-tls']
+  const targets = ['install', 'install-uxplay', 'install-screen', 'install-tls', 'install-update']
   execFileSync('make', ['-s', '-o', 'build', ...targets, `DESTDIR=${root}`], { cwd: REPOSITORY })
   // What the drop-in for nginx is for, as Debian has it.
   writeFileSync(
@@ -38,7 +39,14 @@ function enablement(root: string): readonly string[] {
 
 t.test('systemd finds nothing to warn of', { skip }, async t => {
   const root = installed(t)
-  const names = [...UNITS, 'uxplay.service', 'weston.service', 'screen@.service', 'nginx.service']
+  const names = [
+    ...UNITS,
+    'uxplay.service',
+    'weston.service',
+    'screen@.service',
+    'nginx.service',
+    'receiverd-download@.service',
+  ]
   const units = names.map(unit => join(root, 'usr/lib/systemd/system', unit))
   const { stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', ...units], { encoding: 'utf8' })
   // It looks for the programs, and for other units, on this machine, where they are not installed.

@@ -60,7 +60,7 @@ export async function startUpdateDevice(
     jobs,
     write,
     says: bundle => {
-      const said = typeof bundle === 'string' ? bundle : { ...bundle, compatible: 'receiver-virt' }
+      const said = typeof bundle === 'string' ? bundle : { ...bundle, compatible: 'receiver' }
       for (const name of ['bundle', 'bundle.part']) rauc.bundles.set(join(service.root, FOLDER, name), said)
     },
     async restartInto(slot, version) {

@@ -20,10 +20,11 @@ mmdebstrap --quiet --format=tar --arch=arm64 --variant=minbase \
 	--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
 	--essential-hook="sh $initrd \"\$1\"" \
 	--include=systemd-sysv,systemd-timesyncd,systemd-resolved,udev,dbus,iproute2,procps,kmod,e2fsprogs,tzdata,alsa-utils,nodejs \
-	--include=linux-image-arm64,initramfs-tools,zstd \
+	--include=linux-image-arm64,initramfs-tools,busybox,zstd \
+	--include=rauc,rauc-service,libubootenv-tool,curl,openssl,fdisk,util-linux,dosfstools \
 	--include=avahi-daemon,avahi-utils,libnss-mdns \
 	--include=uxplay,gstreamer1.0-plugins-base,gstreamer1.0-plugins-good,gstreamer1.0-plugins-bad,gstreamer1.0-tools \
 	--include=gstreamer1.0-alsa,gstreamer1.0-libav \
-	--include=weston,seatd,libgl1-mesa-dri,fonts-dejavu-core,nginx-light,openssl \
+	--include=weston,seatd,libgl1-mesa-dri,fonts-dejavu-core,nginx-light \
 	trixie "$1.new" "$(build/debian-mirror.sh)"
 mv "$1.new" "$1"

@@ -32,6 +32,8 @@ const BLOCK = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
 const CURVES: readonly string[] = [CURVE, 'secp384r1', 'secp521r1']
 /** Debian's default for OpenSSL, which it sets for nginx, too. */
 const SECURITY_LEVEL = 2
+/** Stands in place of a setting for the pair that was there first. */
+const ORIGINAL = 'certificate'
 /** Milliseconds that somebody may take to replace both files. */
 const REPLACED_MS = 60_000
 
@@ -119,12 +121,24 @@ export class CertificateFiles {
   /** The files in place, to be put back by a factory reset. */
   async original(): Promise<Undo> {
     const images = [await this.#system.capture(CERTIFICATE), await this.#system.capture(KEY)]
-    return { setting: 'certificate', previous: null, next: null, images }
+    return { setting: ORIGINAL, previous: null, next: null, images }
   }
 
-  /** Removes a pair that was set aside: its key may be the owner's. */
-  async removeSetAside(): Promise<void> {
-    for (const path of [CERTIFICATE, KEY]) await this.#system.remove(`${path}.bad`)
+  /**
+   * Whether a factory reset that is tried again must leave these files alone: the owner has put another certificate in
+   * place since, for the key that the reset could not remove.
+   * @param setting As in `original`.
+   */
+  async needs(setting: string, paths: readonly string[]): Promise<boolean> {
+    if (setting !== ORIGINAL || paths.includes(CERTIFICATE)) return false
+    const present = await this.read().catch(() => undefined)
+    return present?.isOwn === false
+  }
+
+  /** Undoes setting a pair aside, for a factory reset: its key may be the owner's. */
+  get removalOfSetAside(): Undo {
+    const images = [CERTIFICATE, KEY].map(path => ({ path: `${path}.bad`, entry: { kind: 'absent' } as const }))
+    return { setting: 'certificate set aside', previous: null, next: null, images }
   }
 
   /** Removes what a power cut left behind. */

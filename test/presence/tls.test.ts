@@ -386,24 +386,59 @@ t.test('a factory reset removes it with its key; a pair that came with the image
   t.same(await reset(shipped), ['key', 'certificate'])
 })
 
-t.test('what a factory reset cannot remove is logged, and spoils no journal', async t => {
+/** Resets a device that refuses to remove its key and one that was set aside. */
+async function resetWithoutKey(t: Test) {
   const device = await start(t)
   await untilReloaded(device, 1)
   await device.service.patch({ hostname: 'room-5' })
   await untilReloaded(device, 2)
   await device.service.close()
+  const aside = `${device.path('key')}.bad`
+  writeFileSync(aside, 'of the owner')
   const state = new Files(join(device.root, 'var/lib/receiverd'))
-  await orderReset(state, false)
+  let isBroken = true
   const fs = intercepted(({ name, path, proceed }) => {
-    if (name === 'unlink' && path.endsWith('key.pem')) throw systemError('EPERM')
+    if (isBroken && name === 'unlink' && /key\.pem(\.bad)?$/.test(path)) throw systemError('EPERM')
     return proceed()
   })
-  const log: string[] = []
-  await finishReset(state, new System(device.root, { ...device.options, fs }), (_, line) => log.push(line))
-  t.match(log, ['factory reset: restoring', 'factory reset: could not be put back: certificate', 'factory reset: done'])
+  const finish = async () => {
+    const log: string[] = []
+    await finishReset(state, new System(device.root, { ...device.options, fs }), (_, line) => log.push(line))
+    return log
+  }
+  await orderReset(state, false)
+  t.match(await finish(), [
+    'factory reset: restoring',
+    'factory reset: could not be put back: certificate set aside, certificate',
+    'factory reset: done',
+  ])
+  const mend = () => {
+    isBroken = false
+  }
+  return { ...device, aside, finish, mend }
+}
+
+t.test('what a factory reset cannot remove is removed by a later start, and spoils no journal', async t => {
+  const device = await resetWithoutKey(t)
   const next = await start(t, { root: device.root })
   await untilReloaded(next, 1)
   t.notMatch(next.service.log.join('\n'), /journal/)
+  await next.service.close()
+  t.match(await device.finish(), [/^factory reset: could not be put back/], 'not yet')
+  t.ok(existsSync(device.path('certificate')), 'made here with the key that is still there')
+  device.mend()
+  t.match(await device.finish(), [/^factory reset: put back now: certificate( set aside)?, certificate( set aside)?$/])
+  for (const path of [device.path('key'), device.aside]) t.notOk(existsSync(path), path)
+  t.same(await device.finish(), [], 'once')
+})
+
+t.test("a key that a factory reset could not remove stays if the owner's certificate needs it by now", async t => {
+  const device = await resetWithoutKey(t)
+  device.mend()
+  const subject = ['-subj', '/O=Example/CN=room-4.example', '-days', '90']
+  execFileSync('openssl', ['req', '-x509', '-key', device.path('key'), ...subject, '-out', device.path('certificate')])
+  t.same(await device.finish(), ['factory reset: put back now: certificate set aside'])
+  t.ok(existsSync(device.path('key')) && existsSync(device.path('certificate')))
 })
 
 t.test('the option is a port', async t => {

@@ -9,6 +9,7 @@ import {
 import { isIP } from 'node:net'
 import { basename } from 'node:path'
 import { errorCode, HalError, isUnreadable } from '../errors.ts'
+import type { Image } from '../files/image.ts'
 import type { Stop } from '../files/watcher.ts'
 import { type CertificateRequest, selfSigned } from '../format/certificate.ts'
 import type { Undo } from '../setting.ts'
@@ -118,9 +119,12 @@ export class CertificateFiles {
     await this.#system.writeAtomic(CERTIFICATE, pem, CERTIFICATE_MODE)
   }
 
-  /** The files in place, to be put back by a factory reset. */
+  /** The files to be put back by a factory reset: those in place, or none if the certificate was made here. */
   async original(): Promise<Undo> {
-    const images = [await this.#system.capture(CERTIFICATE), await this.#system.capture(KEY)]
+    const { isOwn = false } = (await this.read().catch(() => undefined)) ?? {}
+    const images = await Promise.all(
+      [CERTIFICATE, KEY].map(path => (isOwn ? absent(path) : this.#system.capture(path))),
+    )
     return { setting: ORIGINAL, previous: null, next: null, images }
   }
 
@@ -137,7 +141,7 @@ export class CertificateFiles {
 
   /** Undoes setting a pair aside, for a factory reset: its key may be the owner's. */
   get removalOfSetAside(): Undo {
-    const images = [CERTIFICATE, KEY].map(path => ({ path: `${path}.bad`, entry: { kind: 'absent' } as const }))
+    const images = [CERTIFICATE, KEY].map(path => absent(`${path}.bad`))
     return { setting: 'certificate set aside', previous: null, next: null, images }
   }
 
@@ -205,6 +209,10 @@ export class CertificateFiles {
     await this.#system.writeAtomic(KEY, privateKey.export({ type: 'pkcs8', format: 'pem' }), KEY_MODE)
     return privateKey
   }
+}
+
+function absent(path: string): Image {
+  return { path, entry: { kind: 'absent' } }
 }
 
 /**

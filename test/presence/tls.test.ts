@@ -1,6 +1,6 @@
 /** The certificate of the device as its configuration changes. */
 import { execFileSync } from 'node:child_process'
-import { X509Certificate } from 'node:crypto'
+import { randomUUID, X509Certificate } from 'node:crypto'
 import {
   appendFileSync,
   existsSync,
@@ -20,9 +20,15 @@ import type { FileSystem } from '../../hal/files/kernel.ts'
 import { CertificateFiles } from '../../hal/os/certificate.ts'
 import type { Run } from '../../hal/os/command.ts'
 import { System, type SystemOptions } from '../../hal/os/system.ts'
+import { registry } from '../../hal/registry.ts'
+import { Journal } from '../../hal/transaction/journal.ts'
+import { Originals } from '../../hal/transaction/originals.ts'
+import { Transactions } from '../../hal/transaction/transaction.ts'
 import { readConfig } from '../../src/config.ts'
 import { CERTIFICATE_SETTLE_MS } from '../../src/limits.ts'
+import { Tls } from '../../src/presence/tls.ts'
 import { finishReset, orderReset } from '../../src/system/factory-reset.ts'
+import { SystemStore } from '../../src/system/store.ts'
 import { intercepted, systemError } from '../hal/support/file-system.ts'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
@@ -145,6 +151,41 @@ t.test('where storage refuses a new certificate, the one in place goes on', asyn
   const { certificate } = (await (await device.service.fetch('/status')).json()) as { certificate?: object }
   t.ok(certificate, 'the screen and the announcement go by it, too')
   await eventually(() => device.service.log.some(line => /^warning: TLS: .*\(EROFS\)/.test(line)))
+})
+
+t.test('where the state directory refuses writes, the first one is made all the same', async t => {
+  const root = deviceRoot(t)
+  const device = new FakeReceiver(root)
+  const log: string[] = []
+  let isBroken = true
+  const fs = intercepted(call => {
+    if (isBroken && call.changes) throw systemError('EROFS')
+    return call.proceed()
+  })
+  const system = new System(root, { ...device.options, run: async () => '' })
+  const state = join(root, 'var/lib/receiverd')
+  const settings = registry(system)
+  const originals = new Originals(new Files(state, fs))
+  const transactions = new Transactions(system, settings, new Journal(new Files(state, fs)), originals)
+  const ring = { maxEvents: 10, maxBytes: 100_000, newId: randomUUID }
+  const write = (level: string, line: string) => log.push(`${level}: ${line}`)
+  const configuration = new SystemStore({ system, settings, transactions, ring, log: write })
+  await configuration.start()
+  const clock = { now: () => NOW }
+  const tls = new Tls({ files: new CertificateFiles(system), configuration, originals, clock, builtAt: 0, log: write })
+  tls.start()
+  await eventually(() => tls.certificate !== undefined)
+  const refused = /^warning: TLS: a factory reset would not remove the certificate: read-only file system/
+  t.ok(log.some(line => refused.test(line)))
+  isBroken = false
+  // Which is a reason to look at the names.
+  await configuration.patch({ hostname: 'room-7' }, () => undefined)
+  await eventually(() => existsSync(join(state, 'originals')) && tls.certificate?.covers('room-7'))
+  await tls.stop()
+  await configuration.stop()
+  await orderReset(new Files(state), false)
+  t.ok(await finishReset(new Files(state), system, () => undefined))
+  for (const name of ['key', 'certificate']) t.notOk(existsSync(join(root, 'etc/receiverd/tls', `${name}.pem`)), name)
 })
 
 t.test('names that change again and again are not followed for ever', async t => {

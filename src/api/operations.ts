@@ -1,5 +1,5 @@
 import * as Type from 'typebox/type'
-import { errorCode, HalError, reasonOf } from '../../hal/errors.ts'
+import { errorCode, HalError, isNoSpace, reasonOf } from '../../hal/errors.ts'
 import type { Files } from '../../hal/files/files.ts'
 import type { Led } from '../../hal/os/led.ts'
 import { reboot } from '../../hal/os/reboot.ts'
@@ -174,7 +174,7 @@ function refused(name: string, error: unknown): Problem {
   if (error instanceof Problem) return error
   const reason = reasonOf(error)
   if (errorCode(error) === 'ABSENT') return new Problem('conflict', `The operation is not possible: ${reason}.`)
-  const kind = errorCode(error) === 'ENOSPC' ? 'no-space' : 'system-refused'
+  const kind = isNoSpace(error) ? 'no-space' : 'system-refused'
   return new Problem(kind, `The system refused ${name}: ${reason}.`, { cause: error })
 }
 

@@ -64,6 +64,12 @@ export const OPTIONS = {
     example: '/boot/firmware',
     help: 'the folder of a boot partition, whose `receiver.txt` is taken when the service starts, as on the image',
   },
+  update: {
+    env: 'RECEIVERD_UPDATE',
+    fallback: 'none',
+    example: '/data/update',
+    help: 'the folder for bundles of firmware updates, where RAUC installs them, as on the image',
+  },
   tlsPort: {
     env: 'RECEIVERD_TLS_PORT',
     fallback: 'none',

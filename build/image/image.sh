@@ -38,7 +38,8 @@ for user in uxplay weston; do
 	chroot "$root" chown $user: /var/cache/$user
 done
 rm "$root/gstreamer.bin"
-chroot "$root" systemctl --quiet disable getty@.service
+# As systemd does at a first boot, which no update and no factory reset has.
+chroot "$root" systemctl --quiet preset-all
 # systemd-resolved has the name servers from networkd; mmdebstrap has left those of this machine.
 ln -sf ../run/systemd/resolve/stub-resolv.conf "$root/etc/resolv.conf"
 chroot "$root" systemctl --quiet enable systemd-networkd.service systemd-resolved.service systemd-timesyncd.service own-name.service own-disk.service
@@ -57,7 +58,7 @@ rm -rf "$root/var/lib/receiverd" "$root/etc/receiverd/tls" "$root/var/cache/rece
 mkdir -p "$root/var/log/nginx"
 
 # Where the initrd mounts the data partition, and links to what it finds out (initramfs/scripts/init-bottom/receiver).
-mkdir "$root/data"
+mkdir -p "$root/data" "$root/boot/firmware"
 ln -s ../run/fw_env.config "$root/etc/fw_env.config"
 # The boot script loads these.
 ln -s "$(cd "$root/boot" && ls vmlinuz-*)" "$root/boot/vmlinuz"

@@ -8,7 +8,7 @@ import { REPOSITORY } from '../../build/bundle-file.ts'
 const IMAGE = join(REPOSITORY, 'build/out/image')
 export const CARD = join(IMAGE, 'raspberry-pi.img')
 /** For the virtual board; its image brings it. */
-const U_BOOT = join(IMAGE, 'u-boot.bin')
+export const U_BOOT = join(IMAGE, 'u-boot.bin')
 /** Bytes into a disk, as `build/image/disk.sh` lays it out: the boot partition, and system A. */
 const BOOT_OFFSET = 4 * 1024 ** 2
 export const A_OFFSET = 260 * 1024 ** 2

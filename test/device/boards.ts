@@ -37,6 +37,8 @@ export interface Board {
   readonly name: string
   /** The disk as it leaves the factory. */
   readonly image: string
+  /** The system on it, alone. */
+  readonly system: string
   /** Added to the command line of the kernel. */
   readonly commandLine: string
   /**
@@ -67,6 +69,7 @@ function virtOptions({ disk, forward, shell, sound }: Wiring): readonly string[]
 export const virt: Board = {
   name: 'virt',
   image: join(IMAGE, 'virt.img'),
+  system: join(IMAGE, 'virt.ext4'),
   commandLine: FASTER,
   flushes: true,
   shell: 'port',
@@ -109,6 +112,7 @@ function firmwareOptions(dtb: string): readonly string[] {
 export const raspberryPi: Board = {
   name: 'raspi3b',
   image: CARD,
+  system: join(IMAGE, 'raspberry-pi.ext4'),
   commandLine: `${FASTER} ${PATIENT} ${WITHOUT_WATCHDOG}`,
   flushes: false,
   // The emulated adapter is not the board's own, which is eth0.
@@ -135,6 +139,7 @@ export const raspberryPi: Board = {
 export const cardOnVirt: Board = {
   name: 'card on virt',
   image: CARD,
+  system: join(IMAGE, 'raspberry-pi.ext4'),
   commandLine: `console=ttyAMA0 ${FASTER} ${PATIENT}`,
   flushes: true,
   shell: 'port',

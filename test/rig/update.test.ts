@@ -1,4 +1,5 @@
 /** Real RAUC, D-Bus and signatures. */
+import { readFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { Rauc, RefusedBundle } from '../../hal/os/rauc.ts'
 import { System } from '../../hal/os/system.ts'
@@ -160,20 +161,119 @@ printf xyz | dd of=flipped bs=1 seek=$(($(stat -c %s good) - 900)) conv=notrunc`
     await t.rejects(rig.shell(`${nobody} rauc status`), 'nor by its own command')
   })
 
-  await t.test('back to the other system by the API', async t => {
-    await rig.shell('echo 1.1.0 >/data/B.version')
-    await rig.restart()
-    t.match(await state(), { running: { slot: 'A' }, other: { version: '1.1.0', state: 'good' } })
-    const before = rig.pid
-    const answer = await rig.fetch('/update/rollback', { method: 'POST' })
-    t.equal(answer.status, 202)
-    t.match(await answer.json(), { state: 'restarting' })
-    await rig.untilBackFrom(before)
-    await makeLoopDevices(rig)
-    t.match(await state(), {
-      running: { version: '1.1.0', slot: 'B', state: 'good' },
-      other: { version: '1.0.0', state: 'good' },
-      last: { version: '1.0.0', outcome: 'rolled back', reason: 'asked for' },
+  const put = async (type = 'application/vnd.rauc.bundle') =>
+    rig.fetch('/update/bundle', {
+      method: 'PUT',
+      body: await readFile(`/proc/${rig.pid}/root/data/bundle`),
+      headers: { 'Content-Type': type },
     })
+  const post = (path: string, body?: object) =>
+    rig.fetch(`/update/${path}`, {
+      method: 'POST',
+      ...(body && { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } }),
+    })
+  /** Its next boot is over, and loop devices are there. */
+  const backFrom = async (pid: number) => {
+    await rig.untilBackFrom(pid)
+    await makeLoopDevices(rig)
+  }
+
+  await t.test('what is refused is removed', async t => {
+    await rig.restart()
+    for (const [type, options] of [
+      ['bundle-signature', { key: 'theirs' }],
+      ['bundle-compatible', { compatible: 'receiver-pi' }],
+      ['bundle-too-old', { version: '0.4.9' }],
+    ] as const) {
+      await makeBundle(rig, '/data/bundle', options)
+      const answer = await put()
+      t.match([answer.status, await answer.json()], [422, { type: `urn:receiverd:problem:${type}` }])
+      t.match(await state(), { state: 'failed', error: { type: `urn:receiverd:problem:${type}` } })
+    }
+    t.equal(await rig.shell('ls -A /data/update'), '')
+    t.equal((await post('install')).status, 409)
+  })
+
+  await t.test('sent, installed, and on trial after the restart', async t => {
+    const stream = await rig.stream('/update/events')
+    await makeBundle(rig, '/data/bundle', { version: '0.9.0' })
+    t.equal((await put()).status, 201)
+    t.match(await (await post('install')).json(), { status: 409, type: 'urn:receiverd:problem:bundle-older' })
+    await makeBundle(rig, '/data/bundle', { version: '1.2.0' })
+    const sent = await put()
+    t.match([sent.status, await sent.json()], [201, { version: '1.2.0', source: 'upload' }])
+    await rig.restart()
+    t.match(await state(), { state: 'downloaded', bundle: { version: '1.2.0' } }, 'a restart of the service keeps it')
+    await rig.shell('echo 1.2.0 >/data/B.version')
+    const before = rig.pid
+    const answer = await post('install', { restart: 'now' })
+    t.match([answer.status, await answer.json()], [202, { state: 'installing', percent: 0 }])
+    await backFrom(before)
+    await stream.ended
+    t.match(await state(), {
+      running: { version: '1.2.0', slot: 'B', state: 'trial' },
+      other: { version: '1.0.0', state: 'good' },
+      state: 'idle',
+    })
+    t.equal(await countersOf(rig), 'BOOT_A_LEFT=3 BOOT_B_LEFT=2 BOOT_ORDER=B A')
+    t.match(JSON.parse(await rig.readFile('/data/update/trial.json')), {
+      slot: 'B',
+      version: '1.2.0',
+      from: '1.0.0',
+      expect: { units: ['receiverd.service', 'uxplay.service'] },
+    })
+    t.equal(
+      await rig.shell('stat -c "%a %U %n" /data/update/*'),
+      '600 root /data/update/trial.json\n',
+      'the bundle is gone',
+    )
+  })
+
+  await t.test('back to the other system by hand', async t => {
+    const before = rig.pid
+    const answer = await post('rollback')
+    t.match([answer.status, await answer.json()], [202, { state: 'restarting' }])
+    await backFrom(before)
+    t.match(await state(), {
+      running: { version: '1.0.0', slot: 'A', state: 'good' },
+      other: { version: '1.2.0', state: 'good' },
+      last: { version: '1.2.0', outcome: 'rolled back', reason: 'asked for' },
+    })
+  })
+
+  await t.test('a version that does not start', async t => {
+    t.equal((await put()).status, 201)
+    const answer = await post('install', { restart: 'manual' })
+    t.equal(answer.status, 202)
+    await eventually(async () => ((await state()) as { state: string }).state === 'installed')
+    t.equal((await put()).status, 409)
+    // All its attempts are used up.
+    await rig.shell('fw_setenv BOOT_B_LEFT 0')
+    const before = rig.pid
+    await rig.fetch('/operations/reboot', { method: 'POST' })
+    await backFrom(before)
+    t.match(await state(), {
+      running: { version: '1.0.0', slot: 'A', state: 'good' },
+      other: { version: '1.2.0', state: 'bad' },
+      last: { version: '1.2.0', outcome: 'rolled back', reason: 'did not start' },
+    })
+    t.equal((await post('rollback')).status, 409)
+  })
+
+  await t.test('the power is cut while it installs', async t => {
+    await stopAtSlot(t, rig)
+    t.equal((await put()).status, 201)
+    t.equal((await post('install')).status, 202)
+    await eventually(async () => ((await state()) as { percent?: number }).percent === 46)
+    await rig.cutPower()
+    await rig.boot()
+    t.match(await state(), {
+      running: { slot: 'A', state: 'good' },
+      other: { state: 'bad' },
+      state: 'downloaded',
+      last: { version: '1.2.0', outcome: 'failed', reason: 'interrupted' },
+    })
+    t.equal((await rig.fetch('/update/bundle', { method: 'DELETE' })).status, 204)
+    t.match(await state(), { state: 'idle' })
   })
 })

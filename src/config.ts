@@ -216,7 +216,7 @@ function readLimits(env: Environment): Limits {
   const limits = LIMITS.map(([name, { env: variable, fallback, min, max }]) => {
     const text = env[variable]
     if (!text) return [name, fallback]
-    const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
+    const value = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN
     if (value >= min && value <= max) return [name, value]
     throw new UsageError(`${variable}: "${text}" is not a whole number from ${min} to ${max}`)
   })

@@ -16,6 +16,17 @@ export const TIMEOUT_CHECK_MS = 5_000
 export const ENGINE_TIMEOUT_CHECK_MS = 60_000
 /** Bytes of a request's body. A whole configuration is under 8 KiB. */
 export const MAX_BODY_BYTES = 64 * 1024
+/** Milliseconds without a byte of a body that is taken as it arrives, and for all of it. */
+export const UPLOAD_STALL_MS = 60_000
+export const UPLOAD_TOTAL_MS = 6 * 60 * 60 * 1000
+/** Milliseconds for an answer to arrive whose request is not read to its end, until the connection is closed. */
+export const UNREAD_MS = 1_000
+/** Bytes of a bundle that wait to be made durable: a slow card takes a second for as many. */
+export const BUNDLE_SYNC_BYTES = 16 * 1024 * 1024
+/** Bytes that a bundle leaves free, so that a setting can still be saved. */
+export const BUNDLE_RESERVE_BYTES = 16 * 1024 * 1024
+/** Milliseconds for which a bundle that was received in part is kept. */
+export const BUNDLE_KEPT_MS = 60 * 60 * 1000
 /** Answers on a connection that its client has not read. When there are more, its next requests wait. */
 export const MAX_UNSENT_ANSWERS = 32
 /** Bytes of such answers, beyond what the kernel buffers. */
@@ -161,6 +172,13 @@ const TABLE = {
     min: 0,
     max: 3_600,
     help: 'seconds of tolerance for `exp` and `nbf` of a token',
+  },
+  bundleBytes: {
+    env: 'RECEIVERD_BUNDLE_BYTES',
+    fallback: 1024 * 1024 * 1024,
+    min: 1,
+    max: 4 * 1024 * 1024 * 1024,
+    help: 'bytes of a firmware bundle; a larger one gets 413',
   },
 } as const satisfies Record<string, Limit>
 

@@ -1,7 +1,7 @@
 # Installs what was built, under DESTDIR. It needs neither npm nor a network. Included by the Makefile of the sources; it is
 # the Makefile of the tarball that `make dist` makes.
 .DEFAULT_GOAL := help
-.PHONY: help install install-uxplay install-screen install-tls
+.PHONY: help install install-uxplay install-screen install-tls install-update
 # Where the files of the package are, and what was built.
 SOURCES ?= package
 BUILT ?= .
@@ -42,3 +42,10 @@ install-tls: ## the same for TLS: nginx in front, which alone can be reached fro
 	install -D -m 644 $(SOURCES)/tls-socket.conf "$(DESTDIR)$(UNITDIR)/receiverd.socket.d/50-tls.conf"
 	install -D -m 644 $(SOURCES)/tls-service.conf "$(DESTDIR)$(UNITDIR)/receiverd.service.d/50-tls.conf"
 	install -D -m 644 $(SOURCES)/tls-nginx.conf "$(DESTDIR)$(UNITDIR)/nginx.service.d/50-receiverd.conf"
+
+install-update: ## the same for updates by RAUC: the judgement of a new version
+	install -D -m 755 $(SOURCES)/judge "$(DESTDIR)/usr/lib/receiverd/judge"
+	install -D -m 644 -t "$(DESTDIR)$(UNITDIR)" $(SOURCES)/receiverd-judge.service $(SOURCES)/receiverd-good.service \
+		$(SOURCES)/receiverd-late.service $(SOURCES)/receiverd-late.timer
+	install -D -m 644 $(SOURCES)/update-reboot.conf "$(DESTDIR)$(UNITDIR)/reboot.target.d/50-receiverd.conf"
+	install -D -m 644 $(SOURCES)/receiverd-update.preset "$(DESTDIR)/usr/lib/systemd/system-preset/50-receiverd-update.preset"

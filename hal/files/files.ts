@@ -1,7 +1,8 @@
 import { dirname, join } from 'node:path'
 import { HalError, isUnreadable } from '../errors.ts'
 import { decodeLossless, encodeLossless } from '../format/lossless.ts'
-import { remove, syncFolder } from './folder.ts'
+import { makeFolder, remove, syncFolder } from './folder.ts'
+import { GrowingFile } from './growing.ts'
 import { capture, type Image, restore } from './image.ts'
 import { type FileSystem, KERNEL } from './kernel.ts'
 import { linkTarget, list, readFile, readStart } from './read.ts'
@@ -138,6 +139,26 @@ export class Files {
   async writeAtomic(path: string, content: string | Uint8Array, mode?: number): Promise<boolean> {
     const bytes = typeof content === 'string' ? encodeLossless(content) : content
     return writeFile(this.#fs, this.#root.resolveForWrite(path), bytes, mode)
+  }
+
+  /** Makes the root itself, unless it exists, with this mode. */
+  async makeRoot(mode: number): Promise<void> {
+    await makeFolder(this.#fs, this.root, mode)
+  }
+
+  /**
+   * Opens a file that is too large to be written at once, and goes on at `length`: what is behind that is dropped. Makes it,
+   * at 0, with the mode 0600. Its folder must exist. The caller closes it.
+   * @throws {HalError} if it is shorter, or not a regular file.
+   */
+  async grow(path: string, length: number): Promise<GrowingFile> {
+    return GrowingFile.open(this.#fs, this.#root.resolveParent(path), length)
+  }
+
+  /** Bytes of a regular file; undefined if there is none. */
+  async size(path: string): Promise<number | undefined> {
+    const stat = this.#fs.lstat(this.#root.resolveParent(path))
+    return stat?.isFile() ? stat.size : undefined
   }
 
   /** Writes to an attribute of the kernel under /proc or /sys, by one write(2). It must exist. */

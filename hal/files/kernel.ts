@@ -6,6 +6,7 @@ import {
   type FSWatcher,
   fchmodSync,
   fchownSync,
+  fdatasync,
   fstatSync,
   fsync,
   ftruncateSync,
@@ -23,11 +24,12 @@ import {
   symlinkSync,
   unlinkSync,
   watch,
+  write,
   writeSync,
 } from 'node:fs'
 import { errorCode } from '../errors.ts'
 
-export const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
+export const { O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
 const { W_OK } = constants
 
 export type Stat = Stats
@@ -37,8 +39,9 @@ export type Watch = FSWatcher
 /**
  * The system calls that the HAL makes on files. Tests override some of them to make them fail.
  *
- * Paths are absolute, and every failure is thrown as node:fs throws it, with `code` and `errno`. All calls but `fsync`
- * return when they are done: a call that only reaches the kernel's memory takes ten times as long in the thread pool.
+ * Paths are absolute, and every failure is thrown as node:fs throws it, with `code` and `errno`. All calls but the three
+ * that may wait for the disk return when they are done: one that only reaches the kernel's memory takes ten times as long in
+ * the thread pool.
  */
 export interface FileSystem {
   /** open(2). @returns a descriptor for the calls below, which the caller closes. */
@@ -51,6 +54,10 @@ export interface FileSystem {
   write(file: number, bytes: Uint8Array, offset?: number): number
   /** fsync(2). Waits for the disk, so it runs in Node's pool: the event loop goes on meanwhile. */
   fsync(file: number): Promise<void>
+  /** fdatasync(2), in the pool as well: what was written to a file, and its length, without its times. */
+  fdatasync(file: number): Promise<void>
+  /** write(2) in the pool: a process that writes more than the disk takes is made to wait in it. */
+  writeMuch(file: number, bytes: Uint8Array): Promise<number>
   /** fstat(2). */
   fstat(file: number): Stat
   /** fchown(2). May clear the set-ID bits of the mode. */
@@ -96,6 +103,14 @@ export const KERNEL: FileSystem = {
   fsync: file =>
     new Promise((resolve, reject) => {
       fsync(file, error => (error ? reject(error) : resolve()))
+    }),
+  fdatasync: file =>
+    new Promise((resolve, reject) => {
+      fdatasync(file, error => (error ? reject(error) : resolve()))
+    }),
+  writeMuch: (file, bytes) =>
+    new Promise((resolve, reject) => {
+      write(file, bytes, (error, count) => (error ? reject(error) : resolve(count)))
     }),
   fstat: fstatSync,
   fchown: fchownSync,

@@ -107,3 +107,10 @@ function groupsOf(text: string): bigint[] {
 export function ipv4First(addresses: readonly string[]): readonly string[] {
   return addresses.toSorted((one, other) => Number(one.includes(':')) - Number(other.includes(':')))
 }
+
+const OWN_LINK = /^(127\.|169\.254\.|::1$|fe80:)/i
+
+/** Addresses in CIDR notation without their prefix, IPv4 first: none of the loopback, and no link-local ones. */
+export function reachable(cidrs: readonly string[]): readonly string[] {
+  return ipv4First(cidrs.map(cidr => cidr.replace(/\/.*/, '')).filter(address => !OWN_LINK.test(address)))
+}

@@ -1,9 +1,13 @@
+import { connect } from 'node:net'
+import { join } from 'node:path'
 import { HalError } from '../errors.ts'
 import type { System } from './system.ts'
 import { isUnitInstalled } from './unit-files.ts'
 
 /** Each instance shows one picture. */
 const TEMPLATE = 'screen@.service'
+/** Shows a picture while nobody mirrors: always, since weston starts it. */
+export const IDLE_UNIT = 'screen@idle.service'
 /** It is read again every few seconds. */
 const IDLE = '/run/receiverd/screen/idle.svg'
 /** Shows its picture over everything else, for ten seconds from its start. */
@@ -16,6 +20,14 @@ const PIN = '/run/receiverd/screen/pin.svg'
  * A picture may show the API key or a PIN. The folder's set-group-ID bit gives each picture the group of its viewers (screen.tmpfiles).
  */
 const MODE = 0o640
+/** Where weston takes programs that show something (weston.service). */
+const WAYLAND = '/run/weston/wayland-1'
+/** wl_display.sync, with 2 as the id of its callback (wayland.xml). Words are in the byte order of the processor, which is little-endian. */
+const SYNC = Buffer.from('0100000000000c0002000000', 'hex')
+/** wl_callback.done of that callback: its id, and its size beside the opcode. A serial number follows. */
+const DONE = Buffer.from('0200000000000c00', 'hex')
+/** Milliseconds for its answer. On a slow board it is busy for a second. */
+const SYNC_MS = 2_000
 
 /** The screen of the device, where the units of this project draw on it. */
 export class Screen {
@@ -27,6 +39,27 @@ export class Screen {
 
   async isInstalled(): Promise<boolean> {
     return this.#system.isRunning && isUnitInstalled(this.#system, TEMPLATE)
+  }
+
+  /** Whether weston takes programs, and does what they ask. */
+  async isAnswering(): Promise<boolean> {
+    return new Promise(resolve => {
+      const received: Buffer[] = []
+      const socket = connect(join(this.#system.root, WAYLAND))
+      const end = (isDone: boolean) => {
+        socket.destroy()
+        resolve(isDone)
+      }
+      socket
+        .setTimeout(SYNC_MS, () => end(false))
+        .on('error', () => end(false))
+        .on('close', () => end(false))
+        .on('data', bytes => {
+          received.push(bytes)
+          if (Buffer.concat(received).includes(DONE)) end(true)
+        })
+        .write(SYNC)
+    })
   }
 
   /** Shows an SVG picture while nobody mirrors. */

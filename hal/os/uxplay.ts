@@ -136,6 +136,11 @@ export class UxPlay {
     await this.unit.restart()
   }
 
+  /** Whether devices can connect to it. */
+  async isListening(): Promise<boolean> {
+    return (await this.#table()).some(({ port, state }) => port === CONTROL_PORT && state === 'listening')
+  }
+
   async sockets(): Promise<Sockets> {
     const sockets = await this.#sockets()
     // The kernel prints its table in pieces, and a change in between can hide a connection.
@@ -156,8 +161,7 @@ export class UxPlay {
   }
 
   async #sockets(): Promise<Sockets> {
-    const tables = await Promise.all(TABLES.map(path => this.#system.readBytes(path, MAX_TABLE_BYTES)))
-    const sockets = tables.flatMap(table => socketsOf(table?.toString('latin1') ?? '', [CONTROL_PORT, VIDEO_PORT]))
+    const sockets = await this.#table()
     const of = (port: number, state: TcpSocket['state']) =>
       sockets.filter(socket => socket.port === port && socket.state === state)
     const [video] = of(VIDEO_PORT, 'established')
@@ -170,6 +174,11 @@ export class UxPlay {
       isBehind: sockets.some(({ waiting }) => waiting > 0),
       isVideoOpen: of(VIDEO_PORT, 'listening').length > 0,
     }
+  }
+
+  async #table(): Promise<readonly TcpSocket[]> {
+    const tables = await Promise.all(TABLES.map(path => this.#system.readBytes(path, MAX_TABLE_BYTES)))
+    return tables.flatMap(table => socketsOf(table?.toString('latin1') ?? '', [CONTROL_PORT, VIDEO_PORT]))
   }
 
   /** The two checksums of STARTUP; none if UxPlay does not run. */

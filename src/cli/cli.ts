@@ -56,6 +56,11 @@ export type Command =
       readonly file: string
       readonly options: LoadOptions
     }
+  | {
+      /** For receiverd-judge.service. */
+      readonly name: 'update judge'
+      readonly flags: Flags
+    }
   | { readonly name: 'print'; readonly text: string }
 
 const OPTIONS = {
@@ -93,6 +98,7 @@ const COMMANDS = {
   'config load': ['yes', 'partial', 'listen', ...PLACE],
   token: ['role', 'expires-in', 'subject', ...PLACE],
   discover: ['json'],
+  'update judge': ['listen', ...PLACE],
   session: ['protocol', 'name', 'model', 'device-id', 'address', 'engines'],
 } as const satisfies Record<string, readonly Option[]>
 

@@ -1,5 +1,6 @@
 import { isUnreadable, reasonOf } from '../../hal/errors.ts'
 import type { Files } from '../../hal/files/files.ts'
+import { reachable } from '../../hal/format/ip.ts'
 import { CertificateFiles } from '../../hal/os/certificate.ts'
 import type { System } from '../../hal/os/system.ts'
 import { hostname } from '../../hal/settings/hostname.ts'
@@ -7,7 +8,6 @@ import { RefusedKey, readKey, replaceKey } from '../auth/key-file.ts'
 import { issueToken, type TokenRequest } from '../auth/token.ts'
 import { type Environment, readTlsPort } from '../config.ts'
 import { HTTPS_PORT, pageAt } from '../http/address.ts'
-import { reachable } from '../system/addresses.ts'
 import { CommandError } from './failure.ts'
 
 /** Milliseconds for a request of our own to arrive. */

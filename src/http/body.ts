@@ -15,14 +15,44 @@ export function isRead(message: IncomingMessage): boolean {
   return message.complete || !hasBody(message)
 }
 
-/** @throws {Problem} 415 unless the body is uncompressed JSON in UTF-8, of one of these media types. */
-export function requireMediaType(message: IncomingMessage, accepted: readonly string[]): void {
+/**
+ * Whether so much of a request may still be on its way that it is not read to its end only because of the answer. A client
+ * that sends 1 GiB with a wrong token must not keep the device busy.
+ */
+export function isLeftUnread(message: IncomingMessage): boolean {
+  if (isRead(message)) return false
+  const { 'content-length': length, 'transfer-encoding': coding } = message.headers
+  return coding !== undefined || Number(length) > MAX_BODY_BYTES
+}
+
+/** Whether a client waits for 100 Continue. One of HTTP/1.0 takes no interim response (RFC 9110 §10.1.1, §15.2). */
+export function expectsContinue({ headers, httpVersion }: IncomingMessage): boolean {
+  return headers.expect !== undefined && httpVersion !== '1.0'
+}
+
+/** @throws {Problem} 411 without Content-Length, 400 for an empty body, 413 for one that is too long to be taken. */
+export function requireLength({ headers }: IncomingMessage, maxBytes: number): void {
+  const { 'content-length': length } = headers
+  if (length === undefined) throw new Problem('length-required', 'Send Content-Length: the size of the body in bytes.')
+  if (Number(length) === 0) throw new Problem('bad-request', 'The body is empty.')
+  if (Number(length) > maxBytes) throw tooLarge(maxBytes)
+}
+
+/**
+ * @param how The end of the refusal.
+ * @throws {Problem} 415 unless the body is of one of these media types, uncompressed, and if it is a text, in UTF-8.
+ */
+export function requireMediaType(
+  message: IncomingMessage,
+  accepted: readonly string[],
+  how = 'in UTF-8 and uncompressed',
+): void {
   const [type = '', ...parameters] = (message.headers['content-type'] ?? '').toLowerCase().split(';')
   const charset = parameters.map(parameter => parameter.trim()).find(parameter => parameter.startsWith('charset='))
   const isUtf8 = charset === undefined || /^charset="?utf-8"?$/.test(charset)
   const isPlain = (message.headers['content-encoding'] ?? 'identity').toLowerCase() === 'identity'
   if (accepted.includes(type.trim()) && isUtf8 && isPlain) return
-  throw new Problem('unsupported-media-type', `Send the body as ${accepted.join(' or ')}, in UTF-8 and uncompressed.`, {
+  throw new Problem('unsupported-media-type', `Send the body as ${accepted.join(' or ')}, ${how}.`, {
     // RFC 5789 §3.1 for PATCH, RFC 9110 §12.5.1 for the rest.
     headers: [message.method === 'PATCH' ? 'Accept-Patch' : 'Accept', accepted.join(', ')],
   })
@@ -33,9 +63,8 @@ export function requireMediaType(message: IncomingMessage, accepted: readonly st
  * @throws {Problem} 413 as soon as it is known to be too large, 400 if it is not JSON or incomplete.
  */
 export async function readJson(message: IncomingMessage, response: ServerResponse): Promise<JsonValue> {
-  if (Number(message.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge()
-  // A client of HTTP/1.0 takes no interim response (RFC 9110 §10.1.1, §15.2).
-  if (message.headers.expect !== undefined && message.httpVersion !== '1.0') response.writeContinue()
+  if (Number(message.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge(MAX_BODY_BYTES)
+  if (expectsContinue(message)) response.writeContinue()
   const bytes = await readAll(message)
   try {
     return parseJson(bytes)
@@ -64,9 +93,8 @@ function readAll(message: IncomingMessage): Promise<Buffer> {
       size += chunk.length
       if (size <= MAX_BODY_BYTES) chunks.push(chunk)
       else {
-        // The rest is read and dropped, until the time for the request is over: so the client gets its answer.
         chunks.length = 0
-        reject(tooLarge())
+        reject(tooLarge(MAX_BODY_BYTES))
       }
     })
     message.on('end', () => resolve(Buffer.concat(chunks)))
@@ -74,6 +102,6 @@ function readAll(message: IncomingMessage): Promise<Buffer> {
   })
 }
 
-function tooLarge(): Problem {
-  return new Problem('body-too-large', `A body must not exceed ${MAX_BODY_BYTES} bytes.`)
+export function tooLarge(maxBytes: number): Problem {
+  return new Problem('body-too-large', `A body must not exceed ${maxBytes} bytes.`)
 }

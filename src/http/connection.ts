@@ -12,6 +12,7 @@ import {
 import { Problem } from '../problem.ts'
 import type { Client } from './address.ts'
 import type { AddressCount } from './address-count.ts'
+import type { IncomingBody } from './incoming-body.ts'
 import { parserError, pauseReading, resumeReading, stopsParser } from './node-internals.ts'
 import type { Operation } from './operation.ts'
 import type { Asker, Pipeline } from './pipeline.ts'
@@ -49,6 +50,7 @@ export class Connection implements Asker, Answerer {
   readonly address: string
   readonly network: string
   operation: Operation
+  incoming: IncomingBody | undefined
   /** When the request began that is being answered, in milliseconds of the monotonic clock. */
   began = 0
   /** The request that is being answered, or the last one that was, if Node wrote its answer. */
@@ -113,9 +115,11 @@ export class Connection implements Asker, Answerer {
 
   /** Ends the connection after a parse error or a timeout, with a problem if there is a place for one. */
   refuse(error: NodeJS.ErrnoException): void {
+    const reason = parserError(error)
+    // Node counts from the head. Such a body has limits of its own.
+    if (reason === 'timeout' && this.incoming) return
     this.held?.release()
     const { socket } = this
-    const reason = parserError(error)
     if (reason === 'reset' || !socket.writable || this.stream) return void socket.destroy()
     const last = this.#deferred?.at(-1)?.response ?? this.response
     if (last && !(last.writableFinished && last.req.complete)) {
@@ -144,6 +148,7 @@ export class Connection implements Asker, Answerer {
   #begin(message: IncomingMessage, response: ServerResponse): void {
     const { pipeline, writer, unrouted } = this.#context
     this.operation = unrouted
+    this.incoming = undefined
     this.began = performance.now()
     this.response = response
     this.#unsent++

@@ -4,7 +4,11 @@ import type { Origins } from '../config.ts'
 
 const EXPOSED = [
   'Access-Control-Expose-Headers',
-  'ETag, Confirm-Within, Preference-Applied, Retry-After, WWW-Authenticate',
+  'ETag, Confirm-Within, Preference-Applied, Retry-After, Upload-Offset, WWW-Authenticate',
+]
+const ALLOWED = [
+  ...['Authorization', 'Content-Range', 'Content-Type'],
+  ...['If-Match', 'If-None-Match', 'Last-Event-ID', 'Prefer'],
 ]
 const ANY = ['Access-Control-Allow-Origin', '*', ...EXPOSED]
 const VARY = ['Vary', 'Origin']
@@ -42,7 +46,7 @@ export function isPreflight(message: IncomingMessage): boolean {
 export function preflightHeaders(methods: string): readonly string[] {
   return [
     ...['Access-Control-Allow-Methods', methods],
-    ...['Access-Control-Allow-Headers', 'Authorization, Content-Type, If-Match, If-None-Match, Last-Event-ID, Prefer'],
+    ...['Access-Control-Allow-Headers', ALLOWED.join(', ')],
     ...['Access-Control-Max-Age', String(MAX_AGE_S)],
   ]
 }

@@ -1,6 +1,6 @@
 import * as Type from 'typebox/type'
 import { NamedSchemas } from './named-schemas.ts'
-import type { AnyRoute, ParameterDocs, RouteDocs } from './route.ts'
+import type { AnyRoute, BodyRules, ParameterDocs, RouteDocs, StreamRules } from './route.ts'
 import { BASE_PATH } from './router.ts'
 
 const PROBLEM_TYPE = 'application/problem+json'
@@ -79,7 +79,7 @@ export function openApi(version: string, routes: readonly AnyRoute[]): object {
 }
 
 function operation(route: AnyRoute, schemas: NamedSchemas): object {
-  const { docs, needs } = route
+  const { docs, needs, body } = route
   const answers: RouteDocs['answers'] =
     needs === 'nothing' ? docs.answers : { ...CREDENTIAL_ANSWERS, ...notGranted(needs), ...docs.answers }
   const parameters = [...pathParameters(route), ...(docs.parameters ?? [])]
@@ -90,16 +90,15 @@ function operation(route: AnyRoute, schemas: NamedSchemas): object {
     security: security(needs),
     ...(docs.operation && { 'x-operation': docs.operation }),
     ...(parameters.length > 0 && { parameters: parameters.map(docs => parameter(docs, schemas)) }),
-    ...('body' in route &&
-      route.body && {
-        requestBody: {
-          required: route.body.isOptional !== true,
-          content: contentOf(
-            route.body.accepts.map(type => [type, route.body?.documented ?? route.body?.schema]),
-            schemas,
-          ),
-        },
-      }),
+    ...(body && {
+      requestBody: {
+        required: !('isOptional' in body && body.isOptional),
+        content: contentOf(
+          body.accepts.map(type => [type, bodySchema(body)]),
+          schemas,
+        ),
+      },
+    }),
     responses: {
       ...Object.fromEntries(
         Object.entries(answers).map(([status, answer]) => [status, response(Number(status), answer, schemas)]),
@@ -107,6 +106,11 @@ function operation(route: AnyRoute, schemas: NamedSchemas): object {
       default: response(500, { description: 'Any other error.' }, schemas),
     },
   }
+}
+
+function bodySchema(body: BodyRules | StreamRules): Type.TSchema {
+  if ('maxBytes' in body) return Type.String({ format: 'binary' })
+  return body.documented ?? body.schema
 }
 
 /** Credentials with one of these grants will do. They stand where OpenAPI 3.1 has names of roles (§4.8.30). */

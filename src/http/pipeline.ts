@@ -9,20 +9,23 @@ import type { Log } from '../log.ts'
 import { Counts } from '../metrics/counts.ts'
 import { Problem } from '../problem.ts'
 import { type Client, clientAt } from './address.ts'
-import { hasBody, readJson, requireMediaType, requireValid } from './body.ts'
+import { hasBody, readJson, requireLength, requireMediaType, requireValid } from './body.ts'
 import type { ClientWarnings } from './client-warnings.ts'
 import { isPreflight, preflightHeaders } from './cors.ts'
 import { CLOSE } from './encoder.ts'
+import { IncomingBody } from './incoming-body.ts'
 import type { Operation } from './operation.ts'
 import { problemReply, type Reply, type WholeReply } from './reply.ts'
 import { Request } from './request.ts'
-import type { BodyRules, Route } from './route.ts'
+import type { BodyRules, Route, StreamRules } from './route.ts'
 import type { Router } from './router.ts'
 import { checkHost, isRepeated, parseTarget } from './target.ts'
 
 /** The client of a request, and the operation that the request counts towards. */
 export interface Asker extends Client {
   operation: Operation
+  /** The body that the handler takes as it arrives. */
+  incoming: IncomingBody | undefined
 }
 
 export interface PipelineOptions {
@@ -36,7 +39,8 @@ export interface PipelineOptions {
 
 /**
  * The path of a request, from its head to the reply: limits, route (404, 405), credential (401), grant (403),
- * preconditions (412), media type (415), body (400, 413, 422), handler.
+ * preconditions (412), media type (415), body (400, 411, 413, 422), handler. The handler of a route that takes its body as it
+ * arrives comes before that body.
  */
 export class Pipeline {
   readonly #options: PipelineOptions
@@ -85,6 +89,12 @@ export class Pipeline {
     const credential = authenticator.authenticate(presented)
     requireGrant(route, credential)
     if (query && message.method !== 'GET' && message.method !== 'HEAD') requireKnown(route, query)
+    if (route.body && 'maxBytes' in route.body) {
+      const recheck = () => authenticator.recheck(credential)
+      client.incoming = takeBody(route.body, request, message, response, recheck)
+      request.incoming = client.incoming
+      return route.handle(request, credential)
+    }
     if (route.body)
       return this.#readBody(route.body, request, message, response, credential).then(() =>
         route.handle(request, credential),
@@ -123,6 +133,20 @@ export class Pipeline {
     else if (error.status >= 500) log('error', `answered with ${error.status}: ${error.message}`)
     return problemReply(error)
   }
+}
+
+/** @throws {Problem} before any of the body is read. */
+function takeBody(
+  rules: StreamRules,
+  request: Request,
+  message: IncomingMessage,
+  response: ServerResponse,
+  recheck: () => void,
+): IncomingBody {
+  rules.precondition?.(request)
+  requireMediaType(message, rules.accepts, 'uncompressed')
+  requireLength(message, rules.maxBytes)
+  return new IncomingBody(message, response, rules, recheck)
 }
 
 /** For log lines alone: a program on the device itself can say what it likes. */

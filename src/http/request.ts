@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { JsonValue } from '../json.ts'
 import { Problem } from '../problem.ts'
 import type { Client } from './address.ts'
+import type { IncomingBody } from './incoming-body.ts'
 
 /** Values of the parameters in a path, by name. */
 export type PathParameters = ReadonlyMap<string, string>
@@ -21,6 +22,8 @@ export class Request implements Client {
   readonly isHead: boolean
   /** The body's JSON, on a route that takes one. */
   body: JsonValue | undefined
+  /** The body as it arrives, on a route that takes it so. */
+  incoming: IncomingBody | undefined
 
   constructor(
     message: IncomingMessage,

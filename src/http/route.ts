@@ -5,7 +5,7 @@ import type { ProblemKind } from '../problem.ts'
 import type { Reply } from './reply.ts'
 import type { Request } from './request.ts'
 
-export type Method = 'GET' | 'PATCH' | 'POST' | 'DELETE'
+export type Method = 'GET' | 'PATCH' | 'POST' | 'PUT' | 'DELETE'
 
 /** An operation that needs no credential. */
 export interface OpenRoute {
@@ -25,7 +25,7 @@ export interface Route {
   /** A grant, or several of which any one suffices; `api-key` for what no token may do; `credential` if any valid one will do. */
   readonly needs: Grant | readonly Grant[] | 'api-key' | 'credential'
   /** Absent for a route that takes no body: a request with one is refused. */
-  readonly body?: BodyRules
+  readonly body?: BodyRules | StreamRules
   readonly handle: (request: Request, credential: Credential) => Reply | Promise<Reply>
   readonly docs: RouteDocs
 }
@@ -42,6 +42,17 @@ export interface BodyRules {
   /** Whether the body may be left out, and with it its Content-Type. */
   readonly isOptional?: boolean
   /** Checked before the body is read (RFC 9110 §13.2.2). Throws if a precondition fails. */
+  readonly precondition?: (request: Request) => void
+}
+
+/** A body that the handler takes as it arrives, from `Request.incoming`. The time for a whole request does not apply. */
+export interface StreamRules {
+  readonly accepts: readonly string[]
+  /** A larger one is refused before any of it is read. */
+  readonly maxBytes: number
+  /** Milliseconds without a byte, and in all. */
+  readonly stallMs: number
+  readonly totalMs: number
   readonly precondition?: (request: Request) => void
 }
 

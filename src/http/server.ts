@@ -13,6 +13,7 @@ import {
 } from '../limits.ts'
 import type { Log } from '../log.ts'
 import type { Counts } from '../metrics/counts.ts'
+import { Problem } from '../problem.ts'
 import { clientAt, hostAndPort } from './address.ts'
 import { AddressCount } from './address-count.ts'
 import { ClientWarnings } from './client-warnings.ts'
@@ -113,12 +114,14 @@ export class HttpServer {
   }
 
   /**
-   * Accepts no more connections, answers the requests that have come, and resolves when the last connection has ended.
+   * Accepts no more connections, answers the requests that have come (those whose bodies still arrive with a refusal), and resolves when the last connection has ended.
    * @param endReaders Ends the streams and the held polls: Node takes them for idle, as it has let go of their requests.
    */
   close(endReaders: () => void): Promise<void> {
     this.#writer.close()
     endReaders()
+    const why = new Problem('unavailable', 'The service is shutting down.', { headers: ['Retry-After', '5'] })
+    for (const { incoming } of this.#context.connections.values()) incoming?.end(why)
     const closed = new Promise<void>(resolve => this.#server.close(() => resolve()))
     this.#server.closeIdleConnections()
     // Node counts connections as idle only after their first request, which may be on its way.

@@ -1,13 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Clock } from '../clock.ts'
 import type { Origins } from '../config.ts'
+import { UNREAD_MS } from '../limits.ts'
 import type { Problem } from '../problem.ts'
-import { isRead } from './body.ts'
+import { isLeftUnread, isRead } from './body.ts'
 import type { Connection } from './connection.ts'
 import { Cors } from './cors.ts'
 import { CLOSE, commonHeaders, contentLength, Encoder } from './encoder.ts'
-import { detachResponse } from './node-internals.ts'
+import { detachResponse, pauseReading } from './node-internals.ts'
 import { type HeldReply, problemReply, type Reply, type StreamReply, type WholeReply, wholeOf } from './reply.ts'
 
 const NOSNIFF = ['X-Content-Type-Options', 'nosniff']
@@ -33,6 +35,7 @@ export class Writer {
     if ('open' in reply) this.#openStream(connection, message, response, reply)
     else if ('hold' in reply) this.#hold(connection, message, response, reply)
     else this.#writeWhole(connection, message, response, reply)
+    connection.incoming = undefined
   }
 
   /** Writes an answer after a response that Node takes for sent. */
@@ -71,6 +74,11 @@ export class Writer {
     }
     const { status, headers, body } = reply
     connection.operation.answered(status)
+    if (isLeftUnread(message) || (connection.incoming && !isRead(message))) {
+      if (response.socket === message.socket && message.method !== 'HEAD')
+        return this.#writeUnread(connection.socket, reply, cors)
+      response.shouldKeepAlive = false
+    }
     if (this.#isClosing) response.shouldKeepAlive = false
     response.on('finish', connection.sent)
     response.writeHead(status, [...commonHeaders(reply), ...cors, ...headers, ...contentLength(body)])
@@ -86,6 +94,17 @@ export class Writer {
       message.method !== 'HEAD' &&
       isRead(message)
     )
+  }
+
+  /**
+   * Answers a request of which the rest is not read. The connection is not closed at once: that would reset it, and some
+   * clients then drop an answer that they have not read yet.
+   */
+  #writeUnread(socket: Socket, reply: WholeReply, cors: readonly string[]): void {
+    pauseReading(socket)
+    socket.end(Buffer.concat(this.#encoder.whole(reply, cors, true)))
+    const timer = setTimeout(() => socket.destroy(), UNREAD_MS)
+    socket.on('close', () => clearTimeout(timer))
   }
 
   /**

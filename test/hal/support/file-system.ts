@@ -9,7 +9,7 @@ export interface Call {
   readonly path: string
   /** Whether it can change what is on the disk. */
   readonly changes: boolean
-  /** Lets it happen. Only `file.sync` and a command return a promise. */
+  /** Lets it happen. Only what may wait for the disk (`IN_POOL`) and a command return a promise. */
   readonly proceed: () => unknown
   /** Lets half of a write happen; of any other call, nothing. */
   readonly tear: () => void
@@ -37,12 +37,16 @@ const CHANGES = {
   fchmod: 'file.chmod',
   ftruncate: 'file.truncate',
   fsync: 'file.sync',
+  fdatasync: 'file.datasync',
+  writeMuch: 'file.append',
   rename: 'rename',
   unlink: 'unlink',
   symlink: 'symlink',
   mkdir: 'mkdir',
   rmdir: 'rmdir',
 } as const satisfies Partial<Record<keyof FileSystem, string>>
+
+const IN_POOL: readonly string[] = ['fsync', 'fdatasync', 'writeMuch'] satisfies (keyof typeof CHANGES)[]
 
 /**
  * The real file system, with every call that changes something shown to `intercept`, and the path of every file that is
@@ -75,22 +79,20 @@ export function intercepted(intercept: Intercept, read: (path: string) => void =
       changes: true,
       proceed: () => Reflect.apply(KERNEL[key], KERNEL, args),
       tear: () => {
-        if (key === 'write' && Buffer.isBuffer(second))
+        if ((key === 'write' || key === 'writeMuch') && Buffer.isBuffer(second))
           KERNEL.write(first as number, second.subarray(0, second.length >> 1))
       },
     })
     // If it threw later, the next call would have happened already.
-    if (key !== 'fsync' && result instanceof Promise) throw new TypeError(`${name} does not wait for a promise`)
+    if (!IN_POOL.includes(key) && result instanceof Promise) throw new TypeError(`${name} does not wait for a promise`)
     return result
   }
 
   const changes = Object.keys(CHANGES).map(name => {
     const key = name as keyof typeof CHANGES
-    // The caller of `fsync` is given a promise, also where `intercept` throws.
-    return [
-      key,
-      key === 'fsync' ? async (file: number) => change(key, [file]) : (...args: unknown[]) => change(key, args),
-    ]
+    const call = (...args: unknown[]) => change(key, args)
+    // The caller is given a promise, also where `intercept` throws.
+    return [key, IN_POOL.includes(key) ? async (...args: unknown[]) => call(...args) : call]
   })
   return { ...KERNEL, open, ...Object.fromEntries(changes) }
 }

@@ -73,9 +73,20 @@ export class FakeSystemd {
     for (const unit of this.units) if (this.#isEnabled(unit)) this.#start(unit)
   }
 
-  #show([property, value, unit = '']: readonly string[]): string {
+  #show([property, value, unit = '', ...more]: readonly string[]): string {
+    if (property === '--property=ActiveState,InvocationID' && this.broken !== 'show')
+      return [value, unit, ...more]
+        .filter(Boolean)
+        .map(name => this.#runOf(name))
+        .join('\n')
     if (property !== '--property=ActiveState,SubState' || value !== '--value' || this.broken === 'show') throw failure()
     return this.#failed.has(unit) ? 'failed\nfailed\n' : this.isActive(unit) ? 'active\nrunning\n' : 'inactive\ndead\n'
+  }
+
+  /** In the order of systemd, which is not that of the command. */
+  #runOf(unit = ''): string {
+    const state = this.#failed.has(unit) ? 'failed' : this.isActive(unit) ? 'active' : 'inactive'
+    return `InvocationID=${this.#active.get(unit) ?? ''}\nActiveState=${state}\n`
   }
 
   #start(unit: string): void {

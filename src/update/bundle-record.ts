@@ -1,0 +1,57 @@
+/** The files of a bundle: `bundle.part` until it is whole and was checked, then `bundle`, and `bundle.json` about it. */
+import * as Type from 'typebox/type'
+import { HalError } from '../../hal/errors.ts'
+import type { Files } from '../../hal/files/files.ts'
+import { parseJson } from '../json.ts'
+import { schemaErrors } from '../validate.ts'
+import { SOURCES } from './state.ts'
+
+export const PART = '/bundle.part'
+export const WHOLE = '/bundle'
+const RECORD = '/bundle.json'
+const MODE = 0o600
+
+const BundleRecord = Type.Object({
+  /** Of this upload: another one of the same bundle has another. */
+  etag: Type.String({ minLength: 1 }),
+  source: Type.Enum([...SOURCES]),
+  bytes: Type.Integer({ minimum: 1 }),
+  /** Those that are durable. */
+  receivedBytes: Type.Integer({ minimum: 0 }),
+  /** Whether it was whole, and was not refused. */
+  isChecked: Type.Boolean(),
+})
+export type BundleRecord = Readonly<Type.Static<typeof BundleRecord>>
+
+/**
+ * The record of the bundle that is there; undefined if there is none. Finishes a change of its name.
+ * @throws {HalError} if the record is damaged, or its bundle is shorter than it says.
+ */
+export async function readRecord(folder: Files): Promise<BundleRecord | undefined> {
+  const text = await folder.readBytes(RECORD)
+  if (text === undefined) return undefined
+  const record = parsed(text)
+  if (record.isChecked && (await folder.size(PART)) !== undefined) await folder.rename(PART, WHOLE.slice(1))
+  const size = (await folder.size(record.isChecked ? WHOLE : PART)) ?? 0
+  if (size < record.receivedBytes) throw new HalError('UNREADABLE', 'the file is shorter than it was')
+  return record
+}
+
+export async function writeRecord(folder: Files, record: BundleRecord): Promise<void> {
+  await folder.writeAtomic(RECORD, `${JSON.stringify(record)}\n`, MODE)
+}
+
+/** Removes a bundle and what there is of one, the record first: without it, the next start removes the rest. */
+export async function removeBundle(folder: Files): Promise<void> {
+  for (const path of [RECORD, PART, WHOLE]) await folder.remove(path)
+}
+
+function parsed(bytes: Buffer): BundleRecord {
+  try {
+    const value = parseJson(bytes)
+    if (schemaErrors(BundleRecord, value, '').length === 0) return value as BundleRecord
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+  }
+  throw new HalError('UNREADABLE', 'the record of the bundle is damaged')
+}

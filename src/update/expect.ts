@@ -1,0 +1,46 @@
+import { reachable } from '../../hal/format/ip.ts'
+import type { System } from '../../hal/os/system.ts'
+import { Unit } from '../../hal/os/unit.ts'
+import { unitStates } from '../../hal/os/unit-state.ts'
+import { connectorFolders, readMonitor } from '../../hal/settings/display/connectors.ts'
+import type { Expectations } from './trial.ts'
+
+export const RECEIVERD = 'receiverd.service'
+export const UXPLAY = 'uxplay.service'
+export const WESTON = 'weston.service'
+export const NGINX = 'nginx.service'
+/** What a version on trial is judged by. */
+const JUDGED = [RECEIVERD, UXPLAY, WESTON, NGINX] as const
+
+/** What works now. @throws {HalError} if systemd does not answer. */
+export async function expectations(system: System): Promise<Expectations> {
+  const states = await unitStates(system, JUDGED)
+  const units: string[] = []
+  for (const name of JUDGED) if (states.get(name)?.isActive && !(await isSwitchedOff(system, name))) units.push(name)
+  return {
+    units,
+    screen: (await monitorState(system)) === 'connected',
+    interfaces: Object.entries(system.addresses() ?? {}).flatMap(([name, cidrs]) =>
+      reachable(cidrs).length > 0 ? [name] : [],
+    ),
+  }
+}
+
+/**
+ * Whether a setting has switched a unit off. Of those that are judged, that is UxPlay's alone. The others need not be
+ * enabled: devices start weston, and receiverd starts nginx.
+ */
+export async function isSwitchedOff(system: System, name: string): Promise<boolean> {
+  if (name !== UXPLAY) return false
+  const unit = new Unit(system, name)
+  // One that is missing was not switched off.
+  return (await unit.isInstalled()) && !(await unit.isEnabled())
+}
+
+/** Whether a monitor is connected. `absent`: the kernel has no connector for one. */
+export async function monitorState(system: System): Promise<'connected' | 'disconnected' | 'absent'> {
+  const folders = [...(await connectorFolders(system)).values()]
+  const monitors = await Promise.all(folders.map(folder => readMonitor(system, folder)))
+  if (monitors.some(({ present }) => present)) return 'connected'
+  return folders.length > 0 ? 'disconnected' : 'absent'
+}

@@ -1,0 +1,87 @@
+import { join } from 'node:path'
+import * as Type from 'typebox/type'
+import { Files } from '../../hal/files/files.ts'
+import type { FileSystem } from '../../hal/files/kernel.ts'
+import { type BundleRoutesOptions, bundleRoutes } from '../../src/api/bundle.ts'
+import type { Resource, Shared } from '../../src/api/resource.ts'
+import { Topic } from '../../src/events/topic.ts'
+import type { Route } from '../../src/http/route.ts'
+import {
+  type BundleSays,
+  BundleStore,
+  type BundleStoreOptions,
+  type BundleWatcher,
+} from '../../src/update/bundle-store.ts'
+
+type Options = Partial<
+  Omit<BundleRoutesOptions, 'store' | 'log'> & Omit<BundleStoreOptions, 'folder' | 'watcher' | 'newId' | 'log'>
+> & {
+  /** Where it keeps the bundle; by default in the folder of the device. */
+  readonly folder?: string
+  readonly fs?: FileSystem
+  /** Takes the place of the check by RAUC. */
+  readonly check?: (path: string) => Promise<BundleSays>
+  /** Refuses to receive, and to remove. */
+  readonly refuse?: () => void
+}
+
+/** The part of /update that is about the bundle, with a check of the test's own. */
+export class Bundles implements Resource, BundleWatcher {
+  readonly topic: Topic
+  readonly eventsPath = '/update/events'
+  readonly events = { 'update.changed': Type.Object({}) }
+  readonly routes: readonly Route[]
+  readonly store: BundleStore
+  readonly folder: string
+  /** What the store has told: `receiving 0 of 100`, `100`, `received`, `dropped 408`. */
+  readonly told: string[] = []
+  readonly #options: Options
+
+  constructor({ system, ring, log }: Shared, options: Options = {}) {
+    this.#options = options
+    this.folder = options.folder ?? join(system.root, 'data/update')
+    this.topic = new Topic({ name: 'update', grant: 'admin:r', snapshot: () => '{}', ...ring })
+    const folder = new Files(this.folder, options.fs)
+    this.store = new BundleStore({ ...options, folder, watcher: this, newId: ring.newId, log })
+    this.routes = bundleRoutes({
+      store: this.store,
+      log,
+      maxBytes: 1024 ** 3,
+      requirePossible: () => undefined,
+      ...options,
+    })
+  }
+
+  start(): Promise<void> {
+    return this.store.start()
+  }
+
+  stop(): Promise<void> {
+    return this.store.stop()
+  }
+
+  receiving(_: string, bytes: number | undefined, receivedBytes: number): void {
+    this.#options.refuse?.()
+    this.told.push(`receiving ${receivedBytes} of ${bytes}`)
+  }
+
+  progress(receivedBytes: number): void {
+    // The last one will do: there may be thousands.
+    if (/^\d+$/.test(this.told.at(-1) ?? '')) this.told.pop()
+    this.told.push(String(receivedBytes))
+  }
+
+  async received(path: string): Promise<BundleSays> {
+    this.told.push('received')
+    return this.#options.check?.(path) ?? { version: '1.1.0', receivedBytes: 1, source: 'upload' }
+  }
+
+  dropped(problem?: { readonly status: number }): void {
+    this.told.push(`dropped ${problem?.status}`)
+  }
+
+  removing(): void {
+    this.#options.refuse?.()
+    this.told.push('removing')
+  }
+}

@@ -17,6 +17,7 @@ import { MAX_KEPT_BYTES } from '../limits.ts'
 import { Sessions } from '../sessions/sessions.ts'
 import { SocketEngine } from '../sessions/socket-engine.ts'
 import { SystemStore } from '../system/store.ts'
+import { expectations } from '../update/expect.ts'
 import { TrialRecords } from '../update/trial.ts'
 import { Update } from '../update/update.ts'
 import { engineRoutes } from './engines.ts'
@@ -138,7 +139,7 @@ function updateResource(
     ...{ system, ring, clock, builtAt, log },
     rauc: new Rauc(system),
     records: folder && new TrialRecords(folder),
-    expect: async () => ({ units: [], screen: false, interfaces: [] }),
+    expect: () => expectations(system),
     restarter: { hasWindow: false, restart: () => reboot(system), cancel: () => undefined },
     removeBundle: async () => undefined,
   })

@@ -75,7 +75,10 @@ export class FakeSystemd {
 
   #show([property, value, unit = '', ...more]: readonly string[]): string {
     if (property === '--property=ActiveState,InvocationID' && this.broken !== 'show')
-      return [value, unit, ...more].filter(Boolean).map(name => this.#runOf(name)).join('\n')
+      return [value, unit, ...more]
+        .filter(Boolean)
+        .map(name => this.#runOf(name))
+        .join('\n')
     if (property !== '--property=ActiveState,SubState' || value !== '--value' || this.broken === 'show') throw failure()
     return this.#failed.has(unit) ? 'failed\nfailed\n' : this.isActive(unit) ? 'active\nrunning\n' : 'inactive\ndead\n'
   }

@@ -16,10 +16,14 @@ import { network } from './settings/network/network.ts'
 import { ntp } from './settings/ntp.ts'
 import { ssh } from './settings/ssh.ts'
 import { timezone } from './settings/timezone.ts'
+import { update } from './settings/update.ts'
 import { wifi } from './settings/wifi/wifi.ts'
 
-/** Every setting by its name, in the order in which changes are applied and the configuration is shown. */
-export function settingsOf(system: System, engines: readonly Engine[] = enginesOf(system)) {
+/**
+ * Every setting by its name, in the order in which changes are applied and the configuration is shown.
+ * @param isUpdated Whether the service updates the firmware of this device.
+ */
+export function settingsOf(system: System, engines: readonly Engine[] = enginesOf(system), isUpdated = true) {
   const host = hostname(system)
   const device = deviceName(system, host)
   return {
@@ -35,6 +39,7 @@ export function settingsOf(system: System, engines: readonly Engine[] = enginesO
     moderation: moderation(system, engines),
     airplay: airplay(system, { hostname: host, deviceName: device }),
     ssh: ssh(system),
+    update: update(system, isUpdated),
     firmware: firmware(system),
     hardware: hardware(system),
   }
@@ -46,6 +51,6 @@ type Settings = ReturnType<typeof settingsOf>
 export type Values = { readonly [Name in keyof Settings]: Static<Settings[Name]['schema']> }
 
 /** @param engines The running engines. By default new ones, which are enough for a program that only reads and writes files. */
-export function registry(system: System, engines?: readonly Engine[]): readonly Setting[] {
-  return Object.values(settingsOf(system, engines))
+export function registry(system: System, engines?: readonly Engine[], isUpdated?: boolean): readonly Setting[] {
+  return Object.values(settingsOf(system, engines, isUpdated))
 }

@@ -86,7 +86,9 @@ export function refusalIn(message: string): Refusal | undefined {
   if (/signature verification failed/i.test(message)) return 'bundle-signature'
   if (/compatible mismatch/i.test(message)) return 'bundle-compatible'
   if (/version mismatch/i.test(message)) return 'bundle-too-old'
-  return /invalid bundle format|not allowed by/i.test(message) ? 'bundle-damaged' : undefined
+  // dm-verity answers a read of what was changed with an error.
+  const damaged = /invalid bundle format|bundle format '.*' not allowed|error reading .*input\/output error/i
+  return damaged.test(message) ? 'bundle-damaged' : undefined
 }
 
 function parse<T extends Type.TSchema>(schema: T, output: string): Type.Static<T> {

@@ -17,9 +17,11 @@ import { CommandFailure } from './command.ts'
 import type { System } from './system.ts'
 
 /** Where RAUC looks for its configuration, see rauc(8): the first one counts. */
-export const RAUC_CONFIGURATIONS = ['/etc/rauc/system.conf', '/run/rauc/system.conf', '/usr/lib/rauc/system.conf']
+const CONFIGURATIONS = ['/etc/rauc/system.conf', '/run/rauc/system.conf', '/usr/lib/rauc/system.conf']
+/** By which the boot loader says from which slot it started the system. */
+const COMMAND_LINE = '/proc/cmdline'
+const SLOT = /(?:^|\s)rauc\.slot=\S/
 const INSTALLER = ['de.pengutronix.rauc', '/', 'de.pengutronix.rauc.Installer']
-/** Milliseconds between two looks at an installation. Without one, nothing looks. */
 const POLL_MS = 1_000
 /** Looks that may fail in a row: a card that is being written can take RAUC longer to answer than busctl waits. */
 const MAX_FAILED_POLLS = 10
@@ -58,12 +60,21 @@ export interface RaucStatus {
  */
 export class Rauc {
   readonly #system: System
+  readonly #pollMs: number
 
-  constructor(system: System) {
+  /** @param pollMs Between two looks at an installation. */
+  constructor(system: System, pollMs = POLL_MS) {
     this.#system = system
+    this.#pollMs = pollMs
   }
 
-  /** @throws {HalError} if RAUC is not there. */
+  /** Whether it is set up, and the boot loader said which of its slots it has started. Otherwise nothing should be asked of it. */
+  async isPresent(): Promise<boolean> {
+    if (!this.#system.isRunning || !SLOT.test((await this.#system.readText(COMMAND_LINE)) ?? '')) return false
+    return (await this.#configuration()) !== undefined
+  }
+
+  /** @throws {HalError} if RAUC does not answer, which may take as long as a command may. */
   async status(): Promise<RaucStatus> {
     const names = ['BootSlot', 'Operation', 'Progress', 'LastError']
     const output = await this.#system.run(['busctl', '--json=short', 'get-property', ...INSTALLER, ...names])
@@ -123,7 +134,7 @@ export class Rauc {
       if (status) failed = 0
       if (status?.isInstalling) percent(status.percent)
       else if (status) return assertInstalled(status)
-      await sleep(POLL_MS, undefined, { signal })
+      await sleep(this.#pollMs, undefined, { signal })
     }
   }
 
@@ -136,13 +147,17 @@ export class Rauc {
 
   /** What RAUC takes: it has no method for the second, and checks it only when it installs. */
   async #accepted(): Promise<{ compatible: string | undefined; minVersion: string | undefined }> {
-    for (const path of RAUC_CONFIGURATIONS) {
+    const text = (await this.#configuration()) ?? ''
+    const value = (key: string) => getValues(text, 'system', key).at(-1)
+    return { compatible: value('compatible'), minVersion: value('min-bundle-version') }
+  }
+
+  async #configuration(): Promise<string | undefined> {
+    for (const path of CONFIGURATIONS) {
       const text = await this.#system.readText(path)
-      if (text === undefined) continue
-      const value = (key: string) => getValues(text, 'system', key).at(-1)
-      return { compatible: value('compatible'), minVersion: value('min-bundle-version') }
+      if (text !== undefined) return text
     }
-    throw new HalError('ABSENT', 'RAUC has no configuration')
+    return undefined
   }
 
   async #call(method: string, ...args: readonly string[]): Promise<string> {

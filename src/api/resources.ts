@@ -59,7 +59,10 @@ export interface Resources {
 export function createResources(options: ResourcesOptions, additions: Additions): Resources {
   const { config, system, state, newId, log } = options
   const engines = enginesOf(system)
-  const settings = [...registry(system, engines), ...(additions.setting ? [additions.setting(system)] : [])]
+  const settings = [
+    ...registry(system, engines, config.update !== undefined),
+    ...(additions.setting ? [additions.setting(system)] : []),
+  ]
   const originals = new Originals(state, what => log('error', what))
   const transactions = new Transactions(system, settings, new Journal(state), originals)
   const ring = { maxEvents: config.limits.events, maxBytes: MAX_KEPT_BYTES, newId }
@@ -140,7 +143,15 @@ function updateResource(
     rauc: new Rauc(system),
     records: folder && new TrialRecords(folder),
     expect: () => expectations(system),
-    restarter: { hasWindow: false, restart: () => reboot(system), cancel: () => undefined },
+    restarter: {
+      hasWindow: false,
+      restart: (_, waitsFor) => {
+        waitsFor(undefined)
+        return reboot(system)
+      },
+      cancel: () => undefined,
+    },
+    bundle: () => undefined,
     removeBundle: async () => undefined,
   })
   return {

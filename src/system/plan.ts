@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { masked } from '../../hal/format/bundle-url.ts'
 import { KEPT } from '../../hal/format/wpa-supplicant.ts'
 import { isWritable } from '../../hal/setting.ts'
 import type { Change } from '../../hal/transaction/transaction.ts'
@@ -77,6 +78,7 @@ function withoutSecrets(schema: unknown, value: JsonValue): JsonValue {
     return Object.fromEntries(
       Object.entries(value).map(([name, member]) => [name, withoutSecrets(memberOf(schema, name), member)]),
     )
+  if (typeof value === 'string' && propertyOf(schema, 'x-secret-query') === true) return masked(value)
   return propertyOf(schema, 'format') === 'password' && value !== '' ? KEPT : value
 }
 

@@ -1,5 +1,6 @@
 import { HalError, reasonOf } from '../../hal/errors.ts'
 import { getValue } from '../../hal/format/key-value.ts'
+import type { Slot } from '../../hal/format/rauc.ts'
 import { compareVersions } from '../../hal/format/semver.ts'
 import { type Rauc, RefusedBundle } from '../../hal/os/rauc.ts'
 import type { System } from '../../hal/os/system.ts'
@@ -30,6 +31,13 @@ export interface Restarter {
   cancel(): void
 }
 
+export interface KeptBundle {
+  /** On the device. */
+  readonly path: string
+  readonly bytes: number
+  readonly source: Source
+}
+
 export interface UpdateOptions {
   readonly system: System
   readonly rauc: Rauc
@@ -38,7 +46,9 @@ export interface UpdateOptions {
   /** What works now, and must work with another version. */
   readonly expect: () => Promise<Expectations>
   readonly restarter: Restarter
-  /** Removes the bundle, which is not needed once it is installed. */
+  /** The bundle that is kept, once it is whole and was checked. */
+  readonly bundle: () => KeptBundle | undefined
+  /** Removes it: it is not needed once it is installed. */
   readonly removeBundle: () => Promise<void>
   readonly ring: Pick<TopicOptions, 'maxEvents' | 'maxBytes' | 'newId'>
   readonly clock: Clock
@@ -61,8 +71,6 @@ const TEST_KEYS = '/usr/lib/receiver/test-keys'
 export class Update {
   readonly #options: UpdateOptions
   readonly #topic: StateTopic
-  /** Where the checked bundle is. */
-  #path: string | undefined
   readonly #stopping = new AbortController()
   #following: Promise<void> | undefined
   #stopWatching = () => {}
@@ -88,10 +96,9 @@ export class Update {
 
   /** Finds out what runs, and what has become of what an earlier run began. */
   async start(): Promise<void> {
-    const { system, records } = this.#options
-    if (!records || !system.isRunning) return
+    const { rauc, records } = this.#options
     try {
-      await this.#takeUp(records)
+      if (records && (await rauc.isPresent())) await this.#takeUp(records)
     } catch (error) {
       this.#log('warning', 'the firmware cannot be updated', error)
     }
@@ -113,7 +120,6 @@ export class Update {
    */
   receiving(source: Source, bytes: number | undefined, receivedBytes: number): void {
     this.#requireIdle()
-    this.#path = undefined
     const bundle = { ...(bytes !== undefined && { bytes }), receivedBytes, source }
     this.#topic.set({ state: source === 'upload' ? 'receiving' : 'downloading', bundle, error: undefined })
   }
@@ -133,14 +139,22 @@ export class Update {
       throw problemOf(error)
     })
     const { bundle } = this.state
-    if (bundle) this.#topic.set({ bundle: { version, ...bundle } })
+    if (bundle) this.#topic.set({ state: 'downloaded', bundle: { version, ...bundle } })
     return this.state.bundle
   }
 
-  /** It was received, stays at this path, and can be installed. */
-  kept(path: string): void {
-    this.#path = path
-    this.#topic.set({ state: 'downloaded' })
+  /** Takes up the bundle that an earlier run, perhaps of the other system, has kept. */
+  async resume(): Promise<void> {
+    const kept = this.#options.bundle()
+    if (!kept || this.state.state !== 'idle') return
+    const { path, bytes, source } = kept
+    try {
+      const { version } = await this.#options.rauc.inspect(path)
+      this.#topic.set({ state: 'downloaded', bundle: { version, bytes, receivedBytes: bytes, source } })
+    } catch (error) {
+      this.#log('warning', 'the bundle that was kept is removed', error)
+      await this.#options.removeBundle()
+    }
   }
 
   /** It broke off, or was refused. */
@@ -153,7 +167,6 @@ export class Update {
   removing(): void {
     const { state } = this.state
     if (state === 'installing') throw new Problem('conflict', 'The bundle is being installed.')
-    this.#path = undefined
     const isInstalled = state === 'installed' || state === 'restarting'
     this.#topic.set({ bundle: undefined, ...(!isInstalled && { state: 'idle', error: undefined }) })
   }
@@ -172,7 +185,8 @@ export class Update {
     const { restarter } = this.#options
     const { running, bundle } = this.state
     this.#requireIdle()
-    if (this.#path === undefined) throw new Problem('conflict', 'There is no bundle to install.')
+    const kept = this.#options.bundle()
+    if (!kept) throw new Problem('conflict', 'There is no bundle to install.')
     // The other system is the only one that has proved good.
     if (running.state === 'trial')
       throw new Problem('conflict', 'The version that runs is on trial: wait until it has proved good.')
@@ -186,7 +200,7 @@ export class Update {
       )
     this.#topic.set({ state: 'installing', percent: 0, error: undefined })
     try {
-      const trial = await this.#begin(this.#path, restart ?? (restarter.hasWindow ? 'window' : 'manual'))
+      const trial = await this.#begin(kept.path, restart ?? (restarter.hasWindow ? 'window' : 'manual'))
       this.#options.log('notice', `${who} began to install version ${trial.version}`)
       this.#following = this.#follow(trial)
     } catch (error) {
@@ -201,14 +215,14 @@ export class Update {
     this.#requireIdle()
     if (other.state !== 'good') throw new Problem('conflict', `The other system is ${other.state}: stay with this one.`)
     this.#topic.set({ state: 'restarting' })
-    const gone = { version: running.version ?? '', reason: 'asked for', ...this.#at }
+    const asked = { reason: 'asked for', ...this.#at }
     try {
       const records = this.#records
-      const isTrial = running.state === 'trial'
-      // The other system then reads that it was not a fault.
-      if (isTrial) await records.condemn({ ...gone, slot: running.slot })
+      const trial = running.state === 'trial' ? await records.trial() : undefined
+      // The other system ends the trial, and reads that it was not a fault.
+      if (trial) await records.condemn({ ...asked, slot: trial.slot, version: trial.version })
       await rauc.mark('active', (await this.#otherSlot()).bootName)
-      if (!isTrial) await records.conclude({ ...gone, outcome: 'rolled back' })
+      if (!trial) await records.conclude({ ...asked, version: running.version ?? '', outcome: 'rolled back' })
     } catch (error) {
       this.#topic.set({ state })
       throw problemOf(error)
@@ -249,7 +263,8 @@ export class Update {
     const isTrial = trial?.slot === bootSlot
     this.#topic.begin({
       running: { ...(version && { version }), slot: bootSlot, state: isTrial ? 'trial' : 'good' },
-      other: { state: 'bad' },
+      // While RAUC installs, it does not tell.
+      other: isInstalling ? { state: 'bad' } : described(await this.#otherSlot(bootSlot)),
       state: 'idle',
       ...(last && { last }),
       ...((await system.exists(TEST_KEYS)) && { testKeys: true }),
@@ -259,7 +274,6 @@ export class Update {
       this.#following = this.#follow(trial)
       return
     }
-    await this.#readOther()
     if (trial && !isTrial) await this.#conclude(trial)
     // The judge ends a trial.
     const ended = async () => {
@@ -339,13 +353,12 @@ export class Update {
   }
 
   async #readOther(): Promise<void> {
-    const { version, state } = await this.#otherSlot()
-    this.#topic.set({ other: { ...(version !== undefined && { version }), state } })
+    this.#topic.set({ other: described(await this.#otherSlot()) })
   }
 
-  async #otherSlot() {
+  async #otherSlot(running = this.state.running.slot): Promise<Slot> {
     const slots = await this.#options.rauc.slots()
-    const other = slots.find(({ bootName }) => bootName !== this.state.running.slot)
+    const other = slots.find(({ bootName }) => bootName !== running)
     if (!other) throw new HalError('ABSENT', 'RAUC has no other slot')
     return other
   }
@@ -355,6 +368,10 @@ export class Update {
     const words = error instanceof HalError && error.cause instanceof Error ? ` (${error.cause.message})` : ''
     this.#options.log(level, `${what}: ${reasonOf(error)}${words}`)
   }
+}
+
+function described({ version, state }: Slot): UpdateState['other'] {
+  return { ...(version !== undefined && { version }), state }
 }
 
 /** A version that cannot be compared with the one that runs counts as older. */

@@ -80,4 +80,13 @@ export const VALUES: Readonly<Record<string, GoodValues>> = {
     { approval: 'none', timeoutS: 600 },
   ],
   ssh: [{ enabled: false }, { enabled: true }],
+  // Without a query: it reads otherwise than it is written.
+  update: [
+    {
+      channel: 'https://updates.example.net/receiver%20$HOME.raucb',
+      policy: 'install',
+      window: { days: ['mon', 'fri'], from: '23:30', to: '01:00' },
+    },
+    { channel: 'http://[2001:db8::1]:8080/stable', policy: 'check', window: { days: [], from: '', to: '' } },
+  ],
 }

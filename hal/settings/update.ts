@@ -1,0 +1,153 @@
+import * as Type from 'typebox/type'
+import { HalError } from '../errors.ts'
+import { isMasked, MAX_URL, masked, whyNoBundleUrl } from '../format/bundle-url.ts'
+import { words } from '../format/ini.ts'
+import { getValue, setValue } from '../format/key-value.ts'
+import type { System } from '../os/system.ts'
+import { refuse, type Setting, type Violation } from '../setting.ts'
+import { SECRET_QUERY } from './secret-query.ts'
+
+const FILE = '/etc/receiverd/update.conf'
+/** Where RAUC looks for its configuration (rauc(8)). */
+const RAUC = ['/etc/rauc/system.conf', '/run/rauc/system.conf', '/usr/lib/rauc/system.conf']
+/** By which the boot loader says from which slot it started the system. */
+const CMDLINE = '/proc/cmdline'
+const SLOT = /(?:^|\s)rauc\.slot=\S/
+
+/** The days of the week, as `Date.getUTCDay` counts them. */
+export const DAYS = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'] as const
+export type Day = (typeof DAYS)[number]
+const POLICIES = ['off', 'check', 'download', 'install'] as const
+/** Hours and minutes, or nothing. */
+const TIME = '^(([01][0-9]|2[0-3]):[0-5][0-9])?$'
+
+const schema = Type.Object(
+  {
+    channel: Type.String({
+      description:
+        'Address of the firmware bundle that this device is to have, https:// or http://. Empty for none. Its query may be a secret and reads as ?…, which keeps the present query if it is sent.',
+      maxLength: MAX_URL,
+      ...SECRET_QUERY,
+    }),
+    policy: Type.Enum([...POLICIES], {
+      description:
+        'What the device does by itself, once a day: nothing, check whether the channel has a newer version, download it, or install it and restart.',
+    }),
+    window: Type.Object(
+      {
+        days: Type.Array(Type.Enum([...DAYS]), {
+          description: 'Days on which the window begins, without duplicates. Empty: every day.',
+          maxItems: DAYS.length,
+        }),
+        from: Type.String({
+          description: 'Local time at which the window begins, such as 02:00. Empty if no window is set.',
+          pattern: TIME,
+        }),
+        to: Type.String({
+          description:
+            'Local time at which the window ends; one before its beginning is on the next day. Empty if no window is set.',
+          pattern: TIME,
+        }),
+      },
+      {
+        description: 'When the device may restart into a new version. Without a window, by hand alone.',
+        additionalProperties: false,
+      },
+    ),
+  },
+  { description: 'Where new firmware comes from, and when it is installed.', additionalProperties: false },
+)
+export type UpdateSettings = Type.Static<typeof schema>
+export type UpdateWindow = UpdateSettings['window']
+
+const DEFAULT: UpdateSettings = { channel: '', policy: 'off', window: { days: [], from: '', to: '' } }
+
+/**
+ * Whether and when the device updates itself, in a file of our own. RAUC must be installed, and the boot loader must have
+ * said which of its slots runs.
+ * @param isUpdated Whether the service has a folder for bundles.
+ */
+export function update(system: System, isUpdated = true): Setting<typeof schema> {
+  return {
+    name: 'update',
+    schema,
+    files: [FILE],
+    withoutActivate: 'the service follows its own configuration',
+    unavailable: async () => (isUpdated ? whyNoUpdates(system) : 'the service has no folder for bundles'),
+    async read() {
+      const { channel, ...rest } = parse((await system.readLossless(FILE)) ?? '')
+      return { channel: masked(channel), ...rest }
+    },
+    fallback: async () => DEFAULT,
+    check: async (next, previous) => [
+      ...refuse('/channel', whyNoChannel(next.channel, previous.channel)),
+      ...refuse('/policy', next.policy !== 'off' && next.channel === '' ? 'needs a channel' : undefined),
+      ...whyNoWindow(next.window),
+    ],
+    async write({ channel, policy, window: { days, from, to } }) {
+      const text = (await system.readForEdit(FILE)) ?? ''
+      const values = [
+        ['CHANNEL', isMasked(channel) ? (getValue(text, 'CHANNEL') ?? '') : channel],
+        ['POLICY', policy],
+        ['WINDOW_DAYS', days.join(' ')],
+        ['WINDOW_FROM', from],
+        ['WINDOW_TO', to],
+      ] as const
+      const edited = values.reduce((edited, [name, value]) => setValue(edited, name, value), text)
+      return system.writeAtomic(FILE, edited, 0o600)
+    },
+  }
+}
+
+/** The address of the channel with its query; empty if none is set, or if it cannot be used. */
+export async function channelOf(system: System): Promise<string> {
+  const channel = getValue((await system.readLossless(FILE)) ?? '', 'CHANNEL') ?? ''
+  return whyNoBundleUrl(channel) === undefined ? channel : ''
+}
+
+async function whyNoUpdates(system: System): Promise<string | undefined> {
+  const found = await Promise.all(RAUC.map(path => system.exists(path)))
+  if (!found.includes(true)) return 'RAUC is not set up'
+  return SLOT.test((await system.readText(CMDLINE)) ?? '') ? undefined : 'it was not started from a slot of RAUC'
+}
+
+function parse(text: string): UpdateSettings {
+  const { policy, window } = DEFAULT
+  const read = {
+    channel: getValue(text, 'CHANNEL') ?? '',
+    policy: member(POLICIES, 'POLICY', getValue(text, 'POLICY') ?? policy),
+    window: {
+      days: words(getValue(text, 'WINDOW_DAYS') ?? '').map(day => member(DAYS, 'WINDOW_DAYS', day)),
+      from: getValue(text, 'WINDOW_FROM') ?? window.from,
+      to: getValue(text, 'WINDOW_TO') ?? window.to,
+    },
+  }
+  if (read.channel !== '' && whyNoBundleUrl(read.channel) !== undefined)
+    throw new HalError('UNREADABLE', 'CHANNEL is not the address of a bundle')
+  return read
+}
+
+function member<T extends string>(values: readonly T[], name: string, value: string): T {
+  const found = values.find(each => each === value)
+  if (found === undefined) throw new HalError('UNREADABLE', `${name} must be of ${values.join(', ')}`)
+  return found
+}
+
+function whyNoChannel(next: string, previous: string): string | undefined {
+  if (next === '' || next === previous) return undefined
+  return isMasked(next) ? 'the device has no query of this address that it could keep' : whyNoBundleUrl(next)
+}
+
+function whyNoWindow({ days, from, to }: UpdateWindow): readonly Violation[] {
+  const again = days.findIndex((day, at) => days.indexOf(day) !== at)
+  return [
+    ...refuse(`/window/days/${again}`, again < 0 ? undefined : 'duplicate'),
+    ...refuse('/window/from', from === '' && to !== '' ? 'must be set, because to is set' : undefined),
+    ...refuse('/window/to', whyNoEnd(from, to)),
+  ]
+}
+
+function whyNoEnd(from: string, to: string): string | undefined {
+  if (from !== '' && to === '') return 'must be set, because from is set'
+  return from !== '' && from === to ? 'must differ from the beginning; a whole day is 00:00 to 23:59' : undefined
+}

@@ -1,0 +1,50 @@
+import type { Clock } from '../../src/clock.ts'
+import type { Wait } from '../../src/update/wait.ts'
+
+interface Timer {
+  readonly due: () => void
+  readonly at: number
+}
+
+/** A clock and its timers, which pass when a test says so. */
+export class FakeTime implements Clock {
+  /** Milliseconds of the longest timer that was asked for. */
+  longest = 0
+  readonly #timers = new Set<Timer>()
+  #monotonic = 0
+  #offset: number
+
+  constructor(now: number) {
+    this.#offset = now
+  }
+
+  now(): number {
+    return this.#monotonic + this.#offset
+  }
+
+  /** Sets the clock. Timers do not mind. */
+  set(now: number): void {
+    this.#offset = now - this.#monotonic
+  }
+
+  readonly wait: Wait = (ms, due) => {
+    this.longest = Math.max(this.longest, ms)
+    const timer = { due, at: this.#monotonic + ms }
+    this.#timers.add(timer)
+    return () => this.#timers.delete(timer)
+  }
+
+  /** Lets time pass, and what is due happen, one after the other. */
+  async pass(ms: number): Promise<void> {
+    const end = this.#monotonic + ms
+    for (;;) {
+      const [next] = [...this.#timers].sort((a, b) => a.at - b.at)
+      if (!next || next.at > end) break
+      this.#timers.delete(next)
+      this.#monotonic = next.at
+      next.due()
+      await new Promise(resolve => setImmediate(resolve))
+    }
+    this.#monotonic = end
+  }
+}

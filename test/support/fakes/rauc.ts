@@ -1,0 +1,104 @@
+import { basename } from 'node:path'
+import type { Run } from '../../../hal/os/command.ts'
+import { CommandFailure } from '../../../hal/os/command.ts'
+
+/** What RAUC 1.13 knows of a slot, by its own names; `status` is absent if nothing was ever installed. */
+export interface FakeSlot {
+  readonly bootname: string
+  'boot-status'?: 'good' | 'bad'
+  status?: 'ok' | 'pending'
+  'bundle.version'?: string
+  'installed.timestamp'?: string
+  'activated.timestamp'?: string
+}
+
+/** What `InspectBundle` and `InstallBundle` say of a bundle: what it contains, or why not. */
+export type FakeBundle = { readonly version: string; readonly compatible: string } | string
+
+const variant = (type: string, data: unknown) => ({ type, data })
+
+/**
+ * RAUC at the other end of busctl, with two slots. What it prints has the form that RAUC 1.13 and busctl of systemd 257
+ * were seen to print. An installation ends when the test says so.
+ */
+export class FakeRauc {
+  bootSlot = 'A'
+  primary = 'rootfs.0'
+  operation = 'idle'
+  percent = 0
+  lastError = ''
+  /** Where nothing answers, as without the package. */
+  isAbsent = false
+  readonly bundles = new Map<string, FakeBundle>()
+  /** What was asked of it, without reading. */
+  readonly did: string[] = []
+  readonly slots: Record<string, FakeSlot> = {
+    'rootfs.1': { bootname: 'B', 'boot-status': 'bad' },
+    'rootfs.0': { bootname: 'A', 'boot-status': 'good', status: 'ok', 'bundle.version': '1.0.0' },
+  }
+
+  readonly run: Run = async ([, , ...words]) => {
+    const [verb, , , , ...rest] = words
+    if (this.isAbsent) throw failure('The name de.pengutronix.rauc was not provided by any .service files')
+    if (verb === 'get-property') return rest.map(name => `${JSON.stringify(this.#property(name))}\n`).join('')
+    const [method = '', , ...args] = rest
+    if (this.operation !== 'idle') throw failure('already processing a different method')
+    return `${JSON.stringify(this.#call(method, args))}\n`
+  }
+
+  /** The installation that is under way succeeds. */
+  succeed(version: string, at = '2026-11-25T00:18:44Z'): void {
+    const [name = '', slot] = this.#other()
+    Object.assign(slot ?? {}, { status: 'ok', 'boot-status': 'good', 'bundle.version': version })
+    Object.assign(slot ?? {}, { 'installed.timestamp': at, 'activated.timestamp': at })
+    Object.assign(this, { primary: name, operation: 'idle', percent: 100 })
+  }
+
+  fail(lastError: string): void {
+    Object.assign(this, { operation: 'idle', percent: 100, lastError })
+  }
+
+  #property(name: string): object {
+    if (name === 'Progress') return variant('(isi)', [this.percent, 'Copying image to rootfs.1', 3])
+    const texts: Record<string, string> = {
+      BootSlot: this.bootSlot,
+      Operation: this.operation,
+      LastError: this.lastError,
+    }
+    return variant('s', texts[name] ?? '')
+  }
+
+  #call(method: string, [first = '', second = '']: readonly string[]): object {
+    if (method === 'GetPrimary') return variant('s', [this.primary])
+    if (method === 'GetSlotStatus') return variant('a(sa{sv})', [Object.entries(this.slots).map(slotOf)])
+    this.did.push(`${method} ${method === 'Mark' ? `${first} ${second}` : basename(first)}`)
+    if (method === 'Mark') {
+      if (first === 'active') this.primary = second
+      return variant('ss', [second, `marked slot ${second} as ${first}`])
+    }
+    if (method === 'InstallBundle') {
+      const [, slot] = this.#other()
+      Object.assign(slot ?? {}, { status: 'pending', 'boot-status': 'bad' })
+      Object.assign(this, { operation: 'installing', percent: 46, lastError: '' })
+      return {}
+    }
+    const bundle = this.bundles.get(first) ?? 'Invalid bundle format: Failed to open bundle for reading'
+    if (typeof bundle === 'string') throw failure(bundle)
+    const update = Object.fromEntries(Object.entries(bundle).map(([name, value]) => [name, variant('s', value)]))
+    return variant('a{sv}', [
+      { update: variant('v', variant('a{sv}', update)), meta: variant('v', variant('a{sa{ss}}', {})) },
+    ])
+  }
+
+  #other(): readonly [name: string, slot: FakeSlot] | readonly [] {
+    return Object.entries(this.slots).find(([, { bootname }]) => bootname !== this.bootSlot) ?? []
+  }
+}
+
+function slotOf([name, slot]: readonly [string, FakeSlot]) {
+  return [name, Object.fromEntries(Object.entries(slot).map(([key, value]) => [key, variant('s', value)]))]
+}
+
+function failure(message: string): CommandFailure {
+  return new CommandFailure('busctl failed with status 1', `Call failed: ${message}\n`)
+}

@@ -1,0 +1,28 @@
+import t from 'tap'
+import type { Slot } from '../../hal/format/rauc.ts'
+import { fateOf } from '../../src/update/fate.ts'
+
+const A: Slot = { name: 'rootfs.0', bootName: 'A', version: '1.0.0', state: 'good', isActivated: true }
+const B: Slot = { name: 'rootfs.1', bootName: 'B', version: '1.1.0', state: 'good', isActivated: true }
+
+t.test('what becomes of a version that was being installed', async t => {
+  const cases: readonly (readonly [
+    what: string,
+    booted: string,
+    primary: string | undefined,
+    b: Partial<Slot>,
+    fate: string,
+  ])[] = [
+    ['it runs', 'B', 'B', {}, 'runs'],
+    ['it was installed, and nobody has restarted', 'A', 'B', {}, 'waits'],
+    ['its attempts are used up', 'A', 'A', { state: 'bad' }, 'rolled back'],
+    ['somebody went back by hand', 'A', 'A', {}, 'rolled back'],
+    ['no attempts are left anywhere', 'A', undefined, { state: 'bad' }, 'rolled back'],
+    ['the power was cut while it was written', 'A', 'A', { state: 'bad', isActivated: false }, 'interrupted'],
+    ['the power was cut before anything was written', 'A', 'A', { version: '0.9.0' }, 'interrupted'],
+    ['the other system was empty', 'A', 'A', { state: 'empty', version: undefined, isActivated: false }, 'interrupted'],
+  ]
+  for (const [what, booted, primary, b, fate] of cases)
+    t.equal(fateOf({ slot: 'B', version: '1.1.0' }, booted, primary, [{ ...B, ...b }, A]), fate, what)
+  t.equal(fateOf({ slot: 'C', version: '1.1.0' }, 'A', 'A', [A, B]), 'interrupted', 'a slot that is gone')
+})

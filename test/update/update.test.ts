@@ -1,0 +1,373 @@
+import { randomUUID } from 'node:crypto'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { Files } from '../../hal/files/files.ts'
+import { realRoot } from '../../hal/files/root.ts'
+import { Rauc } from '../../hal/os/rauc.ts'
+import { System } from '../../hal/os/system.ts'
+import { Problem } from '../../src/problem.ts'
+import type { Hindrance } from '../../src/update/state.ts'
+import { TrialRecords } from '../../src/update/trial.ts'
+import { type KeptBundle, Update } from '../../src/update/update.ts'
+import { eventually } from '../support/eventually.ts'
+import { FakeRauc } from '../support/fakes/rauc.ts'
+import { temporaryFolder } from '../support/folder.ts'
+
+const CONFIGURATION = '[system]\ncompatible=receiver-virt\nmin-bundle-version=0.5.0\n'
+const PATH = '/data/update/bundle'
+const BUNDLE: KeptBundle = { path: PATH, bytes: 1_000, source: 'upload' }
+const good = (version: string) => ({ version, compatible: 'receiver-virt' })
+
+/** A device with the fake RAUC; it can be restarted, which begins a new run on the same files. */
+function device(t: Test) {
+  const root = realRoot(temporaryFolder(t))
+  const write = (path: string, text: string) => {
+    mkdirSync(join(root, path, '..'), { recursive: true })
+    writeFileSync(join(root, path), text)
+  }
+  write('/etc/rauc/system.conf', CONFIGURATION)
+  write('/proc/cmdline', 'console=ttyS0 rauc.slot=A quiet\n')
+  write('/etc/os-release', 'NAME=Receiver\nIMAGE_VERSION=1.0.0\n')
+  const rauc = new FakeRauc()
+  const system = new System(root, { run: rauc.run, running: true })
+  const records = new TrialRecords(new Files(join(root, 'data/update')))
+  mkdirSync(join(root, 'data/update'), { recursive: true })
+  const log: string[] = []
+  const restarts: string[] = []
+  const state = {
+    kept: undefined as KeptBundle | undefined,
+    hasWindow: false,
+    hindrance: undefined as Hindrance | undefined,
+  }
+  const start = async () => {
+    const update: Update = new Update({
+      system,
+      rauc: new Rauc(system, 5),
+      records,
+      expect: async () => ({ units: ['receiverd.service'], screen: false, interfaces: [] }),
+      restarter: {
+        get hasWindow() {
+          return state.hasWindow
+        },
+        async restart(when, waitsFor) {
+          restarts.push(when)
+          waitsFor(state.hindrance)
+        },
+        cancel: () => undefined,
+      },
+      bundle: () => state.kept,
+      removeBundle: async () => {
+        update.removing()
+        state.kept = undefined
+      },
+      ring: { maxEvents: 100, maxBytes: 100_000, newId: randomUUID },
+      clock: { now: () => Date.parse('2026-11-25T01:00:00Z') },
+      builtAt: 0,
+      log: (level, line) => log.push(`${level}: ${line}`),
+    })
+    await update.start()
+    t.teardown(() => update.stop())
+    return update
+  }
+  /** Has a bundle received. */
+  const receive = async (update: Update, version: string) => {
+    rauc.bundles.set(PATH, good(version))
+    update.receiving('upload', 1_000, 0)
+    await update.received(PATH)
+    state.kept = BUNDLE
+  }
+  return { write, rauc, records, log, restarts, state, start, receive }
+}
+
+const problem = (kind: string, detail: RegExp) => ({ kind, message: detail })
+
+t.test('where it is impossible, each method says so, and RAUC is not asked', async t => {
+  const cases: readonly (readonly [what: string, path: string, text: string])[] = [
+    ['not from a slot', '/proc/cmdline', 'console=ttyS0\n'],
+    ['no RAUC', '/etc/rauc/system.conf', ''],
+  ]
+  for (const [what, path, text] of cases) {
+    const { write, rauc, start } = device(t)
+    write(path, text)
+    if (path.startsWith('/etc')) rauc.isAbsent = true
+    const update = await start()
+    const impossible = { kind: 'conflict', message: 'This device cannot be updated this way.' }
+    t.throws(() => update.state, impossible, what)
+    t.throws(() => update.receiving('upload', 1, 0), impossible, what)
+    await t.rejects(update.install({}, 'Ann'), impossible, what)
+    await t.rejects(update.rollback('Ann'), impossible, what)
+    t.strictSame(rauc.did, [])
+  }
+})
+
+t.test('a device as it was delivered', async t => {
+  const { start, write } = device(t)
+  write('/usr/lib/receiver/test-keys', '')
+  const update = await start()
+  t.strictSame(JSON.parse(update.current.json), {
+    running: { version: '1.0.0', slot: 'A', state: 'good' },
+    other: { state: 'empty' },
+    state: 'idle',
+    testKeys: true,
+  })
+  await t.rejects(update.install({}, 'Ann'), problem('conflict', /no bundle/))
+  await t.rejects(update.rollback('Ann'), problem('conflict', /is empty/))
+})
+
+t.test('received, installed, restarted, and good', async t => {
+  const { rauc, records, restarts, log, start, receive, write } = device(t)
+  const update = await start()
+  await receive(update, '1.1.0')
+  t.match(update.state, { state: 'downloaded', bundle: { version: '1.1.0', bytes: 1_000, source: 'upload' } })
+  await update.install({ restart: 'now' }, 'Ann')
+  t.match(update.state, { state: 'installing', percent: 0, other: { version: '1.1.0', state: 'bad' } })
+  t.match(await records.trial(), { slot: 'B', version: '1.1.0', from: '1.0.0', at: '2026-11-25T01:00:00Z' })
+  await t.rejects(update.install({}, 'Bob'), problem('conflict', /being installed/))
+  t.throws(() => update.removing(), problem('conflict', /being installed/))
+  rauc.succeed('1.1.0')
+  await eventually(() => update.state.state === 'restarting')
+  t.notOk(update.state.bundle, 'it is not needed any more')
+  t.match(update.state, { other: { version: '1.1.0', state: 'good' } })
+  t.strictSame(restarts, ['now'])
+  t.ok(log.includes('notice: Ann began to install version 1.1.0'))
+
+  rauc.bootSlot = 'B'
+  write('/etc/os-release', 'IMAGE_VERSION=1.1.0\n')
+  const next = await start()
+  t.match(next.state, {
+    running: { version: '1.1.0', slot: 'B', state: 'trial' },
+    other: { version: '1.0.0' },
+    state: 'idle',
+  })
+  await receive(next, '1.2.0')
+  await t.rejects(next.install({}, 'Ann'), problem('conflict', /on trial/), 'it would replace the system to go back to')
+  const before = next.current.id
+  await records.conclude({ version: '1.1.0', outcome: 'installed' })
+  await eventually(() => next.state.running.state === 'good')
+  t.match(next.state.last, { version: '1.1.0', outcome: 'installed' })
+  t.not(next.current.id, before)
+})
+
+t.test('when it restarts', async t => {
+  const cases: readonly (readonly [
+    hasWindow: boolean,
+    restart: 'now' | 'window' | 'manual' | undefined,
+    restarts: string[],
+  ])[] = [
+    [false, undefined, []],
+    [true, undefined, ['window']],
+    [true, 'manual', []],
+    [true, 'now', ['now']],
+    [false, 'now', ['now']],
+  ]
+  for (const [hasWindow, restart, expected] of cases) {
+    const { rauc, restarts, state, start, receive } = device(t)
+    Object.assign(state, { hasWindow, hindrance: 'sessions' })
+    const update = await start()
+    await receive(update, '1.1.0')
+    await update.install(restart ? { restart } : {}, 'Ann')
+    rauc.succeed('1.1.0')
+    await eventually(() => update.state.state === 'installed' && restarts.length === expected.length)
+    t.strictSame(restarts, expected, `${hasWindow} ${restart}`)
+    t.equal(update.state.waitingFor, expected.length > 0 ? 'sessions' : undefined)
+    await t.rejects(update.rollback('Ann'), problem('conflict', /1.1.0 is installed/))
+    // The service is restarted while the device waits.
+    restarts.length = 0
+    const next = await start()
+    t.match(next.state, { state: 'installed' })
+    t.strictSame(restarts, expected, 'it waits on')
+  }
+  const { start, receive } = device(t)
+  const update = await start()
+  await receive(update, '1.1.0')
+  await t.rejects(update.install({ restart: 'window' }, 'Ann'), problem('conflict', /No window/))
+})
+
+t.test('an older version only if it is asked for', async t => {
+  const cases: readonly (readonly [version: string, isOlder: boolean])[] = [
+    ['0.9.0', true],
+    ['1.0.0-rc.1', true],
+    ['1.0.0', false],
+    ['1.0.0+b', false],
+  ]
+  for (const [version, isOlder] of cases) {
+    const { rauc, start, receive } = device(t)
+    const update = await start()
+    await receive(update, version)
+    if (isOlder) await t.rejects(update.install({}, 'Ann'), problem('bundle-older', /older than 1.0.0/), version)
+    await update.install(isOlder ? { allowOlder: true } : {}, 'Ann')
+    t.ok(rauc.did.includes('InstallBundle bundle'), version)
+  }
+})
+
+t.test('a bundle that is refused', async t => {
+  const cases: readonly (readonly [kind: string, bundle: string | { version: string; compatible: string }])[] = [
+    ['bundle-signature', 'signature verification failed: Verify error: self-signed certificate'],
+    ['bundle-damaged', 'Invalid bundle format: Signature size (8245935927064750007) exceeds bundle size'],
+    ['bundle-compatible', { version: '1.1.0', compatible: 'receiver-pi' }],
+    ['bundle-too-old', good('0.4.9')],
+    ['bundle-too-old', good('nonsense')],
+    ['system-refused', 'already processing a different method'],
+  ]
+  for (const [kind, bundle] of cases) {
+    const { rauc, start } = device(t)
+    const update = await start()
+    rauc.bundles.set(PATH, bundle)
+    update.receiving('upload', 1_000, 1_000)
+    const refused = await update.received(PATH).then(
+      () => undefined,
+      error => error,
+    )
+    t.ok(refused instanceof Problem && refused.kind === kind, kind)
+    update.dropped(refused)
+    t.match(update.state, { state: 'failed', error: { type: `urn:receiverd:problem:${kind}` } })
+    t.notOk(update.state.bundle)
+    t.notMatch(update.current.json, /\/data|self-signed|Signature size/, 'nothing of the bundle, and no path')
+  }
+})
+
+t.test('replaced after it was checked', async t => {
+  const { rauc, records, start, receive } = device(t)
+  const update = await start()
+  await receive(update, '1.1.0')
+  rauc.bundles.set(PATH, 'signature verification failed: Verify error: self-signed certificate')
+  await t.rejects(update.install({}, 'Ann'), problem('bundle-signature', /not signed/))
+  t.match(update.state, { state: 'failed', last: { outcome: 'failed' } })
+  t.notOk(rauc.did.includes('InstallBundle bundle'))
+  t.equal(await records.trial(), undefined)
+})
+
+t.test('an installation that fails', async t => {
+  const cases: readonly (readonly [words: string, kind: string, reason: RegExp])[] = [
+    [
+      'Installation error: Failed updating slot rootfs.1: Failed to copy data: Error writing to file descriptor: No space left on device',
+      'system-refused',
+      /RAUC could not/,
+    ],
+    ["Version mismatch: Expected at least '1.0.0' but bundle manifest has '0.9.0'", 'bundle-too-old', /older/],
+  ]
+  for (const [words, kind, reason] of cases) {
+    const { rauc, records, log, start, receive } = device(t)
+    const update = await start()
+    await receive(update, '1.1.0')
+    await update.install({}, 'Ann')
+    rauc.fail(words)
+    await eventually(() => update.state.state === 'failed')
+    t.match(update.state, { error: { type: `urn:receiverd:problem:${kind}` }, last: { outcome: 'failed', reason } })
+    t.match(update.state, { bundle: { version: '1.1.0' }, other: { state: 'bad' } })
+    t.equal(await records.trial(), undefined)
+    t.ok(
+      log.some(line => line.startsWith('error: version 1.1.0 was not installed') && line.includes(words)),
+      'in its words',
+    )
+    await update.install({}, 'Ann')
+    t.match(update.state, { state: 'installing' }, 'it can be tried again')
+  }
+})
+
+t.test('RAUC dies while it installs', async t => {
+  const { rauc, start, receive } = device(t)
+  const update = await start()
+  await receive(update, '1.1.0')
+  await update.install({}, 'Ann')
+  Object.assign(rauc, { operation: 'idle', percent: 0 })
+  await eventually(() => update.state.state === 'failed')
+  t.match(update.state.error, { detail: /RAUC ended before/ })
+})
+
+t.test('the service is restarted while RAUC installs', async t => {
+  const { rauc, start, receive } = device(t)
+  const update = await start()
+  await receive(update, '1.1.0')
+  await update.install({}, 'Ann')
+  await update.stop()
+  const next = await start()
+  t.match(next.state, { state: 'installing', other: { version: '1.1.0', state: 'bad' } })
+  rauc.succeed('1.1.0')
+  await eventually(() => next.state.state === 'installed')
+})
+
+t.test('what became of a version that is not running', async t => {
+  const cases: readonly (readonly [what: string, verdict: string | undefined, isWritten: boolean, last: object])[] = [
+    ['it did not start', undefined, true, { outcome: 'rolled back', reason: 'did not start' }],
+    [
+      'the judge had a reason',
+      'nginx does not answer',
+      true,
+      { outcome: 'rolled back', reason: 'nginx does not answer' },
+    ],
+    ['the power was cut', undefined, false, { outcome: 'failed', reason: 'interrupted' }],
+  ]
+  for (const [what, verdict, isWritten, last] of cases) {
+    const { rauc, records, log, start, receive } = device(t)
+    const update = await start()
+    await receive(update, '1.1.0')
+    await update.install({}, 'Ann')
+    await update.stop()
+    if (isWritten) rauc.succeed('1.1.0')
+    Object.assign(rauc, { primary: 'rootfs.0', operation: 'idle' })
+    if (verdict) await records.condemn({ slot: 'B', version: '1.1.0', reason: verdict })
+    const next = await start()
+    t.match(
+      next.state,
+      { running: { slot: 'A', state: 'good' }, state: 'idle', last: { version: '1.1.0', ...last } },
+      what,
+    )
+    t.equal(await records.trial(), undefined)
+    t.equal(await records.verdict(), undefined)
+    t.match(log.at(-1), /^warning: version 1\.1\.0 was (rolled back|not installed): /)
+    t.match((await start()).state.last, last, 'and it stays known')
+  }
+})
+
+t.test('back to the other system by hand', async t => {
+  for (const isTrial of [false, true]) {
+    const { rauc, records, restarts, start, receive } = device(t)
+    const update = await start()
+    await receive(update, '1.1.0')
+    await update.install({}, 'Ann')
+    rauc.succeed('1.1.0')
+    await eventually(() => update.state.state === 'installed')
+    rauc.bootSlot = 'B'
+    if (!isTrial) await records.conclude({ version: '1.1.0', outcome: 'installed' })
+    const next = await start()
+    t.match(next.state, { running: { state: isTrial ? 'trial' : 'good' }, other: { version: '1.0.0', state: 'good' } })
+    await next.rollback('Ann')
+    t.equal(next.state.state, 'restarting')
+    t.equal(rauc.did.at(-1), 'Mark active rootfs.0')
+    t.strictSame(restarts, ['now'])
+    rauc.bootSlot = 'A'
+    const back = await start()
+    t.match(back.state, {
+      running: { slot: 'A', state: 'good' },
+      last: { outcome: 'rolled back', reason: 'asked for' },
+    })
+  }
+})
+
+t.test('a bundle that was kept', async t => {
+  const { rauc, state, start } = device(t)
+  state.kept = BUNDLE
+  rauc.bundles.set(PATH, good('1.1.0'))
+  const update = await start()
+  await update.resume()
+  t.match(update.state, { state: 'downloaded', bundle: { version: '1.1.0', bytes: 1_000, receivedBytes: 1_000 } })
+  rauc.bundles.set(PATH, 'signature verification failed: Verify error: self-signed certificate')
+  const next = await start()
+  await next.resume()
+  t.match(next.state, { state: 'idle' }, 'this system does not trust it')
+  t.equal(state.kept, undefined)
+})
+
+t.test('one event a second at most, and the last one says how it is', async t => {
+  const { start } = device(t)
+  const update = await start()
+  const before = update.topic.head
+  update.receiving('upload', 1_000, 0)
+  for (let bytes = 1; bytes <= 1_000; bytes++) update.progress(bytes)
+  t.equal(update.topic.head - before, 1)
+  await eventually(() => update.topic.head - before === 2)
+  t.match(JSON.parse(update.current.json), { bundle: { receivedBytes: 1_000 } })
+  t.equal(update.topic.head - before, 2)
+})

@@ -68,10 +68,11 @@ export class Rauc {
     this.#pollMs = pollMs
   }
 
-  /** Whether it is set up, and the boot loader said which of its slots it has started. Otherwise nothing should be asked of it. */
-  async isPresent(): Promise<boolean> {
-    if (!this.#system.isRunning || !SLOT.test((await this.#system.readText(COMMAND_LINE)) ?? '')) return false
-    return (await this.#configuration()) !== undefined
+  /** Why nothing should be asked of it; undefined if it is set up, and the boot loader said which of its slots runs. */
+  async whyAbsent(): Promise<string | undefined> {
+    if ((await this.#configuration()) === undefined) return 'RAUC is not set up'
+    const isSlot = SLOT.test((await this.#system.readText(COMMAND_LINE)) ?? '')
+    return isSlot ? undefined : 'it was not started from a slot of RAUC'
   }
 
   /** @throws {HalError} if RAUC does not answer, which may take as long as a command may. */

@@ -3,17 +3,12 @@ import { HalError } from '../errors.ts'
 import { isMasked, MAX_URL, masked, whyNoBundleUrl } from '../format/bundle-url.ts'
 import { words } from '../format/ini.ts'
 import { getValue, setValue } from '../format/key-value.ts'
+import { Rauc } from '../os/rauc.ts'
 import type { System } from '../os/system.ts'
 import { refuse, type Setting, type Violation } from '../setting.ts'
 import { SECRET_QUERY } from './secret-query.ts'
 
 const FILE = '/etc/receiverd/update.conf'
-/** Where RAUC looks for its configuration (rauc(8)). */
-const RAUC = ['/etc/rauc/system.conf', '/run/rauc/system.conf', '/usr/lib/rauc/system.conf']
-/** By which the boot loader says from which slot it started the system. */
-const CMDLINE = '/proc/cmdline'
-const SLOT = /(?:^|\s)rauc\.slot=\S/
-
 /** The days of the week, as `Date.getUTCDay` counts them. */
 export const DAYS = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'] as const
 export type Day = (typeof DAYS)[number]
@@ -73,7 +68,7 @@ export function update(system: System, isUpdated = true): Setting<typeof schema>
     schema,
     files: [FILE],
     withoutActivate: 'the service follows its own configuration',
-    unavailable: async () => (isUpdated ? whyNoUpdates(system) : 'the service has no folder for bundles'),
+    unavailable: async () => (isUpdated ? new Rauc(system).whyAbsent() : 'the service has no folder for bundles'),
     async read() {
       const { channel, ...rest } = parse((await system.readLossless(FILE)) ?? '')
       return { channel: masked(channel), ...rest }
@@ -103,12 +98,6 @@ export function update(system: System, isUpdated = true): Setting<typeof schema>
 export async function channelOf(system: System): Promise<string> {
   const channel = getValue((await system.readLossless(FILE)) ?? '', 'CHANNEL') ?? ''
   return whyNoBundleUrl(channel) === undefined ? channel : ''
-}
-
-async function whyNoUpdates(system: System): Promise<string | undefined> {
-  const found = await Promise.all(RAUC.map(path => system.exists(path)))
-  if (!found.includes(true)) return 'RAUC is not set up'
-  return SLOT.test((await system.readText(CMDLINE)) ?? '') ? undefined : 'it was not started from a slot of RAUC'
 }
 
 function parse(text: string): UpdateSettings {

@@ -1,9 +1,6 @@
-import { join } from 'node:path'
 import type { Engine, ShowPin } from '../../hal/engine.ts'
 import { enginesOf } from '../../hal/engines/registry.ts'
-import { Files } from '../../hal/files/files.ts'
-import { Rauc } from '../../hal/os/rauc.ts'
-import { reboot } from '../../hal/os/reboot.ts'
+import type { Files } from '../../hal/files/files.ts'
 import type { System } from '../../hal/os/system.ts'
 import { registry } from '../../hal/registry.ts'
 import type { Setting } from '../../hal/setting.ts'
@@ -17,16 +14,13 @@ import { MAX_KEPT_BYTES } from '../limits.ts'
 import { Sessions } from '../sessions/sessions.ts'
 import { SocketEngine } from '../sessions/socket-engine.ts'
 import { SystemStore } from '../system/store.ts'
-import { expectations } from '../update/expect.ts'
-import { TrialRecords } from '../update/trial.ts'
-import { Update } from '../update/update.ts'
 import { engineRoutes } from './engines.ts'
 import { sessionFamilies } from './families.ts'
 import type { Resource, Shared } from './resource.ts'
 import { SESSION_EVENTS, sessionRoutes } from './sessions.ts'
 import type { Surroundings } from './surroundings.ts'
 import { systemEvents, systemRoutes } from './system.ts'
-import { UPDATE_EVENTS, updateRoutes } from './update.ts'
+import { updateResource } from './update-resource.ts'
 
 /** A setting and a resource that a test adds to the service's own. */
 export interface Additions {
@@ -34,7 +28,8 @@ export interface Additions {
   readonly resource?: ((shared: Shared) => Resource) | undefined
 }
 
-export interface ResourcesOptions extends Pick<Surroundings, 'system' | 'clock' | 'builtAt' | 'newId' | 'log'> {
+export interface ResourcesOptions
+  extends Pick<Surroundings, 'system' | 'clock' | 'builtAt' | 'random' | 'newId' | 'log'> {
   readonly config: Pick<Config, 'limits' | 'update'>
   readonly state: Files
   readonly authenticator: Authenticator
@@ -68,10 +63,12 @@ export function createResources(options: ResourcesOptions, additions: Additions)
   const ring = { maxEvents: config.limits.events, maxBytes: MAX_KEPT_BYTES, newId }
   const configuration = new SystemStore({ system, settings, transactions, ring, log })
   const shared = { ...options, engines, configuration, ring }
+  const timeoutS = () => moderationOf(configuration).timeoutS
+  const sessions = new Sessions({ ring, timeoutS, clock: options.clock, log })
   const all = [
     systemResource(shared, settings),
-    sessionsResource(shared, options.showPin),
-    updateResource(shared, options),
+    sessionsResource(shared, sessions, options.showPin),
+    updateResource({ ...options, ...shared, sessions, folder: config.update }),
   ]
   if (additions.resource) all.push(additions.resource(shared))
   return {
@@ -104,13 +101,12 @@ function systemResource({ configuration, authenticator, log }: Shared, settings:
 }
 
 function sessionsResource(
-  { system, engines, configuration, authenticator, clock, ring, log }: Shared,
+  { system, engines, configuration, authenticator }: Shared,
+  sessions: Sessions,
   showPin: ShowPin,
 ): Resource {
-  const moderation = () => configuration.value('moderation') ?? MODERATED
-  const sessions = new Sessions({ ring, timeoutS: () => moderation().timeoutS, clock, log })
   const socket = new SocketEngine(sessions)
-  const isModerated = () => moderation().approval === 'moderator'
+  const isModerated = () => moderationOf(configuration).approval === 'moderator'
   return {
     topic: sessions.topic,
     eventsPath: '/sessions/events',
@@ -133,34 +129,6 @@ function sessionsResource(
   }
 }
 
-function updateResource(
-  { system, authenticator, clock, ring, log }: Shared,
-  { config, builtAt }: ResourcesOptions,
-): Resource {
-  const folder = config.update === undefined ? undefined : new Files(join(system.root, config.update))
-  const update = new Update({
-    ...{ system, ring, clock, builtAt, log },
-    rauc: new Rauc(system),
-    records: folder && new TrialRecords(folder),
-    expect: () => expectations(system),
-    restarter: {
-      hasWindow: false,
-      restart: (_, waitsFor) => {
-        waitsFor(undefined)
-        return reboot(system)
-      },
-      cancel: () => undefined,
-    },
-    bundle: () => undefined,
-    removeBundle: async () => undefined,
-  })
-  return {
-    topic: update.topic,
-    eventsPath: '/update/events',
-    events: UPDATE_EVENTS,
-    routes: updateRoutes({ update, authenticator }),
-    requirePresent: () => void update.state,
-    start: () => update.start(),
-    stop: () => update.stop(),
-  }
+function moderationOf(configuration: SystemStore) {
+  return configuration.value('moderation') ?? MODERATED
 }

@@ -23,7 +23,7 @@ export interface Restarter {
   /** Whether a window is set, so that `window` is the default. */
   readonly hasWindow: boolean
   /**
-   * Restarts the device at once, or when the clock, the window and the sessions allow; resolves then.
+   * Restarts the device at once, or when the clock, the window and the sessions allow: then it resolves before that.
    * @param waitsFor Called with what it waits for, whenever that changes; with undefined before it restarts.
    */
   restart(when: 'now' | 'window', waitsFor: (hindrance: Hindrance | undefined) => void): Promise<void>
@@ -98,7 +98,7 @@ export class Update {
   async start(): Promise<void> {
     const { rauc, records } = this.#options
     try {
-      if (records && (await rauc.isPresent())) await this.#takeUp(records)
+      if (records && (await rauc.whyAbsent()) === undefined) await this.#takeUp(records)
     } catch (error) {
       this.#log('warning', 'the firmware cannot be updated', error)
     }
@@ -347,9 +347,11 @@ export class Update {
     if (when !== 'now' && when !== 'window') return
     const waitsFor = (waitingFor: Hindrance | undefined) =>
       this.#topic.set({ waitingFor, state: waitingFor ? 'installed' : 'restarting' })
-    this.#options.restarter
-      .restart(when, waitsFor)
-      .catch(error => this.#log('error', 'the device could not be restarted', error))
+    if (when === 'now') waitsFor(undefined)
+    this.#options.restarter.restart(when, waitsFor).catch(error => {
+      this.#log('error', 'the device could not be restarted', error)
+      this.#topic.set({ state: 'installed' })
+    })
   }
 
   async #readOther(): Promise<void> {

@@ -84,7 +84,7 @@ export function readConfig(flags: Flags, env: Environment, pid: number): Config 
     announce: readSwitch(env, OPTIONS.announce),
     screenKey: readSwitch(env, OPTIONS.screenKey),
     card: readPath(env, OPTIONS.card),
-    update: readPath(env, OPTIONS.update),
+    update: readUpdateFolder(env),
     reset: readPath(env, OPTIONS.reset),
     tlsPort: readTlsPort(env),
     limits: readLimits(env),
@@ -196,6 +196,11 @@ function readSwitch(env: Environment, { env: name, fallback }: { env: string; fa
   const value = env[name] || fallback
   if (value === 'on' || value === 'off') return value === 'on'
   throw new UsageError(`${name}: "${value}" is neither on nor off`)
+}
+
+/** The folder that keeps bundles and the record of an update. @throws {UsageError} */
+export function readUpdateFolder(env: Environment): string | undefined {
+  return readPath(env, OPTIONS.update)
 }
 
 function readPath(env: Environment, { env: name, example }: { env: string; example: string }): string | undefined {

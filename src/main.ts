@@ -1,6 +1,7 @@
 /** The process: its command line, its signals, its exit status. Nothing imports this. */
 import { randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { errorCode, reasonOf } from '../hal/errors.ts'
 import { Files } from '../hal/files/files.ts'
 import { runCommand } from '../hal/os/command.ts'
@@ -21,6 +22,7 @@ import { personAt } from './cli/person.ts'
 import { ServiceClient } from './cli/service-client.ts'
 import { runSession } from './cli/session.ts'
 import { loadSettings, saveSettings, writeSettings } from './cli/settings.ts'
+import { installUpdate, rollBack, updateStatus } from './cli/update.ts'
 import { systemClock } from './clock.ts'
 import {
   type Config,
@@ -93,11 +95,23 @@ async function run(command: Command): Promise<void> {
     }
     case 'config load': {
       const { file, options } = command
-      if (!options.isSure && (file === '-' || !process.stdin.isTTY))
-        throw new UsageError('config load: no terminal to ask on; --yes loads without asking')
+      requireAsking('config load', options.isSure, file === '-')
       const text = await readGiven(file, 'config load')
       return loadSettings(await serviceOf(flags, 'admin:rw'), schemaOf(flags), text, options, personAt(process))
     }
+    case 'update status':
+      for (const line of await updateStatus(await serviceOf(flags, 'admin:r', 'update'))) print(line)
+      return
+    case 'update install': {
+      const { file, choices } = command
+      requireAsking(command.name, choices.isSure)
+      const bundle = await new Files('/').openLarge(resolve(file))
+      if (!bundle) throw new CommandError(`${command.name}: there is no ${file}`)
+      return installUpdate(await serviceOf(flags, 'admin:rw', 'update'), bundle, choices, personAt(process), sleep)
+    }
+    case 'update rollback':
+      requireAsking(command.name, command.isSure)
+      return rollBack(await serviceOf(flags, 'admin:rw', 'update'), command.isSure, personAt(process))
     case 'session':
       process.exit(await runSession(command.session, readEnginesPath(flags, env), complain))
       break
@@ -216,10 +230,19 @@ async function readGiven(path: string, name: string): Promise<string> {
   throw new CommandError(`${name}: there is no ${path}`)
 }
 
-async function serviceOf(flags: Flags, role: string): Promise<ServiceClient> {
+/** @throws {UsageError} if nobody can answer. */
+function requireAsking(name: string, isSure: boolean, isInputTaken = false): void {
+  if (!isSure && (isInputTaken || !process.stdin.isTTY))
+    throw new UsageError(`${name}: no terminal to ask on; --yes does not ask`)
+}
+
+/** @param group Of commands, for the log. */
+async function serviceOf(flags: Flags, role: string, group = 'config'): Promise<ServiceClient> {
   const address = readAddress(flags, env)
   const key = await showKey(stateOf(flags))
-  return new ServiceClient(address, () => passingToken(key, role, systemClock.now(), BUILT_AT))
+  return new ServiceClient(address, () =>
+    passingToken(key, { roles: [role], subject: `receiverd ${group}` }, systemClock.now(), BUILT_AT),
+  )
 }
 
 /** Whether the version that runs stays. */

@@ -253,7 +253,13 @@ async function judgeVersion(flags: Flags): Promise<boolean> {
   const doors = {
     api: readAddress(flags, env),
     tlsPort: readTlsPort(env) ?? HTTPS_PORT,
-    token: async () => passingToken(await showKey(stateOf(flags)), 'admin:r', systemClock.now(), BUILT_AT),
+    token: async () =>
+      passingToken(
+        await showKey(stateOf(flags)),
+        { roles: ['admin:r'], subject: 'receiverd update judge' },
+        systemClock.now(),
+        BUILT_AT,
+      ),
   }
   return judge({
     rauc: new Rauc(system),

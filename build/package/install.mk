@@ -43,9 +43,12 @@ install-tls: ## the same for TLS: nginx in front, which alone can be reached fro
 	install -D -m 644 $(SOURCES)/tls-service.conf "$(DESTDIR)$(UNITDIR)/receiverd.service.d/50-tls.conf"
 	install -D -m 644 $(SOURCES)/tls-nginx.conf "$(DESTDIR)$(UNITDIR)/nginx.service.d/50-receiverd.conf"
 
-install-update: ## the same for updates by RAUC: the judgement of a new version
-	install -D -m 755 $(SOURCES)/judge "$(DESTDIR)/usr/lib/receiverd/judge"
+install-update: ## the same for updates by RAUC: the judgement of a new version, downloads, and D-Bus closed to all but root
+	install -D -m 755 -t "$(DESTDIR)/usr/lib/receiverd" $(SOURCES)/judge $(SOURCES)/download
 	install -D -m 644 -t "$(DESTDIR)$(UNITDIR)" $(SOURCES)/receiverd-judge.service $(SOURCES)/receiverd-good.service \
-		$(SOURCES)/receiverd-late.service $(SOURCES)/receiverd-late.timer
+		$(SOURCES)/receiverd-late.service $(SOURCES)/receiverd-late.timer \
+		$(SOURCES)/receiverd-download.socket $(SOURCES)/receiverd-download@.service
 	install -D -m 644 $(SOURCES)/update-reboot.conf "$(DESTDIR)$(UNITDIR)/reboot.target.d/50-receiverd.conf"
 	install -D -m 644 $(SOURCES)/receiverd-update.preset "$(DESTDIR)/usr/lib/systemd/system-preset/50-receiverd-update.preset"
+	install -D -m 644 $(SOURCES)/download.sysusers "$(DESTDIR)/usr/lib/sysusers.d/receiverd-download.conf"
+	install -D -m 644 $(SOURCES)/rauc-dbus.conf "$(DESTDIR)/etc/dbus-1/system.d/receiverd-rauc.conf"

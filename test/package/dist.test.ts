@@ -48,7 +48,7 @@ t.test('make dist', async t => {
   execFileSync('tar', ['-xzf', '-', '-C', folder], { input: tarball })
   for (const tool of ['make', 'install', 'sed', 'expand', 'sh'])
     execFileSync('ln', ['-s', execFileSync('which', [tool], { encoding: 'utf8' }).trim(), join(tools, tool)])
-  const targets = ['install', 'install-uxplay', 'install-screen', 'install-tls']
+  const targets = ['install', 'install-uxplay', 'install-screen', 'install-tls', 'install-update']
   const source = join(folder, `receiverd-${version}`)
   const options = { cwd: source, env: { PATH: tools }, encoding: 'utf8' } as const
   execFileSync('make', [...targets, `DESTDIR=${root}`], options)

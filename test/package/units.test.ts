@@ -23,6 +23,7 @@ const SANDBOXED = [
   ['screen@idle.service', 1],
   ['nginx.service', 3],
   ['receiverd-judge.service', 2],
+  ['receiverd-download@.service', 1.5],
 ] as const
 
 /** A root with the files of all `make install…`, gone after the test. */
@@ -45,7 +46,15 @@ function enablement(root: string): readonly string[] {
 
 t.test('systemd finds nothing to warn of', { skip }, async t => {
   const root = installed(t)
-  const names = [...UNITS, ...UPDATE_UNITS, 'uxplay.service', 'weston.service', 'screen@.service', 'nginx.service']
+  const names = [
+    ...UNITS,
+    ...UPDATE_UNITS,
+    'uxplay.service',
+    'weston.service',
+    'screen@.service',
+    'nginx.service',
+    'receiverd-download@.service',
+  ]
   const units = names.map(unit => join(root, 'usr/lib/systemd/system', unit))
   const { stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', ...units], { encoding: 'utf8' })
   // It looks for the programs, and for other units, on this machine, where they are not installed.

@@ -21,6 +21,8 @@ export interface RigOptions {
   readonly isTls?: boolean
   /** The slot of RAUC's that it is started from, if its units for updates are to be installed. */
   readonly slot?: string
+  /** Whether what downloads firmware is there. */
+  readonly isUpdated?: boolean
   /** Debian packages to install, instead of what `make install` lays out. */
   readonly packages?: readonly string[]
 }
@@ -32,6 +34,10 @@ const TEST_PORT_UNITS = {
   '/etc/systemd/system/test-api.service':
     '[Service]\nExecStart=/usr/lib/systemd/systemd-socket-proxyd 127.0.0.1:8080\n',
   '/etc/systemd/system/sockets.target.d/test.conf': '[Unit]\nWants=test-api.socket\n',
+}
+
+const DOWNLOAD_UNITS = {
+  '/etc/systemd/system/sockets.target.d/download.conf': '[Unit]\nWants=receiverd-download.socket\n',
 }
 
 /** An entry of the journal, by the names of its fields (systemd.journal-fields(7)). */
@@ -260,13 +266,16 @@ function readEntry(fields: Readonly<Record<string, string | number[]>>): Journal
 }
 
 /** Boots a machine with receiverd and UxPlay, and removes it after the test. */
-export async function startRig(t: Test, { files = {}, isTls = false, slot, packages }: RigOptions = {}): Promise<Rig> {
+export async function startRig(
+  t: Test,
+  { files = {}, isTls = false, isUpdated = false, slot, packages }: RigOptions = {},
+): Promise<Rig> {
   const disk = await Disk.create()
   const rig = new Rig(disk, isTls ? TEST_PORT : undefined, slot)
   t.teardown(() => rig.close())
   if (packages) await disk.installPackages(packages)
-  else await disk.install(...(isTls ? ['install-tls'] : []), ...(slot ? ['install-update'] : []))
-  installFiles(disk, { ...(isTls ? TEST_PORT_UNITS : {}), ...files })
+  else await disk.install(...(isTls ? ['install-tls'] : []), ...(slot || isUpdated ? ['install-update'] : []))
+  installFiles(disk, { ...(isTls ? TEST_PORT_UNITS : {}), ...(isUpdated ? DOWNLOAD_UNITS : {}), ...files })
   t.comment(`the API answered ${(await rig.boot()).toFixed(1)} s after power-on`)
   return rig
 }

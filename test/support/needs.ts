@@ -19,6 +19,7 @@ const PACKAGES = {
   nginx: 'nginx-light',
   prometheus: 'prometheus',
   promtool: 'prometheus',
+  openssl: 'openssl',
   python3: 'python3',
   'rsvg-convert': 'librsvg2-bin',
   sfdisk: 'fdisk',

@@ -1,0 +1,167 @@
+import { connect, type Socket } from 'node:net'
+import { HalError } from '../errors.ts'
+
+const SOCKET = '/run/receiverd-download.sock'
+/** Bytes of the heads of all answers, redirects included. */
+const MAX_HEAD_BYTES = 64 * 1024
+/** Bytes of a manifest. RAUC takes no larger signature, and the manifest is in it. */
+const MAX_MANIFEST_BYTES = 64 * 1024
+/** An entity tag that is strong (RFC 9110 §8.8.3), and that we would send back. */
+const STRONG_ETAG = /^"[!#-~]{1,256}"$/
+
+/** What went wrong, by the word or the status of curl(1) with which the unit says so. */
+const REASONS: Readonly<Record<string, string>> = {
+  1: 'the address leads to something else than https:// or http://',
+  3: 'the address is not understood',
+  6: 'the name of the server is not known',
+  7: 'the server cannot be reached, or has an address that is not allowed',
+  22: 'the server refuses it',
+  28: 'the server is too slow',
+  35: 'no TLS connection can be made',
+  47: 'the server redirects too often',
+  56: 'the connection broke off',
+  60: 'the certificate of the server is not trusted',
+  63: 'it is too large',
+  range: 'the server does not send a part of a file (Range)',
+  damaged: 'it is not a bundle',
+  signature: 'its signature is not valid for this device',
+  length: 'the server does not say how large it is',
+  changed: 'it has changed meanwhile',
+  none: 'receiverd-update is not installed',
+}
+
+/** A download that failed. The message is a clause that quotes nothing of the answer. */
+export class DownloadError extends HalError {
+  /** Whether another try may succeed: it broke off, or was too slow. */
+  readonly isTransient: boolean
+
+  constructor(reason: string) {
+    super('COMMAND_FAILED', REASONS[reason] ?? 'the connection failed')
+    this.isTransient = !(reason in REASONS) || ['6', '7', '28', '56'].includes(reason)
+  }
+}
+
+export interface BundleRequest {
+  readonly url: string
+  /** The most bytes that are taken. */
+  readonly max: number
+  /** Where to go on with the file that has this entity tag. */
+  readonly from?: { readonly offset: number; readonly etag: string }
+}
+
+/** A bundle that begins to come. */
+export interface BundleAnswer {
+  /** Of its first byte: 0, or where it goes on. */
+  readonly offset: number
+  /** Of the whole bundle. */
+  readonly bytes: number
+  /** What `from` needs; undefined if the server gives no strong one, and nothing can go on. */
+  readonly etag: string | undefined
+  /** The rest of it, no faster than it is taken. It may end too early. */
+  readonly body: AsyncIterable<Buffer>
+  close(): void
+}
+
+export interface ManifestRequest {
+  readonly url: string
+  /** The file with the certificates that bundles are signed with, and what those must be for (RAUC's `check-purpose`). */
+  readonly keyring: string
+  readonly purpose: string
+}
+
+/** The units that have a network, which this service has not: one for each connection to their socket. */
+export class Downloads {
+  readonly #path: string
+
+  constructor(path = SOCKET) {
+    this.#path = path
+  }
+
+  /** Fetches a bundle, or the rest of one. @throws {DownloadError} */
+  async bundle({ url, max, from }: BundleRequest): Promise<BundleAnswer> {
+    const socket = await this.#ask('bundle', url, `${max}`, `${from?.offset ?? 0}`, from?.etag ?? '')
+    try {
+      const chunks: AsyncIterator<Buffer> = socket.iterator({ destroyOnReturn: false })
+      const { head, rest } = await readHead(chunks)
+      const answer = { ...understand(head, from?.offset ?? 0), body: following(rest, chunks) }
+      if (answer.bytes > max) throw new DownloadError('63')
+      return { ...answer, close: () => void socket.destroy() }
+    } catch (error) {
+      socket.destroy()
+      throw error
+    }
+  }
+
+  /** Reads the manifest of a bundle, whose signature is checked, and nothing else of it. @throws {DownloadError} */
+  async manifest({ url, keyring, purpose }: ManifestRequest): Promise<string> {
+    const socket = await this.#ask('manifest', url, keyring, purpose)
+    try {
+      let text = ''
+      for await (const chunk of socket.setEncoding('utf8')) {
+        text += chunk
+        if (text.length > MAX_MANIFEST_BYTES) throw new DownloadError('damaged')
+      }
+      const [, manifest] = /^manifest\n([\s\S]*)/.exec(text) ?? []
+      if (manifest === undefined) throw new DownloadError(/^error (\w+)\n$/.exec(text)?.[1] ?? '')
+      return manifest
+    } finally {
+      socket.destroy()
+    }
+  }
+
+  async #ask(...lines: readonly string[]): Promise<Socket> {
+    const socket = connect(this.#path)
+    await new Promise((resolve, reject) => {
+      socket.once('connect', resolve).once('error', () => reject(new DownloadError('none')))
+    })
+    // What comes later is an end that is too early.
+    socket.on('error', () => undefined)
+    // Not ended: the unit would take that for a client that has left.
+    socket.write(`${lines.join('\n')}\n`)
+    return socket
+  }
+}
+
+/** The head of the last answer, after those of redirects, and the first bytes of its body. @throws {DownloadError} */
+async function readHead(chunks: AsyncIterator<Buffer>): Promise<{ readonly head: string; readonly rest: Buffer }> {
+  let pending: Buffer = Buffer.alloc(0)
+  for (let total = 0; ; ) {
+    for (let end = endOfHead(pending); end > 0; end = endOfHead(pending)) {
+      const head = pending.toString('latin1', 0, end)
+      pending = pending.subarray(end)
+      if (!/^HTTP\/[\d.]+ [13]/.test(head)) return { head, rest: pending }
+    }
+    const next = await chunks.next()
+    if (!next.done) pending = Buffer.concat([pending, next.value])
+    const failure = /^error (\w+)\n/.exec(pending.toString('latin1', 0, 32))
+    if (failure) throw new DownloadError(failure[1] ?? '')
+    if (next.done) throw new DownloadError(total > 0 ? '22' : '')
+    total += next.value.length
+    // The last chunk may have much of the body.
+    if (total - next.value.length > MAX_HEAD_BYTES) throw new DownloadError('22')
+  }
+}
+
+function endOfHead(bytes: Buffer): number {
+  const at = bytes.indexOf('\r\n\r\n')
+  return at < 0 ? 0 : at + 4
+}
+
+/** @throws {DownloadError} if nothing can be done with the answer. */
+function understand(head: string, offset: number): Omit<BundleAnswer, 'body' | 'close'> {
+  const value = (name: string) => new RegExp(`^${name}:[ \\t]*(.*?)[ \\t]*\\r$`, 'im').exec(head)?.[1] ?? ''
+  const etag = STRONG_ETAG.test(value('etag')) ? value('etag') : undefined
+  if (/^\S+ 206/.test(head)) {
+    const [, first, last, all] = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/i.exec(value('content-range')) ?? []
+    if (Number(first) !== offset || Number(last) !== Number(all) - 1) throw new DownloadError('range')
+    return { offset, bytes: Number(all), etag }
+  }
+  if (!/^\S+ 200/.test(head)) throw new DownloadError('22')
+  if (!/^\d{1,15}$/.test(value('content-length'))) throw new DownloadError('length')
+  return { offset: 0, bytes: Number(value('content-length')), etag }
+}
+
+async function* following(rest: Buffer, chunks: AsyncIterator<Buffer>): AsyncIterable<Buffer> {
+  if (rest.length > 0) yield rest
+  for (let next = await chunks.next(); !next.done; next = await chunks.next()) yield next.value
+}

@@ -3,6 +3,7 @@
 # with the board's list of packages and its overlay.
 set -eu
 . build/image/binfmt.sh
+export SOURCE_DATE_EPOCH=$BASE_EPOCH
 board=build/image/boards/$1
 [ -e "$board/packages" ] || [ -d "$board/overlay" ] || { ln -f "$2" "$3"; exit; }
 packages=$(sed 's/#.*//' "$board/packages" 2>/dev/null | tr '\n' ' ')

@@ -2,6 +2,9 @@
 # build/image/image.sh: adds our packages, overlay/ and the board's own overlay to the board's base, for its product.sh.
 set -eu
 . build/image/binfmt.sh
+# The same commit gives the same bytes (slot.sh): for what the programs in the chroot write, too.
+: "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct)}"
+export SOURCE_DATE_EPOCH
 out=$PWD/build/out/image
 board=build/image/boards/$BOARD
 root=$out/root
@@ -28,13 +31,24 @@ rm "$root"/*.deb "$root/usr/sbin/policy-rc.d"
 
 cp -R build/image/overlay/. "$root/"
 [ ! -d "$board/overlay" ] || cp -R "$board/overlay/." "$root/"
-# GStreamer's list of plugins, which their first user would have to make: on a small board that takes a minute.
-chroot "$root" env GST_REGISTRY=/gstreamer.bin gst-inspect-1.0 >/dev/null 2>&1
+# Before these times go into lists.
+find "$root" -xdev -print0 | xargs -0 touch --no-dereference --date="@$SOURCE_DATE_EPOCH"
+# GStreamer's list of plugins, which their first user would have to make: on a small board that takes a minute. They come one by
+# one, because the list has them in the order in which it finds them, and that depends on this machine's file system.
+plugins=$root/usr/lib/aarch64-linux-gnu/gstreamer-1.0
+mv "$plugins" "$plugins.all"
+mkdir "$plugins"
+for plugin in "$plugins.all"/*; do
+	mv "$plugin" "$plugins/"
+	chroot "$root" env GST_REGISTRY=/gstreamer.bin gst-inspect-1.0 --version >/dev/null 2>&1
+done
+rmdir "$plugins.all"
 for user in uxplay weston; do
 	chroot "$root" install -D -o $user -g $user -m 644 /gstreamer.bin /var/cache/$user/gstreamer.bin
 	chroot "$root" chown $user: /var/cache/$user
 done
 rm "$root/gstreamer.bin"
+chroot "$root" fc-cache --force
 chroot "$root" systemctl --quiet disable getty@.service
 # systemd-resolved has the name servers from networkd; mmdebstrap has left those of this machine.
 ln -sf ../run/systemd/resolve/stub-resolv.conf "$root/etc/resolv.conf"

@@ -94,7 +94,7 @@ bundle: bundle-tools image ## build a signed update: make bundle BOARD=raspberry
 bundle-tools:
 	@build/image/bundle.sh check
 
-build/out/image/base.tar: build/image/base.sh
+build/out/image/base.tar: build/image/base.sh build/image/left-out
 	@mkdir -p $(@D) && build/image/base.sh $@
 
 # What a board adds to the base: its packages, and its overlay, which says how they are set up.

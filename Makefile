@@ -85,7 +85,7 @@ image: image-tools deb build/out/image/$(BOARD).tar ## build an image for a boar
 image-tools:
 	@. build/image/binfmt.sh
 	@build/image/keyring.sh check
-	@[ -e build/image/boards/$(BOARD)/product.sh ] || \
+	@[ -e build/image/boards/$(BOARD)/boot.sh ] || \
 		{ echo 'there is no board $(BOARD); BOARD= is one of: $(notdir $(wildcard build/image/boards/*))' >&2; exit 1; }
 
 bundle: bundle-tools image ## build a signed update: make bundle BOARD=raspberry-pi VERSION=1.1.0 KEY=key.pem CERT=cert.pem (as root)
@@ -97,8 +97,8 @@ bundle-tools:
 build/out/image/base.tar: build/image/base.sh build/image/left-out
 	@mkdir -p $(@D) && build/image/base.sh $@
 
-# What a board adds to the base: its packages, and its overlay, which says how they are set up.
-build/out/image/$(BOARD).tar: build/out/image/base.tar build/image/board.sh $(shell find build/image/boards/$(BOARD) -type f ! -name product.sh 2>/dev/null)
+# What a board adds to the base: its packages, and its overlay, which says how they are set up; and its initrd.
+build/out/image/$(BOARD).tar: build/out/image/base.tar build/image/board.sh $(shell find build/image/initramfs build/image/boards/$(BOARD) -type f ! -name '*.sh' 2>/dev/null)
 	@build/image/board.sh $(BOARD) $< $@
 
 # TAP shows each step as it ends, some after minutes, and the measurements.

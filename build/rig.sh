@@ -20,6 +20,7 @@ TMPDIR=$out mmdebstrap --quiet --format=directory --variant=minbase --aptopt='AP
 	--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
 	--dpkgopt='path-exclude=/usr/share/locale/*' \
 	--include=systemd-sysv,systemd-timesyncd,dbus,procps,iproute2,tzdata,alsa-utils,nodejs,wpasupplicant \
+	--include=rauc,rauc-service,libubootenv-tool,squashfs-tools,openssl \
 	--include=avahi-daemon,avahi-utils,libnss-mdns,nginx-light \
 	--include=uxplay,gstreamer1.0-plugins-base,gstreamer1.0-plugins-good,gstreamer1.0-plugins-bad,gstreamer1.0-tools \
 	--customize-hook='chroot "$1" systemctl --quiet enable systemd-networkd.service' \

@@ -27,6 +27,10 @@ export interface Config {
   readonly screenKey: boolean
   /** The folder of the boot partition, with settings to be taken; undefined if there is none. */
   readonly card: string | undefined
+  /** The folder that keeps bundles and the record of an update; undefined if the device cannot be updated. */
+  readonly update: string | undefined
+  /** The file that orders a factory reset from the next boot; undefined if the service does it itself. */
+  readonly reset: string | undefined
   /** The port of a server in front that answers by TLS; undefined if there is none. */
   readonly tlsPort: number | undefined
   readonly limits: Limits
@@ -79,7 +83,9 @@ export function readConfig(flags: Flags, env: Environment, pid: number): Config 
     page: readSwitch(env, OPTIONS.page),
     announce: readSwitch(env, OPTIONS.announce),
     screenKey: readSwitch(env, OPTIONS.screenKey),
-    card: readCard(env),
+    card: readPath(env, OPTIONS.card),
+    update: readPath(env, OPTIONS.update),
+    reset: readPath(env, OPTIONS.reset),
     tlsPort: readTlsPort(env),
     limits: readLimits(env),
   }
@@ -192,10 +198,11 @@ function readSwitch(env: Environment, { env: name, fallback }: { env: string; fa
   throw new UsageError(`${name}: "${value}" is neither on nor off`)
 }
 
-function readCard({ RECEIVERD_CARD: folder }: Environment): string | undefined {
-  if (!folder) return undefined
-  if (/^(?:\/[^/\s]+)+$/.test(folder)) return folder
-  throw new UsageError(`RECEIVERD_CARD: "${folder}" is not an absolute path, such as ${OPTIONS.card.example}`)
+function readPath(env: Environment, { env: name, example }: { env: string; example: string }): string | undefined {
+  const path = env[name]
+  if (!path) return undefined
+  if (/^(?:\/[^/\s]+)+$/.test(path)) return path
+  throw new UsageError(`${name}: "${path}" is not an absolute path, such as ${example}`)
 }
 
 export function readTlsPort({ RECEIVERD_TLS_PORT: text }: Environment): number | undefined {

@@ -62,6 +62,8 @@ export const MAX_ENGINE_CONNECTIONS = 2 * MAX_SESSIONS
 export const DECISION_MS = 5_000
 /** Milliseconds between two events about sessions, whatever comes and goes. */
 export const PUBLISH_MS = 50
+/** Milliseconds between two events about the update of the firmware, however fast it goes on. */
+export const UPDATE_PUBLISH_MS = 1_000
 /** Milliseconds between two lines of the log about devices that were turned away. */
 export const FULL_LOG_MS = 60_000
 /** Seconds that a change may wait for its confirmation. */

@@ -36,7 +36,8 @@ import { REBOOT_MS, SHUTDOWN_MS } from './limits.ts'
 import { lineLog } from './log.ts'
 import { startService } from './service.ts'
 import { tellSupervisor } from './supervisor.ts'
-import { finishReset } from './system/factory-reset.ts'
+import { finishReset, orderReset } from './system/factory-reset.ts'
+import { ImageReset } from './system/image-reset.ts'
 import { UsageError } from './usage-error.ts'
 
 const FAILURE = 1
@@ -105,7 +106,8 @@ async function serve(config: Config): Promise<void> {
   warnOfKeyInImage(config)
   const system = new System(config.root)
   const state = new Files(config.stateDir)
-  if (await resetAtStart(state, system)) return restartDevice(system)
+  const imageReset = config.reset && system.isRunning ? new ImageReset(system, config.reset) : undefined
+  if (await (imageReset ? imageReset.isDue(log) : resetAtStart(state, system))) return restartDevice(system)
 
   let isStopping = false
   /** Ends requests and streams. Resolves with whether this call did so, and not an earlier one. */
@@ -126,7 +128,7 @@ async function serve(config: Config): Promise<void> {
   const reset = async () => {
     // If it is late, the next start does the rest.
     if (!(await close('factory reset', FAILURE))) return
-    await finishReset(state, system, log)
+    if (!imageReset) await finishReset(state, system, log)
     await restartDevice(system)
   }
   const surroundings = {
@@ -137,6 +139,7 @@ async function serve(config: Config): Promise<void> {
     newId: randomUUID,
     version: VERSION,
     builtAt: BUILT_AT,
+    orderReset: (forgetsCard: boolean) => imageReset?.order(forgetsCard) ?? orderReset(state, forgetsCard),
     reset: () => void reset().catch(fail),
     page: BUILT_PAGE,
   }

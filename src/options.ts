@@ -64,6 +64,18 @@ export const OPTIONS = {
     example: '/boot/firmware',
     help: 'the folder of a boot partition, whose `receiver.txt` is taken when the service starts, as on the image',
   },
+  update: {
+    env: 'RECEIVERD_UPDATE',
+    fallback: 'none',
+    example: '/data/update',
+    help: 'the folder for bundles of firmware updates, where RAUC installs them, as on the image',
+  },
+  reset: {
+    env: 'RECEIVERD_RESET',
+    fallback: 'none',
+    example: '/data/orders/factory-reset',
+    help: 'a file that orders a factory reset from the next boot, on an image whose `/etc` and `/var` are overlays',
+  },
   tlsPort: {
     env: 'RECEIVERD_TLS_PORT',
     fallback: 'none',

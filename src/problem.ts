@@ -8,12 +8,17 @@ const KINDS = {
   'request-timeout': [408, 'Request timeout'],
   conflict: [409, 'Conflict'],
   'in-the-way': [409, 'Another device is mirroring'],
+  'bundle-older': [409, 'The bundle is older than the version that runs'],
   'precondition-failed': [412, 'Precondition failed'],
   'body-too-large': [413, 'Body too large'],
   'unsupported-media-type': [415, 'Unsupported media type'],
   'expectation-failed': [417, 'Unsupported expectation'],
   'invalid-body': [422, 'Invalid body'],
   'invalid-configuration': [422, 'Invalid configuration'],
+  'bundle-signature': [422, 'The bundle is not signed for this device'],
+  'bundle-compatible': [422, 'The bundle is for another board'],
+  'bundle-damaged': [422, 'The bundle is damaged'],
+  'bundle-too-old': [422, 'The bundle is too old for this device'],
   'too-many-streams': [429, 'Too many streams from this address'],
   'head-too-large': [431, 'Request head too large'],
   internal: [500, 'Internal error'],
@@ -59,16 +64,19 @@ export class Problem extends Error {
     this.members = more.members
   }
 
+  get type(): string {
+    return `urn:receiverd:problem:${this.kind}`
+  }
+
   get status(): number {
     return KINDS[this.kind][0]
   }
 
   body(): Buffer {
     const [status, title] = KINDS[this.kind]
-    const type = `urn:receiverd:problem:${this.kind}`
     return Buffer.from(
       JSON.stringify({
-        type,
+        type: this.type,
         title,
         status,
         detail: this.message,

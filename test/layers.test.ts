@@ -18,7 +18,7 @@ const FLOORS = [
   ['src/auth', 'src/config.ts', 'src/page', 'src/validate.ts'],
   ['src/http', 'src/supervisor.ts'],
   ['src/events'],
-  ['src/sessions', 'src/system'],
+  ['src/sessions', 'src/system', 'src/update'],
   ['src/presence'],
   ['src/api'],
   ['src/service.ts'],

@@ -6,11 +6,11 @@ export QEMU_CPU=cortex-a72
 # For what has a time in it and outlives many commits: the first day of Debian 13.
 export BASE_EPOCH=1754697600
 missing=
-for tool in mmdebstrap qemu-aarch64-static arch-test mke2fs sfdisk mkfs.vfat mcopy xz; do
+for tool in mmdebstrap qemu-aarch64-static arch-test mke2fs sfdisk mkfs.vfat mcopy mkimage xz; do
 	PATH=$PATH:/usr/sbin:/sbin command -v "$tool" >/dev/null || missing="$missing $tool"
 done
 [ -z "$missing" ] || {
-	echo "make image needs$missing: apt-get install mmdebstrap qemu-user-static arch-test e2fsprogs fdisk dosfstools mtools xz-utils" >&2
+	echo "make image needs$missing: apt-get install mmdebstrap qemu-user-static arch-test e2fsprogs fdisk dosfstools mtools u-boot-tools xz-utils" >&2
 	exit 1
 }
 binfmt=/proc/sys/fs/binfmt_misc

@@ -1,5 +1,6 @@
 #!/bin/sh
-# build/image/image.sh: adds our packages, overlay/ and the board's own overlay to the board's base, for its product.sh.
+# build/image/image.sh: adds our packages, overlay/ and the board's own overlay to the board's base, and makes a disk of it:
+# build/out/image/BOARD.img, with its system beside it, BOARD.ext4, from which a bundle is made.
 set -eu
 . build/image/binfmt.sh
 # The same commit gives the same bytes (slot.sh): for what the programs in the chroot write, too.
@@ -8,13 +9,15 @@ export SOURCE_DATE_EPOCH
 out=$PWD/build/out/image
 board=build/image/boards/$BOARD
 root=$out/root
+# The boot partition's files, and those of the data partition.
+work=$out/work
 cleanup() {
 	umount "$root/proc" 2>/dev/null || true
-	rm -rf --one-file-system "$root"
+	rm -rf --one-file-system "$root" "$work"
 }
 trap cleanup EXIT
 cleanup
-mkdir -p "$root"
+mkdir -p "$root" "$work/boot" "$work/data"
 tar -xf "$out/$BOARD.tar" -C "$root" --numeric-owner
 for package in receiverd receiverd-mirroring receiverd-tls; do
 	cp "$out/../${package}_${VERSION}_all.deb" "$root/"
@@ -52,7 +55,7 @@ chroot "$root" fc-cache --force
 chroot "$root" systemctl --quiet disable getty@.service
 # systemd-resolved has the name servers from networkd; mmdebstrap has left those of this machine.
 ln -sf ../run/systemd/resolve/stub-resolv.conf "$root/etc/resolv.conf"
-chroot "$root" systemctl --quiet enable systemd-networkd.service systemd-resolved.service systemd-timesyncd.service own-name.service
+chroot "$root" systemctl --quiet enable systemd-networkd.service systemd-resolved.service systemd-timesyncd.service own-name.service own-disk.service
 # Nobody is there to answer questions, and a receiver without a network works, too.
 for unit in systemd-firstboot.service systemd-networkd-wait-online.service e2scrub_reap.service; do
 	ln -sf /dev/null "$root/etc/systemd/system/$unit"
@@ -67,4 +70,27 @@ rm -rf "$root/var/lib/receiverd" "$root/etc/receiverd/tls" "$root/var/cache/rece
 # Without receiverd-tls, nginx's own configuration needs this folder.
 mkdir -p "$root/var/log/nginx"
 
-"$board/product.sh" "$root"
+# Where the initrd mounts the data partition, and links to what it finds out (initramfs/scripts/init-bottom/receiver).
+mkdir "$root/data"
+ln -s ../run/fw_env.config "$root/etc/fw_env.config"
+# The boot script loads these.
+ln -s "$(cd "$root/boot" && ls vmlinuz-*)" "$root/boot/vmlinuz"
+ln -s "$(cd "$root/boot" && ls initrd.img-*)" "$root/boot/initrd.img"
+printf 'IMAGE_ID=receiver\nIMAGE_VERSION=%s\n' "$VERSION" >>"$root/usr/lib/os-release"
+sed -i "s/@COMPATIBLE@/receiver-$BOARD/" "$root/usr/lib/rauc/system.conf"
+build/image/keyring.sh "$root"
+
+"$board/boot.sh" "$root" "$work/boot"
+rm -rf "$root/usr/lib/u-boot" "$root"/boot/firmware/*
+cp build/image/receiver.txt "$work/boot/"
+mkimage -A arm64 -T script -C none -n receiver -d build/image/boot.cmd "$work/boot/boot.scr" >/dev/null
+truncate -s 256M "$work/boot.vfat"
+mkfs.vfat -F 32 -n BOOT "$work/boot.vfat" >/dev/null
+MTOOLS_SKIP_CHECK=1 mcopy -s -i "$work/boot.vfat" "$work"/boot/* ::/
+
+# RAUC's own record of the system that is there from the start.
+(umask 077 && mkdir "$work/data/rauc" "$work/data/update" "$work/data/orders" "$work/data/provisioned")
+printf '[slot.rootfs.0]\nbundle.compatible=receiver-%s\nbundle.version=%s\nstatus=ok\n' "$BOARD" "$VERSION" >"$work/data/rauc/central.raucs"
+build/image/slot.sh "$root" "$out/$BOARD.ext4"
+build/image/disk.sh "$out/$BOARD.ext4" "$work/boot.vfat" "$work/data" "$out/$BOARD.img"
+[ ! -e "$board/product.sh" ] || "$board/product.sh" "$out/$BOARD.img"

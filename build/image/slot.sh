@@ -9,12 +9,13 @@ export PATH="$PATH:/usr/sbin:/sbin" LC_ALL=C
 export SOURCE_DATE_EPOCH E2FSPROGS_FAKE_TIME="$SOURCE_DATE_EPOCH"
 root=$1 out=$2 new=$2.new
 # In MiB. A slot has 2,048 for as long as there are receivers, so a system that comes near is one to look at.
-limit=${LIMIT:-1700}
+limit=1700
 trap 'rm -f "$new" "$new.times"' EXIT
 rm -f "$new"
 
 # What differs each time that a root file system is made, and what only old ones need.
-rm -rf "$root"/var/log/* "$root"/tmp/* "$root"/var/tmp/* "$root/var/cache/ldconfig/aux-cache"
+find "$root/var/log" -type f -delete 2>/dev/null || true
+rm -rf "$root"/tmp/* "$root"/var/tmp/* "$root/var/cache/ldconfig/aux-cache"
 rm -f "$root"/etc/passwd- "$root"/etc/group- "$root"/etc/shadow- "$root"/etc/gshadow- "$root"/var/lib/dpkg/*-old "$root"/var/cache/debconf/*-old
 find "$root" -xdev -print0 | xargs -0 touch --no-dereference --date="@$SOURCE_DATE_EPOCH"
 

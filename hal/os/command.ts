@@ -10,7 +10,7 @@ export type Argv = readonly [command: string, ...arguments: string[]]
 /**
  * Runs a command to its end, with a few variables and those in `env`.
  * @returns what it printed on stdout.
- * @throws {HalError} if it fails, without its output.
+ * @throws {CommandFailure} if it fails.
  */
 export type Run = (argv: Argv, env?: Readonly<Record<string, string>>) => Promise<string>
 /**
@@ -23,6 +23,17 @@ export type Monitor = (argv: Argv, line: (line: string) => void) => Stop
  * @throws {HalError} if it fails; what `take` throws.
  */
 export type ReadLines = (argv: Argv, take: (line: string) => boolean) => Promise<void>
+
+/** A command that was run and failed. */
+export class CommandFailure extends HalError {
+  /** The end of what it printed on stderr, to tell failures apart. It may have paths: it is not for an answer. */
+  readonly stderr: string
+
+  constructor(message: string, stderr: string, options?: ErrorOptions) {
+    super('COMMAND_FAILED', message, options)
+    this.stderr = stderr.slice(-MAX_LINE)
+  }
+}
 
 /** Milliseconds after which a command is killed. A small board that is starting up takes 5 s to restart a service. */
 export const COMMAND_TIMEOUT_MS = 20_000
@@ -52,9 +63,9 @@ export const runCommand: Run = ([command, ...args], env) =>
       maxBuffer: MAX_OUTPUT_BYTES,
       env: { ...environment(), ...env },
     } as const
-    const child = execFile(command, args, options, (error, stdout) => {
+    const child = execFile(command, args, options, (error, stdout, stderr) => {
       if (!error) return resolve(stdout)
-      reject(new HalError('COMMAND_FAILED', `${command} ${failure(error, child.exitCode)}`, { cause: error }))
+      reject(new CommandFailure(`${command} ${failure(error, child.exitCode)}`, stderr, { cause: error }))
     })
     child.stdin?.end()
   })

@@ -18,6 +18,8 @@ export interface Resource {
   readonly events: Readonly<Record<string, TSchema>>
   /** All its other routes. */
   readonly routes: readonly Route[]
+  /** Throws the problem that all its routes are answered with where the device does not have it. Absent if each device does. */
+  readonly requirePresent?: () => void
   /** Routes on the socket of the engines, where no credential is asked for. */
   readonly engineRoutes?: readonly OpenRoute[]
   /** Adds these numbers, by name, to the status of the device. */

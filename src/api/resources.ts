@@ -1,6 +1,9 @@
+import { join } from 'node:path'
 import type { Engine, ShowPin } from '../../hal/engine.ts'
 import { enginesOf } from '../../hal/engines/registry.ts'
-import type { Files } from '../../hal/files/files.ts'
+import { Files } from '../../hal/files/files.ts'
+import { Rauc } from '../../hal/os/rauc.ts'
+import { reboot } from '../../hal/os/reboot.ts'
 import type { System } from '../../hal/os/system.ts'
 import { registry } from '../../hal/registry.ts'
 import type { Setting } from '../../hal/setting.ts'
@@ -14,12 +17,15 @@ import { MAX_KEPT_BYTES } from '../limits.ts'
 import { Sessions } from '../sessions/sessions.ts'
 import { SocketEngine } from '../sessions/socket-engine.ts'
 import { SystemStore } from '../system/store.ts'
+import { TrialRecords } from '../update/trial.ts'
+import { Update } from '../update/update.ts'
 import { engineRoutes } from './engines.ts'
 import { sessionFamilies } from './families.ts'
 import type { Resource, Shared } from './resource.ts'
 import { SESSION_EVENTS, sessionRoutes } from './sessions.ts'
 import type { Surroundings } from './surroundings.ts'
 import { systemEvents, systemRoutes } from './system.ts'
+import { UPDATE_EVENTS, updateRoutes } from './update.ts'
 
 /** A setting and a resource that a test adds to the service's own. */
 export interface Additions {
@@ -27,8 +33,8 @@ export interface Additions {
   readonly resource?: ((shared: Shared) => Resource) | undefined
 }
 
-export interface ResourcesOptions extends Pick<Surroundings, 'system' | 'clock' | 'newId' | 'log'> {
-  readonly config: Pick<Config, 'limits'>
+export interface ResourcesOptions extends Pick<Surroundings, 'system' | 'clock' | 'builtAt' | 'newId' | 'log'> {
+  readonly config: Pick<Config, 'limits' | 'update'>
   readonly state: Files
   readonly authenticator: Authenticator
   readonly showPin: ShowPin
@@ -58,7 +64,11 @@ export function createResources(options: ResourcesOptions, additions: Additions)
   const ring = { maxEvents: config.limits.events, maxBytes: MAX_KEPT_BYTES, newId }
   const configuration = new SystemStore({ system, settings, transactions, ring, log })
   const shared = { ...options, engines, configuration, ring }
-  const all = [systemResource(shared, settings), sessionsResource(shared, options.showPin)]
+  const all = [
+    systemResource(shared, settings),
+    sessionsResource(shared, options.showPin),
+    updateResource(shared, options),
+  ]
   if (additions.resource) all.push(additions.resource(shared))
   return {
     engines,
@@ -116,5 +126,29 @@ function sessionsResource(
       for (const engine of engines) await engine.stop()
       sessions.stop()
     },
+  }
+}
+
+function updateResource(
+  { system, authenticator, clock, ring, log }: Shared,
+  { config, builtAt }: ResourcesOptions,
+): Resource {
+  const folder = config.update === undefined ? undefined : new Files(join(system.root, config.update))
+  const update = new Update({
+    ...{ system, ring, clock, builtAt, log },
+    rauc: new Rauc(system),
+    records: folder && new TrialRecords(folder),
+    expect: async () => ({ units: [], screen: false, interfaces: [] }),
+    restarter: { hasWindow: false, restart: () => reboot(system), cancel: () => undefined },
+    removeBundle: async () => undefined,
+  })
+  return {
+    topic: update.topic,
+    eventsPath: '/update/events',
+    events: UPDATE_EVENTS,
+    routes: updateRoutes({ update, authenticator }),
+    requirePresent: () => void update.state,
+    start: () => update.start(),
+    stop: () => update.stop(),
   }
 }

@@ -9,7 +9,7 @@ import type { ApiKeyStore } from '../auth/api-key.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import type { Config } from '../config.ts'
 import type { Readers } from '../events/readers.ts'
-import type { Route } from '../http/route.ts'
+import { onlyIf, type Route } from '../http/route.ts'
 import { BASE_PATH, Router } from '../http/router.ts'
 import { HttpServer } from '../http/server.ts'
 import { ENGINE_TIMEOUT_CHECK_MS, MAX_ENGINE_CONNECTIONS, TIMEOUT_CHECK_MS } from '../limits.ts'
@@ -113,7 +113,10 @@ function routesOf(
   const event = eventSchema(Object.assign({}, ...all.map(({ events }) => events)))
   const streaming = { ...options, limits: config.limits }
   return [
-    ...all.flatMap(({ topic, eventsPath, routes }) => [...routes, eventRoute(eventsPath, topic, event, streaming)]),
+    ...all.flatMap(({ topic, eventsPath, routes, requirePresent }) => {
+      const ofTopic = [...routes, eventRoute(eventsPath, topic, event, streaming)]
+      return requirePresent ? ofTopic.map(route => onlyIf(requirePresent, route)) : ofTopic
+    }),
     ...keyRoutes(keys, authenticator, log),
     ...tokenRoutes(options),
     ...credentialRoutes(() => configuration.value('deviceName')),

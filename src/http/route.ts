@@ -45,6 +45,23 @@ export interface BodyRules {
   readonly precondition?: (request: Request) => void
 }
 
+/** The same route for a device that may not have what it is about: `requirePresent` throws then, before a body is read. */
+export function onlyIf(requirePresent: () => void, route: Route): Route {
+  const { body, handle } = route
+  const precondition = (request: Request) => {
+    requirePresent()
+    body?.precondition?.(request)
+  }
+  return {
+    ...route,
+    ...(body && { body: { ...body, precondition } }),
+    handle: (request, credential) => {
+      requirePresent()
+      return handle(request, credential)
+    },
+  }
+}
+
 export type AnyRoute = Route | OpenRoute
 
 export interface RouteDocs {

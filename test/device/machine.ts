@@ -9,7 +9,7 @@ import { basename, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Api } from '../support/api.ts'
 import { eventually } from '../support/eventually.ts'
-import { type Board, virt } from './boards.ts'
+import { A_OFFSET, addToCommandLine, type Board, DISK_BYTES, virt } from './boards.ts'
 
 /** A board of four cores, emulated on a busy host of two, takes more than five minutes. */
 const BOOT_MS = 600_000
@@ -101,8 +101,8 @@ export function factoryDisk(board = virt): Disk {
     writeFileSync(file, text)
     commands.push(`write ${file} ${target}`)
   }
-  const root = board.rootOffset > 0 ? `${path}?offset=${board.rootOffset}` : path
-  execFileSync('/sbin/debugfs', ['-w', root], { input: commands.join('\n'), stdio: 'pipe' })
+  execFileSync('/sbin/debugfs', ['-w', `${path}?offset=${A_OFFSET}`], { input: commands.join('\n'), stdio: 'pipe' })
+  addToCommandLine(path, board.commandLine, folder)
   return { path, board }
 }
 
@@ -143,11 +143,10 @@ export class Machine extends Api {
       rmSync(this.#folder, { recursive: true, force: true })
     })
     if (board.flushes) {
-      const size = board.diskBytes === undefined ? [] : [`${board.diskBytes}`]
-      execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', path, this.#disk, ...size])
+      execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', path, this.#disk, `${DISK_BYTES}`])
     } else {
       execFileSync('cp', ['--sparse=always', path, this.#disk])
-      if (board.diskBytes !== undefined) truncateSync(this.#disk, board.diskBytes)
+      truncateSync(this.#disk, DISK_BYTES)
     }
   }
 

@@ -1,0 +1,109 @@
+/** What `busctl --json=short` prints of de.pengutronix.rauc.Installer, and the messages of RAUC 1.13. */
+import { Check } from 'typebox/schema'
+import * as Type from 'typebox/type'
+import { HalError } from '../errors.ts'
+
+/** One of the two systems. */
+export interface Slot {
+  /** RAUC's name, such as `rootfs.0`. */
+  readonly name: string
+  /** The name that the boot loader has for it, such as `A`. */
+  readonly bootName: string
+  /** Of the bundle that was installed there last; undefined if none was. */
+  readonly version: string | undefined
+  /** `bad`: it is not to be started, or an installation there has not ended. `empty`: nothing was ever installed. */
+  readonly state: 'good' | 'bad' | 'empty'
+  /** Whether the installation there came to its end, which is that the boot loader was told to start it. */
+  readonly isActivated: boolean
+}
+
+/** What a bundle says of itself. */
+export interface BundleInfo {
+  readonly version: string
+  readonly compatible: string
+}
+
+/** Why a bundle is refused. */
+export type Refusal = 'bundle-signature' | 'bundle-compatible' | 'bundle-damaged' | 'bundle-too-old'
+
+const optional = Type.Optional(Type.String())
+const Slots = Type.Tuple([
+  Type.Array(
+    Type.Tuple([
+      Type.String(),
+      Type.Object({
+        bootname: Type.String(),
+        'boot-status': optional,
+        status: optional,
+        'bundle.version': optional,
+        'installed.timestamp': optional,
+        'activated.timestamp': optional,
+      }),
+    ]),
+  ),
+])
+const Bundle = Type.Tuple([Type.Object({ update: Type.Object({ version: optional, compatible: Type.String() }) })])
+const Text = Type.Tuple([Type.String()])
+const Progress = Type.Tuple([Type.Number(), Type.String(), Type.Number()])
+
+/** The answer to `GetSlotStatus`. @throws {HalError} as all of these. */
+export function slotsIn(output: string): readonly Slot[] {
+  const [slots] = parse(Slots, output)
+  return slots.map(([name, values]) => {
+    const { bootname: bootName, status, 'bundle.version': version, 'boot-status': bootStatus } = values
+    const isWhole = status === 'ok'
+    const isGood = isWhole && bootStatus === 'good'
+    const { 'installed.timestamp': installed = '', 'activated.timestamp': activated = '' } = values
+    const state = status === undefined ? 'empty' : isGood ? 'good' : 'bad'
+    return { name, bootName, version, state, isActivated: isWhole && activated >= installed }
+  })
+}
+
+/** The answer to `InspectBundle`. */
+export function bundleIn(output: string): BundleInfo {
+  const [{ update }] = parse(Bundle, output)
+  const { version = '', compatible } = update
+  return { version, compatible }
+}
+
+/** The answer to a method that returns one string. */
+export function textIn(output: string): string {
+  return parse(Text, output)[0]
+}
+
+/** A property that is a string. */
+export function propertyIn(line: string | undefined): string {
+  return parse(Type.String(), line ?? '')
+}
+
+/** The percentage in the property `Progress`. */
+export function percentIn(line: string | undefined): number {
+  return parse(Progress, line ?? '')[0]
+}
+
+/** Why a bundle was refused, from the message of an error; undefined if the error is another one. */
+export function refusalIn(message: string): Refusal | undefined {
+  if (/signature verification failed/i.test(message)) return 'bundle-signature'
+  if (/compatible mismatch/i.test(message)) return 'bundle-compatible'
+  if (/version mismatch/i.test(message)) return 'bundle-too-old'
+  return /invalid bundle format|not allowed by/i.test(message) ? 'bundle-damaged' : undefined
+}
+
+function parse<T extends Type.TSchema>(schema: T, output: string): Type.Static<T> {
+  let value: unknown
+  try {
+    value = plain(JSON.parse(output))
+  } catch {
+    throw new HalError('UNREADABLE', 'busctl did not print JSON')
+  }
+  if (Check(schema, value)) return value
+  throw new HalError('UNREADABLE', 'RAUC answered in an unknown form')
+}
+
+/** A value of D-Bus without its type, which busctl puts around each variant. */
+function plain(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(plain)
+  if (typeof value !== 'object' || value === null) return value
+  if ('type' in value && typeof value.type === 'string' && 'data' in value) return plain(value.data)
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, plain(member)]))
+}

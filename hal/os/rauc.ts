@@ -1,0 +1,170 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { HalError } from '../errors.ts'
+import { getValues } from '../format/ini.ts'
+import {
+  type BundleInfo,
+  bundleIn,
+  percentIn,
+  propertyIn,
+  type Refusal,
+  refusalIn,
+  type Slot,
+  slotsIn,
+  textIn,
+} from '../format/rauc.ts'
+import { compareVersions } from '../format/semver.ts'
+import { CommandFailure } from './command.ts'
+import type { System } from './system.ts'
+
+/** Where RAUC looks for its configuration, see rauc(8): the first one counts. */
+export const RAUC_CONFIGURATIONS = ['/etc/rauc/system.conf', '/run/rauc/system.conf', '/usr/lib/rauc/system.conf']
+const INSTALLER = ['de.pengutronix.rauc', '/', 'de.pengutronix.rauc.Installer']
+/** Milliseconds between two looks at an installation. Without one, nothing looks. */
+const POLL_MS = 1_000
+/** Looks that may fail in a row: a card that is being written can take RAUC longer to answer than busctl waits. */
+const MAX_FAILED_POLLS = 10
+const DONE = 100
+
+/** A bundle that RAUC refuses. The message quotes nothing of it but what it says of itself. */
+export class RefusedBundle extends HalError {
+  readonly refusal: Refusal
+
+  constructor(refusal: Refusal, message: string, options?: ErrorOptions) {
+    super('UNREADABLE', message, options)
+    this.refusal = refusal
+  }
+}
+
+const REFUSALS: Readonly<Record<Refusal, string>> = {
+  'bundle-signature': 'it is not signed with a key that this device trusts, or was changed after it was signed',
+  'bundle-compatible': 'it is for another board',
+  'bundle-damaged': 'it is not a whole bundle of the kind that this device takes',
+  'bundle-too-old': 'it is older than this device takes',
+}
+
+/** What RAUC does at the moment. */
+export interface RaucStatus {
+  /** The boot name of the slot that this system was started from; empty if it was not started from one. */
+  readonly bootSlot: string
+  readonly isInstalling: boolean
+  readonly percent: number
+  /** Why the last installation failed, in RAUC's words, which may have paths; empty if it did not. */
+  readonly lastError: string
+}
+
+/**
+ * RAUC 1.13, by its D-Bus interface. While it installs, it answers nothing but `status`: all else throws a HalError.
+ * None of this starts a process by itself, and an idle device is not woken by it.
+ */
+export class Rauc {
+  readonly #system: System
+
+  constructor(system: System) {
+    this.#system = system
+  }
+
+  /** @throws {HalError} if RAUC is not there. */
+  async status(): Promise<RaucStatus> {
+    const names = ['BootSlot', 'Operation', 'Progress', 'LastError']
+    const output = await this.#system.run(['busctl', '--json=short', 'get-property', ...INSTALLER, ...names])
+    const [bootSlot, operation, progress, lastError] = output.split('\n')
+    return {
+      bootSlot: propertyIn(bootSlot),
+      isInstalling: propertyIn(operation) === 'installing',
+      percent: percentIn(progress),
+      lastError: propertyIn(lastError),
+    }
+  }
+
+  /** The boot name of the slot that this system was started from; undefined if it was not started from one. */
+  async bootSlot(): Promise<string | undefined> {
+    return (await this.status()).bootSlot || undefined
+  }
+
+  async slots(): Promise<readonly Slot[]> {
+    return slotsIn(await this.#call('GetSlotStatus'))
+  }
+
+  /** The boot name of the slot that the next start begins with. */
+  async primary(): Promise<string | undefined> {
+    const name = textIn(await this.#call('GetPrimary'))
+    return (await this.slots()).find(slot => slot.name === name)?.bootName
+  }
+
+  /**
+   * Checks who signed a bundle, for which board it is, and that it is not below the oldest version that the image takes.
+   * Its content is checked when it is installed.
+   * @param path On the device.
+   * @throws {RefusedBundle}
+   */
+  async inspect(path: string): Promise<BundleInfo> {
+    const bundle = bundleIn(await this.#call('InspectBundle', 'sa{sv}', path, '0'))
+    const { compatible, minVersion } = await this.#accepted()
+    if (bundle.compatible !== compatible) throw new RefusedBundle('bundle-compatible', REFUSALS['bundle-compatible'])
+    if (minVersion !== undefined && !((compareVersions(bundle.version, minVersion) ?? -1) >= 0))
+      throw new RefusedBundle('bundle-too-old', `its version is below ${minVersion}, the oldest that this device takes`)
+    return bundle
+  }
+
+  /** Begins to install a bundle into the other slot, and to have that started next. Then `follow` it. */
+  async install(path: string): Promise<void> {
+    await this.#call('InstallBundle', 'sa{sv}', path, '0')
+  }
+
+  /**
+   * Resolves when the installation that is under way has succeeded.
+   * @throws {RefusedBundle} @throws {HalError} if it failed, with RAUC's own words as the cause. @throws if it was aborted.
+   */
+  async follow(percent: (percent: number) => void, signal: AbortSignal): Promise<void> {
+    for (let failed = 0; ; ) {
+      const status = await this.status().catch(error => {
+        if (++failed > MAX_FAILED_POLLS) throw error
+      })
+      if (status) failed = 0
+      if (status?.isInstalling) percent(status.percent)
+      else if (status) return assertInstalled(status)
+      await sleep(POLL_MS, undefined, { signal })
+    }
+  }
+
+  /** `good`: its attempts are counted anew. `active`: the next start begins with it, and tries it a few times. */
+  async mark(state: 'good' | 'bad' | 'active', bootName: string): Promise<void> {
+    const slot = (await this.slots()).find(slot => slot.bootName === bootName)
+    if (!slot) throw new HalError('ABSENT', `RAUC knows no slot ${bootName}`)
+    await this.#call('Mark', 'ss', state, slot.name)
+  }
+
+  /** What RAUC takes: it has no method for the second, and checks it only when it installs. */
+  async #accepted(): Promise<{ compatible: string | undefined; minVersion: string | undefined }> {
+    for (const path of RAUC_CONFIGURATIONS) {
+      const text = await this.#system.readText(path)
+      if (text === undefined) continue
+      const value = (key: string) => getValues(text, 'system', key).at(-1)
+      return { compatible: value('compatible'), minVersion: value('min-bundle-version') }
+    }
+    throw new HalError('ABSENT', 'RAUC has no configuration')
+  }
+
+  async #call(method: string, ...args: readonly string[]): Promise<string> {
+    try {
+      return await this.#system.run(['busctl', '--json=short', 'call', ...INSTALLER, method, ...args])
+    } catch (error) {
+      throw error instanceof CommandFailure ? raucError(error.stderr.trim(), error.message) : error
+    }
+  }
+}
+
+/** RAUC starts anew if it crashed, and then knows of no error either. */
+function assertInstalled({ lastError, percent }: RaucStatus): void {
+  if (lastError !== '') throw raucError(lastError, 'RAUC could not install the bundle')
+  if (percent < DONE) throw new HalError('COMMAND_FAILED', 'RAUC ended before the bundle was installed')
+}
+
+/** An error whose cause has RAUC's own words. They may have paths. */
+function raucError(words: string, message: string): HalError {
+  const refusal = refusalIn(words)
+  const options = { cause: new Error(words) }
+  return refusal
+    ? new RefusedBundle(refusal, REFUSALS[refusal], options)
+    : new HalError('COMMAND_FAILED', message, options)
+}

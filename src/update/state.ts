@@ -1,0 +1,90 @@
+import * as Type from 'typebox/type'
+
+const percentage = Type.Integer({ minimum: 0, maximum: 100 })
+const time = (description: string) => Type.String({ format: 'date-time', description })
+const version = Type.String({ description: 'SemVer 2.0, as the image or the bundle says.' })
+
+/** What the device does. */
+export const ACTIVITIES = [
+  'idle',
+  'receiving',
+  'downloading',
+  'downloaded',
+  'installing',
+  'installed',
+  'restarting',
+  'failed',
+] as const
+export type Activity = (typeof ACTIVITIES)[number]
+
+/** What a restart waits for. */
+export const HINDRANCES = ['window', 'sessions', 'clock'] as const
+export type Hindrance = (typeof HINDRANCES)[number]
+
+export const SOURCES = ['upload', 'url'] as const
+export type Source = (typeof SOURCES)[number]
+
+/** Also `last.json`, in the folder RECEIVERD_UPDATE. */
+export const Outcome = Type.Object(
+  {
+    version: Type.String(),
+    outcome: Type.Enum(['installed', 'rolled back', 'failed']),
+    reason: Type.Optional(Type.String()),
+    at: Type.Optional(time('Absent while the clock is not set.')),
+  },
+  { description: 'What became of the last update.' },
+)
+export type Outcome = Type.Static<typeof Outcome>
+
+/** The body of GET /update, and the data of each event of the topic. What there is not is absent. */
+export const UpdateState = Type.Object(
+  {
+    running: Type.Object(
+      {
+        version: Type.Optional(version),
+        slot: Type.String({ description: 'The name of the system that runs, such as `A`.' }),
+        state: Type.Enum(['good', 'trial'], { description: '`trial`: it goes back unless it proves good.' }),
+      },
+      { description: 'The system that runs.' },
+    ),
+    other: Type.Object(
+      {
+        version: Type.Optional(version),
+        state: Type.Enum(['good', 'bad', 'empty'], { description: '`good`: the device can go back to it.' }),
+      },
+      { description: 'The system that an update replaces.' },
+    ),
+    state: Type.Enum([...ACTIVITIES], {
+      description:
+        '`downloaded`: a bundle is there, and was checked. `installed`: the next restart starts it. `failed`: see `error`.',
+    }),
+    waitingFor: Type.Optional(Type.Enum([...HINDRANCES], { description: 'What the restart waits for.' })),
+    bundle: Type.Optional(
+      Type.Object({
+        version: Type.Optional(version),
+        bytes: Type.Optional(Type.Integer({ minimum: 0, description: 'Its whole size, if known.' })),
+        receivedBytes: Type.Integer({ minimum: 0 }),
+        source: Type.Enum([...SOURCES]),
+      }),
+    ),
+    percent: Type.Optional(percentage),
+    error: Type.Optional(
+      Type.Object(
+        { type: Type.String({ description: 'As in a problem.' }), detail: Type.String() },
+        { description: 'Why the last step failed.' },
+      ),
+    ),
+    last: Type.Optional(Outcome),
+    available: Type.Optional(
+      Type.Object(
+        { version, checkedAt: time('When the channel was asked.') },
+        { description: 'The newest version in the channel.' },
+      ),
+    ),
+    testKeys: Type.Optional(
+      Type.Literal(true, { description: 'The device takes bundles that are signed with throw-away keys.' }),
+    ),
+  },
+  { $id: 'Update' },
+)
+export type UpdateState = Type.Static<typeof UpdateState>

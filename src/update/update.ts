@@ -1,0 +1,373 @@
+import { HalError, reasonOf } from '../../hal/errors.ts'
+import { getValue } from '../../hal/format/key-value.ts'
+import { compareVersions } from '../../hal/format/semver.ts'
+import { type Rauc, RefusedBundle } from '../../hal/os/rauc.ts'
+import type { System } from '../../hal/os/system.ts'
+import { readOsRelease } from '../../hal/settings/os-release.ts'
+import { type Clock, rfc3339 } from '../clock.ts'
+import type { Topic, TopicOptions } from '../events/topic.ts'
+import type { Log } from '../log.ts'
+import { Problem } from '../problem.ts'
+import { fateOf } from './fate.ts'
+import type { Hindrance, Outcome, Source, UpdateState } from './state.ts'
+import { StateTopic } from './state-topic.ts'
+import type { Expectations, Trial, TrialRecords } from './trial.ts'
+
+/** When the device restarts into what was installed. */
+export const RESTARTS = ['now', 'window', 'manual'] as const
+export type Restart = (typeof RESTARTS)[number]
+
+/** Restarts the device when it may. */
+export interface Restarter {
+  /** Whether a window is set, so that `window` is the default. */
+  readonly hasWindow: boolean
+  /**
+   * Restarts the device at once, or when the clock, the window and the sessions allow; resolves then.
+   * @param waitsFor Called with what it waits for, whenever that changes; with undefined before it restarts.
+   */
+  restart(when: 'now' | 'window', waitsFor: (hindrance: Hindrance | undefined) => void): Promise<void>
+  /** Gives up a restart that still waits. */
+  cancel(): void
+}
+
+export interface UpdateOptions {
+  readonly system: System
+  readonly rauc: Rauc
+  /** In the folder RECEIVERD_UPDATE; undefined without one. */
+  readonly records: TrialRecords | undefined
+  /** What works now, and must work with another version. */
+  readonly expect: () => Promise<Expectations>
+  readonly restarter: Restarter
+  /** Removes the bundle, which is not needed once it is installed. */
+  readonly removeBundle: () => Promise<void>
+  readonly ring: Pick<TopicOptions, 'maxEvents' | 'maxBytes' | 'newId'>
+  readonly clock: Clock
+  /** When the program was built, in milliseconds since 1970. A clock before it has not been set. */
+  readonly builtAt: number
+  readonly log: Log
+}
+
+export interface InstallOptions {
+  readonly restart?: Restart
+  readonly allowOlder?: boolean
+}
+
+type Bundle = NonNullable<UpdateState['bundle']>
+
+/** An image that takes bundles signed with throw-away keys has it. */
+const TEST_KEYS = '/usr/lib/receiver/test-keys'
+
+/** The update of the firmware: what runs, what else is there, and what is being done. One thing is done at a time. */
+export class Update {
+  readonly #options: UpdateOptions
+  readonly #topic: StateTopic
+  /** Where the checked bundle is. */
+  #path: string | undefined
+  readonly #stopping = new AbortController()
+  #following: Promise<void> | undefined
+  #stopWatching = () => {}
+
+  constructor(options: UpdateOptions) {
+    this.#options = options
+    this.#topic = new StateTopic(options.ring)
+  }
+
+  get topic(): Topic {
+    return this.#topic.topic
+  }
+
+  /** @throws {Problem} 409 if the device cannot be updated. */
+  get state(): UpdateState {
+    return this.#topic.state
+  }
+
+  /** The state as JSON, and the id of the event that says the same. @throws {Problem} 409 */
+  get current(): StateTopic['current'] {
+    return this.#topic.current
+  }
+
+  /** Finds out what runs, and what has become of what an earlier run began. */
+  async start(): Promise<void> {
+    const { system, records } = this.#options
+    if (!records || !system.isRunning) return
+    try {
+      await this.#takeUp(records)
+    } catch (error) {
+      this.#log('warning', 'the firmware cannot be updated', error)
+    }
+  }
+
+  /** An installation goes on without us. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    this.#stopWatching()
+    this.#topic.stop()
+    this.#options.restarter.cancel()
+    await this.#following
+  }
+
+  /**
+   * A bundle begins to come in, or goes on, in place of any other.
+   * @param bytes Of all of it, if that is known.
+   * @throws {Problem} 409 while something else is done.
+   */
+  receiving(source: Source, bytes: number | undefined, receivedBytes: number): void {
+    this.#requireIdle()
+    this.#path = undefined
+    const bundle = { ...(bytes !== undefined && { bytes }), receivedBytes, source }
+    this.#topic.set({ state: source === 'upload' ? 'receiving' : 'downloading', bundle, error: undefined })
+  }
+
+  progress(receivedBytes: number): void {
+    const { bundle } = this.state
+    if (bundle) this.#topic.set({ bundle: { ...bundle, receivedBytes } })
+  }
+
+  /**
+   * It is whole and durable at this path: checks who signed it, and whether it is for this device.
+   * @returns what it says of itself.
+   * @throws {Problem} 422 if it is refused. The caller removes it, and says `dropped`.
+   */
+  async received(path: string): Promise<Bundle | undefined> {
+    const { version } = await this.#options.rauc.inspect(path).catch(error => {
+      throw problemOf(error)
+    })
+    const { bundle } = this.state
+    if (bundle) this.#topic.set({ bundle: { version, ...bundle } })
+    return this.state.bundle
+  }
+
+  /** It was received, stays at this path, and can be installed. */
+  kept(path: string): void {
+    this.#path = path
+    this.#topic.set({ state: 'downloaded' })
+  }
+
+  /** It broke off, or was refused. */
+  dropped(problem?: Problem): void {
+    const error = problem && { type: problem.type, detail: problem.message }
+    this.#topic.set({ state: problem ? 'failed' : 'idle', bundle: undefined, error })
+  }
+
+  /** It is about to be removed. @throws {Problem} 409 while it is installed. */
+  removing(): void {
+    const { state } = this.state
+    if (state === 'installing') throw new Problem('conflict', 'The bundle is being installed.')
+    this.#path = undefined
+    const isInstalled = state === 'installed' || state === 'restarting'
+    this.#topic.set({ bundle: undefined, ...(!isInstalled && { state: 'idle', error: undefined }) })
+  }
+
+  /** What the channel has. */
+  found(available: UpdateState['available']): void {
+    this.#topic.set({ available })
+  }
+
+  /**
+   * Begins to install the bundle.
+   * @param who Who asked for it, for the log.
+   * @throws {Problem} 409 without a bundle, for an older one, and while that cannot be; 422 if the bundle is refused after all.
+   */
+  async install({ restart, allowOlder = false }: InstallOptions, who: string): Promise<void> {
+    const { restarter } = this.#options
+    const { running, bundle } = this.state
+    this.#requireIdle()
+    if (this.#path === undefined) throw new Problem('conflict', 'There is no bundle to install.')
+    // The other system is the only one that has proved good.
+    if (running.state === 'trial')
+      throw new Problem('conflict', 'The version that runs is on trial: wait until it has proved good.')
+    if (restart === 'window' && !restarter.hasWindow)
+      throw new Problem('conflict', 'No window is set for restarts: set one, or choose now or manual.')
+    const version = bundle?.version ?? ''
+    if (!allowOlder && isOlder(version, running.version))
+      throw new Problem(
+        'bundle-older',
+        `Version ${version} is older than ${running.version}, which runs. With allowOlder it is installed nevertheless.`,
+      )
+    this.#topic.set({ state: 'installing', percent: 0, error: undefined })
+    try {
+      const trial = await this.#begin(this.#path, restart ?? (restarter.hasWindow ? 'window' : 'manual'))
+      this.#options.log('notice', `${who} began to install version ${trial.version}`)
+      this.#following = this.#follow(trial)
+    } catch (error) {
+      throw await this.#failed(version, error)
+    }
+  }
+
+  /** Restarts into the other system. @throws {Problem} 409 if that is not good, and while that cannot be. */
+  async rollback(who: string): Promise<void> {
+    const { rauc, log } = this.#options
+    const { running, other, state } = this.state
+    this.#requireIdle()
+    if (other.state !== 'good') throw new Problem('conflict', `The other system is ${other.state}: stay with this one.`)
+    this.#topic.set({ state: 'restarting' })
+    const gone = { version: running.version ?? '', reason: 'asked for', ...this.#at }
+    try {
+      const records = this.#records
+      const isTrial = running.state === 'trial'
+      // The other system then reads that it was not a fault.
+      if (isTrial) await records.condemn({ ...gone, slot: running.slot })
+      await rauc.mark('active', (await this.#otherSlot()).bootName)
+      if (!isTrial) await records.conclude({ ...gone, outcome: 'rolled back' })
+    } catch (error) {
+      this.#topic.set({ state })
+      throw problemOf(error)
+    }
+    log('notice', `${who} went back from version ${running.version} to ${other.version}`)
+    this.#restart('now')
+  }
+
+  /** @throws {Problem} 409 while something is done that nothing must come in between of. */
+  #requireIdle(): void {
+    const { state, other } = this.state
+    if (state === 'receiving' || state === 'downloading') throw new Problem('conflict', 'A bundle is being received.')
+    if (state === 'installing') throw new Problem('conflict', 'A bundle is being installed.')
+    if (state === 'installed')
+      throw new Problem('conflict', `Version ${other.version} is installed, and starts when the device restarts.`)
+    if (state === 'restarting') throw new Problem('conflict', 'The device is about to restart.')
+  }
+
+  get #records(): TrialRecords {
+    const { records } = this.#options
+    if (!records) throw new HalError('ABSENT', 'there is no folder for updates')
+    return records
+  }
+
+  get #at(): { readonly at?: string } {
+    const { clock, builtAt } = this.#options
+    const now = clock.now()
+    return now < builtAt ? {} : { at: rfc3339(now) }
+  }
+
+  async #takeUp(records: TrialRecords): Promise<void> {
+    const { system, rauc } = this.#options
+    const { bootSlot, isInstalling } = await rauc.status()
+    if (bootSlot === '') throw new HalError('ABSENT', 'the device was not started from a slot of RAUC')
+    await records.recover()
+    const [trial, last] = [await records.trial(), await records.last()]
+    const version = getValue((await readOsRelease(system)) ?? '', 'IMAGE_VERSION')
+    const isTrial = trial?.slot === bootSlot
+    this.#topic.begin({
+      running: { ...(version && { version }), slot: bootSlot, state: isTrial ? 'trial' : 'good' },
+      other: { state: 'bad' },
+      state: 'idle',
+      ...(last && { last }),
+      ...((await system.exists(TEST_KEYS)) && { testKeys: true }),
+    })
+    if (trial && isInstalling) {
+      this.#topic.set({ state: 'installing', other: { version: trial.version, state: 'bad' } })
+      this.#following = this.#follow(trial)
+      return
+    }
+    await this.#readOther()
+    if (trial && !isTrial) await this.#conclude(trial)
+    // The judge ends a trial.
+    const ended = async () => {
+      const isOver = this.state.running.state === 'trial' && !(await records.isTrial())
+      if (isOver) this.#topic.set({ running: { ...this.state.running, state: 'good' }, last: await records.last() })
+    }
+    this.#stopWatching = records.watch(() => void ended().catch(error => this.#log('warning', 'a trial', error)))
+  }
+
+  /** Ends what an earlier run began, unless it still waits for the restart. */
+  async #conclude(trial: Trial): Promise<void> {
+    const { rauc } = this.#options
+    const fate = fateOf(trial, this.state.running.slot, await rauc.primary(), await rauc.slots())
+    if (fate === 'waits') {
+      this.#topic.set({ state: 'installed' })
+      return this.#restart(trial.restart)
+    }
+    const { version } = trial
+    const isBack = fate === 'rolled back'
+    const verdict = await this.#records.verdict()
+    const why = verdict?.version === version ? verdict.reason : 'did not start'
+    const reason = isBack ? why : 'interrupted'
+    const last: Outcome = { version, outcome: isBack ? 'rolled back' : 'failed', reason, ...this.#at }
+    await this.#records.conclude(last)
+    this.#topic.set({ last })
+    this.#options.log('warning', `version ${version} ${isBack ? 'was rolled back' : 'was not installed'}: ${reason}`)
+  }
+
+  async #begin(path: string, restart: Restart): Promise<Trial> {
+    const { rauc, expect } = this.#options
+    const { version } = await rauc.inspect(path)
+    const { bootName: slot } = await this.#otherSlot()
+    const from = this.state.running.version ?? ''
+    const trial = { slot, version, from, restart, ...this.#at, expect: await expect() }
+    await this.#records.begin(trial)
+    await rauc.install(path)
+    this.#topic.set({ other: { version, state: 'bad' } })
+    return trial
+  }
+
+  /** Resolves when the installation has ended, one way or the other. */
+  async #follow(trial: Trial): Promise<void> {
+    const { rauc, removeBundle, log } = this.#options
+    try {
+      await rauc.follow(percent => this.#topic.set({ percent }), this.#stopping.signal)
+    } catch (error) {
+      // The next start follows it on.
+      if (!this.#stopping.signal.aborted) await this.#failed(trial.version, error)
+      return
+    }
+    log('notice', `version ${trial.version} is installed`)
+    this.#topic.set({ state: 'installed', percent: undefined })
+    await this.#readOther().catch(error => this.#log('warning', 'the other system', error))
+    await removeBundle().catch(error => this.#log('warning', 'the installed bundle could not be removed', error))
+    this.#restart(trial.restart)
+  }
+
+  /** An installation has failed. @returns what to answer. */
+  async #failed(version: string, error: unknown): Promise<Problem> {
+    const problem = problemOf(error)
+    this.#log('error', `version ${version} was not installed`, error)
+    const last: Outcome = { version, outcome: 'failed', reason: reasonOf(error), ...this.#at }
+    await this.#records.conclude(last).catch(error => this.#log('error', 'the record of the update', error))
+    await this.#readOther().catch(() => undefined)
+    const { type, message: detail } = problem
+    this.#topic.set({ state: 'failed', percent: undefined, error: { type, detail }, last })
+    return problem
+  }
+
+  #restart(when: Restart | undefined): void {
+    if (when !== 'now' && when !== 'window') return
+    const waitsFor = (waitingFor: Hindrance | undefined) =>
+      this.#topic.set({ waitingFor, state: waitingFor ? 'installed' : 'restarting' })
+    this.#options.restarter
+      .restart(when, waitsFor)
+      .catch(error => this.#log('error', 'the device could not be restarted', error))
+  }
+
+  async #readOther(): Promise<void> {
+    const { version, state } = await this.#otherSlot()
+    this.#topic.set({ other: { ...(version !== undefined && { version }), state } })
+  }
+
+  async #otherSlot() {
+    const slots = await this.#options.rauc.slots()
+    const other = slots.find(({ bootName }) => bootName !== this.state.running.slot)
+    if (!other) throw new HalError('ABSENT', 'RAUC has no other slot')
+    return other
+  }
+
+  /** With the words of RAUC, which may have paths. */
+  #log(level: 'warning' | 'error', what: string, error: unknown): void {
+    const words = error instanceof HalError && error.cause instanceof Error ? ` (${error.cause.message})` : ''
+    this.#options.log(level, `${what}: ${reasonOf(error)}${words}`)
+  }
+}
+
+/** A version that cannot be compared with the one that runs counts as older. */
+function isOlder(version: string, running: string | undefined): boolean {
+  return running !== undefined && (compareVersions(version, running) ?? -1) < 0
+}
+
+function problemOf(error: unknown): Problem {
+  if (error instanceof Problem) return error
+  if (error instanceof RefusedBundle)
+    return new Problem(error.refusal, `The bundle is refused: ${error.message}.`, { cause: error })
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  return new Problem(code === 'ENOSPC' ? 'no-space' : 'system-refused', `The update failed: ${reasonOf(error)}.`, {
+    cause: error,
+  })
+}

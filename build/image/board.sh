@@ -3,6 +3,7 @@
 # with the board's list of packages, its overlay, and initramfs/.
 set -eu
 . build/image/binfmt.sh
+export SOURCE_DATE_EPOCH=$BASE_EPOCH
 board=build/image/boards/$1
 packages=$(sed 's/#.*//' "$board/packages" 2>/dev/null | tr '\n' ' ')
 

@@ -3,20 +3,23 @@
 # build/out/image/BOARD.img, with its system beside it, BOARD.ext4, from which a bundle is made.
 set -eu
 . build/image/binfmt.sh
+# The same commit gives the same bytes (slot.sh): for what the programs in the chroot write, too.
+: "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct)}"
+export SOURCE_DATE_EPOCH
 out=$PWD/build/out/image
 board=build/image/boards/$BOARD
 root=$out/root
 # The boot partition's files, and those of the data partition.
 work=$out/work
 cleanup() {
-	umount "$root/proc" 2>/dev/null || true
+	umount "$root/proc" "$work/plugins" "$root/usr/lib/aarch64-linux-gnu/gstreamer-1.0" 2>/dev/null || true
 	rm -rf --one-file-system "$root" "$work"
 }
 trap cleanup EXIT
 cleanup
 mkdir -p "$root" "$work/boot" "$work/data"
 tar -xf "$out/$BOARD.tar" -C "$root" --numeric-owner
-for package in receiverd receiverd-mirroring receiverd-tls; do
+for package in receiverd receiverd-mirroring receiverd-tls receiverd-update; do
 	cp "$out/../${package}_${VERSION}_all.deb" "$root/"
 done
 # No daemon of the image starts here.
@@ -31,13 +34,23 @@ rm "$root"/*.deb "$root/usr/sbin/policy-rc.d"
 
 cp -R build/image/overlay/. "$root/"
 [ ! -d "$board/overlay" ] || cp -R "$board/overlay/." "$root/"
-# GStreamer's list of plugins, which their first user would have to make: on a small board that takes a minute.
+# Before these times go into lists.
+find "$root" -xdev -print0 | xargs -0 touch --no-dereference --date="@$SOURCE_DATE_EPOCH"
+# GStreamer's list of plugins, which their first user would have to make: on a small board that takes a minute. It has them in the
+# order in which a folder lists them, and only a tmpfs lists them in the same order each time.
+plugins=$root/usr/lib/aarch64-linux-gnu/gstreamer-1.0
+mkdir "$work/plugins"
+mount -t tmpfs -o "mode=755" plugins "$work/plugins"
+for plugin in "$plugins"/*; do cp -p "$plugin" "$work/plugins/"; done
+mount --move "$work/plugins" "$plugins"
 chroot "$root" env GST_REGISTRY=/gstreamer.bin gst-inspect-1.0 >/dev/null 2>&1
+umount "$plugins"
 for user in uxplay weston; do
 	chroot "$root" install -D -o $user -g $user -m 644 /gstreamer.bin /var/cache/$user/gstreamer.bin
 	chroot "$root" chown $user: /var/cache/$user
 done
 rm "$root/gstreamer.bin"
+chroot "$root" fc-cache --force
 # As systemd does at a first boot, which no update and no factory reset has.
 chroot "$root" systemctl --quiet preset-all
 # systemd-resolved has the name servers from networkd; mmdebstrap has left those of this machine.
@@ -65,7 +78,7 @@ ln -s "$(cd "$root/boot" && ls vmlinuz-*)" "$root/boot/vmlinuz"
 ln -s "$(cd "$root/boot" && ls initrd.img-*)" "$root/boot/initrd.img"
 printf 'IMAGE_ID=receiver\nIMAGE_VERSION=%s\n' "$VERSION" >>"$root/usr/lib/os-release"
 sed -i "s/@COMPATIBLE@/receiver-$BOARD/" "$root/usr/lib/rauc/system.conf"
-cp "$KEYRING" "$root/usr/lib/rauc/keyring.pem"
+build/image/keyring.sh "$root"
 
 "$board/boot.sh" "$root" "$work/boot"
 rm -rf "$root/usr/lib/u-boot" "$root"/boot/firmware/*

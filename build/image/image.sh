@@ -12,7 +12,7 @@ root=$out/root
 # The boot partition's files, and those of the data partition.
 work=$out/work
 cleanup() {
-	umount "$root/proc" "$work/plugins" "$root/usr/lib/aarch64-linux-gnu/gstreamer-1.0" 2>/dev/null || true
+	umount "$root/proc" "$root/usr/lib/aarch64-linux-gnu/gstreamer-1.0" 2>/dev/null || true
 	rm -rf --one-file-system "$root" "$work"
 }
 trap cleanup EXIT
@@ -39,10 +39,9 @@ find "$root" -xdev -print0 | xargs -0 touch --no-dereference --date="@$SOURCE_DA
 # GStreamer's list of plugins, which their first user would have to make: on a small board that takes a minute. It has them in the
 # order in which a folder lists them, and only a tmpfs lists them in the same order each time.
 plugins=$root/usr/lib/aarch64-linux-gnu/gstreamer-1.0
-mkdir "$work/plugins"
-mount -t tmpfs -o "mode=755" plugins "$work/plugins"
-for plugin in "$plugins"/*; do cp -p "$plugin" "$work/plugins/"; done
-mount --move "$work/plugins" "$plugins"
+cp -Rp "$plugins" "$work/plugins"
+mount -t tmpfs -o mode=755 plugins "$plugins"
+for plugin in "$work"/plugins/*; do cp -p "$plugin" "$plugins/"; done
 chroot "$root" env GST_REGISTRY=/gstreamer.bin gst-inspect-1.0 >/dev/null 2>&1
 umount "$plugins"
 for user in uxplay weston; do

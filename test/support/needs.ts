@@ -21,7 +21,6 @@ const PACKAGES = {
   openssl: 'openssl',
   prometheus: 'prometheus',
   promtool: 'prometheus',
-  openssl: 'openssl',
   python3: 'python3',
   rauc: 'rauc',
   'rsvg-convert': 'librsvg2-bin',

@@ -48,5 +48,9 @@ async function bundled(source: string, extension: string): Promise<PageFile> {
   const { outputFiles } = await build({ ...PAGE, entryPoints: [join(REPOSITORY, 'src/page', source)] })
   const text = outputFiles.map(({ text }) => text).join('')
   const digest = createHash('sha256').update(text).digest('hex').slice(0, 12)
-  return { name: `page-${digest}.${extension}`, text, gzip: gzipSync(text, { level: 9 }).toString('base64') }
+  return {
+    name: `page-${digest}.${extension}`,
+    text,
+    gzip: gzipSync(text, { level: 9, memLevel: 7 }).toString('base64'),
+  }
 }

@@ -1,11 +1,13 @@
 /** The process: its command line, its signals, its exit status. Nothing imports this. */
 import { randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { errorCode, reasonOf } from '../hal/errors.ts'
 import { Files } from '../hal/files/files.ts'
 import { runCommand } from '../hal/os/command.ts'
 import { claimFolder } from '../hal/os/lock.ts'
 import { missingTools } from '../hal/os/missing-tools.ts'
+import { Rauc } from '../hal/os/rauc.ts'
 import { reboot } from '../hal/os/reboot.ts'
 import { System } from '../hal/os/system.ts'
 import { registry } from '../hal/registry.ts'
@@ -20,6 +22,7 @@ import { personAt } from './cli/person.ts'
 import { ServiceClient } from './cli/service-client.ts'
 import { runSession } from './cli/session.ts'
 import { loadSettings, saveSettings, writeSettings } from './cli/settings.ts'
+import { installUpdate, rollBack, updateStatus } from './cli/update.ts'
 import { systemClock } from './clock.ts'
 import {
   type Config,
@@ -29,14 +32,21 @@ import {
   readEnginesPath,
   readRoot,
   readStateDir,
+  readTlsPort,
+  readUpdateFolder,
   requireNode,
   unknownVariables,
 } from './config.ts'
+import { HTTPS_PORT } from './http/address.ts'
 import { REBOOT_MS, SHUTDOWN_MS } from './limits.ts'
 import { lineLog } from './log.ts'
 import { startService } from './service.ts'
 import { tellSupervisor } from './supervisor.ts'
-import { finishReset } from './system/factory-reset.ts'
+import { finishReset, orderReset } from './system/factory-reset.ts'
+import { ImageReset } from './system/image-reset.ts'
+import { look } from './update/checks.ts'
+import { judge } from './update/judge.ts'
+import { TrialRecords } from './update/trial.ts'
 import { UsageError } from './usage-error.ts'
 
 const FAILURE = 1
@@ -85,16 +95,32 @@ async function run(command: Command): Promise<void> {
     }
     case 'config load': {
       const { file, options } = command
-      if (!options.isSure && (file === '-' || !process.stdin.isTTY))
-        throw new UsageError('config load: no terminal to ask on; --yes loads without asking')
+      requireAsking('config load', options.isSure, file === '-')
       const text = await readGiven(file, 'config load')
       return loadSettings(await serviceOf(flags, 'admin:rw'), schemaOf(flags), text, options, personAt(process))
     }
+    case 'update status':
+      for (const line of await updateStatus(await serviceOf(flags, 'admin:r', 'update'))) print(line)
+      return
+    case 'update install': {
+      const { file, choices } = command
+      requireAsking(command.name, choices.isSure)
+      const bundle = await new Files('/').openLarge(resolve(file))
+      if (!bundle) throw new CommandError(`${command.name}: there is no ${file}`)
+      return installUpdate(await serviceOf(flags, 'admin:rw', 'update'), bundle, choices, personAt(process), sleep)
+    }
+    case 'update rollback':
+      requireAsking(command.name, command.isSure)
+      return rollBack(await serviceOf(flags, 'admin:rw', 'update'), command.isSure, personAt(process))
     case 'session':
       process.exit(await runSession(command.session, readEnginesPath(flags, env), complain))
       break
     case 'discover':
       return void print(await discover(runCommand, command.isJson))
+    case 'update judge':
+      // The unit restarts the device (receiverd-judge.service).
+      process.exit((await judgeVersion(flags)) ? 0 : FAILURE)
+      break
     case 'token':
       return void print(await makeToken(stateOf(flags), command.token, systemClock.now(), BUILT_AT))
   }
@@ -105,7 +131,8 @@ async function serve(config: Config): Promise<void> {
   warnOfKeyInImage(config)
   const system = new System(config.root)
   const state = new Files(config.stateDir)
-  if (await resetAtStart(state, system)) return restartDevice(system)
+  const imageReset = config.reset && system.isRunning ? new ImageReset(system, config.reset) : undefined
+  if (await (imageReset ? imageReset.isDue(log) : resetAtStart(state, system))) return restartDevice(system)
 
   let isStopping = false
   /** Ends requests and streams. Resolves with whether this call did so, and not an earlier one. */
@@ -126,7 +153,7 @@ async function serve(config: Config): Promise<void> {
   const reset = async () => {
     // If it is late, the next start does the rest.
     if (!(await close('factory reset', FAILURE))) return
-    await finishReset(state, system, log)
+    if (!imageReset) await finishReset(state, system, log)
     await restartDevice(system)
   }
   const surroundings = {
@@ -137,6 +164,7 @@ async function serve(config: Config): Promise<void> {
     newId: randomUUID,
     version: VERSION,
     builtAt: BUILT_AT,
+    orderReset: (forgetsCard: boolean) => imageReset?.order(forgetsCard) ?? orderReset(state, forgetsCard),
     reset: () => void reset().catch(fail),
     page: BUILT_PAGE,
   }
@@ -202,10 +230,46 @@ async function readGiven(path: string, name: string): Promise<string> {
   throw new CommandError(`${name}: there is no ${path}`)
 }
 
-async function serviceOf(flags: Flags, role: string): Promise<ServiceClient> {
+/** @throws {UsageError} if nobody can answer. */
+function requireAsking(name: string, isSure: boolean, isInputTaken = false): void {
+  if (!isSure && (isInputTaken || !process.stdin.isTTY))
+    throw new UsageError(`${name}: no terminal to ask on; --yes does not ask`)
+}
+
+/** @param group Of commands, for the log. */
+async function serviceOf(flags: Flags, role: string, group = 'config'): Promise<ServiceClient> {
   const address = readAddress(flags, env)
   const key = await showKey(stateOf(flags))
-  return new ServiceClient(address, () => passingToken(key, role, systemClock.now(), BUILT_AT))
+  return new ServiceClient(address, () =>
+    passingToken(key, { roles: [role], subject: `receiverd ${group}` }, systemClock.now(), BUILT_AT),
+  )
+}
+
+/** Whether the version that runs stays. */
+async function judgeVersion(flags: Flags): Promise<boolean> {
+  const folder = readUpdateFolder(env)
+  if (folder === undefined) throw new UsageError('update judge: RECEIVERD_UPDATE names no folder')
+  const system = new System(readRoot(flags, env))
+  const doors = {
+    api: readAddress(flags, env),
+    tlsPort: readTlsPort(env) ?? HTTPS_PORT,
+    token: async () =>
+      passingToken(
+        await showKey(stateOf(flags)),
+        { roles: ['admin:r'], subject: 'receiverd update judge' },
+        systemClock.now(),
+        BUILT_AT,
+      ),
+  }
+  return judge({
+    rauc: new Rauc(system),
+    records: new TrialRecords(new Files(folder)),
+    look: expect => look(system, expect, doors),
+    pace: { now: () => performance.now(), wait: ms => new Promise(resolve => setTimeout(resolve, ms)) },
+    clock: systemClock,
+    builtAt: BUILT_AT,
+    log,
+  })
 }
 
 function schemaOf(flags: Flags) {

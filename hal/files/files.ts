@@ -5,7 +5,7 @@ import { makeFolder, remove, syncFolder } from './folder.ts'
 import { GrowingFile } from './growing.ts'
 import { capture, type Image, restore } from './image.ts'
 import { type FileSystem, KERNEL } from './kernel.ts'
-import { linkTarget, list, readFile, readStart } from './read.ts'
+import { type LargeFile, largeFile, linkTarget, list, readFile, readStart } from './read.ts'
 import { MAX_REPLACEABLE_BYTES, recover, rename } from './replace.ts'
 import { Root } from './root.ts'
 import { FolderWatcher, type Stop } from './watcher.ts'
@@ -66,6 +66,11 @@ export class Files {
   /** The first bytes of a file, at most `length` of them; undefined if there is none. @throws {HalError} */
   async readStart(path: string, length: number): Promise<Buffer | undefined> {
     return readStart(this.#fs, this.#root.resolve(path), length)
+  }
+
+  /** A file that is read piece by piece; undefined if there is none. @throws {HalError} if it is not a regular file. */
+  async openLarge(path: string): Promise<LargeFile | undefined> {
+    return largeFile(this.#fs, this.#root.resolve(path))
   }
 
   /**

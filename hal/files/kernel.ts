@@ -48,8 +48,8 @@ export interface FileSystem {
   open(path: string, flags: number, mode?: number): number
   /** close(2). Does not make anything durable. */
   close(file: number): void
-  /** read(2) into the start of `buffer`. @returns the number of bytes; 0 at the end of the file. */
-  read(file: number, buffer: Uint8Array): number
+  /** read(2) into the start of `buffer`, or pread(2) with a position. @returns the number of bytes; 0 at the end of the file. */
+  read(file: number, buffer: Uint8Array, options?: { readonly position: number }): number
   /** write(2) of `bytes` from `offset` on. @returns the number of bytes written, which may be only a part. */
   write(file: number, bytes: Uint8Array, offset?: number): number
   /** fsync(2). Waits for the disk, so it runs in Node's pool: the event loop goes on meanwhile. */

@@ -44,6 +44,43 @@ export function readStart(fs: FileSystem, at: string, length: number): Buffer | 
   }
 }
 
+/** A file that is too large to be read at once. */
+export interface LargeFile {
+  readonly bytes: number
+  /** Its bytes from there on, piece by piece. */
+  chunks(from: number): AsyncGenerator<Buffer>
+}
+
+const PIECE_BYTES = 256 * 1024
+
+/** A regular file; undefined if nothing is there. @throws {HalError} for anything else. */
+export function largeFile(fs: FileSystem, at: string): LargeFile | undefined {
+  const file = openToRead(fs, at)
+  if (file === undefined) return undefined
+  try {
+    return { bytes: regularSize(fs, file), chunks: from => pieces(fs, at, from) }
+  } finally {
+    fs.close(file)
+  }
+}
+
+async function* pieces(fs: FileSystem, at: string, from: number): AsyncGenerator<Buffer> {
+  const file = openToRead(fs, at)
+  if (file === undefined) return
+  try {
+    for (let position = from; ; ) {
+      // A new one each time: whoever takes it may keep it.
+      const buffer = Buffer.allocUnsafeSlow(PIECE_BYTES)
+      const count = fs.read(file, buffer, { position })
+      if (count === 0) return
+      yield buffer.subarray(0, count)
+      position += count
+    }
+  } finally {
+    fs.close(file)
+  }
+}
+
 /** The target of a symbolic link; undefined for anything else. */
 export function linkTarget(fs: FileSystem, at: string): string | undefined {
   // Most names are not links, and readlink(2) would throw an exception for each of these.

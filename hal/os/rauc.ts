@@ -80,10 +80,12 @@ export class Rauc {
     const names = ['BootSlot', 'Operation', 'Progress', 'LastError']
     const output = await this.#system.run(['busctl', '--json=short', 'get-property', ...INSTALLER, ...names])
     const [bootSlot, operation, progress, lastError] = output.split('\n')
+    const percent = percentIn(progress)
     return {
       bootSlot: propertyIn(bootSlot),
-      isInstalling: propertyIn(operation) === 'installing',
-      percent: percentIn(progress),
+      // RAUC also says `idle` when it refused a second installation, while the first goes on.
+      isInstalling: propertyIn(operation) === 'installing' || (percent > 0 && percent < DONE),
+      percent,
       lastError: propertyIn(lastError),
     }
   }

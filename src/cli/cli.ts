@@ -6,10 +6,12 @@ import { parseDuration, SUBJECT, type TokenRequest } from '../auth/token.ts'
 import type { Flags } from '../config.ts'
 import { MAX_SUBJECT_LENGTH } from '../limits.ts'
 import { PROTOCOL } from '../sessions/session.ts'
+import { RESTARTS } from '../update/update.ts'
 import { UsageError } from '../usage-error.ts'
 import { helpFor } from './help.ts'
 import type { SessionRequest } from './session.ts'
 import type { LoadOptions } from './settings.ts'
+import type { InstallChoices } from './update.ts'
 
 export type Command =
   | {
@@ -57,6 +59,21 @@ export type Command =
       readonly options: LoadOptions
     }
   | {
+      readonly name: 'update status'
+      readonly flags: Flags
+    }
+  | {
+      readonly name: 'update install'
+      readonly flags: Flags
+      readonly file: string
+      readonly choices: InstallChoices
+    }
+  | {
+      readonly name: 'update rollback'
+      readonly flags: Flags
+      readonly isSure: boolean
+    }
+  | {
       /** For receiverd-judge.service. */
       readonly name: 'update judge'
       readonly flags: Flags
@@ -82,6 +99,8 @@ const OPTIONS = {
   'with-identity': { type: 'boolean' },
   partial: { type: 'boolean' },
   yes: { type: 'boolean', short: 'y' },
+  restart: { type: 'string' },
+  'allow-older': { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean' },
 } as const
@@ -96,6 +115,9 @@ const COMMANDS = {
   'key rotate': ['key-file', ...PLACE],
   'config save': ['with-identity', 'listen', ...PLACE],
   'config load': ['yes', 'partial', 'listen', ...PLACE],
+  'update status': ['listen', ...PLACE],
+  'update install': ['yes', 'restart', 'allow-older', 'listen', ...PLACE],
+  'update rollback': ['yes', 'listen', ...PLACE],
   token: ['role', 'expires-in', 'subject', ...PLACE],
   discover: ['json'],
   'update judge': ['listen', ...PLACE],
@@ -108,6 +130,7 @@ type CommandName = keyof typeof COMMANDS
 const GROUPS = new Map([
   ['key', 'show or rotate'],
   ['config', 'save or load'],
+  ['update', 'status, install or rollback'],
 ])
 /** As a word, the same as `--help`. */
 const HELP = 'help'
@@ -129,7 +152,7 @@ export function parseCommand(argv: readonly string[], version: string): Command 
   if (values.help || words.length < positionals.length) return { name: 'print', text: helpFor(words[0]) }
   if (commands) throw new UsageError(`${group}: missing command, ${commands}; see receiverd ${group} --help`)
   if (!name) throw new UsageError('missing command; see receiverd --help')
-  const takesFile = group === 'config'
+  const takesFile = group === 'config' || name === 'update install'
   const [file, extra] = takesFile ? rest : [undefined, ...rest]
   if (extra !== undefined)
     throw new UsageError(`${name} takes ${takesFile ? 'one file' : 'no argument'}: "${extra}"${hintFor(name, extra)}`)
@@ -145,6 +168,8 @@ export function parseCommand(argv: readonly string[], version: string): Command 
     const { yes = false, partial = false } = values
     return { name, flags: values, file, options: { isSure: yes, isPartial: partial } }
   }
+  if (name === 'update install') return { name, flags: values, ...installRequest(values, file) }
+  if (name === 'update rollback') return { name, flags: values, isSure: values.yes ?? false }
   if (name === 'discover') return { name, flags: values, isJson: values.json ?? false }
   return name === 'token' ? { name, flags: values, token: tokenRequest(values) } : { name, flags: values }
 }
@@ -228,6 +253,16 @@ function sessionRequest(values: ReturnType<typeof parse>['values'], command: rea
   const [program, ...args] = command
   if (!program) throw new UsageError('session: missing command; put it behind --, as in: receiverd session … -- mirror')
   return { device: { protocol, name, model, deviceId, address }, argv: [program, ...args] }
+}
+
+function installRequest(values: ReturnType<typeof parse>['values'], file: string | undefined) {
+  const { yes: isSure = false, 'allow-older': allowOlder = false } = values
+  const restart = RESTARTS.find(each => each === values.restart)
+  if (file === undefined) throw new UsageError('update install: missing FILE; see receiverd update --help')
+  if (file === '-') throw new UsageError('update install: FILE must be a file, because its size is sent first: "-"')
+  if (values.restart !== undefined && !restart)
+    throw new UsageError(`--restart: "${values.restart}" is none of ${RESTARTS.join(', ')}`)
+  return { file, choices: { isSure, allowOlder, restart } }
 }
 
 function isCommand(name: string): name is CommandName {

@@ -81,7 +81,12 @@ export async function makeToken(state: Files, request: TokenRequest, now: number
  * A token for one request to the service of this device: soon worthless to a program that listens in its place.
  * @param now and `builtAt` as for `makeToken`; while the clock is not set, the service accepts no expiry.
  */
-export function passingToken(apiKey: string, role: string, now: number, builtAt: number): string {
+export function passingToken(
+  apiKey: string,
+  request: Pick<TokenRequest, 'roles' | 'subject'>,
+  now: number,
+  builtAt: number,
+): string {
   const expiresInMs = now < builtAt ? undefined : PASSING_MS
-  return issueToken(apiKey, { roles: [role], subject: 'receiverd config', expiresInMs }, now).token
+  return issueToken(apiKey, { ...request, expiresInMs }, now).token
 }

@@ -5,6 +5,7 @@ export function helpFor(command: string | undefined): string {
   if (command === 'serve') return SERVE_HELP
   if (command === 'key') return KEY_HELP
   if (command === 'config') return CONFIG_HELP
+  if (command === 'update') return UPDATE_HELP
   if (command === 'token') return TOKEN_HELP
   if (command === 'session') return SESSION_HELP
   if (command === 'discover') return DISCOVER_HELP
@@ -27,6 +28,10 @@ Usage:
                                made from the old one
   receiverd config save        print the settings
   receiverd config load FILE   load settings, after asking
+  receiverd update status      say which versions are on the device
+  receiverd update install FILE
+                               send a bundle, and install it, after asking
+  receiverd update rollback    restart into the version before, after asking
   receiverd token --role ROLE  print a token (JWT) with limited rights
   receiverd session … -- CMD   run a command as a mirroring session, once a
                                moderator lets it in
@@ -95,6 +100,28 @@ Options (with the environment variable and the default):
   --with-identity      also save names and addresses
   --yes, -y            load and keep them without asking
   --partial            load what this device can take of them
+  --listen ADDRESS:PORT
+                       the service (RECEIVERD_LISTEN; default 127.0.0.1:8080)
+${PLACE_HELP}
+`
+
+const UPDATE_HELP = `receiverd update: update the firmware of this device, or go back.
+
+Usage: receiverd update status
+       receiverd update install [--yes] [--restart WHEN] [--allow-older] FILE
+       receiverd update rollback [--yes]
+
+FILE is a bundle, such as receiver-1.1.0.raucb. If the command is interrupted,
+give it again: it sends what is missing. The device installs it beside the
+version that runs, which is untouched, and goes back by itself if the new one
+does not prove good. You are asked before it is installed, and before a restart.
+
+Options (with the environment variable and the default):
+  --yes, -y            do not ask
+  --restart WHEN       when the device restarts: now, window (of the setting
+                       update, and when nobody mirrors) or manual (default: you
+                       are asked; with --yes window if one is set, else manual)
+  --allow-older        install a version that is older than the one that runs
   --listen ADDRESS:PORT
                        the service (RECEIVERD_LISTEN; default 127.0.0.1:8080)
 ${PLACE_HELP}

@@ -1,4 +1,7 @@
-import { type IncomingMessage, request } from 'node:http'
+import { once } from 'node:events'
+import { type ClientRequest, type IncomingMessage, request } from 'node:http'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import { reasonOf } from '../../hal/errors.ts'
 import type { Address } from '../config.ts'
 import { hostAndPort } from '../http/address.ts'
@@ -8,6 +11,8 @@ import { CommandError } from './failure.ts'
 
 /** Longer than any change takes. */
 const TIMEOUT_MS = 60_000
+/** Without a byte, while a file is sent; longer than it takes to check the file when it is whole. */
+const SILENCE_MS = 300_000
 /** Far more than any configuration has. */
 const MAX_ANSWER_BYTES = 1024 * 1024
 
@@ -16,13 +21,31 @@ export interface Answer {
   readonly etag: string | undefined
 }
 
+interface ProblemBody {
+  readonly detail?: string
+  readonly errors?: readonly FieldError[]
+  readonly type?: string
+}
+
+/** A file that is sent. */
+export interface Sent {
+  readonly headers: Readonly<Record<string, string>>
+  readonly bytes: number
+  readonly chunks: AsyncIterable<Buffer>
+}
+
 /** The service refused a request. */
 export class Refused extends CommandError {
+  readonly status: number
   readonly errors: readonly FieldError[]
+  /** The end of its type, such as `conflict`. */
+  readonly type: string
 
-  constructor({ detail = '', errors = [] }: { readonly detail?: string; readonly errors?: readonly FieldError[] }) {
+  constructor(status: number, { detail = '', errors = [], type = '' }: ProblemBody) {
     super(`the service refused: ${detail.replace(/\.$/, '')}`)
+    this.status = status
     this.errors = errors
+    this.type = type.slice(type.lastIndexOf(':') + 1)
   }
 }
 
@@ -39,37 +62,69 @@ export class ServiceClient {
 
   /** @throws {Refused} {CommandError} if there is no service. */
   async send(method: string, path: string, body?: JsonObject, etag?: string): Promise<Answer> {
+    const text = body ? JSON.stringify(body) : ''
+    const headers = {
+      'Content-Length': String(Buffer.byteLength(text)),
+      ...(text !== '' && { 'Content-Type': 'application/json' }),
+      ...(etag !== undefined && { 'If-Match': etag }),
+    }
+    return this.#answer(method, path, headers, async out => {
+      out.setTimeout(TIMEOUT_MS, () => out.destroy(new Error('it does not answer')))
+      out.end(text)
+    })
+  }
+
+  /** Sends a file as fast as the service takes it. @throws as `send`, also if the connection breaks off. */
+  async put(path: string, { headers, bytes, chunks }: Sent): Promise<Answer> {
+    const all = { ...headers, 'Content-Length': String(bytes), Expect: '100-continue' }
+    return this.#answer('PUT', path, all, async out => {
+      out.setTimeout(SILENCE_MS, () => out.destroy(new Error('it does not answer')))
+      // One that is refused is not sent.
+      await once(out, 'continue')
+      await pipeline(Readable.from(chunks, { objectMode: false }), out)
+    })
+  }
+
+  async #answer(
+    method: string,
+    path: string,
+    headers: Readonly<Record<string, string>>,
+    write: (out: ClientRequest) => Promise<void>,
+  ): Promise<Answer> {
+    let answer: IncomingMessage | undefined
     try {
-      const answer = await this.#ask(method, `/api/v1${path}`, body && JSON.stringify(body), etag)
-      const { statusCode, headers } = answer
-      const isBounded = Number(headers['content-length']) <= MAX_ANSWER_BYTES
-      const said = isBounded ? parseJson(Buffer.concat(await answer.toArray())) : null
-      if (!isObject(said) || (statusCode !== 200 && typeof said.detail !== 'string'))
-        throw new Error('another program does')
-      if (statusCode !== 200) throw new Refused(said)
-      return { body: said, etag: headers.etag }
+      answer = await this.#ask(method, `/api/v1${path}`, headers, write)
+      const { statusCode = 0, headers: said } = answer
+      const isFine = statusCode >= 200 && statusCode < 300
+      if (statusCode === 204) return { body: {}, etag: said.etag }
+      const isBounded = Number(said['content-length']) <= MAX_ANSWER_BYTES
+      const body = isBounded ? parseJson(Buffer.concat(await answer.toArray())) : null
+      if (!isObject(body) || (!isFine && typeof body.detail !== 'string')) throw new Error('another program does')
+      if (!isFine) throw new Refused(statusCode, body)
+      return { body, etag: said.etag }
     } catch (error) {
       if (error instanceof Refused) throw error
       const { host, port } = this.#address
       throw new CommandError(
         `no service answers at ${hostAndPort(host, port)}: ${reasonOf(error)}; start it, or give its address with --listen`,
       )
+    } finally {
+      answer?.destroy()
     }
   }
 
-  #ask(method: string, path: string, body = '', etag?: string): Promise<IncomingMessage> {
-    const headers = {
-      Authorization: `Bearer ${this.#token()}`,
-      'Content-Length': Buffer.byteLength(body),
-      ...(body !== '' && { 'Content-Type': 'application/json' }),
-      ...(etag !== undefined && { 'If-Match': etag }),
-    }
-    const signal = AbortSignal.timeout(TIMEOUT_MS)
+  #ask(
+    method: string,
+    path: string,
+    headers: Readonly<Record<string, string>>,
+    write: (out: ClientRequest) => Promise<void>,
+  ): Promise<IncomingMessage> {
+    const all = { ...headers, Authorization: `Bearer ${this.#token()}` }
     return new Promise((resolve, reject) => {
-      request({ ...this.#address, method, path, headers, signal, agent: false })
+      const out = request({ ...this.#address, method, path, headers: all, agent: false })
         .on('error', reject)
         .on('response', resolve)
-        .end(body)
+      write(out).catch(reject)
     })
   }
 }

@@ -1,5 +1,5 @@
 import type { Json } from './json.ts'
-import { texts } from './texts.ts'
+import * as texts from './texts.ts'
 
 /** A refused part of a body. */
 export interface FieldError {
@@ -11,12 +11,15 @@ export interface FieldError {
 export class Refusal extends Error {
   readonly status: number
   readonly errors: readonly FieldError[]
+  /** The end of its type, such as `conflict`; empty if it has none. */
+  readonly type: string
   /** The session that is in the way. */
   readonly session: string | undefined
 
-  constructor(status: number, detail: string, errors: readonly FieldError[] = [], session?: string) {
-    super(detail)
+  constructor(status: number, { detail, type = '', errors = [], session }: ProblemBody = {}) {
+    super(detail ?? texts.status(status))
     this.status = status
+    this.type = typeOf(type)
     this.errors = errors
     this.session = session
   }
@@ -47,7 +50,7 @@ export class Client {
 
   /** @throws {Refusal} or {Unreachable} */
   async send(method: string, path: string, { body, headers, signal }: Send = {}): Promise<Response> {
-    if (!CREDENTIAL.test(this.credential)) throw new Refusal(401, texts.notACredential)
+    if (!CREDENTIAL.test(this.credential)) throw new Refusal(401, { detail: texts.notACredential })
     let response: Response
     try {
       response = await fetch(`api/v1${path}`, {
@@ -65,7 +68,7 @@ export class Client {
     } catch (error) {
       throw new Unreachable(texts.noAnswer, { cause: error })
     }
-    if (!response.ok) throw await refusalOf(response)
+    if (!response.ok) throw refusalOf(response.status, await response.text().catch(() => ''))
     return response
   }
 
@@ -84,16 +87,24 @@ export async function jsonOf<T>(response: Response): Promise<T> {
 }
 
 interface ProblemBody {
+  readonly type?: string
   readonly detail?: string
   readonly errors?: readonly FieldError[]
   readonly session?: string
 }
 
-/** A proxy may answer with something other than a problem. */
-async function refusalOf(response: Response): Promise<Refusal> {
-  const problem = (await response.json().catch(() => ({}))) as ProblemBody
-  const detail = problem.detail ?? texts.status(response.status)
-  return new Refusal(response.status, detail, problem.errors, problem.session)
+/** The refusal in the text of an answer. A proxy may answer with something other than a problem. */
+export function refusalOf(status: number, text: string): Refusal {
+  try {
+    return new Refusal(status, JSON.parse(text) as ProblemBody)
+  } catch {
+    return new Refusal(status)
+  }
+}
+
+/** `urn:receiverd:problem:conflict` → `conflict`. */
+export function typeOf(type: string): string {
+  return type.slice(type.lastIndexOf(':') + 1)
 }
 
 /** The message for an error. */

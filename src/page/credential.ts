@@ -1,25 +1,4 @@
-/**
- * Where the credential is kept: for this tab, or for this device if somebody asks for it. Under the path of the page, so
- * that devices behind one proxy do not take each other's.
- */
-const NAME = `receiverd ${location.pathname}`
-
-/** The storage of this tab, and of all tabs on this device. */
-const [tab, device] = [storage('sessionStorage'), storage('localStorage')]
-
-/** Where the browser blocks it, values are kept until the page is left. */
-function storage(name: 'sessionStorage' | 'localStorage'): Pick<Storage, 'getItem' | 'setItem' | 'removeItem'> {
-  try {
-    return window[name]
-  } catch {
-    const items = new Map<string, string>()
-    return {
-      getItem: key => items.get(key) ?? null,
-      setItem: (key, value) => void items.set(key, value),
-      removeItem: key => void items.delete(key),
-    }
-  }
-}
+import { device, NAME, tab } from './storage.ts'
 
 /** An API key that this tab has chosen, until it knows that the device has taken it. */
 const NEXT = `${NAME} next`

@@ -5,7 +5,8 @@ import { isObject, type JsonObject } from './json.ts'
 import { LiveStream } from './live-stream.ts'
 import { Document } from './schema.ts'
 import { Signal } from './signal.ts'
-import { texts } from './texts.ts'
+import * as texts from './texts.ts'
+import type { UpdateState } from './update/state.ts'
 
 export interface Session {
   readonly id: string
@@ -36,6 +37,9 @@ const RESTART_MS = 180_000
 /** Milliseconds for an answer about a new API key, and until it is asked for again. */
 const KEY_ANSWER_MS = 10_000
 const KEY_RETRY_MS = 1_000
+const UPDATE_EVENTS = '/update/events'
+/** No event has this id: a stream that goes on from it begins with everything. */
+const EVERYTHING = '00000000-0000-0000-0000-000000000000'
 
 /** The state of the device, kept up to date by its streams. */
 export class Device {
@@ -45,6 +49,8 @@ export class Device {
   readonly system = new Signal<JsonObject>({})
   readonly choices = new Signal<JsonObject>({})
   readonly sessions = new Signal<readonly Session[]>([])
+  /** Undefined where the device cannot be updated. */
+  readonly update = new Signal<UpdateState | undefined>(undefined)
   readonly connection = new Signal<Connection>('connected')
   /** When the credential expires, in milliseconds since 1970; undefined if it does not. */
   readonly expiresAt: number | undefined
@@ -52,7 +58,8 @@ export class Device {
   /** The forms whose entries are not saved. */
   readonly unsaved = new Set<HTMLElement>()
   readonly #ended: (why: string) => void
-  readonly #streams: LiveStream[] = []
+  readonly #streams = new Map<string, LiveStream>()
+  readonly #closed = new AbortController()
   readonly #lost = new Set<string>()
   /** When it has said that it restarts, by the clock of `performance.now()`; undefined while it is there. */
   #leftAt: number | undefined
@@ -88,6 +95,7 @@ export class Device {
     const [system, sessions] = await Promise.all([
       grants.readsSystem ? device.#readTopic('/system') : undefined,
       grants.seesSessions ? device.#readTopic('/sessions') : undefined,
+      device.#readUpdate(),
     ])
     if (system) {
       const { value, id } = system
@@ -125,16 +133,37 @@ export class Device {
 
   /** Connects now, if it is not connected. */
   retry(): void {
-    for (const stream of this.#streams) stream.retry()
+    for (const stream of this.#streams.values()) stream.retry()
   }
 
   /** A request was not answered: everything on the page is in doubt until its stream is heard from again. */
   doubt(): void {
-    for (const stream of this.#streams) stream.doubt()
+    for (const stream of this.#streams.values()) stream.doubt()
   }
 
   close(): void {
-    for (const stream of this.#streams) stream.end()
+    for (const stream of this.#streams.values()) stream.end()
+    this.#closed.abort()
+  }
+
+  /** Aborted when nothing may be sent any more. */
+  get closed(): AbortSignal {
+    return this.#closed.signal
+  }
+
+  /** Follows the update, which changes often, for as long as somebody looks at it. */
+  followUpdate(): void {
+    if (this.#streams.has(UPDATE_EVENTS)) return
+    this.#follow(UPDATE_EVENTS, EVERYTHING, ({ event, data }) => {
+      if (event === 'update.changed') this.update.set(JSON.parse(data) as UpdateState)
+    })
+  }
+
+  /** A browser has six connections to a device, for all its windows: each stream takes one. */
+  leaveUpdate(): void {
+    this.#streams.get(UPDATE_EVENTS)?.end()
+    this.#streams.delete(UPDATE_EVENTS)
+    this.#heard(UPDATE_EVENTS, true)
   }
 
   /** Takes over the configuration from an answer, unless a later one is known. */
@@ -196,20 +225,34 @@ export class Device {
       path,
       cursor,
       receive: event => {
-        if (event.event === 'events.closed') this.#closed(event)
+        if (event.event === 'events.closed') this.#streamClosed(event)
         else receive(event)
       },
-      connected: isConnected => {
-        if (isConnected) this.#lost.delete(path)
-        else this.#lost.add(path)
-        if (this.#lost.size === 0) this.#leftAt = undefined
-        const isRestarting = this.#leftAt !== undefined && performance.now() - this.#leftAt < RESTART_MS
-        const now = this.#lost.size === 0 ? 'connected' : isRestarting ? 'restarting' : 'lost'
-        if (this.connection.value !== now) this.connection.set(now)
-      },
+      connected: isConnected => this.#heard(path, isConnected),
       refused: why => this.#end(this.#leftAt === undefined ? why : texts.refusedAfterRestart),
     })
-    this.#streams.push(stream)
+    this.#streams.set(path, stream)
+  }
+
+  #heard(path: string, isConnected: boolean): void {
+    if (isConnected) this.#lost.delete(path)
+    else this.#lost.add(path)
+    if (this.#lost.size === 0) this.#leftAt = undefined
+    const isRestarting = this.#leftAt !== undefined && performance.now() - this.#leftAt < RESTART_MS
+    const now = this.#lost.size === 0 ? 'connected' : isRestarting ? 'restarting' : 'lost'
+    if (this.connection.value === now) return
+    this.connection.set(now)
+    // It may be another version that is back.
+    if (now === 'connected' && !this.#streams.has(UPDATE_EVENTS)) this.#readUpdate().catch(() => undefined)
+  }
+
+  async #readUpdate(): Promise<void> {
+    if (!this.grants.readsSystem || !this.document.has('GET', '/update')) return
+    try {
+      this.update.set(await this.client.read<UpdateState>('/update'))
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error
+    }
   }
 
   #receiveSystem({ id, event, data }: ServerEvent): void {
@@ -237,7 +280,7 @@ export class Device {
   }
 
   /** A device that only restarts is followed on. */
-  #closed({ data }: ServerEvent): void {
+  #streamClosed({ data }: ServerEvent): void {
     const { reason } = JSON.parse(data) as { reason: string }
     if (reason === 'shutting down') this.#leftAt ??= performance.now()
     else this.#end(texts.closed(reason))

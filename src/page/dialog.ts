@@ -1,5 +1,5 @@
 import { button, type Child, h, newId, present } from './dom.ts'
-import { texts } from './texts.ts'
+import * as texts from './texts.ts'
 
 /**
  * Opens a modal dialog. The browser keeps the focus in it, and gives it back afterwards.

@@ -1,6 +1,6 @@
 /** How names and values of settings are shown: as texts.ts has them, or made from their names. */
 import { isObject, type Json } from './json.ts'
-import { texts } from './texts.ts'
+import * as texts from './texts.ts'
 
 /** `maxResolution` → `Max resolution`. */
 export function labelOf(name: string): string {

@@ -73,6 +73,11 @@ export class Document {
     return this.#operation(method, path) !== undefined
   }
 
+  /** What the device says of an operation. */
+  help(method: string, path: string): string {
+    return this.#operation(method, path)?.description ?? ''
+  }
+
   /** The schema of a query parameter. */
   parameter(method: string, path: string, name: string): Schema {
     return this.#operation(method, path)?.parameters?.find(parameter => parameter.name === name)?.schema ?? {}

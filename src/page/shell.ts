@@ -1,13 +1,15 @@
 import type { Device } from './device.ts'
 import { button, foreign, h } from './dom.ts'
 import { labelOf, valueText } from './labels.ts'
-import { texts } from './texts.ts'
+import * as texts from './texts.ts'
+import { fallbackBanner } from './update/fallback.ts'
 import type { Actions, View } from './view.ts'
 import { accessView } from './views/access.ts'
 import { logView } from './views/log.ts'
 import { sessionsView } from './views/sessions.ts'
 import { settingsView } from './views/settings.ts'
 import { statusView } from './views/status.ts'
+import { updateView } from './views/update.ts'
 import { whileShown } from './while-shown.ts'
 
 /** Milliseconds before a credential expires when the page says so, and between two looks at the clock. */
@@ -38,6 +40,7 @@ export function shell(device: Device, actions: Actions): readonly HTMLElement[] 
   const go = (isFirst = false) => {
     const next = places.find(({ name }) => location.hash === `#${name}`) ?? places[0]
     if (!next || next === place) return
+    if (place) views.get(place.name)?.hidden?.()
     place = next
     const view = views.get(next.name) ?? next.make()
     views.set(next.name, view)
@@ -100,6 +103,7 @@ export function shell(device: Device, actions: Actions): readonly HTMLElement[] 
     h('nav', { 'aria-label': texts.views, hidden: places.length < 2 }, ...links),
     lost,
     revertedBanner(device),
+    fallbackBanner(device),
     expiryBanner(device),
     main,
   ]
@@ -130,6 +134,12 @@ function placesFor(device: Device, actions: Actions): readonly Place[] {
       title: texts.statusView,
       isThere: grants.readsSystem || grants.changesSystem,
       make: () => statusView(device),
+    },
+    {
+      name: 'update',
+      title: texts.update,
+      isThere: device.update.value !== undefined,
+      make: () => updateView(device),
     },
     {
       name: 'log',

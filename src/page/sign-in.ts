@@ -1,5 +1,5 @@
 import { h, newId } from './dom.ts'
-import { texts } from './texts.ts'
+import * as texts from './texts.ts'
 
 /**
  * The form that asks for a credential.

@@ -11,302 +11,398 @@ const CLOSED: Readonly<Record<string, string>> = {
 const isolated = (name: string) => `\u2068${name}\u2069`
 
 const plural = (count: number, one: string, many: string) => `${count} ${count === 1 ? one : many}`
+export const product = 'Receiver'
+export const noAnswer = 'The device does not answer. If you were changing something, check whether it has changed.'
+export const status = (status: number) => `The device answered with status ${status}.`
+export const closed = (reason: string) => CLOSED[reason] ?? `The device ended the connection: ${reason}.`
 
-export const texts = {
-  product: 'Receiver',
-  noAnswer: 'The device does not answer. If you were changing something, check whether it has changed.',
-  status: (status: number) => `The device answered with status ${status}.`,
-  closed: (reason: string) => CLOSED[reason] ?? `The device ended the connection: ${reason}.`,
-
-  connecting: 'Connecting…',
-  retrying: 'The device does not answer. Trying again…',
-  connections: { connected: 'Connected', lost: 'Not connected', restarting: 'Restarting' },
-  connectionHelp: {
-    lost: 'Not connected to the device. This page may be out of date. Trying again…',
-    restarting: 'The device is restarting. This page continues by itself when the device is back.',
-  },
-  refusedAfterRestart:
-    'The device has restarted, and no longer accepts this credential. If it was reset, sign in with its new API key, which is on its screen.',
-  tryNow: 'Try now',
-  skip: 'Skip to the content',
-  views: 'Views',
-  signOut: 'Sign out',
-  signOutTitle: 'Sign out without saving?',
-  unsavedLost: 'The settings that you have changed are not saved.',
-
-  signIn: 'Sign in',
-  signInHelp:
-    'Paste the API key of this device, or a token made from it. A lost key is printed by “receiverd key show” on the device, or replaced by receiver.txt on its card.',
-  credential: 'API key or token',
-  show: 'Show',
-  staySignedIn: 'Stay signed in',
-  staySignedInHelp: 'Only on a phone or computer that nobody else uses.',
-  credentialMissing: 'Paste the API key or a token first.',
-  notACredential: 'This is neither an API key nor a token.',
-  expiresSoon: (time: string) =>
-    `Your token expires at ${time}. To go on after that, ask for a new one, or sign in with another credential.`,
-  grantsNothing: 'This token is accepted, but it grants nothing that this page shows.',
-
-  sessions: 'Sessions',
-  waiting: 'Waiting to be let in',
-  mirroring: 'Mirroring',
-  nobodyWaits: 'No device is waiting.',
-  nobodyMirrors: 'No device is mirroring.',
-  phonesSee: 'Phones find this receiver as',
-  notModerated:
-    'Everybody may mirror without being let in. To decide yourself, choose “A moderator lets devices in” under Settings, Moderation.',
-  sessionStates: { pending: 'waiting', admitted: 'let in, connecting', active: 'mirroring' },
-  gone: {
-    denied: 'Turned away.',
-    ended: 'Ended.',
-    left: 'Stopped mirroring.',
-    withdrawn: 'Withdrew, or was turned away by somebody else.',
-    timedOut: 'Nobody decided in time.',
-  },
-  letIn: (isHere: boolean) => (isHere ? 'Let in.' : 'Let in by somebody else.'),
-  leftOf: (state: string, ms: number) => {
-    const seconds = Math.max(0, Math.ceil(ms / 1000))
-    return state === 'pending' ? `denied in ${seconds} s` : `${seconds} s left to connect`
-  },
-  protocolOf: (protocol: string) =>
-    (({ airplay: 'AirPlay', miracast: 'Miracast', cast: 'Cast' }) as Readonly<Record<string, string>>)[protocol] ??
-    protocol,
-  modelOf: (model: string) =>
-    /^(iPhone|iPad|iPod|MacBookPro|MacBookAir|MacBook|iMac|Macmini|MacPro|Mac)(?=\d)/.exec(model)?.[1] ?? model,
-  unnamed: 'Unnamed device',
-  allow: 'Let in',
-  deny: 'Deny',
-  end: 'End',
-  allowing: 'Letting in…',
-  denying: 'Denying…',
-  ending: 'Ending…',
-  allowed: (name: string) => `${isolated(name)} may mirror.`,
-  denied: (name: string) => `${isolated(name)} was turned away.`,
-  ended: (name: string) => `The session of ${isolated(name)} was ended.`,
-  asks: (name: string) => `${isolated(name)} is waiting to be let in.`,
-  replaceTitle: 'Replace the device that is mirroring?',
-  replace: 'Replace',
-  summary: (waiting: number, mirroring: number) =>
-    waiting > 0 ? `${waiting} waiting` : mirroring > 0 ? `${mirroring} mirroring` : 'Nobody is mirroring',
-  sinceNow: 'just now',
-  minutes: (count: number) => plural(count, 'minute', 'minutes'),
-  hours: (count: number) => plural(count, 'hour', 'hours'),
-  days: (count: number) => plural(count, 'day', 'days'),
-
-  settings: 'Settings',
-  general: 'General',
-  generalHelp: 'Names, language and time zone of the device.',
-  save: 'Save',
-  discard: 'Discard',
-  saving: 'Saving…',
-  saved: 'Saved.',
-  unsaved: 'Unsaved changes',
-  readOnlySettings: 'Your token can read the settings, but not change them.',
-  refused: 'Not saved. Each mistake is explained at its field.',
-  changedElsewhere: (value: string) => `Changed elsewhere to ${value}.`,
-  useIt: 'Use that',
-  yes: 'Yes',
-  no: 'No',
-  none: 'none',
-  empty: 'empty',
-  add: 'Add',
-  remove: 'Remove',
-  item: (label: string, number: number) => `${label}, ${number}`,
-  other: 'Other…',
-  otherRegions: 'Other',
-  wholeNumber: 'Enter a whole number.',
-  number: 'Enter a number.',
-  range: (from: number, to: number) => `Enter a whole number from ${from} to ${to}.`,
-  json: 'Enter valid JSON.',
-  onPage: 'On this page',
-
-  settingsFile: 'Save and load',
-  settingsFileHelp:
-    'A file of the settings, for this or another receiver. Passwords are never in it, nor is the list of Wi-Fi networks.',
-  withIdentity: 'Include names and addresses, to replace this device',
-  saveSettings: 'Save settings',
-  loadSettings: 'Load settings',
-  notSettings: {
-    foreign: 'This is not a file that “Save settings” has made.',
-    newer: 'A newer version has made this file. Update this device first.',
-  },
-  nothingToLoad: 'No setting would change.',
-  leftOut: 'This device cannot take:',
-  loadThese: 'Load',
-  loadRest: 'Load the rest',
-
-  trialTitle: 'Checking the connection',
-  trial: 'The change has been made. If this page can still reach the device, it is kept. Otherwise it is undone.',
-  trialLeft: (seconds: number) => `Undone in ${seconds} s unless the device can be reached.`,
-  trialMoved: 'The device does not answer at this address any more. It should be at',
-  trialKept: 'Saved. The device can still be reached.',
-  trialKeptThere:
-    'The device can be reached here, and the change is kept. You are signed in for ten minutes; after that, sign in with the API key.',
-  trialLate: 'The change was not confirmed in time, so the device has undone it.',
-  revertedBecause: (reason: string) =>
-    reason === 'restarted'
-      ? 'The device was restarted before the change was confirmed, so it was undone:'
-      : reason === 'cancelled'
-        ? 'The change was undone before it was confirmed:'
-        : 'The change was not confirmed in time, so the device has undone it:',
-  notUndone: 'These could not be undone:',
-  trialUnknown: 'The device did not answer in time. It undoes the change by itself.',
-  close: 'Close',
-  cancel: 'Cancel',
-
-  knownNetworks: 'Networks, in order of preference',
-  noKnownNetworks: 'None yet.',
-  foundNetworks: 'Networks that were found',
-  scan: 'Look for networks',
-  scanning: 'Looking…',
-  networksFound: (count: number) =>
-    count === 0 ? 'No network was found.' : `${plural(count, 'network', 'networks')} found.`,
-  otherNetwork: 'Another network…',
-  otherNetworkTitle: 'Join another network',
-  ssid: 'Name of the network',
-  password: 'Password',
-  passwordHelp: '8 to 63 characters.',
-  passwordOrNone: '8 to 63 characters; empty for an open network.',
-  hidden: 'hidden',
-  join: 'Join',
-  joinTitle: (name: string) => `Join ${isolated(name)}`,
-  joined: (name: string) => `Saved. The device is in ${isolated(name)}.`,
-  notJoined: (name: string) =>
-    `The device could not join ${isolated(name)}, so the change was undone. Check the password, and try nearer to the access point.`,
-  openTitle: (name: string) => `Join ${isolated(name)} without a password?`,
-  openWarning:
-    'The network is open: anybody near it can listen, and anybody can set up another one of that name for the device to join.',
-  joinOpen: 'Join anyway',
-  prefer: 'Prefer',
-  removeTitle: (name: string) => `Remove ${isolated(name)}?`,
-  removeWarning: 'The device forgets the password, and leaves the network.',
-  tooManyNetworks: (count: number) => `The device keeps ${count} networks. Remove one first.`,
-  connectedNow: 'connected',
-  securities: {
-    open: 'open',
-    psk: 'password',
-    sae: 'password (WPA3)',
-    enterprise: 'company login, which cannot be set here',
-    other: 'protection that cannot be set here',
-  },
-  signals: { strong: 'strong signal', good: 'good signal', weak: 'weak signal' },
-
-  access: 'Access',
-  newToken: 'New token',
-  newTokenHelp:
-    'Gives somebody limited access, by a link or a QR code. It works until it expires, or until the API key is replaced.',
-  tokenFor: 'Role',
-  tokenRoles: {
-    moderator: 'Moderator: lets devices in',
-    watcher: 'Observer: sees the sessions',
-    admin: 'Administrator: all settings',
-    viewer: 'Auditor: sees the settings',
-  },
-  tokenExpiry: 'Valid for',
-  tokenExpiries: { '1h': '1 hour', '8h': '8 hours', '1d': '1 day', '30d': '30 days', '365d': '1 year' },
-  tokenForever: 'Until the key is replaced',
-  tokenSubject: 'Name',
-  tokenSubjectHelp: 'Optional. The name of its holder, shown in the log.',
-  makeToken: 'Make a token',
-  tokenMade: 'Your new token',
-  tokenOnce: 'Shown only now: copy the link, or scan the code with a phone. Both open this page, signed in.',
-  tokenUntil: (when: string) => `Valid until ${when}.`,
-  token: 'Token',
-  link: 'Link that signs in',
-  qrCode: 'QR code of the link that signs in',
-  keyQrCode: 'QR code of a link that signs in with the new key',
-  copy: 'Copy',
-  copied: 'Copied.',
-  notCopied: 'Your browser did not copy it. It is selected: copy it from there.',
-  done: 'Done',
-  replaceKey: 'Replace the API key',
-  replaceKeyHelp:
-    'Replace the key if it, or a token, is in the wrong hands. Every token and link made so far stops working at once.',
-  replaceKeyTitle: (name: string) => `Replace the API key of ${name}?`,
-  replaceKeyWarning:
-    'Everybody but you is signed out at once. Panels, scripts and moderators need the new key, or tokens made from it. This cannot be undone.',
-  replacingKey: 'The device does not answer. This page keeps asking until it knows whether the device has the new key.',
-  keyReplaced: 'The new API key',
-  keyReplacedHelp:
-    'It is in force, and this page uses it. It is shown only now: keep it in a safe place, or scan the code with a phone, which signs the phone in. Anybody who has it controls the device.',
-  apiKey: 'API key',
-
-  certificate: 'Certificate',
-  certificateHelp:
-    'A program that pins this key accepts only this device. First check that the pin below is the one on its screen.',
-  pin: 'Pin of this device',
-  tryPin: 'Test it with curl',
-
-  statusView: 'Status',
-  now: 'Now',
-  statusNames: {
-    version: 'Version',
-    bootedAt: 'Started',
-    uptimeS: 'Running for',
-    clockSet: 'Clock is set',
-    temperatureC: 'Temperature',
-    load: 'Load, 1, 5 and 15 minutes',
-    memory: 'Memory in use',
-    storage: 'Storage in use',
-    streams: 'Event streams',
-    heldPolls: 'Long polls',
-    connections: 'Connections',
-    sessions: 'Sessions',
-    keyStored: 'API key is stored',
-    certificatePin: 'Certificate pin',
-    wifi: 'Wi-Fi',
-  } as Readonly<Record<string, string>>,
-  usedOf: (used: string, total: string, isReadOnly: boolean) =>
-    isReadOnly ? 'Read-only: nothing can be changed. Restart the device, or replace its card.' : `${used} of ${total}`,
-
-  operations: 'Maintenance',
-  confirmOperation: (operation: string, device: string) => `${operation}: ${device}?`,
-  typeName: (name: string) => `Type “${name}” to confirm`,
-  started: (operation: string) => `${operation}: started.`,
-
-  logs: 'Log',
-  unit: 'Source',
-  allUnits: 'All',
-  priority: 'Minimum level',
-  priorities: ['Emergency', 'Alert', 'Critical', 'Error', 'Warning', 'Notice', 'Information', 'Debug'],
-  lines: 'Lines',
-  search: 'Contains',
-  refresh: 'Refresh',
-  download: 'Download',
-  noLines: 'No matching lines.',
-  follow: 'Follow',
-  logLines: (count: number, timeZone: string) =>
-    `${plural(count, 'line', 'lines')}, newest first. Times are in ${timeZone}.`,
-
-  /** Names of settings that do not become good labels by themselves. */
-  names: {
-    airplay: 'AirPlay',
-    audio: 'Sound',
-    dns: 'Name servers',
-    firmware: 'System',
-    hostname: 'Host name',
-    ip: 'IP',
-    mac: 'Hardware address',
-    maxResolution: 'Largest picture',
-    ntp: 'Network time',
-    ssh: 'Remote login',
-    timeoutS: 'Time to decide, in seconds',
-    timezone: 'Time zone',
-    up: 'Connected',
-    wifi: 'Wi-Fi',
-    present: 'Plugged in',
-  } as Readonly<Record<string, string>>,
-  /** The same for values, by the name of their setting. */
-  values: {
-    'approval.none': 'Everybody may mirror',
-    'approval.moderator': 'A moderator lets devices in',
-    'access.open': 'Open',
-    'access.pin': 'With a code on the screen',
-    'method.dhcp': 'Automatic (DHCP)',
-    'method.static': 'Fixed address',
-    'rotation.0': 'None',
-    'rotation.90': '90° clockwise',
-    'rotation.180': '180°',
-    'rotation.270': '90° counter-clockwise',
-  } as Readonly<Record<string, string>>,
+export const connecting = 'Connecting…'
+export const retrying = 'The device does not answer. Trying again…'
+export const connections = { connected: 'Connected', lost: 'Not connected', restarting: 'Restarting' } as const
+export const connectionHelp = {
+  lost: 'Not connected to the device. This page may be out of date. Trying again…',
+  restarting: 'The device is restarting. This page continues by itself when the device is back.',
 } as const
+export const refusedAfterRestart =
+  'The device has restarted, and no longer accepts this credential. If it was reset, sign in with its new API key, which is on its screen.'
+export const tryNow = 'Try now'
+export const skip = 'Skip to the content'
+export const views = 'Views'
+export const signOut = 'Sign out'
+export const signOutTitle = 'Sign out without saving?'
+export const unsavedLost = 'The settings that you have changed are not saved.'
+
+export const signIn = 'Sign in'
+export const signInHelp =
+  'Paste the API key of this device, or a token made from it. A lost key is printed by “receiverd key show” on the device, or replaced by receiver.txt on its card.'
+export const credential = 'API key or token'
+export const show = 'Show'
+export const staySignedIn = 'Stay signed in'
+export const staySignedInHelp = 'Only on a phone or computer that nobody else uses.'
+export const credentialMissing = 'Paste the API key or a token first.'
+export const notACredential = 'This is neither an API key nor a token.'
+export const expiresSoon = (time: string) =>
+  `Your token expires at ${time}. To go on after that, ask for a new one, or sign in with another credential.`
+export const grantsNothing = 'This token is accepted, but it grants nothing that this page shows.'
+
+export const sessions = 'Sessions'
+export const waiting = 'Waiting to be let in'
+export const mirroring = 'Mirroring'
+export const nobodyWaits = 'No device is waiting.'
+export const nobodyMirrors = 'No device is mirroring.'
+export const phonesSee = 'Phones find this receiver as'
+export const notModerated =
+  'Everybody may mirror without being let in. To decide yourself, choose “A moderator lets devices in” under Settings, Moderation.'
+export const sessionStates = { pending: 'waiting', admitted: 'let in, connecting', active: 'mirroring' } as const
+export const gone = {
+  denied: 'Turned away.',
+  ended: 'Ended.',
+  left: 'Stopped mirroring.',
+  withdrawn: 'Withdrew, or was turned away by somebody else.',
+  timedOut: 'Nobody decided in time.',
+} as const
+export const letIn = (isHere: boolean) => (isHere ? 'Let in.' : 'Let in by somebody else.')
+export const leftOf = (state: string, ms: number) => {
+  const seconds = Math.max(0, Math.ceil(ms / 1000))
+  return state === 'pending' ? `denied in ${seconds} s` : `${seconds} s left to connect`
+}
+export const protocolOf = (protocol: string) =>
+  (({ airplay: 'AirPlay', miracast: 'Miracast', cast: 'Cast' }) as Readonly<Record<string, string>>)[protocol] ??
+  protocol
+export const modelOf = (model: string) =>
+  /^(iPhone|iPad|iPod|MacBookPro|MacBookAir|MacBook|iMac|Macmini|MacPro|Mac)(?=\d)/.exec(model)?.[1] ?? model
+export const unnamed = 'Unnamed device'
+export const allow = 'Let in'
+export const deny = 'Deny'
+export const end = 'End'
+export const allowing = 'Letting in…'
+export const denying = 'Denying…'
+export const ending = 'Ending…'
+export const allowed = (name: string) => `${isolated(name)} may mirror.`
+export const denied = (name: string) => `${isolated(name)} was turned away.`
+export const ended = (name: string) => `The session of ${isolated(name)} was ended.`
+export const asks = (name: string) => `${isolated(name)} is waiting to be let in.`
+export const replaceTitle = 'Replace the device that is mirroring?'
+export const replace = 'Replace'
+export const summary = (waiting: number, mirroring: number) =>
+  waiting > 0 ? `${waiting} waiting` : mirroring > 0 ? `${mirroring} mirroring` : 'Nobody is mirroring'
+export const sinceNow = 'just now'
+export const minutes = (count: number) => plural(count, 'minute', 'minutes')
+export const hours = (count: number) => plural(count, 'hour', 'hours')
+export const days = (count: number) => plural(count, 'day', 'days')
+
+export const settings = 'Settings'
+export const general = 'General'
+export const generalHelp = 'Names, language and time zone of the device.'
+export const save = 'Save'
+export const discard = 'Discard'
+export const saving = 'Saving…'
+export const saved = 'Saved.'
+export const unsaved = 'Unsaved changes'
+export const readOnlySettings = 'Your token can read the settings, but not change them.'
+export const refused = 'Not saved. Each mistake is explained at its field.'
+export const changedElsewhere = (value: string) => `Changed elsewhere to ${value}.`
+export const useIt = 'Use that'
+export const yes = 'Yes'
+export const no = 'No'
+export const none = 'none'
+export const empty = 'empty'
+export const add = 'Add'
+export const remove = 'Remove'
+export const item = (label: string, number: number) => `${label}, ${number}`
+export const other = 'Other…'
+export const otherRegions = 'Other'
+export const wholeNumber = 'Enter a whole number.'
+export const number = 'Enter a number.'
+export const range = (from: number, to: number) => `Enter a whole number from ${from} to ${to}.`
+export const json = 'Enter valid JSON.'
+export const onPage = 'On this page'
+
+export const settingsFile = 'Save and load'
+export const settingsFileHelp =
+  'A file of the settings, for this or another receiver. Passwords are never in it, nor is the list of Wi-Fi networks.'
+export const withIdentity = 'Include names and addresses, to replace this device'
+export const saveSettings = 'Save settings'
+export const loadSettings = 'Load settings'
+export const notSettings = {
+  foreign: 'This is not a file that “Save settings” has made.',
+  newer: 'A newer version has made this file. Update this device first.',
+} as const
+export const nothingToLoad = 'No setting would change.'
+export const leftOut = 'This device cannot take:'
+export const loadThese = 'Load'
+export const loadRest = 'Load the rest'
+
+export const trialTitle = 'Checking the connection'
+export const trial =
+  'The change has been made. If this page can still reach the device, it is kept. Otherwise it is undone.'
+export const trialLeft = (seconds: number) => `Undone in ${seconds} s unless the device can be reached.`
+export const trialMoved = 'The device does not answer at this address any more. It should be at'
+export const trialKept = 'Saved. The device can still be reached.'
+export const trialKeptThere =
+  'The device can be reached here, and the change is kept. You are signed in for ten minutes; after that, sign in with the API key.'
+export const trialLate = 'The change was not confirmed in time, so the device has undone it.'
+export const revertedBecause = (reason: string) =>
+  reason === 'restarted'
+    ? 'The device was restarted before the change was confirmed, so it was undone:'
+    : reason === 'cancelled'
+      ? 'The change was undone before it was confirmed:'
+      : 'The change was not confirmed in time, so the device has undone it:'
+export const notUndone = 'These could not be undone:'
+export const trialUnknown = 'The device did not answer in time. It undoes the change by itself.'
+export const close = 'Close'
+export const cancel = 'Cancel'
+
+export const knownNetworks = 'Networks, in order of preference'
+export const noKnownNetworks = 'None yet.'
+export const foundNetworks = 'Networks that were found'
+export const scan = 'Look for networks'
+export const scanning = 'Looking…'
+export const networksFound = (count: number) =>
+  count === 0 ? 'No network was found.' : `${plural(count, 'network', 'networks')} found.`
+export const otherNetwork = 'Another network…'
+export const otherNetworkTitle = 'Join another network'
+export const ssid = 'Name of the network'
+export const password = 'Password'
+export const passwordHelp = '8 to 63 characters.'
+export const passwordOrNone = '8 to 63 characters; empty for an open network.'
+export const hidden = 'hidden'
+export const join = 'Join'
+export const joinTitle = (name: string) => `Join ${isolated(name)}`
+export const joined = (name: string) => `Saved. The device is in ${isolated(name)}.`
+export const notJoined = (name: string) =>
+  `The device could not join ${isolated(name)}, so the change was undone. Check the password, and try nearer to the access point.`
+export const openTitle = (name: string) => `Join ${isolated(name)} without a password?`
+export const openWarning =
+  'The network is open: anybody near it can listen, and anybody can set up another one of that name for the device to join.'
+export const joinOpen = 'Join anyway'
+export const prefer = 'Prefer'
+export const removeTitle = (name: string) => `Remove ${isolated(name)}?`
+export const removeWarning = 'The device forgets the password, and leaves the network.'
+export const tooManyNetworks = (count: number) => `The device keeps ${count} networks. Remove one first.`
+export const connectedNow = 'connected'
+export const securities = {
+  open: 'open',
+  psk: 'password',
+  sae: 'password (WPA3)',
+  enterprise: 'company login, which cannot be set here',
+  other: 'protection that cannot be set here',
+} as const
+export const signals = { strong: 'strong signal', good: 'good signal', weak: 'weak signal' } as const
+
+const known = (version = 'an unknown version') => version
+type Version = string | undefined
+export const update = 'Update'
+export const versions = 'This device'
+export const runs = 'Running'
+export const otherSystem = 'Other system'
+export const versionIn = (version: Version, slot: string) => `${known(version)}, system ${slot}`
+export const otherStates = {
+  good: known,
+  bad: (version: Version) => `${known(version)}, cannot be started`,
+  empty: (_: Version) => empty,
+} as const
+export const onTrial =
+  'The new version is on trial. Unless everything works within a few minutes, the device goes back by itself.'
+export const testKeys = 'Test keys: anybody can make a version for this device. It is for trying out only.'
+export const goBack = (version: Version) => `Go back to ${known(version)}`
+export const outcomes = {
+  installed: (version: string) => `Version ${version} was installed, and works.`,
+  failed: (version: string) => `Version ${version} was not installed.`,
+  'rolled back': (version: string) =>
+    `Version ${version} did not work. The device has gone back to the one before, with all settings.`,
+} as const
+export const wentBack = (version: string) => `Somebody has gone back from version ${version}.`
+export const reason = (reason: string) => `Reason: ${reason}.`
+export const readIt = 'I have read this'
+
+export const newVersion = 'New version'
+export const newVersionHelp =
+  'Choose a file that ends in .raucb. Sending and installing it take some minutes each, the restart about two.'
+const coming = () => 'A new version is coming in.'
+export const activities = {
+  idle: () => '',
+  receiving: coming,
+  downloading: coming,
+  downloaded: (version: Version) => `Version ${known(version)} is here, and can be installed.`,
+  installing: (version: Version) =>
+    `Version ${known(version)} is being installed. If the power fails, the device starts as before.`,
+  installed: (version: Version) => `Version ${known(version)} is installed. It starts when the device restarts.`,
+  restarting: () => connectionHelp.restarting,
+  failed: () => '',
+} as const satisfies Record<string, (version: Version) => string>
+export const waitsFor = {
+  window: (window: string | undefined) => `That is in its window: ${window}.`,
+  sessions: () => 'That is as soon as nobody is mirroring.',
+  clock: () => 'That is once its clock is set.',
+} as const satisfies Record<string, (window: string | undefined) => string>
+export const windowOf = (days: string, from: string, to: string) => `${days || 'every day'}, ${from} to ${to}`
+export const partThere = (got: string, whole: string, name: string) =>
+  `${got} of ${whole} are here. To go on, choose the same file again${name && `: ${isolated(name)}`}.`
+export const sending = 'Leave this page open while the file is sent.'
+export const interrupted = 'Not connected. Sending goes on by itself.'
+export const verifying = 'The device is checking the file.'
+export const progressOf = (done: string, whole: string) => `${done} of ${whole}`
+export const timeLeft = (minutes: number) =>
+  minutes < 1 ? ', less than a minute left' : `, about ${plural(minutes, 'minute', 'minutes')} left`
+export const chooseFile = 'Choose a file'
+export const checkNow = 'Check now'
+export const inChannel = (version: string, when: string) => `The channel has ${version} (${when}).`
+export const downloadVersion = (version: Version) => `Download ${known(version)}`
+export const install = 'Install'
+export const installTitle = (version: Version) => `Install ${known(version)}?`
+export const restartWhen = 'Restart'
+export const restarts = { window: 'In the window', manual: 'Later, by hand', now: 'At once: mirroring ends' } as const
+export const restartNow = 'Restart now'
+export const installAnyway = 'Install it anyway'
+export const olderHelp = (version: Version, present: Version) =>
+  `${known(version)} is older than ${known(present)}, and may lack security fixes.`
+export const otherFile = 'This is another file. Choose the one that was begun, or discard that first.'
+export const unreadableFile = 'The browser can no longer read the file. Choose it again.'
+export const uploadBroken = 'The connection breaks off each time. Try again nearer to the access point.'
+
+export const access = 'Access'
+export const newToken = 'New token'
+export const newTokenHelp =
+  'Gives somebody limited access, by a link or a QR code. It works until it expires, or until the API key is replaced.'
+export const tokenFor = 'Role'
+export const tokenRoles = {
+  moderator: 'Moderator: lets devices in',
+  watcher: 'Observer: sees the sessions',
+  admin: 'Administrator: all settings',
+  viewer: 'Auditor: sees the settings',
+} as const
+export const tokenExpiry = 'Valid for'
+export const tokenExpiries = {
+  '1h': '1 hour',
+  '8h': '8 hours',
+  '1d': '1 day',
+  '30d': '30 days',
+  '365d': '1 year',
+} as const
+export const tokenForever = 'Until the key is replaced'
+export const tokenSubject = 'Name'
+export const tokenSubjectHelp = 'Optional. The name of its holder, shown in the log.'
+export const makeToken = 'Make a token'
+export const tokenMade = 'Your new token'
+export const tokenOnce = 'Shown only now: copy the link, or scan the code with a phone. Both open this page, signed in.'
+export const tokenUntil = (when: string) => `Valid until ${when}.`
+export const token = 'Token'
+export const link = 'Link that signs in'
+export const qrCode = 'QR code of the link that signs in'
+export const keyQrCode = 'QR code of a link that signs in with the new key'
+export const copy = 'Copy'
+export const copied = 'Copied.'
+export const notCopied = 'Your browser did not copy it. It is selected: copy it from there.'
+export const done = 'Done'
+export const replaceKey = 'Replace the API key'
+export const replaceKeyHelp =
+  'Replace the key if it, or a token, is in the wrong hands. Every token and link made so far stops working at once.'
+export const replaceKeyTitle = (name: string) => `Replace the API key of ${name}?`
+export const replaceKeyWarning =
+  'Everybody but you is signed out at once. Panels, scripts and moderators need the new key, or tokens made from it. This cannot be undone.'
+export const replacingKey =
+  'The device does not answer. This page keeps asking until it knows whether the device has the new key.'
+export const keyReplaced = 'The new API key'
+export const keyReplacedHelp =
+  'It is in force, and this page uses it. It is shown only now: keep it in a safe place, or scan the code with a phone, which signs the phone in. Anybody who has it controls the device.'
+export const apiKey = 'API key'
+
+export const certificate = 'Certificate'
+export const certificateHelp =
+  'A program that pins this key accepts only this device. First check that the pin below is the one on its screen.'
+export const pin = 'Pin of this device'
+export const tryPin = 'Test it with curl'
+
+export const statusView = 'Status'
+export const now = 'Now'
+export const statusNames = {
+  version: 'Version',
+  bootedAt: 'Started',
+  uptimeS: 'Running for',
+  clockSet: 'Clock is set',
+  temperatureC: 'Temperature',
+  load: 'Load, 1, 5 and 15 minutes',
+  memory: 'Memory in use',
+  storage: 'Storage in use',
+  streams: 'Event streams',
+  heldPolls: 'Long polls',
+  connections: 'Connections',
+  sessions: 'Sessions',
+  keyStored: 'API key is stored',
+  certificatePin: 'Certificate pin',
+  wifi: 'Wi-Fi',
+} as Readonly<Record<string, string>>
+export const usedOf = (used: string, total: string, isReadOnly: boolean) =>
+  isReadOnly ? 'Read-only: nothing can be changed. Restart the device, or replace its card.' : `${used} of ${total}`
+
+export const operations = 'Maintenance'
+export const confirmOperation = (operation: string, device: string) => `${operation}: ${device}?`
+export const typeName = (name: string) => `Type “${name}” to confirm`
+export const started = (operation: string) => `${operation}: started.`
+
+export const logs = 'Log'
+export const unit = 'Source'
+export const allUnits = 'All'
+export const priority = 'Minimum level'
+export const priorities = [
+  'Emergency',
+  'Alert',
+  'Critical',
+  'Error',
+  'Warning',
+  'Notice',
+  'Information',
+  'Debug',
+] as const
+export const lines = 'Lines'
+export const search = 'Contains'
+export const refresh = 'Refresh'
+export const download = 'Download'
+export const noLines = 'No matching lines.'
+export const follow = 'Follow'
+export const logLines = (count: number, timeZone: string) =>
+  `${plural(count, 'line', 'lines')}, newest first. Times are in ${timeZone}.`
+
+/** Names of settings that do not become good labels by themselves. */
+export const names = {
+  airplay: 'AirPlay',
+  audio: 'Sound',
+  dns: 'Name servers',
+  firmware: 'System',
+  hostname: 'Host name',
+  ip: 'IP',
+  mac: 'Hardware address',
+  maxResolution: 'Largest picture',
+  ntp: 'Network time',
+  ssh: 'Remote login',
+  timeoutS: 'Time to decide, in seconds',
+  timezone: 'Time zone',
+  up: 'Connected',
+  wifi: 'Wi-Fi',
+  present: 'Plugged in',
+} as Readonly<Record<string, string>>
+/** The same for values, by the name of their setting. */
+export const values = {
+  'days.mon': 'Monday',
+  'days.tue': 'Tuesday',
+  'days.wed': 'Wednesday',
+  'days.thu': 'Thursday',
+  'days.fri': 'Friday',
+  'days.sat': 'Saturday',
+  'days.sun': 'Sunday',
+  'policy.off': 'Nothing',
+  'policy.check': 'Look for a new version',
+  'policy.download': 'Download new versions',
+  'policy.install': 'Download and install new versions',
+  'approval.none': 'Everybody may mirror',
+  'approval.moderator': 'A moderator lets devices in',
+  'access.open': 'Open',
+  'access.pin': 'With a code on the screen',
+  'method.dhcp': 'Automatic (DHCP)',
+  'method.static': 'Fixed address',
+  'rotation.0': 'None',
+  'rotation.90': '90° clockwise',
+  'rotation.180': '180°',
+  'rotation.270': '90° counter-clockwise',
+} as Readonly<Record<string, string>>

@@ -1,4 +1,4 @@
-import { texts } from './texts.ts'
+import * as texts from './texts.ts'
 
 /** A moment, as the browser's language writes it. */
 export function momentText(time: string): string {

@@ -3,6 +3,8 @@ export interface View {
   readonly element: HTMLElement
   /** Called each time that it comes into sight. */
   readonly shown?: () => void
+  /** Called each time that it goes out of sight. */
+  readonly hidden?: () => void
 }
 
 export interface Actions {

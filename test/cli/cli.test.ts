@@ -23,6 +23,14 @@ t.test('a mistake is named, with what was probably meant', async t => {
     ['config drop', 'unknown command "config drop"; see receiverd config --help'],
     ['constructor', 'unknown command "constructor"; see receiverd --help'],
     ['config load', 'config load: missing FILE; see receiverd config --help'],
+    ['update', 'update: missing command, status, install or rollback; see receiverd update --help'],
+    ['update instal a.raucb', 'unknown command "update instal a.raucb"; did you mean update install?'],
+    ['update install', 'update install: missing FILE; see receiverd update --help'],
+    ['update install a b', 'update install takes one file: "b"'],
+    ['update install -', 'update install: FILE must be a file, because its size is sent first: "-"'],
+    ['update install --restart later a.raucb', '--restart: "later" is none of now, window, manual'],
+    ['update rollback a', 'update rollback takes no argument: "a"'],
+    ['update status --yes', 'update status has no option --yes; see receiverd update --help'],
     ['config load a b', 'config load takes one file: "b"'],
     ['config save a b', 'config save takes one file: "b"'],
     ['config save --yes', 'config save has no option --yes; see receiverd config --help'],
@@ -65,6 +73,8 @@ t.test('help is asked for in several ways', async t => {
     ['token admin:r --help', 'token'],
     ['help session', 'session'],
     ['config --help', 'config'],
+    ['update --help', 'update'],
+    ['help update install', 'update'],
     ['help config load', 'config'],
     ['config load a --help', 'config'],
   ]
@@ -77,6 +87,17 @@ t.test('settings are saved in a file, or printed, and loaded from one', async t 
   t.match(parse('config save a.json --with-identity'), { file: 'a.json', withIdentity: true })
   t.match(parse('config load a.json'), { file: 'a.json', options: { isSure: false, isPartial: false } })
   t.match(parse('config load -y --partial -'), { file: '-', options: { isSure: true, isPartial: true } })
+})
+
+t.test('an update is installed as it is told, or undone', async t => {
+  const asking = { isSure: false, allowOlder: false, restart: undefined }
+  t.match(parse('update status'), { name: 'update status' })
+  t.match(parse('update install a.raucb'), { name: 'update install', file: 'a.raucb', choices: asking })
+  t.match(parse('update install -y --restart window --allow-older a.raucb'), {
+    choices: { isSure: true, allowOlder: true, restart: 'window' },
+  })
+  t.match(parse('update rollback'), { name: 'update rollback', isSure: false })
+  t.match(parse('update rollback --yes'), { isSure: true })
 })
 
 t.test('a command that is not ours is taken as it is', async t => {

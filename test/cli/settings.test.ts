@@ -33,6 +33,7 @@ async function deviceOf(t: Test, fixture?: string) {
       const read: string[] = []
       const person = {
         say: (line: string) => void read.push(line),
+        show: () => undefined,
         ask: async (question: string) => {
           read.push(question)
           const answer = answers[read.filter(line => line.endsWith('?') || line.endsWith('.')).length - 1] ?? false

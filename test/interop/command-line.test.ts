@@ -54,6 +54,10 @@ t.test('prints its version and its help', async t => {
       ['save', 'load', '--with-identity', '--yes', '--partial', '--listen'],
     ],
     [
+      ['update', '--help'],
+      ['status', 'install', 'rollback', '--yes', '--restart', '--allow-older', '--listen'],
+    ],
+    [
       ['token', '--help'],
       ['--role', '--expires-in', '--subject', '90s, 15m, 8h or 30d'],
     ],

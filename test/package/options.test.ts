@@ -48,7 +48,7 @@ t.test('no other variable is named anywhere', async t => {
 
 t.test('the manual page has every option of every command, and no other', async t => {
   const flagsOf = (text: string) => new Set(Array.from(text.matchAll(/(?<![\w-])--[a-z][a-z-]*/g), ([flag]) => flag))
-  const commands = [undefined, 'serve', 'key', 'config', 'token', 'session', 'discover']
+  const commands = [undefined, 'serve', 'key', 'config', 'update', 'token', 'session', 'discover']
   const printed = flagsOf(commands.map(helpFor).join('').replaceAll('curl --pinnedpubkey', ''))
   t.ok(printed.size > 12)
   t.same([...flagsOf(manual)].sort(), [...printed].sort())

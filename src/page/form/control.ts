@@ -6,6 +6,7 @@ import type { ErrorSlot } from './error-slot.ts'
 import { jsonText } from './json-text.ts'
 import { list } from './list.ts'
 import { number } from './number.ts'
+import { several } from './several.ts'
 import { toggle } from './toggle.ts'
 import { withSuggestions } from './with-suggestions.ts'
 
@@ -40,6 +41,8 @@ export function controlFor(options: ControlOptions): Control {
   if (schema.type === 'boolean') return toggle()
   if (schema.type === 'integer' || schema.type === 'number') return number(options)
   if (schema.type === 'string') return withSuggestions(options)
+  if (schema.type === 'array' && schema.items?.enum && schema.items.enum.length === schema.maxItems)
+    return several(options)
   if (schema.type === 'array' && schema.items && isScalar(schema.items)) return list(options)
   return jsonText()
 }

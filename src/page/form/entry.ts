@@ -1,7 +1,7 @@
 import { button, foreign, h, newId } from '../dom.ts'
 import { isEqual, isObject, type Json, type JsonObject, step } from '../json.ts'
 import { labelOf, valueText } from '../labels.ts'
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 import { controlFor } from './control.ts'
 import { ErrorSlot } from './error-slot.ts'
 import { type Field, type FieldOptions, nameOf } from './field.ts'

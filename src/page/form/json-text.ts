@@ -1,6 +1,6 @@
 import { h, newId } from '../dom.ts'
 import type { Json } from '../json.ts'
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 import type { Control } from './control.ts'
 
 /** Any value, as JSON, so that a value which no other control can show can still be changed. */

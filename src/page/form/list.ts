@@ -1,7 +1,7 @@
 import { button, h } from '../dom.ts'
 import { type Json, step } from '../json.ts'
 import type { Schema } from '../schema.ts'
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 import { type Control, type ControlOptions, controlFor } from './control.ts'
 import { ErrorSlot } from './error-slot.ts'
 

@@ -1,5 +1,5 @@
 import { h, newId } from '../dom.ts'
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 import type { Control, ControlOptions } from './control.ts'
 
 /** A number, and a slider beside it where the range has two ends. */

@@ -1,5 +1,5 @@
 import { h, newId } from '../dom.ts'
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 import type { Control } from './control.ts'
 
 /** A text. Where the device knows what it would accept, one of these is chosen, or another is entered. */

@@ -1,5 +1,5 @@
 import { isObject, type JsonObject } from '../json.ts'
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 import type { Goal } from './trial.ts'
 
 /** A name that others have chosen, without what would not be seen or would turn the text around it. */

@@ -2,7 +2,7 @@ import { jsonOf, Unreachable } from '../client.ts'
 import { type Device, idOf } from '../device.ts'
 import type { JsonObject } from '../json.ts'
 import type { Schema } from '../schema.ts'
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 import { addressAfter } from './address-after.ts'
 import { type Goal, onTrial, prepareMove, runTrial } from './trial.ts'
 

@@ -4,7 +4,7 @@ import type { Device } from '../device.ts'
 import { openDialog } from '../dialog.ts'
 import { h } from '../dom.ts'
 import type { JsonObject } from '../json.ts'
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 import type { AddressAfter } from './address-after.ts'
 
 /** Milliseconds until the first attempt: a change of the network takes a moment to show. */

@@ -4,8 +4,10 @@ import { ask } from '../dialog.ts'
 import { button, h, newId } from '../dom.ts'
 import { holdsOneOf } from '../grants.ts'
 import type { DeviceOperation } from '../schema.ts'
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 import { announce } from '../toast.ts'
+
+type Started = Pick<DeviceOperation, 'path' | 'title' | 'help'> & Partial<DeviceOperation>
 
 /** The device's operations that the credential may start. */
 export function operationsCard(device: Device): HTMLElement | undefined {
@@ -19,8 +21,9 @@ export function operationsCard(device: Device): HTMLElement | undefined {
   return h('section', { class: 'card' }, h('h3', {}, texts.operations), h('ul', { class: 'operations' }, ...rows))
 }
 
-function confirmed(device: Device, operation: DeviceOperation): void {
-  const { title, help, destructive, options } = operation
+/** Starts it once somebody has confirmed that. */
+export function confirmed(device: Device, operation: Started): void {
+  const { title, help, destructive = false, options = [] } = operation
   const boxes = options.map(({ query, help }) => {
     const input = h('input', { type: 'checkbox', id: newId() })
     return { input, query, row: h('div', { class: 'check' }, input, h('label', { for: input.id }, help)) }
@@ -36,11 +39,7 @@ function confirmed(device: Device, operation: DeviceOperation): void {
   })
 }
 
-async function start(
-  { client }: Device,
-  { path, title }: DeviceOperation,
-  options: readonly string[] = [],
-): Promise<void> {
+async function start({ client }: Device, { path, title }: Started, options: readonly string[] = []): Promise<void> {
   try {
     await client.send('POST', options.length === 0 ? path : `${path}?${options.join('&')}`)
     announce(texts.started(title))

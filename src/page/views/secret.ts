@@ -1,5 +1,5 @@
 import { button, h, newId } from '../dom.ts'
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 import { announce } from '../toast.ts'
 
 /** A text to copy. */

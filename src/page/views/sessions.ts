@@ -2,7 +2,7 @@ import { messageOf, Refusal, Unreachable } from '../client.ts'
 import type { Device, Session } from '../device.ts'
 import { ask } from '../dialog.ts'
 import { button, foreign, h } from '../dom.ts'
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 import { durationText } from '../time.ts'
 import { announce } from '../toast.ts'
 import type { View } from '../view.ts'
@@ -147,15 +147,16 @@ function sessionItem(device: Device): Item {
   }
   const buttonsFor = (session: Session): readonly HTMLElement[] => {
     const remove = () => device.client.send('DELETE', `/sessions/${session.id}`, { signal: soon() })
-    const { end, ending, ended, deny, denying, denied, allow, allowing, allowed } = texts
     if (session.state !== 'pending')
-      return [decision(session, { text: end, doing: ending, done: ended, kind: 'danger', act: remove })]
+      return [
+        decision(session, { text: texts.end, doing: texts.ending, done: texts.ended, kind: 'danger', act: remove }),
+      ]
     return [
-      decision(session, { text: deny, doing: denying, done: denied, kind: 'danger', act: remove }),
+      decision(session, { text: texts.deny, doing: texts.denying, done: texts.denied, kind: 'danger', act: remove }),
       decision(session, {
-        text: allow,
-        doing: allowing,
-        done: allowed,
+        text: texts.allow,
+        doing: texts.allowing,
+        done: texts.allowed,
         kind: 'primary',
         act: () => admit(device, session),
       }),

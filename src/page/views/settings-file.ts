@@ -6,7 +6,7 @@ import { button, type Child, foreign, h, newId } from '../dom.ts'
 import { download } from '../download.ts'
 import type { Json } from '../json.ts'
 import { labelOf, valueText } from '../labels.ts'
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 import { announce } from '../toast.ts'
 import { sendPatch } from '../trial/send.ts'
 

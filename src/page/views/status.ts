@@ -1,9 +1,10 @@
+import { bytesText } from '../bytes.ts'
 import { messageOf } from '../client.ts'
 import type { Device } from '../device.ts'
 import { foreign, h } from '../dom.ts'
 import { isObject, type Json, type JsonObject } from '../json.ts'
 import { labelOf, valueText } from '../labels.ts'
-import { texts } from '../texts.ts'
+import * as texts from '../texts.ts'
 import { durationText, momentText } from '../time.ts'
 import { shown } from '../trial/joining.ts'
 import type { View } from '../view.ts'
@@ -89,13 +90,6 @@ function statusText(name: string, value: Json): string {
   return valueText(name, value)
 }
 
-function fact(label: string, value: string, more?: HTMLElement): HTMLElement {
+export function fact(label: string, value: string, more?: HTMLElement): HTMLElement {
   return h('div', {}, h('dt', {}, label), h('dd', {}, foreign(value), more))
-}
-
-function bytesText(bytes: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
-  const power = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10))
-  const size = bytes / 1024 ** power
-  return `${size < 10 && power > 0 ? size.toFixed(1) : Math.round(size)} ${units[power]}`
 }

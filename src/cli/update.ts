@@ -1,0 +1,201 @@
+import type { LargeFile } from '../../hal/files/read.ts'
+import { printable } from '../log.ts'
+import type { UpdateState } from '../update/state.ts'
+import type { Restart } from '../update/update.ts'
+import { CommandError } from './failure.ts'
+import type { Person } from './person.ts'
+import { Refused, type ServiceClient } from './service-client.ts'
+
+export interface InstallChoices {
+  /** Whether to install and restart without asking. */
+  readonly isSure: boolean
+  readonly allowOlder: boolean
+  readonly restart: Restart | undefined
+}
+
+/** Attempts in a row that bring nothing, and milliseconds between two: a service that restarts is away for some seconds. */
+const MAX_VAIN = 40
+const PAUSE_MS = 2_000
+const MIB = 1024 * 1024
+
+/** What runs, what else is there, and what is being done: a line for each. */
+export async function updateStatus(client: ServiceClient): Promise<readonly string[]> {
+  const { running, other, state, waitingFor, bundle, percent, error, last, available, testKeys } = await read(client)
+  const lines = [
+    `Version ${of(running)} runs, in system ${running.slot}.`,
+    running.state === 'trial' && 'It is on trial: unless it proves good, the device goes back by itself.',
+    other.state === 'empty'
+      ? 'The other system is empty.'
+      : `The other system has version ${of(other)}: ${other.state}.`,
+    ACTIVITIES[state]({ version: of(bundle ?? other), far: farOf(bundle), percent: percent ?? 0 }),
+    waitingFor !== undefined && `The restart waits for ${WAITS_FOR[waitingFor]}.`,
+    error && `Refused or failed: ${error.detail}`,
+    last && `Last: version ${last.version} was ${OUTCOMES[last.outcome]}${last.reason ? `: ${last.reason}` : ''}.`,
+    available && `The channel has version ${available.version}, as of ${available.checkedAt}.`,
+    testKeys && 'The device takes bundles that are signed with throw-away keys: it is for trying out only.',
+  ]
+  return lines.flatMap(line => (line ? [printable(line)] : []))
+}
+
+/**
+ * Sends a bundle, and installs it once the person says so.
+ * @param wait Resolves after so many milliseconds.
+ * @throws {CommandError} if it is not installed.
+ */
+export async function installUpdate(
+  client: ServiceClient,
+  file: LargeFile,
+  { isSure, allowOlder, restart }: InstallChoices,
+  person: Person,
+  wait: (ms: number) => Promise<unknown>,
+): Promise<void> {
+  const version = await sendBundle(client, file, person, wait)
+  const { running } = await read(client)
+  const then = restart === 'now' ? ' and restart' : ''
+  if (!isSure && !(await person.ask(`Install version ${version}${then}? ${of(running)} runs.`)))
+    throw new CommandError('nothing was installed; the bundle stays on the device')
+  const when = restart ?? (isSure ? undefined : 'manual')
+  try {
+    await client.send('POST', '/update/install', { allowOlder, ...(when !== undefined && { restart: when }) })
+  } catch (error) {
+    if (!(error instanceof Refused) || error.type !== 'bundle-older') throw error
+    throw new CommandError(`version ${version} is older than ${of(running)}, which runs; --allow-older installs it`)
+  }
+  const { state, waitingFor, error } = await installed(client, person, wait)
+  if (state === 'failed') throw new CommandError(`the installation failed: ${error?.detail.replace(/\.$/, '')}`)
+  person.say(`Version ${version} is installed.`)
+  if (restart === undefined && !isSure && (await person.ask('Restart the device now? Mirroring ends.')))
+    await client.send('POST', '/operations/reboot')
+  else if (waitingFor !== undefined) person.say(`The restart waits for ${WAITS_FOR[waitingFor]}.`)
+  else if (state === 'installed') person.say('It starts when the device restarts.')
+}
+
+/** @throws {CommandError} if the device does not go back. */
+export async function rollBack(client: ServiceClient, isSure: boolean, person: Person): Promise<void> {
+  const { running, other } = await read(client)
+  const question = `Restart into version ${of(other)}? ${of(running)} runs. Mirroring ends, and all settings stay.`
+  if (!isSure && !(await person.ask(question))) throw new CommandError('nothing has changed')
+  await client.send('POST', '/update/rollback')
+  person.say(`The device restarts into version ${of(other)}.`)
+}
+
+/** Sends it, or what is missing of it. @returns its version. */
+async function sendBundle(
+  client: ServiceClient,
+  file: LargeFile,
+  person: Person,
+  wait: (ms: number) => Promise<unknown>,
+): Promise<string> {
+  let hasSent = false
+  for (let vain = 1; ; vain++) {
+    let sent = 0
+    try {
+      const from = await startOf(client, file)
+      if (from.offset === file.bytes) return await checked(client, wait)
+      const counted = async function* () {
+        for await (const chunk of file.chunks(from.offset)) {
+          yield chunk
+          sent += chunk.length
+          person.show(`Sending: ${farOf({ receivedBytes: from.offset + sent, bytes: file.bytes })}`)
+        }
+      }
+      const { body } = await client.put('/update/bundle', {
+        headers: { 'Content-Type': 'application/vnd.rauc.bundle', ...from.headers },
+        bytes: file.bytes - from.offset,
+        chunks: counted(),
+      })
+      return String(body.version)
+    } catch (error) {
+      if (sent > 0) vain = 1
+      hasSent ||= sent > 0
+      // The service restarts, or takes the broken connection for alive.
+      const isPassing = error instanceof Refused ? error.status === 409 : error instanceof CommandError
+      if (!hasSent || !isPassing || vain >= MAX_VAIN) throw error
+      await wait(PAUSE_MS)
+    } finally {
+      person.show('')
+    }
+  }
+}
+
+/** Where to go on with what an earlier attempt has sent of a file of this size. */
+async function startOf(client: ServiceClient, { bytes }: LargeFile) {
+  const part = await client.send('GET', '/update/bundle').catch(error => {
+    if (error instanceof Refused && error.status === 404) return undefined
+    throw error
+  })
+  const { receivedBytes: offset = 0 } = part?.body ?? {}
+  if (part?.body.bytes !== bytes || typeof offset !== 'number' || offset === 0) return { offset: 0, headers: {} }
+  return { offset, headers: { 'If-Match': part.etag ?? '', 'Content-Range': `bytes ${offset}-${bytes - 1}/${bytes}` } }
+}
+
+/** It is whole: waits until it was checked. @returns its version. */
+async function checked(client: ServiceClient, wait: (ms: number) => Promise<unknown>): Promise<string> {
+  for (;;) {
+    const { state, bundle, error } = await read(client)
+    if (state !== 'receiving') {
+      if (error) throw new CommandError(`the service refused: ${error.detail.replace(/\.$/, '')}`)
+      return of(bundle ?? {})
+    }
+    await wait(PAUSE_MS)
+  }
+}
+
+/** Resolves when the installation has ended. The service may restart meanwhile. */
+async function installed(
+  client: ServiceClient,
+  person: Person,
+  wait: (ms: number) => Promise<unknown>,
+): Promise<UpdateState> {
+  for (let vain = 1; ; vain++) {
+    try {
+      const update = await read(client)
+      if (update.state !== 'installing') return update
+      vain = 1
+      person.show(`Installing: ${update.percent ?? 0} %`)
+    } catch (error) {
+      if (vain >= MAX_VAIN) throw error
+    } finally {
+      await wait(PAUSE_MS)
+    }
+  }
+}
+
+async function read(client: ServiceClient): Promise<UpdateState> {
+  return (await client.send('GET', '/update')).body as unknown as UpdateState
+}
+
+function of({ version = 'unknown' }: { readonly version?: string }): string {
+  return printable(version)
+}
+
+function farOf(bundle: { readonly receivedBytes: number; readonly bytes?: number } | undefined): string {
+  if (!bundle) return ''
+  const { receivedBytes, bytes } = bundle
+  const got = `${Math.floor(receivedBytes / MIB)}`
+  if (bytes === undefined) return `${got} MiB`
+  return `${Math.floor((100 * receivedBytes) / bytes)} % (${got} of ${Math.ceil(bytes / MIB)} MiB)`
+}
+
+interface Facts {
+  readonly version: string
+  readonly far: string
+  readonly percent: number
+}
+
+const ACTIVITIES: Readonly<Record<UpdateState['state'], (facts: Facts) => string>> = {
+  idle: () => '',
+  receiving: ({ far }) => `A bundle is being received: ${far}.`,
+  downloading: ({ far }) => `A bundle is being downloaded: ${far}.`,
+  downloaded: ({ version }) => `Version ${version} is on the device, checked, and not installed.`,
+  installing: ({ version, percent }) => `Version ${version} is being installed: ${percent} %.`,
+  installed: ({ version }) => `Version ${version} is installed, and starts when the device restarts.`,
+  restarting: () => 'The device is restarting.',
+  failed: () => '',
+}
+const WAITS_FOR = {
+  window: 'the window of the setting update',
+  sessions: 'the end of all sessions',
+  clock: 'the clock to be set',
+}
+const OUTCOMES = { installed: 'installed', 'rolled back': 'rolled back', failed: 'not installed' }

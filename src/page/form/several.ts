@@ -1,0 +1,24 @@
+import { h, newId } from '../dom.ts'
+import type { Json } from '../json.ts'
+import { valueLabel } from '../labels.ts'
+import type { Control, ControlOptions } from './control.ts'
+
+/** Any of the values of an enumeration, in its order. */
+export function several({ name, label, schema }: ControlOptions): Control {
+  const boxes = (schema.items?.enum ?? []).map((value: Json) => ({
+    value,
+    input: h('input', { type: 'checkbox', id: newId() }),
+  }))
+  const rows = boxes.map(({ value, input }) =>
+    h('div', { class: 'check' }, input, h('label', { for: input.id }, valueLabel(name, value))),
+  )
+  return {
+    element: h('div', { role: 'group', class: 'several', 'aria-label': label }, ...rows),
+    inputs: boxes.map(({ input }) => input),
+    isGroup: true,
+    get: () => boxes.filter(({ input }) => input.checked).map(({ value }) => value),
+    set: values => {
+      for (const { value, input } of boxes) input.checked = Array.isArray(values) && values.includes(value)
+    },
+  }
+}

@@ -1,0 +1,32 @@
+import type { Device } from '../device.ts'
+import { button, foreign, h } from '../dom.ts'
+import { device as kept, NAME } from '../storage.ts'
+import * as texts from '../texts.ts'
+import { ASKED_FOR, type Outcome } from './state.ts'
+
+const READ = `${NAME} read`
+
+/** Says that the device has gone back to its old version, on every view, until somebody has read it. */
+export function fallbackBanner(device: Device): HTMLElement {
+  const banner = h('div', { class: 'banner', role: 'alert', hidden: true })
+  let shown = ''
+  device.update.follow(update => {
+    const last = update?.last
+    const id = last?.outcome === 'rolled back' && last.reason !== ASKED_FOR ? `${last.version} ${last.at}` : ''
+    if (id === shown) return
+    shown = id
+    banner.hidden = id === '' || kept.getItem(READ) === id
+    if (!last || banner.hidden) return
+    const read = () => {
+      kept.setItem(READ, id)
+      banner.hidden = true
+    }
+    banner.replaceChildren(outcomeText(last), button(texts.readIt, read))
+  })
+  return banner
+}
+
+export function outcomeText({ version, outcome, reason }: Outcome): HTMLElement {
+  if (reason === ASKED_FOR) return h('p', {}, texts.wentBack(version))
+  return h('p', {}, texts.outcomes[outcome](version), ' ', reason !== undefined && foreign(texts.reason(reason)))
+}

@@ -1,0 +1,230 @@
+import { bytesText } from '../bytes.ts'
+import { messageOf, Refusal } from '../client.ts'
+import type { Device } from '../device.ts'
+import { ask } from '../dialog.ts'
+import { button, h, newId } from '../dom.ts'
+import type { JsonObject } from '../json.ts'
+import { device as kept, NAME } from '../storage.ts'
+import * as texts from '../texts.ts'
+import { momentText } from '../time.ts'
+import { announce } from '../toast.ts'
+import { confirmed } from '../views/operations.ts'
+import { Estimate } from './estimate.ts'
+import type { UpdateState } from './state.ts'
+import { type Part, partOf, type Sending, upload } from './upload.ts'
+import { channelOf, windowText } from './window.ts'
+
+/** The name of the file that was begun, for whoever comes back after a reload. */
+const FILE = `${NAME} file`
+
+/** A new version's way, from a file or a channel to the restart. */
+export function newVersionCard(device: Device): HTMLElement {
+  const { client, closed, grants, system, update } = device
+  const heading = h('h3', { tabindex: -1 }, texts.newVersion)
+  const help = h('p', { class: 'help' }, texts.newVersionHelp)
+  const status = h('p', { role: 'status' })
+  const bar = h('progress', { max: 1, 'aria-label': texts.newVersion })
+  const far = h('p', { class: 'help' })
+  const channel = h('p', { class: 'help' })
+  const problem = h('p', { class: 'error', role: 'alert' })
+  const estimate = new Estimate()
+  /** What has come of an upload that stands still. */
+  let part: Part | undefined
+  /** What this page is sending. */
+  let sending: Sending | undefined
+  /** What went wrong here, until something else is done. */
+  let failure = ''
+
+  const attempt = async (request: Promise<unknown>) => {
+    failure = ''
+    try {
+      await request
+    } catch (error) {
+      failure = messageOf(error)
+    }
+    show()
+  }
+  const send = async (file: File | undefined) => {
+    if (!file) return
+    const stop = new AbortController()
+    closed.addEventListener('abort', () => stop.abort())
+    sending = { file, signal: stop.signal, sent: 0, isMoving: true, changed: () => show(), stop: () => stop.abort() }
+    kept.setItem(FILE, file.name)
+    estimate.reset()
+    // A phone that goes to sleep sends nothing.
+    const lock = await navigator.wakeLock?.request('screen').catch(() => undefined)
+    await attempt(upload(client, sending))
+    lock?.release()
+    sending = undefined
+    // Stopped by hand: it is no mistake.
+    if (stop.signal.aborted) failure = ''
+    readPart()
+  }
+  /** Nothing tells of it but the device's answer about the bundle. */
+  const readPart = async () => {
+    part = isAtRest(update.value) && !sending ? await partOf(client).catch(() => undefined) : undefined
+    show()
+  }
+  const discard = () => {
+    sending?.stop()
+    attempt(client.send('DELETE', '/update/bundle').then(readPart))
+  }
+  const chooser = h('input', {
+    type: 'file',
+    hidden: true,
+    'aria-label': texts.chooseFile,
+    change: () => {
+      send(chooser.files?.[0])
+      // The same file may be chosen again.
+      chooser.value = ''
+    },
+  })
+  const post = (path: string, body?: JsonObject) => client.send('POST', `/update/${path}`, body && { body })
+  const install = (restart: string, allowOlder = false) => {
+    const asked = (error: unknown) => {
+      if (!(error instanceof Refusal) || error.type !== 'bundle-older') throw error
+      askOlder(update.value, () => install(restart, true))
+    }
+    attempt(post('install', { restart, allowOlder }).catch(asked))
+  }
+  const restart = () => {
+    const reboot = device.document.operations.find(({ path }) => path === '/operations/reboot')
+    if (reboot) confirmed(device, { ...reboot, title: texts.restartNow })
+  }
+  const buttons = {
+    stop: button(texts.cancel, discard),
+    discard: button(texts.discard, discard),
+    check: button(texts.checkNow, () => attempt(post('check').then(() => announce(texts.started(texts.checkNow))))),
+    download: button('', () => attempt(post('download', { url: channelOf(system.value) }))),
+    choose: button(`${texts.chooseFile}…`, () => chooser.click(), 'primary'),
+    install: button(`${texts.install}…`, () => askInstall(device, install), 'primary'),
+    restart: button(`${texts.restartNow}…`, restart, 'primary'),
+  }
+
+  const show = () => {
+    const now = update.value
+    if (!now) return
+    const { state, available, running, bundle, error } = now
+    const rest = sending || bundle ? undefined : part
+    say(status, sending ? sendingText(sending) : rest ? partText(rest) : statusText(now, system.value))
+    say(problem, failure || (!sending && !rest && error?.detail) || '')
+    const [done, whole] = progressOf(now, sending)
+    bar.hidden = whole === 0
+    bar.value = done / (whole || 1)
+    const left = estimate.left(done, whole, performance.now())
+    const text = state === 'installing' ? `${done} %` : texts.progressOf(bytesText(done), bytesText(whole))
+    say(far, whole === 0 ? '' : text + left)
+    say(channel, available ? texts.inChannel(available.version, momentText(available.checkedAt)) : '')
+    const isFree = !sending && isAtRest(now)
+    const hasBundle = bundle !== undefined
+    const hasChannel = isFree && channelOf(system.value) !== ''
+    help.hidden = !isFree || hasBundle
+    buttons.download.textContent = texts.downloadVersion(available?.version)
+    const canInstall = !sending && hasBundle && (isFree || state === 'downloaded')
+    const shown: readonly (readonly [HTMLElement, boolean])[] = [
+      [buttons.stop, sending !== undefined || state === 'downloading'],
+      [buttons.discard, canInstall || (isFree && rest !== undefined)],
+      [buttons.check, hasChannel],
+      [buttons.download, hasChannel && available !== undefined && available.version !== running.version],
+      [buttons.choose, isFree && !hasBundle],
+      [buttons.install, canInstall],
+      [buttons.restart, state === 'installed'],
+    ]
+    reveal(
+      heading,
+      shown.map(([button, isShown]) => [button, isShown && grants.changesSystem]),
+    )
+  }
+  let state = ''
+  update.follow(now => {
+    show()
+    if (now?.state === state) return
+    state = now?.state ?? ''
+    readPart()
+  })
+  system.follow(show)
+  return h(
+    'section',
+    { class: 'card' },
+    heading,
+    help,
+    status,
+    bar,
+    far,
+    channel,
+    problem,
+    chooser,
+    h('div', { class: 'actions' }, ...Object.values(buttons)),
+  )
+}
+
+function askInstall(device: Device, go: (restart: string) => void): void {
+  const { update, document, system } = device
+  const window = windowText(system.value)
+  const options = Object.entries(texts.restarts).filter(([value]) => value !== 'window' || window !== undefined)
+  const select = h('select', { id: newId() }, ...options.map(([value, text]) => h('option', { value }, text)))
+  ask({
+    title: texts.installTitle(update.value?.bundle?.version),
+    content: [
+      h('p', {}, document.help('POST', '/update/install')),
+      h('div', { class: 'field' }, h('label', { for: select.id }, texts.restartWhen), select),
+      h('p', { class: 'help' }, window),
+    ],
+    action: texts.install,
+    go: () => go(select.value),
+  })
+}
+
+function askOlder({ bundle, running }: Partial<UpdateState> = {}, go: () => void): void {
+  ask({
+    title: `${texts.installAnyway}?`,
+    content: [h('p', {}, texts.olderHelp(bundle?.version, running?.version))],
+    action: texts.installAnyway,
+    isDangerous: true,
+    go,
+  })
+}
+
+/** Whether nothing is being done, and no bundle is ready. */
+function isAtRest(update: UpdateState | undefined): boolean {
+  return update?.state === 'idle' || update?.state === 'failed'
+}
+
+function sendingText({ file, sent, isMoving }: Sending): string {
+  if (!isMoving) return texts.interrupted
+  return sent === file.size ? texts.verifying : texts.sending
+}
+
+function partText({ receivedBytes, bytes }: Part): string {
+  return texts.partThere(bytesText(receivedBytes), bytesText(bytes), kept.getItem(FILE) ?? '')
+}
+
+function statusText({ state, bundle, other, waitingFor }: UpdateState, system: JsonObject): string {
+  const text = texts.activities[state]((state === 'installed' ? other : bundle)?.version)
+  return waitingFor === undefined ? text : `${text} ${texts.waitsFor[waitingFor](windowText(system))}`
+}
+
+/** How much of it is done, and how much there is; 0 where there is nothing to be seen. */
+function progressOf({ state, bundle, percent = 0 }: UpdateState, sending: Sending | undefined): [number, number] {
+  if (sending) return [sending.sent, sending.file.size]
+  if (state === 'installing') return [percent, 100]
+  const isComing = state === 'receiving' || state === 'downloading'
+  return [bundle?.receivedBytes ?? 0, isComing ? (bundle?.bytes ?? 0) : 0]
+}
+
+export function say(element: HTMLElement, text: string): void {
+  // A screen reader repeats what is written again.
+  if (element.textContent !== text) element.textContent = text
+  element.hidden = text === ''
+}
+
+/** Shows or hides buttons. One that goes leaves the focus at the heading. */
+export function reveal(
+  heading: HTMLElement,
+  buttons: readonly (readonly [button: HTMLElement, isShown: boolean])[],
+): void {
+  for (const [button, isShown] of buttons) {
+    if (!isShown && button === document.activeElement) heading.focus()
+    button.hidden = !isShown
+  }
+}

@@ -1,0 +1,16 @@
+import { isObject, type JsonObject } from '../json.ts'
+import { valueText } from '../labels.ts'
+import * as texts from '../texts.ts'
+
+/** The window for restarts in the configuration, in words; undefined if none is set. */
+export function windowText({ update }: JsonObject): string | undefined {
+  const window = isObject(update) ? update.window : undefined
+  if (!isObject(window) || !window.from) return undefined
+  const days = Array.isArray(window.days) && window.days.length > 0 ? valueText('days', window.days) : ''
+  return texts.windowOf(days, String(window.from), String(window.to))
+}
+
+/** Where new versions come from; empty if that is not set. */
+export function channelOf({ update }: JsonObject): string {
+  return isObject(update) && typeof update.channel === 'string' ? update.channel : ''
+}

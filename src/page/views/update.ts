@@ -1,0 +1,53 @@
+import type { Device } from '../device.ts'
+import { button, h } from '../dom.ts'
+import * as texts from '../texts.ts'
+import { momentText } from '../time.ts'
+import { outcomeText } from '../update/fallback.ts'
+import { newVersionCard, reveal, say } from '../update/new-version.ts'
+import type { View } from '../view.ts'
+import { confirmed } from './operations.ts'
+import { fact } from './status.ts'
+
+/** The versions on the device, and how a new one gets there. */
+export function updateView(device: Device): View {
+  const element = h(
+    'div',
+    { class: 'columns' },
+    h('h2', {}, texts.update),
+    !device.grants.changesSystem && h('p', { class: 'hint' }, texts.readOnlySettings),
+    versionsCard(device),
+    newVersionCard(device),
+  )
+  return { element, shown: () => device.followUpdate(), hidden: () => device.leaveUpdate() }
+}
+
+/** What runs, and what the device can go back to. */
+function versionsCard(device: Device): HTMLElement {
+  const heading = h('h3', { tabindex: -1 }, texts.versions)
+  const testKeys = h('p', { class: 'hint' }, texts.testKeys)
+  const trial = h('p', { class: 'hint', role: 'status' })
+  const facts = h('dl', { class: 'facts' })
+  const last = h('div', { role: 'status' })
+  const back = button('', () => {
+    const path = '/update/rollback'
+    const title = texts.goBack(device.update.value?.other.version)
+    confirmed(device, { path, title, help: device.document.help('POST', path) })
+  })
+  device.update.follow(update => {
+    if (!update) return
+    const { running, other, state } = update
+    testKeys.hidden = !update.testKeys
+    say(trial, running.state === 'trial' ? texts.onTrial : '')
+    facts.replaceChildren(
+      fact(texts.runs, texts.versionIn(running.version, running.slot)),
+      fact(texts.otherSystem, texts.otherStates[other.state](other.version)),
+    )
+    last.replaceChildren(
+      ...(update.last ? [outcomeText(update.last), h('p', { class: 'help' }, momentText(update.last.at ?? ''))] : []),
+    )
+    back.textContent = `${texts.goBack(other.version)}…`
+    const isIdle = ['idle', 'downloaded', 'failed'].includes(state)
+    reveal(heading, [[back, isIdle && other.state === 'good' && device.grants.changesSystem]])
+  })
+  return h('section', { class: 'card' }, heading, testKeys, trial, facts, last, h('div', { class: 'actions' }, back))
+}

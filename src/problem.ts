@@ -27,6 +27,7 @@ const KINDS = {
   'system-refused': [500, 'The system refused the change'],
   'engine-refused': [500, 'The mirroring program refused the decision'],
   'not-implemented': [501, 'Not implemented'],
+  'download-failed': [502, 'The download failed'],
   unavailable: [503, 'Too busy'],
   'engine-timeout': [504, 'The mirroring program has not answered in time'],
   'no-space': [507, 'No space left on the device'],

@@ -88,7 +88,7 @@ export class Downloads {
       return { ...answer, close: () => void socket.destroy() }
     } catch (error) {
       socket.destroy()
-      throw error
+      throw error instanceof HalError ? error : new DownloadError('56')
     }
   }
 
@@ -104,6 +104,8 @@ export class Downloads {
       const [, manifest] = /^manifest\n([\s\S]*)/.exec(text) ?? []
       if (manifest === undefined) throw new DownloadError(/^error (\w+)\n$/.exec(text)?.[1] ?? '')
       return manifest
+    } catch (error) {
+      throw error instanceof HalError ? error : new DownloadError('56')
     } finally {
       socket.destroy()
     }

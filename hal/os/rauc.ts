@@ -17,7 +17,7 @@ import { CommandFailure } from './command.ts'
 import type { System } from './system.ts'
 
 /** Where RAUC looks for its configuration, see rauc(8): the first one counts. */
-const CONFIGURATIONS = ['/etc/rauc/system.conf', '/run/rauc/system.conf', '/usr/lib/rauc/system.conf']
+export const RAUC_CONFIGURATIONS = ['/etc/rauc/system.conf', '/run/rauc/system.conf', '/usr/lib/rauc/system.conf']
 /** By which the boot loader says from which slot it started the system. */
 const COMMAND_LINE = '/proc/cmdline'
 const SLOT = /(?:^|\s)rauc\.slot=\S/
@@ -161,7 +161,7 @@ export class Rauc {
   }
 
   async #configuration(): Promise<string | undefined> {
-    for (const path of CONFIGURATIONS) {
+    for (const path of RAUC_CONFIGURATIONS) {
       const text = await this.#system.readText(path)
       if (text !== undefined) return text
     }

@@ -1,14 +1,22 @@
 import { join } from 'node:path'
 import { Files } from '../../hal/files/files.ts'
+import { Downloads } from '../../hal/os/downloads.ts'
 import { Rauc } from '../../hal/os/rauc.ts'
 import { reboot } from '../../hal/os/reboot.ts'
+import { channelOf, type UpdateSettings } from '../../hal/settings/update.ts'
+import type { Problem } from '../problem.ts'
 import type { Sessions } from '../sessions/sessions.ts'
 import { BundleStore } from '../update/bundle-store.ts'
+import { Channel } from '../update/channel.ts'
 import { expectations } from '../update/expect.ts'
+import { Fetcher } from '../update/fetcher.ts'
+import { Policy } from '../update/policy.ts'
 import { Restarts } from '../update/restart.ts'
+import type { UpdateState } from '../update/state.ts'
 import { TrialRecords } from '../update/trial.ts'
 import { Update } from '../update/update.ts'
 import { bundleRoutes } from './bundle.ts'
+import { downloadRoutes } from './downloads.ts'
 import type { Resource, Shared } from './resource.ts'
 import { UPDATE_EVENTS, updateRoutes } from './update.ts'
 
@@ -24,14 +32,15 @@ export interface UpdateResourceOptions extends Shared {
   readonly random: () => number
 }
 
-const NO_WINDOW = { days: [], from: '', to: '' }
+const NO_SETTINGS: UpdateSettings = { channel: '', policy: 'off', window: { days: [], from: '', to: '' } }
 
 /** The update of the firmware, with what it needs. */
 export function updateResource(options: UpdateResourceOptions): Resource {
   const { system, configuration, sessions, authenticator, folder, maxBytes, ring, log } = options
+  const settings = () => configuration.value('update') ?? NO_SETTINGS
   const restarts = new Restarts({
     ...options,
-    window: () => configuration.value('update')?.window ?? NO_WINDOW,
+    window: () => settings().window,
     timeZone: () => configuration.value('timezone') ?? 'UTC',
     sessions: () => sessions.all.length,
     reboot: () => reboot(system),
@@ -49,6 +58,12 @@ export function updateResource(options: UpdateResourceOptions): Resource {
   const requirePresent = () => void update.state
   // Where the device cannot be updated, nothing gets as far as the store.
   const store = new BundleStore({ folder: files, watcher: update, newId: ring.newId, log })
+  const downloads = new Downloads()
+  const failed = (problem: Problem) => update.failed(problem)
+  const fetcher = new Fetcher({ downloads, store, failed, maxBytes, log })
+  const found = (available: UpdateState['available']) => update.found(available)
+  const channel = new Channel({ ...options, downloads, url: () => channelOf(system), found, failed })
+  const policy = new Policy({ ...options, folder: files, settings, channel, fetcher, update })
   return {
     topic: update.topic,
     eventsPath: '/update/events',
@@ -56,6 +71,7 @@ export function updateResource(options: UpdateResourceOptions): Resource {
     routes: [
       ...updateRoutes({ update, authenticator }),
       ...bundleRoutes({ store, log, maxBytes, requirePossible: requirePresent }),
+      ...downloadRoutes({ update, fetcher, channel, authenticator, log }),
     ],
     requirePresent,
     async start() {
@@ -63,8 +79,11 @@ export function updateResource(options: UpdateResourceOptions): Resource {
       if (!(await update.start())) return
       await store.start()
       await update.resume()
+      policy.start()
     },
     async stop() {
+      policy.stop()
+      fetcher.stop()
       await store.stop()
       await update.stop()
     },

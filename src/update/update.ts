@@ -122,7 +122,7 @@ export class Update {
    * @throws {Problem} 409 while something else is done.
    */
   receiving(source: Source, bytes: number | undefined, receivedBytes: number): void {
-    this.#requireIdle()
+    this.requireIdle()
     const bundle = { ...(bytes !== undefined && { bytes }), receivedBytes, source }
     this.#topic.set({ state: source === 'upload' ? 'receiving' : 'downloading', bundle, error: undefined })
   }
@@ -174,6 +174,13 @@ export class Update {
     this.#topic.set({ bundle: undefined, ...(!isInstalled && { state: 'idle', error: undefined }) })
   }
 
+  /** A download or a check could not begin. What goes on meanwhile, and a bundle that is there, stay as they are. */
+  failed({ type, message: detail }: Problem): void {
+    const { state } = this.state
+    if (state === 'idle' || state === 'failed') this.#topic.set({ state: 'failed', error: { type, detail } })
+    else if (state === 'downloaded') this.#topic.set({ error: { type, detail } })
+  }
+
   /** What the channel has. */
   found(available: UpdateState['available']): void {
     this.#topic.set({ available })
@@ -187,7 +194,7 @@ export class Update {
   async install({ restart, allowOlder = false }: InstallOptions, who: string): Promise<void> {
     const { restarter } = this.#options
     const { running, bundle } = this.state
-    this.#requireIdle()
+    this.requireIdle()
     const path = this.#options.bundle()?.path
     if (path === undefined) throw new Problem('conflict', 'There is no bundle to install.')
     // The other system is the only one that has proved good.
@@ -215,7 +222,7 @@ export class Update {
   async rollback(who: string): Promise<void> {
     const { rauc, log } = this.#options
     const { running, other, state } = this.state
-    this.#requireIdle()
+    this.requireIdle()
     if (other.state !== 'good') throw new Problem('conflict', `The other system is ${other.state}: stay with this one.`)
     this.#topic.set({ state: 'restarting' })
     const asked = { reason: 'asked for', ...this.#at }
@@ -235,7 +242,7 @@ export class Update {
   }
 
   /** @throws {Problem} 409 while something is done that nothing must come in between of. */
-  #requireIdle(): void {
+  requireIdle(): void {
     const { state, other } = this.state
     if (state === 'receiving' || state === 'downloading') throw new Problem('conflict', 'A bundle is being received.')
     if (state === 'installing') throw new Problem('conflict', 'A bundle is being installed.')

@@ -11,7 +11,7 @@ import { temporaryFolder } from '../support/folder.ts'
 import { type ServiceOptions, startTestService, type TestService } from '../support/service.ts'
 import { PIXEL, TestEngine } from '../support/sessions.ts'
 
-const page = await pageFromSources()
+export const page = await pageFromSources()
 
 export interface PageDevice {
   readonly service: TestService

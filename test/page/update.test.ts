@@ -1,0 +1,188 @@
+/** Updating the firmware: sending a bundle, installing it, and what comes up after that. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Page } from 'puppeteer-core'
+import t from 'tap'
+import { eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { missingBrowser, openTab, POLL, startBrowser } from './browser.ts'
+import { startPageDevice } from './device.ts'
+import { choose as choosing, click, goTo, navigation, waitForNoText, waitForText } from './steps.ts'
+import { MIB, startUpdateDevice } from './update-device.ts'
+
+const CARD = 'New version'
+const VERSIONS = 'This device'
+const PHONE = { width: 375, height: 667, isMobile: true, hasTouch: true }
+const FORGED = 'signature verification failed: Verify error: self-signed certificate'
+
+t.test('updates', { skip: missingBrowser('shell') }, async t => {
+  const browser = await startBrowser(t)
+  const folder = temporaryFolder(t)
+  const fileOf = (name: string, bytes: number) => {
+    const path = join(folder, name)
+    writeFileSync(path, Buffer.alloc(bytes, name))
+    return path
+  }
+  const open = async (link: string) => {
+    const tab = await openTab(browser, link, page => page.setViewport(PHONE))
+    await goTo(tab.page, 'Update')
+    return tab
+  }
+  const small = fileOf('receiver-1.1.0.raucb', MIB)
+
+  await t.test('a bundle is sent, installed and started, on a phone', async t => {
+    const device = await startUpdateDevice(t)
+    const { rauc, link, jobs } = device
+    device.says({ version: '1.1.0' })
+    const { page, offences } = await open(link)
+    t.match(await facts(page), ['Running: 1.0.0, system A', 'Other system: empty'])
+    await choose(page, small)
+    await waitForText(page, 'Version 1.1.0 is here, and can be installed.')
+    await click(page, CARD, 'Install…')
+    await waitForText(page, 'the device goes back by itself')
+    await choosing(page, 'Install 1.1.0?', 'Restart', 'Later, by hand')
+    await click(page, 'Install 1.1.0?', 'Install')
+    await waitForText(page, 'Version 1.1.0 is being installed.')
+    rauc.percent = 72
+    await waitForText(page, '72 %')
+    t.strictSame(await buttons(page), [], 'nothing can come in between')
+    rauc.succeed('1.1.0')
+    await waitForText(page, 'Version 1.1.0 is installed. It starts when the device restarts.')
+    await click(page, CARD, 'Restart now…')
+    await click(page, 'Restart now: Meeting Room 4?', 'Restart now')
+    await eventually(async () => jobs.includes('reboot'))
+    await device.restartInto('B', '1.1.0')
+    await waitForText(page, 'The new version is on trial.')
+    t.match(await facts(page), ['Running: 1.1.0, system B', 'Other system: 1.0.0'])
+    t.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'nothing is too wide')
+    t.strictSame(
+      offences.filter(offence => !offence.includes('ERR_')),
+      [],
+    )
+  })
+
+  await t.test('a connection that breaks off costs nothing that has arrived', async t => {
+    const device = await startUpdateDevice(t)
+    const { service, network, link } = device
+    device.says({ version: '1.1.0' })
+    const { page } = await open(link)
+    const sent: (string | undefined)[] = []
+    page.on('request', request => {
+      if (request.method() === 'PUT') sent.push(request.headers()['content-range'])
+    })
+    const path = fileOf('broken.raucb', 24 * MIB)
+    network.breaksAfter = 8 * MIB
+    await choose(page, path)
+    await waitForText(page, 'Not connected. Sending goes on by itself.')
+    await waitForText(page, 'Version 1.1.0 is here')
+    t.equal(sent.length, 2)
+    t.match(sent[1], /^bytes [1-9]\d*-25165823\/25165824$/)
+    t.ok(readFileSync(service.path('data/update/bundle')).equals(readFileSync(path)), 'it is whole')
+  })
+
+  await t.test('after a reload, the same file goes on, and another one does not', async t => {
+    const device = await startUpdateDevice(t)
+    const { network, link } = device
+    device.says({ version: '1.1.0' })
+    const { page } = await open(link)
+    const path = fileOf('half.raucb', 24 * MIB)
+    Object.assign(network, { breaksAfter: 8 * MIB, staysDown: true })
+    await choose(page, path)
+    await waitForText(page, 'Not connected. Sending goes on by itself.')
+    network.isDown = false
+    await page.reload()
+    await waitForText(page, 'of 24 MiB are here. To go on, choose the same file again: \u2068half.raucb\u2069.')
+    await choose(page, small)
+    await waitForText(page, 'This is another file.')
+    await choose(page, path)
+    await waitForText(page, 'Version 1.1.0 is here')
+    await click(page, CARD, 'Discard')
+    await waitForText(page, 'Choose a file that ends in .raucb.')
+  })
+
+  await t.test('a file that is refused is explained, and an older one is asked for', async t => {
+    const device = await startUpdateDevice(t)
+    const { link, rauc } = device
+    device.says(FORGED)
+    const { page } = await open(link)
+    await choose(page, small)
+    await waitForText(page, 'not signed with a key that this device trusts')
+    device.says({ version: '0.9.0' })
+    await choose(page, small)
+    await waitForText(page, 'Version 0.9.0 is here')
+    await waitForNoText(page, 'not signed')
+    await click(page, CARD, 'Install…')
+    await click(page, 'Install 0.9.0?', 'Install')
+    await waitForText(page, '0.9.0 is older than 1.0.0, and may lack security fixes.')
+    t.notOk(rauc.did.some(call => call.startsWith('InstallBundle')))
+    await click(page, 'Install it anyway?', 'Install it anyway')
+    await waitForText(page, 'Version 0.9.0 is being installed.')
+    rauc.fail('write error')
+    await waitForText(page, 'RAUC could not install the bundle')
+    await waitForText(page, 'Version 0.9.0 was not installed.')
+  })
+
+  await t.test('a fallback is shown on every view until somebody has read it', async t => {
+    const last = { version: '1.1.0', outcome: 'rolled back', reason: 'nginx does not answer by TLS' }
+    const at = '2026-11-25T01:00:00Z'
+    const { link } = await startUpdateDevice(t, ({ write }) =>
+      write('data/update/last.json', JSON.stringify({ ...last, at })),
+    )
+    const { page } = await openTab(browser, link)
+    await waitForText(page, 'Version 1.1.0 did not work.')
+    await waitForText(page, 'Reason: nginx does not answer by TLS.')
+    await page.locator('::-p-aria([name="I have read this"][role="button"])').click()
+    await waitForNoText(page, 'Version 1.1.0 did not work.')
+    await page.reload()
+    await goTo(page, 'Update')
+    t.equal(await page.$$eval('.banner:not([hidden])', found => found.length), 0)
+    await waitForText(page, 'Version 1.1.0 did not work.')
+  })
+
+  await t.test('going back asks first; who may only read sees no button', async t => {
+    const { link, rauc, service, network } = await startUpdateDevice(t, ({ rauc }) =>
+      Object.assign(rauc.slots['rootfs.1'] ?? {}, { status: 'ok', 'boot-status': 'good', 'bundle.version': '0.9.0' }),
+    )
+    const { page: reader } = await open(`http://127.0.0.1:${network.port}/#key=${service.token(['admin:r'])}`)
+    t.strictSame(await buttons(reader), [])
+    const { page } = await open(link)
+    await click(page, VERSIONS, 'Go back to 0.9.0…')
+    await click(page, 'Go back to 0.9.0: Meeting Room 4?', 'Cancel')
+    t.notOk(rauc.did.some(call => call.startsWith('Mark')))
+    await page.focus('::-p-aria([name="Go back to 0.9.0…"][role="button"])')
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('dialog')
+    for (let steps = 0; steps < 2; steps++) await page.keyboard.press('Tab')
+    await page.keyboard.press('Enter')
+    await eventually(async () => rauc.did.includes('Mark active rootfs.1'))
+  })
+
+  await t.test('a device that cannot be updated has no such view', async t => {
+    const { link } = await startPageDevice(t)
+    const { page } = await openTab(browser, link)
+    await page.waitForSelector('main h2')
+    t.notOk((await navigation(page)).includes('Update'))
+  })
+})
+
+/** Chooses a file on the card. */
+async function choose(page: Page, path: string): Promise<void> {
+  const chooser = page.waitForFileChooser()
+  // From here on, the browser asks the test for a file.
+  await page.evaluate(() => undefined)
+  await click(page, CARD, 'Choose a file…')
+  await (await chooser).accept([path])
+}
+
+/** What the device says of its two systems, once it says something. */
+async function facts(page: Page): Promise<readonly string[]> {
+  await page.waitForFunction(() => document.querySelector('.facts dd')?.textContent, POLL)
+  return page.$$eval('.facts > div', rows =>
+    rows.map(row => [...row.children].map(part => part.textContent).join(': ')),
+  )
+}
+
+/** The buttons of the view that can be pressed. */
+function buttons(page: Page): Promise<readonly (string | null)[]> {
+  return page.$$eval('main button', found => found.filter(each => each.checkVisibility()).map(each => each.textContent))
+}

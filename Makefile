@@ -1,7 +1,7 @@
 SOURCES := build/package
 BUILT := build/out
 include build/package/install.mk
-.PHONY: run build size check format test quick page-shots dist sbom rig deb deb-tools image image-tools card device-test power-test model-test proof card-test device-tools arm-test bench bench-board clean
+.PHONY: run build size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-test power-test model-test proof card-test device-tools arm-test bench bench-board clean
 BIN := node_modules/.bin
 TS := node --import tsx
 ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
@@ -13,6 +13,10 @@ export VERSION := $(VERSION)
 endif
 # The board that `make image` makes the image for: a folder in build/image/boards.
 export BOARD ?= virt
+# Who signs what receivers install, and whose signatures they take: files in PEM; KEY and CERT may also be PKCS#11 addresses.
+# Without them, throw-away keys sign, which outlive `make clean`.
+export KEY CERT KEYRING
+export KEYS := $(CURDIR)/.keys
 
 # In the foreground of a terminal, in a process group of its own, so that make does not see Ctrl-C and report an error.
 # Elsewhere in place of the shell, so that the SIGTERM that make passes on reaches it.
@@ -80,21 +84,28 @@ image: image-tools deb build/out/image/$(BOARD).tar ## build an image for a boar
 
 image-tools:
 	@. build/image/binfmt.sh
-	@[ -e build/image/boards/$(BOARD)/product.sh ] || \
+	@build/image/keyring.sh check
+	@[ -e build/image/boards/$(BOARD)/boot.sh ] || \
 		{ echo 'there is no board $(BOARD); BOARD= is one of: $(notdir $(wildcard build/image/boards/*))' >&2; exit 1; }
 
-build/out/image/base.tar: build/image/base.sh
+bundle: bundle-tools image ## build a signed update: make bundle BOARD=raspberry-pi VERSION=1.1.0 KEY=key.pem CERT=cert.pem (as root)
+	@build/image/bundle.sh build/out/image/$(BOARD).ext4 build/out/receiver-$(BOARD)-$(VERSION).raucb
+
+bundle-tools:
+	@build/image/bundle.sh check
+
+build/out/image/base.tar: build/image/base.sh build/image/left-out
 	@mkdir -p $(@D) && build/image/base.sh $@
 
-# What a board adds to the base: its packages, and its overlay, which says how they are set up.
-build/out/image/$(BOARD).tar: build/out/image/base.tar build/image/board.sh $(shell find build/image/boards/$(BOARD) -type f ! -name product.sh 2>/dev/null)
+# What a board adds to the base: its packages, and its overlay, which says how they are set up; and its initrd.
+build/out/image/$(BOARD).tar: build/out/image/base.tar build/image/board.sh $(shell find build/image/initramfs build/image/boards/$(BOARD) -type f ! -name '*.sh' 2>/dev/null)
 	@build/image/board.sh $(BOARD) $< $@
 
 # TAP shows each step as it ends, some after minutes, and the measurements.
 DEVICE_TEST = @TEST_DEADLINE_MS=60000 $(BIN)/tap --reporter=tap --timeout=86400 --jobs=1
 
 device-test: device-tools image build/out/next/receiverd.deb bench-board ## boot the image, and test it from outside and inside
-	$(DEVICE_TEST) test/device/package.device.ts test/device/boot.device.ts test/device/screen.device.ts
+	$(DEVICE_TEST) test/device/boot-script.device.ts test/device/package.device.ts test/device/boot.device.ts test/device/screen.device.ts
 
 # After the other image, because both are made in the same folder.
 card: image

@@ -35,6 +35,11 @@ export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
+/** Whether the storage refused a write because it is full, or because our share of it is. */
+export function isNoSpace(error: unknown): boolean {
+  return ['ENOSPC', 'EDQUOT'].includes(errorCode(error) ?? '')
+}
+
 /** Why something failed, in words that name no path: `read-only file system (EROFS)`. */
 export function reasonOf(error: unknown): string {
   if (error instanceof HalError) return error.message

@@ -29,6 +29,8 @@ export interface Config {
   readonly card: string | undefined
   /** The folder that keeps bundles and the record of an update; undefined if the device cannot be updated. */
   readonly update: string | undefined
+  /** The file that orders a factory reset from the next boot; undefined if the service does it itself. */
+  readonly reset: string | undefined
   /** The port of a server in front that answers by TLS; undefined if there is none. */
   readonly tlsPort: number | undefined
   readonly limits: Limits
@@ -81,8 +83,9 @@ export function readConfig(flags: Flags, env: Environment, pid: number): Config 
     page: readSwitch(env, OPTIONS.page),
     announce: readSwitch(env, OPTIONS.announce),
     screenKey: readSwitch(env, OPTIONS.screenKey),
-    card: readFolder(env, OPTIONS.card),
-    update: readFolder(env, OPTIONS.update),
+    card: readPath(env, OPTIONS.card),
+    update: readUpdateFolder(env),
+    reset: readPath(env, OPTIONS.reset),
     tlsPort: readTlsPort(env),
     limits: readLimits(env),
   }
@@ -195,11 +198,16 @@ function readSwitch(env: Environment, { env: name, fallback }: { env: string; fa
   throw new UsageError(`${name}: "${value}" is neither on nor off`)
 }
 
-function readFolder(env: Environment, { env: name, example }: { env: string; example: string }): string | undefined {
-  const folder = env[name]
-  if (!folder) return undefined
-  if (/^(?:\/[^/\s]+)+$/.test(folder)) return folder
-  throw new UsageError(`${name}: "${folder}" is not an absolute path, such as ${example}`)
+/** The folder that keeps bundles and the record of an update. @throws {UsageError} */
+export function readUpdateFolder(env: Environment): string | undefined {
+  return readPath(env, OPTIONS.update)
+}
+
+function readPath(env: Environment, { env: name, example }: { env: string; example: string }): string | undefined {
+  const path = env[name]
+  if (!path) return undefined
+  if (/^(?:\/[^/\s]+)+$/.test(path)) return path
+  throw new UsageError(`${name}: "${path}" is not an absolute path, such as ${example}`)
 }
 
 export function readTlsPort({ RECEIVERD_TLS_PORT: text }: Environment): number | undefined {

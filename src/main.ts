@@ -7,6 +7,7 @@ import { Files } from '../hal/files/files.ts'
 import { runCommand } from '../hal/os/command.ts'
 import { claimFolder } from '../hal/os/lock.ts'
 import { missingTools } from '../hal/os/missing-tools.ts'
+import { Rauc } from '../hal/os/rauc.ts'
 import { reboot } from '../hal/os/reboot.ts'
 import { System } from '../hal/os/system.ts'
 import { registry } from '../hal/registry.ts'
@@ -31,14 +32,21 @@ import {
   readEnginesPath,
   readRoot,
   readStateDir,
+  readTlsPort,
+  readUpdateFolder,
   requireNode,
   unknownVariables,
 } from './config.ts'
+import { HTTPS_PORT } from './http/address.ts'
 import { REBOOT_MS, SHUTDOWN_MS } from './limits.ts'
 import { lineLog } from './log.ts'
 import { startService } from './service.ts'
 import { tellSupervisor } from './supervisor.ts'
-import { finishReset } from './system/factory-reset.ts'
+import { finishReset, orderReset } from './system/factory-reset.ts'
+import { ImageReset } from './system/image-reset.ts'
+import { look } from './update/checks.ts'
+import { judge } from './update/judge.ts'
+import { TrialRecords } from './update/trial.ts'
 import { UsageError } from './usage-error.ts'
 
 const FAILURE = 1
@@ -109,6 +117,10 @@ async function run(command: Command): Promise<void> {
       break
     case 'discover':
       return void print(await discover(runCommand, command.isJson))
+    case 'update judge':
+      // The unit restarts the device (receiverd-judge.service).
+      process.exit((await judgeVersion(flags)) ? 0 : FAILURE)
+      break
     case 'token':
       return void print(await makeToken(stateOf(flags), command.token, systemClock.now(), BUILT_AT))
   }
@@ -119,7 +131,8 @@ async function serve(config: Config): Promise<void> {
   warnOfKeyInImage(config)
   const system = new System(config.root)
   const state = new Files(config.stateDir)
-  if (await resetAtStart(state, system)) return restartDevice(system)
+  const imageReset = config.reset && system.isRunning ? new ImageReset(system, config.reset) : undefined
+  if (await (imageReset ? imageReset.isDue(log) : resetAtStart(state, system))) return restartDevice(system)
 
   let isStopping = false
   /** Ends requests and streams. Resolves with whether this call did so, and not an earlier one. */
@@ -140,7 +153,7 @@ async function serve(config: Config): Promise<void> {
   const reset = async () => {
     // If it is late, the next start does the rest.
     if (!(await close('factory reset', FAILURE))) return
-    await finishReset(state, system, log)
+    if (!imageReset) await finishReset(state, system, log)
     await restartDevice(system)
   }
   const surroundings = {
@@ -151,6 +164,7 @@ async function serve(config: Config): Promise<void> {
     newId: randomUUID,
     version: VERSION,
     builtAt: BUILT_AT,
+    orderReset: (forgetsCard: boolean) => imageReset?.order(forgetsCard) ?? orderReset(state, forgetsCard),
     reset: () => void reset().catch(fail),
     page: BUILT_PAGE,
   }
@@ -229,6 +243,33 @@ async function serviceOf(flags: Flags, role: string, group = 'config'): Promise<
   return new ServiceClient(address, () =>
     passingToken(key, { roles: [role], subject: `receiverd ${group}` }, systemClock.now(), BUILT_AT),
   )
+}
+
+/** Whether the version that runs stays. */
+async function judgeVersion(flags: Flags): Promise<boolean> {
+  const folder = readUpdateFolder(env)
+  if (folder === undefined) throw new UsageError('update judge: RECEIVERD_UPDATE names no folder')
+  const system = new System(readRoot(flags, env))
+  const doors = {
+    api: readAddress(flags, env),
+    tlsPort: readTlsPort(env) ?? HTTPS_PORT,
+    token: async () =>
+      passingToken(
+        await showKey(stateOf(flags)),
+        { roles: ['admin:r'], subject: 'receiverd update judge' },
+        systemClock.now(),
+        BUILT_AT,
+      ),
+  }
+  return judge({
+    rauc: new Rauc(system),
+    records: new TrialRecords(new Files(folder)),
+    look: expect => look(system, expect, doors),
+    pace: { now: () => performance.now(), wait: ms => new Promise(resolve => setTimeout(resolve, ms)) },
+    clock: systemClock,
+    builtAt: BUILT_AT,
+    log,
+  })
 }
 
 function schemaOf(flags: Flags) {

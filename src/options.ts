@@ -70,6 +70,12 @@ export const OPTIONS = {
     example: '/data/update',
     help: 'the folder for bundles of firmware updates, where RAUC installs them, as on the image',
   },
+  reset: {
+    env: 'RECEIVERD_RESET',
+    fallback: 'none',
+    example: '/data/orders/factory-reset',
+    help: 'a file that orders a factory reset from the next boot, on an image whose `/etc` and `/var` are overlays',
+  },
   tlsPort: {
     env: 'RECEIVERD_TLS_PORT',
     fallback: 'none',

@@ -1,19 +1,25 @@
 #!/bin/sh
-# build/image/image.sh: adds our packages, overlay/ and the board's own overlay to the board's base, for its product.sh.
+# build/image/image.sh: adds our packages, overlay/ and the board's own overlay to the board's base, and makes a disk of it:
+# build/out/image/BOARD.img, with its system beside it, BOARD.ext4, from which a bundle is made.
 set -eu
 . build/image/binfmt.sh
+# The same commit gives the same bytes (slot.sh): for what the programs in the chroot write, too.
+: "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct)}"
+export SOURCE_DATE_EPOCH
 out=$PWD/build/out/image
 board=build/image/boards/$BOARD
 root=$out/root
+# The boot partition's files, and those of the data partition.
+work=$out/work
 cleanup() {
-	umount "$root/proc" 2>/dev/null || true
-	rm -rf --one-file-system "$root"
+	umount "$root/proc" "$root/usr/lib/aarch64-linux-gnu/gstreamer-1.0" 2>/dev/null || true
+	rm -rf --one-file-system "$root" "$work"
 }
 trap cleanup EXIT
 cleanup
-mkdir -p "$root"
+mkdir -p "$root" "$work/boot" "$work/data"
 tar -xf "$out/$BOARD.tar" -C "$root" --numeric-owner
-for package in receiverd receiverd-mirroring receiverd-tls; do
+for package in receiverd receiverd-mirroring receiverd-tls receiverd-update; do
 	cp "$out/../${package}_${VERSION}_all.deb" "$root/"
 done
 # No daemon of the image starts here.
@@ -28,17 +34,27 @@ rm "$root"/*.deb "$root/usr/sbin/policy-rc.d"
 
 cp -R build/image/overlay/. "$root/"
 [ ! -d "$board/overlay" ] || cp -R "$board/overlay/." "$root/"
-# GStreamer's list of plugins, which their first user would have to make: on a small board that takes a minute.
+# Before these times go into lists.
+find "$root" -xdev -print0 | xargs -0 touch --no-dereference --date="@$SOURCE_DATE_EPOCH"
+# GStreamer's list of plugins, which their first user would have to make: on a small board that takes a minute. It has them in the
+# order in which a folder lists them, and only a tmpfs lists them in the same order each time.
+plugins=$root/usr/lib/aarch64-linux-gnu/gstreamer-1.0
+cp -Rp "$plugins" "$work/plugins"
+mount -t tmpfs -o mode=755 plugins "$plugins"
+for plugin in "$work"/plugins/*; do cp -p "$plugin" "$plugins/"; done
 chroot "$root" env GST_REGISTRY=/gstreamer.bin gst-inspect-1.0 >/dev/null 2>&1
+umount "$plugins"
 for user in uxplay weston; do
 	chroot "$root" install -D -o $user -g $user -m 644 /gstreamer.bin /var/cache/$user/gstreamer.bin
 	chroot "$root" chown $user: /var/cache/$user
 done
 rm "$root/gstreamer.bin"
-chroot "$root" systemctl --quiet disable getty@.service
+chroot "$root" fc-cache --force
+# As systemd does at a first boot, which no update and no factory reset has.
+chroot "$root" systemctl --quiet preset-all
 # systemd-resolved has the name servers from networkd; mmdebstrap has left those of this machine.
 ln -sf ../run/systemd/resolve/stub-resolv.conf "$root/etc/resolv.conf"
-chroot "$root" systemctl --quiet enable systemd-networkd.service systemd-resolved.service systemd-timesyncd.service own-name.service
+chroot "$root" systemctl --quiet enable systemd-networkd.service systemd-resolved.service systemd-timesyncd.service own-name.service own-disk.service
 # Nobody is there to answer questions, and a receiver without a network works, too.
 for unit in systemd-firstboot.service systemd-networkd-wait-online.service e2scrub_reap.service; do
 	ln -sf /dev/null "$root/etc/systemd/system/$unit"
@@ -53,4 +69,27 @@ rm -rf "$root/var/lib/receiverd" "$root/etc/receiverd/tls" "$root/var/cache/rece
 # Without receiverd-tls, nginx's own configuration needs this folder.
 mkdir -p "$root/var/log/nginx"
 
-"$board/product.sh" "$root"
+# Where the initrd mounts the data partition, and links to what it finds out (initramfs/scripts/init-bottom/receiver).
+mkdir -p "$root/data" "$root/boot/firmware"
+ln -s ../run/fw_env.config "$root/etc/fw_env.config"
+# The boot script loads these.
+ln -s "$(cd "$root/boot" && ls vmlinuz-*)" "$root/boot/vmlinuz"
+ln -s "$(cd "$root/boot" && ls initrd.img-*)" "$root/boot/initrd.img"
+printf 'IMAGE_ID=receiver\nIMAGE_VERSION=%s\n' "$VERSION" >>"$root/usr/lib/os-release"
+sed -i "s/@COMPATIBLE@/receiver-$BOARD/" "$root/usr/lib/rauc/system.conf"
+build/image/keyring.sh "$root"
+
+"$board/boot.sh" "$root" "$work/boot"
+rm -rf "$root/usr/lib/u-boot" "$root"/boot/firmware/*
+cp build/image/receiver.txt "$work/boot/"
+mkimage -A arm64 -T script -C none -n receiver -d build/image/boot.cmd "$work/boot/boot.scr" >/dev/null
+truncate -s 256M "$work/boot.vfat"
+mkfs.vfat -F 32 -n BOOT "$work/boot.vfat" >/dev/null
+MTOOLS_SKIP_CHECK=1 mcopy -s -i "$work/boot.vfat" "$work"/boot/* ::/
+
+# RAUC's own record of the system that is there from the start.
+(umask 077 && mkdir "$work/data/rauc" "$work/data/update" "$work/data/orders" "$work/data/provisioned")
+printf '[slot.rootfs.0]\nbundle.compatible=receiver-%s\nbundle.version=%s\nstatus=ok\n' "$BOARD" "$VERSION" >"$work/data/rauc/central.raucs"
+build/image/slot.sh "$root" "$out/$BOARD.ext4"
+build/image/disk.sh "$out/$BOARD.ext4" "$work/boot.vfat" "$work/data" "$out/$BOARD.img"
+[ ! -e "$board/product.sh" ] || "$board/product.sh" "$out/$BOARD.img"

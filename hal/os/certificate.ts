@@ -9,6 +9,7 @@ import {
 import { isIP } from 'node:net'
 import { basename } from 'node:path'
 import { errorCode, HalError, isUnreadable } from '../errors.ts'
+import type { Image } from '../files/image.ts'
 import type { Stop } from '../files/watcher.ts'
 import { type CertificateRequest, selfSigned } from '../format/certificate.ts'
 import type { Undo } from '../setting.ts'
@@ -32,6 +33,8 @@ const BLOCK = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
 const CURVES: readonly string[] = [CURVE, 'secp384r1', 'secp521r1']
 /** Debian's default for OpenSSL, which it sets for nginx, too. */
 const SECURITY_LEVEL = 2
+/** Stands in place of a setting for the pair that was there first. */
+const ORIGINAL = 'certificate'
 /** Milliseconds that somebody may take to replace both files. */
 const REPLACED_MS = 60_000
 
@@ -116,15 +119,30 @@ export class CertificateFiles {
     await this.#system.writeAtomic(CERTIFICATE, pem, CERTIFICATE_MODE)
   }
 
-  /** The files in place, to be put back by a factory reset. */
+  /** The files to be put back by a factory reset: those in place, or none if the certificate was made here. */
   async original(): Promise<Undo> {
-    const images = [await this.#system.capture(CERTIFICATE), await this.#system.capture(KEY)]
-    return { setting: 'certificate', previous: null, next: null, images }
+    const { isOwn = false } = (await this.read().catch(() => undefined)) ?? {}
+    const images = await Promise.all(
+      [CERTIFICATE, KEY].map(path => (isOwn ? absent(path) : this.#system.capture(path))),
+    )
+    return { setting: ORIGINAL, previous: null, next: null, images }
   }
 
-  /** Removes a pair that was set aside: its key may be the owner's. */
-  async removeSetAside(): Promise<void> {
-    for (const path of [CERTIFICATE, KEY]) await this.#system.remove(`${path}.bad`)
+  /**
+   * Whether a factory reset that is tried again must leave these files alone: the owner has put another certificate in
+   * place since, for the key that the reset could not remove.
+   * @param setting As in `original`.
+   */
+  async needs(setting: string, paths: readonly string[]): Promise<boolean> {
+    if (setting !== ORIGINAL || paths.includes(CERTIFICATE)) return false
+    const present = await this.read().catch(() => undefined)
+    return present?.isOwn === false
+  }
+
+  /** Undoes setting a pair aside, for a factory reset: its key may be the owner's. */
+  get removalOfSetAside(): Undo {
+    const images = [CERTIFICATE, KEY].map(path => absent(`${path}.bad`))
+    return { setting: 'certificate set aside', previous: null, next: null, images }
   }
 
   /** Removes what a power cut left behind. */
@@ -191,6 +209,10 @@ export class CertificateFiles {
     await this.#system.writeAtomic(KEY, privateKey.export({ type: 'pkcs8', format: 'pem' }), KEY_MODE)
     return privateKey
   }
+}
+
+function absent(path: string): Image {
+  return { path, entry: { kind: 'absent' } }
 }
 
 /**

@@ -4,6 +4,7 @@ import { MAX_REPLACEABLE_BYTES } from '../files/replace.ts'
 import { Serial } from '../serial.ts'
 import type { Undo } from '../setting.ts'
 import { Journal } from './journal.ts'
+import { NotReset } from './not-reset.ts'
 
 /** Bytes of all files together: a device has some twenty, few of them larger than a page. */
 const MAX_CONTENT_BYTES = 16 * MAX_REPLACEABLE_BYTES
@@ -13,6 +14,8 @@ const MAX_CONTENT_BYTES = 16 * MAX_REPLACEABLE_BYTES
  * of this device's life. Each path is in it once, and so is each setting that has no files.
  */
 export class Originals {
+  /** What the last reset could not put back: its originals stay here. */
+  readonly notReset: NotReset
   readonly #file: Journal
   readonly #warn: (what: string) => void
   readonly #queue = new Serial()
@@ -21,6 +24,7 @@ export class Originals {
 
   /** @param warn Logs what an operator should know: a clause with a subject. */
   constructor(state: Files, warn: (what: string) => void = () => undefined) {
+    this.notReset = new NotReset(state)
     this.#file = new Journal(state, 'originals', MAX_CONTENT_BYTES)
     this.#warn = warn
   }
@@ -59,9 +63,9 @@ export class Originals {
     }
   }
 
-  /** Durable when it returns. */
-  async remove(): Promise<void> {
-    await this.#file.close()
+  /** Keeps these undos in place of its own. Durable when it returns. */
+  async replace(undos: readonly Undo[]): Promise<void> {
+    await (undos.length === 0 ? this.#file.close() : this.#file.open(undos))
     this.#known = undefined
   }
 }

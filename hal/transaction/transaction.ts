@@ -1,8 +1,10 @@
 import { Check } from 'typebox/schema'
 import { HalError, isUnreadable } from '../errors.ts'
+import type { Image } from '../files/image.ts'
 import type { System } from '../os/system.ts'
 import { isWritable, type Setting, type Undo } from '../setting.ts'
 import type { Journal } from './journal.ts'
+import { fingerprintsOf } from './not-reset.ts'
 import type { Originals } from './originals.ts'
 
 /** Named in place of a setting if the journal could not be written. */
@@ -99,10 +101,13 @@ export class Transactions {
     try {
       // An undo that failed earlier is dropped if its setting has a newer value now.
       await this.#leave(this.#left.filter(isNotIn(this.#open)))
-      this.#open = []
     } catch (error) {
       throw new TransactionFailed(JOURNAL, (await this.undo()).notUndone, error)
     }
+    const kept = this.#open.map(nameOf)
+    this.#open = []
+    // It is certain by now. Other contents are not reset either.
+    await this.#originals.notReset.forget(kept).catch(() => undefined)
   }
 
   /** Takes the applied changes back, in reverse order. */
@@ -119,19 +124,70 @@ export class Transactions {
   /**
    * Puts back the state before the first change ever. Running programs are not updated, because the device restarts
    * afterwards; only values that no file holds, such as the volume, are set. If it is interrupted and repeated, the result
-   * is the same.
+   * is the same. What could not be put back is left to `resumeReset`.
+   * @param more Undos of anything else that is to be reset.
    */
-  async reset(): Promise<Undone> {
-    const originals = await this.#originals.read()
-    await this.#system.recover(...originals.flatMap(({ images }) => images.map(({ path }) => path)))
+  async reset(more: readonly Undo[] = []): Promise<Undone> {
+    const kept = await this.#originals.read()
+    const originals = [...kept, ...more.filter(isNotIn(kept))]
+    await this.#system.recover(...pathsOf(originals))
     this.#open = originals
     const { settings, failed } = await this.#undo(({ images }) => images.length === 0)
-    // The originals go further back than the undos that were left.
-    const left = [...this.#left.filter(isNotIn(originals)), ...failed.toReversed()]
-    // The originals also hold undos that belong to no setting. The journal of a change may not.
-    await this.#leave(left.filter(({ setting }) => this.#settings.some(({ name }) => name === setting)))
-    await this.#originals.remove()
+    const left = failed.toReversed()
+    await this.#originals.notReset.write(await this.#fingerprints(left))
+    // The originals go further back than undos that were left earlier.
+    await this.#leave(this.#left.filter(isNotIn(originals)))
+    await this.#originals.replace(left)
     return { settings, notUndone: failed.map(nameOf) }
+  }
+
+  /**
+   * Tries again to put back what an earlier `reset` could not, and has the running system use it. A file that somebody has
+   * changed since is left alone, and so is a setting that was changed here.
+   * @param isNeeded Whether these paths are left alone all the same, because something else needs them.
+   * @returns undefined if nothing is left.
+   */
+  async resumeReset(
+    isNeeded: (setting: string, paths: readonly string[]) => Promise<boolean> = async () => false,
+  ): Promise<Undone | undefined> {
+    const { notReset } = this.#originals
+    if (Object.keys(await notReset.read()).length === 0) return undefined
+    const originals = await this.#originals.read()
+    const due = new Map<Undo, Undo>()
+    for (const original of originals) {
+      const undo = await this.#stillLeft(original)
+      if (undo && !(await isNeeded(undo.setting, pathsOf([undo])))) due.set(original, undo)
+    }
+    await this.#system.recover(...pathsOf([...due.values()]))
+    this.#open = [...due.values()]
+    const { settings, failed } = await this.#undo(() => true)
+    await notReset.write(await this.#fingerprints(failed))
+    // If a file was changed since, the next reset still needs its original.
+    await this.#originals.replace(originals.filter(original => isWanted(original, due.get(original), failed)))
+    return { settings, notUndone: failed.map(nameOf) }
+  }
+
+  /** The part of an original that a reset has left undone and nobody has changed since; undefined if there is none. */
+  async #stillLeft(original: Undo): Promise<Undo | undefined> {
+    const left = (await this.#originals.notReset.read())[original.setting] ?? {}
+    const now = await this.#fingerprintsOf(original)
+    const isLeft = (path: string) => Object.hasOwn(left, path) && left[path] === now[path]
+    const images = original.images.filter(({ path }) => isLeft(path))
+    return Object.keys(now).some(isLeft) ? { ...original, images } : undefined
+  }
+
+  async #fingerprints(undos: readonly Undo[]): Promise<Record<string, Record<string, string>>> {
+    const all: Record<string, Record<string, string>> = {}
+    for (const undo of undos) all[undo.setting] = { ...all[undo.setting], ...(await this.#fingerprintsOf(undo)) }
+    return all
+  }
+
+  async #fingerprintsOf({ setting: name, images }: Undo): Promise<Readonly<Record<string, string>>> {
+    const setting = this.#settings.find(setting => setting.name === name)
+    if (images.length === 0) return fingerprintsOf([], await setting?.read().catch(() => undefined))
+    return fingerprintsOf(
+      await Promise.all(images.map(({ path }) => this.#capture(path, setting).catch(() => ({ path })))),
+    )
   }
 
   /** Both lists are in the order of undoing. */
@@ -175,11 +231,12 @@ export class Transactions {
   }
 
   async #prepare({ setting, previous, next }: Change): Promise<Undo> {
-    const { files, links = [] } = setting
-    const images = await Promise.all(
-      files.map(path => (links.includes(path) ? this.#system.captureLink(path) : this.#system.capture(path))),
-    )
+    const images = await Promise.all(setting.files.map(path => this.#capture(path, setting)))
     return { setting: setting.name, previous, next, images }
+  }
+
+  #capture(path: string, setting: Setting | undefined): Promise<Image> {
+    return setting?.links?.includes(path) ? this.#system.captureLink(path) : this.#system.capture(path)
   }
 
   async #undoOne({ setting: name, previous, next, images }: Undo, isActivated: boolean): Promise<boolean> {
@@ -223,6 +280,15 @@ function requireOwn({ setting: name, images, previous, next }: Undo, settings: r
 
 function nameOf({ setting }: Undo): string {
   return setting
+}
+
+function pathsOf(undos: readonly Undo[]): readonly string[] {
+  return undos.flatMap(({ images }) => images.map(({ path }) => path))
+}
+
+/** Whether an original is kept: unless all of it has been put back. */
+function isWanted(original: Undo, due: Undo | undefined, failed: readonly Undo[]): boolean {
+  return due === undefined || failed.includes(due) || due.images.length < original.images.length
 }
 
 function isNotIn(undos: readonly Undo[]): (undo: Undo) => boolean {

@@ -1,5 +1,5 @@
 import * as Type from 'typebox/type'
-import { reasonOf } from '../../hal/errors.ts'
+import { isNoSpace, reasonOf } from '../../hal/errors.ts'
 import type { ApiKeyStore } from '../auth/api-key.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import { RefusedKey } from '../auth/key-file.ts'
@@ -43,7 +43,7 @@ export function keyRoutes(keys: ApiKeyStore, authenticator: Authenticator, log: 
           if (error instanceof RefusedKey)
             throw refusal('invalid-body', [{ pointer: '/apiKey', detail: error.message }])
           throw new Problem(
-            'system-refused',
+            isNoSpace(error) ? 'no-space' : 'system-refused',
             `The new key could not be stored: ${reasonOf(error)}. The old one stays in force.`,
             { cause: error },
           )
@@ -71,6 +71,7 @@ export function keyRoutes(keys: ApiKeyStore, authenticator: Authenticator, log: 
           500: {
             description: 'The key could not be stored; the old one stays in force.',
           },
+          507: { description: 'No space left on the device; the old key stays in force.' },
         },
       },
     },

@@ -1,6 +1,5 @@
 import * as Type from 'typebox/type'
-import { errorCode, HalError, reasonOf } from '../../hal/errors.ts'
-import type { Files } from '../../hal/files/files.ts'
+import { errorCode, HalError, isNoSpace, reasonOf } from '../../hal/errors.ts'
 import type { Led } from '../../hal/os/led.ts'
 import { reboot } from '../../hal/os/reboot.ts'
 import { restartReceiver } from '../../hal/os/receiver.ts'
@@ -14,22 +13,21 @@ import { IDENTIFY_MS, MAX_WAITING_OPERATIONS } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { namePicture } from '../presence/picture.ts'
 import { Problem } from '../problem.ts'
-import { orderReset } from '../system/factory-reset.ts'
 import type { SystemStore } from '../system/store.ts'
+import type { Surroundings } from './surroundings.ts'
 import { Turns } from './turns.ts'
 
 export interface OperationRoutesOptions {
   readonly system: System
   /** The units that mirror, in the order in which they are started. */
   readonly mirroring: readonly string[]
-  readonly state: Files
   readonly configuration: SystemStore
   readonly led: Led
   readonly screen: Screen
   readonly authenticator: Authenticator
   readonly log: Log
-  /** Called once a factory reset is certain: finishes it, and restarts the device. */
-  readonly reset: () => void
+  readonly orderReset: Surroundings['orderReset']
+  readonly reset: Surroundings['reset']
 }
 
 interface Operation extends OperationDocs {
@@ -78,10 +76,10 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
 function operationsOf({
   system,
   mirroring,
-  state,
   configuration,
   led,
   screen,
+  orderReset,
   reset,
 }: OperationRoutesOptions): readonly Operation[] {
   return [
@@ -129,7 +127,7 @@ function operationsOf({
       name: 'factory-reset',
       needs: 'api-key',
       async begin(request) {
-        await orderReset(state, forgetsCard(request))
+        await orderReset(forgetsCard(request))
         reset()
       },
       parameters: [FORGET_CARD],
@@ -174,7 +172,7 @@ function refused(name: string, error: unknown): Problem {
   if (error instanceof Problem) return error
   const reason = reasonOf(error)
   if (errorCode(error) === 'ABSENT') return new Problem('conflict', `The operation is not possible: ${reason}.`)
-  const kind = errorCode(error) === 'ENOSPC' ? 'no-space' : 'system-refused'
+  const kind = isNoSpace(error) ? 'no-space' : 'system-refused'
   return new Problem(kind, `The system refused ${name}: ${reason}.`, { cause: error })
 }
 

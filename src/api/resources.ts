@@ -68,7 +68,7 @@ export function createResources(options: ResourcesOptions, additions: Additions)
   const all = [
     systemResource(shared, settings),
     sessionsResource(shared, sessions, options.showPin),
-    updateResource({ ...options, ...shared, sessions, folder: config.update }),
+    updateResource({ ...options, ...shared, sessions, folder: config.update, maxBytes: config.limits.bundleBytes }),
   ]
   if (additions.resource) all.push(additions.resource(shared))
   return {

@@ -15,6 +15,11 @@ export interface Surroundings {
   readonly version: string
   /** When the program was built, in milliseconds since 1970. */
   readonly builtAt: number
+  /**
+   * From when this resolves a factory reset is certain, whatever happens to the power.
+   * @param forgetsCard Whether what the card gave is removed, too. Otherwise it is taken again.
+   */
+  readonly orderReset: (forgetsCard: boolean) => Promise<void>
   /** Called once a factory reset is certain: finishes it, and restarts the device. */
   readonly reset: () => void
   /** Undefined in a program that runs from its sources. */

@@ -4,7 +4,6 @@ import { Downloads } from '../../hal/os/downloads.ts'
 import { Rauc } from '../../hal/os/rauc.ts'
 import { reboot } from '../../hal/os/reboot.ts'
 import { channelOf, type UpdateSettings } from '../../hal/settings/update.ts'
-import type { Config } from '../config.ts'
 import type { Problem } from '../problem.ts'
 import type { Sessions } from '../sessions/sessions.ts'
 import { BundleStore } from '../update/bundle-store.ts'
@@ -15,17 +14,18 @@ import { Policy } from '../update/policy.ts'
 import { Restarts } from '../update/restart.ts'
 import type { UpdateState } from '../update/state.ts'
 import { TrialRecords } from '../update/trial.ts'
-import { type KeptBundle, Update } from '../update/update.ts'
+import { Update } from '../update/update.ts'
 import { bundleRoutes } from './bundle.ts'
 import { downloadRoutes } from './downloads.ts'
 import type { Resource, Shared } from './resource.ts'
 import { UPDATE_EVENTS, updateRoutes } from './update.ts'
 
 export interface UpdateResourceOptions extends Shared {
-  readonly config: Pick<Config, 'limits'>
   /** Of bundles and records; undefined if the device cannot be updated. */
   readonly folder: string | undefined
   readonly sessions: Sessions
+  /** Of a bundle. */
+  readonly maxBytes: number
   /** When the program was built, in milliseconds since 1970. */
   readonly builtAt: number
   /** Returns 0 to 1. */
@@ -36,11 +36,8 @@ const NO_SETTINGS: UpdateSettings = { channel: '', policy: 'off', window: { days
 
 /** The update of the firmware, with what it needs. */
 export function updateResource(options: UpdateResourceOptions): Resource {
-  const { system, configuration, sessions, authenticator, folder, log } = options
-  const maxBytes = options.config.limits.bundleBytes
+  const { system, configuration, sessions, authenticator, folder, maxBytes, ring, log } = options
   const settings = () => configuration.value('update') ?? NO_SETTINGS
-  // Without a folder nothing is started that would use it.
-  const files = new Files(join(system.root, folder ?? ''))
   const restarts = new Restarts({
     ...options,
     window: () => settings().window,
@@ -48,37 +45,38 @@ export function updateResource(options: UpdateResourceOptions): Resource {
     sessions: () => sessions.all.length,
     reboot: () => reboot(system),
   })
-  const update = new Update({
+  const files = new Files(join(system.root, folder ?? ''))
+  const update: Update = new Update({
     ...options,
     rauc: new Rauc(system),
     records: folder === undefined ? undefined : new TrialRecords(files),
     expect: () => expectations(system),
     restarter: restarts,
-    bundle: () => kept(store),
+    bundle: () => store.current,
     removeBundle: () => store.remove(),
   })
-  const store: BundleStore = new BundleStore({ folder: files, watcher: update, newId: options.ring.newId, log })
+  const requirePresent = () => void update.state
+  // Where the device cannot be updated, nothing gets as far as the store.
+  const store = new BundleStore({ folder: files, watcher: update, newId: ring.newId, log })
   const downloads = new Downloads()
   const failed = (problem: Problem) => update.failed(problem)
   const fetcher = new Fetcher({ downloads, store, failed, maxBytes, log })
   const found = (available: UpdateState['available']) => update.found(available)
   const channel = new Channel({ ...options, downloads, url: () => channelOf(system), found, failed })
   const policy = new Policy({ ...options, folder: files, settings, channel, fetcher, update })
-  const requirePossible = () => void update.state
   return {
     topic: update.topic,
     eventsPath: '/update/events',
     events: UPDATE_EVENTS,
     routes: [
       ...updateRoutes({ update, authenticator }),
-      ...bundleRoutes({ store, log, maxBytes, requirePossible }),
+      ...bundleRoutes({ store, log, maxBytes, requirePossible: requirePresent }),
       ...downloadRoutes({ update, fetcher, channel, authenticator, log }),
     ],
-    requirePresent: requirePossible,
+    requirePresent,
     async start() {
       for (const { log } of [configuration.topic, sessions.topic]) log.onAppend(() => restarts.reconsider())
-      await update.start()
-      if (!update.isPossible) return
+      if (!(await update.start())) return
       await store.start()
       await update.resume()
       policy.start()
@@ -90,10 +88,4 @@ export function updateResource(options: UpdateResourceOptions): Resource {
       await update.stop()
     },
   }
-}
-
-function kept({ current }: BundleStore): KeptBundle | undefined {
-  if (current?.path === undefined) return undefined
-  const { path, bytes, source } = current
-  return { path, bytes, source }
 }

@@ -60,9 +60,8 @@ export class Encoder {
     if (last?.reply === reply && last.cors === cors && last.isLast === isLast && last.date === date) return last.bytes
     const { status, headers, body } = reply
     const length = contentLength(body)
-    const head = Buffer.from(
-      this.head(status, commonHeaders(reply), cors, headers, length, isLast ? CLOSE : KEEP_ALIVE),
-    )
+    const connection = isLast ? CLOSE.filter(() => !headers.includes('Connection')) : KEEP_ALIVE
+    const head = Buffer.from(this.head(status, commonHeaders(reply), cors, headers, length, connection))
     const pieces = body ? [head, body] : [head]
     const bytes = body && body.length <= MAX_JOINED_BYTES ? [Buffer.concat(pieces)] : pieces
     this.#last = { reply, cors, isLast, date, bytes }

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Problem } from '../problem.ts'
 import { expectsContinue } from './body.ts'
+import { freeChunk } from './node-internals.ts'
 import type { StreamRules } from './route.ts'
 
 const MS_PER_HOUR = 3_600_000
@@ -35,7 +36,7 @@ export class IncomingBody {
   }
 
   /**
-   * The chunks, once. A client that waits for 100 Continue is asked for the body now.
+   * The chunks, once; each is gone when the next one is asked for. A client that waits for 100 Continue is asked for the body now.
    * @throws {Problem} 408, 400 if the body is cut short, 401, or as `end` says.
    */
   async *chunks(): AsyncGenerator<Buffer, void, undefined> {
@@ -46,6 +47,7 @@ export class IncomingBody {
     for (let chunk = await this.#next(deadline); chunk; chunk = await this.#next(deadline)) {
       this.#recheck()
       yield chunk
+      freeChunk(chunk)
     }
     this.#recheck()
   }

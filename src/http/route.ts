@@ -45,6 +45,17 @@ export interface BodyRules {
   readonly precondition?: (request: Request) => void
 }
 
+/** A body that the handler takes as it arrives, from `Request.incoming`. The time for a whole request does not apply. */
+export interface StreamRules {
+  readonly accepts: readonly string[]
+  /** A larger one is refused before any of it is read. */
+  readonly maxBytes: number
+  /** Milliseconds without a byte, and in all. */
+  readonly stallMs: number
+  readonly totalMs: number
+  readonly precondition?: (request: Request) => void
+}
+
 /** The same route for a device that may not have what it is about: `requirePresent` throws then, before a body is read. */
 export function onlyIf(requirePresent: () => void, route: Route): Route {
   const { body, handle } = route
@@ -60,17 +71,6 @@ export function onlyIf(requirePresent: () => void, route: Route): Route {
       return handle(request, credential)
     },
   }
-}
-
-/** A body that the handler takes as it arrives, from `Request.incoming`. The time for a whole request does not apply. */
-export interface StreamRules {
-  readonly accepts: readonly string[]
-  /** A larger one is refused before any of it is read. */
-  readonly maxBytes: number
-  /** Milliseconds without a byte, and in all. */
-  readonly stallMs: number
-  readonly totalMs: number
-  readonly precondition?: (request: Request) => void
 }
 
 export type AnyRoute = Route | OpenRoute

@@ -52,12 +52,16 @@ export class Tls {
   readonly #renewal: Complaint
   /** Why clients would reject the certificate in use. */
   readonly #objection: Complaint
+  /** Why a factory reset will not know of it. */
+  readonly #oblivion: Complaint
+  #isRemembered = false
 
   constructor(options: TlsOptions) {
     this.#options = options
     this.#complaint = new Complaint(options.log)
     this.#renewal = new Complaint(options.log)
     this.#objection = new Complaint(options.log)
+    this.#oblivion = new Complaint(options.log)
   }
 
   /** The certificate that the server in front uses; undefined until it is known. */
@@ -112,6 +116,7 @@ export class Tls {
     let certificate = await files.read()
     if (!certificate || (certificate.isOwn && this.#needsRenewal(certificate)))
       certificate = await this.#renewed(certificate)
+    if (certificate.isOwn) await this.#rememberOriginal()
     if (certificate.digest !== this.#inForce?.digest) {
       this.#refused = certificate.isOwn ? undefined : certificate.digest
       await files.reloadServer()
@@ -183,8 +188,8 @@ export class Tls {
     const [first = 0] = this.#made
     // Without a certificate there is no door at all.
     if (previous && this.#made.length >= MAX_RENEWALS_PER_DAY && now - first < DAY_MS) return false
-    const { files, originals, clock, builtAt } = this.#options
-    await originals.add([await files.original()])
+    const { files, clock, builtAt } = this.#options
+    await this.#rememberOriginal()
     const names = this.#withFormer(previous)
     // Without a clock, the one in place knows better.
     const from = this.#isClockSet || !previous ? Math.max(clock.now(), builtAt) - PAST_DAYS * DAY_MS : previous.from
@@ -194,6 +199,19 @@ export class Tls {
     this.#made.push(now)
     this.#made.splice(0, this.#made.length - MAX_RENEWALS_PER_DAY)
     return true
+  }
+
+  /** For a factory reset. Where the state directory refuses it, it is tried again at each poll: a door comes first. */
+  async #rememberOriginal(): Promise<void> {
+    if (this.#isRemembered) return
+    const { files, originals } = this.#options
+    try {
+      await originals.add([await files.original()])
+      this.#isRemembered = true
+      this.#oblivion.end()
+    } catch (error) {
+      this.#oblivion.say(`TLS: a factory reset would not remove the certificate: ${reasonOf(error)}`)
+    }
   }
 
   get #isClockSet(): boolean {

@@ -1,4 +1,4 @@
-import { errorCode, reasonOf } from '../../hal/errors.ts'
+import { isNoSpace, reasonOf } from '../../hal/errors.ts'
 import type { System } from '../../hal/os/system.ts'
 import type { Values } from '../../hal/registry.ts'
 import { Serial } from '../../hal/serial.ts'
@@ -345,9 +345,8 @@ export class SystemStore {
 function refusedBySystem(error: unknown): Problem {
   if (!(error instanceof TransactionFailed)) throw error
   const { setting, notUndone, cause } = error
-  const isFull = ['ENOSPC', 'EDQUOT'].includes(errorCode(cause) ?? '')
   return new Problem(
-    isFull ? 'no-space' : 'system-refused',
+    isNoSpace(cause) ? 'no-space' : 'system-refused',
     `The system refused to write ${setting}: ${reasonOf(cause)}. ${outcome(notUndone)}`,
     { cause },
   )

@@ -26,10 +26,6 @@ export class StateTopic {
     this.#state = state
   }
 
-  get isBegun(): boolean {
-    return this.#state !== undefined
-  }
-
   /** @throws {Problem} 409 if the device cannot be updated. */
   get state(): UpdateState {
     if (!this.#state) throw new Problem('conflict', 'This device cannot be updated this way.')

@@ -32,8 +32,8 @@ export interface Restarter {
 }
 
 export interface KeptBundle {
-  /** On the device. */
-  readonly path: string
+  /** Where it is on the device; undefined until it is whole and was checked. */
+  readonly path: string | undefined
   readonly bytes: number
   readonly source: Source
 }
@@ -46,7 +46,7 @@ export interface UpdateOptions {
   /** What works now, and must work with another version. */
   readonly expect: () => Promise<Expectations>
   readonly restarter: Restarter
-  /** The bundle that is kept, once it is whole and was checked. */
+  /** The bundle that is kept. */
   readonly bundle: () => KeptBundle | undefined
   /** Removes it: it is not needed once it is installed. */
   readonly removeBundle: () => Promise<void>
@@ -84,11 +84,6 @@ export class Update {
     return this.#topic.topic
   }
 
-  /** Whether this device can be updated; known after `start`. */
-  get isPossible(): boolean {
-    return this.#topic.isBegun
-  }
-
   /** @throws {Problem} 409 if the device cannot be updated. */
   get state(): UpdateState {
     return this.#topic.state
@@ -99,13 +94,16 @@ export class Update {
     return this.#topic.current
   }
 
-  /** Finds out what runs, and what has become of what an earlier run began. */
-  async start(): Promise<void> {
+  /** Finds out what runs, and what has become of what an earlier run began. @returns whether the device can be updated. */
+  async start(): Promise<boolean> {
     const { rauc, records } = this.#options
     try {
-      if (records && (await rauc.whyAbsent()) === undefined) await this.#takeUp(records)
+      if (!records || (await rauc.whyAbsent()) !== undefined) return false
+      await this.#takeUp(records)
+      return true
     } catch (error) {
       this.#log('warning', 'the firmware cannot be updated', error)
+      return false
     }
   }
 
@@ -151,7 +149,7 @@ export class Update {
   /** Takes up the bundle that an earlier run, perhaps of the other system, has kept. */
   async resume(): Promise<void> {
     const kept = this.#options.bundle()
-    if (!kept || this.state.state !== 'idle') return
+    if (kept?.path === undefined || this.state.state !== 'idle') return
     const { path, bytes, source } = kept
     try {
       const { version } = await this.#options.rauc.inspect(path)
@@ -197,8 +195,8 @@ export class Update {
     const { restarter } = this.#options
     const { running, bundle } = this.state
     this.requireIdle()
-    const kept = this.#options.bundle()
-    if (!kept) throw new Problem('conflict', 'There is no bundle to install.')
+    const path = this.#options.bundle()?.path
+    if (path === undefined) throw new Problem('conflict', 'There is no bundle to install.')
     // The other system is the only one that has proved good.
     if (running.state === 'trial')
       throw new Problem('conflict', 'The version that runs is on trial: wait until it has proved good.')
@@ -212,7 +210,7 @@ export class Update {
       )
     this.#topic.set({ state: 'installing', percent: 0, error: undefined })
     try {
-      const trial = await this.#begin(kept.path, restart ?? (restarter.hasWindow ? 'window' : 'manual'))
+      const trial = await this.#begin(path, restart ?? (restarter.hasWindow ? 'window' : 'manual'))
       this.#options.log('notice', `${who} began to install version ${trial.version}`)
       this.#following = this.#follow(trial)
     } catch (error) {

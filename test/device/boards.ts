@@ -1,15 +1,19 @@
 /** The boards that QEMU emulates, each with what `make image` makes for it. */
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 
 const IMAGE = join(REPOSITORY, 'build/out/image')
 export const CARD = join(IMAGE, 'raspberry-pi.img')
-/** Bytes into the card: its partitions for the firmware, and for the root file system. */
+/** For the virtual board; its image brings it. */
+export const U_BOOT = join(IMAGE, 'u-boot.bin')
+/** Bytes into a disk, as `build/image/disk.sh` lays it out: the boot partition, and system A. */
 const BOOT_OFFSET = 4 * 1024 ** 2
-const ROOT_OFFSET = 260 * 1024 ** 2
+export const A_OFFSET = 260 * 1024 ** 2
+/** A disk is larger than its image. For the emulated card reader, its size is a power of two. */
+export const DISK_BYTES = 8 * 1024 ** 3
 /**
  * Of the kernel. Its page table isolation makes the emulator forget all translations at each system call: a boot takes three
  * times as long.
@@ -33,10 +37,10 @@ export interface Board {
   readonly name: string
   /** The disk as it leaves the factory. */
   readonly image: string
-  /** Bytes into the disk. */
-  readonly rootOffset: number
-  /** Bytes of the disk in the device, if that is not the image's own size. */
-  readonly diskBytes?: number
+  /** The system on it, alone. */
+  readonly system: string
+  /** Added to the command line of the kernel. */
+  readonly commandLine: string
   /**
    * Whether the device tells its disk when to make writes durable. Where it does not, as with an SD card, a copy on write would
    * lose some that the device believes written when the power is cut: QEMU keeps in memory where it put them.
@@ -52,7 +56,7 @@ export interface Board {
 
 function virtOptions({ disk, forward, shell, sound }: Wiring): readonly string[] {
   return [
-    ...['-M', 'virt', '-cpu', 'cortex-a72', '-smp', '2', '-m', '1024', '-serial', 'stdio'],
+    ...['-M', 'virt', '-bios', U_BOOT, '-cpu', 'cortex-a72', '-smp', '2', '-m', '1024', '-serial', 'stdio'],
     ...['-drive', `if=none,id=disk,file=${disk},cache=writeback`, '-device', 'virtio-blk-pci,drive=disk'],
     ...['-netdev', `user,id=net,${forward}`, '-device', 'virtio-net-pci,netdev=net,romfile='],
     ...['-audiodev', `wav,id=sound,path=${sound}`, '-device', 'intel-hda', '-device', 'hda-output,audiodev=sound'],
@@ -64,15 +68,12 @@ function virtOptions({ disk, forward, shell, sound }: Wiring): readonly string[]
 
 export const virt: Board = {
   name: 'virt',
-  image: join(IMAGE, 'receiver.ext4'),
-  rootOffset: 0,
+  image: join(IMAGE, 'virt.img'),
+  system: join(IMAGE, 'virt.ext4'),
+  commandLine: FASTER,
   flushes: true,
   shell: 'port',
-  options: wiring => [
-    ...virtOptions(wiring),
-    ...['-kernel', join(IMAGE, 'vmlinuz'), '-initrd', join(IMAGE, 'initrd.img')],
-    ...['-append', `root=LABEL=receiver rw console=ttyAMA0 ${FASTER}`],
-  ],
+  options: virtOptions,
 }
 
 /** Copies files from the card's boot partition, without mounting it. */
@@ -89,34 +90,30 @@ export function copyToCard(card: string, path: string): void {
   execFileSync('mcopy', ['-o', '-i', `${card}@@${BOOT_OFFSET}`, path, '::/'], { env, stdio: 'pipe' })
 }
 
-/** What the Pi's firmware would load, as options of QEMU. */
-function firmwareOptions(dtb?: string): readonly string[] {
-  const folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
-  process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
-  copyFromCard(CARD, ['config.txt', 'cmdline.txt', ...(dtb ? [dtb] : [])], folder)
-  const read = (name: string) => execFileSync('cat', [join(folder, name)], { encoding: 'utf8' })
-  const config = read('config.txt')
-  const kernel = /^kernel=(.+)$/m.exec(config)?.[1] ?? ''
-  const initrd = /^initramfs (.+)$/m.exec(config)?.[1] ?? ''
-  copyFromCard(CARD, [kernel, initrd], folder)
-  return [
-    ...['-kernel', join(folder, kernel), '-initrd', join(folder, initrd)],
-    ...(dtb ? ['-dtb', join(folder, dtb)] : []),
-    ...['-append', `${read('cmdline.txt').trim()} ${FASTER} ${PATIENT} ${WITHOUT_WATCHDOG}`],
-  ]
+/** Adds to the command line of the kernel, which the boot script reads from a file of the boot partition. */
+export function addToCommandLine(disk: string, more: string, folder: string): void {
+  copyFromCard(disk, ['cmdline.env'], folder)
+  const path = join(folder, 'cmdline.env')
+  writeFileSync(path, `${readFileSync(path, 'utf8').trimEnd()} ${more}\n`)
+  copyToCard(disk, path)
 }
 
-const card = {
-  image: CARD,
-  rootOffset: ROOT_OFFSET,
-  // A card is larger than its image. For the emulator, its size is a power of two.
-  diskBytes: 4 * 1024 ** 3,
+/** What the Pi's firmware would load, as options of QEMU. */
+function firmwareOptions(dtb: string): readonly string[] {
+  const folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
+  process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+  copyFromCard(CARD, ['config.txt', dtb], folder)
+  const kernel = /^kernel=(.+)$/m.exec(readFileSync(join(folder, 'config.txt'), 'utf8'))?.[1] ?? ''
+  copyFromCard(CARD, [kernel], folder)
+  return ['-kernel', join(folder, kernel), '-dtb', join(folder, dtb)]
 }
 
 /** The card in a Raspberry Pi 3 with its own device tree, card reader and USB network. There is neither picture nor sound. */
 export const raspberryPi: Board = {
-  ...card,
   name: 'raspi3b',
+  image: CARD,
+  system: join(IMAGE, 'raspberry-pi.ext4'),
+  commandLine: `${FASTER} ${PATIENT} ${WITHOUT_WATCHDOG}`,
   flushes: false,
   // The emulated adapter is not the board's own, which is eth0.
   files: { '/etc/systemd/network/10-emulator.link': '[Match]\nOriginalName=usb0\n[Link]\nName=eth0\n' },
@@ -140,9 +137,11 @@ export const raspberryPi: Board = {
 
 /** The same card on the virtual board, where it has a screen. */
 export const cardOnVirt: Board = {
-  ...card,
   name: 'card on virt',
+  image: CARD,
+  system: join(IMAGE, 'raspberry-pi.ext4'),
+  commandLine: `console=ttyAMA0 ${FASTER} ${PATIENT}`,
   flushes: true,
   shell: 'port',
-  options: wiring => [...virtOptions(wiring), ...firmwareOptions()],
+  options: virtOptions,
 }

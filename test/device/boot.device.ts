@@ -10,6 +10,7 @@ import type { JsonObject } from '../../src/json.ts'
 import { NO_RIG } from '../rig/available.ts'
 import { startRig } from '../rig/rig.ts'
 import { eventually } from '../support/eventually.ts'
+import { DISK_BYTES } from './boards.ts'
 import { factoryDisk, Machine, OUTSIDE_PORT } from './machine.ts'
 import { startNameServer } from './name-server.ts'
 
@@ -76,8 +77,25 @@ t.test('the first boot', async t => {
   t.equal((await device.shell('systemctl show --property RuntimeWatchdogUSec --value')).trim(), '15s')
   t.match(await device.shell('cat /usr/share/doc/receiverd/THIRD-PARTY'), /^typebox /m)
   t.equal((await device.shell('stat -c %a:%U /var/lib/receiverd/api-key')).trim(), '600:root')
+  const mounts = await device.shell('findmnt --noheadings --list --real --output TARGET,FSTYPE,OPTIONS')
+  for (const mount of ['/ ext4 ro', '/data ext4 rw', '/etc overlay rw', '/var overlay rw', '/boot/firmware vfat ro'])
+    t.match(mounts.replace(/ +/g, ' '), new RegExp(`^${mount},`, 'm'))
   const systemd = await device.shell('journalctl --quiet --boot --output cat --priority warning _PID=1')
   t.equal(systemd.replace(/^.*test-(shell|api).*\n/gm, ''), '', 'systemd has nothing to complain of')
+})
+
+t.test('the disk is its own, with two systems of the same size, and data in between', async t => {
+  const { partitiontable } = JSON.parse(await device.shell('sfdisk --json /dev/receiver/disk'))
+  const [boot, a, b, data] = partitiontable.partitions
+  t.not(partitiontable.id, '0x52435652')
+  t.equal(a.start, boot.start + boot.size)
+  t.equal(data.start, a.start + a.size)
+  t.equal(b.start, data.start + data.size)
+  t.equal(b.size, a.size)
+  t.ok((DISK_BYTES / 512 - b.start - b.size) * 512 <= 2 * 1024 ** 2, 'up to the end of the disk')
+  const bytes = Number(await device.shell('df --output=size --block-size=1 /data | tail -1'))
+  t.ok(bytes > 0.9 * data.size * 512, `${bytes} bytes of ${data.size * 512}`)
+  t.match(await device.shell('rauc status --output-format=json'), /"booted":"A","boot_primary":"rootfs.0"/)
 })
 
 t.test('its log is that of the journal, and its status that of the kernel', async t => {

@@ -9,7 +9,7 @@ import { basename, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Api } from '../support/api.ts'
 import { eventually } from '../support/eventually.ts'
-import { type Board, virt } from './boards.ts'
+import { A_OFFSET, addToCommandLine, type Board, DISK_BYTES, virt } from './boards.ts'
 
 /** A board of four cores, emulated on a busy host of two, takes more than five minutes. */
 const BOOT_MS = 600_000
@@ -83,6 +83,25 @@ export interface Disk {
   readonly board: Board
 }
 
+/** Adds to the file system of a system what the tests need in it, and other files, by path, in place of its own. */
+export function prepareSystem(image: string, board: Board, others: Readonly<Record<string, string>> = {}): void {
+  const folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
+  const commands: string[] = []
+  const write = (path: string, text: string) => {
+    const file = join(folder, basename(path))
+    writeFileSync(file, text)
+    commands.push(`rm ${path}`, `write ${file} ${path}`)
+  }
+  for (const [name, [text, target]] of Object.entries({ ...API_UNITS, ...SHELL_UNITS[board.shell] })) {
+    const unit = `/etc/systemd/system/${name}`
+    write(unit, text)
+    if (target) commands.push(`symlink /etc/systemd/system/${target}.wants/${name} ${unit}`)
+  }
+  for (const [path, text] of Object.entries({ ...board.files, ...others })) write(path, text)
+  execFileSync('/sbin/debugfs', ['-w', image], { input: commands.join('\n'), stdio: 'pipe' })
+  rmSync(folder, { recursive: true })
+}
+
 /** A folder with a disk as it leaves the factory; copies of it, as many as there are devices, cost nothing. */
 export function factoryDisk(board = virt): Disk {
   if (!existsSync(board.image)) throw new Error(`there is no ${board.image}: run make image first`)
@@ -90,19 +109,8 @@ export function factoryDisk(board = virt): Disk {
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
   const path = join(folder, 'factory.img')
   execFileSync('cp', ['--sparse=always', board.image, path])
-  const commands = Object.entries({ ...API_UNITS, ...SHELL_UNITS[board.shell] }).flatMap(([name, [text, target]]) => {
-    const unit = `/etc/systemd/system/${name}`
-    writeFileSync(join(folder, name), text)
-    const write = `write ${join(folder, name)} ${unit}`
-    return target ? [write, `symlink /etc/systemd/system/${target}.wants/${name} ${unit}`] : [write]
-  })
-  for (const [target, text] of Object.entries(board.files ?? {})) {
-    const file = join(folder, basename(target))
-    writeFileSync(file, text)
-    commands.push(`write ${file} ${target}`)
-  }
-  const root = board.rootOffset > 0 ? `${path}?offset=${board.rootOffset}` : path
-  execFileSync('/sbin/debugfs', ['-w', root], { input: commands.join('\n'), stdio: 'pipe' })
+  prepareSystem(`${path}?offset=${A_OFFSET}`, board)
+  addToCommandLine(path, board.commandLine, folder)
   return { path, board }
 }
 
@@ -143,11 +151,10 @@ export class Machine extends Api {
       rmSync(this.#folder, { recursive: true, force: true })
     })
     if (board.flushes) {
-      const size = board.diskBytes === undefined ? [] : [`${board.diskBytes}`]
-      execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', path, this.#disk, ...size])
+      execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', path, this.#disk, `${DISK_BYTES}`])
     } else {
       execFileSync('cp', ['--sparse=always', path, this.#disk])
-      if (board.diskBytes !== undefined) truncateSync(this.#disk, board.diskBytes)
+      truncateSync(this.#disk, DISK_BYTES)
     }
   }
 
@@ -197,6 +204,13 @@ export class Machine extends Api {
     await this.#openShell(socket)
     await this.loadKey()
     return seconds
+  }
+
+  /** After the device has restarted by itself: its shell is another one. */
+  async reconnect(): Promise<void> {
+    this.#shell?.destroy()
+    await this.#openShell(join(this.#folder, 'shell'))
+    await this.loadKey()
   }
 
   /** Writes what the screen shows to a file: PNG, or PPM if its name ends so. */

@@ -6,6 +6,7 @@ import { REPOSITORY } from '../../build/bundle-file.ts'
 const targets: [target: string, check: string][] = [
   ['deb', 'build/deb.sh check'],
   ['image', '. build/image/binfmt.sh'],
+  ['bundle', 'build/image/bundle.sh check'],
   ['device-test', 'test/device/tools.sh'],
   ['power-test', 'test/device/tools.sh'],
   ['card-test', 'test/device/tools.sh'],

@@ -1,6 +1,6 @@
 /** The certificate of the device as its configuration changes. */
 import { execFileSync } from 'node:child_process'
-import { X509Certificate } from 'node:crypto'
+import { randomUUID, X509Certificate } from 'node:crypto'
 import {
   appendFileSync,
   existsSync,
@@ -20,9 +20,15 @@ import type { FileSystem } from '../../hal/files/kernel.ts'
 import { CertificateFiles } from '../../hal/os/certificate.ts'
 import type { Run } from '../../hal/os/command.ts'
 import { System, type SystemOptions } from '../../hal/os/system.ts'
+import { registry } from '../../hal/registry.ts'
+import { Journal } from '../../hal/transaction/journal.ts'
+import { Originals } from '../../hal/transaction/originals.ts'
+import { Transactions } from '../../hal/transaction/transaction.ts'
 import { readConfig } from '../../src/config.ts'
 import { CERTIFICATE_SETTLE_MS } from '../../src/limits.ts'
+import { Tls } from '../../src/presence/tls.ts'
 import { finishReset, orderReset } from '../../src/system/factory-reset.ts'
+import { SystemStore } from '../../src/system/store.ts'
 import { intercepted, systemError } from '../hal/support/file-system.ts'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
@@ -145,6 +151,41 @@ t.test('where storage refuses a new certificate, the one in place goes on', asyn
   const { certificate } = (await (await device.service.fetch('/status')).json()) as { certificate?: object }
   t.ok(certificate, 'the screen and the announcement go by it, too')
   await eventually(() => device.service.log.some(line => /^warning: TLS: .*\(EROFS\)/.test(line)))
+})
+
+t.test('where the state directory refuses writes, the first one is made all the same', async t => {
+  const root = deviceRoot(t)
+  const device = new FakeReceiver(root)
+  const log: string[] = []
+  let isBroken = true
+  const fs = intercepted(call => {
+    if (isBroken && call.changes) throw systemError('EROFS')
+    return call.proceed()
+  })
+  const system = new System(root, { ...device.options, run: async () => '' })
+  const state = join(root, 'var/lib/receiverd')
+  const settings = registry(system)
+  const originals = new Originals(new Files(state, fs))
+  const transactions = new Transactions(system, settings, new Journal(new Files(state, fs)), originals)
+  const ring = { maxEvents: 10, maxBytes: 100_000, newId: randomUUID }
+  const write = (level: string, line: string) => log.push(`${level}: ${line}`)
+  const configuration = new SystemStore({ system, settings, transactions, ring, log: write })
+  await configuration.start()
+  const clock = { now: () => NOW }
+  const tls = new Tls({ files: new CertificateFiles(system), configuration, originals, clock, builtAt: 0, log: write })
+  tls.start()
+  await eventually(() => tls.certificate !== undefined)
+  const refused = /^warning: TLS: a factory reset would not remove the certificate: read-only file system/
+  t.ok(log.some(line => refused.test(line)))
+  isBroken = false
+  // Which is a reason to look at the names.
+  await configuration.patch({ hostname: 'room-7' }, () => undefined)
+  await eventually(() => existsSync(join(state, 'originals')) && tls.certificate?.covers('room-7'))
+  await tls.stop()
+  await configuration.stop()
+  await orderReset(new Files(state), false)
+  t.ok(await finishReset(new Files(state), system, () => undefined))
+  for (const name of ['key', 'certificate']) t.notOk(existsSync(join(root, 'etc/receiverd/tls', `${name}.pem`)), name)
 })
 
 t.test('names that change again and again are not followed for ever', async t => {
@@ -386,24 +427,59 @@ t.test('a factory reset removes it with its key; a pair that came with the image
   t.same(await reset(shipped), ['key', 'certificate'])
 })
 
-t.test('what a factory reset cannot remove is logged, and spoils no journal', async t => {
+/** Resets a device that refuses to remove its key and one that was set aside. */
+async function resetWithoutKey(t: Test) {
   const device = await start(t)
   await untilReloaded(device, 1)
   await device.service.patch({ hostname: 'room-5' })
   await untilReloaded(device, 2)
   await device.service.close()
+  const aside = `${device.path('key')}.bad`
+  writeFileSync(aside, 'of the owner')
   const state = new Files(join(device.root, 'var/lib/receiverd'))
-  await orderReset(state, false)
+  let isBroken = true
   const fs = intercepted(({ name, path, proceed }) => {
-    if (name === 'unlink' && path.endsWith('key.pem')) throw systemError('EPERM')
+    if (isBroken && name === 'unlink' && /key\.pem(\.bad)?$/.test(path)) throw systemError('EPERM')
     return proceed()
   })
-  const log: string[] = []
-  await finishReset(state, new System(device.root, { ...device.options, fs }), (_, line) => log.push(line))
-  t.match(log, ['factory reset: restoring', 'factory reset: could not be put back: certificate', 'factory reset: done'])
+  const finish = async () => {
+    const log: string[] = []
+    await finishReset(state, new System(device.root, { ...device.options, fs }), (_, line) => log.push(line))
+    return log
+  }
+  await orderReset(state, false)
+  t.match(await finish(), [
+    'factory reset: restoring',
+    'factory reset: could not be put back: certificate set aside, certificate',
+    'factory reset: done',
+  ])
+  const mend = () => {
+    isBroken = false
+  }
+  return { ...device, aside, finish, mend }
+}
+
+t.test('what a factory reset cannot remove is removed by a later start, and spoils no journal', async t => {
+  const device = await resetWithoutKey(t)
   const next = await start(t, { root: device.root })
   await untilReloaded(next, 1)
   t.notMatch(next.service.log.join('\n'), /journal/)
+  await next.service.close()
+  t.match(await device.finish(), [/^factory reset: could not be put back/], 'not yet')
+  t.ok(existsSync(device.path('certificate')), 'made here with the key that is still there')
+  device.mend()
+  t.match(await device.finish(), [/^factory reset: put back now: certificate( set aside)?, certificate( set aside)?$/])
+  for (const path of [device.path('key'), device.aside]) t.notOk(existsSync(path), path)
+  t.same(await device.finish(), [], 'once')
+})
+
+t.test("a key that a factory reset could not remove stays if the owner's certificate needs it by now", async t => {
+  const device = await resetWithoutKey(t)
+  device.mend()
+  const subject = ['-subj', '/O=Example/CN=room-4.example', '-days', '90']
+  execFileSync('openssl', ['req', '-x509', '-key', device.path('key'), ...subject, '-out', device.path('certificate')])
+  t.same(await device.finish(), ['factory reset: put back now: certificate set aside'])
+  t.ok(existsSync(device.path('key')) && existsSync(device.path('certificate')))
 })
 
 t.test('the option is a port', async t => {

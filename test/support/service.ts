@@ -3,15 +3,18 @@ import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import type { Test } from 'tap'
+import { Files } from '../../hal/files/files.ts'
 import { System, type SystemOptions } from '../../hal/os/system.ts'
 import type { Setting } from '../../hal/setting.ts'
 import type { Page } from '../../src/api/built-page.ts'
 import type { Resource, Shared } from '../../src/api/resource.ts'
+import type { Surroundings } from '../../src/api/surroundings.ts'
 import { mint } from '../../src/auth/jwt.ts'
 import { type Clock, systemClock } from '../../src/clock.ts'
 import { type Environment, readConfig } from '../../src/config.ts'
 import type { Level } from '../../src/log.ts'
 import { type Service, startService } from '../../src/service.ts'
+import { orderReset } from '../../src/system/factory-reset.ts'
 import { Api } from './api.ts'
 import { deviceRoot } from './device.ts'
 
@@ -23,6 +26,7 @@ export interface ServiceOptions extends SystemOptions {
   readonly builtAt?: number
   /** What a factory reset that was ordered does. */
   readonly reset?: () => void
+  readonly orderReset?: Surroundings['orderReset']
   readonly page?: Page
   /** Where to listen; by default on a free port. */
   readonly listen?: string
@@ -93,7 +97,7 @@ export async function startTestService(t: Test, options: ServiceOptions = {}): P
   const root = options.root ?? deviceRoot(t)
   const log: string[] = []
   const config = readConfig({ root, listen: options.listen ?? '127.0.0.1:0' }, options.env ?? {}, 0)
-  const surroundings = {
+  const surroundings: Surroundings = {
     system: new System(root, options),
     clock: options.clock ?? systemClock,
     log: (level: Level, message: string) => log.push(`${level}: ${message}`),
@@ -101,6 +105,7 @@ export async function startTestService(t: Test, options: ServiceOptions = {}): P
     newId: randomUUID,
     version: '0.0.0',
     builtAt: options.builtAt ?? 0,
+    orderReset: options.orderReset ?? (forgetsCard => orderReset(new Files(config.stateDir), forgetsCard)),
     reset: options.reset ?? (() => undefined),
     page: options.page,
   }

@@ -6,7 +6,7 @@ import t from 'tap'
 import { Files } from '../../hal/files/files.ts'
 import { System } from '../../hal/os/system.ts'
 import { finishReset, orderReset } from '../../src/system/factory-reset.ts'
-import { Stopped, stoppingAt } from '../hal/support/file-system.ts'
+import { intercepted, Stopped, stoppingAt, systemError } from '../hal/support/file-system.ts'
 import { changedPaths, leftoversIn, treeOf } from '../hal/support/tree.ts'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
@@ -66,7 +66,7 @@ t.test('what a power cut has left of a file is gone after the next start', async
     writeFileSync(join(root, folder, `.${name}.receiverd-${randomUUID()}`), '')
   for (const env of [{}, { RECEIVERD_ANNOUNCE: 'off' }]) {
     of(services, 'receiverd.service')
-    for (const name of ['api-key', 'api-key.unused', 'factory-reset', 'journal']) of(STATE, name)
+    for (const name of ['api-key', 'api-key.unused', 'factory-reset', 'journal', 'not-reset']) of(STATE, name)
     const { options } = new FakeReceiver(root)
     await finishReset(new Files(join(root, STATE)), new System(root, options), quiet)
     const service = await startTestService(t, { root, env, ...options })
@@ -92,6 +92,36 @@ t.test('after changes to every setting each file is as it was, and the key is ne
   const next = await startTestService(t, { root, ...device.options })
   t.not(next.key, key)
   t.notOk(next.log.some(line => /^(warning|error)/.test(line) && !/fallback/.test(line)))
+})
+
+t.test('a Wi-Fi file that cannot be removed is removed by a later start, unless a network was set since', async t => {
+  for (const isSet of [false, true]) {
+    const root = deviceRoot(t, 'raspberry-pi-4')
+    const file = join(root, 'etc/wpa_supplicant/wpa_supplicant-wlan0.conf')
+    rmSync(file, { force: true })
+    mkdirSync(join(root, 'proc/sys/kernel'), { recursive: true })
+    const device = new FakeReceiver(root)
+    const wifi = (ssid: string) => ({ country: 'DK', networks: [{ ssid, password: 'correct horse', hidden: false }] })
+    const serve = async (ssid: string) => {
+      const service = await startTestService(t, { root, ...device.options })
+      t.equal((await service.patch({ wifi: wifi(ssid) })).status, 200)
+      await service.close()
+    }
+    await serve('Former owner')
+    const state = new Files(join(root, STATE))
+    await orderReset(state, false)
+    const fs = intercepted(({ name, path, proceed }) => {
+      if (name === 'unlink' && path === file) throw systemError('EPERM')
+      return proceed()
+    })
+    const finish = (options = {}) => finishReset(state, new System(root, { ...device.options, ...options }), quiet)
+    t.equal(await finish({ fs }), true)
+    t.equal(await finish({ fs }), false, 'it ends no start')
+    t.ok(existsSync(file))
+    if (isSet) await serve('Present owner')
+    t.equal(await finish(), false)
+    t.equal(existsSync(file), isSet)
+  }
 })
 
 t.test('stopped at any step, it is finished by the next start', async t => {

@@ -20,6 +20,7 @@ const surroundings = {
   newId: randomUUID,
   version: '0.0.0',
   builtAt: 0,
+  orderReset: async () => undefined,
   reset: () => undefined,
   page: undefined,
 }

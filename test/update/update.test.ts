@@ -16,7 +16,7 @@ import { temporaryFolder } from '../support/folder.ts'
 
 const CONFIGURATION = '[system]\ncompatible=receiver-virt\nmin-bundle-version=0.5.0\n'
 const PATH = '/data/update/bundle'
-const BUNDLE: KeptBundle = { path: PATH, bytes: 1_000, source: 'upload' }
+const BUNDLE = { path: PATH, bytes: 1_000, source: 'upload' } as const
 const good = (version: string) => ({ version, compatible: 'receiver-virt' })
 
 /** A device with the fake RAUC; it can be restarted, which begins a new run on the same files. */
@@ -306,7 +306,7 @@ t.test('what became of a version that is not running', async t => {
     await update.install({}, 'Ann')
     await update.stop()
     if (isWritten) rauc.succeed('1.1.0')
-    Object.assign(rauc, { primary: 'rootfs.0', operation: 'idle' })
+    Object.assign(rauc, { primary: isWritten ? 'rootfs.0' : '', operation: 'idle', percent: 0 })
     if (verdict) await records.condemn({ slot: 'B', version: '1.1.0', reason: verdict })
     const next = await start()
     t.match(

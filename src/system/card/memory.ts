@@ -7,6 +7,8 @@ import type { Given } from './receiver-txt.ts'
 /** It may hold the API key and a password. */
 const MODE = 0o600
 const FILE = '/card'
+/** The memory after a factory reset that the image has carried out, until something is taken (build/image/initramfs/). */
+const AFTER_RESET = '/card.reset'
 /** It holds receiver.txt twice, each character as up to six. */
 const MAX_BYTES = 256 * 1024
 
@@ -44,10 +46,9 @@ const NOTHING: Memory = { given: {}, isDue: false }
 export async function remembered(state: Files): Promise<Memory> {
   await state.recover(FILE)
   const text = await state.readText(FILE, MAX_BYTES)
-  if (text === undefined) return NOTHING
-  const value = parse(text)
-  if (!Check(schema, value)) throw new HalError('UNREADABLE', 'its shape is unknown')
-  return value as Memory
+  if (text !== undefined) return memoryIn(text)
+  const kept = await state.readText(AFTER_RESET, MAX_BYTES)
+  return kept === undefined ? NOTHING : { ...memoryIn(kept), isDue: true }
 }
 
 /** Durable when it returns. */
@@ -55,6 +56,7 @@ export async function remember(state: Files, memory: Memory): Promise<void> {
   const isNothing = Object.keys(memory.given).length === 0 && !memory.taken
   if (isNothing) await state.remove(FILE)
   else await state.writeAtomic(FILE, JSON.stringify(memory), MODE)
+  await state.remove(AFTER_RESET)
 }
 
 /** For a factory reset: the settings from the card are applied again at the next start, or forgotten. May be repeated. */
@@ -64,6 +66,12 @@ export async function resetCard(state: Files, isForgotten: boolean): Promise<voi
     throw error
   })
   await remember(state, isForgotten ? { ...memory, given: {}, isDue: false } : { ...memory, isDue: true })
+}
+
+function memoryIn(text: string): Memory {
+  const value = parse(text)
+  if (!Check(schema, value)) throw new HalError('UNREADABLE', 'its shape is unknown')
+  return value as Memory
 }
 
 function parse(text: string): unknown {

@@ -1,7 +1,7 @@
 /** What the files were before they were changed for the first time, and a reset to that. */
 import { mkdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { test } from 'tap'
+import { type Test, test } from 'tap'
 import { Files } from '../../../hal/files/files.ts'
 import { System } from '../../../hal/os/system.ts'
 import type { Setting } from '../../../hal/setting.ts'
@@ -108,23 +108,72 @@ test('a change on trial, an unfinished one, and what could not be undone do not 
   t.equal(await transactionsOf(system, settings).recover(), undefined, 'nothing is left for the next start')
 })
 
-test('what cannot be put back is named, and left to the next start', async t => {
+/** A root on which the settings a and b were changed, and which refuses to put back b while `isBroken`. */
+async function brokenDevice(t: Test) {
   const root = rootWithFiles(t)
   const before = treeOf(root)
-  let isBroken = false
+  const device = { isBroken: false }
   const fs = intercepted(call => {
-    if (isBroken && call.name === 'rename' && call.path.endsWith('/b')) throw systemError('EIO')
+    if (device.isBroken && call.name === 'rename' && call.path.endsWith('/b')) throw systemError('EIO')
     return call.proceed()
   })
   const system = runningAt(root, { fs })
-  const settings = ['a', 'b'].map(name => passive(system, name))
-  const transactions = transactionsOf(system, settings)
-  await keep(transactions, ...settings.map(change))
-  isBroken = true
-  t.same(await transactions.reset(), { settings: ['b', 'a'], notUndone: ['b'] })
-  isBroken = false
-  t.same(await transactionsOf(system, settings).recover(), { settings: ['b'], notUndone: [] })
-  t.same(treeOf(root), before)
+  const steps: string[] = []
+  const settings = [passive(system, 'a'), setting(system, 'b', steps)]
+  const start = () => transactionsOf(system, settings)
+  await keep(start(), ...settings.map(change))
+  device.isBroken = true
+  steps.length = 0
+  return Object.assign(device, { root, before, settings, steps, start })
+}
+
+test('what cannot be put back is named, and tried again at each later start until it is done', async t => {
+  const device = await brokenDevice(t)
+  const { root, start, steps } = device
+  t.same(await start().reset(), { settings: ['b', 'a'], notUndone: ['b'] })
+  t.equal(await start().recover(), undefined, 'it is no unfinished change')
+  for (const _ of [1, 2]) t.same(await start().resumeReset(), { settings: ['b'], notUndone: ['b'] })
+  device.isBroken = false
+  steps.length = 0
+  t.same(await start().resumeReset(), { settings: ['b'], notUndone: [] })
+  t.same(steps, ['activate b old'], 'the system that runs by then uses it')
+  t.same(changedPaths(device.before, treeOf(root)), [])
+  t.equal(await start().resumeReset(), undefined, 'nothing is left')
+  t.same(await start().reset(), { settings: [], notUndone: [] })
+})
+
+test('what somebody has set since is not reset, and the next reset still knows its original', async t => {
+  const edited = (root: string) => writeFileSync(join(root, 'etc/b'), 'edited')
+  const ways: Record<string, (device: Awaited<ReturnType<typeof brokenDevice>>) => Promise<void> | void> = {
+    'with an editor': ({ root }) => edited(root),
+    'by a change': ({ start, settings }) => keep(start(), to(settings[1] as Setting, 'edited')),
+    'by changes that end where they began': async ({ root, start, settings }) => {
+      const transactions = start()
+      for (const next of ['other', 'new']) await keep(transactions, to(settings[1] as Setting, next))
+      t.equal(readFileSync(join(root, 'etc/b'), 'utf8'), 'new')
+    },
+  }
+  for (const [way, set] of Object.entries(ways)) {
+    const device = await brokenDevice(t)
+    const { root, start } = device
+    await start().reset()
+    device.isBroken = false
+    await set(device)
+    const present = treeOf(root)
+    t.notOk((await start().resumeReset())?.settings.length, way)
+    t.same(treeOf(root), present, way)
+    await start().reset()
+    t.same(changedPaths(device.before, treeOf(root)), [], way)
+  }
+})
+
+test('a record of what was not reset that makes no sense counts as none', async t => {
+  const { root, start } = await brokenDevice(t)
+  await start().reset()
+  for (const text of ['{', '[]', '{"b":1}', Buffer.from([0xff])]) {
+    writeFileSync(join(originalsOf(root), 'not-reset'), text)
+    t.equal(await start().resumeReset(), undefined)
+  }
 })
 
 test('what was changed before takes no access to the disk', async t => {

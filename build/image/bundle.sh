@@ -1,0 +1,53 @@
+#!/bin/sh
+# build/image/bundle.sh check: whether a bundle could be made and signed. build/image/bundle.sh SLOT.ext4 OUT.raucb: the image of
+# a slot as a bundle for RAUC, of VERSION and for BOARD, signed by KEY and CERT, and verified by KEYRING, if it is set. LEVEL, of zstd,
+# is for tests that need no small one.
+set -eu
+export PATH="$PATH:/usr/sbin:/sbin"
+fail() { echo "$1" >&2; exit 1; }
+missing=
+for tool in rauc mksquashfs; do command -v $tool >/dev/null || missing="$missing $tool"; done
+[ -z "$missing" ] || fail "make bundle needs$missing: apt-get install rauc squashfs-tools"
+# Receivers compare versions, and refuse older ones.
+number='(0|[1-9][0-9]*)' part='[0-9A-Za-z-]+'
+printf %s "$VERSION" | grep -Eqx "$number\.$number\.$number(-$part(\.$part)*)?(\+$part(\.$part)*)?" ||
+	fail "VERSION=$VERSION is not a version as SemVer has them, such as 1.1.0 or 1.1.0-rc.1"
+key=${KEY:-} cert=${CERT:-} keyring=${KEYRING:-}
+case ${key:+key}${cert:+cert} in
+keycert) ;;
+'')
+	[ -z "$keyring" ] || fail 'with KEYRING=, make bundle needs KEY= and CERT= of a signer that it trusts'
+	build/image/keys.sh "$KEYS"
+	key=$KEYS/sign.key cert=$KEYS/sign.pem keyring=$KEYS/ca.pem
+	;;
+*) fail 'make bundle takes both KEY= and CERT=, or neither: then throw-away keys sign' ;;
+esac
+case $key in
+pkcs11:*) ;;
+*) [ -r "$key" ] || fail "KEY=$key cannot be read. It is a file, or an address of a token: pkcs11:token=…;object=…" ;;
+esac
+[ -r "$cert" ] || case $cert in pkcs11:*) ;; *) fail "CERT=$cert cannot be read" ;; esac
+build/image/keyring.sh check
+[ "$1" != check ] || exit 0
+
+work=$(mktemp -d "$2.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/in"
+ln "$1" "$work/in/rootfs.ext4" 2>/dev/null || cp --sparse=always "$1" "$work/in/rootfs.ext4"
+cat >"$work/in/manifest.raucm" <<END
+[update]
+compatible=receiver-$BOARD
+version=$VERSION
+
+[bundle]
+format=verity
+
+[image.rootfs]
+filename=rootfs.ext4
+END
+# A receiver reads a bundle once, from its beginning to its end: large blocks cost it nothing.
+rauc bundle --cert="$cert" --key="$key" ${keyring:+--keyring="$keyring"} \
+	--mksquashfs-args="-comp zstd -Xcompression-level ${LEVEL:-19} -b 1M -quiet -no-progress" "$work/in" "$work/bundle" >"$work/log" 2>&1 ||
+	{ cat "$work/log" >&2; exit 1; }
+mv "$work/bundle" "$2"
+echo "$2"

@@ -1,0 +1,23 @@
+#!/bin/sh
+# build/image/keys.sh DIR [NAME]: makes an authority and a signer, once: ca.key, ca.pem, sign.key, sign.pem. Throw-away ones for a
+# build without KEY, CERT and KEYRING: everyone who can read the folder can sign what such receivers install. They are not in
+# build/out, because a receiver takes no bundle from keys that are made anew after `make clean`.
+set -eu
+dir=${1%/} name=${2:-receiver test}
+[ ! -e "$dir" ] || exit 0
+umask 077
+mkdir -p "$(dirname "$dir")"
+new=$(mktemp -d "$dir.XXXXXX")
+trap 'rm -rf "$new"' EXIT
+key() { openssl genpkey -quiet -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out "$1"; }
+key "$new/ca.key"
+key "$new/sign.key"
+openssl req -x509 -new -key "$new/ca.key" -subj "/CN=$name authority" -days 14600 -out "$new/ca.pem" \
+	-addext 'keyUsage=critical,keyCertSign,cRLSign'
+openssl req -new -key "$new/sign.key" -subj "/CN=$name signer" -out "$new/sign.csr"
+printf 'basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n' >"$new/extensions"
+openssl x509 -req -in "$new/sign.csr" -CA "$new/ca.pem" -CAkey "$new/ca.key" -days 14600 -extfile "$new/extensions" -out "$new/sign.pem" 2>"$new/log" ||
+	{ cat "$new/log" >&2; exit 1; }
+rm "$new/sign.csr" "$new/extensions" "$new/log"
+# Whole or not at all. Another build may have been faster.
+mv -T "$new" "$dir" 2>/dev/null || [ -e "$dir/sign.pem" ]

@@ -1,0 +1,88 @@
+import { createHash } from 'node:crypto'
+import { Check } from 'typebox/schema'
+import * as Type from 'typebox/type'
+import { isUnreadable } from '../errors.ts'
+import type { Files } from '../files/files.ts'
+import type { Image, PathContent } from '../files/image.ts'
+
+const FILE = '/not-reset'
+/** A password could be guessed from its fingerprint. */
+const MODE = 0o600
+/** In place of the path of a file, for a setting that has none. */
+const VALUE = ''
+
+const schema = Type.Object({}, { additionalProperties: Type.Object({}, { additionalProperties: { type: 'string' } }) })
+/** By setting and path: a fingerprint of what is left there. */
+type Left = Readonly<Record<string, Readonly<Record<string, string>>>>
+
+/**
+ * What a reset could not put back, with a fingerprint of what is there instead: a later start tries again, unless somebody
+ * has changed it since.
+ */
+export class NotReset {
+  readonly #state: Files
+  /** Undefined until it has been read. */
+  #left: Left | undefined
+
+  /** @param state The files of the state directory. */
+  constructor(state: Files) {
+    this.#state = state
+  }
+
+  /** A file that makes no sense counts as none. */
+  async read(): Promise<Left> {
+    if (this.#left) return this.#left
+    await this.#state.recover(FILE)
+    const text = await this.#state.readText(FILE).catch(error => {
+      if (!isUnreadable(error)) throw error
+      return undefined
+    })
+    this.#left = parse(text ?? '')
+    return this.#left
+  }
+
+  /** Durable when it returns. */
+  async write(left: Left): Promise<void> {
+    this.#left = undefined
+    if (Object.keys(left).length === 0) await this.#state.remove(FILE)
+    else await this.#state.writeAtomic(FILE, JSON.stringify(left), MODE)
+    this.#left = left
+  }
+
+  /** Somebody has set these settings: they are no longer to be reset. Costs nothing if none of them was. */
+  async forget(settings: readonly string[]): Promise<void> {
+    const left = await this.read()
+    if (!settings.some(name => Object.hasOwn(left, name))) return
+    await this.write(Object.fromEntries(Object.entries(left).filter(([name]) => !settings.includes(name))))
+  }
+}
+
+/** The fingerprints of a setting's files as they are now; of the value it reads as, if it has no files. */
+export function fingerprintsOf(images: readonly Partial<Image>[], value?: unknown): Readonly<Record<string, string>> {
+  if (images.length === 0) return { [VALUE]: digest(value) }
+  return Object.fromEntries(
+    images.map(({ path = VALUE, entry, behind }) => [path, digest([digestible(entry), digestible(behind)])]),
+  )
+}
+
+/** The mode is left out: it may be changed by somebody who sets nothing. */
+function digestible(content: PathContent | undefined): unknown {
+  if (content?.kind === 'file') return ['file', content.bytes.toString('base64')]
+  if (content?.kind === 'link') return ['link', content.target]
+  return content?.kind
+}
+
+function digest(value: unknown): string {
+  return createHash('sha256')
+    .update(JSON.stringify(value) ?? '')
+    .digest('base64')
+}
+
+function parse(text: string): Left {
+  try {
+    const value: unknown = JSON.parse(text)
+    return Check(schema, value) ? (value as Left) : {}
+  } catch {
+    return {}
+  }
+}

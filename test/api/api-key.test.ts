@@ -1,0 +1,38 @@
+/** The API key where the storage refuses another one. */
+import t from 'tap'
+import { Files } from '../../hal/files/files.ts'
+import { keyRoutes } from '../../src/api/api-key.ts'
+import { ApiKeyStore } from '../../src/auth/api-key.ts'
+import { Authenticator } from '../../src/auth/authenticator.ts'
+import { Problem } from '../../src/problem.ts'
+import { intercepted, systemError } from '../hal/support/file-system.ts'
+import { temporaryFolder } from '../support/folder.ts'
+
+const quiet = () => undefined
+
+for (const [code, status] of [
+  ['ENOSPC', 507],
+  ['EDQUOT', 507],
+  ['EROFS', 500],
+] as const)
+  t.test(`${code}: the old key stays in force, and the answer is ${status}`, async t => {
+    let isBroken = false
+    const fs = intercepted(call => {
+      if (isBroken && call.name === 'file.write') throw systemError(code)
+      return call.proceed()
+    })
+    const keys = await ApiKeyStore.open(new Files(temporaryFolder(t), fs), { log: quiet })
+    const { current = '' } = keys
+    const clock = { now: () => Date.now() }
+    const authenticator = new Authenticator(current, { clock, log: quiet, builtAt: 0, leewayS: 0, onFirstUse: quiet })
+    const [route] = keyRoutes(keys, authenticator, quiet)
+    const authenticated = authenticator.authenticate([current])
+    isBroken = true
+    const request = { body: undefined, address: '127.0.0.1' }
+    const answer = Promise.resolve(route?.handle(request as never, authenticated))
+    const problem = await answer.catch(error => error)
+    t.ok(problem instanceof Problem)
+    t.equal(problem.status, status)
+    t.match(problem.message, `(${code}). The old one stays in force.`)
+    t.equal(keys.current, current)
+  })

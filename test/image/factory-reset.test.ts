@@ -1,0 +1,74 @@
+/** The factory reset that the initrd carries out on an image with overlays, whenever the power is cut. */
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import t, { type Test } from 'tap'
+import { REPOSITORY } from '../../build/bundle-file.ts'
+import { temporaryFolder } from '../support/folder.ts'
+
+const SCRIPT = join(REPOSITORY, 'build/image/initramfs/scripts/receiver-reset')
+const ORDER = 'orders/factory-reset'
+const STATE = 'state/var/upper/lib/receiverd'
+/** Of this device, whoever owns it. */
+const KEPT = { 'state/etc/upper/machine-id': 'id\n', 'update/bundle': 'a bundle' }
+const USED = { 'state/etc/upper/hostname': 'used\n', [`${STATE}/api-key`]: 'a key\n', ...KEPT }
+
+type Tree = Readonly<Record<string, string>>
+
+function write(folder: string, files: Tree): void {
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true })
+    writeFileSync(join(folder, name), text, { mode: 0o600 })
+  }
+}
+
+function read(folder: string): Tree {
+  const paths = readdirSync(folder, { recursive: true }).map(String)
+  const files = paths.filter(path => statSync(join(folder, path)).isFile()).sort()
+  return Object.fromEntries(files.map(path => [path, readFileSync(join(folder, path), 'utf8')]))
+}
+
+/** A data partition before, and what a reset has left of it, with the power cut before each of the script's commands in turn. */
+function afterEachCut(t: Test, before: Tree): readonly Tree[] {
+  const trees: Tree[] = []
+  for (let cut = 1; ; cut++) {
+    const data = temporaryFolder(t)
+    write(data, before)
+    // Waiting for the disk of this host proves nothing.
+    const trap = `sync() { :; }; set -T; n=0; trap 'n=$((n + 1)); [ $n != ${cut} ] || kill -9 $$' DEBUG; . ${SCRIPT}; trap - DEBUG`
+    const { signal, stderr } = spawnSync('bash', ['-euc', trap], { env: { ...process.env, data }, encoding: 'utf8' })
+    if (existsSync(join(data, ORDER))) spawnSync('sh', ['-euc', `. ${SCRIPT}`], { env: { ...process.env, data } })
+    trees.push(read(data))
+    t.equal(stderr, '')
+    if (signal === null) return trees
+  }
+}
+
+t.test('settings and key are gone, and all else of the partition stays, and the machine ID', async t => {
+  for (const tree of afterEachCut(t, { ...USED, [ORDER]: 'keep-card\nboot\n' })) t.same(tree, KEPT)
+})
+
+t.test('the memory of what the card gave is kept for receiverd to take it again', async t => {
+  const before = { ...USED, [`${STATE}/card`]: 'memory', [ORDER]: 'keep-card\nboot\n' }
+  const trees = afterEachCut(t, before)
+  t.ok(trees.length > 10)
+  for (const tree of trees) t.same(tree, { ...KEPT, [`${STATE}/card.reset`]: 'memory' })
+})
+
+t.test('once more before receiverd has run', async t => {
+  const before = { ...USED, [`${STATE}/card.reset`]: 'memory', [ORDER]: 'keep-card\nboot\n' }
+  for (const tree of afterEachCut(t, before)) t.same(tree, { ...KEPT, [`${STATE}/card.reset`]: 'memory' })
+})
+
+t.test('or it is forgotten, also if an earlier reset was cut', async t => {
+  const before = { ...USED, [`${STATE}/card`]: 'memory', 'provisioned/card': 'older', [ORDER]: 'forget-card\nboot\n' }
+  for (const tree of afterEachCut(t, before)) t.same(tree, KEPT)
+})
+
+t.test('nobody but root may read the state that it makes', async t => {
+  const data = temporaryFolder(t)
+  write(data, { [`${STATE}/card`]: 'memory', [ORDER]: 'keep-card\n' })
+  spawnSync('sh', ['-euc', `umask 022; . ${SCRIPT}`], { env: { ...process.env, data } })
+  t.equal(statSync(join(data, STATE)).mode & 0o777, 0o700)
+  t.equal(statSync(join(data, STATE, 'card.reset')).mode & 0o777, 0o600)
+})

@@ -2,7 +2,7 @@ import { bytesText } from '../bytes.ts'
 import { messageOf, Refusal } from '../client.ts'
 import type { Device } from '../device.ts'
 import { ask } from '../dialog.ts'
-import { button, h, newId } from '../dom.ts'
+import { button, h, newId, problemLine, say } from '../dom.ts'
 import type { JsonObject } from '../json.ts'
 import { device as kept, NAME } from '../storage.ts'
 import * as texts from '../texts.ts'
@@ -26,7 +26,7 @@ export function newVersionCard(device: Device): HTMLElement {
   const bar = h('progress', { max: 1, 'aria-label': texts.newVersion })
   const far = h('p', { class: 'help' })
   const channel = h('p', { class: 'help' })
-  const problem = h('p', { class: 'error', role: 'alert' })
+  const problem = problemLine()
   const estimate = new Estimate()
   /** What has come of an upload that stands still. */
   let part: Part | undefined
@@ -48,7 +48,7 @@ export function newVersionCard(device: Device): HTMLElement {
     if (!file) return
     const stop = new AbortController()
     closed.addEventListener('abort', () => stop.abort())
-    sending = { file, signal: stop.signal, sent: 0, isMoving: true, changed: () => show(), stop: () => stop.abort() }
+    sending = { file, signal: stop.signal, sent: 0, changed: () => show(), stop: () => stop.abort() }
     kept.setItem(FILE, file.name)
     estimate.reset()
     // A phone that goes to sleep sends nothing.
@@ -83,7 +83,7 @@ export function newVersionCard(device: Device): HTMLElement {
   const install = (restart: string, allowOlder = false) => {
     const asked = (error: unknown) => {
       if (!(error instanceof Refusal) || error.type !== 'bundle-older') throw error
-      askOlder(update.value, () => install(restart, true))
+      askOlder(() => install(restart, true))
     }
     attempt(post('install', { restart, allowOlder }).catch(asked))
   }
@@ -95,7 +95,7 @@ export function newVersionCard(device: Device): HTMLElement {
     stop: button(texts.cancel, discard),
     discard: button(texts.discard, discard),
     check: button(texts.checkNow, () => attempt(post('check').then(() => announce(texts.started(texts.checkNow))))),
-    download: button('', () => attempt(post('download', { url: channelOf(system.value) }))),
+    download: button(texts.download, () => attempt(post('download'))),
     choose: button(`${texts.chooseFile}…`, () => chooser.click(), 'primary'),
     install: button(`${texts.install}…`, () => askInstall(device, install), 'primary'),
     restart: button(`${texts.restartNow}…`, restart, 'primary'),
@@ -119,7 +119,6 @@ export function newVersionCard(device: Device): HTMLElement {
     const hasBundle = bundle !== undefined
     const hasChannel = isFree && channelOf(system.value) !== ''
     help.hidden = !isFree || hasBundle
-    buttons.download.textContent = texts.downloadVersion(available?.version)
     const canInstall = !sending && hasBundle && (isFree || state === 'downloaded')
     const shown: readonly (readonly [HTMLElement, boolean])[] = [
       [buttons.stop, sending !== undefined || state === 'downloading'],
@@ -175,10 +174,10 @@ function askInstall(device: Device, go: (restart: string) => void): void {
   })
 }
 
-function askOlder({ bundle, running }: Partial<UpdateState> = {}, go: () => void): void {
+function askOlder(go: () => void): void {
   ask({
     title: `${texts.installAnyway}?`,
-    content: [h('p', {}, texts.olderHelp(bundle?.version, running?.version))],
+    content: [h('p', {}, texts.olderHelp)],
     action: texts.installAnyway,
     isDangerous: true,
     go,
@@ -190,8 +189,7 @@ function isAtRest(update: UpdateState | undefined): boolean {
   return update?.state === 'idle' || update?.state === 'failed'
 }
 
-function sendingText({ file, sent, isMoving }: Sending): string {
-  if (!isMoving) return texts.interrupted
+function sendingText({ file, sent }: Sending): string {
   return sent === file.size ? texts.verifying : texts.sending
 }
 
@@ -210,12 +208,6 @@ function progressOf({ state, bundle, percent = 0 }: UpdateState, sending: Sendin
   if (state === 'installing') return [percent, 100]
   const isComing = state === 'receiving' || state === 'downloading'
   return [bundle?.receivedBytes ?? 0, isComing ? (bundle?.bytes ?? 0) : 0]
-}
-
-export function say(element: HTMLElement, text: string): void {
-  // A screen reader repeats what is written again.
-  if (element.textContent !== text) element.textContent = text
-  element.hidden = text === ''
 }
 
 /** Shows or hides buttons. One that goes leaves the focus at the heading. */

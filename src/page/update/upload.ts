@@ -1,7 +1,6 @@
 import { type Client, jsonOf, Refusal, refusalOf, Unreachable } from '../client.ts'
 import { idOf } from '../device.ts'
 import * as texts from '../texts.ts'
-import type { UpdateState } from './state.ts'
 
 /** Milliseconds without a byte after which a connection counts as broken; then, for the answer, for which the device reads it all. */
 const STALL_MS = 30_000
@@ -27,9 +26,7 @@ export interface Sending {
   readonly stop: () => void
   /** Bytes that have left. */
   sent: number
-  /** Whether they go at present. */
-  isMoving: boolean
-  /** Called when either has changed. */
+  /** Called when that has changed. */
   readonly changed: () => void
 }
 
@@ -45,15 +42,14 @@ export async function upload(client: Client, sending: Sending): Promise<void> {
       const part = await partOf(client)
       signal.throwIfAborted()
       if (part && part.bytes !== file.size) throw new Error(texts.otherFile)
-      // Somebody else has removed it.
-      if (!part && last instanceof Refusal && last.status === 409) throw last
-      // The last answer was lost: it is being checked, was taken, or was refused.
-      if (part ? part.receivedBytes === part.bytes : sending.sent > 0 && (await isRefused(client))) return
+      // The last answer was lost: it is being checked, or was taken.
+      if (part?.receivedBytes === file.size) return
+      // It was refused, or somebody else has removed it.
+      if (!part && sending.sent > 0) throw last
       const from = part?.receivedBytes ?? 0
       const moved = (bytes: number) => {
         if (from + bytes > sending.sent) vain = 0
         sending.sent = from + bytes
-        sending.isMoving = true
         changed()
       }
       return await put(client, sending, part, moved)
@@ -64,9 +60,6 @@ export async function upload(client: Client, sending: Sending): Promise<void> {
       const isFirst = sending.sent === 0 && error instanceof Refusal && error.status === 409
       if (!isPassing || isFirst || error === last) throw error
       last = error
-      await requireReadable(file)
-      sending.isMoving = false
-      changed()
       await new Promise(resolve => setTimeout(resolve, RETRY_MS))
       signal.throwIfAborted()
     }
@@ -84,11 +77,6 @@ export async function partOf(client: Client): Promise<Part | undefined> {
     if (error instanceof Refusal && error.status === 404) return undefined
     throw error
   }
-}
-
-async function isRefused(client: Client): Promise<boolean> {
-  const { state } = await client.read<UpdateState>('/update')
-  return state === 'failed'
 }
 
 /** As `fetch` cannot say how far it is. */
@@ -129,14 +117,4 @@ function put(
     listen(STALL_MS)
     request.send(part ? file.slice(part.receivedBytes) : file)
   })
-}
-
-/** A file that has changed, or has gone, fails like a device that does not answer. */
-async function requireReadable(file: File): Promise<void> {
-  await file
-    .slice(0, 1)
-    .arrayBuffer()
-    .catch(error => {
-      throw new Error(texts.unreadableFile, { cause: error })
-    })
 }

@@ -11,7 +11,7 @@ import { announce } from '../toast.ts'
 import { confirmed } from '../views/operations.ts'
 import { Estimate } from './estimate.ts'
 import type { UpdateState } from './state.ts'
-import { type Part, partOf, type Sending, upload } from './upload.ts'
+import { type Part, partOf, upload } from './upload.ts'
 import { channelOf, windowText } from './window.ts'
 
 /** The name of the file that was begun, for whoever comes back after a reload. */
@@ -30,8 +30,8 @@ export function newVersionCard(device: Device): HTMLElement {
   const estimate = new Estimate()
   /** What has come of an upload that stands still. */
   let part: Part | undefined
-  /** What this page is sending. */
-  let sending: Sending | undefined
+  /** Stops what this page is sending. */
+  let sending: AbortController | undefined
   /** What went wrong here, until something else is done. */
   let failure = ''
 
@@ -46,18 +46,18 @@ export function newVersionCard(device: Device): HTMLElement {
   }
   const send = async (file: File | undefined) => {
     if (!file) return
-    const stop = new AbortController()
-    closed.addEventListener('abort', () => stop.abort())
-    sending = { file, signal: stop.signal, sent: 0, changed: () => show(), stop: () => stop.abort() }
+    const mine = new AbortController()
+    sending = mine
+    closed.addEventListener('abort', () => mine.abort())
+    show()
     kept.setItem(FILE, file.name)
-    estimate.reset()
     // A phone that goes to sleep sends nothing.
     const lock = await navigator.wakeLock?.request('screen').catch(() => undefined)
-    await attempt(upload(client, sending))
+    await attempt(upload(client, file, mine.signal))
     lock?.release()
     sending = undefined
     // Stopped by hand: it is no mistake.
-    if (stop.signal.aborted) failure = ''
+    if (mine.signal.aborted) failure = ''
     readPart()
   }
   /** Nothing tells of it but the device's answer about the bundle. */
@@ -66,7 +66,7 @@ export function newVersionCard(device: Device): HTMLElement {
     show()
   }
   const discard = () => {
-    sending?.stop()
+    sending?.abort()
     attempt(client.send('DELETE', '/update/bundle').then(readPart))
   }
   const chooser = h('input', {
@@ -106,9 +106,9 @@ export function newVersionCard(device: Device): HTMLElement {
     if (!now) return
     const { state, available, running, bundle, error } = now
     const rest = sending || bundle ? undefined : part
-    say(status, sending ? sendingText(sending) : rest ? partText(rest) : statusText(now, system.value))
+    say(status, sending ? sendingText(now) : rest ? partText(rest) : statusText(now, system.value))
     say(problem, failure || (!sending && !rest && error?.detail) || '')
-    const [done, whole] = progressOf(now, sending)
+    const [done, whole] = progressOf(now)
     bar.hidden = whole === 0
     bar.value = done / (whole || 1)
     const left = estimate.left(done, whole, performance.now())
@@ -189,8 +189,8 @@ function isAtRest(update: UpdateState | undefined): boolean {
   return update?.state === 'idle' || update?.state === 'failed'
 }
 
-function sendingText({ file, sent }: Sending): string {
-  return sent === file.size ? texts.verifying : texts.sending
+function sendingText({ bundle }: UpdateState): string {
+  return bundle && bundle.receivedBytes === bundle.bytes ? texts.verifying : texts.sending
 }
 
 function partText({ receivedBytes, bytes }: Part): string {
@@ -203,8 +203,7 @@ function statusText({ state, bundle, other, waitingFor }: UpdateState, system: J
 }
 
 /** How much of it is done, and how much there is; 0 where there is nothing to be seen. */
-function progressOf({ state, bundle, percent = 0 }: UpdateState, sending: Sending | undefined): [number, number] {
-  if (sending) return [sending.sent, sending.file.size]
+function progressOf({ state, bundle, percent = 0 }: UpdateState): [number, number] {
   if (state === 'installing') return [percent, 100]
   const isComing = state === 'receiving' || state === 'downloading'
   return [bundle?.receivedBytes ?? 0, isComing ? (bundle?.bytes ?? 0) : 0]

@@ -6,8 +6,11 @@ import * as texts from '../texts.ts'
 const RETRY_MS = 3_000
 /** Attempts in a row that bring nothing, while the device answers: longer than it takes a broken connection for alive. */
 const MAX_VAIN = 30
-/** What the device says while it does that, and what a proxy says for a device that is not there. */
-const PASSING = [409, 502, 503, 504]
+/**
+ * What the device says while it does that; for what a browser has sent a second time by itself, after a connection broke;
+ * and what a proxy says for a device that is not there.
+ */
+const PASSING = [409, 412, 502, 503, 504]
 
 /** What the device has of a bundle that is sent. */
 export interface Part {
@@ -27,29 +30,27 @@ export async function upload(client: Client, file: File, signal: AbortSignal): P
     try {
       const part = await partOf(client)
       signal.throwIfAborted()
-      if (part && part.bytes !== file.size) throw new Error(texts.otherFile)
+      // Somebody else sends another one, or has begun to.
+      if (part && part.bytes !== file.size) throw last ?? new Error(texts.otherFile)
       // The last answer was lost: it is being checked, or was taken.
       if (part?.receivedBytes === file.size) return
-      // It was refused, or somebody else has removed it.
-      if (!part && from > 0) throw last
+      // It was refused, or somebody else has removed it, or the device does something else.
+      if (!part && (from > 0 || last instanceof Refusal)) throw last
       const start = part?.receivedBytes ?? 0
       if (start > from) vain = 0
       from = start
       const headers = {
         'Content-Type': 'application/vnd.rauc.bundle',
-        ...(part && {
-          'If-Match': part.etag,
-          'Content-Range': `bytes ${from}-${file.size - 1}/${file.size}`,
-        }),
+        ...(part
+          ? { 'If-Match': part.etag, 'Content-Range': `bytes ${from}-${file.size - 1}/${file.size}` }
+          : { 'If-None-Match': '*' }),
       }
       await client.send('PUT', '/update/bundle', { file: file.slice(from), headers, signal })
       return
     } catch (error) {
       signal.throwIfAborted()
       const isPassing = error instanceof Unreachable || (error instanceof Refusal && PASSING.includes(error.status))
-      // At first, it is somebody else who sends one.
-      const isBusy = last === undefined && error instanceof Refusal && error.status === 409
-      if (!isPassing || isBusy || error === last) throw error
+      if (!isPassing || error === last) throw error
       last = error
       await new Promise(resolve => setTimeout(resolve, RETRY_MS))
       signal.throwIfAborted()

@@ -83,12 +83,12 @@ t.test('high contrast: what is on, and where one is, can be told', { skip: missi
 })
 
 t.test('zoomed to 200 %, nothing that the keyboard reaches is covered', { skip: missingBrowser('shell') }, async t => {
-  const device = await startPageDevice(t)
+  const device = await startPageDevice(t, livelySystem(t))
   await showSessions(device)
   const { page } = await openTab(await startBrowser(t), device.link, page =>
     page.setViewport({ width: 640, height: 400, deviceScaleFactor: 2 }),
   )
-  for (const view of ['Sessions', 'Settings', 'Status', 'Access']) {
+  for (const view of ['Sessions', 'Settings', 'Status', 'Update', 'Access']) {
     await goTo(page, view)
     const covered: string[] = []
     for (let step = 0; step < 60; step++) {

@@ -1,15 +1,16 @@
 /** Services whose page is opened, with something to see on it. */
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { pageFromSources } from '../../build/page.ts'
 import { openSession } from '../../src/sessions/engine-client.ts'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
-import { FakeReceiver } from '../support/fakes/receiver.ts'
+import { FakeRauc } from '../support/fakes/rauc.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { type ServiceOptions, startTestService, type TestService } from '../support/service.ts'
 import { PIXEL, TestEngine } from '../support/sessions.ts'
+import { bundleSays, updatable } from '../support/update-device.ts'
 
 export const page = await pageFromSources()
 
@@ -38,13 +39,17 @@ export async function startPageDevice(t: Test, options: ServiceOptions = {}): Pr
   }
 }
 
-/** A running system, with a journal. */
+/** A running system, with a journal, and with an older version to go back to. */
 export function livelySystem(t: Test): ServiceOptions {
   const root = deviceRoot(t)
   mkdirSync(join(root, 'run/log/journal'), { recursive: true })
+  const rauc = new FakeRauc()
+  Object.assign(rauc.slots['rootfs.1'] ?? {}, { status: 'ok', 'boot-status': 'good', 'bundle.version': '0.9.0' })
+  bundleSays(root, rauc, { version: '1.1.0' })
+  writeFileSync(join(root, 'etc/os-release'), 'NAME=Receiver\nIMAGE_VERSION=1.0.0\n')
   return {
     root,
-    ...new FakeReceiver(root).options,
+    ...updatable(root, rauc),
     readLines: async (_, take) => {
       JOURNAL.map(record)
         .toReversed()

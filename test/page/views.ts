@@ -43,17 +43,7 @@ export const VIEWS: readonly ViewCase[] = [
       await goTo(page, 'Settings')
       const settings = { timezone: 'UTC', ntp: { servers: ['ntp.example.org', 'ntp.example.net'] }, later: true }
       const file = { format: 'receiverd-settings', version: 1, settings }
-      await page.$eval(
-        'input[type=file]',
-        (chooser, text) => {
-          const files = new DataTransfer()
-          files.items.add(new File([text], 'settings.json'))
-          const { files: chosen } = files
-          Object.assign(chooser, { files: chosen })
-          chooser.dispatchEvent(new Event('change'))
-        },
-        JSON.stringify(file),
-      )
+      await giveFile(page, 'settings.json', JSON.stringify(file))
       await waitForText(page, 'This device cannot take:')
     },
   },
@@ -63,6 +53,21 @@ export const VIEWS: readonly ViewCase[] = [
     come: page => waitForText(page, 'Your token can read the settings'),
   },
   { name: 'status', come: page => goTo(page, 'Status') },
+  { name: 'update', come: page => goTo(page, 'Update') },
+  {
+    name: 'update-install',
+    isAtTop: true,
+    come: async page => {
+      await goTo(page, 'Update')
+      await waitForText(page, '1.0.0')
+      const isThere = await page.$$eval('button', found =>
+        found.some(({ textContent, hidden }) => textContent === 'Install…' && !hidden),
+      )
+      if (!isThere) await giveFile(page, 'receiver-1.1.0.raucb', 'x'.repeat(100_000))
+      await click(page, 'New version', 'Install…')
+      await waitForText(page, 'Later, by hand')
+    },
+  },
   {
     name: 'log',
     come: async page => {
@@ -122,6 +127,22 @@ export const VIEWS: readonly ViewCase[] = [
     },
   },
 ]
+
+/** Chooses a file, without the browser's window for that. */
+async function giveFile(page: Page, name: string, text: string): Promise<void> {
+  await page.$eval(
+    'input[type=file]',
+    (chooser, name, text) => {
+      const files = new DataTransfer()
+      files.items.add(new File([text], name))
+      const { files: chosen } = files
+      Object.assign(chooser, { files: chosen })
+      chooser.dispatchEvent(new Event('change'))
+    },
+    name,
+    text,
+  )
+}
 
 /** Of a tab that was closed before its change was confirmed. */
 async function endTrial(service: TestService): Promise<void> {

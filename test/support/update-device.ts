@@ -46,9 +46,8 @@ export async function startUpdateDevice(
     write('proc/cmdline', `rauc.slot=${slot}\n`)
   }
   boot('A', '1.0.0')
-  mkdirSync(join(root, FOLDER), { recursive: true })
   prepare({ rauc, write })
-  const options: ServiceOptions = { ...optionsOf(root, rauc, jobs), ...(page && { page }) }
+  const options: ServiceOptions = { ...updatable(root, rauc, jobs), ...(page && { page }) }
   let service = await startTestService(t, options)
   const network = await Network.start(t, service.port)
   return {
@@ -60,10 +59,7 @@ export async function startUpdateDevice(
     network,
     jobs,
     write,
-    says: bundle => {
-      const said = typeof bundle === 'string' ? bundle : { ...bundle, compatible: 'receiver' }
-      for (const name of ['bundle', 'bundle.part']) rauc.bundles.set(join(service.root, FOLDER, name), said)
-    },
+    says: bundle => bundleSays(root, rauc, bundle),
     async restartInto(slot, version) {
       await service.close()
       boot(slot, version)
@@ -73,7 +69,15 @@ export async function startUpdateDevice(
   }
 }
 
-function optionsOf(root: string, rauc: FakeRauc, jobs: string[]): ServiceOptions {
+/** RAUC says this of the bundle that is sent: its version, or why it is refused. */
+export function bundleSays(root: string, rauc: FakeRauc, bundle: { readonly version: string } | string): void {
+  const said = typeof bundle === 'string' ? bundle : { ...bundle, compatible: 'receiver' }
+  for (const name of ['bundle', 'bundle.part']) rauc.bundles.set(join(root, FOLDER, name), said)
+}
+
+/** A running receiver that RAUC has started. @param jobs What systemctl(1) is told to do to the whole device. */
+export function updatable(root: string, rauc: FakeRauc, jobs: string[] = []): ServiceOptions {
+  mkdirSync(join(root, FOLDER), { recursive: true })
   const receiver = new FakeReceiver(root).options
   const run: Run = async argv => {
     if (argv[0] === 'busctl') return rauc.run(argv)

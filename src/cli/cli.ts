@@ -207,7 +207,7 @@ function splitAtArguments(words: readonly string[]): [name: CommandName | undefi
 function unknownCommand(words: readonly string[]): string {
   const [word = ''] = words
   const isGroup = GROUPS.has(word)
-  const meant = closest(words.join(' '), NAMES) ?? (isGroup ? undefined : closest(word, NAMES))
+  const meant = closest(words.slice(0, 2).join(' '), NAMES) ?? (isGroup ? undefined : closest(word, NAMES))
   const help = isGroup ? `receiverd ${word} --help` : 'receiverd --help'
   return `unknown command "${words.join(' ')}"; ${meant ? `did you mean ${meant}?` : `see ${help}`}`
 }

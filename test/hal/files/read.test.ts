@@ -96,3 +96,22 @@ test('a folder is listed in byte order, and a file is recognized by how it begin
   t.equal(await files.exists('/etc/b'), true)
   t.equal(await files.exists('/etc/nothing'), false)
 })
+
+test('a large file is read piece by piece, from anywhere', async t => {
+  const root = t.testdir({ large: 'ab'.repeat(400_000), empty: '', folder: {} })
+  const files = new Files(root)
+  const textFrom = async (path: string, from: number) => {
+    const pieces: Buffer[] = []
+    for await (const piece of (await files.openLarge(path))?.chunks(from) ?? []) pieces.push(piece)
+    return { count: pieces.length, text: Buffer.concat(pieces).toString() }
+  }
+  t.equal((await files.openLarge('/large'))?.bytes, 800_000)
+  const whole = await textFrom('/large', 0)
+  t.ok(whole.count > 1)
+  t.equal(whole.text, 'ab'.repeat(400_000))
+  t.equal((await textFrom('/large', 799_999)).text, 'b')
+  t.equal((await textFrom('/large', 800_000)).text, '')
+  t.equal((await textFrom('/empty', 0)).text, '')
+  t.equal(await files.openLarge('/none'), undefined)
+  await t.rejects(files.openLarge('/folder'), { code: 'UNREADABLE' })
+})

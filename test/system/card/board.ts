@@ -151,7 +151,7 @@ export class Board {
     const settings = registry(system)
     const transactions = new Transactions(system, settings, new Journal(state), new Originals(state))
     const ring = { maxEvents: 100, maxBytes: 100_000, newId: randomUUID }
-    return new SystemStore({ system, settings, transactions, ring, log })
+    return new SystemStore({ system, state, settings, transactions, ring, log })
   }
 
   #changeCard(cut: number): boolean {

@@ -31,6 +31,8 @@ export const texts = {
   skip: 'Skip to the content',
   views: 'Views',
   signOut: 'Sign out',
+  openLinkTitle: 'Open the link?',
+  openLink: 'Open it',
   signOutTitle: 'Sign out without saving?',
   unsavedLost: 'The settings that you have changed are not saved.',
 
@@ -296,7 +298,18 @@ export const texts = {
     wifi: 'Wi-Fi',
     present: 'Plugged in',
   } as Readonly<Record<string, string>>,
-  /** The same for values, by the name of their setting. */
+  /** What stands below a control, where the device's own description goes by values that have other labels here. */
+  helps: {
+    'network.method': 'Whether the network assigns address and router, or they are set here.',
+    'network.address':
+      'IPv4 or IPv6 address with its prefix length, such as 192.0.2.10/24. Further addresses in the file of the interface are kept, unless the method changes.',
+    'network.gateway': 'Address of the router, or empty for none.',
+    'network.dns': 'In order of preference. With “Automatic (DHCP)”, in addition to those that the network assigns.',
+    'airplay.access':
+      'A code prevents mistakes and is no protection: a client can skip it. A fixed code or password set elsewhere is kept.',
+    'moderation.approval': 'Whether devices must be let in before they mirror.',
+  } as Readonly<Record<string, string>>,
+  /** Labels of values, by the name of their setting. */
   values: {
     'approval.none': 'Everybody may mirror',
     'approval.moderator': 'A moderator lets devices in',

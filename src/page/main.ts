@@ -149,7 +149,7 @@ addEventListener('hashchange', ({ oldURL }) => {
   if (!link) return
   // Before the shell goes by the address: the entries stay in view.
   if (device && device.unsaved.size > 0) history.replaceState(null, '', oldURL)
-  unlessUnsaved(texts.openLinkTitle, texts.openLink, () => openLink(link))
+  unlessUnsaved(texts.openLinkTitle, texts.useIt, () => openLink(link))
 })
 addEventListener('beforeunload', event => {
   if (device && device.unsaved.size > 0) event.preventDefault()

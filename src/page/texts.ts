@@ -31,8 +31,7 @@ export const texts = {
   skip: 'Skip to the content',
   views: 'Views',
   signOut: 'Sign out',
-  openLinkTitle: 'Open the link?',
-  openLink: 'Open it',
+  openLinkTitle: 'Use the link?',
   signOutTitle: 'Sign out without saving?',
   unsavedLost: 'The settings that you have changed are not saved.',
 
@@ -300,14 +299,13 @@ export const texts = {
   } as Readonly<Record<string, string>>,
   /** What stands below a control, where the device's own description goes by values that have other labels here. */
   helps: {
-    'network.method': 'Whether the network assigns address and router, or they are set here.',
+    'network.method': 'Whether the network assigns address and gateway.',
     'network.address':
-      'IPv4 or IPv6 address with its prefix length, such as 192.0.2.10/24. Further addresses in the file of the interface are kept, unless the method changes.',
-    'network.gateway': 'Address of the router, or empty for none.',
-    'network.dns': 'In order of preference. With “Automatic (DHCP)”, in addition to those that the network assigns.',
-    'airplay.access':
-      'A code prevents mistakes and is no protection: a client can skip it. A fixed code or password set elsewhere is kept.',
-    'moderation.approval': 'Whether devices must be let in before they mirror.',
+      'With its prefix length, such as 192.0.2.10/24. Others in the file of the interface are kept, unless the method changes.',
+    'network.gateway': 'Of the router, or empty for none.',
+    'network.dns': 'In order of preference. With “Automatic (DHCP)”, in addition to those of the network.',
+    'airplay.access': 'A code prevents mistakes and is no protection: a client can skip it. One set elsewhere is kept.',
+    'moderation.approval': 'Whether devices must be let in.',
   } as Readonly<Record<string, string>>,
   /** Labels of values, by the name of their setting. */
   values: {

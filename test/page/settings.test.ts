@@ -232,7 +232,7 @@ t.test('settings', { skip: missingBrowser('shell') }, async t => {
     })
     await waitForText(page, 'The settings that you have changed are not saved.')
     t.notMatch(page.url(), 'another', 'the address can be shown')
-    await click(page, 'Open the link?', 'Cancel')
+    await click(page, 'Use the link?', 'Cancel')
     t.equal(await valueIn(page, 'AirPlay', 'Name'), 'Not saved yet')
     await click(page, 'AirPlay', 'Discard')
     await page.reload()

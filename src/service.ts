@@ -56,7 +56,9 @@ export async function startService(
   await card?.waitForLink()
   await resources.start()
   const { configuration, originals } = resources
-  await card?.take({ configuration, keys, originals })
+  const takers = { configuration, keys, originals }
+  await card?.take(takers)
+  await card?.follow(takers)
   const led = new Led(system)
   const presence = createPresence({ ...parts, screen, configuration, originals })
   const servers = createServers({ ...parts, resources, led, screen, certificate: presence.certificate })

@@ -3,8 +3,8 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Metafile } from 'esbuild'
 
-/** Without the page. Firmware updates took 50,000 of it. */
-const BUDGET_BYTES = 395_000
+/** Without the page. Firmware updates take 70,000 of it. */
+const BUDGET_BYTES = 415_000
 /** HTML, style and script of the page, before they are compressed. */
 const PAGE_BUDGET_BYTES = 94_000
 /** The same in the bundle: compressed, in Base64. */

@@ -3,8 +3,8 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Metafile } from 'esbuild'
 
-/** Without the page. Firmware updates took 16,000 of it. */
-const BUDGET_BYTES = 350_000
+/** Without the page. Firmware updates take 45,000 of it. */
+const BUDGET_BYTES = 385_000
 /** HTML, style and script of the page, before they are compressed. */
 const PAGE_BUDGET_BYTES = 80_000
 /** The same in the bundle: compressed, in Base64. */
@@ -20,7 +20,7 @@ const ALLOWED = [
   /^node_modules\/typebox\/build\/(format|guard|schema(?!\/compile\.mjs)|system|type)\//,
 ]
 /** Of these, tls is loaded only where there is a certificate to try. */
-const ALLOWED_BUILTINS = /^node:(child_process|crypto|fs|http|net|os|path|stream|tls|util|zlib)$/
+const ALLOWED_BUILTINS = /^node:(child_process|crypto|fs|http|net|os|path|stream|timers\/promises|tls|util|zlib)$/
 
 const metafile: Metafile = JSON.parse(readFileSync('build/out/metafile.json', 'utf8'))
 const [output] = Object.values(metafile.outputs)

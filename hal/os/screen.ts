@@ -54,7 +54,7 @@ export class Screen {
         .setTimeout(SYNC_MS, () => end(false))
         .on('error', () => end(false))
         .on('close', () => end(false))
-        .on('data', bytes => {
+        .on('data', (bytes: Buffer) => {
           received.push(bytes)
           if (Buffer.concat(received).includes(DONE)) end(true)
         })

@@ -3,8 +3,8 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Metafile } from 'esbuild'
 
-/** Without the page. Firmware updates take 45,000 of it. */
-const BUDGET_BYTES = 385_000
+/** Without the page. Firmware updates take 55,000 of it. */
+const BUDGET_BYTES = 390_000
 /** HTML, style and script of the page, before they are compressed. */
 const PAGE_BUDGET_BYTES = 80_000
 /** The same in the bundle: compressed, in Base64. */

@@ -82,7 +82,7 @@ export function readConfig(flags: Flags, env: Environment, pid: number): Config 
     announce: readSwitch(env, OPTIONS.announce),
     screenKey: readSwitch(env, OPTIONS.screenKey),
     card: readFolder(env, OPTIONS.card),
-    update: readFolder(env, OPTIONS.update),
+    update: readUpdateFolder(env),
     tlsPort: readTlsPort(env),
     limits: readLimits(env),
   }
@@ -193,6 +193,11 @@ function readSwitch(env: Environment, { env: name, fallback }: { env: string; fa
   const value = env[name] || fallback
   if (value === 'on' || value === 'off') return value === 'on'
   throw new UsageError(`${name}: "${value}" is neither on nor off`)
+}
+
+/** The folder that keeps bundles and the record of an update. @throws {UsageError} */
+export function readUpdateFolder(env: Environment): string | undefined {
+  return readFolder(env, OPTIONS.update)
 }
 
 function readFolder(env: Environment, { env: name, example }: { env: string; example: string }): string | undefined {

@@ -6,6 +6,7 @@ import { Files } from '../hal/files/files.ts'
 import { runCommand } from '../hal/os/command.ts'
 import { claimFolder } from '../hal/os/lock.ts'
 import { missingTools } from '../hal/os/missing-tools.ts'
+import { Rauc } from '../hal/os/rauc.ts'
 import { reboot } from '../hal/os/reboot.ts'
 import { System } from '../hal/os/system.ts'
 import { registry } from '../hal/registry.ts'
@@ -29,14 +30,20 @@ import {
   readEnginesPath,
   readRoot,
   readStateDir,
+  readTlsPort,
+  readUpdateFolder,
   requireNode,
   unknownVariables,
 } from './config.ts'
+import { HTTPS_PORT } from './http/address.ts'
 import { REBOOT_MS, SHUTDOWN_MS } from './limits.ts'
 import { lineLog } from './log.ts'
 import { startService } from './service.ts'
 import { tellSupervisor } from './supervisor.ts'
 import { finishReset } from './system/factory-reset.ts'
+import { look } from './update/checks.ts'
+import { judge } from './update/judge.ts'
+import { TrialRecords } from './update/trial.ts'
 import { UsageError } from './usage-error.ts'
 
 const FAILURE = 1
@@ -95,6 +102,10 @@ async function run(command: Command): Promise<void> {
       break
     case 'discover':
       return void print(await discover(runCommand, command.isJson))
+    case 'update judge':
+      // The unit restarts the device (receiverd-judge.service).
+      process.exit((await judgeVersion(flags)) ? 0 : FAILURE)
+      break
     case 'token':
       return void print(await makeToken(stateOf(flags), command.token, systemClock.now(), BUILT_AT))
   }
@@ -206,6 +217,27 @@ async function serviceOf(flags: Flags, role: string): Promise<ServiceClient> {
   const address = readAddress(flags, env)
   const key = await showKey(stateOf(flags))
   return new ServiceClient(address, () => passingToken(key, role, systemClock.now(), BUILT_AT))
+}
+
+/** Whether the version that runs stays. */
+async function judgeVersion(flags: Flags): Promise<boolean> {
+  const folder = readUpdateFolder(env)
+  if (folder === undefined) throw new UsageError('update judge: RECEIVERD_UPDATE names no folder')
+  const system = new System(readRoot(flags, env))
+  const doors = {
+    api: readAddress(flags, env),
+    tlsPort: readTlsPort(env) ?? HTTPS_PORT,
+    token: async () => passingToken(await showKey(stateOf(flags)), 'admin:r', systemClock.now(), BUILT_AT),
+  }
+  return judge({
+    rauc: new Rauc(system),
+    records: new TrialRecords(new Files(folder)),
+    look: expect => look(system, expect, doors),
+    pace: { now: () => performance.now(), wait: ms => new Promise(resolve => setTimeout(resolve, ms)) },
+    clock: systemClock,
+    builtAt: BUILT_AT,
+    log,
+  })
 }
 
 function schemaOf(flags: Flags) {

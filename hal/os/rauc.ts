@@ -99,10 +99,15 @@ export class Rauc {
     return slotsIn(await this.#call('GetSlotStatus'))
   }
 
-  /** The boot name of the slot that the next start begins with. */
+  /** The boot name of the slot that the next start begins with; undefined if none has an attempt left, and it is open. */
   async primary(): Promise<string | undefined> {
-    const name = textIn(await this.#call('GetPrimary'))
-    return (await this.slots()).find(slot => slot.name === name)?.bootName
+    try {
+      const name = textIn(await this.#call('GetPrimary'))
+      return (await this.slots()).find(slot => slot.name === name)?.bootName
+    } catch (error) {
+      if (error instanceof HalError && isNoPrimary(error)) return undefined
+      throw error
+    }
   }
 
   /**
@@ -170,6 +175,11 @@ export class Rauc {
       throw error instanceof CommandFailure ? raucError(error.stderr.trim(), error.message) : error
     }
   }
+}
+
+/** The slot that runs may have used up its last attempt, until it is marked good. */
+function isNoPrimary({ cause }: HalError): boolean {
+  return cause instanceof Error && /unable to find primary boot slot/i.test(cause.message)
 }
 
 /** RAUC starts anew if it crashed, and then knows of no error either. */

@@ -1,6 +1,6 @@
 /** The units as `make install` lays them out, judged by systemd itself. */
 import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
@@ -8,6 +8,12 @@ import { temporaryFolder } from '../support/folder.ts'
 import { needs } from '../support/needs.ts'
 
 const UNITS = ['receiverd.socket', 'receiverd-engines.socket', 'receiverd.service'] as const
+const UPDATE_UNITS = [
+  'receiverd-judge.service',
+  'receiverd-good.service',
+  'receiverd-late.timer',
+  'receiverd-late.service',
+] as const
 const skip = needs('systemd-analyze')
 
 /** What strangers reach, and how exposed it is at most, of 10. */
@@ -16,12 +22,13 @@ const SANDBOXED = [
   ['weston.service', 1.5],
   ['screen@idle.service', 1],
   ['nginx.service', 3],
+  ['receiverd-judge.service', 2],
 ] as const
 
 /** A root with the files of all `make install…`, gone after the test. */
 function installed(t: Test): string {
   const root = temporaryFolder(t)
-  const targets = ['install', 'install-uxplay', 'install-screen', 'install-tls']
+  const targets = ['install', 'install-uxplay', 'install-screen', 'install-tls', 'install-update']
   execFileSync('make', ['-s', '-o', 'build', ...targets, `DESTDIR=${root}`], { cwd: REPOSITORY })
   // What the drop-in for nginx is for, as Debian has it.
   writeFileSync(
@@ -38,7 +45,7 @@ function enablement(root: string): readonly string[] {
 
 t.test('systemd finds nothing to warn of', { skip }, async t => {
   const root = installed(t)
-  const names = [...UNITS, 'uxplay.service', 'weston.service', 'screen@.service', 'nginx.service']
+  const names = [...UNITS, ...UPDATE_UNITS, 'uxplay.service', 'weston.service', 'screen@.service', 'nginx.service']
   const units = names.map(unit => join(root, 'usr/lib/systemd/system', unit))
   const { stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', ...units], { encoding: 'utf8' })
   // It looks for the programs, and for other units, on this machine, where they are not installed.
@@ -108,4 +115,18 @@ t.test('without Node, the program says what to install: exit 2, and under system
   t.match(run({}), { status: 2, stdout: '', stderr: `receiverd: ${message}` })
   const supervised = run({ NOTIFY_SOCKET: '/run/systemd/notify' })
   t.match(supervised, { status: 2, stdout: 'sleep 5\n', stderr: `<3>${message}` }, 'with its priority in the journal')
+})
+
+t.test('a version on trial that fails in any way restarts the device, and nothing else does', async t => {
+  const read = (name: string) => readFileSync(join(REPOSITORY, 'build/package', name), 'utf8')
+  const restarting = readdirSync(join(REPOSITORY, 'build/package')).filter(name =>
+    /^(Failure|Success|StartLimit|JobTimeout)Action=/m.test(read(name)),
+  )
+  t.same(restarting, ['receiverd-judge.service', 'receiverd-late.service'])
+  for (const name of restarting) {
+    // Without the record, they do not even start.
+    t.match(read(name), /^ConditionPathExists=\/data\/update\/trial\.json$/m, name)
+    t.match(read(name), /^ExecStart=\/usr\/lib\/receiverd\/judge (trial|late)$/m, name)
+  }
+  t.match(read('receiverd-late.timer'), /^DefaultDependencies=no$/m, 'it runs whatever else does not')
 })

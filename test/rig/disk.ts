@@ -19,6 +19,10 @@ const run = promisify(execFile)
 /** What a package's maintainer scripts do, run with the machine's own tools. */
 const ENABLE =
   'systemd-sysusers && systemctl --quiet enable receiverd.socket receiverd-engines.socket receiverd.service uxplay.service'
+/** The same for the package of a target. */
+const ENABLE_MORE: Readonly<Record<string, string>> = {
+  'install-update': 'systemctl --quiet preset receiverd-judge.service receiverd-good.service receiverd-late.timer',
+}
 
 /** The disk of one machine. It exists before the first boot and outlives each of them. */
 export class Disk {
@@ -58,7 +62,7 @@ export class Disk {
     const targets = ['install', 'install-uxplay', ...more, `DESTDIR=${this.#root}`]
     // Not built again: several tests may get here at once.
     await run('make', ['-C', REPOSITORY, '--assume-old=build', ...targets], { timeout: SETUP_MS })
-    await this.#run(ENABLE)
+    await this.#run([ENABLE, ...more.flatMap(target => ENABLE_MORE[target] ?? [])].join(' && '))
   }
 
   /** Installs Debian packages instead. What they depend on and the machine does not have is not missed. */

@@ -1,12 +1,12 @@
 #!/bin/sh
-# test/rig/init.sh FOLDER NUMBER HOST CAPABILITIES: PID 1 of a machine until it becomes systemd. Sets up what a kernel and its
+# test/rig/init.sh FOLDER NUMBER HOST CAPABILITIES [CMDLINE]: PID 1 of a machine until it becomes systemd. Sets up what a kernel and its
 # drivers would have. HOST is a process in the network namespace at the other end of the cable. CAPABILITIES are dropped, in
-# the notation of setpriv(1).
+# the notation of setpriv(1). CMDLINE is that of its kernel.
 #
 # systemd mounts, sets and cleans up whatever it can reach. So it must reach nothing of the host: each step that fails ends
 # the script.
 set -eu
-folder=$1 number=$2 host=$3 capabilities=$4
+folder=$1 number=$2 host=$3 capabilities=$4 cmdline=${5-}
 # The root of a cgroup namespace is the cgroup of the process that creates it.
 if [ -z "${cgroup:-}" ]; then
 	export cgroup="$folder/cgroup/receiverd-rig-$number"
@@ -57,9 +57,14 @@ for own in kernel/hostname kernel/domainname net; do mount --bind proc/sys/$own 
 cp proc/sys/kernel/random/uuid run/boot-id
 mount --bind run/boot-id proc/sys/kernel/random/boot_id
 mount -o remount,bind,ro proc/sys
+if [ -n "$cmdline" ]; then
+	echo "$cmdline" >run/cmdline
+	mount --bind run/cmdline proc/cmdline
+fi
 
 pivot_root . .
 umount -l .
 # As systemd-nspawn(1) does it for a container: a credential that systemd mounts for a service must appear in its namespace.
 mount --make-rshared /
-exec setpriv --bounding-set="$capabilities" env --ignore-environment "PATH=$PATH" container=rig /usr/lib/systemd/systemd
+# In a container, systemd takes its own arguments for the kernel's.
+exec setpriv --bounding-set="$capabilities" env --ignore-environment "PATH=$PATH" container=rig /usr/lib/systemd/systemd $cmdline

@@ -19,6 +19,8 @@ export interface RigOptions {
   readonly files?: Readonly<Record<string, string>>
   /** Whether nginx is in front. The API is then also on another port, for the test alone. */
   readonly isTls?: boolean
+  /** The slot of RAUC's that it is started from, if its units for updates are to be installed. */
+  readonly slot?: string
   /** Debian packages to install, instead of what `make install` lays out. */
   readonly packages?: readonly string[]
 }
@@ -71,15 +73,17 @@ as 0
 export class Rig extends Api {
   readonly #disk: Disk
   readonly #port: number
+  readonly #cmdline: string
   #power: ChildProcess | undefined
   #pid = 0
   #key = ''
 
   /** @param port Of the API, without TLS. */
-  constructor(disk: Disk, port = 8080) {
+  constructor(disk: Disk, port = 8080, slot?: string) {
     super()
     this.#disk = disk
     this.#port = port
+    this.#cmdline = slot === undefined ? '' : `quiet rauc.slot=${slot}`
   }
 
   get address(): string {
@@ -111,7 +115,7 @@ export class Rig extends Api {
   /** Switches it on. Resolves with the seconds until the API answered. */
   async boot(): Promise<number> {
     const began = performance.now()
-    const init = ['sh', INIT, FOLDER, `${this.#disk.number}`, `${process.pid}`, DROPPED]
+    const init = ['sh', INIT, FOLDER, `${this.#disk.number}`, `${process.pid}`, DROPPED, this.#cmdline]
     const unshare = ['unshare', ...NAMESPACES, '--fork', '--kill-child=KILL', ...init]
     const power = spawn('setpriv', ['--pdeathsig', 'KILL', 'nsenter', ...this.#disk.enter, ...unshare], {
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -256,12 +260,12 @@ function readEntry(fields: Readonly<Record<string, string | number[]>>): Journal
 }
 
 /** Boots a machine with receiverd and UxPlay, and removes it after the test. */
-export async function startRig(t: Test, { files = {}, isTls = false, packages }: RigOptions = {}): Promise<Rig> {
+export async function startRig(t: Test, { files = {}, isTls = false, slot, packages }: RigOptions = {}): Promise<Rig> {
   const disk = await Disk.create()
-  const rig = isTls ? new Rig(disk, TEST_PORT) : new Rig(disk)
+  const rig = new Rig(disk, isTls ? TEST_PORT : undefined, slot)
   t.teardown(() => rig.close())
   if (packages) await disk.installPackages(packages)
-  else await (isTls ? disk.install('install-tls') : disk.install())
+  else await disk.install(...(isTls ? ['install-tls'] : []), ...(slot ? ['install-update'] : []))
   installFiles(disk, { ...(isTls ? TEST_PORT_UNITS : {}), ...files })
   t.comment(`the API answered ${(await rig.boot()).toFixed(1)} s after power-on`)
   return rig

@@ -215,7 +215,7 @@ printf xyz | dd of=flipped bs=1 seek=$(($(stat -c %s good) - 900)) conv=notrunc`
       other: { version: '1.0.0', state: 'good' },
       state: 'idle',
     })
-    t.equal(await countersOf(rig), 'BOOT_A_LEFT=3 BOOT_B_LEFT=2 BOOT_ORDER=B A')
+    t.equal(await countersOf(rig), 'BOOT_A_LEFT=14 BOOT_B_LEFT=2 BOOT_ORDER=B A')
     t.match(JSON.parse(await rig.readFile('/data/update/trial.json')), {
       slot: 'B',
       version: '1.2.0',

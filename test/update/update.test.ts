@@ -306,7 +306,7 @@ t.test('what became of a version that is not running', async t => {
     await update.install({}, 'Ann')
     await update.stop()
     if (isWritten) rauc.succeed('1.1.0')
-    Object.assign(rauc, { primary: 'rootfs.0', operation: 'idle', percent: 0 })
+    Object.assign(rauc, { primary: isWritten ? 'rootfs.0' : '', operation: 'idle', percent: 0 })
     if (verdict) await records.condemn({ slot: 'B', version: '1.1.0', reason: verdict })
     const next = await start()
     t.match(

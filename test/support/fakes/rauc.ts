@@ -23,6 +23,7 @@ const variant = (type: string, data: unknown) => ({ type, data })
  */
 export class FakeRauc {
   bootSlot = 'A'
+  /** Empty if no slot has an attempt left. */
   primary = 'rootfs.0'
   operation = 'idle'
   percent = 0
@@ -69,6 +70,8 @@ export class FakeRauc {
   }
 
   #call(method: string, [first = '', second = '']: readonly string[]): object {
+    if (method === 'GetPrimary' && this.primary === '')
+      throw failure('Failed getting primary slot: uboot backend: Unable to find primary boot slot')
     if (method === 'GetPrimary') return variant('s', [this.primary])
     if (method === 'GetSlotStatus') return variant('a(sa{sv})', [Object.entries(this.slots).map(slotOf)])
     this.did.push(`${method} ${method === 'Mark' ? `${first} ${second}` : basename(first)}`)

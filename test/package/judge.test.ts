@@ -1,0 +1,52 @@
+/** The script that tells systemd whether the system that runs is on trial, and what its units do with the answer. */
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { REPOSITORY } from '../../build/bundle-file.ts'
+import { Files } from '../../hal/files/files.ts'
+import { type Trial, TrialRecords } from '../../src/update/trial.ts'
+import { IN_MEMORY, temporaryFolder } from '../support/folder.ts'
+
+const SCRIPT = join(REPOSITORY, 'build/package/judge')
+const UPDATE = '/data/update'
+const JUDGED = 42
+
+/** The exit status of each verb, where `receiverd` and `stat` are stubs. */
+async function statuses(t: Test, cmdline: string, trial: string | Trial | undefined, fileSystem = 'ext2/ext3') {
+  const root = temporaryFolder(t, IN_MEMORY)
+  for (const folder of ['proc', 'bin', UPDATE]) mkdirSync(join(root, folder), { recursive: true })
+  writeFileSync(join(root, 'proc/cmdline'), `${cmdline}\n`)
+  const at = join(root, UPDATE)
+  if (typeof trial === 'string') writeFileSync(join(at, 'trial.json'), trial)
+  else if (trial) await new TrialRecords(new Files(at)).begin(trial)
+  const stub = (name: string, text: string) =>
+    writeFileSync(join(root, 'bin', name), `#!/bin/sh\n${text}\n`, { mode: 0o755 })
+  stub('receiverd', `[ "$*" = 'update judge' ] && exit ${JUDGED}`)
+  stub('stat', `[ "$3" = "${root}/data" ] && echo ${fileSystem}`)
+  const env = { PATH: `${join(root, 'bin')}:/usr/bin:/bin`, RECEIVERD_UPDATE: UPDATE }
+  return ['trial', 'late', 'over'].map(verb => spawnSync(SCRIPT, [verb, root], { env, stdio: 'ignore' }).status)
+}
+
+const CMDLINE = 'root=PARTUUID=1-2 ro rootwait panic=10 rauc.slot=B console=ttyAMA0'
+const EXPECT = { units: ['receiverd.service'], screen: true, interfaces: ['eth0'] }
+/** As receiverd writes it. */
+const trial = (slot: string, more = {}): Trial => ({ slot, version: '1.1.0', from: '1.0.0', expect: EXPECT, ...more })
+
+t.test('on trial is the slot that runs, if the record is about it', async t => {
+  const NOT: readonly number[] = [0, 0, 0]
+  t.same(await statuses(t, CMDLINE, trial('B')), [JUDGED, 1, 1])
+  t.same(await statuses(t, CMDLINE, trial('A')), NOT, 'the version before runs again')
+  t.same(await statuses(t, CMDLINE, undefined), NOT)
+  t.same(await statuses(t, CMDLINE, ''), NOT)
+  t.same(await statuses(t, CMDLINE, '{}'), NOT)
+  t.same(await statuses(t, CMDLINE, trial('')), NOT)
+  t.same(await statuses(t, 'quiet', trial('B')), NOT)
+  t.same(await statuses(t, 'quiet rauc.slot=', trial('')), NOT)
+  t.same(await statuses(t, CMDLINE, trial('B', { isGood: true })), [JUDGED, 0, 1], 'good, and not yet marked')
+  t.same(await statuses(t, CMDLINE, '{"expect":{}, "slot": "B"'), [JUDGED, 1, 1], 'damaged')
+})
+
+t.test('without its data partition, no version is marked as good', async t => {
+  for (const fileSystem of ['tmpfs', 'ramfs']) t.same(await statuses(t, CMDLINE, undefined, fileSystem), [0, 0, 1])
+})

@@ -24,9 +24,7 @@ export async function updateStatus(client: ServiceClient): Promise<readonly stri
   const lines = [
     `Version ${of(running)} runs, in system ${running.slot}.`,
     running.state === 'trial' && 'It is on trial: unless it proves good, the device goes back by itself.',
-    other.state === 'empty'
-      ? 'The other system is empty.'
-      : `The other system has version ${of(other)}: ${other.state}.`,
+    OTHERS[other.state](of(other)),
     ACTIVITIES[state]({ version: of(bundle ?? other), far: farOf(bundle), percent: percent ?? 0 }),
     waitingFor !== undefined && `The restart waits for ${WAITS_FOR[waitingFor]}.`,
     error && `Refused or failed: ${error.detail}`,
@@ -134,8 +132,9 @@ async function checked(client: ServiceClient, wait: (ms: number) => Promise<unkn
   for (;;) {
     const { state, bundle, error } = await read(client)
     if (state !== 'receiving') {
-      if (error) throw new CommandError(`the service refused: ${error.detail.replace(/\.$/, '')}`)
-      return of(bundle ?? {})
+      // An installation of it that has failed is another matter.
+      if (bundle?.version !== undefined) return of(bundle)
+      throw new CommandError(`the service refused: ${(error?.detail ?? 'the bundle is gone').replace(/\.$/, '')}`)
     }
     await wait(PAUSE_MS)
   }
@@ -192,6 +191,11 @@ const ACTIVITIES: Readonly<Record<UpdateState['state'], (facts: Facts) => string
   installed: ({ version }) => `Version ${version} is installed, and starts when the device restarts.`,
   restarting: () => 'The device is restarting.',
   failed: () => '',
+}
+const OTHERS: Readonly<Record<UpdateState['other']['state'], (version: string) => string>> = {
+  good: version => `The other system has version ${version}.`,
+  bad: version => `The other system, version ${version}, cannot be started.`,
+  empty: () => 'The other system is empty.',
 }
 const WAITS_FOR = {
   window: 'the window of the setting update',

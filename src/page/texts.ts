@@ -200,7 +200,7 @@ export const otherSystem = 'Other system'
 export const versionIn = (version: Version, slot: string) => `${known(version)}, system ${slot}`
 export const otherStates = {
   good: known,
-  bad: (version: Version) => `${known(version)}, cannot be started`,
+  bad: (version = '') => `${version} cannot be started`,
   empty: (_: Version) => empty,
 } as const
 export const onTrial =

@@ -2,13 +2,16 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'puppeteer-core'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { MIB, startUpdateDevice as start, type UpdateDevice } from '../support/update-device.ts'
 import { missingBrowser, openTab, POLL, startBrowser } from './browser.ts'
-import { startPageDevice } from './device.ts'
+import { page as built, startPageDevice } from './device.ts'
 import { choose as choosing, click, goTo, navigation, waitForNoText, waitForText } from './steps.ts'
-import { MIB, startUpdateDevice } from './update-device.ts'
+
+const startUpdateDevice = (t: Test, prepare?: Parameters<typeof start>[1]): Promise<UpdateDevice> =>
+  start(t, prepare, built)
 
 const CARD = 'New version'
 const VERSIONS = 'This device'

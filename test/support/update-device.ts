@@ -4,11 +4,11 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import type { Test } from 'tap'
 import type { Run } from '../../hal/os/command.ts'
-import { deviceRoot } from '../support/device.ts'
-import { FakeRauc } from '../support/fakes/rauc.ts'
-import { FakeReceiver } from '../support/fakes/receiver.ts'
-import { type ServiceOptions, startTestService, type TestService } from '../support/service.ts'
-import { page } from './device.ts'
+import type { Page } from '../../src/api/built-page.ts'
+import { deviceRoot } from './device.ts'
+import { FakeRauc } from './fakes/rauc.ts'
+import { FakeReceiver } from './fakes/receiver.ts'
+import { type ServiceOptions, startTestService, type TestService } from './service.ts'
 
 const FOLDER = 'data/update'
 export const MIB = 1024 * 1024
@@ -31,6 +31,7 @@ export interface UpdateDevice {
 export async function startUpdateDevice(
   t: Test,
   prepare: (device: Pick<UpdateDevice, 'rauc' | 'write'>) => void = () => undefined,
+  page?: Page,
 ): Promise<UpdateDevice> {
   const root = deviceRoot(t)
   const rauc = new FakeRauc()
@@ -47,7 +48,7 @@ export async function startUpdateDevice(
   boot('A', '1.0.0')
   mkdirSync(join(root, FOLDER), { recursive: true })
   prepare({ rauc, write })
-  const options = optionsOf(root, rauc, jobs)
+  const options: ServiceOptions = { ...optionsOf(root, rauc, jobs), ...(page && { page }) }
   let service = await startTestService(t, options)
   const network = await Network.start(t, service.port)
   return {
@@ -60,7 +61,7 @@ export async function startUpdateDevice(
     jobs,
     write,
     says: bundle => {
-      const said = typeof bundle === 'string' ? bundle : { ...bundle, compatible: 'receiver-virt' }
+      const said = typeof bundle === 'string' ? bundle : { ...bundle, compatible: 'receiver' }
       for (const name of ['bundle', 'bundle.part']) rauc.bundles.set(join(service.root, FOLDER, name), said)
     },
     async restartInto(slot, version) {
@@ -82,7 +83,7 @@ function optionsOf(root: string, rauc: FakeRauc, jobs: string[]): ServiceOptions
     }
     return receiver.run?.(argv) ?? ''
   }
-  return { root, ...receiver, run, page, env: { RECEIVERD_UPDATE: `/${FOLDER}` } }
+  return { root, ...receiver, run, env: { RECEIVERD_UPDATE: `/${FOLDER}` } }
 }
 
 /** Between the browser and the service. */

@@ -1,0 +1,145 @@
+/** `receiverd update`, against a real service with RAUC at the other end of busctl(1). */
+import { createHash, randomBytes } from 'node:crypto'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { KERNEL } from '../../hal/files/kernel.ts'
+import { largeFile } from '../../hal/files/read.ts'
+import { ServiceClient } from '../../src/cli/service-client.ts'
+import { type InstallChoices, installUpdate, rollBack, updateStatus } from '../../src/cli/update.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { MIB, startUpdateDevice, type UpdateDevice } from '../support/update-device.ts'
+
+const ASKING: InstallChoices = { isSure: false, allowOlder: false, restart: undefined }
+const SURE = { ...ASKING, isSure: true }
+
+interface Told {
+  readonly read: readonly string[]
+  readonly shown: readonly string[]
+  readonly failure: string | undefined
+}
+
+async function deviceOf(t: Test, prepare?: Parameters<typeof startUpdateDevice>[1]) {
+  const device = await startUpdateDevice(t, prepare)
+  const { network } = device
+  const token = () => device.service.token(['admin:rw'])
+  const client = new ServiceClient({ host: '127.0.0.1', port: network.port }, token)
+  /** Does it with these answers to the questions in turn. */
+  const told = async (act: (person: PersonOfTest) => Promise<void>, ...answers: readonly boolean[]): Promise<Told> => {
+    const [read, shown, left]: [string[], string[], boolean[]] = [[], [], [...answers]]
+    const failure = await act({
+      say: line => void read.push(line),
+      show: line => void shown.push(line),
+      ask: async question => {
+        read.push(question)
+        return left.shift() ?? false
+      },
+    }).catch(error => error)
+    return { read, shown, failure: failure?.message }
+  }
+  return {
+    ...device,
+    status: () => updateStatus(client),
+    /** An installation ends as soon as the command looks at it for the second time. */
+    install: (path: string, choices: InstallChoices, end: () => void, ...answers: readonly boolean[]) => {
+      const file = largeFile(KERNEL, path)
+      if (!file) throw new Error(`there is no ${path}`)
+      const wait = async () => device.rauc.operation === 'installing' && end()
+      return told(person => installUpdate(client, file, choices, person, wait), ...answers)
+    },
+    rollBack: (isSure: boolean, ...answers: readonly boolean[]) =>
+      told(person => rollBack(client, isSure, person), ...answers),
+  }
+}
+
+type PersonOfTest = Parameters<typeof rollBack>[2]
+
+function fileOf(t: Test, bytes: number): string {
+  const path = join(temporaryFolder(t), 'receiver.raucb')
+  writeFileSync(path, randomBytes(bytes))
+  return path
+}
+
+const digest = (path: string) => createHash('sha256').update(readFileSync(path)).digest('hex')
+
+function whole({ service }: UpdateDevice): string {
+  return digest(service.path('data/update/bundle'))
+}
+
+t.test('a bundle is sent, and installed and started after two questions', async t => {
+  const device = await deviceOf(t)
+  const { rauc, says, install, status, jobs } = device
+  t.strictSame(await status(), ['Version 1.0.0 runs, in system A.', 'The other system is empty.'])
+  says({ version: '1.1.0' })
+  const path = fileOf(t, 3 * MIB)
+  const no = await install(path, ASKING, () => undefined, false)
+  t.strictSame(no.read, ['Install version 1.1.0? 1.0.0 runs.'])
+  t.equal(no.failure, 'nothing was installed; the bundle stays on the device')
+  t.ok(no.shown.includes('Sending: 100 % (3 of 3 MiB)'), no.shown.join('\n'))
+  t.equal(whole(device), digest(path))
+  t.equal((await status()).at(-1), 'Version 1.1.0 is on the device, checked, and not installed.')
+
+  const end = () => rauc.succeed('1.1.0')
+  const yes = await install(path, ASKING, end, true, true)
+  t.strictSame(yes.read, [
+    'Install version 1.1.0? 1.0.0 runs.',
+    'Version 1.1.0 is installed.',
+    'Restart the device now? Mirroring ends.',
+  ])
+  t.equal(yes.failure, undefined)
+  t.strictSame(jobs, ['reboot'])
+  t.notOk(
+    yes.shown.some(line => line.startsWith('Sending: ')),
+    'what is there is not sent again',
+  )
+})
+
+t.test('a script is asked nothing, and learns what failed', async t => {
+  const { rauc, says, install, jobs, status } = await deviceOf(t)
+  const path = fileOf(t, MIB)
+  says('signature verification failed: Verify error: self-signed certificate')
+  t.match((await install(path, SURE, () => undefined)).failure, /^the service refused: .*not signed/)
+  says({ version: '0.9.0' })
+  t.equal(
+    (await install(path, SURE, () => undefined)).failure,
+    'version 0.9.0 is older than 1.0.0, which runs; --allow-older installs it',
+  )
+  const failed = await install(path, { ...SURE, allowOlder: true }, () => rauc.fail('write error'))
+  t.match(failed.failure, /^the installation failed: /)
+  const done = await install(path, { ...SURE, allowOlder: true }, () => rauc.succeed('0.9.0'))
+  t.strictSame(done, { ...done, read: ['Version 0.9.0 is installed.', 'It starts when the device restarts.'] })
+  t.equal(done.failure, undefined)
+  t.strictSame(jobs, [])
+  t.match((await status()).join('\n'), /Version 0\.9\.0 is installed, and starts when the device restarts\./)
+})
+
+t.test('a connection that breaks off costs nothing that has arrived', async t => {
+  const device = await deviceOf(t)
+  const { says, install, network } = device
+  says({ version: '1.1.0' })
+  const path = fileOf(t, 24 * MIB)
+  network.breaksAfter = 8 * MIB
+  const { failure, shown } = await install(path, ASKING, () => undefined, false)
+  t.equal(failure, 'nothing was installed; the bundle stays on the device')
+  t.equal(shown.filter(line => line.includes('100 %')).length, 1)
+  t.equal(whole(device), digest(path))
+})
+
+t.test('going back asks first', async t => {
+  const { rollBack, rauc } = await deviceOf(t, ({ rauc }) =>
+    Object.assign(rauc.slots['rootfs.1'] ?? {}, { status: 'ok', 'boot-status': 'good', 'bundle.version': '0.9.0' }),
+  )
+  const question = 'Restart into version 0.9.0? 1.0.0 runs. Mirroring ends, and all settings stay.'
+  t.match(await rollBack(false, false), { read: [question], failure: 'nothing has changed' })
+  t.notOk(rauc.did.some(call => call.startsWith('Mark')))
+  t.match(await rollBack(false, true), { read: [question, 'The device restarts into version 0.9.0.'] })
+  t.ok(rauc.did.includes('Mark active rootfs.1'))
+})
+
+t.test('there is nothing to go back to, or no service: one line', async t => {
+  const { rollBack, network, install } = await deviceOf(t)
+  t.match((await rollBack(true)).failure, /^the service refused: The other system is empty/)
+  network.isDown = true
+  const { failure } = await install(fileOf(t, MIB), SURE, () => undefined)
+  t.match(failure, /^no service answers at 127\.0\.0\.1:\d+: /)
+})

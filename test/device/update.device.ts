@@ -22,11 +22,10 @@ const device = new Machine(factoryDisk())
 
 const state = async () =>
   (await (await device.fetch('/update', { signal: AbortSignal.timeout(10_000) })).json()) as UpdateState
-const post = (path: string, body: object = {}) =>
+const post = (path: string, body?: object) =>
   device.fetch(path, {
     method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify(body),
+    ...(body && { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }),
   })
 
 /** Once the device answers, and the state is as wanted. */
@@ -111,7 +110,8 @@ t.test('an update: uploaded, installed, on trial, good; settings, key and identi
 
 t.test('and back to the version before', async t => {
   const before = await identity()
-  t.equal((await post('/update/rollback')).status, 202)
+  const answer = await post('/update/rollback')
+  t.equal(answer.status, 202, await answer.text())
   const now = await settled(({ running }) => running.slot === 'A' && running.state === 'good', TRIAL_MS)
   t.match(now, { last: { version: '0.2.0', outcome: 'rolled back' }, other: { version: '0.2.0', state: 'good' } })
   await device.reconnect()

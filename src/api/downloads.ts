@@ -21,10 +21,14 @@ export interface DownloadRoutesOptions {
 
 const DownloadRequest = Type.Object(
   {
-    url: Type.String({
-      description: 'Address of a firmware bundle, https:// or http://. Its query is neither logged nor shown.',
-      maxLength: MAX_URL,
-    }),
+    url: Type.Optional(
+      Type.String({
+        description:
+          'Address of a firmware bundle, https:// or http://. Its query is neither logged nor shown. By default that of the ' +
+          'channel.',
+        maxLength: MAX_URL,
+      }),
+    ),
   },
   { $id: 'DownloadRequest', additionalProperties: false },
 )
@@ -46,11 +50,11 @@ export function downloadRoutes({
       method: 'POST',
       path: '/update/download',
       needs: 'admin:w',
-      body: { accepts: ['application/json'], schema: DownloadRequest },
-      handle: (request, credential) => {
+      body: { accepts: ['application/json'], schema: DownloadRequest, isOptional: true },
+      handle: async (request, credential) => {
         // The key may have been replaced while the body came in.
         authenticator.recheck(credential)
-        const { url } = request.body as Type.Static<typeof DownloadRequest>
+        const { url = await channel.url() } = (request.body ?? {}) as Type.Static<typeof DownloadRequest>
         const why = whyNoBundleUrl(url)
         if (why !== undefined) throw refusal('invalid-body', [{ pointer: '/url', detail: why }])
         update.requireIdle()
@@ -66,7 +70,7 @@ export function downloadRoutes({
           'The address leads to no loopback or link-local address.',
         answers: {
           202: STATE,
-          409: { description: 'Something else is being done.' },
+          409: { description: 'Something else is being done, or there is no channel and no `url`.' },
           413: { description: 'The body is too large.' },
           415: { description: 'Not JSON.', headers: ['Accept'] },
           422: { description: 'The body is refused.' },

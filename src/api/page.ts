@@ -1,5 +1,6 @@
-import { gunzipSync } from 'node:zlib'
+import { gunzipSync, gzipSync } from 'node:zlib'
 import type { WholeReply } from '../http/reply.ts'
+import type { Request } from '../http/request.ts'
 import type { OpenRoute } from '../http/route.ts'
 import type { Asset, Page } from './built-page.ts'
 
@@ -22,24 +23,28 @@ const HTML_HEADERS = [
   ...['Cross-Origin-Opener-Policy', 'same-origin'],
 ]
 
+const VARY = ['Vary', 'Accept-Encoding']
+
 /** The Device Management page and its files. They hold no data, so they need no credential. */
 export function pageRoutes({ html, assets }: Page): readonly OpenRoute[] {
-  const page = once(() => ({ status: 200, headers: HTML_HEADERS, body: Buffer.from(html()) }))
-  return [route('/', 'getPage', page), ...assets.map(assetRoute)]
+  const compressed = once(() => gzipSync(html(), { level: 9 }))
+  const plain = once(() => Buffer.from(html()))
+  return [route('/', 'getPage', inEither(HTML_HEADERS, compressed, plain)), ...assets.map(assetRoute)]
 }
 
 function assetRoute({ name, type, gzip }: Asset): OpenRoute {
-  const reply = (body: Buffer, headers: readonly string[] = []): WholeReply => ({
-    status: 200,
-    headers: ['Content-Type', type, 'Vary', 'Accept-Encoding', ...headers],
-    body,
-    isImmutable: true,
-  })
-  const compressed = once(() => reply(Buffer.from(gzip(), 'base64'), ['Content-Encoding', 'gzip']))
-  const plain = once(() => reply(gunzipSync(Buffer.from(gzip(), 'base64'))))
-  return route(`/assets/${name}`, 'getAsset', request =>
-    acceptsGzip(request.header('accept-encoding')) ? compressed() : plain(),
-  )
+  const compressed = once(() => Buffer.from(gzip(), 'base64'))
+  const plain = once(() => gunzipSync(compressed()))
+  const handle = inEither(['Content-Type', type], compressed, plain)
+  return route(`/assets/${name}`, 'getAsset', request => ({ ...handle(request), isImmutable: true }))
+}
+
+/** A body as it is, or compressed for those who take that. */
+function inEither(headers: readonly string[], compressed: () => Buffer, plain: () => Buffer) {
+  return (request: Request): WholeReply =>
+    acceptsGzip(request.header('accept-encoding'))
+      ? { status: 200, headers: [...headers, ...VARY, 'Content-Encoding', 'gzip'], body: compressed() }
+      : { status: 200, headers: [...headers, ...VARY], body: plain() }
 }
 
 /** Whether a client takes gzip (RFC 9110, section 12.5.3). Without the header, it may be unable to. */
@@ -50,11 +55,11 @@ function acceptsGzip(accepted = ''): boolean {
 }
 
 /** Made when it is first asked for, and then kept, so that a page which nobody opens takes no memory. */
-function once(make: () => WholeReply): () => WholeReply {
-  let reply: WholeReply | undefined
+function once(make: () => Buffer): () => Buffer {
+  let made: Buffer | undefined
   return () => {
-    reply ??= make()
-    return reply
+    made ??= make()
+    return made
   }
 }
 

@@ -30,6 +30,8 @@ export class Unreachable extends Error {}
 
 export interface Send {
   readonly body?: Json
+  /** Instead of a body. */
+  readonly file?: Blob
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
 }
@@ -49,7 +51,7 @@ export class Client {
   }
 
   /** @throws {Refusal} or {Unreachable} */
-  async send(method: string, path: string, { body, headers, signal }: Send = {}): Promise<Response> {
+  async send(method: string, path: string, { body, file, headers, signal }: Send = {}): Promise<Response> {
     if (!CREDENTIAL.test(this.credential)) throw new Refusal(401, { detail: texts.notACredential })
     let response: Response
     try {
@@ -63,7 +65,7 @@ export class Client {
         cache: 'no-store',
         credentials: 'omit',
         signal: signal ?? AbortSignal.timeout(ANSWER_MS),
-        ...(body !== undefined && { body: JSON.stringify(body) }),
+        body: file ?? (body === undefined ? null : JSON.stringify(body)),
       })
     } catch (error) {
       throw new Unreachable(texts.noAnswer, { cause: error })

@@ -34,6 +34,18 @@ export function button(text: string, click: () => void, kind = ''): HTMLButtonEl
   return h('button', { type: 'button', class: kind, click }, text)
 }
 
+/** Shows a text, or nothing where it is empty. */
+export function say(element: HTMLElement, text: string): void {
+  // A screen reader repeats what is written again.
+  if (element.textContent !== text) element.textContent = text
+  element.hidden = text === ''
+}
+
+/** A place to say what went wrong. */
+export function problemLine(): HTMLElement {
+  return h('p', { class: 'error', role: 'alert', hidden: true })
+}
+
 let ids = 0
 
 /** An id that no other element has. */

@@ -203,9 +203,8 @@ export const otherStates = {
   bad: (version = '') => `${version} cannot be started`,
   empty: (_: Version) => empty,
 } as const
-export const onTrial =
-  'The new version is on trial. Unless everything works within a few minutes, the device goes back by itself.'
-export const testKeys = 'Test keys: anybody can make a version for this device. It is for trying out only.'
+export const onTrial = 'The new version is on trial: unless everything works, the device goes back by itself.'
+export const testKeys = 'Test keys: anybody can make a version that this device accepts.'
 export const goBack = (version: Version) => `Go back to ${known(version)}`
 export const outcomes = {
   installed: (version: string) => `Version ${version} was installed, and works.`,
@@ -213,13 +212,12 @@ export const outcomes = {
   'rolled back': (version: string) =>
     `Version ${version} did not work. The device has gone back to the one before, with all settings.`,
 } as const
-export const wentBack = (version: string) => `Somebody has gone back from version ${version}.`
 export const reason = (reason: string) => `Reason: ${reason}.`
 export const readIt = 'I have read this'
 
 export const newVersion = 'New version'
 export const newVersionHelp =
-  'Choose a file that ends in .raucb. Sending and installing it take some minutes each, the restart about two.'
+  'A file that ends in .raucb. Sending and installing it take some minutes each, the restart about two.'
 const coming = () => 'A new version is coming in.'
 export const activities = {
   idle: () => '',
@@ -239,9 +237,8 @@ export const waitsFor = {
 } as const satisfies Record<string, (window: string | undefined) => string>
 export const windowOf = (days: string, from: string, to: string) => `${days || 'every day'}, ${from} to ${to}`
 export const partThere = (got: string, whole: string, name: string) =>
-  `${got} of ${whole} are here. To go on, choose the same file again${name && `: ${isolated(name)}`}.`
+  `${got} of ${whole} are here. To go on, choose ${name ? isolated(name) : 'the same file'} again.`
 export const sending = 'Leave this page open while the file is sent.'
-export const interrupted = 'Not connected. Sending goes on by itself.'
 export const verifying = 'The device is checking the file.'
 export const progressOf = (done: string, whole: string) => `${done} of ${whole}`
 export const timeLeft = (minutes: number) =>
@@ -249,18 +246,15 @@ export const timeLeft = (minutes: number) =>
 export const chooseFile = 'Choose a file'
 export const checkNow = 'Check now'
 export const inChannel = (version: string, when: string) => `The channel has ${version} (${when}).`
-export const downloadVersion = (version: Version) => `Download ${known(version)}`
 export const install = 'Install'
 export const installTitle = (version: Version) => `Install ${known(version)}?`
 export const restartWhen = 'Restart'
 export const restarts = { window: 'In the window', manual: 'Later, by hand', now: 'At once: mirroring ends' } as const
 export const restartNow = 'Restart now'
 export const installAnyway = 'Install it anyway'
-export const olderHelp = (version: Version, present: Version) =>
-  `${known(version)} is older than ${known(present)}, and may lack security fixes.`
+export const olderHelp = 'It is older than the version that is running, and may lack security fixes.'
 export const otherFile = 'This is another file. Choose the one that was begun, or discard that first.'
-export const unreadableFile = 'The browser can no longer read the file. Choose it again.'
-export const uploadBroken = 'The connection breaks off each time. Try again nearer to the access point.'
+export const uploadBroken = 'Sending breaks off each time. Choose the file again.'
 
 export const access = 'Access'
 export const newToken = 'New token'

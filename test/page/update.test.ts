@@ -55,7 +55,7 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     await click(page, 'Restart now: Meeting Room 4?', 'Restart now')
     await eventually(async () => jobs.includes('reboot'))
     await device.restartInto('B', '1.1.0')
-    await waitForText(page, 'The new version is on trial.')
+    await waitForText(page, 'The new version is on trial:')
     t.match(await facts(page), ['Running: 1.1.0, system B', 'Other system: 1.0.0'])
     t.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'nothing is too wide')
     t.strictSame(
@@ -76,7 +76,6 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     const path = fileOf('broken.raucb', 24 * MIB)
     network.breaksAfter = 8 * MIB
     await choose(page, path)
-    await waitForText(page, 'Not connected. Sending goes on by itself.')
     await waitForText(page, 'Version 1.1.0 is here')
     t.equal(sent.length, 2)
     t.match(sent[1], /^bytes [1-9]\d*-25165823\/25165824$/)
@@ -91,16 +90,16 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     const path = fileOf('half.raucb', 24 * MIB)
     Object.assign(network, { breaksAfter: 8 * MIB, staysDown: true })
     await choose(page, path)
-    await waitForText(page, 'Not connected. Sending goes on by itself.')
+    await eventually(async () => network.isDown)
     network.isDown = false
     await page.reload()
-    await waitForText(page, 'of 24 MiB are here. To go on, choose the same file again: \u2068half.raucb\u2069.')
+    await waitForText(page, 'of 24 MiB are here. To go on, choose \u2068half.raucb\u2069 again.')
     await choose(page, small)
     await waitForText(page, 'This is another file.')
     await choose(page, path)
     await waitForText(page, 'Version 1.1.0 is here')
     await click(page, CARD, 'Discard')
-    await waitForText(page, 'Choose a file that ends in .raucb.')
+    await waitForText(page, 'A file that ends in .raucb.')
   })
 
   await t.test('a file that is refused is explained, and an older one is asked for', async t => {
@@ -116,7 +115,7 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     await waitForNoText(page, 'not signed')
     await click(page, CARD, 'Install…')
     await click(page, 'Install 0.9.0?', 'Install')
-    await waitForText(page, '0.9.0 is older than 1.0.0, and may lack security fixes.')
+    await waitForText(page, 'It is older than the version that is running')
     t.notOk(rauc.did.some(call => call.startsWith('InstallBundle')))
     await click(page, 'Install it anyway?', 'Install it anyway')
     await waitForText(page, 'Version 0.9.0 is being installed.')

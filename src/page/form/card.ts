@@ -1,6 +1,6 @@
 import { type FieldError, messageOf, Refusal } from '../client.ts'
 import type { Device } from '../device.ts'
-import { button, h, newId } from '../dom.ts'
+import { button, h, newId, problemLine, say } from '../dom.ts'
 import { isEqual, type JsonObject } from '../json.ts'
 import type { Schema } from '../schema.ts'
 import * as texts from '../texts.ts'
@@ -23,7 +23,7 @@ export interface CardOptions {
 export function card(options: CardOptions): HTMLFormElement {
   const { device, title, help, field, settings, patch } = options
   const heading = h('h3', { id: newId(), tabindex: -1 }, title)
-  const problem = h('p', { class: 'error', role: 'alert', hidden: true })
+  const problem = problemLine()
   const save = h('button', { class: 'primary' }, texts.save)
   // A list of all buttons, as screen readers have one, must tell them from those of the other cards.
   const name = (button: HTMLElement, text: string) => {
@@ -33,7 +33,7 @@ export function card(options: CardOptions): HTMLFormElement {
   name(save, texts.save)
   const discard = button(texts.discard, () => {
     field.reset()
-    say('')
+    say(problem, '')
     refresh()
     heading.focus()
   })
@@ -51,18 +51,14 @@ export function card(options: CardOptions): HTMLFormElement {
     if (actions.hidden) device.unsaved.delete(actions)
     else device.unsaved.add(actions)
   }
-  const say = (text: string) => {
-    problem.textContent = text
-    problem.hidden = text === ''
-  }
   const submit = async () => {
     const body = patch()
     if (!body || save.disabled) return
-    say('')
+    say(problem, '')
     announce('')
     for (const [, slot] of field.slots()) slot.show('')
     const invalid = field.invalid()
-    if (invalid.length > 0) return mark(field, invalid, say)
+    if (invalid.length > 0) return mark(field, invalid, problem)
     const wasPressed = document.activeElement === save
     save.disabled = true
     name(save, texts.saving)
@@ -74,8 +70,8 @@ export function card(options: CardOptions): HTMLFormElement {
       announce(await sendPatch(device, { settings, body, taken }))
     } catch (error) {
       const errors = error instanceof Refusal ? error.errors : []
-      if (errors.length > 0) mark(field, errors, say)
-      else say(messageOf(error))
+      if (errors.length > 0) mark(field, errors, problem)
+      else say(problem, messageOf(error))
     } finally {
       save.disabled = false
       name(save, texts.save)
@@ -108,7 +104,7 @@ export function card(options: CardOptions): HTMLFormElement {
 }
 
 /** Shows each error at the control that its pointer names, or at the nearest thing around it. */
-function mark(field: Field, errors: readonly FieldError[], say: (text: string) => void): void {
+function mark(field: Field, errors: readonly FieldError[], problem: HTMLElement): void {
   const slots = new Map(field.slots())
   const shown: string[] = []
   const rest: string[] = []
@@ -120,6 +116,6 @@ function mark(field: Field, errors: readonly FieldError[], say: (text: string) =
     if (slot) shown.push(at)
     else rest.push(`${pointer.slice(1)}: ${detail}`)
   }
-  say([shown.length > 0 ? texts.refused : '', ...rest].join(' ').trim())
+  say(problem, [shown.length > 0 ? texts.refused : '', ...rest].join(' ').trim())
   slots.get(shown[0] ?? '')?.focus()
 }

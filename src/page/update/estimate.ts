@@ -7,16 +7,12 @@ const FIRST_MS = 3_000
 export class Estimate {
   #first: { readonly at: number; readonly done: number } | undefined
 
-  /** @param done Of `total`, in any unit. @param now In milliseconds. */
+  /** @param done Of `total`, in any unit; 0 of 0 begins anew. @param now In milliseconds. */
   left(done: number, total: number, now: number): string {
-    if (!this.#first || done < this.#first.done) this.#first = { at: now, done }
+    if (!this.#first || total === 0 || done < this.#first.done) this.#first = { at: now, done }
     const elapsedMs = now - this.#first.at
     const gone = done - this.#first.done
     if (elapsedMs < FIRST_MS || gone === 0) return ''
     return texts.timeLeft(Math.round(((elapsedMs / gone) * (total - done)) / 60_000))
-  }
-
-  reset(): void {
-    this.#first = undefined
   }
 }

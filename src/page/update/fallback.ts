@@ -2,7 +2,7 @@ import type { Device } from '../device.ts'
 import { button, foreign, h } from '../dom.ts'
 import { device as kept, NAME } from '../storage.ts'
 import * as texts from '../texts.ts'
-import { ASKED_FOR, type Outcome } from './state.ts'
+import { newsOf, type Outcome } from './state.ts'
 
 const READ = `${NAME} read`
 
@@ -11,8 +11,8 @@ export function fallbackBanner(device: Device): HTMLElement {
   const banner = h('div', { class: 'banner', role: 'alert', hidden: true })
   let shown = ''
   device.update.follow(update => {
-    const last = update?.last
-    const id = last?.outcome === 'rolled back' && last.reason !== ASKED_FOR ? `${last.version} ${last.at}` : ''
+    const last = newsOf(update)
+    const id = last?.outcome === 'rolled back' ? `${last.version} ${last.at}` : ''
     if (id === shown) return
     shown = id
     banner.hidden = id === '' || kept.getItem(READ) === id
@@ -27,6 +27,5 @@ export function fallbackBanner(device: Device): HTMLElement {
 }
 
 export function outcomeText({ version, outcome, reason }: Outcome): HTMLElement {
-  if (reason === ASKED_FOR) return h('p', {}, texts.wentBack(version))
   return h('p', {}, texts.outcomes[outcome](version), ' ', reason !== undefined && foreign(texts.reason(reason)))
 }

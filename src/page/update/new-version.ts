@@ -2,7 +2,7 @@ import { bytesText } from '../bytes.ts'
 import { messageOf, Refusal } from '../client.ts'
 import type { Device } from '../device.ts'
 import { ask } from '../dialog.ts'
-import { button, h, newId } from '../dom.ts'
+import { button, h, newId, problemLine, say } from '../dom.ts'
 import type { JsonObject } from '../json.ts'
 import { device as kept, NAME } from '../storage.ts'
 import * as texts from '../texts.ts'
@@ -11,7 +11,7 @@ import { announce } from '../toast.ts'
 import { confirmed } from '../views/operations.ts'
 import { Estimate } from './estimate.ts'
 import type { UpdateState } from './state.ts'
-import { type Part, partOf, type Sending, upload } from './upload.ts'
+import { type Part, partOf, upload } from './upload.ts'
 import { channelOf, windowText } from './window.ts'
 
 /** The name of the file that was begun, for whoever comes back after a reload. */
@@ -26,12 +26,12 @@ export function newVersionCard(device: Device): HTMLElement {
   const bar = h('progress', { max: 1, 'aria-label': texts.newVersion })
   const far = h('p', { class: 'help' })
   const channel = h('p', { class: 'help' })
-  const problem = h('p', { class: 'error', role: 'alert' })
+  const problem = problemLine()
   const estimate = new Estimate()
   /** What has come of an upload that stands still. */
   let part: Part | undefined
-  /** What this page is sending. */
-  let sending: Sending | undefined
+  /** Stops what this page is sending. */
+  let sending: AbortController | undefined
   /** What went wrong here, until something else is done. */
   let failure = ''
 
@@ -46,18 +46,18 @@ export function newVersionCard(device: Device): HTMLElement {
   }
   const send = async (file: File | undefined) => {
     if (!file) return
-    const stop = new AbortController()
-    closed.addEventListener('abort', () => stop.abort())
-    sending = { file, signal: stop.signal, sent: 0, isMoving: true, changed: () => show(), stop: () => stop.abort() }
+    const mine = new AbortController()
+    sending = mine
+    closed.addEventListener('abort', () => mine.abort())
+    show()
     kept.setItem(FILE, file.name)
-    estimate.reset()
     // A phone that goes to sleep sends nothing.
     const lock = await navigator.wakeLock?.request('screen').catch(() => undefined)
-    await attempt(upload(client, sending))
+    await attempt(upload(client, file, mine.signal))
     lock?.release()
     sending = undefined
     // Stopped by hand: it is no mistake.
-    if (stop.signal.aborted) failure = ''
+    if (mine.signal.aborted) failure = ''
     readPart()
   }
   /** Nothing tells of it but the device's answer about the bundle. */
@@ -66,7 +66,7 @@ export function newVersionCard(device: Device): HTMLElement {
     show()
   }
   const discard = () => {
-    sending?.stop()
+    sending?.abort()
     attempt(client.send('DELETE', '/update/bundle').then(readPart))
   }
   const chooser = h('input', {
@@ -83,7 +83,7 @@ export function newVersionCard(device: Device): HTMLElement {
   const install = (restart: string, allowOlder = false) => {
     const asked = (error: unknown) => {
       if (!(error instanceof Refusal) || error.type !== 'bundle-older') throw error
-      askOlder(update.value, () => install(restart, true))
+      askOlder(() => install(restart, true))
     }
     attempt(post('install', { restart, allowOlder }).catch(asked))
   }
@@ -95,7 +95,7 @@ export function newVersionCard(device: Device): HTMLElement {
     stop: button(texts.cancel, discard),
     discard: button(texts.discard, discard),
     check: button(texts.checkNow, () => attempt(post('check').then(() => announce(texts.started(texts.checkNow))))),
-    download: button('', () => attempt(post('download', { url: channelOf(system.value) }))),
+    download: button(texts.download, () => attempt(post('download'))),
     choose: button(`${texts.chooseFile}…`, () => chooser.click(), 'primary'),
     install: button(`${texts.install}…`, () => askInstall(device, install), 'primary'),
     restart: button(`${texts.restartNow}…`, restart, 'primary'),
@@ -106,9 +106,9 @@ export function newVersionCard(device: Device): HTMLElement {
     if (!now) return
     const { state, available, running, bundle, error } = now
     const rest = sending || bundle ? undefined : part
-    say(status, sending ? sendingText(sending) : rest ? partText(rest) : statusText(now, system.value))
+    say(status, sending ? sendingText(now) : rest ? partText(rest) : statusText(now, system.value))
     say(problem, failure || (!sending && !rest && error?.detail) || '')
-    const [done, whole] = progressOf(now, sending)
+    const [done, whole] = progressOf(now)
     bar.hidden = whole === 0
     bar.value = done / (whole || 1)
     const left = estimate.left(done, whole, performance.now())
@@ -119,7 +119,6 @@ export function newVersionCard(device: Device): HTMLElement {
     const hasBundle = bundle !== undefined
     const hasChannel = isFree && channelOf(system.value) !== ''
     help.hidden = !isFree || hasBundle
-    buttons.download.textContent = texts.downloadVersion(available?.version)
     const canInstall = !sending && hasBundle && (isFree || state === 'downloaded')
     const shown: readonly (readonly [HTMLElement, boolean])[] = [
       [buttons.stop, sending !== undefined || state === 'downloading'],
@@ -175,10 +174,10 @@ function askInstall(device: Device, go: (restart: string) => void): void {
   })
 }
 
-function askOlder({ bundle, running }: Partial<UpdateState> = {}, go: () => void): void {
+function askOlder(go: () => void): void {
   ask({
     title: `${texts.installAnyway}?`,
-    content: [h('p', {}, texts.olderHelp(bundle?.version, running?.version))],
+    content: [h('p', {}, texts.olderHelp)],
     action: texts.installAnyway,
     isDangerous: true,
     go,
@@ -190,9 +189,8 @@ function isAtRest(update: UpdateState | undefined): boolean {
   return update?.state === 'idle' || update?.state === 'failed'
 }
 
-function sendingText({ file, sent, isMoving }: Sending): string {
-  if (!isMoving) return texts.interrupted
-  return sent === file.size ? texts.verifying : texts.sending
+function sendingText({ bundle }: UpdateState): string {
+  return bundle && bundle.receivedBytes === bundle.bytes ? texts.verifying : texts.sending
 }
 
 function partText({ receivedBytes, bytes }: Part): string {
@@ -205,17 +203,10 @@ function statusText({ state, bundle, other, waitingFor }: UpdateState, system: J
 }
 
 /** How much of it is done, and how much there is; 0 where there is nothing to be seen. */
-function progressOf({ state, bundle, percent = 0 }: UpdateState, sending: Sending | undefined): [number, number] {
-  if (sending) return [sending.sent, sending.file.size]
+function progressOf({ state, bundle, percent = 0 }: UpdateState): [number, number] {
   if (state === 'installing') return [percent, 100]
   const isComing = state === 'receiving' || state === 'downloading'
   return [bundle?.receivedBytes ?? 0, isComing ? (bundle?.bytes ?? 0) : 0]
-}
-
-export function say(element: HTMLElement, text: string): void {
-  // A screen reader repeats what is written again.
-  if (element.textContent !== text) element.textContent = text
-  element.hidden = text === ''
 }
 
 /** Shows or hides buttons. One that goes leaves the focus at the heading. */

@@ -36,5 +36,7 @@ export interface Outcome {
   readonly at?: string
 }
 
-/** The reason of an outcome that somebody has asked for. */
-export const ASKED_FOR = 'asked for'
+/** What became of the last update, unless somebody has asked for just that. */
+export function newsOf(update: UpdateState | undefined): Outcome | undefined {
+  return update?.last?.reason === 'asked for' ? undefined : update?.last
+}

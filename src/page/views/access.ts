@@ -2,7 +2,7 @@ import { messageOf } from '../client.ts'
 import { keepNextKey, linkFor, takeNextKey } from '../credential.ts'
 import type { Device } from '../device.ts'
 import { ask, openDialog } from '../dialog.ts'
-import { button, h } from '../dom.ts'
+import { button, h, problemLine, say } from '../dom.ts'
 import * as texts from '../texts.ts'
 import type { Actions, View } from '../view.ts'
 import { qrImage } from './qr-image.ts'
@@ -24,17 +24,15 @@ export function accessView(device: Device, actions: Actions): View {
 }
 
 function keyCard(device: Device, actions: Actions): HTMLElement {
-  const problem = h('p', { class: 'error', role: 'alert', hidden: true })
+  const problem = problemLine()
   const replace = async () => {
     try {
       await replaceKey(device, actions, () => {
-        problem.textContent = texts.replacingKey
-        problem.hidden = false
+        say(problem, texts.replacingKey)
       })
-      problem.hidden = true
+      say(problem, '')
     } catch (error) {
-      problem.textContent = messageOf(error)
-      problem.hidden = false
+      say(problem, messageOf(error))
     }
   }
   const confirm = () =>

@@ -1,7 +1,7 @@
 import { messageOf, Refusal, Unreachable } from '../client.ts'
 import type { Device, Session } from '../device.ts'
 import { ask } from '../dialog.ts'
-import { button, foreign, h } from '../dom.ts'
+import { button, foreign, h, problemLine, say } from '../dom.ts'
 import * as texts from '../texts.ts'
 import { durationText } from '../time.ts'
 import { announce } from '../toast.ts'
@@ -123,7 +123,7 @@ interface Decision {
 function sessionItem(device: Device): Item {
   const name = h('h4', {})
   const facts = h('p', { class: 'help' })
-  const problem = h('p', { class: 'error', role: 'alert', hidden: true })
+  const problem = problemLine()
   const actions = h('div', { class: 'decide' })
   const element = h('li', {}, h('div', { class: 'who' }, name, facts), actions, problem)
   let shown = ''
@@ -166,7 +166,7 @@ function sessionItem(device: Device): Item {
     const decide = async () => {
       // The row goes, and takes the focus with it.
       const heading = element.closest('section')?.querySelector('h3')
-      problem.hidden = true
+      say(problem, '')
       const wasPressed = document.activeElement === made
       actions.inert = true
       isDecided = true
@@ -176,8 +176,7 @@ function sessionItem(device: Device): Item {
         else isDecided = false
       } catch (error) {
         isDecided = false
-        problem.textContent = messageOf(error)
-        problem.hidden = false
+        say(problem, messageOf(error))
         if (error instanceof Unreachable) device.doubt()
       } finally {
         made.textContent = text

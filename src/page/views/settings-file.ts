@@ -2,7 +2,7 @@ import { MAX_FILE_BYTES, type Preview, previewOf, settingsFile, settingsIn } fro
 import { jsonOf, messageOf } from '../client.ts'
 import type { Device } from '../device.ts'
 import { ask } from '../dialog.ts'
-import { button, type Child, foreign, h, newId } from '../dom.ts'
+import { button, type Child, foreign, h, newId, problemLine, say } from '../dom.ts'
 import { download } from '../download.ts'
 import type { Json } from '../json.ts'
 import { labelOf, valueText } from '../labels.ts'
@@ -17,27 +17,23 @@ const MAX_NAME = 64
 export function settingsFileCard(device: Device): HTMLElement {
   const { system: schema } = device.document
   const withIdentity = h('input', { type: 'checkbox', id: newId() })
-  const problem = h('p', { class: 'error', role: 'alert', hidden: true })
-  const say = (text: string) => {
-    problem.textContent = text
-    problem.hidden = text === ''
-  }
+  const problem = problemLine()
   const save = () => {
     const text = settingsFile(schema, device.system.value, withIdentity.checked)
     download(new Blob([text], { type: 'application/json' }), `${device.name}-settings.json`)
   }
   const load = async (file: File | undefined) => {
     if (!file) return
-    say('')
+    say(problem, '')
     try {
       const settings = file.size > MAX_FILE_BYTES ? 'foreign' : settingsIn(await file.text())
-      if (typeof settings === 'string') return say(texts.notSettings[settings])
+      if (typeof settings === 'string') return say(problem, texts.notSettings[settings])
       const preview = await previewOf(settings, device.system.value, async body =>
         jsonOf(await device.client.send('PATCH', '/system?validateOnly=true', { body })),
       )
-      show(device, preview, say)
+      show(device, preview, problem)
     } catch (error) {
-      say(messageOf(error))
+      say(problem, messageOf(error))
     }
   }
   const chooser = h('input', {
@@ -69,7 +65,7 @@ export function settingsFileCard(device: Device): HTMLElement {
 }
 
 /** Shows what would change, and asks whether it shall. */
-function show(device: Device, { patch, differences, leftOut }: Preview, say: (text: string) => void): void {
+function show(device: Device, { patch, differences, leftOut }: Preview, problem: HTMLElement): void {
   const { system: schema } = device.document
   const row = (path: readonly string[], ...value: readonly Child[]) =>
     h('div', {}, h('dt', {}, foreign(labelAt(path))), h('dd', {}, h('span', {}, ...value)))
@@ -87,7 +83,7 @@ function show(device: Device, { patch, differences, leftOut }: Preview, say: (te
     try {
       announce(await sendPatch(device, { settings: schema.properties ?? {}, body: patch }))
     } catch (error) {
-      say(messageOf(error))
+      say(problem, messageOf(error))
     }
   }
   ask({

@@ -1,7 +1,7 @@
 import { bytesText } from '../bytes.ts'
 import { messageOf } from '../client.ts'
 import type { Device } from '../device.ts'
-import { foreign, h } from '../dom.ts'
+import { foreign, h, say } from '../dom.ts'
 import { isObject, type Json, type JsonObject } from '../json.ts'
 import { labelOf, valueText } from '../labels.ts'
 import * as texts from '../texts.ts'
@@ -26,10 +26,9 @@ export function statusView(device: Device): View {
     try {
       const status = await device.client.read<JsonObject>('/status')
       facts.replaceChildren(...Object.entries(status).map(row))
-      problem.hidden = true
+      say(problem, '')
     } catch (error) {
-      problem.textContent = messageOf(error)
-      problem.hidden = false
+      say(problem, messageOf(error))
     }
   }
   const element = h(

@@ -2,7 +2,7 @@ import { jsonOf, messageOf } from '../client.ts'
 import { linkFor } from '../credential.ts'
 import type { Device } from '../device.ts'
 import { openDialog } from '../dialog.ts'
-import { button, h, newId } from '../dom.ts'
+import { button, h, newId, problemLine, say } from '../dom.ts'
 import * as texts from '../texts.ts'
 import { momentText } from '../time.ts'
 import { qrImage } from './qr-image.ts'
@@ -31,10 +31,10 @@ export function tokenCard(device: Device): HTMLElement {
   const subject = h('input', { type: 'text', id: newId(), maxlength: MAX_SUBJECT, autocomplete: 'off' })
   const subjectHelp = h('p', { class: 'help', id: newId() }, texts.tokenSubjectHelp)
   subject.setAttribute('aria-describedby', subjectHelp.id)
-  const problem = h('p', { class: 'error', role: 'alert', hidden: true })
+  const problem = problemLine()
 
   const make = async () => {
-    problem.hidden = true
+    say(problem, '')
     try {
       const name = subject.value.trim()
       const response = await device.client.send('POST', '/tokens', {
@@ -46,8 +46,7 @@ export function tokenCard(device: Device): HTMLElement {
       })
       showToken(await jsonOf(response))
     } catch (error) {
-      problem.textContent = messageOf(error)
-      problem.hidden = false
+      say(problem, messageOf(error))
     }
   }
   const field = (label: string, input: HTMLElement, help?: HTMLElement) =>

@@ -1,9 +1,10 @@
 import type { Device } from '../device.ts'
-import { button, h } from '../dom.ts'
+import { button, h, say } from '../dom.ts'
 import * as texts from '../texts.ts'
 import { momentText } from '../time.ts'
 import { outcomeText } from '../update/fallback.ts'
-import { newVersionCard, reveal, say } from '../update/new-version.ts'
+import { newVersionCard, reveal } from '../update/new-version.ts'
+import { newsOf } from '../update/state.ts'
 import type { View } from '../view.ts'
 import { confirmed } from './operations.ts'
 import { fact } from './status.ts'
@@ -42,9 +43,8 @@ function versionsCard(device: Device): HTMLElement {
       fact(texts.runs, texts.versionIn(running.version, running.slot)),
       fact(texts.otherSystem, texts.otherStates[other.state](other.version)),
     )
-    last.replaceChildren(
-      ...(update.last ? [outcomeText(update.last), h('p', { class: 'help' }, momentText(update.last.at ?? ''))] : []),
-    )
+    const news = newsOf(update)
+    last.replaceChildren(...(news ? [outcomeText(news), h('p', { class: 'help' }, momentText(news.at ?? ''))] : []))
     back.textContent = `${texts.goBack(other.version)}…`
     const isIdle = ['idle', 'downloaded', 'failed'].includes(state)
     reveal(heading, [[back, isIdle && other.state === 'good' && device.grants.changesSystem]])

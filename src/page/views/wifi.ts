@@ -1,7 +1,7 @@
 import { messageOf, Refusal } from '../client.ts'
 import type { Device } from '../device.ts'
 import { ask } from '../dialog.ts'
-import { button, foreign, h, newId } from '../dom.ts'
+import { button, foreign, h, newId, problemLine, say } from '../dom.ts'
 import type { Field } from '../form/field.ts'
 import { isEqual, isObject, type Json, type JsonObject } from '../json.ts'
 import type { Schema } from '../schema.ts'
@@ -35,20 +35,16 @@ export function withNetworks(device: Device, schema: Schema, field: Field): Fiel
   const known = h('ol', { class: 'networks', 'aria-label': texts.knownNetworks })
   const nothingKnown = h('p', { class: 'help' }, texts.noKnownNetworks)
   const found = h('ul', { class: 'networks', 'aria-label': texts.foundNetworks, hidden: true })
-  const problem = h('p', { class: 'error', role: 'alert', hidden: true })
+  const problem = problemLine()
   const scan = button(texts.scan, () => look())
   const other = button(texts.otherNetwork, () => askForNetwork())
   const buttons = h('div', { class: 'actions' }, scan, other)
 
-  const say = (text: string) => {
-    problem.textContent = text
-    problem.hidden = text === ''
-  }
   const networks = () => networksOf(device.system.value)
 
   /** Undone if the device does not come into the network that it is to join. */
   const change = async (next: readonly Known[], joined?: string) => {
-    say('')
+    say(problem, '')
     const body: JsonObject = { wifi: { networks: next.map(network => ({ ...network })) } }
     const goal = joined !== undefined && joining(joined)
     buttons.inert = known.inert = found.inert = true
@@ -57,14 +53,14 @@ export function withNetworks(device: Device, schema: Schema, field: Field): Fiel
       announce(joined === undefined ? outcome : texts.joined(shown(joined)))
     } catch (error) {
       const [first] = error instanceof Refusal ? error.errors : []
-      say(first?.detail ?? messageOf(error))
+      say(problem, first?.detail ?? messageOf(error))
     } finally {
       buttons.inert = known.inert = found.inert = false
     }
   }
   const join = (network: Known) => {
     const others = networks().filter(({ ssid }) => ssid !== network.ssid)
-    if (others.length >= MAX_KNOWN) return say(texts.tooManyNetworks(MAX_KNOWN))
+    if (others.length >= MAX_KNOWN) return say(problem, texts.tooManyNetworks(MAX_KNOWN))
     change([network, ...others], network.ssid)
   }
   /** Anybody can listen in, and anybody can set one up under that name. */
@@ -80,7 +76,7 @@ export function withNetworks(device: Device, schema: Schema, field: Field): Fiel
     askForEntries(found, network => (network.password === '' ? joinOpen(network) : join(network)))
 
   const look = async () => {
-    say('')
+    say(problem, '')
     scan.disabled = true
     scan.textContent = texts.scanning
     try {
@@ -90,7 +86,7 @@ export function withNetworks(device: Device, schema: Schema, field: Field): Fiel
       found.hidden = all.length === 0
       announce(texts.networksFound(all.length))
     } catch (error) {
-      say(messageOf(error))
+      say(problem, messageOf(error))
     } finally {
       scan.disabled = false
       scan.textContent = texts.scan

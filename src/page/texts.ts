@@ -328,8 +328,10 @@ export const statusNames = {
   certificatePin: 'Certificate pin',
   wifi: 'Wi-Fi',
 } as Readonly<Record<string, string>>
-export const usedOf = (used: string, total: string, isReadOnly: boolean) =>
-  isReadOnly ? 'Read-only: nothing can be changed. Restart the device, or replace its card.' : `${used} of ${total}`
+export const usedOf = (used: string, total: string) => `${used} of ${total}`
+export const storageReadOnly = 'Read-only: nothing can be changed. Restart the device, or replace its card.'
+export const storageTemporary =
+  'Its partition could not be read: the settings are those of a new device, and a restart loses changes. Restart it, or replace its card.'
 
 export const operations = 'Maintenance'
 export const confirmOperation = (operation: string, device: string) => `${operation}: ${device}?`

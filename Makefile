@@ -1,7 +1,7 @@
 SOURCES := build/package
 BUILT := build/out
 include build/package/install.mk
-.PHONY: run build size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-test power-test model-test proof card-test device-tools arm-test bench bench-board clean
+.PHONY: run build size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-test update-test power-test model-test proof card-test device-tools arm-test bench bench-board clean
 BIN := node_modules/.bin
 TS := node --import tsx
 ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
@@ -105,11 +105,14 @@ build/out/image/$(BOARD).tar: build/out/image/base.tar build/image/board.sh $(sh
 DEVICE_TEST = @TEST_DEADLINE_MS=60000 $(BIN)/tap --reporter=tap --timeout=86400 --jobs=1
 
 device-test: device-tools image build/out/next/receiverd.deb bench-board ## boot the image, and test it from outside and inside
-	$(DEVICE_TEST) test/device/boot-script.device.ts test/device/package.device.ts test/device/boot.device.ts test/device/screen.device.ts
+	$(DEVICE_TEST) test/device/boot-script.device.ts test/device/package.device.ts test/device/boot.device.ts test/device/screen.device.ts test/device/update.device.ts
 
 # After the other image, because both are made in the same folder.
 card: image
 	@$(MAKE) --no-print-directory image BOARD=raspberry-pi
+
+update-test: device-tools image ## update the booted image, also to versions that do not work: make update-test PROOF=1
+	$(DEVICE_TEST) test/device/update.device.ts
 
 power-test: device-tools image ## cut the power of the booted image 20 times, or more: make power-test N=200
 	$(DEVICE_TEST) test/device/power.device.ts

@@ -3,12 +3,12 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Metafile } from 'esbuild'
 
-/** Without the page. Firmware updates took 50,000 of it. */
-const BUDGET_BYTES = 404_000
+/** Without the page. Firmware updates take 70,000 of it. */
+const BUDGET_BYTES = 415_000
 /** HTML, style and script of the page, before they are compressed. */
-const PAGE_BUDGET_BYTES = 87_000
+const PAGE_BUDGET_BYTES = 88_000
 /** The same in the bundle: compressed, in Base64. What is sent may have 32,000 bytes. */
-const COMPRESSED_BUDGET_BYTES = 43_000
+const COMPRESSED_BUDGET_BYTES = 44_500
 const PAGE = 'build/out/page'
 /**
  * Everything that may be in the bundle: our own code, and the parts of two packages that it uses. Of TypeBox, neither

@@ -1,4 +1,5 @@
 import { Files } from '../hal/files/files.ts'
+import { isTemporary } from '../hal/os/data-partition.ts'
 import { Led } from '../hal/os/led.ts'
 import { Screen } from '../hal/os/screen.ts'
 import { type Additions, createResources } from './api/resources.ts'
@@ -47,6 +48,11 @@ export async function startService(
 
   if ((await state.space().catch(() => undefined))?.readOnly)
     log('warning', 'the state directory is on a read-only file system: no setting can be changed')
+  if (await isTemporary(system))
+    log(
+      'error',
+      'the data partition could not be mounted: the settings are those of a new device, and a restart loses changes',
+    )
 
   const parts = { ...surroundings, config, state, keys, authenticator, readers }
   const screen = new Screen(system)
@@ -56,7 +62,9 @@ export async function startService(
   await card?.waitForLink()
   await resources.start()
   const { configuration, originals } = resources
-  await card?.take({ configuration, keys, originals })
+  const takers = { configuration, keys, originals }
+  await card?.take(takers)
+  await card?.follow(takers)
   const led = new Led(system)
   const presence = createPresence({ ...parts, screen, configuration, originals })
   const servers = createServers({ ...parts, resources, led, screen, certificate: presence.certificate })

@@ -28,17 +28,17 @@ find . -name '*.ko*' | sed "s|^\.|${PWD#"$1"}|" | xargs chroot "$1" modinfo --fi
 rm "$1/tmp/drivers" "$1/tmp/missing"
 END
 # UxPlay decodes with h264parse (plugins-bad) and avdec_h264 (libav, its dependency).
-mmdebstrap --quiet --format=tar --arch=arm64 --variant=minbase \
+mmdebstrap --verbose --format=tar --arch=arm64 --variant=minbase \
 	--aptopt='APT::Install-Recommends "false"' --dpkgopt=force-unsafe-io \
 	--dpkgopt=build/image/left-out \
 	--essential-hook="sh $initrd \"\$1\"" --customize-hook="sh $drivers \"\$1\"" \
 	--customize-hook='rm "$1"/usr/share/sounds/sf2/*' \
-	--include=systemd-sysv,systemd-timesyncd,systemd-resolved,udev,dbus,iproute2,procps,kmod,e2fsprogs,tzdata,alsa-utils,nodejs \
+	--include=systemd-sysv,systemd-timesyncd,systemd-resolved,libnss-resolve,udev,dbus,iproute2,procps,kmod,e2fsprogs,tzdata,alsa-utils,nodejs \
 	--include=linux-image-arm64,initramfs-tools,busybox,zstd \
-	--include=rauc,rauc-service,libubootenv-tool,curl,openssl,fdisk,util-linux,dosfstools \
+	--include=rauc,rauc-service,libubootenv-tool,curl,ca-certificates,openssl,fdisk,util-linux,dosfstools \
 	--include=avahi-daemon,avahi-utils,libnss-mdns \
 	--include=uxplay,gstreamer1.0-plugins-base,gstreamer1.0-plugins-good,gstreamer1.0-plugins-bad,gstreamer1.0-tools \
 	--include=gstreamer1.0-alsa,gstreamer1.0-libav \
 	--include=weston,seatd,fonts-dejavu-core,nginx-light \
-	trixie "$1.new" "$(build/debian-mirror.sh)"
+	trixie "$1.new" "$(build/debian-mirror.sh)" >"$1.log" 2>&1 || { tail -n 40 "$1.log" >&2; exit 1; }
 mv "$1.new" "$1"

@@ -2,7 +2,7 @@ import type { ApprovalOption, Engine, EngineHost, SessionState, ShowPin } from '
 import type { Stop } from '../files/watcher.ts'
 import { type Caller, lastCaller, pinIn, refusedCaller, withoutPin } from '../format/uxplay-log.ts'
 import type { System } from '../os/system.ts'
-import { type Line, type Sockets, UNIT, UxPlay } from '../os/uxplay.ts'
+import { type JournalEntry, type Sockets, UNIT, UxPlay } from '../os/uxplay.ts'
 import { Serial } from '../serial.ts'
 import { uxplayApproval } from './uxplay-approval.ts'
 
@@ -32,7 +32,7 @@ const DOUBT_MS = 5_000
 const UNFILED_MS = 500
 const UNKNOWN: Caller = { name: '', model: '', deviceId: '' }
 
-interface Entry {
+interface UxPlaySession {
   readonly id: string
   readonly deviceId: string
   /** Of the monotonic clock, in milliseconds. */
@@ -56,9 +56,9 @@ export class UxPlayEngine implements Engine {
   /** The PIN that is shown. */
   #pin: string | undefined
   /** By ID. */
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries = new Map<string, UxPlaySession>()
   /** The session of the device that is connected, if it is known. */
-  #present: Entry | undefined
+  #present: UxPlaySession | undefined
   /** The connection that it mirrors through. */
   #video: number | undefined
   /** The connections that were there when it asked; its own is among them. */
@@ -145,7 +145,7 @@ export class UxPlayEngine implements Engine {
   }
 
   /** Acts on a session, unless it turns out that its device is gone. */
-  #decide(id: string, act: (entry: Entry) => Promise<void>): Promise<void> {
+  #decide(id: string, act: (entry: UxPlaySession) => Promise<void>): Promise<void> {
     return this.#queue.run(async () => {
       await this.#look()
       const entry = this.#entries.get(id)
@@ -166,7 +166,7 @@ export class UxPlayEngine implements Engine {
     await this.#uxplay.setAllowed(this.#admitted.map(({ deviceId }) => deviceId))
   }
 
-  get #admitted(): readonly Entry[] {
+  get #admitted(): readonly UxPlaySession[] {
     return [...this.#entries.values()].filter(({ state }) => state === 'admitted')
   }
 
@@ -327,7 +327,7 @@ export class UxPlayEngine implements Engine {
     this.#restartDidNotHelp = isOutdated
   }
 
-  #enter({ name, model, deviceId }: Caller, address: string, state: SessionState): Entry | undefined {
+  #enter({ name, model, deviceId }: Caller, address: string, state: SessionState): UxPlaySession | undefined {
     const id = this.#host?.enter(this, { protocol: 'airplay', name, model, deviceId, address }, state)
     if (id === undefined) return undefined
     const entry = { id, deviceId, enteredAt: performance.now(), state }
@@ -335,14 +335,14 @@ export class UxPlayEngine implements Engine {
     return entry
   }
 
-  #leave(entry: Entry): void {
+  #leave(entry: UxPlaySession): void {
     this.#entries.delete(entry.id)
     if (this.#present === entry) this.#present = undefined
     this.#host?.leave(entry.id)
   }
 
   /** Without a journal, devices have no names, and none can ask. */
-  #log(): Promise<readonly Line[]> {
+  #log(): Promise<readonly JournalEntry[]> {
     return this.#uxplay.log().catch(() => [])
   }
 }

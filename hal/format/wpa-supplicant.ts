@@ -5,6 +5,7 @@
  */
 import { pbkdf2Sync } from 'node:crypto'
 import { HalError } from '../errors.ts'
+import { KEPT } from '../secret.ts'
 import { decodeLossless, encodeLossless } from './lossless.ts'
 import { printfDecode } from './printf.ts'
 
@@ -25,8 +26,6 @@ export interface WpaConfiguration {
   readonly networks: readonly WifiNetwork[]
 }
 
-/** In place of a password: the one in the file. It is too short to be a password itself. */
-export const KEPT = 'set'
 /** Networks that are listed. Further ones in a file are kept. */
 export const MAX_NETWORKS = 8
 /** IEEE 802.11. */

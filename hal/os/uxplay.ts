@@ -45,7 +45,7 @@ export interface Sockets {
 }
 
 /** A line that UxPlay printed, and how journald tells it from all others. */
-export interface Line {
+export interface JournalEntry {
   readonly text: string
   readonly cursor: string
   /** When it was printed, in milliseconds of the monotonic clock. */
@@ -148,9 +148,9 @@ export class UxPlay {
   }
 
   /** The last lines that it has printed since it was started. */
-  async log(): Promise<readonly Line[]> {
+  async log(): Promise<readonly JournalEntry[]> {
     const run = (await this.#system.linkTarget(INVOCATION)) ?? ''
-    const lines: Line[] = []
+    const lines: JournalEntry[] = []
     // Following the journal instead would be slower: journalctl looks only four times a second.
     const filter = [`_SYSTEMD_UNIT=${UNIT}`, `_SYSTEMD_INVOCATION_ID=${run}`]
     await readRecords(this.#system, LOG_LINES, filter, ({ message, cursor, monotonic }) => {

@@ -61,7 +61,7 @@ export function createResources(options: ResourcesOptions, additions: Additions)
   const originals = new Originals(state, what => log('error', what))
   const transactions = new Transactions(system, settings, new Journal(state), originals)
   const ring = { maxEvents: config.limits.events, maxBytes: MAX_KEPT_BYTES, newId }
-  const configuration = new SystemStore({ system, settings, transactions, ring, log })
+  const configuration = new SystemStore({ system, state, settings, transactions, ring, log })
   const shared = { ...options, engines, configuration, ring }
   const timeoutS = () => moderationOf(configuration).timeoutS
   const sessions = new Sessions({ ring, timeoutS, clock: options.clock, log })

@@ -1,6 +1,7 @@
 import * as Type from 'typebox/type'
 import type { Files } from '../../hal/files/files.ts'
 import type { Certificate } from '../../hal/os/certificate.ts'
+import { isTemporary } from '../../hal/os/data-partition.ts'
 import { readFacts } from '../../hal/os/facts.ts'
 import type { System } from '../../hal/os/system.ts'
 import type { Signal } from '../../hal/settings/wifi/adapter.ts'
@@ -59,6 +60,9 @@ const StatusObject = Type.Object(
           totalBytes: Type.Integer(),
           availableBytes: Type.Integer(),
           readOnly: Type.Boolean({ description: 'Whether it refuses every write, so that nothing can be changed.' }),
+          temporary: Type.Boolean({
+            description: 'Whether the partition for it could not be mounted, so that a restart loses what is changed.',
+          }),
         },
         { description: 'The file system that holds the state directory.' },
       ),
@@ -125,13 +129,18 @@ export async function readStatus(options: StatusOptions) {
     uptimeS: uptimeS && Math.floor(uptimeS),
     clockSet,
     ...facts,
-    storage: await state.space().catch(() => undefined),
+    storage: await storageOf(state, system),
     trial: trialOf(configuration.trial, clockSet ? now : undefined),
     keyStored: keys.isStored,
     ...counts(),
     certificate: to === undefined ? undefined : { expiresAt: rfc3339(to), pin },
     certificatePin: pin,
   }
+}
+
+async function storageOf(state: Files, system: System) {
+  const space = await state.space().catch(() => undefined)
+  return space && { ...space, temporary: await isTemporary(system) }
 }
 
 /** State that changes too often for events. */

@@ -1,7 +1,7 @@
 import type { Device } from '../../hal/engine.ts'
 import { errorCode, reasonOf } from '../../hal/errors.ts'
 import { type Argv, type Attached, attachCommand } from '../../hal/os/command.ts'
-import { type Link, openSession, SessionRefused } from '../sessions/engine-client.ts'
+import { type EngineConnection, openSession, SessionRefused } from '../sessions/engine-client.ts'
 import { CommandError } from './failure.ts'
 
 export interface SessionRequest {
@@ -37,7 +37,7 @@ export async function runSession(
   let link = NOWHERE
   let tellOver: () => void = () => undefined
   /** Whatever is waited for, it is not waited for any longer: the service may take a while to answer. */
-  const over = new Promise<Link>(resolve => {
+  const over = new Promise<EngineConnection>(resolve => {
     tellOver = () => resolve(NOWHERE)
   })
   const finish = (code: number) => {
@@ -96,9 +96,9 @@ function sleep(ms: number): Promise<void> {
 }
 
 /** A connection that could not be made. */
-const NOWHERE: Link = { lines: (async function* () {})(), close: () => undefined }
+const NOWHERE: EngineConnection = { lines: (async function* () {})(), close: () => undefined }
 
-async function connectFirst(engines: string, device: Device): Promise<Link> {
+async function connectFirst(engines: string, device: Device): Promise<EngineConnection> {
   try {
     return await openSession(engines, device)
   } catch (error) {

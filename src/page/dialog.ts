@@ -30,16 +30,19 @@ export interface Question {
   readonly isDangerous?: boolean
   /** Text that must be typed to confirm. */
   readonly typed?: string
+  /** Whether the entries in the content can be sent. */
+  readonly isValid?: () => boolean
   readonly go: () => void
 }
 
-/** Asks before something is done. */
-export function ask({ title, content, action, isDangerous = false, typed, go }: Question): void {
+/** Asks before something is done, or for what is needed to do it. */
+export function ask(question: Question): void {
+  const { title, content, action, isDangerous = false, typed, isValid = () => true, go } = question
   const input = h('input', { type: 'text', autofocus: true, autocomplete: 'off', spellcheck: 'false', id: newId() })
   const confirm = h('button', { class: isDangerous ? 'danger' : 'primary', hidden: action === undefined }, action)
-  const isConfirmed = () => typed === undefined || input.value.trim() === typed.trim()
+  const isReady = () => isValid() && (typed === undefined || input.value.trim() === typed.trim())
   const validate = () => {
-    confirm.disabled = !isConfirmed()
+    confirm.disabled = !isReady()
   }
   validate()
   const form = h(
@@ -49,7 +52,7 @@ export function ask({ title, content, action, isDangerous = false, typed, go }: 
       input: validate,
       submit: event => {
         event.preventDefault()
-        if (!isConfirmed()) return
+        if (!isReady()) return
         close()
         go()
       },

@@ -1,5 +1,6 @@
 /** How names and values of settings are shown: as texts.ts has them, or made from their names. */
 import { isObject, type Json } from './json.ts'
+import type { Schema } from './schema.ts'
 import * as texts from './texts.ts'
 
 /** `maxResolution` → `Max resolution`. */
@@ -8,6 +9,12 @@ export function labelOf(name: string): string {
   const words = name.replace(/([a-z\d])([A-Z])/g, '$1 $2').replace(/[_-]+/g, ' ')
   const label = words.replace(/ [A-Z](?=[a-z])/g, start => start.toLowerCase())
   return label.charAt(0).toUpperCase() + label.slice(1)
+}
+
+/** What a control is for. @param path Names from the configuration down to its value. */
+export function helpOf(path: readonly string[], { description }: Schema): string | undefined {
+  const known = `${path[0]}.${path.at(-1)}`
+  return Object.hasOwn(texts.helps, known) ? texts.helps[known] : description
 }
 
 /** A value of an enumeration. */

@@ -5,6 +5,7 @@ import {
   forgetCredential,
   isKept,
   onStoredElsewhere,
+  type SignInLink,
   storeCredential,
   storedCredential,
   takeLink,
@@ -62,17 +63,22 @@ function signIn(why = ''): void {
 }
 
 function signOut(): void {
-  const go = () => {
+  unlessUnsaved(texts.signOutTitle, texts.signOut, () => {
     forgetCredential()
     signIn()
-  }
+  })
+}
+
+/** Goes on, after a question if entries would be lost. */
+function unlessUnsaved(title: string, action: string, go: () => void): void {
   if (!device || device.unsaved.size === 0) return go()
-  ask({ title: texts.signOutTitle, content: [h('p', {}, texts.unsavedLost)], action: texts.signOut, go })
+  ask({ title, content: [h('p', {}, texts.unsavedLost)], action, go })
 }
 
 async function open(credential: string, opening: Opening = {}): Promise<void> {
   const attempt = ++attempts
   device?.close()
+  device = undefined
   current = credential
   const refused = (why: string) => {
     if (attempt !== attempts) return
@@ -123,8 +129,12 @@ async function enter(opened: Device, opening: Opening, refused: (why: string) =>
 
 function start(): void {
   const link = takeLink()
-  if (link) open(link.credential, { ...link, isKept: isKept() })
+  if (link) openLink(link)
   else goOn()
+}
+
+function openLink(link: SignInLink): void {
+  open(link.credential, { ...link, isKept: isKept() })
 }
 
 /** Goes on with the stored credential. */
@@ -134,8 +144,12 @@ function goOn(): void {
   else open(credential)
 }
 
-addEventListener('hashchange', () => {
-  if (location.hash.startsWith('#key=')) start()
+addEventListener('hashchange', ({ oldURL }) => {
+  const link = location.hash.startsWith('#key=') ? takeLink() : undefined
+  if (!link) return
+  // Before the shell goes by the address: the entries stay in view.
+  if (device && device.unsaved.size > 0) history.replaceState(null, '', oldURL)
+  unlessUnsaved(texts.openLinkTitle, texts.useIt, () => openLink(link))
 })
 addEventListener('beforeunload', event => {
   if (device && device.unsaved.size > 0) event.preventDefault()

@@ -29,6 +29,7 @@ export const tryNow = 'Try now'
 export const skip = 'Skip to the content'
 export const views = 'Views'
 export const signOut = 'Sign out'
+export const openLinkTitle = 'Use the link?'
 export const signOutTitle = 'Sign out without saving?'
 export const unsavedLost = 'The settings that you have changed are not saved.'
 
@@ -327,8 +328,10 @@ export const statusNames = {
   certificatePin: 'Certificate pin',
   wifi: 'Wi-Fi',
 } as Readonly<Record<string, string>>
-export const usedOf = (used: string, total: string, isReadOnly: boolean) =>
-  isReadOnly ? 'Read-only: nothing can be changed. Restart the device, or replace its card.' : `${used} of ${total}`
+export const usedOf = (used: string, total: string) => `${used} of ${total}`
+export const storageReadOnly = 'Read-only: nothing can be changed. Restart the device, or replace its card.'
+export const storageTemporary =
+  'Its partition could not be read: the settings are those of a new device, and a restart loses changes. Restart it, or replace its card.'
 
 export const operations = 'Maintenance'
 export const confirmOperation = (operation: string, device: string) => `${operation}: ${device}?`
@@ -376,7 +379,17 @@ export const names = {
   wifi: 'Wi-Fi',
   present: 'Plugged in',
 } as Readonly<Record<string, string>>
-/** The same for values, by the name of their setting. */
+/** What stands below a control, where the device's own description goes by values that have other labels here. */
+export const helps: Readonly<Record<string, string>> = {
+  'network.method': 'Whether the network assigns address and gateway.',
+  'network.address':
+    'With its prefix length, such as 192.0.2.10/24. Others in the file of the interface are kept, unless the method changes.',
+  'network.gateway': 'Of the router, or empty for none.',
+  'network.dns': 'In order of preference. With “Automatic (DHCP)”, in addition to those of the network.',
+  'airplay.access': 'A code prevents mistakes and is no protection: a client can skip it. One set elsewhere is kept.',
+  'moderation.approval': 'Whether devices must be let in.',
+}
+/** Labels of values, by the name of their setting. */
 export const values = {
   'days.mon': 'Monday',
   'days.tue': 'Tuesday',

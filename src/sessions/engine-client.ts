@@ -32,7 +32,7 @@ export interface GoingOn {
   readonly since: string | undefined
 }
 
-export interface Link {
+export interface EngineConnection {
   /** Ends when the service has no more to say, or the connection is lost. */
   readonly lines: AsyncIterable<SessionLine>
   /** Tells the service that the device is gone. */
@@ -47,7 +47,7 @@ const MAX_LINE = 4_096
  * out.
  * @throws {SessionRefused} if the request is refused; the error of the socket if nobody listens.
  */
-export function openSession(path: string, ask: Device & (GoingOn | object)): Promise<Link> {
+export function openSession(path: string, ask: Device & (GoingOn | object)): Promise<EngineConnection> {
   return new Promise((resolve, reject) => {
     const socket = connect(path)
     const body = JSON.stringify(ask)

@@ -26,7 +26,7 @@ interface Decision {
   readonly done: Promise<void>
 }
 
-interface Entry {
+interface TrackedSession {
   session: Session
   readonly carrier: Carrier
   timer: NodeJS.Timeout | undefined
@@ -42,7 +42,7 @@ export class Sessions implements EngineHost {
   readonly outcomes = new Counts(['protocol', 'outcome'])
   readonly #options: SessionsOptions
   /** Oldest first. */
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries = new Map<string, TrackedSession>()
   #json: string | undefined
   /** Whether there are changes that no event has told. */
   #isDirty = false
@@ -87,7 +87,7 @@ export class Sessions implements EngineHost {
     }
     const id = this.#freeId(former.id) ?? this.#options.ring.newId()
     const session = { id, state, ...this.#times(state, former.since), ...safeDevice(device) }
-    const entry: Entry = { session, carrier, timer: undefined, decision: undefined, outcome: 'left' }
+    const entry: TrackedSession = { session, carrier, timer: undefined, decision: undefined, outcome: 'left' }
     this.#entries.set(id, entry)
     this.#startTimer(entry)
     this.#changed()
@@ -170,20 +170,20 @@ export class Sessions implements EngineHost {
     clearTimeout(this.#reporting)
   }
 
-  #find(id: string): Entry {
+  #find(id: string): TrackedSession {
     const entry = this.#entries.get(id)
     if (!entry) throw new Problem('not-found', 'There is no such session; it may have ended.')
     return entry
   }
 
-  #inTheWayOf({ session, carrier }: Entry): readonly Entry[] {
+  #inTheWayOf({ session, carrier }: TrackedSession): readonly TrackedSession[] {
     if (!carrier.isExclusive) return []
     return [...this.#entries.values()].filter(
       other => other.carrier === carrier && other.session.id !== session.id && other.session.state === 'active',
     )
   }
 
-  async #end(entry: Entry, reason: EndReason, who: string): Promise<void> {
+  async #end(entry: TrackedSession, reason: EndReason, who: string): Promise<void> {
     const { id, state } = entry.session
     await this.#decide(entry, 'end', async () => {
       const outcome = state === 'pending' ? 'denied' : 'ended'
@@ -199,7 +199,7 @@ export class Sessions implements EngineHost {
   }
 
   /** Of two different decisions at once the first wins; the same one twice is one. */
-  async #decide(entry: Entry, verb: Decision['verb'], act: () => Promise<void>): Promise<void> {
+  async #decide(entry: TrackedSession, verb: Decision['verb'], act: () => Promise<void>): Promise<void> {
     if (entry.decision && entry.decision.verb !== verb)
       throw new Problem('conflict', 'Another moderator has just decided otherwise about this session.')
     entry.decision ??= { verb, done: inTime(act) }
@@ -214,7 +214,7 @@ export class Sessions implements EngineHost {
     }
   }
 
-  #startTimer(entry: Entry): void {
+  #startTimer(entry: TrackedSession): void {
     clearTimeout(entry.timer)
     if (entry.session.state === 'active') return
     const seconds = this.#options.timeoutS()
@@ -248,15 +248,15 @@ export class Sessions implements EngineHost {
     return this.#json
   }
 
-  #count({ session }: Entry, outcome: string): void {
+  #count({ session }: TrackedSession, outcome: string): void {
     this.outcomes.add([protocolLabel(session.protocol), outcome])
   }
 
-  #log(entry: Entry, what: string): void {
+  #log(entry: TrackedSession, what: string): void {
     this.#options.log('notice', `session ${quoted(entry)} (${entry.session.protocol}) ${what}`)
   }
 
-  #logFailure(entry: Entry, what: string, error: unknown): void {
+  #logFailure(entry: TrackedSession, what: string, error: unknown): void {
     const why = error instanceof Problem ? error.message : `${reasonOf(error)}.`
     this.#options.log('error', `session ${quoted(entry)} ${what}. ${why}`)
   }
@@ -286,7 +286,7 @@ export class Sessions implements EngineHost {
   }
 }
 
-function quoted({ session }: Entry): string {
+function quoted({ session }: TrackedSession): string {
   return JSON.stringify(session.name)
 }
 

@@ -7,7 +7,7 @@ import type { Sessions } from './sessions.ts'
 const HEADERS = ['Content-Type', 'application/x-ndjson', 'Cache-Control', 'no-store']
 
 /** A line of the answer to a request for a session. */
-type Line =
+type AnswerLine =
   | { readonly id?: string; readonly state: 'pending' | 'active'; readonly since: string }
   | { readonly state: 'denied' | 'ended'; readonly reason: EndReason }
 
@@ -18,7 +18,7 @@ type Line =
 export class SocketEngine implements Carrier {
   readonly isExclusive = false
   readonly #sessions: Sessions
-  readonly #links = new Map<string, Link>()
+  readonly #links = new Map<string, SessionStream>()
 
   constructor(sessions: Sessions) {
     this.#sessions = sessions
@@ -30,7 +30,7 @@ export class SocketEngine implements Carrier {
       headers: HEADERS,
       preamble: '',
       open: socket => {
-        const link = new Link(socket)
+        const link = new SessionStream(socket)
         const id = this.#sessions.enter(this, device, state, former)
         if (id === undefined) {
           link.finish({ state: 'denied', reason: 'full' })
@@ -71,7 +71,7 @@ export class SocketEngine implements Carrier {
   }
 
   /** By now, another connection may have the id. */
-  #remove(id: string, link: Link): void {
+  #remove(id: string, link: SessionStream): void {
     if (this.#links.get(id) !== link) return
     this.#links.delete(id)
     this.#sessions.leave(id)
@@ -79,7 +79,7 @@ export class SocketEngine implements Carrier {
 }
 
 /** The connection of a session. */
-class Link implements Cancelable {
+class SessionStream implements Cancelable {
   readonly closed: Promise<void>
   cancel: () => void = () => undefined
   readonly #socket: Socket
@@ -92,12 +92,12 @@ class Link implements Cancelable {
     })
   }
 
-  write(line: Line): void {
+  write(line: AnswerLine): void {
     if (!this.#isFinished) this.#socket.write(text(line))
   }
 
   /** Writes the last line, and ends our side of the connection. */
-  finish(line: Line): void {
+  finish(line: AnswerLine): void {
     if (this.#isFinished) return
     this.#isFinished = true
     this.#socket.end(text(line))
@@ -109,6 +109,6 @@ class Link implements Cancelable {
   }
 }
 
-function text(line: Line): string {
+function text(line: AnswerLine): string {
   return `${JSON.stringify(line)}\n`
 }

@@ -9,6 +9,7 @@ import { Transactions } from '../../hal/transaction/transaction.ts'
 import { removeKey } from '../auth/key-file.ts'
 import type { Log } from '../log.ts'
 import { resetCard } from './card/memory.ts'
+import { KeptTrial } from './kept-trial.ts'
 
 /** While it is there, a factory reset is to be finished before anything is served. */
 const MARKER = '/factory-reset'
@@ -58,6 +59,7 @@ export async function finishReset(state: Files, system: System, log: Log): Promi
   await transactions.recover().catch(error => warn(`the journal of an unfinished change: ${reasonOf(error)}`))
   const { notUndone } = await transactions.reset([certificates.removalOfSetAside])
   if (notUndone.length > 0) warn(`could not be put back: ${namesOf(notUndone)}`)
+  await new KeptTrial(state).forget()
   await removeKey(state)
   await resetCard(state, order === FORGET_CARD)
   await state.remove(MARKER)

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { masked } from '../../hal/format/bundle-url.ts'
-import { KEPT } from '../../hal/format/wpa-supplicant.ts'
+import { KEPT } from '../../hal/secret.ts'
 import { isWritable } from '../../hal/setting.ts'
 import type { Change } from '../../hal/transaction/transaction.ts'
 import { isObject, type JsonObject, type JsonValue, pointerStep } from '../json.ts'

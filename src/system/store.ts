@@ -1,4 +1,5 @@
 import { isNoSpace, reasonOf } from '../../hal/errors.ts'
+import type { Files } from '../../hal/files/files.ts'
 import type { System } from '../../hal/os/system.ts'
 import type { Values } from '../../hal/registry.ts'
 import { Serial } from '../../hal/serial.ts'
@@ -9,6 +10,7 @@ import { isObject, type JsonObject, type JsonValue, toJsonLine } from '../json.t
 import { MAX_WAITING_CHANGES } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { Problem } from '../problem.ts'
+import { KeptTrial } from './kept-trial.ts'
 import { changesOf, planChanges, previewOf } from './plan.ts'
 import { type SettingState, Snapshot } from './snapshot.ts'
 import { Tally } from './tally.ts'
@@ -17,6 +19,8 @@ import { SettingWatcher } from './watcher.ts'
 
 export interface SystemStoreOptions {
   readonly system: System
+  /** The files of the state directory. */
+  readonly state: Files
   readonly settings: readonly Setting[]
   readonly transactions: Transactions
   readonly ring: Pick<TopicOptions, 'maxEvents' | 'maxBytes' | 'newId'>
@@ -51,11 +55,11 @@ export class SystemStore {
   readonly #watcher: SettingWatcher
   readonly #queue = new Serial()
   #trial: Trial | undefined
-  /** The trial that was kept last: a client that did not get the answer asks again. */
-  #keptId: string | undefined
+  readonly #kept: KeptTrial
 
-  constructor({ system, settings, transactions, ring, log }: SystemStoreOptions) {
+  constructor({ system, state, settings, transactions, ring, log }: SystemStoreOptions) {
     this.#system = system
+    this.#kept = new KeptTrial(state)
     this.#transactions = transactions
     this.#log = log
     this.#snapshot = new Snapshot(settings, log)
@@ -167,12 +171,14 @@ export class SystemStore {
     return this.#queue.run(async () => {
       precondition()
       const isOther = this.#trial === undefined || isMeant?.(this.#trial.id) === false
-      if (isOther && this.#keptId !== undefined && isMeant?.(this.#keptId)) return
+      if (isOther && this.#kept.id !== undefined && isMeant?.(this.#kept.id)) return
       const { id } = this.#endTrial(isMeant)
       try {
+        // Without it, only a client that asks again after a restart goes without an answer.
+        await this.#tolerate('remember the change that was kept', () => this.#kept.keep(id))
         await this.#transactions.keep()
-        this.#keptId = id
       } catch (error) {
+        await this.#tolerate('forget a change that was not kept', () => this.#kept.forget())
         await this.#readBack(this.#snapshot.available)
         throw refusedBySystem(error)
       } finally {
@@ -269,12 +275,21 @@ export class SystemStore {
   }
 
   async #recover(): Promise<void> {
+    // If it cannot be told, it may have been.
+    let isUndone = true
     try {
       const undone = await this.#transactions.recover()
+      isUndone = undone !== undefined
       if (undone) this.topic.reportOnResync('reverted', this.#report(undone, 'restarted'))
     } catch (error) {
       this.#log('error', `the journal of an unfinished change: ${reasonOf(error)}; its changes stay as they are`)
     }
+    await this.#tolerate('tell which change was kept last', () => this.#kept.start(isUndone))
+  }
+
+  /** Does something for the few clients that ask again; storage that refuses it must not stop the others. */
+  async #tolerate(what: string, act: () => Promise<unknown>): Promise<void> {
+    await act().catch(error => this.#log('warning', `could not ${what}: ${reasonOf(error)}`))
   }
 
   /** Logs what was undone, and returns the data of its event. */

@@ -15,7 +15,7 @@ export interface Pace {
 export interface Bootloader {
   /** The name of the slot is empty if it was not started from one. */
   status(): Promise<{ readonly bootSlot: string }>
-  mark(state: 'good', slot: 'booted'): Promise<void>
+  mark(state: 'good', bootName: string): Promise<void>
 }
 
 export interface JudgeOptions {
@@ -53,7 +53,7 @@ export async function judge(options: JudgeOptions): Promise<boolean> {
   })
   if (bootSlot === '') throw new HalError('ABSENT', 'the device was not started from a slot of RAUC')
   if (trial?.slot === bootSlot) return new TrialRun(trial, options).end()
-  await rauc.mark('good', 'booted')
+  await rauc.mark('good', bootSlot)
   log('info', 'not on trial: the version stays')
   return true
 }
@@ -118,9 +118,9 @@ class TrialRun {
    */
   async #settle(): Promise<void> {
     const { rauc, records, log } = this.#options
-    const { version } = this.#trial
+    const { slot, version } = this.#trial
     if (!this.#trial.isGood) await records.begin({ ...this.#trial, isGood: true })
-    await rauc.mark('good', 'booted')
+    await rauc.mark('good', slot)
     // From here on it is good. What is left is for people, and the next start can do it.
     await records
       .conclude({ version, outcome: 'installed', ...this.#at })

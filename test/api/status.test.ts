@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
@@ -34,7 +34,16 @@ t.test('what the kernel says', async t => {
   })
   t.ok(Math.abs(Date.parse(String(bootedAt)) - (Date.now() - 3_725_870)) < 5_000, String(bootedAt))
   const { bsize, blocks } = await statfs(service.root)
-  t.match(storage, { totalBytes: bsize * blocks, availableBytes: Number, readOnly: false })
+  t.match(storage, { totalBytes: bsize * blocks, availableBytes: Number, readOnly: false, temporary: false })
+})
+
+t.test('an image that could not mount its data partition says that nothing is kept', async t => {
+  const root = deviceRoot(t)
+  mkdirSync(join(root, 'run'), { recursive: true })
+  writeFileSync(join(root, 'run/receiver-without-data'), '')
+  const service = await startTestService(t, { root })
+  t.match(await statusOf(service), { storage: { temporary: true } })
+  t.match(service.log.join('\n'), /^error: the data partition could not be mounted/m)
 })
 
 t.test('what the device cannot tell is absent', async t => {

@@ -1,4 +1,7 @@
-/** An update of the booted image, by its API: to another version and back, and to versions that do not work. */
+/**
+ * An update of the booted image, by its API: to another version and back, and to one that does not work. PROOF=1 has all of
+ * those, and a power cut during an installation.
+ */
 import { execFile } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -15,18 +18,17 @@ const UPLOAD_MS = 10 * 60_000
 const INSTALL_MS = 20 * 60_000
 /** A restart, and then at most five minutes in which the version proves itself. */
 const TRIAL_MS = 15 * 60_000
-t.setTimeout(90 * 60_000)
+t.setTimeout(4 * 60 * 60_000)
 
 const folder = temporaryFolder(t)
 const device = new Machine(factoryDisk())
 
 const state = async () =>
   (await (await device.fetch('/update', { signal: AbortSignal.timeout(10_000) })).json()) as UpdateState
-const post = (path: string, body: object = {}) =>
+const post = (path: string, body?: object) =>
   device.fetch(path, {
     method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify(body),
+    ...(body && { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }),
   })
 
 /** Once the device answers, and the state is as wanted. */
@@ -111,11 +113,57 @@ t.test('an update: uploaded, installed, on trial, good; settings, key and identi
 
 t.test('and back to the version before', async t => {
   const before = await identity()
-  t.equal((await post('/update/rollback')).status, 202)
+  const answer = await post('/update/rollback')
+  t.equal(answer.status, 202, await answer.text())
   const now = await settled(({ running }) => running.slot === 'A' && running.state === 'good', TRIAL_MS)
   t.match(now, { last: { version: '0.2.0', outcome: 'rolled back' }, other: { version: '0.2.0', state: 'good' } })
   await device.reconnect()
   t.same(await identity(), before)
+})
+
+/** Files of versions that do not work, and how the device says so. Each gets its attempts, of about a minute. */
+const BROKEN: Readonly<Record<string, readonly [files: Readonly<Record<string, string>>, reason: RegExp]>> = {
+  'no kernel': [{ '/boot/vmlinuz': 'no kernel\n' }, /^did not start$/],
+  ...(process.env.PROOF && {
+    'half an initrd': [{ '/boot/initrd.img': 'half an initrd\n' }, /^did not start$/],
+    'a panic': [{ '/usr/lib/systemd/systemd': 'no program\n' }, /^did not start$/],
+    'a service that does not start': [{ '/usr/lib/receiverd/receiverd.cjs': 'process.exit(1)\n' }, /^did not start$/],
+    'a screen that does not draw': [{ '/usr/bin/weston': '#!/bin/sh\nexit 1\n' }, /weston/],
+    'a door that is closed': [{ '/usr/sbin/nginx': '#!/bin/sh\nexit 1\n' }, /nginx/],
+  }),
+}
+/** Three attempts of at most five minutes, and their restarts. */
+const FALLBACK_MS = 40 * 60_000
+
+for (const [name, [files, reason]] of Object.entries(BROKEN))
+  t.test(`a version that does not work: ${name}; the device is back in the one before, with the settings`, async t => {
+    const before = await identity()
+    const version = `0.3.${Object.keys(BROKEN).indexOf(name)}`
+    await upload(makeBundle(folder, virt, version, files))
+    await install({ restart: 'now' })
+    const now = await settled(({ last }) => last?.version === version, FALLBACK_MS)
+    t.match(now, { running: { slot: 'A', state: 'good' }, other: { state: 'bad' }, state: 'idle' })
+    t.match(now.last, { outcome: 'rolled back', reason })
+    await device.reconnect()
+    t.same(await identity(), before)
+    t.match(await device.shell('fw_printenv'), /^BOOT_A_LEFT=14$/m, 'it has all its attempts')
+  })
+
+t.test('the power is cut during an installation', { skip: !process.env.PROOF && 'PROOF=1 is not set' }, async t => {
+  const before = await identity()
+  await upload(makeBundle(folder, virt, '0.4.0'))
+  for (const percent of [5, 50, 90]) {
+    t.equal((await post('/update/install', { restart: 'now' })).status, 202)
+    await settled(now => (now.percent ?? 0) >= percent, INSTALL_MS)
+    device.cutPower()
+    await device.boot()
+    const now = await settled(({ last }) => last?.version === '0.4.0', TRIAL_MS)
+    t.match(now, { running: { slot: 'A', state: 'good' }, other: { state: 'bad' }, state: 'downloaded' })
+    t.match(now.last, { outcome: 'failed', reason: 'interrupted' })
+    t.same(await identity(), before)
+  }
+  await install({ restart: 'now' })
+  await settled(({ running }) => running.slot === 'B' && running.state === 'good', TRIAL_MS)
 })
 
 t.test('off', async () => device.cutPower())

@@ -10,7 +10,11 @@ const rules = readFileSync(join(REPOSITORY, 'build/image/left-out'), 'utf8')
   .map(line => {
     const [, kind, glob = ''] = /^path-(exclude|include)=(\/\S+)$/.exec(line) ?? []
     if (!kind) throw new Error(`not a rule: ${line}`)
-    return { isExcluded: kind === 'exclude', pattern: new RegExp(`^${toRegExp(glob)}$`) }
+    return {
+      isExcluded: kind === 'exclude',
+      pattern: new RegExp(`^${toRegExp(glob)}$`),
+      beginning: /^[^*?[]*/.exec(glob)?.[0].replace(/\/+$/, '') ?? '',
+    }
   })
 
 /** Of "*" and sets alone, which is all that the file uses. */
@@ -20,11 +24,21 @@ function toRegExp(glob: string): string {
 
 const isLeftOut = (path: string) => rules.findLast(({ pattern }) => pattern.test(path))?.isExcluded ?? false
 
+/** dpkg keeps a folder that is left out if some file in it may come back, and otherwise fails where one does. */
+const isFolderLeftOut = (path: string) =>
+  isLeftOut(path) && !rules.some(({ isExcluded, beginning }) => !isExcluded && path.startsWith(beginning))
+
+/** `/a` and `/a/b` of `/a/b/c`. */
+const folders = (path: string) =>
+  path.split('/').flatMap((_, index, names) => (index > 1 ? [names.slice(0, index).join('/')] : []))
+
 const LIBRARIES = '/usr/lib/aarch64-linux-gnu'
 const KERNEL = '/usr/lib/modules/6.12.0-arm64/kernel'
 
 const kept = [
   '/usr/share/doc/bash/copyright',
+  // The target of one of Debian's alternatives, which must be there.
+  '/usr/share/icons/Adwaita/cursor.theme',
   ...['broadcom/bcm2837-rpi-3-b.dtb', 'broadcom/bcm2711-rpi-4-b.dtb'].map(
     name => `/usr/lib/linux-image-6.12.0-arm64/${name}`,
   ),
@@ -80,6 +94,7 @@ const leftOut = [
 
 t.test('what a receiver needs is there', async t => {
   t.same(kept.filter(isLeftOut), [])
+  t.same(kept.flatMap(folders).filter(isFolderLeftOut), [])
 })
 
 t.test('what none needs is not', async t => {

@@ -227,6 +227,13 @@ t.test('settings', { skip: missingBrowser('shell') }, async t => {
     await waitForText(page, 'The settings that you have changed are not saved.')
     await click(page, 'Sign out without saving?', 'Cancel')
     t.equal(await valueIn(page, 'AirPlay', 'Name'), 'Not saved yet')
+    await page.evaluate(() => {
+      location.hash = '#key=another'
+    })
+    await waitForText(page, 'The settings that you have changed are not saved.')
+    t.notMatch(page.url(), 'another', 'the address can be shown')
+    await click(page, 'Use the link?', 'Cancel')
+    t.equal(await valueIn(page, 'AirPlay', 'Name'), 'Not saved yet')
     await click(page, 'AirPlay', 'Discard')
     await page.reload()
     t.strictSame(asked, ['beforeunload'], 'nothing to lose')

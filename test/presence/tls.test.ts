@@ -169,7 +169,14 @@ t.test('where the state directory refuses writes, the first one is made all the 
   const transactions = new Transactions(system, settings, new Journal(new Files(state, fs)), originals)
   const ring = { maxEvents: 10, maxBytes: 100_000, newId: randomUUID }
   const write = (level: string, line: string) => log.push(`${level}: ${line}`)
-  const configuration = new SystemStore({ system, settings, transactions, ring, log: write })
+  const configuration = new SystemStore({
+    system,
+    state: new Files(state, fs),
+    settings,
+    transactions,
+    ring,
+    log: write,
+  })
   await configuration.start()
   const clock = { now: () => NOW }
   const tls = new Tls({ files: new CertificateFiles(system), configuration, originals, clock, builtAt: 0, log: write })

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import type { Device } from '../../hal/engine.ts'
-import { type Link, openSession, type SessionLine } from '../../src/sessions/engine-client.ts'
+import { type EngineConnection, openSession, type SessionLine } from '../../src/sessions/engine-client.ts'
 import type { Session } from '../../src/sessions/session.ts'
 import { temporaryFolder } from './folder.ts'
 import { type ServiceOptions, startTestService, type TestService } from './service.ts'
@@ -19,7 +19,7 @@ export class TestEngine {
   readonly close: () => void
   readonly #lines: AsyncIterator<SessionLine>
 
-  constructor(link: Link) {
+  constructor(link: EngineConnection) {
     this.close = link.close
     this.#lines = link.lines[Symbol.asyncIterator]()
   }

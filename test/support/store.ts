@@ -35,7 +35,7 @@ export async function startStoreOf(t: Test, system: System, settings: readonly S
   const files = new Files(state)
   const transactions = new Transactions(system, settings, new Journal(files), new Originals(files))
   const ring = { maxEvents: 100, maxBytes: 100_000, newId: randomUUID }
-  const store = new SystemStore({ system, settings, transactions, ring, log })
+  const store = new SystemStore({ system, state: files, settings, transactions, ring, log })
   await store.start()
   t.teardown(() => store.stop())
   return { store, log: lines, state }

@@ -1,5 +1,16 @@
+import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
+import { Files } from '../../hal/files/files.ts'
+import { System } from '../../hal/os/system.ts'
+import { registry } from '../../hal/registry.ts'
+import { Journal } from '../../hal/transaction/journal.ts'
+import { Originals } from '../../hal/transaction/originals.ts'
+import { Transactions } from '../../hal/transaction/transaction.ts'
+import { SystemStore } from '../../src/system/store.ts'
+import { intercepted, Stopped } from '../hal/support/file-system.ts'
+import { deviceRoot } from '../support/device.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
 const JOURNAL = 'var/lib/receiverd/journal'
@@ -81,6 +92,49 @@ t.test('a change on trial can be seen, and kept or undone by its own ETag alone'
   t.equal((await ask('POST', '*')).status, 409, 'and none is there, although an earlier one was kept')
   t.equal((await service.fetchAs(service.token(['admin:r']), '/system/confirm', { method: 'DELETE' })).status, 403)
   stream.close()
+})
+
+t.test('a confirmation whose answer was lost can be repeated after a restart', async t => {
+  const first = await startTestService(t)
+  const repeat = (service: TestService, etag: string | null) =>
+    service.fetch('/system/confirm', { method: 'POST', headers: { 'If-Match': etag ?? '' } })
+  const kept = (await patch(first, { hostname: 'room-4' }, '60')).headers.get('etag')
+  t.equal((await repeat(first, kept)).status, 200)
+  await first.close()
+
+  const second = await startTestService(t, { root: first.root })
+  t.equal((await repeat(second, kept)).status, 200)
+  t.equal((await repeat(second, '"64c06ef3-0000-4000-8000-000000000000"')).status, 409, 'no other change')
+  t.equal((await confirm(second)).status, 409, 'and none without its ETag')
+  t.equal((await second.fetch('/system/confirm', { method: 'DELETE' })).status, 409, 'it is kept')
+  await second.close()
+})
+
+t.test('a change that was undone at the start is not called kept, wherever the power failed', async t => {
+  let isCut = false
+  const fs = intercepted(call => {
+    if (isCut && call.name === 'unlink' && call.path.endsWith('/journal')) throw new Stopped()
+    return call.proceed()
+  })
+  const root = deviceRoot(t)
+  const state = join(root, 'var/lib/receiverd')
+  const system = new System(root)
+  const settings = registry(system)
+  const files = new Files(state, fs)
+  const transactions = new Transactions(system, settings, new Journal(files), new Originals(files))
+  const ring = { maxEvents: 10, maxBytes: 100_000, newId: randomUUID }
+  const store = new SystemStore({ system, state: files, settings, transactions, ring, log: () => undefined })
+  await store.start()
+  await store.patch({ hostname: 'room-4' }, () => undefined, 60)
+  const id = store.trial?.id
+  isCut = true
+  await t.rejects(store.confirm(() => undefined))
+  await store.stop()
+
+  const next = await startTestService(t, { root })
+  t.match((await next.system()).value, { hostname: 'receiver' })
+  const headers = { 'If-Match': `"${id}"` }
+  t.equal((await next.fetch('/system/confirm', { method: 'POST', headers })).status, 409)
 })
 
 t.test('a change that is not confirmed in time is undone, and an event says so', async t => {

@@ -40,6 +40,8 @@ async function usedDevice(): Promise<{ readonly before: ReturnType<typeof treeOf
     const answer = await service.patch(change)
     t.equal(answer.status, 200, `${JSON.stringify(change)}: ${await answer.text()}`)
   }
+  t.equal((await service.patch({ hostname: 'kept' }, {}, '?confirmWithin=600')).status, 200)
+  t.equal((await service.fetch('/system/confirm', { method: 'POST' })).status, 200)
   t.equal((await service.patch({ hostname: 'on-trial' }, {}, '?confirmWithin=600')).status, 200)
   await service.close()
   return { before, service }
@@ -66,7 +68,8 @@ t.test('what a power cut has left of a file is gone after the next start', async
     writeFileSync(join(root, folder, `.${name}.receiverd-${randomUUID()}`), '')
   for (const env of [{}, { RECEIVERD_ANNOUNCE: 'off' }]) {
     of(services, 'receiverd.service')
-    for (const name of ['api-key', 'api-key.unused', 'factory-reset', 'journal', 'not-reset']) of(STATE, name)
+    for (const name of ['api-key', 'api-key.unused', 'factory-reset', 'journal', 'kept-trial', 'not-reset'])
+      of(STATE, name)
     const { options } = new FakeReceiver(root)
     await finishReset(new Files(join(root, STATE)), new System(root, options), quiet)
     const service = await startTestService(t, { root, env, ...options })

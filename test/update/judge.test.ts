@@ -64,7 +64,7 @@ class Device {
         },
         mark: async (state, slot) => {
           if (this.rauc) throw this.rauc
-          const proceed = () => this.marks.push(`${this.booted} ${state}`)
+          const proceed = () => this.marks.push(`${slot} ${state}`)
           shown({ name: 'run', path: `${state} ${slot}`, changes: true, proceed, tear: () => undefined })
         },
       },

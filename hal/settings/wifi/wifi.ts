@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from 'node:util'
 import * as Type from 'typebox/type'
 import {
   editWpa,
-  KEPT,
   MAX_NETWORKS,
   MAX_SSID_BYTES,
   readWpa,
@@ -11,6 +10,7 @@ import {
   whyNoNetwork,
 } from '../../format/wpa-supplicant.ts'
 import type { System } from '../../os/system.ts'
+import { KEPT } from '../../secret.ts'
 import { refuse, type Setting, type Violation, whyReadOnly } from '../../setting.ts'
 import { LOCKS_OUT } from '../locks-out.ts'
 import { LINKS } from '../network/links.ts'

@@ -1,6 +1,6 @@
 import { button, foreign, h, newId } from '../dom.ts'
 import { isEqual, isObject, type Json, type JsonObject, step } from '../json.ts'
-import { labelOf, valueText } from '../labels.ts'
+import { helpOf, labelOf, valueText } from '../labels.ts'
 import * as texts from '../texts.ts'
 import { controlFor } from './control.ts'
 import { ErrorSlot } from './error-slot.ts'
@@ -11,7 +11,7 @@ export function entry({ path, label, schema, value, choices, system }: FieldOpti
   const name = nameOf(path)
   const pointer = path.map(step).join('')
   const control = controlFor({ name, label: labelOf(name), schema })
-  const help = h('p', { class: 'help', id: newId() }, schema.description)
+  const help = h('p', { class: 'help', id: newId() }, helpOf(path, schema))
   const slot = new ErrorSlot(control.inputs, help.id)
   const note = h('p', { class: 'note', role: 'status' })
   const title = control.isGroup ? h('span', { class: 'label' }, label) : h('label', {}, label)

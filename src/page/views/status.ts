@@ -71,7 +71,8 @@ function row([name, value]: readonly [string, Json]): HTMLElement {
   const label = Object.hasOwn(texts.statusNames, name) ? (texts.statusNames[name] ?? name) : labelOf(name)
   if (isObject(value) && typeof value.totalBytes === 'number' && typeof value.availableBytes === 'number') {
     const used = value.totalBytes - value.availableBytes
-    const shown = texts.usedOf(bytesText(used), bytesText(value.totalBytes), value.readOnly === true)
+    const fault = value.readOnly ? texts.storageReadOnly : value.temporary && texts.storageTemporary
+    const shown = fault || texts.usedOf(bytesText(used), bytesText(value.totalBytes))
     return fact(label, shown, h('meter', { value: used / value.totalBytes, high: 0.9, 'aria-label': label }))
   }
   if (isObject(value) && typeof value.ssid === 'string') {

@@ -1,6 +1,6 @@
 import { messageOf, Refusal } from '../client.ts'
 import type { Device } from '../device.ts'
-import { ask, openDialog } from '../dialog.ts'
+import { ask } from '../dialog.ts'
 import { button, foreign, h, newId, problemLine, say } from '../dom.ts'
 import type { Field } from '../form/field.ts'
 import { isEqual, isObject, type Json, type JsonObject } from '../json.ts'
@@ -73,7 +73,7 @@ export function withNetworks(device: Device, schema: Schema, field: Field): Fiel
       go: () => join(network),
     })
   const askForNetwork = (found?: Found) =>
-    openNetworkDialog(found, network => (network.password === '' ? joinOpen(network) : join(network)))
+    askForEntries(found, network => (network.password === '' ? joinOpen(network) : join(network)))
 
   const look = async () => {
     say(problem, '')
@@ -175,57 +175,42 @@ function named(text: string, { ssid }: { readonly ssid: string }, click: () => v
 }
 
 /** Asks for the password, and for the name as well where none was found. */
-function openNetworkDialog(found: Found | undefined, go: (network: Known) => void): void {
+function askForEntries(found: Found | undefined, go: (network: Known) => void): void {
   const text = { type: 'text', autocomplete: 'off', spellcheck: 'false', autocapitalize: 'none' }
-  const name = h('input', { ...text, id: newId(), dir: 'auto', required: true })
+  const name = h('input', { ...text, id: newId(), dir: 'auto', required: true, autofocus: true })
   const password = h('input', {
     ...text,
     id: newId(),
     type: 'password',
     pattern: PASSWORD,
     required: found !== undefined,
+    autofocus: found !== undefined,
   })
   const show = h('input', { type: 'checkbox', id: newId() })
   show.addEventListener('input', () => {
     password.type = show.checked ? 'text' : 'password'
   })
-  const submit = h('button', { class: 'primary' }, texts.join)
   const ssid = () => found?.ssid ?? name.value
-  const validate = () => {
-    const bytes = new TextEncoder().encode(ssid()).length
-    submit.disabled = !password.validity.valid || bytes === 0 || bytes > MAX_SSID_BYTES
-  }
-  validate()
-  const form = h(
-    'form',
-    {
-      novalidate: true,
-      input: validate,
-      submit: event => {
-        event.preventDefault()
-        if (submit.disabled) return
-        close()
-        go({ ssid: ssid(), password: password.value, hidden: found === undefined })
-      },
+  ask({
+    title: found ? texts.joinTitle(shown(found.ssid)) : texts.otherNetworkTitle,
+    content: [
+      found === undefined && h('div', { class: 'field' }, h('label', { for: name.id }, texts.ssid), name),
+      h(
+        'div',
+        { class: 'field' },
+        h('label', { for: password.id }, texts.password),
+        password,
+        h('p', { class: 'help' }, found === undefined ? texts.passwordOrNone : texts.passwordHelp),
+      ),
+      h('div', { class: 'check' }, show, h('label', { for: show.id }, texts.show)),
+    ],
+    action: texts.join,
+    isValid: () => {
+      const bytes = new TextEncoder().encode(ssid()).length
+      return password.validity.valid && bytes > 0 && bytes <= MAX_SSID_BYTES
     },
-    found === undefined && h('div', { class: 'field' }, h('label', { for: name.id }, texts.ssid), name),
-    h(
-      'div',
-      { class: 'field' },
-      h('label', { for: password.id }, texts.password),
-      password,
-      h('p', { class: 'help' }, found === undefined ? texts.passwordOrNone : texts.passwordHelp),
-    ),
-    h('div', { class: 'check' }, show, h('label', { for: show.id }, texts.show)),
-    h(
-      'div',
-      { class: 'actions' },
-      button(texts.cancel, () => close()),
-      submit,
-    ),
-  )
-  const close = openDialog(found ? texts.joinTitle(shown(found.ssid)) : texts.otherNetworkTitle, [form])
-  ;(found ? password : name).focus()
+    go: () => go({ ssid: ssid(), password: password.value, hidden: found === undefined }),
+  })
 }
 
 function networksOf({ wifi }: JsonObject): readonly Known[] {

@@ -4,6 +4,7 @@ import type { Files } from '../../../hal/files/files.ts'
 import { Card } from '../../../hal/os/card.ts'
 import { CertificateFiles, type Pair } from '../../../hal/os/certificate.ts'
 import type { System } from '../../../hal/os/system.ts'
+import { Serial } from '../../../hal/serial.ts'
 import { deviceLinks } from '../../../hal/settings/network/links.ts'
 import { isWifiSet } from '../../../hal/settings/wifi/adapter.ts'
 import type { Originals } from '../../../hal/transaction/originals.ts'
@@ -82,7 +83,7 @@ export class CardTaker {
   /** Waits for the interface whose address or network is on the card: on some boards it appears after the service. */
   async waitForLink(): Promise<void> {
     const wanted: Given = await this.#wanted().catch(() => ({}))
-    if (!setsAddresses(wanted) && wanted['wifi-ssid'] === undefined) return
+    if (!needsLink(wanted)) return
     for (let waitedMs = 0; waitedMs < this.#linkMs; waitedMs += LINK_POLL_MS) {
       if ((await this.#linkFor(wanted)).isThere) return
       await new Promise(resolve => setTimeout(resolve, LINK_POLL_MS))
@@ -102,9 +103,10 @@ export class CardTaker {
   /** The settings that are about to be taken. */
   async #wanted(): Promise<Given> {
     if (!(await this.#card.isOwn())) return {}
-    const { given, isDue, taken } = await remembered(this.#state)
+    const { given, isDue, stillDue, taken } = await remembered(this.#state)
     const { parsed } = await this.#look(taken)
-    return { ...(isDue && given), ...givenIn(parsed) }
+    // An earlier start has waited for it already.
+    return { ...(isDue && !stillDue && given), ...givenIn(parsed) }
   }
 
   async #take(takers: Takers): Promise<void> {
@@ -119,7 +121,9 @@ export class CardTaker {
     if (mistakes.length === 0 && names.length > 0) {
       mistakes.push(...(await this.#apply(takers, given, found)))
       if (mistakes.length === 0) {
-        next = { given: merged(memory.given, given), isDue: false, taken: takenOf(found, memory.taken) }
+        const stillDue = (memory.stillDue ?? []).filter(name => !(name in given))
+        const all = merged(memory.given, given)
+        next = { given: all, ...dueOf(all, stillDue), taken: takenOf(found, memory.taken) }
         await remember(this.#state, next)
         this.#log('notice', `${TEXT}: taken: ${names.join(', ')}`)
       }
@@ -128,22 +132,52 @@ export class CardTaker {
     await this.#tidy(next, mistakes)
   }
 
-  /** After a factory reset, applies the settings that the card gave before. A setting that fails does not stop the others. */
+  /**
+   * After a factory reset, applies the settings that the card gave before. A setting that fails does not stop the others;
+   * one whose interface is not there stays due.
+   */
   async #again(takers: Takers, memory: Memory): Promise<Memory> {
     if (!memory.isDue) return memory
-    for (const part of partsOf(memory.given))
-      for (const mistake of await this.#apply(takers, part, {}, memory.given))
+    const { given, stillDue = Object.keys(given) } = memory
+    const left: string[] = []
+    for (const part of partsOf(given)) {
+      const names = Object.keys(part)
+      if (!names.some(name => stillDue.includes(name))) continue
+      if (needsLink(part) && !(await this.#linkFor(given)).isThere) {
+        left.push(...names)
+        this.#log('warning', `${TEXT}: ${names.join(', ')}: taken again when its network interface is there`)
+        continue
+      }
+      for (const mistake of await this.#apply(takers, part, {}, given))
         this.#log('error', `${TEXT}: not taken again after the factory reset: ${mistake}`)
-    const next = { ...memory, isDue: false }
+    }
+    const next = { ...memory, stillDue: undefined, ...dueOf(given, left) }
     await remember(this.#state, next)
     return next
+  }
+
+  /** Applies what is still due as soon as its interface appears, which the configuration tells. Call it after `take`. */
+  async follow(takers: Takers): Promise<void> {
+    const { given, isDue } = await this.#remembered().catch(() => NOTHING_DUE)
+    if (!isDue) return
+    let isOver = false
+    const queue = new Serial()
+    takers.configuration.topic.log.onAppend(() => {
+      if (isOver || queue.length > 1) return
+      queue
+        .run(async () => {
+          if (isOver || !(await this.#linkFor(given)).isThere) return
+          isOver = !(await this.#again(takers, await this.#remembered())).isDue
+        })
+        .catch(error => this.#log('error', `${TEXT}: ${reasonOf(error)}`))
+    })
   }
 
   async #remembered(): Promise<Memory> {
     return remembered(this.#state).catch(error => {
       if (!isUnreadable(error)) throw error
       this.#log('error', `the settings that the card gave are lost: ${error.message}`)
-      return { given: {}, isDue: false }
+      return NOTHING_DUE
     })
   }
 
@@ -225,6 +259,19 @@ export class CardTaker {
     await this.#card.update(replaced, removed)
     if (taken) await remember(this.#state, { ...memory, taken: undefined })
   }
+}
+
+const NOTHING_DUE: Memory = { given: {}, isDue: false }
+
+/** The part of a memory that says what is due, of these names. */
+function dueOf(given: Given, names: readonly string[]): Pick<Memory, 'isDue' | 'stillDue'> {
+  const stillDue = names.filter(name => name in given)
+  return stillDue.length === 0 ? { isDue: false } : { isDue: true, stillDue }
+}
+
+/** Whether it is about an interface. */
+function needsLink(part: Given): boolean {
+  return part['wifi-ssid'] !== undefined || setsAddresses(part)
 }
 
 const NOTHING_PARSED: Parsed = { lines: {}, mistakes: [] }

@@ -18,6 +18,7 @@ const schema = Type.Object(
   {
     given: texts,
     isDue: Type.Boolean(),
+    stillDue: Type.Optional(Type.Array(Type.String())),
     taken: Type.Optional(Type.Object({ digests: texts, commentedOut: Type.Optional(Type.String()) })),
   },
   { additionalProperties: false },
@@ -29,6 +30,8 @@ export interface Memory {
   readonly given: Given
   /** Whether that is to be applied, because a factory reset has put everything else back. */
   readonly isDue: boolean
+  /** The names of it that are left to apply, because their interface was not there yet; undefined for all. */
+  readonly stillDue?: readonly string[] | undefined
   /** Files that were applied, but may still be on the card, because the power failed or the card cannot be written. */
   readonly taken?: Taken | undefined
 }
@@ -65,7 +68,11 @@ export async function resetCard(state: Files, isForgotten: boolean): Promise<voi
     if (isUnreadable(error)) return NOTHING
     throw error
   })
-  await remember(state, isForgotten ? { ...memory, given: {}, isDue: false } : { ...memory, isDue: true })
+  await remember(state, {
+    ...memory,
+    stillDue: undefined,
+    ...(isForgotten ? { given: {}, isDue: false } : { isDue: true }),
+  })
 }
 
 function memoryIn(text: string): Memory {

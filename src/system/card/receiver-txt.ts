@@ -15,14 +15,14 @@ export type Name = (typeof NAMES)[number]
 export type Given = Readonly<Partial<Record<Name, string>>>
 
 /** A setting that was found. */
-export interface Line {
+export interface Assignment {
   /** From 1. */
   readonly number: number
   readonly value: string
 }
 
 export interface Parsed {
-  readonly lines: Readonly<Partial<Record<Name, Line>>>
+  readonly lines: Readonly<Partial<Record<Name, Assignment>>>
   /** Each is a clause that never quotes a value. */
   readonly mistakes: readonly string[]
 }
@@ -39,7 +39,7 @@ const SETTING = /^\s*[^#\s]/
  * value removed. A name with an empty value sets nothing.
  */
 export function parseReceiverTxt(text: string): Parsed {
-  const lines: Partial<Record<Name, Line>> = {}
+  const lines: Partial<Record<Name, Assignment>> = {}
   const mistakes: string[] = []
   for (const [at, raw] of withoutMark(text).split('\n').entries()) {
     const [number, line] = [at + 1, raw.trim()]

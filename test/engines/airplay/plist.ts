@@ -21,14 +21,14 @@ const UTF16 = 6
 const ARRAY = 10
 const DICTIONARY = 13
 
-interface Entry {
+interface PlistObject {
   readonly value: Plist
   /** For a dictionary: all keys, then all values. */
   readonly references: readonly number[]
 }
 
 export function encodePlist(root: Plist): Buffer {
-  const entries: Entry[] = []
+  const entries: PlistObject[] = []
   collect(root, entries)
   const referenceBytes = entries.length < 0x100 ? 1 : 2
   const parts: Buffer[] = [Buffer.from(MAGIC)]
@@ -50,7 +50,7 @@ export function encodePlist(root: Plist): Buffer {
 }
 
 /** Assigns object numbers, depth first. Returns the number of `value`. */
-function collect(value: Plist, entries: Entry[]): number {
+function collect(value: Plist, entries: PlistObject[]): number {
   const references: number[] = []
   const number = entries.push({ value, references }) - 1
   if (isArray(value)) for (const item of value) references.push(collect(item, entries))
@@ -59,7 +59,7 @@ function collect(value: Plist, entries: Entry[]): number {
   return number
 }
 
-function encodeEntry({ value, references }: Entry, referenceBytes: number): Buffer {
+function encodeEntry({ value, references }: PlistObject, referenceBytes: number): Buffer {
   if (typeof value === 'boolean') return Buffer.from([value ? 9 : 8])
   if (typeof value === 'bigint') return integer(value)
   if (typeof value === 'number') return Number.isInteger(value) ? integer(BigInt(value)) : real(value)

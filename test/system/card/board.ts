@@ -20,6 +20,7 @@ import { finishReset } from '../../../src/system/factory-reset.ts'
 import { SystemStore } from '../../../src/system/store.ts'
 import { type Intercept, intercepted, interceptedRun, Stopped, stopAt } from '../../hal/support/file-system.ts'
 import { deviceRoot } from '../../support/device.ts'
+import { FakeMonitors } from '../../support/fakes/monitors.ts'
 import { FakeReceiver } from '../../support/fakes/receiver.ts'
 import { temporaryFolder } from '../../support/folder.ts'
 
@@ -62,6 +63,7 @@ export class Board {
   readonly root: string
   readonly #path: string
   readonly #device: FakeReceiver
+  readonly monitors = new FakeMonitors()
   /** Whether the unit that changes the card works. */
   isCardWritable = true
 
@@ -90,7 +92,10 @@ export class Board {
   }
 
   /** Starts the service, up to when it would serve; once more if a factory reset restarts the device. */
-  async boot({ service = Number.POSITIVE_INFINITY, script = 1_000_000 }: Cut = {}): Promise<Boot> {
+  async boot(
+    { service = Number.POSITIVE_INFINITY, script = 1_000_000 }: Cut = {},
+    meanwhile: (store: SystemStore) => Promise<unknown> = async () => undefined,
+  ): Promise<Boot> {
     writeFileSync(join(this.#path, '.count'), '')
     const log: string[] = []
     const write = (level: string, line: string) => void log.push(`${level}: ${line}`)
@@ -115,18 +120,26 @@ export class Board {
       return options.run?.(argv) ?? ''
     }
     const fs = intercepted(cut)
-    const system = new System(this.root, { ...options, run: interceptedRun(cut, run), fs })
+    const system = new System(this.root, {
+      ...options,
+      monitor: this.monitors.monitor,
+      run: interceptedRun(cut, run),
+      fs,
+    })
     const state = new Files(join(this.root, STATE), fs)
     let key: string | undefined
     try {
-      if (await finishReset(state, system, write)) return this.boot({ service, script })
+      if (await finishReset(state, system, write)) return this.boot({ service, script }, meanwhile)
       const keys = await ApiKeyStore.open(state, { log: write })
       const card = new CardTaker({ system, state, folder: FOLDER, log: write, linkMs: 1 })
       await card.waitForLink()
       const configuration = this.#store(system, state, write)
       await configuration.start()
       const originals = new Originals(state)
-      await card.take({ configuration, keys, originals })
+      const takers = { configuration, keys, originals }
+      await card.take(takers)
+      await card.follow(takers)
+      await meanwhile(configuration)
       key = keys.current
       await configuration.stop()
     } catch (error) {
@@ -151,7 +164,7 @@ export class Board {
     const settings = registry(system)
     const transactions = new Transactions(system, settings, new Journal(state), new Originals(state))
     const ring = { maxEvents: 100, maxBytes: 100_000, newId: randomUUID }
-    return new SystemStore({ system, settings, transactions, ring, log })
+    return new SystemStore({ system, state, settings, transactions, ring, log })
   }
 
   #changeCard(cut: number): boolean {

@@ -1,9 +1,11 @@
 /** receiver.txt becomes the configuration of the device. */
-import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { REPOSITORY } from '../../../build/bundle-file.ts'
 import { orderReset } from '../../../src/system/factory-reset.ts'
+import type { SystemStore } from '../../../src/system/store.ts'
+import { eventually } from '../../support/eventually.ts'
 import { ALL, Board, KEY, TEXT, WPA } from './board.ts'
 
 const TEMPLATE = readFileSync(join(REPOSITORY, 'build/image/receiver.txt'), 'utf8')
@@ -125,14 +127,48 @@ t.test('a factory reset goes back to what the card gave, or forgets it', async t
   }
 })
 
+const TAKEN_AGAIN = { networks: [{ ssid: 'Guests' }], country: 'DE' }
+
+t.test('a radio that comes late after a factory reset gets its Wi-Fi all the same', async t => {
+  for (const isRunning of [false, true]) {
+    const board = new Board(t)
+    await board.insert(ALL).boot()
+    await board.change((_, state) => orderReset(state, false))
+    const [radio, aside] = [join(board.root, 'sys/class/net/wlan0'), join(board.root, 'radio')]
+    renameSync(radio, aside)
+    const appear = (store: SystemStore) => {
+      renameSync(aside, radio)
+      board.monitors.tell('add', 'net')
+      const shown = () => (store.value('wifi')?.networks ?? []).some(({ ssid }) => ssid === 'Guests')
+      return eventually(() => shown() && store.value('network')?.wlan0?.method === 'static')
+    }
+    await board.boot({}, isRunning ? appear : undefined)
+    // Of the rest, a client changes something, and the card gives something new.
+    await board.change(store => store.patch({ hostname: 'since' }, () => undefined))
+    if (!isRunning) {
+      await board.insert('name=New\n').boot()
+      t.equal(await board.setting('deviceName'), 'New')
+      renameSync(aside, radio)
+    }
+    await board.boot()
+    t.match(await board.setting('wifi'), TAKEN_AGAIN)
+    t.match(await board.setting('network'), { wlan0: { method: 'static', address: '192.0.2.10/24' } })
+    t.equal(await board.setting('hostname'), 'since', 'what was taken again is not due any more')
+    const before = board.files
+    await board.boot()
+    t.same(board.files, before, 'once')
+  }
+})
+
 t.test('after a factory reset, what is not possible any more does not keep the rest from it', async t => {
   const board = new Board(t).insert(ALL)
   await board.boot()
   await board.change((_, state) => orderReset(state, false))
-  rmSync(join(board.root, 'sys/class/net/wlan0'))
+  const radio = join(board.root, 'sys/class/net/wlan0')
+  renameSync(radio, `${board.root}/radio`)
   const { log, key } = await board.boot()
-  for (const why of ['wifi-ssid: not available on this device: no Wi-Fi adapter', 'address: wlan0: no such interface'])
-    t.match(log.join('\n'), `error: receiver.txt: not taken again after the factory reset: ${why}`)
+  for (const names of ['wifi-ssid, wifi-password, wifi-country', 'address, gateway, dns'])
+    t.match(log.join('\n'), `warning: receiver.txt: ${names}: taken again when its network interface is there`)
   t.equal(key, KEY)
   t.equal(await board.setting('hostname'), 'lobby')
 })

@@ -39,8 +39,8 @@ export class RefusedBundle extends HalError {
 
 const REFUSALS: Readonly<Record<Refusal, string>> = {
   'bundle-signature': 'it is not signed with a key that this device trusts, or was changed after it was signed',
-  'bundle-compatible': 'it is for another board',
-  'bundle-damaged': 'it is not a whole bundle of the kind that this device takes',
+  'bundle-compatible': 'it is for another model of device',
+  'bundle-damaged': 'it is damaged, or not made for devices of this kind: get it once more',
   'bundle-too-old': 'it is older than this device takes',
 }
 

@@ -71,8 +71,8 @@ export function updateRoutes({ update, authenticator }: UpdateRoutesOptions): re
         operationId: 'installUpdate',
         summary: 'Install the bundle that was received',
         description:
-          'It is installed into the other system, while this one goes on. After the restart it is on trial: unless it proves ' +
-          'good, the device goes back by itself.',
+          'It is installed into the other system, while this one goes on. That takes some minutes, and the restart about two. After ' +
+          'that it is on trial: unless everything works, the device goes back by itself, with all settings.',
         answers: {
           202: { ...STATE, description: 'It is being installed. The body is the state.' },
           409: {
@@ -99,7 +99,9 @@ export function updateRoutes({ update, authenticator }: UpdateRoutesOptions): re
       docs: {
         operationId: 'rollBackUpdate',
         summary: 'Go back to the other system',
-        description: 'The device restarts at once. Settings stay as they are.',
+        description:
+          'The device restarts at once, which takes about two minutes, and mirroring ends. Settings stay as they are, and so does ' +
+          'the version that runs now: you can return to it.',
         answers: {
           202: { ...STATE, description: 'The device restarts. The body is the state.' },
           409: { description: 'The other system is not good, or something else is being done.' },

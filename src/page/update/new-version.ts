@@ -167,7 +167,7 @@ function askInstall(device: Device, go: (restart: string) => void): void {
     content: [
       h('p', {}, document.help('POST', '/update/install')),
       h('div', { class: 'field' }, h('label', { for: select.id }, texts.restartWhen), select),
-      h('p', { class: 'help' }, window),
+      window !== undefined && h('p', { class: 'help' }, window),
     ],
     action: texts.install,
     go: () => go(select.value),

@@ -44,6 +44,7 @@ function versionsCard(device: Device): HTMLElement {
       fact(texts.otherSystem, texts.otherStates[other.state](other.version)),
     )
     const news = newsOf(update)
+    last.hidden = !news
     last.replaceChildren(...(news ? [outcomeText(news), h('p', { class: 'help' }, momentText(news.at ?? ''))] : []))
     back.textContent = `${texts.goBack(other.version)}…`
     const isIdle = ['idle', 'downloaded', 'failed'].includes(state)

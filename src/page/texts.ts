@@ -388,6 +388,7 @@ export const helps: Readonly<Record<string, string>> = {
   'network.dns': 'In order of preference. With “Automatic (DHCP)”, in addition to those of the network.',
   'airplay.access': 'A code prevents mistakes and is no protection: a client can skip it. One set elsewhere is kept.',
   'moderation.approval': 'Whether devices must be let in.',
+  'update.policy': 'Once a day, by itself. It restarts only in the window, and while nobody mirrors.',
 }
 /** Labels of values, by the name of their setting. */
 export const values = {

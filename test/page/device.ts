@@ -46,7 +46,7 @@ export function livelySystem(t: Test): ServiceOptions {
   const rauc = new FakeRauc()
   Object.assign(rauc.slots['rootfs.1'] ?? {}, { status: 'ok', 'boot-status': 'good', 'bundle.version': '0.9.0' })
   bundleSays(root, rauc, { version: '1.1.0' })
-  writeFileSync(join(root, 'etc/os-release'), 'NAME=Receiver\nIMAGE_VERSION=1.0.0\n')
+  writeFileSync(join(root, 'etc/os-release'), 'NAME="Receiver OS"\nIMAGE_VERSION=1.0.0\n')
   return {
     root,
     ...updatable(root, rauc),

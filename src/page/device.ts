@@ -95,7 +95,6 @@ export class Device {
     const [system, sessions] = await Promise.all([
       grants.readsSystem ? device.#readTopic('/system') : undefined,
       grants.seesSessions ? device.#readTopic('/sessions') : undefined,
-      device.#readUpdate(),
     ])
     if (system) {
       const { value, id } = system
@@ -103,6 +102,7 @@ export class Device {
       device.#remember(id)
       device.#follow('/events', id, event => device.#receiveSystem(event))
       device.#readChoices()
+      await device.#readUpdate()
     }
     if (sessions) {
       const { value, id } = sessions
@@ -247,7 +247,8 @@ export class Device {
   }
 
   async #readUpdate(): Promise<void> {
-    if (!this.grants.readsSystem || !this.document.has('GET', '/update')) return
+    // A refusal would be an error in the browser's console.
+    if (!('update' in this.system.value)) return
     try {
       this.update.set(await this.client.read<UpdateState>('/update'))
     } catch (error) {

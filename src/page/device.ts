@@ -100,9 +100,10 @@ export class Device {
       const { value, id } = system
       device.system.set(value)
       device.#remember(id)
+      // Before the first stream: it may throw.
+      await device.#readUpdate()
       device.#follow('/events', id, event => device.#receiveSystem(event))
       device.#readChoices()
-      await device.#readUpdate()
     }
     if (sessions) {
       const { value, id } = sessions

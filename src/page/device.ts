@@ -95,12 +95,13 @@ export class Device {
     const [system, sessions] = await Promise.all([
       grants.readsSystem ? device.#readTopic('/system') : undefined,
       grants.seesSessions ? device.#readTopic('/sessions') : undefined,
-      device.#readUpdate(),
     ])
     if (system) {
       const { value, id } = system
       device.system.set(value)
       device.#remember(id)
+      // Before the first stream: it may throw.
+      await device.#readUpdate()
       device.#follow('/events', id, event => device.#receiveSystem(event))
       device.#readChoices()
     }
@@ -247,7 +248,8 @@ export class Device {
   }
 
   async #readUpdate(): Promise<void> {
-    if (!this.grants.readsSystem || !this.document.has('GET', '/update')) return
+    // A refusal would be an error in the browser's console.
+    if (!('update' in this.system.value)) return
     try {
       this.update.set(await this.client.read<UpdateState>('/update'))
     } catch (error) {

@@ -185,7 +185,7 @@ t.test('every answer conforms to the document', async t => {
   const bundle = { body: 'bundle', headers: { 'Content-Type': 'application/octet-stream' } }
   await check(409, 'PUT', '/api/v1/update/bundle', bundle)
   await check(409, 'DELETE', '/api/v1/update/bundle')
-  for (const name of ['install', 'rollback']) await check(409, 'POST', `/api/v1/update/${name}`)
+  for (const name of ['install', 'rollback', 'check', 'download']) await check(409, 'POST', `/api/v1/update/${name}`)
   const choices = await check(200, 'GET', '/api/v1/system/choices')
   const known = choices.headers.get('etag') ?? ''
   await check(304, 'GET', '/api/v1/system/choices', { headers: { 'If-None-Match': known } })

@@ -20,17 +20,20 @@ const packages = readdirSync(OUT).filter(name => name.endsWith('.deb'))
 const fileOf = (name: string) => join(OUT, packages.find(file => file.startsWith(`${name}_`)) ?? '')
 
 t.test('lintian finds nothing', async t => {
-  t.equal(packages.length, 4)
+  t.equal(packages.length, 5)
   for (const name of packages) t.equal(run('lintian', '--allow-root', '--fail-on', 'none', join(OUT, name)), '', name)
 })
 
 t.test('the packages contain what make install lays out', async t => {
   const contents = (name: string) => run('dpkg-deb', '--contents', fileOf(name)).split('\n')
-  const lines = [...contents('receiverd'), ...contents('receiverd-mirroring'), ...contents('receiverd-tls')]
+  const lines = ['receiverd', 'receiverd-mirroring', 'receiverd-tls', 'receiverd-update'].flatMap(contents)
   for (const path of [
+    '/etc/dbus-1/system.d/receiverd-rauc.conf',
     '/etc/default/receiverd',
     '/etc/receiverd/nginx.conf',
     '/lib/systemd/system/nginx.service.d/50-receiverd.conf',
+    '/lib/systemd/system/receiverd-download@.service',
+    '/lib/systemd/system/receiverd-judge.service',
     '/lib/systemd/system/receiverd.service',
     '/lib/systemd/system/receiverd.socket',
     '/lib/systemd/system/screen@.service',

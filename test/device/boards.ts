@@ -56,7 +56,7 @@ export interface Board {
 
 function virtOptions({ disk, forward, shell, sound }: Wiring): readonly string[] {
   return [
-    ...['-M', 'virt', '-bios', U_BOOT, '-cpu', 'cortex-a72', '-smp', '2', '-m', '1024', '-serial', 'stdio'],
+    ...['-M', 'virt,acpi=off', '-bios', U_BOOT, '-cpu', 'cortex-a72', '-smp', '2', '-m', '1024', '-serial', 'stdio'],
     ...['-drive', `if=none,id=disk,file=${disk},cache=writeback`, '-device', 'virtio-blk-pci,drive=disk'],
     ...['-netdev', `user,id=net,${forward}`, '-device', 'virtio-net-pci,netdev=net,romfile='],
     ...['-audiodev', `wav,id=sound,path=${sound}`, '-device', 'intel-hda', '-device', 'hda-output,audiodev=sound'],

@@ -1,9 +1,9 @@
 import type { Carrier, Device, EndReason, EngineHost, SessionState } from '../../hal/engine.ts'
 import { reasonOf } from '../../hal/errors.ts'
 import { type Clock, rfc3339 } from '../clock.ts'
-import { Topic, type TopicOptions } from '../events/topic.ts'
+import { PacedTopic } from '../events/paced-topic.ts'
+import type { Topic, TopicOptions } from '../events/topic.ts'
 import { UUID } from '../http/uuid.ts'
-import { toJsonLine } from '../json.ts'
 import { DECISION_MS, FULL_LOG_MS, MAX_SESSIONS, PUBLISH_MS } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { Counts } from '../metrics/counts.ts'
@@ -37,29 +37,28 @@ interface TrackedSession {
 
 /** The devices that mirror or want to, through any engine, and the decisions about them. */
 export class Sessions implements EngineHost {
-  readonly topic: Topic
   /** Their outcomes, by protocol. */
   readonly outcomes = new Counts(['protocol', 'outcome'])
   readonly #options: SessionsOptions
   /** Oldest first. */
   readonly #entries = new Map<string, TrackedSession>()
-  #json: string | undefined
-  /** Whether there are changes that no event has told. */
-  #isDirty = false
-  /** Runs for a while after each event, so that a flood of changes is not a flood of events. */
-  #publishing: NodeJS.Timeout | undefined
+  readonly #paced: PacedTopic
   #turnedAway = 0
   #reporting: NodeJS.Timeout | undefined
 
   constructor(options: SessionsOptions) {
     this.#options = options
-    this.topic = new Topic({ name: 'sessions', grant: 'moderator:r', snapshot: () => this.#text(), ...options.ring })
+    const read = () => ({ sessions: this.all })
+    this.#paced = new PacedTopic({ name: 'sessions', grant: 'moderator:r', read, paceMs: PUBLISH_MS, ...options.ring })
+  }
+
+  get topic(): Topic {
+    return this.#paced.topic
   }
 
   /** All sessions as JSON, oldest first, and the id of the event that says the same. */
-  get current(): { readonly id: string; readonly json: string } {
-    if (this.#isDirty) this.#publish()
-    return { id: this.topic.latestId, json: this.#text() }
+  get current(): PacedTopic['current'] {
+    return this.#paced.current
   }
 
   /** All of them, oldest first. */
@@ -90,7 +89,7 @@ export class Sessions implements EngineHost {
     const entry: TrackedSession = { session, carrier, timer: undefined, decision: undefined, outcome: 'left' }
     this.#entries.set(id, entry)
     this.#startTimer(entry)
-    this.#changed()
+    this.#paced.changed()
     return id
   }
 
@@ -101,7 +100,7 @@ export class Sessions implements EngineHost {
     const { deadline: _, ...session } = entry.session
     entry.session = { ...session, state, ...this.#times(state) }
     this.#startTimer(entry)
-    this.#changed()
+    this.#paced.changed()
   }
 
   /** Removes a session whose device is gone. */
@@ -111,7 +110,7 @@ export class Sessions implements EngineHost {
     clearTimeout(entry.timer)
     this.#entries.delete(id)
     this.#count(entry, entry.outcome)
-    this.#changed()
+    this.#paced.changed()
   }
 
   /** Logs what an engine did of its own accord. */
@@ -166,7 +165,7 @@ export class Sessions implements EngineHost {
   /** Stops its timers. Devices go on mirroring. */
   stop(): void {
     for (const { timer } of this.#entries.values()) clearTimeout(timer)
-    clearTimeout(this.#publishing)
+    this.#paced.stop()
     clearTimeout(this.#reporting)
   }
 
@@ -225,27 +224,6 @@ export class Sessions implements EngineHost {
         if (this.#entries.has(entry.session.id)) this.#startTimer(entry)
       })
     }, seconds * 1000)
-  }
-
-  #changed(): void {
-    this.#json = undefined
-    this.#isDirty = true
-    if (!this.#publishing) this.#publish()
-  }
-
-  #publish(): void {
-    clearTimeout(this.#publishing)
-    this.#isDirty = false
-    this.topic.changed(this.#text())
-    this.#publishing = setTimeout(() => {
-      this.#publishing = undefined
-      if (this.#isDirty) this.#publish()
-    }, PUBLISH_MS)
-  }
-
-  #text(): string {
-    this.#json ??= toJsonLine({ sessions: this.all })
-    return this.#json
   }
 
   #count({ session }: TrackedSession, outcome: string): void {

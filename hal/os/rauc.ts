@@ -17,7 +17,7 @@ import { CommandFailure } from './command.ts'
 import type { System } from './system.ts'
 
 /** Where RAUC looks for its configuration, see rauc(8): the first one counts. */
-export const RAUC_CONFIGURATIONS = ['/etc/rauc/system.conf', '/run/rauc/system.conf', '/usr/lib/rauc/system.conf']
+const CONFIGURATIONS = ['/etc/rauc/system.conf', '/run/rauc/system.conf', '/usr/lib/rauc/system.conf']
 /** By which the boot loader says from which slot it started the system. */
 const COMMAND_LINE = '/proc/cmdline'
 const SLOT = /(?:^|\s)rauc\.slot=\S/
@@ -26,6 +26,22 @@ const POLL_MS = 1_000
 /** Looks that may fail in a row: a card that is being written can take RAUC longer to answer than busctl waits. */
 const MAX_FAILED_POLLS = 10
 const DONE = 100
+
+/** RAUC's configuration. */
+export interface RaucConfiguration {
+  readonly path: string
+  /** The value of a key of a section; undefined if it is not set. */
+  readonly value: (section: string, key: string) => string | undefined
+}
+
+/** Undefined if RAUC is not set up. */
+export async function raucConfiguration(system: System): Promise<RaucConfiguration | undefined> {
+  for (const path of CONFIGURATIONS) {
+    const text = await system.readText(path)
+    if (text !== undefined) return { path, value: (section, key) => getValues(text, section, key).at(-1) }
+  }
+  return undefined
+}
 
 /** A bundle that RAUC refuses. The message quotes nothing of it but what it says of itself. */
 export class RefusedBundle extends HalError {
@@ -70,7 +86,7 @@ export class Rauc {
 
   /** Why nothing should be asked of it; undefined if it is set up, and the boot loader said which of its slots runs. */
   async whyAbsent(): Promise<string | undefined> {
-    if ((await this.#configuration()) === undefined) return 'RAUC is not set up'
+    if ((await raucConfiguration(this.#system)) === undefined) return 'RAUC is not set up'
     const isSlot = SLOT.test((await this.#system.readText(COMMAND_LINE)) ?? '')
     return isSlot ? undefined : 'it was not started from a slot of RAUC'
   }
@@ -155,17 +171,11 @@ export class Rauc {
 
   /** What RAUC takes: it has no method for the second, and checks it only when it installs. */
   async #accepted(): Promise<{ compatible: string | undefined; minVersion: string | undefined }> {
-    const text = (await this.#configuration()) ?? ''
-    const value = (key: string) => getValues(text, 'system', key).at(-1)
-    return { compatible: value('compatible'), minVersion: value('min-bundle-version') }
-  }
-
-  async #configuration(): Promise<string | undefined> {
-    for (const path of RAUC_CONFIGURATIONS) {
-      const text = await this.#system.readText(path)
-      if (text !== undefined) return text
+    const configuration = await raucConfiguration(this.#system)
+    return {
+      compatible: configuration?.value('system', 'compatible'),
+      minVersion: configuration?.value('system', 'min-bundle-version'),
     }
-    return undefined
   }
 
   async #call(method: string, ...args: readonly string[]): Promise<string> {

@@ -3,7 +3,7 @@ import { HalError } from '../../hal/errors.ts'
 import { getValues } from '../../hal/format/ini.ts'
 import { compareVersions } from '../../hal/format/semver.ts'
 import type { Downloads } from '../../hal/os/downloads.ts'
-import { RAUC_CONFIGURATIONS } from '../../hal/os/rauc.ts'
+import { raucConfiguration } from '../../hal/os/rauc.ts'
 import type { System } from '../../hal/os/system.ts'
 import { type Clock, rfc3339 } from '../clock.ts'
 import type { Log } from '../log.ts'
@@ -71,19 +71,14 @@ export class Channel {
 
   /** What RAUC's configuration says of bundles. A relative path is that of the configuration. */
   async #rauc(): Promise<{ readonly compatible: string; readonly keyring: string; readonly purpose: string }> {
-    const { system } = this.#options
-    for (const path of RAUC_CONFIGURATIONS) {
-      const text = await system.readText(path)
-      if (text === undefined) continue
-      const value = (section: string, key: string) => getValues(text, section, key).at(-1)
-      const keyring = value('keyring', 'path')
-      if (!keyring) break
-      return {
-        compatible: value('system', 'compatible') ?? '',
-        keyring: keyring.startsWith('/') ? keyring : join(dirname(path), keyring),
-        purpose: value('keyring', 'check-purpose') ?? PURPOSE,
-      }
+    const configuration = await raucConfiguration(this.#options.system)
+    const keyring = configuration?.value('keyring', 'path')
+    if (!configuration || !keyring) throw new HalError('ABSENT', 'RAUC has no keyring')
+    const { path, value } = configuration
+    return {
+      compatible: value('system', 'compatible') ?? '',
+      keyring: keyring.startsWith('/') ? keyring : join(dirname(path), keyring),
+      purpose: value('keyring', 'check-purpose') ?? PURPOSE,
     }
-    throw new HalError('ABSENT', 'RAUC has no keyring')
   }
 }

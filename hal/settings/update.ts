@@ -55,7 +55,8 @@ const schema = Type.Object(
 export type UpdateSettings = Type.Static<typeof schema>
 export type UpdateWindow = UpdateSettings['window']
 
-const DEFAULT: UpdateSettings = { channel: '', policy: 'off', window: { days: [], from: '', to: '' } }
+/** Without a file. */
+export const NO_UPDATES: UpdateSettings = { channel: '', policy: 'off', window: { days: [], from: '', to: '' } }
 
 /**
  * Whether and when the device updates itself, in a file of our own. RAUC must be installed, and the boot loader must have
@@ -73,7 +74,7 @@ export function update(system: System, isUpdated = true): Setting<typeof schema>
       const { channel, ...rest } = parse((await system.readLossless(FILE)) ?? '')
       return { channel: masked(channel), ...rest }
     },
-    fallback: async () => DEFAULT,
+    fallback: async () => NO_UPDATES,
     check: async (next, previous) => [
       ...refuse('/channel', whyNoChannel(next.channel, previous.channel)),
       ...refuse('/policy', next.policy !== 'off' && next.channel === '' ? 'needs a channel' : undefined),
@@ -101,7 +102,7 @@ export async function channelOf(system: System): Promise<string> {
 }
 
 function parse(text: string): UpdateSettings {
-  const { policy, window } = DEFAULT
+  const { policy, window } = NO_UPDATES
   const read = {
     channel: getValue(text, 'CHANNEL') ?? '',
     policy: member(POLICIES, 'POLICY', getValue(text, 'POLICY') ?? policy),

@@ -1,5 +1,4 @@
 import * as Type from 'typebox/type'
-import { type Credential, holderOf } from '../auth/authenticator.ts'
 import { tooLarge } from '../http/body.ts'
 import { checkPreconditions, formatEtag, IfNoneMatch, notModified, requireEtags } from '../http/conditional.ts'
 import { json } from '../http/reply.ts'
@@ -10,6 +9,7 @@ import type { Log } from '../log.ts'
 import { Problem } from '../problem.ts'
 import type { BundleStore } from '../update/bundle-store.ts'
 import { UpdateState } from '../update/state.ts'
+import { callerOf } from './caller.ts'
 
 export interface BundleRoutesOptions {
   readonly store: BundleStore
@@ -85,7 +85,7 @@ export function bundleRoutes(options: BundleRoutesOptions): readonly Route[] {
       handle: async (request, credential) => {
         requirePossible()
         await store.remove()
-        options.log('notice', `${whoOf(request, credential)} removed the firmware bundle`)
+        options.log('notice', `${callerOf(request, credential)} removed the firmware bundle`)
         return { status: 204, headers: [] }
       },
       docs: {
@@ -143,7 +143,7 @@ function putRoute({
       const { start, total } = rangeOf(request, incoming.length)
       if (total > maxBytes) throw tooLarge(maxBytes)
       const says = await store.receive({ source: 'upload', bytes: total, offset: start, incoming })
-      log('notice', `${whoOf(request, credential)} sent a firmware bundle of ${total} bytes`)
+      log('notice', `${callerOf(request, credential)} sent a firmware bundle of ${total} bytes`)
       return { ...json(Buffer.from(JSON.stringify(says)), etagOf(store)), status: 201 }
     },
     docs: {
@@ -190,10 +190,6 @@ function putRoute({
 
 function etagOf({ current }: BundleStore): readonly string[] {
   return current ? ['ETag', formatEtag(current.etag)] : []
-}
-
-function whoOf(request: Request, credential: Credential): string {
-  return `${request.address} (${holderOf(credential)})`
 }
 
 /** @throws {Problem} 428 for a part of an upload that is not named, 412 for another one */

@@ -1,15 +1,14 @@
 import * as Type from 'typebox/type'
 import { MAX_URL, whyNoBundleUrl } from '../../hal/format/bundle-url.ts'
-import { type Authenticator, type Credential, holderOf } from '../auth/authenticator.ts'
-import { json } from '../http/reply.ts'
-import type { Request } from '../http/request.ts'
+import type { Authenticator } from '../auth/authenticator.ts'
 import type { Route } from '../http/route.ts'
 import type { Log } from '../log.ts'
 import type { Channel } from '../update/channel.ts'
 import type { Fetcher } from '../update/fetcher.ts'
-import { UpdateState } from '../update/state.ts'
 import type { Update } from '../update/update.ts'
 import { refusal } from '../validate.ts'
+import { callerOf } from './caller.ts'
+import { accepted, acceptedDocs } from './update.ts'
 
 export interface DownloadRoutesOptions {
   readonly update: Update
@@ -33,7 +32,7 @@ const DownloadRequest = Type.Object(
   { $id: 'DownloadRequest', additionalProperties: false },
 )
 
-const STATE = { description: 'It has begun. The body is the state.', content: { 'application/json': UpdateState } }
+const BEGUN = acceptedDocs('It has begun.')
 
 /** Bundles that the device fetches by itself. */
 export function downloadRoutes({
@@ -43,8 +42,6 @@ export function downloadRoutes({
   authenticator,
   log,
 }: DownloadRoutesOptions): readonly Route[] {
-  const accepted = () => ({ ...json(Buffer.from(update.current.json)), status: 202 })
-  const who = (request: Request, credential: Credential) => `${request.address} (${holderOf(credential)})`
   return [
     {
       method: 'POST',
@@ -59,8 +56,8 @@ export function downloadRoutes({
         if (why !== undefined) throw refusal('invalid-body', [{ pointer: '/url', detail: why }])
         update.requireIdle()
         fetcher.begin(url)
-        log('notice', `${who(request, credential)} began the download of a bundle`)
-        return accepted()
+        log('notice', `${callerOf(request, credential)} began the download of a bundle`)
+        return accepted(update)
       },
       docs: {
         operationId: 'downloadUpdate',
@@ -69,7 +66,7 @@ export function downloadRoutes({
           'The state says how far it is, and how it ended. It goes on by itself where it breaks off, for 6 hours at most. ' +
           'The address leads to no loopback or link-local address.',
         answers: {
-          202: STATE,
+          202: BEGUN,
           409: { description: 'Something else is being done, or there is no channel and no `url`.' },
           413: { description: 'The body is too large.' },
           415: { description: 'Not JSON.', headers: ['Accept'] },
@@ -85,14 +82,14 @@ export function downloadRoutes({
         const url = await channel.url()
         // The state tells its result.
         void channel.check(url)
-        return accepted()
+        return accepted(update)
       },
       docs: {
         operationId: 'checkUpdate',
         summary: 'Find out which version the channel has',
         description:
           'Only the signed manifest of its bundle is read. The state has the result as `available`, or an `error`.',
-        answers: { 202: STATE, 409: { description: 'No channel is set.' } },
+        answers: { 202: BEGUN, 409: { description: 'No channel is set.' } },
       },
     },
   ]

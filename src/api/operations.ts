@@ -5,7 +5,7 @@ import { reboot } from '../../hal/os/reboot.ts'
 import { restartReceiver } from '../../hal/os/receiver.ts'
 import type { Screen } from '../../hal/os/screen.ts'
 import type { System } from '../../hal/os/system.ts'
-import { type Authenticator, holderOf } from '../auth/authenticator.ts'
+import type { Authenticator } from '../auth/authenticator.ts'
 import { json } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
 import type { AnswerDocs, OperationDocs, ParameterDocs, Route, RouteDocs } from '../http/route.ts'
@@ -14,6 +14,7 @@ import type { Log } from '../log.ts'
 import { namePicture } from '../presence/picture.ts'
 import { Problem } from '../problem.ts'
 import type { SystemStore } from '../system/store.ts'
+import { callerOf } from './caller.ts'
 import type { Surroundings } from './surroundings.ts'
 import { Turns } from './turns.ts'
 
@@ -64,7 +65,7 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
           await begin(request).catch(error => {
             throw refused(name, error)
           })
-          log('notice', `${request.address} (${holderOf(credential)}) started the operation ${name}`)
+          log('notice', `${callerOf(request, credential)} started the operation ${name}`)
         })
         return { ...json(Buffer.from(JSON.stringify({ operation: name }))), status: 202 }
       },

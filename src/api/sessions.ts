@@ -1,5 +1,5 @@
 import * as Type from 'typebox/type'
-import { type Authenticator, type Credential, holderOf } from '../auth/authenticator.ts'
+import type { Authenticator, Credential } from '../auth/authenticator.ts'
 import { formatEtag, IfNoneMatch, notModified } from '../http/conditional.ts'
 import { json } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
@@ -9,6 +9,7 @@ import { DECISION_MS } from '../limits.ts'
 import { Problem } from '../problem.ts'
 import { MAX_ADDRESS, MAX_DEVICE_ID, MAX_MODEL, MAX_NAME, PROTOCOL } from '../sessions/session.ts'
 import type { Sessions } from '../sessions/sessions.ts'
+import { callerOf } from './caller.ts'
 
 export interface SessionRoutesOptions {
   readonly sessions: Sessions
@@ -59,7 +60,7 @@ export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions)
   const who = (request: Request, credential: Credential) => {
     // The key may have been replaced while the request waited.
     authenticator.recheck(credential)
-    return `${request.address} (${holderOf(credential)})`
+    return callerOf(request, credential)
   }
   return [
     {

@@ -1,6 +1,6 @@
 import * as Type from 'typebox/type'
 import { isWritable, type Setting } from '../../hal/setting.ts'
-import { type Authenticator, holderOf } from '../auth/authenticator.ts'
+import type { Authenticator } from '../auth/authenticator.ts'
 import {
   checkPreconditions,
   formatEtag,
@@ -19,6 +19,7 @@ import { MAX_CONFIRM_S, MIN_CONFIRM_S } from '../limits.ts'
 import type { Log } from '../log.ts'
 import type { SystemStore } from '../system/store.ts'
 import { REVERT_REASONS } from '../system/trial.ts'
+import { callerOf } from './caller.ts'
 
 export interface SystemRoutesOptions {
   readonly store: SystemStore
@@ -97,8 +98,7 @@ export function systemRoutes({ store, settings, authenticator, log }: SystemRout
           return json(Buffer.from(toJsonLine({ changes })), ['ETag', formatEtag(store.topic.latestId)])
         }
         const { written, confirmWithinS } = await store.patch(body, inTurn, confirm)
-        if (written.length > 0)
-          log('notice', `${request.address} (${holderOf(credential)}) changed ${written.join(', ')}`)
+        if (written.length > 0) log('notice', `${callerOf(request, credential)} changed ${written.join(', ')}`)
         if (confirmWithinS === undefined) return current()
         const reply = current()
         return { ...reply, headers: [...reply.headers, 'Confirm-Within', String(confirmWithinS)] }
@@ -121,7 +121,7 @@ export function systemRoutes({ store, settings, authenticator, log }: SystemRout
       needs: 'admin:w',
       handle: async (request, credential) => {
         await store.cancel(() => authenticator.recheck(credential), trialMeant(request))
-        log('notice', `${request.address} (${holderOf(credential)}) undid the change that awaited its confirmation`)
+        log('notice', `${callerOf(request, credential)} undid the change that awaited its confirmation`)
         return current()
       },
       docs: cancelDocs(settings),

@@ -3,7 +3,7 @@ import { Files } from '../../hal/files/files.ts'
 import { Downloads } from '../../hal/os/downloads.ts'
 import { Rauc } from '../../hal/os/rauc.ts'
 import { reboot } from '../../hal/os/reboot.ts'
-import { channelOf, type UpdateSettings } from '../../hal/settings/update.ts'
+import { channelOf, NO_UPDATES } from '../../hal/settings/update.ts'
 import type { Problem } from '../problem.ts'
 import type { Sessions } from '../sessions/sessions.ts'
 import { BundleStore } from '../update/bundle-store.ts'
@@ -32,12 +32,10 @@ export interface UpdateResourceOptions extends Shared {
   readonly random: () => number
 }
 
-const NO_SETTINGS: UpdateSettings = { channel: '', policy: 'off', window: { days: [], from: '', to: '' } }
-
 /** The update of the firmware, with what it needs. */
 export function updateResource(options: UpdateResourceOptions): Resource {
   const { system, configuration, sessions, authenticator, folder, maxBytes, ring, log } = options
-  const settings = () => configuration.value('update') ?? NO_SETTINGS
+  const settings = () => configuration.value('update') ?? NO_UPDATES
   const restarts = new Restarts({
     ...options,
     window: () => settings().window,

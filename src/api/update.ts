@@ -1,11 +1,11 @@
 import * as Type from 'typebox/type'
-import { type Authenticator, type Credential, holderOf } from '../auth/authenticator.ts'
+import type { Authenticator } from '../auth/authenticator.ts'
 import { formatEtag, IfNoneMatch, notModified } from '../http/conditional.ts'
-import { json } from '../http/reply.ts'
-import type { Request } from '../http/request.ts'
-import type { Route } from '../http/route.ts'
+import { json, type Reply } from '../http/reply.ts'
+import type { AnswerDocs, Route } from '../http/route.ts'
 import { UpdateState } from '../update/state.ts'
 import { type InstallOptions, RESTARTS, type Update } from '../update/update.ts'
+import { callerOf } from './caller.ts'
 
 export interface UpdateRoutesOptions {
   readonly update: Update
@@ -31,12 +31,17 @@ const InstallRequest = Type.Object(
   { $id: 'InstallRequest', additionalProperties: false },
 )
 
-const STATE = { description: 'The state after that.', content: { 'application/json': UpdateState } }
+/** The answer to what has begun and is followed by the state. */
+export function accepted({ current }: Update): Reply {
+  return { ...json(Buffer.from(current.json)), status: 202 }
+}
+
+export function acceptedDocs(description: string): AnswerDocs {
+  return { description: `${description} The body is the state.`, content: { 'application/json': UpdateState } }
+}
 
 /** The update of the firmware: followed, installed, and undone. */
 export function updateRoutes({ update, authenticator }: UpdateRoutesOptions): readonly Route[] {
-  const accepted = () => ({ ...json(Buffer.from(update.current.json)), status: 202 })
-  const who = (request: Request, credential: Credential) => `${request.address} (${holderOf(credential)})`
   return [
     {
       method: 'GET',
@@ -64,8 +69,8 @@ export function updateRoutes({ update, authenticator }: UpdateRoutesOptions): re
       handle: async (request, credential) => {
         // The key may have been replaced while the body came in.
         authenticator.recheck(credential)
-        await update.install((request.body ?? {}) as InstallOptions, who(request, credential))
-        return accepted()
+        await update.install((request.body ?? {}) as InstallOptions, callerOf(request, credential))
+        return accepted(update)
       },
       docs: {
         operationId: 'installUpdate',
@@ -74,7 +79,7 @@ export function updateRoutes({ update, authenticator }: UpdateRoutesOptions): re
           'It is installed into the other system, while this one goes on. That takes some minutes, and the restart about two. After ' +
           'that it is on trial: unless everything works, the device goes back by itself, with all settings.',
         answers: {
-          202: { ...STATE, description: 'It is being installed. The body is the state.' },
+          202: acceptedDocs('It is being installed.'),
           409: {
             description:
               'There is no bundle, or something else is being done. With the type `urn:receiverd:problem:bundle-older`, it ' +
@@ -93,8 +98,8 @@ export function updateRoutes({ update, authenticator }: UpdateRoutesOptions): re
       path: '/update/rollback',
       needs: 'admin:w',
       handle: async (request, credential) => {
-        await update.rollback(who(request, credential))
-        return accepted()
+        await update.rollback(callerOf(request, credential))
+        return accepted(update)
       },
       docs: {
         operationId: 'rollBackUpdate',
@@ -103,7 +108,7 @@ export function updateRoutes({ update, authenticator }: UpdateRoutesOptions): re
           'The device restarts at once, which takes about two minutes, and mirroring ends. Settings stay as they are, and so does ' +
           'the version that runs now: you can return to it.',
         answers: {
-          202: { ...STATE, description: 'The device restarts. The body is the state.' },
+          202: acceptedDocs('The device restarts.'),
           409: { description: 'The other system is not good, or something else is being done.' },
           500: { description: 'The system refused it.' },
           507: { description: 'No space left on the device.' },

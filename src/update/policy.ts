@@ -8,6 +8,7 @@ import type { Channel } from './channel.ts'
 import type { Fetcher } from './fetcher.ts'
 import type { Update } from './update.ts'
 import { timer, type Wait } from './wait.ts'
+import { isSet } from './window.ts'
 
 /** When the channel was asked last, in the folder RECEIVERD_UPDATE. */
 const CHECKED = '/checked'
@@ -95,8 +96,7 @@ export class Policy {
     const isThere = state === 'downloaded' && bundle?.version === version
     if (!isThere && (fetcher.isBusy || !(await fetcher.fetch(url)))) return
     if (settings().policy !== 'install') return
-    const { from, to } = settings().window
-    await update.install({ restart: from !== '' && to !== '' ? 'window' : 'manual' }, 'the policy of this device')
+    await update.install({ restart: isSet(settings().window) ? 'window' : 'manual' }, 'the policy of this device')
   }
 
   /** Whether it is newer than what runs and what is installed, and was not rolled back: that would go on for ever. */

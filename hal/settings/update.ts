@@ -69,7 +69,8 @@ export function update(system: System, isUpdated = true): Setting<typeof schema>
     schema,
     files: [FILE],
     withoutActivate: 'the service follows its own configuration',
-    unavailable: async () => (isUpdated ? new Rauc(system).whyAbsent() : 'the service has no folder for bundles'),
+    unavailable: async () =>
+      isUpdated ? new Rauc(system).whyAbsent() : 'the service has no folder for bundles: RECEIVERD_UPDATE is not set',
     async read() {
       const { channel, ...rest } = parse((await system.readLossless(FILE)) ?? '')
       return { channel: masked(channel), ...rest }

@@ -146,11 +146,11 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
   await t.test('nor one that was on its way when rows have moved, or have come', async t => {
     const [ann, bob, cid] = [await ask('Ann'), await ask('Bob'), await ask('Cid')]
     for (const name of ['Ann', 'Bob', 'Cid']) await waitForText(page, name)
-    /** What a finger would hit at the place of a button, at the moment at which the rows are so many. */
-    const hit = (name: string, rows: number) =>
-      page.evaluate(
-        (name, rows) =>
-          new Promise<string>(resolve => {
+    /** What a finger would hit at the place of a button, at the moment at which the rows are so many. Watches when it returns. */
+    const watch = async (name: string, rows: number) => {
+      const watched = await page.evaluateHandle(
+        (name, rows) => ({
+          hit: new Promise<string>(resolve => {
             const placeOf = () => document.querySelector(`[aria-label="Let in: ${name}"]`)?.getBoundingClientRect()
             const before = placeOf()
             new MutationObserver((_, observer) => {
@@ -161,15 +161,18 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
               resolve(button?.getAttribute('aria-label') ?? 'nothing')
             }).observe(document.body, { childList: true, subtree: true })
           }),
+        }),
         name,
         rows,
       )
-    const whenGone = hit('Bob', 2)
+      return () => watched.evaluate(({ hit }) => hit)
+    }
+    const whenGone = await watch('Bob', 2)
     ann.close()
-    t.equal(await whenGone, 'nothing', 'Cid is where Bob was')
-    const whenCome = hit('Dan', 3)
+    t.equal(await whenGone(), 'nothing', 'Cid is where Bob was')
+    const whenCome = await watch('Dan', 3)
     const dan = await ask('Dan')
-    t.equal(await whenCome, 'nothing', 'what was there before Dan?')
+    t.equal(await whenCome(), 'nothing', 'what was there before Dan?')
     await press('Let in: Cid')
     const [, active] = await eventually(async () => {
       const sessions = await sessionsOf(service, 3)

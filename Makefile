@@ -17,6 +17,8 @@ export BOARD ?= virt
 # Without them, throw-away keys sign, which outlive `make clean`.
 export KEY CERT KEYRING
 export KEYS := $(CURDIR)/.keys
+# A commit whose image is updated to this one.
+export FROM
 
 # In the foreground of a terminal, in a process group of its own, so that make does not see Ctrl-C and report an error.
 # Elsewhere in place of the shell, so that the SIGTERM that make passes on reaches it.
@@ -111,7 +113,8 @@ device-test: device-tools image build/out/next/receiverd.deb bench-board ## boot
 card: image
 	@$(MAKE) --no-print-directory image BOARD=raspberry-pi
 
-update-test: device-tools image ## update the booted image, also to versions that do not work: make update-test PROOF=1
+update-test: device-tools image ## update the booted image, also to versions that do not work: make update-test PROOF=1 FROM=COMMIT
+	@[ -z "$(FROM)" ] || build/image/earlier.sh "$(FROM)"
 	$(DEVICE_TEST) test/device/update.device.ts
 
 power-test: device-tools image ## cut the power of the booted image 20 times, or more: make power-test N=200

@@ -63,6 +63,8 @@ function virtOptions({ disk, forward, shell, sound }: Wiring): readonly string[]
     ...['-device', 'virtio-gpu-pci', '-device', 'virtio-serial-pci'],
     ...['-chardev', `socket,id=shell,path=${shell},server=on,wait=off`],
     ...['-device', 'virtserialport,chardev=shell,name=shell'],
+    // A watchdog that resets the board, as on a Pi.
+    ...['-device', 'i6300esb'],
   ]
 }
 
@@ -75,6 +77,9 @@ export const virt: Board = {
   shell: 'port',
   options: virtOptions,
 }
+
+/** With what `make update-test FROM=COMMIT` has made of that commit. */
+export const earlier: Board = { ...virt, image: join(IMAGE, 'earlier.img') }
 
 /** Copies files from the card's boot partition, without mounting it. */
 export function copyFromCard(card: string, names: readonly string[], folder: string): void {

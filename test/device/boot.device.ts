@@ -162,21 +162,10 @@ t.test('another machine of the network finds it by avahi, and reaches it by its 
 
 t.test('operations: an answer before the reboot; a factory reset after changes to every setting', async t => {
   const order = (name: string) => device.fetch(`/operations/${name}`, { method: 'POST' })
-  // Nobody answers while it is down.
-  const boot = () => device.shell('cat /proc/sys/kernel/random/boot_id', 20_000)
-  const untilBackFrom = async (before: string) => {
-    const seen = device.console.length
-    await eventually(async () => {
-      // Rarely, the emulator's memory is damaged by a reset: checksums of the kernel itself are wrong, or a processor hangs.
-      if (/soft lockup|BAD_PAGE/.test(device.console.slice(seen))) {
-        t.comment('the emulated machine has failed, and is switched off and on')
-        device.cutPower()
-        await device.boot()
-      }
-      const now = await boot().catch(() => before)
-      return now !== before && (await fetch(`${device.url}/api/v1/health`).catch(() => undefined))?.ok
-    }, 10 * 60_000)
-    await device.loadKey()
+  const restartsBy = async (name: string) => {
+    await device.restartsBy(async () => {
+      t.equal((await order(name)).status, 202)
+    })
     // In an emulator, commands take longer than they may while the rest is still starting.
     await device.shell('systemctl is-system-running --wait || true', 5 * 60_000)
   }
@@ -212,18 +201,14 @@ t.test('operations: an answer before the reboot; a factory reset after changes t
   }
   t.notSame(await etc(), original)
 
-  const used = await boot()
-  t.equal((await order('reboot')).status, 202)
-  await untilBackFrom(used)
+  await restartsBy('reboot')
   t.equal((await device.system()).value.hostname, 'changed')
   const renewed = await eventually(async () => {
     const renewed = await certificate()
     return renewed.fingerprint !== first.fingerprint && renewed
   }, CERTIFICATE_MS)
   t.equal(renewed.pin, first.pin, 'another name, another certificate, the same pin')
-  const before = await boot()
-  t.equal((await order('factory-reset')).status, 202)
-  await untilBackFrom(before)
+  await restartsBy('factory-reset')
   const reset = await etc()
   const onlyIn = (lines: string[], others: string[]) => lines.filter(line => !others.includes(line)).join('\n')
   t.equal(onlyIn(original, reset), '', `missing in /etc: ${onlyIn(original, reset)}`)
@@ -341,6 +326,17 @@ t.test('the bench for boards runs there', async t => {
   t.match(table, 'its absolute figures are not those of a board')
   const [, delivered, of] = /(\d+) of (\d+) events delivered/.exec(table) ?? []
   t.equal(delivered, of)
+})
+
+t.test('a device that hangs is restarted by its watchdog', async t => {
+  t.match(await device.shell('wdctl /dev/watchdog0'), /i6300ESB/)
+  const began = performance.now()
+  await device.restartsBy(async () => {
+    // systemd stands still.
+    await device.shell('echo 1 >/sys/fs/cgroup/init.scope/cgroup.freeze')
+  })
+  t.comment(`it answers again after ${((performance.now() - began) / 1000).toFixed(0)} s`)
+  t.equal((await device.system()).value.hostname, await device.shell('hostname').then(name => name.trim()))
 })
 
 t.test('off', async () => device.cutPower())

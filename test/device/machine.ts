@@ -130,6 +130,8 @@ export class Machine extends Api {
   readonly #more: readonly string[]
   /** Of the host's loopback, where the device's ports are. No other machine has it. */
   readonly address = `127.77.${randomInt(256)}.${randomInt(1, 255)}`
+  #isOn = false
+  #starts = 0
   #qemu: ChildProcess | undefined
   /** When the last one has ended: until then, it has the disk. */
   #isOff: Promise<unknown> = Promise.resolve()
@@ -173,44 +175,53 @@ export class Machine extends Api {
 
   /** Switches it on, and resolves with the seconds until the API answered. */
   async boot(): Promise<number> {
-    const socket = join(this.#folder, 'shell')
-    const monitor = this.#monitor
-    for (const path of [socket, monitor]) rmSync(path, { force: true })
-    const forward = PORTS.map(([host, port]) => `hostfwd=tcp:${this.address}:${host}-:${port}`).join()
-    const wiring = { disk: this.#disk, forward, shell: socket, sound: this.sound }
     await this.#isOff
     const began = performance.now()
-    const qemu = spawn(
-      'qemu-system-aarch64',
-      [
-        '-display',
-        'none',
-        '-monitor',
-        `unix:${monitor},server=on,wait=off`,
-        ...this.#board.options(wiring),
-        ...this.#more,
-      ],
-      { stdio: ['ignore', 'pipe', 'pipe'] },
-    )
-    this.#qemu = qemu
-    this.#isOff = once(qemu, 'close')
-    const log = createWriteStream(this.#log)
-    qemu.stdout.pipe(log, { end: false })
-    qemu.stderr.pipe(log, { end: false })
+    this.#isOn = true
+    this.#start()
     await eventually(() => this.#isUp(), BOOT_MS).catch(error => {
       throw new Error(`it did not boot: ${error.message}\n${this.console.slice(-4_000)}`)
     })
     const seconds = (performance.now() - began) / 1000
-    await this.#openShell(socket)
-    await this.loadKey()
+    await this.reconnect()
     return seconds
   }
 
-  /** After the device has restarted by itself: its shell is another one. */
+  /** Does what restarts the device, and resolves when it is up again. */
+  async restartsBy(order: () => Promise<void>): Promise<void> {
+    const before = this.#starts
+    await order()
+    await eventually(() => this.#starts > before, BOOT_MS)
+    await eventually(() => this.#isUp(), BOOT_MS)
+    await this.reconnect()
+  }
+
+  /** Opens the shell anew, as is needed after the device has restarted by itself. */
   async reconnect(): Promise<void> {
     this.#shell?.destroy()
-    await this.#openShell(join(this.#folder, 'shell'))
+    await this.#openShell()
     await this.loadKey()
+  }
+
+  /**
+   * A restart of the device is a new QEMU: a processor that QEMU resets hangs once in a while, or sees memory as it was before.
+   */
+  #start(): void {
+    for (const path of [this.#shellSocket, this.#monitor]) rmSync(path, { force: true })
+    const forward = PORTS.map(([host, port]) => `hostfwd=tcp:${this.address}:${host}-:${port}`).join()
+    const wiring = { disk: this.#disk, forward, shell: this.#shellSocket, sound: this.sound }
+    const monitor = ['-monitor', `unix:${this.#monitor},server=on,wait=off`]
+    const options = ['-display', 'none', '-no-reboot', ...monitor, ...this.#board.options(wiring), ...this.#more]
+    const qemu = spawn('qemu-system-aarch64', options, { stdio: ['ignore', 'pipe', 'pipe'] })
+    const log = createWriteStream(this.#log, { flags: 'a' })
+    qemu.stdout.pipe(log, { end: false })
+    qemu.stderr.pipe(log, { end: false })
+    qemu.once('close', status => {
+      if (this.#isOn && status === 0) this.#start()
+    })
+    this.#qemu = qemu
+    this.#starts++
+    this.#isOff = once(qemu, 'close')
   }
 
   /** Writes what the screen shows to a file: PNG, or PPM if its name ends so. */
@@ -231,6 +242,7 @@ export class Machine extends Api {
 
   /** As if the plug were pulled: what the guest's kernel has not written yet is lost. */
   cutPower(): void {
+    this.#isOn = false
     this.#shell?.destroy()
     this.#qemu?.kill('SIGKILL')
     this.#qemu = undefined
@@ -297,21 +309,26 @@ export class Machine extends Api {
     return join(this.#folder, 'sound.wav')
   }
 
+  get #shellSocket(): string {
+    return join(this.#folder, 'shell')
+  }
+
   get #monitor(): string {
     return join(this.#folder, 'monitor')
   }
 
   async #isUp(): Promise<boolean> {
     const { exitCode, signalCode } = this.#qemu ?? {}
-    if (exitCode !== null || signalCode !== null) throw new Error(`QEMU ended: ${signalCode ?? exitCode}`)
+    if (exitCode || signalCode) throw new Error(`QEMU ended: ${signalCode ?? exitCode}`)
     const answer = await fetch(`${this.url}/api/v1/health`, { signal: AbortSignal.timeout(2_000) }).catch(
       () => undefined,
     )
     return answer?.ok ?? false
   }
 
-  async #openShell(path: string): Promise<void> {
-    const shell = this.#board.shell === 'port' ? connect(path) : connect(SHELL_TCP_PORT, this.address)
+  async #openShell(): Promise<void> {
+    const isPort = this.#board.shell === 'port'
+    const shell = isPort ? connect(this.#shellSocket) : connect(SHELL_TCP_PORT, this.address)
     shell.setEncoding('utf8').on('data', chunk => {
       this.#said += chunk
     })

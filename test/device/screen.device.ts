@@ -101,11 +101,11 @@ t.test('idle: the name, the address, and a QR code of it', async t => {
   await screen.shows('new', name)
   t.comment(`the idle screen was there ${((performance.now() - began) / 1000 + seconds).toFixed(0)} s after power-on`)
   const link = `https://10.0.2.15/#key=${device.key}&setup`
-  await eventually(async () => qrCodeIn(await screen.shot('new')) === link, SCREEN_MS)
+  await screen.showsCode('new', link)
   t.pass('it signs in who sets it up, once there is a certificate')
   const { value } = await device.system()
   t.equal(value.deviceName, name)
-  await eventually(async () => qrCodeIn(await screen.shot('idle')) === 'https://10.0.2.15/', SCREEN_MS)
+  await screen.showsCode('idle', 'https://10.0.2.15/')
   t.pass('until the key was used')
   t.match(value.display, { 'Virtual-1': { present: true } })
   t.match(value.airplay, { enabled: true, name: '' })
@@ -119,7 +119,7 @@ t.test('a PATCH is on the screen', async () => {
 
 t.test('identify: the name alone, for ten seconds', async t => {
   t.equal((await device.fetch('/operations/identify', { method: 'POST' })).status, 202)
-  await eventually(async () => qrCodeIn(await screen.shot('identify')) === '', SCREEN_MS)
+  await screen.showsCode('identify', '')
   await screen.shows('identify', 'Boardroom 7')
   await eventually(async () => qrCodeIn(await screen.shot('identified')) !== '', SCREEN_MS)
 })

@@ -8,6 +8,11 @@ import type { Machine } from './machine.ts'
 export const SCREEN_MS = 180_000
 /** Pixels. At the size of the screen, OCR takes a PIN's 5 for 59 or 39: its digits are ten times as high as print. */
 const PIN_WIDTH = 360
+/**
+ * At the size of the screen, OCR misreads one name of random digits in 250, and at this one another: aa7fec as aa/fec, 1631ee
+ * as 1631lee.
+ */
+const NAME_WIDTH = 640
 
 export class Screen {
   readonly #device: Machine
@@ -27,9 +32,13 @@ export class Screen {
     return path
   }
 
-  /** What can be read on the screen. */
-  async text(name: string): Promise<string> {
-    return ocr(await this.shot(name))
+  /**
+   * What can be read on the screen.
+   * @param width pixels; undefined for those of the screen.
+   */
+  async text(name: string, width?: number): Promise<string> {
+    const path = await this.shot(name)
+    return ocr(width === undefined ? path : scaled(path, width))
   }
 
   /** The PIN that a device is to be given; undefined while there is none on the screen. */
@@ -43,10 +52,21 @@ export class Screen {
   async shows(name: string, text: string): Promise<void> {
     let seen = ''
     await eventually(async () => {
-      seen = await this.text(name)
+      seen = `${await this.text(name)}${await this.text(name, NAME_WIDTH)}`
       return alike(seen).includes(alike(text))
     }, SCREEN_MS).catch(() => {
       throw new Error(`"${text}" is not on the screen, but: ${seen}`)
+    })
+  }
+
+  /** Waits until the QR code on the screen is this one. */
+  async showsCode(name: string, link: string): Promise<void> {
+    let seen = ''
+    await eventually(async () => {
+      seen = qrCodeIn(await this.shot(name))
+      return seen === link
+    }, SCREEN_MS).catch(() => {
+      throw new Error(`the QR code is not ${link}, but: ${seen}`)
     })
   }
 }

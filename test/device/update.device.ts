@@ -1,6 +1,6 @@
 /**
  * An update of the booted image, by its API: to another version and back, and to one that does not work. PROOF=1 has all of
- * those, and a power cut during an installation.
+ * those, and a power cut during an installation; FROM=COMMIT begins with the image of that commit.
  */
 import { execFile } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -9,7 +9,7 @@ import t from 'tap'
 import type { UpdateState } from '../../src/update/state.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
-import { virt } from './boards.ts'
+import { earlier, virt } from './boards.ts'
 import { makeBundle } from './bundle.ts'
 import { factoryDisk, Machine } from './machine.ts'
 
@@ -21,7 +21,7 @@ const TRIAL_MS = 15 * 60_000
 t.setTimeout(4 * 60 * 60_000)
 
 const folder = temporaryFolder(t)
-const device = new Machine(factoryDisk())
+const device = new Machine(factoryDisk(process.env.FROM ? earlier : virt))
 
 const state = async () =>
   (await (await device.fetch('/update', { signal: AbortSignal.timeout(10_000) })).json()) as UpdateState
@@ -39,7 +39,7 @@ async function settled(isWanted: (state: UpdateState) => boolean, withinMs: numb
     last = (await state().catch(() => undefined)) ?? last
     return last && isWanted(last) && last
   }, withinMs).catch(() => {
-    throw new Error(`the state is ${JSON.stringify(last)}`)
+    throw new Error(`the state is ${JSON.stringify(last)}\n${device.console.slice(-4_000)}`)
   })
 }
 
@@ -121,12 +121,15 @@ t.test('and back to the version before', async t => {
   t.same(await identity(), before)
 })
 
+/** systemd stands still, so that nobody serves the watchdog. */
+const HANG = '#!/bin/sh\necho 1 >/sys/fs/cgroup/init.scope/cgroup.freeze\nsleep 1d\n'
 /** Files of versions that do not work, and how the device says so. Each gets its attempts, of about a minute. */
 const BROKEN: Readonly<Record<string, readonly [files: Readonly<Record<string, string>>, reason: RegExp]>> = {
   'no kernel': [{ '/boot/vmlinuz': 'no kernel\n' }, /^did not start$/],
   ...(process.env.PROOF && {
     'half an initrd': [{ '/boot/initrd.img': 'half an initrd\n' }, /^did not start$/],
     'a panic': [{ '/usr/lib/systemd/systemd': 'no program\n' }, /^did not start$/],
+    'a hang': [{ '/usr/sbin/nginx': HANG }, /^did not start$/],
     'a service that does not start': [{ '/usr/lib/receiverd/receiverd.cjs': 'process.exit(1)\n' }, /^did not start$/],
     'a screen that does not draw': [{ '/usr/bin/weston': '#!/bin/sh\nexit 1\n' }, /weston/],
     'a door that is closed': [{ '/usr/sbin/nginx': '#!/bin/sh\nexit 1\n' }, /nginx/],

@@ -8,13 +8,14 @@ import { temporaryFolder } from '../support/folder.ts'
 import { MIB, startUpdateDevice as start, type UpdateDevice } from '../support/update-device.ts'
 import { missingBrowser, openTab, POLL, startBrowser } from './browser.ts'
 import { page as built, startPageDevice } from './device.ts'
-import { choose as choosing, click, goTo, navigation, waitForNoText, waitForText } from './steps.ts'
+import { choose as choosing, click, control, goTo, navigation, waitForNoText, waitForText } from './steps.ts'
 
 const startUpdateDevice = (t: Test, prepare?: Parameters<typeof start>[1]): Promise<UpdateDevice> =>
   start(t, prepare, built)
 
 const CARD = 'New version'
 const VERSIONS = 'This device'
+const UPDATE = 'Update'
 const PHONE = { width: 375, height: 667, isMobile: true, hasTouch: true }
 const FORGED = 'signature verification failed: Verify error: self-signed certificate'
 
@@ -157,6 +158,48 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     for (let steps = 0; steps < 2; steps++) await page.keyboard.press('Tab')
     await page.keyboard.press('Enter')
     await eventually(async () => rauc.did.includes('Mark active rootfs.1'))
+  })
+
+  await t.test('the window is set and cleared', async t => {
+    const { link, service } = await startUpdateDevice(t)
+    const { page } = await open(link)
+    await goTo(page, 'Settings')
+    const saved = async () => ((await service.system()).value.update as { window: unknown }).window
+    const field = (label: string) => control(page, UPDATE, label)
+    // The focus comes back to the part that had it: hours, minutes, or half of the day.
+    const focus = async (label: string) => {
+      await (await field(label)).focus()
+      for (let part = 0; part < 2; part++) await page.keyboard.press('ArrowLeft')
+    }
+    const type = async (label: string, keys: string) => {
+      await focus(label)
+      await page.keyboard.type(keys)
+    }
+    t.equal(await (await field('From')).evaluate(input => input.type), 'time')
+    t.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'nothing is too wide')
+    await type('From', '02')
+    await click(page, UPDATE, 'Save')
+    await waitForText(page, 'Enter a whole time, or none.')
+    await click(page, UPDATE, 'Discard')
+    await waitForNoText(page, 'Unsaved changes')
+    await type('From', '0200a')
+    await click(page, UPDATE, 'Save')
+    await waitForText(page, 'be set, because from is set')
+    const invalid = await (await field('To')).evaluate(input => input.getAttribute('aria-invalid'))
+    t.equal(invalid, 'true', 'said at its field')
+    await type('To', '0430a')
+    await waitForNoText(page, 'be set, because')
+    await (await field('Saturday')).click()
+    await click(page, UPDATE, 'Save')
+    await waitForText(page, 'Saved.')
+    t.strictSame(await saved(), { days: ['sat'], from: '02:00', to: '04:30' })
+    for (const label of ['From', 'To']) {
+      await focus(label)
+      for (const key of ['Backspace', 'ArrowRight', 'Backspace', 'ArrowRight', 'Backspace'] as const)
+        await page.keyboard.press(key)
+    }
+    await click(page, UPDATE, 'Save')
+    await eventually(async () => JSON.stringify(await saved()) === '{"days":["sat"],"from":"","to":""}')
   })
 
   await t.test('a device that cannot be updated has no such view', async t => {

@@ -23,6 +23,8 @@ export const connectionHelp = {
   lost: 'Not connected to the device. This page may be out of date. Trying again…',
   restarting: 'The device is restarting. This page continues by itself when the device is back.',
 } as const
+export const otherPage = 'The device was updated, and has another version of this page.'
+export const reload = 'Reload'
 export const refusedAfterRestart =
   'The device has restarted, and no longer accepts this credential. If it was reset, sign in with its new API key, which is on its screen.'
 export const tryNow = 'Try now'

@@ -1,3 +1,4 @@
+import type { UpdateState } from '../update/state.ts'
 import { Client, jsonOf, Refusal, Unreachable } from './client.ts'
 import type { ServerEvent } from './event-source.ts'
 import { type Credential, type Grants, readCredential } from './grants.ts'
@@ -6,7 +7,6 @@ import { LiveStream } from './live-stream.ts'
 import { Document } from './schema.ts'
 import { Signal } from './signal.ts'
 import * as texts from './texts.ts'
-import type { UpdateState } from './update/state.ts'
 
 export interface Session {
   readonly id: string

@@ -34,7 +34,10 @@ const { metafile } = await build({
 rmSync(`${OUT}/page`, { recursive: true, force: true })
 mkdirSync(`${OUT}/page/assets`, { recursive: true })
 writeFileSync(`${OUT}/page/index.html`, page.html)
-for (const { name, text } of [page.script, page.style]) writeFileSync(`${OUT}/page/assets/${name}`, text)
+for (const { name, text, gzip } of [page.script, page.style]) {
+  writeFileSync(`${OUT}/page/assets/${name}`, text)
+  writeFileSync(`${OUT}/page/assets/${name}.gz`, gzip, 'base64')
+}
 chmodSync(`${OUT}/receiverd.cjs`, 0o755)
 writeFileSync(`${OUT}/metafile.json`, JSON.stringify(metafile))
 writeFileSync(`${OUT}/THIRD-PARTY`, noticesOf(bundledPackages(metafile)))

@@ -1,14 +1,15 @@
 // Prints what is in the bundle. Fails if it is over budget, or if it contains a module that does not belong there.
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import type { Metafile } from 'esbuild'
 
 /** Without the page. Firmware updates take 70,000 of it. */
 const BUDGET_BYTES = 415_000
 /** HTML, style and script of the page, before they are compressed. */
-const PAGE_BUDGET_BYTES = 88_000
-/** The same in the bundle: compressed, in Base64. What is sent may have 32,000 bytes. */
-const COMPRESSED_BUDGET_BYTES = 44_500
+const PAGE_BUDGET_BYTES = 110_000
+/** The same as they are sent, compressed. */
+const SENT_BUDGET_BYTES = 32_000
 const PAGE = 'build/out/page'
 /**
  * Everything that may be in the bundle: our own code, and the parts of two packages that it uses. Of TypeBox, neither
@@ -39,14 +40,17 @@ for (const { path } of output.imports) if (!ALLOWED_BUILTINS.test(path)) foreign
 for (const [room, bytes] of [...sizes].sort((a, b) => b[1] - a[1])) console.log(String(bytes).padStart(8), room)
 // It is a module of its own, so that its strings are counted apart.
 const pageInBundle = output.inputs['src/api/built-page.ts']?.bytesInOutput ?? 0
-const pageBytes = readdirSync(PAGE, { recursive: true, withFileTypes: true })
-  .filter(entry => entry.isFile())
-  .reduce((sum, entry) => sum + statSync(join(entry.parentPath, entry.name)).size, 0)
+const assets = readdirSync(join(PAGE, 'assets'))
+const bytesOf = (names: readonly string[]) =>
+  names.reduce((sum, name) => sum + statSync(join(PAGE, 'assets', name)).size, 0)
+const html = readFileSync(join(PAGE, 'index.html'))
+const pageBytes = html.length + bytesOf(assets.filter(name => !name.endsWith('.gz')))
+const sentBytes = gzipSync(html, { level: 9 }).length + bytesOf(assets.filter(name => name.endsWith('.gz')))
 
 const totals = [
   ['in total without the page', output.bytes - pageInBundle, BUDGET_BYTES],
   ['the page', pageBytes, PAGE_BUDGET_BYTES],
-  ['the page, compressed', pageInBundle, COMPRESSED_BUDGET_BYTES],
+  ['the page as sent', sentBytes, SENT_BUDGET_BYTES],
 ] as const
 let isOver = false
 for (const [what, bytes, budget] of totals) {

@@ -15,11 +15,11 @@ const FLOORS = [
   ['hal/registry.ts'],
   ['src/build-info.ts', 'src/clock.ts', 'src/json.ts', 'src/limits.ts', 'src/log.ts', 'src/problem.ts'],
   ['src/metrics', 'src/options.ts', 'src/qr', 'src/settings-file', 'src/usage-error.ts'],
-  ['src/auth', 'src/config.ts', 'src/page', 'src/validate.ts'],
+  ['src/auth', 'src/config.ts', 'src/validate.ts'],
   ['src/http', 'src/supervisor.ts'],
   ['src/events'],
   ['src/sessions', 'src/system', 'src/update'],
-  ['src/presence'],
+  ['src/page', 'src/presence'],
   ['src/api'],
   ['src/service.ts'],
   ['src/cli'],
@@ -103,4 +103,10 @@ t.test('some rooms know nothing of others', async t => {
       [],
       why,
     )
+})
+
+t.test('the page takes nothing but types from what runs on the device', async t => {
+  const ofPage = imports.filter(({ from, isType }) => from.startsWith('src/page/') && !isType)
+  const others = ofPage.filter(({ to }) => !/^src\/(page|qr|settings-file)\//.test(to))
+  t.strictSame(others, [])
 })

@@ -13,8 +13,11 @@ const FILE = '/etc/receiverd/update.conf'
 export const DAYS = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'] as const
 export type Day = (typeof DAYS)[number]
 const POLICIES = ['off', 'check', 'download', 'install'] as const
-/** Hours and minutes, or nothing. */
-const TIME = '^(([01][0-9]|2[0-3]):[0-5][0-9])?$'
+/**
+ * In the schema of hours and minutes, or nothing: a form asks for a time of day. An extension of the OpenAPI document
+ * (OpenAPI 3.1 §4.9), because the format `time` has seconds and an offset (RFC 3339 §5.6).
+ */
+const TIME = { pattern: '^(([01][0-9]|2[0-3]):[0-5][0-9])?$', 'x-time-of-day': true }
 
 const schema = Type.Object(
   {
@@ -36,12 +39,12 @@ const schema = Type.Object(
         }),
         from: Type.String({
           description: 'Local time at which the window begins, such as 02:00. Empty if no window is set.',
-          pattern: TIME,
+          ...TIME,
         }),
         to: Type.String({
           description:
             'Local time at which the window ends; one before its beginning is on the next day. Empty if no window is set.',
-          pattern: TIME,
+          ...TIME,
         }),
       },
       {

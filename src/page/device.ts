@@ -1,3 +1,4 @@
+import type { UpdateState } from '../update/state.ts'
 import { Client, jsonOf, Refusal, Unreachable } from './client.ts'
 import type { ServerEvent } from './event-source.ts'
 import { type Credential, type Grants, readCredential } from './grants.ts'
@@ -6,7 +7,6 @@ import { LiveStream } from './live-stream.ts'
 import { Document } from './schema.ts'
 import { Signal } from './signal.ts'
 import * as texts from './texts.ts'
-import type { UpdateState } from './update/state.ts'
 
 export interface Session {
   readonly id: string
@@ -52,6 +52,8 @@ export class Device {
   /** Undefined where the device cannot be updated. */
   readonly update = new Signal<UpdateState | undefined>(undefined)
   readonly connection = new Signal<Connection>('connected')
+  /** How often it was connected anew: each time it may be another version, also after the phone has slept through that. */
+  readonly returns = new Signal(0)
   /** When the credential expires, in milliseconds since 1970; undefined if it does not. */
   readonly expiresAt: number | undefined
   readonly reverted = new Signal<Reverted | undefined>(undefined)
@@ -230,6 +232,7 @@ export class Device {
         else receive(event)
       },
       connected: isConnected => this.#heard(path, isConnected),
+      returned: () => this.#returned(path),
       refused: why => this.#end(this.#leftAt === undefined ? why : texts.refusedAfterRestart),
     })
     this.#streams.set(path, stream)
@@ -243,8 +246,12 @@ export class Device {
     const now = this.#lost.size === 0 ? 'connected' : isRestarting ? 'restarting' : 'lost'
     if (this.connection.value === now) return
     this.connection.set(now)
-    // It may be another version that is back.
-    if (now === 'connected' && !this.#streams.has(UPDATE_EVENTS)) this.#readUpdate().catch(() => undefined)
+  }
+
+  #returned(path: string): void {
+    if (path !== [...this.#streams.keys()][0]) return
+    if (!this.#streams.has(UPDATE_EVENTS)) this.#readUpdate().catch(() => undefined)
+    this.returns.set(this.returns.value + 1)
   }
 
   async #readUpdate(): Promise<void> {

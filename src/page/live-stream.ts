@@ -8,6 +8,8 @@ export interface LiveStreamOptions {
   readonly cursor: string
   readonly receive: (event: ServerEvent) => void
   readonly connected: (isConnected: boolean) => void
+  /** It is connected anew. */
+  readonly returned: () => void
   /** The credential is refused. */
   readonly refused: (why: string) => void
 }
@@ -28,6 +30,7 @@ export class LiveStream {
   #timer = 0
   #silence = 0
   #isOver = false
+  #wasHeard = false
 
   constructor(options: LiveStreamOptions) {
     this.#options = options
@@ -82,18 +85,22 @@ export class LiveStream {
     this.#leave()
     const attempt = new AbortController()
     this.#attempt = attempt
-    const { client, path, connected, refused } = this.#options
+    const { client, path, connected, returned, refused } = this.#options
     try {
       this.#listenForSilence(attempt, FIRST_SIGN_MS, () => this.#lost())
       const headers = { Accept: 'text/event-stream', 'Last-Event-ID': this.#cursor }
       const { body } = await client.send('GET', path, { headers, signal: attempt.signal })
       if (!body || attempt.signal.aborted) return
+      let isReturn = this.#wasHeard
       // Not before something has arrived: a proxy may answer, and swallow the rest.
       const heard = () => {
         // The device may have been told to send heartbeats rarely, so a new connection decides.
         this.#listenForSilence(attempt, SILENCE_MS, () => this.#connect())
         this.#failures = 0
         connected(true)
+        this.#wasHeard = true
+        if (isReturn) returned()
+        isReturn = false
       }
       for await (const event of parseEvents(body, heard)) {
         if (attempt.signal.aborted) return

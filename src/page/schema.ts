@@ -19,6 +19,8 @@ export interface Schema {
   readonly 'x-propose-with'?: JsonObject
   /** The setting whose value stands for an empty one. */
   readonly 'x-empty-means'?: string
+  /** Hours and minutes, such as 02:00, or nothing. */
+  readonly 'x-time-of-day'?: boolean
   /** It tells one device from another. */
   readonly 'x-identity'?: boolean
   /** Seconds within which a change of it must be confirmed: it can lock its maker out. */

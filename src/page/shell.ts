@@ -1,6 +1,7 @@
 import type { Device } from './device.ts'
 import { button, foreign, h } from './dom.ts'
 import { labelOf, valueText } from './labels.ts'
+import { renewalBanner } from './renewal.ts'
 import * as texts from './texts.ts'
 import { fallbackBanner } from './update/fallback.ts'
 import type { Actions, View } from './view.ts'
@@ -104,6 +105,7 @@ export function shell(device: Device, actions: Actions): readonly HTMLElement[] 
     lost,
     revertedBanner(device),
     fallbackBanner(device),
+    renewalBanner(device),
     expiryBanner(device),
     main,
   ]

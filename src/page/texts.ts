@@ -23,6 +23,8 @@ export const connectionHelp = {
   lost: 'Not connected to the device. This page may be out of date. Trying again…',
   restarting: 'The device is restarting. This page continues by itself when the device is back.',
 } as const
+export const otherPage = 'The device was updated, and has another version of this page.'
+export const reload = 'Reload'
 export const refusedAfterRestart =
   'The device has restarted, and no longer accepts this credential. If it was reset, sign in with its new API key, which is on its screen.'
 export const tryNow = 'Try now'
@@ -116,6 +118,7 @@ export const otherRegions = 'Other'
 export const wholeNumber = 'Enter a whole number.'
 export const number = 'Enter a number.'
 export const range = (from: number, to: number) => `Enter a whole number from ${from} to ${to}.`
+export const timeOfDay = 'Enter a whole time, or none.'
 export const json = 'Enter valid JSON.'
 export const onPage = 'On this page'
 
@@ -388,6 +391,7 @@ export const helps: Readonly<Record<string, string>> = {
   'network.dns': 'In order of preference. With “Automatic (DHCP)”, in addition to those of the network.',
   'airplay.access': 'A code prevents mistakes and is no protection: a client can skip it. One set elsewhere is kept.',
   'moderation.approval': 'Whether devices must be let in.',
+  'update.days': 'On which the window begins. None of them: every day.',
   'update.policy': 'Once a day, by itself. It restarts only in the window, and while nobody mirrors.',
 }
 /** Labels of values, by the name of their setting. */

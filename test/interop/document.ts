@@ -91,6 +91,6 @@ function bodyless(docs: AnswerDocs, type: string, body: string): readonly string
   return [`its type is "${type}", which is none of: ${Object.keys(docs.content ?? {}).join(', ') || 'no body'}`]
 }
 
-export async function documentOf(receiver: Receiver): Promise<Document> {
-  return (await (await fetch(`${receiver.url}/api/v1/openapi.json`)).json()) as Document
+export async function documentOf({ url }: Pick<Receiver, 'url'>): Promise<Document> {
+  return (await (await fetch(`${url}/api/v1/openapi.json`)).json()) as Document
 }

@@ -4,13 +4,15 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import t, { type Test } from 'tap'
+import * as Type from 'typebox/type'
+import type { Setting } from '../../hal/setting.ts'
+import { MAX_WAITING_CHANGES } from '../../src/limits.ts'
 import { openSession } from '../../src/sessions/engine-client.ts'
 import { DEADLINE_MS, eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { startTestService } from '../support/service.ts'
 import { type Answer, Contract, type Document, documentOf } from './document.ts'
 import { type Receiver, receiverd, startReceiver } from './support.ts'
-
-const PATCH_WAITING = 250
 
 async function readWhole(response: Response): Promise<Answer> {
   return { status: response.status, headers: response.headers, body: await response.text() }
@@ -273,13 +275,16 @@ t.test('answers at the limits conform to the document', async t => {
   await t.test('streams of all addresses', t => checkFull(t, { RECEIVERD_STREAMS: '1' }, 503))
 
   await t.test('changes that wait', async t => {
-    const receiver = await startReceiver(t)
-    const contract = new Contract(await documentOf(receiver))
-    const answers = await Promise.all(
-      Array.from({ length: PATCH_WAITING }, async (_, at) =>
-        readWhole(await receiver.patch({ deviceName: `Name ${at}` })),
-      ),
-    )
+    const slow = new SlowSetting()
+    const service = await startTestService(t, { setting: () => slow.setting })
+    const contract = new Contract(await documentOf(service))
+    const change = async (patch: object) => readWhole(await service.patch(patch))
+    const first = change({ slow: true })
+    await slow.begun
+    const others = Array.from({ length: MAX_WAITING_CHANGES }, (_, at) => change({ deviceName: `Name ${at}` }))
+    t.equal((await Promise.race(others)).status, 503, 'one too many')
+    slow.end()
+    const answers = await Promise.all([first, ...others])
     t.same(new Set(answers.map(answer => answer.status)), new Set([200, 503]))
     t.same(
       answers.flatMap(answer => contract.misfits('PATCH', '/api/v1/system', answer)),
@@ -287,6 +292,37 @@ t.test('answers at the limits conform to the document', async t => {
     )
   })
 })
+
+/** A setting whose change takes until it is told to end. */
+class SlowSetting {
+  readonly begun: Promise<void>
+  readonly setting: Setting
+  end: () => void = () => undefined
+
+  constructor() {
+    const ended = new Promise<void>(resolve => {
+      this.end = resolve
+    })
+    let begin: () => void = () => undefined
+    this.begun = new Promise(resolve => {
+      begin = resolve
+    })
+    this.setting = {
+      name: 'slow',
+      schema: Type.Boolean(),
+      files: [],
+      withoutActivate: 'it has no effect',
+      read: async () => false,
+      fallback: async () => false,
+      check: async () => {
+        begin()
+        await ended
+        return []
+      },
+      write: async () => false,
+    }
+  }
+}
 
 /** Replaces a file with a folder that is not empty, which can be neither read nor replaced. */
 function obstruct(receiver: Receiver, name: string): void {

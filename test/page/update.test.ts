@@ -3,18 +3,30 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'puppeteer-core'
 import t, { type Test } from 'tap'
+import type { Page as BuiltPage } from '../../src/api/built-page.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { MIB, startUpdateDevice as start, type UpdateDevice } from '../support/update-device.ts'
 import { missingBrowser, openTab, POLL, startBrowser } from './browser.ts'
 import { page as built, startPageDevice } from './device.ts'
-import { choose as choosing, click, goTo, navigation, waitForNoText, waitForText } from './steps.ts'
+import {
+  choose as choosing,
+  click,
+  control,
+  fill,
+  goTo,
+  navigation,
+  valueIn,
+  waitForNoText,
+  waitForText,
+} from './steps.ts'
 
 const startUpdateDevice = (t: Test, prepare?: Parameters<typeof start>[1]): Promise<UpdateDevice> =>
   start(t, prepare, built)
 
 const CARD = 'New version'
 const VERSIONS = 'This device'
+const UPDATE = 'Update'
 const PHONE = { width: 375, height: 667, isMobile: true, hasTouch: true }
 const FORGED = 'signature verification failed: Verify error: self-signed certificate'
 
@@ -159,6 +171,74 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     await eventually(async () => rauc.did.includes('Mark active rootfs.1'))
   })
 
+  await t.test('the window is set and cleared', async t => {
+    const { link, service } = await startUpdateDevice(t)
+    const { page } = await open(link)
+    await goTo(page, 'Settings')
+    const saved = async () => ((await service.system()).value.update as { window: unknown }).window
+    const field = (label: string) => control(page, UPDATE, label)
+    // The focus comes back to the part that had it: hours, minutes, or half of the day.
+    const focus = async (label: string) => {
+      await (await field(label)).focus()
+      for (let part = 0; part < 2; part++) await page.keyboard.press('ArrowLeft')
+    }
+    const type = async (label: string, keys: string) => {
+      await focus(label)
+      await page.keyboard.type(keys)
+    }
+    t.equal(await (await field('From')).evaluate(input => input.type), 'time')
+    t.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'nothing is too wide')
+    await type('From', '02')
+    await click(page, UPDATE, 'Save')
+    await waitForText(page, 'Enter a whole time, or none.')
+    await click(page, UPDATE, 'Discard')
+    await waitForNoText(page, 'Unsaved changes')
+    await type('From', '0200a')
+    await click(page, UPDATE, 'Save')
+    await waitForText(page, 'be set, because from is set')
+    const invalid = await (await field('To')).evaluate(input => input.getAttribute('aria-invalid'))
+    t.equal(invalid, 'true', 'said at its field')
+    await type('To', '0430a')
+    await waitForNoText(page, 'be set, because')
+    await (await field('Saturday')).click()
+    await click(page, UPDATE, 'Save')
+    await waitForText(page, 'Saved.')
+    t.strictSame(await saved(), { days: ['sat'], from: '02:00', to: '04:30' })
+    for (const label of ['From', 'To']) {
+      await focus(label)
+      for (const key of ['Backspace', 'ArrowRight', 'Backspace', 'ArrowRight', 'Backspace'] as const)
+        await page.keyboard.press(key)
+    }
+    await click(page, UPDATE, 'Save')
+    await eventually(async () => JSON.stringify(await saved()) === '{"days":["sat"],"from":"","to":""}')
+  })
+
+  await t.test('an open page becomes that of the new version, unless something would be lost', async t => {
+    const device = await startUpdateDevice(t)
+    const { page } = await open(device.link)
+    const script = () => page.$eval('script', ({ src }) => src.slice(src.lastIndexOf('/') + 1))
+    const [old = ''] = built.assets.map(({ name }) => name)
+    t.equal(await script(), old)
+    await page.evaluate(() => dispatchEvent(new Event('pagehide')))
+    await device.restartInto('B', '1.1.0', pageNamed('page-0011.js'))
+    const loaded = page.waitForNavigation()
+    await page.evaluate(() => dispatchEvent(new Event('pageshow')))
+    await loaded
+    await waitForText(page, '1.1.0, system B')
+    t.equal(await script(), 'page-0011.js', 'although the phone has slept')
+    t.equal(await page.$$eval('.banner:not([hidden])', found => found.length), 0)
+
+    await goTo(page, 'Settings')
+    await fill(page, 'General', 'Device name', 'Being typed')
+    await device.restartInto('A', '1.0.0', built)
+    await waitForText(page, 'another version of this page')
+    t.equal(await valueIn(page, 'General', 'Device name'), 'Being typed')
+    page.on('dialog', dialog => dialog.accept())
+    await Promise.all([page.waitForNavigation(), page.locator('button::-p-text(Reload)').click()])
+    await waitForText(page, 'Meeting Room 4')
+    t.equal(await script(), old)
+  })
+
   await t.test('a device that cannot be updated has no such view', async t => {
     const { link } = await startPageDevice(t)
     const { page } = await openTab(browser, link)
@@ -166,6 +246,13 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     t.notOk((await navigation(page)).includes('Update'))
   })
 })
+
+/** The page, as another version has it. */
+function pageNamed(script: string): BuiltPage {
+  const [old, ...rest] = built.assets
+  if (!old) throw new Error('the page has no script')
+  return { html: () => built.html().replace(old.name, script), assets: [{ ...old, name: script }, ...rest] }
+}
 
 /** Chooses a file on the card. */
 async function choose(page: Page, path: string): Promise<void> {

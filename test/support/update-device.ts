@@ -23,8 +23,8 @@ export interface UpdateDevice {
   write(path: string, text: string): void
   /** RAUC says this of the bundle that is sent: its version, or why it is refused. */
   says(bundle: { readonly version: string } | string): void
-  /** Restarts into a system of this version; the page stays open. */
-  restartInto(slot: 'A' | 'B', version: string): Promise<void>
+  /** Restarts into a system of this version, which may have another page; the page stays open. */
+  restartInto(slot: 'A' | 'B', version: string, page?: Page): Promise<void>
 }
 
 /** @param prepare Called before the service starts. */
@@ -60,10 +60,10 @@ export async function startUpdateDevice(
     jobs,
     write,
     says: bundle => bundleSays(root, rauc, bundle),
-    async restartInto(slot, version) {
+    async restartInto(slot, version, page) {
       await service.close()
       boot(slot, version)
-      service = await startTestService(t, options)
+      service = await startTestService(t, { ...options, ...(page && { page }) })
       network.target = service.port
     },
   }

@@ -7,6 +7,7 @@ import { jsonText } from './json-text.ts'
 import { list } from './list.ts'
 import { number } from './number.ts'
 import { several } from './several.ts'
+import { timeOfDay } from './time-of-day.ts'
 import { toggle } from './toggle.ts'
 import { withSuggestions } from './with-suggestions.ts'
 
@@ -40,6 +41,7 @@ export function controlFor(options: ControlOptions): Control {
   if (schema.enum) return choice(options)
   if (schema.type === 'boolean') return toggle()
   if (schema.type === 'integer' || schema.type === 'number') return number(options)
+  if (schema['x-time-of-day']) return timeOfDay()
   if (schema.type === 'string') return withSuggestions(options)
   if (schema.type === 'array' && schema.items?.enum && schema.items.enum.length === schema.maxItems)
     return several(options)

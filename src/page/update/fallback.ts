@@ -1,8 +1,9 @@
+import type { Outcome } from '../../update/state.ts'
 import type { Device } from '../device.ts'
 import { button, foreign, h } from '../dom.ts'
 import { device as kept, NAME } from '../storage.ts'
 import * as texts from '../texts.ts'
-import { newsOf, type Outcome } from './state.ts'
+import { newsOf } from './state.ts'
 
 const READ = `${NAME} read`
 

@@ -1,3 +1,4 @@
+import type { UpdateState } from '../../update/state.ts'
 import { bytesText } from '../bytes.ts'
 import { messageOf, Refusal } from '../client.ts'
 import type { Device } from '../device.ts'
@@ -10,7 +11,6 @@ import { momentText } from '../time.ts'
 import { announce } from '../toast.ts'
 import { confirmed } from '../views/operations.ts'
 import { Estimate } from './estimate.ts'
-import type { UpdateState } from './state.ts'
 import { type Part, partOf, upload } from './upload.ts'
 import { channelOf, windowText } from './window.ts'
 

@@ -36,7 +36,12 @@ function afterEachCut(t: Test, before: Tree): readonly Tree[] {
     write(data, before)
     // Waiting for the disk of this host proves nothing.
     const trap = `sync() { :; }; set -T; n=0; trap 'n=$((n + 1)); [ $n != ${cut} ] || kill -9 $$' DEBUG; . ${SCRIPT}; trap - DEBUG`
-    const { signal, stderr } = spawnSync('bash', ['-euc', trap], { env: { ...process.env, data }, encoding: 'utf8' })
+    // Where its standard input is a socket, bash may read the configuration of interactive shells first.
+    const { signal, stderr } = spawnSync('bash', ['-euc', trap], {
+      env: { ...process.env, data },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      encoding: 'utf8',
+    })
     if (existsSync(join(data, ORDER))) spawnSync('sh', ['-euc', `. ${SCRIPT}`], { env: { ...process.env, data } })
     trees.push(read(data))
     t.equal(stderr, '')

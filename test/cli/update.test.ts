@@ -2,6 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { KERNEL } from '../../hal/files/kernel.ts'
 import { largeFile } from '../../hal/files/read.ts'
@@ -44,7 +45,11 @@ async function deviceOf(t: Test, prepare?: Parameters<typeof startUpdateDevice>[
     install: (path: string, choices: InstallChoices, end: () => void, ...answers: readonly boolean[]) => {
       const file = largeFile(KERNEL, path)
       if (!file) throw new Error(`there is no ${path}`)
-      const wait = async () => device.rauc.operation === 'installing' && end()
+      // The service needs some time to notice that a connection has broken.
+      const wait = async (ms: number) => {
+        await sleep(ms / 20)
+        if (device.rauc.operation === 'installing') end()
+      }
       return told(person => installUpdate(client, file, choices, person, wait), ...answers)
     },
     rollBack: (isSure: boolean, ...answers: readonly boolean[]) =>

@@ -17,8 +17,6 @@ export BOARD ?= virt
 # Without them, throw-away keys sign, which outlive `make clean`.
 export KEY CERT KEYRING
 export KEYS := $(CURDIR)/.keys
-# A commit whose image is updated to this one.
-export FROM
 
 # In the foreground of a terminal, in a process group of its own, so that make does not see Ctrl-C and report an error.
 # Elsewhere in place of the shell, so that the SIGTERM that make passes on reaches it.

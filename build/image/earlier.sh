@@ -15,6 +15,8 @@ done
 [ -n "${differs:-}" ] || ln "$out/base.tar" "$tree/build/out/image/base.tar"
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "$commit")
 export SOURCE_DATE_EPOCH
+# It has a version of its own.
+unset VERSION
 make -C "$tree" --no-print-directory KEYS="$KEYS" BOARD=virt image
 mv "$tree/build/out/image/virt.img" "$out/earlier.img"
 rm -rf "$tree"

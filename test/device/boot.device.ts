@@ -161,10 +161,9 @@ t.test('another machine of the network finds it by avahi, and reaches it by its 
 })
 
 t.test('operations: an answer before the reboot; a factory reset after changes to every setting', async t => {
-  const order = (name: string) => device.fetch(`/operations/${name}`, { method: 'POST' })
   const restartsBy = async (name: string) => {
     await device.restartsBy(async () => {
-      t.equal((await order(name)).status, 202)
+      t.equal((await device.fetch(`/operations/${name}`, { method: 'POST' })).status, 202)
     })
     // In an emulator, commands take longer than they may while the rest is still starting.
     await device.shell('systemctl is-system-running --wait || true', 5 * 60_000)
@@ -336,7 +335,7 @@ t.test('a device that hangs is restarted by its watchdog', async t => {
     await device.shell('echo 1 >/sys/fs/cgroup/init.scope/cgroup.freeze')
   })
   t.comment(`it answers again after ${((performance.now() - began) / 1000).toFixed(0)} s`)
-  t.equal((await device.system()).value.hostname, await device.shell('hostname').then(name => name.trim()))
+  t.equal((await device.system()).value.hostname, (await device.shell('hostname')).trim())
 })
 
 t.test('off', async () => device.cutPower())

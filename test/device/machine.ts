@@ -2,7 +2,16 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { createWriteStream, existsSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
@@ -130,8 +139,7 @@ export class Machine extends Api {
   readonly #more: readonly string[]
   /** Of the host's loopback, where the device's ports are. No other machine has it. */
   readonly address = `127.77.${randomInt(256)}.${randomInt(1, 255)}`
-  #isOn = false
-  #starts = 0
+  /** Undefined while it is switched off. */
   #qemu: ChildProcess | undefined
   /** When the last one has ended: until then, it has the disk. */
   #isOff: Promise<unknown> = Promise.resolve()
@@ -177,7 +185,6 @@ export class Machine extends Api {
   async boot(): Promise<number> {
     await this.#isOff
     const began = performance.now()
-    this.#isOn = true
     this.#start()
     await eventually(() => this.#isUp(), BOOT_MS).catch(error => {
       throw new Error(`it did not boot: ${error.message}\n${this.console.slice(-4_000)}`)
@@ -189,9 +196,9 @@ export class Machine extends Api {
 
   /** Does what restarts the device, and resolves when it is up again. */
   async restartsBy(order: () => Promise<void>): Promise<void> {
-    const before = this.#starts
+    const before = this.#qemu
     await order()
-    await eventually(() => this.#starts > before, BOOT_MS)
+    await eventually(() => this.#qemu !== before, BOOT_MS)
     await eventually(() => this.#isUp(), BOOT_MS)
     await this.reconnect()
   }
@@ -212,15 +219,13 @@ export class Machine extends Api {
     const wiring = { disk: this.#disk, forward, shell: this.#shellSocket, sound: this.sound }
     const monitor = ['-monitor', `unix:${this.#monitor},server=on,wait=off`]
     const options = ['-display', 'none', '-no-reboot', ...monitor, ...this.#board.options(wiring), ...this.#more]
-    const qemu = spawn('qemu-system-aarch64', options, { stdio: ['ignore', 'pipe', 'pipe'] })
-    const log = createWriteStream(this.#log, { flags: 'a' })
-    qemu.stdout.pipe(log, { end: false })
-    qemu.stderr.pipe(log, { end: false })
+    const log = openSync(this.#log, 'a')
+    const qemu = spawn('qemu-system-aarch64', options, { stdio: ['ignore', log, log] })
+    closeSync(log)
     qemu.once('close', status => {
-      if (this.#isOn && status === 0) this.#start()
+      if (this.#qemu === qemu && status === 0) this.#start()
     })
     this.#qemu = qemu
-    this.#starts++
     this.#isOff = once(qemu, 'close')
   }
 
@@ -242,7 +247,6 @@ export class Machine extends Api {
 
   /** As if the plug were pulled: what the guest's kernel has not written yet is lost. */
   cutPower(): void {
-    this.#isOn = false
     this.#shell?.destroy()
     this.#qemu?.kill('SIGKILL')
     this.#qemu = undefined
@@ -318,7 +322,8 @@ export class Machine extends Api {
   }
 
   async #isUp(): Promise<boolean> {
-    const { exitCode, signalCode } = this.#qemu ?? {}
+    if (!this.#qemu) throw new Error('it is switched off')
+    const { exitCode, signalCode } = this.#qemu
     if (exitCode || signalCode) throw new Error(`QEMU ended: ${signalCode ?? exitCode}`)
     const answer = await fetch(`${this.url}/api/v1/health`, { signal: AbortSignal.timeout(2_000) }).catch(
       () => undefined,

@@ -32,13 +32,9 @@ export class Screen {
     return path
   }
 
-  /**
-   * What can be read on the screen.
-   * @param width pixels; undefined for those of the screen.
-   */
-  async text(name: string, width?: number): Promise<string> {
-    const path = await this.shot(name)
-    return ocr(width === undefined ? path : scaled(path, width))
+  /** What can be read on the screen. */
+  async text(name: string): Promise<string> {
+    return ocr(await this.shot(name))
   }
 
   /** The PIN that a device is to be given; undefined while there is none on the screen. */
@@ -52,7 +48,8 @@ export class Screen {
   async shows(name: string, text: string): Promise<void> {
     let seen = ''
     await eventually(async () => {
-      seen = `${await this.text(name)}${await this.text(name, NAME_WIDTH)}`
+      const path = await this.shot(name)
+      seen = ocr(path) + ocr(scaled(path, NAME_WIDTH))
       return alike(seen).includes(alike(text))
     }, SCREEN_MS).catch(() => {
       throw new Error(`"${text}" is not on the screen, but: ${seen}`)

@@ -1,7 +1,7 @@
 SOURCES := build/package
 BUILT := build/out
 include build/package/install.mk
-.PHONY: run build size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-test update-test power-test model-test proof card-test device-tools arm-test bench bench-board clean
+.PHONY: run build size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-test update-test from power-test model-test proof card-test device-tools arm-test bench bench-board clean
 BIN := node_modules/.bin
 TS := node --import tsx
 ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
@@ -111,9 +111,14 @@ device-test: device-tools image build/out/next/receiverd.deb bench-board ## boot
 card: image
 	@$(MAKE) --no-print-directory image BOARD=raspberry-pi
 
-update-test: device-tools image ## update the booted image, also to versions that do not work: make update-test PROOF=1 FROM=COMMIT
+update-test: from device-tools image ## update the booted image, also to versions that do not work: make update-test PROOF=1 FROM=COMMIT
 	@[ -z "$(FROM)" ] || build/image/earlier.sh "$(FROM)"
 	$(DEVICE_TEST) test/device/update.device.ts
+
+# Before anything is built.
+from:
+	@[ -z "$(FROM)" ] || git rev-parse --verify --quiet "$(FROM)^{commit}" >/dev/null || \
+		{ echo 'there is no commit $(FROM) in this repository' >&2; exit 1; }
 
 power-test: device-tools image ## cut the power of the booted image 20 times, or more: make power-test N=200
 	$(DEVICE_TEST) test/device/power.device.ts

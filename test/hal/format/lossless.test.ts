@@ -65,9 +65,12 @@ t.test(`random bytes come back as they were, seed ${SEED}`, async t => {
 
 t.test('64 KiB of them take milliseconds', async t => {
   const bytes = Buffer.alloc(65_536, 0xff)
-  const began = performance.now()
-  t.same(encodeLossless(decodeLossless(bytes)), bytes)
-  t.ok(performance.now() - began < 500)
+  // By processor time: the machine may be busy with something else.
+  const before = process.cpuUsage()
+  const back = encodeLossless(decodeLossless(bytes))
+  const { user, system } = process.cpuUsage(before)
+  t.same(back, bytes)
+  t.ok((user + system) / 1000 < 500)
 })
 
 t.test('a file is edited around them', async t => {

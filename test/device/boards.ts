@@ -31,6 +31,8 @@ export interface Wiring {
   readonly forward: string
   readonly shell: string
   readonly sound: string
+  /** Where to record every write to the disk, if that is wanted (test/device/write-log.ts). */
+  readonly writeLog?: string | undefined
 }
 
 export interface Board {
@@ -54,10 +56,11 @@ export interface Board {
   readonly options: (wiring: Wiring) => readonly string[]
 }
 
-function virtOptions({ disk, forward, shell, sound }: Wiring): readonly string[] {
+function virtOptions({ disk, forward, shell, sound, writeLog }: Wiring): readonly string[] {
   return [
     ...['-M', 'virt,acpi=off', '-bios', U_BOOT, '-cpu', 'cortex-a72', '-smp', '2', '-m', '1024', '-serial', 'stdio'],
-    ...['-drive', `if=none,id=disk,file=${disk},cache=writeback`, '-device', 'virtio-blk-pci,drive=disk'],
+    ...diskOptions(disk, writeLog),
+    ...['-device', 'virtio-blk-pci,drive=disk'],
     ...['-netdev', `user,id=net,${forward}`, '-device', 'virtio-net-pci,netdev=net,romfile='],
     ...['-audiodev', `wav,id=sound,path=${sound}`, '-device', 'intel-hda', '-device', 'hda-output,audiodev=sound'],
     ...['-device', 'virtio-gpu-pci', '-device', 'virtio-serial-pci'],
@@ -65,6 +68,15 @@ function virtOptions({ disk, forward, shell, sound }: Wiring): readonly string[]
     ...['-device', 'virtserialport,chardev=shell,name=shell'],
     // A watchdog that resets the board, as on a Pi.
     ...['-device', 'i6300esb'],
+  ]
+}
+
+function diskOptions(disk: string, writeLog?: string): readonly string[] {
+  if (writeLog === undefined) return ['-drive', `if=none,id=disk,file=${disk},cache=writeback`]
+  return [
+    ...['-blockdev', `driver=qcow2,node-name=plain,file.driver=file,file.filename=${disk}`],
+    ...['-blockdev', `driver=file,node-name=log,filename=${writeLog}`],
+    ...['-blockdev', 'driver=blklogwrites,node-name=disk,file=plain,log=log,log-sector-size=512'],
   ]
 }
 

@@ -128,6 +128,8 @@ export interface MachineOptions {
   readonly log?: string
   /** A network of its own, besides the one that leads to the host: the name of the tap interface that QEMU makes. */
   readonly lan?: string
+  /** Where to record every write to its disk, until it restarts. */
+  readonly writeLog?: string
 }
 
 /** A device. Its disk outlives a boot. */
@@ -137,6 +139,7 @@ export class Machine extends Api {
   readonly #folder: string
   readonly #log: string
   readonly #more: readonly string[]
+  readonly #writeLog: string | undefined
   /** Of the host's loopback, where the device's ports are. No other machine has it. */
   readonly address = `127.77.${randomInt(256)}.${randomInt(1, 255)}`
   /** Undefined while it is switched off. */
@@ -148,12 +151,14 @@ export class Machine extends Api {
   #key = ''
 
   /** @param disk a factory disk; it is not changed. */
-  constructor({ path, board }: Disk, { log, lan }: MachineOptions = {}) {
+  constructor({ path, board }: Disk, { log, lan, writeLog }: MachineOptions = {}) {
     super()
     this.#board = board
     this.#folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
     this.#disk = join(this.#folder, 'disk')
     this.#log = log ?? join(this.#folder, 'console.log')
+    this.#writeLog = writeLog
+    if (writeLog !== undefined) writeFileSync(writeLog, '')
     const tap = `tap,id=lan,ifname=${lan},script=no,downscript=no`
     this.#more = lan === undefined ? [] : ['-netdev', tap, '-device', 'virtio-net-pci,netdev=lan,romfile=']
     process.on('exit', () => {
@@ -216,7 +221,13 @@ export class Machine extends Api {
   #start(): void {
     for (const path of [this.#shellSocket, this.#monitor]) rmSync(path, { force: true })
     const forward = PORTS.map(([host, port]) => `hostfwd=tcp:${this.address}:${host}-:${port}`).join()
-    const wiring = { disk: this.#disk, forward, shell: this.#shellSocket, sound: this.sound }
+    const wiring = {
+      disk: this.#disk,
+      forward,
+      shell: this.#shellSocket,
+      sound: this.sound,
+      writeLog: this.#writeLog,
+    }
     const monitor = ['-monitor', `unix:${this.#monitor},server=on,wait=off`]
     const options = ['-display', 'none', '-no-reboot', ...monitor, ...this.#board.options(wiring), ...this.#more]
     const log = openSync(this.#log, 'a')

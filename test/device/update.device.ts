@@ -2,85 +2,19 @@
  * An update of the booted image, by its API: to another version and back, and to one that does not work. PROOF=1 has all of
  * those, and a power cut during an installation; FROM=COMMIT begins with the image of that commit.
  */
-import { execFile } from 'node:child_process'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { promisify } from 'node:util'
 import t from 'tap'
-import type { UpdateState } from '../../src/update/state.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { earlier, virt } from './boards.ts'
 import { makeBundle } from './bundle.ts'
 import { factoryDisk, Machine } from './machine.ts'
+import { INSTALL_MS, TRIAL_MS, updating } from './updating.ts'
 
-const run = promisify(execFile)
-const UPLOAD_MS = 10 * 60_000
-const INSTALL_MS = 20 * 60_000
-/** A restart, and then at most five minutes in which the version proves itself. */
-const TRIAL_MS = 15 * 60_000
 t.setTimeout(4 * 60 * 60_000)
 
 const folder = temporaryFolder(t)
 const device = new Machine(factoryDisk(process.env.FROM ? earlier : virt))
-
-const state = async () =>
-  (await (await device.fetch('/update', { signal: AbortSignal.timeout(10_000) })).json()) as UpdateState
-const post = (path: string, body?: object) =>
-  device.fetch(path, {
-    method: 'POST',
-    ...(body && { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }),
-  })
-
-/** Once the device answers, and the state is as wanted. */
-async function settled(isWanted: (state: UpdateState) => boolean, withinMs: number): Promise<UpdateState> {
-  let last: UpdateState | undefined
-  return eventually(async () => {
-    await sleep(2_000)
-    last = (await state().catch(() => undefined)) ?? last
-    return last && isWanted(last) && last
-  }, withinMs).catch(() => {
-    throw new Error(`the state is ${JSON.stringify(last)}\n${device.console.slice(-4_000)}`)
-  })
-}
-
-/** As a person does, or a script: through nginx. */
-async function upload(bundle: string): Promise<void> {
-  const began = performance.now()
-  const { stdout } = await run('curl', [
-    ...[
-      '-sS',
-      '--insecure',
-      '--max-time',
-      `${UPLOAD_MS / 1000}`,
-      '--upload-file',
-      bundle,
-      '--write-out',
-      '\n%{http_code}',
-    ],
-    ...['-H', `Authorization: Bearer ${device.key}`, '-H', 'Content-Type: application/vnd.rauc.bundle'],
-    `https://${device.address}/api/v1/update/bundle`,
-  ])
-  t.match(stdout, /\n201$/)
-  t.comment(`uploaded in ${((performance.now() - began) / 1000).toFixed(0)} s`)
-}
-
-async function install(body: object): Promise<void> {
-  const began = performance.now()
-  const answer = await post('/update/install', body)
-  t.equal(answer.status, 202, await answer.text())
-  await settled(({ state }) => state !== 'installing', INSTALL_MS).catch(error => {
-    // It has restarted at once.
-    if (!/fetch failed/.test(String(error))) throw error
-  })
-  t.comment(`installed in ${((performance.now() - began) / 1000).toFixed(0)} s`)
-}
-
-/** What no update may change. */
-async function identity() {
-  const { hostname, deviceName, ntp } = (await device.system()).value
-  const pin = /sha256\/\/[\w+/]{43}=/.exec(await device.receiverd('key', 'show', '--verbose'))?.[0]
-  return { hostname, deviceName, ntp, pin, key: device.key, machineId: await device.shell('cat /etc/machine-id') }
-}
+const { state, post, settled, upload, install, identity } = updating(device, line => t.comment(line))
 
 t.test('the image as it leaves the factory', async t => {
   t.comment(`${(await device.boot()).toFixed(0)} s from power-on to the first answer`)

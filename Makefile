@@ -104,7 +104,8 @@ build/out/image/$(BOARD).tar: build/out/image/base.tar build/image/board.sh $(sh
 # TAP shows each step as it ends, some after minutes, and the measurements.
 DEVICE_TEST = @TEST_DEADLINE_MS=60000 $(BIN)/tap --reporter=tap --timeout=86400 --jobs=1
 
-device-test: device-tools image build/out/next/receiverd.deb bench-board ## boot the image, and test it from outside and inside
+device-test: from device-tools image build/out/next/receiverd.deb bench-board ## boot the image, and test it from outside and inside; FROM= as for update-test
+	@$(MAKE_EARLIER)
 	$(DEVICE_TEST) test/device/boot-script.device.ts test/device/package.device.ts test/device/boot.device.ts test/device/screen.device.ts test/device/update.device.ts
 
 # After the other image, because both are made in the same folder.
@@ -112,8 +113,11 @@ card: image
 	@$(MAKE) --no-print-directory image BOARD=raspberry-pi
 
 update-test: from device-tools image ## update the booted image, also to versions that do not work: make update-test PROOF=1 FROM=COMMIT
-	@[ -z "$(FROM)" ] || build/image/earlier.sh "$(FROM)"
+	@$(MAKE_EARLIER)
 	$(DEVICE_TEST) test/device/update.device.ts
+
+# A device begins with the image of an earlier commit.
+MAKE_EARLIER = [ -z "$(FROM)" ] || build/image/earlier.sh "$(FROM)"
 
 # Before anything is built.
 from:

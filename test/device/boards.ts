@@ -36,6 +36,7 @@ export interface Wiring {
 }
 
 export interface Board {
+  /** For `make image BOARD=`. */
   readonly name: string
   /** The disk as it leaves the factory. */
   readonly image: string
@@ -127,7 +128,7 @@ function firmwareOptions(dtb: string): readonly string[] {
 
 /** The card in a Raspberry Pi 3 with its own device tree, card reader and USB network. There is neither picture nor sound. */
 export const raspberryPi: Board = {
-  name: 'raspi3b',
+  name: 'raspberry-pi',
   image: CARD,
   system: join(IMAGE, 'raspberry-pi.ext4'),
   commandLine: `${FASTER} ${PATIENT} ${WITHOUT_WATCHDOG}`,
@@ -154,7 +155,7 @@ export const raspberryPi: Board = {
 
 /** The same card on the virtual board, where it has a screen. */
 export const cardOnVirt: Board = {
-  name: 'card on virt',
+  name: 'raspberry-pi',
   image: CARD,
   system: join(IMAGE, 'raspberry-pi.ext4'),
   commandLine: `console=ttyAMA0 ${FASTER} ${PATIENT}`,

@@ -1,4 +1,7 @@
-/** The card for the Raspberry Pi, in the emulated board, and on the virtual one for its picture. */
+/**
+ * The card for the Raspberry Pi, in the emulated board, and on the virtual one for its picture. PROOF=1 also updates it in the
+ * emulated board.
+ */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -6,9 +9,11 @@ import { REPOSITORY } from '../../build/bundle-file.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { cardOnVirt, copyToCard, raspberryPi } from './boards.ts'
+import { makeBundle } from './bundle.ts'
 import { type Disk, factoryDisk, Machine } from './machine.ts'
 import { joinsNetworks } from './radio.ts'
 import { qrCodeIn, SCREEN_MS, Screen } from './screen.ts'
+import { TRIAL_MS, updating } from './updating.ts'
 
 const KEY = 'a-key-that-its-owner-knows.0123456789'
 /** The addresses are those of QEMU's network. */
@@ -23,7 +28,7 @@ const RUNNING_MS = 300_000
 /** What each card got at its first start. */
 const machineIds = new Set<string>()
 
-t.setTimeout(30 * 60_000)
+t.setTimeout(90 * 60_000)
 
 /** As its owner prepares the card on a PC. */
 function prepare({ path }: Disk, settings: string): void {
@@ -70,6 +75,22 @@ t.test('a Raspberry Pi 3 starts from the card, with the settings of its owner', 
     'the data partition was checked',
   )
   t.equal((await device.shell('systemctl is-system-running --wait || true', RUNNING_MS)).trim(), 'running')
+
+  await t.test('an update, and back', { skip: !process.env.PROOF && 'PROOF=1 is not set' }, async t => {
+    const { post, settled, upload, install, identity } = updating(device, line => t.comment(line))
+    const before = await identity()
+    await upload(makeBundle(temporaryFolder(t), raspberryPi, '0.2.0'))
+    await install({ restart: 'now' })
+    const now = await settled(({ running }) => running.slot === 'B' && running.state === 'good', TRIAL_MS)
+    t.match(now, { running: { version: '0.2.0' }, last: { outcome: 'installed' }, other: { state: 'good' } })
+    await device.reconnect()
+    t.same(await identity(), before)
+    t.match(await device.shell('fw_printenv'), /^BOOT_ORDER=B A\nBOOT_A_LEFT=\w+\nBOOT_B_LEFT=14\n$/m)
+    t.equal((await post('/update/rollback')).status, 202)
+    await settled(({ running }) => running.slot === 'A' && running.state === 'good', TRIAL_MS)
+    await device.reconnect()
+    t.same(await identity(), before)
+  })
 })
 
 t.test('the same card where there is a screen', async t => {

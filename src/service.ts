@@ -51,7 +51,7 @@ export async function startService(
   if (await isTemporary(system))
     log(
       'error',
-      'the data partition could not be mounted: the settings are those of a new device, and a restart loses changes',
+      'the data partition could not be mounted, or is damaged: the settings are those of a new device, and a restart loses changes',
     )
 
   const parts = { ...surroundings, config, state, keys, authenticator, readers }

@@ -106,7 +106,7 @@ export function updateRoutes({ update, authenticator }: UpdateRoutesOptions): re
         summary: 'Go back to the other system',
         description:
           'The device restarts at once, which takes about two minutes, and mirroring ends. Settings stay as they are, and so does ' +
-          'the version that runs now: you can return to it.',
+          'the version that runs now: you can return to it, unless it is on trial.',
         answers: {
           202: acceptedDocs('The device restarts.'),
           409: { description: 'The other system is not good, or something else is being done.' },

@@ -17,8 +17,10 @@ export function fateOf(
 ): Fate {
   if (slot === booted) return 'runs'
   const installed = slots.find(each => each.bootName === slot)
-  // RAUC notes that a slot is being written before the first byte, and that it was activated after the last.
-  if (!installed?.isActivated || installed.version !== version) return 'interrupted'
-  // The boot loader takes a version out of the running when its attempts are used up.
-  return primary === slot ? 'waits' : 'rolled back'
+  if (installed?.version !== version) return 'interrupted'
+  // RAUC tells the boot loader before it notes that the slot was activated, and only once all of it is written.
+  if (primary === slot && installed.state === 'good') return 'waits'
+  // The boot loader takes a version out of the running when its attempts are used up. RAUC notes that a slot is being written
+  // before the first byte, and that it was activated after the last.
+  return installed.isActivated ? 'rolled back' : 'interrupted'
 }

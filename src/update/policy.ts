@@ -84,7 +84,8 @@ export class Policy {
   async #plan(now: number): Promise<number> {
     const { folder, random } = this.#options
     const last = Date.parse((await folder.readText(CHECKED).catch(() => undefined))?.trim() ?? '')
-    return Number.isNaN(last) ? now + random() * FIRST_MS : last + LEAST_MS + random() * SPREAD_MS
+    // One in the future was noted while the clock was wrong, and tells nothing.
+    return last <= now ? last + LEAST_MS + random() * SPREAD_MS : now + random() * FIRST_MS
   }
 
   async #act(): Promise<void> {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { HalError, reasonOf } from '../../hal/errors.ts'
 import { getValue } from '../../hal/format/key-value.ts'
 import type { Slot } from '../../hal/format/rauc.ts'
@@ -9,7 +10,7 @@ import { type Clock, rfc3339 } from '../clock.ts'
 import type { Topic, TopicOptions } from '../events/topic.ts'
 import type { Log } from '../log.ts'
 import { Problem } from '../problem.ts'
-import { fateOf } from './fate.ts'
+import { type Fate, fateOf } from './fate.ts'
 import type { Hindrance, Outcome, Source, UpdateState } from './state.ts'
 import { StateTopic } from './state-topic.ts'
 import type { Expectations, Trial, TrialRecords } from './trial.ts'
@@ -64,6 +65,8 @@ export interface InstallOptions {
 
 type Bundle = NonNullable<UpdateState['bundle']>
 
+/** Milliseconds after which RAUC is asked again, when it did not say what has become of an installation. */
+const SILENCE_MS = 1_000
 /** An image that takes bundles signed with throw-away keys has it. */
 const TEST_KEYS = '/usr/lib/receiver/test-keys'
 
@@ -214,7 +217,7 @@ export class Update {
       this.#options.log('notice', `${who} began to install version ${trial.version}`)
       this.#following = this.#follow(trial)
     } catch (error) {
-      throw await this.#failed(version, error)
+      throw await this.#notInstalled(version, error)
     }
   }
 
@@ -263,6 +266,7 @@ export class Update {
     return now < builtAt ? {} : { at: rfc3339(now) }
   }
 
+  /** Either throws, or all is begun. */
   async #takeUp(records: TrialRecords): Promise<void> {
     const { system, rauc } = this.#options
     const { bootSlot, isInstalling } = await rauc.status()
@@ -271,47 +275,62 @@ export class Update {
     const [trial, last] = [await records.trial(), await records.last()]
     const version = getValue((await readOsRelease(system)) ?? '', 'IMAGE_VERSION')
     const isTrial = trial?.slot === bootSlot
-    this.#topic.begin({
-      running: { ...(version && { version }), slot: bootSlot, state: isTrial ? 'trial' : 'good' },
-      // While RAUC installs, it does not tell.
-      other: isInstalling ? { state: 'bad' } : described(await this.#otherSlot(bootSlot)),
-      state: 'idle',
-      ...(last && { last }),
-      ...((await system.exists(TEST_KEYS)) && { testKeys: true }),
-    })
-    if (trial && isInstalling) {
-      this.#topic.set({ state: 'installing', other: { version: trial.version, state: 'bad' } })
-      this.#following = this.#follow(trial)
-      return
-    }
-    if (trial && !isTrial) await this.#conclude(trial)
+    // While RAUC installs, it does not tell.
+    const other = isInstalling ? ({ state: 'bad' } as const) : described(await this.#otherSlot(bootSlot))
+    const fate = trial && !isTrial && !isInstalling ? await this.#fateOf(trial, bootSlot) : undefined
+    const hasTestKeys = await system.exists(TEST_KEYS)
     // The judge ends a trial.
     const ended = async () => {
       const isOver = this.state.running.state === 'trial' && !(await records.isTrial())
       if (isOver) this.#topic.set({ running: { ...this.state.running, state: 'good' }, last: await records.last() })
     }
     this.#stopWatching = records.watch(() => void ended().catch(error => this.#log('warning', 'a trial', error)))
+    this.#topic.begin({
+      running: { ...(version && { version }), slot: bootSlot, state: isTrial ? 'trial' : 'good' },
+      other,
+      state: 'idle',
+      ...(last && { last }),
+      ...(hasTestKeys && { testKeys: true }),
+    })
+    if (trial && isInstalling) {
+      this.#topic.set({ state: 'installing', other: { version: trial.version, state: 'bad' } })
+      this.#following = this.#follow(trial)
+    }
+    if (trial && fate) await this.#conclude(trial, fate)
   }
 
-  /** Ends what an earlier run began, unless it still waits for the restart. */
-  async #conclude(trial: Trial): Promise<void> {
+  async #fateOf(trial: Trial, booted = this.state.running.slot): Promise<Fate> {
     const { rauc } = this.#options
-    const fate = fateOf(trial, this.state.running.slot, await rauc.primary(), await rauc.slots())
+    return fateOf(trial, booted, await rauc.primary(), await rauc.slots())
+  }
+
+  /** Ends what an earlier run began, unless it still waits for the restart. Never throws. */
+  async #conclude(trial: Trial, fate: Fate): Promise<void> {
+    const { rauc, log } = this.#options
     if (fate === 'waits') {
       this.#topic.set({ state: 'installed' })
       return this.#restart(trial.restart)
     }
-    const { version } = trial
-    const isBack = fate === 'rolled back'
-    const verdict = await this.#records.verdict()
+    const { version, slot } = trial
+    const verdict = await this.#records.verdict().catch(() => undefined)
+    const isBack = fate === 'rolled back' || verdict?.version === version
     const why = verdict?.version === version ? verdict.reason : 'did not start'
     const reason = isBack ? why : 'interrupted'
     const last: Outcome = { version, outcome: isBack ? 'rolled back' : 'failed', reason, ...this.#at }
-    await this.#records.conclude(last)
     this.#topic.set({ last })
-    this.#options.log('warning', `version ${version} ${isBack ? 'was rolled back' : 'was not installed'}: ${reason}`)
+    log('warning', `version ${version} ${isBack ? 'was rolled back' : 'was not installed'}: ${reason}`)
+    try {
+      // Out of the boot loader's order: when no system has an attempt left, it gives new ones to all that are in it. A slot
+      // that still has an older version was not touched.
+      if ((await this.#otherSlot()).version === version) await rauc.mark('bad', slot)
+      await this.#readOther()
+      await this.#records.conclude(last)
+    } catch (error) {
+      this.#log('warning', `the record of version ${version} stays until the next start`, error)
+    }
   }
 
+  /** @throws if nothing is being installed. */
   async #begin(path: string, restart: Restart): Promise<Trial> {
     const { rauc, expect } = this.#options
     const { version } = await rauc.inspect(path)
@@ -319,30 +338,61 @@ export class Update {
     const from = this.state.running.version ?? ''
     const trial = { slot, version, from, restart, ...this.#at, expect: await expect() }
     await this.#records.begin(trial)
-    await rauc.install(path)
+    try {
+      await rauc.install(path)
+    } catch (error) {
+      // The answer may have been lost, and RAUC may install it nevertheless.
+      if (await this.#isOver(trial)) throw error
+    }
     this.#topic.set({ other: { version, state: 'bad' } })
     return trial
   }
 
-  /** Resolves when the installation has ended, one way or the other. */
+  /**
+   * Resolves when the installation has ended, one way or the other. Until RAUC says so the version may yet be started, and its
+   * record must stay: without it, nobody would judge it.
+   */
   async #follow(trial: Trial): Promise<void> {
     const { rauc, removeBundle, log } = this.#options
-    try {
-      await rauc.follow(percent => this.#topic.set({ percent }), this.#stopping.signal)
-    } catch (error) {
-      // The next start follows it on.
-      if (!this.#stopping.signal.aborted) await this.#failed(trial.version, error)
-      return
+    const { signal } = this.#stopping
+    const { version } = trial
+    for (let said = ''; ; ) {
+      try {
+        await rauc.follow(percent => this.#topic.set({ percent }), signal)
+        break
+      } catch (error) {
+        const isOver = signal.aborted ? undefined : await this.#isOver(trial)
+        // The next start follows it on.
+        if (signal.aborted) return
+        if (isOver) return void (await this.#notInstalled(version, error))
+        if (reasonOf(error) !== said) this.#log('warning', `the installation of version ${version}`, error)
+        said = reasonOf(error)
+        if (isOver === false) break
+        await sleep(SILENCE_MS, undefined, { signal }).catch(() => undefined)
+      }
     }
-    log('notice', `version ${trial.version} is installed`)
+    log('notice', `version ${version} is installed`)
     this.#topic.set({ state: 'installed', percent: undefined })
     await this.#readOther().catch(error => this.#log('warning', 'the other system', error))
     await removeBundle().catch(error => this.#log('warning', 'the installed bundle could not be removed', error))
     this.#restart(trial.restart)
   }
 
-  /** An installation has failed. @returns what to answer. */
-  async #failed(version: string, error: unknown): Promise<Problem> {
+  /**
+   * Whether an installation has ended without a version that is started next; false if that is started. Undefined while it goes on,
+   * and while RAUC does not say.
+   */
+  async #isOver(trial: Trial): Promise<boolean | undefined> {
+    try {
+      if ((await this.#options.rauc.status()).isInstalling) return undefined
+      return (await this.#fateOf(trial)) !== 'waits'
+    } catch {
+      return undefined
+    }
+  }
+
+  /** Nothing was installed, for certain. @returns what to answer. */
+  async #notInstalled(version: string, error: unknown): Promise<Problem> {
     const problem = problemOf(error)
     this.#log('error', `version ${version} was not installed`, error)
     const last: Outcome = { version, outcome: 'failed', reason: reasonOf(error), ...this.#at }

@@ -43,7 +43,7 @@ t.test('an image that could not mount its data partition says that nothing is ke
   writeFileSync(join(root, 'run/receiver-without-data'), '')
   const service = await startTestService(t, { root })
   t.match(await statusOf(service), { storage: { temporary: true } })
-  t.match(service.log.join('\n'), /^error: the data partition could not be mounted/m)
+  t.match(service.log.join('\n'), /^error: the data partition could not be mounted, or is damaged: /m)
 })
 
 t.test('what the device cannot tell is absent', async t => {

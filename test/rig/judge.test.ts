@@ -7,6 +7,8 @@ import { type Rig, startRig } from './rig.ts'
 const UPDATE = '/data/update'
 const JUDGE = 'receiverd-judge.service'
 const MARKS = '/var/lib/marks'
+/** While it is there, RAUC cannot mark anything. */
+const REFUSES = '/var/lib/refuses'
 /** A judgement takes 18 s instead of 4.5 minutes. */
 const SPEED = 15
 const JUDGED_MS = 90_000
@@ -42,7 +44,7 @@ const BACKEND = `#!/bin/sh
 case $1 in
 get-primary) echo A ;;
 get-state) echo good ;;
-set-state) echo "$2 $3" >>${MARKS} ;;
+set-state) [ ! -e ${REFUSES} ] && echo "$2 $3" >>${MARKS} ;;
 esac
 `
 const TRIAL = {
@@ -96,6 +98,27 @@ systemctl daemon-reload`)
     await rig.run(['systemctl', 'start', 'receiverd-good.service'])
     t.equal(await marks(rig), 'A good\nA good\n')
     await rig.run(['systemctl', 'start', 'uxplay.service'])
+  })
+
+  await t.test('a start that cannot be marked is marked later', async t => {
+    const good = 'receiverd-good.service'
+    t.equal(await show(rig, 'RestartUSec', good), '30s')
+    await rig.shell(`mkdir -p /run/systemd/system/${good}.d ${UPDATE} && rm -f ${UPDATE}/trial.json && touch ${REFUSES}
+printf '[Service]\\nRestartSec=100ms\\n' >/run/systemd/system/${good}.d/fast.conf && systemctl daemon-reload`)
+    const before = await marks(rig)
+    await rig.run(['systemctl', 'start', '--no-block', good])
+    await eventually(async () => Number(await show(rig, 'NRestarts', good)) > 6)
+    t.equal(await marks(rig), before)
+    await rig.shell(`rm ${REFUSES}`)
+    await eventually(async () => (await marks(rig)) === `${before}A good\n`)
+    await eventually(async () => (await show(rig, 'SubState', good)) === 'dead')
+    t.equal(await show(rig, 'Result', good), 'success')
+    // One that is on trial is left to the judge, and that is no failure.
+    await begin(rig)
+    await rig.run(['systemctl', 'start', good])
+    t.equal(await show(rig, 'SubState', good), 'dead')
+    t.equal(await marks(rig), `${before}A good\n`)
+    await rig.shell(`rm ${MARKS} ${UPDATE}/trial.json && echo A good >${MARKS} && echo A good >>${MARKS}`)
   })
 
   await t.test('a version that does what worked before is good', async t => {

@@ -236,9 +236,10 @@ printf xyz | dd of=flipped bs=1 seek=$(($(stat -c %s good) - 900)) conv=notrunc`
     await backFrom(before)
     t.match(await state(), {
       running: { version: '1.0.0', slot: 'A', state: 'good' },
-      other: { version: '1.2.0', state: 'good' },
+      other: { version: '1.2.0', state: 'bad' },
       last: { version: '1.2.0', outcome: 'rolled back', reason: 'asked for' },
     })
+    t.match(await countersOf(rig), /BOOT_B_LEFT=0 BOOT_ORDER=A$/, 'nothing starts it again')
   })
 
   await t.test('a version that does not start', async t => {
@@ -257,6 +258,7 @@ printf xyz | dd of=flipped bs=1 seek=$(($(stat -c %s good) - 900)) conv=notrunc`
       other: { version: '1.2.0', state: 'bad' },
       last: { version: '1.2.0', outcome: 'rolled back', reason: 'did not start' },
     })
+    t.match(await countersOf(rig), /BOOT_B_LEFT=0 BOOT_ORDER=A$/)
     t.equal((await post('rollback')).status, 409)
   })
 

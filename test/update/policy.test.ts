@@ -112,6 +112,15 @@ test('not before the clock is set, and one that was set back does not put it off
   t.equal(done.length, 6)
 })
 
+test('a check that was noted while the clock was ahead does not put it off, however often the device starts', async t => {
+  const record = { text: '2039-01-01T00:00:00Z\n' as string | undefined }
+  // It is switched off each evening.
+  const first = policy(t, { record })
+  await first.time.pass(HOUR)
+  t.equal(first.done.length, 3)
+  t.match(record.text, /^2026-11-25T12:/)
+})
+
 test('without a window, the restart is left to a person', async t => {
   const { time, done, device } = policy(t)
   device.settings = { ...device.settings, window: { days: [], from: '', to: '' } }

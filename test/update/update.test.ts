@@ -276,6 +276,100 @@ t.test('RAUC dies while it installs', async t => {
   t.match(update.state.error, { detail: /RAUC ended before/ })
 })
 
+t.test('as long as RAUC may start the version, its trial is on record', async t => {
+  const { rauc, records, log, start, receive } = device(t)
+  const update = await start()
+  await receive(update, '1.1.0')
+  await update.install({ restart: 'manual' }, 'Ann')
+  rauc.isAbsent = true
+  await eventually(() => log.some(line => line.startsWith('warning: the installation of version 1.1.0: ')))
+  t.match(update.state, { state: 'installing' })
+  t.match(await records.trial(), { slot: 'B', version: '1.1.0' })
+  rauc.isAbsent = false
+  rauc.succeed('1.1.0')
+  await eventually(() => update.state.state === 'installed')
+  t.match(await records.trial(), { slot: 'B', version: '1.1.0' })
+})
+
+t.test('the answer is lost with which RAUC begins, or says that it does not', async t => {
+  const { rauc, records, start, receive } = device(t)
+  const update = await start()
+  await receive(update, '1.1.0')
+  rauc.unanswered.add('InstallBundle')
+  await update.install({}, 'Ann')
+  t.match(update.state, { state: 'installing' })
+  t.match(await records.trial(), { slot: 'B', version: '1.1.0' })
+  rauc.succeed('1.1.0')
+  await eventually(() => update.state.state === 'installed')
+  const other = device(t)
+  const next = await other.start()
+  await other.receive(next, '1.1.0')
+  other.rauc.refused.add('InstallBundle')
+  await t.rejects(next.install({}, 'Ann'), problem('system-refused', /./))
+  t.match(next.state, { state: 'failed' })
+  t.equal(await other.records.trial(), undefined)
+})
+
+t.test('RAUC ends after it has told the boot loader, and before it has noted that', async t => {
+  const cases: readonly (readonly [what: string, rest: object])[] = [
+    ['it died', { percent: 0 }],
+    ['it failed', { lastError: 'Failed to save the status of rootfs.1: No space left on device' }],
+  ]
+  for (const [what, rest] of cases) {
+    const { rauc, records, start, receive } = device(t)
+    const update = await start()
+    await receive(update, '1.1.0')
+    await update.install({ restart: 'manual' }, 'Ann')
+    rauc.succeed('1.1.0')
+    Object.assign(rauc.slots['rootfs.1'] ?? {}, { 'activated.timestamp': '2026-11-24T00:00:00Z' })
+    Object.assign(rauc, rest)
+    await eventually(() => update.state.state === 'installed')
+    t.match((await start()).state, { state: 'installed' }, what)
+    t.match(await records.trial(), { slot: 'B', version: '1.1.0' }, 'it will be judged')
+    // It went back. RAUC knows of no activation, but the judge has said why.
+    await records.condemn({ slot: 'B', version: '1.1.0', reason: 'nginx does not answer' })
+    rauc.primary = 'rootfs.0'
+    t.match((await start()).state, {
+      other: { version: '1.1.0', state: 'bad' },
+      last: { outcome: 'rolled back', reason: 'nginx does not answer' },
+    })
+    t.equal(rauc.did.at(-1), 'Mark bad rootfs.1')
+  }
+})
+
+t.test('a start that fails leaves nothing begun, and the next one goes on', async t => {
+  const { rauc, records, log, restarts, start, receive } = device(t)
+  const update = await start()
+  await receive(update, '1.1.0')
+  await update.install({ restart: 'now' }, 'Ann')
+  rauc.succeed('1.1.0')
+  await eventually(() => restarts.length === 1)
+  rauc.refused.add('GetPrimary')
+  const failed = await start()
+  t.throws(() => failed.state, { kind: 'conflict', message: 'This device cannot be updated this way.' })
+  t.match(log.at(-1), /^warning: the firmware cannot be updated: /)
+  t.match(await records.trial(), { version: '1.1.0' })
+  rauc.refused.clear()
+  t.match((await start()).state, { state: 'restarting' })
+  t.strictSame(restarts, ['now', 'now'])
+})
+
+t.test('a version that went back, and cannot be taken out of the order', async t => {
+  const { rauc, records, start, receive } = device(t)
+  const update = await start()
+  await receive(update, '1.1.0')
+  await update.install({ restart: 'manual' }, 'Ann')
+  rauc.succeed('1.1.0')
+  await eventually(() => update.state.state === 'installed')
+  rauc.primary = 'rootfs.0'
+  rauc.refused.add('Mark')
+  t.match((await start()).state, { state: 'idle', last: { outcome: 'rolled back', reason: 'did not start' } })
+  t.match(await records.trial(), { version: '1.1.0' }, 'it is tried again')
+  rauc.refused.clear()
+  t.match((await start()).state, { other: { state: 'bad' }, last: { outcome: 'rolled back' } })
+  t.equal(await records.trial(), undefined)
+})
+
 t.test('the service is restarted while RAUC installs', async t => {
   const { rauc, start, receive } = device(t)
   const update = await start()
@@ -316,6 +410,8 @@ t.test('what became of a version that is not running', async t => {
     )
     t.equal(await records.trial(), undefined)
     t.equal(await records.verdict(), undefined)
+    t.equal(rauc.did.includes('Mark bad rootfs.1'), isWritten, 'it is not started again')
+    t.equal(next.state.other.state, 'bad')
     t.match(log.at(-1), /^warning: version 1\.1\.0 was (rolled back|not installed): /)
     t.match((await start()).state.last, last, 'and it stays known')
   }
@@ -341,8 +437,10 @@ t.test('back to the other system by hand', async t => {
     const back = await start()
     t.match(back.state, {
       running: { slot: 'A', state: 'good' },
+      other: { version: '1.1.0', state: isTrial ? 'bad' : 'good' },
       last: { outcome: 'rolled back', reason: 'asked for' },
     })
+    t.equal(rauc.did.at(-1), isTrial ? 'Mark bad rootfs.1' : 'Mark active rootfs.0')
   }
 })
 

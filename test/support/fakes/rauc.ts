@@ -30,6 +30,9 @@ export class FakeRauc {
   lastError = ''
   /** Where nothing answers, as without the package. */
   isAbsent = false
+  /** Methods that are carried out, and whose answer is lost; and those that are not. */
+  readonly unanswered = new Set<string>()
+  readonly refused = new Set<string>()
   readonly bundles = new Map<string, FakeBundle>()
   /** What was asked of it, without reading. */
   readonly did: string[] = []
@@ -44,7 +47,10 @@ export class FakeRauc {
     if (verb === 'get-property') return rest.map(name => `${JSON.stringify(this.#property(name))}\n`).join('')
     const [method = '', , ...args] = rest
     if (this.operation !== 'idle') throw failure('already processing a different method')
-    return `${JSON.stringify(this.#call(method, args))}\n`
+    if (this.refused.has(method)) throw failure('refused')
+    const answer = this.#call(method, args)
+    if (this.unanswered.has(method)) throw failure('Connection timed out')
+    return `${JSON.stringify(answer)}\n`
   }
 
   /** The installation that is under way succeeds. */
@@ -76,7 +82,9 @@ export class FakeRauc {
     if (method === 'GetSlotStatus') return variant('a(sa{sv})', [Object.entries(this.slots).map(slotOf)])
     this.did.push(`${method} ${method === 'Mark' ? `${first} ${second}` : basename(first)}`)
     if (method === 'Mark') {
+      const slot = this.slots[second]
       if (first === 'active') this.primary = second
+      if (first === 'bad' && slot) slot['boot-status'] = 'bad'
       return variant('ss', [second, `marked slot ${second} as ${first}`])
     }
     if (method === 'InstallBundle') {

@@ -1,0 +1,187 @@
+/** How the initrd mounts the data partition, with a real file system in place of the card, and whatever has become of that. */
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import t, { type Test } from 'tap'
+import { REPOSITORY } from '../../build/bundle-file.ts'
+import { IN_MEMORY, temporaryFolder } from '../support/folder.ts'
+import { NEEDS_ROOT, needs } from '../support/needs.ts'
+
+const SCRIPTS = join(REPOSITORY, 'build/image/initramfs/scripts')
+const NO_LOOP = !existsSync('/dev/loop-control') && 'run where there are loop devices'
+
+/** The functions of initramfs-tools, and what they would have told people. */
+const FUNCTIONS = `panic() { echo "panic: $*" >>/said; exit 1; }
+log_failure_msg() { echo "$*" >>/said; }
+resolve_device() { echo "$1"; }
+`
+/** Programs of the initrd: one looks whether the system can be started. */
+const STUBS = {
+  'run-init': 'exit 0',
+  mount: `if [ -n "$REFUSED" ] && printf %s "$*" | grep -Eq -- "$REFUSED" && [ ! -e /run/receiver-without-data ]; then exit 32; fi
+exec /usr/bin/mount "$@"`,
+}
+/** A root in a mount namespace of its own, with the card as a file that is mounted by a loop device. */
+const START = `set -e
+cd "$FOLDER"
+mount --bind /usr usr
+mount -t proc proc proc
+mount -t tmpfs tmpfs dev
+cp -a /dev/loop* /dev/null /dev/zero dev/
+touch dev/vda4 && mount --bind card dev/vda4
+export rootmnt=/root ROOT=/dev/vda2 init=/sbin/init PATH=/stubs:/usr/sbin:/usr/bin
+chroot . sh /scripts/init-bottom/receiver || echo failed >>said
+chroot . sh -c "$1"
+`
+
+type Tree = Readonly<Record<string, string>>
+
+const SETTINGS: Tree = {
+  'state/etc/upper/hostname': 'lobby\n',
+  'state/etc/upper/machine-id': 'id\n',
+  'state/etc/upper/passwd': 'of another system\n',
+  'state/var/upper/lib/receiverd/api-key': 'a key\n',
+  'state/var/upper/log/journal': 'x'.repeat(100_000),
+  'update/trial.json': '{}\n',
+  'provisioned/.keep': '',
+}
+
+class Device {
+  readonly #folder: string
+
+  /** @param data What is on the data partition. */
+  constructor(t: Test, data: Tree) {
+    const folder = temporaryFolder(t, IN_MEMORY)
+    this.#folder = folder
+    const write = (name: string, text: string, mode = 0o644) => {
+      mkdirSync(dirname(join(folder, name)), { recursive: true })
+      writeFileSync(join(folder, name), text, { mode })
+    }
+    for (const path of ['usr', 'proc', 'dev', 'run/initramfs', 'tmp', 'root/data', 'root/var', 'sys/devices/vda/vda2'])
+      mkdirSync(join(folder, path), { recursive: true })
+    this.sh(
+      'ln -s usr/bin usr/sbin usr/lib usr/lib64 .; mkdir -p sys/class/block; ln -s ../../devices/vda/vda2 sys/class/block',
+    )
+    write('root/etc/hostname', 'delivered\n')
+    write('root/etc/passwd', 'of this system\n')
+    write('scripts/functions', FUNCTIONS)
+    for (const name of ['init-bottom/receiver', 'receiver-reset'])
+      write(`scripts/${name}`, readFileSync(join(SCRIPTS, name), 'utf8'))
+    for (const [name, text] of Object.entries(STUBS)) write(`stubs/${name}`, `#!/bin/sh\n${text}\n`, 0o755)
+    for (const [name, text] of Object.entries(data)) write(`data/${name}`, text)
+    this.sh('mke2fs -q -t ext4 -d data card 16M')
+  }
+
+  /** Runs commands with the card as the file `card`, while it is mounted nowhere. */
+  sh(commands: string): string {
+    const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin:/sbin` }
+    return execFileSync('sh', ['-euc', commands], { cwd: this.#folder, env, encoding: 'utf8' })
+  }
+
+  /**
+   * Starts, and runs commands in the initrd before it hands over to the system.
+   * @param refused A pattern of the arguments with which the kernel mounts nothing, as long as that is on the card.
+   * @returns what was said, and what they have printed.
+   */
+  boot(commands: string, refused = ''): { readonly said: string; readonly printed: string } {
+    this.sh('rm -rf run said && mkdir -p run/initramfs && : >said')
+    const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', FOLDER: this.#folder, REFUSED: refused }
+    const start = ['--mount', '--propagation', 'private', 'sh', '-c', START, 'sh', commands]
+    const printed = execFileSync('unshare', start, { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+    return { said: readFileSync(join(this.#folder, 'said'), 'utf8'), printed }
+  }
+}
+
+const LOOK = `cat /root/etc/hostname /root/etc/passwd; cat /root/var/lib/receiverd/api-key 2>/dev/null || echo no key
+stat -f -c %T /root/data; cat /run/receiver-without-data 2>/dev/null || true`
+const AS_DELIVERED = 'delivered\nof this system\nno key\n'
+
+t.test('the data partition', { skip: NEEDS_ROOT || needs('debugfs') || NO_LOOP }, async t => {
+  t.test('settings are over those of the system, whose users are its own', async t => {
+    const device = new Device(t, SETTINGS)
+    t.same(device.boot(LOOK), { said: '', printed: 'lobby\nof this system\na key\next2/ext3\n' })
+    device.boot('echo kept >/root/etc/new')
+    t.same(device.boot('cat /root/etc/new'), { said: '', printed: 'kept\n' })
+  })
+
+  const { 'state/etc/upper/hostname': _, ...rest } = SETTINGS
+  const { 'state/etc/upper/machine-id': __, 'state/etc/upper/passwd': ___, ...withoutEtc } = rest
+  const keyless = Object.fromEntries(Object.entries(withoutEtc).filter(([path]) => !path.startsWith('state/')))
+  const DAMAGED: readonly (readonly [what: string, data: Tree, printed: string, kept: string])[] = [
+    [
+      'a file in place of the folder of /etc',
+      { ...withoutEtc, 'state/etc': 'noise' },
+      'delivered\nof this system\na key\next2/ext3\n',
+      'etc.1',
+    ],
+    [
+      'a file in place of what is mounted',
+      { ...withoutEtc, 'state/etc/upper': 'noise' },
+      'delivered\nof this system\na key\next2/ext3\n',
+      'etc.1/upper',
+    ],
+    ['a file in place of all settings', { ...keyless, state: 'noise' }, `${AS_DELIVERED}ext2/ext3\n`, 'state.1'],
+  ]
+  for (const [what, data, printed, kept] of DAMAGED)
+    t.test(`${what} is set aside, and kept`, async t => {
+      const device = new Device(t, data)
+      const first = device.boot(`${LOOK}; echo new >/root/etc/hostname`)
+      t.equal(first.printed, printed)
+      t.match(
+        first.said,
+        /^\/data\/state\S* is damaged, and kept as \/data\/damaged\/\w+\.1: the receiver starts without these settings\n$/,
+      )
+      const next = device.boot(
+        `head -n 1 /root/etc/hostname; cat /root/data/damaged/${kept}; stat -c %a /root/data/damaged`,
+      )
+      t.same(next, { said: '', printed: 'new\nnoise700\n' }, 'and what is set then stays')
+    })
+
+  t.test('a kernel that cannot mount it leaves it as it is, for the other system', async t => {
+    const device = new Device(t, SETTINGS)
+    const { said, printed } = device.boot(LOOK, 'overlay')
+    t.equal(printed, `${AS_DELIVERED}tmpfs\ncannot be mounted over /etc and /var\n`)
+    t.match(said, /nothing that is set is kept/)
+    t.equal(device.boot(LOOK, 'lowerdir=/root/var').printed, printed, 'all of it or nothing')
+    t.same(device.boot(LOOK), { said: '', printed: 'lobby\nof this system\na key\next2/ext3\n' })
+  })
+
+  t.test('damage that e2fsck does not mend by itself is not made worse', async t => {
+    const device = new Device(t, SETTINGS)
+    device.sh("printf 'clri /state/var/upper/log\\nssv state 2\\n' | debugfs -w -f - card >/dev/null 2>&1")
+    t.equal(device.sh('e2fsck -p card >/dev/null 2>&1 || echo $?'), '4\n')
+    const { said, printed } = device.boot(`${LOOK}; echo new >/root/etc/hostname`)
+    t.equal(printed, `${AS_DELIVERED}tmpfs\nis damaged, and needs e2fsck(8)\n`)
+    t.match(said, /the data partition is damaged, and needs e2fsck\(8\): nothing that is set is kept/)
+    device.sh('e2fsck -fy card >/dev/null 2>&1 || [ $? = 1 ]')
+    t.equal(device.boot(LOOK).printed, 'lobby\nof this system\na key\next2/ext3\n', 'somebody has mended it')
+  })
+
+  t.test('what is no file system is not made one', async t => {
+    const device = new Device(t, SETTINGS)
+    device.sh('head -c 16M /dev/urandom >card')
+    const before = device.sh('sha256sum card')
+    t.equal(device.boot(LOOK).printed, `${AS_DELIVERED}tmpfs\ncannot be mounted\n`)
+    t.equal(device.sh('sha256sum card'), before)
+  })
+
+  t.test('a factory reset of a full one', async t => {
+    const device = new Device(t, {
+      ...SETTINGS,
+      'state/var/upper/lib/receiverd/card': 'memory\n',
+      'damaged/etc.1': 'older settings\n',
+      order: 'keep-card\n',
+    })
+    const full = device.boot(`mkdir -p /root/data/orders && mv /root/data/order /root/data/orders/factory-reset
+cat /dev/zero >/root/data/update/bundle; n=0; while echo $n >/root/data/update/$n; do n=$((n + 1)); done 2>/dev/null; sync
+stat -f -c %a /root/data`)
+    t.equal(full.printed, '0\n')
+    const { said, printed } = device.boot(`${LOOK}; cat /root/etc/machine-id /root/var/lib/receiverd/card.reset
+ls /root/data/orders /root/data/provisioned; ls /root/data`)
+    t.equal(said, '')
+    t.equal(
+      printed,
+      `${AS_DELIVERED}ext2/ext3\nid\nmemory\n/root/data/orders:\n\n/root/data/provisioned:\nlost+found\norders\nprovisioned\nstate\nupdate\n`,
+    )
+  })
+})

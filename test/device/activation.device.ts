@@ -69,7 +69,10 @@ class Replay {
     execFileSync('cp', ['--sparse=always', factory.path, this.path])
     this.#disk = openSync(this.path, 'r+')
     ftruncateSync(this.#disk, DISK_BYTES)
-    this.#data = openSync(this.dataPath, 'w+')
+    // The image has the beginning of its data.
+    const skip = `skip=${dataRange.offset / MIB}`
+    execFileSync('dd', [`if=${factory.path}`, `of=${this.dataPath}`, 'bs=1M', skip, 'conv=sparse'], { stdio: 'pipe' })
+    this.#data = openSync(this.dataPath, 'r+')
     ftruncateSync(this.#data, dataRange.length)
     this.#log = openSync(log, 'r')
     this.#dataRange = dataRange
@@ -108,7 +111,9 @@ class Replay {
   /** A disk to boot, as a file. */
   save(path: string): void {
     execFileSync('cp', ['--sparse=always', this.path, path])
-    const seek = `seek=${this.#dataRange.offset / MIB}`
+    const { offset, length } = this.#dataRange
+    execFileSync('fallocate', ['--punch-hole', `--offset=${offset}`, `--length=${length}`, path])
+    const seek = `seek=${offset / MIB}`
     execFileSync('dd', [`if=${this.dataPath}`, `of=${path}`, 'bs=1M', seek, 'conv=notrunc,sparse'], { stdio: 'pipe' })
   }
 
@@ -150,8 +155,9 @@ function look(replay: Replay): Found {
   const copy = join(folder, 'checked')
   execFileSync('cp', ['--sparse=always', replay.dataPath, copy])
   try {
-    // 1: it has mended what a cut leaves. 4 and more: it has given up.
+    // First what a start does after a cut: 1 if it has read the journal. Nothing may be left to mend.
     execFileSync('sh', ['-c', '/sbin/e2fsck -p "$1" || [ $? = 1 ]', 'sh', copy], { stdio: 'pipe' })
+    execFileSync('/sbin/e2fsck', ['-f', '-n', copy], { stdio: 'pipe' })
   } catch (error) {
     throw new Error(`the data partition is damaged: ${(error as { stdout?: Buffer }).stdout}`)
   }

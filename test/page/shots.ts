@@ -42,7 +42,7 @@ t.test('every state of an update, on a small phone and on a desk', async t => {
     const device = await startUpdateDevice(t, prepare, built)
     const { page } = await openTab(browser, device.link, page => page.setViewport(PHONE))
     await goTo(page, 'Update')
-    const end = await come(page, device)
+    await come(page, device)
     for (const scheme of ['light', 'dark'])
       for (const viewport of [PHONE, DESK]) {
         await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }])
@@ -50,7 +50,7 @@ t.test('every state of an update, on a small phone and on a desk', async t => {
         await page.screenshot({ path: `${OUT}/update-${name}-${viewport.width}-${scheme}.png` })
       }
     await page.browserContext().close()
-    end?.()
+    device.rauc.release()
   }
 })
 

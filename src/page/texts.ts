@@ -256,11 +256,11 @@ export const installTitle = (version: Version) => `Install ${known(version)}?`
 export const restartWhen = 'Restart'
 export const restarts = { window: 'In the window', manual: 'Later, by hand', now: 'At once: mirroring ends' } as const
 export const restartNow = 'Restart now'
-export const restartHelp = `Mirroring ends. ${restartTakes}`
+export const restartHelp = 'Mirroring ends. The device is back in about two minutes.'
 export const installAnyway = 'Install it anyway'
-export const olderHelp = 'It is older than the version that is running, and may lack security fixes.'
+export const olderHelp = 'It is older than the version that runs, and may lack security fixes.'
 export const otherFile = 'This is another file. Choose the one that was begun, or discard it.'
-export const uploadBroken = 'Sending breaks off each time. Choose the file again.'
+export const uploadBroken = 'Sending breaks off each time.'
 
 export const access = 'Access'
 export const newToken = 'New token'

@@ -4,7 +4,7 @@ import { eventually } from '../support/eventually.ts'
 import type { FakeRauc } from '../support/fakes/rauc.ts'
 import { MIB, type UpdateDevice } from '../support/update-device.ts'
 import { POLL } from './browser.ts'
-import { choose, click, waitForText } from './steps.ts'
+import { choose, click, waitForNoText, waitForText } from './steps.ts'
 
 export interface UpdateViewCase {
   readonly name: string
@@ -23,7 +23,7 @@ const AT = '2026-11-25T01:00:00Z'
 const WINDOW = { days: ['sat', 'sun'], from: '02:00', to: '04:00' }
 
 export const UPDATE_VIEWS: readonly UpdateViewCase[] = [
-  { name: 'new', come: page => waitForText(page, '1.0.0'), takes: /takes some minutes/ },
+  { name: 'new', come: page => waitForText(page, '1.0.0'), takes: /take some minutes each/ },
   {
     name: 'test-keys',
     prepare: device => {
@@ -47,7 +47,7 @@ export const UPDATE_VIEWS: readonly UpdateViewCase[] = [
       await give(page, 'receiver-raspberry-pi-1.1.0.raucb', 200 * MIB)
       await waitForText(page, 'left')
     },
-    takes: /about 2 minutes left/,
+    takes: /about \d+ minutes left/,
   },
   {
     name: 'broken',
@@ -101,7 +101,7 @@ export const UPDATE_VIEWS: readonly UpdateViewCase[] = [
       await click(page, CARD, 'Install…')
       await waitForText(page, 'Later, by hand')
     },
-    takes: /two minutes.*five/,
+    takes: /about two.*five minutes/,
   },
   {
     name: 'ask-older',
@@ -138,7 +138,7 @@ export const UPDATE_VIEWS: readonly UpdateViewCase[] = [
     prepare: ({ write }) => outcome(write, { version: '1.1.0', outcome: 'failed', reason: 'interrupted', at: AT }),
     come: page => waitForText(page, '1.1.0 was not installed'),
   },
-  { name: 'installed', come: installed, takes: /two minutes.*five/ },
+  { name: 'installed', come: installed, takes: /about two minutes.*five/ },
   {
     name: 'ask-restart',
     come: async (page, device) => {
@@ -163,20 +163,22 @@ export const UPDATE_VIEWS: readonly UpdateViewCase[] = [
     come: async (page, device) => {
       await install(page, device, 'At once: mirroring ends')
       device.rauc.succeed('1.1.0')
-      await waitForText(page, 'restarting')
+      await waitForNoText(page, 'is installed')
+      await waitForText(page, 'The restart takes')
     },
-    takes: /two minutes.*five/,
+    takes: /about two minutes.*five/,
   },
   {
     name: 'gone',
     come: async (page, device) => {
       await install(page, device, 'At once: mirroring ends')
       device.rauc.succeed('1.1.0')
-      await waitForText(page, 'restarting')
+      await waitForNoText(page, 'is installed')
+      await waitForText(page, 'The restart takes')
       await device.service.close()
       await page.waitForSelector('.banner.calm:not([hidden])')
     },
-    takes: /two minutes.*five/,
+    takes: /about two minutes.*five/,
   },
   {
     name: 'on-trial',

@@ -127,7 +127,7 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     await waitForNoText(page, 'not signed')
     await click(page, CARD, 'Install…')
     await click(page, 'Install 0.9.0?', 'Install')
-    await waitForText(page, 'It is older than the version that is running')
+    await waitForText(page, 'It is older than the version that runs')
     t.notOk(rauc.did.some(call => call.startsWith('InstallBundle')))
     await click(page, 'Install it anyway?', 'Install it anyway')
     await waitForText(page, 'Version 0.9.0 is being installed.')

@@ -116,11 +116,14 @@ export const UPDATE_VIEWS: readonly UpdateViewCase[] = [
     name: 'installing',
     come: async (page, device) => {
       await install(page, device)
-      device.rauc.percent = 72
-      await waitForText(page, '72 %')
+      // Some seconds go by, by which a time could be told.
+      for (let percent = 60; percent <= 72; percent += 4) {
+        device.rauc.percent = percent
+        await waitForText(page, `${percent} %`)
+      }
     },
     takes: /takes some minutes/,
-    not: /cannot be started/,
+    not: /cannot be started| left$/m,
   },
   {
     name: 'not-installed',

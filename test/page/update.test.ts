@@ -57,7 +57,7 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     await waitForText(page, 'the device goes back by itself')
     await choosing(page, 'Install 1.1.0?', 'Restart', 'Later, by hand')
     await click(page, 'Install 1.1.0?', 'Install')
-    await waitForText(page, 'Version 1.1.0 is being installed.')
+    await waitForText(page, 'Version 1.1.0 is being installed')
     rauc.percent = 72
     await waitForText(page, '72 %')
     t.strictSame(await buttons(page), [], 'nothing can come in between')
@@ -130,7 +130,7 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     await waitForText(page, 'It is older than the version that runs')
     t.notOk(rauc.did.some(call => call.startsWith('InstallBundle')))
     await click(page, 'Install it anyway?', 'Install it anyway')
-    await waitForText(page, 'Version 0.9.0 is being installed.')
+    await waitForText(page, 'Version 0.9.0 is being installed')
     rauc.fail('write error')
     await waitForText(page, 'RAUC could not install the bundle')
     await waitForText(page, 'Version 0.9.0 was not installed.')

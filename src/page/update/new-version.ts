@@ -112,8 +112,9 @@ export function newVersionCard(device: Device): HTMLElement {
     bar.hidden = whole === 0
     bar.value = done / (whole || 1)
     const left = estimate.left(done, whole, performance.now())
-    const text = state === 'installing' ? `${done} %` : texts.progressOf(bytesText(done), bytesText(whole))
-    say(far, whole === 0 ? '' : text + left)
+    // RAUC's percent jumps, and so no time can be told by it.
+    const text = state === 'installing' ? `${done} %` : texts.progressOf(bytesText(done), bytesText(whole)) + left
+    say(far, whole === 0 ? '' : text)
     say(channel, available ? texts.inChannel(available.version, momentText(available.checkedAt)) : '')
     const isFree = !sending && isAtRest(now)
     const hasBundle = bundle !== undefined

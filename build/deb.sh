@@ -2,7 +2,8 @@
 # build/deb.sh check: whether the tools are there. build/deb.sh indep|arch: one of the two Debian packages, by debhelper, in
 # build/out.
 set -eu
-command -v dh >/dev/null || { echo 'make deb needs debhelper: apt-get install debhelper' >&2; exit 1; }
+. build/tools.sh
+need 'make deb' dh:debhelper
 [ "$1" != check ] || exit 0
 
 out=$PWD/build/out

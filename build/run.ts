@@ -80,7 +80,7 @@ function introduce(bundle: string, address: string): void {
     const key = output.trim()
     console.log(`
 Serving a receiver from build/out/device. Press Ctrl-C to stop.
-Only its files are here, so it can change every setting, but not reboot or show a log.
+Only its files are here, so it can change every setting, but not reboot, show a log or be updated: the page has no view Update.
 
   page     ${address}/#key=${key}
   address  ${address}

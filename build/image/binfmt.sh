@@ -5,14 +5,9 @@
 export QEMU_CPU=cortex-a72
 # For what has a time in it and outlives many commits: the first day of Debian 13.
 export BASE_EPOCH=1754697600
-missing=
-for tool in mmdebstrap qemu-aarch64-static arch-test mke2fs sfdisk mkfs.vfat mcopy mkimage xz; do
-	PATH=$PATH:/usr/sbin:/sbin command -v "$tool" >/dev/null || missing="$missing $tool"
-done
-[ -z "$missing" ] || {
-	echo "make image needs$missing: apt-get install mmdebstrap qemu-user-static arch-test e2fsprogs fdisk dosfstools mtools u-boot-tools xz-utils" >&2
-	exit 1
-}
+. build/tools.sh
+need 'make image' mmdebstrap:mmdebstrap qemu-aarch64-static:qemu-user-static arch-test:arch-test mke2fs:e2fsprogs sfdisk:fdisk \
+	mkfs.vfat:dosfstools mcopy:mtools mkimage:u-boot-tools xz:xz-utils openssl:openssl
 binfmt=/proc/sys/fs/binfmt_misc
 [ -e $binfmt/register ] || mount -t binfmt_misc binfmt_misc $binfmt
 [ -e $binfmt/qemu-aarch64 ] || cat /usr/lib/binfmt.d/qemu-aarch64.conf >$binfmt/register

@@ -5,9 +5,8 @@
 set -eu
 export PATH="$PATH:/usr/sbin:/sbin"
 fail() { echo "$1" >&2; exit 1; }
-missing=
-for tool in rauc mksquashfs; do command -v $tool >/dev/null || missing="$missing $tool"; done
-[ -z "$missing" ] || fail "make bundle needs$missing: apt-get install rauc squashfs-tools"
+. build/tools.sh
+need 'make bundle' rauc:rauc mksquashfs:squashfs-tools openssl:openssl
 # Receivers compare versions, and refuse older ones.
 number='(0|[1-9][0-9]*)' part='[0-9A-Za-z-]+'
 printf %s "$VERSION" | grep -Eqx "$number\.$number\.$number(-$part(\.$part)*)?(\+$part(\.$part)*)?" ||

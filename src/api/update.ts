@@ -77,7 +77,7 @@ export function updateRoutes({ update, authenticator }: UpdateRoutesOptions): re
         summary: 'Install the bundle that was received',
         description:
           'It is installed into the other system, while this one goes on. That takes some minutes, and the restart about two. After ' +
-          'that it is on trial: unless everything works, the device goes back by itself, with all settings.',
+          'that it is on trial for up to five minutes: unless everything works, the device goes back by itself, with all settings.',
         answers: {
           202: acceptedDocs('It is being installed.'),
           409: {

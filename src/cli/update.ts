@@ -17,14 +17,17 @@ export interface InstallChoices {
 const MAX_VAIN = 40
 const PAUSE_MS = 2_000
 const MIB = 1024 * 1024
+const RESTART_TAKES = 'The restart takes about two minutes. The new version is then on trial for up to five.'
 
 /** What runs, what else is there, and what is being done: a line for each. */
 export async function updateStatus(client: ServiceClient): Promise<readonly string[]> {
   const { running, other, state, waitingFor, bundle, percent, error, last, available, testKeys } = await read(client)
   const lines = [
     `Version ${of(running)} runs, in system ${running.slot}.`,
-    running.state === 'trial' && 'It is on trial: unless it proves good, the device goes back by itself.',
-    OTHERS[other.state](of(other)),
+    running.state === 'trial' &&
+      'It is on trial for up to five minutes: unless it proves good, the device goes back by itself.',
+    // While it is written, it is neither good nor bad.
+    state !== 'installing' && OTHERS[other.state](of(other)),
     ACTIVITIES[state]({ version: of(bundle ?? other), far: farOf(bundle), percent: percent ?? 0 }),
     waitingFor !== undefined && `The restart waits for ${WAITS_FOR[waitingFor]}.`,
     error && `Refused or failed: ${error.detail}`,
@@ -66,6 +69,7 @@ export async function installUpdate(
     await client.send('POST', '/operations/reboot')
   else if (waitingFor !== undefined) person.say(`The restart waits for ${WAITS_FOR[waitingFor]}.`)
   else if (state === 'installed') person.say('It starts when the device restarts.')
+  person.say(RESTART_TAKES)
 }
 
 /** @throws {CommandError} if the device does not go back. */
@@ -74,7 +78,7 @@ export async function rollBack(client: ServiceClient, isSure: boolean, person: P
   const question = `Restart into version ${of(other)}? ${of(running)} runs. Mirroring ends, and all settings stay.`
   if (!isSure && !(await person.ask(question))) throw new CommandError('nothing has changed')
   await client.send('POST', '/update/rollback')
-  person.say(`The device restarts into version ${of(other)}.`)
+  person.say(`The device restarts into version ${of(other)}, which takes about two minutes.`)
 }
 
 /** Sends it, or what is missing of it. @returns its version. */
@@ -184,12 +188,13 @@ interface Facts {
 
 const ACTIVITIES: Readonly<Record<UpdateState['state'], (facts: Facts) => string>> = {
   idle: () => '',
-  receiving: ({ far }) => `A bundle is being received: ${far}.`,
-  downloading: ({ far }) => `A bundle is being downloaded: ${far}.`,
+  receiving: ({ far }) => `A bundle is being received, which takes some minutes: ${far}.`,
+  downloading: ({ far }) => `A bundle is being downloaded, which takes some minutes: ${far}.`,
   downloaded: ({ version }) => `Version ${version} is on the device, checked, and not installed.`,
-  installing: ({ version, percent }) => `Version ${version} is being installed: ${percent} %.`,
-  installed: ({ version }) => `Version ${version} is installed, and starts when the device restarts.`,
-  restarting: () => 'The device is restarting.',
+  installing: ({ version, percent }) =>
+    `Version ${version} is being installed, which takes some minutes: ${percent} %.`,
+  installed: ({ version }) => `Version ${version} is installed, and starts when the device restarts. ${RESTART_TAKES}`,
+  restarting: () => `The device is restarting. ${RESTART_TAKES}`,
   failed: () => '',
 }
 const OTHERS: Readonly<Record<UpdateState['other']['state'], (version: string) => string>> = {

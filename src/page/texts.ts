@@ -206,7 +206,9 @@ export const otherStates = {
   bad: (version = '') => `${version} cannot be started`,
   empty: (_: Version) => empty,
 } as const
-export const onTrial = 'The new version is on trial: unless everything works, the device goes back by itself.'
+export const onTrial =
+  'The new version is on trial for up to five minutes: unless everything works, the device goes back by itself.'
+export const beingWritten = 'being written'
 export const testKeys = 'Test keys: anybody can make a version that this device accepts.'
 export const goBack = (version: Version) => `Go back to ${known(version)}`
 export const outcomes = {
@@ -219,30 +221,30 @@ export const reason = (reason: string) => `Reason: ${reason}.`
 export const readIt = 'I have read this'
 
 export const newVersion = 'New version'
-export const newVersionHelp =
-  'A file that ends in .raucb. Sending and installing it take some minutes each, the restart about two.'
-const coming = () => 'A new version is coming in.'
+export const newVersionHelp = 'A file that ends in .raucb. Sending and installing it take some minutes each.'
+const coming = () => 'A new version is coming in, which takes some minutes.'
+export const restartTakes = 'The restart takes about two minutes. A new version is then on trial for up to five.'
 export const activities = {
   idle: () => '',
   receiving: coming,
   downloading: coming,
   downloaded: (version: Version) => `Version ${known(version)} is here, and can be installed.`,
   installing: (version: Version) =>
-    `Version ${known(version)} is being installed. If the power fails, the device starts as before.`,
+    `Version ${known(version)} is being installed, which takes some minutes. If the power fails, the device starts as before.`,
   installed: (version: Version) => `Version ${known(version)} is installed. It starts when the device restarts.`,
-  restarting: () => connectionHelp.restarting,
-  failed: () => '',
+  restarting: () => restartTakes,
+  failed: (version: Version) => (version ? `${outcomes.failed(version)} It is still here.` : ''),
 } as const satisfies Record<string, (version: Version) => string>
 export const waitsFor = {
   window: (window: string | undefined) => `That is in its window: ${window}.`,
-  sessions: () => 'That is as soon as nobody is mirroring.',
+  sessions: (window: string | undefined) => `That is once nobody is mirroring, in its window: ${window}.`,
   clock: () => 'That is once its clock is set.',
 } as const satisfies Record<string, (window: string | undefined) => string>
 export const windowOf = (days: string, from: string, to: string) => `${days || 'every day'}, ${from} to ${to}`
 export const partThere = (got: string, whole: string, name: string) =>
   `${got} of ${whole} are here. To go on, choose ${name ? isolated(name) : 'the same file'} again.`
-export const sending = 'Leave this page open while the file is sent.'
-export const verifying = 'The device is checking the file.'
+export const sending = 'This takes some minutes. Leave the page open: after a break, it goes on by itself.'
+export const verifying = 'The device is checking the file, which takes less than a minute.'
 export const progressOf = (done: string, whole: string) => `${done} of ${whole}`
 export const timeLeft = (minutes: number) =>
   minutes < 1 ? ', less than a minute left' : `, about ${plural(minutes, 'minute', 'minutes')} left`
@@ -254,10 +256,11 @@ export const installTitle = (version: Version) => `Install ${known(version)}?`
 export const restartWhen = 'Restart'
 export const restarts = { window: 'In the window', manual: 'Later, by hand', now: 'At once: mirroring ends' } as const
 export const restartNow = 'Restart now'
+export const restartHelp = 'Mirroring ends. The device is back in about two minutes.'
 export const installAnyway = 'Install it anyway'
-export const olderHelp = 'It is older than the version that is running, and may lack security fixes.'
-export const otherFile = 'This is another file. Choose the one that was begun, or discard that first.'
-export const uploadBroken = 'Sending breaks off each time. Choose the file again.'
+export const olderHelp = 'It is older than the version that runs, and may lack security fixes.'
+export const otherFile = 'This is another file. Choose the one that was begun, or discard it.'
+export const uploadBroken = 'Sending breaks off each time.'
 
 export const access = 'Access'
 export const newToken = 'New token'

@@ -2,15 +2,11 @@
 # The end-to-end suite and the token vectors on the bundle, run by the Node of ARM boards under QEMU's user mode: the packaged
 # one on 64 bits, and on 32 the only one that npm has.
 set -eu
-missing=
-need() { # file package
-	[ -e "$1" ] || missing="$missing $2"
-}
-need /usr/bin/qemu-aarch64-static qemu-user-static
-need /usr/aarch64-linux-gnu/lib/libstdc++.so.6 libstdc++6-arm64-cross
-need /usr/arm-linux-gnueabihf/lib/libstdc++.so.6 libstdc++6-armhf-cross
-need /usr/arm-linux-gnueabihf/lib/libatomic.so.1 libatomic1-armhf-cross
-[ -z "$missing" ] || { echo "make arm-test: apt-get install --no-install-recommends$missing" >&2; exit 1; }
+. build/tools.sh
+need 'make arm-test' /usr/bin/qemu-aarch64-static:qemu-user-static \
+	/usr/aarch64-linux-gnu/lib/libstdc++.so.6:libstdc++6-arm64-cross \
+	/usr/arm-linux-gnueabihf/lib/libstdc++.so.6:libstdc++6-armhf-cross \
+	/usr/arm-linux-gnueabihf/lib/libatomic.so.1:libatomic1-armhf-cross
 
 [ -t 1 ] || export CI=true
 export TEST_DEADLINE_MS=90000

@@ -12,6 +12,7 @@ import { temporaryFolder } from '../support/folder.ts'
 import { MIB, startUpdateDevice, type UpdateDevice } from '../support/update-device.ts'
 
 const ASKING: InstallChoices = { isSure: false, allowOlder: false, restart: undefined }
+const RESTART_TAKES = 'The restart takes about two minutes. The new version is then on trial for up to five.'
 const SURE = { ...ASKING, isSure: true }
 
 interface Told {
@@ -42,13 +43,13 @@ async function deviceOf(t: Test, prepare?: Parameters<typeof startUpdateDevice>[
     ...device,
     status: () => updateStatus(client),
     /** An installation ends as soon as the command looks at it for the second time. */
-    install: (path: string, choices: InstallChoices, end: () => void, ...answers: readonly boolean[]) => {
+    install: (path: string, choices: InstallChoices, end: () => unknown, ...answers: readonly boolean[]) => {
       const file = largeFile(KERNEL, path)
       if (!file) throw new Error(`there is no ${path}`)
       // The service needs some time to notice that a connection has broken.
       const wait = async (ms: number) => {
         await sleep(ms / 20)
-        if (device.rauc.operation === 'installing') end()
+        if (device.rauc.operation === 'installing') await end()
       }
       return told(person => installUpdate(client, file, choices, person, wait), ...answers)
     },
@@ -84,14 +85,20 @@ t.test('a bundle is sent, and installed and started after two questions', async 
   t.equal(whole(device), digest(path))
   t.equal((await status()).at(-1), 'Version 1.1.0 is on the device, checked, and not installed.')
 
-  const end = () => rauc.succeed('1.1.0')
+  const lines: (readonly string[])[] = []
+  const end = async () => {
+    lines.push(await status())
+    rauc.succeed('1.1.0')
+  }
   const yes = await install(path, ASKING, end, true, true)
   t.strictSame(yes.read, [
     'Install version 1.1.0? 1.0.0 runs.',
     'Version 1.1.0 is installed.',
     'Restart the device now? Mirroring ends.',
+    RESTART_TAKES,
   ])
   t.equal(yes.failure, undefined)
+  t.match(lines[0]?.slice(1), [/^Version 1\.1\.0 is being installed, which takes some minutes: \d+ %\.$/])
   t.strictSame(jobs, ['reboot'])
   t.notOk(
     yes.shown.some(line => line.startsWith('Sending: ')),
@@ -112,7 +119,10 @@ t.test('a script is asked nothing, and learns what failed', async t => {
   const failed = await install(path, { ...SURE, allowOlder: true }, () => rauc.fail('write error'))
   t.match(failed.failure, /^the installation failed: /)
   const done = await install(path, { ...SURE, allowOlder: true }, () => rauc.succeed('0.9.0'))
-  t.strictSame(done, { ...done, read: ['Version 0.9.0 is installed.', 'It starts when the device restarts.'] })
+  t.strictSame(done, {
+    ...done,
+    read: ['Version 0.9.0 is installed.', 'It starts when the device restarts.', RESTART_TAKES],
+  })
   t.equal(done.failure, undefined)
   t.strictSame(jobs, [])
   t.match((await status()).join('\n'), /Version 0\.9\.0 is installed, and starts when the device restarts\./)
@@ -137,7 +147,9 @@ t.test('going back asks first', async t => {
   const question = 'Restart into version 0.9.0? 1.0.0 runs. Mirroring ends, and all settings stay.'
   t.match(await rollBack(false, false), { read: [question], failure: 'nothing has changed' })
   t.notOk(rauc.did.some(call => call.startsWith('Mark')))
-  t.match(await rollBack(false, true), { read: [question, 'The device restarts into version 0.9.0.'] })
+  t.match(await rollBack(false, true), {
+    read: [question, 'The device restarts into version 0.9.0, which takes about two minutes.'],
+  })
   t.ok(rauc.did.includes('Mark active rootfs.1'))
 })
 

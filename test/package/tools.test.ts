@@ -23,16 +23,25 @@ t.test('the check is the first command of its target', async t => {
 })
 
 t.test('one line says what to install', async t => {
-  const check = (script: string, ...args: string[]) =>
-    spawnSync('/bin/sh', [script, ...args], { cwd: REPOSITORY, env: { PATH: '/nonexistent' }, encoding: 'utf8' })
-  t.match(check('build/deb.sh', 'check'), {
+  const check = (command: string) =>
+    spawnSync('/bin/sh', ['-c', command], { cwd: REPOSITORY, env: { PATH: '/nonexistent' }, encoding: 'utf8' })
+  const lacks = (command: string, stderr: RegExp) => t.match(check(command), { status: 1, stdout: '', stderr }, command)
+  lacks('. build/deb.sh check', /^make deb needs debhelper: apt-get install --no-install-recommends debhelper\n$/)
+  lacks('. build/image/bundle.sh check', /^make bundle needs [^\n]* squashfs-tools[^\n]*\n$/)
+  lacks('. test/device/tools.sh', /^[^\n]+ qemu-system-arm qemu-utils [^\n]+\n$/)
+  lacks('id() { echo 0; }; . build/image/binfmt.sh', /^make image needs mmdebstrap [^\n]*xz-utils[^\n]*\n$/)
+})
+
+t.test('a tool is a command, or a file by its path; its package is named', async t => {
+  const need = (...tools: readonly string[]) =>
+    spawnSync('/bin/sh', ['-c', `. build/tools.sh; need it ${tools.join(' ')}; echo all`], {
+      cwd: REPOSITORY,
+      encoding: 'utf8',
+    })
+  t.match(need('sh:dash', '/etc/passwd:base-passwd'), { status: 0, stdout: 'all\n', stderr: '' })
+  t.match(need('sh:dash', '/etc/no/libx++.so.6:libx++6-cross', 'no-such-tool:package'), {
     status: 1,
     stdout: '',
-    stderr: /^make deb needs debhelper: apt-get install debhelper\n$/,
-  })
-  t.match(check('test/device/tools.sh'), {
-    status: 1,
-    stdout: '',
-    stderr: /^[^\n]+ qemu-system-arm qemu-utils [^\n]+\n$/,
+    stderr: 'it needs libx++6-cross package: apt-get install --no-install-recommends libx++6-cross package\n',
   })
 })

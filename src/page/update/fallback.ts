@@ -9,7 +9,7 @@ const READ = `${NAME} read`
 
 /** Says that the device has gone back to its old version, on every view, until somebody has read it. */
 export function fallbackBanner(device: Device): HTMLElement {
-  const banner = h('div', { class: 'banner', role: 'alert', hidden: true })
+  const banner = h('div', { class: 'banner fallback', role: 'alert', hidden: true })
   let shown = ''
   device.update.follow(update => {
     const last = newsOf(update)

@@ -87,10 +87,8 @@ export function newVersionCard(device: Device): HTMLElement {
     }
     attempt(post('install', { restart, allowOlder }).catch(asked))
   }
-  const restart = () => {
-    const reboot = device.document.operations.find(({ path }) => path === '/operations/reboot')
-    if (reboot) confirmed(device, { ...reboot, title: texts.restartNow })
-  }
+  const restart = () =>
+    confirmed(device, { path: '/operations/reboot', title: texts.restartNow, help: texts.restartHelp })
   const buttons = {
     stop: button(texts.cancel, discard),
     discard: button(texts.discard, discard),
@@ -106,14 +104,17 @@ export function newVersionCard(device: Device): HTMLElement {
     if (!now) return
     const { state, available, running, bundle, error } = now
     const rest = sending || bundle ? undefined : part
-    say(status, sending ? sendingText(now) : rest ? partText(rest) : statusText(now, system.value))
+    // The device may say a moment later that it has ended.
+    const isOver = failure !== '' && state === 'receiving'
+    say(status, sending ? sendingText(now) : rest ? partText(rest) : isOver ? '' : statusText(now, system.value))
     say(problem, failure || (!sending && !rest && error?.detail) || '')
-    const [done, whole] = progressOf(now)
+    const [done, whole] = isOver ? [0, 0] : progressOf(now)
     bar.hidden = whole === 0
     bar.value = done / (whole || 1)
     const left = estimate.left(done, whole, performance.now())
-    const text = state === 'installing' ? `${done} %` : texts.progressOf(bytesText(done), bytesText(whole))
-    say(far, whole === 0 ? '' : text + left)
+    // RAUC's percent jumps, and so no time can be told by it.
+    const text = state === 'installing' ? `${done} %` : texts.progressOf(bytesText(done), bytesText(whole)) + left
+    say(far, whole === 0 ? '' : text)
     say(channel, available ? texts.inChannel(available.version, momentText(available.checkedAt)) : '')
     const isFree = !sending && isAtRest(now)
     const hasBundle = bundle !== undefined
@@ -198,8 +199,10 @@ function partText({ receivedBytes, bytes }: Part): string {
 }
 
 function statusText({ state, bundle, other, waitingFor }: UpdateState, system: JsonObject): string {
-  const text = texts.activities[state]((state === 'installed' ? other : bundle)?.version)
-  return waitingFor === undefined ? text : `${text} ${texts.waitsFor[waitingFor](windowText(system))}`
+  const isInstalled = state === 'installed'
+  const text = texts.activities[state]((isInstalled ? other : bundle)?.version)
+  const waits = waitingFor ? ` ${texts.waitsFor[waitingFor](windowText(system))}` : ''
+  return `${text}${waits}${isInstalled ? ` ${texts.restartTakes}` : ''}`
 }
 
 /** How much of it is done, and how much there is; 0 where there is nothing to be seen. */

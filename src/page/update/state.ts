@@ -1,6 +1,9 @@
 import type { Outcome, UpdateState } from '../../update/state.ts'
 
-/** What became of the last update, unless somebody has asked for just that. */
+/** What became of the last update, unless somebody has asked for just that, or the error of the last step says it. */
 export function newsOf(update: UpdateState | undefined): Outcome | undefined {
-  return update?.last?.reason === 'asked for' ? undefined : update?.last
+  const { last, error } = update ?? {}
+  const { outcome, reason = '' } = last ?? {}
+  const isTold = outcome === 'failed' && reason !== '' && error?.detail.includes(reason)
+  return isTold || reason === 'asked for' ? undefined : last
 }

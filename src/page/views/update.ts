@@ -28,7 +28,7 @@ function versionsCard(device: Device): HTMLElement {
   const testKeys = h('p', { class: 'hint' }, texts.testKeys)
   const trial = h('p', { class: 'hint', role: 'status' })
   const facts = h('dl', { class: 'facts' })
-  const last = h('div', { role: 'status' })
+  const last = h('div', { class: 'outcome', role: 'status' })
   const back = button('', () => {
     const path = '/update/rollback'
     const title = texts.goBack(device.update.value?.other.version)
@@ -41,7 +41,10 @@ function versionsCard(device: Device): HTMLElement {
     say(trial, running.state === 'trial' ? texts.onTrial : '')
     facts.replaceChildren(
       fact(texts.runs, texts.versionIn(running.version, running.slot)),
-      fact(texts.otherSystem, texts.otherStates[other.state](other.version)),
+      fact(
+        texts.otherSystem,
+        state === 'installing' ? texts.beingWritten : texts.otherStates[other.state](other.version),
+      ),
     )
     const news = newsOf(update)
     last.hidden = !news

@@ -41,7 +41,24 @@ export class FakeRauc {
     'rootfs.0': { bootname: 'A', 'boot-status': 'good', status: 'ok', 'bundle.version': '1.0.0' },
   }
 
+  #held: string | undefined
+  #released = Promise.resolve()
+  #release = () => {}
+
+  /** It takes its time over this method, until `release`. */
+  hold(method: string): void {
+    this.#held = method
+    this.#released = new Promise(resolve => {
+      this.#release = resolve
+    })
+  }
+
+  release(): void {
+    this.#release()
+  }
+
   readonly run: Run = async ([, , ...words]) => {
+    if (words.some(word => word === this.#held)) await this.#released
     const [verb, , , , ...rest] = words
     if (this.isAbsent) throw failure('The name de.pengutronix.rauc was not provided by any .service files')
     if (verb === 'get-property') return rest.map(name => `${JSON.stringify(this.#property(name))}\n`).join('')

@@ -172,8 +172,9 @@ function look(replay: Replay): Found {
   }
 }
 
-t.test('an installation is recorded', async () => {
+t.test('an installation is recorded', async t => {
   const device = new Machine(factory, { writeLog: log })
+  t.teardown(() => device.cutPower())
   const { upload, install, identity } = updating(device, comment)
   await device.boot()
   await device.patch({ hostname: 'lobby', deviceName: 'Lobby', ntp: { servers: ['192.0.2.7'] } })
@@ -275,6 +276,7 @@ t.test('each state that a cut leaves has a system to start, and the record that 
 t.test('one of each kind is booted', async t => {
   for (const [kind, [disk, startsB]] of kinds) {
     const device = new Machine({ path: disk, board: virt })
+    t.teardown(() => device.cutPower())
     const { settled, identity } = updating(device, comment)
     t.comment(`${kind}: ${(await device.boot()).toFixed(0)} s`)
     const slot = startsB ? 'B' : 'A'

@@ -1,11 +1,12 @@
 /** The order for a factory reset that the image carries out at the next boot. */
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Files } from '../../hal/files/files.ts'
 import { System } from '../../hal/os/system.ts'
 import { remember, remembered } from '../../src/system/card/memory.ts'
 import { ImageReset } from '../../src/system/image-reset.ts'
+import { intercepted, systemError } from '../hal/support/file-system.ts'
 import { deviceRoot } from '../support/device.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { startTestService } from '../support/service.ts'
@@ -40,6 +41,27 @@ t.test('it is due until the device has restarted, and no boot that ignores it is
   t.equal(await isDue(), false)
   await new ImageReset(system, ORDER).order(true)
   t.equal(readFileSync(join(root, ORDER), 'utf8'), 'forget-card\nsecond\n')
+})
+
+t.test('a full device takes the order, too', async t => {
+  const { root, log } = device(t)
+  const reserve = join(root, `${ORDER}.reserve`)
+  const full = intercepted(call => {
+    if (existsSync(reserve) && ['open', 'write'].includes(call.name) && call.changes) throw systemError('ENOSPC')
+    return call.proceed()
+  })
+  const write = (level: string, line: string) => void log.push(`${level}: ${line}`)
+  const plain = new ImageReset(new System(root, { running: true }), ORDER)
+  await plain.reserve(write)
+  t.equal(statSync(reserve).size, 65_536)
+  const system = new System(root, { running: true, fs: full })
+  await t.rejects(system.writeAtomic('/data/orders/other', 'x'), { code: 'ENOSPC' })
+  await new ImageReset(system, ORDER).order(false)
+  t.match(readFileSync(join(root, ORDER), 'utf8'), /^keep-card\n/)
+  await plain.reserve(write)
+  t.ok(existsSync(reserve), 'for the next one')
+  await new ImageReset(system, '/data/orders/else').reserve(write)
+  t.same(log, ['warning: factory reset: no room could be kept for an order: no space left on device (ENOSPC)'])
 })
 
 t.test('the API orders it, before it answers', async t => {

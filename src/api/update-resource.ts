@@ -72,6 +72,7 @@ export function updateResource(options: UpdateResourceOptions): Resource {
       ...downloadRoutes({ update, fetcher, channel, authenticator, log }),
     ],
     requirePresent,
+    requireResettable: () => update.requireResettable(),
     async start() {
       for (const { log } of [configuration.topic, sessions.topic]) log.onAppend(() => restarts.reconsider())
       if (!(await update.start())) return

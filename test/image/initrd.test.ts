@@ -173,7 +173,8 @@ t.test('the data partition', { skip: NEEDS_ROOT || needs('debugfs') || NO_LOOP }
       // What receiverd keeps for this.
       'orders/factory-reset.reserve': '0'.repeat(65_536),
     })
-    const full = device.boot(`cat /dev/zero >/root/data/update/bundle; n=0; while echo $n >/root/data/update/$n; do n=$((n + 1)); done 2>/dev/null; sync
+    const full =
+      device.boot(`cat /dev/zero >/root/data/update/bundle; n=0; while echo $n >/root/data/update/$n; do n=$((n + 1)); done 2>/dev/null; sync
 stat -f -c %a /root/data; cd /root/data/orders; (echo keep-card >factory-reset) 2>/dev/null || rm factory-reset.reserve
 echo keep-card >factory-reset; ls`)
     t.equal(full.printed, '0\nfactory-reset\n')

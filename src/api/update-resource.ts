@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { reasonOf } from '../../hal/errors.ts'
 import { Files } from '../../hal/files/files.ts'
 import { Downloads } from '../../hal/os/downloads.ts'
 import { Rauc } from '../../hal/os/rauc.ts'
@@ -76,8 +77,13 @@ export function updateResource(options: UpdateResourceOptions): Resource {
     async start() {
       for (const { log } of [configuration.topic, sessions.topic]) log.onAppend(() => restarts.reconsider())
       if (!(await update.start())) return
-      await store.start()
-      await update.resume()
+      // Storage that refuses must not keep the service from starting.
+      try {
+        await store.start()
+        await update.resume()
+      } catch (error) {
+        log('warning', `update: what was kept of a bundle is left: ${reasonOf(error)}`)
+      }
       policy.start()
     },
     async stop() {

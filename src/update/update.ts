@@ -76,6 +76,8 @@ export class Update {
   readonly #topic: StateTopic
   readonly #stopping = new AbortController()
   #following: Promise<void> | undefined
+  /** Whether a start has failed, which is logged once. */
+  #hasFailed = false
   #stopWatching = () => {}
 
   constructor(options: UpdateOptions) {
@@ -97,16 +99,20 @@ export class Update {
     return this.#topic.current
   }
 
-  /** Finds out what runs, and what has become of what an earlier run began. @returns whether the device can be updated. */
-  async start(): Promise<boolean> {
+  /**
+   * Finds out what runs, and what has become of what an earlier run began.
+   * @returns whether the device can be updated; undefined if that could not be found out, and nothing is begun.
+   */
+  async start(): Promise<boolean | undefined> {
     const { rauc, records } = this.#options
     try {
       if (!records || (await rauc.whyAbsent()) !== undefined) return false
       await this.#takeUp(records)
       return true
     } catch (error) {
-      this.#log('warning', 'the firmware cannot be updated', error)
-      return false
+      if (!this.#hasFailed) this.#log('warning', 'the firmware cannot be updated', error)
+      this.#hasFailed = true
+      return undefined
     }
   }
 

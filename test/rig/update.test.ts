@@ -187,6 +187,15 @@ printf xyz | dd of=flipped bs=1 seek=$(($(stat -c %s good) - 900)) conv=notrunc`
     await makeLoopDevices(rig)
   }
 
+  await t.test('RAUC that is late is asked again', async t => {
+    await rig.shell('systemctl mask --now --runtime rauc.service')
+    await rig.restart()
+    t.equal((await rig.fetch('/update')).status, 409)
+    await rig.shell('systemctl unmask --runtime rauc.service')
+    await eventually(async () => (await rig.fetch('/update')).status === 200, 120_000)
+    t.match(await state(), { running: { slot: 'A', state: 'good' }, state: 'idle' })
+  })
+
   await t.test('what is refused is removed', async t => {
     await rig.restart()
     for (const [type, options] of [

@@ -67,6 +67,8 @@ export interface ManifestRequest {
   /** The file with the certificates that bundles are signed with, and what those must be for (RAUC's `check-purpose`). */
   readonly keyring: string
   readonly purpose: string
+  /** Whether their certificates must be valid when it was signed, rather than now (RAUC's `use-bundle-signing-time`). */
+  readonly isAsOfSigning: boolean
 }
 
 /** The units that have a network, which this service has not: one for each connection to their socket. */
@@ -93,8 +95,8 @@ export class Downloads {
   }
 
   /** Reads the manifest of a bundle, whose signature is checked, and nothing else of it. @throws {DownloadError} */
-  async manifest({ url, keyring, purpose }: ManifestRequest): Promise<string> {
-    const socket = await this.#ask('manifest', url, keyring, purpose)
+  async manifest({ url, keyring, purpose, isAsOfSigning }: ManifestRequest): Promise<string> {
+    const socket = await this.#ask('manifest', url, keyring, purpose, isAsOfSigning ? 'signed' : 'now')
     try {
       let text = ''
       for await (const chunk of socket.setEncoding('utf8')) {

@@ -29,6 +29,8 @@ export interface OperationRoutesOptions {
   readonly log: Log
   readonly orderReset: Surroundings['orderReset']
   readonly reset: Surroundings['reset']
+  /** @throws {Problem} 409 while a factory reset must wait. */
+  readonly requireResettable: () => void
 }
 
 interface Operation extends OperationDocs {
@@ -82,6 +84,7 @@ function operationsOf({
   screen,
   orderReset,
   reset,
+  requireResettable,
 }: OperationRoutesOptions): readonly Operation[] {
   return [
     {
@@ -128,7 +131,9 @@ function operationsOf({
       name: 'factory-reset',
       needs: 'api-key',
       async begin(request) {
-        await orderReset(forgetsCard(request))
+        const forgets = forgetsCard(request)
+        requireResettable()
+        await orderReset(forgets)
         reset()
       },
       parameters: [FORGET_CARD],
@@ -140,6 +145,7 @@ function operationsOf({
         'the device up again by its screen, or by “receiverd key show”. A power cut does not stop the reset.',
       confirm: true,
       destructive: true,
+      conflict: 'an update is being installed, waits for the restart, or is on trial',
     },
   ]
 }

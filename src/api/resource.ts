@@ -20,6 +20,8 @@ export interface Resource {
   readonly routes: readonly Route[]
   /** Throws the problem that all its routes are answered with where the device does not have it. Absent if each device does. */
   readonly requirePresent?: () => void
+  /** Throws the problem that a factory reset is answered with while it must wait. */
+  readonly requireResettable?: () => void
   /** Routes on the socket of the engines, where no credential is asked for. */
   readonly engineRoutes?: readonly OpenRoute[]
   /** Adds these numbers, by name, to the status of the device. */

@@ -110,6 +110,9 @@ function routesOf(
   const wifi = new Wifi(system)
   // Without an adapter, nothing is started to find that out.
   const signal = async () => (configuration.value('wifi')?.present ? wifi.signal() : undefined)
+  const requireResettable = () => {
+    for (const resource of all) resource.requireResettable?.()
+  }
   const event = eventSchema(Object.assign({}, ...all.map(({ events }) => events)))
   const streaming = { ...options, limits: config.limits }
   return [
@@ -121,7 +124,7 @@ function routesOf(
     ...tokenRoutes(options),
     ...credentialRoutes(() => configuration.value('deviceName')),
     ...statusRoutes({ ...status, signal }),
-    ...operationRoutes({ ...options, configuration, mirroring: mirroringUnits(engines) }),
+    ...operationRoutes({ ...options, configuration, mirroring: mirroringUnits(engines), requireResettable }),
     ...logRoutes(system, engines, authenticator),
     ...choiceRoutes(configuration, settings, () => wifi.scan()),
     ...metricsRoutes(families),

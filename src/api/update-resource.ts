@@ -1,5 +1,7 @@
 import { join } from 'node:path'
+import { reasonOf } from '../../hal/errors.ts'
 import { Files } from '../../hal/files/files.ts'
+import type { Stop } from '../../hal/files/watcher.ts'
 import { Downloads } from '../../hal/os/downloads.ts'
 import { Rauc } from '../../hal/os/rauc.ts'
 import { reboot } from '../../hal/os/reboot.ts'
@@ -15,6 +17,7 @@ import { Restarts } from '../update/restart.ts'
 import type { UpdateState } from '../update/state.ts'
 import { TrialRecords } from '../update/trial.ts'
 import { Update } from '../update/update.ts'
+import { timer, type Wait } from '../update/wait.ts'
 import { bundleRoutes } from './bundle.ts'
 import { downloadRoutes } from './downloads.ts'
 import type { Resource, Shared } from './resource.ts'
@@ -30,11 +33,15 @@ export interface UpdateResourceOptions extends Shared {
   readonly builtAt: number
   /** Returns 0 to 1. */
   readonly random: () => number
+  readonly wait?: Wait
 }
+
+/** Milliseconds after which RAUC is asked again what runs. */
+const RETRY_MS = 30_000
 
 /** The update of the firmware, with what it needs. */
 export function updateResource(options: UpdateResourceOptions): Resource {
-  const { system, configuration, sessions, authenticator, folder, maxBytes, ring, log } = options
+  const { system, configuration, sessions, authenticator, folder, maxBytes, ring, log, wait = timer } = options
   const settings = () => configuration.value('update') ?? NO_UPDATES
   const restarts = new Restarts({
     ...options,
@@ -62,6 +69,23 @@ export function updateResource(options: UpdateResourceOptions): Resource {
   const found = (available: UpdateState['available']) => update.found(available)
   const channel = new Channel({ ...options, downloads, url: () => channelOf(system), found, failed })
   const policy = new Policy({ ...options, folder: files, settings, channel, fetcher, update })
+  let isStopped = false
+  let stopWaiting: Stop = () => undefined
+  /** RAUC may be late: it is started when it is first asked, on a board that is busy then. */
+  const begin = async (): Promise<void> => {
+    const isPossible = await update.start()
+    if (isStopped) return
+    if (isPossible === undefined) stopWaiting = wait(RETRY_MS, () => void begin())
+    if (!isPossible) return
+    // Storage that refuses must not keep the service from starting.
+    try {
+      await store.start()
+      await update.resume()
+    } catch (error) {
+      log('warning', `update: what was kept of a bundle is left: ${reasonOf(error)}`)
+    }
+    policy.start()
+  }
   return {
     topic: update.topic,
     eventsPath: '/update/events',
@@ -72,14 +96,14 @@ export function updateResource(options: UpdateResourceOptions): Resource {
       ...downloadRoutes({ update, fetcher, channel, authenticator, log }),
     ],
     requirePresent,
+    requireResettable: () => update.requireResettable(),
     async start() {
       for (const { log } of [configuration.topic, sessions.topic]) log.onAppend(() => restarts.reconsider())
-      if (!(await update.start())) return
-      await store.start()
-      await update.resume()
-      policy.start()
+      await begin()
     },
     async stop() {
+      isStopped = true
+      stopWaiting()
       policy.stop()
       fetcher.stop()
       await store.stop()

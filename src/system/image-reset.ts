@@ -1,8 +1,11 @@
-import { reasonOf } from '../../hal/errors.ts'
+import { isNoSpace, reasonOf } from '../../hal/errors.ts'
 import type { System } from '../../hal/os/system.ts'
 import type { Log } from '../log.ts'
 
 const BOOT_ID = '/proc/sys/kernel/random/boot_id'
+/** Beside the order: what it takes the place of when the partition is full. */
+const RESERVE = '.reserve'
+const RESERVE_BYTES = 64 * 1024
 const [FORGET_CARD, KEEP_CARD] = ['forget-card', 'keep-card'] as const
 
 /**
@@ -20,10 +23,27 @@ export class ImageReset {
     this.#order = order
   }
 
+  /** Keeps room for an order: a device that is full needs one most. */
+  async reserve(log: Log): Promise<void> {
+    const path = this.#order + RESERVE
+    try {
+      if ((await this.#system.size(path)) === RESERVE_BYTES) return
+      await this.#system.writeAtomic(path, Buffer.alloc(RESERVE_BYTES))
+    } catch (error) {
+      log('warning', `factory reset: no room could be kept for an order: ${reasonOf(error)}`)
+    }
+  }
+
   /** From when this returns the device will be reset, whatever happens to the power. */
   async order(forgetsCard: boolean): Promise<void> {
     const text = `${forgetsCard ? FORGET_CARD : KEEP_CARD}\n${await this.#bootId()}\n`
-    await this.#system.writeAtomic(this.#order, text)
+    try {
+      await this.#system.writeAtomic(this.#order, text)
+    } catch (error) {
+      if (!isNoSpace(error)) throw error
+      await this.#system.remove(this.#order + RESERVE)
+      await this.#system.writeAtomic(this.#order, text)
+    }
   }
 
   /**

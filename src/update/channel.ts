@@ -2,7 +2,7 @@ import { dirname, join } from 'node:path'
 import { HalError } from '../../hal/errors.ts'
 import { getValues } from '../../hal/format/ini.ts'
 import { compareVersions } from '../../hal/format/semver.ts'
-import type { Downloads } from '../../hal/os/downloads.ts'
+import type { Downloads, ManifestRequest } from '../../hal/os/downloads.ts'
 import { raucConfiguration } from '../../hal/os/rauc.ts'
 import type { System } from '../../hal/os/system.ts'
 import { type Clock, rfc3339 } from '../clock.ts'
@@ -70,7 +70,7 @@ export class Channel {
   }
 
   /** What RAUC's configuration says of bundles. A relative path is that of the configuration. */
-  async #rauc(): Promise<{ readonly compatible: string; readonly keyring: string; readonly purpose: string }> {
+  async #rauc(): Promise<Omit<ManifestRequest, 'url'> & { readonly compatible: string }> {
     const configuration = await raucConfiguration(this.#options.system)
     const keyring = configuration?.value('keyring', 'path')
     if (!configuration || !keyring) throw new HalError('ABSENT', 'RAUC has no keyring')
@@ -79,6 +79,8 @@ export class Channel {
       compatible: value('system', 'compatible') ?? '',
       keyring: keyring.startsWith('/') ? keyring : join(dirname(path), keyring),
       purpose: value('keyring', 'check-purpose') ?? PURPOSE,
+      // As GLib reads it.
+      isAsOfSigning: ['true', '1'].includes(value('keyring', 'use-bundle-signing-time') ?? ''),
     }
   }
 }

@@ -1,4 +1,4 @@
-import { HalError, reasonOf } from '../../hal/errors.ts'
+import { HalError, isNoSpace, reasonOf } from '../../hal/errors.ts'
 import { type Clock, rfc3339 } from '../clock.ts'
 import type { Log } from '../log.ts'
 import type { Look } from './checks.ts'
@@ -119,12 +119,28 @@ class TrialRun {
   async #settle(): Promise<void> {
     const { rauc, records, log } = this.#options
     const { slot, version } = this.#trial
-    if (!this.#trial.isGood) await records.begin({ ...this.#trial, isGood: true })
+    const isNoted = this.#trial.isGood || (await this.#noteGood())
     await rauc.mark('good', slot)
-    // From here on it is good. What is left is for people, and the next start can do it.
-    await records
-      .conclude({ version, outcome: 'installed', ...this.#at })
-      .catch(error => log('warning', `the record of the trial cannot be closed: ${reasonOf(error)}`))
+    // From here on it is good. What is left is for people, and the next start can do it, if it does not judge again.
+    try {
+      await records.conclude({ version, outcome: 'installed', ...this.#at })
+    } catch (error) {
+      log('warning', `the record of the trial cannot be closed: ${reasonOf(error)}`)
+      if (!isNoted) await records.remove()
+    }
+  }
+
+  /** A full disk is not the fault of this version. */
+  async #noteGood(): Promise<boolean> {
+    const { records, log } = this.#options
+    try {
+      await records.begin({ ...this.#trial, isGood: true })
+      return true
+    } catch (error) {
+      if (!isNoSpace(error)) throw error
+      log('warning', `that the version is good cannot be put on record: ${reasonOf(error)}`)
+      return false
+    }
   }
 
   async #condemn(): Promise<void> {

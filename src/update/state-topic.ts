@@ -27,6 +27,11 @@ export class StateTopic {
     this.#state = state
   }
 
+  /** Whether the device can be updated. */
+  get hasBegun(): boolean {
+    return this.#state !== undefined
+  }
+
   /** @throws {Problem} 409 if the device cannot be updated. */
   get state(): UpdateState {
     if (!this.#state) throw new Problem('conflict', 'This device cannot be updated this way.')

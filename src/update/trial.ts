@@ -85,6 +85,11 @@ export class TrialRecords {
   /** Ends the trial: writes `last.json`, then removes `trial.json` and `verdict.json`. The judge calls it with `installed`. */
   async conclude(outcome: Outcome): Promise<void> {
     await this.#write(LAST, outcome)
+    await this.remove()
+  }
+
+  /** Ends the trial without a word about it, which takes no space. */
+  async remove(): Promise<void> {
     await this.folder.remove(TRIAL)
     await this.folder.remove(VERDICT)
   }

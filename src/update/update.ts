@@ -76,6 +76,8 @@ export class Update {
   readonly #topic: StateTopic
   readonly #stopping = new AbortController()
   #following: Promise<void> | undefined
+  /** Whether a start has failed, which is logged once. */
+  #hasFailed = false
   #stopWatching = () => {}
 
   constructor(options: UpdateOptions) {
@@ -97,16 +99,20 @@ export class Update {
     return this.#topic.current
   }
 
-  /** Finds out what runs, and what has become of what an earlier run began. @returns whether the device can be updated. */
-  async start(): Promise<boolean> {
+  /**
+   * Finds out what runs, and what has become of what an earlier run began.
+   * @returns whether the device can be updated; undefined if that could not be found out, and nothing is begun.
+   */
+  async start(): Promise<boolean | undefined> {
     const { rauc, records } = this.#options
     try {
       if (!records || (await rauc.whyAbsent()) !== undefined) return false
       await this.#takeUp(records)
       return true
     } catch (error) {
-      this.#log('warning', 'the firmware cannot be updated', error)
-      return false
+      if (!this.#hasFailed) this.#log('warning', 'the firmware cannot be updated', error)
+      this.#hasFailed = true
+      return undefined
     }
   }
 
@@ -223,19 +229,22 @@ export class Update {
 
   /** Restarts into the other system. @throws {Problem} 409 if that is not good, and while that cannot be. */
   async rollback(who: string): Promise<void> {
-    const { rauc, log } = this.#options
+    const { log } = this.#options
     const { running, other, state } = this.state
     this.requireIdle()
     if (other.state !== 'good') throw new Problem('conflict', `The other system is ${other.state}: stay with this one.`)
     this.#topic.set({ state: 'restarting' })
     const asked = { reason: 'asked for', ...this.#at }
+    // For people. On a disk that is full or read-only, it must be possible to go back.
+    const noted = (written: Promise<void>) =>
+      written.catch(error => this.#log('warning', 'the record of the update', error))
     try {
       const records = this.#records
       const trial = running.state === 'trial' ? await records.trial() : undefined
       // The other system ends the trial, and reads that it was not a fault.
-      if (trial) await records.condemn({ ...asked, slot: trial.slot, version: trial.version })
-      await rauc.mark('active', (await this.#otherSlot()).bootName)
-      if (!trial) await records.conclude({ ...asked, version: running.version ?? '', outcome: 'rolled back' })
+      if (trial) await noted(records.condemn({ ...asked, slot: trial.slot, version: trial.version }))
+      await this.#activate((await this.#otherSlot()).bootName)
+      if (!trial) await noted(records.conclude({ ...asked, version: running.version ?? '', outcome: 'rolled back' }))
     } catch (error) {
       this.#topic.set({ state })
       throw problemOf(error)
@@ -252,6 +261,30 @@ export class Update {
     if (state === 'installed')
       throw new Problem('conflict', `Version ${other.version} is installed, and starts when the device restarts.`)
     if (state === 'restarting') throw new Problem('conflict', 'The device is about to restart.')
+  }
+
+  /**
+   * A version is judged by what worked when it was installed, such as Wi-Fi. After a factory reset that may not work even with a
+   * good one, which would go back. And the restart would break off an installation.
+   * @throws {Problem} 409 while a factory reset must wait.
+   */
+  requireResettable(): void {
+    if (!this.#topic.hasBegun) return
+    const { state, running, other } = this.state
+    if (state === 'installing') throw new Problem('conflict', 'A bundle is being installed: wait until that has ended.')
+    if (state === 'installed' || state === 'restarting')
+      throw new Problem('conflict', `Restart into version ${other.version} first, and wait until it has proved good.`)
+    if (running.state === 'trial')
+      throw new Problem('conflict', 'The version that runs is on trial: wait until it has proved good.')
+  }
+
+  /** Once RAUC has told the boot loader, it may fail to note that. */
+  async #activate(bootName: string): Promise<void> {
+    const { rauc } = this.#options
+    await rauc.mark('active', bootName).catch(async error => {
+      if ((await rauc.primary().catch(() => undefined)) !== bootName) throw error
+      this.#log('warning', 'the record of RAUC', error)
+    })
   }
 
   get #records(): TrialRecords {

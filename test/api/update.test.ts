@@ -1,5 +1,6 @@
 import t from 'tap'
 import { startTestService } from '../support/service.ts'
+import { startUpdateDevice } from '../support/update-device.ts'
 
 t.test('where the device cannot be updated, each route says so, to those who may ask', async t => {
   const service = await startTestService(t)
@@ -25,4 +26,14 @@ t.test('where the device cannot be updated, each route says so, to those who may
     }
   }
   t.notOk('update' in (await service.system()).value)
+})
+
+t.test('a bundle that can be neither used nor removed does not keep the service from starting', async t => {
+  const { service } = await startUpdateDevice(t, ({ write }) => {
+    write('etc/rauc/system.conf', '[system]\ncompatible=receiver\n')
+    write('data/update/bundle/folder', 'damage')
+  })
+  t.match(service.log.join('\n'), /^warning: update: what was kept of a bundle is left: /m)
+  const response = await service.fetch('/update')
+  t.match([response.status, await response.json()], [200, { running: { slot: 'A' }, state: 'idle' }])
 })

@@ -170,12 +170,14 @@ t.test('the data partition', { skip: NEEDS_ROOT || needs('debugfs') || NO_LOOP }
       ...SETTINGS,
       'state/var/upper/lib/receiverd/card': 'memory\n',
       'damaged/etc.1': 'older settings\n',
-      order: 'keep-card\n',
+      // What receiverd keeps for this.
+      'orders/factory-reset.reserve': '0'.repeat(65_536),
     })
-    const full = device.boot(`mkdir -p /root/data/orders && mv /root/data/order /root/data/orders/factory-reset
-cat /dev/zero >/root/data/update/bundle; n=0; while echo $n >/root/data/update/$n; do n=$((n + 1)); done 2>/dev/null; sync
-stat -f -c %a /root/data`)
-    t.equal(full.printed, '0\n')
+    const full =
+      device.boot(`cat /dev/zero >/root/data/update/bundle; n=0; while echo $n >/root/data/update/$n; do n=$((n + 1)); done 2>/dev/null; sync
+stat -f -c %a /root/data; cd /root/data/orders; (echo keep-card >factory-reset) 2>/dev/null || rm factory-reset.reserve
+echo keep-card >factory-reset; ls`)
+    t.equal(full.printed, '0\nfactory-reset\n')
     const { said, printed } = device.boot(`${LOOK}; cat /root/etc/machine-id /root/var/lib/receiverd/card.reset
 ls /root/data/orders /root/data/provisioned; ls /root/data`)
     t.equal(said, '')

@@ -11,6 +11,7 @@ import { type BundleRequest, Downloads } from '../../hal/os/downloads.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { needs } from '../support/needs.ts'
 import { NO_RIG } from './available.ts'
+import { makeExpiring, untilExpired } from './rauc.ts'
 import { startRig } from './rig.ts'
 
 const MIB = 1024 * 1024
@@ -31,6 +32,10 @@ function signed(folder: string, name: string): Buffer {
     input: MANIFEST,
     stdio: ['pipe', 'pipe', 'ignore'],
   })
+  return endOf(cms)
+}
+
+function endOf(cms: Buffer): Buffer {
   const size = Buffer.alloc(8)
   size.writeBigUInt64BE(BigInt(cms.length))
   return Buffer.concat([cms, size])
@@ -205,7 +210,8 @@ t.test('downloads', { skip: NO_RIG || needs('openssl') }, async t => {
   })
 
   await t.test('the signed end says which version it is, and the rest is not read', async t => {
-    const manifest = (name: string) => downloads.manifest({ url: `${base}/${name}`, keyring: KEYRING, purpose: 'any' })
+    const asked = { keyring: KEYRING, purpose: 'any', isAsOfSigning: true }
+    const manifest = (name: string) => downloads.manifest({ url: `${base}/${name}`, ...asked })
     t.equal(await manifest('good'), MANIFEST)
     t.equal(await manifest('to-good'), MANIFEST)
     const cases: readonly (readonly [name: string, message: RegExp])[] = [
@@ -222,6 +228,18 @@ t.test('downloads', { skip: NO_RIG || needs('openssl') }, async t => {
       ['to-loopback', /cannot be reached|too slow/],
     ]
     for (const [name, message] of cases) await t.rejects(manifest(name), { message }, name)
+  })
+
+  await t.test('the certificate of a signer may have expired since', async t => {
+    await makeExpiring(rig, '/root/expiring')
+    await rig.shell(`cat /root/expiring.pem >>${KEYRING} && printf '${MANIFEST.replaceAll('\n', '\\n')}' | openssl cms -sign -binary \\
+-nodetach -outform DER -nosmimecap -signer /root/expiring.pem -inkey /root/expiring.key >/root/cms`)
+    const cms = readFileSync(`/proc/${rig.pid}/root/root/cms`)
+    handlers.expired = send(Buffer.concat([BUNDLE, endOf(cms)]))
+    await untilExpired(rig, '/root/expiring')
+    const asked = { url: `${base}/expired`, keyring: KEYRING, purpose: 'any' }
+    t.equal(await downloads.manifest({ ...asked, isAsOfSigning: true }), MANIFEST)
+    await t.rejects(downloads.manifest({ ...asked, isAsOfSigning: false }), { message: /signature/ })
   })
 
   await t.test('the unit has a user of its own, stores nothing, and says no address', async t => {

@@ -72,7 +72,7 @@ const LOOP_DEVICES =
 export interface BundleOptions {
   readonly version?: string
   readonly compatible?: string
-  readonly key?: 'ours' | 'theirs'
+  readonly key?: 'ours' | 'theirs' | 'expiring'
   /** The kernel here has no device mapper, so a `verity` bundle can be looked at, but not be installed. */
   readonly format?: 'plain' | 'verity'
 }
@@ -87,11 +87,22 @@ export async function makeLoopDevices(rig: Rig): Promise<void> {
   await promisify(execFile)('nsenter', ['--target', `${rig.pid}`, '--mount', 'sh', '-c', LOOP_DEVICES])
 }
 
+/** Makes a key and its certificate, PATH.key and PATH.pem, which is valid for some seconds: enough to sign something. */
+export async function makeExpiring(rig: Rig, path: string): Promise<void> {
+  await rig.shell(`openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=expiring \\
+-keyout ${path}.key -out ${path}.pem -not_before 20200101000000Z -not_after "$(date -u -d '10 seconds' +%Y%m%d%H%M%SZ)"`)
+}
+
+export async function untilExpired(rig: Rig, path: string): Promise<void> {
+  await rig.shell(`while openssl x509 -noout -checkend 0 -in ${path}.pem; do sleep 0.2; done`)
+}
+
 /** Makes a bundle of 4 MiB at a path in the machine. */
 export async function makeBundle(rig: Rig, path: string, options: BundleOptions = {}): Promise<void> {
   const { version = '1.1.0', compatible = 'receiver-rig', key = 'ours', format = 'plain' } = options
   const manifest = `[update]\ncompatible=${compatible}\nversion=${version}\n[bundle]\nformat=${format}\n[image.rootfs]\nfilename=rootfs.img\n`
-  const certificate = ['cert', 'key', 'keyring']
+  // With a keyring, RAUC looks at the certificate, by its own clock.
+  const certificate = (key === 'expiring' ? ['cert', 'key'] : ['cert', 'key', 'keyring'])
     .map(name => `--${name}=${key}.${name === 'key' ? 'key' : 'pem'}`)
     .join(' ')
   await rig.shell(`cd /root/keys && rm -rf content ${path} && mkdir content && head -c 4M /dev/urandom >content/rootfs.img

@@ -5,7 +5,7 @@ import { Rauc, RefusedBundle } from '../../hal/os/rauc.ts'
 import { System } from '../../hal/os/system.ts'
 import { eventually } from '../support/eventually.ts'
 import { NO_RIG } from './available.ts'
-import { makeBundle, makeLoopDevices, RAUC_FILES, runIn, setUpRauc } from './rauc.ts'
+import { makeBundle, makeExpiring, makeLoopDevices, RAUC_FILES, runIn, setUpRauc, untilExpired } from './rauc.ts'
 import { type Rig, startRig } from './rig.ts'
 
 t.setTimeout(300_000)
@@ -76,6 +76,15 @@ printf xyz | dd of=flipped bs=1 seek=$(($(stat -c %s good) - 900)) conv=notrunc`
       ['missing', 'bundle-damaged'],
     ] as const)
       t.equal(await refusalOf(rauc.inspect(`/data/${name}`)), refusal, name)
+  })
+
+  await t.test('the certificate of its signer may have expired since', async t => {
+    await makeExpiring(rig, '/root/keys/expiring')
+    await makeBundle(rig, '/data/expired', { key: 'expiring', format: 'verity' })
+    await rig.shell('cat /root/keys/expiring.pem >>/usr/lib/rauc/keyring.pem')
+    await untilExpired(rig, '/root/keys/expiring')
+    t.strictSame(await raucOf(rig).inspect('/data/expired'), { version: '1.1.0', compatible: 'receiver-rig' })
+    await rig.shell('cp /root/keys/ours.pem /usr/lib/rauc/keyring.pem')
   })
 
   await t.test('RAUC itself refuses it, too', async t => {
@@ -177,6 +186,15 @@ printf xyz | dd of=flipped bs=1 seek=$(($(stat -c %s good) - 900)) conv=notrunc`
     await rig.untilBackFrom(pid)
     await makeLoopDevices(rig)
   }
+
+  await t.test('RAUC that is late is asked again', async t => {
+    await rig.shell('systemctl mask --now --runtime rauc.service')
+    await rig.restart()
+    t.equal((await rig.fetch('/update')).status, 409)
+    await rig.shell('systemctl unmask --runtime rauc.service')
+    await eventually(async () => (await rig.fetch('/update')).status === 200, 120_000)
+    t.match(await state(), { running: { slot: 'A', state: 'good' }, state: 'idle' })
+  })
 
   await t.test('what is refused is removed', async t => {
     await rig.restart()

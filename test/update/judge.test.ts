@@ -221,6 +221,29 @@ t.test('a record that cannot be closed does not restart a good version', async t
   t.strictSame(device.read('trial'), { ...TRIAL, isGood: true }, 'the next start closes it')
 })
 
+t.test('a full disk neither condemns a good version nor keeps a bad one', async t => {
+  const full = (call: Call) => {
+    if (call.name === 'file.write') throw systemError('ENOSPC')
+    return call.proceed()
+  }
+  const good = new Device(t)
+  await good.records.begin(TRIAL)
+  t.equal(await good.judge(full), true)
+  t.strictSame(good.marks, ['B good'])
+  t.equal(good.read('trial'), undefined, 'it is not judged again')
+  t.match(good.log, [
+    /^warning: that the version is good cannot be put on record: no space left/,
+    /cannot be closed/,
+    /is good/,
+  ])
+  const bad = new Device(t)
+  await bad.records.begin(TRIAL)
+  bad.sees = () => ({ wanting: ['UxPlay does not listen'] })
+  t.equal(await bad.judge(full), false, 'the unit restarts the device')
+  t.strictSame(bad.marks, [])
+  t.strictSame(bad.read('trial'), TRIAL, 'a later attempt is judged, too')
+})
+
 t.test('the power fails at each moment', async t => {
   for (let n = 1; ; n++) {
     const device = new Device(t)

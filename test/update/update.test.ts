@@ -10,6 +10,7 @@ import { Problem } from '../../src/problem.ts'
 import type { Hindrance } from '../../src/update/state.ts'
 import { TrialRecords } from '../../src/update/trial.ts'
 import { type KeptBundle, Update } from '../../src/update/update.ts'
+import { intercepted, systemError } from '../hal/support/file-system.ts'
 import { eventually } from '../support/eventually.ts'
 import { FakeRauc } from '../support/fakes/rauc.ts'
 import { temporaryFolder } from '../support/folder.ts'
@@ -40,11 +41,11 @@ function device(t: Test) {
     hasWindow: false,
     hindrance: undefined as Hindrance | undefined,
   }
-  const start = async () => {
+  const start = async (kept = records) => {
     const update: Update = new Update({
       system,
       rauc: new Rauc(system, 5),
-      records,
+      records: kept,
       expect: async () => ({ units: ['receiverd.service'], screen: false, interfaces: [] }),
       restarter: {
         get hasWindow() {
@@ -442,6 +443,71 @@ t.test('back to the other system by hand', async t => {
     })
     t.equal(rauc.did.at(-1), isTrial ? 'Mark bad rootfs.1' : 'Mark active rootfs.0')
   }
+})
+
+t.test('back by hand on a full disk', async t => {
+  for (const isTrial of [false, true]) {
+    const { rauc, records, log, restarts, start, receive } = device(t)
+    const update = await start()
+    await receive(update, '1.1.0')
+    await update.install({}, 'Ann')
+    rauc.succeed('1.1.0')
+    await eventually(() => update.state.state === 'installed')
+    rauc.bootSlot = 'B'
+    if (!isTrial) await records.conclude({ version: '1.1.0', outcome: 'installed' })
+    const full = new TrialRecords(
+      new Files(
+        records.folder.root,
+        intercepted(call => {
+          if (call.name === 'file.write') throw systemError('ENOSPC')
+          return call.proceed()
+        }),
+      ),
+    )
+    const next = await start(full)
+    // RAUC cannot write, either: the boot loader's state is elsewhere.
+    rauc.unanswered.add('Mark')
+    await next.rollback('Ann')
+    t.equal(next.state.state, 'restarting')
+    t.equal(rauc.primary, 'rootfs.0')
+    t.strictSame(restarts, ['now'])
+    t.ok(log.some(line => /^warning: the record of the update: no space left/.test(line)))
+    // The version before comes up, and takes the other out of the order.
+    rauc.unanswered.clear()
+    rauc.bootSlot = 'A'
+    const back = await start(full)
+    t.match(back.state, { running: { slot: 'A', state: 'good' }, state: 'idle' })
+    t.match(back.state, isTrial ? { other: { state: 'bad' }, last: { outcome: 'rolled back' } } : {})
+    // Refused, it stays.
+    rauc.bootSlot = 'B'
+    rauc.primary = 'rootfs.1'
+    rauc.refused.add('Mark')
+    const other = await start()
+    await t.rejects(other.rollback('Ann'), problem('system-refused', /./))
+    t.not(other.state.state, 'restarting')
+  }
+})
+
+t.test('a factory reset waits until no version is under way', async t => {
+  const { rauc, records, start, receive, write } = device(t)
+  const update = await start()
+  update.requireResettable()
+  await receive(update, '1.1.0')
+  update.requireResettable()
+  await update.install({ restart: 'manual' }, 'Ann')
+  t.throws(() => update.requireResettable(), problem('conflict', /being installed/))
+  rauc.succeed('1.1.0')
+  await eventually(() => update.state.state === 'installed')
+  t.throws(() => update.requireResettable(), problem('conflict', /Restart into version 1\.1\.0 first/))
+  rauc.bootSlot = 'B'
+  const next = await start()
+  t.throws(() => next.requireResettable(), problem('conflict', /on trial/))
+  await records.conclude({ version: '1.1.0', outcome: 'installed' })
+  await eventually(() => next.state.running.state === 'good')
+  next.requireResettable()
+  write('/proc/cmdline', 'console=ttyS0\n')
+  const impossible = await start()
+  impossible.requireResettable()
 })
 
 t.test('a bundle that was kept', async t => {

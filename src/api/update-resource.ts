@@ -1,10 +1,11 @@
 import { join } from 'node:path'
+import { reasonOf } from '../../hal/errors.ts'
 import { Files } from '../../hal/files/files.ts'
 import { Downloads } from '../../hal/os/downloads.ts'
 import { Rauc } from '../../hal/os/rauc.ts'
 import { reboot } from '../../hal/os/reboot.ts'
 import { channelOf, NO_UPDATES } from '../../hal/settings/update.ts'
-import type { Problem } from '../problem.ts'
+import { Problem } from '../problem.ts'
 import type { Sessions } from '../sessions/sessions.ts'
 import { BundleStore } from '../update/bundle-store.ts'
 import { Channel } from '../update/channel.ts'
@@ -12,7 +13,6 @@ import { expectations } from '../update/expect.ts'
 import { Fetcher } from '../update/fetcher.ts'
 import { Policy } from '../update/policy.ts'
 import { Restarts } from '../update/restart.ts'
-import type { UpdateState } from '../update/state.ts'
 import { TrialRecords } from '../update/trial.ts'
 import { Update } from '../update/update.ts'
 import { bundleRoutes } from './bundle.ts'
@@ -57,31 +57,50 @@ export function updateResource(options: UpdateResourceOptions): Resource {
   // Where the device cannot be updated, nothing gets as far as the store.
   const store = new BundleStore({ folder: files, watcher: update, newId: ring.newId, log })
   const downloads = new Downloads()
-  const failed = (problem: Problem) => update.failed(problem)
-  const fetcher = new Fetcher({ downloads, store, failed, maxBytes, log })
-  const found = (available: UpdateState['available']) => update.found(available)
-  const channel = new Channel({ ...options, downloads, url: () => channelOf(system), found, failed })
+  const fetcher = new Fetcher({
+    ...{ downloads, store, maxBytes, log },
+    asking: () => update.asking(),
+    failed: problem => update.notDownloaded(problem),
+  })
+  const channel = new Channel({
+    ...{ ...options, downloads },
+    url: () => channelOf(system),
+    found: available => update.found(available),
+    failed: problem => update.notFound(problem),
+    changed: () => update.forgetChannel(),
+  })
   const policy = new Policy({ ...options, folder: files, settings, channel, fetcher, update })
+  const remove = async () => {
+    await fetcher.cancel(new Problem('conflict', 'The bundle was removed while it was downloaded.'))
+    await store.remove()
+  }
+  const reconsider = () => {
+    Promise.all([channel.reconsider(), policy.reconsider()]).catch(error =>
+      log('warning', `update: the channel could not be changed: ${reasonOf(error)}`),
+    )
+  }
   return {
     topic: update.topic,
     eventsPath: '/update/events',
     events: UPDATE_EVENTS,
     routes: [
       ...updateRoutes({ update, authenticator }),
-      ...bundleRoutes({ store, log, maxBytes, requirePossible: requirePresent }),
+      ...bundleRoutes({ store, remove, log, maxBytes, requirePossible: requirePresent }),
       ...downloadRoutes({ update, fetcher, channel, authenticator, log }),
     ],
     requirePresent,
     async start() {
       for (const { log } of [configuration.topic, sessions.topic]) log.onAppend(() => restarts.reconsider())
       if (!(await update.start())) return
+      configuration.topic.log.onAppend(reconsider)
       await store.start()
       await update.resume()
+      fetcher.resume()
       policy.start()
     },
     async stop() {
       policy.stop()
-      fetcher.stop()
+      await fetcher.stop()
       await store.stop()
       await update.stop()
     },

@@ -17,6 +17,8 @@ export interface BundleWatcher {
   progress(receivedBytes: number): void
   /** It is whole and durable at this path, and nothing replaces it meanwhile. @throws {Problem} 422 if it is refused. */
   received(path: string): Promise<BundleSays>
+  /** It was not refused, and is there to be installed. */
+  kept(says: BundleSays): void
   /** It broke off, or was refused. */
   dropped(problem?: Problem): void
   /** It is about to be removed. @throws {Problem} 409 while that cannot be. */
@@ -279,6 +281,7 @@ export class BundleStore {
       }
       await folder.rename(PART, WHOLE.slice(1))
       clearTimeout(this.#removal)
+      watcher.kept(says)
       return says
     } catch (error) {
       const problem = storageProblem(error)

@@ -147,8 +147,12 @@ export class Update {
       throw problemOf(error)
     })
     const { bundle } = this.state
-    if (bundle) this.#topic.set({ state: 'downloaded', bundle: { version, ...bundle } })
-    return this.state.bundle
+    return bundle && { version, ...bundle }
+  }
+
+  /** It was not refused, and is there to be installed. */
+  kept(bundle: UpdateState['bundle']): void {
+    if (bundle) this.#topic.set({ state: 'downloaded', bundle })
   }
 
   /** Takes up the bundle that an earlier run, perhaps of the other system, has kept. */

@@ -78,6 +78,10 @@ export class Bundles implements Resource, BundleWatcher {
     return this.#options.check?.(path) ?? { version: '1.1.0', receivedBytes: 1, source: 'upload' }
   }
 
+  kept(): void {
+    this.told.push('kept')
+  }
+
   dropped(problem?: { readonly status: number }): void {
     this.told.push(`dropped ${problem?.status}`)
   }

@@ -74,7 +74,7 @@ function device(t: Test) {
   const receive = async (update: Update, version: string) => {
     rauc.bundles.set(PATH, good(version))
     update.receiving('upload', 1_000, 0)
-    await update.received(PATH)
+    update.kept(await update.received(PATH))
     state.kept = BUNDLE
   }
   return { write, rauc, records, log, restarts, state, start, receive }

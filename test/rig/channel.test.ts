@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -84,7 +84,18 @@ function bundles(folder: string) {
   writeFileSync(at('small.ext4'), CONTENT.subarray(0, MIB))
   for (const name of ['ours', 'theirs']) execFileSync('build/image/keys.sh', [at(name), name], { env })
   let made = 0
+  /** One whose image is a file beside it, as no tool of ours would make it. */
+  const leadsOut = () => {
+    const manifest = '[update]\ncompatible=receiver-virt\nversion=1.1.0\n[bundle]\nformat=verity\n[image.rootfs]\n'
+    mkdirSync(at('in'))
+    writeFileSync(at('in/rootfs.ext4'), CONTENT.subarray(0, MIB))
+    writeFileSync(at('in/manifest.raucm'), `${manifest}filename=../small.ext4\n`)
+    const signer = [`--cert=${at('ours/sign.pem')}`, `--key=${at('ours/sign.key')}`]
+    execFileSync('rauc', ['bundle', ...signer, at('in'), at('out')], { stdio: 'pipe' })
+    return readFileSync(at('out'))
+  }
   return {
+    leadsOut,
     keyring: readFileSync(at('ours/ca.pem'), 'utf8'),
     make({ version = '1.1.0', board = 'virt', keys = 'ours', content = 'small' } = {}): Buffer {
       const file = at(`${++made}.raucb`)
@@ -97,7 +108,7 @@ function bundles(folder: string) {
 }
 
 t.test('a channel', { skip: NO_RIG || needs('rauc', 'mksquashfs', 'openssl') }, async t => {
-  const { keyring, make } = bundles(temporaryFolder(t))
+  const { keyring, make, leadsOut } = bundles(temporaryFolder(t))
   const rig = await startRig(t, {
     isUpdated: true,
     files: { ...RAUC_FILES, [CONFIGURATION]: PLAIN, '/usr/lib/rauc/keyring.pem': keyring },
@@ -246,6 +257,7 @@ t.test('a channel', { skip: NO_RIG || needs('rauc', 'mksquashfs', 'openssl') }, 
       ['too old', send(make({ version: '0.4.9' })), 'bundle-too-old', /./],
       ['a bit of the signature', send(flip(small.length - 40)), 'bundle-signature', /./],
       ['a bit of the manifest', send(flip(small.lastIndexOf('receiver-virt'))), 'bundle-signature', /./],
+      ['its image is a file of the device', send(leadsOut()), 'bundle-damaged', /not in it/],
       ['its end is missing', send(small.subarray(0, -9)), 'bundle-damaged', /./],
       [
         'too large',

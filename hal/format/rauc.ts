@@ -23,6 +23,11 @@ export interface BundleInfo {
   readonly compatible: string
 }
 
+/** The same, with the paths of its images, which RAUC takes as they are. */
+interface Contents extends BundleInfo {
+  readonly files: readonly string[]
+}
+
 /** Why a bundle is refused. */
 export type Refusal = 'bundle-signature' | 'bundle-compatible' | 'bundle-damaged' | 'bundle-too-old'
 
@@ -42,7 +47,12 @@ const Slots = Type.Tuple([
     ]),
   ),
 ])
-const Bundle = Type.Tuple([Type.Object({ update: Type.Object({ version: optional, compatible: Type.String() }) })])
+const Bundle = Type.Tuple([
+  Type.Object({
+    update: Type.Object({ version: optional, compatible: Type.String() }),
+    images: Type.Optional(Type.Array(Type.Object({ filename: optional }))),
+  }),
+])
 const Text = Type.Tuple([Type.String()])
 const Progress = Type.Tuple([Type.Number(), Type.String(), Type.Number()])
 
@@ -60,10 +70,10 @@ export function slotsIn(output: string): readonly Slot[] {
 }
 
 /** The answer to `InspectBundle`. */
-export function bundleIn(output: string): BundleInfo {
-  const [{ update }] = parse(Bundle, output)
+export function bundleIn(output: string): Contents {
+  const [{ update, images = [] }] = parse(Bundle, output)
   const { version = '', compatible } = update
-  return { version, compatible }
+  return { version, compatible, files: images.flatMap(({ filename = [] }) => filename) }
 }
 
 /** The answer to a method that returns one string. */

@@ -2,6 +2,13 @@ import { connect, type Socket } from 'node:net'
 import { HalError } from '../errors.ts'
 
 const SOCKET = '/run/receiverd-download.sock'
+/**
+ * The first line of a request, and of what comes back. Its number goes up with every change of what is said: while packages
+ * are upgraded, and after a mistake, the unit may be of another version than this service.
+ */
+const PROTOCOL = 'receiverd-download 1'
+/** Milliseconds without a byte. The limits of the unit are lower, so that it is stuck, or starts no more. */
+const IDLE_MS = 120_000
 /** Bytes of the heads of all answers, redirects included. */
 const MAX_HEAD_BYTES = 64 * 1024
 /** Bytes of a manifest. RAUC takes no larger signature, and the manifest is in it. */
@@ -16,6 +23,7 @@ const REASONS: Readonly<Record<string, string>> = {
   6: 'the name of the server is not known',
   7: 'the server cannot be reached, or has an address that is not allowed',
   22: 'the server refuses it',
+  busy: 'the server cannot send it at the moment',
   28: 'the server is too slow',
   35: 'no TLS connection can be made',
   47: 'the server redirects too often',
@@ -28,16 +36,27 @@ const REASONS: Readonly<Record<string, string>> = {
   length: 'the server does not say how large it is',
   changed: 'it has changed meanwhile',
   none: 'receiverd-update is not installed',
+  unit: 'receiverd-download@.service did not answer: it is busy, or of another version than receiverd',
+  version: 'receiverd-update is of another version than receiverd',
 }
+const TRANSIENT: readonly string[] = ['6', '7', '28', '56', 'busy', 'unit']
+/** Where the server was reached, and failed. */
+const OF_THE_SERVER: readonly string[] = ['52', '56', 'busy']
+/** Failures that pass (RFC 9110 §15.5.9, §15.6; RFC 8470 §5.2; RFC 6585 §4). */
+const BUSY = /^(408|425|429|500|502|503|504)$/
 
 /** A download that failed. The message is a clause that quotes nothing of the answer. */
 export class DownloadError extends HalError {
   /** Whether another try may succeed: it broke off, or was too slow. */
   readonly isTransient: boolean
+  /** Whether that holds, and the address is one that a server answers at. */
+  readonly isServerBusy: boolean
 
+  /** @param reason A status of curl(1), or a word of the unit. */
   constructor(reason: string) {
     super('COMMAND_FAILED', REASONS[reason] ?? 'the connection failed')
-    this.isTransient = !(reason in REASONS) || ['6', '7', '28', '56'].includes(reason)
+    this.isTransient = !(reason in REASONS) || TRANSIENT.includes(reason)
+    this.isServerBusy = OF_THE_SERVER.includes(reason)
   }
 }
 
@@ -47,6 +66,8 @@ export interface BundleRequest {
   readonly max: number
   /** Where to go on with the file that has this entity tag. */
   readonly from?: { readonly offset: number; readonly etag: string }
+  /** Gives it up, before its answer has come. */
+  readonly signal?: AbortSignal
 }
 
 /** A bundle that begins to come. */
@@ -74,72 +95,96 @@ export interface ManifestRequest {
 /** The units that have a network, which this service has not: one for each connection to their socket. */
 export class Downloads {
   readonly #path: string
+  readonly #idleMs: number
 
-  constructor(path = SOCKET) {
+  constructor(path = SOCKET, idleMs = IDLE_MS) {
     this.#path = path
+    this.#idleMs = idleMs
   }
 
   /** Fetches a bundle, or the rest of one. @throws {DownloadError} */
-  async bundle({ url, max, from }: BundleRequest): Promise<BundleAnswer> {
-    const socket = await this.#ask('bundle', url, `${max}`, `${from?.offset ?? 0}`, from?.etag ?? '')
-    try {
-      const chunks: AsyncIterator<Buffer> = socket.iterator({ destroyOnReturn: false })
-      const { head, rest } = await readHead(chunks)
-      const answer = { ...understand(head, from?.offset ?? 0), body: following(rest, chunks) }
+  async bundle({ url, max, from, signal }: BundleRequest): Promise<BundleAnswer> {
+    const { offset = 0, etag = '' } = from ?? {}
+    return this.#ask(['bundle', url, `${max}`, `${offset}`, etag], signal, async (socket, chunks, first) => {
+      const { head, rest } = await readHead(chunks, first)
+      const answer = { ...understand(head, offset), body: following(rest, chunks) }
       if (answer.bytes > max) throw new DownloadError('63')
       return { ...answer, close: () => void socket.destroy() }
-    } catch (error) {
-      socket.destroy()
-      throw error instanceof HalError ? error : new DownloadError('56')
-    }
+    })
   }
 
   /** Reads the manifest of a bundle, whose signature is checked, and nothing else of it. @throws {DownloadError} */
   async manifest({ url, keyring, purpose, isAsOfSigning }: ManifestRequest): Promise<string> {
-    const socket = await this.#ask('manifest', url, keyring, purpose, isAsOfSigning ? 'signed' : 'now')
-    try {
-      let text = ''
-      for await (const chunk of socket.setEncoding('utf8')) {
-        text += chunk
-        if (text.length > MAX_MANIFEST_BYTES) throw new DownloadError('damaged')
+    return this.#ask(['manifest', url, keyring, purpose, isAsOfSigning ? 'signed' : 'now'], undefined, async (socket, chunks, first) => {
+      let bytes = first
+      for (let next = await chunks.next(); !next.done; next = await chunks.next()) {
+        bytes = Buffer.concat([bytes, next.value])
+        if (bytes.length > MAX_MANIFEST_BYTES) throw new DownloadError('damaged')
       }
+      socket.destroy()
+      const text = bytes.toString()
       const [, manifest] = /^manifest\n([\s\S]*)/.exec(text) ?? []
       if (manifest === undefined) throw new DownloadError(/^error (\w+)\n$/.exec(text)?.[1] ?? '')
       return manifest
-    } catch (error) {
-      throw error instanceof HalError ? error : new DownloadError('56')
-    } finally {
-      socket.destroy()
-    }
+    })
   }
 
-  async #ask(...lines: readonly string[]): Promise<Socket> {
-    const socket = connect(this.#path)
-    await new Promise((resolve, reject) => {
-      socket.once('connect', resolve).once('error', () => reject(new DownloadError('none')))
-    })
-    // What comes later is an end that is too early.
-    socket.on('error', () => undefined)
-    // Not ended: the unit would take that for a client that has left.
-    socket.write(`${lines.join('\n')}\n`)
-    return socket
+  /** @param read Gets what comes behind the greeting, beginning with `first`. It leaves the socket open, or closes it. */
+  async #ask<T>(
+    lines: readonly string[],
+    signal: AbortSignal | undefined,
+    read: (socket: Socket, chunks: AsyncIterator<Buffer>, first: Buffer) => Promise<T>,
+  ): Promise<T> {
+    const socket = connect({ path: this.#path, ...(signal && { signal }) })
+    try {
+      await new Promise((resolve, reject) => {
+        socket.once('connect', resolve).once('error', () => reject(new DownloadError(signal?.aborted ? '56' : 'none')))
+      })
+      // What comes later is an end that is too early.
+      socket.on('error', () => undefined)
+      socket.setTimeout(this.#idleMs, () => socket.destroy(new DownloadError('28')))
+      // Not ended: the unit would take that for a client that has left.
+      socket.write(`${[PROTOCOL, ...lines].join('\n')}\n`)
+      const chunks: AsyncIterator<Buffer> = socket.iterator({ destroyOnReturn: false })
+      return await read(socket, chunks, await readGreeting(chunks))
+    } catch (error) {
+      socket.destroy()
+      throw error instanceof HalError ? error : new DownloadError('56')
+    }
   }
 }
 
-/** The head of the last answer, after those of redirects, and the first bytes of its body. @throws {DownloadError} */
-async function readHead(chunks: AsyncIterator<Buffer>): Promise<{ readonly head: string; readonly rest: Buffer }> {
+/** What came with the first line, behind it. @throws {DownloadError} if that is not ours, or does not come. */
+async function readGreeting(chunks: AsyncIterator<Buffer>): Promise<Buffer> {
+  const greeting = Buffer.from(`${PROTOCOL}\n`)
   let pending: Buffer = Buffer.alloc(0)
-  for (let total = 0; ; ) {
+  while (pending.length < greeting.length && !pending.includes('\n')) {
+    // One of another version ends without reading on, and so with a reset.
+    const next = await chunks.next().catch(() => undefined)
+    if (!next || next.done) throw new DownloadError('unit')
+    pending = Buffer.concat([pending, next.value])
+  }
+  if (!pending.subarray(0, greeting.length).equals(greeting)) throw new DownloadError('version')
+  return pending.subarray(greeting.length)
+}
+
+/** The head of the last answer, after those of redirects, and the first bytes of its body. @throws {DownloadError} */
+async function readHead(
+  chunks: AsyncIterator<Buffer>,
+  first: Buffer,
+): Promise<{ readonly head: string; readonly rest: Buffer }> {
+  let pending = first
+  for (let total = first.length; ; ) {
     for (let end = endOfHead(pending); end > 0; end = endOfHead(pending)) {
       const head = pending.toString('latin1', 0, end)
       pending = pending.subarray(end)
       if (!/^HTTP\/[\d.]+ [13]/.test(head)) return { head, rest: pending }
     }
-    const next = await chunks.next()
-    if (!next.done) pending = Buffer.concat([pending, next.value])
     const failure = /^error (\w+)\n/.exec(pending.toString('latin1', 0, 32))
     if (failure) throw new DownloadError(failure[1] ?? '')
-    if (next.done) throw new DownloadError(total > 0 ? '22' : '')
+    const next = await chunks.next()
+    if (!next.done) pending = Buffer.concat([pending, next.value])
+    if (next.done) throw new DownloadError('56')
     total += next.value.length
     // The last chunk may have much of the body.
     if (total - next.value.length > MAX_HEAD_BYTES) throw new DownloadError('22')
@@ -160,12 +205,18 @@ function understand(head: string, offset: number): Omit<BundleAnswer, 'body' | '
     if (Number(first) !== offset || Number(last) !== Number(all) - 1) throw new DownloadError('range')
     return { offset, bytes: Number(all), etag }
   }
-  if (!/^\S+ 200/.test(head)) throw new DownloadError('22')
+  const [, status = ''] = /^\S+ (\d{3})/.exec(head) ?? []
+  if (status !== '200') throw new DownloadError(BUSY.test(status) ? 'busy' : '22')
   if (!/^\d{1,15}$/.test(value('content-length'))) throw new DownloadError('length')
   return { offset: 0, bytes: Number(value('content-length')), etag }
 }
 
 async function* following(rest: Buffer, chunks: AsyncIterator<Buffer>): AsyncIterable<Buffer> {
   if (rest.length > 0) yield rest
-  for (let next = await chunks.next(); !next.done; next = await chunks.next()) yield next.value
+  for (;;) {
+    // However it ends, the number of bytes tells whether that was too early.
+    const next = await chunks.next().catch(() => undefined)
+    if (!next || next.done) return
+    yield next.value
+  }
 }

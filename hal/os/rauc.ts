@@ -133,7 +133,10 @@ export class Rauc {
    * @throws {RefusedBundle}
    */
   async inspect(path: string): Promise<BundleInfo> {
-    const bundle = bundleIn(await this.#call('InspectBundle', 'sa{sv}', path, '0'))
+    const { files, ...bundle } = bundleIn(await this.#call('InspectBundle', 'sa{sv}', path, '0'))
+    // RAUC 1.13 would take it from this device.
+    if (files.some(file => /^\/|(^|\/)\.\.(\/|$)/.test(file)))
+      throw new RefusedBundle('bundle-damaged', 'it names a file that is not in it')
     const { compatible, minVersion } = await this.#accepted()
     if (bundle.compatible !== compatible) throw new RefusedBundle('bundle-compatible', REFUSALS['bundle-compatible'])
     if (minVersion !== undefined && !((compareVersions(bundle.version, minVersion) ?? -1) >= 0))

@@ -13,6 +13,8 @@ import { callerOf } from './caller.ts'
 
 export interface BundleRoutesOptions {
   readonly store: BundleStore
+  /** Removes the bundle, and ends what brings it. @throws {Problem} 409 while it is installed. */
+  readonly remove: () => Promise<void>
   readonly log: Log
   readonly maxBytes: number
   /** @throws {Problem} 409 if the device cannot be updated. */
@@ -84,14 +86,14 @@ export function bundleRoutes(options: BundleRoutesOptions): readonly Route[] {
       needs: 'admin:w',
       handle: async (request, credential) => {
         requirePossible()
-        await store.remove()
+        await options.remove()
         options.log('notice', `${callerOf(request, credential)} removed the firmware bundle`)
         return { status: 204, headers: [] }
       },
       docs: {
         operationId: 'deleteBundle',
         summary: 'Remove the firmware bundle',
-        description: 'An upload that is under way ends.',
+        description: 'An upload or a download that is under way ends.',
         answers: {
           204: { description: 'There is none any more.' },
           409: { description: 'It is being installed, or this device cannot be updated this way.' },

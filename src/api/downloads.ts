@@ -54,7 +54,6 @@ export function downloadRoutes({
         const { url = await channel.url() } = (request.body ?? {}) as Type.Static<typeof DownloadRequest>
         const why = whyNoBundleUrl(url)
         if (why !== undefined) throw refusal('invalid-body', [{ pointer: '/url', detail: why }])
-        update.requireIdle()
         fetcher.begin(url)
         log('notice', `${callerOf(request, credential)} began the download of a bundle`)
         return accepted(update)

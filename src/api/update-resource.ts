@@ -6,7 +6,7 @@ import { Downloads } from '../../hal/os/downloads.ts'
 import { Rauc } from '../../hal/os/rauc.ts'
 import { reboot } from '../../hal/os/reboot.ts'
 import { channelOf, NO_UPDATES } from '../../hal/settings/update.ts'
-import type { Problem } from '../problem.ts'
+import { Problem } from '../problem.ts'
 import type { Sessions } from '../sessions/sessions.ts'
 import { BundleStore } from '../update/bundle-store.ts'
 import { Channel } from '../update/channel.ts'
@@ -14,7 +14,6 @@ import { expectations } from '../update/expect.ts'
 import { Fetcher } from '../update/fetcher.ts'
 import { Policy } from '../update/policy.ts'
 import { Restarts } from '../update/restart.ts'
-import type { UpdateState } from '../update/state.ts'
 import { TrialRecords } from '../update/trial.ts'
 import { Update } from '../update/update.ts'
 import { timer, type Wait } from '../update/wait.ts'
@@ -64,10 +63,18 @@ export function updateResource(options: UpdateResourceOptions): Resource {
   // Where the device cannot be updated, nothing gets as far as the store.
   const store = new BundleStore({ folder: files, watcher: update, newId: ring.newId, log })
   const downloads = new Downloads()
-  const failed = (problem: Problem) => update.failed(problem)
-  const fetcher = new Fetcher({ downloads, store, failed, maxBytes, log })
-  const found = (available: UpdateState['available']) => update.found(available)
-  const channel = new Channel({ ...options, downloads, url: () => channelOf(system), found, failed })
+  const fetcher = new Fetcher({
+    ...{ downloads, store, maxBytes, log },
+    asking: () => update.asking(),
+    failed: problem => update.notDownloaded(problem),
+  })
+  const channel = new Channel({
+    ...{ ...options, downloads },
+    url: () => channelOf(system),
+    found: available => update.found(available),
+    failed: problem => update.notFound(problem),
+    changed: () => update.forgetChannel(),
+  })
   const policy = new Policy({ ...options, folder: files, settings, channel, fetcher, update })
   let isStopped = false
   let stopWaiting: Stop = () => undefined
@@ -81,10 +88,21 @@ export function updateResource(options: UpdateResourceOptions): Resource {
     try {
       await store.start()
       await update.resume()
+      fetcher.resume()
     } catch (error) {
       log('warning', `update: what was kept of a bundle is left: ${reasonOf(error)}`)
     }
+    configuration.topic.log.onAppend(reconsider)
     policy.start()
+  }
+  const remove = async () => {
+    await fetcher.cancel(new Problem('conflict', 'The bundle was removed while it was downloaded.'))
+    await store.remove()
+  }
+  const reconsider = () => {
+    Promise.all([channel.reconsider(), policy.reconsider()]).catch(error =>
+      log('warning', `update: the channel could not be changed: ${reasonOf(error)}`),
+    )
   }
   return {
     topic: update.topic,
@@ -92,7 +110,7 @@ export function updateResource(options: UpdateResourceOptions): Resource {
     events: UPDATE_EVENTS,
     routes: [
       ...updateRoutes({ update, authenticator }),
-      ...bundleRoutes({ store, log, maxBytes, requirePossible: requirePresent }),
+      ...bundleRoutes({ store, remove, log, maxBytes, requirePossible: requirePresent }),
       ...downloadRoutes({ update, fetcher, channel, authenticator, log }),
     ],
     requirePresent,
@@ -105,7 +123,7 @@ export function updateResource(options: UpdateResourceOptions): Resource {
       isStopped = true
       stopWaiting()
       policy.stop()
-      fetcher.stop()
+      await fetcher.stop()
       await store.stop()
       await update.stop()
     },

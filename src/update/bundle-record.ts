@@ -20,6 +20,8 @@ const BundleRecord = Type.Object({
   receivedBytes: Type.Integer({ minimum: 0 }),
   /** Whether it was whole, and was not refused. */
   isChecked: Type.Boolean(),
+  /** Where the rest comes from, if the service is to fetch it: an address with its query, and what the server names the file. */
+  origin: Type.Optional(Type.Object({ url: Type.String({ minLength: 1 }), etag: Type.Optional(Type.String()) })),
 })
 export type BundleRecord = Readonly<Type.Static<typeof BundleRecord>>
 

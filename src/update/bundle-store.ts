@@ -13,10 +13,12 @@ export type BundleSays = UpdateState['bundle']
 /** Follows what the store does, and may refuse it. */
 export interface BundleWatcher {
   /** A bundle begins to come in, or goes on. @throws {Problem} 409 while that cannot be. */
-  receiving(source: Source, bytes: number | undefined, receivedBytes: number): void
+  receiving(source: Source, bytes: number, receivedBytes: number): void
   progress(receivedBytes: number): void
   /** It is whole and durable at this path, and nothing replaces it meanwhile. @throws {Problem} 422 if it is refused. */
   received(path: string): Promise<BundleSays>
+  /** It was not refused, and is there to be installed. */
+  kept(says: BundleSays): void
   /** It broke off, or was refused. */
   dropped(problem?: Problem): void
   /** It is about to be removed. @throws {Problem} 409 while that cannot be. */
@@ -38,6 +40,18 @@ export interface Upload {
   /** Of its first byte in `incoming`. At 0, it takes the place of the bundle that is there. */
   readonly offset: number
   readonly incoming: Incoming
+  /** Where it comes from, if a later run of the service is to go on with it. */
+  readonly origin?: Origin
+}
+
+type Origin = NonNullable<BundleRecord['origin']>
+
+/** A download that an earlier run of the service has begun. */
+export interface Unfinished extends Origin {
+  /** Of the whole bundle. */
+  readonly bytes: number
+  /** Of the first byte that is missing. */
+  readonly offset: number
 }
 
 /** A bundle, or what has come of it. */
@@ -93,6 +107,13 @@ export class BundleStore {
     return { etag, source, bytes, receivedBytes: this.#receivedBytes, path }
   }
 
+  /** What is to be fetched of the bundle; undefined if nothing is. */
+  get unfinished(): Unfinished | undefined {
+    if (!this.#record?.origin || this.#work) return undefined
+    const { origin, bytes } = this.#record
+    return { ...origin, bytes, offset: this.#receivedBytes }
+  }
+
   /** Takes up what an earlier run left. A part that is whole was not checked yet. */
   async start(): Promise<void> {
     const { folder, log } = this.#options
@@ -128,8 +149,12 @@ export class BundleStore {
     const { watcher } = this.#options
     this.#requireIdle()
     if (upload.offset > 0) this.#requireOffset(upload)
-    watcher.receiving(upload.source, upload.bytes, upload.offset)
     return this.#run(upload.incoming, async () => {
+      // Until it begins to come, the bundle that is there stays.
+      await this.#requireRoom(upload).catch(error => {
+        throw storageProblem(error)
+      })
+      watcher.receiving(upload.source, upload.bytes, upload.offset)
       try {
         await this.#take(upload)
       } catch (error) {
@@ -149,6 +174,13 @@ export class BundleStore {
     }
     this.#options.watcher.removing()
     await this.#run(undefined, () => this.#discard())
+  }
+
+  /** The service does not fetch the rest. */
+  async abandon(): Promise<void> {
+    if (!this.unfinished || !this.#record) return
+    const { origin, ...record } = this.#record
+    await this.#run(undefined, () => this.#write(record))
   }
 
   /** @throws {Problem} 409 */
@@ -176,11 +208,10 @@ export class BundleStore {
   }
 
   /** Takes all chunks into the part, which is durable then. */
-  async #take({ source, bytes, offset, incoming }: Upload): Promise<void> {
+  async #take({ source, bytes, offset, incoming, origin }: Upload): Promise<void> {
     clearTimeout(this.#removal)
     try {
-      await this.#requireRoom(bytes, offset)
-      if (offset === 0) await this.#begin(source, bytes)
+      if (offset === 0) await this.#begin(source, bytes, origin)
       const file = await this.#options.folder.grow(PART, offset)
       try {
         await this.#append(file, incoming, bytes)
@@ -197,7 +228,7 @@ export class BundleStore {
   }
 
   /** @throws {Problem} 507 */
-  async #requireRoom(bytes: number, offset: number): Promise<void> {
+  async #requireRoom({ bytes, offset }: Upload): Promise<void> {
     const { folder, reserveBytes } = this.#options
     // A new bundle takes the place of the old one.
     const freed = offset === 0 ? ((await folder.size(WHOLE)) ?? 0) + ((await folder.size(PART)) ?? 0) : 0
@@ -206,9 +237,10 @@ export class BundleStore {
     if (missing > 0) throw new Problem('no-space', `The device has too little space for the bundle: ${missing} bytes.`)
   }
 
-  async #begin(source: Source, bytes: number): Promise<void> {
+  async #begin(source: Source, bytes: number, origin: Origin | undefined): Promise<void> {
     await this.#discard()
-    await this.#write({ etag: this.#options.newId(), source, bytes, receivedBytes: 0, isChecked: false })
+    const etag = this.#options.newId()
+    await this.#write({ etag, source, bytes, receivedBytes: 0, isChecked: false, ...(origin && { origin }) })
   }
 
   async #append(file: GrowingFile, incoming: Incoming, bytes: number): Promise<void> {
@@ -243,9 +275,13 @@ export class BundleStore {
     const { folder, watcher } = this.#options
     try {
       const says = await watcher.received(folder.root + PART)
-      if (this.#record) await this.#write({ ...this.#record, isChecked: true })
+      if (this.#record) {
+        const { origin, ...record } = this.#record
+        await this.#write({ ...record, isChecked: true })
+      }
       await folder.rename(PART, WHOLE.slice(1))
       clearTimeout(this.#removal)
+      watcher.kept(says)
       return says
     } catch (error) {
       const problem = storageProblem(error)

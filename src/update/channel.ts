@@ -21,6 +21,8 @@ export interface ChannelOptions {
   readonly url: () => Promise<string>
   readonly found: (available: UpdateState['available']) => void
   readonly failed: (problem: Problem) => void
+  /** Another channel is set than the one of which that was said. */
+  readonly changed: () => void
   readonly clock: Clock
   readonly log: Log
 }
@@ -28,7 +30,9 @@ export interface ChannelOptions {
 /** The address of the bundle that the device is to have. Only its signed manifest is read to know what it has. */
 export class Channel {
   readonly #options: ChannelOptions
-  #current: Promise<string | undefined> | undefined
+  #current: { readonly url: string; readonly version: Promise<string | undefined> } | undefined
+  /** Of the channel whose version, or whose failure, is shown. */
+  #shown: string | undefined
 
   constructor(options: ChannelOptions) {
     this.#options = options
@@ -41,32 +45,59 @@ export class Channel {
     return url
   }
 
-  /** Finds out which version the channel has; undefined if that fails. One check for all who ask meanwhile. */
+  /**
+   * Finds out which version the channel at this address has; undefined if that fails, or another channel is set meanwhile. One
+   * check for all who ask meanwhile.
+   */
   check(url: string): Promise<string | undefined> {
-    this.#current ??= this.#check(url).finally(() => {
-      this.#current = undefined
+    if (this.#current?.url === url) return this.#current.version
+    const current = { url, version: this.#check(url) }
+    this.#current = current
+    void current.version.finally(() => {
+      if (this.#current === current) this.#current = undefined
     })
-    return this.#current
+    return current.version
+  }
+
+  /** The configuration may have changed. */
+  async reconsider(): Promise<void> {
+    if (this.#shown === undefined || (await this.#isSet(this.#shown))) return
+    this.#shown = undefined
+    this.#options.changed()
   }
 
   async #check(url: string): Promise<string | undefined> {
-    const { downloads, found, failed, clock, log } = this.#options
+    const { found, failed, clock, log } = this.#options
     try {
-      const { compatible, ...request } = await this.#rauc()
-      const manifest = await downloads.manifest({ url, ...request })
-      const [version = ''] = getValues(manifest, 'update', 'version').slice(-1)
-      if (getValues(manifest, 'update', 'compatible').at(-1) !== compatible)
-        throw new Problem('bundle-compatible', 'The channel has a bundle for another board.')
-      if (compareVersions(version, version) === undefined)
-        throw new Problem('bundle-damaged', 'The bundle in the channel has no version that can be compared.')
+      const version = await this.#versionAt(url)
+      if (!(await this.#isSet(url))) return undefined
+      this.#shown = url
       found({ version, checkedAt: rfc3339(clock.now()) })
       return version
     } catch (error) {
       const problem = problemOf(error)
       log('warning', `update: the channel could not be read: ${problem.message}`)
+      if (!(await this.#isSet(url))) return undefined
+      this.#shown = url
       failed(problem)
       return undefined
     }
+  }
+
+  async #versionAt(url: string): Promise<string> {
+    const { compatible, ...request } = await this.#rauc()
+    const manifest = await this.#options.downloads.manifest({ url, ...request })
+    const [version = ''] = getValues(manifest, 'update', 'version').slice(-1)
+    if (getValues(manifest, 'update', 'compatible').at(-1) !== compatible)
+      throw new Problem('bundle-compatible', 'The channel has a bundle for another board.')
+    if (compareVersions(version, version) === undefined)
+      throw new Problem('bundle-damaged', 'The bundle in the channel has no version that can be compared.')
+    return version
+  }
+
+  /** Whether the channel is still this one. A setting that cannot be read has not changed. */
+  async #isSet(url: string): Promise<boolean> {
+    return (await this.#options.url().catch(() => url)) === url
   }
 
   /** What RAUC's configuration says of bundles. A relative path is that of the configuration. */

@@ -1,6 +1,6 @@
 import { reasonOf } from '../../hal/errors.ts'
 import { masked } from '../../hal/format/bundle-url.ts'
-import { type BundleAnswer, DownloadError, type Downloads } from '../../hal/os/downloads.ts'
+import { type BundleAnswer, type BundleRequest, DownloadError, type Downloads } from '../../hal/os/downloads.ts'
 import type { Log } from '../log.ts'
 import { Problem } from '../problem.ts'
 import type { BundleStore, Incoming } from './bundle-store.ts'
@@ -9,15 +9,17 @@ import { timer, type Wait } from './wait.ts'
 /** Milliseconds until a download that broke off goes on; doubled each time in a row. */
 const FIRST_RETRY_MS = 5_000
 const LAST_RETRY_MS = 5 * 60_000
-/** Tries in a row that bring nothing. */
+/** Further tries in a row that bring nothing: a quarter of an hour with their pauses. */
 const MAX_RETRIES = 8
 /** Milliseconds for a download in all. */
 const TOTAL_MS = 6 * 60 * 60_000
 
 export interface FetcherOptions {
   readonly downloads: Pick<Downloads, 'bundle'>
-  readonly store: Pick<BundleStore, 'receive'>
-  /** Tells of a download that could not begin. */
+  readonly store: Pick<BundleStore, 'receive' | 'unfinished' | 'abandon'>
+  /** Tells that the server of a bundle is asked. @throws {Problem} 409 while that cannot be. */
+  readonly asking: () => void
+  /** Tells that it does not come. */
   readonly failed: (problem: Problem) => void
   readonly maxBytes: number
   readonly log: Log
@@ -27,8 +29,8 @@ export interface FetcherOptions {
 /** Downloads bundles into the store, one at a time. */
 export class Fetcher {
   readonly #options: FetcherOptions
-  #current: Promise<boolean> | undefined
-  #incoming: Incomings | undefined
+  #current: { readonly download: Download; readonly done: Promise<boolean> } | undefined
+  #isStopping = false
 
   constructor(options: FetcherOptions) {
     this.#options = options
@@ -38,7 +40,7 @@ export class Fetcher {
     return this.#current !== undefined
   }
 
-  /** Begins a download. It never rejects: what is shown of the update tells how it ends. @throws {Problem} 409 while there is one. */
+  /** Begins a download. It never rejects: what is shown of the update tells how it ends. @throws {Problem} 409 while that cannot be. */
   begin(url: string): void {
     void this.fetch(url)
   }
@@ -46,67 +48,111 @@ export class Fetcher {
   /** The same. @returns once it has ended, whether the store has the bundle. */
   fetch(url: string): Promise<boolean> {
     if (this.#current) throw new Problem('conflict', 'A bundle is being downloaded.')
-    const current = this.#fetch(url)
-      .then(
-        () => true,
-        error => {
-          this.#options.log('warning', `update: ${masked(url)} was not downloaded: ${describe(error)}`)
-          return false
-        },
-      )
-      .finally(() => {
-        this.#current = undefined
+    this.#options.asking()
+    return this.#run(url, async download => {
+      const { bytes, etag } = await download.open()
+      await this.#options.store.receive({
+        ...{ source: 'url', bytes, offset: 0, incoming: download },
+        origin: { url, ...(etag !== undefined && { etag }) },
       })
-    this.#current = current
-    return current
+    })
   }
 
-  /** Ends a download. */
-  stop(): void {
-    this.#incoming?.end(new Problem('download-failed', 'The service has stopped.'))
-  }
-
-  async #fetch(url: string): Promise<void> {
-    const { downloads, store, failed, maxBytes } = this.#options
-    let answer: BundleAnswer
+  /** Goes on with what an earlier run of the service has begun; from its beginning if the server cannot give the rest. */
+  resume(): void {
+    const { store, log } = this.#options
+    const { unfinished } = store
+    if (!unfinished) return
+    const { url, etag, bytes, offset } = unfinished
+    log('notice', `update: goes on with the download of ${masked(url)}`)
     try {
-      answer = await downloads.bundle({ url, max: maxBytes })
+      if (etag === undefined || offset === 0) return this.begin(url)
+      const goOn = (incoming: Download) => store.receive({ source: 'url', bytes, offset, incoming })
+      void this.#run(url, goOn, { offset, bytes, etag })
     } catch (error) {
-      const problem = problemOf(error)
-      failed(problem)
-      throw problem
+      log('warning', `update: that cannot be: ${describe(error)}`)
     }
-    const incoming = new Incomings(url, answer, this.#options)
-    this.#incoming = incoming
-    try {
-      await store.receive({ source: 'url', bytes: answer.bytes, offset: 0, incoming })
-    } finally {
-      incoming.close()
-      this.#incoming = undefined
+  }
+
+  /** Ends a download; resolves when it has ended. */
+  async cancel(problem: Problem): Promise<void> {
+    this.#current?.download.end(problem)
+    await this.#current?.done
+  }
+
+  /** The same, and the next run of the service goes on. */
+  async stop(): Promise<void> {
+    this.#isStopping = true
+    await this.cancel(new Problem('download-failed', 'The service has stopped.'))
+  }
+
+  #run(url: string, act: (download: Download) => Promise<unknown>, from?: Rest): Promise<boolean> {
+    const { store, failed, log } = this.#options
+    const download = new Download(url, this.#options, from)
+    const run = async () => {
+      try {
+        await act(download)
+        return true
+      } catch (error) {
+        const problem = problemOf(error)
+        log('warning', `update: ${masked(url)} was not downloaded: ${problem.message}`)
+        failed(problem)
+        if (!this.#isStopping) await store.abandon().catch(error => log('warning', `update: ${describe(error)}`))
+        return false
+      } finally {
+        download.close()
+        this.#current = undefined
+      }
     }
+    const done = run()
+    this.#current = { download, done }
+    return done
   }
 }
 
+/** What is missing of a bundle that a server named so. */
+interface Rest {
+  /** Of its first byte. */
+  readonly offset: number
+  /** Of the whole bundle. */
+  readonly bytes: number
+  readonly etag: string | undefined
+}
+
 /** The bytes of a download, which goes on by itself where it breaks off. */
-class Incomings implements Incoming {
+class Download implements Incoming {
   readonly #url: string
   readonly #options: FetcherOptions
-  #answer: BundleAnswer
+  readonly #stop = new AbortController()
+  #rest: Rest | undefined
+  #answer: BundleAnswer | undefined
   #ended: Problem | undefined
-  #wake = () => {}
 
-  constructor(url: string, answer: BundleAnswer, options: FetcherOptions) {
+  /** @param rest If only that is to come. */
+  constructor(url: string, options: FetcherOptions, rest?: Rest) {
     this.#url = url
-    this.#answer = answer
     this.#options = options
+    this.#rest = rest
+  }
+
+  /** Asks for all of it, for as long as the server says that it is busy. @throws {Problem | DownloadError} */
+  async open(): Promise<BundleAnswer> {
+    const isPassing = (error: DownloadError) => error.isServerBusy
+    const answer = await this.#ask(undefined, { pauses: 0, isPassing })
+    this.#rest = answer
+    this.#answer = answer
+    return answer
   }
 
   async *chunks(): AsyncIterable<Buffer> {
-    const { bytes } = this.#answer
+    const rest = this.#rest
+    if (!rest) throw new Error('the download was not opened')
     const stop = (this.#options.wait ?? timer)(TOTAL_MS, () => this.end(new Problem('download-failed', TOO_SLOW)))
     try {
-      let at = 0
+      let at = rest.offset
       for (let retries = 0; ; retries++) {
+        // What an earlier run of the service has begun is asked for at once.
+        this.#answer ??= await this.#goOn({ ...rest, offset: at }, retries)
         const began = at
         for await (const chunk of this.#answer.body) {
           if (this.#ended) break
@@ -115,9 +161,8 @@ class Incomings implements Incoming {
         }
         this.close()
         if (this.#ended) throw this.#ended
-        if (at >= bytes) return
+        if (at >= rest.bytes) return
         if (at > began) retries = 0
-        await this.#goOn(at, retries)
       }
     } finally {
       stop()
@@ -126,41 +171,61 @@ class Incomings implements Incoming {
 
   end(problem: Problem): void {
     this.#ended ??= problem
-    this.close()
-    this.#wake()
+    this.#stop.abort()
+    this.#answer?.close()
   }
 
   close(): void {
-    this.#answer.close()
+    this.#answer?.close()
+    this.#answer = undefined
   }
 
   /** Asks for the rest, until the server gives it. */
-  async #goOn(offset: number, retries: number): Promise<void> {
-    const { etag, bytes } = this.#answer
+  async #goOn({ offset, bytes, etag }: Rest, pauses: number): Promise<BundleAnswer> {
     if (etag === undefined) throw new Problem('download-failed', 'The download broke off, and the server cannot go on.')
-    for (let again = retries; ; again++) {
-      if (again >= MAX_RETRIES) throw new Problem('download-failed', 'The download broke off, and does not go on.')
-      await this.#pause(Math.min(FIRST_RETRY_MS * 2 ** again, LAST_RETRY_MS))
+    const isPassing = (error: DownloadError) => error.isTransient
+    const answer = await this.#ask({ offset, etag }, { pauses, isPassing })
+    if (answer.offset === offset && answer.bytes === bytes) return answer
+    answer.close()
+    throw new DownloadError('changed')
+  }
+
+  /** Asks the server, again and again while its failures pass. @param pauses How many times in a row it has brought nothing. */
+  async #ask(
+    from: BundleRequest['from'],
+    { pauses, isPassing }: { readonly pauses: number; readonly isPassing: (error: DownloadError) => boolean },
+  ): Promise<BundleAnswer> {
+    const { downloads, maxBytes: max, log } = this.#options
+    const { signal } = this.#stop
+    let why = 'it breaks off'
+    for (let again = pauses; again <= MAX_RETRIES; again++) {
+      if (again > 0) await this.#pause(Math.min(FIRST_RETRY_MS * 2 ** (again - 1), LAST_RETRY_MS))
       if (this.#ended) throw this.#ended
       try {
-        const { downloads, maxBytes: max } = this.#options
-        this.#answer = await downloads.bundle({ url: this.#url, max, from: { offset, etag } })
+        const answer = await downloads.bundle({ url: this.#url, max, ...(from && { from }), signal })
+        if (!this.#ended) return answer
+        answer.close()
       } catch (error) {
-        if (error instanceof DownloadError && error.isTransient) continue
-        throw problemOf(error)
+        if (this.#ended) throw this.#ended
+        if (!(error instanceof DownloadError) || !isPassing(error)) throw error
+        why = error.message
+        log('info', `update: the download waits, and goes on: ${why}`)
       }
-      if (this.#answer.offset === offset && this.#answer.bytes === bytes) return
-      throw problemOf(new DownloadError('changed'))
     }
+    throw new Problem('download-failed', `The download was tried ${MAX_RETRIES + 1} times in a row: ${why}.`)
   }
 
   #pause(ms: number): Promise<void> {
+    const { signal } = this.#stop
     return new Promise(resolve => {
-      const stop = (this.#options.wait ?? timer)(ms, resolve)
-      this.#wake = () => {
+      const over = () => {
         stop()
+        signal.removeEventListener('abort', over)
         resolve()
       }
+      const stop = (this.#options.wait ?? timer)(ms, over)
+      if (signal.aborted) over()
+      else signal.addEventListener('abort', over)
     })
   }
 }

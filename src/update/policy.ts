@@ -4,6 +4,7 @@ import { compareVersions } from '../../hal/format/semver.ts'
 import type { UpdateSettings } from '../../hal/settings/update.ts'
 import { type Clock, rfc3339 } from '../clock.ts'
 import type { Log } from '../log.ts'
+import { Problem } from '../problem.ts'
 import type { Channel } from './channel.ts'
 import type { Fetcher } from './fetcher.ts'
 import type { Update } from './update.ts'
@@ -26,7 +27,7 @@ export interface PolicyOptions {
   readonly folder: Pick<Files, 'readText' | 'writeAtomic'>
   readonly settings: () => UpdateSettings
   readonly channel: Pick<Channel, 'url' | 'check'>
-  readonly fetcher: Pick<Fetcher, 'fetch' | 'isBusy'>
+  readonly fetcher: Pick<Fetcher, 'fetch' | 'cancel' | 'isBusy'>
   readonly update: Pick<Update, 'state' | 'install'>
   readonly clock: Clock
   /** When the program was built, in milliseconds since 1970: before that, the clock is not set. */
@@ -42,6 +43,9 @@ export class Policy {
   readonly #options: PolicyOptions
   readonly #wait: Wait
   #dueAt: number | undefined
+  /** Of the channel, while it is asked or its bundle is fetched. */
+  #url: string | undefined
+  #isFetching = false
   #stop: Stop | undefined
 
   constructor(options: PolicyOptions) {
@@ -64,6 +68,14 @@ export class Policy {
     this.#stop = undefined
   }
 
+  /** The configuration may have changed: the bundle of another channel is not fetched any more. */
+  async reconsider(): Promise<void> {
+    const { fetcher } = this.#options
+    const url = this.#url
+    if (url === undefined || (await this.#isSet(url)) || this.#url !== url) return
+    if (this.#isFetching) await fetcher.cancel(new Problem('conflict', 'Another channel was set meanwhile.'))
+  }
+
   async #look(): Promise<void> {
     const { settings, clock, builtAt } = this.#options
     const now = clock.now()
@@ -78,7 +90,13 @@ export class Policy {
     this.#dueAt = undefined
     // Before it is done: a device that restarts in the middle does not ask again at once.
     await this.#options.folder.writeAtomic(CHECKED, `${rfc3339(now)}\n`, MODE)
-    await this.#act()
+    try {
+      await this.#act()
+    } finally {
+      // Another channel may have been set meanwhile, and was not asked.
+      if (this.#url !== undefined && !(await this.#isSet(this.#url))) this.#dueAt = clock.now()
+      this.#url = undefined
+    }
   }
 
   async #plan(now: number): Promise<number> {
@@ -89,19 +107,39 @@ export class Policy {
   }
 
   async #act(): Promise<void> {
-    const { settings, channel, fetcher, update } = this.#options
+    const { settings, channel, update } = this.#options
     const url = await channel.url()
+    this.#url = url
     const version = await channel.check(url)
     if (version === undefined || settings().policy === 'check' || !this.#isWanted(version)) return
     const { state, bundle } = update.state
     const isThere = state === 'downloaded' && bundle?.version === version
-    if (!isThere && (fetcher.isBusy || !(await fetcher.fetch(url)))) return
-    if (settings().policy !== 'install') return
+    if (!isThere && !(await this.#fetch(url))) return
+    // Hours may have passed: the setting, the channel and what it has may be others.
+    if (settings().policy !== 'install' || !(await this.#isSet(url)) || !this.#isWanted(update.state.bundle?.version))
+      return
     await update.install({ restart: isSet(settings().window) ? 'window' : 'manual' }, 'the policy of this device')
   }
 
+  async #fetch(url: string): Promise<boolean> {
+    const { fetcher } = this.#options
+    if (fetcher.isBusy) return false
+    this.#isFetching = true
+    try {
+      return await fetcher.fetch(url)
+    } finally {
+      this.#isFetching = false
+    }
+  }
+
+  /** Whether the channel is still this one; not if there is none. */
+  async #isSet(url: string): Promise<boolean> {
+    return (await this.#options.channel.url().catch(() => '')) === url
+  }
+
   /** Whether it is newer than what runs and what is installed, and was not rolled back: that would go on for ever. */
-  #isWanted(version: string): boolean {
+  #isWanted(version: string | undefined): boolean {
+    if (version === undefined) return false
     const { running, other, state, last } = this.#options.update.state
     if (['receiving', 'downloading', 'installing', 'installed', 'restarting'].includes(state)) return false
     if (running.state === 'trial' || (last?.version === version && last.outcome === 'rolled back')) return false

@@ -11,7 +11,7 @@ import type { Topic, TopicOptions } from '../events/topic.ts'
 import type { Log } from '../log.ts'
 import { Problem } from '../problem.ts'
 import { type Fate, fateOf } from './fate.ts'
-import type { Hindrance, Outcome, Source, UpdateState } from './state.ts'
+import type { Activity, Hindrance, Outcome, Source, UpdateState } from './state.ts'
 import { StateTopic } from './state-topic.ts'
 import type { Expectations, Trial, TrialRecords } from './trial.ts'
 
@@ -78,6 +78,10 @@ export class Update {
   #following: Promise<void> | undefined
   /** Whether a start has failed, which is logged once. */
   #hasFailed = false
+  /** While the server of a bundle is asked: what there was. */
+  #asked: { readonly state: Activity; readonly bundle: UpdateState['bundle'] } | undefined
+  /** What the last look at the channel came to, as it is in the state. */
+  #channelError: UpdateState['error']
   #stopWatching = () => {}
 
   constructor(options: UpdateOptions) {
@@ -127,12 +131,13 @@ export class Update {
 
   /**
    * A bundle begins to come in, or goes on, in place of any other.
-   * @param bytes Of all of it, if that is known.
+   * @param bytes Of all of it.
    * @throws {Problem} 409 while something else is done.
    */
-  receiving(source: Source, bytes: number | undefined, receivedBytes: number): void {
-    this.requireIdle()
-    const bundle = { ...(bytes !== undefined && { bytes }), receivedBytes, source }
+  receiving(source: Source, bytes: number, receivedBytes: number): void {
+    if (source !== 'url' || !this.#asked) this.requireIdle()
+    this.#asked = undefined
+    const bundle = { bytes, receivedBytes, source }
     this.#topic.set({ state: source === 'upload' ? 'receiving' : 'downloading', bundle, error: undefined })
   }
 
@@ -151,8 +156,12 @@ export class Update {
       throw problemOf(error)
     })
     const { bundle } = this.state
-    if (bundle) this.#topic.set({ state: 'downloaded', bundle: { version, ...bundle } })
-    return this.state.bundle
+    return bundle && { version, ...bundle }
+  }
+
+  /** It was not refused, and is there to be installed. */
+  kept(bundle: UpdateState['bundle']): void {
+    if (bundle) this.#topic.set({ state: 'downloaded', bundle })
   }
 
   /** Takes up the bundle that an earlier run, perhaps of the other system, has kept. */
@@ -183,16 +192,47 @@ export class Update {
     this.#topic.set({ bundle: undefined, ...(!isInstalled && { state: 'idle', error: undefined }) })
   }
 
-  /** A download or a check could not begin. What goes on meanwhile, and a bundle that is there, stay as they are. */
-  failed({ type, message: detail }: Problem): void {
-    const { state } = this.state
-    if (state === 'idle' || state === 'failed') this.#topic.set({ state: 'failed', error: { type, detail } })
-    else if (state === 'downloaded') this.#topic.set({ error: { type, detail } })
+  /** The server of a bundle is asked. A bundle that is there stays, until it answers. @throws {Problem} 409 while something else is done. */
+  asking(): void {
+    this.requireIdle()
+    const { state, bundle } = this.state
+    this.#asked = { state, bundle }
+    this.#topic.set({ state: 'downloading', bundle: { receivedBytes: 0, source: 'url' }, error: undefined })
   }
 
-  /** What the channel has. */
+  /** A download does not come. Of one that had begun, the store has told. */
+  notDownloaded({ type, message: detail }: Problem): void {
+    const before = this.#asked
+    this.#asked = undefined
+    if (!before) return
+    const state = before.state === 'downloaded' ? before.state : 'failed'
+    this.#topic.set({ state, bundle: before.bundle, error: { type, detail } })
+  }
+
+  /** What the channel has. Why it could not be read before is no matter any more. */
   found(available: UpdateState['available']): void {
     this.#topic.set({ available })
+    this.#forgetChannelError()
+  }
+
+  /** The channel could not be read. What goes on meanwhile, and a bundle that is there, stay as they are. */
+  notFound({ type, message: detail }: Problem): void {
+    const { state } = this.state
+    if (state !== 'idle' && state !== 'failed' && state !== 'downloaded') return
+    this.#channelError = { type, detail }
+    this.#topic.set({ error: this.#channelError, ...(state === 'idle' && { state: 'failed' }) })
+  }
+
+  /** Another channel is set. */
+  forgetChannel(): void {
+    this.#topic.set({ available: undefined })
+    this.#forgetChannelError()
+  }
+
+  #forgetChannelError(): void {
+    const { state, error, bundle } = this.state
+    if (!error || error !== this.#channelError) return
+    this.#topic.set({ error: undefined, ...(state === 'failed' && { state: bundle ? 'downloaded' : 'idle' }) })
   }
 
   /**

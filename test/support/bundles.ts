@@ -14,7 +14,8 @@ import {
 } from '../../src/update/bundle-store.ts'
 
 type Options = Partial<
-  Omit<BundleRoutesOptions, 'store' | 'log'> & Omit<BundleStoreOptions, 'folder' | 'watcher' | 'newId' | 'log'>
+  Omit<BundleRoutesOptions, 'store' | 'remove' | 'log'> &
+    Omit<BundleStoreOptions, 'folder' | 'watcher' | 'newId' | 'log'>
 > & {
   /** Where it keeps the bundle; by default in the folder of the device. */
   readonly folder?: string
@@ -45,6 +46,7 @@ export class Bundles implements Resource, BundleWatcher {
     this.store = new BundleStore({ ...options, folder, watcher: this, newId: ring.newId, log })
     this.routes = bundleRoutes({
       store: this.store,
+      remove: () => this.store.remove(),
       log,
       maxBytes: 1024 ** 3,
       requirePossible: () => undefined,
@@ -60,7 +62,7 @@ export class Bundles implements Resource, BundleWatcher {
     return this.store.stop()
   }
 
-  receiving(_: string, bytes: number | undefined, receivedBytes: number): void {
+  receiving(_: string, bytes: number, receivedBytes: number): void {
     this.#options.refuse?.()
     this.told.push(`receiving ${receivedBytes} of ${bytes}`)
   }
@@ -74,6 +76,10 @@ export class Bundles implements Resource, BundleWatcher {
   async received(path: string): Promise<BundleSays> {
     this.told.push('received')
     return this.#options.check?.(path) ?? { version: '1.1.0', receivedBytes: 1, source: 'upload' }
+  }
+
+  kept(): void {
+    this.told.push('kept')
   }
 
   dropped(problem?: { readonly status: number }): void {

@@ -98,7 +98,7 @@ t.test('a bundle is checked where it is, and is there when it is answered', asyn
   t.same(readdirSync(bundles.folder).sort(), ['bundle', 'bundle.json'])
   t.equal(statSync(bundles.folder).mode & 0o777, 0o700)
   for (const name of ['bundle', 'bundle.json']) t.equal(statSync(file(name)).mode & 0o777, 0o600, name)
-  t.same(bundles.told, [`receiving 0 of ${BUNDLE.length}`, String(BUNDLE.length), 'received'])
+  t.same(bundles.told, [`receiving 0 of ${BUNDLE.length}`, String(BUNDLE.length), 'received', 'kept'])
 
   t.equal((await put(BUNDLE.subarray(1))).status, 201, 'another one takes its place')
   t.equal(whole().length, BUNDLE.length - 1)

@@ -15,6 +15,9 @@ function policy(
   const time = new FakeTime(at)
   const done: string[] = []
   const device = {
+    url: 'https://a/?b',
+    /** Called while the channel is asked, and while its bundle is fetched. */
+    meanwhile: async (_: 'check' | 'fetch') => undefined as unknown,
     settings: {
       channel: 'https://a/?…',
       policy: 'install',
@@ -39,24 +42,34 @@ function policy(
     },
     settings: () => device.settings,
     channel: {
-      url: async () => 'https://a/?b',
-      check: async () => {
+      url: async () => device.url,
+      check: async url => {
         done.push(`check ${new Date(time.now()).toISOString()}`)
-        return device.version
+        await device.meanwhile('check')
+        return url === device.url ? device.version : undefined
       },
     },
     fetcher: {
       isBusy: false,
       fetch: async () => {
         done.push('fetch')
+        const { version } = device
+        await device.meanwhile('fetch')
+        if (done.at(-1) === 'cancel') return false
+        device.state = { ...device.state, state: 'downloaded', bundle: { version, receivedBytes: 1, source: 'url' } }
         return true
       },
+      cancel: async () => void done.push('cancel'),
     },
     update: {
       get state() {
         return device.state
       },
-      install: async ({ restart }) => void done.push(`install ${restart}`),
+      install: async ({ restart }) => {
+        done.push(`install ${restart}`)
+        const { bundle, ...rest } = device.state
+        device.state = { ...rest, state: 'idle' }
+      },
     },
     clock: time,
     builtAt: Date.parse('2026-11-01T00:00Z'),
@@ -146,4 +159,38 @@ test('what is not wanted is not fetched', async t => {
   const { time, done } = policy(t, { state: { state: 'downloaded', bundle } })
   await time.pass(HOUR)
   t.match(done, [/^check/, 'install window'], 'one that is there is not fetched again')
+})
+
+test('another channel is set meanwhile: it is asked in place of the one before, of which nothing is installed', async t => {
+  for (const moment of ['check', 'fetch'] as const) {
+    const { time, done, device, subject } = policy(t)
+    device.meanwhile = async now => {
+      if (now !== moment) return
+      device.meanwhile = async () => undefined
+      device.url = 'https://c/'
+      await subject.reconsider()
+    }
+    await time.pass(HOUR)
+    const first = moment === 'check' ? [/^check/] : [/^check/, 'fetch', 'cancel']
+    t.match(done, [...first, /^check/, 'fetch', 'install window'], moment)
+    t.equal(done.length, first.length + 3)
+  }
+})
+
+test('the bundle that came is no other than was wanted, by a policy that still holds', async t => {
+  const { time, done, device } = policy(t)
+  device.meanwhile = async () => {
+    device.settings = { ...device.settings, policy: 'download' }
+  }
+  await time.pass(HOUR)
+  t.match(done, [/^check/])
+  t.equal(done.at(-1), 'fetch')
+
+  const moved = policy(t, { state: { last: { version: '1.2.0', outcome: 'rolled back' } } })
+  moved.device.meanwhile = async now => {
+    if (now === 'check') return
+    moved.device.state = { ...moved.device.state, last: { version: '1.1.0', outcome: 'rolled back' } }
+  }
+  await moved.time.pass(HOUR)
+  t.equal(moved.done.at(-1), 'fetch', 'what was rolled back is not installed')
 })

@@ -75,7 +75,7 @@ function device(t: Test) {
   const receive = async (update: Update, version: string) => {
     rauc.bundles.set(PATH, good(version))
     update.receiving('upload', 1_000, 0)
-    await update.received(PATH)
+    update.kept(await update.received(PATH))
     state.kept = BUNDLE
   }
   return { write, rauc, records, log, restarts, state, start, receive }
@@ -534,4 +534,55 @@ t.test('one event a second at most, and the last one says how it is', async t =>
   await eventually(() => update.topic.head - before === 2)
   t.match(JSON.parse(update.current.json), { bundle: { receivedBytes: 1_000 } })
   t.equal(update.topic.head - before, 2)
+})
+
+t.test('a channel that was read clears why it could not be read before, and nothing else', async t => {
+  const { start, receive, rauc } = device(t)
+  const update = await start()
+  const available = { version: '1.1.0', checkedAt: '2026-11-25T01:00:00Z' }
+  const refused = new Problem('download-failed', 'The download failed: the server refuses it.')
+  update.notFound(refused)
+  t.match(update.state, { state: 'failed', error: { detail: refused.message } })
+  update.found(available)
+  t.match(update.state, { state: 'idle', available })
+  t.notOk(update.state.error)
+  update.notFound(refused)
+  update.forgetChannel()
+  t.strictSame([update.state.state, update.state.error, update.state.available], ['idle', undefined, undefined])
+
+  await receive(update, '1.1.0')
+  update.notFound(refused)
+  t.match(update.state, { state: 'downloaded', error: {} }, 'the bundle stays')
+  update.found(available)
+  t.equal(update.state.error, undefined)
+
+  await update.install({}, 'Ann')
+  rauc.fail('Failed to write')
+  await eventually(() => update.state.state === 'failed')
+  const { error } = update.state
+  update.found(available)
+  t.match(update.state, { state: 'failed', error }, 'an installation that failed is another matter')
+})
+
+t.test('while a server is asked for a bundle, nothing else begins, and the one that is there stays', async t => {
+  const { start, receive } = device(t)
+  const update = await start()
+  await receive(update, '1.1.0')
+  update.asking()
+  t.match(update.state, { state: 'downloading', bundle: { source: 'url', receivedBytes: 0 } })
+  for (const begin of [() => update.asking(), () => update.receiving('upload', 1, 0)])
+    t.throws(begin, problem('conflict', /being received/))
+  await t.rejects(update.install({}, 'Ann'), problem('conflict', /being received/))
+  update.notDownloaded(new Problem('download-failed', 'The download failed.'))
+  t.match(update.state, {
+    state: 'downloaded',
+    bundle: { version: '1.1.0' },
+    error: { detail: 'The download failed.' },
+  })
+  update.asking()
+  update.receiving('url', 10, 0)
+  update.dropped(new Problem('download-failed', 'It broke off.'))
+  update.notDownloaded(new Problem('download-failed', 'Said once.'))
+  t.match(update.state, { state: 'failed', error: { detail: 'It broke off.' } })
+  t.notOk(update.state.bundle)
 })

@@ -43,7 +43,7 @@ t.test('slots: whether an installation came to its end', async t => {
 })
 
 t.test('a bundle, and other answers', async t => {
-  t.strictSame(bundleIn(BUNDLE), { version: '1.1.0', compatible: 'receiver-rig' })
+  t.strictSame(bundleIn(BUNDLE), { version: '1.1.0', compatible: 'receiver-rig', files: ['rootfs.img'] })
   t.equal(textIn('{"type":"s","data":["rootfs.0"]}\n'), 'rootfs.0')
   t.equal(propertyIn('{"type":"s","data":"idle"}'), 'idle')
   t.equal(percentIn('{"type":"(isi)","data":[46,"Copying image to rootfs.1",3]}'), 46)

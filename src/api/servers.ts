@@ -14,6 +14,8 @@ import { BASE_PATH, Router } from '../http/router.ts'
 import { HttpServer } from '../http/server.ts'
 import { ENGINE_TIMEOUT_CHECK_MS, MAX_ENGINE_CONNECTIONS, TIMEOUT_CHECK_MS } from '../limits.ts'
 import type { Family } from '../metrics/exposition.ts'
+import { digester } from '../settings-file/digest.ts'
+import type { Schema } from '../settings-file/settings-file.ts'
 import { keyRoutes } from './api-key.ts'
 import { choiceRoutes } from './choices.ts'
 import { credentialRoutes } from './credential.ts'
@@ -27,6 +29,7 @@ import { pageRoutes } from './page.ts'
 import type { Resources } from './resources.ts'
 import { readStatus, type StatusOptions, statusRoutes } from './status.ts'
 import type { Surroundings } from './surroundings.ts'
+import { configurationSchema } from './system.ts'
 import { tokenRoutes } from './tokens.ts'
 
 export interface ServersOptions extends Surroundings {
@@ -97,7 +100,9 @@ function statusOf(options: ServersOptions, server: HttpServer): StatusOptions {
     connections: server.connections,
     ...Object.assign({}, ...resources.all.map(resource => resource.counts?.())),
   })
-  return { ...options, configuration: resources.configuration, counts }
+  const { configuration, settings } = resources
+  const configurationDigest = digester(configurationSchema(settings) as Schema, () => configuration.json)
+  return { ...options, configuration, configurationDigest, counts }
 }
 
 function routesOf(

@@ -25,6 +25,8 @@ export interface StatusOptions {
   readonly counts: () => Readonly<Record<string, number>>
   readonly keys: ApiKeyStore
   readonly configuration: Pick<SystemStore, 'trial'>
+  /** Of the settings that devices can have in common. */
+  readonly configurationDigest: () => string
   /** Of the TLS server in front; undefined without one. */
   readonly certificate: () => Certificate | undefined
 }
@@ -82,6 +84,12 @@ const StatusObject = Type.Object(
         { description: 'A change that is undone unless it is confirmed.' },
       ),
     ),
+    configurationDigest: Type.String({
+      description:
+        'SHA-256, in hexadecimal, of the settings that can be written, as canonical JSON (RFC 8785). Without secrets, and ' +
+        'without what the schemas mark with `x-identity`, so that devices that are set up alike have the same.',
+      pattern: '^[0-9a-f]{64}$',
+    }),
     keyStored: Type.Boolean({ description: 'Whether the API key is in its file, so that it outlasts a restart.' }),
     certificate: Type.Optional(
       Type.Object(
@@ -131,6 +139,7 @@ export async function readStatus(options: StatusOptions) {
     ...facts,
     storage: await storageOf(state, system),
     trial: trialOf(configuration.trial, clockSet ? now : undefined),
+    configurationDigest: options.configurationDigest(),
     keyStored: keys.isStored,
     ...counts(),
     certificate: to === undefined ? undefined : { expiresAt: rfc3339(to), pin },

@@ -30,6 +30,7 @@ export function deviceFamilies(
     ['model', model],
     ['serial', serial],
     ['firmware', configuration.value('firmware')?.version ?? ''],
+    ['groups', (configuration.value('groups') ?? []).join(',')],
   ] as const
   return [
     family('info', 'device', 'Which device this is.', [{ labels, value: 1 }]),

@@ -94,8 +94,15 @@ const StatusObject = Type.Object(
     certificate: Type.Optional(
       Type.Object(
         {
-          expiresAt: Type.String({ format: 'date-time' }),
+          expiresAt: Type.String({
+            format: 'date-time',
+            description: 'When the first certificate of its chain expires.',
+          }),
           pin: Type.String({ description: 'SHA-256 of its public key, in base64.' }),
+          fingerprint: Type.String({ description: 'SHA-256 of the certificate, in hexadecimal, as browsers show it.' }),
+          madeBy: Type.Enum(['device', 'owner'], {
+            description: 'Whether the device has made it, and renews it, or its owner, who must renew it.',
+          }),
         },
         { description: 'The certificate that this device serves TLS with.' },
       ),
@@ -130,7 +137,7 @@ export async function readStatus(options: StatusOptions) {
   const { uptimeS, ...facts } = await readFacts(system)
   const now = clock.now()
   const clockSet = now >= builtAt
-  const { to, pin } = options.certificate() ?? {}
+  const certificate = options.certificate()
   return {
     version,
     bootedAt: clockSet && uptimeS !== undefined ? rfc3339(now - 1000 * uptimeS) : undefined,
@@ -142,9 +149,13 @@ export async function readStatus(options: StatusOptions) {
     configurationDigest: options.configurationDigest(),
     keyStored: keys.isStored,
     ...counts(),
-    certificate: to === undefined ? undefined : { expiresAt: rfc3339(to), pin },
-    certificatePin: pin,
+    certificate: certificate && certificateOf(certificate),
+    certificatePin: certificate?.pin,
   }
+}
+
+function certificateOf({ to, pin, fingerprint, isOwn }: Certificate) {
+  return { expiresAt: rfc3339(to), pin, fingerprint, madeBy: isOwn ? 'device' : 'owner' }
 }
 
 async function storageOf(state: Files, system: System) {

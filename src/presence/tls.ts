@@ -113,8 +113,8 @@ export class Tls {
    */
   request(names?: readonly string[]): Promise<Buffer> {
     return this.#queue.run(async () => {
-      if (!this.#inForce) await this.#update()
-      return this.#options.files.request(names ?? this.#names)
+      await this.#makeFirst()
+      return this.#options.files.request(names ?? [...new Set(this.#names)])
     })
   }
 
@@ -126,7 +126,7 @@ export class Tls {
   install(chain: string): Promise<void> {
     return this.#queue.run(async () => {
       const { files, clock } = this.#options
-      if (!this.#inForce) await this.#update()
+      await this.#makeFirst()
       const pem = await files.accepted(chain, this.#isClockSet ? clock.now() : undefined)
       await this.#replace(() => files.putCertificate(pem))
     })
@@ -146,6 +146,12 @@ export class Tls {
       })
       return true
     })
+  }
+
+  /** Makes the key that a request right after the first start is about. */
+  async #makeFirst(): Promise<void> {
+    // A certificate that cannot be used is a reason to send another.
+    if (!this.#inForce) await this.#update().catch(() => undefined)
   }
 
   /** Does it and has the server use it, or changes nothing. */

@@ -719,6 +719,24 @@ t.test('an error of the storage at any step leaves one certificate or the other'
   t.ok(n > 3, `${n} steps`)
 })
 
+t.test('a certificate that cannot be used is replaced by one of an authority', async t => {
+  const device = await start(t)
+  await untilReloaded(device, 1)
+  const leaf = newAuthority(t).sign(await request(device))
+  await device.service.close()
+  writeFileSync(device.path('certificate'), 'garbage\n')
+  const next = await start(t, { root: device.root })
+  t.equal((await put(next, leaf)).status, 204)
+  t.match(await statusOf(next), { madeBy: 'owner' })
+})
+
+t.test('a name that the device has twice is requested once', async t => {
+  const device = await start(t)
+  await device.service.patch({ hostname: 'room-6.local' })
+  const leaf = new X509Certificate(newAuthority(t).sign(await request(device)))
+  t.match(leaf.subjectAltName, /^DNS:room-6\.local, IP Address:/)
+})
+
 t.test('a certificate that lives for days is not complained about all its life', async t => {
   const device = await start(t)
   await untilReloaded(device, 1)

@@ -8,6 +8,7 @@ import { audio } from './settings/audio.ts'
 import { deviceName } from './settings/device-name.ts'
 import { display } from './settings/display/display.ts'
 import { firmware } from './settings/firmware.ts'
+import { groups } from './settings/groups.ts'
 import { hardware } from './settings/hardware.ts'
 import { hostname } from './settings/hostname.ts'
 import { locale } from './settings/locale.ts'
@@ -29,6 +30,7 @@ export function settingsOf(system: System, engines: readonly Engine[] = enginesO
   return {
     hostname: host,
     deviceName: device,
+    groups: groups(system),
     timezone: timezone(system),
     locale: locale(system),
     ntp: ntp(system),

@@ -38,6 +38,21 @@ export function toJsonLine(value: unknown): string {
   )
 }
 
+/**
+ * Canonical JSON (RFC 8785): the same text for the same value, in any program. Names are sorted by UTF-16 code units, and
+ * numbers and strings are written as in ECMAScript.
+ *
+ * @throws {TypeError} for what it cannot express: a number that is not finite, an unpaired surrogate.
+ */
+export function toCanonicalJson(value: unknown): string {
+  if (typeof value === 'number' && !Number.isFinite(value)) throw new TypeError(`${value} is no number in JSON`)
+  if (typeof value === 'string' && !value.isWellFormed()) throw new TypeError('a string has an unpaired surrogate')
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  if (Array.isArray(value)) return `[${value.map(toCanonicalJson).join(',')}]`
+  const members = Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1))
+  return `{${members.map(([name, member]) => `${toCanonicalJson(name)}:${toCanonicalJson(member)}`).join(',')}}`
+}
+
 export function isObject(value: JsonValue | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -63,6 +63,8 @@ export const POLL_MS = 60_000
 export const CERTIFICATE_SETTLE_MS = 1_000
 /** Addresses in a certificate. */
 export const MAX_CERTIFICATE_ADDRESSES = 32
+/** Names in a request for a certificate that a client chooses. */
+export const MAX_REQUESTED_NAMES = 16
 /** Certificates that are made in a day, whatever comes and goes. */
 export const MAX_RENEWALS_PER_DAY = 24
 /** Sessions: more devices than a room has, and few enough for a person to read. */
@@ -87,6 +89,8 @@ export const MAX_LOG_BYTES = 1024 * 1024
 export const MAX_WAITING_LOGS = 4
 /** Operations that are under way or wait: each may take a process. */
 export const MAX_WAITING_OPERATIONS = 4
+/** Changes of the certificate, and requests for one, that are under way or wait: each has a signature made or checked. */
+export const MAX_WAITING_CERTIFICATES = 4
 /** Milliseconds for which a device identifies itself: long enough to look up. */
 export const IDENTIFY_MS = 10_000
 /** Milliseconds for a network interface to appear whose address is on the card. */

@@ -67,7 +67,7 @@ export async function startService(
   await card?.follow(takers)
   const led = new Led(system)
   const presence = createPresence({ ...parts, screen, configuration, originals })
-  const servers = createServers({ ...parts, resources, led, screen, certificate: presence.certificate })
+  const servers = createServers({ ...parts, resources, led, screen, tls: presence.tls })
   const address = await servers.listen()
   await presence.start(address)
 

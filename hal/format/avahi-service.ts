@@ -8,8 +8,11 @@ export interface Announced {
     /** Such as `_http._tcp`. */
     readonly type: string
     readonly port: number
-    /** The TXT record (RFC 6763 §6). Empty values are left out, and long ones cut off. */
-    readonly txt: Readonly<Record<string, string>>
+    /**
+     * The TXT record (RFC 6763 §6). Empty values are left out, and long ones cut off. A list is written with commas, without
+     * the items at its end that do not fit.
+     */
+    readonly txt: Readonly<Record<string, string | readonly string[]>>
   }[]
 }
 
@@ -20,8 +23,9 @@ const MAX_TXT_BYTES = 255
 
 export function serviceGroup({ name, services }: Announced): string {
   const all = services.map(({ type, port, txt }) => {
-    const records = Object.entries(txt).filter(([, value]) => value !== '')
-    const strings = records.map(([key, value]) => element('txt-record', cut(`${key}=${value}`, MAX_TXT_BYTES)))
+    const records = Object.entries(txt).map(([key, value]) => [`${key}=`, value] as const)
+    const texts = records.flatMap(([key, value]) => (value.length === 0 ? [] : textOf(key, value)))
+    const strings = texts.map(text => element('txt-record', text))
     return `  <service>\n${[element('type', type), element('port', `${port}`), ...strings].map(line => `    ${line}\n`).join('')}  </service>\n`
   })
   return `<?xml version="1.0" encoding="UTF-8"?>
@@ -35,6 +39,12 @@ ${all.join('')}</service-group>
 
 function element(name: string, text: string): string {
   return `<${name}>${xmlText(text)}</${name}>`
+}
+
+function textOf(key: string, value: string | readonly string[]): string {
+  if (typeof value === 'string') return cut(key + value, MAX_TXT_BYTES)
+  const lists = value.map((_, at) => key + value.slice(0, at + 1).join(','))
+  return lists.findLast(list => Buffer.byteLength(list) <= MAX_TXT_BYTES) ?? key
 }
 
 /** As much of it as fits, in whole characters. */

@@ -1,4 +1,4 @@
-/** Self-signed certificates of servers (RFC 5280), in DER (ITU-T X.690) and PEM (RFC 7468). */
+/** Self-signed certificates of servers (RFC 5280), and requests for others (RFC 2986), in DER (ITU-T X.690) and PEM (RFC 7468). */
 import { createPublicKey, type KeyObject, sign } from 'node:crypto'
 import { parseAddress } from './ip.ts'
 
@@ -17,11 +17,20 @@ export interface CertificateRequest {
   readonly serial: Uint8Array
 }
 
+/** A request to an authority. */
+export interface SigningRequest {
+  /** The private key: on an elliptic curve, RSA, or Ed25519. */
+  readonly key: KeyObject
+  /** Host names and IP addresses. The first is the common name, if that may have it. */
+  readonly names: readonly string[]
+}
+
 const TAG = {
   boolean: 0x01,
   integer: 0x02,
   bits: 0x03,
   bytes: 0x04,
+  null: 0x05,
   oid: 0x06,
   utf8: 0x0c,
   utcTime: 0x17,
@@ -29,6 +38,7 @@ const TAG = {
   sequence: 0x30,
   set: 0x31,
   version: 0xa0,
+  attributes: 0xa0,
   extensions: 0xa3,
   dnsName: 0x82,
   ipAddress: 0x87,
@@ -37,6 +47,12 @@ const TAG = {
 const OID = {
   /** RFC 5758 §3.2 */
   ecdsaWithSha256: '2a8648ce3d040302',
+  /** RFC 4055 §5 */
+  rsaWithSha256: '2a864886f70d01010b',
+  /** RFC 8410 §3 */
+  ed25519: '2b6570',
+  /** RFC 2985 §5.4.2 */
+  extensionRequest: '2a864886f70d01090e',
   commonName: '550403',
   organization: '55040a',
   subjectAltName: '551d11',
@@ -45,6 +61,10 @@ const OID = {
   serverAuth: '2b06010505070301',
 } as const
 const V3 = Uint8Array.of(2)
+/** Of a request: the only one (RFC 2986 §4.1). */
+const V1 = Uint8Array.of(0)
+/** RFC 5280 §A.1, ub-common-name. */
+const MAX_COMMON_NAME = 64
 const TRUE = Uint8Array.of(0xff)
 /** The first year that UTCTime cannot express (RFC 5280 §4.1.2.5). */
 const GENERALIZED_TIME_FROM = 2050
@@ -66,19 +86,51 @@ export function selfSigned({ key, organization, commonName, names, from, to, ser
     der('extensions', sequence(...extensions(names))),
   )
   const signature = sign('sha256', body, key)
-  const lines = sequence(body, algorithm, der('bits', Uint8Array.of(0), signature))
-    .toString('base64')
-    .match(PEM_LINE)
+  const lines = signed(body, algorithm, signature).toString('base64').match(PEM_LINE)
   return `-----BEGIN CERTIFICATE-----\n${lines?.join('\n')}\n-----END CERTIFICATE-----\n`
+}
+
+/** A request to an authority in DER: for the names, and for nothing but a server. @throws {TypeError} for another kind of key. */
+export function signingRequest({ key, names }: SigningRequest): Buffer {
+  const [first = ''] = names
+  const isCommonName = first.length <= MAX_COMMON_NAME && parseAddress(first) === undefined
+  const extensions = sequence(extKeyUsage(), subjectAltName(names))
+  const body = sequence(
+    der('integer', V1),
+    sequence(...(isCommonName ? [attribute('commonName', first)] : [])),
+    createPublicKey(key).export({ type: 'spki', format: 'der' }),
+    der('attributes', sequence(oid('extensionRequest'), der('set', extensions))),
+  )
+  const [digest, ...algorithm] = signatureOf(key)
+  return signed(body, sequence(...algorithm), sign(digest, body, key))
+}
+
+function signatureOf({ asymmetricKeyType }: KeyObject): readonly [digest: string | null, ...algorithm: Buffer[]] {
+  if (asymmetricKeyType === 'ec') return ['sha256', oid('ecdsaWithSha256')]
+  if (asymmetricKeyType === 'rsa') return ['sha256', oid('rsaWithSha256'), der('null')]
+  if (asymmetricKeyType === 'ed25519') return [null, oid('ed25519')]
+  throw new TypeError(`no request is made for a key of the type ${asymmetricKeyType}`)
+}
+
+function signed(body: Buffer, algorithm: Buffer, signature: Buffer): Buffer {
+  return sequence(body, algorithm, der('bits', Uint8Array.of(0), signature))
 }
 
 function extensions(names: readonly string[]): readonly Buffer[] {
   return [
     // Not a CA: a client that trusts it trusts this device alone. An empty sequence, because FALSE is the default.
     sequence(oid('basicConstraints'), der('boolean', TRUE), der('bytes', sequence())),
-    sequence(oid('extKeyUsage'), der('bytes', sequence(oid('serverAuth')))),
-    sequence(oid('subjectAltName'), der('bytes', sequence(...names.map(generalName)))),
+    extKeyUsage(),
+    subjectAltName(names),
   ]
+}
+
+function extKeyUsage(): Buffer {
+  return sequence(oid('extKeyUsage'), der('bytes', sequence(oid('serverAuth'))))
+}
+
+function subjectAltName(names: readonly string[]): Buffer {
+  return sequence(oid('subjectAltName'), der('bytes', sequence(...names.map(generalName))))
 }
 
 function generalName(name: string): Buffer {

@@ -8,10 +8,10 @@ import {
 } from 'node:crypto'
 import { isIP } from 'node:net'
 import { basename } from 'node:path'
-import { errorCode, HalError, isUnreadable } from '../errors.ts'
+import { errorCode, HalError, isUnreadable, reasonOf } from '../errors.ts'
 import type { Image } from '../files/image.ts'
 import type { Stop } from '../files/watcher.ts'
-import { type CertificateRequest, selfSigned } from '../format/certificate.ts'
+import { type CertificateRequest, selfSigned, signingRequest } from '../format/certificate.ts'
 import type { Undo } from '../setting.ts'
 import type { System } from './system.ts'
 
@@ -28,6 +28,8 @@ const OWN = new RegExp(`^O=${ORGANIZATION}$`, 'm')
 /** P-256, as OpenSSL calls it. */
 const CURVE = 'prime256v1'
 const SERIAL_BYTES = 15
+const PRIVATE_KEY = /-----BEGIN [^-]*PRIVATE KEY-----/
+const OTHER_BLOCK = /-----BEGIN (?!CERTIFICATE-----)/
 const BLOCK = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
 /** The curves that browsers take for a server's key, as OpenSSL calls them. */
 const CURVES: readonly string[] = [CURVE, 'secp384r1', 'secp521r1']
@@ -35,6 +37,12 @@ const CURVES: readonly string[] = [CURVE, 'secp384r1', 'secp521r1']
 const SECURITY_LEVEL = 2
 /** Stands in place of a setting for the pair that was there first. */
 const ORIGINAL = 'certificate'
+/** Certificates of a chain that somebody sends: public authorities have three or four. */
+const MAX_CHAIN = 8
+/** id-kp-serverAuth and anyExtendedKeyUsage (RFC 5280 §4.2.1.12). */
+const SERVER_USAGES = ['1.3.6.1.5.5.7.3.1', '2.5.29.37.0']
+/** How far ahead a certificate that is sent may begin: the clock of its authority may be ahead. */
+const MAX_AHEAD_MS = 86_400_000
 /** Milliseconds that somebody may take to replace both files. */
 const REPLACED_MS = 60_000
 
@@ -47,7 +55,7 @@ export interface Certificate {
   readonly digest: string
   /** Whether it was made here. */
   readonly isOwn: boolean
-  /** Milliseconds since 1970. */
+  /** Milliseconds since 1970; of a chain, when the first of its certificates ends. */
   readonly from: number
   readonly to: number
   /** The IP addresses in it. */
@@ -60,6 +68,13 @@ export interface Certificate {
 export interface Pair {
   readonly certificate: string
   readonly key: string
+}
+
+/** A certificate that cannot take the place of the present one: a clause that says why, and what would be accepted. */
+export class RefusedCertificate extends HalError {
+  constructor(reason: string, options?: ErrorOptions) {
+    super('UNREADABLE', reason, options)
+  }
 }
 
 /** The certificate of this device and its private key: made here, or put in place by the owner of the device. */
@@ -79,7 +94,7 @@ export class CertificateFiles {
   async read(): Promise<Certificate | undefined> {
     const text = await this.#text(CERTIFICATE, 'the certificate')
     if (text === undefined) return undefined
-    const x509 = leafOf(text)
+    const [x509, ...issuers] = chainIn(text)
     const isOwn = x509.issuer === x509.subject && OWN.test(x509.subject)
     const key = await this.#readKey()
     if (!key && isOwn) return undefined
@@ -93,7 +108,7 @@ export class CertificateFiles {
       digest: createHash('sha256').update(text).digest('base64'),
       isOwn,
       from: Date.parse(x509.validFrom),
-      to: Date.parse(x509.validTo),
+      to: Math.min(...[x509, ...issuers].map(({ validTo }) => Date.parse(validTo))),
       addresses: Array.from(x509.subjectAltName?.matchAll(/IP Address:([^,]+)/g) ?? [], ([, address = '']) => address),
       covers: name => (isIP(name) ? x509.checkIP(name) : x509.checkHost(name, { subject: 'never' })) !== undefined,
     }
@@ -101,13 +116,73 @@ export class CertificateFiles {
 
   /** Checks a pair that is to be put in place. @throws {HalError} saying why it cannot be used. */
   static async requireUsable({ certificate, key }: Pair): Promise<void> {
-    await requireUsable(leafOf(certificate), certificate, parseKey(key))
+    await requireUsable(chainIn(certificate)[0], certificate, parseKey(key))
   }
 
   /** Puts a pair in place, durably. If the power fails in between, the two do not belong together. */
   async put({ certificate, key }: Pair): Promise<void> {
     await this.#system.writeAtomic(KEY, key, KEY_MODE)
     await this.#system.writeAtomic(CERTIFICATE, certificate, CERTIFICATE_MODE)
+  }
+
+  /**
+   * A request to an authority (PKCS #10, in DER) for a certificate of the key in place.
+   * @param names Host names and IP addresses.
+   * @throws {HalError} if there is no such key, or it cannot be used.
+   */
+  async request(names: readonly string[]): Promise<Buffer> {
+    const key = await this.#readKey()
+    if (!key) throw new HalError('ABSENT', 'the device has no key yet')
+    try {
+      return signingRequest({ key, names })
+    } catch (error) {
+      throw new HalError('UNREADABLE', 'the key in place is neither on an elliptic curve nor RSA', { cause: error })
+    }
+  }
+
+  /**
+   * Checks a chain in PEM that is to take the place of the certificate. @returns its certificates and nothing else.
+   * @param now Milliseconds since 1970; undefined if the time is not known.
+   * @throws {RefusedCertificate} if it is not for the key in place, or if clients or the server would refuse it.
+   */
+  async accepted(text: string, now: number | undefined): Promise<string> {
+    const key = await this.#readKey()
+    if (!key) throw new HalError('ABSENT', 'the device has no key yet')
+    const chain = certificatesIn(text)
+    const [leaf] = chain
+    if (!leaf.checkPrivateKey(key))
+      throw new RefusedCertificate(
+        'the first certificate is not for the key of this device; send one that was made from its request',
+      )
+    requireChain(chain, now)
+    const pem = chain.map(each => each.toString()).join('')
+    await requireUsable(leaf, pem, key).catch(error => {
+      throw new RefusedCertificate(`${reasonOf(error)}; send one that TLS servers can use`, { cause: error })
+    })
+    return pem
+  }
+
+  /** Puts a certificate for the key in place, durably and in one step. */
+  async putCertificate(pem: string): Promise<void> {
+    await this.#system.writeAtomic(CERTIFICATE, pem, CERTIFICATE_MODE)
+  }
+
+  /** What is in place, for `restore`. */
+  async capture(): Promise<readonly Image[]> {
+    return Promise.all([KEY, CERTIFICATE].map(path => this.#system.capture(path)))
+  }
+
+  async restore(images: readonly Image[]): Promise<void> {
+    for (const image of images) await this.#system.restore(image)
+  }
+
+  /** Removes the key, unless the device makes such keys itself. `make` then makes another. */
+  async removeForeignKey(): Promise<void> {
+    const key = await this.#readKey().catch(error => {
+      if (!isUnreadable(error)) throw error
+      return undefined
+    })
+    if (key?.asymmetricKeyDetails?.namedCurve !== CURVE) await this.#system.remove(KEY)
   }
 
   /** Makes a certificate with the key in place, or with a new one. @throws {HalError} if that key cannot be used. */
@@ -242,13 +317,72 @@ async function requireUsable(leaf: X509Certificate, certificate: string, key: Ke
   }
 }
 
-/** The first certificate of a file. @throws {HalError} if it, or one of the chain after it, is not a certificate. */
-function leafOf(text: string): X509Certificate {
+type Chain = readonly [leaf: X509Certificate, ...issuers: X509Certificate[]]
+
+/** The certificates that somebody sends, of a sensible number. @throws {RefusedCertificate} for anything else in PEM. */
+function certificatesIn(text: string): Chain {
+  if (PRIVATE_KEY.test(text))
+    throw new RefusedCertificate(
+      'there is a private key in it, which has left its owner and should be replaced; send certificates alone',
+    )
+  const count = text.split('-----BEGIN ').length - 1
+  if (count === 0 || OTHER_BLOCK.test(text))
+    throw new RefusedCertificate(
+      'it is not a chain of certificates in PEM; send “-----BEGIN CERTIFICATE-----” blocks alone',
+    )
+  if (count > MAX_CHAIN) throw new RefusedCertificate(`it has ${count} certificates; send at most ${MAX_CHAIN}`)
+  try {
+    return chainIn(text)
+  } catch (error) {
+    throw new RefusedCertificate(`${reasonOf(error)}; send certificates as their authority has made them`, {
+      cause: error,
+    })
+  }
+}
+
+/** @throws {RefusedCertificate} if clients would refuse the chain, whatever their names for the device are. */
+function requireChain(chain: Chain, now: number | undefined): void {
+  const [leaf] = chain
+  if (leaf.subjectAltName === undefined)
+    throw new RefusedCertificate(
+      'the first certificate has no subjectAltName, without which clients refuse it; send one with the names of this device',
+    )
+  const { keyUsage } = leaf
+  if (keyUsage && !SERVER_USAGES.some(usage => keyUsage.includes(usage)))
+    throw new RefusedCertificate(
+      'the first certificate is not for servers; send one with the key usage serverAuth, or without any',
+    )
+  chain.slice(1).forEach((issuer, at) => {
+    const issued = chain[at]
+    if (!issued?.checkIssued(issuer) || !issued.verify(issuer.publicKey))
+      throw new RefusedCertificate(
+        `certificate ${at + 1} was not issued by the next; send the one of this device first, and each issuer after the one it issued`,
+      )
+  })
+  if (now === undefined) return
+  for (const [at, { validFrom, validTo }] of chain.entries()) {
+    if (Date.parse(validTo) <= now)
+      throw new RefusedCertificate(
+        `certificate ${at + 1} has expired on ${dayOf(validTo)}; send a chain that is valid now`,
+      )
+    if (Date.parse(validFrom) > now + MAX_AHEAD_MS)
+      throw new RefusedCertificate(
+        `certificate ${at + 1} is not valid before ${dayOf(validFrom)}; send a chain that is valid now`,
+      )
+  }
+}
+
+function dayOf(date: string): string {
+  return new Date(date).toISOString().slice(0, 10)
+}
+
+/** The certificates of a file, the device's first. @throws {HalError} if one of them is not a certificate. */
+function chainIn(text: string): Chain {
   const blocks = text.match(BLOCK) ?? []
-  const [leaf] = parse('the certificate', () => blocks.map(block => new X509Certificate(block)))
+  const [leaf, ...issuers] = parse('the certificate', () => blocks.map(block => new X509Certificate(block)))
   if (!leaf || blocks.length !== text.split('-----BEGIN CERTIFICATE-----').length - 1)
     throw new HalError('UNREADABLE', 'the certificate, or one of its chain, is not valid PEM')
-  return leaf
+  return [leaf, ...issuers]
 }
 
 function parseKey(text: string): KeyObject {

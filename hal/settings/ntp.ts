@@ -1,5 +1,5 @@
-import { isIP } from 'node:net'
 import * as Type from 'typebox/type'
+import { HOST_PATTERN, MAX_HOST, whyNoHost } from '../format/host.ts'
 import { getValues, setValues, sinceReset, words } from '../format/ini.ts'
 import { configFiles } from '../os/config-files.ts'
 import type { System } from '../os/system.ts'
@@ -12,17 +12,16 @@ const MAIN = '/etc/systemd/timesyncd.conf'
 const DROP_INS = ['/usr/lib', '/usr/local/lib', '/run', '/etc'].map(root => `${root}/systemd/timesyncd.conf.d`)
 
 const MAX_SERVERS = 8
-/** RFC 1123 §2.1, with the length that RFC 1035 §2.3.4 allows. */
-const MAX_NAME = 253
-const LABEL = '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?'
-/** Anything with a colon: `whyNotServer` says whether it is an IPv6 address. */
-const PATTERN = `^(${LABEL}(\\.${LABEL})*|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*)$`
 
 const schema = Type.Object(
   {
     enabled: Type.Boolean({ description: 'Whether the clock is set from the network.' }),
     servers: Type.Array(
-      Type.String({ description: 'Host name, IPv4 address or IPv6 address.', maxLength: MAX_NAME, pattern: PATTERN }),
+      Type.String({
+        description: 'Host name, IPv4 address or IPv6 address.',
+        maxLength: MAX_HOST,
+        pattern: HOST_PATTERN,
+      }),
       {
         description: 'Servers in order of preference, without duplicates. Empty: the defaults of the system.',
         maxItems: MAX_SERVERS,
@@ -58,7 +57,7 @@ export function ntp(system: System): Setting<typeof schema> {
       return [
         ...refuse('/enabled', await unit.whyNot(enabled)),
         ...servers.flatMap((server, at) =>
-          refuse(`/servers/${at}`, whyNotServer(server) ?? whyNotAgain(server, servers.slice(0, at))),
+          refuse(`/servers/${at}`, whyNoHost(server) ?? whyNotAgain(server, servers.slice(0, at))),
         ),
       ]
     },
@@ -80,14 +79,6 @@ export function effectiveServers(texts: readonly string[]): string[] {
 export function editDropIn(text: string | undefined, servers: readonly string[]): string {
   const values = servers.length === 0 ? [] : ['', servers.join(' ')]
   return setValues(text || '# Servers set through receiverd.\n[Time]\n', 'Time', 'NTP', values)
-}
-
-/** A name whose last label is numeric would be taken for an address (RFC 1123 §2.1). */
-function whyNotServer(server: string): string | undefined {
-  if (isIP(server) !== 0) return undefined
-  if (server.includes(':') || /(^|\.)\d+$/.test(server))
-    return 'must be a host name, an IPv4 address or an IPv6 address'
-  return undefined
 }
 
 function whyNotAgain(server: string, before: readonly string[]): string | undefined {

@@ -30,9 +30,13 @@ export function deviceFamilies(
     ['model', model],
     ['serial', serial],
     ['firmware', configuration.value('firmware')?.version ?? ''],
+    ['groups', (configuration.value('groups') ?? []).join(',')],
   ] as const
   return [
     family('info', 'device', 'Which device this is.', [{ labels, value: 1 }]),
+    family('info', 'configuration', 'The settings that devices can have in common, as a digest.', [
+      { labels: [['digest', status.configurationDigest]], value: 1 },
+    ]),
     gauge('device_uptime_seconds', 'Since the device booted.', status.uptimeS),
     gauge('device_temperature_celsius', 'Of the hottest sensor.', status.temperatureC),
     ...[1, 5, 15].map((minutes, at) => gauge(`device_load${minutes}`, `Load average, ${minutes}m.`, load[at])),

@@ -1,5 +1,4 @@
 import type { Files } from '../../hal/files/files.ts'
-import type { Certificate } from '../../hal/os/certificate.ts'
 import type { Led } from '../../hal/os/led.ts'
 import { mirroringUnits } from '../../hal/os/receiver.ts'
 import type { Screen } from '../../hal/os/screen.ts'
@@ -14,7 +13,11 @@ import { BASE_PATH, Router } from '../http/router.ts'
 import { HttpServer } from '../http/server.ts'
 import { ENGINE_TIMEOUT_CHECK_MS, MAX_ENGINE_CONNECTIONS, TIMEOUT_CHECK_MS } from '../limits.ts'
 import type { Family } from '../metrics/exposition.ts'
+import type { Tls } from '../presence/tls.ts'
+import { digester } from '../settings-file/digest.ts'
+import type { Schema } from '../settings-file/settings-file.ts'
 import { keyRoutes } from './api-key.ts'
+import { certificateRoutes } from './certificate.ts'
 import { choiceRoutes } from './choices.ts'
 import { credentialRoutes } from './credential.ts'
 import { eventRoute, eventSchema } from './events.ts'
@@ -27,6 +30,7 @@ import { pageRoutes } from './page.ts'
 import type { Resources } from './resources.ts'
 import { readStatus, type StatusOptions, statusRoutes } from './status.ts'
 import type { Surroundings } from './surroundings.ts'
+import { configurationSchema } from './system.ts'
 import { tokenRoutes } from './tokens.ts'
 
 export interface ServersOptions extends Surroundings {
@@ -38,8 +42,8 @@ export interface ServersOptions extends Surroundings {
   readonly resources: Resources
   readonly led: Led
   readonly screen: Screen
-  /** Of the TLS server in front; undefined without one. */
-  readonly certificate: () => Certificate | undefined
+  /** The TLS server in front; undefined without one. */
+  readonly tls: Tls | undefined
 }
 
 export interface Servers {
@@ -90,14 +94,16 @@ export function createServers(options: ServersOptions): Servers {
 }
 
 function statusOf(options: ServersOptions, server: HttpServer): StatusOptions {
-  const { readers, resources } = options
+  const { readers, resources, tls } = options
   const counts = () => ({
     streams: readers.size - readers.heldPolls,
     heldPolls: readers.heldPolls,
     connections: server.connections,
     ...Object.assign({}, ...resources.all.map(resource => resource.counts?.())),
   })
-  return { ...options, configuration: resources.configuration, counts }
+  const { configuration, settings } = resources
+  const configurationDigest = digester(configurationSchema(settings) as Schema, () => configuration.json)
+  return { ...options, configuration, configurationDigest, counts, certificate: () => tls?.certificate }
 }
 
 function routesOf(
@@ -122,6 +128,7 @@ function routesOf(
     }),
     ...keyRoutes(keys, authenticator, log),
     ...tokenRoutes(options),
+    ...certificateRoutes(options),
     ...credentialRoutes(() => configuration.value('deviceName')),
     ...statusRoutes({ ...status, signal }),
     ...operationRoutes({ ...options, configuration, mirroring: mirroringUnits(engines), requireResettable }),

@@ -25,6 +25,8 @@ export interface StatusOptions {
   readonly counts: () => Readonly<Record<string, number>>
   readonly keys: ApiKeyStore
   readonly configuration: Pick<SystemStore, 'trial'>
+  /** Of the settings that devices can have in common. */
+  readonly configurationDigest: () => string
   /** Of the TLS server in front; undefined without one. */
   readonly certificate: () => Certificate | undefined
 }
@@ -82,12 +84,25 @@ const StatusObject = Type.Object(
         { description: 'A change that is undone unless it is confirmed.' },
       ),
     ),
+    configurationDigest: Type.String({
+      description:
+        'SHA-256, in hexadecimal, of the settings that can be written, as canonical JSON (RFC 8785). Without secrets, and ' +
+        'without what the schemas mark with `x-identity`, so that devices that are set up alike have the same.',
+      pattern: '^[0-9a-f]{64}$',
+    }),
     keyStored: Type.Boolean({ description: 'Whether the API key is in its file, so that it outlasts a restart.' }),
     certificate: Type.Optional(
       Type.Object(
         {
-          expiresAt: Type.String({ format: 'date-time' }),
+          expiresAt: Type.String({
+            format: 'date-time',
+            description: 'When the first certificate of its chain expires.',
+          }),
           pin: Type.String({ description: 'SHA-256 of its public key, in base64.' }),
+          fingerprint: Type.String({ description: 'SHA-256 of the certificate, in hexadecimal, as browsers show it.' }),
+          madeBy: Type.Enum(['device', 'owner'], {
+            description: 'Whether the device has made it, and renews it, or its owner, who must renew it.',
+          }),
         },
         { description: 'The certificate that this device serves TLS with.' },
       ),
@@ -122,7 +137,7 @@ export async function readStatus(options: StatusOptions) {
   const { uptimeS, ...facts } = await readFacts(system)
   const now = clock.now()
   const clockSet = now >= builtAt
-  const { to, pin } = options.certificate() ?? {}
+  const certificate = options.certificate()
   return {
     version,
     bootedAt: clockSet && uptimeS !== undefined ? rfc3339(now - 1000 * uptimeS) : undefined,
@@ -131,11 +146,16 @@ export async function readStatus(options: StatusOptions) {
     ...facts,
     storage: await storageOf(state, system),
     trial: trialOf(configuration.trial, clockSet ? now : undefined),
+    configurationDigest: options.configurationDigest(),
     keyStored: keys.isStored,
     ...counts(),
-    certificate: to === undefined ? undefined : { expiresAt: rfc3339(to), pin },
-    certificatePin: pin,
+    certificate: certificate && certificateOf(certificate),
+    certificatePin: certificate?.pin,
   }
+}
+
+function certificateOf({ to, pin, fingerprint, isOwn }: Certificate) {
+  return { expiresAt: rfc3339(to), pin, fingerprint, madeBy: isOwn ? 'device' : 'owner' }
 }
 
 async function storageOf(state: Files, system: System) {

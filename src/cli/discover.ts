@@ -15,6 +15,8 @@ interface Receiver {
   readonly port: number
   readonly model: string
   readonly serial: string
+  /** Its groups, as many as fit into the announcement. */
+  readonly groups: readonly string[]
   /** Base64 of the SHA-256 of its public key; empty if it does not answer by TLS. */
   readonly pin: string
   readonly url: string
@@ -68,6 +70,9 @@ function receiverOf(found: readonly Found[]): Receiver {
     port,
     model: printable(txt.model ?? ''),
     serial: printable(txt.serial ?? ''),
+    groups: printable(txt.groups ?? '')
+      .split(',')
+      .filter(group => group !== ''),
     pin,
     url: pageAt(address, port, pin !== ''),
   }

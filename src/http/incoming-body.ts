@@ -6,6 +6,10 @@ import type { StreamRules } from './route.ts'
 
 const MS_PER_HOUR = 3_600_000
 
+function durationOf(ms: number): string {
+  return ms < MS_PER_HOUR ? `${ms / 1000} s` : `${ms / MS_PER_HOUR} h`
+}
+
 /**
  * A body that is taken as it arrives, and no faster than it is taken: what the handler does with a chunk holds up the
  * client. It ends early for a client that stalls or goes away, and for a credential that is refused meanwhile.
@@ -64,8 +68,7 @@ export class IncomingBody {
       if (this.#message.destroyed || this.#message.readableEnded)
         throw new Problem('bad-request', 'The body was cut short.')
       const now = performance.now()
-      if (now >= deadline)
-        throw new Problem('request-timeout', `The body must arrive within ${totalMs / MS_PER_HOUR} h.`)
+      if (now >= deadline) throw new Problem('request-timeout', `The body must arrive within ${durationOf(totalMs)}.`)
       if (now >= stalled)
         throw new Problem('request-timeout', `No byte of the body has arrived for ${stallMs / 1000} s.`)
       await this.#woken(Math.min(deadline, stalled) - now)

@@ -52,10 +52,11 @@ function announced({ configuration, port, tls }: AnnounceOptions): Announced | u
   if (tls && !tls.certificate) return undefined
   const { pin = '' } = tls?.certificate ?? {}
   const { model = '', serial = '' } = configuration.value('hardware') ?? {}
+  const groups = configuration.value('groups') ?? []
   return {
     name: configuration.value('deviceName') ?? '',
     services: [
-      { type: SERVICE_TYPE, port, txt: { api: 'v1', path: BASE_PATH, model, serial, pin } },
+      { type: SERVICE_TYPE, port, txt: { api: 'v1', path: BASE_PATH, model, serial, pin, groups } },
       { type: tls ? '_https._tcp' : '_http._tcp', port, txt: { path: '/' } },
     ],
   }

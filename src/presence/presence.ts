@@ -1,5 +1,5 @@
 import { Announcement } from '../../hal/os/announcement.ts'
-import { type Certificate, CertificateFiles } from '../../hal/os/certificate.ts'
+import { CertificateFiles } from '../../hal/os/certificate.ts'
 import type { Screen } from '../../hal/os/screen.ts'
 import type { System } from '../../hal/os/system.ts'
 import type { Originals } from '../../hal/transaction/originals.ts'
@@ -26,8 +26,8 @@ export interface PresenceOptions {
 }
 
 export interface Presence {
-  /** Of the TLS server in front; undefined without one. */
-  readonly certificate: () => Certificate | undefined
+  /** The TLS server in front; undefined without one. */
+  readonly tls: Tls | undefined
   /** @param address Where the API listens, as a URL. */
   start(address: string): Promise<void>
   /** Resolves when no certificate is being written. */
@@ -40,7 +40,7 @@ export function createPresence(options: PresenceOptions): Presence {
   const hasTls = config.tlsPort !== undefined && system.isRunning
   const tls = hasTls ? new Tls({ ...options, files: new CertificateFiles(system) }) : undefined
   return {
-    certificate: () => tls?.certificate,
+    tls,
     async start(address) {
       const announcement = new Announcement(system)
       const seen = { ...options, announcement, tls, port: config.tlsPort ?? Number(new URL(address).port) }

@@ -29,6 +29,8 @@ const PAST_DAYS = 60
 const RENEWED_BEFORE_DAYS = 90
 /** An owner's certificate is not renewed here, and those of public authorities are valid for 90 days or less. */
 const WARNED_BEFORE_DAYS = 14
+/** The same as a part of its life, for one that lives for days. */
+const WARNED_BEFORE_PART = 1 / 3
 
 /**
  * The certificate of the server in front, which answers for this service by TLS. Made where there is none, and made again
@@ -55,6 +57,7 @@ export class Tls {
   /** Why a factory reset will not know of it. */
   readonly #oblivion: Complaint
   #isRemembered = false
+  #isPollWaiting = false
 
   constructor(options: TlsOptions) {
     this.#options = options
@@ -103,11 +106,80 @@ export class Tls {
     await this.#queue.run(async () => undefined)
   }
 
+  /**
+   * A request to an authority (PKCS #10, in DER) for a certificate of the key in place.
+   * @param names Host names and IP addresses; by default those of the device.
+   * @throws {HalError} if the key cannot be used.
+   */
+  request(names?: readonly string[]): Promise<Buffer> {
+    return this.#queue.run(async () => {
+      await this.#makeFirst()
+      return this.#options.files.request(names ?? [...new Set(this.#names)])
+    })
+  }
+
+  /**
+   * Serves a certificate of an authority in place of the present one, durably.
+   * @param chain In PEM.
+   * @throws {RefusedCertificate} if it cannot be used; other errors if the system or the server refuses it, and nothing has changed.
+   */
+  install(chain: string): Promise<void> {
+    return this.#queue.run(async () => {
+      const { files, clock } = this.#options
+      await this.#makeFirst()
+      const pem = await files.accepted(chain, this.#isClockSet ? clock.now() : undefined)
+      await this.#replace(() => files.putCertificate(pem))
+    })
+  }
+
+  /**
+   * Serves a certificate that is made here again: with the key in place if the device makes such keys, or with a new one.
+   * @returns whether it was another one.
+   */
+  restoreOwn(): Promise<boolean> {
+    return this.#queue.run(async () => {
+      const { files } = this.#options
+      if ((await files.read().catch(() => undefined))?.isOwn) return false
+      await this.#replace(async () => {
+        await files.removeForeignKey()
+        await this.#make(undefined)
+      })
+      return true
+    })
+  }
+
+  /** Makes the key that a request right after the first start is about. */
+  async #makeFirst(): Promise<void> {
+    // A certificate that cannot be used is a reason to send another.
+    if (!this.#inForce) await this.#update().catch(() => undefined)
+  }
+
+  /** Does it and has the server use it, or changes nothing. */
+  async #replace(write: () => Promise<void>): Promise<void> {
+    const { files, originals } = this.#options
+    await originals.add([await files.original()])
+    const previous = await files.capture()
+    try {
+      await write()
+      await this.#update()
+    } catch (error) {
+      this.#refused = undefined
+      await files.restore(previous)
+      // The server may have ended.
+      await files.reloadServer().catch(() => undefined)
+      throw error
+    }
+  }
+
   #poll(): void {
     // A poll that is waiting will see this change, too.
-    if (this.#queue.length > 1) return
+    if (this.#isPollWaiting) return
+    this.#isPollWaiting = true
     this.#queue
-      .run(() => this.#update().catch(error => this.#replaceUnusable(error)))
+      .run(() => {
+        this.#isPollWaiting = false
+        return this.#update().catch(error => this.#replaceUnusable(error))
+      })
       .catch(error => this.#complaint.say(`TLS: ${reasonOf(error)}; the server in front is left as it is`))
   }
 
@@ -139,7 +211,8 @@ export class Tls {
     const day = (ms: number) => new Date(ms).toISOString().slice(0, 10)
     if (now < from) return `is not valid before ${day(from)}; clients refuse it`
     if (now >= to) return `has expired on ${day(to)}; clients refuse it`
-    if (now >= to - WARNED_BEFORE_DAYS * DAY_MS) return `expires on ${day(to)}; clients refuse it from then on`
+    if (now >= to - Math.min(WARNED_BEFORE_DAYS * DAY_MS, (to - from) * WARNED_BEFORE_PART))
+      return `expires on ${day(to)}; clients refuse it from then on`
     return undefined
   }
 

@@ -30,8 +30,13 @@ export const MAX_FILE_BYTES = 64 * 1024
 export function settingsFile(schema: Schema, system: JsonObject, withIdentity: boolean): string {
   const { hardware, firmware } = system as Readonly<Record<string, JsonObject | undefined>>
   const device = { model: hardware?.model ?? '', version: firmware?.version ?? '' }
-  const settings = saved(schema, system, withIdentity) ?? {}
+  const settings = savedSettings(schema, system, withIdentity)
   return `${JSON.stringify({ format: FORMAT, version: VERSION, device, settings }, null, 2)}\n`
+}
+
+/** The settings that go into the file. */
+export function savedSettings(schema: Schema, system: JsonObject, withIdentity: boolean): JsonObject {
+  return (saved(schema, system, withIdentity) ?? {}) as JsonObject
 }
 
 /** The settings in a file, unchecked; why there are none that could be loaded. */

@@ -97,7 +97,7 @@ t.test('the device, as /status and /system tell of it', async t => {
   bootKernel(service)
   mkdirSync(service.path('proc/device-tree'), { recursive: true })
   writeFileSync(service.path('proc/device-tree/model'), 'Raspberry Pi 5 Model B Rev 1.0\0')
-  await service.patch({ deviceName: 'Room "4"\\' })
+  await service.patch({ deviceName: 'Room "4"\\', groups: ['lobby', 'floor-4'] })
   const { memory, storage } = (await (await service.fetch('/status')).json()) as Record<string, Record<string, number>>
   const { hardware, firmware } = (await service.system()).value as Record<string, Record<string, string>>
   const metrics = await read(service)
@@ -118,7 +118,7 @@ t.test('the device, as /status and /system tell of it', async t => {
   t.ok((metrics.get('device_storage_available_bytes') ?? 0) > 0)
   const info = [...metrics.keys()].filter(name => name.startsWith('device_info'))
   t.same(info, [
-    `device_info{name="Room \\"4\\"\\\\",model="${hardware?.model}",serial="${hardware?.serial}",firmware="${firmware?.version}"}`,
+    `device_info{name="Room \\"4\\"\\\\",model="${hardware?.model}",serial="${hardware?.serial}",firmware="${firmware?.version}",groups="lobby,floor-4"}`,
   ])
 
   await service.patch({ deviceName: 'Next' })

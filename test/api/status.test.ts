@@ -18,7 +18,7 @@ const statusOf = async (service: TestService) => (await service.fetch('/status')
 t.test('what the kernel says', async t => {
   const service = await startTestService(t)
   bootKernel(service)
-  const { bootedAt, storage, ...status } = (await statusOf(service)) as Record<string, unknown>
+  const { bootedAt, storage, configurationDigest, ...status } = (await statusOf(service)) as Record<string, unknown>
   t.same(status, {
     version: '0.0.0',
     uptimeS: 3725,
@@ -32,6 +32,7 @@ t.test('what the kernel says', async t => {
     sessions: 0,
     keyStored: true,
   })
+  t.match(configurationDigest, /^[0-9a-f]{64}$/)
   t.ok(Math.abs(Date.parse(String(bootedAt)) - (Date.now() - 3_725_870)) < 5_000, String(bootedAt))
   const { bsize, blocks } = await statfs(service.root)
   t.match(storage, { totalBytes: bsize * blocks, availableBytes: Number, readOnly: false, temporary: false })
@@ -50,7 +51,10 @@ t.test('what the device cannot tell is absent', async t => {
   const clock = new ManualClock()
   const service = await startTestService(t, { clock, builtAt: Date.now() + 1_000_000 })
   const names = async () => Object.keys(await statusOf(service))
-  const always = ['version', 'clockSet', 'storage', 'keyStored', 'streams', 'heldPolls', 'connections', 'sessions']
+  const always = [
+    ...['version', 'clockSet', 'storage', 'configurationDigest', 'keyStored'],
+    ...['streams', 'heldPolls', 'connections', 'sessions'],
+  ]
   t.same(await names(), always)
   t.match(await statusOf(service), { clockSet: false })
   bootKernel(service)

@@ -39,6 +39,7 @@ const WLAN0 = {
 export const VALUES: Readonly<Record<string, GoodValues>> = {
   hostname: ['lobby', 'meeting-room-5.example.org'],
   deviceName: ['Großer Saal "7" \\ $HOME 🎬', 'Lobby'],
+  groups: [['ground-floor', '4', '-', 'a'.repeat(32)], []],
   timezone: ['Asia/Tokyo', 'America/New_York'],
   locale: ['nl_BE.UTF-8', 'C.UTF-8'],
   ntp: [

@@ -188,6 +188,12 @@ t.test('every answer conforms to the document', async t => {
   await check(409, 'PUT', '/api/v1/update/bundle', bundle)
   await check(409, 'DELETE', '/api/v1/update/bundle')
   for (const name of ['install', 'rollback', 'check', 'download']) await check(409, 'POST', `/api/v1/update/${name}`)
+  // Nor is there TLS: see test/rig/authority.test.ts.
+  const chain = { body: 'chain', headers: { 'Content-Type': 'application/pem-certificate-chain' } }
+  await check(409, 'POST', '/api/v1/certificate/request')
+  await check(409, 'PUT', '/api/v1/certificate', chain)
+  await check(403, 'PUT', '/api/v1/certificate', { ...chain, token: reader })
+  await check(409, 'DELETE', '/api/v1/certificate')
   const choices = await check(200, 'GET', '/api/v1/system/choices')
   const known = choices.headers.get('etag') ?? ''
   await check(304, 'GET', '/api/v1/system/choices', { headers: { 'If-None-Match': known } })

@@ -30,6 +30,7 @@ import { Tls } from '../../src/presence/tls.ts'
 import { finishReset, orderReset } from '../../src/system/factory-reset.ts'
 import { SystemStore } from '../../src/system/store.ts'
 import { intercepted, systemError } from '../hal/support/file-system.ts'
+import { newAuthority } from '../support/authority.ts'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
 import { FakeReceiver } from '../support/fakes/receiver.ts'
@@ -487,6 +488,265 @@ t.test("a key that a factory reset could not remove stays if the owner's certifi
   execFileSync('openssl', ['req', '-x509', '-key', device.path('key'), ...subject, '-out', device.path('certificate')])
   t.same(await device.finish(), ['factory reset: put back now: certificate set aside'])
   t.ok(existsSync(device.path('key')) && existsSync(device.path('certificate')))
+})
+
+const PEM_CHAIN = 'application/pem-certificate-chain'
+
+async function request({ service }: Device, body?: object): Promise<Buffer> {
+  const json = { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }
+  const answer = await service.fetch('/certificate/request', { method: 'POST', ...(body && json) })
+  if (answer.status !== 200) throw new Error(await answer.text())
+  if (answer.headers.get('content-type') !== 'application/pkcs10') throw new Error('not application/pkcs10')
+  return Buffer.from(await answer.arrayBuffer())
+}
+
+const put = ({ service }: Device, body: string, type = PEM_CHAIN) =>
+  service.fetch('/certificate', { method: 'PUT', headers: { 'Content-Type': type }, body })
+const remove = ({ service }: Device) => service.fetch('/certificate', { method: 'DELETE' })
+const statusOf = async ({ service }: Device) =>
+  ((await (await service.fetch('/status')).json()) as { certificate: Record<string, string> }).certificate
+const problemOf = async (answer: Response) => ({ status: answer.status, ...((await answer.json()) as object) })
+
+t.test('a certificate of an authority, by the API and back', async t => {
+  const device = await start(t)
+  await untilReloaded(device, 1)
+  const [pin, own, key] = [pinnedIn(device), device.read().fingerprint256, readFileSync(device.path('key'))]
+  t.match(await statusOf(device), { pin, fingerprint: own, madeBy: 'device' })
+  const authority = newAuthority(t)
+  const names = device.read().subjectAltName
+  const leaf = authority.sign(await request(device))
+  t.equal(new X509Certificate(leaf).subjectAltName, names, 'for the names of the device')
+
+  t.equal((await put(device, leaf + authority.chain)).status, 204)
+  t.equal(device.reloads(), 2, 'in force by then')
+  t.equal(readFileSync(device.path('certificate'), 'utf8'), leaf + authority.chain)
+  t.same(readFileSync(device.path('key')), key)
+  const { fingerprint256, validTo } = new X509Certificate(leaf)
+  t.match(await statusOf(device), {
+    pin,
+    fingerprint: fingerprint256,
+    madeBy: 'owner',
+    expiresAt: new Date(validTo).toISOString().replace('.000', ''),
+  })
+  t.match(
+    device.service.log.join('\n'),
+    /^notice: 127\.0\.0\.1 \(the API key\) replaced the certificate of this device$/m,
+  )
+  await device.service.patch({ hostname: 'room-5' })
+  t.equal((await put(device, leaf)).status, 204, 'without its chain')
+  t.equal(device.reloads(), 3)
+  await sleep(CERTIFICATE_SETTLE_MS + 200)
+  t.equal(device.reloads(), 3, 'its own write is no other change')
+
+  t.equal((await remove(device)).status, 204)
+  t.equal(device.reloads(), 4)
+  t.match(await statusOf(device), { pin, madeBy: 'device' }, 'with the same key')
+  t.match(device.read().subjectAltName, /^DNS:room-5, /)
+  const again = device.read().fingerprint256
+  t.equal((await remove(device)).status, 204)
+  t.equal(device.read().fingerprint256, again, 'nothing to do')
+  t.equal(device.reloads(), 4)
+})
+
+t.test('a request has the names that a client asks for', async t => {
+  const device = await start(t)
+  const authority = newAuthority(t)
+  const names = ['room-4.example.org', '2001:db8::17']
+  const leaf = new X509Certificate(authority.sign(await request(device, { names })))
+  t.equal(leaf.subjectAltName, 'DNS:room-4.example.org, IP Address:2001:DB8:0:0:0:0:0:17')
+  t.equal(leaf.subject, 'CN=room-4.example.org')
+  t.match(new X509Certificate(authority.sign(await request(device, {}))).subjectAltName, device.read().subjectAltName)
+  const cases: readonly (readonly [body: object, pointer: string, detail: RegExp])[] = [
+    [{ names: [] }, '/names', /./],
+    [{ names: ['a b'] }, '/names/0', /Host name or IP address/],
+    [{ names: ['a', '*.example.org'] }, '/names/1', /Host name or IP address/],
+    [{ names: ['300.1.2.3'] }, '/names/0', /^must be a host name, an IPv4 address or an IPv6 address$/],
+    [{ names: ['a', 'a'] }, '/names/1', /^duplicate$/],
+    [{ names: Array.from({ length: 17 }, (_, n) => `a${n}`) }, '/names', /not have more than 16 items/],
+    [{ name: 'a' }, '/name', /did you mean names/],
+  ]
+  for (const [body, pointer, detail] of cases) {
+    const headers = { 'Content-Type': 'application/json' }
+    const init = { method: 'POST', headers, body: JSON.stringify(body) }
+    t.match(await problemOf(await device.service.fetch('/certificate/request', init)), {
+      status: 422,
+      errors: [{ pointer, detail }],
+    })
+  }
+})
+
+t.test('a chain that is refused changes nothing', async t => {
+  const device = await start(t)
+  await untilReloaded(device, 1)
+  const before = readFileSync(device.path('certificate'))
+  const authority = newAuthority(t)
+  const leaf = authority.sign(await request(device))
+  const cases: readonly (readonly [answer: Response, status: number, detail: RegExp])[] = [
+    [await put(device, ''), 400, /empty/],
+    [await put(device, leaf, 'application/json'), 415, /application\/pem-certificate-chain/],
+    [await put(device, 'x'.repeat(64 * 1024 + 1)), 413, /65536 bytes/],
+    [
+      await put(device, authority.chain),
+      422,
+      /not for the key of this device; send one that was made from its request/,
+    ],
+    [await put(device, leaf + readFileSync(device.path('key'), 'utf8')), 422, /private key/],
+  ]
+  for (const [answer, status, detail] of cases) {
+    const text = await answer.text()
+    t.match({ status: answer.status, ...JSON.parse(text) }, { status, detail })
+    t.notMatch(text, 'BEGIN PRIVATE', 'not repeated')
+  }
+  device.clock.ms += 40 * DAY_MS
+  t.match(await problemOf(await put(device, leaf)), { status: 422, errors: [{ pointer: '', detail: /has expired/ }] })
+  t.same(readFileSync(device.path('certificate')), before)
+  t.equal(device.reloads(), 1)
+  t.notMatch(device.service.log.join('\n'), 'replaced the certificate')
+})
+
+t.test('a server that does not take it gets the one before', async t => {
+  const device = await start(t)
+  await untilReloaded(device, 1)
+  const leaf = newAuthority(t).sign(await request(device))
+  const before = readFileSync(device.path('certificate'))
+  const { pin, fingerprint } = await statusOf(device)
+  device.server.refuses = true
+  t.match(await problemOf(await put(device, leaf)), {
+    status: 500,
+    detail: 'The certificate was not taken: systemctl ended with status 1.',
+  })
+  t.same(readFileSync(device.path('certificate')), before)
+  t.match(await statusOf(device), { pin, fingerprint, madeBy: 'device' })
+  device.server.refuses = false
+  t.equal((await put(device, leaf)).status, 204)
+  device.server.refuses = true
+  t.equal((await remove(device)).status, 500)
+  t.equal(readFileSync(device.path('certificate'), 'utf8'), leaf)
+  t.match(await statusOf(device), { pin, madeBy: 'owner' })
+})
+
+t.test('where storage refuses it, nothing changes', async t => {
+  let code: 'ENOSPC' | 'EROFS' | undefined
+  const fs = intercepted(({ name, path, proceed }) => {
+    if (code !== undefined && name === 'open' && path.includes('.certificate.pem.')) throw systemError(code)
+    return proceed()
+  })
+  const device = await start(t, { fs })
+  await untilReloaded(device, 1)
+  const leaf = newAuthority(t).sign(await request(device))
+  const before = readFileSync(device.path('certificate'))
+  for (const [refusal, status] of [
+    ['ENOSPC', 507],
+    ['EROFS', 500],
+  ] as const) {
+    code = refusal
+    t.equal((await put(device, leaf)).status, status)
+    t.same(readFileSync(device.path('certificate')), before)
+  }
+  code = undefined
+  t.equal((await put(device, leaf)).status, 204)
+})
+
+t.test('a key of the owner gets certificates, too, and gives way to one of the device', async t => {
+  const device = await start(t)
+  await untilReloaded(device, 1)
+  putOwners(device)
+  await untilReloaded(device, 2)
+  const { pin } = await statusOf(device)
+  const leaf = newAuthority(t).sign(await request(device))
+  t.equal((await put(device, leaf)).status, 204)
+  t.match(await statusOf(device), { pin, madeBy: 'owner' })
+  t.equal((await remove(device)).status, 204)
+  t.match(await statusOf(device), { madeBy: 'device' })
+  t.not((await statusOf(device)).pin, pin, 'the device makes no RSA keys')
+})
+
+t.test('a factory reset removes it with its key; a pair that came with the image comes back', async t => {
+  const reset = async (device: Device) => {
+    await device.service.close()
+    const state = new Files(join(device.root, 'var/lib/receiverd'))
+    await orderReset(state, false)
+    t.ok(await finishReset(state, new System(device.root, device.options), () => undefined))
+  }
+  const authority = newAuthority(t)
+  const own = await start(t)
+  t.equal((await put(own, authority.sign(await request(own)))).status, 204)
+  await reset(own)
+  for (const name of ['key', 'certificate']) t.notOk(existsSync(own.path(name)), name)
+
+  const shipped = await start(t, {
+    prepare: root => {
+      mkdirSync(join(root, 'etc/receiverd/tls'), { recursive: true })
+      const path = (name: string) => join(root, 'etc/receiverd/tls', `${name}.pem`)
+      putOwners({ root, path } as Device)
+    },
+  })
+  const pair = ['key', 'certificate'].map(name => readFileSync(shipped.path(name), 'utf8'))
+  t.equal((await put(shipped, authority.sign(await request(shipped)))).status, 204)
+  await reset(shipped)
+  t.same(
+    ['key', 'certificate'].map(name => readFileSync(shipped.path(name), 'utf8')),
+    pair,
+  )
+})
+
+t.test('an error of the storage at any step leaves one certificate or the other', async t => {
+  const authority = newAuthority(t)
+  let isRefused = true
+  let n = 0
+  while (isRefused) {
+    n++
+    let isCounting = false
+    let steps = 0
+    const fs = intercepted(({ path, proceed }) => {
+      if (isCounting && path.includes('receiverd') && ++steps >= n) throw systemError('EIO')
+      return proceed()
+    })
+    const device = await start(t, { fs })
+    await untilReloaded(device, 1)
+    const before = readFileSync(device.path('certificate'), 'utf8')
+    const leaf = authority.sign(await request(device))
+    isCounting = true
+    const { status } = await put(device, leaf)
+    isCounting = false
+    isRefused = status !== 204
+    await device.service.close()
+    t.ok([before, leaf].includes(readFileSync(device.path('certificate'), 'utf8')), `step ${n}: ${status}`)
+    const next = await start(t, { root: device.root })
+    await untilReloaded(next, 1)
+    await next.service.close()
+  }
+  t.ok(n > 3, `${n} steps`)
+})
+
+t.test('a certificate that cannot be used is replaced by one of an authority', async t => {
+  const device = await start(t)
+  await untilReloaded(device, 1)
+  const leaf = newAuthority(t).sign(await request(device))
+  await device.service.close()
+  writeFileSync(device.path('certificate'), 'garbage\n')
+  const next = await start(t, { root: device.root })
+  t.equal((await put(next, leaf)).status, 204)
+  t.match(await statusOf(next), { madeBy: 'owner' })
+})
+
+t.test('a name that the device has twice is requested once', async t => {
+  const device = await start(t)
+  await device.service.patch({ hostname: 'room-6.local' })
+  const leaf = new X509Certificate(newAuthority(t).sign(await request(device)))
+  t.match(leaf.subjectAltName, /^DNS:room-6\.local, IP Address:/)
+})
+
+t.test('a certificate that lives for days is not complained about all its life', async t => {
+  const device = await start(t)
+  await untilReloaded(device, 1)
+  const leaf = newAuthority(t).sign(await request(device), { days: 6 })
+  t.equal((await put(device, leaf)).status, 204)
+  const complaints = () => device.service.log.filter(line => /expires on/.test(line)).length
+  t.equal(complaints(), 0)
+  device.clock.ms += 4.5 * DAY_MS
+  await device.service.patch({ hostname: 'room-5' })
+  await eventually(() => complaints() === 1)
 })
 
 t.test('the option is a port', async t => {

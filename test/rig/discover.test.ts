@@ -15,8 +15,8 @@ t.test('the device is found by its name, and the name follows a change', { skip:
     port: 8080,
     url: `${rig.url}/`,
   })
-  await rig.patch({ deviceName: 'Größe & <Raum>; 4.1' })
-  await named('Größe & <Raum>; 4.1')
+  await rig.patch({ deviceName: 'Größe & <Raum>; 4.1', groups: ['lobby', 'floor-4'] })
+  t.match(await named('Größe & <Raum>; 4.1'), { groups: ['lobby', 'floor-4'] })
   t.match(await rig.receiverd('discover'), /^NAME +URL +HOST.*\nGröße & <Raum>; 4\.1 +http:/)
   await rig.run(['rm', '/usr/bin/avahi-browse'])
   await t.rejects(rig.receiverd('discover'), /receiverd: avahi-browse is not installed; discover needs avahi-utils/)

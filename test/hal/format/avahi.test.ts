@@ -13,6 +13,20 @@ t.test('avahi.service: what XML would take for markup is text, and nothing is lo
   t.match(group, `<txt-record>long=${'x'.repeat(250)}</txt-record>`)
 })
 
+t.test('avahi.service: of a list, as many whole items as fit', async t => {
+  const groupOf = (groups: readonly string[]) =>
+    serviceGroup({ name: 'Room', services: [{ type: '_x._tcp', port: 80, txt: { groups } }] })
+  const of32 = Array.from('abcdefgh', letter => letter.repeat(32))
+  t.match(groupOf(['lobby', '4']), '<txt-record>groups=lobby,4</txt-record>')
+  t.notMatch(groupOf([]), 'txt-record')
+  t.match(groupOf(of32.slice(0, 7)), `<txt-record>groups=${of32.slice(0, 7).join(',')}</txt-record>`)
+  t.match(groupOf(of32), `<txt-record>groups=${of32.slice(0, 7).join(',')}</txt-record>`)
+  // The record has 255 bytes: 7 of the name, and 248.
+  const full = [...of32.slice(0, 7), 'i'.repeat(17)]
+  t.match(groupOf(full), `<txt-record>groups=${full.join(',')}</txt-record>`)
+  t.notMatch(groupOf([...of32.slice(0, 7), 'i'.repeat(18)]), 'iii')
+})
+
 t.test('avahi-browse --parsable', async t => {
   const line =
     '=;eth0;IPv4;Gro\\195\\159er\\032Raum\\.\\059;_receiverd._tcp;local;receiver-1.local;192.0.2.7;8080;"serial=1;2" "model=a\\"b=c" "flag"'

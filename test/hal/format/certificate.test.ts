@@ -4,7 +4,7 @@ import { generateKeyPairSync, randomBytes, X509Certificate } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { selfSigned } from '../../../hal/format/certificate.ts'
+import { selfSigned, signingRequest } from '../../../hal/format/certificate.ts'
 import { temporaryFolder } from '../../support/folder.ts'
 
 const { privateKey: key } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
@@ -72,5 +72,41 @@ t.test('any length and any time is encoded as DER has it', async t => {
     t.match(read.subject, `CN=${all.commonName}`)
     t.same([Date.parse(read.validFrom), Date.parse(read.validTo)], [all.from, all.to])
     for (const name of all.names.filter(name => name.includes(':'))) t.equal(read.checkIP(name), name)
+  }
+})
+
+t.test('a request is signed with its key, and has its names', async t => {
+  const path = join(temporaryFolder(t), 'request.der')
+  const kinds = [
+    generateKeyPairSync('ec', { namedCurve: 'P-256' }),
+    generateKeyPairSync('ec', { namedCurve: 'P-521' }),
+    generateKeyPairSync('rsa', { modulusLength: 4096 }),
+    generateKeyPairSync('ed25519'),
+  ]
+  for (const { privateKey, publicKey } of kinds) {
+    writeFileSync(path, signingRequest({ key: privateKey, names: REQUEST.names }))
+    const text = openssl('req', '-inform', 'DER', '-in', path, '-noout', '-verify', '-text')
+    for (const line of [
+      'Version: 1 (0x0)',
+      'Subject: CN = room-4\n',
+      'DNS:room-4, DNS:room-4.local, IP Address:192.0.2.17, IP Address:2001:DB8:0:0:0:0:0:17',
+      'TLS Web Server Authentication',
+    ])
+      t.match(text, line, `${privateKey.asymmetricKeyType}: ${line}`)
+    t.equal(
+      openssl('req', '-inform', 'DER', '-in', path, '-noout', '-pubkey'),
+      publicKey.export({ type: 'spki', format: 'pem' }),
+    )
+  }
+  t.throws(() => signingRequest({ key: generateKeyPairSync('x25519').privateKey, names: ['a'] }), TypeError)
+})
+
+t.test('a request for an address or a long name has no common name', async t => {
+  const path = join(temporaryFolder(t), 'request.der')
+  for (const name of ['192.0.2.17', `${'a'.repeat(40)}.${'b'.repeat(40)}.example`]) {
+    writeFileSync(path, signingRequest({ key, names: [name] }))
+    const text = openssl('req', '-inform', 'DER', '-in', path, '-noout', '-verify', '-text')
+    t.match(text, /Subject: *\n/)
+    t.match(text, new RegExp(`(DNS|IP Address):${name}\\n`))
   }
 })

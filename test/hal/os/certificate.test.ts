@@ -3,7 +3,8 @@ import { X509Certificate } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { CertificateFiles } from '../../../hal/os/certificate.ts'
+import { CertificateFiles, RefusedCertificate } from '../../../hal/os/certificate.ts'
+import { newAuthority } from '../../support/authority.ts'
 import { Stopped, stoppingAt } from '../support/file-system.ts'
 import { runningAt } from '../support/setting-device.ts'
 import { leftoversIn, newRoot } from '../support/tree.ts'
@@ -186,4 +187,88 @@ t.test('what cannot be used is refused, and stays as it is', async t => {
   )
   t.equal(readFileSync(path('key'), 'utf8'), from('rsa', 'key'))
   t.notOk(existsSync(path('certificate')))
+})
+
+t.test('a chain for the key in place is accepted, without the text around it', async t => {
+  const { files, path } = device(t)
+  await files.make(REQUEST)
+  const authority = newAuthority(t)
+  const leaf = authority.sign(await files.request(REQUEST.names))
+  for (const chain of [leaf, leaf + authority.chain]) {
+    t.equal(await files.accepted(`Bag Attributes\r\n${chain.replaceAll('\n', '\r\n')}\n`, Date.now()), chain)
+    await files.putCertificate(await files.accepted(chain, Date.now()))
+    t.match(await files.read(), { isOwn: false })
+    t.equal(readFileSync(path('certificate'), 'utf8'), chain)
+  }
+  for (const name of REQUEST.names) t.ok((await files.read())?.covers(name), name)
+})
+
+t.test('of a chain, the first end counts', async t => {
+  const { files } = device(t)
+  await files.make(REQUEST)
+  const authority = newAuthority(t)
+  const leaf = authority.sign(await files.request(['room-4']), { days: 350 })
+  await files.putCertificate(leaf + authority.chain)
+  t.equal((await files.read())?.to, Date.parse(new X509Certificate(authority.chain).validTo))
+})
+
+t.test('any other chain is refused, with the reason and with what would be accepted', async t => {
+  const { files } = device(t)
+  await files.make(REQUEST)
+  const [authority, stranger] = [newAuthority(t), newAuthority(t)]
+  const request = await files.request(REQUEST.names)
+  const leaf = authority.sign(request)
+  const other = device(t)
+  await other.files.make(REQUEST)
+  const foreign = authority.sign(await other.files.request(REQUEST.names))
+  const key = readFileSync(other.path('key'), 'utf8')
+  const now = Date.now()
+  const day = 86_400_000
+  const cases: readonly (readonly [chain: string, now: number, message: RegExp])[] = [
+    ['', now, /^it is not a chain of certificates in PEM; send /],
+    ['garbage', now, /^it is not a chain of certificates in PEM; send /],
+    [
+      leaf.replace('M', '!'),
+      now,
+      /^the certificate is not valid PEM.*; send certificates as their authority has made them$/,
+    ],
+    [leaf.replace('-----END', '-----ENDE'), now, /valid PEM; send certificates/],
+    [leaf.replaceAll(' CERTIFICATE', ' TRUSTED CERTIFICATE'), now, /^it is not a chain/],
+    [leaf + key, now, /^there is a private key in it, .* should be replaced; send certificates alone$/],
+    [leaf + authority.chain.repeat(8), now, /^it has 9 certificates; send at most 8$/],
+    [
+      foreign,
+      now,
+      /^the first certificate is not for the key of this device; send one that was made from its request$/,
+    ],
+    [authority.chain + leaf, now, /^the first certificate is not for the key of this device/],
+    [
+      authority.sign(request, { extensions: 'keyUsage=digitalSignature' }),
+      now,
+      /^the first .* has no subjectAltName, .*; send one with/,
+    ],
+    [
+      authority.sign(request, { extensions: 'subjectAltName=DNS:room-4\nextendedKeyUsage=clientAuth' }),
+      now,
+      /^the first certificate is not for servers; send one with the key usage serverAuth/,
+    ],
+    [leaf + stranger.chain, now, /^certificate 1 was not issued by the next; send the one of this device first/],
+    [leaf, now + 31 * day, /^certificate 1 has expired on \d{4}-\d\d-\d\d; send a chain that is valid now$/],
+    [authority.sign(request, { days: 350 }) + authority.chain, now + 320 * day, /^certificate 2 has expired on /],
+    [leaf, now - 2 * day, /^certificate 1 is not valid before .*; send a chain that is valid now$/],
+  ]
+  for (const [chain, at, message] of cases)
+    await t.rejects(
+      files.accepted(chain, at),
+      { name: 'Error', message, constructor: RefusedCertificate },
+      String(message),
+    )
+  t.equal(await files.accepted(leaf, now - day / 2), leaf, 'the clock of the authority may be ahead')
+  t.equal(await files.accepted(leaf, undefined), leaf, 'without a clock, its time is not known')
+})
+
+t.test('without a key, nothing can be requested or accepted', async t => {
+  const { files } = device(t)
+  await t.rejects(files.request(['room-4']), { message: 'the device has no key yet' })
+  await t.rejects(files.accepted('', undefined), { message: 'the device has no key yet' })
 })

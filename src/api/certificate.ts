@@ -1,0 +1,187 @@
+import * as Type from 'typebox/type'
+import { isNoSpace, reasonOf } from '../../hal/errors.ts'
+import { HOST_PATTERN, MAX_HOST, whyNoHost } from '../../hal/format/host.ts'
+import { RefusedCertificate } from '../../hal/os/certificate.ts'
+import type { Authenticator } from '../auth/authenticator.ts'
+import type { Request } from '../http/request.ts'
+import { type AnswerDocs, onlyIf, type Route } from '../http/route.ts'
+import { MAX_BODY_BYTES, MAX_REQUESTED_NAMES, MAX_WAITING_CERTIFICATES, REQUEST_TIMEOUT_MS } from '../limits.ts'
+import type { Log } from '../log.ts'
+import type { Tls } from '../presence/tls.ts'
+import { Problem } from '../problem.ts'
+import { refusal } from '../validate.ts'
+import { callerOf } from './caller.ts'
+import { Turns } from './turns.ts'
+
+export interface CertificateRoutesOptions {
+  /** The TLS server in front; undefined without one. */
+  readonly tls: Tls | undefined
+  readonly authenticator: Authenticator
+  readonly log: Log
+}
+
+const PATH = '/certificate'
+const PKCS10 = 'application/pkcs10'
+/** RFC 8555 §9.1 */
+const PEM_CHAIN = 'application/pem-certificate-chain'
+
+const RequestSchema = Type.Object(
+  {
+    names: Type.Optional(
+      Type.Array(Type.String({ description: 'Host name or IP address.', maxLength: MAX_HOST, pattern: HOST_PATTERN }), {
+        minItems: 1,
+        maxItems: MAX_REQUESTED_NAMES,
+        description:
+          'The names that the certificate is to have, the common name first. By default all of the device: its host name, ' +
+          'NAME.local, and its addresses, which public authorities refuse.',
+      }),
+    ),
+  },
+  { $id: 'CertificateRequest', additionalProperties: false },
+)
+
+const NO_TLS: AnswerDocs = { description: 'This device does not answer by TLS.' }
+const BUSY: AnswerDocs = { description: 'Too many of these requests are under way.', headers: ['Retry-After'] }
+
+/** The certificate that the device answers by TLS with: of an authority of its owner, or made by the device itself. */
+export function certificateRoutes({ tls, authenticator, log }: CertificateRoutesOptions): readonly Route[] {
+  const present = (): Tls => {
+    if (tls) return tls
+    throw new Problem('conflict', 'This device does not answer by TLS, so it has no certificate.')
+  }
+  const turns = new Turns(
+    MAX_WAITING_CERTIFICATES,
+    authenticator,
+    'Too many requests about the certificate are waiting.',
+  )
+  const routes: readonly Route[] = [
+    {
+      method: 'POST',
+      path: `${PATH}/request`,
+      needs: 'admin:w',
+      body: { accepts: ['application/json'], schema: RequestSchema, isOptional: true },
+      handle: async ({ body }, credential) => {
+        const { names } = (body ?? {}) as Type.Static<typeof RequestSchema>
+        requireHosts(names ?? [])
+        const request = await turns.run(credential, () =>
+          present().request(names).catch(refused('No request was made')),
+        )
+        return { status: 200, headers: ['Content-Type', PKCS10], body: request }
+      },
+      docs: {
+        operationId: 'requestCertificate',
+        summary: 'Make a certificate signing request',
+        description:
+          'For the key of this device, which never leaves it. An authority makes a certificate from it, which `PUT` takes. Nothing ' +
+          'changes, and the request is not kept.',
+        answers: {
+          200: {
+            description: 'The request: PKCS #10 in DER.',
+            content: { [PKCS10]: Type.String({ format: 'binary' }) },
+          },
+          409: NO_TLS,
+          413: { description: 'The body is too large.' },
+          415: { description: 'Not JSON.', headers: ['Accept'] },
+          422: { description: 'A name is refused; `errors` says which, and what would be accepted.' },
+          500: { description: 'The key of the device cannot be used.' },
+          503: BUSY,
+        },
+      },
+    },
+    {
+      method: 'PUT',
+      path: PATH,
+      needs: 'admin:w',
+      body: {
+        accepts: [PEM_CHAIN],
+        maxBytes: MAX_BODY_BYTES,
+        stallMs: REQUEST_TIMEOUT_MS,
+        totalMs: REQUEST_TIMEOUT_MS,
+      },
+      handle: async (request, credential) => {
+        const chain = await textOf(request)
+        await turns.run(credential, () => present().install(chain).catch(refused('The certificate was not taken')))
+        log('notice', `${callerOf(request, credential)} replaced the certificate of this device`)
+        return { status: 204, headers: [] }
+      },
+      docs: {
+        operationId: 'putCertificate',
+        summary: 'Serve a certificate of an authority',
+        description:
+          'A chain in PEM: the certificate for the key of this device, followed by its issuers in turn. It is durable and the TLS ' +
+          'server has been told to use it. The device does not renew it; `GET /status` says when it expires.',
+        answers: {
+          204: { description: 'It is in force. New connections get it within seconds.' },
+          408: { description: 'The body did not arrive in time.' },
+          409: NO_TLS,
+          411: { description: 'There is no `Content-Length`.' },
+          413: { description: 'The body is too large.' },
+          415: { description: `Not \`${PEM_CHAIN}\`.`, headers: ['Accept'] },
+          422: {
+            description:
+              'It is not for the key of this device, has expired, has no subjectAltName, has a private key in it, or cannot be ' +
+              'used for TLS; `errors` says which, and what would be accepted.',
+          },
+          500: { description: 'The system or the TLS server refused it; nothing has changed.' },
+          503: BUSY,
+          507: { description: 'No space left on the device; nothing has changed.' },
+        },
+      },
+    },
+    {
+      method: 'DELETE',
+      path: PATH,
+      needs: 'admin:w',
+      handle: async (request, credential) => {
+        const isOther = await turns.run(credential, () =>
+          present().restoreOwn().catch(refused('The certificate was not replaced')),
+        )
+        if (isOther) log('notice', `${callerOf(request, credential)} removed the certificate of the owner`)
+        return { status: 204, headers: [] }
+      },
+      docs: {
+        operationId: 'deleteCertificate',
+        summary: 'Go back to a certificate made by the device',
+        description:
+          'Its key and its pin stay, unless the key is of a kind that the device does not make: then it makes another.',
+        answers: {
+          204: { description: 'The device serves a certificate that it has made.' },
+          409: NO_TLS,
+          500: { description: 'The system or the TLS server refused it; nothing has changed.' },
+          503: BUSY,
+          507: { description: 'No space left on the device; nothing has changed.' },
+        },
+      },
+    },
+  ]
+  return routes.map(route => onlyIf(() => void present(), route))
+}
+
+/** @throws {Problem} 422 */
+function requireHosts(names: readonly string[]): void {
+  const errors = names.flatMap((name, at) => {
+    const detail = names.indexOf(name) < at ? 'duplicate' : whyNoHost(name)
+    return detail === undefined ? [] : [{ pointer: `/names/${at}`, detail }]
+  })
+  if (errors.length > 0) throw refusal('invalid-body', errors)
+}
+
+/** The body as text. Whatever is not ASCII is not PEM. */
+async function textOf({ incoming }: Request): Promise<string> {
+  if (!incoming) throw new Error('the route takes a body as it arrives')
+  const chunks: Buffer[] = []
+  // A chunk is gone when the next one is asked for.
+  for await (const chunk of incoming.chunks()) chunks.push(Buffer.from(chunk))
+  return Buffer.concat(chunks).toString('latin1')
+}
+
+/** @param what The beginning of the detail: a clause. */
+function refused(what: string): (error: unknown) => never {
+  return error => {
+    if (error instanceof Problem) throw error
+    if (error instanceof RefusedCertificate) throw refusal('invalid-body', [{ pointer: '', detail: error.message }])
+    throw new Problem(isNoSpace(error) ? 'no-space' : 'system-refused', `${what}: ${reasonOf(error)}.`, {
+      cause: error,
+    })
+  }
+}

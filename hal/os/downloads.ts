@@ -115,18 +115,22 @@ export class Downloads {
 
   /** Reads the manifest of a bundle, whose signature is checked, and nothing else of it. @throws {DownloadError} */
   async manifest({ url, keyring, purpose, isAsOfSigning }: ManifestRequest): Promise<string> {
-    return this.#ask(['manifest', url, keyring, purpose, isAsOfSigning ? 'signed' : 'now'], undefined, async (socket, chunks, first) => {
-      let bytes = first
-      for (let next = await chunks.next(); !next.done; next = await chunks.next()) {
-        bytes = Buffer.concat([bytes, next.value])
-        if (bytes.length > MAX_MANIFEST_BYTES) throw new DownloadError('damaged')
-      }
-      socket.destroy()
-      const text = bytes.toString()
-      const [, manifest] = /^manifest\n([\s\S]*)/.exec(text) ?? []
-      if (manifest === undefined) throw new DownloadError(/^error (\w+)\n$/.exec(text)?.[1] ?? '')
-      return manifest
-    })
+    return this.#ask(
+      ['manifest', url, keyring, purpose, isAsOfSigning ? 'signed' : 'now'],
+      undefined,
+      async (socket, chunks, first) => {
+        let bytes = first
+        for (let next = await chunks.next(); !next.done; next = await chunks.next()) {
+          bytes = Buffer.concat([bytes, next.value])
+          if (bytes.length > MAX_MANIFEST_BYTES) throw new DownloadError('damaged')
+        }
+        socket.destroy()
+        const text = bytes.toString()
+        const [, manifest] = /^manifest\n([\s\S]*)/.exec(text) ?? []
+        if (manifest === undefined) throw new DownloadError(/^error (\w+)\n$/.exec(text)?.[1] ?? '')
+        return manifest
+      },
+    )
   }
 
   /** @param read Gets what comes behind the greeting, beginning with `first`. It leaves the socket open, or closes it. */

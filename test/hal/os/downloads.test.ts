@@ -33,7 +33,7 @@ async function unit(t: Test, serve: (socket: Socket) => void): Promise<Downloads
 async function failures(downloads: Downloads): Promise<readonly string[]> {
   const asked = [
     downloads.bundle({ url: URL, max: 10 }),
-    downloads.manifest({ url: URL, keyring: '/k', purpose: 'any' }),
+    downloads.manifest({ url: URL, keyring: '/k', purpose: 'any', isAsOfSigning: false }),
   ]
   return Promise.all(
     asked.map(answer =>

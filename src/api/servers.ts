@@ -7,6 +7,7 @@ import { removeStaleSocket } from '../../hal/os/stale-socket.ts'
 import { Wifi } from '../../hal/settings/wifi/adapter.ts'
 import type { ApiKeyStore } from '../auth/api-key.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
+import type { Issuers } from '../auth/issuers.ts'
 import type { Config } from '../config.ts'
 import type { Readers } from '../events/readers.ts'
 import { onlyIf, type Route } from '../http/route.ts'
@@ -19,6 +20,7 @@ import { choiceRoutes } from './choices.ts'
 import { credentialRoutes } from './credential.ts'
 import { eventRoute, eventSchema } from './events.ts'
 import { changeFamilies, deviceFamilies, eventFamilies, httpFamilies, processFamilies } from './families.ts'
+import { issuerRoutes } from './issuers.ts'
 import { logRoutes } from './logs.ts'
 import { metaRoutes } from './meta.ts'
 import { metricsRoutes } from './metrics.ts'
@@ -33,6 +35,7 @@ export interface ServersOptions extends Surroundings {
   readonly config: Config
   readonly state: Files
   readonly keys: ApiKeyStore
+  readonly issuers: Issuers
   readonly authenticator: Authenticator
   readonly readers: Readers
   readonly resources: Resources
@@ -105,7 +108,7 @@ function routesOf(
   status: StatusOptions,
   families: () => Promise<readonly Family[]>,
 ): readonly Route[] {
-  const { config, system, keys, authenticator, log, resources } = options
+  const { config, system, authenticator, resources } = options
   const { all, configuration, settings, engines } = resources
   const wifi = new Wifi(system)
   // Without an adapter, nothing is started to find that out.
@@ -117,7 +120,8 @@ function routesOf(
       const ofTopic = [...routes, eventRoute(eventsPath, topic, event, streaming)]
       return requirePresent ? ofTopic.map(route => onlyIf(requirePresent, route)) : ofTopic
     }),
-    ...keyRoutes(keys, authenticator, log),
+    ...keyRoutes(options),
+    ...issuerRoutes(options),
     ...tokenRoutes(options),
     ...credentialRoutes(() => configuration.value('deviceName')),
     ...statusRoutes({ ...status, signal }),

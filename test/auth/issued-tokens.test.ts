@@ -317,7 +317,9 @@ t.test('at most 8 signatures of an address and 66 in all; more are refused with 
   t.throws(() => authenticator.authenticate([fleet.token({ jti: 'ninth' })], 'a'), { message: /of this address/ })
   t.ok(authenticator.authenticate([fleet.token({ jti: 0 })], 'a'), 'one that is being verified needs no place')
   const ofOthers = Array.from({ length: 58 }, (_, n) => ask(1_000 + n, `b${n % 29}`))
-  t.throws(() => authenticator.authenticate([fleet.token({ jti: 'last' })], 'c'), { message: /^Too many new tokens are/ })
+  t.throws(() => authenticator.authenticate([fleet.token({ jti: 'last' })], 'c'), {
+    message: /^Too many new tokens are/,
+  })
   const answers = await Promise.all([...ofOne, ...ofOthers])
   t.equal(answers.length, 66)
   t.ok(await ask(9_999, 'a'), 'then there is room again')

@@ -26,20 +26,22 @@ t.test('files that appear, change and go are in force within a second', async t 
   put(service, 'fleet.json', fleet.file())
   await answers(service, token, 200)
   t.ok(performance.now() - since < 1_000, `within ${performance.now() - since} ms, also where there was no folder`)
-  t.match(service.said, ['notice: the issuer fleet is in force: EdDSA, admin:rw, moderator:rw'])
+  t.ok(service.said.includes('notice: the issuer fleet is in force: EdDSA, admin:rw, moderator:rw'))
 
   const stream = await service.stream('/events', { Authorization: `Bearer ${token}` })
   put(service, 'fleet.json', new TestIssuer('fleet').file())
-  await stream.event('events.closed', { reason: 'issuer changed' })
+  t.match(await stream.event(), { event: 'events.closed', data: { reason: 'issuer changed' } })
   t.equal((await service.fetchAs(token)).status, 401)
 
   put(service, 'fleet.json', fleet.file())
   await answers(service, token, 200)
   const second = await service.stream('/events', { Authorization: `Bearer ${token}` })
   const poll = service.fetchAs(token, '/events', { headers: { 'If-None-Match': (await service.system()).etag } })
-  await eventually(async () => ((await (await service.fetch('/status')).json()) as { heldPolls: number }).heldPolls === 1)
+  await eventually(
+    async () => ((await (await service.fetch('/status')).json()) as { heldPolls: number }).heldPolls === 1,
+  )
   rmSync(service.path(`${FOLDER}/fleet.json`))
-  await second.event('events.closed', { reason: 'issuer removed' })
+  t.match(await second.event(), { event: 'events.closed', data: { reason: 'issuer removed' } })
   const refused = await poll
   t.equal(refused.status, 401)
   t.match(refused.headers.get('www-authenticate'), 'error_description="issuer removed"')
@@ -76,7 +78,6 @@ t.test('files that are wrong are named in the log, and grant nothing; the others
   await answers(service, bad.token(), 200)
   put(service, 'bad.json', '{')
   await answers(service, bad.token(), 401)
-  t.match(service.said.at(-1), 'warning: 127.0.0.1: refused')
   t.ok(service.said.includes('warning: issuers, bad.json: the file is not valid: not JSON; its tokens are refused'))
 })
 

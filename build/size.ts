@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import type { Metafile } from 'esbuild'
 
-/** Without the page. Firmware updates take 70,000 of it. */
-const BUDGET_BYTES = 415_000
+/** Without the page. Firmware updates take 77,000 of it, issuers 13,000, certificates of an authority 9,000. */
+const BUDGET_BYTES = 437_000
 /** HTML, style and script of the page, before they are compressed. */
 const PAGE_BUDGET_BYTES = 110_000
 /** The same as they are sent, compressed. */

@@ -43,6 +43,21 @@ export const MAX_SUBJECT_LENGTH = 64
 export const MAX_TOKEN_LENGTH = 4_096
 /** Verified tokens that are remembered. */
 export const TOKEN_CACHE_SIZE = 256
+/** Issuers: those of a fleet's owner, and few enough for a person to read. */
+export const MAX_ISSUERS = 16
+/** Bytes of an issuer's file. */
+export const MAX_ISSUER_BYTES = 8 * 1024
+/** Seconds that a token of an issuer may live. */
+export const MIN_TOKEN_AGE_S = 60
+export const MAX_TOKEN_AGE_S = 30 * 24 * 60 * 60
+export const DEFAULT_TOKEN_AGE_S = 24 * 60 * 60
+/** Seconds that the clock of an issuer may be ahead of ours. */
+export const MAX_CLOCK_AHEAD_S = 60
+/** Signatures of issuers that are verified at once: two of Node's four threads are left to everything else. */
+export const MAX_VERIFYING = 2
+/** Signatures that wait for that, and the same of one address with those that are verified. */
+export const MAX_WAITING_SIGNATURES = 64
+export const MAX_SIGNATURES_PER_ADDRESS = 8
 /** PATCHes that wait for the ones before them. */
 export const MAX_WAITING_CHANGES = 128
 /** Bytes of encoded SSE frames in the ring, whatever their number. */

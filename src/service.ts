@@ -7,6 +7,7 @@ import { createServers } from './api/servers.ts'
 import type { Surroundings } from './api/surroundings.ts'
 import { ApiKeyStore } from './auth/api-key.ts'
 import { Authenticator } from './auth/authenticator.ts'
+import { Issuers } from './auth/issuers.ts'
 import { readCredential } from './auth/key-file.ts'
 import type { Config } from './config.ts'
 import { Readers } from './events/readers.ts'
@@ -35,7 +36,21 @@ export async function startService(
   const passed = async () => (credentialsDir ? readCredential(credentialsDir) : undefined)
   const keys = await ApiKeyStore.open(state, { log, passed, marksUnused: screenKey })
   const onFirstUse = () => keys.used()
-  const authenticator = new Authenticator(keys.current, { clock, log, builtAt, leewayS: limits.leewayS, onFirstUse })
+  const issuers = new Issuers({ system, log, recordOriginal: original => resources.originals.add([original]) })
+  const device = () => ({
+    serial: resources.configuration.value('hardware')?.serial,
+    hostname: resources.configuration.value('hostname'),
+    groups: resources.configuration.value('groups') ?? [],
+  })
+  const authenticator = new Authenticator(keys.current, {
+    clock,
+    log,
+    builtAt,
+    leewayS: limits.leewayS,
+    onFirstUse,
+    issuers,
+    device,
+  })
   const readers = new Readers({
     limits,
     refusalNow: (credential, now) => authenticator.refusalNow(credential, now),
@@ -54,13 +69,14 @@ export async function startService(
       'the data partition could not be mounted, or is damaged: the settings are those of a new device, and a restart loses changes',
     )
 
-  const parts = { ...surroundings, config, state, keys, authenticator, readers }
+  const parts = { ...surroundings, config, state, keys, issuers, authenticator, readers }
   const screen = new Screen(system)
   const resources = createResources({ ...parts, showPin: pinScreen(screen, log) }, additions)
   // On another root it is left to the device itself.
   const card = folder && system.isRunning ? new CardTaker({ system, state, folder, log }) : undefined
   await card?.waitForLink()
   await resources.start()
+  await issuers.start(() => readers.endRefused())
   const { configuration, originals } = resources
   const takers = { configuration, keys, originals }
   await card?.take(takers)
@@ -79,6 +95,7 @@ export async function startService(
     async close() {
       const closed = servers.close()
       keys.stop()
+      await issuers.stop()
       await led.stop()
       await resources.stop()
       await presence.stop()

@@ -112,7 +112,7 @@ function docsFor(name: string, path: string, event: Type.TSchema): RouteDocs {
       `With \`Accept: text/event-stream\` this is a stream of Server-Sent Events, otherwise a long poll. A cursor that the ` +
       `device does not know, or no longer knows, is answered by \`events.resync\`, then one \`${name}.changed\` with everything. A ` +
       'stream that the device ends has `events.closed` as its last event, with `{"reason": …}`: `expired`, `not yet ' +
-      'valid`, `key replaced`, `clock not set` or `shutting down`.',
+      'valid`, `key replaced`, `issuer removed`, `issuer changed`, `not for this device`, `clock not set` or `shutting down`.',
     parameters: [
       {
         in: 'query',

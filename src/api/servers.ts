@@ -6,6 +6,7 @@ import { removeStaleSocket } from '../../hal/os/stale-socket.ts'
 import { Wifi } from '../../hal/settings/wifi/adapter.ts'
 import type { ApiKeyStore } from '../auth/api-key.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
+import type { Issuers } from '../auth/issuers.ts'
 import type { Config } from '../config.ts'
 import type { Readers } from '../events/readers.ts'
 import { onlyIf, type Route } from '../http/route.ts'
@@ -22,6 +23,7 @@ import { choiceRoutes } from './choices.ts'
 import { credentialRoutes } from './credential.ts'
 import { eventRoute, eventSchema } from './events.ts'
 import { changeFamilies, deviceFamilies, eventFamilies, httpFamilies, processFamilies } from './families.ts'
+import { issuerRoutes } from './issuers.ts'
 import { logRoutes } from './logs.ts'
 import { metaRoutes } from './meta.ts'
 import { metricsRoutes } from './metrics.ts'
@@ -37,6 +39,7 @@ export interface ServersOptions extends Surroundings {
   readonly config: Config
   readonly state: Files
   readonly keys: ApiKeyStore
+  readonly issuers: Issuers
   readonly authenticator: Authenticator
   readonly readers: Readers
   readonly resources: Resources
@@ -111,7 +114,7 @@ function routesOf(
   status: StatusOptions,
   families: () => Promise<readonly Family[]>,
 ): readonly Route[] {
-  const { config, system, keys, authenticator, log, resources } = options
+  const { config, system, authenticator, resources } = options
   const { all, configuration, settings, engines } = resources
   const wifi = new Wifi(system)
   // Without an adapter, nothing is started to find that out.
@@ -126,7 +129,8 @@ function routesOf(
       const ofTopic = [...routes, eventRoute(eventsPath, topic, event, streaming)]
       return requirePresent ? ofTopic.map(route => onlyIf(requirePresent, route)) : ofTopic
     }),
-    ...keyRoutes(keys, authenticator, log),
+    ...keyRoutes(options),
+    ...issuerRoutes(options),
     ...tokenRoutes(options),
     ...certificateRoutes(options),
     ...credentialRoutes(() => configuration.value('deviceName')),

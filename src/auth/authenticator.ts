@@ -4,6 +4,8 @@ import type { Log } from '../log.ts'
 import { credentialRequired, type Refusal, RefusedCredential } from './challenge.ts'
 import { equalBytes } from './equal-bytes.ts'
 import { ALL_GRANTS } from './grants.ts'
+import { type DeviceNames, hasLongSignature, type Issued, IssuedTokens } from './issued-tokens.ts'
+import type { Issuer } from './issuer.ts'
 import { type Claims, JwtVerifier, validity } from './jwt.ts'
 
 /** A verified credential: the API key, or a token with its claims. */
@@ -11,12 +13,18 @@ export interface Credential extends Claims {
   readonly isApiKey: boolean
   /** Counts the API keys of this run. A credential of an earlier one is refused. */
   readonly generation: number
+  /** Of a token that an issuer has signed. */
+  readonly issued?: Issued
 }
 
-/** The holder of a credential, for the log: `the API key`, or `a token of panel-4`. */
-export function holderOf({ isApiKey, sub }: Credential): string {
+/** In place of a count: that of no API key. */
+const OF_NO_KEY = -1
+
+/** The holder of a credential, for the log: `the API key`, `a token of panel-4`, or `a token of ops, by the issuer fleet`. */
+export function holderOf({ isApiKey, sub, issued }: Credential): string {
   if (isApiKey) return 'the API key'
-  return sub === undefined ? 'a token' : `a token of ${sub}`
+  const token = sub === undefined ? 'a token' : `a token of ${sub}`
+  return issued ? `${token}, by the issuer ${issued.issuer.name}` : token
 }
 
 export interface AuthenticatorOptions {
@@ -25,8 +33,12 @@ export interface AuthenticatorOptions {
   /** When the program was built, milliseconds since 1970. A clock before it has not been set. */
   readonly builtAt: number
   readonly leewayS: number
-  /** Called for the first credential that is accepted. */
+  /** Called for the first credential that is accepted: the API key, or a token made from it. */
   readonly onFirstUse?: () => void
+  /** The issuers whose tokens are accepted; without it, there are none. */
+  readonly issuers?: { get(name: string): Issuer | undefined }
+  /** The names of this device, for `aud`. */
+  readonly device?: () => DeviceNames
 }
 
 /** Three parts, separated by dots. */
@@ -36,7 +48,8 @@ const EMPTY =
 
 const BAD_TOKEN =
   'The token is malformed. It must be signed with HS256, its roles must be a list such as ["admin:r"], and exp and nbf must ' +
-  'be numbers of seconds since 1970.'
+  'be numbers of seconds since 1970. A token of an issuer must be signed with EdDSA or ES256, as suits its key, and have kid ' +
+  '(the name of the issuer), iat and exp.'
 
 /** The likely mistake in a malformed credential; undefined if it resembles no known one. */
 function malformed(presented: readonly string[]): string | undefined {
@@ -44,9 +57,12 @@ function malformed(presented: readonly string[]): string | undefined {
   return presented.some(text => TOKEN.test(text)) ? BAD_TOKEN : undefined
 }
 
+const NAMELESS: DeviceNames = { serial: undefined, hostname: undefined, groups: [] }
+
 /** Turns a presented credential into what it grants, for one API key at a time. */
 export class Authenticator {
   readonly #options: AuthenticatorOptions
+  readonly #issued: IssuedTokens
   /** Undefined while no API key is in force. */
   #key: KeyInForce | undefined
   /** Counts the API keys of this run. */
@@ -65,6 +81,8 @@ export class Authenticator {
   constructor(apiKey: string | undefined, options: AuthenticatorOptions) {
     this.#options = options
     this.#onFirstUse = options.onFirstUse
+    const { issuers, device = () => NAMELESS } = options
+    this.#issued = new IssuedTokens({ issuer: name => issuers?.get(name), device })
     if (apiKey !== undefined) this.#key = putInForce(apiKey, this.#generation)
   }
 
@@ -76,22 +94,36 @@ export class Authenticator {
   }
 
   /**
-   * The first of the presented texts that is a credential.
-   * @throws {Problem} 401
+   * The first of the presented texts that is a credential; later, if it is a new token of an issuer.
+   * @param network What the client is counted by.
+   * @throws {Problem} 401; 503 if too many tokens of issuers wait to be verified.
    */
-  authenticate(presented: readonly string[]): Credential {
-    let refusal: Refusal | undefined
-    for (const text of presented) {
-      const outcome = this.#check(text)
-      if (typeof outcome !== 'string') {
-        if (this.#onFirstUse) this.#firstUse()
+  authenticate(presented: readonly string[], network = ''): Credential | Promise<Credential> {
+    return this.#first(presented, network, 0, undefined)
+  }
+
+  /** The first from `at` on. @param refusal Why those before it are none. */
+  #first(
+    presented: readonly string[],
+    network: string,
+    at: number,
+    refusal: Refusal | undefined,
+  ): Credential | Promise<Credential> {
+    let why = refusal
+    for (let n = at; n < presented.length; n++) {
+      const outcome = this.#check(presented[n] ?? '', network)
+      if (typeof outcome === 'string') why = moreTelling(why, outcome)
+      else if (outcome instanceof Promise)
+        return outcome.then(later =>
+          typeof later === 'string' ? this.#first(presented, network, n + 1, moreTelling(why, later)) : later,
+        )
+      else {
+        if (this.#onFirstUse && !outcome.issued) this.#firstUse()
         return outcome
       }
-      // An error in a token says more than that the same text, decoded, is malformed.
-      if (refusal === undefined || outcome !== 'malformed') refusal = outcome
     }
-    if (refusal === undefined) throw credentialRequired()
-    throw new RefusedCredential(refusal, refusal === 'malformed' ? malformed(presented) : undefined)
+    if (why === undefined) throw credentialRequired()
+    throw new RefusedCredential(why, why === 'malformed' ? malformed(presented) : undefined)
   }
 
   /** @throws {Problem} 401 if a credential that was accepted does not hold any more. */
@@ -105,15 +137,13 @@ export class Authenticator {
    * @param now Milliseconds since 1970, for a caller that checks thousands at once.
    */
   refusalNow(credential: Credential, now = this.#options.clock.now()): Refusal | undefined {
-    if (credential.generation !== this.#generation) return 'key replaced'
-    if (credential.exp === undefined && credential.nbf === undefined) return undefined
-    if (now < this.#options.builtAt) {
-      if (!this.#hasWarnedOfClock)
-        this.#options.log('warning', 'clock not set: refusing tokens with exp or nbf until it is')
-      this.#hasWarnedOfClock = true
-      return 'clock not set'
+    if (credential.generation !== this.#generation) {
+      const { issued } = credential
+      if (!issued) return 'key replaced'
+      return this.#isClockSet(now) ? this.#issued.refusalNow(issued, credential, now) : 'clock not set'
     }
-    return validity(credential, now, this.#options.leewayS)
+    if (credential.exp === undefined && credential.nbf === undefined) return undefined
+    return this.#isClockSet(now) ? validity(credential, now, this.#options.leewayS) : 'clock not set'
   }
 
   /**
@@ -123,7 +153,8 @@ export class Authenticator {
   validMs(credential: Credential): number {
     const { clock, leewayS } = this.#options
     if (credential.exp === undefined) return Number.POSITIVE_INFINITY
-    return Math.max(0, Math.ceil((credential.exp + leewayS) * 1000 - clock.now()) + 1)
+    const stretchedS = credential.issued ? 0 : leewayS
+    return Math.max(0, Math.ceil((credential.exp + stretchedS) * 1000 - clock.now()) + 1)
   }
 
   #firstUse(): void {
@@ -132,22 +163,40 @@ export class Authenticator {
     tell?.()
   }
 
-  #check(text: string): Credential | Refusal {
+  #isClockSet(now: number): boolean {
+    if (now >= this.#options.builtAt) return true
+    if (!this.#hasWarnedOfClock)
+      this.#options.log('warning', 'clock not set: refusing tokens with exp or nbf until it is')
+    this.#hasWarnedOfClock = true
+    return false
+  }
+
+  #check(text: string, network: string): Credential | Refusal | Promise<Credential | Refusal> {
     if (text.length > MAX_TOKEN_LENGTH) return 'too long'
-    if (!this.#key) return 'key unreadable'
-    const { bytes, credential: apiKey } = this.#key
-    if (text.length === bytes.length && equalBytes(Buffer.from(text), bytes)) return apiKey
+    const key = this.#key
+    const length = key?.bytes.length
+    if (key && text.length === length && equalBytes(Buffer.from(text), key.bytes)) return key.credential
     const remembered = this.#newer.get(text) ?? this.#older.get(text)
     if (remembered) return this.refusalNow(remembered) ?? remembered
-    if (!text.includes('.')) return text.length === bytes.length ? 'unknown key' : 'malformed'
+    if (hasLongSignature(text)) return this.#checkIssued(text, network)
+    if (!key) return 'key unreadable'
+    if (!text.includes('.')) return text.length === length ? 'unknown key' : 'malformed'
 
-    const claims = this.#key.verifier.verify(text)
+    const claims = key.verifier.verify(text)
     if (typeof claims === 'string') return claims
-    const credential: Credential = {
-      isApiKey: false,
-      generation: apiKey.generation,
-      ...claims,
-    }
+    return this.#believed(text, { isApiKey: false, generation: key.credential.generation, ...claims })
+  }
+
+  #checkIssued(text: string, network: string): Refusal | Promise<Credential | Refusal> {
+    const outcome = this.#issued.verify(text, network)
+    if (typeof outcome === 'string') return outcome
+    return outcome.then(claims =>
+      typeof claims === 'string' ? claims : this.#believed(text, { isApiKey: false, generation: OF_NO_KEY, ...claims }),
+    )
+  }
+
+  /** A token whose signature is good, unless it does not hold now. */
+  #believed(text: string, credential: Credential): Credential | Refusal {
     const refusal = this.refusalNow(credential)
     if (refusal === undefined) this.#remember(text, credential)
     return refusal ?? credential
@@ -160,6 +209,11 @@ export class Authenticator {
     }
     this.#newer.set(text, credential)
   }
+}
+
+/** An error in a token says more than that the same text, decoded, is malformed. */
+function moreTelling(before: Refusal | undefined, refusal: Refusal): Refusal {
+  return before === undefined || refusal !== 'malformed' ? refusal : before
 }
 
 interface KeyInForce {

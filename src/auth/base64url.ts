@@ -3,4 +3,5 @@
  * character are 0, so that bytes have one spelling, and so do keys and tokens.
  */
 export const ANY_BYTES = '(?:[\\w-]{4})*(?:[\\w-][AQgw]|[\\w-]{2}[AEIMQUYcgkosw048])?'
+export const BYTES_64 = '[\\w-]{85}[AQgw]'
 export const BYTES_32 = '[\\w-]{42}[AEIMQUYcgkosw048]'

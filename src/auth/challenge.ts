@@ -14,6 +14,12 @@ export type Refusal =
   | 'key replaced'
   | 'clock not set'
   | 'key unreadable'
+  | 'unknown issuer'
+  | 'roles exceed those of the issuer'
+  | 'lifetime exceeds that of the issuer'
+  | 'not for this device'
+  | 'issuer removed'
+  | 'issuer changed'
 
 const CHALLENGE = 'Bearer realm="receiverd"'
 
@@ -21,7 +27,7 @@ const DETAIL: Readonly<Record<Refusal, string>> = {
   malformed:
     'The credential is neither an API key (43 characters, unless the device was given its key) nor a token (three parts, ' +
     'separated by dots).',
-  'bad signature': 'The token was not made from the API key in force.',
+  'bad signature': 'The token was not made from the API key in force, or not by the issuer that it names.',
   'unknown key': 'This is not the API key in force.',
   'too long': `The credential is longer than ${MAX_TOKEN_LENGTH} characters.`,
   expired: 'The token has expired.',
@@ -29,8 +35,17 @@ const DETAIL: Readonly<Record<Refusal, string>> = {
   'key replaced': 'The API key has been replaced, which revoked all tokens made from the old one.',
   'clock not set': 'The clock of this device is not set, so a token with exp or nbf cannot be checked.',
   'key unreadable':
-    'The API key of this device cannot be read, so no credential is accepted. Its log has the reason; `receiverd key rotate` ' +
+    'The API key of this device cannot be read, so only tokens of issuers are accepted. Its log has the reason; `receiverd key rotate` ' +
     'on the device makes a new key.',
+  'unknown issuer': 'This device has no issuer of the name in kid.',
+  'roles exceed those of the issuer': 'The token asks for more than its issuer may grant on this device.',
+  'lifetime exceeds that of the issuer':
+    'From iat to exp, the token lives longer than its issuer may let it on this device.',
+  'not for this device':
+    'The aud of the token does not name this device. It must have one of serial:S, host:H, group:G and *; a token that ' +
+    'grants no writing may do without aud.',
+  'issuer removed': 'The issuer of the token has been removed from this device.',
+  'issuer changed': 'The issuer of the token has another key on this device, or may not make such a token any more.',
 }
 
 /** The 401 for a credential that was sent and is refused. */

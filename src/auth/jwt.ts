@@ -1,5 +1,5 @@
 /**
- * JSON Web Tokens as this device accepts them: RFC 7515 compact form, HS256 only, and a `roles` claim.
+ * JSON Web Tokens that are made from the API key: RFC 7515 compact form, HS256 only, and a `roles` claim.
  *
  * Verifying tells whether a token was made with the key. Whether it is valid *now* is up to `validity`: a verified token
  * is remembered, and its times are checked at each use.
@@ -84,7 +84,8 @@ function isOurHeader(header: JsonObject | undefined): boolean {
   return header !== undefined && header.alg === 'HS256' && !Object.hasOwn(header, 'crit')
 }
 
-function readClaims(claims: JsonObject | undefined): Claims | undefined {
+/** The claims that every token has; undefined if one of them has another form. */
+export function readClaims(claims: JsonObject | undefined): Claims | undefined {
   if (!claims || !Array.isArray(claims.roles)) return undefined
   let grants: ReadonlySet<Grant> = NO_GRANTS
   for (const entry of claims.roles) {
@@ -102,7 +103,8 @@ function isDateOrAbsent(value: unknown): value is number | undefined {
   return value === undefined || (typeof value === 'number' && Number.isFinite(value))
 }
 
-function parseObject(base64url: string): JsonObject | undefined {
+/** The JSON object in a part of a token; undefined if there is none. */
+export function parseObject(base64url: string): JsonObject | undefined {
   try {
     const value = parseJson(Buffer.from(base64url, 'base64url'))
     return isObject(value) ? value : undefined

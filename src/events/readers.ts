@@ -1,7 +1,7 @@
+import { AddressCount } from '../address-count.ts'
 import type { Credential } from '../auth/authenticator.ts'
 import type { Refusal } from '../auth/challenge.ts'
 import type { Clock } from '../clock.ts'
-import { AddressCount } from '../http/address-count.ts'
 import type { Limits } from '../limits.ts'
 import { Problem } from '../problem.ts'
 import { Audience } from './audience.ts'

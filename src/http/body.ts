@@ -87,6 +87,8 @@ export function requireValid(body: JsonValue, { schema, invalid = 'invalid-body'
 
 function readAll(message: IncomingMessage): Promise<Buffer> {
   return new Promise((resolve, reject) => {
+    // The client may have gone while its credential was verified; then nothing is reported any more.
+    if (message.destroyed) return reject(cutShort())
     const chunks: Buffer[] = []
     let size = 0
     message.on('data', (chunk: Buffer) => {
@@ -98,8 +100,12 @@ function readAll(message: IncomingMessage): Promise<Buffer> {
       }
     })
     message.on('end', () => resolve(Buffer.concat(chunks)))
-    message.on('error', () => reject(new Problem('bad-request', 'The body was cut short.')))
+    message.on('error', () => reject(cutShort()))
   })
+}
+
+function cutShort(): Problem {
+  return new Problem('bad-request', 'The body was cut short.')
 }
 
 export function tooLarge(maxBytes: number): Problem {

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import type { AddressCount } from '../address-count.ts'
 import {
   HEAD_TIMEOUT_MS,
   MAX_DEFERRED,
@@ -11,7 +12,6 @@ import {
 } from '../limits.ts'
 import { Problem } from '../problem.ts'
 import type { Client } from './address.ts'
-import type { AddressCount } from './address-count.ts'
 import type { IncomingBody } from './incoming-body.ts'
 import { parserError, pauseReading, resumeReading, stopsParser } from './node-internals.ts'
 import type { Operation } from './operation.ts'
@@ -160,7 +160,10 @@ export class Connection implements Asker, Answerer {
 
   async #writeLater(message: IncomingMessage, response: ServerResponse, reply: Promise<Reply>): Promise<void> {
     try {
-      this.#context.writer.write(this, message, response, await reply)
+      const answer = await reply
+      // The client has gone, and nothing would end what is kept open for it.
+      if (this.socket.destroyed && ('open' in answer || 'hold' in answer)) return
+      this.#context.writer.write(this, message, response, answer)
       this.#advance()
     } catch (error) {
       this.socket.destroy(error instanceof Error ? error : undefined)

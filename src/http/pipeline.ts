@@ -28,6 +28,16 @@ export interface Asker extends Client {
   incoming: IncomingBody | undefined
 }
 
+/** A request whose route is known, and its query. */
+interface Asked {
+  readonly route: Route
+  readonly request: Request
+  readonly message: IncomingMessage
+  readonly response: ServerResponse
+  readonly query: URLSearchParams | undefined
+  readonly client: Asker
+}
+
 export interface PipelineOptions {
   readonly router: Router
   readonly authenticator: Authenticator
@@ -86,7 +96,31 @@ export class Pipeline {
     }
 
     const presented = presentedCredential(authorizationOf(message), query?.getAll('apiKey'))
-    const credential = authenticator.authenticate(presented)
+    // The signatures of issuers are counted by the address that warnings are for: with a server in front, all clients have
+    // one connection's address, and a flood from one of them would keep the others out.
+    const credential = authenticator.authenticate(
+      presented,
+      address === client.address ? client.network : clientAt(address).network,
+    )
+    const asked = { route, request, message, response, query, client }
+    if (credential instanceof Promise) return this.#handleLater(asked, credential)
+    return this.#handle(asked, credential)
+  }
+
+  /**
+   * Each such request is handled and answered in a turn of its own: a token is verified once for many requests at once, and
+   * a place that one of them finds must be taken before the next one looks.
+   */
+  async #handleLater(asked: Asked, verifying: Promise<Credential>): Promise<Reply> {
+    const credential = await verifying
+    await new Promise(resolve => setImmediate(resolve))
+    this.#options.authenticator.recheck(credential)
+    return this.#handle(asked, credential)
+  }
+
+  /** The rest of the path of a request that has a valid credential. */
+  #handle({ route, request, message, response, query, client }: Asked, credential: Credential): Reply | Promise<Reply> {
+    const { authenticator } = this.#options
     requireGrant(route, credential)
     if (query && message.method !== 'GET' && message.method !== 'HEAD') requireKnown(route, query)
     if (route.body && 'maxBytes' in route.body) {

@@ -4,8 +4,10 @@ import { Files } from '../../hal/files/files.ts'
 import { keyRoutes } from '../../src/api/api-key.ts'
 import { ApiKeyStore } from '../../src/auth/api-key.ts'
 import { Authenticator } from '../../src/auth/authenticator.ts'
+import { Issuers } from '../../src/auth/issuers.ts'
 import { Problem } from '../../src/problem.ts'
 import { intercepted, systemError } from '../hal/support/file-system.ts'
+import { credentialIn } from '../support/credential.ts'
 import { temporaryFolder } from '../support/folder.ts'
 
 const quiet = () => undefined
@@ -25,14 +27,19 @@ for (const [code, status] of [
     const { current = '' } = keys
     const clock = { now: () => Date.now() }
     const authenticator = new Authenticator(current, { clock, log: quiet, builtAt: 0, leewayS: 0, onFirstUse: quiet })
-    const [route] = keyRoutes(keys, authenticator, quiet)
-    const authenticated = authenticator.authenticate([current])
+    const issuers = new Issuers({
+      system: new Files(temporaryFolder(t)),
+      log: quiet,
+      recordOriginal: async () => undefined,
+    })
+    const [route] = keyRoutes({ keys, issuers, authenticator, log: quiet })
+    const authenticated = credentialIn(authenticator, current)
     isBroken = true
     const request = { body: undefined, address: '127.0.0.1' }
     const answer = Promise.resolve(route?.handle(request as never, authenticated))
     const problem = await answer.catch(error => error)
     t.ok(problem instanceof Problem)
     t.equal(problem.status, status)
-    t.match(problem.message, `(${code}). The old one stays in force.`)
+    t.match(problem.message, `(${code}). The old key stays in force.`)
     t.equal(keys.current, current)
   })

@@ -10,6 +10,7 @@ import { Topic } from '../../src/events/topic.ts'
 import type { HeldReply } from '../../src/http/reply.ts'
 import { Request } from '../../src/http/request.ts'
 import { ManualClock } from '../support/clock.ts'
+import { credentialIn } from '../support/credential.ts'
 import { eventually } from '../support/eventually.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
@@ -128,7 +129,7 @@ t.test('a poll that arrives in the same turn as an event is held for the next on
   const readers = new Readers({ limits, refusalNow, clock: systemClock })
   t.teardown(() => readers.close())
   const route = eventRoute('/events', topic, eventSchema({}), { readers, authenticator, random: () => 0, limits })
-  const credential = authenticator.authenticate(['A'.repeat(43)])
+  const credential = credentialIn(authenticator, 'A'.repeat(43))
   const message = { method: 'GET', headers: { 'if-none-match': '*' } }
 
   topic.changed('{"n":1}')

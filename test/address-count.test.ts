@@ -1,5 +1,5 @@
 import t from 'tap'
-import { AddressCount } from '../../src/http/address-count.ts'
+import { AddressCount } from '../src/address-count.ts'
 
 t.test('each address has its own limit, and gets back what it leaves', async t => {
   const count = new AddressCount(2)

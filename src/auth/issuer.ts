@@ -1,0 +1,116 @@
+/** An issuer: somebody outside the device whose tokens it accepts, by a public key. */
+import { createPublicKey, type KeyObject } from 'node:crypto'
+import * as Type from 'typebox/type'
+import { HalError } from '../../hal/errors.ts'
+import { parseJson } from '../json.ts'
+import { DEFAULT_TOKEN_AGE_S, MAX_TOKEN_AGE_S, MIN_TOKEN_AGE_S } from '../limits.ts'
+import { schemaErrors } from '../validate.ts'
+import { type Grant, grantsOf, ROLES } from './grants.ts'
+
+/** Of the file without `.json`, and of `kid` in its tokens. */
+export const ISSUER_NAME = /^[a-z0-9-]{1,32}$/
+
+/** Where an issuer comes from: the image, its card, or a client of the API. */
+export const SOURCES = ['image', 'card', 'api'] as const
+export type Source = (typeof SOURCES)[number]
+
+/** By the algorithm of its tokens: EdDSA with Ed25519 (RFC 8037 §3.1), ES256 with P-256 (RFC 7518 §3.4). */
+export const ALGORITHMS = ['EdDSA', 'ES256'] as const
+export type Algorithm = (typeof ALGORITHMS)[number]
+
+const members = {
+  publicKey: Type.String({
+    description: 'An Ed25519 or P-256 public key in PEM (SPKI), which begins with -----BEGIN PUBLIC KEY-----.',
+    maxLength: 1_024,
+  }),
+  roles: Type.Array(Type.Enum(ROLES), {
+    minItems: 1,
+    maxItems: ROLES.length,
+    description: 'The most that its tokens can grant: one or more roles.',
+  }),
+  maxAgeS: Type.Optional(
+    Type.Integer({
+      description: 'The longest life of its tokens, in seconds from `iat` to `exp`.',
+      minimum: MIN_TOKEN_AGE_S,
+      maximum: MAX_TOKEN_AGE_S,
+      default: DEFAULT_TOKEN_AGE_S,
+    }),
+  ),
+}
+
+/** An issuer as a client gives it. */
+export const IssuerRequest = Type.Object(members, { $id: 'IssuerRequest', additionalProperties: false })
+export type GivenIssuer = Type.Static<typeof IssuerRequest>
+
+/** The same in its file, which may say where it comes from; without that, it is the image's. */
+const IssuerFile = Type.Object(
+  { ...members, source: Type.Optional(Type.Enum([...SOURCES])) },
+  {
+    additionalProperties: false,
+  },
+)
+
+export interface Issuer {
+  readonly name: string
+  readonly key: KeyObject
+  /** Base64 of the SPKI: the same for the same key. */
+  readonly keyId: string
+  readonly algorithm: Algorithm
+  readonly roles: readonly string[]
+  /** The most that its tokens can grant. */
+  readonly grants: ReadonlySet<Grant>
+  readonly maxAgeS: number
+  readonly source: Source
+}
+
+/** The issuer in a file. @throws {HalError} saying why it cannot be used. */
+export function issuerIn(name: string, bytes: Uint8Array): Issuer {
+  let value: ReturnType<typeof parseJson>
+  try {
+    value = parseJson(bytes)
+  } catch (error) {
+    if (error instanceof SyntaxError) throw new HalError('UNREADABLE', `the file is not valid: ${error.message}`)
+    throw error
+  }
+  const [mistake] = schemaErrors(IssuerFile, value, '')
+  if (mistake) throw new HalError('UNREADABLE', `${mistake.pointer || 'the file'}: ${mistake.detail}`)
+  const { source = 'image', ...given } = value as Type.Static<typeof IssuerFile>
+  return issuerOf(name, given, source)
+}
+
+/** @throws {HalError} if the key cannot be used. */
+export function issuerOf(name: string, { publicKey, roles, maxAgeS }: GivenIssuer, source: Source): Issuer {
+  const found = publicKeyIn(publicKey)
+  if (!found) throw new HalError('UNREADABLE', `/publicKey: ${WRONG_KEY}`)
+  const grants = new Set(roles.flatMap(role => [...(grantsOf(role) ?? [])]))
+  return { name, ...found, roles: [...new Set(roles)], grants, maxAgeS: maxAgeS ?? DEFAULT_TOKEN_AGE_S, source }
+}
+
+/** The file of an issuer. */
+export function issuerFile({ publicKey, roles, maxAgeS = DEFAULT_TOKEN_AGE_S }: GivenIssuer, source: Source): string {
+  return `${JSON.stringify({ publicKey, roles, maxAgeS, source }, undefined, 2)}\n`
+}
+
+export const WRONG_KEY = 'must be an Ed25519 or P-256 public key in PEM, which begins with -----BEGIN PUBLIC KEY-----'
+const PEM = /^\s*-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]+)-----END PUBLIC KEY-----\s*$/
+
+/** The key in a PEM; undefined if there is any other than one of the two kinds, such as a private key or a certificate. */
+export function publicKeyIn(pem: string): Pick<Issuer, 'key' | 'keyId' | 'algorithm'> | undefined {
+  const [, base64] = PEM.exec(pem) ?? []
+  if (base64 === undefined) return undefined
+  const der = Buffer.from(base64, 'base64')
+  try {
+    const key = createPublicKey({ key: der, format: 'der', type: 'spki' })
+    const algorithm = algorithmOf(key)
+    // OpenSSL ignores what follows a key.
+    if (!algorithm || !key.export({ format: 'der', type: 'spki' }).equals(der)) return undefined
+    return { key, keyId: der.toString('base64'), algorithm }
+  } catch {
+    return undefined
+  }
+}
+
+function algorithmOf({ asymmetricKeyType: type, asymmetricKeyDetails: details }: KeyObject): Algorithm | undefined {
+  if (type === 'ed25519') return 'EdDSA'
+  return type === 'ec' && details?.namedCurve === 'prime256v1' ? 'ES256' : undefined
+}

@@ -1,0 +1,224 @@
+import { HalError, isUnreadable, reasonOf } from '../../hal/errors.ts'
+import type { Files } from '../../hal/files/files.ts'
+import type { Stop } from '../../hal/files/watcher.ts'
+import { Serial } from '../../hal/serial.ts'
+import type { Undo } from '../../hal/setting.ts'
+import { MAX_ISSUER_BYTES, MAX_ISSUERS, POLL_MS, SETTLE_MS } from '../limits.ts'
+import { Complaint, type Log } from '../log.ts'
+import { type GivenIssuer, ISSUER_NAME, type Issuer, issuerFile, issuerIn } from './issuer.ts'
+
+const FOLDER = '/etc/receiverd/issuers'
+const FILE = /^([^.].*)\.json$/
+/** It holds public keys alone. */
+const MODE = 0o644
+/** Stands in place of a setting for the files that were there first. */
+const ORIGINAL = 'issuers'
+
+/** There are as many issuers as there may be. */
+export class TooManyIssuers extends Error {}
+
+export interface IssuersOptions {
+  readonly system: Files
+  readonly log: Log
+  /** Durably records a file before its first change, for a factory reset. */
+  readonly recordOriginal: (original: Undo) => Promise<void>
+}
+
+/** The issuers in force, and their files: `NAME.json` each. A file that cannot be used grants nothing. */
+export class Issuers {
+  readonly #options: IssuersOptions
+  /** Reads and changes take turns. */
+  readonly #queue = new Serial()
+  readonly #stops: Stop[] = []
+  readonly #complaint: Complaint
+  /** Why files cannot be used, as far as it was logged. */
+  #wrong: ReadonlyMap<string, string> = new Map()
+  #inForce: ReadonlyMap<string, Issuer> = new Map()
+  #settling: NodeJS.Timeout | undefined
+  #changed: () => void = () => undefined
+
+  constructor(options: IssuersOptions) {
+    this.#options = options
+    this.#complaint = new Complaint(options.log)
+  }
+
+  /** Reads the files, and watches them from then on. @param changed Called after each change of what is in force. */
+  async start(changed: () => void): Promise<void> {
+    const { system } = this.#options
+    await this.#queue.run(() => this.#recover())
+    await this.#queue.run(() => this.#read())
+    this.#changed = changed
+    const reload = () => {
+      this.#settling ??= setTimeout(() => {
+        this.#settling = undefined
+        this.#queue.run(() => this.#read())
+      }, SETTLE_MS)
+    }
+    const poll = setInterval(reload, POLL_MS).unref()
+    this.#stops.push(system.watch(`${FOLDER}/*`, reload), () => clearInterval(poll))
+    // A file may have changed between the read and the watch.
+    reload()
+  }
+
+  /** Resolves when a change in progress is done. */
+  async stop(): Promise<void> {
+    for (const stop of this.#stops) stop()
+    clearTimeout(this.#settling)
+    await this.#queue.run(async () => undefined)
+  }
+
+  /** Those in force, by name in alphabetical order. */
+  get all(): readonly Issuer[] {
+    return [...this.#inForce.values()]
+  }
+
+  get(name: string): Issuer | undefined {
+    return this.#inForce.get(name)
+  }
+
+  /**
+   * Stores an issuer durably, and puts it in force.
+   * @param name Of the form `ISSUER_NAME`.
+   * @param given Whose key can be used.
+   * @param precondition Called when its turn has come; throws if the issuer must not be changed.
+   * @returns whether it was there before.
+   * @throws {TooManyIssuers}; the system's own errors.
+   */
+  put(name: string, given: GivenIssuer, precondition: () => void): Promise<boolean> {
+    return this.#queue.run(async () => {
+      precondition()
+      const isKnown = this.#inForce.has(name)
+      if (!isKnown && this.#inForce.size >= MAX_ISSUERS) throw new TooManyIssuers()
+      await this.#recordOriginal(name)
+      await this.#options.system.writeAtomic(pathOf(name), issuerFile(given, 'api'), MODE)
+      await this.#read()
+      return isKnown
+    })
+  }
+
+  /** Removes an issuer durably. @returns whether it was in force. */
+  remove(name: string, precondition: () => void): Promise<boolean> {
+    return this.#queue.run(async () => {
+      precondition()
+      if (!this.#inForce.has(name)) return false
+      await this.#remove(name)
+      return true
+    })
+  }
+
+  /** Removes the issuers that clients of the API have put there. @returns their names. */
+  removeOwn(precondition: () => void): Promise<string[]> {
+    return this.#queue.run(async () => {
+      precondition()
+      const names = this.all.filter(({ source }) => source === 'api').map(({ name }) => name)
+      for (const name of names) await this.#remove(name)
+      return names
+    })
+  }
+
+  async #remove(name: string): Promise<void> {
+    await this.#recordOriginal(name)
+    await this.#options.system.remove(pathOf(name))
+    await this.#read()
+  }
+
+  async #recordOriginal(name: string): Promise<void> {
+    const { system, recordOriginal } = this.#options
+    await recordOriginal({
+      setting: ORIGINAL,
+      previous: null,
+      next: null,
+      images: [await system.capture(pathOf(name))],
+    })
+  }
+
+  async #recover(): Promise<void> {
+    try {
+      const names = await this.#options.system.list(FOLDER)
+      const interrupted = names.flatMap(name => /^\.([a-z0-9-]+\.json)\.receiverd-/.exec(name)?.[1] ?? [])
+      await this.#options.system.recover(...interrupted.map(name => `${FOLDER}/${name}`))
+    } catch (error) {
+      this.#options.log('warning', `issuers: could not finish an interrupted write: ${reasonOf(error)}`)
+    }
+  }
+
+  /** Reads all files. Does not throw. */
+  async #read(): Promise<void> {
+    const { system, log } = this.#options
+    const found = await readIssuers(system).catch(error => {
+      this.#complaint.say(`issuers: ${reasonOf(error)}; keeping those in force`)
+      return undefined
+    })
+    if (!found) return
+    this.#complaint.end()
+    for (const [file, why] of found.wrong)
+      if (this.#wrong.get(file) !== why) log('warning', `issuers, ${file}: ${why}; its tokens are refused`)
+    this.#wrong = found.wrong
+    const before = this.#inForce
+    const next = new Map(found.issuers.map(issuer => [issuer.name, same(issuer, before.get(issuer.name))]))
+    if (isSame(before, next)) return
+    this.#inForce = next
+    this.#logChanges(before, next)
+    this.#changed()
+  }
+
+  #logChanges(before: ReadonlyMap<string, Issuer>, next: ReadonlyMap<string, Issuer>): void {
+    const { log } = this.#options
+    for (const [name, issuer] of next)
+      if (before.get(name) !== issuer)
+        log('notice', `the issuer ${name} is in force: ${issuer.algorithm}, ${issuer.roles.join(', ')}`)
+    for (const name of before.keys())
+      if (!next.has(name)) log('notice', `the issuer ${name} is gone, and its tokens are refused`)
+  }
+}
+
+interface Found {
+  /** In alphabetical order. */
+  readonly issuers: readonly Issuer[]
+  /** Why other files cannot be used, by their names. */
+  readonly wrong: ReadonlyMap<string, string>
+}
+
+/** The issuers of a system. @throws the system's own errors if their folder cannot be read. */
+export async function readIssuers(system: Files): Promise<Found> {
+  const issuers: Issuer[] = []
+  const wrong = new Map<string, string>()
+  for (const file of await system.list(FOLDER)) {
+    const [, name] = FILE.exec(file) ?? []
+    if (name === undefined) continue
+    try {
+      const issuer = await readIssuer(system, name)
+      if (issuer && issuers.length < MAX_ISSUERS) issuers.push(issuer)
+      else if (issuer) wrong.set(file, `there are ${MAX_ISSUERS} issuers already`)
+    } catch (error) {
+      wrong.set(file, isUnreadable(error) ? error.message : reasonOf(error))
+    }
+  }
+  return { issuers, wrong }
+}
+
+async function readIssuer(system: Files, name: string): Promise<Issuer | undefined> {
+  if (!ISSUER_NAME.test(name))
+    throw new HalError('UNREADABLE', 'the name of the file must be 1 to 32 characters of a-z, 0-9 and -')
+  const bytes = await system.readBytes(pathOf(name), MAX_ISSUER_BYTES)
+  return bytes && issuerIn(name, bytes)
+}
+
+function pathOf(name: string): string {
+  return `${FOLDER}/${name}.json`
+}
+
+/** The issuer as it was, if it is the same: tokens compare by identity first. */
+function same(issuer: Issuer, before: Issuer | undefined): Issuer {
+  const isSame =
+    before !== undefined &&
+    before.keyId === issuer.keyId &&
+    before.maxAgeS === issuer.maxAgeS &&
+    before.source === issuer.source &&
+    before.roles.join() === issuer.roles.join()
+  return isSame ? before : issuer
+}
+
+function isSame(a: ReadonlyMap<string, Issuer>, b: ReadonlyMap<string, Issuer>): boolean {
+  return a.size === b.size && [...a].every(([name, issuer]) => b.get(name) === issuer)
+}

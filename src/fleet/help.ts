@@ -1,0 +1,86 @@
+/** The help text of a command; of the program itself for anything else. */
+export function helpFor(command: string | undefined): string {
+  return (command !== undefined && HELPS.get(command)) || HELP
+}
+
+const COMMON = `Options:
+  --fleet FILE         the fleet file (default fleet.yaml)
+  --group GROUP        only devices of this group; may be given more than once
+  --device NAME        only this device; may be given more than once
+  --json               print one JSON document on stdout
+  --at-once N          how many devices at once, 1 to 200 (default 20)
+  --timeout S          seconds that a device has to answer, 1 to 600 (default 10);
+                       a change has four times as long
+`
+
+const CHANGING = `${COMMON}  --yes, -y            do not ask
+  --waves SIZES        devices in each wave, such as 2,10,rest; the last number
+                       repeats (default 1,rest)
+  --keep-going         go on after a failure
+`
+
+const STATUS = `Exit status: 0 success; 1 a device failed, or was not begun because of another;
+2 usage error, also in the fleet file; 130 interrupted.
+`
+
+const HELP = `receiverd-fleet manages many receivers, listed in one file: fleet.yaml.
+
+Usage:
+  receiverd-fleet list         list the devices, and how each is doing
+  receiverd-fleet diff         say what apply would change
+  receiverd-fleet apply        give each device the settings in the file, in
+                               waves, after asking
+  receiverd-fleet --version    print the version
+  receiverd-fleet COMMAND --help
+                               list the options of a command
+
+Results are on stdout, progress and failures on stderr. Ctrl-C begins no further
+device and waits for those under way; a second one ends at once.
+
+${STATUS}`
+
+const LIST = `receiverd-fleet list: list the devices, and how each is doing.
+
+Usage: receiverd-fleet list [OPTION]...
+
+The digest is that of the configuration: devices with the same settings have the
+same. The state is ok, "on trial" (a change waits to be confirmed), read-only
+(the storage refuses changes) or failed, and why.
+
+${COMMON}
+${STATUS}`
+
+const DIFF = `receiverd-fleet diff: say what apply would change, and change nothing.
+
+Usage: receiverd-fleet diff [OPTION]...
+
+Each device checks the settings itself. A password cannot be read, so it counts
+as a difference.
+
+${COMMON}
+Exit status: 0 no device differs; 3 one does; 1 a device failed, or refuses its
+settings; 2 usage error, also in the fleet file; 130 interrupted.
+`
+
+const APPLY = `receiverd-fleet apply: give each device the settings in the file.
+
+Usage: receiverd-fleet apply [OPTION]...
+
+Says what would change, asks, and goes through the devices in waves. After a
+wave with a failure it stops. Devices that already have their settings are not
+touched, so the same command goes on where an earlier one stopped. A device that
+cannot be reached is left out; one that refuses its settings stops it before
+anything has changed.
+
+A change that can cut a device off, of its network or Wi-Fi, is on trial: the
+device undoes it within a minute unless it can be reached afterwards.
+
+${CHANGING}  --confirm            every change is on trial, not only those of networks
+
+${STATUS}`
+
+const HELPS = new Map([
+  ['list', LIST],
+  ['diff', DIFF],
+  ['apply', APPLY],
+])

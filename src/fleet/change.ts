@@ -10,6 +10,8 @@ import { compare, holds, isHidden, refusalOf } from './preview.ts'
 export interface ChangeOptions {
   /** Whether each change is on trial, and not only one that can cut the device off. */
   readonly isTrial: boolean
+  /** Milliseconds after which a device that has not answered a change is given up; one on trial is given its time. */
+  readonly lostMs: number
   /** Resolves after so many milliseconds. */
   readonly wait: (ms: number) => Promise<unknown>
   /** Monotonic, in milliseconds. */
@@ -21,8 +23,6 @@ const TRIAL_S = 60
 /** Milliseconds for a network to change, before the device is asked whether it is still there. */
 const SETTLE_MS = 10_000
 const RETRY_MS = 1_000
-/** Milliseconds after which a device that has not answered a change is given up. */
-const LOST_MS = 30_000
 
 /**
  * Gives a device settings, as far as they differ. It is known what has become of them when this resolves: an answer that was
@@ -68,14 +68,14 @@ class Change {
 
   /** @returns the ETag that it was answered with; undefined if the answer was lost. */
   async make(patch: JsonObject): Promise<string | undefined> {
-    const { isTrial, now } = this.#options
+    const { isTrial, lostMs, now } = this.#options
     const lockOutS = await this.#lockOutS(patch)
     const trialS = lockOutS > 0 ? lockOutS : isTrial ? TRIAL_S : 0
     const began = now()
     const answer = await this.#send(patch, trialS)
     const until = began + 1000 * trialS
     if (trialS === 0) {
-      if (!answer) await this.#find(began + LOST_MS)
+      if (!answer) await this.#find(now() + lostMs)
     } else if (!answer || answer.headers['confirm-within'] !== undefined) {
       if (lockOutS > 0) await this.#options.wait(SETTLE_MS)
       const etag = answer ? answer.etag : await this.#find(until)

@@ -25,6 +25,10 @@ export type Command =
   | { readonly name: 'print'; readonly text: string }
   | ({ readonly name: 'list' | 'diff' } & Common)
   | ({ readonly name: 'apply'; readonly isTrial: boolean } & Changing)
+  | ({ readonly name: 'run'; readonly operation: string } & Changing)
+  | ({ readonly name: 'rotate-keys'; readonly isSure: boolean } & Common)
+  | ({ readonly name: 'backup'; readonly folder: string; readonly withIdentity: boolean } & Common)
+  | ({ readonly name: 'restore'; readonly folder: string; readonly isTrial: boolean } & Changing)
 
 const OPTIONS = {
   fleet: { type: 'string' },
@@ -36,6 +40,7 @@ const OPTIONS = {
   yes: { type: 'boolean', short: 'y' },
   waves: { type: 'string' },
   confirm: { type: 'boolean' },
+  'with-identity': { type: 'boolean' },
   'keep-going': { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean' },
@@ -50,11 +55,18 @@ const COMMANDS = {
   list: COMMON,
   diff: COMMON,
   apply: [...CHANGING, 'confirm'],
+  run: CHANGING,
+  'rotate-keys': [...COMMON, 'yes'],
+  backup: [...COMMON, 'with-identity'],
+  restore: [...CHANGING, 'confirm'],
 } as const satisfies Record<string, readonly Option[]>
 
 export type CommandName = keyof typeof COMMANDS
 /** The argument that a command takes. */
-const ARGUMENTS: Partial<Record<CommandName, string>> = {}
+const ARGUMENTS: Partial<Record<CommandName, string>> = { run: 'OPERATION', backup: 'FOLDER', restore: 'FOLDER' }
+
+/** Those of `POST /api/v1/operations`. */
+const OPERATIONS: readonly string[] = ['identify', 'reboot', 'restart-receiver']
 
 /** As a word, the same as `--help`. */
 const HELP = 'help'
@@ -79,9 +91,9 @@ export function parseCommand(argv: readonly string[], version: string): Command 
     if (!COMMANDS[name].some(accepted => accepted === option))
       throw new UsageError(unknownOption(`--${option}`, [name]))
   const argument = ARGUMENTS[name]
-  const [given, extra] = argument === undefined ? [undefined, ...rest] : rest
+  const [given = '', extra] = argument === undefined ? ['', ...rest] : rest
   if (extra !== undefined) throw new UsageError(`${name} takes ${argument ?? 'no argument'}, and no "${extra}"`)
-  if (argument !== undefined && given === undefined)
+  if (argument !== undefined && given === '')
     throw new UsageError(`${name}: missing ${argument}; see ${PROGRAM} ${name} --help`)
   const common = commonOf(values)
   switch (name) {
@@ -90,6 +102,14 @@ export function parseCommand(argv: readonly string[], version: string): Command 
       return { name, ...common }
     case 'apply':
       return { name, ...changingOf(values, common), isTrial: values.confirm ?? false }
+    case 'run':
+      return { name, ...changingOf(values, common), operation: operationOf(given) }
+    case 'rotate-keys':
+      return { name, ...common, isSure: values.yes ?? false }
+    case 'backup':
+      return { name, ...common, folder: given, withIdentity: values['with-identity'] ?? false }
+    case 'restore':
+      return { name, ...changingOf(values, common), folder: given, isTrial: values.confirm ?? false }
   }
 }
 
@@ -117,6 +137,17 @@ function changingOf(values: Values, common: Common): Changing {
   const waves = values.waves === undefined ? WAVES : parseWaves(values.waves)
   if (!waves) throw new UsageError(`--waves: "${values.waves}" is no list of sizes, such as 2,10,rest`)
   return { ...common, isSure: values.yes ?? false, isKeptGoing: values['keep-going'] ?? false, waves }
+}
+
+function operationOf(name: string): string {
+  if (OPERATIONS.includes(name)) return name
+  // It gives a device a key that nobody here knows.
+  if (name === 'factory-reset')
+    throw new UsageError('run: a factory reset replaces the API key; do it on the page of the device')
+  const meant = closest(name, OPERATIONS)
+  throw new UsageError(
+    `run: "${name}" is none of ${OPERATIONS.join(', ')}${meant === undefined ? '' : `; did you mean ${meant}?`}`,
+  )
 }
 
 function numberOf(option: string, text: string | undefined, { fallback, max }: { fallback: number; max: number }) {

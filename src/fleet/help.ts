@@ -30,6 +30,13 @@ Usage:
   receiverd-fleet diff         say what apply would change
   receiverd-fleet apply        give each device the settings in the file, in
                                waves, after asking
+  receiverd-fleet run OPERATION
+                               identify, reboot or restart-receiver, in waves
+  receiverd-fleet rotate-keys  replace the API key of each device
+  receiverd-fleet backup FOLDER
+                               save the settings of each device in a file
+  receiverd-fleet restore FOLDER
+                               load them again, in waves, after asking
   receiverd-fleet --version    print the version
   receiverd-fleet COMMAND --help
                                list the options of a command
@@ -79,7 +86,58 @@ ${CHANGING}  --confirm            every change is on trial, not only those of ne
 
 ${STATUS}`
 
+const RUN = `receiverd-fleet run: have each device carry out an operation.
+
+Usage: receiverd-fleet run OPERATION [OPTION]...
+
+OPERATION is identify (the screen shows the name, an LED blinks), reboot, or
+restart-receiver (the programs that mirror; sessions end). A device that has
+accepted it counts as done.
+
+${CHANGING}
+${STATUS}`
+
+const ROTATE = `receiverd-fleet rotate-keys: replace the API key of each device.
+
+Usage: receiverd-fleet rotate-keys [OPTION]...
+
+Every token that was made from an old key is revoked. The new keys are written
+to the key file first, as NAME,KEY,NEXT; the old one goes when the device is
+known to have the new one. While a line has two keys, every command tries both,
+and the same command finishes what was interrupted. Keep the key file: nobody
+can get into a device whose key is lost, except with its card.
+
+${COMMON}  --yes, -y            do not ask
+
+${STATUS}`
+
+const BACKUP = `receiverd-fleet backup: save the settings of each device.
+
+Usage: receiverd-fleet backup [OPTION]... FOLDER
+
+Writes FOLDER/NAME.json for each device, in place of an earlier one. The files
+have no passwords; they are those of the page and of receiverd config save.
+
+${COMMON}  --with-identity      also save names and addresses
+
+${STATUS}`
+
+const RESTORE = `receiverd-fleet restore: load settings that backup has saved.
+
+Usage: receiverd-fleet restore [OPTION]... FOLDER
+
+Each device gets FOLDER/NAME.json, as apply gives it the settings of the fleet
+file: it says what would change, asks, and stops after a wave with a failure.
+
+${CHANGING}  --confirm            every change is on trial, not only those of networks
+
+${STATUS}`
+
 const HELPS = new Map([
+  ['run', RUN],
+  ['rotate-keys', ROTATE],
+  ['backup', BACKUP],
+  ['restore', RESTORE],
   ['list', LIST],
   ['diff', DIFF],
   ['apply', APPLY],

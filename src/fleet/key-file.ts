@@ -31,7 +31,9 @@ export class KeyFile {
     return keysIn(await readPrivate(this.path), this.path)
   }
 
-  /** Replaces the keys of some devices; durable when this resolves. Rejects as `read`, or if the storage refuses it. */
+  /**
+   * Replaces the keys of some devices, and adds those whose line is gone; durable when this resolves. Rejects as `read`, or if the storage refuses it.
+   */
   change(changed: ReadonlyMap<string, Keys>): Promise<void> {
     const change = this.#last.then(async () => {
       // Somebody may have edited it meanwhile.
@@ -42,7 +44,14 @@ export class KeyFile {
         const keys = name === undefined ? undefined : changed.get(name)
         return name === undefined || !keys ? line : lineOf(name, keys)
       })
-      await writeOwn(this.path, lines.join('\n'), MODE)
+      const names = new Set(lines.map(nameIn))
+      const added = [...changed].filter(([name]) => !names.has(name)).map(([name, keys]) => `${lineOf(name, keys)}\n`)
+      const rest = lines.join('\n')
+      await writeOwn(
+        this.path,
+        [rest, ...(rest.endsWith('\n') || added.length === 0 ? [] : ['\n']), ...added].join(''),
+        MODE,
+      )
     })
     this.#last = change.catch(() => undefined)
     return change

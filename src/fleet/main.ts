@@ -1,9 +1,10 @@
 /** The process of receiverd-fleet: its command line, its signals, its exit status. Nothing imports this. */
-import { resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { reasonOf } from '../../hal/errors.ts'
+import { errorCode, reasonOf } from '../../hal/errors.ts'
 import { closest } from '../../hal/format/closest.ts'
 import { runCommand } from '../../hal/os/command.ts'
+import { claimFolder } from '../../hal/os/lock.ts'
 import { VERSION } from '../build-info.ts'
 import { CommandError, describeFailure } from '../cli/failure.ts'
 import { requireNode } from '../config.ts'
@@ -11,11 +12,15 @@ import { printable } from '../log.ts'
 import { UsageError } from '../usage-error.ts'
 import { type Member, membersOf } from './access.ts'
 import { apply, diff } from './apply.ts'
+import { backup, backupsOf } from './backup.ts'
 import { type Changing, type Command, type Common, parseCommand } from './cli.ts'
 import { readOwn } from './files.ts'
 import { type Fleet, type FleetDevice, parseFleet } from './fleet-file.ts'
+import { KeyFile } from './key-file.ts'
 import { list } from './list.ts'
-import { FAILURE, INTERRUPTED, USAGE_ERROR } from './report.ts'
+import { runOperation } from './operation.ts'
+import { FAILURE, INTERRUPTED, listed, USAGE_ERROR } from './report.ts'
+import { rotateKeys } from './rotate.ts'
 import { type Ui, uiAt } from './ui.ts'
 import type { RollOutOptions } from './waves.ts'
 
@@ -41,36 +46,93 @@ async function run(command: Command): Promise<number> {
       return list(await chosen(command), options)
     case 'diff':
       return diff(wanted(await chosen(command)), options)
+    case 'run':
+      return runOperation(await chosenToChange(command), { ...options, ...command })
+    case 'rotate-keys':
+      return rotate(command, options)
+    case 'backup':
+      return backup(await chosen(command), resolve(command.folder), command.withIdentity, options)
+    case 'restore': {
+      const all = await backupsOf(await chosenToChange(command), resolve(command.folder))
+      return apply(all, { ...options, ...command, ...TIME, lostMs: LOST_FACTOR * command.timeoutMs })
+    }
     case 'apply':
-      return apply(wanted(await chosenToChange(command)), { ...options, ...command, ...TIME })
+      return apply(wanted(await chosenToChange(command)), {
+        ...options,
+        ...command,
+        ...TIME,
+        lostMs: LOST_FACTOR * command.timeoutMs,
+      })
   }
 }
 
+/** How often a device may not answer in time after a change, before it is given up. */
+const LOST_FACTOR = 3
 const TIME = { wait: sleep, now: () => performance.now() }
 
 function wanted(members: readonly Member[]) {
   return members.map(member => ({ member, settings: member.device.settings }))
 }
 
+async function rotate(command: Command & { readonly name: 'rotate-keys' }, options: RollOutOptions): Promise<number> {
+  requireAsking(command)
+  const { keys } = await fleetOf(command)
+  if (keys === undefined) throw new UsageError(`${command.fleet} names no file of keys: keys: keys.csv`)
+  await claimKeys(dirname(keys), options.ui)
+  const members = await chosen(command)
+  const elsewhere = members.filter(member => !member.keys).map(({ device }) => device.name)
+  if (elsewhere.length > 0)
+    throw new UsageError(`rotate-keys: these have no key in ${keys}: ${listed(elsewhere)}; choose others by --device`)
+  return rotateKeys(members, new KeyFile(keys), { ...options, isSure: command.isSure, wait: sleep })
+}
+
+/** Of two that replace keys, one would forget those of the other. */
+async function claimKeys(folder: string, ui: Ui): Promise<void> {
+  try {
+    await claimFolder(folder)
+  } catch (error) {
+    if (errorCode(error) === 'IN_USE')
+      throw new CommandError(`another receiverd-fleet is replacing the keys in ${folder}`)
+    if (errorCode(error) !== 'COMMAND_FAILED') throw error
+    ui.note(`warning: cannot tell whether another receiverd-fleet is replacing keys: ${reasonOf(error)}`)
+  }
+}
+
 /** Ways to the devices that the command is about. */
 async function chosen(command: Common): Promise<readonly Member[]> {
+  const fleet = await fleetOf(command)
+  return membersOf(fleet, devicesOf(fleet, command), { run: runCommand, env, timeoutMs: command.timeoutMs })
+}
+
+async function fleetOf(command: Common): Promise<Fleet> {
   const path = resolve(command.fleet)
   const { text, isPrivate } = await readOwn(path)
   const fleet = parseFleet(text, path)
   if (fleet.hasSecrets && !isPrivate)
     throw new UsageError(`${path} has a key or a password, and others may read it: chmod 600 ${path}`)
-  return membersOf(fleet, devicesOf(fleet, command), { run: runCommand, env, timeoutMs: command.timeoutMs })
+  return fleet
 }
 
-/** The same for a command that asks first. @throws {UsageError} if nobody can answer. */
+/** The same for a command that asks first. */
 async function chosenToChange(command: Changing & { readonly name: string }): Promise<readonly Member[]> {
+  requireAsking(command)
+  return chosen(command)
+}
+
+interface Asking {
+  readonly name: string
+  readonly isSure: boolean
+  readonly isJson: boolean
+}
+
+/** @throws {UsageError} if nobody can answer. */
+function requireAsking(command: Asking): void {
   if (!command.isSure && (command.isJson || !process.stdin.isTTY))
     throw new UsageError(
       command.isJson
-        ? `${command.name} --json cannot ask: give --yes as well, or see what would change by diff --json`
-        : `${command.name}: no terminal to ask on; --yes does not ask, and diff says what would change`,
+        ? `${command.name} --json cannot ask: give --yes as well`
+        : `${command.name}: no terminal to ask on; --yes does not ask`,
     )
-  return chosen(command)
 }
 
 function devicesOf({ devices, groups }: Fleet, common: Common): readonly FleetDevice[] {

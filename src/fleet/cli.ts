@@ -1,5 +1,6 @@
 import { closest } from '../../hal/format/closest.ts'
 import { parseFlags } from '../cli/flags.ts'
+import { RESTARTS, type Restart } from '../update/update.ts'
 import { UsageError } from '../usage-error.ts'
 import { helpFor } from './help.ts'
 import { parseWaves, type Waves } from './waves.ts'
@@ -26,6 +27,12 @@ export type Command =
   | ({ readonly name: 'list' | 'diff' } & Common)
   | ({ readonly name: 'apply'; readonly isTrial: boolean } & Changing)
   | ({ readonly name: 'run'; readonly operation: string } & Changing)
+  | ({
+      readonly name: 'update'
+      readonly file: string
+      readonly restart: Restart
+      readonly allowOlder: boolean
+    } & Changing)
   | ({ readonly name: 'rotate-keys'; readonly isSure: boolean } & Common)
   | ({ readonly name: 'backup'; readonly folder: string; readonly withIdentity: boolean } & Common)
   | ({ readonly name: 'restore'; readonly folder: string; readonly isTrial: boolean } & Changing)
@@ -40,6 +47,8 @@ const OPTIONS = {
   yes: { type: 'boolean', short: 'y' },
   waves: { type: 'string' },
   confirm: { type: 'boolean' },
+  restart: { type: 'string' },
+  'allow-older': { type: 'boolean' },
   'with-identity': { type: 'boolean' },
   'keep-going': { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
@@ -56,6 +65,7 @@ const COMMANDS = {
   diff: COMMON,
   apply: [...CHANGING, 'confirm'],
   run: CHANGING,
+  update: [...CHANGING, 'restart', 'allow-older'],
   'rotate-keys': [...COMMON, 'yes'],
   backup: [...COMMON, 'with-identity'],
   restore: [...CHANGING, 'confirm'],
@@ -63,7 +73,12 @@ const COMMANDS = {
 
 export type CommandName = keyof typeof COMMANDS
 /** The argument that a command takes. */
-const ARGUMENTS: Partial<Record<CommandName, string>> = { run: 'OPERATION', backup: 'FOLDER', restore: 'FOLDER' }
+const ARGUMENTS: Partial<Record<CommandName, string>> = {
+  run: 'OPERATION',
+  update: 'BUNDLE',
+  backup: 'FOLDER',
+  restore: 'FOLDER',
+}
 
 /** Those of `POST /api/v1/operations`. */
 const OPERATIONS: readonly string[] = ['identify', 'reboot', 'restart-receiver']
@@ -104,6 +119,14 @@ export function parseCommand(argv: readonly string[], version: string): Command 
       return { name, ...changingOf(values, common), isTrial: values.confirm ?? false }
     case 'run':
       return { name, ...changingOf(values, common), operation: operationOf(given) }
+    case 'update':
+      return {
+        name,
+        ...changingOf(values, common),
+        file: given,
+        restart: restartOf(values.restart),
+        allowOlder: values['allow-older'] ?? false,
+      }
     case 'rotate-keys':
       return { name, ...common, isSure: values.yes ?? false }
     case 'backup':
@@ -137,6 +160,12 @@ function changingOf(values: Values, common: Common): Changing {
   const waves = values.waves === undefined ? WAVES : parseWaves(values.waves)
   if (!waves) throw new UsageError(`--waves: "${values.waves}" is no list of sizes, such as 2,10,rest`)
   return { ...common, isSure: values.yes ?? false, isKeptGoing: values['keep-going'] ?? false, waves }
+}
+
+function restartOf(text = 'now'): Restart {
+  const restart = RESTARTS.find(each => each === text)
+  if (restart) return restart
+  throw new UsageError(`--restart: "${text}" is none of ${RESTARTS.join(', ')}`)
 }
 
 function operationOf(name: string): string {

@@ -32,6 +32,8 @@ Usage:
                                waves, after asking
   receiverd-fleet run OPERATION
                                identify, reboot or restart-receiver, in waves
+  receiverd-fleet update BUNDLE
+                               install a firmware bundle, in waves, after asking
   receiverd-fleet rotate-keys  replace the API key of each device
   receiverd-fleet backup FOLDER
                                save the settings of each device in a file
@@ -133,7 +135,24 @@ ${CHANGING}  --confirm            every change is on trial, not only those of ne
 
 ${STATUS}`
 
+const UPDATE = `receiverd-fleet update: install a firmware bundle on each device.
+
+Usage: receiverd-fleet update [OPTION]... BUNDLE
+
+Sends the bundle, has the device install it and restart, and waits until the new
+version has proved good there. A device that goes back by itself has failed. One
+that has the version is left alone, but only a device can say which version a
+bundle has: the first one gets it in any case. An upload that was interrupted
+goes on. Bundles are for one board: choose its devices with --group.
+
+${CHANGING}  --restart WHEN       when the devices restart: now (default), window (of the
+                       setting update) or manual; the last two are not waited for
+  --allow-older        install a version that is older than the one that runs
+
+${STATUS}`
+
 const HELPS = new Map([
+  ['update', UPDATE],
   ['run', RUN],
   ['rotate-keys', ROTATE],
   ['backup', BACKUP],

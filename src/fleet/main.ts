@@ -2,6 +2,7 @@
 import { dirname, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { errorCode, reasonOf } from '../../hal/errors.ts'
+import type { LargeFile } from '../../hal/files/read.ts'
 import { closest } from '../../hal/format/closest.ts'
 import { runCommand } from '../../hal/os/command.ts'
 import { claimFolder } from '../../hal/os/lock.ts'
@@ -14,7 +15,7 @@ import { type Member, membersOf } from './access.ts'
 import { apply, diff } from './apply.ts'
 import { backup, backupsOf } from './backup.ts'
 import { type Changing, type Command, type Common, parseCommand } from './cli.ts'
-import { readOwn } from './files.ts'
+import { HERE, readOwn } from './files.ts'
 import { type Fleet, type FleetDevice, parseFleet } from './fleet-file.ts'
 import { KeyFile } from './key-file.ts'
 import { list } from './list.ts'
@@ -22,6 +23,7 @@ import { runOperation } from './operation.ts'
 import { FAILURE, INTERRUPTED, listed, USAGE_ERROR } from './report.ts'
 import { rotateKeys } from './rotate.ts'
 import { type Ui, uiAt } from './ui.ts'
+import { updateFleet } from './update.ts'
 import type { RollOutOptions } from './waves.ts'
 
 const { env } = process
@@ -48,6 +50,11 @@ async function run(command: Command): Promise<number> {
       return diff(wanted(await chosen(command)), options)
     case 'run':
       return runOperation(await chosenToChange(command), { ...options, ...command })
+    case 'update': {
+      requireAsking(command)
+      const file = await bundleAt(command.file)
+      return updateFleet(await chosen(command), file, { ...options, ...command, ...TIME })
+    }
     case 'rotate-keys':
       return rotate(command, options)
     case 'backup':
@@ -72,6 +79,15 @@ const TIME = { wait: sleep, now: () => performance.now() }
 
 function wanted(members: readonly Member[]) {
   return members.map(member => ({ member, settings: member.device.settings }))
+}
+
+/** @throws {UsageError} if it cannot be read. */
+async function bundleAt(path: string): Promise<LargeFile> {
+  const file = await HERE.openLarge(resolve(path)).catch(error => {
+    throw new UsageError(`update: ${path}: ${reasonOf(error)}`)
+  })
+  if (!file) throw new UsageError(`update: there is no ${path}`)
+  return file
 }
 
 async function rotate(command: Command & { readonly name: 'rotate-keys' }, options: RollOutOptions): Promise<number> {

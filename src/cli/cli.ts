@@ -218,11 +218,17 @@ function hintFor(name: CommandName, argument: string): string {
   return name === 'session' ? '; put the command after --, as in: receiverd session … -- mirror' : ''
 }
 
+interface TokenOptions {
+  readonly role?: readonly string[] | undefined
+  readonly subject?: string | undefined
+  readonly 'expires-in'?: string | undefined
+}
+
 /** Accepts only what gives a token that the service accepts, and that has not expired before it is printed. */
-function tokenRequest(values: ReturnType<typeof parse>['values']): TokenRequest {
+export function tokenRequest(values: TokenOptions, program = 'receiverd'): TokenRequest {
   const roles = [...new Set(values.role)]
   if (roles.length === 0)
-    throw new UsageError('--role: a token needs at least one role, such as --role admin:r; see receiverd token --help')
+    throw new UsageError(`--role: a token needs at least one role, such as --role admin:r; see ${program} token --help`)
   for (const role of roles)
     if (!grantsOf(role)) throw new UsageError(`--role: "${role}" is not admin or moderator with :r, :w or :rw`)
   const { subject, 'expires-in': duration } = values

@@ -1,8 +1,10 @@
 import { closest } from '../../hal/format/closest.ts'
+import { tokenRequest } from '../cli/cli.ts'
 import { parseFlags } from '../cli/flags.ts'
 import { RESTARTS, type Restart } from '../update/update.ts'
 import { UsageError } from '../usage-error.ts'
 import { helpFor } from './help.ts'
+import { AUDIENCE, ISSUER, type IssuedTokenRequest } from './token.ts'
 import { parseWaves, type Waves } from './waves.ts'
 
 /** What every command that asks devices takes. */
@@ -24,6 +26,8 @@ export interface Changing extends Common {
 
 export type Command =
   | { readonly name: 'print'; readonly text: string }
+  | { readonly name: 'discover' }
+  | { readonly name: 'token'; readonly keyFile: string; readonly token: IssuedTokenRequest }
   | ({ readonly name: 'list' | 'diff' } & Common)
   | ({ readonly name: 'apply'; readonly isTrial: boolean } & Changing)
   | ({ readonly name: 'run'; readonly operation: string } & Changing)
@@ -49,6 +53,12 @@ const OPTIONS = {
   confirm: { type: 'boolean' },
   restart: { type: 'string' },
   'allow-older': { type: 'boolean' },
+  role: { type: 'string', multiple: true },
+  'expires-in': { type: 'string' },
+  subject: { type: 'string' },
+  issuer: { type: 'string' },
+  'issuer-key': { type: 'string' },
+  audience: { type: 'string', multiple: true },
   'with-identity': { type: 'boolean' },
   'keep-going': { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
@@ -61,6 +71,8 @@ const COMMON = ['fleet', 'group', 'device', 'json', 'at-once', 'timeout'] as con
 const CHANGING = [...COMMON, 'yes', 'waves', 'keep-going'] as const
 /** The options that each command accepts. */
 const COMMANDS = {
+  discover: [],
+  token: ['issuer', 'issuer-key', 'role', 'audience', 'expires-in', 'subject'],
   list: COMMON,
   diff: COMMON,
   apply: [...CHANGING, 'confirm'],
@@ -82,6 +94,9 @@ const ARGUMENTS: Partial<Record<CommandName, string>> = {
 
 /** Those of `POST /api/v1/operations`. */
 const OPERATIONS: readonly string[] = ['identify', 'reboot', 'restart-receiver']
+
+/** How long a token is valid; devices take none that is valid for longer. */
+const TOKEN_MS = { fallback: 3_600_000, min: 1_000, max: 30 * 24 * 3_600_000 }
 
 /** As a word, the same as `--help`. */
 const HELP = 'help'
@@ -112,6 +127,10 @@ export function parseCommand(argv: readonly string[], version: string): Command 
     throw new UsageError(`${name}: missing ${argument}; see ${PROGRAM} ${name} --help`)
   const common = commonOf(values)
   switch (name) {
+    case 'discover':
+      return { name }
+    case 'token':
+      return { name, ...issuedToken(values) }
     case 'list':
     case 'diff':
       return { name, ...common }
@@ -160,6 +179,20 @@ function changingOf(values: Values, common: Common): Changing {
   const waves = values.waves === undefined ? WAVES : parseWaves(values.waves)
   if (!waves) throw new UsageError(`--waves: "${values.waves}" is no list of sizes, such as 2,10,rest`)
   return { ...common, isSure: values.yes ?? false, isKeptGoing: values['keep-going'] ?? false, waves }
+}
+
+function issuedToken(values: Values): { readonly keyFile: string; readonly token: IssuedTokenRequest } {
+  const { issuer = '', 'issuer-key': keyFile = '', audience = [] } = values
+  if (!ISSUER.test(issuer))
+    throw new UsageError(
+      '--issuer: give the name under which the devices know it: lower-case letters, digits and hyphens',
+    )
+  if (keyFile === '') throw new UsageError('--issuer-key: give the file of its private key')
+  for (const each of audience)
+    if (!AUDIENCE.test(each)) throw new UsageError(`--audience: "${each}" is none of serial:S, host:H, group:G and *`)
+  const { expiresInMs = TOKEN_MS.fallback, ...request } = tokenRequest(values, PROGRAM)
+  if (expiresInMs < TOKEN_MS.min || expiresInMs > TOKEN_MS.max) throw new UsageError('--expires-in: give 1s to 30d')
+  return { keyFile, token: { ...request, expiresInMs, issuer, audience } }
 }
 
 function restartOf(text = 'now'): Restart {

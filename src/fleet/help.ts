@@ -39,6 +39,9 @@ Usage:
                                save the settings of each device in a file
   receiverd-fleet restore FOLDER
                                load them again, in waves, after asking
+  receiverd-fleet discover     print a fleet file with the receivers on this
+                               network
+  receiverd-fleet token        make a token that many devices take
   receiverd-fleet --version    print the version
   receiverd-fleet COMMAND --help
                                list the options of a command
@@ -151,7 +154,45 @@ ${CHANGING}  --restart WHEN       when the devices restart: now (default), windo
 
 ${STATUS}`
 
+const DISCOVER = `receiverd-fleet discover: print a fleet file with the receivers on this network.
+
+Usage: receiverd-fleet discover
+
+Needs avahi-utils, and avahi-daemon running. The file has what the devices claim:
+where others are on the network, compare the pins with receiverd key show
+--verbose on the devices.
+
+Exit status: 0 success; 1 avahi cannot be asked.
+`
+
+const TOKEN = `receiverd-fleet token: make a token that many devices take, and print it.
+
+Usage: receiverd-fleet token --issuer NAME --issuer-key FILE --role ROLE
+                             [--role ROLE]... [OPTION]...
+
+The devices take it if they know the issuer (/etc/receiverd/issuers/NAME.json),
+for as long and with the roles that they allow it. Make a key, and its public
+half for the devices:
+  openssl genpkey -algorithm ed25519 -out issuer.pem && chmod 600 issuer.pem
+  openssl pkey -in issuer.pem -pubout
+
+Options:
+  --issuer NAME        the issuer, as the devices call it
+  --issuer-key FILE    its private key, in PEM: Ed25519, or P-256
+  --role ROLE          rights of the token: admin or moderator, followed by
+                       :r (read), :w (write) or :rw (both)
+  --audience WHO       the devices that it is for: serial:S, host:H, group:G or *
+                       (every one); needed for a token that may write
+  --expires-in TIME    how long it is valid, such as 90s, 15m, 8h or 30d
+                       (default 1h)
+  --subject NAME       name of its holder, for the logs of the devices
+
+Exit status: 0 success; 2 usage error.
+`
+
 const HELPS = new Map([
+  ['discover', DISCOVER],
+  ['token', TOKEN],
   ['update', UPDATE],
   ['run', RUN],
   ['rotate-keys', ROTATE],

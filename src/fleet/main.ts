@@ -7,6 +7,7 @@ import { closest } from '../../hal/format/closest.ts'
 import { runCommand } from '../../hal/os/command.ts'
 import { claimFolder } from '../../hal/os/lock.ts'
 import { VERSION } from '../build-info.ts'
+import { findReceivers } from '../cli/discover.ts'
 import { CommandError, describeFailure } from '../cli/failure.ts'
 import { requireNode } from '../config.ts'
 import { printable } from '../log.ts'
@@ -15,13 +16,15 @@ import { type Member, membersOf } from './access.ts'
 import { apply, diff } from './apply.ts'
 import { backup, backupsOf } from './backup.ts'
 import { type Changing, type Command, type Common, parseCommand } from './cli.ts'
-import { HERE, readOwn } from './files.ts'
+import { fleetFileOf } from './discover.ts'
+import { HERE, readOwn, readPrivate } from './files.ts'
 import { type Fleet, type FleetDevice, parseFleet } from './fleet-file.ts'
 import { KeyFile } from './key-file.ts'
 import { list } from './list.ts'
 import { runOperation } from './operation.ts'
 import { FAILURE, INTERRUPTED, listed, USAGE_ERROR } from './report.ts'
 import { rotateKeys } from './rotate.ts'
+import { issueFleetToken } from './token.ts'
 import { type Ui, uiAt } from './ui.ts'
 import { updateFleet } from './update.ts'
 import type { RollOutOptions } from './waves.ts'
@@ -38,6 +41,15 @@ const complain = (message: string) => process.stderr.write(`${printable(`receive
 async function run(command: Command): Promise<number> {
   if (command.name === 'print') {
     process.stdout.write(command.text)
+    return 0
+  }
+  if (command.name === 'discover') {
+    process.stdout.write(fleetFileOf(await findReceivers(runCommand)))
+    return 0
+  }
+  if (command.name === 'token') {
+    const pem = await readPrivate(resolve(command.keyFile))
+    process.stdout.write(`${issueFleetToken(pem, command.token, Date.now())}\n`)
     return 0
   }
   const ui = uiAt(process, command.isJson)

@@ -1,5 +1,5 @@
-/** What `receiverd-fleet` does besides: TLS, operations, backups. */
-import { createHash, createPublicKey, generateKeyPairSync, randomBytes, X509Certificate } from 'node:crypto'
+/** What `receiverd-fleet` does besides: TLS, devices that are found, operations, backups, tokens. */
+import { createHash, createPublicKey, generateKeyPairSync, randomBytes, verify, X509Certificate } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { selfSigned } from '../../hal/format/certificate.ts'
@@ -107,5 +107,81 @@ t.test('settings are saved, and loaded again', async t => {
   t.match(await owner.run(['restore', 'saved', '--yes']), {
     status: 2,
     stderr: /room-1\.json has no settings of a receiver/,
+  })
+})
+
+t.test('a device that is found by its serial number', async t => {
+  const device = await startTestService(t)
+  const own = certificateOf('lobby')
+  const network = await Network.to(t, device.port, own)
+  const owner = new Owner(t)
+  const pin = own.pin.replace('sha256//', '')
+  const found = (name: string, serial: string, txt: string) =>
+    `=;eth0;IPv4;${name};_receiverd._tcp;local;${name}.local;127.0.0.1;${network.address.split(':')[1]};"serial=${serial}" ${txt}`
+  // In the place of avahi, which would need a network: what it prints (avahi-browse(1)).
+  const lines = [found('lobby', '100', `"model=Pi" "pin=${pin}"`), found('evil', '666', '"model=$(reboot)"')]
+  owner.write('avahi-browse', `#!/bin/sh\ncat <<'END'\n${lines.join('\n')}\nEND\n`, 0o700)
+  const env = { PATH: `${owner.folder}:${process.env.PATH}` }
+  const { status, stdout } = await owner.run(['discover'], env)
+  t.equal(status, 0)
+  t.match(stdout, /^ {2}"evil": # evil, \$\(reboot\)\n {4}address: "http:\/\/127/m)
+
+  owner.write('keys.csv', `lobby,${device.key}\nevil,${device.key}\n`)
+  owner.write('fleet.yaml', stdout)
+  t.match((await owner.run(['list', '--device', 'lobby'], env)).stdout, / ok\n$/, 'what it prints is a fleet file')
+
+  const bySerial = (serial: string) =>
+    owner.write('fleet.yaml', `keys: keys.csv\ndevices:\n  lobby: { serial: "${serial}", pin: "${own.pin}" }\n`)
+  bySerial('100')
+  t.match((await owner.run(['list'], env)).stdout, / ok\n$/)
+  bySerial('200')
+  const absent = await owner.run(['list'], env)
+  t.equal(absent.status, 1)
+  t.match(absent.stdout, 'failed: no receiver with the serial number 200 is on this network')
+})
+
+t.test('a token that many devices take', async t => {
+  const owner = new Owner(t)
+  const token = (...args: readonly string[]) =>
+    owner.run(['token', '--issuer', 'office', '--issuer-key', 'issuer.pem', ...args])
+  for (const [alg, pair, hash] of [
+    ['EdDSA', generateKeyPairSync('ed25519'), null],
+    ['ES256', generateKeyPairSync('ec', { namedCurve: 'P-256' }), 'sha256'],
+  ] as const) {
+    owner.write('issuer.pem', pair.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString())
+    const { status, stdout, stderr } = await token(
+      '--role',
+      'admin:rw',
+      '--audience',
+      'group:lobby',
+      '--expires-in',
+      '2h',
+    )
+    t.equal(status, 0, stderr)
+    const [header = '', claims = '', signature = ''] = stdout.trim().split('.')
+    const parsed = (part: string) => JSON.parse(Buffer.from(part, 'base64url').toString())
+    t.strictSame(parsed(header), { alg, typ: 'JWT', kid: 'office' })
+    const { iat, exp, ...rest } = parsed(claims)
+    t.strictSame(rest, { roles: ['admin:rw'], aud: ['group:lobby'] })
+    t.equal(exp - iat, 7200)
+    t.ok(Math.abs(iat - Date.now() / 1000) < 60)
+    const key = { key: pair.publicKey, dsaEncoding: 'ieee-p1363' } as const
+    t.ok(verify(hash, Buffer.from(`${header}.${claims}`), key, Buffer.from(signature, 'base64url')), alg)
+  }
+  t.equal((await token('--role', 'admin:r')).status, 0, 'for reading alone, no audience is needed')
+  for (const [args, said] of [
+    [['--role', 'admin:w'], '--audience: a token that may write needs one'],
+    [['--role', 'admin:r', '--audience', 'lobby'], '--audience: "lobby" is none of serial:S'],
+    [['--role', 'admin:r', '--expires-in', '31d'], '--expires-in: give 1s to 30d'],
+    [[], 'see receiverd-fleet token --help'],
+  ] as const)
+    t.match(await token(...args), { status: 2, stdout: '', stderr: said })
+  const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey
+  owner.write('issuer.pem', rsa.export({ type: 'pkcs8', format: 'pem' }).toString())
+  t.match(await token('--role', 'admin:r'), { status: 2, stderr: /neither Ed25519 nor P-256/ })
+  owner.write('issuer2.pem', 'secret', 0o644)
+  t.match(await owner.run(['token', '--issuer', 'a', '--issuer-key', 'issuer2.pem', '--role', 'admin:r']), {
+    status: 2,
+    stderr: /others may read it/,
   })
 })

@@ -2,6 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
+import { Files } from '../../hal/files/files.ts'
+import { TrialRecords } from '../../src/update/trial.ts'
 import { eventually } from '../support/eventually.ts'
 import { MIB, startUpdateDevice, type UpdateDevice } from '../support/update-device.ts'
 import { Owner } from './support.ts'
@@ -18,6 +20,9 @@ async function fleetOf(t: Test, devices: readonly UpdateDevice[]): Promise<Owner
 }
 
 const installing = ({ rauc }: UpdateDevice) => eventually(() => rauc.operation === 'installing', 60_000)
+/** As the judge does it (receiverd-judge.service). */
+const findsGood = ({ service }: UpdateDevice) =>
+  new TrialRecords(new Files(service.path('data/update'))).conclude({ version: '1.1.0', outcome: 'installed' })
 const restarting = ({ jobs }: UpdateDevice, times = 1) => eventually(() => jobs.length === times, 60_000)
 
 t.test('a bundle is installed in waves, and a device that has it is left alone', async t => {
@@ -31,10 +36,12 @@ t.test('a bundle is installed in waves, and a device that has it is left alone',
   await restarting(first)
   t.equal(second.rauc.operation, 'idle', 'the first one has not proved good yet')
   await first.restartInto('B', '1.1.0')
+  await findsGood(first)
   await installing(second)
   second.rauc.succeed('1.1.0')
   await restarting(second)
   await second.restartInto('B', '1.1.0')
+  await findsGood(second)
   t.match(await updating, { status: 0, of: { 'room-0': { state: 'changed' }, 'room-1': { state: 'changed' } } })
 
   for (const { says } of devices) says({ version: '1.1.0' })

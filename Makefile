@@ -73,7 +73,7 @@ rig: ## make a root file system for tests on a real systemd, with UxPlay: build/
 	@build/rig.sh
 
 # The tools are checked before anything is downloaded or built.
-deb: deb-tools build build/out/node-arm64.stamp ## build the Debian packages: the service, mirroring, TLS, and Node for arm64
+deb: deb-tools build fleet build/out/node-arm64.stamp ## build the Debian packages: the service, mirroring, TLS, Node for arm64, and the program for fleets
 	@build/deb.sh indep
 
 deb-tools:

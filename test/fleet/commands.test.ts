@@ -119,7 +119,10 @@ t.test('a device that is found by its serial number', async t => {
   const found = (name: string, port: string | undefined, serial: string, txt: string) =>
     `=;eth0;IPv4;${name};_receiverd._tcp;local;${name}.local;127.0.0.1;${port};"serial=${serial}" ${txt}`
   // In the place of avahi, which would need a network: what it prints (avahi-browse(1)).
-  const lines = [found('lobby', network.address.split(':')[1], '100', `"model=Pi" "pin=${pin}"`), found('evil', '9', '666', '"model=$(reboot)"')]
+  const lines = [
+    found('lobby', network.address.split(':')[1], '100', `"model=Pi" "pin=${pin}"`),
+    found('evil', '9', '666', '"model=$(reboot)"'),
+  ]
   owner.write('avahi-browse', `#!/bin/sh\ncat <<'END'\n${lines.join('\n')}\nEND\n`, 0o700)
   const env = { PATH: `${owner.folder}:${process.env.PATH}` }
   const { status, stdout } = await owner.run(['discover'], env)

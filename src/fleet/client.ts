@@ -127,6 +127,8 @@ export class DeviceClient implements Client {
         socket.destroy()
       }
     } catch (error) {
+      // What broke off because the time had run out says only that it broke off.
+      if (clock.signal.aborted) throw clock.signal.reason
       if (error instanceof CommandError) throw error
       const cause = causeOf(error)
       if (isSent) throw new Unanswered(`it broke off: ${cause}`)

@@ -84,10 +84,10 @@ touched, so the same command goes on where an earlier one stopped. A device that
 cannot be reached is left out; one that refuses its settings stops it before
 anything has changed.
 
-A change that can cut a device off, of its network or Wi-Fi, is on trial: the
-device undoes it within a minute unless it can be reached afterwards.
+A change that can cut a device off, of its host name, network or Wi-Fi, is on
+trial: the device undoes it within a minute unless it can be reached afterwards.
 
-${CHANGING}  --confirm            every change is on trial, not only those of networks
+${CHANGING}  --confirm            every change is on trial
 
 ${STATUS}`
 
@@ -134,7 +134,7 @@ Usage: receiverd-fleet restore [OPTION]... FOLDER
 Each device gets FOLDER/NAME.json, as apply gives it the settings of the fleet
 file: it says what would change, asks, and stops after a wave with a failure.
 
-${CHANGING}  --confirm            every change is on trial, not only those of networks
+${CHANGING}  --confirm            every change is on trial
 
 ${STATUS}`
 

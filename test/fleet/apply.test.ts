@@ -1,4 +1,5 @@
 /** `receiverd-fleet list`, `diff` and `apply`, against real devices. */
+import type { ChildProcess } from 'node:child_process'
 import t, { type Test } from 'tap'
 import { startReceiver } from '../interop/support.ts'
 import type { Api } from '../support/api.ts'
@@ -250,4 +251,47 @@ t.test('a wrong call says what is meant', async t => {
     t.match(stderr, said)
     t.equal(stderr.split('\n').length, 2, 'one line')
   }
+})
+
+t.test('Ctrl-C begins no further device, and waits for those under way', async t => {
+  const owner = new Owner(t)
+  let child: ChildProcess | undefined
+  const hanging = await silentAddress(t, () => child?.kill('SIGINT'))
+  const device = await startTestService(t)
+  owner.write('keys.csv', `hanging,${device.key}\nlobby,${device.key}\n`)
+  owner.write('fleet.yaml', fleetFile({ hanging, lobby: `127.0.0.1:${device.port}` }, 'settings: { timezone: UTC }\n'))
+  for (const command of [['list'], ['diff'], ['apply', '--yes']]) {
+    const args = [...command, '--at-once', '1', '--timeout', '1', '--json']
+    const { status, stdout, stderr } = await owner.run(args, {}, started => {
+      child = started
+    })
+    t.equal(status, 130, args.join(' '))
+    t.match(stderr, 'No further device is begun.')
+    t.match(JSON.parse(stdout).devices, [
+      { device: 'hanging', state: 'failed' },
+      { device: 'lobby', state: 'not begun' },
+    ])
+  }
+  t.not(await settingOf(device, 'timezone'), 'UTC')
+})
+
+t.test('a change that can cut a device off is on trial, and is kept once the device was reached again', async t => {
+  const owner = new Owner(t)
+  const device = await startTestService(t)
+  const network = await Network.to(t, device.port)
+  const heads: string[] = []
+  network.fateOf = head => {
+    heads.push(head)
+    return 'pass'
+  }
+  owner.write('keys.csv', `lobby,${device.key}\n`)
+  owner.write('fleet.yaml', fleetFile({ lobby: network.address }, 'settings: { hostname: room-of-the-fleet }\n'))
+  const { status, of } = await owner.outcomes(['apply', '--yes'])
+  t.equal(status, 0)
+  t.match(of.lobby, { state: 'changed' })
+  t.equal(await settingOf(device, 'hostname'), 'room-of-the-fleet')
+  t.ok(heads.some(head => head.startsWith('PATCH /api/v1/system?confirmWithin=60 ')))
+  t.ok(heads.some(head => head.startsWith('POST /api/v1/system/confirm ')))
+  const { trial } = (await (await device.fetch('/status')).json()) as { trial?: unknown }
+  t.equal(trial, undefined)
 })

@@ -1,5 +1,5 @@
 /** The owner of a fleet: its file, its keys, the program, and a network on which devices are lost. */
-import { execFile } from 'node:child_process'
+import { type ChildProcess, execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
@@ -51,8 +51,12 @@ export class Owner {
     return existsSync(this.path(name))
   }
 
-  /** Runs the program in the folder, without a terminal. */
-  run(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Output> {
+  /** Runs the program in the folder, without a terminal. @param started Gets the process. */
+  run(
+    args: readonly string[],
+    env: NodeJS.ProcessEnv = {},
+    started: (child: ChildProcess) => void = () => undefined,
+  ): Promise<Output> {
     return new Promise((resolve, reject) => {
       const options = { cwd: this.folder, env: { PATH: process.env.PATH, ...env }, timeout: COMMAND_MS }
       const child = execFile(process.execPath, [PROGRAM, ...args], options, (_, stdout, stderr) => {
@@ -60,6 +64,7 @@ export class Owner {
         else resolve({ status: child.exitCode, stdout, stderr })
       })
       child.stdin?.end()
+      started(child)
     })
   }
 
@@ -136,10 +141,13 @@ export class Network {
   }
 }
 
-/** An address where connections are accepted, and nothing is ever answered. */
-export async function silentAddress(t: Test): Promise<string> {
+/** An address where connections are accepted, and nothing is ever answered. @param accepted Called for each. */
+export async function silentAddress(t: Test, accepted: () => void = () => undefined): Promise<string> {
   const sockets = new Set<Socket>()
-  const server = createServer(socket => sockets.add(socket.on('error', () => undefined))).listen(0, '127.0.0.1')
+  const server = createServer(socket => {
+    sockets.add(socket.on('error', () => undefined))
+    accepted()
+  }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => {
     server.close()

@@ -1,7 +1,7 @@
 SOURCES := build/package
 BUILT := build/out
 include build/package/install.mk
-.PHONY: run build size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-test update-test from power-test model-test proof card-test device-tools arm-test bench bench-board clean
+.PHONY: run build fleet size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-test update-test from power-test model-test proof card-test device-tools arm-test bench bench-board clean
 BIN := node_modules/.bin
 TS := node --import tsx
 ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
@@ -27,10 +27,14 @@ run: build ## serve a throw-away device on 127.0.0.1:8080, and print how to talk
 build: node_modules ## build build/out/receiverd.cjs, all that a device needs
 	@$(TS) build/bundle.ts
 
+# For the computer of somebody who owns many receivers.
+fleet: node_modules src/fleet/node_modules ## build build/out/receiverd-fleet.cjs, which manages many receivers
+	@$(TS) build/fleet.ts
+
 size: build ## list what is in the bundle; fail if it is over budget
 	@$(TS) build/size.ts
 
-check: node_modules test/interop/node_modules test/page/node_modules test/bench/node_modules ## types, lint, format, size of the bundle
+check: node_modules src/fleet/node_modules test/interop/node_modules test/page/node_modules test/bench/node_modules ## types, lint, format, size of the bundle
 	@$(BIN)/tsc
 	@$(BIN)/tsc -p src/page
 	@$(BIN)/tsc -p test/page
@@ -51,7 +55,7 @@ define TAP
 	trap '$(TS) build/left-out.ts' EXIT; programs=$$(node build/compile-tests.cjs $(1)) && $(BIN)/tap --reporter=base $$programs
 endef
 
-test: build test/interop/node_modules test/page/node_modules ## run every test
+test: build fleet test/interop/node_modules test/page/node_modules ## run every test
 	$(call TAP)
 
 quick: node_modules ## run the tests that start nothing, in less than a minute
@@ -69,7 +73,7 @@ rig: ## make a root file system for tests on a real systemd, with UxPlay: build/
 	@build/rig.sh
 
 # The tools are checked before anything is downloaded or built.
-deb: deb-tools build build/out/node-arm64.stamp ## build the Debian packages: the service, mirroring, TLS, and Node for arm64
+deb: deb-tools build fleet build/out/node-arm64.stamp ## build the Debian packages: the service, mirroring, TLS, Node for arm64, and the program for fleets
 	@build/deb.sh indep
 
 deb-tools:
@@ -151,7 +155,7 @@ $(NEXT)/receiverd.deb: deb
 	@rm build/out/*+next_all.deb
 	@$(MAKE) --no-print-directory build
 
-arm-test: build test/interop/node_modules test/arm/node_modules build/runtime/node_modules ## the end-to-end suite on Node for 64-bit and 32-bit ARM
+arm-test: build fleet test/interop/node_modules test/arm/node_modules build/runtime/node_modules ## the end-to-end suite on Node for 64-bit and 32-bit ARM
 	@test/arm/run.sh
 
 # ONLY=sse,get runs some scenarios; SHORT=1 takes minutes, and fails if a target is missed by more than a factor of two.
@@ -162,10 +166,10 @@ bench-board: build ## build build/out/bench-board.cjs, to copy to a board and se
 	@$(TS) build/board.ts
 
 clean: ## remove everything that was built or installed here
-	rm -rf build/out .tap node_modules build/runtime/node_modules test/*/node_modules
+	rm -rf build/out .tap node_modules build/runtime/node_modules src/fleet/node_modules test/*/node_modules
 
 # The stamp is npm's: it leaves a copy of the lock file in the folder.
-NESTED := test/interop test/page test/bench test/arm build/runtime
+NESTED := src/fleet test/interop test/page test/bench test/arm build/runtime
 node_modules $(NESTED:=/node_modules): %: %/.package-lock.json
 node_modules/.package-lock.json: package.json package-lock.json
 $(NESTED:=/node_modules/.package-lock.json): %/node_modules/.package-lock.json: %/package.json %/package-lock.json

@@ -4,54 +4,77 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 export const REPOSITORY = fileURLToPath(new URL('..', import.meta.url))
-const BUNDLE = join(REPOSITORY, 'build/out/receiverd.cjs')
-/** The digest of the sources that the bundle was built from. */
-const BUILT_FROM = `${BUNDLE}.sources`
-const SOURCES = [
-  'src',
-  'hal',
-  'build/bundle.ts',
-  'build/esbuild-options.ts',
-  'build/page.ts',
-  'package.json',
-  'package-lock.json',
-]
+const OUT = join(REPOSITORY, 'build/out')
+/** A program of this repository: its file in build/out, how that is made, and what it is made from. */
+interface Program {
+  readonly name: string
+  readonly target: string
+  readonly sources: readonly string[]
+}
+
+const COMMON = ['src', 'hal', 'build/esbuild-options.ts', 'package.json', 'package-lock.json']
+/** The owner's program takes parts of the device's, and never the other way round. */
+const OWNERS = join(REPOSITORY, 'src/fleet/')
+
+/** What runs on a device. */
+export const SERVICE_PROGRAM: Program = {
+  name: 'receiverd.cjs',
+  target: 'build',
+  sources: [...COMMON, 'build/bundle.ts', 'build/page.ts'],
+}
+/** What runs on the computer of the owner of many devices. */
+export const FLEET_PROGRAM: Program = {
+  name: 'receiverd-fleet.cjs',
+  target: 'fleet',
+  sources: [...COMMON, 'build/fleet.ts'],
+}
 
 /** READMEs and their pictures stand among the sources. */
 const NOT_BUNDLED = /\.(md|png)$/
 
 /**
- * The path of build/out/receiverd.cjs. It is checked against the sources, so that no test passes, and nothing is
- * measured, on a bundle that was built from other sources.
- * @throws {Error} if there is no bundle, or it is out of date.
+ * The path of a program in build/out. It is checked against the sources, so that no test passes, and nothing is measured, on
+ * one that was built from other sources.
+ * @throws {Error} if there is none, or it is out of date.
  */
-export function currentBundle(): string {
-  if (!existsSync(BUNDLE)) throw new Error('build/out/receiverd.cjs does not exist: run make build')
-  const builtFrom = existsSync(BUILT_FROM) ? readFileSync(BUILT_FROM, 'utf8') : ''
-  if (builtFrom !== digestOfSources())
-    throw new Error('build/out/receiverd.cjs is out of date, the sources have changed since: run make build')
-  return BUNDLE
+export function currentBundle(program = SERVICE_PROGRAM): string {
+  const path = join(OUT, program.name)
+  const remedy = `run make ${program.target}`
+  if (!existsSync(path)) throw new Error(`build/out/${program.name} does not exist: ${remedy}`)
+  const record = recordOf(program)
+  const builtFrom = existsSync(record) ? readFileSync(record, 'utf8') : ''
+  if (builtFrom !== digestOfSources(program))
+    throw new Error(`build/out/${program.name} is out of date, the sources have changed since: ${remedy}`)
+  return path
 }
 
-/** Called before the bundle is built: a source that changes meanwhile makes it out of date. */
-export function digestOfSources(): string {
+/** Called before the program is built: a source that changes meanwhile makes it out of date. */
+export function digestOfSources(program: Program): string {
   const digest = createHash('sha256')
-  for (const path of SOURCES.flatMap(filesAt).sort())
+  const isForeign = (path: string) => program === SERVICE_PROGRAM && join(REPOSITORY, path).startsWith(OWNERS)
+  for (const path of program.sources.flatMap(filesAt).sort()) {
+    if (isForeign(path)) continue
     digest
       .update(`${path}\0`)
       .update(readFileSync(join(REPOSITORY, path)))
       .update('\0')
+  }
   return digest.digest('hex')
 }
 
-/** Called after the bundle was written. */
-export function recordSources(digest: string): void {
-  writeFileSync(BUILT_FROM, digest)
+/** Called after the program was written. */
+export function recordSources(program: Program, digest: string): void {
+  writeFileSync(recordOf(program), digest)
+}
+
+/** Holds the digest of the sources that it was built from. */
+function recordOf({ name }: Program): string {
+  return join(OUT, `${name}.sources`)
 }
 
 function filesAt(path: string): readonly string[] {
   if (!statSync(join(REPOSITORY, path)).isDirectory()) return [path]
   return readdirSync(join(REPOSITORY, path), { recursive: true, withFileTypes: true })
-    .filter(entry => entry.isFile() && !NOT_BUNDLED.test(entry.name))
+    .filter(entry => entry.isFile() && !NOT_BUNDLED.test(entry.name) && !entry.parentPath.includes('/node_modules'))
     .map(entry => join(entry.parentPath, entry.name).slice(REPOSITORY.length))
 }

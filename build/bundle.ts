@@ -3,7 +3,7 @@
 import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { build } from 'esbuild'
 import { buildTime } from './build-time.ts'
-import { digestOfSources, recordSources } from './bundle-file.ts'
+import { digestOfSources, recordSources, SERVICE_PROGRAM } from './bundle-file.ts'
 import { SERVICE } from './esbuild-options.ts'
 import { buildPage } from './page.ts'
 import { bundledPackages, noticesOf } from './third-party.ts'
@@ -11,7 +11,7 @@ import { bundledPackages, noticesOf } from './third-party.ts'
 const OUT = 'build/out'
 const version: string = process.env.VERSION || JSON.parse(readFileSync('package.json', 'utf8')).version
 
-const digest = digestOfSources()
+const digest = digestOfSources(SERVICE_PROGRAM)
 const page = await buildPage()
 const { metafile } = await build({
   ...SERVICE,
@@ -41,4 +41,4 @@ for (const { name, text, gzip } of [page.script, page.style]) {
 chmodSync(`${OUT}/receiverd.cjs`, 0o755)
 writeFileSync(`${OUT}/metafile.json`, JSON.stringify(metafile))
 writeFileSync(`${OUT}/THIRD-PARTY`, noticesOf(bundledPackages(metafile)))
-recordSources(digest)
+recordSources(SERVICE_PROGRAM, digest)

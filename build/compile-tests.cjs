@@ -16,6 +16,8 @@ const SOURCES = ['src', 'hal', 'test', 'build', 'package-lock.json']
 const OTHERS = new Set(['node_modules', 'fixtures', 'out'])
 /** Libraries that the product bundles. The others stay where they are, above all tap, which must be loaded only once. */
 const BUNDLED = /^(typebox|@noble\/hashes)\b/
+/** Rooms with packages of their own. */
+const OWN_PACKAGES = ['test/', 'src/fleet/']
 /** Rooms of test/ whose tests share a process; `.` are those in test/ itself. */
 const SHARED = [
   'hal/format',
@@ -32,7 +34,8 @@ const SHARED = [
   '.',
 ]
 /** Rooms with tests that start something. */
-const STARTING = /^(bench|e2e|engines|hal\/os|hostile|image|interop|package|page|presence|rig|system\/card|visits)\//
+const STARTING =
+  /^(bench|e2e|engines|fleet|hal\/os|hostile|image|interop|package|page|presence|rig|system\/card|visits)\//
 /** Tests that measure, which takes its time. */
 const MEASURING = new Set([
   'contract/linear-time.test.ts',
@@ -123,7 +126,8 @@ function asInPlace(build) {
   build.onResolve({ filter: /^[^./]/ }, async ({ path, kind, resolveDir, pluginData }) => {
     if (kind === 'entry-point' || pluginData === asInPlace || BUNDLED.test(path)) return undefined
     const found = await build.resolve(path, { kind, resolveDir, pluginData: asInPlace })
-    const isNested = found.errors.length === 0 && found.path.startsWith(join(REPOSITORY, 'test/'))
+    const isNested =
+      found.errors.length === 0 && OWN_PACKAGES.some(room => found.path.startsWith(join(REPOSITORY, room)))
     return { path: isNested ? found.path : path, external: true }
   })
 }

@@ -12,11 +12,11 @@ const PAGE_BUDGET_BYTES = 110_000
 const SENT_BUDGET_BYTES = 32_000
 const PAGE = 'build/out/page'
 /**
- * Everything that may be in the bundle: our own code, and the parts of two packages that it uses. Of TypeBox, neither
+ * Everything that may be in the bundle: our own code, without the owner's program, and the parts of two packages that it uses. Of TypeBox, neither
  * `value`, which is twice the size of `schema`, nor `compile`, which needs `new Function`.
  */
 const ALLOWED = [
-  /^(src|hal)\//,
+  /^(src(?!\/fleet\/)|hal)\//,
   /^node_modules\/@noble\/hashes\/(_md|_u64|hmac|sha2|utils)\.js$/,
   /^node_modules\/typebox\/build\/(format|guard|schema(?!\/compile\.mjs)|system|type)\//,
 ]

@@ -1,5 +1,4 @@
 import { isIP } from 'node:net'
-import { parseArgs } from 'node:util'
 import { closest } from '../../hal/format/closest.ts'
 import { grantsOf } from '../auth/grants.ts'
 import { parseDuration, SUBJECT, type TokenRequest } from '../auth/token.ts'
@@ -8,6 +7,7 @@ import { MAX_SUBJECT_LENGTH } from '../limits.ts'
 import { PROTOCOL } from '../sessions/session.ts'
 import { RESTARTS } from '../update/update.ts'
 import { UsageError } from '../usage-error.ts'
+import { parseFlags } from './flags.ts'
 import { helpFor } from './help.ts'
 import type { SessionRequest } from './session.ts'
 import type { LoadOptions } from './settings.ts'
@@ -181,18 +181,9 @@ function splitAtCommand(argv: readonly string[]): [own: readonly string[], comma
 }
 
 function parse(argv: readonly string[]) {
-  const config = { args: [...argv], options: OPTIONS, allowPositionals: true } as const
-  try {
-    return parseArgs(config)
-  } catch (error) {
-    const { tokens, positionals } = parseArgs({ ...config, strict: false, tokens: true })
-    for (const token of tokens)
-      if (token.kind === 'option' && !Object.hasOwn(OPTIONS, token.name))
-        throw new UsageError(unknownOption(token.rawName, positionals))
-    // Node's messages are one or more sentences, of which the first names the mistake.
-    const [sentence = ''] = (error instanceof Error ? error.message : '').split(/\.\s/, 1)
-    throw new UsageError(`${sentence.replace(/\.$/, '')}; see receiverd --help`)
-  }
+  return parseFlags(argv, OPTIONS, 'receiverd', (option, positionals) => {
+    throw new UsageError(unknownOption(option, positionals))
+  })
 }
 
 /** The command that the words begin with, which is one word or two, and what follows it. */
@@ -227,11 +218,17 @@ function hintFor(name: CommandName, argument: string): string {
   return name === 'session' ? '; put the command after --, as in: receiverd session … -- mirror' : ''
 }
 
+interface TokenOptions {
+  readonly role?: readonly string[] | undefined
+  readonly subject?: string | undefined
+  readonly 'expires-in'?: string | undefined
+}
+
 /** Accepts only what gives a token that the service accepts, and that has not expired before it is printed. */
-function tokenRequest(values: ReturnType<typeof parse>['values']): TokenRequest {
+export function tokenRequest(values: TokenOptions, program = 'receiverd'): TokenRequest {
   const roles = [...new Set(values.role)]
   if (roles.length === 0)
-    throw new UsageError('--role: a token needs at least one role, such as --role admin:r; see receiverd token --help')
+    throw new UsageError(`--role: a token needs at least one role, such as --role admin:r; see ${program} token --help`)
   for (const role of roles)
     if (!grantsOf(role)) throw new UsageError(`--role: "${role}" is not admin or moderator with :r, :w or :rw`)
   const { subject, 'expires-in': duration } = values

@@ -6,8 +6,9 @@ import { pageAt } from '../http/address.ts'
 import { printable } from '../log.ts'
 import { SERVICE_TYPE } from '../presence/announcement.ts'
 import { CommandError } from './failure.ts'
+import { table } from './table.ts'
 
-interface Receiver {
+export interface Receiver {
   readonly name: string
   readonly hostname: string
   /** IPv4 first. */
@@ -29,16 +30,21 @@ const COLUMNS = ['NAME', 'URL', 'HOST', 'MODEL', 'SERIAL'] as const
 
 /** The receivers of the network: as a table, or as JSON. @throws {CommandError} if avahi cannot be asked. */
 export async function discover(run: Run, isJson: boolean): Promise<string> {
-  const output = await run(['avahi-browse', '--resolve', '--parsable', '--terminate', SERVICE_TYPE]).catch(error => {
-    throw new CommandError(`${reasonOf(error)}; discover needs avahi-utils, and avahi-daemon running`)
-  })
-  const receivers = receiversIn(output)
+  const receivers = await findReceivers(run)
   if (isJson) return JSON.stringify(receivers, null, 2)
   if (receivers.length === 0) return 'No receiver was found on this network.'
   return table([
     COLUMNS,
     ...receivers.map(({ name, url, hostname, model, serial }) => [name, url, hostname, model, serial]),
   ])
+}
+
+/** The receivers of the network, by name. All of it is what they claim. @throws {CommandError} if avahi cannot be asked. */
+export async function findReceivers(run: Run): Promise<readonly Receiver[]> {
+  const output = await run(['avahi-browse', '--resolve', '--parsable', '--terminate', SERVICE_TYPE]).catch(error => {
+    throw new CommandError(`${reasonOf(error)}; discover needs avahi-utils, and avahi-daemon running`)
+  })
+  return receiversIn(output)
 }
 
 /** A device is found once for each of its addresses, and for each network interface. */
@@ -76,10 +82,4 @@ function receiverOf(found: readonly Found[]): Receiver {
     pin,
     url: pageAt(address, port, pin !== ''),
   }
-}
-
-function table(rows: readonly (readonly string[])[]): string {
-  const widths = COLUMNS.map((_, column) => Math.max(...rows.map(row => row[column]?.length ?? 0)))
-  const line = (row: readonly string[]) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')
-  return rows.map(row => line(row).trimEnd()).join('\n')
 }

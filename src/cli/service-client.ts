@@ -34,6 +34,12 @@ export interface Sent {
   readonly chunks: AsyncIterable<Buffer>
 }
 
+/** Sends requests to a service, wherever it runs. Each method rejects with `Refused`, or with a `CommandError`. */
+export interface Client {
+  send(method: string, path: string, body?: JsonObject, etag?: string): Promise<Answer>
+  put(path: string, file: Sent): Promise<Answer>
+}
+
 /** The service refused a request. */
 export class Refused extends CommandError {
   readonly status: number
@@ -50,7 +56,7 @@ export class Refused extends CommandError {
 }
 
 /** The service that runs on this device. */
-export class ServiceClient {
+export class ServiceClient implements Client {
   readonly #address: Address
   readonly #token: () => string
 

@@ -4,7 +4,9 @@ import { Files } from '../../hal/files/files.ts'
 import { type JsonObject, pointerStep } from '../json.ts'
 import { printable } from '../log.ts'
 import {
+  type Difference,
   type Json,
+  type LeftOut,
   type Preview,
   previewOf,
   type Schema,
@@ -99,10 +101,20 @@ async function settle(client: ServiceClient, etag: string | undefined, trialS: n
 function describe({ differences, leftOut }: Preview): readonly string[] {
   return [
     differences.length === 0 ? 'No setting would change.' : 'These settings would change:',
-    ...differences.map(({ path, before, after }) => `  ${named(path)}: ${shown(before)} → ${shown(after)}`),
+    ...differences.map(difference => `  ${describeDifference(difference)}`),
     ...(leftOut.length === 0 ? [] : ['This device cannot take:']),
-    ...leftOut.map(({ path, reason }) => `  ${named(path)}: ${shortened(reason)}`),
+    ...leftOut.map(refused => `  ${describeLeftOut(refused)}`),
   ]
+}
+
+/** `/ntp/servers: [] → ["ntp.example.org"]`. */
+export function describeDifference({ path, before, after }: Difference): string {
+  return `${named(path)}: ${shown(before)} → ${shown(after)}`
+}
+
+/** `/ntp/servers: must be an array`. */
+export function describeLeftOut({ path, reason }: LeftOut): string {
+  return `${named(path)}: ${shortened(reason)}`
 }
 
 function named(path: readonly string[]): string {

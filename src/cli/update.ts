@@ -4,7 +4,7 @@ import type { UpdateState } from '../update/state.ts'
 import type { Restart } from '../update/update.ts'
 import { CommandError } from './failure.ts'
 import type { Person } from './person.ts'
-import { Refused, type ServiceClient } from './service-client.ts'
+import { type Client, Refused } from './service-client.ts'
 
 export interface InstallChoices {
   /** Whether to install and restart without asking. */
@@ -20,7 +20,7 @@ const MIB = 1024 * 1024
 const RESTART_TAKES = 'The restart takes about two minutes. The new version is then on trial for up to five.'
 
 /** What runs, what else is there, and what is being done: a line for each. */
-export async function updateStatus(client: ServiceClient): Promise<readonly string[]> {
+export async function updateStatus(client: Client): Promise<readonly string[]> {
   const { running, other, state, waitingFor, bundle, percent, error, last, available, testKeys } = await read(client)
   const lines = [
     `Version ${of(running)} runs, in system ${running.slot}.`,
@@ -44,7 +44,7 @@ export async function updateStatus(client: ServiceClient): Promise<readonly stri
  * @throws {CommandError} if it is not installed.
  */
 export async function installUpdate(
-  client: ServiceClient,
+  client: Client,
   file: LargeFile,
   { isSure, allowOlder, restart }: InstallChoices,
   person: Person,
@@ -73,7 +73,7 @@ export async function installUpdate(
 }
 
 /** @throws {CommandError} if the device does not go back. */
-export async function rollBack(client: ServiceClient, isSure: boolean, person: Person): Promise<void> {
+export async function rollBack(client: Client, isSure: boolean, person: Person): Promise<void> {
   const { running, other } = await read(client)
   const question = `Restart into version ${of(other)}? ${of(running)} runs. Mirroring ends, and all settings stay.`
   if (!isSure && !(await person.ask(question))) throw new CommandError('nothing has changed')
@@ -82,10 +82,10 @@ export async function rollBack(client: ServiceClient, isSure: boolean, person: P
 }
 
 /** Sends it, or what is missing of it. @returns its version. */
-async function sendBundle(
-  client: ServiceClient,
+export async function sendBundle(
+  client: Client,
   file: LargeFile,
-  person: Person,
+  person: Pick<Person, 'show'>,
   wait: (ms: number) => Promise<unknown>,
 ): Promise<string> {
   let hasSent = false
@@ -121,7 +121,7 @@ async function sendBundle(
 }
 
 /** Where to go on with what an earlier attempt has sent of a file of this size. */
-async function startOf(client: ServiceClient, { bytes }: LargeFile) {
+async function startOf(client: Client, { bytes }: LargeFile) {
   const part = await client.send('GET', '/update/bundle').catch(error => {
     if (error instanceof Refused && error.status === 404) return undefined
     throw error
@@ -132,7 +132,7 @@ async function startOf(client: ServiceClient, { bytes }: LargeFile) {
 }
 
 /** It is whole: waits until it was checked. @returns its version. */
-async function checked(client: ServiceClient, wait: (ms: number) => Promise<unknown>): Promise<string> {
+async function checked(client: Client, wait: (ms: number) => Promise<unknown>): Promise<string> {
   for (;;) {
     const { state, bundle, error } = await read(client)
     if (state !== 'receiving') {
@@ -145,9 +145,9 @@ async function checked(client: ServiceClient, wait: (ms: number) => Promise<unkn
 }
 
 /** Resolves when the installation has ended. The service may restart meanwhile. */
-async function installed(
-  client: ServiceClient,
-  person: Person,
+export async function installed(
+  client: Client,
+  person: Pick<Person, 'show'>,
   wait: (ms: number) => Promise<unknown>,
 ): Promise<UpdateState> {
   for (let vain = 1; ; vain++) {
@@ -164,7 +164,7 @@ async function installed(
   }
 }
 
-async function read(client: ServiceClient): Promise<UpdateState> {
+async function read(client: Client): Promise<UpdateState> {
   return (await client.send('GET', '/update')).body as unknown as UpdateState
 }
 

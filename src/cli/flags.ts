@@ -1,0 +1,28 @@
+import { type ParseArgsConfig, parseArgs } from 'node:util'
+import { UsageError } from '../usage-error.ts'
+
+type Options = NonNullable<ParseArgsConfig['options']>
+
+/**
+ * Reads the options on a command line, and the words between them.
+ * @param refuse Throws for an option that is not among them, which it gets as it was written.
+ * @throws {UsageError} for any other mistake; it names the program, whose help is to be read.
+ */
+export function parseFlags<O extends Options>(
+  argv: readonly string[],
+  options: O,
+  program: string,
+  refuse: (option: string, positionals: readonly string[]) => never,
+) {
+  const config = { args: [...argv], options, allowPositionals: true } as const
+  try {
+    return parseArgs(config)
+  } catch (error) {
+    const { tokens, positionals } = parseArgs({ ...config, strict: false, tokens: true })
+    for (const token of tokens)
+      if (token.kind === 'option' && !Object.hasOwn(options, token.name)) refuse(token.rawName, positionals)
+    // Node's messages are one or more sentences, of which the first names the mistake.
+    const [sentence = ''] = (error instanceof Error ? error.message : '').split(/\.\s/, 1)
+    throw new UsageError(`${sentence.replace(/\.$/, '')}; see ${program} --help`)
+  }
+}

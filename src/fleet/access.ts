@@ -1,0 +1,106 @@
+import type { Run } from '../../hal/os/command.ts'
+import { findReceivers, type Receiver } from '../cli/discover.ts'
+import { CommandError } from '../cli/failure.ts'
+import { hostAndPort } from '../http/address.ts'
+import { UsageError } from '../usage-error.ts'
+import { DeviceClient } from './client.ts'
+import type { Trust } from './connection.ts'
+import { readOwn, readPrivate } from './files.ts'
+import type { Endpoint, Fleet, FleetDevice, Proof, Secret } from './fleet-file.ts'
+import { KeyFile, type Keys } from './key-file.ts'
+
+/** A device, and a way to it. */
+export interface Member {
+  readonly device: FleetDevice
+  /** As a person writes it; empty if it was not found. */
+  readonly address: string
+  /** Rejects with a `CommandError` if it was not found on the network. */
+  readonly client: () => DeviceClient
+  /** Its keys in the key file; undefined if its credential is somewhere else. */
+  readonly keys: Keys | undefined
+}
+
+export interface AccessOptions {
+  readonly run: Run
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly timeoutMs: number
+}
+
+/** Ways to these devices of a fleet. @throws {UsageError} for one without a credential, or a secret that cannot be read. */
+export async function membersOf(
+  fleet: Fleet,
+  devices: readonly FleetDevice[],
+  options: AccessOptions,
+): Promise<readonly Member[]> {
+  const keys = fleet.keys === undefined ? new Map<string, Keys>() : await new KeyFile(fleet.keys).read()
+  const token = fleet.token && (await readSecret(fleet.token, 'token', options.env))
+  const found = devices.some(({ endpoint }) => !endpoint) ? await findReceivers(options.run) : []
+  const trusts = new Trusts()
+  return Promise.all(
+    devices.map(async device => {
+      const { name, endpoint, serial, proof } = device
+      const own = device.key && (await readSecret(device.key, `devices.${name}.key`, options.env))
+      const known = own === undefined ? keys.get(name) : undefined
+      const credentials = own !== undefined ? [own] : known ? credentialsOf(known) : token !== undefined ? [token] : []
+      if (credentials.length === 0)
+        throw new UsageError(
+          `${name} has no credential: add a line ${name},KEY to ${fleet.keys ?? 'a file that keys names'}, or give it a key`,
+        )
+      const place = endpoint ?? placeOf(found, serial)
+      const trust = await trusts.of(proof)
+      return {
+        device,
+        address: place ? addressOf(place, proof) : '',
+        keys: known,
+        client: () => {
+          if (!place) throw new CommandError(`no receiver with the serial number ${serial} is on this network`)
+          return new DeviceClient(place, trust, credentials, options.timeoutMs)
+        },
+      }
+    }),
+  )
+}
+
+function credentialsOf({ key, next }: Keys): readonly string[] {
+  return next === undefined ? [key] : [key, next]
+}
+
+function placeOf(found: readonly Receiver[], serial: string): Endpoint | undefined {
+  const receiver = found.find(each => each.serial === serial && each.addresses.length > 0)
+  return receiver && { host: receiver.addresses[0] ?? '', port: receiver.port }
+}
+
+function addressOf({ host, port }: Endpoint, { kind }: Proof): string {
+  return `${kind === 'none' ? 'http' : 'https'}://${hostAndPort(host, port)}`
+}
+
+/** Reads each file of an authority once. */
+class Trusts {
+  readonly #certificates = new Map<string, Promise<string>>()
+
+  async of(proof: Proof): Promise<Trust> {
+    if (proof.kind !== 'ca') return proof
+    let text = this.#certificates.get(proof.path)
+    if (!text) {
+      text = readOwn(proof.path).then(file => file.text)
+      this.#certificates.set(proof.path, text)
+    }
+    const certificates = await text
+    if (!certificates.includes('-----BEGIN CERTIFICATE-----'))
+      throw new UsageError(`${proof.path} has no certificate in PEM`)
+    return { kind: 'ca', certificates }
+  }
+}
+
+async function readSecret(
+  secret: Secret,
+  at: string,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<string> {
+  if (secret.kind === 'text') return secret.text
+  const text = (secret.kind === 'env' ? (env[secret.name] ?? '') : await readPrivate(secret.path)).trim()
+  // A header takes no other (RFC 9110 section 5.5).
+  if (/^[\x21-\x7e]+$/.test(text)) return text
+  const where = secret.kind === 'env' ? `the environment variable ${secret.name}` : secret.path
+  throw new UsageError(`${at}: ${where} has no key or token`)
+}

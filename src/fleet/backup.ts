@@ -1,0 +1,62 @@
+import { join } from 'node:path'
+import { CommandError } from '../cli/failure.ts'
+import type { JsonObject } from '../json.ts'
+import { Document } from '../page/schema.ts'
+import { settingsFile, settingsIn } from '../settings-file/settings-file.ts'
+import { UsageError } from '../usage-error.ts'
+import type { Member } from './access.ts'
+import type { Wanted } from './apply.ts'
+import { HERE, readOwn, writeOwn } from './files.ts'
+import { report } from './report.ts'
+import { type RollOutOptions, rollOut } from './waves.ts'
+
+/** Without secrets: they are not in such a file. */
+const MODE = 0o644
+/** All at once: nothing is changed. */
+const WAVES = [Number.POSITIVE_INFINITY]
+
+/**
+ * Saves the settings of each device in a file of its own, NAME.json: the same that its page and `receiverd config` save.
+ * @param folder Absolute; it is there.
+ * @returns the exit status.
+ */
+export async function backup(
+  members: readonly Member[],
+  folder: string,
+  withIdentity: boolean,
+  options: RollOutOptions,
+): Promise<number> {
+  await requireFolder(folder)
+  const outcomes = await rollOut(members, { ...options, waves: WAVES }, async member => {
+    const client = member.client()
+    const { body: document } = await client.send('GET', '/openapi.json')
+    const { body: system } = await client.send('GET', '/system')
+    const { system: schema } = new Document(document as ConstructorParameters<typeof Document>[0])
+    await writeOwn(fileOf(folder, member), settingsFile(schema, system, withIdentity), MODE)
+    return { state: 'done' }
+  })
+  return report(options.ui, outcomes, options.stop.aborted)
+}
+
+/** The settings that `backup` has saved of these devices. @throws {UsageError} if one has no such file. */
+export async function backupsOf(members: readonly Member[], folder: string): Promise<readonly Wanted[]> {
+  await requireFolder(folder)
+  const wanted: Wanted[] = []
+  for (const member of members) {
+    const path = fileOf(folder, member)
+    const settings = settingsIn((await readOwn(path)).text)
+    if (settings === 'newer') throw new UsageError(`${path} is of a newer version`)
+    if (settings === 'foreign') throw new UsageError(`${path} has no settings of a receiver`)
+    wanted.push({ member, settings: settings as JsonObject })
+  }
+  return wanted
+}
+
+/** One that is missing is misspelled, or on a disk that is not mounted. */
+async function requireFolder(folder: string): Promise<void> {
+  if (folder !== '/' && !(await HERE.exists(folder))) throw new CommandError(`there is no folder ${folder}`)
+}
+
+function fileOf(folder: string, { device }: Member): string {
+  return join(folder, `${device.name}.json`)
+}

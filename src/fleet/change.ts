@@ -1,0 +1,149 @@
+import { CommandError } from '../cli/failure.ts'
+import { Refused } from '../cli/service-client.ts'
+import type { JsonObject } from '../json.ts'
+import { Document } from '../page/schema.ts'
+import type { Difference } from '../settings-file/settings-file.ts'
+import { type DeviceAnswer, type DeviceClient, Unanswered } from './client.ts'
+import type { Result } from './outcome.ts'
+import { compare, holds, isHidden, refusalOf } from './preview.ts'
+
+export interface ChangeOptions {
+  /** Whether each change is on trial, and not only one that can cut the device off. */
+  readonly isTrial: boolean
+  /** Milliseconds after which a device that has not answered a change is given up; one on trial is given its time. */
+  readonly lostMs: number
+  /** Resolves after so many milliseconds. */
+  readonly wait: (ms: number) => Promise<unknown>
+  /** Monotonic, in milliseconds. */
+  readonly now: () => number
+}
+
+/** Seconds that a change is on trial. */
+const TRIAL_S = 60
+/** Milliseconds for a network to change, before the device is asked whether it is still there. */
+const SETTLE_MS = 10_000
+const RETRY_MS = 1_000
+
+/**
+ * Gives a device settings, as far as they differ. It is known what has become of them when this resolves: an answer that was
+ * lost is asked for again.
+ * @throws {CommandError} if the device does not have them all, and what it did.
+ */
+export async function changeDevice(
+  client: DeviceClient,
+  settings: JsonObject,
+  options: ChangeOptions,
+): Promise<Result> {
+  const comparison = await compare(client, settings)
+  if (comparison.leftOut.length > 0) throw new CommandError(refusalOf(comparison))
+  const { patch, differences, etag } = comparison
+  if (Object.keys(patch).length === 0) return { state: 'unchanged' }
+  const change = new Change(client, differences, options)
+  const after = await change.make(patch as JsonObject)
+  // A password that is the same was sent again.
+  const isSame = after !== undefined && after === etag
+  return isSame ? { state: 'unchanged' } : { state: 'changed', changes: changesOf(differences) }
+}
+
+/** For a report. */
+export function changesOf(differences: readonly Difference[]): NonNullable<Result['changes']> {
+  return differences.map(({ path, before = null, after }) => ({
+    pointer: path.map(name => `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`).join(''),
+    before,
+    after,
+  }))
+}
+
+/** One change of a device. */
+class Change {
+  readonly #client: DeviceClient
+  readonly #differences: readonly Difference[]
+  readonly #options: ChangeOptions
+
+  constructor(client: DeviceClient, differences: readonly Difference[], options: ChangeOptions) {
+    this.#client = client
+    this.#differences = differences
+    this.#options = options
+  }
+
+  /** @returns the ETag that it was answered with; undefined if the answer was lost. */
+  async make(patch: JsonObject): Promise<string | undefined> {
+    const { isTrial, lostMs, now } = this.#options
+    const lockOutS = await this.#lockOutS(patch)
+    const trialS = lockOutS > 0 ? lockOutS : isTrial ? TRIAL_S : 0
+    const began = now()
+    const answer = await this.#send(patch, trialS)
+    const until = began + 1000 * trialS
+    if (trialS === 0) {
+      if (!answer) await this.#find(now() + lostMs)
+    } else if (!answer || answer.headers['confirm-within'] !== undefined) {
+      if (lockOutS > 0) await this.#options.wait(SETTLE_MS)
+      const etag = answer ? answer.etag : await this.#find(until)
+      if (etag !== undefined) await this.#confirm(etag, trialS, until)
+    }
+    return answer?.etag
+  }
+
+  /** Seconds within which a change of these settings must be confirmed, because it can cut the device off; 0 otherwise. */
+  async #lockOutS(patch: JsonObject): Promise<number> {
+    const { body } = await this.#client.send('GET', '/openapi.json')
+    const { properties = {} } = new Document(body as ConstructorParameters<typeof Document>[0]).system
+    return Math.max(...Object.keys(patch).map(name => properties[name]?.['x-confirm-within'] ?? 0))
+  }
+
+  async #send(patch: JsonObject, trialS: number): Promise<DeviceAnswer | undefined> {
+    const path = trialS > 0 ? `/system?confirmWithin=${trialS}` : '/system'
+    try {
+      return await this.#client.send('PATCH', path, patch)
+    } catch (error) {
+      if (error instanceof Unanswered) return undefined
+      throw error
+    }
+  }
+
+  /**
+   * The answer was lost: looks whether the change was made.
+   * @param until When to give up, of the monotonic clock.
+   * @returns the ETag of its trial; undefined without one.
+   */
+  async #find(until: number): Promise<string | undefined> {
+    const { wait, now } = this.#options
+    for (;;) {
+      try {
+        const { body: status } = await this.#client.send('GET', '/status')
+        const { body: system } = await this.#client.send('GET', '/system')
+        const isThere = holds(system, this.#differences) && !this.#differences.every(isHidden)
+        if (!isThere) throw new Lost('the answer was lost, and the change was not made; give the command again')
+        const { trial } = status as { readonly trial?: { readonly etag?: string } }
+        return trial?.etag
+      } catch (error) {
+        if (error instanceof Lost) throw error
+        if (now() >= until) throw new CommandError(`it has not answered since the change was sent: ${messageOf(error)}`)
+        await wait(RETRY_MS)
+      }
+    }
+  }
+
+  async #confirm(etag: string, trialS: number, until: number): Promise<void> {
+    const { wait, now } = this.#options
+    for (;;) {
+      try {
+        await this.#client.send('POST', '/system/confirm', undefined, etag)
+        return
+      } catch (error) {
+        if (error instanceof Refused && error.status === 409)
+          throw new CommandError(`it has undone the change, which was not confirmed within ${trialS} s`)
+        if (error instanceof Refused && error.status < 500) throw error
+        if (now() >= until)
+          throw new CommandError(`it has not answered after the change, and undoes it by itself: ${messageOf(error)}`)
+        await wait(RETRY_MS)
+      }
+    }
+  }
+}
+
+class Lost extends CommandError {}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,237 @@
+import { closest } from '../../hal/format/closest.ts'
+import { tokenRequest } from '../cli/cli.ts'
+import { parseFlags } from '../cli/flags.ts'
+import { RESTARTS, type Restart } from '../update/update.ts'
+import { UsageError } from '../usage-error.ts'
+import { helpFor } from './help.ts'
+import { AUDIENCE, ISSUER, type IssuedTokenRequest } from './token.ts'
+import { parseWaves, type Waves } from './waves.ts'
+
+/** What every command that asks devices takes. */
+export interface Common {
+  readonly fleet: string
+  readonly groups: readonly string[]
+  readonly devices: readonly string[]
+  readonly isJson: boolean
+  readonly limit: number
+  readonly timeoutMs: number
+}
+
+/** What every command that changes devices takes. */
+export interface Changing extends Common {
+  readonly isSure: boolean
+  readonly waves: Waves
+  readonly isKeptGoing: boolean
+}
+
+export type Command =
+  | { readonly name: 'print'; readonly text: string }
+  | { readonly name: 'discover' }
+  | { readonly name: 'token'; readonly keyFile: string; readonly token: IssuedTokenRequest }
+  | ({ readonly name: 'list' | 'diff' } & Common)
+  | ({ readonly name: 'apply'; readonly isTrial: boolean } & Changing)
+  | ({ readonly name: 'run'; readonly operation: string } & Changing)
+  | ({
+      readonly name: 'update'
+      readonly file: string
+      readonly restart: Restart
+      readonly allowOlder: boolean
+    } & Changing)
+  | ({ readonly name: 'rotate-keys'; readonly isSure: boolean } & Common)
+  | ({ readonly name: 'backup'; readonly folder: string; readonly withIdentity: boolean } & Common)
+  | ({ readonly name: 'restore'; readonly folder: string; readonly isTrial: boolean } & Changing)
+
+const OPTIONS = {
+  fleet: { type: 'string' },
+  group: { type: 'string', multiple: true },
+  device: { type: 'string', multiple: true },
+  json: { type: 'boolean' },
+  'at-once': { type: 'string' },
+  timeout: { type: 'string' },
+  yes: { type: 'boolean', short: 'y' },
+  waves: { type: 'string' },
+  confirm: { type: 'boolean' },
+  restart: { type: 'string' },
+  'allow-older': { type: 'boolean' },
+  role: { type: 'string', multiple: true },
+  'expires-in': { type: 'string' },
+  subject: { type: 'string' },
+  issuer: { type: 'string' },
+  'issuer-key': { type: 'string' },
+  audience: { type: 'string', multiple: true },
+  'with-identity': { type: 'boolean' },
+  'keep-going': { type: 'boolean' },
+  help: { type: 'boolean', short: 'h' },
+  version: { type: 'boolean' },
+} as const
+
+type Option = keyof typeof OPTIONS
+
+const COMMON = ['fleet', 'group', 'device', 'json', 'at-once', 'timeout'] as const
+const CHANGING = [...COMMON, 'yes', 'waves', 'keep-going'] as const
+/** The options that each command accepts. */
+const COMMANDS = {
+  discover: [],
+  token: ['issuer', 'issuer-key', 'role', 'audience', 'expires-in', 'subject'],
+  list: COMMON,
+  diff: COMMON,
+  apply: [...CHANGING, 'confirm'],
+  run: CHANGING,
+  update: [...CHANGING, 'restart', 'allow-older'],
+  'rotate-keys': [...COMMON, 'yes'],
+  backup: [...COMMON, 'with-identity'],
+  restore: [...CHANGING, 'confirm'],
+} as const satisfies Record<string, readonly Option[]>
+
+export type CommandName = keyof typeof COMMANDS
+/** The argument that a command takes. */
+const ARGUMENTS: Partial<Record<CommandName, string>> = {
+  run: 'OPERATION',
+  update: 'BUNDLE',
+  backup: 'FOLDER',
+  restore: 'FOLDER',
+}
+
+/** Those of `POST /api/v1/operations`. */
+const OPERATIONS: readonly string[] = ['identify', 'reboot', 'restart-receiver']
+
+/** How long a token is valid; devices take none that is valid for longer. */
+const TOKEN_MS = { fallback: 3_600_000, min: 1_000, max: 30 * 24 * 3_600_000 }
+
+/** As a word, the same as `--help`. */
+const HELP = 'help'
+const PROGRAM = 'receiverd-fleet'
+const NAMES = [...Object.keys(COMMANDS), HELP]
+/** Devices at once, and seconds until one has answered. */
+const AT_ONCE = { fallback: 20, max: 200 }
+const TIMEOUT_S = { fallback: 10, max: 600 }
+/** One device shows whether it works. */
+const WAVES: Waves = [1, Number.POSITIVE_INFINITY]
+
+/** Parses a command line. @throws {UsageError} one line that names the mistake and where to look for help. */
+export function parseCommand(argv: readonly string[], version: string): Command {
+  const { values, positionals } = parse(argv)
+  if (values.version) return { name: 'print', text: `${PROGRAM} ${version}\n` }
+  const words = positionals.filter(word => word !== HELP)
+  const [name, ...rest] = words
+  if (name !== undefined && !isCommand(name)) throw new UsageError(unknownCommand(name))
+  if (values.help || words.length < positionals.length) return { name: 'print', text: helpFor(name) }
+  if (name === undefined) throw new UsageError(`missing command; see ${PROGRAM} --help`)
+  for (const option of Object.keys(values))
+    if (!COMMANDS[name].some(accepted => accepted === option))
+      throw new UsageError(unknownOption(`--${option}`, [name]))
+  const argument = ARGUMENTS[name]
+  const [given = '', extra] = argument === undefined ? ['', ...rest] : rest
+  if (extra !== undefined) throw new UsageError(`${name} takes ${argument ?? 'no argument'}, and no "${extra}"`)
+  if (argument !== undefined && given === '')
+    throw new UsageError(`${name}: missing ${argument}; see ${PROGRAM} ${name} --help`)
+  const common = commonOf(values)
+  switch (name) {
+    case 'discover':
+      return { name }
+    case 'token':
+      return { name, ...issuedToken(values) }
+    case 'list':
+    case 'diff':
+      return { name, ...common }
+    case 'apply':
+      return { name, ...changingOf(values, common), isTrial: values.confirm ?? false }
+    case 'run':
+      return { name, ...changingOf(values, common), operation: operationOf(given) }
+    case 'update':
+      return {
+        name,
+        ...changingOf(values, common),
+        file: given,
+        restart: restartOf(values.restart),
+        allowOlder: values['allow-older'] ?? false,
+      }
+    case 'rotate-keys':
+      return { name, ...common, isSure: values.yes ?? false }
+    case 'backup':
+      return { name, ...common, folder: given, withIdentity: values['with-identity'] ?? false }
+    case 'restore':
+      return { name, ...changingOf(values, common), folder: given, isTrial: values.confirm ?? false }
+  }
+}
+
+type Values = ReturnType<typeof parse>['values']
+
+function parse(argv: readonly string[]) {
+  return parseFlags(argv, OPTIONS, PROGRAM, (option, positionals) => {
+    throw new UsageError(unknownOption(option, positionals))
+  })
+}
+
+function commonOf(values: Values): Common {
+  const { fleet = 'fleet.yaml', group = [], device = [], json = false } = values
+  return {
+    fleet,
+    groups: group,
+    devices: device,
+    isJson: json,
+    limit: numberOf('--at-once', values['at-once'], AT_ONCE),
+    timeoutMs: 1000 * numberOf('--timeout', values.timeout, TIMEOUT_S),
+  }
+}
+
+function changingOf(values: Values, common: Common): Changing {
+  const waves = values.waves === undefined ? WAVES : parseWaves(values.waves)
+  if (!waves) throw new UsageError(`--waves: "${values.waves}" is no list of sizes, such as 2,10,rest`)
+  return { ...common, isSure: values.yes ?? false, isKeptGoing: values['keep-going'] ?? false, waves }
+}
+
+function issuedToken(values: Values): { readonly keyFile: string; readonly token: IssuedTokenRequest } {
+  const { issuer = '', 'issuer-key': keyFile = '', audience = [] } = values
+  if (!ISSUER.test(issuer))
+    throw new UsageError(
+      '--issuer: give the name under which the devices know it: lower-case letters, digits and hyphens',
+    )
+  if (keyFile === '') throw new UsageError('--issuer-key: give the file of its private key')
+  for (const each of audience)
+    if (!AUDIENCE.test(each)) throw new UsageError(`--audience: "${each}" is none of serial:S, host:H, group:G and *`)
+  const { expiresInMs = TOKEN_MS.fallback, ...request } = tokenRequest(values, PROGRAM)
+  if (expiresInMs < TOKEN_MS.min || expiresInMs > TOKEN_MS.max) throw new UsageError('--expires-in: give 1s to 30d')
+  return { keyFile, token: { ...request, expiresInMs, issuer, audience } }
+}
+
+function restartOf(text = 'now'): Restart {
+  const restart = RESTARTS.find(each => each === text)
+  if (restart) return restart
+  throw new UsageError(`--restart: "${text}" is none of ${RESTARTS.join(', ')}`)
+}
+
+function operationOf(name: string): string {
+  if (OPERATIONS.includes(name)) return name
+  // It gives a device a key that nobody here knows.
+  if (name === 'factory-reset')
+    throw new UsageError('run: a factory reset replaces the API key; do it on the page of the device')
+  const meant = closest(name, OPERATIONS)
+  throw new UsageError(
+    `run: "${name}" is none of ${OPERATIONS.join(', ')}${meant === undefined ? '' : `; did you mean ${meant}?`}`,
+  )
+}
+
+function numberOf(option: string, text: string | undefined, { fallback, max }: { fallback: number; max: number }) {
+  if (text === undefined) return fallback
+  const value = /^\d{1,4}$/.test(text) ? Number(text) : 0
+  if (value < 1 || value > max) throw new UsageError(`${option}: "${text}" is not a whole number from 1 to ${max}`)
+  return value
+}
+
+function unknownCommand(name: string): string {
+  const meant = closest(name, NAMES)
+  return `unknown command "${name}"; ${meant === undefined ? `see ${PROGRAM} --help` : `did you mean ${meant}?`}`
+}
+
+/** @param words The command, and what follows it. */
+function unknownOption(option: string, [name = '']: readonly string[]): string {
+  const known: readonly string[] = isCommand(name) ? COMMANDS[name] : Object.keys(OPTIONS)
+  const meant = closest(option.replace(/^-+/, ''), known)
+  const [owner, help] = isCommand(name) ? [name, `${PROGRAM} ${name} --help`] : [PROGRAM, `${PROGRAM} --help`]
+  return `${owner} has no option ${option}; ${meant === undefined ? `see ${help}` : `did you mean --${meant}?`}`
+}
+
+function isCommand(name: string): name is CommandName {
+  return Object.hasOwn(COMMANDS, name)
+}

@@ -1,0 +1,188 @@
+import { once } from 'node:events'
+import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { errorCode, reasonOf } from '../../hal/errors.ts'
+import { CommandError } from '../cli/failure.ts'
+import { type Answer, type Client, Refused, type Sent } from '../cli/service-client.ts'
+import { hostAndPort } from '../http/address.ts'
+import { isObject, type JsonObject, type JsonValue } from '../json.ts'
+import { printable } from '../log.ts'
+import { open, type Trust } from './connection.ts'
+import type { Endpoint } from './fleet-file.ts'
+
+/** How many times as long a change may take as another answer: it restarts services of the device. */
+const CHANGE_FACTOR = 4
+/** Milliseconds without a byte while a file is sent; longer than it takes to check the file when it is whole. */
+const SILENCE_MS = 300_000
+/** The description of the API has some 200 KB. */
+const MAX_ANSWER_BYTES = 8 * 1024 * 1024
+const MAX_REASON = 300
+
+export interface DeviceAnswer extends Answer {
+  readonly headers: IncomingHttpHeaders
+}
+
+/** The device did not answer: it is not known whether it did what it was asked. */
+export class Unanswered extends CommandError {}
+
+/** Sends requests to one device, each on a connection of its own: one that is kept would not show that the device is gone. */
+export class DeviceClient implements Client {
+  readonly #endpoint: Endpoint
+  readonly #trust: Trust
+  readonly #credentials: readonly string[]
+  readonly #timeoutMs: number
+  /** Of the credential that the device took last. */
+  #index = 0
+
+  /**
+   * @param credentials In the order in which they are tried: the second one is a key that the device may have by now.
+   * @param timeoutMs Milliseconds until the device has answered; a change has four times as long.
+   */
+  constructor(endpoint: Endpoint, trust: Trust, credentials: readonly string[], timeoutMs: number) {
+    this.#endpoint = endpoint
+    this.#trust = trust
+    this.#credentials = credentials
+    this.#timeoutMs = timeoutMs
+  }
+
+  /** The same device with another credential. */
+  as(credential: string): DeviceClient {
+    return new DeviceClient(this.#endpoint, this.#trust, [credential], this.#timeoutMs)
+  }
+
+  /** @throws {Refused} {Unanswered} {CommandError} if there is no such device. */
+  async send(method: string, path: string, body?: JsonObject, etag?: string): Promise<DeviceAnswer> {
+    const text = body ? JSON.stringify(body) : ''
+    const headers = {
+      'Content-Length': String(Buffer.byteLength(text)),
+      ...(text !== '' && { 'Content-Type': 'application/json' }),
+      ...(etag !== undefined && { 'If-Match': etag }),
+    }
+    const timeoutMs = method === 'GET' ? this.#timeoutMs : CHANGE_FACTOR * this.#timeoutMs
+    return this.#withEachCredential(method, path, headers, timeoutMs, async out => {
+      out.end(text)
+    })
+  }
+
+  /** Sends a file as fast as the device takes it. @throws as `send`. */
+  async put(path: string, { headers, bytes, chunks }: Sent): Promise<DeviceAnswer> {
+    const all = { ...headers, 'Content-Length': String(bytes), Expect: '100-continue' }
+    return this.#withEachCredential('PUT', path, all, undefined, async out => {
+      out.setTimeout(SILENCE_MS, () => out.destroy(new Unanswered('it does not answer')))
+      // One that is refused is not sent.
+      await once(out, 'continue')
+      await pipeline(Readable.from(chunks, { objectMode: false }), out)
+    })
+  }
+
+  async #withEachCredential(...request: RequestOf): Promise<DeviceAnswer> {
+    for (;;) {
+      const credential = this.#credentials[this.#index] ?? ''
+      try {
+        return await this.#answer(credential, ...request)
+      } catch (error) {
+        const isLast = this.#index >= this.#credentials.length - 1
+        if (isLast || !(error instanceof Refused) || error.status !== 401) throw error
+        this.#index++
+      }
+    }
+  }
+
+  async #answer(
+    credential: string,
+    method: string,
+    path: string,
+    headers: Readonly<Record<string, string>>,
+    timeoutMs: number | undefined,
+    write: (out: ClientRequest) => Promise<void>,
+  ): Promise<DeviceAnswer> {
+    const { host, port } = this.#endpoint
+    const clock = new AbortController()
+    const timer =
+      timeoutMs !== undefined &&
+      setTimeout(() => clock.abort(new Unanswered(`it does not answer within ${timeoutMs / 1000} s`)), timeoutMs)
+    let isSent = false
+    try {
+      const socket = await open(this.#endpoint, this.#trust, clock.signal)
+      const out = request({
+        method,
+        path: `/api/v1${path}`,
+        headers: { ...headers, Host: hostAndPort(host, port), Authorization: `Bearer ${credential}` },
+        createConnection: () => socket,
+      })
+      isSent = true
+      const stop = () => out.destroy(clock.signal.reason)
+      clock.signal.addEventListener('abort', stop)
+      // The time may have run out while the device proved who it is.
+      if (clock.signal.aborted) stop()
+      const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+        out.on('error', reject).on('response', resolve)
+        write(out).catch(reject)
+      })
+      try {
+        return await readAnswer(answer)
+      } finally {
+        answer.destroy()
+        socket.destroy()
+      }
+    } catch (error) {
+      // What broke off because the time had run out says only that it broke off.
+      if (clock.signal.aborted) throw clock.signal.reason
+      if (error instanceof CommandError) throw error
+      const cause = causeOf(error)
+      if (isSent) throw new Unanswered(`it broke off: ${cause}`)
+      throw new CommandError(`cannot connect to ${hostAndPort(host, port)}: ${cause}`)
+    } finally {
+      if (timer !== false) clearTimeout(timer)
+    }
+  }
+}
+
+type RequestOf = [
+  method: string,
+  path: string,
+  headers: Readonly<Record<string, string>>,
+  timeoutMs: number | undefined,
+  write: (out: ClientRequest) => Promise<void>,
+]
+
+/** @throws {Refused} {CommandError} for an answer of something else than a receiver. */
+async function readAnswer(answer: IncomingMessage): Promise<DeviceAnswer> {
+  const { statusCode = 0, headers } = answer
+  const isFine = statusCode >= 200 && statusCode < 300
+  if (statusCode === 204) return { body: {}, etag: headers.etag, headers }
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of answer as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > MAX_ANSWER_BYTES) throw new CommandError('its answer has no end: it is no receiver')
+    chunks.push(chunk)
+  }
+  const body = parsed(Buffer.concat(chunks).toString())
+  if (!isFine && isObject(body) && typeof body.detail === 'string') throw new Refused(statusCode, body)
+  if (isFine && isObject(body)) return { body, etag: headers.etag, headers }
+  if (statusCode >= 300 && statusCode < 400)
+    throw new CommandError(`it redirects (${statusCode}); is it https: in place of http:, or another program?`)
+  // A server in front of one that starts.
+  if (statusCode === 502 || statusCode === 504) throw new Unanswered(`its service is not running (${statusCode})`)
+  throw new CommandError(`it is no receiver: it answers ${statusCode}, and not as one`)
+}
+
+function parsed(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** In words: of TLS and of others, which have no number. */
+function causeOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'unexpected error'
+  if ('errno' in error && typeof error.errno === 'number') return reasonOf(error)
+  const nested = error instanceof AggregateError ? error.errors[0] : undefined
+  if (nested !== undefined) return causeOf(nested)
+  const code = errorCode(error)
+  return printable(`${error.message.split('\n', 1)[0]}${code === undefined ? '' : ` (${code})`}`.slice(0, MAX_REASON))
+}

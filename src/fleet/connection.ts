@@ -1,0 +1,60 @@
+import { createHash } from 'node:crypto'
+import { connect, isIP, type Socket } from 'node:net'
+import { connect as connectTls, type TLSSocket } from 'node:tls'
+import { CommandError } from '../cli/failure.ts'
+import type { Endpoint, Proof } from './fleet-file.ts'
+
+/** How a device proves who it is, with the certificates of the authority where that is how. */
+export type Trust = Exclude<Proof, { kind: 'ca' }> | { readonly kind: 'ca'; readonly certificates: string }
+
+/** Milliseconds until a device on a network has accepted a connection. */
+export const CONNECT_MS = 5_000
+
+/**
+ * Connects to a device. It has proved who it is when this resolves: nothing was sent to it before, above all no credential.
+ * @throws {CommandError} if it has not; errors of the system as they are.
+ */
+export function open({ host, port }: Endpoint, trust: Trust, signal: AbortSignal): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = trust.kind === 'none' ? connect({ host, port }) : tlsSocket({ host, port }, trust)
+    const settle = (error?: Error) => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', stop)
+      if (!error) return resolve(socket)
+      socket.destroy()
+      reject(error)
+    }
+    const timer = setTimeout(() => settle(new CommandError(`no connection within ${CONNECT_MS / 1000} s`)), CONNECT_MS)
+    const stop = () => settle(signal.reason)
+    signal.addEventListener('abort', stop)
+    socket
+      .once('error', error => settle(error))
+      .once('close', () => settle(new CommandError('it closes the connection')))
+    if (trust.kind === 'none') socket.once('connect', () => settle())
+    else socket.once('secureConnect', () => settle(mismatch(socket as TLSSocket, trust)))
+  })
+}
+
+function tlsSocket({ host, port }: Endpoint, trust: Trust): TLSSocket {
+  return connectTls({
+    host,
+    port,
+    // A name, not an address (RFC 6066 section 3).
+    servername: isIP(host) === 0 ? host : '',
+    ...(trust.kind === 'ca' && { ca: trust.certificates }),
+    // A pinned certificate is the device's own: `mismatch` compares it, and no authority has signed it.
+    rejectUnauthorized: trust.kind === 'ca',
+  })
+}
+
+/** Why a device is not the one that it should be. */
+function mismatch(socket: TLSSocket, trust: Trust): Error | undefined {
+  const certificate = socket.getPeerX509Certificate()
+  if (!certificate) return new CommandError('it shows no certificate')
+  if (trust.kind === 'fingerprint' && certificate.fingerprint256 !== trust.fingerprint)
+    return new CommandError(`its certificate has another fingerprint: ${certificate.fingerprint256}`)
+  if (trust.kind !== 'pin') return undefined
+  const key = certificate.publicKey.export({ type: 'spki', format: 'der' })
+  const pin = createHash('sha256').update(key).digest('base64')
+  return pin === trust.pin ? undefined : new CommandError(`its certificate has another pin: sha256//${pin}`)
+}

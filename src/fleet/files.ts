@@ -1,0 +1,64 @@
+import { HalError, reasonOf } from '../../hal/errors.ts'
+import { Files } from '../../hal/files/files.ts'
+import { CommandError } from '../cli/failure.ts'
+import { UsageError } from '../usage-error.ts'
+
+/** Bytes of a fleet file and of a key file: a few thousand devices. */
+const MAX_BYTES = 1024 * 1024
+const OTHERS = 0o077
+
+/** The files of this computer. */
+export const HERE = new Files('/')
+
+export interface OwnFile {
+  readonly text: string
+  /** Whether nobody but its owner may read it. */
+  readonly isPrivate: boolean
+}
+
+/**
+ * A file that its owner has written.
+ * @param path Absolute.
+ * @throws {UsageError} if it cannot be read.
+ */
+export async function readOwn(path: string): Promise<OwnFile> {
+  const file = await readIfThere(path)
+  if (file) return file
+  throw new UsageError(`there is no ${path}`)
+}
+
+/** As `readOwn`, for one that nobody else may read. */
+export async function readPrivate(path: string): Promise<string> {
+  return requirePrivate(path, await readOwn(path))
+}
+
+/** The same; undefined if there is no such file. */
+export async function readPrivateIfThere(path: string): Promise<string | undefined> {
+  const file = await readIfThere(path)
+  return file && requirePrivate(path, file)
+}
+
+function requirePrivate(path: string, { text, isPrivate }: OwnFile): string {
+  if (!isPrivate) throw new UsageError(`${path} has secrets, and others may read it: chmod 600 ${path}`)
+  return text
+}
+
+async function readIfThere(path: string): Promise<OwnFile | undefined> {
+  try {
+    const { entry, behind } = await HERE.capture(path)
+    const content = behind ?? entry
+    if (content.kind === 'absent') return undefined
+    if (content.kind !== 'file') throw new HalError('UNREADABLE', 'it is not a file')
+    const text = await HERE.readText(path, MAX_BYTES)
+    return text === undefined ? undefined : { text, isPrivate: (content.mode & OTHERS) === 0 }
+  } catch (error) {
+    throw new UsageError(`${path}: ${reasonOf(error)}`)
+  }
+}
+
+/** Writes a file of this computer. @throws {CommandError} */
+export async function writeOwn(path: string, text: string, mode: number): Promise<void> {
+  await HERE.writeAtomic(path, text, mode).catch(error => {
+    throw new CommandError(`cannot write ${path}: ${reasonOf(error)}`)
+  })
+}

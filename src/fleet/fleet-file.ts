@@ -1,0 +1,296 @@
+import { isIPv6 } from 'node:net'
+import { dirname, resolve } from 'node:path'
+import { isMap, LineCounter, parseDocument } from 'yaml'
+import { closest } from '../../hal/format/closest.ts'
+import { isObject, type JsonObject, type JsonValue } from '../json.ts'
+import { printable } from '../log.ts'
+import { mergePatch } from '../system/merge-patch.ts'
+import { UsageError } from '../usage-error.ts'
+
+/** Where a secret is. */
+export type Secret =
+  /** In the fleet file itself. */
+  | { readonly kind: 'text'; readonly text: string }
+  /** On the only line of a file. The path is absolute. */
+  | { readonly kind: 'file'; readonly path: string }
+  | { readonly kind: 'env'; readonly name: string }
+
+/** How a device proves who it is before it gets a credential. */
+export type Proof =
+  | { readonly kind: 'none' }
+  /** Base64 of the SHA-256 of its public key (SPKI). */
+  | { readonly kind: 'pin'; readonly pin: string }
+  /** Hexadecimal digits of the SHA-256 of its certificate, in capitals, with colons. */
+  | { readonly kind: 'fingerprint'; readonly fingerprint: string }
+  /** A certificate of this authority, for the name or address in the fleet file. The path is absolute. */
+  | { readonly kind: 'ca'; readonly path: string }
+
+export interface Endpoint {
+  readonly host: string
+  readonly port: number
+}
+
+export interface FleetDevice {
+  readonly name: string
+  readonly groups: readonly string[]
+  /** Undefined for one that is found on the network, by its serial number. */
+  readonly endpoint: Endpoint | undefined
+  readonly serial: string
+  readonly proof: Proof
+  /** Undefined if it is in the key file. */
+  readonly key: Secret | undefined
+  /** What it should have: those of the fleet, of its groups in their order, and its own, merged (RFC 7396). */
+  readonly settings: JsonObject
+}
+
+export interface Fleet {
+  readonly devices: readonly FleetDevice[]
+  readonly groups: readonly string[]
+  /** The absolute path of the file with the API keys. */
+  readonly keys: string | undefined
+  /** For the devices without a key of their own. */
+  readonly token: Secret | undefined
+  /** Whether a secret stands in it, so that nobody but its owner may read it. */
+  readonly hasSecrets: boolean
+}
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
+const NAME_WORDS = '1 to 64 letters, digits, dots, hyphens and underscores'
+const GROUP = /^[a-z0-9-]{1,32}$/
+const PIN = /^(?:sha256\/\/)?([A-Za-z0-9+/]{43}=)$/
+const FINGERPRINT = /^[0-9A-F]{2}(:[0-9A-F]{2}){31}$/i
+const HOST = /^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$/
+const PORTS = { 'https:': 443, 'http:': 80 } as const
+const FLEET_KEYS = ['keys', 'token', 'ca', 'settings', 'groups', 'devices']
+const GROUP_KEYS = ['settings']
+const DEVICE_KEYS = ['address', 'serial', 'pin', 'ca', 'key', 'groups', 'settings']
+/** Members of settings that are secrets. */
+const SECRET_MEMBER = 'password'
+
+/**
+ * Reads a fleet file.
+ * @param path Its absolute path: other paths in it are relative to its folder.
+ * @throws {UsageError} with the line and the place of the mistake.
+ */
+export function parseFleet(text: string, path: string): Fleet {
+  return new Reader(text, path).fleet()
+}
+
+class Reader {
+  readonly #path: string
+  readonly #lines = new LineCounter()
+  readonly #document: ReturnType<typeof parseDocument>
+  #hasSecrets = false
+
+  constructor(text: string, path: string) {
+    this.#path = path
+    this.#document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false, stringKeys: true })
+    const [error] = this.#document.errors
+    // Its message may quote the line, which may hold a key.
+    if (error)
+      throw new UsageError(`${path}:${this.#lines.linePos(error.pos[0]).line}: not YAML: ${describeCode(error.code)}`)
+  }
+
+  fleet(): Fleet {
+    if (!isMap(this.#document.contents))
+      throw new UsageError(`${this.#path}: has no devices; give a map with "devices"`)
+    const whole = this.#object([], this.#value(), FLEET_KEYS)
+    const groups = this.#members(['groups'], whole.groups).map(([name, value]) => {
+      const at = ['groups', name]
+      if (!GROUP.test(name)) this.#fail(at, 'a group is named by 1 to 32 lower-case letters, digits and hyphens')
+      const { settings } = this.#object(at, value ?? {}, GROUP_KEYS)
+      return [name, this.#settings([...at, 'settings'], settings)] as const
+    })
+    const common = this.#settings(['settings'], whole.settings)
+    const ca = this.#path_(['ca'], whole.ca)
+    const devices = this.#members(['devices'], whole.devices).map(([name, value]) =>
+      this.#device(name, value, { common, groups: new Map(groups), ca }),
+    )
+    if (devices.length === 0) this.#fail(['devices'], 'there is none; give each a name and an address')
+    this.#refuseTwins(devices)
+    const token = whole.token === undefined ? undefined : this.#secret(['token'], whole.token)
+    return {
+      devices,
+      groups: groups.map(([name]) => name),
+      keys: this.#path_(['keys'], whole.keys),
+      token,
+      hasSecrets: this.#hasSecrets,
+    }
+  }
+
+  #device(
+    name: string,
+    value: JsonValue,
+    { common, groups, ca }: { common: JsonObject; groups: ReadonlyMap<string, JsonObject>; ca: string | undefined },
+  ): FleetDevice {
+    const at = ['devices', name]
+    if (!NAME.test(name)) this.#fail(at, `a device is named by ${NAME_WORDS}`)
+    const given = this.#object(at, value, DEVICE_KEYS)
+    const own = this.#settings([...at, 'settings'], given.settings)
+    const memberships = this.#names([...at, 'groups'], given.groups, [...groups.keys()])
+    const layers = [common, ...memberships.map(group => groups.get(group) ?? {}), own]
+    const serial = this.#text([...at, 'serial'], given.serial)
+    const { endpoint, isTls } = this.#endpoint([...at, 'address'], given.address)
+    if (!endpoint && serial === '') this.#fail(at, 'give it an address, or the serial number by which it is found')
+    return {
+      name,
+      groups: memberships,
+      endpoint,
+      serial,
+      proof: this.#proof(at, given, isTls, endpoint === undefined, ca),
+      key: given.key === undefined ? undefined : this.#secret([...at, 'key'], given.key),
+      // A null takes out what a wider layer asks for.
+      settings: layers.reduce<JsonValue>((all, layer) => mergePatch(all, layer), {}) as JsonObject,
+    }
+  }
+
+  #endpoint(at: readonly string[], value: JsonValue | undefined): { endpoint: Endpoint | undefined; isTls: boolean } {
+    if (value === undefined) return { endpoint: undefined, isTls: true }
+    const text = this.#text(at, value)
+    const accepted = 'give HOST, HOST:PORT, https://HOST:PORT or http://HOST:PORT'
+    const isBare6 = !text.includes('[') && text.split(':').length > 2 && !text.includes('/')
+    const [, scheme = 'https:', rest = ''] = /^(?:(https?:)\/\/)?([^/]*)\/?$/.exec(isBare6 ? `[${text}]` : text) ?? []
+    const [, host6, host4 = '', port] = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:[\]@]+))(?::(\d{1,5}))?$/.exec(rest) ?? []
+    const host = host6 ?? host4
+    const isHost = host6 === undefined ? HOST.test(host) : isIPv6(host6)
+    const number = Number(port ?? PORTS[scheme as keyof typeof PORTS])
+    if (!isHost || number < 1 || number > 65_535) this.#fail(at, `"${text}" is no address of a device; ${accepted}`)
+    return { endpoint: { host, port: number }, isTls: scheme === 'https:' }
+  }
+
+  #proof(
+    at: readonly string[],
+    given: JsonObject,
+    isTls: boolean,
+    isFound: boolean,
+    fleetCa: string | undefined,
+  ): Proof {
+    const ca = this.#path_([...at, 'ca'], given.ca)
+    if (!isTls) {
+      for (const name of ['pin', 'ca'])
+        if (given[name] !== undefined) this.#fail([...at, name], 'there is no TLS at an http: address')
+      return { kind: 'none' }
+    }
+    if (given.pin !== undefined) {
+      if (ca !== undefined) this.#fail([...at, 'ca'], 'give a pin or a CA, not both')
+      const text = this.#text([...at, 'pin'], given.pin)
+      const [, pin] = PIN.exec(text) ?? []
+      if (pin !== undefined) return { kind: 'pin', pin }
+      if (FINGERPRINT.test(text)) return { kind: 'fingerprint', fingerprint: text.toUpperCase() }
+      this.#fail([...at, 'pin'], 'give sha256//BASE64, or a SHA-256 fingerprint as 32 hexadecimal pairs with colons')
+    }
+    // Anybody on the network can announce a serial number.
+    if (isFound) this.#fail(at, 'a device that is found by its serial number needs a pin')
+    const path = ca ?? fleetCa
+    if (path === undefined)
+      this.#fail(at, 'https needs a pin, or a ca; see `receiverd key show --verbose` on the device, or its screen')
+    return { kind: 'ca', path }
+  }
+
+  #secret(at: readonly string[], value: JsonValue): Secret {
+    if (typeof value === 'string') {
+      this.#hasSecrets = true
+      return { kind: 'text', text: value }
+    }
+    const { file, env } = this.#object(at, value, ['file', 'env'])
+    if ((file === undefined) === (env === undefined)) this.#fail(at, 'give either file or env')
+    if (env !== undefined) return { kind: 'env', name: this.#text([...at, 'env'], env) }
+    return { kind: 'file', path: resolve(dirname(this.#path), this.#text([...at, 'file'], file)) }
+  }
+
+  #settings(at: readonly string[], value: JsonValue | undefined): JsonObject {
+    const settings = this.#object(at, value ?? {})
+    this.#hasSecrets ||= hasSecret(settings)
+    return settings
+  }
+
+  #refuseTwins(devices: readonly FleetDevice[]): void {
+    const known = new Map<string, string>()
+    for (const { name, endpoint, serial } of devices) {
+      const place = endpoint ? `${endpoint.host.toLowerCase()} ${endpoint.port}` : `serial ${serial}`
+      const twin = known.get(place)
+      if (twin !== undefined) this.#fail(['devices', name], `it has the same address as ${twin}`)
+      known.set(place, name)
+    }
+  }
+
+  #names(at: readonly string[], value: JsonValue | undefined, known: readonly string[]): readonly string[] {
+    if (value === undefined) return []
+    const names = Array.isArray(value) ? value : [value]
+    return names.map((name, index) => {
+      const text = this.#text([...at, ...(Array.isArray(value) ? [String(index)] : [])], name)
+      if (known.includes(text)) return text
+      const meant = closest(text, known)
+      return this.#fail(at, `there is no group "${text}"${meant === undefined ? '' : `; did you mean ${meant}?`}`)
+    })
+  }
+
+  #path_(at: readonly string[], value: JsonValue | undefined): string | undefined {
+    return value === undefined ? undefined : resolve(dirname(this.#path), this.#text(at, value))
+  }
+
+  #text(at: readonly string[], value: JsonValue | undefined): string {
+    if (value === undefined) return ''
+    if (typeof value === 'string' && value !== '') return value
+    return this.#fail(at, typeof value === 'string' ? 'it is empty' : 'must be text; put it between quotes')
+  }
+
+  #members(at: readonly string[], value: JsonValue | undefined): readonly (readonly [string, JsonValue])[] {
+    return Object.entries(this.#object(at, value ?? {}))
+  }
+
+  /** @param known The members that it may have; by default any. */
+  #object(at: readonly string[], value: JsonValue, known?: readonly string[]): JsonObject {
+    if (!isObject(value)) return this.#fail(at, 'must be a map, of NAME: VALUE')
+    for (const name of Object.keys(value)) {
+      if (!known || known.includes(name)) continue
+      const meant = closest(name, known)
+      this.#fail(
+        [...at, name],
+        meant === undefined ? `unknown; known are ${known.join(', ')}` : `did you mean ${meant}?`,
+      )
+    }
+    return value
+  }
+
+  /** As JSON has it: what YAML has beyond that is refused. */
+  #value(): JsonValue {
+    let value: unknown
+    try {
+      value = this.#document.toJS({ maxAliasCount: 100 })
+    } catch {
+      throw new UsageError(`${this.#path}: an alias (*) has no anchor (&), or there are too many`)
+    }
+    try {
+      return JSON.parse(JSON.stringify(value))
+    } catch {
+      throw new UsageError(`${this.#path}: an alias (*) contains itself`)
+    }
+  }
+
+  #fail(at: readonly string[], what: string): never {
+    const path = [...at]
+    let node: unknown
+    while (path.length > 0 && !node) {
+      node = this.#document.getIn(path, true)
+      path.pop()
+    }
+    const { range } = (node ?? {}) as { readonly range?: readonly number[] | null }
+    const line = range?.[0] === undefined ? '' : `:${this.#lines.linePos(range[0]).line}`
+    throw new UsageError(printable(`${this.#path}${line}: ${at.join('.')}: ${what}`))
+  }
+}
+
+/** Also in lists. */
+function hasSecret(value: JsonValue): boolean {
+  if (Array.isArray(value)) return value.some(hasSecret)
+  if (!isObject(value)) return false
+  return Object.entries(value).some(
+    ([name, member]) => (name === SECRET_MEMBER && member !== '' && member !== null) || hasSecret(member),
+  )
+}
+
+/** `DUPLICATE_KEY` as words. */
+function describeCode(code: string): string {
+  return code.toLowerCase().replaceAll('_', ' ')
+}

@@ -1,0 +1,204 @@
+/** The help text of a command; of the program itself for anything else. */
+export function helpFor(command: string | undefined): string {
+  return (command !== undefined && HELPS.get(command)) || HELP
+}
+
+const COMMON = `Options:
+  --fleet FILE         the fleet file (default fleet.yaml)
+  --group GROUP        only devices of this group; may be given more than once
+  --device NAME        only this device; may be given more than once
+  --json               print one JSON document on stdout
+  --at-once N          how many devices at once, 1 to 200 (default 20)
+  --timeout S          seconds that a device has to answer, 1 to 600 (default 10);
+                       a change has four times as long
+`
+
+const CHANGING = `${COMMON}  --yes, -y            do not ask
+  --waves SIZES        devices in each wave, such as 2,10,rest; the last number
+                       repeats (default 1,rest)
+  --keep-going         go on after a failure
+`
+
+const STATUS = `Exit status: 0 success; 1 a device failed, or was not begun because of another;
+2 usage error, also in the fleet file; 130 interrupted.
+`
+
+const HELP = `receiverd-fleet manages many receivers, listed in one file: fleet.yaml.
+
+Usage:
+  receiverd-fleet list         list the devices, and how each is doing
+  receiverd-fleet diff         say what apply would change
+  receiverd-fleet apply        give each device the settings in the file, in
+                               waves, after asking
+  receiverd-fleet run OPERATION
+                               identify, reboot or restart-receiver, in waves
+  receiverd-fleet update BUNDLE
+                               install a firmware bundle, in waves, after asking
+  receiverd-fleet rotate-keys  replace the API key of each device
+  receiverd-fleet backup FOLDER
+                               save the settings of each device in a file
+  receiverd-fleet restore FOLDER
+                               load them again, in waves, after asking
+  receiverd-fleet discover     print a fleet file with the receivers on this
+                               network
+  receiverd-fleet token        make a token that many devices take
+  receiverd-fleet --version    print the version
+  receiverd-fleet COMMAND --help
+                               list the options of a command
+
+Results are on stdout, progress and failures on stderr. Ctrl-C begins no further
+device and waits for those under way; a second one ends at once.
+
+${STATUS}`
+
+const LIST = `receiverd-fleet list: list the devices, and how each is doing.
+
+Usage: receiverd-fleet list [OPTION]...
+
+The digest is that of the configuration: devices with the same settings have the
+same. The state is ok, "on trial" (a change waits to be confirmed), read-only
+(the storage refuses changes) or failed, and why.
+
+${COMMON}
+${STATUS}`
+
+const DIFF = `receiverd-fleet diff: say what apply would change, and change nothing.
+
+Usage: receiverd-fleet diff [OPTION]...
+
+Each device checks the settings itself. A password cannot be read, so it counts
+as a difference.
+
+${COMMON}
+Exit status: 0 no device differs; 3 one does; 1 a device failed, or refuses its
+settings; 2 usage error, also in the fleet file; 130 interrupted.
+`
+
+const APPLY = `receiverd-fleet apply: give each device the settings in the file.
+
+Usage: receiverd-fleet apply [OPTION]...
+
+Says what would change, asks, and goes through the devices in waves. After a
+wave with a failure it stops. Devices that already have their settings are not
+touched, so the same command goes on where an earlier one stopped. A device that
+cannot be reached is left out; one that refuses its settings stops it before
+anything has changed.
+
+A change that can cut a device off, of its host name, network or Wi-Fi, is on
+trial: the device undoes it within a minute unless it can be reached afterwards.
+
+${CHANGING}  --confirm            every change is on trial
+
+${STATUS}`
+
+const RUN = `receiverd-fleet run: have each device carry out an operation.
+
+Usage: receiverd-fleet run OPERATION [OPTION]...
+
+OPERATION is identify (the screen shows the name, an LED blinks), reboot, or
+restart-receiver (the programs that mirror; sessions end). A device that has
+accepted it counts as done.
+
+${CHANGING}
+${STATUS}`
+
+const ROTATE = `receiverd-fleet rotate-keys: replace the API key of each device.
+
+Usage: receiverd-fleet rotate-keys [OPTION]...
+
+Every token that was made from an old key is revoked. The new keys are written
+to the key file first, as NAME,KEY,NEXT; the old one goes when the device is
+known to have the new one. While a line has two keys, every command tries both,
+and the same command finishes what was interrupted. Keep the key file: nobody
+can get into a device whose key is lost, except with its card.
+
+${COMMON}  --yes, -y            do not ask
+
+${STATUS}`
+
+const BACKUP = `receiverd-fleet backup: save the settings of each device.
+
+Usage: receiverd-fleet backup [OPTION]... FOLDER
+
+Writes FOLDER/NAME.json for each device, in place of an earlier one. The files
+have no passwords; they are those of the page and of receiverd config save.
+
+${COMMON}  --with-identity      also save names and addresses
+
+${STATUS}`
+
+const RESTORE = `receiverd-fleet restore: load settings that backup has saved.
+
+Usage: receiverd-fleet restore [OPTION]... FOLDER
+
+Each device gets FOLDER/NAME.json, as apply gives it the settings of the fleet
+file: it says what would change, asks, and stops after a wave with a failure.
+
+${CHANGING}  --confirm            every change is on trial
+
+${STATUS}`
+
+const UPDATE = `receiverd-fleet update: install a firmware bundle on each device.
+
+Usage: receiverd-fleet update [OPTION]... BUNDLE
+
+Sends the bundle, has the device install it and restart, and waits until the new
+version has proved good there. A device that goes back by itself has failed. One
+that has the version is left alone, but only a device can say which version a
+bundle has: the first one gets it in any case. An upload that was interrupted
+goes on. Bundles are for one board: choose its devices with --group.
+
+${CHANGING}  --restart WHEN       when the devices restart: now (default), window (of the
+                       setting update) or manual; the last two are not waited for
+  --allow-older        install a version that is older than the one that runs
+
+${STATUS}`
+
+const DISCOVER = `receiverd-fleet discover: print a fleet file with the receivers on this network.
+
+Usage: receiverd-fleet discover
+
+Needs avahi-utils, and avahi-daemon running. The file has what the devices claim:
+where others are on the network, compare the pins with receiverd key show
+--verbose on the devices.
+
+Exit status: 0 success; 1 avahi cannot be asked.
+`
+
+const TOKEN = `receiverd-fleet token: make a token that many devices take, and print it.
+
+Usage: receiverd-fleet token --issuer NAME --issuer-key FILE --role ROLE
+                             [--role ROLE]... [OPTION]...
+
+The devices take it if they know the issuer (/etc/receiverd/issuers/NAME.json),
+for as long and with the roles that they allow it. Make a key, and its public
+half for the devices:
+  openssl genpkey -algorithm ed25519 -out issuer.pem && chmod 600 issuer.pem
+  openssl pkey -in issuer.pem -pubout
+
+Options:
+  --issuer NAME        the issuer, as the devices call it
+  --issuer-key FILE    its private key, in PEM: Ed25519, or P-256
+  --role ROLE          rights of the token: admin or moderator, followed by
+                       :r (read), :w (write) or :rw (both)
+  --audience WHO       the devices that it is for: serial:S, host:H, group:G or *
+                       (every one); needed for a token that may write
+  --expires-in TIME    how long it is valid, such as 90s, 15m, 8h or 30d
+                       (default 1h)
+  --subject NAME       name of its holder, for the logs of the devices
+
+Exit status: 0 success; 2 usage error.
+`
+
+const HELPS = new Map([
+  ['discover', DISCOVER],
+  ['token', TOKEN],
+  ['update', UPDATE],
+  ['run', RUN],
+  ['rotate-keys', ROTATE],
+  ['backup', BACKUP],
+  ['restore', RESTORE],
+  ['list', LIST],
+  ['diff', DIFF],
+  ['apply', APPLY],
+])

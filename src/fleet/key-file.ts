@@ -1,0 +1,88 @@
+import { UsageError } from '../usage-error.ts'
+import { readPrivate, writeOwn } from './files.ts'
+
+/** The keys that a device may have in force. */
+export interface Keys {
+  readonly key: string
+  /** One that was sent to the device, or is about to be: it may be in force by now. */
+  readonly next: string | undefined
+}
+
+/** As a device takes them (`POST /api/v1/api-key`), and as it makes them. */
+const KEY = /^[A-Za-z0-9._~-]{22,128}$/
+const MODE = 0o600
+
+/**
+ * The API keys of a fleet: a line for each device, `NAME,KEY`, or `NAME,KEY,NEXT` while it is not certain which of the two is
+ * in force. Lines of others, comments (`#`) and the order stay as they are.
+ */
+export class KeyFile {
+  readonly path: string
+  /** Changes are made one after the other. */
+  #last: Promise<unknown> = Promise.resolve()
+
+  /** @param path Absolute. */
+  constructor(path: string) {
+    this.path = path
+  }
+
+  /** All keys by the names of their devices. @throws {UsageError} for a line that is none, with its number. */
+  async read(): Promise<ReadonlyMap<string, Keys>> {
+    return keysIn(await readPrivate(this.path), this.path)
+  }
+
+  /**
+   * Replaces the keys of some devices, and adds those whose line is gone; durable when this resolves. Rejects as `read`, or if the storage refuses it.
+   */
+  change(changed: ReadonlyMap<string, Keys>): Promise<void> {
+    const change = this.#last.then(async () => {
+      // Somebody may have edited it meanwhile.
+      const text = await readPrivate(this.path)
+      keysIn(text, this.path)
+      const lines = text.split('\n').map(line => {
+        const name = nameIn(line)
+        const keys = name === undefined ? undefined : changed.get(name)
+        return name === undefined || !keys ? line : lineOf(name, keys)
+      })
+      const names = new Set(lines.map(nameIn))
+      const added = [...changed].filter(([name]) => !names.has(name)).map(([name, keys]) => `${lineOf(name, keys)}\n`)
+      const rest = lines.join('\n')
+      await writeOwn(
+        this.path,
+        [rest, ...(rest.endsWith('\n') || added.length === 0 ? [] : ['\n']), ...added].join(''),
+        MODE,
+      )
+    })
+    this.#last = change.catch(() => undefined)
+    return change
+  }
+}
+
+function keysIn(text: string, path: string): ReadonlyMap<string, Keys> {
+  const all = new Map<string, Keys>()
+  for (const [index, line] of text.split('\n').entries()) {
+    const name = nameIn(line)
+    if (name === undefined) continue
+    const [, key = '', next, ...rest] = line
+      .trim()
+      .split(',')
+      .map(part => part.trim())
+    // It may hold a key, so it is not quoted.
+    const fail = (what: string) => new UsageError(`${path}:${index + 1}: ${what}`)
+    if (!KEY.test(key) || (next !== undefined && !KEY.test(next)) || rest.length > 0)
+      throw fail('give NAME,KEY, with a key of 22 to 128 characters of A-Z, a-z, 0-9 and ._~-')
+    if (all.has(name)) throw fail(`${name} has another line before`)
+    all.set(name, { key, next })
+  }
+  return all
+}
+
+/** The name of the device that a line is about; undefined for one that is empty, or a comment. */
+function nameIn(line: string): string | undefined {
+  const trimmed = line.trim()
+  return trimmed === '' || trimmed.startsWith('#') ? undefined : (trimmed.split(',', 1)[0] ?? '').trim()
+}
+
+function lineOf(name: string, { key, next }: Keys): string {
+  return [name, key, ...(next === undefined ? [] : [next])].join(',')
+}

@@ -1,0 +1,83 @@
+import { table } from '../cli/table.ts'
+import { isObject, type JsonObject, type JsonValue } from '../json.ts'
+import { printable } from '../log.ts'
+import type { Member } from './access.ts'
+import { atOnce } from './at-once.ts'
+import { causeIn } from './outcome.ts'
+import { FAILURE, INTERRUPTED, SUCCESS } from './report.ts'
+import type { RollOutOptions } from './waves.ts'
+
+interface Listed {
+  readonly device: string
+  readonly address: string
+  readonly groups: readonly string[]
+  readonly state: 'ok' | 'on trial' | 'read-only' | 'failed' | 'not begun'
+  readonly reason?: string
+  readonly deviceName?: string
+  readonly model?: string
+  readonly serial?: string
+  /** Of the service, and of the image. */
+  readonly version?: string
+  readonly firmware?: string
+  /** Of the configuration: the same for devices with the same settings. */
+  readonly digest?: string
+}
+
+const COLUMNS = ['DEVICE', 'ADDRESS', 'VERSION', 'FIRMWARE', 'GROUPS', 'DIGEST', 'STATE'] as const
+const SHOWN_DIGEST = 12
+
+/** Lists the devices, and how each is doing. @returns the exit status. */
+export async function list(members: readonly Member[], { limit, stop, ui }: RollOutOptions): Promise<number> {
+  let asked = 0
+  const results = await atOnce(
+    members,
+    limit,
+    async member => {
+      const listed = await look(member).catch(error => ({ state: 'failed' as const, reason: causeIn(error) }))
+      ui.show(`Asking: ${++asked} of ${members.length}`)
+      return listed
+    },
+    stop,
+  )
+  ui.show('')
+  const all: readonly Listed[] = members.map(({ device: { name, groups }, address }, at) => ({
+    device: name,
+    address,
+    groups,
+    ...(results[at] ?? { state: 'not begun' }),
+  }))
+  if (ui.isJson) process.stdout.write(`${JSON.stringify({ devices: all }, null, 2)}\n`)
+  ui.say(table([COLUMNS, ...all.map(row)]))
+  if (stop.aborted) return INTERRUPTED
+  return all.some(({ state }) => state === 'failed') ? FAILURE : SUCCESS
+}
+
+async function look(member: Member): Promise<Omit<Listed, 'device' | 'address' | 'groups'>> {
+  const client = member.client()
+  const { body: system } = await client.send('GET', '/system')
+  const { body: status } = await client.send('GET', '/status')
+  const { storage, trial } = status
+  return {
+    state: trial !== undefined ? 'on trial' : memberOf(storage, 'readOnly') === true ? 'read-only' : 'ok',
+    deviceName: textOf(system.deviceName),
+    model: textOf(memberOf(system.hardware, 'model')),
+    serial: textOf(memberOf(system.hardware, 'serial')),
+    version: textOf(status.version),
+    firmware: textOf(memberOf(system.firmware, 'version')),
+    digest: textOf(status.configurationDigest),
+  }
+}
+
+function row({ device, address, version = '', firmware = '', groups, digest = '', state, reason }: Listed) {
+  const shown = reason === undefined ? state : `${state}: ${reason}`
+  return [device, address, version, firmware, groups.join(','), digest.slice(0, SHOWN_DIGEST), shown].map(printable)
+}
+
+function memberOf(value: JsonValue | undefined, name: keyof JsonObject): JsonValue | undefined {
+  return isObject(value) ? value[name] : undefined
+}
+
+/** Text of a device is shown as text, and nothing else. */
+function textOf(value: JsonValue | undefined): string {
+  return typeof value === 'string' ? printable(value) : ''
+}

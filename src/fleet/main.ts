@@ -1,0 +1,214 @@
+/** The process of receiverd-fleet: its command line, its signals, its exit status. Nothing imports this. */
+import { dirname, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { errorCode, reasonOf } from '../../hal/errors.ts'
+import type { LargeFile } from '../../hal/files/read.ts'
+import { closest } from '../../hal/format/closest.ts'
+import { runCommand } from '../../hal/os/command.ts'
+import { claimFolder } from '../../hal/os/lock.ts'
+import { VERSION } from '../build-info.ts'
+import { findReceivers } from '../cli/discover.ts'
+import { CommandError, describeFailure } from '../cli/failure.ts'
+import { requireNode } from '../config.ts'
+import { printable } from '../log.ts'
+import { UsageError } from '../usage-error.ts'
+import { type Member, membersOf } from './access.ts'
+import { apply, diff } from './apply.ts'
+import { backup, backupsOf } from './backup.ts'
+import { type Changing, type Command, type Common, parseCommand } from './cli.ts'
+import { fleetFileOf } from './discover.ts'
+import { HERE, readOwn, readPrivate } from './files.ts'
+import { type Fleet, type FleetDevice, parseFleet } from './fleet-file.ts'
+import { KeyFile } from './key-file.ts'
+import { list } from './list.ts'
+import { runOperation } from './operation.ts'
+import { FAILURE, INTERRUPTED, listed, USAGE_ERROR } from './report.ts'
+import { rotateKeys } from './rotate.ts'
+import { issueFleetToken } from './token.ts'
+import { type Ui, uiAt } from './ui.ts'
+import { updateFleet } from './update.ts'
+import type { RollOutOptions } from './waves.ts'
+
+const { env } = process
+process.stdout.on('error', error => {
+  complain(`cannot write to stdout: ${reasonOf(error)}`)
+  process.exit(FAILURE)
+})
+process.stderr.on('error', () => undefined)
+const complain = (message: string) => process.stderr.write(`${printable(`receiverd-fleet: ${message}`)}\n`)
+
+/** @returns the exit status. */
+async function run(command: Command): Promise<number> {
+  if (command.name === 'print') {
+    process.stdout.write(command.text)
+    return 0
+  }
+  if (command.name === 'discover') {
+    process.stdout.write(fleetFileOf(await findReceivers(runCommand)))
+    return 0
+  }
+  if (command.name === 'token') {
+    const pem = await readPrivate(resolve(command.keyFile))
+    process.stdout.write(`${issueFleetToken(pem, command.token, Date.now())}\n`)
+    return 0
+  }
+  const ui = uiAt(process, command.isJson)
+  const stop = stopAtInterrupt(ui)
+  const options: RollOutOptions = { waves: [], isKeptGoing: false, limit: command.limit, stop, ui }
+  switch (command.name) {
+    case 'list':
+      return list(await chosen(command), options)
+    case 'diff':
+      return diff(wanted(await chosen(command)), options)
+    case 'run':
+      return runOperation(await chosenToChange(command), { ...options, ...command })
+    case 'update': {
+      requireAsking(command)
+      const file = await bundleAt(command.file)
+      return updateFleet(await chosen(command), file, { ...options, ...command, ...TIME })
+    }
+    case 'rotate-keys':
+      return rotate(command, options)
+    case 'backup':
+      return backup(await chosen(command), resolve(command.folder), command.withIdentity, options)
+    case 'restore': {
+      const all = await backupsOf(await chosenToChange(command), resolve(command.folder))
+      return apply(all, { ...options, ...command, ...TIME, lostMs: LOST_FACTOR * command.timeoutMs })
+    }
+    case 'apply':
+      return apply(wanted(await chosenToChange(command)), {
+        ...options,
+        ...command,
+        ...TIME,
+        lostMs: LOST_FACTOR * command.timeoutMs,
+      })
+  }
+}
+
+/** How often a device may not answer in time after a change, before it is given up. */
+const LOST_FACTOR = 3
+const TIME = { wait: sleep, now: () => performance.now() }
+
+function wanted(members: readonly Member[]) {
+  return members.map(member => ({ member, settings: member.device.settings }))
+}
+
+/** @throws {UsageError} if it cannot be read. */
+async function bundleAt(path: string): Promise<LargeFile> {
+  const file = await HERE.openLarge(resolve(path)).catch(error => {
+    throw new UsageError(`update: ${path}: ${reasonOf(error)}`)
+  })
+  if (!file) throw new UsageError(`update: there is no ${path}`)
+  return file
+}
+
+async function rotate(command: Command & { readonly name: 'rotate-keys' }, options: RollOutOptions): Promise<number> {
+  requireAsking(command)
+  const { keys } = await fleetOf(command)
+  if (keys === undefined) throw new UsageError(`${command.fleet} names no file of keys: keys: keys.csv`)
+  await claimKeys(dirname(keys), options.ui)
+  const members = await chosen(command)
+  const elsewhere = members.filter(member => !member.keys).map(({ device }) => device.name)
+  if (elsewhere.length > 0)
+    throw new UsageError(`rotate-keys: these have no key in ${keys}: ${listed(elsewhere)}; choose others by --device`)
+  return rotateKeys(members, new KeyFile(keys), { ...options, isSure: command.isSure, wait: sleep })
+}
+
+/** Of two that replace keys, one would forget those of the other. */
+async function claimKeys(folder: string, ui: Ui): Promise<void> {
+  try {
+    await claimFolder(folder)
+  } catch (error) {
+    if (errorCode(error) === 'IN_USE')
+      throw new CommandError(`another receiverd-fleet is replacing the keys in ${folder}`)
+    if (errorCode(error) !== 'COMMAND_FAILED') throw error
+    ui.note(`warning: cannot tell whether another receiverd-fleet is replacing keys: ${reasonOf(error)}`)
+  }
+}
+
+/** Ways to the devices that the command is about. */
+async function chosen(command: Common): Promise<readonly Member[]> {
+  const fleet = await fleetOf(command)
+  return membersOf(fleet, devicesOf(fleet, command), { run: runCommand, env, timeoutMs: command.timeoutMs })
+}
+
+async function fleetOf(command: Common): Promise<Fleet> {
+  const path = resolve(command.fleet)
+  const { text, isPrivate } = await readOwn(path)
+  const fleet = parseFleet(text, path)
+  if (fleet.hasSecrets && !isPrivate)
+    throw new UsageError(`${path} has a key or a password, and others may read it: chmod 600 ${path}`)
+  return fleet
+}
+
+/** The same for a command that asks first. */
+async function chosenToChange(command: Changing & { readonly name: string }): Promise<readonly Member[]> {
+  requireAsking(command)
+  return chosen(command)
+}
+
+interface Asking {
+  readonly name: string
+  readonly isSure: boolean
+  readonly isJson: boolean
+}
+
+/** @throws {UsageError} if nobody can answer. */
+function requireAsking(command: Asking): void {
+  if (!command.isSure && (command.isJson || !process.stdin.isTTY))
+    throw new UsageError(
+      command.isJson
+        ? `${command.name} --json cannot ask: give --yes as well`
+        : `${command.name}: no terminal to ask on; --yes does not ask`,
+    )
+}
+
+function devicesOf({ devices, groups }: Fleet, common: Common): readonly FleetDevice[] {
+  requireKnown('--group', common.groups, groups)
+  const names = devices.map(({ name }) => name)
+  requireKnown('--device', common.devices, names)
+  const isAll = common.groups.length === 0 && common.devices.length === 0
+  const found = devices.filter(
+    device =>
+      isAll || common.devices.includes(device.name) || device.groups.some(group => common.groups.includes(group)),
+  )
+  if (found.length === 0) throw new UsageError(`no device is in the group ${common.groups.join(', ')}`)
+  return found
+}
+
+function requireKnown(option: string, given: readonly string[], known: readonly string[]): void {
+  for (const name of given) {
+    if (known.includes(name)) continue
+    const meant = closest(name, known)
+    throw new UsageError(
+      `${option}: "${name}" is not in the fleet file${meant === undefined ? '' : `; did you mean ${meant}?`}`,
+    )
+  }
+}
+
+/** Aborted by the first Ctrl-C; the second one ends the program. */
+function stopAtInterrupt(ui: Ui): AbortSignal {
+  const stop = new AbortController()
+  const interrupt = () => {
+    if (stop.signal.aborted) process.exit(INTERRUPTED)
+    stop.abort()
+    ui.note('No further device is begun. Press Ctrl-C again to end at once.')
+  }
+  process.on('SIGINT', interrupt).on('SIGTERM', interrupt)
+  return stop.signal
+}
+
+async function main(): Promise<number> {
+  try {
+    requireNode(process.versions.node)
+    return await run(parseCommand(process.argv.slice(2), VERSION))
+  } catch (error) {
+    const isExpected = error instanceof UsageError || error instanceof CommandError
+    complain(isExpected || !(error instanceof Error) ? describeFailure(error, true) : `unexpected: ${error.stack}`)
+    return error instanceof UsageError ? USAGE_ERROR : FAILURE
+  }
+}
+
+main().then(status => {
+  process.exitCode = status
+})

@@ -1,0 +1,36 @@
+import { reasonOf } from '../../hal/errors.ts'
+import { CommandError } from '../cli/failure.ts'
+import type { Json } from '../settings-file/settings-file.ts'
+import type { Member } from './access.ts'
+
+export const STATES = ['unchanged', 'would change', 'changed', 'done', 'failed', 'not begun'] as const
+export type State = (typeof STATES)[number]
+
+/** What became of one device. */
+export interface Outcome {
+  readonly device: string
+  readonly address: string
+  readonly state: State
+  /** Why it failed. */
+  readonly reason?: string
+  /** The values that differ, by JSON pointers. */
+  readonly changes?: readonly { readonly pointer: string; readonly before: Json; readonly after: Json }[]
+  /** Besides: what the command says of it. */
+  readonly note?: string
+}
+
+export type Result = Omit<Outcome, 'device' | 'address'>
+
+/** Does something with a device; that it fails is an outcome, too. */
+export async function outcomeOf(member: Member, act: (member: Member) => Promise<Result>): Promise<Outcome> {
+  return named(member, await act(member).catch(error => ({ state: 'failed' as const, reason: causeIn(error) })))
+}
+
+export function named({ device, address }: Member, result: Result): Outcome {
+  return { device: device.name, address, ...result }
+}
+
+/** Why something failed with a device, as a clause without a full stop. */
+export function causeIn(error: unknown): string {
+  return error instanceof CommandError ? error.message : reasonOf(error)
+}

@@ -1,0 +1,178 @@
+import { generateKey } from '../auth/key-file.ts'
+import { CommandError } from '../cli/failure.ts'
+import { Refused } from '../cli/service-client.ts'
+import type { Member } from './access.ts'
+import { atOnce } from './at-once.ts'
+import type { DeviceClient } from './client.ts'
+import type { KeyFile, Keys } from './key-file.ts'
+import { causeIn, named, type Outcome, outcomeOf, type Result } from './outcome.ts'
+import { report } from './report.ts'
+import { countOf, type RollOutOptions } from './waves.ts'
+
+export interface RotateOptions extends Omit<RollOutOptions, 'waves' | 'isKeptGoing'> {
+  /** Whether to do it without asking. */
+  readonly isSure: boolean
+  readonly wait: (ms: number) => Promise<unknown>
+}
+
+interface Rotating {
+  readonly member: Member
+  readonly keys: Keys & { readonly next: string }
+  /** Whether the new key is that of an earlier attempt. */
+  readonly isGoingOn: boolean
+}
+
+/** Attempts to learn which key a device has, and milliseconds between two. */
+const ATTEMPTS = 5
+const RETRY_MS = 1_000
+/** Milliseconds for more devices to be done before the key file is written once for all of them. */
+const GATHER_MS = 200
+
+/**
+ * Replaces the API key of each device. Every new key is in the key file before any device gets it, and the old one stays there
+ * until its device is known to have the new one: whatever is lost or interrupted, one of the two keys in the file is in force.
+ * @returns the exit status.
+ * @throws {CommandError} if it is not begun.
+ */
+export async function rotateKeys(
+  members: readonly Member[],
+  file: KeyFile,
+  { limit, stop, ui, isSure, wait }: RotateOptions,
+): Promise<number> {
+  const question = `Replace the API keys of ${countOf(members.length)}? Every token made from them is revoked.`
+  if (!isSure && !(await ui.ask(question))) throw new CommandError('no key was replaced')
+  const rotating = members.map(rotatingOf)
+  await file.change(new Map(rotating.map(({ member, keys }) => [member.device.name, keys])))
+
+  const settled = new Settled(file, wait)
+  let done = 0
+  const outcomes = await atOnce(
+    rotating,
+    limit,
+    async each => {
+      const outcome = await outcomeOf(each.member, () => rotate(each, settled, wait))
+      ui.show(`Replacing keys: ${++done} of ${members.length}`)
+      if (outcome.state === 'failed') ui.note(`${outcome.device}: ${outcome.reason}`)
+      return outcome
+    },
+    stop,
+  )
+  ui.show('')
+  const all: readonly Outcome[] = members.map((member, at) => outcomes[at] ?? named(member, { state: 'not begun' }))
+  return report(ui, all, stop.aborted)
+}
+
+function rotatingOf(member: Member): Rotating {
+  const { device, keys } = member
+  if (!keys) throw new CommandError(`${device.name} has no key in the key file`)
+  return { member, keys: { key: keys.key, next: keys.next ?? generateKey() }, isGoingOn: keys.next !== undefined }
+}
+
+/**
+ * Where an earlier attempt was interrupted, its key is made certain first, because it may be in force, and then replaced: whoever
+ * rotates keys wants none that was in the file before.
+ */
+async function rotate({ member, keys, isGoingOn }: Rotating, settled: Settled, wait: RotateOptions['wait']) {
+  const { name } = member.device
+  const client = member.client()
+  const replace = async ({ key, next }: Rotating['keys']) => {
+    try {
+      return await give(client.as(key), client.as(next), next, wait)
+    } catch (error) {
+      // It was refused to a key that is in force, so it is not itself in force.
+      if (isRefusedKey(error)) await settled.add(name, { key, next: undefined })
+      throw error
+    }
+  }
+  let issuers = await replace(keys)
+  let key = keys.next
+  if (isGoingOn) {
+    const next = generateKey()
+    await settled.add(name, { key, next })
+    issuers = await replace({ key, next })
+    key = next
+  }
+  await settled.add(name, { key, next: undefined })
+  const note = issuers.length === 0 ? {} : { note: `tokens of these issuers stay valid: ${issuers.join(', ')}` }
+  return { state: 'changed', ...note } satisfies Result
+}
+
+/**
+ * Gives a device a new key, and asks until it is known to have it.
+ * @returns the issuers whose tokens it still takes, as far as it says so.
+ */
+async function give(
+  old: DeviceClient,
+  fresh: DeviceClient,
+  next: string,
+  wait: RotateOptions['wait'],
+): Promise<readonly string[]> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await giveOnce(old, fresh, next)
+    } catch (error) {
+      const isPassing =
+        error instanceof Refused ? error.status === 503 || error.status === 429 : !(error instanceof Lost)
+      if (!isPassing) throw error
+      if (attempt >= ATTEMPTS) throw new CommandError(`${causeIn(error)}; the key file has both keys, one is in force`)
+      await wait(RETRY_MS)
+    }
+  }
+}
+
+async function giveOnce(old: DeviceClient, fresh: DeviceClient, next: string): Promise<readonly string[]> {
+  try {
+    // A key that is in force already changes nothing.
+    const { body } = await old.send('POST', '/api-key', { apiKey: next })
+    if (body.apiKey !== next) throw new Lost('it has answered with another key than it was given')
+    return Array.isArray(body.issuers) ? body.issuers.map(String) : []
+  } catch (error) {
+    if (!(error instanceof Refused) || error.status !== 401) throw error
+    // It is the one that is to be replaced, which it may have been before.
+    if (await hasKey(fresh)) return []
+    throw new Lost('it takes neither its key nor the one that is to replace it: somebody else has changed it')
+  }
+}
+
+/** Whether this client's key is in force. */
+async function hasKey(client: DeviceClient): Promise<boolean> {
+  try {
+    const { body } = await client.send('GET', '/credential')
+    return body.kind === 'api-key'
+  } catch (error) {
+    if (error instanceof Refused && error.status === 401) return false
+    throw error
+  }
+}
+
+function isRefusedKey(error: unknown): boolean {
+  return error instanceof Refused && error.status === 422 && error.errors.some(({ pointer }) => pointer === '/apiKey')
+}
+
+/** To ask again would not help. */
+class Lost extends CommandError {}
+
+/** Writes which keys are in force, of several devices at once. */
+class Settled {
+  readonly #file: KeyFile
+  readonly #wait: RotateOptions['wait']
+  #waiting = new Map<string, Keys>()
+  #written: Promise<void> | undefined
+
+  constructor(file: KeyFile, wait: RotateOptions['wait']) {
+    this.#file = file
+    this.#wait = wait
+  }
+
+  /** Resolves when it is durable. */
+  add(name: string, keys: Keys): Promise<void> {
+    this.#waiting.set(name, keys)
+    this.#written ??= this.#wait(GATHER_MS).then(() => {
+      const all = this.#waiting
+      this.#waiting = new Map()
+      this.#written = undefined
+      return this.#file.change(all)
+    })
+    return this.#written
+  }
+}

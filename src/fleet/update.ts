@@ -1,0 +1,150 @@
+import type { LargeFile } from '../../hal/files/read.ts'
+import { CommandError } from '../cli/failure.ts'
+import { Refused } from '../cli/service-client.ts'
+import { installed, sendBundle } from '../cli/update.ts'
+import { printable } from '../log.ts'
+import type { UpdateState } from '../update/state.ts'
+import type { Restart } from '../update/update.ts'
+import type { Member } from './access.ts'
+import { type DeviceClient, Unanswered } from './client.ts'
+import { causeIn, type Result } from './outcome.ts'
+import { report } from './report.ts'
+import { countOf, type RollOutOptions, rollOut } from './waves.ts'
+
+export interface UpdateOptions extends RollOutOptions {
+  /** Whether to do it without asking. */
+  readonly isSure: boolean
+  readonly allowOlder: boolean
+  readonly restart: Restart
+  readonly wait: (ms: number) => Promise<unknown>
+  /** Monotonic, in milliseconds. */
+  readonly now: () => number
+}
+
+/** Milliseconds for a device to restart and be good: it gives up a version that is not after seven minutes, and goes back. */
+const UP_MS = 20 * 60_000
+const LOOK_MS = 2_000
+/** The devices report their progress side by side, so only the count is shown. */
+const NOWHERE = { show: () => undefined, say: () => undefined, ask: async () => false }
+
+/**
+ * Installs a bundle on each device, wave by wave. With a restart at once, a device is done when the new version runs there and
+ * has proved good. One that has it already is left alone.
+ * @returns the exit status.
+ * @throws {CommandError} if it is not begun.
+ */
+export async function updateFleet(
+  members: readonly Member[],
+  file: LargeFile,
+  options: UpdateOptions,
+): Promise<number> {
+  const { ui, stop, isSure, restart } = options
+  const then = restart === 'now' ? ' and restart them; mirroring ends' : ''
+  if (!isSure && !(await ui.ask(`Update ${countOf(members.length)}${then}?`)))
+    throw new CommandError('nothing was installed')
+  const bundle = new Bundle(file)
+  const outcomes = await rollOut(members, options, member => updateDevice(member.client(), bundle, options))
+  return report(ui, outcomes, stop.aborted)
+}
+
+/** A bundle, whose version a device says once it has it. */
+class Bundle {
+  readonly file: LargeFile
+  version: string | undefined
+
+  constructor(file: LargeFile) {
+    this.file = file
+  }
+}
+
+async function updateDevice(client: DeviceClient, bundle: Bundle, options: UpdateOptions): Promise<Result> {
+  const before = await stateOf(client)
+  const { restart, allowOlder, wait } = options
+  if (bundle.version !== undefined && runs(before, bundle.version))
+    return settled(client, before, bundle.version, options)
+  const version = await send(client, bundle, wait)
+  bundle.version ??= version
+  if (runs(before, version)) {
+    await client.send('DELETE', '/update/bundle')
+    return settled(client, before, version, options)
+  }
+  await install(client, { restart, allowOlder }, version, before)
+  const after = await installed(client, NOWHERE, wait).catch(error => {
+    // It restarts.
+    if (restart === 'now' && !(error instanceof Refused) && error instanceof CommandError) return undefined
+    throw error
+  })
+  if (after?.state === 'failed') throw new CommandError(`the installation failed: ${clause(after.error?.detail)}`)
+  if (restart === 'now') return settled(client, before, version, options)
+  return { state: 'changed', note: `version ${printable(version)} is installed, and starts with the next restart` }
+}
+
+/** @returns its version. */
+async function send(client: DeviceClient, bundle: Bundle, wait: UpdateOptions['wait']): Promise<string> {
+  const version = await sendBundle(client, bundle.file, NOWHERE, wait)
+  if (bundle.version === undefined || version === bundle.version) return version
+  // A bundle of the same size was there already, whole.
+  await client.send('DELETE', '/update/bundle')
+  return sendBundle(client, bundle.file, NOWHERE, wait)
+}
+
+async function install(
+  client: DeviceClient,
+  body: { readonly restart: Restart; readonly allowOlder: boolean },
+  version: string,
+  { running }: UpdateState,
+): Promise<void> {
+  try {
+    await client.send('POST', '/update/install', body)
+  } catch (error) {
+    // If it has begun, its state says so.
+    if (error instanceof Unanswered) return
+    if (!(error instanceof Refused) || error.type !== 'bundle-older') throw error
+    throw new CommandError(
+      printable(`version ${version} is older than ${running.version}, which runs; --allow-older installs it`),
+    )
+  }
+}
+
+/** Waits until a version runs and is good. @throws {CommandError} if the device has gone back, or does not come up. */
+async function settled(
+  client: DeviceClient,
+  before: UpdateState,
+  version: string,
+  { wait, now }: UpdateOptions,
+): Promise<Result> {
+  const isNew = !runs(before, version)
+  let cause = `version ${version} does not run yet`
+  for (const until = now() + UP_MS; now() < until; await wait(LOOK_MS)) {
+    try {
+      const state = await stateOf(client)
+      if (runs(state, version) && state.running.state === 'good')
+        return isNew ? { state: 'changed', note: `runs version ${printable(version)}` } : { state: 'unchanged' }
+      const { last } = state
+      const isOver = last?.version === version && JSON.stringify(last) !== JSON.stringify(before.last)
+      if (isOver && last.outcome !== 'installed' && !runs(state, version))
+        throw new WentBack(
+          `version ${version} was ${last.outcome}${last.reason === undefined ? '' : `: ${last.reason}`}`,
+        )
+      cause = runs(state, version) ? `version ${version} is still on trial` : `version ${version} does not run yet`
+    } catch (error) {
+      if (error instanceof WentBack) throw error
+      cause = causeIn(error)
+    }
+  }
+  throw new CommandError(printable(`${cause}, after ${UP_MS / 60_000} minutes`))
+}
+
+class WentBack extends CommandError {}
+
+async function stateOf(client: DeviceClient): Promise<UpdateState> {
+  return (await client.send('GET', '/update')).body as unknown as UpdateState
+}
+
+function runs({ running }: UpdateState, version: string): boolean {
+  return running.version === version
+}
+
+function clause(detail = 'it does not say why'): string {
+  return printable(detail.replace(/\.$/, ''))
+}

@@ -1,0 +1,86 @@
+import type { Member } from './access.ts'
+import { atOnce } from './at-once.ts'
+import { named, type Outcome, outcomeOf, type Result } from './outcome.ts'
+import type { Ui } from './ui.ts'
+
+/** Sizes of waves; the last one repeats, and is infinite for `rest`. */
+export type Waves = readonly number[]
+
+export interface RollOutOptions {
+  readonly waves: Waves
+  /** How many devices at once. */
+  readonly limit: number
+  /** Whether a failure does not stop the waves after it. */
+  readonly isKeptGoing: boolean
+  /** Aborted when the person has had enough: no further device is begun. */
+  readonly stop: AbortSignal
+  readonly ui: Ui
+}
+
+/** `2,10,rest` as sizes; undefined if it is not of this form. */
+export function parseWaves(text: string): Waves | undefined {
+  const parts = text.split(',').map(part => part.trim())
+  const sizes = parts.map(part =>
+    part === 'rest' ? Number.POSITIVE_INFINITY : /^\d{1,6}$/.test(part) ? Number(part) : 0,
+  )
+  const isRestLast = sizes.slice(0, -1).every(Number.isFinite)
+  return sizes.every(size => size > 0) && isRestLast ? sizes : undefined
+}
+
+/** Divides items into waves. */
+export function inWaves<T>(items: readonly T[], sizes: Waves): readonly (readonly T[])[] {
+  const waves: (readonly T[])[] = []
+  for (let from = 0; from < items.length; ) {
+    const size = sizes[Math.min(waves.length, sizes.length - 1)] ?? items.length
+    waves.push(items.slice(from, from + size))
+    from += size
+  }
+  return waves
+}
+
+/**
+ * Does something with each device, wave by wave. A wave has ended when each of its devices was done or has failed, and after
+ * one with a failure there is no other.
+ */
+export async function rollOut(
+  members: readonly Member[],
+  { waves, limit, isKeptGoing, stop, ui }: RollOutOptions,
+  act: (member: Member) => Promise<Result>,
+): Promise<readonly Outcome[]> {
+  const all = inWaves(members, waves)
+  const outcomes: Outcome[] = []
+  let isBad = false
+  for (const [index, wave] of all.entries()) {
+    if ((isBad && !isKeptGoing) || stop.aborted) {
+      outcomes.push(...wave.map(member => named(member, { state: 'not begun' })))
+      continue
+    }
+    const title = `Wave ${index + 1} of ${all.length}, ${countOf(wave.length)}`
+    let done = 0
+    ui.show(`${title} …`)
+    const results = await atOnce(
+      wave,
+      limit,
+      async member => {
+        const outcome = await outcomeOf(member, act)
+        ui.show(`${title}: ${++done} done`)
+        if (outcome.state === 'failed') ui.note(`${outcome.device}: ${outcome.reason}`)
+        return outcome
+      },
+      stop,
+    )
+    const whole = wave.map((member, at) => results[at] ?? named(member, { state: 'not begun' }))
+    const failures = whole.filter(({ state }) => state === 'failed').length
+    isBad ||= failures > 0
+    ui.show('')
+    if (all.length > 1) ui.note(`${title}: ${failures === 0 ? 'good' : `${failures} failed`}`)
+    outcomes.push(...whole)
+  }
+  if (outcomes.some(({ state }) => state === 'not begun'))
+    ui.note(stop.aborted ? 'Interrupted.' : 'Stopped after a wave with failures; give the command again to go on.')
+  return outcomes
+}
+
+export function countOf(devices: number): string {
+  return `${devices} device${devices === 1 ? '' : 's'}`
+}

@@ -1,0 +1,297 @@
+/** `receiverd-fleet list`, `diff` and `apply`, against real devices. */
+import type { ChildProcess } from 'node:child_process'
+import t, { type Test } from 'tap'
+import { startReceiver } from '../interop/support.ts'
+import type { Api } from '../support/api.ts'
+import { freePort } from '../support/port.ts'
+import { startTestService } from '../support/service.ts'
+import { Network, Owner, silentAddress } from './support.ts'
+
+/** Devices of a fleet of 20 that answer. */
+const LIVING = 18
+
+const isWrite = (head: string) =>
+  head.startsWith('PATCH /api/v1/system ') || head.startsWith('PATCH /api/v1/system?confirm')
+
+async function settingOf(device: Api, name: string) {
+  return (await device.system()).value[name]
+}
+
+/** A fleet of devices by their names and addresses. */
+function fleetFile(devices: Readonly<Record<string, string>>, rest = ''): string {
+  const lines = Object.entries(devices).map(([name, address]) => `  ${name}: { address: "http://${address}" }`)
+  return `keys: keys.csv\n${rest}devices:\n${lines.join('\n')}\n`
+}
+
+t.test('one device, as a process: from a difference to none', async t => {
+  const owner = new Owner(t)
+  const device = await startReceiver(t)
+  owner.write('keys.csv', `# the cards of August\nlobby,${device.key}\n`)
+  const settings = 'settings: { timezone: UTC, ntp: { enabled: true, servers: [ntp.example.org] } }\n'
+  owner.write('fleet.yaml', fleetFile({ lobby: `127.0.0.1:${device.port}` }, settings), 0o644)
+
+  const listed = await owner.run(['list'])
+  t.equal(listed.status, 0, listed.stderr)
+  t.match(listed.stdout, /^DEVICE .* STATE\nlobby +http:\/\/127\.0\.0\.1:\d+ .* ok\n$/)
+
+  const before = await owner.run(['diff'])
+  t.equal(before.status, 3, before.stderr)
+  t.match(before.stdout, '/ntp/servers: [] → ["ntp.example.org"]')
+  t.notSame(await settingOf(device, 'timezone'), 'UTC', 'nothing has changed')
+
+  const unasked = await owner.run(['apply'])
+  t.equal(unasked.status, 2)
+  t.match(unasked.stderr, 'apply: no terminal to ask on; --yes does not ask')
+
+  const applied = await owner.run(['apply', '--yes', '--confirm'])
+  t.equal(applied.status, 0, applied.stderr)
+  t.match(applied.stdout, '1 device: 1 changed\n')
+  t.equal(await settingOf(device, 'timezone'), 'UTC')
+  t.match(await settingOf(device, 'ntp'), { servers: ['ntp.example.org'] })
+  const status = (await (await device.fetch('/status')).json()) as { trial?: unknown }
+  t.equal(status.trial, undefined, 'it was confirmed')
+
+  const { etag } = await device.system()
+  t.equal((await owner.run(['diff'])).status, 0)
+  t.match((await owner.run(['apply', '--yes'])).stdout, '1 device: 1 unchanged\n')
+  t.equal((await device.system()).etag, etag, 'the second time, nothing is written')
+  t.notMatch(listed.stdout + before.stdout + applied.stdout + applied.stderr, device.key)
+})
+
+t.test('a fleet of 20, of which one is dead, one hangs, and one is lost in a wave', async t => {
+  const owner = new Owner(t)
+  const devices = await Promise.all(Array.from({ length: LIVING }, () => startTestService(t)))
+  const networks = await Promise.all(devices.map(({ port }) => Network.to(t, port)))
+  const names = devices.map((_, index) => `room-${String(index + 1).padStart(2, '0')}`)
+  const addresses = Object.fromEntries(names.map((name, index) => [name, networks[index]?.address ?? '']))
+  const all = { dead: `127.0.0.1:${await freePort()}`, ...addresses, hanging: await silentAddress(t) }
+  owner.write(
+    'keys.csv',
+    `dead,${'dead-key-0123456789ab'.repeat(2)}\nhanging,${'hanging-key-0123456789'.repeat(2)}\n${names
+      .map((name, index) => `${name},${devices[index]?.key}\n`)
+      .join('')}`,
+  )
+  owner.write('fleet.yaml', fleetFile(all, 'settings: { timezone: UTC }\n'))
+  // It is lost at the moment at which it gets its change.
+  const [, , , lost] = networks
+  if (lost) lost.fateOf = head => (isWrite(head) ? 'break down' : 'pass')
+
+  const began = performance.now()
+  const { status, of } = await owner.outcomes(['apply', '--yes', '--waves', '2,10,rest', '--timeout', '2'])
+  t.comment(`20 devices in ${Math.round(performance.now() - began)} ms`)
+  t.equal(status, 1)
+  t.match(of.dead, {
+    state: 'failed',
+    reason: /cannot connect to 127\.0\.0\.1:\d+: connection refused \(ECONNREFUSED\)/,
+  })
+  t.match(of.hanging, { state: 'failed', reason: 'it does not answer within 2 s' })
+  t.match(of['room-04'], { state: 'failed', reason: /^it has not answered since the change was sent: / })
+  for (const [index, name] of names.entries()) {
+    if (name === 'room-04') continue
+    t.equal(of[name]?.state, index < 12 ? 'changed' : 'not begun', name)
+    const device = devices[index]
+    if (device) t.equal((await settingOf(device, 'timezone')) === 'UTC', index < 12, `${name} itself`)
+  }
+
+  t.comment('the second time')
+  const again = await owner.outcomes(['apply', '--yes', '--waves', '2,10,rest', '--timeout', '2'])
+  t.equal(again.status, 1)
+  for (const [index, name] of names.entries()) {
+    if (name !== 'room-04') t.equal(again.of[name]?.state, index < 12 ? 'unchanged' : 'changed', name)
+    else t.match(again.of[name], { state: 'failed', reason: /cannot connect/ })
+  }
+})
+
+t.test('what devices refuse is found before anything has changed', async t => {
+  const owner = new Owner(t)
+  const [good, old] = [await startTestService(t), await startTestService(t)]
+  const write = (settings: string) => {
+    owner.write('keys.csv', `good,${good.key}\nold,${old.key}\n`)
+    owner.write(
+      'fleet.yaml',
+      `keys: keys.csv
+settings: { timezone: UTC }
+groups:
+  odd: { settings: ${settings} }
+devices:
+  good: { address: "http://127.0.0.1:${good.port}" }
+  old: { address: "http://127.0.0.1:${old.port}", groups: [odd] }
+`,
+    )
+  }
+  write('{ shoe: 43 }')
+  const refused = await owner.outcomes(['apply', '--yes'])
+  t.equal(refused.status, 1)
+  t.match(refused.of, { good: { state: 'not begun' }, old: { state: 'failed', reason: /^it refuses \/shoe: / } })
+  t.not(await settingOf(good, 'timezone'), 'UTC')
+
+  const kept = await owner.outcomes(['apply', '--yes', '--keep-going'])
+  t.equal(kept.status, 1)
+  t.match(kept.of, { good: { state: 'changed' }, old: { state: 'failed' } })
+  t.equal(await settingOf(good, 'timezone'), 'UTC')
+
+  write('{ timezone: null }')
+  t.match((await owner.outcomes(['apply', '--yes'])).of, { good: { state: 'unchanged' }, old: { state: 'unchanged' } })
+  t.not(await settingOf(old, 'timezone'), 'UTC', 'a null takes a setting of the fleet out')
+})
+
+t.test('an answer that is lost', async t => {
+  const owner = new Owner(t)
+  const device = await startTestService(t)
+  const network = await Network.to(t, device.port)
+  owner.write('keys.csv', `lobby,${device.key}\n`)
+  const want = (timezone: string) =>
+    owner.write('fleet.yaml', fleetFile({ lobby: network.address }, `settings: { timezone: ${timezone} }\n`))
+  const losing = (isLost: (head: string) => boolean) => {
+    let isOver = false
+    network.fateOf = head => {
+      if (isOver || !isLost(head)) return 'pass'
+      isOver = true
+      return 'lose the answer'
+    }
+  }
+  const isConfirmation = (head: string) => head.startsWith('POST /api/v1/system/confirm')
+  for (const [what, isLost, timezone, ...options] of [
+    ['to a change', isWrite, 'UTC'],
+    ['to a change on trial', isWrite, 'Europe/Brussels', '--confirm'],
+    ['to its confirmation', isConfirmation, 'UTC', '--confirm'],
+  ] as const) {
+    losing(isLost)
+    want(timezone)
+    const { status, of } = await owner.outcomes(['apply', '--yes', ...options])
+    t.equal(status, 0, what)
+    t.match(of.lobby, { state: 'changed' })
+    t.equal(await settingOf(device, 'timezone'), timezone)
+    const { trial } = (await (await device.fetch('/status')).json()) as { trial?: unknown }
+    t.equal(trial, undefined, 'confirmed')
+  }
+})
+
+async function refusal(t: Test, yaml: string, mode?: number): Promise<string> {
+  const owner = new Owner(t)
+  owner.write('fleet.yaml', yaml, mode)
+  const { status, stdout, stderr } = await owner.run(['list'])
+  t.equal(status, 2, yaml)
+  t.equal(stdout, '')
+  return stderr.replaceAll(owner.folder, '')
+}
+
+t.test('a mistake in the file has its line and its place', async t => {
+  const key = 'key: "0123456789abcdefghijklmn"'
+  const cases: readonly (readonly [string, string])[] = [
+    ['devices: {}', '/fleet.yaml:1: devices: there is none'],
+    ['devices:\n  a: { adress: "http://a" }', '/fleet.yaml:2: devices.a.adress: did you mean address?'],
+    ['devices:\n  a: { address: "ftp://a" }', '/fleet.yaml:2: devices.a.address: "ftp://a" is no address of a device'],
+    ['devices:\n  a: { address: 192.0.2.1 }', '/fleet.yaml:2: devices.a: https needs a pin, or a ca'],
+    ['devices:\n  a: { address: b, pin: abc }', '/fleet.yaml:2: devices.a.pin: give sha256//BASE64'],
+    ['devices:\n  a: { serial: 100 }', '/fleet.yaml:2: devices.a.serial: must be text; put it between quotes'],
+    [
+      'devices:\n  a: { serial: "1" }',
+      '/fleet.yaml:2: devices.a: a device that is found by its serial number needs a pin',
+    ],
+    [
+      'groups: { hall: {} }\ndevices:\n  a: { address: "http://a", groups: hal }',
+      'there is no group "hal"; did you mean hall?',
+    ],
+    [
+      'devices:\n  a: { address: "http://b" }\n  c: { address: "http://b:80" }',
+      '/fleet.yaml:3: devices.c: it has the same address as a',
+    ],
+    ['devices:\n  a: 1\n  a: 2', '/fleet.yaml:3: not YAML: duplicate key'],
+    ['devices:\n  a: { address: "http://b" }', 'a has no credential: add a line a,KEY'],
+    [
+      `devices:\n  a: { address: "http://b", key: { env: NOT_SET } }`,
+      'devices.a.key: the environment variable NOT_SET has no key',
+    ],
+  ]
+  for (const [yaml, said] of cases) t.match(await refusal(t, yaml), said)
+  for (const yaml of [
+    `devices:\n  a: { address: "http://b", ${key} }`,
+    `settings: { wifi: { networks: [{ ssid: x, password: secret-secret }] } }\ndevices:\n  a: { address: "http://b" }`,
+  ]) {
+    const said = await refusal(t, yaml, 0o644)
+    t.match(said, 'has a key or a password, and others may read it: chmod 600')
+    t.notMatch(said, /0123456789abc|secret-secret/)
+  }
+})
+
+t.test('a key file that others may read is not used', async t => {
+  const owner = new Owner(t)
+  owner.write('fleet.yaml', fleetFile({ a: '127.0.0.1:9' }))
+  owner.write('keys.csv', 'a,0123456789abcdefghijklmn\n', 0o640)
+  t.match(await owner.run(['list']), { status: 2, stderr: /keys\.csv has secrets, and others may read it: chmod 600/ })
+  owner.write('keys2.csv', 'a,short\n')
+  owner.write('fleet.yaml', fleetFile({ a: '127.0.0.1:9' }).replace('keys.csv', 'keys2.csv'))
+  const { status, stderr } = await owner.run(['list'])
+  t.equal(status, 2)
+  t.match(stderr, /keys2\.csv:1: give NAME,KEY/)
+  t.notMatch(stderr, 'short')
+})
+
+t.test('a wrong call says what is meant', async t => {
+  const owner = new Owner(t)
+  owner.write('fleet.yaml', fleetFile({ lobby: '127.0.0.1:9' }))
+  owner.write('keys.csv', 'lobby,0123456789abcdefghijklmn\n')
+  const cases: readonly (readonly [readonly string[], string])[] = [
+    [[], 'missing command'],
+    [['aply'], 'unknown command "aply"; did you mean apply?'],
+    [['apply', '--wave', '1'], 'apply has no option --wave; did you mean --waves?'],
+    [['list', '--yes'], 'list has no option --yes'],
+    [['list', 'lobby'], 'list takes no argument, and no "lobby"'],
+    [['apply', '--waves', '2,rest,3'], '--waves: "2,rest,3" is no list of sizes, such as 2,10,rest'],
+    [['list', '--at-once', '0'], '--at-once: "0" is not a whole number from 1 to 200'],
+    [['list', '--device', 'loby'], '--device: "loby" is not in the fleet file; did you mean lobby?'],
+    [['list', '--fleet', 'other.yaml'], 'other.yaml'],
+    [['apply', '--json'], 'apply --json cannot ask: give --yes as well'],
+  ]
+  for (const [args, said] of cases) {
+    const { status, stdout, stderr } = await owner.run(args)
+    t.equal(status, 2, args.join(' '))
+    t.equal(stdout, '')
+    t.match(stderr, said)
+    t.equal(stderr.split('\n').length, 2, 'one line')
+  }
+})
+
+t.test('Ctrl-C begins no further device, and waits for those under way', async t => {
+  const owner = new Owner(t)
+  let child: ChildProcess | undefined
+  const hanging = await silentAddress(t, () => child?.kill('SIGINT'))
+  const device = await startTestService(t)
+  owner.write('keys.csv', `hanging,${device.key}\nlobby,${device.key}\n`)
+  owner.write('fleet.yaml', fleetFile({ hanging, lobby: `127.0.0.1:${device.port}` }, 'settings: { timezone: UTC }\n'))
+  for (const command of [['list'], ['diff'], ['apply', '--yes']]) {
+    const args = [...command, '--at-once', '1', '--timeout', '1', '--json']
+    const { status, stdout, stderr } = await owner.run(args, {}, started => {
+      child = started
+    })
+    t.equal(status, 130, args.join(' '))
+    t.match(stderr, 'No further device is begun.')
+    t.match(JSON.parse(stdout).devices, [
+      { device: 'hanging', state: 'failed' },
+      { device: 'lobby', state: 'not begun' },
+    ])
+  }
+  t.not(await settingOf(device, 'timezone'), 'UTC')
+})
+
+t.test('a change that can cut a device off is on trial, and is kept once the device was reached again', async t => {
+  const owner = new Owner(t)
+  const device = await startTestService(t)
+  const network = await Network.to(t, device.port)
+  const heads: string[] = []
+  network.fateOf = head => {
+    heads.push(head)
+    return 'pass'
+  }
+  owner.write('keys.csv', `lobby,${device.key}\n`)
+  owner.write('fleet.yaml', fleetFile({ lobby: network.address }, 'settings: { hostname: room-of-the-fleet }\n'))
+  const { status, of } = await owner.outcomes(['apply', '--yes'])
+  t.equal(status, 0)
+  t.match(of.lobby, { state: 'changed' })
+  t.equal(await settingOf(device, 'hostname'), 'room-of-the-fleet')
+  t.ok(heads.some(head => head.startsWith('PATCH /api/v1/system?confirmWithin=60 ')))
+  t.ok(heads.some(head => head.startsWith('POST /api/v1/system/confirm ')))
+  const { trial } = (await (await device.fetch('/status')).json()) as { trial?: unknown }
+  t.equal(trial, undefined)
+})

@@ -1,0 +1,164 @@
+/** `receiverd-fleet rotate-keys`: whatever is lost on the way, the owner has the key that is in force. */
+import { writeFileSync } from 'node:fs'
+import t, { type Test } from 'tap'
+import { startReceiver } from '../interop/support.ts'
+import { freePort } from '../support/port.ts'
+import { startTestService, type TestService } from '../support/service.ts'
+import { Network, Owner } from './support.ts'
+
+const isRotation = (head: string) => head.startsWith('POST /api/v1/api-key')
+const isQuestion = (head: string) => head.startsWith('GET /api/v1/credential')
+
+/** The keys in an owner's file, by device. */
+function keysOf(owner: Owner): Readonly<Record<string, readonly string[]>> {
+  const lines = owner.read('keys.csv').trim().split('\n')
+  return Object.fromEntries(lines.map(line => line.split(',')).map(([name = '', ...keys]) => [name, keys]))
+}
+
+async function fleetOf(t: Test, ...addresses: readonly (readonly [name: string, address: string, key: string])[]) {
+  const owner = new Owner(t)
+  owner.write('keys.csv', addresses.map(([name, , key]) => `${name},${key}\n`).join(''))
+  const devices = addresses.map(([name, address]) => `  ${name}: { address: "http://${address}" }\n`)
+  owner.write('fleet.yaml', `keys: keys.csv\ndevices:\n${devices.join('')}`)
+  return owner
+}
+
+/** A device behind a network that loses the answers to these requests, the first `times` of them. */
+async function losing(t: Test, isLost: (head: string) => boolean, times: number) {
+  const device = await startTestService(t)
+  const network = await Network.to(t, device.port)
+  let lost = 0
+  network.fateOf = head => (isLost(head) && lost++ < times ? 'lose the answer' : 'pass')
+  return { device, network, owner: await fleetOf(t, ['lobby', network.address, device.key]) }
+}
+
+async function answers(device: TestService, key: string): Promise<number> {
+  return (await device.fetchAs(key)).status
+}
+
+t.test('new keys, and a device that is off keeps both in the file', async t => {
+  const devices = [await startReceiver(t), await startReceiver(t)]
+  const [one, two] = devices.map(({ key }) => key)
+  const off = 'key-of-one-that-is-off-0123456789'
+  const owner = await fleetOf(
+    t,
+    ['one', `127.0.0.1:${devices[0]?.port}`, one ?? ''],
+    ['two', `127.0.0.1:${devices[1]?.port}`, two ?? ''],
+    ['off', `127.0.0.1:${await freePort()}`, off],
+  )
+  owner.write('keys.csv', `# of August\n${owner.read('keys.csv')}stranger,key-of-a-device-elsewhere-0123456789`)
+  const { status, of } = await owner.outcomes(['rotate-keys', '--yes'])
+  t.equal(status, 1)
+  t.match(of, { one: { state: 'changed' }, two: { state: 'changed' }, off: { state: 'failed', reason: /both keys/ } })
+  const keys = keysOf(owner)
+  t.strictSame(keys.one, [devices[0]?.key])
+  t.strictSame(keys.two, [devices[1]?.key])
+  t.notMatch([one, two], [devices[0]?.key, devices[1]?.key])
+  t.match(keys.off, [off, /^[\w-]{43}$/])
+  t.match(
+    owner.read('keys.csv'),
+    /^# of August\n(?:.*\n)*stranger,key-of-a-device-elsewhere-0123456789$/,
+    'the rest stays',
+  )
+  t.equal((await owner.run(['list', '--device', 'one', '--device', 'two'])).status, 0)
+})
+
+t.test('the answer is lost, once', async t => {
+  const { device, owner } = await losing(t, isRotation, 1)
+  const old = device.key
+  t.match(await owner.outcomes(['rotate-keys', '--yes']), { status: 0, of: { lobby: { state: 'changed' } } })
+  t.strictSame(keysOf(owner).lobby, [device.key])
+  t.equal(await answers(device, old), 401)
+})
+
+t.test('every answer is lost, also to the question which key it is', async t => {
+  const { device, network, owner } = await losing(
+    t,
+    head => isRotation(head) || isQuestion(head),
+    Number.POSITIVE_INFINITY,
+  )
+  const old = device.key
+  const { status, of } = await owner.outcomes(['rotate-keys', '--yes'])
+  t.equal(status, 1)
+  t.match(of.lobby, { state: 'failed', reason: /the key file has both keys, one is in force$/ })
+  t.not(device.key, old, 'the device has the new one')
+  const between = keysOf(owner).lobby
+  t.strictSame(between, [old, device.key])
+
+  t.comment('the owner is not locked out')
+  t.equal((await owner.run(['list'])).status, 0)
+
+  t.comment('and the next time, the key is one that was not in the file before')
+  network.fateOf = () => 'pass'
+  t.match(await owner.outcomes(['rotate-keys', '--yes']), { status: 0, of: { lobby: { state: 'changed' } } })
+  t.strictSame(keysOf(owner).lobby, [device.key])
+  t.notOk(between?.includes(device.key))
+})
+
+t.test('the device is lost before the new key has arrived', async t => {
+  const { device, network, owner } = await losing(t, () => false, 0)
+  const old = device.key
+  network.fateOf = head => (isRotation(head) ? 'break down' : 'pass')
+  const { status } = await owner.outcomes(['rotate-keys', '--yes'])
+  t.equal(status, 1)
+  t.equal(device.key, old)
+  t.match(keysOf(owner).lobby, [old, String])
+})
+
+t.test('a new key that the device had before is not kept', async t => {
+  const device = await startTestService(t)
+  const former = device.key
+  await device.fetch('/api-key', { method: 'POST' })
+  const owner = await fleetOf(t, ['lobby', `127.0.0.1:${device.port}`, `${device.key},${former}`])
+  const { status, of } = await owner.outcomes(['rotate-keys', '--yes'])
+  t.equal(status, 1)
+  t.match(of.lobby, { state: 'failed', reason: /refused/ })
+  t.strictSame(keysOf(owner).lobby, [device.key])
+  t.match(await owner.outcomes(['rotate-keys', '--yes']), { status: 0 })
+})
+
+t.test('somebody else has replaced the key', async t => {
+  const device = await startTestService(t)
+  const owner = await fleetOf(t, ['lobby', `127.0.0.1:${device.port}`, device.key])
+  await device.fetch('/api-key', { method: 'POST' })
+  const { status, of } = await owner.outcomes(['rotate-keys', '--yes'])
+  t.equal(status, 1)
+  t.match(of.lobby, { state: 'failed', reason: /^it takes neither its key nor the one that is to replace it/ })
+})
+
+t.test('no key is sent before it is in the file', async t => {
+  const device = await startTestService(t)
+  const owner = await fleetOf(t, ['lobby', `127.0.0.1:${device.port}`, device.key])
+  const network = await Network.to(t, device.port)
+  owner.write('fleet.yaml', owner.read('fleet.yaml').replace(/127\.0\.0\.1:\d+/, network.address))
+  let before: readonly string[] | undefined
+  network.fateOf = head => {
+    if (isRotation(head)) before = keysOf(owner).lobby
+    return 'pass'
+  }
+  const old = device.key
+  await owner.outcomes(['rotate-keys', '--yes'])
+  t.strictSame(before, [old, device.key])
+})
+
+t.test('keys that are elsewhere are not replaced, and a token cannot replace them', async t => {
+  const device = await startTestService(t)
+  const owner = new Owner(t)
+  const fleet = (rest: string) =>
+    owner.write(
+      'fleet.yaml',
+      `${rest}devices:\n  lobby: { address: "http://127.0.0.1:${device.port}", key: { env: KEY } }\n`,
+    )
+  fleet('')
+  t.match(await owner.run(['rotate-keys', '--yes'], { KEY: device.key }), {
+    status: 2,
+    stderr: /names no file of keys/,
+  })
+  writeFileSync(owner.path('keys.csv'), '', { mode: 0o600 })
+  fleet('keys: keys.csv\n')
+  t.match(await owner.run(['rotate-keys', '--yes'], { KEY: device.key }), {
+    status: 2,
+    stderr: /have no key in .*: lobby/,
+  })
+  t.equal((await owner.run(['list'], { KEY: device.key })).status, 0)
+})

@@ -1,0 +1,157 @@
+/** The owner of a fleet: its file, its keys, the program, and a network on which devices are lost. */
+import { type ChildProcess, execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { createServer as createTlsServer } from 'node:tls'
+import type { Test } from 'tap'
+import { currentBundle, FLEET_PROGRAM } from '../../build/bundle-file.ts'
+import { DEADLINE_MS } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
+
+const PROGRAM = currentBundle(FLEET_PROGRAM)
+/** Longer than any command of the tests takes, also on a busy machine. */
+const COMMAND_MS = 8 * DEADLINE_MS
+
+export interface Output {
+  readonly status: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface Outcome {
+  readonly device: string
+  readonly state: string
+  readonly reason?: string
+  readonly changes?: readonly { readonly pointer: string; readonly before: unknown; readonly after: unknown }[]
+}
+
+/** A folder with a fleet file and a key file. */
+export class Owner {
+  readonly folder: string
+
+  constructor(t: Test) {
+    this.folder = temporaryFolder(t)
+  }
+
+  path(name: string): string {
+    return join(this.folder, name)
+  }
+
+  write(name: string, text: string, mode = 0o600): void {
+    writeFileSync(this.path(name), text, { mode })
+  }
+
+  read(name: string): string {
+    return readFileSync(this.path(name), 'utf8')
+  }
+
+  has(name: string): boolean {
+    return existsSync(this.path(name))
+  }
+
+  /** Runs the program in the folder, without a terminal. @param started Gets the process. */
+  run(
+    args: readonly string[],
+    env: NodeJS.ProcessEnv = {},
+    started: (child: ChildProcess) => void = () => undefined,
+  ): Promise<Output> {
+    return new Promise((resolve, reject) => {
+      const options = { cwd: this.folder, env: { PATH: process.env.PATH, ...env }, timeout: COMMAND_MS }
+      const child = execFile(process.execPath, [PROGRAM, ...args], options, (_, stdout, stderr) => {
+        if (child.exitCode === null) reject(new Error(`ended by ${child.signalCode}: ${stderr}`))
+        else resolve({ status: child.exitCode, stdout, stderr })
+      })
+      child.stdin?.end()
+      started(child)
+    })
+  }
+
+  /** The same with `--json`: what became of each device. */
+  async outcomes(
+    args: readonly string[],
+  ): Promise<{ readonly status: number | null; readonly of: Record<string, Outcome> }> {
+    const { status, stdout, stderr } = await this.run([...args, '--json'])
+    if (stdout === '') throw new Error(stderr)
+    const { devices } = JSON.parse(stdout) as { devices: readonly Outcome[] }
+    return { status, of: Object.fromEntries(devices.map(outcome => [outcome.device, outcome])) }
+  }
+}
+
+/** What a network does with a connection, by the first lines of its request. */
+export type Fate =
+  | 'pass'
+  /** The request arrives, and the answer does not. */
+  | 'lose the answer'
+  /** From here on, nothing gets through. */
+  | 'break down'
+
+/** A network in front of a device; by default all passes. */
+export class Network {
+  fateOf: (head: string) => Fate = () => 'pass'
+  readonly #port: number
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+
+  private constructor(port: number, tls?: { readonly key: string; readonly cert: string }) {
+    this.#port = port
+    const carry = (socket: Socket) => this.#carry(socket)
+    this.#server = tls ? createTlsServer(tls, carry) : createServer(carry)
+  }
+
+  /** @param tls The key and the certificate of a device that is reached by TLS. */
+  static async to(t: Test, port: number, tls?: { readonly key: string; readonly cert: string }): Promise<Network> {
+    const network = new Network(port, tls)
+    network.#server.listen(0, '127.0.0.1')
+    await once(network.#server, 'listening')
+    t.teardown(() => network.breakDown())
+    return network
+  }
+
+  get address(): string {
+    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  breakDown(): void {
+    this.#server.close()
+    for (const socket of this.#sockets) socket.destroy()
+  }
+
+  #carry(near: Socket): void {
+    this.#keep(near)
+    near.once('data', (head: Buffer) => {
+      const fate = this.fateOf(head.toString('latin1'))
+      if (fate === 'break down') return this.breakDown()
+      const far = connect(this.#port, '127.0.0.1')
+      this.#keep(far)
+      far.write(head)
+      near.pipe(far)
+      if (fate === 'pass') far.pipe(near)
+      // The device has answered, and so it has done what it was asked.
+      else far.once('data', () => near.destroy())
+      near.on('close', () => far.destroy())
+      far.on('close', () => near.end())
+    })
+  }
+
+  #keep(socket: Socket): void {
+    this.#sockets.add(socket)
+    socket.on('error', () => undefined).on('close', () => this.#sockets.delete(socket))
+  }
+}
+
+/** An address where connections are accepted, and nothing is ever answered. @param accepted Called for each. */
+export async function silentAddress(t: Test, accepted: () => void = () => undefined): Promise<string> {
+  const sockets = new Set<Socket>()
+  const server = createServer(socket => {
+    sockets.add(socket.on('error', () => undefined))
+    accepted()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.close()
+    for (const socket of sockets) socket.destroy()
+  })
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`
+}

@@ -1,0 +1,104 @@
+/** `receiverd-fleet update`, against real services with RAUC at the other end of busctl(1). */
+import { randomBytes } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import t, { type Test } from 'tap'
+import { Files } from '../../hal/files/files.ts'
+import { TrialRecords } from '../../src/update/trial.ts'
+import { eventually } from '../support/eventually.ts'
+import { MIB, startUpdateDevice, type UpdateDevice } from '../support/update-device.ts'
+import { Owner } from './support.ts'
+
+async function fleetOf(t: Test, devices: readonly UpdateDevice[]): Promise<Owner> {
+  const owner = new Owner(t)
+  owner.write('keys.csv', devices.map(({ service }, index) => `room-${index},${service.key}\n`).join(''))
+  const lines = devices.map(
+    ({ network }, index) => `  room-${index}: { address: "http://127.0.0.1:${network.port}" }\n`,
+  )
+  owner.write('fleet.yaml', `keys: keys.csv\ndevices:\n${lines.join('')}`)
+  writeFileSync(owner.path('next.raucb'), randomBytes(2 * MIB))
+  return owner
+}
+
+const installing = ({ rauc }: UpdateDevice) => eventually(() => rauc.operation === 'installing', 60_000)
+/** As the judge does it (receiverd-judge.service). */
+const findsGood = ({ service }: UpdateDevice) =>
+  new TrialRecords(new Files(service.path('data/update'))).conclude({ version: '1.1.0', outcome: 'installed' })
+const restarting = ({ jobs }: UpdateDevice, times = 1) => eventually(() => jobs.length === times, 60_000)
+
+t.test('a bundle is installed in waves, and a device that has it is left alone', async t => {
+  const devices = [await startUpdateDevice(t), await startUpdateDevice(t)] as const
+  for (const { says } of devices) says({ version: '1.1.0' })
+  const owner = await fleetOf(t, devices)
+  const [first, second] = devices
+  const updating = owner.outcomes(['update', 'next.raucb', '--yes', '--waves', '1'])
+  await installing(first)
+  first.rauc.succeed('1.1.0')
+  await restarting(first)
+  t.equal(second.rauc.operation, 'idle', 'the first one has not proved good yet')
+  await first.restartInto('B', '1.1.0')
+  await findsGood(first)
+  await installing(second)
+  second.rauc.succeed('1.1.0')
+  await restarting(second)
+  await second.restartInto('B', '1.1.0')
+  await findsGood(second)
+  t.match(await updating, { status: 0, of: { 'room-0': { state: 'changed' }, 'room-1': { state: 'changed' } } })
+
+  for (const { says } of devices) says({ version: '1.1.0' })
+  const again = await owner.outcomes(['update', 'next.raucb', '--yes', '--waves', '1'])
+  t.match(again, { status: 0, of: { 'room-0': { state: 'unchanged' }, 'room-1': { state: 'unchanged' } } })
+  for (const { rauc, jobs } of devices) {
+    t.equal(rauc.did.filter(call => call.startsWith('InstallBundle')).length, 1)
+    t.equal(jobs.length, 1)
+  }
+})
+
+t.test('what goes wrong on one device stops the waves after it', async t => {
+  const devices = [await startUpdateDevice(t), await startUpdateDevice(t)] as const
+  const owner = await fleetOf(t, devices)
+  const [first, second] = devices
+  const update = (...options: readonly string[]) => owner.outcomes(['update', 'next.raucb', '--yes', ...options])
+
+  first.says('signature verification failed: Verify error: self-signed certificate')
+  t.match(await update(), {
+    status: 1,
+    of: { 'room-0': { state: 'failed', reason: /not signed/ }, 'room-1': { state: 'not begun' } },
+  })
+  first.says({ version: '0.9.0' })
+  t.match((await update()).of['room-0'], {
+    state: 'failed',
+    reason: 'version 0.9.0 is older than 1.0.0, which runs; --allow-older installs it',
+  })
+  const failing = update('--allow-older')
+  await installing(first)
+  first.rauc.fail('write error')
+  t.match((await failing).of['room-0'], { state: 'failed', reason: /^the installation failed: / })
+  t.strictSame(second.rauc.did, [])
+})
+
+t.test('a device that goes back has failed', async t => {
+  const device = await startUpdateDevice(t)
+  const owner = await fleetOf(t, [device])
+  device.says({ version: '1.1.0' })
+  const updating = owner.outcomes(['update', 'next.raucb', '--yes'])
+  await installing(device)
+  device.rauc.succeed('1.1.0')
+  await restarting(device)
+  // The boot loader has given the new version up.
+  device.rauc.primary = 'rootfs.0'
+  Object.assign(device.rauc.slots['rootfs.1'] ?? {}, { 'boot-status': 'bad' })
+  await device.restartInto('A', '1.0.0')
+  const { status, of } = await updating
+  t.equal(status, 1)
+  t.match(of['room-0'], { state: 'failed', reason: /^version 1\.1\.0 was rolled back: / })
+})
+
+t.test('a bundle that is not there', async t => {
+  const owner = await fleetOf(t, [])
+  t.match(await owner.run(['update', 'no.raucb', '--yes']), { status: 2, stderr: /update: there is no no\.raucb/ })
+  t.match(await owner.run(['update', '--yes']), { status: 2, stderr: /update: missing BUNDLE/ })
+  t.match(await owner.run(['update', 'next.raucb', '--yes', '--restart', 'later']), {
+    status: 2,
+    stderr: /none of now, window, manual/,
+  })
+})

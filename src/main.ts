@@ -133,6 +133,7 @@ async function serve(config: Config): Promise<void> {
   const state = new Files(config.stateDir)
   const imageReset = config.reset && system.isRunning ? new ImageReset(system, config.reset) : undefined
   if (await (imageReset ? imageReset.isDue(log) : resetAtStart(state, system))) return restartDevice(system)
+  await imageReset?.keepRoom(log)
 
   let isStopping = false
   /** Ends requests and streams. Resolves with whether this call did so, and not an earlier one. */

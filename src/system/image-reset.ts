@@ -1,8 +1,12 @@
-import { reasonOf } from '../../hal/errors.ts'
+import { HalError, isNoSpace, reasonOf } from '../../hal/errors.ts'
+import { isTemporary } from '../../hal/os/data-partition.ts'
 import type { System } from '../../hal/os/system.ts'
 import type { Log } from '../log.ts'
 
 const BOOT_ID = '/proc/sys/kernel/random/boot_id'
+/** Kept beside the order: what is full must be possible to reset. The initrd needs some of it, too, for what it keeps. */
+const ROOM_BYTES = 64 * 1024
+const ROOM_MODE = 0o600
 const [FORGET_CARD, KEEP_CARD] = ['forget-card', 'keep-card'] as const
 
 /**
@@ -20,10 +24,35 @@ export class ImageReset {
     this.#order = order
   }
 
-  /** From when this returns the device will be reset, whatever happens to the power. */
+  /** Sets aside the room that an order on a full partition takes. */
+  async keepRoom(log: Log): Promise<void> {
+    try {
+      // In memory, no order outlasts the restart.
+      if (await isTemporary(this.#system)) return
+      await this.#system.writeAtomic(this.#room, Buffer.alloc(ROOM_BYTES), ROOM_MODE)
+    } catch (error) {
+      log('warning', `factory reset: no room could be set aside for it: ${reasonOf(error)}`)
+    }
+  }
+
+  /**
+   * From when this returns the device will be reset, whatever happens to the power.
+   * @throws {HalError} `ABSENT` if what is to be reset is on a partition that could not be mounted.
+   */
   async order(forgetsCard: boolean): Promise<void> {
+    if (await isTemporary(this.#system))
+      throw new HalError(
+        'ABSENT',
+        'the data partition could not be mounted, and its settings and keys would stay on it; erase the card, or destroy it',
+      )
     const text = `${forgetsCard ? FORGET_CARD : KEEP_CARD}\n${await this.#bootId()}\n`
-    await this.#system.writeAtomic(this.#order, text)
+    try {
+      await this.#system.writeAtomic(this.#order, text)
+    } catch (error) {
+      if (!isNoSpace(error)) throw error
+      await this.#system.remove(this.#room)
+      await this.#system.writeAtomic(this.#order, text)
+    }
   }
 
   /**
@@ -42,6 +71,10 @@ export class ImageReset {
       'factory reset: this boot has not carried it out; the device is served as it is, and the next boot tries again',
     )
     return false
+  }
+
+  get #room(): string {
+    return `${this.#order}.room`
   }
 
   async #bootId(): Promise<string> {

@@ -152,7 +152,7 @@ export class Machine extends Api {
   /** Undefined while it is switched off. */
   #qemu: ChildProcess | undefined
   /** When the last one has ended: until then, it has the disk. */
-  #isOff: Promise<unknown> = Promise.resolve()
+  isOff: Promise<unknown> = Promise.resolve()
   #shell: Socket | undefined
   #said = ''
   #key = ''
@@ -197,7 +197,7 @@ export class Machine extends Api {
 
   /** Switches it on, and resolves with the seconds until the API answered. */
   async boot(): Promise<number> {
-    await this.#isOff
+    await this.isOff
     const began = performance.now()
     this.#start()
     await eventually(() => this.#isUp(), BOOT_MS).catch(error => {
@@ -250,7 +250,7 @@ export class Machine extends Api {
       if (this.#qemu === qemu && status === 0) this.#start()
     })
     this.#qemu = qemu
-    this.#isOff = once(qemu, 'close')
+    this.isOff = once(qemu, 'close')
   }
 
   /** Writes what the screen shows to a file: PNG, or PPM if its name ends so. */

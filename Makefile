@@ -1,7 +1,7 @@
 SOURCES := build/package
 BUILT := build/out
 include build/package/install.mk
-.PHONY: run build fleet size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-test update-test from power-test model-test proof card-test device-tools arm-test bench bench-board clean
+.PHONY: run build fleet size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-test update-test from power-test storage-test model-test proof card-test device-tools arm-test bench bench-board clean
 BIN := node_modules/.bin
 TS := node --import tsx
 ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
@@ -131,6 +131,9 @@ from:
 power-test: device-tools image ## cut the power of the booted image 20 times, or more: make power-test N=200
 	$(DEVICE_TEST) test/device/power.device.ts
 
+storage-test: device-tools image ## boot the image on storage that misbehaves: lost, full, failing, slow
+	$(DEVICE_TEST) test/device/storage.device.ts
+
 card-test: device-tools card build/out/image/hostapd.deb ## boot the card for the Raspberry Pi
 	$(DEVICE_TEST) test/image/card.test.ts test/device/raspberry-pi.device.ts
 
@@ -141,7 +144,7 @@ build/out/image/hostapd.deb: test/device/hostapd.sh
 model-test: build ## random sessions on UxPlay against a model: make model-test ROUNDS=1000
 	@[ -t 1 ] || export CI=true; $(BIN)/tap --reporter=base --timeout=86400 test/engines/model.test.ts
 
-proof: ## everything that takes hours: 200 power cuts, 1,000 rounds against the model, the card, the whole bench (as root)
+proof: ## everything that takes hours: 200 power cuts, bad storage, 1,000 rounds against the model, the card, the whole bench (as root)
 	@test/proof.sh
 
 device-tools:

@@ -9,6 +9,7 @@ tier rig
 ROUNDS=${ROUNDS:-1000} tier model-test
 N=${N:-200} tier power-test
 PROOF=1 tier update-test
+tier storage-test
 tier card-test
 tier bench
 conclude

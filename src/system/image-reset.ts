@@ -1,4 +1,5 @@
-import { isNoSpace, reasonOf } from '../../hal/errors.ts'
+import { HalError, isNoSpace, reasonOf } from '../../hal/errors.ts'
+import { isTemporary } from '../../hal/os/data-partition.ts'
 import type { System } from '../../hal/os/system.ts'
 import type { Log } from '../log.ts'
 
@@ -27,6 +28,8 @@ export class ImageReset {
   async reserve(log: Log): Promise<void> {
     const path = this.#order + RESERVE
     try {
+      // In memory, no order outlasts the restart.
+      if (await isTemporary(this.#system)) return
       if ((await this.#system.size(path)) === RESERVE_BYTES) return
       await this.#system.writeAtomic(path, Buffer.alloc(RESERVE_BYTES))
     } catch (error) {
@@ -34,8 +37,16 @@ export class ImageReset {
     }
   }
 
-  /** From when this returns the device will be reset, whatever happens to the power. */
+  /**
+   * From when this returns the device will be reset, whatever happens to the power.
+   * @throws {HalError} `ABSENT` if what is to be reset is on a partition that could not be mounted.
+   */
   async order(forgetsCard: boolean): Promise<void> {
+    if (await isTemporary(this.#system))
+      throw new HalError(
+        'ABSENT',
+        'the data partition could not be mounted, and its settings and keys would stay on it; erase the card, or destroy it',
+      )
     const text = `${forgetsCard ? FORGET_CARD : KEEP_CARD}\n${await this.#bootId()}\n`
     try {
       await this.#system.writeAtomic(this.#order, text)

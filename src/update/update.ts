@@ -3,6 +3,7 @@ import { HalError, reasonOf } from '../../hal/errors.ts'
 import { getValue } from '../../hal/format/key-value.ts'
 import type { Slot } from '../../hal/format/rauc.ts'
 import { compareVersions } from '../../hal/format/semver.ts'
+import { isTemporary } from '../../hal/os/data-partition.ts'
 import { type Rauc, RefusedBundle } from '../../hal/os/rauc.ts'
 import type { System } from '../../hal/os/system.ts'
 import { readOsRelease } from '../../hal/settings/os-release.ts'
@@ -241,7 +242,13 @@ export class Update {
    * @throws {Problem} 409 without a bundle, for an older one, and while that cannot be; 422 if the bundle is refused after all.
    */
   async install({ restart, allowOlder = false }: InstallOptions, who: string): Promise<void> {
-    const { restarter } = this.#options
+    const { system, restarter } = this.#options
+    // The other system would not know that it is on trial.
+    if (await isTemporary(system))
+      throw new Problem(
+        'conflict',
+        'The data partition could not be mounted, so nothing is installed. Restart the device, or replace its card.',
+      )
     const { running, bundle } = this.state
     this.requireIdle()
     const path = this.#options.bundle()?.path

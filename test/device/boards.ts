@@ -33,6 +33,8 @@ export interface Wiring {
   readonly sound: string
   /** Where to record every write to the disk, if that is wanted (test/device/write-log.ts). */
   readonly writeLog?: string | undefined
+  /** Whether the disk is a file with the bytes at their places. */
+  readonly isPlain?: boolean
 }
 
 export interface Board {
@@ -57,11 +59,11 @@ export interface Board {
   readonly options: (wiring: Wiring) => readonly string[]
 }
 
-function virtOptions({ disk, forward, shell, sound, writeLog }: Wiring): readonly string[] {
+function virtOptions({ disk, forward, shell, sound, ...more }: Wiring): readonly string[] {
   return [
     ...['-M', 'virt,acpi=off', '-bios', U_BOOT, '-cpu', 'cortex-a72', '-smp', '2', '-m', '1024', '-serial', 'stdio'],
-    ...diskOptions(disk, writeLog),
-    ...['-device', 'virtio-blk-pci,drive=disk'],
+    ...diskOptions(disk, more),
+    ...['-device', 'virtio-blk-pci,drive=disk,werror=report,rerror=report'],
     ...['-netdev', `user,id=net,${forward}`, '-device', 'virtio-net-pci,netdev=net,romfile='],
     ...['-audiodev', `wav,id=sound,path=${sound}`, '-device', 'intel-hda', '-device', 'hda-output,audiodev=sound'],
     ...['-device', 'virtio-gpu-pci', '-device', 'virtio-serial-pci'],
@@ -72,7 +74,12 @@ function virtOptions({ disk, forward, shell, sound, writeLog }: Wiring): readonl
   ]
 }
 
-function diskOptions(disk: string, writeLog?: string): readonly string[] {
+function diskOptions(
+  disk: string,
+  { writeLog, isPlain = false }: Pick<Wiring, 'writeLog' | 'isPlain'>,
+): readonly string[] {
+  // By threads, whose calls a library can take the place of (test/device/bad-card.c).
+  if (isPlain) return ['-blockdev', `driver=file,node-name=disk,filename=${disk},aio=threads`]
   if (writeLog === undefined) return ['-drive', `if=none,id=disk,file=${disk},cache=writeback`]
   return [
     ...['-blockdev', `driver=qcow2,node-name=plain,file.driver=file,file.filename=${disk}`],

@@ -130,34 +130,43 @@ export interface MachineOptions {
   readonly lan?: string
   /** Where to record every write to its disk, until it restarts. */
   readonly writeLog?: string
+  /** Whether its disk is a file with the bytes at their places, for tests that read and damage it themselves. */
+  readonly isPlain?: boolean
+  /** Added to QEMU's environment. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /** A device. Its disk outlives a boot. */
 export class Machine extends Api {
   readonly #board: Board
-  readonly #disk: string
+  /** A file of QEMU's, or with `isPlain` the bytes themselves. */
+  readonly disk: string
   readonly #folder: string
   readonly #log: string
   readonly #more: readonly string[]
   readonly #writeLog: string | undefined
+  readonly #isPlain: boolean
+  readonly #env: Readonly<Record<string, string>>
   /** Of the host's loopback, where the device's ports are. No other machine has it. */
   readonly address = `127.77.${randomInt(256)}.${randomInt(1, 255)}`
   /** Undefined while it is switched off. */
   #qemu: ChildProcess | undefined
   /** When the last one has ended: until then, it has the disk. */
-  #isOff: Promise<unknown> = Promise.resolve()
+  isOff: Promise<unknown> = Promise.resolve()
   #shell: Socket | undefined
   #said = ''
   #key = ''
 
   /** @param disk a factory disk; it is not changed. */
-  constructor({ path, board }: Disk, { log, lan, writeLog }: MachineOptions = {}) {
+  constructor({ path, board }: Disk, { log, lan, writeLog, isPlain = false, env = {} }: MachineOptions = {}) {
     super()
     this.#board = board
     this.#folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
-    this.#disk = join(this.#folder, 'disk')
+    this.disk = join(this.#folder, 'disk')
     this.#log = log ?? join(this.#folder, 'console.log')
     this.#writeLog = writeLog
+    this.#isPlain = isPlain
+    this.#env = env
     if (writeLog !== undefined) writeFileSync(writeLog, '')
     const tap = `tap,id=lan,ifname=${lan},script=no,downscript=no`
     this.#more = lan === undefined ? [] : ['-netdev', tap, '-device', 'virtio-net-pci,netdev=lan,romfile=']
@@ -165,11 +174,11 @@ export class Machine extends Api {
       this.cutPower()
       rmSync(this.#folder, { recursive: true, force: true })
     })
-    if (board.flushes) {
-      execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', path, this.#disk, `${DISK_BYTES}`])
+    if (board.flushes && !isPlain) {
+      execFileSync('qemu-img', ['create', '-q', '-f', 'qcow2', '-F', 'raw', '-b', path, this.disk, `${DISK_BYTES}`])
     } else {
-      execFileSync('cp', ['--sparse=always', path, this.#disk])
-      truncateSync(this.#disk, DISK_BYTES)
+      execFileSync('cp', ['--sparse=always', path, this.disk])
+      truncateSync(this.disk, DISK_BYTES)
     }
   }
 
@@ -188,7 +197,7 @@ export class Machine extends Api {
 
   /** Switches it on, and resolves with the seconds until the API answered. */
   async boot(): Promise<number> {
-    await this.#isOff
+    await this.isOff
     const began = performance.now()
     this.#start()
     await eventually(() => this.#isUp(), BOOT_MS).catch(error => {
@@ -222,22 +231,26 @@ export class Machine extends Api {
     for (const path of [this.#shellSocket, this.#monitor]) rmSync(path, { force: true })
     const forward = PORTS.map(([host, port]) => `hostfwd=tcp:${this.address}:${host}-:${port}`).join()
     const wiring = {
-      disk: this.#disk,
+      disk: this.disk,
       forward,
       shell: this.#shellSocket,
       sound: this.sound,
       writeLog: this.#writeLog,
+      isPlain: this.#isPlain,
     }
     const monitor = ['-monitor', `unix:${this.#monitor},server=on,wait=off`]
     const options = ['-display', 'none', '-no-reboot', ...monitor, ...this.#board.options(wiring), ...this.#more]
     const log = openSync(this.#log, 'a')
-    const qemu = spawn('qemu-system-aarch64', options, { stdio: ['ignore', log, log] })
+    const qemu = spawn('qemu-system-aarch64', options, {
+      stdio: ['ignore', log, log],
+      env: { ...process.env, ...this.#env },
+    })
     closeSync(log)
     qemu.once('close', status => {
       if (this.#qemu === qemu && status === 0) this.#start()
     })
     this.#qemu = qemu
-    this.#isOff = once(qemu, 'close')
+    this.isOff = once(qemu, 'close')
   }
 
   /** Writes what the screen shows to a file: PNG, or PPM if its name ends so. */

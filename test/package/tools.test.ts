@@ -9,6 +9,7 @@ const targets: [target: string, check: string][] = [
   ['bundle', 'build/image/bundle.sh check'],
   ['device-test', 'test/device/tools.sh'],
   ['power-test', 'test/device/tools.sh'],
+  ['storage-test', 'test/device/tools.sh'],
   ['card-test', 'test/device/tools.sh'],
 ]
 

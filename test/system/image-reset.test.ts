@@ -68,6 +68,27 @@ t.test('a full device takes the order, too', async t => {
   t.same(log, ['warning: factory reset: no room could be kept for an order: no space left on device (ENOSPC)'])
 })
 
+t.test('it is refused while the settings are on a partition that could not be mounted', async t => {
+  const root = deviceRoot(t)
+  const system = new System(root, { running: true })
+  await bootAs(system, 'first')
+  await system.writeAtomic('/run/receiver-without-data', '')
+  const log: string[] = []
+  const order = new ImageReset(system, ORDER)
+  await order.reserve((level, line) => log.push(`${level}: ${line}`))
+  const service = await startTestService(t, {
+    root,
+    running: true,
+    orderReset: forgetsCard => order.order(forgetsCard),
+    reset: () => t.fail('the device is not restarted'),
+  })
+  const answer = await service.fetch('/operations/factory-reset', { method: 'POST' })
+  t.equal(answer.status, 409)
+  t.match(await answer.text(), /could not be mounted/)
+  t.notOk(existsSync(join(root, ORDER)))
+  t.same(log, [])
+})
+
 t.test('the API orders it, before it answers', async t => {
   const root = deviceRoot(t)
   const system = new System(root, { running: true })

@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Files } from '../../hal/files/files.ts'
+import type { FileSystem } from '../../hal/files/kernel.ts'
 import { realRoot } from '../../hal/files/root.ts'
 import { Rauc } from '../../hal/os/rauc.ts'
 import { System } from '../../hal/os/system.ts'
@@ -21,7 +22,7 @@ const BUNDLE = { path: PATH, bytes: 1_000, source: 'upload' } as const
 const good = (version: string) => ({ version, compatible: 'receiver-virt' })
 
 /** A device with the fake RAUC; it can be restarted, which begins a new run on the same files. */
-function device(t: Test) {
+function device(t: Test, fs?: FileSystem) {
   const root = realRoot(temporaryFolder(t))
   const write = (path: string, text: string) => {
     mkdirSync(join(root, path, '..'), { recursive: true })
@@ -32,7 +33,7 @@ function device(t: Test) {
   write('/etc/os-release', 'NAME=Receiver\nIMAGE_VERSION=1.0.0\n')
   const rauc = new FakeRauc()
   const system = new System(root, { run: rauc.run, running: true })
-  const records = new TrialRecords(new Files(join(root, 'data/update')))
+  const records = new TrialRecords(new Files(join(root, 'data/update'), fs))
   mkdirSync(join(root, 'data/update'), { recursive: true })
   const log: string[] = []
   const restarts: string[] = []
@@ -381,6 +382,44 @@ t.test('the service is restarted while RAUC installs', async t => {
   t.match(next.state, { state: 'installing', other: { version: '1.1.0', state: 'bad' } })
   rauc.succeed('1.1.0')
   await eventually(() => next.state.state === 'installed')
+})
+
+t.test(
+  'a full partition: what became of it cannot be recorded, and the device can be updated all the same',
+  async t => {
+    let isFull = false
+    const fs = intercepted(call => {
+      if (isFull && call.name === 'file.write') throw systemError('ENOSPC')
+      return call.proceed()
+    })
+    const { rauc, log, records, start, receive } = device(t, fs)
+    const update = await start()
+    await receive(update, '1.1.0')
+    await update.install({}, 'Ann')
+    rauc.succeed('1.1.0')
+    await eventually(() => update.state.state === 'installed')
+    await update.stop()
+    rauc.primary = 'rootfs.0'
+    isFull = true
+    const last = { version: '1.1.0', outcome: 'rolled back', reason: 'did not start' }
+    const next = await start()
+    t.match(next.state, { state: 'idle', last })
+    t.match(log.join('\n'), /^error: the record of the update: no space left on device/m)
+    await next.stop()
+    isFull = false
+    t.match((await start()).state, { state: 'idle', last })
+    t.notOk(await records.isTrial(), 'it is recorded when there is room')
+  },
+)
+
+t.test('nothing is installed while the data partition could not be mounted', async t => {
+  const { write, rauc, start, receive } = device(t)
+  const update = await start()
+  await receive(update, '1.1.0')
+  write('/run/receiver-without-data', '')
+  await t.rejects(update.install({}, 'Ann'), problem('conflict', /could not be mounted/))
+  t.match(update.state, { state: 'downloaded' })
+  t.notOk(rauc.did.some(call => /install/i.test(call)))
 })
 
 t.test('what became of a version that is not running', async t => {

@@ -108,7 +108,7 @@ build/out/image/$(BOARD).tar: build/out/image/base.tar build/image/board.sh $(sh
 # TAP shows each step as it ends, some after minutes, and the measurements.
 DEVICE_TEST = @TEST_DEADLINE_MS=60000 $(BIN)/tap --reporter=tap --timeout=86400 --jobs=1
 
-device-test: from device-tools image build/out/next/receiverd.deb bench-board ## boot the image, and test it from outside and inside; FROM= as for update-test
+device-test: device-tools from image build/out/next/receiverd.deb bench-board ## boot the image, and test it from outside and inside; FROM= as for update-test
 	@$(MAKE_EARLIER)
 	$(DEVICE_TEST) test/device/boot-script.device.ts test/device/package.device.ts test/device/boot.device.ts test/device/screen.device.ts test/device/update.device.ts
 

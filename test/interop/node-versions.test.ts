@@ -46,7 +46,7 @@ async function live(t: Test, node: string): Promise<void> {
   t.equal((await receiver.fetch('/events', { headers: { 'If-None-Match': etag, Prefer: 'wait=0' } })).status, 304)
 
   const rotated = await receiver.fetch('/api-key', { method: 'POST' })
-  t.same(await rotated.json(), { apiKey: receiver.key })
+  t.same(await rotated.json(), { apiKey: receiver.key, issuers: [] })
   await ended
   t.ok(text.endsWith(`\n\nevent: events.closed\ndata: {"reason":"key replaced"}\n\n`), 'the rotation ends the stream')
 

@@ -1,5 +1,6 @@
 /** The OpenAPI document is valid, and every answer conforms to it. */
 
+import { generateKeyPairSync } from 'node:crypto'
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Validator } from '@seriousme/openapi-schema-validator'
@@ -79,7 +80,7 @@ t.test('every answer conforms to the document', async t => {
     const { token = receiver.key, query = '', id = '', headers, ...rest } = init
     const authorization = token === null ? {} : { Authorization: `Bearer ${token}` }
     const isStream = JSON.stringify(headers ?? {}).includes('event-stream')
-    const response = await fetch(`${receiver.url}${path.replace('{id}', id)}${query}`, {
+    const response = await fetch(`${receiver.url}${path.replace(/\{\w+\}/, id)}${query}`, {
       ...rest,
       method,
       headers: { ...authorization, ...headers },
@@ -194,6 +195,19 @@ t.test('every answer conforms to the document', async t => {
   await check(409, 'PUT', '/api/v1/certificate', chain)
   await check(403, 'PUT', '/api/v1/certificate', { ...chain, token: reader })
   await check(409, 'DELETE', '/api/v1/certificate')
+  const issuer = '/api/v1/issuers/{name}'
+  const publicKey = generateKeyPairSync('ed25519').publicKey.export({ type: 'spki', format: 'pem' })
+  const given = (body: object, token?: string) => ({
+    ...{ id: 'monitoring', body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } },
+    ...(token !== undefined && { token }),
+  })
+  await check(201, 'PUT', issuer, given({ publicKey, roles: ['admin:r'] }))
+  await check(200, 'PUT', issuer, given({ publicKey, roles: ['admin:r'], maxAgeS: 3600 }))
+  await check(422, 'PUT', issuer, given({ publicKey: 'none', roles: ['admin:r'] }))
+  await check(403, 'PUT', issuer, given({ publicKey, roles: ['admin:r'] }, reader))
+  await check(200, 'GET', '/api/v1/issuers', { token: reader })
+  await check(204, 'DELETE', issuer, { id: 'monitoring' })
+  await check(404, 'DELETE', issuer, { id: 'monitoring' })
   const choices = await check(200, 'GET', '/api/v1/system/choices')
   const known = choices.headers.get('etag') ?? ''
   await check(304, 'GET', '/api/v1/system/choices', { headers: { 'If-None-Match': known } })

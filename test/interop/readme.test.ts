@@ -99,7 +99,7 @@ t.test('the tables of operations and settings are complete', async t => {
   )
   const listed = rowsOf(API).flatMap(([names = '', requires = '', purpose = '']) =>
     codeIn(names).flatMap(name =>
-      name.endsWith('{name}')
+      name.endsWith('/operations/{name}')
         ? codeIn(purpose).map(operation => ({ name: name.replace('{name}', operation), requires }))
         : [{ name, requires }],
     ),

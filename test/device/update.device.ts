@@ -2,6 +2,7 @@
  * An update of the booted image, by its API: to another version and back, and to one that does not work. PROOF=1 has all of
  * those, and a power cut during an installation; FROM=COMMIT begins with the image of that commit.
  */
+import { closeSync, fstatSync, openSync, writeSync } from 'node:fs'
 import t from 'tap'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
@@ -85,6 +86,27 @@ for (const [name, [files, reason]] of Object.entries(BROKEN))
     t.same(await identity(), before)
     t.match(await device.shell('fw_printenv'), /^BOOT_A_LEFT=14$/m, 'it has all its attempts')
   })
+
+t.test('a bundle with other bytes than were signed', { skip: !process.env.PROOF && 'PROOF=1 is not set' }, async t => {
+  const before = await identity()
+  const bundle = makeBundle(folder, virt, '0.3.9')
+  const file = openSync(bundle, 'r+')
+  // In the middle of the system, far from the signature: nothing but verity reads it before it is written.
+  for (const part of [0.3, 0.5, 0.7])
+    writeSync(file, Buffer.alloc(4096, 0xa5), 0, 4096, Math.floor(fstatSync(file).size * part))
+  closeSync(file)
+  await upload(bundle)
+  await install({ restart: 'now' })
+  const now = await settled(({ state }) => state === 'failed', INSTALL_MS)
+  t.match(now, {
+    running: { slot: 'A', state: 'good' },
+    other: { state: 'bad' },
+    last: { version: '0.3.9', outcome: 'failed' },
+  })
+  t.comment(JSON.stringify(now.error))
+  t.match(await device.shell('fw_printenv'), /^BOOT_ORDER=A$/m)
+  t.same(await identity(), before)
+})
 
 t.test('the power is cut during an installation', { skip: !process.env.PROOF && 'PROOF=1 is not set' }, async t => {
   const before = await identity()

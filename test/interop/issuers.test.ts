@@ -1,11 +1,13 @@
 /** Tokens of issuers: other libraries, and the fleet's program, make them; devices that have the public key take them. */
+import { spawn } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import * as jose from 'jose'
 import t, { type Test } from 'tap'
 import { currentBundle, FLEET_PROGRAM } from '../../build/bundle-file.ts'
-import { type Algorithm, ALGORITHMS } from '../../src/auth/issuer.ts'
+import { ALGORITHMS, type Algorithm } from '../../src/auth/issuer.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { type Receiver, run, startReceiver } from './support.ts'
 
@@ -45,7 +47,7 @@ function pairOf(alg: Algorithm): Pair {
 }
 
 const byJose: Make = async ({ pair, alg, kid, claims }) =>
-  new jose.SignJWT({ ...claims, aud: claims.aud as string | string[] | undefined })
+  new jose.SignJWT({ ...claims } as jose.JWTPayload)
     .setProtectedHeader({ alg, ...(kid !== undefined && { kid }) })
     .sign(await jose.importPKCS8(pair.privateKey, alg))
 
@@ -53,14 +55,22 @@ const byJose: Make = async ({ pair, alg, kid, claims }) =>
 const PYTHON = '/usr/bin/python3'
 const MAKE_BY_PYTHON = `
 import json, sys, jwt
-key, alg, kid, claims = json.loads(sys.argv[1])
-print(jwt.encode(claims, key, algorithm=alg, headers=None if kid is None else {'kid': kid}))
+for line in sys.stdin:
+    key, alg, kid, claims = json.loads(line)
+    print(jwt.encode(claims, key, algorithm=alg, headers=None if kid is None else {'kid': kid}), flush=True)
 `
-const byPython: Make = async ({ pair, alg, kid, claims }) => {
-  const args = JSON.stringify([pair.privateKey, alg, kid ?? null, claims])
-  const { status, stdout, stderr } = await run(PYTHON, ['-c', MAKE_BY_PYTHON, args])
-  if (status !== 0) throw new Error(stderr)
-  return stdout.trim()
+
+/** One Python for all tokens: its start takes longer than a token. */
+function startPython(t: Test): Make {
+  const python = spawn(PYTHON, ['-c', MAKE_BY_PYTHON], { stdio: ['pipe', 'pipe', 'inherit'] })
+  t.teardown(() => python.kill())
+  const lines = createInterface({ input: python.stdout })[Symbol.asyncIterator]()
+  return async ({ pair, alg, kid, claims }) => {
+    python.stdin.write(`${JSON.stringify([pair.privateKey, alg, kid ?? null, claims])}\n`)
+    const { value, done } = await lines.next()
+    if (done) throw new Error('Python has ended')
+    return value
+  }
 }
 
 async function hasPythonJwt(): Promise<boolean> {
@@ -149,7 +159,7 @@ t.test('takes tokens of jose', t => checkMaker(t, byJose))
 t.test(
   'takes tokens of PyJWT',
   { skip: (await hasPythonJwt()) ? false : 'install python3-jwt python3-cryptography' },
-  t => checkMaker(t, byPython),
+  t => checkMaker(t, startPython(t)),
 )
 
 t.test('one token of `receiverd-fleet token` for two devices, as a scraper has it', async t => {

@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { startReceiver } from '../interop/support.ts'
+import { TestIssuer } from '../support/issuer.ts'
 import { freePort } from '../support/port.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 import { Network, Owner } from './support.ts'
@@ -61,6 +62,31 @@ t.test('new keys, and a device that is off keeps both in the file', async t => {
     'the rest stays',
   )
   t.equal((await owner.run(['list', '--device', 'one', '--device', 'two'])).status, 0)
+})
+
+t.test('the issuers that stay are named', async t => {
+  const [device, other] = [await startTestService(t), await startTestService(t)]
+  for (const name of ['office', 'monitoring']) {
+    const body = new TestIssuer(name).file()
+    const headers = { 'Content-Type': 'application/json' }
+    t.equal((await device.fetch(`/issuers/${name}`, { method: 'PUT', body, headers })).status, 201)
+  }
+  const owner = await fleetOf(
+    t,
+    ['lobby', `127.0.0.1:${device.port}`, device.key],
+    ['hall', `127.0.0.1:${other.port}`, other.key],
+  )
+  const { status, of } = await owner.outcomes(['rotate-keys', '--yes'])
+  t.equal(status, 0)
+  t.strictSame(of.lobby, {
+    ...{ device: 'lobby', address: `http://127.0.0.1:${device.port}`, state: 'changed' },
+    note: 'tokens of these issuers stay valid: monitoring, office',
+  })
+  t.strictSame(Object.keys(of.hall ?? {}).includes('note'), false, 'it has none')
+  t.match(
+    (await owner.run(['rotate-keys', '--yes'])).stdout,
+    /lobby.*tokens of these issuers stay valid: monitoring, office/,
+  )
 })
 
 t.test('the answer is lost, once', async t => {

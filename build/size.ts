@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import type { Metafile } from 'esbuild'
 
-/** Without the page. Firmware updates take 77,000 of it, issuers 13,000, certificates of an authority 9,000. */
-const BUDGET_BYTES = 437_000
+/** Without the page. Firmware updates take 77,000 of it, issuers 13,500, certificates of an authority 9,000. */
+const BUDGET_BYTES = 437_500
 /** HTML, style and script of the page, before they are compressed. */
 const PAGE_BUDGET_BYTES = 110_000
-/** The same as they are sent, compressed. */
-const SENT_BUDGET_BYTES = 32_000
+/** The same as they are sent, compressed. The list of issuers takes 350 of it. */
+const SENT_BUDGET_BYTES = 32_350
 const PAGE = 'build/out/page'
 /**
  * Everything that may be in the bundle: our own code, without the owner's program, and the parts of two packages that it uses. Of TypeBox, neither

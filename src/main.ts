@@ -15,7 +15,7 @@ import { BUILT_PAGE } from './api/built-page.ts'
 import { configurationSchema } from './api/system.ts'
 import { BUILT_AT, VERSION } from './build-info.ts'
 import { type Command, parseCommand } from './cli/cli.ts'
-import { makeToken, passingToken, rotateKey, showAccess, showKey } from './cli/commands.ts'
+import { issuersThatStay, makeToken, passingToken, rotateKey, showAccess, showKey } from './cli/commands.ts'
 import { discover } from './cli/discover.ts'
 import { CommandError, describeFailure } from './cli/failure.ts'
 import { personAt } from './cli/person.ts'
@@ -82,10 +82,13 @@ async function run(command: Command): Promise<void> {
     case 'key show':
       if (!command.isVerbose) return void print(await showKey(stateOf(flags)))
       return void print(await showAccess(stateOf(flags), new System(readRoot(flags, env)), env))
-    case 'key rotate':
-      return void print(
-        await rotateKey(stateOf(flags), command.keyFile && (await readGiven(command.keyFile, '--key-file'))),
-      )
+    case 'key rotate': {
+      // Scripts read the key from standard output, and need it even if the rest fails.
+      print(await rotateKey(stateOf(flags), command.keyFile && (await readGiven(command.keyFile, '--key-file'))))
+      const stay = await issuersThatStay(new System(readRoot(flags, env)), command.removesIssuers)
+      if (stay !== undefined) complain(stay)
+      return
+    }
     case 'config save': {
       const { file = '-', withIdentity } = command
       const text = await saveSettings(await serviceOf(flags, 'admin:r'), schemaOf(flags), withIdentity)

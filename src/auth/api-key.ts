@@ -133,7 +133,7 @@ export class ApiKeyStore {
     } catch (error) {
       this.#log(
         'error',
-        `API key: ${reasonOf(error)}; no credential is accepted until \`receiverd key rotate\` mends it`,
+        `API key: ${reasonOf(error)}; only tokens of issuers are accepted until \`receiverd key rotate\` mends it`,
       )
       return
     }
@@ -178,7 +178,7 @@ export class ApiKeyStore {
         return this.#complaint.say('API key: its file is gone; keeping the key in force')
       this.#complaint.end()
     } catch (error) {
-      const outcome = this.#current === undefined ? 'no credential is accepted' : 'keeping the key in force'
+      const outcome = this.#current === undefined ? 'only tokens of issuers are accepted' : 'keeping the key in force'
       this.#complaint.say(`API key: ${reasonOf(error)}; ${outcome}`)
     }
   }

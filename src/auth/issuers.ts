@@ -197,6 +197,16 @@ export async function readIssuers(system: Files): Promise<Found> {
   return { issuers, wrong }
 }
 
+/**
+ * Removes the issuers of a system that clients of the API have put there. Needs no record for a factory reset: the API has
+ * made it before it wrote the file.
+ * @throws the system's own errors.
+ */
+export async function removeOwnIssuers(system: Files): Promise<void> {
+  const { issuers } = await readIssuers(system)
+  for (const { name, source } of issuers) if (source === 'api') await system.remove(pathOf(name))
+}
+
 async function readIssuer(system: Files, name: string): Promise<Issuer | undefined> {
   if (!ISSUER_NAME.test(name))
     throw new HalError('UNREADABLE', 'the name of the file must be 1 to 32 characters of a-z, 0-9 and -')

@@ -23,6 +23,8 @@ export type Command =
       readonly flags: Flags
       /** Holds the new key; `-` is standard input. */
       readonly keyFile: string | undefined
+      /** Whether to remove the issuers that clients of the API have put there. */
+      readonly removesIssuers: boolean
     }
   | {
       readonly name: 'key show'
@@ -96,6 +98,7 @@ const OPTIONS = {
   json: { type: 'boolean' },
   verbose: { type: 'boolean' },
   'key-file': { type: 'string' },
+  'remove-issuers': { type: 'boolean' },
   'with-identity': { type: 'boolean' },
   partial: { type: 'boolean' },
   yes: { type: 'boolean', short: 'y' },
@@ -112,7 +115,7 @@ const PLACE = ['root', 'state-dir'] as const
 const COMMANDS = {
   serve: ['listen', 'engines', ...PLACE],
   'key show': ['verbose', ...PLACE],
-  'key rotate': ['key-file', ...PLACE],
+  'key rotate': ['key-file', 'remove-issuers', ...PLACE],
   'config save': ['with-identity', 'listen', ...PLACE],
   'config load': ['yes', 'partial', 'listen', ...PLACE],
   'update status': ['listen', ...PLACE],
@@ -161,7 +164,8 @@ export function parseCommand(argv: readonly string[], version: string): Command 
   if (name === 'session') return { name, flags: values, session: sessionRequest(values, command) }
   if (command) throw new UsageError(`unexpected argument "--"; see receiverd --help`)
   if (name === 'key show') return { name, flags: values, isVerbose: values.verbose ?? false }
-  if (name === 'key rotate') return { name, flags: values, keyFile: values['key-file'] }
+  if (name === 'key rotate')
+    return { name, flags: values, keyFile: values['key-file'], removesIssuers: values['remove-issuers'] ?? false }
   if (name === 'config save') return { name, flags: values, file, withIdentity: values['with-identity'] ?? false }
   if (name === 'config load') {
     if (file === undefined) throw new UsageError('config load: missing FILE; see receiverd config --help')

@@ -4,6 +4,7 @@ import { reachable } from '../../hal/format/ip.ts'
 import { CertificateFiles } from '../../hal/os/certificate.ts'
 import type { System } from '../../hal/os/system.ts'
 import { hostname } from '../../hal/settings/hostname.ts'
+import { readIssuers, removeOwnIssuers } from '../auth/issuers.ts'
 import { RefusedKey, readKey, replaceKey } from '../auth/key-file.ts'
 import { issueToken, type TokenRequest } from '../auth/token.ts'
 import { type Environment, readTlsPort } from '../config.ts'
@@ -63,6 +64,25 @@ export async function rotateKey(state: Files, text?: string): Promise<string> {
     if (error instanceof RefusedKey) throw new CommandError(`--key-file: the key ${error.message}`)
     throw error
   })
+}
+
+/**
+ * The issuers that a new API key leaves in force.
+ * @param removesOwn Whether to remove those that clients of the API have put there. A running
+ *   service takes the old key for a moment longer, and an issuer that is put there meanwhile stays.
+ * @returns a sentence that names them; undefined if there are none.
+ * @throws {CommandError} if they cannot be read or removed.
+ */
+export async function issuersThatStay(system: Files, removesOwn: boolean): Promise<string | undefined> {
+  try {
+    if (removesOwn) await removeOwnIssuers(system)
+    const { issuers } = await readIssuers(system)
+    const names = issuers.map(({ name, source }) => `${name} (${source})`)
+    return names.length > 0 ? `these issuers stay, and their tokens are valid: ${names.join(', ')}` : undefined
+  } catch (error) {
+    const what = removesOwn ? 'removed' : 'listed'
+    throw new CommandError(`the API key is replaced, but the issuers could not be ${what}: ${reasonOf(error)}`)
+  }
 }
 
 /**

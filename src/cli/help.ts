@@ -65,7 +65,8 @@ that journald reads.
 const KEY_HELP = `receiverd key: show or replace the API key of this device.
 
 Usage: receiverd key show [--verbose] [--root DIR] [--state-dir DIR]
-       receiverd key rotate [--key-file FILE] [--root DIR] [--state-dir DIR]
+       receiverd key rotate [--key-file FILE] [--remove-issuers] [--root DIR]
+                            [--state-dir DIR]
 
 Commands:
   show                 print the current key; with --verbose also the pin and
@@ -73,7 +74,9 @@ Commands:
                        command that uses the key and the pin
   rotate               generate a new key and print it, or use the key in FILE;
                        a running service uses it at once, and disconnects every
-                       client that uses the old key or a token made from it
+                       client that uses the old key or a token made from it;
+                       names the issuers that stay, whose tokens stay valid, on
+                       standard error
 
 The first key is generated when the service first starts, or taken from systemd:
 the credential receiverd.api-key, of 22 to 128 characters of A-Z, a-z, 0-9 and
@@ -83,6 +86,8 @@ Options of key rotate:
   --key-file FILE      the new key, on a line of its own: as above, with at
                        least 12 different characters, and none that this device
                        had before; - is standard input
+  --remove-issuers     remove the issuers that were added with the API key:
+                       somebody who had the old key may have left one behind
 
 Options (with the environment variable and the default):
 ${PLACE_HELP}

@@ -309,6 +309,12 @@ export const keyReplacedHelp =
   'It is in force, and this page uses it. It is shown only now: keep it in a safe place, or scan the code with a phone, which signs the phone in. Anybody who has it controls the device.'
 export const apiKey = 'API key'
 
+export const issuers = 'Issuers'
+export const issuersHelp =
+  'The device accepts the tokens that they make, and a new API key does not change that: remove those that you do not know.'
+export const issuerSources = { image: 'from the image', card: 'from the card', api: 'added with the API key' } as const
+export const removeIssuerWarning = 'Its tokens are refused at once.'
+
 export const certificate = 'Certificate'
 export const certificateHelp =
   'A program that pins this key accepts only this device. First check that the pin below is the one on its screen.'

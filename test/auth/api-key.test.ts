@@ -99,7 +99,7 @@ t.test('with a file that cannot be read at the start no key is in force, until i
   writeFileSync(place, 'garbage')
   const { keys, log, replaced } = await open(t, dir)
   t.equal(keys.current, undefined)
-  t.match(log[0], /^error: API key: the file does not contain an API key; no credential is accepted/)
+  t.match(log[0], /^error: API key: the file does not contain an API key; only tokens of issuers are accepted/)
   t.equal(readFileSync(place, 'utf8'), 'garbage', 'it may be the key of somebody')
   const key = generateKey()
   writeFileSync(place, `${key}\n`)

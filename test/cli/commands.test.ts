@@ -5,8 +5,9 @@ import { CertificateFiles } from '../../hal/os/certificate.ts'
 import { System } from '../../hal/os/system.ts'
 import { JwtVerifier } from '../../src/auth/jwt.ts'
 import { generateKey, writeKey } from '../../src/auth/key-file.ts'
-import { makeToken, rotateKey, showAccess, showKey } from '../../src/cli/commands.ts'
+import { issuersThatStay, makeToken, rotateKey, showAccess, showKey } from '../../src/cli/commands.ts'
 import { deviceRoot } from '../support/device.ts'
+import { TestIssuer } from '../support/issuer.ts'
 
 const NOW = Date.parse('2026-11-21T20:00:00.750Z')
 const REQUEST = { roles: ['admin:r'], expiresInMs: undefined, subject: undefined }
@@ -51,6 +52,17 @@ t.test('what a client needs for TLS, with a command that it can paste', async t 
   await t.rejects(showAccess(state, system, {}), {
     message: /^cannot use the TLS certificate: the key is not valid PEM/,
   })
+})
+
+t.test('a new key names the issuers that stay, and removes those of the API if asked', async t => {
+  const system = new Files(deviceRoot(t))
+  t.equal(await issuersThatStay(system, false), undefined, 'there are none')
+  const own = new TestIssuer('planted').file({ source: 'api' })
+  await system.writeAtomic('/etc/receiverd/issuers/planted.json', own)
+  await system.writeAtomic('/etc/receiverd/issuers/fleet.json', new TestIssuer('fleet').file())
+  t.match(await issuersThatStay(system, false), /: fleet \(image\), planted \(api\)$/)
+  t.match(await issuersThatStay(system, true), /: fleet \(image\)$/)
+  t.strictSame(await system.list('/etc/receiverd/issuers'), ['fleet.json'])
 })
 
 t.test('without a key: how to get one', async t => {

@@ -3,10 +3,22 @@ import { join } from 'node:path'
 import type { Page } from 'puppeteer-core'
 import t, { type Test } from 'tap'
 import { temporaryFolder } from '../support/folder.ts'
+import { TestIssuer } from '../support/issuer.ts'
 import { needs } from '../support/needs.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { choose, click, fill, goTo, navigation, stored, valueIn, waitForNoText, waitForText } from './steps.ts'
+import {
+  choose,
+  click,
+  clickNamed,
+  fill,
+  goTo,
+  navigation,
+  stored,
+  valueIn,
+  waitForNoText,
+  waitForText,
+} from './steps.ts'
 
 const ZBARIMG = '/usr/bin/zbarimg'
 const skip = missingBrowser('shell') || needs('zbarimg')
@@ -63,6 +75,23 @@ t.test('access', { skip }, async t => {
     })
     t.ok(isInSight, 'the dialog does not cover it')
     t.equal(await page.evaluate(() => navigator.clipboard.readText()), await valueIn(page, 'Your new token', 'Token'))
+  })
+
+  await t.test('an issuer is listed, and removed after a question', async t => {
+    const { publicKey } = new TestIssuer('planted')
+    const body = JSON.stringify({ publicKey, roles: ['admin:r'] })
+    const headers = { Authorization: `Bearer ${service.key}`, 'Content-Type': 'application/json' }
+    const { status } = await fetch(`${service.url}/api/v1/issuers/planted`, { method: 'PUT', headers, body })
+    t.equal(status, 201)
+    const { page, offences } = await openTab(browser, link)
+    await goTo(page, 'Access')
+    await waitForText(page, 'EdDSA · admin:r · added with the API key')
+    await clickNamed(page, 'Remove: planted')
+    await click(page, 'Remove \u2068planted\u2069?', 'Remove')
+    await waitForNoText(page, 'added with the API key')
+    const answer = await fetch(`${service.url}/api/v1/issuers`, { headers })
+    t.strictSame(await answer.json(), { issuers: [] })
+    t.strictSame(offences, [])
   })
 
   await t.test('the key is replaced: this page goes on, the others are signed out', async t => {

@@ -5,6 +5,7 @@ import { ask, openDialog } from '../dialog.ts'
 import { button, h, problemLine, say } from '../dom.ts'
 import * as texts from '../texts.ts'
 import type { Actions, View } from '../view.ts'
+import { issuersCard } from './issuers-card.ts'
 import { qrImage } from './qr-image.ts'
 import { secret } from './secret.ts'
 import { tokenCard } from './token-card.ts'
@@ -18,6 +19,7 @@ export function accessView(device: Device, actions: Actions): View {
       h('h2', {}, texts.access),
       device.document.has('POST', '/tokens') && tokenCard(device),
       keyCard(device, actions),
+      device.document.has('GET', '/issuers') && issuersCard(device.client),
       device.document.has('GET', '/status') && certificateCard(device),
     ),
   }

@@ -31,5 +31,5 @@ const unsettled = () => {
 Module.runMain = () => {
   process.setSourceMapsEnabled(true)
   process.once('exit', unsettled)
-  return runTest().then(() => process.off('exit', unsettled))
+  return runTest().finally(() => process.off('exit', unsettled))
 }

@@ -9,6 +9,8 @@ import { Network, Owner, silentAddress } from './support.ts'
 
 /** Devices of a fleet of 20 that answer. */
 const LIVING = 18
+/** Seconds that each of them may take, on a machine that is busy with all of them, and that the one that hangs does take. */
+const ANSWER_S = 8
 
 const isWrite = (head: string) =>
   head.startsWith('PATCH /api/v1/system ') || head.startsWith('PATCH /api/v1/system?confirm')
@@ -77,14 +79,15 @@ t.test('a fleet of 20, of which one is dead, one hangs, and one is lost in a wav
   if (lost) lost.fateOf = head => (isWrite(head) ? 'break down' : 'pass')
 
   const began = performance.now()
-  const { status, of } = await owner.outcomes(['apply', '--yes', '--waves', '2,10,rest', '--timeout', '2'])
+  const command = ['apply', '--yes', '--waves', '2,10,rest', '--timeout', `${ANSWER_S}`]
+  const { status, of } = await owner.outcomes(command)
   t.comment(`20 devices in ${Math.round(performance.now() - began)} ms`)
   t.equal(status, 1)
   t.match(of.dead, {
     state: 'failed',
     reason: /cannot connect to 127\.0\.0\.1:\d+: connection refused \(ECONNREFUSED\)/,
   })
-  t.match(of.hanging, { state: 'failed', reason: 'it does not answer within 2 s' })
+  t.match(of.hanging, { state: 'failed', reason: `it does not answer within ${ANSWER_S} s` })
   t.match(of['room-04'], { state: 'failed', reason: /^it has not answered since the change was sent: / })
   for (const [index, name] of names.entries()) {
     if (name === 'room-04') continue
@@ -94,7 +97,7 @@ t.test('a fleet of 20, of which one is dead, one hangs, and one is lost in a wav
   }
 
   t.comment('the second time')
-  const again = await owner.outcomes(['apply', '--yes', '--waves', '2,10,rest', '--timeout', '2'])
+  const again = await owner.outcomes(command)
   t.equal(again.status, 1)
   for (const [index, name] of names.entries()) {
     if (name !== 'room-04') t.equal(again.of[name]?.state, index < 12 ? 'unchanged' : 'changed', name)

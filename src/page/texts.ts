@@ -298,7 +298,7 @@ export const notCopied = 'Your browser did not copy it. It is selected: copy it 
 export const done = 'Done'
 export const replaceKey = 'Replace the API key'
 export const replaceKeyHelp =
-  'Replace the key if it, or a token, is in the wrong hands. Every token and link made so far stops working at once.'
+  'Replace the key if it, or a token, is in the wrong hands. Every token and link made from it stops working at once.'
 export const replaceKeyTitle = (name: string) => `Replace the API key of ${name}?`
 export const replaceKeyWarning =
   'Everybody but you is signed out at once. Panels, scripts and moderators need the new key, or tokens made from it. This cannot be undone.'

@@ -4,8 +4,11 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import type { Metafile } from 'esbuild'
 
-/** Without the page. Firmware updates take 77,000 of it, issuers 13,500, certificates of an authority 9,000. */
-const BUDGET_BYTES = 437_500
+/**
+ * Without the page. Firmware updates take 77,000 of it, issuers 13,500, certificates of an authority 9,000, and what alerts
+ * of updates and temporary storage need in the metrics 310.
+ */
+const BUDGET_BYTES = 438_000
 /** HTML, style and script of the page, before they are compressed. */
 const PAGE_BUDGET_BYTES = 110_000
 /** The same as they are sent, compressed. The list of issuers takes 350 of it. */

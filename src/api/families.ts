@@ -11,6 +11,7 @@ import { protocolLabel } from '../sessions/session.ts'
 import type { Sessions } from '../sessions/sessions.ts'
 import type { SystemStore } from '../system/store.ts'
 import type { Tally } from '../system/tally.ts'
+import type { Outcome } from '../update/state.ts'
 import type { readStatus } from './status.ts'
 
 /** Seconds by which the start may seem to move before the clock has been set. */
@@ -48,6 +49,11 @@ export function deviceFamilies(
       'device_storage_readonly',
       'Whether it refuses every write (1) or not (0).',
       storage && Number(storage.readOnly),
+    ),
+    gauge(
+      'device_storage_temporary',
+      'Whether a restart loses what is changed (1) or not (0).',
+      storage && Number(storage.temporary),
     ),
     gauge('device_clock_set', 'Whether the device knows the time (1) or not (0).', Number(status.clockSet)),
     gauge('api_key_stored', 'Whether the API key outlasts a restart (1) or not (0).', Number(status.keyStored)),
@@ -122,6 +128,12 @@ export function sessionFamilies({ all, outcomes }: Sessions): readonly Family[] 
     family('gauge', 'sessions', 'Devices that mirror, or want to.', counts.samples),
     counter('session_outcomes', 'Sessions, by outcome.', outcomes.samples),
   ]
+}
+
+/** @param last Undefined if there was no update yet. */
+export function updateFamilies(last: Outcome | undefined): readonly Family[] {
+  const samples = last ? [{ labels: [['outcome', last.outcome]] as const, value: 1 }] : []
+  return [family('gauge', 'update_last_outcome', 'What became of the last update of the firmware.', samples)]
 }
 
 /** Returns the metrics of the process, again and again. */

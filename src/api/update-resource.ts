@@ -19,6 +19,7 @@ import { Update } from '../update/update.ts'
 import { timer, type Wait } from '../update/wait.ts'
 import { bundleRoutes } from './bundle.ts'
 import { downloadRoutes } from './downloads.ts'
+import { updateFamilies } from './families.ts'
 import type { Resource, Shared } from './resource.ts'
 import { UPDATE_EVENTS, updateRoutes } from './update.ts'
 
@@ -113,6 +114,7 @@ export function updateResource(options: UpdateResourceOptions): Resource {
       ...bundleRoutes({ store, remove, log, maxBytes, requirePossible: requirePresent }),
       ...downloadRoutes({ update, fetcher, channel, authenticator, log }),
     ],
+    families: () => updateFamilies(update.last),
     requirePresent,
     requireResettable: () => update.requireResettable(),
     async start() {

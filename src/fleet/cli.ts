@@ -7,11 +7,15 @@ import { helpFor } from './help.ts'
 import { AUDIENCE, ISSUER, type IssuedTokenRequest } from './token.ts'
 import { parseWaves, type Waves } from './waves.ts'
 
-/** What every command that asks devices takes. */
-export interface Common {
+/** A part of a fleet. */
+export interface Chosen {
   readonly fleet: string
   readonly groups: readonly string[]
   readonly devices: readonly string[]
+}
+
+/** What every command that asks devices takes. */
+export interface Common extends Chosen {
   readonly isJson: boolean
   readonly limit: number
   readonly timeoutMs: number
@@ -24,11 +28,18 @@ export interface Changing extends Common {
   readonly isKeptGoing: boolean
 }
 
+/** What every command that prints something for another program takes. */
+export interface Printing {
+  /** The file to write it to, in place of stdout. */
+  readonly output: string | undefined
+}
+
 export type Command =
   | { readonly name: 'print'; readonly text: string }
   | { readonly name: 'discover' }
-  | { readonly name: 'token'; readonly keyFile: string; readonly token: IssuedTokenRequest }
+  | ({ readonly name: 'token'; readonly keyFile: string; readonly token: IssuedTokenRequest } & Printing)
   | ({ readonly name: 'list' | 'diff' } & Common)
+  | ({ readonly name: 'targets' } & Chosen & Printing)
   | ({ readonly name: 'apply'; readonly isTrial: boolean } & Changing)
   | ({ readonly name: 'run'; readonly operation: string } & Changing)
   | ({
@@ -61,18 +72,21 @@ const OPTIONS = {
   audience: { type: 'string', multiple: true },
   'with-identity': { type: 'boolean' },
   'keep-going': { type: 'boolean' },
+  output: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean' },
 } as const
 
 type Option = keyof typeof OPTIONS
 
-const COMMON = ['fleet', 'group', 'device', 'json', 'at-once', 'timeout'] as const
+const CHOSEN = ['fleet', 'group', 'device'] as const
+const COMMON = [...CHOSEN, 'json', 'at-once', 'timeout'] as const
 const CHANGING = [...COMMON, 'yes', 'waves', 'keep-going'] as const
 /** The options that each command accepts. */
 const COMMANDS = {
   discover: [],
-  token: ['issuer', 'issuer-key', 'role', 'audience', 'expires-in', 'subject'],
+  token: ['issuer', 'issuer-key', 'role', 'audience', 'expires-in', 'subject', 'output'],
+  targets: [...CHOSEN, 'output'],
   list: COMMON,
   diff: COMMON,
   apply: [...CHANGING, 'confirm'],
@@ -130,7 +144,9 @@ export function parseCommand(argv: readonly string[], version: string): Command 
     case 'discover':
       return { name }
     case 'token':
-      return { name, ...issuedToken(values) }
+      return { name, ...issuedToken(values), output: values.output }
+    case 'targets':
+      return { name, ...common, output: values.output }
     case 'list':
     case 'diff':
       return { name, ...common }

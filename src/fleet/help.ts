@@ -42,6 +42,7 @@ Usage:
   receiverd-fleet discover     print a fleet file with the receivers on this
                                network
   receiverd-fleet token        make a token that many devices take
+  receiverd-fleet targets      print the devices as targets for Prometheus
   receiverd-fleet --version    print the version
   receiverd-fleet COMMAND --help
                                list the options of a command
@@ -186,11 +187,31 @@ Options:
   --expires-in TIME    how long it is valid, such as 90s, 15m, 8h or 30d
                        (default 1h)
   --subject NAME       name of its holder, for the logs of the devices
+  --output FILE        write it to FILE, which the group may read, and not to stdout
 
-Exit status: 0 success; 2 usage error.
+Exit status: 0 success; 1 FILE cannot be written; 2 usage error.
+`
+
+const TARGETS = `receiverd-fleet targets: print the devices as targets for Prometheus.
+
+Usage: receiverd-fleet targets [OPTION]...
+
+The list is for file_sd_configs, and each device in it has the labels device and
+group (its groups, with commas). It comes from the fleet file alone: no device is
+asked, and no key is needed. Each device needs an address there.
+
+Options:
+  --fleet FILE         the fleet file (default fleet.yaml)
+  --group GROUP        only devices of this group; may be given more than once
+  --device NAME        only this device; may be given more than once
+  --output FILE        write it to FILE, and not to stdout
+
+Exit status: 0 success; 1 FILE cannot be written; 2 usage error, also in the
+fleet file.
 `
 
 const HELPS = new Map([
+  ['targets', TARGETS],
   ['discover', DISCOVER],
   ['token', TOKEN],
   ['update', UPDATE],

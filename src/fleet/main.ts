@@ -15,15 +15,16 @@ import { UsageError } from '../usage-error.ts'
 import { type Member, membersOf } from './access.ts'
 import { apply, diff } from './apply.ts'
 import { backup, backupsOf } from './backup.ts'
-import { type Changing, type Command, type Common, parseCommand } from './cli.ts'
+import { type Changing, type Chosen, type Command, type Common, type Printing, parseCommand } from './cli.ts'
 import { fleetFileOf } from './discover.ts'
-import { HERE, readOwn, readPrivate } from './files.ts'
+import { HERE, readOwn, readPrivate, writeOwn } from './files.ts'
 import { type Fleet, type FleetDevice, parseFleet } from './fleet-file.ts'
 import { KeyFile } from './key-file.ts'
 import { list } from './list.ts'
 import { runOperation } from './operation.ts'
 import { FAILURE, INTERRUPTED, listed, USAGE_ERROR } from './report.ts'
 import { rotateKeys } from './rotate.ts'
+import { targetsOf } from './targets.ts'
 import { issueFleetToken } from './token.ts'
 import { type Ui, uiAt } from './ui.ts'
 import { updateFleet } from './update.ts'
@@ -49,8 +50,10 @@ async function run(command: Command): Promise<number> {
   }
   if (command.name === 'token') {
     const pem = await readPrivate(resolve(command.keyFile))
-    process.stdout.write(`${issueFleetToken(pem, command.token, Date.now())}\n`)
-    return 0
+    return printed(`${issueFleetToken(pem, command.token, Date.now())}\n`, command, MODE_OF_TOKENS)
+  }
+  if (command.name === 'targets') {
+    return printed(targetsOf(devicesOf(await fleetOf(command), command)), command, MODE_OF_LISTS)
   }
   const ui = uiAt(process, command.isJson)
   const stop = stopAtInterrupt(ui)
@@ -83,6 +86,17 @@ async function run(command: Command): Promise<number> {
         lostMs: LOST_FACTOR * command.timeoutMs,
       })
   }
+}
+
+/** A program that reads them is in the file's group. */
+const MODE_OF_TOKENS = 0o640
+const MODE_OF_LISTS = 0o644
+
+/** Prints it, or writes it to a file, which has the earlier text until it has this one. @returns the exit status. */
+async function printed(text: string, { output }: Printing, mode: number): Promise<number> {
+  if (output === undefined) process.stdout.write(text)
+  else await writeOwn(resolve(output), text, mode)
+  return 0
 }
 
 /** How often a device may not answer in time after a change, before it is given up. */
@@ -132,7 +146,7 @@ async function chosen(command: Common): Promise<readonly Member[]> {
   return membersOf(fleet, devicesOf(fleet, command), { run: runCommand, env, timeoutMs: command.timeoutMs })
 }
 
-async function fleetOf(command: Common): Promise<Fleet> {
+async function fleetOf(command: Chosen): Promise<Fleet> {
   const path = resolve(command.fleet)
   const { text, isPrivate } = await readOwn(path)
   const fleet = parseFleet(text, path)
@@ -163,7 +177,7 @@ function requireAsking(command: Asking): void {
     )
 }
 
-function devicesOf({ devices, groups }: Fleet, common: Common): readonly FleetDevice[] {
+function devicesOf({ devices, groups }: Fleet, common: Chosen): readonly FleetDevice[] {
   requireKnown('--group', common.groups, groups)
   const names = devices.map(({ name }) => name)
   requireKnown('--device', common.devices, names)

@@ -99,6 +99,11 @@ export class Update {
     return this.#topic.state
   }
 
+  /** What became of the last update. Undefined if there was none, or if the device cannot be updated. */
+  get last(): UpdateState['last'] {
+    return this.#topic.hasBegun ? this.state.last : undefined
+  }
+
   /** The state as JSON, and the id of the event that says the same. @throws {Problem} 409 */
   get current(): StateTopic['current'] {
     return this.#topic.current

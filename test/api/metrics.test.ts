@@ -5,6 +5,7 @@ import { eventually } from '../support/eventually.ts'
 import { bootKernel } from '../support/kernel.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 import { startModerated } from '../support/sessions.ts'
+import { startUpdateDevice } from '../support/update-device.ts'
 
 const OPEN_METRICS = 'application/openmetrics-text'
 
@@ -111,6 +112,7 @@ t.test('the device, as /status and /system tell of it', async t => {
     device_memory_available_bytes: memory?.availableBytes,
     device_storage_size_bytes: storage?.totalBytes,
     device_storage_readonly: 0,
+    device_storage_temporary: 0,
     device_clock_set: 1,
     api_key_stored: 1,
   }
@@ -127,12 +129,32 @@ t.test('the device, as /status and /system tell of it', async t => {
   t.notOk(renamed.some(name => name.includes('Room')))
 })
 
+t.test('what became of the last update', async t => {
+  const { service } = await startUpdateDevice(t, ({ write }) => {
+    write('etc/rauc/system.conf', '[system]\ncompatible=receiver\n')
+    write(
+      'data/update/last.json',
+      JSON.stringify({ version: '1.1.0', outcome: 'rolled back', reason: 'did not start' }),
+    )
+  })
+  const metrics = await read(service)
+  const found = [...metrics].filter(([name]) => name.startsWith('update_'))
+  t.same(found, [['update_last_outcome{outcome="rolled back"}', 1]], 'and its version is no label')
+})
+
+t.test('a restart of the device loses what is changed', async t => {
+  const service = await startTestService(t)
+  mkdirSync(service.path('run'), { recursive: true })
+  writeFileSync(service.path('run/receiver-without-data'), '')
+  t.match(await read(service), new Map([['device_storage_temporary', 1]]))
+})
+
 t.test('what never happened is not there', async t => {
   const service = await startTestService(t)
   const metrics = await read(service)
   const never = [...metrics].filter(([name, value]) => /_(total|count)\b/.test(name) && value === 0)
   t.same(never, [])
-  for (const family of ['changes', 'change_duration', 'credentials_refused', 'journal_undos', 'session'])
+  for (const family of ['changes', 'change_duration', 'credentials_refused', 'journal_undos', 'session', 'update'])
     t.notOk(
       [...metrics.keys()].some(name => name.startsWith(family)),
       family,

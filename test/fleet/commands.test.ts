@@ -1,31 +1,9 @@
 /** What `receiverd-fleet` does besides: TLS, devices that are found, operations, backups, tokens. */
-import { createHash, createPublicKey, generateKeyPairSync, randomBytes, verify, X509Certificate } from 'node:crypto'
-import { mkdirSync } from 'node:fs'
+import { generateKeyPairSync, verify } from 'node:crypto'
+import { mkdirSync, statSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { selfSigned } from '../../hal/format/certificate.ts'
 import { startTestService } from '../support/service.ts'
-import { Network, Owner } from './support.ts'
-
-function certificateOf(commonName: string) {
-  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-  const from = Date.now() - 60_000
-  const cert = selfSigned({
-    key: privateKey,
-    organization: 'Test',
-    commonName,
-    names: [commonName, '127.0.0.1'],
-    from,
-    to: from + 86_400_000,
-    serial: randomBytes(16),
-  })
-  const spki = createPublicKey(privateKey).export({ type: 'spki', format: 'der' })
-  return {
-    key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
-    cert,
-    pin: `sha256//${createHash('sha256').update(spki).digest('base64')}`,
-    fingerprint: new X509Certificate(cert).fingerprint256,
-  }
-}
+import { certificateOf, Network, Owner } from './support.ts'
 
 t.test('a device proves who it is before it gets a credential', async t => {
   const device = await startTestService(t)
@@ -172,6 +150,10 @@ t.test('a token that many devices take', async t => {
     t.ok(verify(hash, Buffer.from(`${header}.${claims}`), key, Buffer.from(signature, 'base64url')), alg)
   }
   t.equal((await token('--role', 'admin:r')).status, 0, 'for reading alone, no audience is needed')
+  t.same(await token('--role', 'admin:r', '--output', 'token'), { status: 0, stdout: '', stderr: '' })
+  t.match(owner.read('token'), /^[\w-]+\.[\w-]+\.[\w-]+\n$/)
+  t.equal(statSync(owner.path('token')).mode & 0o777, 0o640)
+  t.match(await token('--role', 'admin:r', '--output', 'issuer.pem/token'), { status: 1, stderr: /cannot write / })
   for (const [args, said] of [
     [['--role', 'admin:w'], '--audience: a token that may write needs one'],
     [['--role', 'admin:r', '--audience', 'lobby'], '--audience: "lobby" is none of serial:S'],
@@ -187,4 +169,40 @@ t.test('a token that many devices take', async t => {
     status: 2,
     stderr: /others may read it/,
   })
+})
+
+t.test('targets for Prometheus', async t => {
+  const owner = new Owner(t)
+  const { pin } = certificateOf('lobby')
+  owner.write(
+    'fleet.yaml',
+    `keys: not-there.csv
+groups: { lobby: {}, floor-4: {} }
+devices:
+  one: { address: 192.0.2.1, pin: "${pin}", groups: [lobby, floor-4] }
+  two: { address: "http://192.0.2.2:8080", groups: [lobby] }
+  three: { address: "2001:db8::3", pin: "${pin}" }
+`,
+  )
+  const targets = async (...args: readonly string[]) => {
+    const { status, stdout, stderr } = await owner.run(['targets', ...args])
+    t.match({ status, stderr }, { status: 0, stderr: '' })
+    return JSON.parse(stdout)
+  }
+  const two = { targets: ['192.0.2.2:8080'], labels: { device: 'two', group: 'lobby', __scheme__: 'http' } }
+  t.strictSame(await targets(), [
+    { targets: ['192.0.2.1:443'], labels: { device: 'one', group: 'lobby,floor-4', __scheme__: 'https' } },
+    two,
+    { targets: ['[2001:db8::3]:443'], labels: { device: 'three', __scheme__: 'https' } },
+  ])
+  t.strictSame(await targets('--device', 'two'), [two])
+  t.equal((await targets('--group', 'lobby')).length, 2)
+  t.same(await owner.run(['targets', '--device', 'two', '--output', 'receivers.json']), {
+    status: 0,
+    stdout: '',
+    stderr: '',
+  })
+  t.strictSame(JSON.parse(owner.read('receivers.json')), [two])
+  owner.write('fleet.yaml', `devices:\n  lost: { serial: "100", pin: "${pin}" }\n`)
+  t.match(await owner.run(['targets']), { status: 2, stdout: '', stderr: /these have no address .*: lost\n/ })
 })

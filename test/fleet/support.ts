@@ -1,5 +1,6 @@
 /** The owner of a fleet: its file, its keys, the program, and a network on which devices are lost. */
 import { type ChildProcess, execFile } from 'node:child_process'
+import { createHash, createPublicKey, generateKeyPairSync, randomBytes, X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
@@ -7,6 +8,7 @@ import { join } from 'node:path'
 import { createServer as createTlsServer } from 'node:tls'
 import type { Test } from 'tap'
 import { currentBundle, FLEET_PROGRAM } from '../../build/bundle-file.ts'
+import { selfSigned } from '../../hal/format/certificate.ts'
 import { DEADLINE_MS } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 
@@ -25,6 +27,28 @@ export interface Outcome {
   readonly state: string
   readonly reason?: string
   readonly changes?: readonly { readonly pointer: string; readonly before: unknown; readonly after: unknown }[]
+}
+
+/** A key and a certificate of a device's own, with its pin and its fingerprint. */
+export function certificateOf(commonName: string) {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const from = Date.now() - 60_000
+  const cert = selfSigned({
+    key: privateKey,
+    organization: 'Test',
+    commonName,
+    names: [commonName, '127.0.0.1'],
+    from,
+    to: from + 86_400_000,
+    serial: randomBytes(16),
+  })
+  const spki = createPublicKey(privateKey).export({ type: 'spki', format: 'der' })
+  return {
+    key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+    cert,
+    pin: `sha256//${createHash('sha256').update(spki).digest('base64')}`,
+    fingerprint: new X509Certificate(cert).fingerprint256,
+  }
 }
 
 /** A folder with a fleet file and a key file. */

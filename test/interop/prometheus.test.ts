@@ -1,18 +1,17 @@
 /** The metrics, as Prometheus itself reads them, with the configuration of the API's README. */
-import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { needs } from '../support/needs.ts'
-import { freePort } from '../support/port.ts'
+import { OFTEN, startPrometheus } from '../support/prometheus.ts'
 import { examples } from '../support/readme.ts'
 import { type Receiver, receiverd, startReceiver } from './support.ts'
 
 const [JOBS = '', LIST_JOB = ''] = examples('src/api/README.md', 'Status, logs and metrics', 'yaml')
 const [LIST = ''] = examples('src/api/README.md', 'Status, logs and metrics', 'json')
-const OFTEN = 'global: { scrape_interval: 100ms, scrape_timeout: 100ms }\n'
 const skip = needs('prometheus', 'promtool')
 
 /** A service that has something of everything to tell. */
@@ -37,35 +36,6 @@ t.test('promtool finds nothing to warn of', { skip }, async t => {
   const broken = input.replaceAll('changes_total', 'changes')
   t.match(spawnSync('promtool', ['check', 'metrics'], { input: broken }), { status: 3 }, 'it does look')
 })
-
-/** Runs Prometheus. @returns what asks it. */
-async function startPrometheus(t: Test, configuration: string) {
-  const folder = temporaryFolder(t)
-  const config = join(folder, 'prometheus.yml')
-  writeFileSync(config, configuration)
-  execFileSync('promtool', ['check', 'config', config])
-  const port = await freePort()
-  const options = [
-    `--config.file=${config}`,
-    `--storage.tsdb.path=${folder}/data`,
-    `--web.listen-address=127.0.0.1:${port}`,
-  ]
-  const prometheus = spawn('prometheus', options, { stdio: 'ignore', cwd: folder })
-  t.teardown(() => prometheus.kill('SIGKILL'))
-  const api = async (path: string) => (await fetch(`http://127.0.0.1:${port}/api/v1/${path}`)).json()
-  const ask = async (query: string) => {
-    const { data } = (await api(`query?query=${encodeURIComponent(query)}`)) as {
-      data: { result: { metric: Record<string, string>; value: [number, string] }[] }
-    }
-    return data.result
-  }
-  const untilUp = (count: number) =>
-    eventually(async () => {
-      const result = await ask('up == 1').catch(() => [])
-      return result.length === count && result
-    })
-  return { api, ask, untilUp }
-}
 
 const hostOf = ({ url }: Receiver) => new URL(url).host
 const tokenFor = async ({ root }: Receiver) =>

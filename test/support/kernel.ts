@@ -13,7 +13,7 @@ export const KERNEL = {
   'sys/devices/virtual/thermal/thermal_zone3/type': 'gpu\n',
 }
 
-export function bootKernel(service: TestService): void {
+export function bootKernel(service: Pick<TestService, 'path'>): void {
   for (const [name, text] of Object.entries(KERNEL)) {
     mkdirSync(dirname(service.path(name)), { recursive: true })
     writeFileSync(service.path(name), text)

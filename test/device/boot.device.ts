@@ -74,7 +74,12 @@ t.test('the first boot', async t => {
     await device.shell('systemd-analyze security --no-pager receiverd | tail -n 1'),
     /level for receiverd.service: 1\.\d OK/,
   )
-  t.equal((await device.shell('systemctl show --property RuntimeWatchdogUSec --value')).trim(), '15s')
+  t.match(await device.shell('systemd-analyze cat-config systemd/system.conf'), /^RuntimeWatchdogSec=15$/m)
+  t.equal(
+    (await device.shell('systemctl show --property RuntimeWatchdogUSec --value')).trim(),
+    '1min',
+    'of the emulator',
+  )
   t.match(await device.shell('cat /usr/share/doc/receiverd/THIRD-PARTY'), /^typebox /m)
   t.equal((await device.shell('stat -c %a:%U /var/lib/receiverd/api-key')).trim(), '600:root')
   const mounts = await device.shell('findmnt --noheadings --list --output TARGET,FSTYPE,OPTIONS')

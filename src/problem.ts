@@ -1,3 +1,5 @@
+import { isNoSpace } from '../hal/errors.ts'
+
 /** The kinds of problems: the end of their `type`, their status, and their title. */
 const KINDS = {
   'bad-request': [400, 'Bad request'],
@@ -88,4 +90,9 @@ export class Problem extends Error {
       }),
     )
   }
+}
+
+/** What the system refused, as 507 if there is no space left, and as 500 otherwise. */
+export function systemProblem(detail: string, cause: unknown): Problem {
+  return new Problem(isNoSpace(cause) ? 'no-space' : 'system-refused', detail, { cause })
 }

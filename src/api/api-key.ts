@@ -1,5 +1,5 @@
 import * as Type from 'typebox/type'
-import { isNoSpace, reasonOf } from '../../hal/errors.ts'
+import { reasonOf } from '../../hal/errors.ts'
 import type { ApiKeyStore } from '../auth/api-key.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import type { Issuers } from '../auth/issuers.ts'
@@ -7,7 +7,7 @@ import { RefusedKey } from '../auth/key-file.ts'
 import { json } from '../http/reply.ts'
 import type { Route } from '../http/route.ts'
 import type { Log } from '../log.ts'
-import { Problem } from '../problem.ts'
+import { Problem, systemProblem } from '../problem.ts'
 import { refusal } from '../validate.ts'
 
 const RequestSchema = Type.Object(
@@ -63,11 +63,7 @@ export function keyRoutes({ keys, issuers, authenticator, log }: KeyRoutesOption
           if (error instanceof Problem) throw error
           if (error instanceof RefusedKey)
             throw refusal('invalid-body', [{ pointer: '/apiKey', detail: error.message }])
-          throw new Problem(
-            isNoSpace(error) ? 'no-space' : 'system-refused',
-            `The change could not be stored: ${reasonOf(error)}. The old key stays in force.`,
-            { cause: error },
-          )
+          throw systemProblem(`The change could not be stored: ${reasonOf(error)}. The old key stays in force.`, error)
         }
       },
       docs: {

@@ -1,5 +1,5 @@
 import * as Type from 'typebox/type'
-import { isNoSpace, reasonOf } from '../../hal/errors.ts'
+import { reasonOf } from '../../hal/errors.ts'
 import { HOST_PATTERN, MAX_HOST, whyNoHost } from '../../hal/format/host.ts'
 import { RefusedCertificate } from '../../hal/os/certificate.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
@@ -8,7 +8,7 @@ import { type AnswerDocs, onlyIf, type Route } from '../http/route.ts'
 import { MAX_BODY_BYTES, MAX_REQUESTED_NAMES, MAX_WAITING_CERTIFICATES, REQUEST_TIMEOUT_MS } from '../limits.ts'
 import type { Log } from '../log.ts'
 import type { Tls } from '../presence/tls.ts'
-import { Problem } from '../problem.ts'
+import { Problem, systemProblem } from '../problem.ts'
 import { refusal } from '../validate.ts'
 import { callerOf } from './caller.ts'
 import { Turns } from './turns.ts'
@@ -180,8 +180,6 @@ function refused(what: string): (error: unknown) => never {
   return error => {
     if (error instanceof Problem) throw error
     if (error instanceof RefusedCertificate) throw refusal('invalid-body', [{ pointer: '', detail: error.message }])
-    throw new Problem(isNoSpace(error) ? 'no-space' : 'system-refused', `${what}: ${reasonOf(error)}.`, {
-      cause: error,
-    })
+    throw systemProblem(`${what}: ${reasonOf(error)}.`, error)
   }
 }

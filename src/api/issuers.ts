@@ -1,5 +1,5 @@
 import * as Type from 'typebox/type'
-import { isNoSpace, reasonOf } from '../../hal/errors.ts'
+import { reasonOf } from '../../hal/errors.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import { ROLES } from '../auth/grants.ts'
 import {
@@ -17,7 +17,7 @@ import { json } from '../http/reply.ts'
 import type { ParameterDocs, Route } from '../http/route.ts'
 import { MAX_ISSUERS } from '../limits.ts'
 import type { Log } from '../log.ts'
-import { Problem } from '../problem.ts'
+import { Problem, systemProblem } from '../problem.ts'
 import { refusal } from '../validate.ts'
 import { callerOf } from './caller.ts'
 
@@ -150,10 +150,6 @@ async function orProblem<T>(change: () => Promise<T>): Promise<T> {
     if (error instanceof Problem) throw error
     if (error instanceof TooManyIssuers)
       throw new Problem('conflict', `There are ${MAX_ISSUERS} issuers already. Remove one first.`)
-    throw new Problem(
-      isNoSpace(error) ? 'no-space' : 'system-refused',
-      `The issuer could not be stored or removed: ${reasonOf(error)}. Nothing has changed.`,
-      { cause: error },
-    )
+    throw systemProblem(`The issuer could not be stored or removed: ${reasonOf(error)}. Nothing has changed.`, error)
   }
 }

@@ -1,5 +1,5 @@
 import * as Type from 'typebox/type'
-import { errorCode, HalError, isNoSpace, reasonOf } from '../../hal/errors.ts'
+import { errorCode, HalError, reasonOf } from '../../hal/errors.ts'
 import type { Led } from '../../hal/os/led.ts'
 import { reboot } from '../../hal/os/reboot.ts'
 import { restartReceiver } from '../../hal/os/receiver.ts'
@@ -12,7 +12,7 @@ import type { AnswerDocs, OperationDocs, ParameterDocs, Route, RouteDocs } from 
 import { IDENTIFY_MS, MAX_WAITING_OPERATIONS } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { namePicture } from '../presence/picture.ts'
-import { Problem } from '../problem.ts'
+import { Problem, systemProblem } from '../problem.ts'
 import type { SystemStore } from '../system/store.ts'
 import { callerOf } from './caller.ts'
 import type { Surroundings } from './surroundings.ts'
@@ -179,8 +179,7 @@ function refused(name: string, error: unknown): Problem {
   if (error instanceof Problem) return error
   const reason = reasonOf(error)
   if (errorCode(error) === 'ABSENT') return new Problem('conflict', `The operation is not possible: ${reason}.`)
-  const kind = isNoSpace(error) ? 'no-space' : 'system-refused'
-  return new Problem(kind, `The system refused ${name}: ${reason}.`, { cause: error })
+  return systemProblem(`The system refused ${name}: ${reason}.`, error)
 }
 
 function answers(name: string, conflict: string | undefined): Readonly<Record<number, AnswerDocs>> {

@@ -1,4 +1,4 @@
-import { isNoSpace, reasonOf } from '../../hal/errors.ts'
+import { reasonOf } from '../../hal/errors.ts'
 import type { Files } from '../../hal/files/files.ts'
 import type { System } from '../../hal/os/system.ts'
 import type { Values } from '../../hal/registry.ts'
@@ -9,7 +9,7 @@ import { Topic, type TopicOptions } from '../events/topic.ts'
 import { isObject, type JsonObject, type JsonValue, toJsonLine } from '../json.ts'
 import { MAX_WAITING_CHANGES } from '../limits.ts'
 import type { Log } from '../log.ts'
-import { Problem } from '../problem.ts'
+import { Problem, systemProblem } from '../problem.ts'
 import { KeptTrial } from './kept-trial.ts'
 import { changesOf, planChanges, previewOf } from './plan.ts'
 import { type SettingState, Snapshot } from './snapshot.ts'
@@ -360,9 +360,5 @@ export class SystemStore {
 function refusedBySystem(error: unknown): Problem {
   if (!(error instanceof TransactionFailed)) throw error
   const { setting, notUndone, cause } = error
-  return new Problem(
-    isNoSpace(cause) ? 'no-space' : 'system-refused',
-    `The system refused to write ${setting}: ${reasonOf(cause)}. ${outcome(notUndone)}`,
-    { cause },
-  )
+  return systemProblem(`The system refused to write ${setting}: ${reasonOf(cause)}. ${outcome(notUndone)}`, cause)
 }

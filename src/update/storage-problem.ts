@@ -1,11 +1,10 @@
-import { errorCode, reasonOf } from '../../hal/errors.ts'
-import { Problem } from '../problem.ts'
+import { reasonOf } from '../../hal/errors.ts'
+import { Problem, systemProblem } from '../problem.ts'
 
 /** A problem as it is; any other failure as that of the storage, or of what checks the bundle. */
 export function storageProblem(error: unknown): Problem {
   if (error instanceof Problem) return error
-  const kind = errorCode(error) === 'ENOSPC' || errorCode(error) === 'EDQUOT' ? 'no-space' : 'system-refused'
-  return new Problem(kind, `The system refused the bundle: ${reasonOf(error)}.`, { cause: error })
+  return systemProblem(`The system refused the bundle: ${reasonOf(error)}.`, error)
 }
 
 /** The same for the log. */

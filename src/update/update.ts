@@ -10,7 +10,7 @@ import { readOsRelease } from '../../hal/settings/os-release.ts'
 import { type Clock, rfc3339 } from '../clock.ts'
 import type { Topic, TopicOptions } from '../events/topic.ts'
 import type { Log } from '../log.ts'
-import { Problem } from '../problem.ts'
+import { Problem, systemProblem } from '../problem.ts'
 import { type Fate, fateOf } from './fate.ts'
 import type { Activity, Hindrance, Outcome, Source, UpdateState } from './state.ts'
 import { StateTopic } from './state-topic.ts'
@@ -530,8 +530,5 @@ function problemOf(error: unknown): Problem {
   if (error instanceof Problem) return error
   if (error instanceof RefusedBundle)
     return new Problem(error.refusal, `The bundle is refused: ${error.message}.`, { cause: error })
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
-  return new Problem(code === 'ENOSPC' ? 'no-space' : 'system-refused', `The update failed: ${reasonOf(error)}.`, {
-    cause: error,
-  })
+  return systemProblem(`The update failed: ${reasonOf(error)}.`, error)
 }

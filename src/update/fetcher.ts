@@ -4,7 +4,7 @@ import { type BundleAnswer, type BundleRequest, DownloadError, type Downloads } 
 import type { Log } from '../log.ts'
 import { Problem } from '../problem.ts'
 import type { BundleStore, Incoming } from './bundle-store.ts'
-import { timer, type Wait } from './wait.ts'
+import { pause, timer, type Wait } from './wait.ts'
 
 /** Milliseconds until a download that broke off goes on; doubled each time in a row. */
 const FIRST_RETRY_MS = 5_000
@@ -195,11 +195,11 @@ class Download implements Incoming {
     from: BundleRequest['from'],
     { pauses, isPassing }: { readonly pauses: number; readonly isPassing: (error: DownloadError) => boolean },
   ): Promise<BundleAnswer> {
-    const { downloads, maxBytes: max, log } = this.#options
+    const { downloads, maxBytes: max, log, wait } = this.#options
     const { signal } = this.#stop
     let why = 'it breaks off'
     for (let again = pauses; again <= MAX_RETRIES; again++) {
-      if (again > 0) await this.#pause(Math.min(FIRST_RETRY_MS * 2 ** (again - 1), LAST_RETRY_MS))
+      if (again > 0) await pause(Math.min(FIRST_RETRY_MS * 2 ** (again - 1), LAST_RETRY_MS), signal, wait)
       if (this.#ended) throw this.#ended
       try {
         const answer = await downloads.bundle({ url: this.#url, max, ...(from && { from }), signal })
@@ -213,20 +213,6 @@ class Download implements Incoming {
       }
     }
     throw new Problem('download-failed', `The download was tried ${MAX_RETRIES + 1} times in a row: ${why}.`)
-  }
-
-  #pause(ms: number): Promise<void> {
-    const { signal } = this.#stop
-    return new Promise(resolve => {
-      const over = () => {
-        stop()
-        signal.removeEventListener('abort', over)
-        resolve()
-      }
-      const stop = (this.#options.wait ?? timer)(ms, over)
-      if (signal.aborted) over()
-      else signal.addEventListener('abort', over)
-    })
   }
 }
 

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { HalError, reasonOf } from '../../hal/errors.ts'
 import { getValue } from '../../hal/format/key-value.ts'
 import type { Slot } from '../../hal/format/rauc.ts'
@@ -15,6 +14,7 @@ import { type Fate, fateOf } from './fate.ts'
 import type { Activity, Hindrance, Outcome, Source, UpdateState } from './state.ts'
 import { StateTopic } from './state-topic.ts'
 import type { Expectations, Trial, TrialRecords } from './trial.ts'
+import { pause, type Wait } from './wait.ts'
 
 /** When the device restarts into what was installed. */
 export const RESTARTS = ['now', 'window', 'manual'] as const
@@ -57,6 +57,7 @@ export interface UpdateOptions {
   /** When the program was built, in milliseconds since 1970. A clock before it has not been set. */
   readonly builtAt: number
   readonly log: Log
+  readonly wait?: Wait
 }
 
 export interface InstallOptions {
@@ -438,7 +439,7 @@ export class Update {
    * record must stay: without it, nobody would judge it.
    */
   async #follow(trial: Trial): Promise<void> {
-    const { rauc, removeBundle, log } = this.#options
+    const { rauc, removeBundle, log, wait } = this.#options
     const { signal } = this.#stopping
     const { version } = trial
     for (let said = ''; ; ) {
@@ -453,7 +454,7 @@ export class Update {
         if (reasonOf(error) !== said) this.#log('warning', `the installation of version ${version}`, error)
         said = reasonOf(error)
         if (isOver === false) break
-        await sleep(SILENCE_MS, undefined, { signal }).catch(() => undefined)
+        await pause(SILENCE_MS, signal, wait)
       }
     }
     log('notice', `version ${version} is installed`)

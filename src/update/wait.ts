@@ -7,3 +7,17 @@ export const timer: Wait = (ms, due) => {
   const running = setTimeout(due, ms).unref()
   return () => clearTimeout(running)
 }
+
+/** Resolves after so many milliseconds, or as soon as it is aborted. */
+export function pause(ms: number, signal: AbortSignal, wait: Wait = timer): Promise<void> {
+  return new Promise(resolve => {
+    const over = () => {
+      stop()
+      signal.removeEventListener('abort', over)
+      resolve()
+    }
+    const stop = wait(ms, over)
+    if (signal.aborted) over()
+    else signal.addEventListener('abort', over)
+  })
+}

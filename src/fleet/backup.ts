@@ -1,12 +1,12 @@
 import { join } from 'node:path'
 import { CommandError } from '../cli/failure.ts'
 import type { JsonObject } from '../json.ts'
-import { Document } from '../page/schema.ts'
 import { settingsFile, settingsIn } from '../settings-file/settings-file.ts'
 import { UsageError } from '../usage-error.ts'
 import type { Member } from './access.ts'
 import type { Wanted } from './apply.ts'
 import { HERE, readOwn, writeOwn } from './files.ts'
+import { schemaOf } from './preview.ts'
 import { report } from './report.ts'
 import { type RollOutOptions, rollOut } from './waves.ts'
 
@@ -29,9 +29,8 @@ export async function backup(
   await requireFolder(folder)
   const outcomes = await rollOut(members, { ...options, waves: WAVES }, async member => {
     const client = member.client()
-    const { body: document } = await client.send('GET', '/openapi.json')
+    const schema = await schemaOf(client)
     const { body: system } = await client.send('GET', '/system')
-    const { system: schema } = new Document(document as ConstructorParameters<typeof Document>[0])
     await writeOwn(fileOf(folder, member), settingsFile(schema, system, withIdentity), MODE)
     return { state: 'done' }
   })

@@ -1,11 +1,10 @@
 import { CommandError } from '../cli/failure.ts'
 import { Refused } from '../cli/service-client.ts'
-import type { JsonObject } from '../json.ts'
-import { Document } from '../page/schema.ts'
+import { type JsonObject, pointerStep } from '../json.ts'
 import type { Difference } from '../settings-file/settings-file.ts'
 import { type DeviceAnswer, type DeviceClient, Unanswered } from './client.ts'
-import type { Result } from './outcome.ts'
-import { compare, holds, isHidden, refusalOf } from './preview.ts'
+import { causeIn, type Result } from './outcome.ts'
+import { compare, holds, isHidden, refusalOf, schemaOf } from './preview.ts'
 
 export interface ChangeOptions {
   /** Whether each change is on trial, and not only one that can cut the device off. */
@@ -48,7 +47,7 @@ export async function changeDevice(
 /** For a report. */
 export function changesOf(differences: readonly Difference[]): NonNullable<Result['changes']> {
   return differences.map(({ path, before = null, after }) => ({
-    pointer: path.map(name => `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`).join(''),
+    pointer: path.map(pointerStep).join(''),
     before,
     after,
   }))
@@ -86,8 +85,7 @@ class Change {
 
   /** Seconds within which a change of these settings must be confirmed, because it can cut the device off; 0 otherwise. */
   async #lockOutS(patch: JsonObject): Promise<number> {
-    const { body } = await this.#client.send('GET', '/openapi.json')
-    const { properties = {} } = new Document(body as ConstructorParameters<typeof Document>[0]).system
+    const { properties = {} } = await schemaOf(this.#client)
     return Math.max(...Object.keys(patch).map(name => properties[name]?.['x-confirm-within'] ?? 0))
   }
 
@@ -118,7 +116,7 @@ class Change {
         return trial?.etag
       } catch (error) {
         if (error instanceof Lost) throw error
-        if (now() >= until) throw new CommandError(`it has not answered since the change was sent: ${messageOf(error)}`)
+        if (now() >= until) throw new CommandError(`it has not answered since the change was sent: ${causeIn(error)}`)
         await wait(RETRY_MS)
       }
     }
@@ -135,7 +133,7 @@ class Change {
           throw new CommandError(`it has undone the change, which was not confirmed within ${trialS} s`)
         if (error instanceof Refused && error.status < 500) throw error
         if (now() >= until)
-          throw new CommandError(`it has not answered after the change, and undoes it by itself: ${messageOf(error)}`)
+          throw new CommandError(`it has not answered after the change, and undoes it by itself: ${causeIn(error)}`)
         await wait(RETRY_MS)
       }
     }
@@ -143,7 +141,3 @@ class Change {
 }
 
 class Lost extends CommandError {}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
-}

@@ -1,7 +1,8 @@
 import type { Client } from '../cli/service-client.ts'
 import { describeDifference, describeLeftOut } from '../cli/settings.ts'
-import type { JsonObject } from '../json.ts'
-import { type Difference, type Json, type Preview, previewOf } from '../settings-file/settings-file.ts'
+import { isObject, type JsonObject, type JsonValue, pointerStep } from '../json.ts'
+import { Document } from '../page/schema.ts'
+import { type Difference, type Preview, previewOf } from '../settings-file/settings-file.ts'
 
 /** What a device has, and what would change. */
 export interface Comparison extends Preview {
@@ -18,6 +19,12 @@ export async function compare(client: Client, settings: JsonObject): Promise<Com
   return { ...preview, etag }
 }
 
+/** What the configuration of a device consists of. */
+export async function schemaOf(client: Client): Promise<Document['system']> {
+  const { body } = await client.send('GET', '/openapi.json')
+  return new Document(body as ConstructorParameters<typeof Document>[0]).system
+}
+
 /** Whether nothing that can be seen would change: a password never can. */
 export function isHidden({ before, after }: Difference): boolean {
   return JSON.stringify(before) === JSON.stringify(after)
@@ -32,7 +39,7 @@ export function refusalOf({ leftOut }: Preview): string {
 export function linesOf({ differences }: Preview): readonly string[] {
   return differences.map(difference =>
     isHidden(difference)
-      ? `/${difference.path.join('/')}: sent again, because a secret in it cannot be compared`
+      ? `${difference.path.map(pointerStep).join('')}: sent again, because a secret in it cannot be compared`
       : describeDifference(difference),
   )
 }
@@ -40,12 +47,8 @@ export function linesOf({ differences }: Preview): readonly string[] {
 /** Whether a configuration has everything that a change should bring, as far as it can be seen. */
 export function holds(system: JsonObject, differences: readonly Difference[]): boolean {
   return differences.every(({ path, after }) => {
-    let value: Json | undefined = system
-    for (const name of path) value = isMember(value, name) ? value[name] : undefined
+    let value: JsonValue | undefined = system
+    for (const name of path) value = isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
     return JSON.stringify(value) === JSON.stringify(after)
   })
-}
-
-function isMember(value: Json | undefined, name: string): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && Object.hasOwn(value, name)
 }

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { DEADLINE_MS } from '../support/eventually.ts'
 import { run, startReceiver } from './support.ts'
 
 const MODULES = fileURLToPath(new URL('node_modules', import.meta.url))
@@ -64,6 +65,8 @@ const names: readonly (keyof operations)[] = [
 console.log(JSON.stringify({ before, servers, after: after?.deviceName, pointers, event: event?.event, changed, hasCursor: cursor !== undefined, undone, wired, typo, deepTypo, health, apiKey, names }))
 `
 
+/** The compiler works for seconds without a pause, and on a busy machine for many. */
+const COMPILER_MS = 4 * DEADLINE_MS
 const COMPILER_OPTIONS = {
   strict: true,
   exactOptionalPropertyTypes: true,
@@ -82,7 +85,7 @@ t.test('a generated client compiles, and works', async t => {
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
   writeFileSync(join(folder, 'openapi.json'), await (await fetch(`${receiver.url}/api/v1/openapi.json`)).text())
   writeFileSync(join(folder, 'client.ts'), PROGRAM)
-  const node = (...args: readonly string[]) => run(process.execPath, args)
+  const node = (...args: readonly string[]) => run(process.execPath, args, {}, COMPILER_MS)
   const bin = (name: string) => join(MODULES, name)
 
   const generated = await node(

@@ -25,10 +25,15 @@ export interface Output {
   readonly stderr: string
 }
 
-/** Runs a program to its end. */
-export function run(program: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Output> {
+/** Runs a program to its end. @param withinMs Milliseconds after which it is killed. */
+export function run(
+  program: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  withinMs = DEADLINE_MS,
+): Promise<Output> {
   return new Promise((resolve, reject) => {
-    const options = { env: { PATH: process.env.PATH, ...env }, timeout: DEADLINE_MS, maxBuffer: 1024 * 1024 }
+    const options = { env: { PATH: process.env.PATH, ...env }, timeout: withinMs, maxBuffer: 1024 * 1024 }
     const child = execFile(program, args, options, (error, stdout, stderr) => {
       if (error && typeof error.code === 'string') reject(error)
       else if (child.exitCode === null) reject(new Error(`${program} ended by ${child.signalCode}: ${stderr}`))

@@ -1,5 +1,5 @@
 /** Self-signed certificates of servers (RFC 5280), and requests for others (RFC 2986), in DER (ITU-T X.690) and PEM (RFC 7468). */
-import { createPublicKey, type KeyObject, sign } from 'node:crypto'
+import { createHash, createPublicKey, type KeyObject, sign } from 'node:crypto'
 import { parseAddress } from './ip.ts'
 
 export interface CertificateRequest {
@@ -103,6 +103,13 @@ export function signingRequest({ key, names }: SigningRequest): Buffer {
   )
   const [digest, ...algorithm] = signatureOf(key)
   return signed(body, sequence(...algorithm), sign(digest, body, key))
+}
+
+/** The pin of a public key: base64 of the SHA-256 of its SPKI (RFC 7469 §2.4). */
+export function pinOf(publicKey: KeyObject): string {
+  return createHash('sha256')
+    .update(publicKey.export({ type: 'spki', format: 'der' }))
+    .digest('base64')
 }
 
 function signatureOf({ asymmetricKeyType }: KeyObject): readonly [digest: string | null, ...algorithm: Buffer[]] {

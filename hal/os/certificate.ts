@@ -11,7 +11,7 @@ import { basename } from 'node:path'
 import { errorCode, HalError, isUnreadable, reasonOf } from '../errors.ts'
 import type { Image } from '../files/image.ts'
 import type { Stop } from '../files/watcher.ts'
-import { type CertificateRequest, selfSigned, signingRequest } from '../format/certificate.ts'
+import { type CertificateRequest, pinOf, selfSigned, signingRequest } from '../format/certificate.ts'
 import type { Undo } from '../setting.ts'
 import type { System } from './system.ts'
 
@@ -101,9 +101,7 @@ export class CertificateFiles {
     if (!key) throw new HalError('UNREADABLE', 'the certificate has no key')
     await requireUsable(x509, text, key)
     return {
-      pin: createHash('sha256')
-        .update(x509.publicKey.export({ type: 'spki', format: 'der' }))
-        .digest('base64'),
+      pin: pinOf(x509.publicKey),
       fingerprint: x509.fingerprint256,
       digest: createHash('sha256').update(text).digest('base64'),
       isOwn,
@@ -122,7 +120,7 @@ export class CertificateFiles {
   /** Puts a pair in place, durably. If the power fails in between, the two do not belong together. */
   async put({ certificate, key }: Pair): Promise<void> {
     await this.#system.writeAtomic(KEY, key, KEY_MODE)
-    await this.#system.writeAtomic(CERTIFICATE, certificate, CERTIFICATE_MODE)
+    await this.putCertificate(certificate)
   }
 
   /**

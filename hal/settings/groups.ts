@@ -7,12 +7,14 @@ import { refuse, type Setting } from '../setting.ts'
 const FILE = '/etc/receiverd/groups.conf'
 const NAME = 'GROUPS'
 const MAX_GROUPS = 8
+/** The name of a group. */
+export const GROUP = /^[a-z0-9-]{1,32}$/
 
 const schema = Type.Array(
   Type.String({
     description: '1 to 32 characters: lower-case letters, digits and hyphens.',
     maxLength: 32,
-    pattern: '^[a-z0-9-]{1,32}$',
+    pattern: GROUP.source,
   }),
   {
     description: 'The groups that this device belongs to, without duplicates, such as a building or a floor.',

@@ -110,7 +110,11 @@ export function publicKeyIn(pem: string): Pick<Issuer, 'key' | 'keyId' | 'algori
   }
 }
 
-function algorithmOf({ asymmetricKeyType: type, asymmetricKeyDetails: details }: KeyObject): Algorithm | undefined {
+/** The algorithm of the signatures that a key makes or verifies; undefined for any other key. */
+export function algorithmOf({
+  asymmetricKeyType: type,
+  asymmetricKeyDetails: details,
+}: KeyObject): Algorithm | undefined {
   if (type === 'ed25519') return 'EdDSA'
   return type === 'ec' && details?.namedCurve === 'prime256v1' ? 'ES256' : undefined
 }

@@ -13,8 +13,10 @@ const KEY_MODE = 0o600
 const KEY_BYTES = 32
 const SALT_BYTES = 16
 const GENERATED_KEY = new RegExp(`^${BYTES_32}$`)
+/** A key of any origin, as a part of a regular expression. */
+export const KEY_PATTERN = '[A-Za-z0-9._~-]{22,128}'
 /** A key that was not generated here. Its line must be whole: a file that was cut off must not be taken for one. */
-const OUTSIDE_KEY = /^[A-Za-z0-9._~-]{22,128}\n$/
+const OUTSIDE_KEY = new RegExp(`^${KEY_PATTERN}\\n$`)
 /** Different characters in a key. Every token is an HMAC under the key, so its holder can try weak keys offline. */
 const MIN_DIFFERENT = 12
 /** Former keys that are refused. */

@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto'
 import { connect, isIP, type Socket } from 'node:net'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
+import { pinOf } from '../../hal/format/certificate.ts'
 import { CommandError } from '../cli/failure.ts'
 import type { Endpoint, Proof } from './fleet-file.ts'
 
@@ -54,7 +54,6 @@ function mismatch(socket: TLSSocket, trust: Trust): Error | undefined {
   if (trust.kind === 'fingerprint' && certificate.fingerprint256 !== trust.fingerprint)
     return new CommandError(`its certificate has another fingerprint: ${certificate.fingerprint256}`)
   if (trust.kind !== 'pin') return undefined
-  const key = certificate.publicKey.export({ type: 'spki', format: 'der' })
-  const pin = createHash('sha256').update(key).digest('base64')
+  const pin = pinOf(certificate.publicKey)
   return pin === trust.pin ? undefined : new CommandError(`its certificate has another pin: sha256//${pin}`)
 }

@@ -2,6 +2,7 @@ import { isIPv6 } from 'node:net'
 import { dirname, resolve } from 'node:path'
 import { isMap, LineCounter, parseDocument } from 'yaml'
 import { closest } from '../../hal/format/closest.ts'
+import { GROUP } from '../../hal/settings/groups.ts'
 import { isObject, type JsonObject, type JsonValue } from '../json.ts'
 import { printable } from '../log.ts'
 import { mergePatch } from '../system/merge-patch.ts'
@@ -56,7 +57,6 @@ export interface Fleet {
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 const NAME_WORDS = '1 to 64 letters, digits, dots, hyphens and underscores'
-const GROUP = /^[a-z0-9-]{1,32}$/
 const PIN = /^(?:sha256\/\/)?([A-Za-z0-9+/]{43}=)$/
 const FINGERPRINT = /^[0-9A-F]{2}(:[0-9A-F]{2}){31}$/i
 const HOST = /^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$/

@@ -1,3 +1,4 @@
+import { KEY_PATTERN } from '../auth/key-file.ts'
 import { UsageError } from '../usage-error.ts'
 import { readPrivate, writeOwn } from './files.ts'
 
@@ -9,7 +10,7 @@ export interface Keys {
 }
 
 /** As a device takes them (`POST /api/v1/api-key`), and as it makes them. */
-const KEY = /^[A-Za-z0-9._~-]{22,128}$/
+const KEY = new RegExp(`^${KEY_PATTERN}$`)
 const MODE = 0o600
 
 /**

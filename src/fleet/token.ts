@@ -1,5 +1,6 @@
 import { createPrivateKey, type KeyObject, sign } from 'node:crypto'
 import { grantsOf } from '../auth/grants.ts'
+import { algorithmOf } from '../auth/issuer.ts'
 import type { TokenRequest } from '../auth/token.ts'
 import { UsageError } from '../usage-error.ts'
 
@@ -11,7 +12,6 @@ export interface IssuedTokenRequest extends TokenRequest {
   readonly audience: readonly string[]
 }
 
-export const ISSUER = /^[a-z0-9-]{1,32}$/
 export const AUDIENCE = /^(?:\*|(?:serial|host|group):\S+)$/
 
 /**
@@ -27,6 +27,10 @@ export function issueFleetToken(pem: string, request: IssuedTokenRequest, now: n
     throw new UsageError('--audience: a token that may write needs one, such as group:lobby; * is every device')
   const key = privateKey(pem)
   const alg = algorithmOf(key)
+  if (!alg)
+    throw new UsageError(
+      '--issuer-key: the key is neither Ed25519 nor P-256; make one: openssl genpkey -algorithm ed25519',
+    )
   const iat = Math.floor(now / 1000)
   const claims = {
     iat,
@@ -50,12 +54,4 @@ function privateKey(pem: string): KeyObject {
   } catch {
     throw new UsageError('--issuer-key: the file has no private key in PEM without a passphrase')
   }
-}
-
-function algorithmOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): 'EdDSA' | 'ES256' {
-  if (asymmetricKeyType === 'ed25519') return 'EdDSA'
-  if (asymmetricKeyType === 'ec' && asymmetricKeyDetails?.namedCurve === 'prime256v1') return 'ES256'
-  throw new UsageError(
-    '--issuer-key: the key is neither Ed25519 nor P-256; make one: openssl genpkey -algorithm ed25519',
-  )
 }

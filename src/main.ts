@@ -18,7 +18,7 @@ import { type Command, parseCommand } from './cli/cli.ts'
 import { issuersThatStay, makeToken, passingToken, rotateKey, showAccess, showKey } from './cli/commands.ts'
 import { discover } from './cli/discover.ts'
 import { CommandError, describeFailure } from './cli/failure.ts'
-import { personAt } from './cli/person.ts'
+import { personAt, requireAsking } from './cli/person.ts'
 import { ServiceClient } from './cli/service-client.ts'
 import { runSession } from './cli/session.ts'
 import { loadSettings, saveSettings, writeSettings } from './cli/settings.ts'
@@ -232,12 +232,6 @@ async function readGiven(path: string, name: string): Promise<string> {
     throw new CommandError(`${name}: ${reasonOf(error)}`)
   }
   throw new CommandError(`${name}: there is no ${path}`)
-}
-
-/** @throws {UsageError} if nobody can answer. */
-function requireAsking(name: string, isSure: boolean, isInputTaken = false): void {
-  if (!isSure && (isInputTaken || !process.stdin.isTTY))
-    throw new UsageError(`${name}: no terminal to ask on; --yes does not ask`)
 }
 
 /** @param group Of commands, for the log. */

@@ -5,7 +5,7 @@ import { parseDuration, SUBJECT, type TokenRequest } from '../auth/token.ts'
 import type { Flags } from '../config.ts'
 import { MAX_SUBJECT_LENGTH } from '../limits.ts'
 import { PROTOCOL } from '../sessions/session.ts'
-import { RESTARTS } from '../update/update.ts'
+import { RESTARTS, type Restart } from '../update/update.ts'
 import { UsageError } from '../usage-error.ts'
 import { parseFlags } from './flags.ts'
 import { helpFor } from './help.ts'
@@ -258,12 +258,15 @@ function sessionRequest(values: ReturnType<typeof parse>['values'], command: rea
 
 function installRequest(values: ReturnType<typeof parse>['values'], file: string | undefined) {
   const { yes: isSure = false, 'allow-older': allowOlder = false } = values
-  const restart = RESTARTS.find(each => each === values.restart)
   if (file === undefined) throw new UsageError('update install: missing FILE; see receiverd update --help')
   if (file === '-') throw new UsageError('update install: FILE must be a file, because its size is sent first: "-"')
-  if (values.restart !== undefined && !restart)
-    throw new UsageError(`--restart: "${values.restart}" is none of ${RESTARTS.join(', ')}`)
-  return { file, choices: { isSure, allowOlder, restart } }
+  return { file, choices: { isSure, allowOlder, restart: restartOf(values.restart) } }
+}
+
+export function restartOf(text: string | undefined): Restart | undefined {
+  const restart = RESTARTS.find(each => each === text)
+  if (text === undefined || restart) return restart
+  throw new UsageError(`--restart: "${text}" is none of ${RESTARTS.join(', ')}`)
 }
 
 function isCommand(name: string): name is CommandName {

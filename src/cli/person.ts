@@ -1,3 +1,5 @@
+import { UsageError } from '../usage-error.ts'
+
 /** The person who started a command. */
 export interface Person {
   say(line: string): void
@@ -26,3 +28,9 @@ export const personAt = ({ stdin, stdout, stderr }: NodeJS.Process): Person => (
         .resume()
     }),
 })
+
+/** @throws {UsageError} if nobody can answer. @param isInputTaken Whether standard input is something else. */
+export function requireAsking(command: string, isSure: boolean, isInputTaken = false): void {
+  if (!isSure && (isInputTaken || !process.stdin.isTTY))
+    throw new UsageError(`${command}: no terminal to ask on; --yes does not ask`)
+}

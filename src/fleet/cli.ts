@@ -1,10 +1,11 @@
 import { closest } from '../../hal/format/closest.ts'
-import { tokenRequest } from '../cli/cli.ts'
+import { ISSUER_NAME } from '../auth/issuer.ts'
+import { restartOf, tokenRequest } from '../cli/cli.ts'
 import { parseFlags } from '../cli/flags.ts'
-import { RESTARTS, type Restart } from '../update/update.ts'
+import type { Restart } from '../update/update.ts'
 import { UsageError } from '../usage-error.ts'
 import { helpFor } from './help.ts'
-import { AUDIENCE, ISSUER, type IssuedTokenRequest } from './token.ts'
+import { AUDIENCE, type IssuedTokenRequest } from './token.ts'
 import { parseWaves, type Waves } from './waves.ts'
 
 /** A part of a fleet. */
@@ -159,7 +160,7 @@ export function parseCommand(argv: readonly string[], version: string): Command 
         name,
         ...changingOf(values, common),
         file: given,
-        restart: restartOf(values.restart),
+        restart: restartOf(values.restart) ?? 'now',
         allowOlder: values['allow-older'] ?? false,
       }
     case 'rotate-keys':
@@ -199,7 +200,7 @@ function changingOf(values: Values, common: Common): Changing {
 
 function issuedToken(values: Values): { readonly keyFile: string; readonly token: IssuedTokenRequest } {
   const { issuer = '', 'issuer-key': keyFile = '', audience = [] } = values
-  if (!ISSUER.test(issuer))
+  if (!ISSUER_NAME.test(issuer))
     throw new UsageError(
       '--issuer: give the name under which the devices know it: lower-case letters, digits and hyphens',
     )
@@ -209,12 +210,6 @@ function issuedToken(values: Values): { readonly keyFile: string; readonly token
   const { expiresInMs = TOKEN_MS.fallback, ...request } = tokenRequest(values, PROGRAM)
   if (expiresInMs < TOKEN_MS.min || expiresInMs > TOKEN_MS.max) throw new UsageError('--expires-in: give 1s to 30d')
   return { keyFile, token: { ...request, expiresInMs, issuer, audience } }
-}
-
-function restartOf(text = 'now'): Restart {
-  const restart = RESTARTS.find(each => each === text)
-  if (restart) return restart
-  throw new UsageError(`--restart: "${text}" is none of ${RESTARTS.join(', ')}`)
 }
 
 function operationOf(name: string): string {

@@ -9,6 +9,7 @@ import { claimFolder } from '../../hal/os/lock.ts'
 import { VERSION } from '../build-info.ts'
 import { findReceivers } from '../cli/discover.ts'
 import { CommandError, describeFailure } from '../cli/failure.ts'
+import { requireAsking } from '../cli/person.ts'
 import { requireNode } from '../config.ts'
 import { printable } from '../log.ts'
 import { UsageError } from '../usage-error.ts'
@@ -66,7 +67,7 @@ async function run(command: Command): Promise<number> {
     case 'run':
       return runOperation(await chosenToChange(command), { ...options, ...command })
     case 'update': {
-      requireAsking(command)
+      requireAnswer(command)
       const file = await bundleAt(command.file)
       return updateFleet(await chosen(command), file, { ...options, ...command, ...TIME })
     }
@@ -74,17 +75,12 @@ async function run(command: Command): Promise<number> {
       return rotate(command, options)
     case 'backup':
       return backup(await chosen(command), resolve(command.folder), command.withIdentity, options)
+    case 'apply':
     case 'restore': {
-      const all = await backupsOf(await chosenToChange(command), resolve(command.folder))
+      const members = await chosenToChange(command)
+      const all = command.name === 'apply' ? wanted(members) : await backupsOf(members, resolve(command.folder))
       return apply(all, { ...options, ...command, ...TIME, lostMs: LOST_FACTOR * command.timeoutMs })
     }
-    case 'apply':
-      return apply(wanted(await chosenToChange(command)), {
-        ...options,
-        ...command,
-        ...TIME,
-        lostMs: LOST_FACTOR * command.timeoutMs,
-      })
   }
 }
 
@@ -117,7 +113,7 @@ async function bundleAt(path: string): Promise<LargeFile> {
 }
 
 async function rotate(command: Command & { readonly name: 'rotate-keys' }, options: RollOutOptions): Promise<number> {
-  requireAsking(command)
+  requireAnswer(command)
   const { keys } = await fleetOf(command)
   if (keys === undefined) throw new UsageError(`${command.fleet} names no file of keys: keys: keys.csv`)
   await claimKeys(dirname(keys), options.ui)
@@ -157,7 +153,7 @@ async function fleetOf(command: Chosen): Promise<Fleet> {
 
 /** The same for a command that asks first. */
 async function chosenToChange(command: Changing & { readonly name: string }): Promise<readonly Member[]> {
-  requireAsking(command)
+  requireAnswer(command)
   return chosen(command)
 }
 
@@ -168,13 +164,9 @@ interface Asking {
 }
 
 /** @throws {UsageError} if nobody can answer. */
-function requireAsking(command: Asking): void {
-  if (!command.isSure && (command.isJson || !process.stdin.isTTY))
-    throw new UsageError(
-      command.isJson
-        ? `${command.name} --json cannot ask: give --yes as well`
-        : `${command.name}: no terminal to ask on; --yes does not ask`,
-    )
+function requireAnswer({ name, isSure, isJson }: Asking): void {
+  if (isJson && !isSure) throw new UsageError(`${name} --json cannot ask: give --yes as well`)
+  requireAsking(name, isSure)
 }
 
 function devicesOf({ devices, groups }: Fleet, common: Chosen): readonly FleetDevice[] {

@@ -2,12 +2,11 @@ import { generateKey } from '../auth/key-file.ts'
 import { CommandError } from '../cli/failure.ts'
 import { Refused } from '../cli/service-client.ts'
 import type { Member } from './access.ts'
-import { atOnce } from './at-once.ts'
 import type { DeviceClient } from './client.ts'
 import type { KeyFile, Keys } from './key-file.ts'
-import { causeIn, named, type Outcome, outcomeOf, type Result } from './outcome.ts'
+import { causeIn, type Result } from './outcome.ts'
 import { report } from './report.ts'
-import { countOf, type RollOutOptions } from './waves.ts'
+import { countOf, eachOf, type RollOutOptions } from './waves.ts'
 
 export interface RotateOptions extends Omit<RollOutOptions, 'waves' | 'isKeptGoing'> {
   /** Whether to do it without asking. */
@@ -16,7 +15,6 @@ export interface RotateOptions extends Omit<RollOutOptions, 'waves' | 'isKeptGoi
 }
 
 interface Rotating {
-  readonly member: Member
   readonly keys: Keys & { readonly next: string }
   /** Whether the new key is that of an earlier attempt. */
   readonly isGoingOn: boolean
@@ -34,45 +32,33 @@ const GATHER_MS = 200
  * @returns the exit status.
  * @throws {CommandError} if it is not begun.
  */
-export async function rotateKeys(
-  members: readonly Member[],
-  file: KeyFile,
-  { limit, stop, ui, isSure, wait }: RotateOptions,
-): Promise<number> {
+export async function rotateKeys(members: readonly Member[], file: KeyFile, options: RotateOptions): Promise<number> {
+  const { stop, ui, isSure, wait } = options
   const question = `Replace the API keys of ${countOf(members.length)}? Every token made from them is revoked.`
   if (!isSure && !(await ui.ask(question))) throw new CommandError('no key was replaced')
-  const rotating = members.map(rotatingOf)
-  await file.change(new Map(rotating.map(({ member, keys }) => [member.device.name, keys])))
+  const rotating = new Map(members.map(member => [member, rotatingOf(member)]))
+  await file.change(new Map(Array.from(rotating, ([{ device }, { keys }]) => [device.name, keys])))
 
   const settled = new Settled(file, wait)
-  let done = 0
-  const outcomes = await atOnce(
-    rotating,
-    limit,
-    async each => {
-      const outcome = await outcomeOf(each.member, () => rotate(each, settled, wait))
-      ui.show(`Replacing keys: ${++done} of ${members.length}`)
-      if (outcome.state === 'failed') ui.note(`${outcome.device}: ${outcome.reason}`)
-      return outcome
-    },
-    stop,
-  )
-  ui.show('')
-  const all: readonly Outcome[] = members.map((member, at) => outcomes[at] ?? named(member, { state: 'not begun' }))
-  return report(ui, all, stop.aborted)
+  const progress = (done: number) => `Replacing keys: ${done} of ${members.length}`
+  const outcomes = await eachOf(members, options, progress, async member => {
+    const each = rotating.get(member)
+    if (!each) throw new Error('a device that is not rotated')
+    return rotate(member, each, settled, wait)
+  })
+  return report(ui, outcomes, stop.aborted)
 }
 
-function rotatingOf(member: Member): Rotating {
-  const { device, keys } = member
+function rotatingOf({ device, keys }: Member): Rotating {
   if (!keys) throw new CommandError(`${device.name} has no key in the key file`)
-  return { member, keys: { key: keys.key, next: keys.next ?? generateKey() }, isGoingOn: keys.next !== undefined }
+  return { keys: { key: keys.key, next: keys.next ?? generateKey() }, isGoingOn: keys.next !== undefined }
 }
 
 /**
  * Where an earlier attempt was interrupted, its key is made certain first, because it may be in force, and then replaced: whoever
  * rotates keys wants none that was in the file before.
  */
-async function rotate({ member, keys, isGoingOn }: Rotating, settled: Settled, wait: RotateOptions['wait']) {
+async function rotate(member: Member, { keys, isGoingOn }: Rotating, settled: Settled, wait: RotateOptions['wait']) {
   const { name } = member.device
   const client = member.client()
   const replace = async ({ key, next }: Rotating['keys']) => {

@@ -44,9 +44,10 @@ export function inWaves<T>(items: readonly T[], sizes: Waves): readonly (readonl
  */
 export async function rollOut(
   members: readonly Member[],
-  { waves, limit, isKeptGoing, stop, ui }: RollOutOptions,
+  options: RollOutOptions,
   act: (member: Member) => Promise<Result>,
 ): Promise<readonly Outcome[]> {
+  const { waves, isKeptGoing, stop, ui } = options
   const all = inWaves(members, waves)
   const outcomes: Outcome[] = []
   let isBad = false
@@ -56,29 +57,42 @@ export async function rollOut(
       continue
     }
     const title = `Wave ${index + 1} of ${all.length}, ${countOf(wave.length)}`
-    let done = 0
     ui.show(`${title} …`)
-    const results = await atOnce(
-      wave,
-      limit,
-      async member => {
-        const outcome = await outcomeOf(member, act)
-        ui.show(`${title}: ${++done} done`)
-        if (outcome.state === 'failed') ui.note(`${outcome.device}: ${outcome.reason}`)
-        return outcome
-      },
-      stop,
-    )
-    const whole = wave.map((member, at) => results[at] ?? named(member, { state: 'not begun' }))
+    const whole = await eachOf(wave, options, done => `${title}: ${done} done`, act)
     const failures = whole.filter(({ state }) => state === 'failed').length
     isBad ||= failures > 0
-    ui.show('')
     if (all.length > 1) ui.note(`${title}: ${failures === 0 ? 'good' : `${failures} failed`}`)
     outcomes.push(...whole)
   }
   if (outcomes.some(({ state }) => state === 'not begun'))
     ui.note(stop.aborted ? 'Interrupted.' : 'Stopped after a wave with failures; give the command again to go on.')
   return outcomes
+}
+
+/**
+ * Does something with each device, some of them at once, and names those that fail.
+ * @param progress What to show while so many are done.
+ */
+export async function eachOf(
+  members: readonly Member[],
+  { limit, stop, ui }: Pick<RollOutOptions, 'limit' | 'stop' | 'ui'>,
+  progress: (done: number) => string,
+  act: (member: Member) => Promise<Result>,
+): Promise<readonly Outcome[]> {
+  let done = 0
+  const outcomes = await atOnce(
+    members,
+    limit,
+    async member => {
+      const outcome = await outcomeOf(member, act)
+      ui.show(progress(++done))
+      if (outcome.state === 'failed') ui.note(`${outcome.device}: ${outcome.reason}`)
+      return outcome
+    },
+    stop,
+  )
+  ui.show('')
+  return members.map((member, at) => outcomes[at] ?? named(member, { state: 'not begun' }))
 }
 
 export function countOf(devices: number): string {

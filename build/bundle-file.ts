@@ -10,17 +10,18 @@ interface Program {
   readonly name: string
   readonly target: string
   readonly sources: readonly string[]
+  /** A folder of these that is not a part of it. */
+  readonly without?: string
 }
 
 const COMMON = ['src', 'hal', 'build/esbuild-options.ts', 'package.json', 'package-lock.json']
-/** The owner's program takes parts of the device's, and never the other way round. */
-const OWNERS = join(REPOSITORY, 'src/fleet/')
 
-/** What runs on a device. */
+/** What runs on a device. The owner's program takes parts of it, and never the other way round. */
 export const SERVICE_PROGRAM: Program = {
   name: 'receiverd.cjs',
   target: 'build',
   sources: [...COMMON, 'build/bundle.ts', 'build/page.ts'],
+  without: 'src/fleet/',
 }
 /** What runs on the computer of the owner of many devices. */
 export const FLEET_PROGRAM: Program = {
@@ -51,14 +52,13 @@ export function currentBundle(program = SERVICE_PROGRAM): string {
 /** Called before the program is built: a source that changes meanwhile makes it out of date. */
 export function digestOfSources(program: Program): string {
   const digest = createHash('sha256')
-  const isForeign = (path: string) => program === SERVICE_PROGRAM && join(REPOSITORY, path).startsWith(OWNERS)
-  for (const path of program.sources.flatMap(filesAt).sort()) {
-    if (isForeign(path)) continue
+  const { sources, without } = program
+  const paths = sources.flatMap(filesAt).filter(path => without === undefined || !path.startsWith(without))
+  for (const path of paths.sort())
     digest
       .update(`${path}\0`)
       .update(readFileSync(join(REPOSITORY, path)))
       .update('\0')
-  }
   return digest.digest('hex')
 }
 

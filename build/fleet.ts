@@ -27,7 +27,6 @@ const { metafile } = await build({
   metafile: true,
 })
 chmodSync(`${OUT}/${FLEET_PROGRAM.name}`, 0o755)
-writeFileSync(`${OUT}/fleet-metafile.json`, JSON.stringify(metafile))
 const inputs = Object.entries(metafile.inputs)
 const partOf = (isOwn: boolean) => ({
   inputs: Object.fromEntries(inputs.filter(([path]) => path.startsWith(OWN_PACKAGES) === isOwn)),

@@ -163,21 +163,13 @@ export const UPDATE_VIEWS: readonly UpdateViewCase[] = [
   },
   {
     name: 'restarting',
-    come: async (page, device) => {
-      await install(page, device, 'At once: mirroring ends')
-      device.rauc.succeed('1.1.0')
-      await waitForNoText(page, 'is installed')
-      await waitForText(page, 'The restart takes')
-    },
+    come: restarting,
     takes: /about two minutes.*five/,
   },
   {
     name: 'gone',
     come: async (page, device) => {
-      await install(page, device, 'At once: mirroring ends')
-      device.rauc.succeed('1.1.0')
-      await waitForNoText(page, 'is installed')
-      await waitForText(page, 'The restart takes')
+      await restarting(page, device)
       await device.service.close()
       await page.waitForSelector('.banner.calm:not([hidden])')
     },
@@ -285,4 +277,11 @@ async function installed(page: Page, device: UpdateDevice, when?: string): Promi
   await install(page, device, when)
   device.rauc.succeed('1.1.0')
   await waitForText(page, 'is installed')
+}
+
+async function restarting(page: Page, device: UpdateDevice): Promise<void> {
+  await install(page, device, 'At once: mirroring ends')
+  device.rauc.succeed('1.1.0')
+  await waitForNoText(page, 'is installed')
+  await waitForText(page, 'The restart takes')
 }

@@ -406,23 +406,25 @@ t.test('an address that comes and goes is a reason to renew it only once', async
   t.match(subjectAltName, /DNS:.*192\.0\.2\.\d+.*IP Address:192\.0\.2\.7, IP Address:2001:DB8:0:0:0:0:0:7$/)
 })
 
+/** Carries a factory reset out. @returns which files are there after it. */
+async function reset(t: Test, device: Device): Promise<readonly string[]> {
+  await device.service.close()
+  const state = new Files(join(device.root, 'var/lib/receiverd'))
+  await orderReset(state, false)
+  t.ok(await finishReset(state, new System(device.root, device.options), () => undefined))
+  return ['key', 'certificate'].filter(name => existsSync(device.path(name)))
+}
+
 t.test('a factory reset removes it with its key; a pair that came with the image stays', async t => {
-  const reset = async (device: Device) => {
-    await device.service.close()
-    const state = new Files(join(device.root, 'var/lib/receiverd'))
-    await orderReset(state, false)
-    t.ok(await finishReset(state, new System(device.root, device.options), () => undefined))
-    return ['key', 'certificate'].filter(name => existsSync(device.path(name)))
-  }
   const own = await start(t)
   await untilReloaded(own, 1)
-  t.same(await reset(own), [])
+  t.same(await reset(t, own), [])
 
   const replaced = await start(t)
   await untilReloaded(replaced, 1)
   putOwners(replaced)
   await untilReloaded(replaced, 2)
-  t.same(await reset(replaced), [], 'before the first change there was none')
+  t.same(await reset(t, replaced), [], 'before the first change there was none')
 
   const shipped = await start(t, {
     prepare: root => {
@@ -432,7 +434,7 @@ t.test('a factory reset removes it with its key; a pair that came with the image
     },
   })
   await untilReloaded(shipped, 1)
-  t.same(await reset(shipped), ['key', 'certificate'])
+  t.same(await reset(t, shipped), ['key', 'certificate'])
 })
 
 /** Resets a device that refuses to remove its key and one that was set aside. */
@@ -662,16 +664,10 @@ t.test('a key of the owner gets certificates, too, and gives way to one of the d
 })
 
 t.test('a factory reset removes it with its key; a pair that came with the image comes back', async t => {
-  const reset = async (device: Device) => {
-    await device.service.close()
-    const state = new Files(join(device.root, 'var/lib/receiverd'))
-    await orderReset(state, false)
-    t.ok(await finishReset(state, new System(device.root, device.options), () => undefined))
-  }
   const authority = newAuthority(t)
   const own = await start(t)
   t.equal((await put(own, authority.sign(await request(own)))).status, 204)
-  await reset(own)
+  await reset(t, own)
   for (const name of ['key', 'certificate']) t.notOk(existsSync(own.path(name)), name)
 
   const shipped = await start(t, {
@@ -683,7 +679,7 @@ t.test('a factory reset removes it with its key; a pair that came with the image
   })
   const pair = ['key', 'certificate'].map(name => readFileSync(shipped.path(name), 'utf8'))
   t.equal((await put(shipped, authority.sign(await request(shipped)))).status, 204)
-  await reset(shipped)
+  await reset(t, shipped)
   t.same(
     ['key', 'certificate'].map(name => readFileSync(shipped.path(name), 'utf8')),
     pair,

@@ -1,10 +1,8 @@
 /** A channel: what it has, and what comes of it, by receiverd in its sandbox, the socket of downloads, and a real RAUC. */
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { UpdateState } from '../../src/update/state.ts'
@@ -14,6 +12,7 @@ import { needs } from '../support/needs.ts'
 import { NO_RIG } from './available.ts'
 import { RAUC_FILES } from './rauc.ts'
 import { startRig } from './rig.ts'
+import { type Handler, redirect, serve } from './web.ts'
 
 const MIB = 1024 * 1024
 /** More than is synced at once. */
@@ -24,31 +23,20 @@ const DOWNLOAD = 'receiverd-download@*'
 
 t.setTimeout(300_000)
 
-type Handler = (request: IncomingMessage, response: ServerResponse, seen: readonly Seen[]) => void
 interface Seen {
   readonly url: string
   readonly range: string | undefined
   readonly ifRange: string | undefined
 }
 
-/** The server of a channel, on the other end of the cable. */
-async function serve(t: Test) {
+/** The server of a channel. */
+async function serveChannel(t: Test) {
   const handlers: Record<string, Handler> = {}
   const seen: Seen[] = []
-  const server = createServer((request, response) => {
-    const { range, 'if-range': ifRange } = request.headers
-    seen.push({ url: request.url ?? '', range, ifRange: ifRange as string | undefined })
-    const handler = handlers[(request.url ?? '').replace(/\?.*/, '').slice(1)]
-    if (handler) handler(request, response, seen)
-    else response.writeHead(404).end('<secret of the server>')
-  })
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  server.listen(0, '0.0.0.0')
-  await once(server, 'listening')
-  return { handlers, seen, port: (server.address() as AddressInfo).port }
+  const port = await serve(t, handlers, ({ url = '', headers: { range, 'if-range': ifRange } }) =>
+    seen.push({ url, range, ifRange: ifRange as string | undefined }),
+  )
+  return { handlers, seen, port }
 }
 
 /** Sends a file, or what is asked of it. @param limit Bytes after which it stands still. */
@@ -69,10 +57,6 @@ const refuse =
   (status: number): Handler =>
   (_, response) =>
     response.writeHead(status).end('<secret of the server>')
-const redirect =
-  (location: string): Handler =>
-  (_, response) =>
-    response.writeHead(302, { Location: location }).end()
 /** Never answers. */
 const hang: Handler = () => undefined
 
@@ -113,7 +97,7 @@ t.test('a channel', { skip: NO_RIG || needs('rauc', 'mksquashfs', 'openssl') }, 
     isUpdated: true,
     files: { ...RAUC_FILES, [CONFIGURATION]: PLAIN, '/usr/lib/rauc/keyring.pem': keyring },
   })
-  const { handlers, seen, port } = await serve(t)
+  const { handlers, seen, port } = await serveChannel(t)
   const base = `http://${rig.hostAddress}:${port}`
   const state = async () => (await (await rig.fetch('/update')).json()) as UpdateState
   /** Resolves with the state once it is so. */
@@ -194,7 +178,7 @@ t.test('a channel', { skip: NO_RIG || needs('rauc', 'mksquashfs', 'openssl') }, 
 
   const short = !process.env.PROOF && 'PROOF=1 is not set: it takes its pauses'
   await t.test('a server that cannot send it at the moment is asked again', { skip: short }, async t => {
-    handlers.good = (request, response, { length }) => (length < 2 ? refuse(503) : send(small))(request, response, [])
+    handlers.good = (request, response) => (seen.length < 2 ? refuse(503) : send(small))(request, response)
     seen.length = 0
     await post('download')
     await until(({ state }) => state === 'downloaded')
@@ -228,7 +212,7 @@ t.test('a channel', { skip: NO_RIG || needs('rauc', 'mksquashfs', 'openssl') }, 
   await t.test('another channel is set while one is asked', async t => {
     let letGo: () => void = () => undefined
     handlers.slow = (request, response) => {
-      letGo = () => send(make({ version: '1.3.0' }))(request, response, [])
+      letGo = () => send(make({ version: '1.3.0' }))(request, response)
     }
     handlers.fast = send(make({ version: '1.2.0' }))
     await follow(`${base}/slow`)

@@ -1,26 +1,22 @@
 /** Downloads by their unit, from a real server on the other end of the cable. */
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { type BundleRequest, Downloads } from '../../hal/os/downloads.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { needs } from '../support/needs.ts'
 import { NO_RIG } from './available.ts'
 import { makeExpiring, untilExpired } from './rauc.ts'
 import { startRig } from './rig.ts'
+import { type Handler, redirect, serve } from './web.ts'
 
 const MIB = 1024 * 1024
 const KEYRING = '/etc/keyring.pem'
 const BUNDLE = randomBytes(3 * MIB)
 const ETAG = '"v1"'
 const MANIFEST = '[update]\ncompatible=receiver\nversion=1.2.3\n\n[bundle]\nformat=verity\n'
-
-type Handler = (request: IncomingMessage, response: ServerResponse) => void
 
 /** A bundle's end: a signature that contains the manifest, and its size. */
 function signed(folder: string, name: string): Buffer {
@@ -54,11 +50,6 @@ function send(body: Buffer, etag = ETAG): Handler {
   }
 }
 
-const redirect =
-  (location: string): Handler =>
-  (_, response) =>
-    response.writeHead(302, { Location: location }).end()
-
 /** Sends for as long as somebody takes it. */
 const endless =
   (headers: Readonly<Record<string, string>> = {}): Handler =>
@@ -70,23 +61,6 @@ const endless =
     response.on('drain', more)
     more()
   }
-
-async function serve(t: Test, handlers: Readonly<Record<string, Handler>>, seen: string[]): Promise<string> {
-  const server = createServer((request, response) => {
-    const path = (request.url ?? '').replace(/\?.*/, '')
-    seen.push(request.url ?? '')
-    const handler = handlers[path.slice(1)]
-    if (handler) handler(request, response)
-    else response.writeHead(404).end('<secret of the server>')
-  })
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  server.listen(0, '0.0.0.0')
-  await once(server, 'listening')
-  return `:${(server.address() as AddressInfo).port}`
-}
 
 async function all(downloads: Downloads, request: BundleRequest) {
   const answer = await downloads.bundle(request)
@@ -138,7 +112,7 @@ t.test('downloads', { skip: NO_RIG || needs('openssl') }, async t => {
     'to-good': redirect('/good'),
     loop: redirect('/loop'),
   }
-  const port = await serve(t, handlers, seen)
+  const port = `:${await serve(t, handlers, ({ url = '' }) => seen.push(url))}`
   const base = `http://${rig.hostAddress}${port}`
   const downloads = new Downloads(`/proc/${rig.pid}/root/run/receiverd-download.sock`)
   const max = 64 * MIB

@@ -79,7 +79,17 @@ function device(t: Test, fs?: FileSystem) {
     update.kept(await update.received(PATH))
     state.kept = BUNDLE
   }
-  return { write, rauc, records, log, restarts, state, start, receive }
+  /** The device runs 1.1.0, which an update has installed. */
+  const updated = async (isTrial: boolean) => {
+    const update = await start()
+    await receive(update, '1.1.0')
+    await update.install({}, 'Ann')
+    rauc.succeed('1.1.0')
+    await eventually(() => update.state.state === 'installed')
+    rauc.bootSlot = 'B'
+    if (!isTrial) await records.conclude({ version: '1.1.0', outcome: 'installed' })
+  }
+  return { write, rauc, records, log, restarts, state, start, receive, updated }
 }
 
 const problem = (kind: string, detail: RegExp) => ({ kind, message: detail })
@@ -462,14 +472,8 @@ t.test('what became of a version that is not running', async t => {
 
 t.test('back to the other system by hand', async t => {
   for (const isTrial of [false, true]) {
-    const { rauc, records, restarts, start, receive } = device(t)
-    const update = await start()
-    await receive(update, '1.1.0')
-    await update.install({}, 'Ann')
-    rauc.succeed('1.1.0')
-    await eventually(() => update.state.state === 'installed')
-    rauc.bootSlot = 'B'
-    if (!isTrial) await records.conclude({ version: '1.1.0', outcome: 'installed' })
+    const { rauc, restarts, start, updated } = device(t)
+    await updated(isTrial)
     const next = await start()
     t.match(next.state, { running: { state: isTrial ? 'trial' : 'good' }, other: { version: '1.0.0', state: 'good' } })
     await next.rollback('Ann')
@@ -489,14 +493,8 @@ t.test('back to the other system by hand', async t => {
 
 t.test('back by hand on a full disk', async t => {
   for (const isTrial of [false, true]) {
-    const { rauc, records, log, restarts, start, receive } = device(t)
-    const update = await start()
-    await receive(update, '1.1.0')
-    await update.install({}, 'Ann')
-    rauc.succeed('1.1.0')
-    await eventually(() => update.state.state === 'installed')
-    rauc.bootSlot = 'B'
-    if (!isTrial) await records.conclude({ version: '1.1.0', outcome: 'installed' })
+    const { rauc, records, log, restarts, start, updated } = device(t)
+    await updated(isTrial)
     const full = new TrialRecords(
       new Files(
         records.folder.root,

@@ -44,7 +44,7 @@ t.test('a room', { skip: NO_RIG }, async t => {
     })
     t.match((await stream.eventWhere(data => JSON.stringify(data).includes('pending'))).data, { sessions: [asked] })
     stream.close()
-    const ended = ann.ended()
+    const ended = room.untilEnded(ann)
     t.equal((await room.end(asked)).status, 204)
     t.match(await ended, /FIN|ECONNRESET/)
     t.same(await room.sessions(), [])
@@ -77,7 +77,7 @@ t.test('a room', { skip: NO_RIG }, async t => {
     t.equal(await bob.advance(), 'busy', 'one at a time')
     t.equal((await room.sessions()).length, 1)
 
-    const ended = back.ended()
+    const ended = room.untilEnded(back)
     t.equal((await room.end(active)).status, 204)
     t.match(await ended, /FIN|ECONNRESET/)
     t.same(await room.sessions(), [])
@@ -174,7 +174,7 @@ t.test('a room', { skip: NO_RIG }, async t => {
     const ann = await room.mirror()
     await room.untilOnly('active')
     t.equal((await rig.patch({ airplay: { enabled: false } })).status, 200)
-    await ann.ended()
+    await room.untilEnded(ann)
     await room.untilEmpty()
     await sleep(500)
     t.equal(await rig.shell('systemctl is-active uxplay || true'), 'inactive\n')
@@ -277,7 +277,7 @@ t.test('strangers with tricks', { skip: NO_RIG }, async t => {
     const active = await room.untilOnly('active')
     t.match(active, { name: "Ann's iPhone", deviceId: ANN })
     await room.end(active)
-    await ann.ended()
+    await room.untilEnded(ann)
     await room.untilReady()
   })
 
@@ -439,7 +439,7 @@ t.test('an UxPlay that is stuck is restarted', { skip: NO_RIG }, async t => {
     const bob = room.device({ name: 'Bob', deviceId: BOB, timeoutMs: 60_000 })
     // It waits in the queue of the socket.
     const asked = bob.advance().catch(() => undefined)
-    t.match(await ann.ended(), /FIN|ECONNRESET/)
+    t.match(await room.untilEnded(ann), /FIN|ECONNRESET/)
     await asked
     await eventually(async () => (await said('no longer took connections')) === before + 1)
     await room.untilEmpty()

@@ -109,6 +109,13 @@ export class Room {
     })
   }
 
+  /** Waits until the receiver has closed a device's control connection. @returns how. */
+  untilEnded(device: AirPlayClient): Promise<string> {
+    let how: string | undefined
+    device.ended().then(reason => (how = reason))
+    return eventually(() => how)
+  }
+
   /** Waits until there is none. */
   async untilEmpty(): Promise<void> {
     await eventually(async () => (await this.sessions()).length === 0)
@@ -132,6 +139,10 @@ export async function startRoom(t: Test, rc = ''): Promise<Room> {
   const rig = await startRig(t)
   if (rc !== '') await rig.replaceFile('/etc/uxplayrc', `${await rig.readFile('/etc/uxplayrc')}${rc}`)
   const room = new Room(rig, t)
+  t.teardown(async () => {
+    if (t.passing()) return
+    t.comment(await rig.shell('journalctl --unit uxplay --unit receiverd --lines 60 --output short-precise'))
+  })
   const answer = await rig.patch({ moderation: { approval: 'moderator' } })
   t.equal(answer.status, 200)
   await room.untilReady()

@@ -436,6 +436,9 @@ t.test('an UxPlay that is stuck is restarted', { skip: NO_RIG }, async t => {
     t.equal(await ann.advance(), 'refused')
     await room.untilOnly('pending')
     await rig.run(['systemctl', 'kill', '--signal=STOP', 'uxplay'])
+    // On a busy machine, some of its threads go on for a while, and would answer Bob.
+    const states = 'grep --no-filename ^State: /proc/$(systemctl show --property MainPID --value uxplay)/task/*/status'
+    await eventually(async () => /^(State:\tT .*\n)+$/.test(await rig.shell(states)))
     const bob = room.device({ name: 'Bob', deviceId: BOB, timeoutMs: 60_000 })
     // It waits in the queue of the socket.
     const asked = bob.advance().catch(() => undefined)

@@ -26,6 +26,9 @@ const POLL_MS = 1_000
 /** Looks that may fail in a row: a card that is being written can take RAUC longer to answer than busctl waits. */
 const MAX_FAILED_POLLS = 10
 const DONE = 100
+/** The kernel's words, in RAUC's, for storage that does not take what is written. */
+const STORAGE_FAILED = /input\/output error|read-only file system/i
+const BAD_STORAGE = 'the storage could not be written: if that happens again, replace the card'
 
 /** RAUC's configuration. */
 export interface RaucConfiguration {
@@ -197,7 +200,8 @@ function isNoPrimary({ cause }: HalError): boolean {
 
 /** RAUC starts anew if it crashed, and then knows of no error either. */
 function assertInstalled({ lastError, percent }: RaucStatus): void {
-  if (lastError !== '') throw raucError(lastError, 'RAUC could not install the bundle')
+  if (lastError !== '')
+    throw raucError(lastError, STORAGE_FAILED.test(lastError) ? BAD_STORAGE : 'RAUC could not install the bundle')
   if (percent < DONE) throw new HalError('COMMAND_FAILED', 'RAUC ended before the bundle was installed')
 }
 

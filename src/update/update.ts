@@ -362,7 +362,7 @@ export class Update {
     const version = getValue((await readOsRelease(system)) ?? '', 'IMAGE_VERSION')
     const isTrial = trial?.slot === bootSlot
     // While RAUC installs, it does not tell.
-    const other = isInstalling ? ({ state: 'bad' } as const) : described(await this.#otherSlot(bootSlot))
+    const other: UpdateState['other'] = isInstalling ? { state: 'bad' } : described(await this.#otherSlot(bootSlot))
     const fate = trial && !isTrial && !isInstalling ? await this.#fateOf(trial, bootSlot) : undefined
     const hasTestKeys = await system.exists(TEST_KEYS)
     // The judge ends a trial.
@@ -383,6 +383,17 @@ export class Update {
       this.#following = this.#follow(trial)
     }
     if (trial && fate) await this.#conclude(trial, fate)
+    else if (!trial && last?.outcome === 'installed' && last.version !== version && last.version === other.version)
+      await this.#replaced(last.version)
+  }
+
+  /** The boot loader started this system, and nobody asked for it: the version in use has used up its attempts, or its state is lost. */
+  async #replaced(version: string): Promise<void> {
+    const reason = this.state.other.state === 'bad' ? 'did not start' : 'the boot loader started this system instead'
+    const last: Outcome = { version, outcome: 'rolled back', reason, ...this.#at }
+    this.#topic.set({ last })
+    this.#options.log('warning', `version ${version} no longer runs: ${reason}`)
+    await this.#records.conclude(last).catch(error => this.#log('warning', 'the record of the update', error))
   }
 
   async #fateOf(trial: Trial, booted = this.state.running.slot): Promise<Fate> {

@@ -21,7 +21,10 @@ const fileOf = (name: string) => join(OUT, packages.find(file => file.startsWith
 
 t.test('lintian finds nothing', async t => {
   const parts = ['', '-fleet', '-mirroring', '-node', '-tls', '-update']
-  t.same(packages.map(file => file.split('_')[0]).sort(), parts.map(part => `receiverd${part}`))
+  t.same(
+    packages.map(file => file.split('_')[0]).sort(),
+    parts.map(part => `receiverd${part}`),
+  )
   for (const name of packages) t.equal(run('lintian', '--allow-root', '--fail-on', 'none', join(OUT, name)), '', name)
 })
 

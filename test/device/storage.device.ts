@@ -100,7 +100,7 @@ t.test('the second system cannot be written: the installation fails, A runs on, 
   t.equal((await post('/update/install', { restart: 'manual' })).status, 202)
   const now = await settled(({ state }) => state !== 'installing', INSTALL_MS)
   t.match(now, { state: 'failed', running: { slot: 'A', state: 'good' }, other: { state: 'bad' } })
-  t.match(now.last, { version: VERSION, outcome: 'failed', reason: /./ })
+  t.match(now.last, { version: VERSION, outcome: 'failed', reason: /replace the card/ })
   t.comment(JSON.stringify(now.last))
   t.match(await device.shell('fw_printenv'), /^BOOT_ORDER=A$/m, 'nobody starts what is half written')
   t.same(await identity(), before)
@@ -109,9 +109,19 @@ t.test('the second system cannot be written: the installation fails, A runs on, 
   await settled(({ running }) => running.slot === 'B' && running.state === 'good', TRIAL_MS)
   await device.reconnect()
   t.same(await identity(), before)
-  t.equal((await post('/update/rollback')).status, 202)
-  await settled(({ running }) => running.slot === 'A' && running.state === 'good', TRIAL_MS)
-  await device.reconnect()
+})
+
+t.test('the boot state is lost while B is in use: A starts, says so, and B can be started again', async t => {
+  const before = await identity()
+  await off()
+  write(device.disk, [{ offset: STATE_OFFSET, bytes: Buffer.alloc(STATE_BYTES) }])
+  await device.boot()
+  t.match(await state(), {
+    running: { slot: 'A', state: 'good' },
+    other: { version: VERSION, state: 'good' },
+    last: { version: VERSION, outcome: 'rolled back', reason: /boot loader/ },
+  })
+  t.same(await identity(), before)
 })
 
 t.test(

@@ -257,6 +257,11 @@ t.test('an installation that fails', async t => {
       'system-refused',
       /RAUC could not/,
     ],
+    [
+      'Installation error: Failed updating slot rootfs.1: Failed to copy data: Error writing to file descriptor: Input/output error',
+      'system-refused',
+      /replace the card/,
+    ],
     ["Version mismatch: Expected at least '1.0.0' but bundle manifest has '0.9.0'", 'bundle-too-old', /older/],
   ]
   for (const [words, kind, reason] of cases) {
@@ -488,6 +493,26 @@ t.test('back to the other system by hand', async t => {
       last: { outcome: 'rolled back', reason: 'asked for' },
     })
     t.equal(rauc.did.at(-1), isTrial ? 'Mark bad rootfs.1' : 'Mark active rootfs.0')
+  }
+})
+
+t.test('a good version no longer runs, and nobody asked for that', async t => {
+  const cases: readonly (readonly [state: 'good' | 'bad', reason: string])[] = [
+    ['good', 'the boot loader started this system instead'],
+    ['bad', 'did not start'],
+  ]
+  for (const [state, reason] of cases) {
+    const { rauc, records, log, start, updated } = device(t)
+    await updated(false)
+    Object.assign(rauc, { bootSlot: 'A', primary: 'rootfs.0' })
+    Object.assign(rauc.slots['rootfs.1'] ?? {}, { 'boot-status': state })
+    const last = { version: '1.1.0', outcome: 'rolled back', reason, at: '2026-11-25T01:00:00Z' }
+    t.match((await start()).state, { running: { slot: 'A' }, other: { version: '1.1.0', state }, last })
+    t.equal(log.at(-1), `warning: version 1.1.0 no longer runs: ${reason}`)
+    t.same(await records.last(), last)
+    const said = log.length
+    t.match((await start()).state, { last })
+    t.equal(log.length, said, 'it is said once')
   }
 })
 

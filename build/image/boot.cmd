@@ -48,8 +48,9 @@ for slot in ${BOOT_ORDER}; do
     # The attempt counts before it is made, so that a system that hangs uses its attempts up.
     env export -c -s 200 ${state} BOOT_ORDER BOOT_A_LEFT BOOT_B_LEFT && ${devtype} write ${state} ${sector} 1
     part uuid ${devtype} ${devnum}:${part} uuid
-    # Without rootwait, because a kernel whose initrd is damaged would wait for ever.
-    setenv bootargs "root=PARTUUID=${uuid} ro panic=10 rauc.slot=${slot}"
+    # Without rootwait, because a kernel whose initrd is damaged would wait for ever. A processor that does nothing else for two
+    # minutes (twice watchdog_thresh) does not come back, and systemd on another one would go on serving the watchdog.
+    setenv bootargs "root=PARTUUID=${uuid} ro panic=10 softlockup_panic=1 watchdog_thresh=60 rauc.slot=${slot}"
     if load ${devtype} ${devnum}:1 ${state} cmdline.env; then
       env import -t ${state} ${filesize} more
       setenv bootargs "${bootargs} ${more}"

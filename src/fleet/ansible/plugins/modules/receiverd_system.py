@@ -68,9 +68,9 @@ options:
 requirements:
   - Python 3.9 or later where it runs, and nothing else.
 notes:
-  - It runs on the computer that manages the devices, not on a device. The inventory plugin M(receiverd.receiverd.receiverd) has
-    each host run it there, with C(ansible_connection=local). With another inventory, say C(connection=local) or
-    C(delegate_to=localhost).
+  - It does not run on a device, but on a computer that reaches it. The inventory plugin C(receiverd.receiverd.receiverd) has each
+    host run it on this one, with C(ansible_connection=local). With another inventory, say C(connection=local) or
+    C(delegate_to=localhost). There, Ansible runs it in its own process, which takes a tenth of the time.
 attributes:
   check_mode:
     support: full
@@ -95,6 +95,7 @@ EXAMPLES = r"""
         key_file: "{{ receiverd_key_file | default(omit) }}"
         device: "{{ receiverd_device | default(omit) }}"
         settings: "{{ receiverd_settings }}"
+        confirm_within: 60
 
 - name: Another NTP server, for one device, on trial
   receiverd.receiverd.receiverd_system:
@@ -149,96 +150,19 @@ errors:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.receiverd.receiverd.plugins.module_utils.change import LOST_FACTOR, Change, Comparison, secrets_in
-from ansible_collections.receiverd.receiverd.plugins.module_utils.client import (
-    CREDENTIAL,
-    Client,
-    Endpoint,
-    ReceiverError,
-    Trust,
-    WrongCall,
-    credentials_in,
-)
-
-CONFIRM_S = (5, 600)
-TIMEOUT_S = (1, 600)
-ONLY_SECRETS = "only values with secrets are sent, which cannot be compared"
-
-
-def credentials_of(params):
-    """In the order in which they are tried."""
-    if params["key_file"]:
-        return credentials_in(params["key_file"], params["device"])
-    given, name = params["key"], "key"
-    if not given:
-        name = params["key_env"]
-        given = os.environ.get(name, "")
-        if not given.strip():
-            raise WrongCall(f"the device needs a key: give key or key_file, or set the environment variable {name}")
-    if not CREDENTIAL.fullmatch(given.strip()):
-        raise WrongCall(f"{name}: it is no key and no token")
-    return [given.strip()]
-
-
-def within(name, value, limits):
-    least, most = limits
-    if value is not None and not least <= value <= most:
-        raise WrongCall(f"{name}: {value} is not from {least} to {most} seconds")
-
-
-def run(module):
-    params = module.params
-    within("confirm_within", params["confirm_within"], CONFIRM_S)
-    within("timeout", params["timeout"], TIMEOUT_S)
-    endpoint = Endpoint(params["address"])
-    trust = Trust(endpoint, params["pin"], params["ca_path"])
-    credentials = credentials_of(params)
-    module.no_log_values.update(credentials)
-    client = Client(endpoint, trust, credentials, params["timeout"])
-    comparison = Comparison(client, params["settings"])
-    is_due = bool(comparison.patch)
-    result = {"changed": is_due, "changes": comparison.changes()}
-    if is_due and comparison.is_hidden:
-        result["note"] = ONLY_SECRETS
-    if is_due and not module.check_mode:
-        change = Change(client, comparison, params["confirm_within"] or 0, LOST_FACTOR * params["timeout"])
-        result["changed"] = change.make()
-    if not result["changed"]:
-        result["changes"] = []
-    if module._diff:
-        result["diff"] = comparison.diff() if result["changed"] else {"before": {}, "after": {}}
-    return result
+from ansible_collections.receiverd.receiverd.plugins.module_utils.client import ReceiverError
+from ansible_collections.receiverd.receiverd.plugins.module_utils.task import OPTIONS, carry_out, failure, secrets_of
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "address": {"type": "str", "required": True},
-            # Keeps all of it out of the journal of this computer, and out of an error about the options.
-            "settings": {"type": "dict", "required": True, "no_log": True},
-            "pin": {"type": "str"},
-            "ca_path": {"type": "path"},
-            "key": {"type": "str", "no_log": True},
-            "key_file": {"type": "path", "no_log": False},
-            "device": {"type": "str"},
-            "key_env": {"type": "str", "default": "RECEIVERD_KEY", "no_log": False},
-            "confirm_within": {"type": "int"},
-            "timeout": {"type": "int", "default": 10},
-        },
-        mutually_exclusive=[("pin", "ca_path"), ("key", "key_file")],
-        required_by={"device": "key_file"},
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(supports_check_mode=True, **OPTIONS)
     # The other values of the settings are what a result is about.
     module.no_log_values.clear()
-    module.no_log_values.update(secrets_in(module.params["settings"]))
-    if module.params["key"]:
-        module.no_log_values.add(module.params["key"])
+    module.no_log_values.update(secrets_of(module.params))
     try:
-        result = run(module)
+        result = carry_out(module.params, os.environ, is_check=module.check_mode, has_diff=module._diff)
     except ReceiverError as error:
-        errors = getattr(error, "errors", [])
-        module.fail_json(msg=str(error), **({"errors": errors} if errors else {}))
+        module.fail_json(**failure(error))
     module.exit_json(**result)
 
 

@@ -48,7 +48,9 @@ def carry_out(params, env, is_check, has_diff):
     if is_due and comparison.is_hidden:
         result["note"] = ONLY_SECRETS
     if has_diff:
-        result["diff"] = comparison.diff() if is_changed else {"before": {}, "after": {}}
+        sides = comparison.diff() if is_changed else {"before": {}, "after": {}}
+        # Ansible shows it before it names the host.
+        result["diff"] = {**sides, "before_header": params["address"], "after_header": params["address"]}
     return result
 
 

@@ -94,6 +94,8 @@ EXAMPLES = r"""
         ca_path: "{{ receiverd_ca_path | default(omit) }}"
         key_file: "{{ receiverd_key_file | default(omit) }}"
         device: "{{ receiverd_device | default(omit) }}"
+        key_env: "{{ receiverd_key_env | default(omit) }}"
+        key: "{{ receiverd_key | default(omit) }}"
         settings: "{{ receiverd_settings }}"
         confirm_within: 60
 

@@ -30,8 +30,8 @@ export const FLEET_PROGRAM: Program = {
   sources: [...COMMON, 'build/fleet.ts'],
 }
 
-/** READMEs and their pictures stand among the sources. */
-const NOT_BUNDLED = /\.(md|png)$/
+/** READMEs and their pictures stand among the sources, and so does what Ansible runs. */
+const NOT_BUNDLED = /\.(md|png|py|pyc)$/
 
 /**
  * The path of a program in build/out. It is checked against the sources, so that no test passes, and nothing is measured, on

@@ -65,12 +65,14 @@ function credentialsOf({ key, next }: Keys): readonly string[] {
   return next === undefined ? [key] : [key, next]
 }
 
-function placeOf(found: readonly Receiver[], serial: string): Endpoint | undefined {
+/** Where a device is that is found by its serial number. */
+export function placeOf(found: readonly Receiver[], serial: string): Endpoint | undefined {
   const receiver = found.find(each => each.serial === serial && each.addresses.length > 0)
   return receiver && { host: receiver.addresses[0] ?? '', port: receiver.port }
 }
 
-function addressOf({ host, port }: Endpoint, { kind }: Proof): string {
+/** As a person writes it. */
+export function addressOf({ host, port }: Endpoint, { kind }: Proof): string {
   return `${kind === 'none' ? 'http' : 'https'}://${hostAndPort(host, port)}`
 }
 

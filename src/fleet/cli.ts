@@ -37,10 +37,11 @@ export interface Printing {
 
 export type Command =
   | { readonly name: 'print'; readonly text: string }
-  | { readonly name: 'discover' }
+  | { readonly name: 'discover'; readonly isJson: boolean }
   | ({ readonly name: 'token'; readonly keyFile: string; readonly token: IssuedTokenRequest } & Printing)
   | ({ readonly name: 'list' | 'diff' } & Common)
   | ({ readonly name: 'targets' } & Chosen & Printing)
+  | ({ readonly name: 'inventory' } & Chosen)
   | ({ readonly name: 'apply'; readonly isTrial: boolean } & Changing)
   | ({ readonly name: 'run'; readonly operation: string } & Changing)
   | ({
@@ -85,9 +86,10 @@ const COMMON = [...CHOSEN, 'json', 'at-once', 'timeout'] as const
 const CHANGING = [...COMMON, 'yes', 'waves', 'keep-going'] as const
 /** The options that each command accepts. */
 const COMMANDS = {
-  discover: [],
+  discover: ['json'],
   token: ['issuer', 'issuer-key', 'role', 'audience', 'expires-in', 'subject', 'output'],
   targets: [...CHOSEN, 'output'],
+  inventory: CHOSEN,
   list: COMMON,
   diff: COMMON,
   apply: [...CHANGING, 'confirm'],
@@ -143,11 +145,12 @@ export function parseCommand(argv: readonly string[], version: string): Command 
   const common = commonOf(values)
   switch (name) {
     case 'discover':
-      return { name }
+      return { name, isJson: common.isJson }
     case 'token':
       return { name, ...issuedToken(values), output: values.output }
     case 'targets':
       return { name, ...common, output: values.output }
+    case 'inventory':
     case 'list':
     case 'diff':
       return { name, ...common }

@@ -43,6 +43,7 @@ Usage:
                                network
   receiverd-fleet token        make a token that many devices take
   receiverd-fleet targets      print the devices as targets for Prometheus
+  receiverd-fleet inventory    print the devices for Ansible
   receiverd-fleet --version    print the version
   receiverd-fleet COMMAND --help
                                list the options of a command
@@ -157,11 +158,14 @@ ${STATUS}`
 
 const DISCOVER = `receiverd-fleet discover: print a fleet file with the receivers on this network.
 
-Usage: receiverd-fleet discover
+Usage: receiverd-fleet discover [--json]
 
 Needs avahi-utils, and avahi-daemon running. The file has what the devices claim:
 where others are on the network, compare the pins with receiverd key show
 --verbose on the devices.
+
+Options:
+  --json               print all that they claim, as JSON
 
 Exit status: 0 success; 1 avahi cannot be asked.
 `
@@ -210,7 +214,26 @@ Exit status: 0 success; 1 FILE cannot be written; 2 usage error, also in the
 fleet file.
 `
 
+const INVENTORY = `receiverd-fleet inventory: print the devices for Ansible.
+
+Usage: receiverd-fleet inventory [OPTION]...
+
+The inventory plugin receiverd.receiverd.receiverd, which is in the package, reads
+it: each device as JSON, with its settings and with where its key is. It comes
+from the fleet file alone, with the keys and passwords that stand there. A device
+without an address is looked for on the network, and none is asked.
+
+Options:
+  --fleet FILE         the fleet file (default fleet.yaml)
+  --group GROUP        only devices of this group; may be given more than once
+  --device NAME        only this device; may be given more than once
+
+Exit status: 0 success; 1 avahi cannot be asked; 2 usage error, also in the fleet
+file.
+`
+
 const HELPS = new Map([
+  ['inventory', INVENTORY],
   ['targets', TARGETS],
   ['discover', DISCOVER],
   ['token', TOKEN],

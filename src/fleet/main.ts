@@ -20,6 +20,7 @@ import { type Changing, type Chosen, type Command, type Common, type Printing, p
 import { fleetFileOf } from './discover.ts'
 import { HERE, readOwn, readPrivate, writeOwn } from './files.ts'
 import { type Fleet, type FleetDevice, parseFleet } from './fleet-file.ts'
+import { inventoryOf } from './inventory.ts'
 import { KeyFile } from './key-file.ts'
 import { list } from './list.ts'
 import { runOperation } from './operation.ts'
@@ -46,7 +47,8 @@ async function run(command: Command): Promise<number> {
     return 0
   }
   if (command.name === 'discover') {
-    process.stdout.write(fleetFileOf(await findReceivers(runCommand)))
+    const found = await findReceivers(runCommand)
+    process.stdout.write(command.isJson ? `${JSON.stringify(found, null, 2)}\n` : fleetFileOf(found))
     return 0
   }
   if (command.name === 'token') {
@@ -55,6 +57,11 @@ async function run(command: Command): Promise<number> {
   }
   if (command.name === 'targets') {
     return printed(targetsOf(devicesOf(await fleetOf(command), command)), command, MODE_OF_LISTS)
+  }
+  if (command.name === 'inventory') {
+    const fleet = await fleetOf(command)
+    process.stdout.write(await inventoryOf(fleet, devicesOf(fleet, command), runCommand))
+    return 0
   }
   const ui = uiAt(process, command.isJson)
   const stop = stopAtInterrupt(ui)

@@ -11,6 +11,7 @@ const PACKAGES = {
   '/usr/lib/systemd/user-environment-generators/30-systemd-environment-d-generator': 'systemd',
   '/usr/bin/script': 'bsdutils',
   '/usr/share/i18n/locales/en_GB': 'locales',
+  'ansible-playbook': 'ansible-core',
   cc: 'gcc libc6-dev',
   debugfs: 'e2fsprogs',
   'edid-decode': 'edid-decode',

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: MIT
+"""What settings would change on a receiver, and the change itself, until it is known what has become of it."""
+
+import json
+import re
+import time
+
+from ansible_collections.receiverd.receiverd.plugins.module_utils.client import ReceiverError, Refused, Unanswered
+
+# Seconds for a network to change, before the device is asked whether it is still there.
+SETTLE_S = 10
+RETRY_S = 1
+# How often a device may not answer in time after a change, before it is given up.
+LOST_FACTOR = 3
+
+SECRET_MEMBER = "password"
+QUERY = re.compile(r"https?://[^?#\s]*\?([^#\s]+)")
+ABSENT = object()
+
+
+class Difference:
+    """A value that would be another one."""
+
+    def __init__(self, path, before, after):
+        self.path = path
+        self.before = before
+        self.after = after
+
+    @property
+    def pointer(self):
+        """RFC 6901."""
+        return "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in self.path)
+
+    @property
+    def is_hidden(self):
+        """Whether nothing that can be seen would change: a secret is never read back."""
+        return same(self.before, self.after)
+
+
+class Comparison:
+    """What a device has, and what would change. Raises `ReceiverError` with each value that it refuses."""
+
+    def __init__(self, client, settings):
+        answer = client.send("GET", "/system")
+        system, self.etag = answer.body, answer.etag
+        try:
+            changes = client.send("PATCH", "/system?validateOnly=true", settings).body.get("changes", {})
+        except Refused as error:
+            raise described(error)
+        # The settings that would change, as they were given.
+        self.patch = {name: value for name, value in settings.items() if name in changes}
+        self.differences = [each for name in changes for each in changed(system, name, changes[name])]
+
+    @property
+    def is_hidden(self):
+        return all(each.is_hidden for each in self.differences)
+
+    def changes(self):
+        return [
+            {"pointer": each.pointer, "before": None if each.before is ABSENT else each.before, "after": each.after}
+            for each in self.differences
+        ]
+
+    def diff(self):
+        """Both sides, as Ansible shows them: only what differs."""
+        before, after = {}, {}
+        for each in self.differences:
+            if each.before is not ABSENT:
+                put(before, each.path, each.before)
+            put(after, each.path, SENT_AGAIN if each.is_hidden else each.after)
+        return {"before": before, "after": after}
+
+
+SENT_AGAIN = "(sent again: a secret in it cannot be compared)"
+
+
+def described(error):
+    """The same refusal, with its pointers in its text."""
+    if not error.errors:
+        return error
+    listed = "; ".join(f"{each.get('pointer') or '/'}: {each.get('detail', '')}".rstrip(".") for each in error.errors)
+    error.args = (f"the device refuses {listed}",)
+    return error
+
+
+def changed(system, name, after):
+    """The values in a changed setting that differ; all of it if none does that can be seen, as with a secret."""
+    whole = Difference([name], system.get(name, ABSENT), after)
+    return differences(whole) or [whole]
+
+
+def differences(whole):
+    # A list is one value: it is replaced whole.
+    if not isinstance(whole.after, dict):
+        return [] if same(whole.before, whole.after) else [whole]
+    before = whole.before if isinstance(whole.before, dict) else {}
+    return [
+        each
+        for name, after in whole.after.items()
+        for each in differences(Difference(whole.path + [name], before.get(name, ABSENT), after))
+    ]
+
+
+def same(one, other):
+    """As JSON: to Python, 1 and true are equal."""
+    if one is ABSENT or other is ABSENT:
+        return one is other
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def put(tree, path, value):
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = value
+
+
+def secrets_in(settings):
+    """The passwords in settings, and the queries of URLs, which may be credentials."""
+    if isinstance(settings, dict):
+        for name, value in settings.items():
+            if name == SECRET_MEMBER and isinstance(value, str) and value:
+                yield value
+            else:
+                yield from secrets_in(value)
+    elif isinstance(settings, list):
+        for value in settings:
+            yield from secrets_in(value)
+    elif isinstance(settings, str):
+        yield from QUERY.findall(settings)
+
+
+class Change:
+    """One change of a device."""
+
+    def __init__(self, client, comparison, trial_s, lost_s, wait=time.sleep, now=time.monotonic):
+        """
+        `trial_s`: seconds that the change is on trial, 0 for one that is not; one that can cut the device off always is.
+        `lost_s`: seconds after which a device that has not answered is given up; one on trial is given its time.
+        """
+        self._client = client
+        self._comparison = comparison
+        self._trial_s = trial_s
+        self._lost_s = lost_s
+        self._wait = wait
+        self._now = now
+
+    def make(self):
+        """
+        Returns whether anything has changed: a password that the device has already was sent again. It is known what has
+        become of the change when this returns; an answer that was lost is asked for again.
+        """
+        lock_out_s = self._lock_out_s()
+        trial_s = self._trial_s or lock_out_s
+        began = self._now()
+        answer = self._send(trial_s)
+        until = began + (trial_s or self._lost_s)
+        if answer is None and not trial_s:
+            self._find(self._now() + self._lost_s)
+        elif trial_s and (answer is None or answer.headers.get("Confirm-Within")):
+            if lock_out_s:
+                # Not so long that no time is left.
+                self._wait(min(SETTLE_S, trial_s / 2))
+            etag = answer.etag if answer else self._find(until)
+            if etag:
+                self._confirm(etag, trial_s, until)
+        return answer is None or answer.etag != self._comparison.etag
+
+    def _lock_out_s(self):
+        """Seconds within which a change of these settings must be confirmed, because it can cut the device off; 0 otherwise."""
+        document = self._client.send("GET", "/openapi.json").body
+        schemas = document.get("components", {}).get("schemas", {})
+        properties = resolved(schemas, schemas.get("System", {})).get("properties", {})
+        found = (resolved(schemas, properties.get(name, {})) for name in self._comparison.patch)
+        return max((schema.get("x-confirm-within", 0) for schema in found), default=0)
+
+    def _send(self, trial_s):
+        path = f"/system?confirmWithin={trial_s}" if trial_s else "/system"
+        try:
+            return self._client.send("PATCH", path, self._comparison.patch)
+        except Refused as error:
+            raise described(error)
+        except Unanswered:
+            return None
+
+    def _find(self, until):
+        """The answer was lost: looks whether the change was made. Returns the ETag of its trial; None without one."""
+        while True:
+            try:
+                status = self._client.send("GET", "/status").body
+                system = self._client.send("GET", "/system").body
+            except ReceiverError as error:
+                if self._now() >= until:
+                    raise ReceiverError(f"it has not answered since the change was sent: {error}")
+                self._wait(RETRY_S)
+                continue
+            if self._comparison.is_hidden or not all(holds(system, each) for each in self._comparison.differences):
+                raise ReceiverError("the answer was lost, and the change was not made; run the task again")
+            return status.get("trial", {}).get("etag")
+
+    def _confirm(self, etag, trial_s, until):
+        while True:
+            try:
+                self._client.send("POST", "/system/confirm", etag=etag)
+                return
+            except ReceiverError as error:
+                if isinstance(error, Refused) and error.status == 409:
+                    raise ReceiverError(f"it has undone the change, which was not confirmed within {trial_s} s")
+                if isinstance(error, Refused) and error.status < 500:
+                    raise
+                if self._now() >= until:
+                    raise ReceiverError(f"it has not answered after the change, and undoes it by itself: {error}")
+                self._wait(RETRY_S)
+
+
+def holds(system, difference):
+    """Whether a configuration has what a change should bring, as far as it can be seen."""
+    value = system
+    for name in difference.path:
+        value = value.get(name, ABSENT) if isinstance(value, dict) else ABSENT
+    return same(value, difference.after)
+
+
+def resolved(schemas, schema):
+    """What a schema refers to (`$ref` into the components of the document), with what stands beside that."""
+    name = schema.get("$ref", "").rpartition("/")[2]
+    return {**schemas.get(name, {}), **schema} if name else schema

@@ -1,0 +1,43 @@
+import type { Run } from '../../hal/os/command.ts'
+import { findReceivers } from '../cli/discover.ts'
+import { addressOf, placeOf } from './access.ts'
+import type { Fleet, FleetDevice, Proof, Secret } from './fleet-file.ts'
+import { KeyFile } from './key-file.ts'
+
+/**
+ * The devices as JSON, for the inventory plugin in ansible/plugins/inventory: `{name, groups, settings}` of each, and as far as
+ * there are any `address`, `serial`, `pin` or `ca`, and `key`, which is `{text}`, `{env}`, `{file}`, or `{file, device}` for the
+ * line of a key file. Paths are absolute.
+ * @throws {UsageError} for a key file that cannot be read. {CommandError} if avahi cannot be asked.
+ */
+export async function inventoryOf({ keys, token }: Fleet, devices: readonly FleetDevice[], run: Run): Promise<string> {
+  const found = devices.some(({ endpoint }) => !endpoint) ? await findReceivers(run) : []
+  // Only with a token, a device may be missing there.
+  const known = keys !== undefined && token ? await new KeyFile(keys).read() : undefined
+  const members = devices.map(({ name, groups, endpoint, serial, proof, key, settings }) => {
+    const place = endpoint ?? placeOf(found, serial)
+    const inFile = keys !== undefined && (known?.has(name) ?? true) ? { file: keys, device: name } : undefined
+    const credential = key ? secretOf(key) : (inFile ?? (token && secretOf(token)))
+    return {
+      name,
+      ...(place && { address: addressOf(place, proof) }),
+      ...(serial !== '' && { serial }),
+      ...proofOf(proof),
+      ...(credential && { key: credential }),
+      groups,
+      settings,
+    }
+  })
+  return `${JSON.stringify(members, null, 2)}\n`
+}
+
+function proofOf(proof: Proof): object {
+  if (proof.kind === 'pin') return { pin: `sha256//${proof.pin}` }
+  if (proof.kind === 'fingerprint') return { pin: proof.fingerprint }
+  return proof.kind === 'ca' ? { ca: proof.path } : {}
+}
+
+function secretOf(secret: Secret): object {
+  if (secret.kind === 'text') return { text: secret.text }
+  return secret.kind === 'env' ? { env: secret.name } : { file: secret.path }
+}

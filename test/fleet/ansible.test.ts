@@ -1,0 +1,312 @@
+/** The collection in src/fleet/ansible, with Ansible itself: 40 devices by the playbook in the README, and a device for each failure. */
+import { mkdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { FLEET_PROGRAM, REPOSITORY } from '../../build/bundle-file.ts'
+import { run } from '../interop/support.ts'
+import { DEADLINE_MS, eventually } from '../support/eventually.ts'
+import { needs } from '../support/needs.ts'
+import { readText } from '../support/readme.ts'
+import { startTestService, type TestService } from '../support/service.ts'
+import { startWifiDevice } from '../support/wifi-device.ts'
+import { certificateOf, Network, Owner } from './support.ts'
+
+const DEVICES = 40
+const PLAY_MS = 10 * DEADLINE_MS
+const COLLECTION = 'src/fleet/ansible'
+const README = readText('src/fleet/README.md')
+/** The playbook and the inventory in the README, which stand in a list. */
+const [INVENTORY = '', PLAYBOOK = ''] = Array.from(
+  README.slice(README.indexOf('## Ansible')).matchAll(/^ {3}```yaml\n(.*?)^ {3}```/gms),
+  ([, text = '']) => text.replace(/^ {3}/gm, ''),
+)
+const PROGRAM = `program: ${join(REPOSITORY, 'build/out', FLEET_PROGRAM.name)}\n`
+const PASSWORD = 'correct-horse-battery'
+const OTHER_KEY = 'key-0123456789abcdef'.repeat(2)
+/** A connection to another computer, as far as Ansible knows: there, the module runs, and not the action plugin. */
+const ELSEWHERE = `DOCUMENTATION = """
+name: elsewhere
+short_description: this computer
+description: [this computer]
+extends_documentation_fragment: [connection_pipelining]
+"""
+from ansible.plugins.connection.local import Connection as Local
+class Connection(Local):
+    transport = "elsewhere"
+`
+const skip = needs('ansible-playbook')
+
+interface Result {
+  readonly state: string
+  readonly changed: boolean
+  readonly changes?: readonly { readonly pointer: string; readonly before: unknown; readonly after: unknown }[]
+  readonly diff?: { readonly before: unknown; readonly after: unknown }
+  readonly msg?: string
+  readonly note?: string
+  readonly errors?: readonly { readonly pointer: string; readonly detail: string }[]
+}
+
+/** An owner who has Ansible, with the collection where Ansible looks for it. */
+class Controller extends Owner {
+  constructor(t: Test) {
+    super(t)
+    mkdirSync(this.path('ansible_collections/receiverd'), { recursive: true })
+    symlinkSync(join(REPOSITORY, COLLECTION), this.path('ansible_collections/receiverd/receiverd'))
+    this.write('receiverd.yml', INVENTORY + PROGRAM)
+    this.write('receivers.yml', PLAYBOOK)
+  }
+
+  ansible(program: string, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+    const own = {
+      HOME: this.folder,
+      ANSIBLE_COLLECTIONS_PATH: this.folder,
+      ANSIBLE_NOCOLOR: '1',
+      ANSIBLE_FORKS: '4',
+      PYTHONDONTWRITEBYTECODE: '1',
+    }
+    return run(program, args, { LANG: 'C.UTF-8', ...own, ...env }, PLAY_MS)
+  }
+
+  /** Runs the playbook. @returns what became of each device, and all that was printed. */
+  async play(args: readonly string[] = [], env: NodeJS.ProcessEnv = {}) {
+    const began = performance.now()
+    const all = ['-v', '--inventory', this.path('receiverd.yml'), this.path('receivers.yml'), ...args]
+    const { status, stdout, stderr } = await this.ansible('ansible-playbook', all, env)
+    const took = Math.round(performance.now() - began)
+    const lines = stdout.matchAll(/^(ok|changed|fatal): \[([\w-]+)\](?:: FAILED!)? => (\{.*\})$/gm)
+    const of = Object.fromEntries(
+      Array.from(lines, ([, state = '', name = '', result = '']) => [name, { state, ...JSON.parse(result) } as Result]),
+    )
+    return { status, of, took, text: stdout + stderr }
+  }
+}
+
+const timezoneOf = async (device: TestService) => (await device.system()).value.timezone
+
+t.test('40 devices, by the playbook in the README', { skip }, async t => {
+  t.match(INVENTORY, 'fleet: fleet.yaml')
+  t.match(PLAYBOOK, 'confirm_within: 60')
+  const owner = new Controller(t)
+  const devices = await Promise.all(Array.from({ length: DEVICES }, () => startTestService(t)))
+  const names = devices.map((_, at) => `room-${at + 1}`)
+  const lines = await Promise.all(
+    devices.map(async ({ port }, at) => {
+      const own = certificateOf(`room-${at + 1}`)
+      const { address } = await Network.to(t, port, own)
+      const pin = at % 2 === 0 ? own.pin : own.fingerprint
+      return `  room-${at + 1}: { address: "${address}", pin: "${pin}", groups: [${at < 10 ? 'floor-4' : 'lobby'}] }\n`
+    }),
+  )
+  // A rotation was interrupted: the second key is in force.
+  const keys = devices.map(({ key }, at) => `room-${at + 1},${at === 0 ? `${OTHER_KEY},` : ''}${key}\n`)
+  owner.write('keys.csv', `# of August\n${keys.join('')}`)
+  owner.write(
+    'fleet.yaml',
+    `keys: keys.csv
+settings: { timezone: UTC, ntp: { enabled: true, servers: [ntp.example.org] } }
+groups: { floor-4: { settings: { moderation: { approval: moderator } } }, lobby: {} }
+devices:
+${lines.join('')}`,
+  )
+  const etags = async () => Promise.all(devices.map(async device => (await device.system()).etag))
+  const pristine = await etags()
+
+  const checked = await owner.play(['--check', '--diff'])
+  t.comment(`check mode: ${DEVICES} devices in ${checked.took} ms`)
+  t.equal(checked.status, 0, checked.text)
+  t.same(await etags(), pristine, 'check mode changes nothing')
+  t.same(new Set(Object.keys(checked.of)), new Set(names))
+  for (const name of names) t.match(checked.of[name], { state: 'changed', changed: true }, name)
+  t.same(checked.of['room-1']?.changes, [
+    { pointer: '/timezone', before: await timezoneOf(devices[0] as TestService), after: 'UTC' },
+    { pointer: '/ntp/servers', before: [], after: ['ntp.example.org'] },
+    { pointer: '/moderation/approval', before: 'none', after: 'moderator' },
+  ])
+  t.match(checked.text, /^\+ +"timezone": "UTC"$/m)
+
+  const changed = await owner.play(['--diff'])
+  t.comment(`in earnest: ${DEVICES} devices in ${changed.took} ms`)
+  t.equal(changed.status, 0, changed.text)
+  t.same(changed.of, checked.of, 'as predicted')
+  for (const [at, device] of devices.entries()) {
+    const { value } = await device.system()
+    const approval = at < 10 ? 'moderator' : 'none'
+    t.match(value, { timezone: 'UTC', ntp: { servers: ['ntp.example.org'] }, moderation: { approval } })
+    const { trial } = (await (await device.fetch('/status')).json()) as { trial?: unknown }
+    t.equal(trial, undefined, 'confirmed')
+  }
+
+  const settled = await etags()
+  const again = await owner.play(['--diff'])
+  t.equal(again.status, 0, again.text)
+  for (const name of names) t.same(again.of[name], { state: 'ok', changed: false, changes: [] }, name)
+  t.same(await etags(), settled, 'nothing was written')
+  for (const { text } of [checked, changed, again])
+    for (const { key } of devices) if (text.includes(key)) t.fail('a key was printed')
+})
+
+t.test('the inventory', { skip }, async t => {
+  const owner = new Controller(t)
+  const listed = async (fleet: string, ...args: readonly string[]) => {
+    owner.write('fleet.yaml', fleet)
+    const options = ['--inventory', owner.path('receiverd.yml'), ...args]
+    return owner.ansible('ansible-inventory', options, { ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED: 'true' })
+  }
+  const pin = `sha256//${'A'.repeat(43)}=`
+  const { status, stdout, stderr } = await listed(
+    `keys: keys.csv
+ca: ca.pem
+settings: { deviceName: "{{ 1 + 1 }}" }
+groups: { floor-4: {}, lobby: { settings: { update: { window: { from: 22:00 } } } } }
+devices:
+  one: { address: 192.0.2.1, pin: "${pin}", groups: [floor-4, lobby] }
+  two: { address: "[2001:db8::2]:8443", key: { env: TWO } }
+  three: { address: "http://192.0.2.3:8080", key: { file: three.key } }
+`,
+    '--list',
+  )
+  t.equal(status, 0, stderr)
+  const whole = JSON.parse(stdout)
+  const { one, two, three } = whole._meta.hostvars
+  t.match(one, {
+    ansible_connection: 'local',
+    receiverd_address: 'https://192.0.2.1:443',
+    receiverd_pin: pin,
+    receiverd_key_file: owner.path('keys.csv'),
+    receiverd_device: 'one',
+    receiverd_settings: { deviceName: { __ansible_unsafe: '{{ 1 + 1 }}' }, update: { window: { from: '22:00' } } },
+  })
+  t.match(two, {
+    receiverd_address: 'https://[2001:db8::2]:8443',
+    receiverd_ca_path: owner.path('ca.pem'),
+    receiverd_key_env: 'TWO',
+    receiverd_key_file: undefined,
+  })
+  t.match(three, { receiverd_address: 'http://192.0.2.3:8080', receiverd_key_file: owner.path('three.key') })
+  t.equal(three.receiverd_device, undefined)
+  t.same(whole.receivers.hosts, ['one', 'two', 'three'])
+  t.match(whole, { floor_4: { hosts: ['one'] }, lobby: { hosts: ['one'] } })
+
+  const device = 'devices: { a: { address: "http://192.0.2.1", groups: [4th, 5th] } }\n'
+  for (const [fleet, said] of [
+    ['devices:\n  a: { adress: "http://a" }\n', /fleet\.yaml:2: devices\.a\.adress: did you mean address\?/],
+    [`groups: { 4th: {}, 5th: {} }\n${device}`, /the groups "4th" and "5th" are both _th: rename one of them/],
+  ] as const) {
+    const { status, stderr } = await listed(fleet, '--list')
+    t.not(status, 0)
+    t.match(stderr.replace(/\s+/g, ' '), said)
+  }
+})
+
+t.test('what goes wrong is said in words', { skip }, async t => {
+  const owner = new Controller(t)
+  const names = ['pin', 'authority', 'value', 'key', 'trial', 'lost', 'again'] as const
+  const devices = {} as Record<(typeof names)[number], TestService>
+  for (const name of names) devices[name] = await startTestService(t)
+  const [own, other] = [certificateOf('pin'), certificateOf('pin')]
+  const [pinned, signed, trial, lost] = [
+    await Network.to(t, devices.pin.port, own),
+    await Network.to(t, devices.authority.port, own),
+    await Network.to(t, devices.trial.port),
+    await Network.to(t, devices.lost.port),
+  ]
+  const heads: string[] = []
+  pinned.fateOf = signed.fateOf = head => {
+    heads.push(head)
+    return 'pass'
+  }
+  // Nobody can confirm it.
+  trial.fateOf = head => (head.startsWith('POST /api/v1/system/confirm') ? 'break down' : 'pass')
+  let isLost = false
+  lost.fateOf = head => {
+    if (isLost || !head.startsWith('PATCH /api/v1/system ')) return 'pass'
+    isLost = true
+    return 'lose the answer'
+  }
+  owner.write('other.pem', other.cert)
+  owner.write('keys.csv', names.map(name => `${name},${name === 'key' ? OTHER_KEY : devices[name].key}\n`).join(''))
+  const at = (name: (typeof names)[number], rest = '') =>
+    `  ${name}: { address: "http://127.0.0.1:${devices[name].port}"${rest} }\n`
+  owner.write(
+    'fleet.yaml',
+    `keys: keys.csv
+settings: { timezone: UTC }
+devices:
+  pin: { address: "${pinned.address}", pin: "${other.pin}" }
+  authority: { address: "${signed.address}", ca: other.pem }
+${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('key')}${at('again')}
+  trial: { address: "http://${trial.address}" }
+  lost: { address: "http://${lost.address}" }
+`,
+  )
+  const trialOnly = `"{{ 5 if inventory_hostname == 'trial' else omit }}"`
+  owner.write('receivers.yml', PLAYBOOK.replace(/serial: .*/, '').replace('within: 60', `within: ${trialOnly}`))
+  const before = await timezoneOf(devices.trial)
+  t.not(before, 'UTC')
+  const { status, of, text } = await owner.play()
+  t.equal(status, 2, text)
+  t.match(of, {
+    pin: { state: 'fatal', msg: `it is not the device with this pin: its certificate has another one, ${own.pin}` },
+    authority: { state: 'fatal', msg: /its certificate is not accepted: self-signed certificate; give its pin, or/ },
+    value: { state: 'fatal', errors: [{ pointer: '/ntp/servers/0' }, { pointer: '/shoe' }] },
+    key: { state: 'fatal', msg: /^the device refuses it \(401\): / },
+    trial: {
+      state: 'fatal',
+      msg: /^it has not answered after the change, and undoes it by itself: cannot connect to /,
+    },
+    lost: { state: 'changed', changes: [{ pointer: '/timezone' }] },
+    again: { state: 'changed' },
+  })
+  t.match(of.value?.msg, /^the device refuses \/ntp\/servers\/0: .*; \/shoe: /)
+  t.same(heads, [], 'to a device that has not proved who it is, nothing was sent')
+  t.equal(await timezoneOf(devices.lost), 'UTC')
+  for (const name of ['pin', 'authority', 'value', 'key'] as const) t.equal(await timezoneOf(devices[name]), before)
+  t.ok(await eventually(async () => (await timezoneOf(devices.trial)) === before), 'undone')
+  for (const { key } of Object.values(devices)) t.notMatch(text, key)
+})
+
+t.test(
+  'a password is sent again, compared by the device, and never printed',
+  {
+    skip: skip || needs('wpa_cli', 'python3'),
+  },
+  async t => {
+    const owner = new Controller(t)
+    const { options, file } = await startWifiDevice(t)
+    const device = await startTestService(t, options)
+    owner.write(
+      'fleet.yaml',
+      `token: { env: TOKEN }
+settings: { wifi: { country: DK, networks: [{ ssid: lobby, password: ${PASSWORD}, hidden: false }] } }
+devices: { lobby: { address: "http://127.0.0.1:${device.port}" } }
+`,
+    )
+    owner.write('elsewhere.py', ELSEWHERE)
+    const env = { TOKEN: device.key, ANSIBLE_CONNECTION_PLUGINS: owner.folder }
+    owner.write('receivers.yml', PLAYBOOK.replace('within: 60', 'within: 10'))
+    const texts: string[] = []
+    for (const [args, state, note] of [
+      [['--check', '--diff'], 'changed', undefined],
+      [['--diff'], 'changed', undefined],
+      [
+        ['--diff', '-vv', '-e', 'ansible_connection=elsewhere'],
+        'ok',
+        'only values with secrets are sent, which cannot be compared',
+      ],
+      [['--check', '--diff'], 'changed', 'only values with secrets are sent, which cannot be compared'],
+    ] as const) {
+      const { status, of, text } = await owner.play(args, env)
+      t.equal(status, 0, text)
+      t.equal(of.lobby?.state ?? /^(\w+): \[lobby\]/m.exec(text)?.[1], state, args.join(' '))
+      if (of.lobby) t.equal(of.lobby.note, note)
+      texts.push(text)
+    }
+    t.match(readFileSync(file, 'utf8'), `psk="${PASSWORD}"`)
+    t.match(texts[0], /^ +"password": "set"/m)
+    t.match(texts[3], /\(sent again: a secret in it cannot be compared\)/)
+    for (const text of texts) {
+      t.notMatch(text, PASSWORD)
+      t.notMatch(text, device.key)
+    }
+  },
+)

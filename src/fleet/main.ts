@@ -121,7 +121,7 @@ async function rotate(command: Command & { readonly name: 'rotate-keys' }, optio
   const elsewhere = members.filter(member => !member.keys).map(({ device }) => device.name)
   if (elsewhere.length > 0)
     throw new UsageError(`rotate-keys: these have no key in ${keys}: ${listed(elsewhere)}; choose others by --device`)
-  return rotateKeys(members, new KeyFile(keys), { ...options, isSure: command.isSure, wait: sleep })
+  return rotateKeys(members, new KeyFile(keys), { ...options, ...command, wait: sleep })
 }
 
 /** Of two that replace keys, one would forget those of the other. */

@@ -18,7 +18,7 @@ import { apply, diff } from './apply.ts'
 import { backup, backupsOf } from './backup.ts'
 import { type Changing, type Chosen, type Command, type Common, type Printing, parseCommand } from './cli.ts'
 import { fleetFileOf } from './discover.ts'
-import { HERE, readOwn, readPrivate, writeOwn } from './files.ts'
+import { HERE, readOwn, readPrivateIfThere, writeOwn } from './files.ts'
 import { type Fleet, type FleetDevice, parseFleet } from './fleet-file.ts'
 import { KeyFile } from './key-file.ts'
 import { list } from './list.ts'
@@ -50,7 +50,10 @@ async function run(command: Command): Promise<number> {
     return 0
   }
   if (command.name === 'token') {
-    const pem = await readPrivate(resolve(command.keyFile))
+    const path = resolve(command.keyFile)
+    const pem = await readPrivateIfThere(path)
+    if (pem === undefined)
+      throw new UsageError(`--issuer-key: there is no ${path}; receiverd-fleet token --help says how to make a key`)
     return printed(`${issueFleetToken(pem, command.token, Date.now())}\n`, command, MODE_OF_TOKENS)
   }
   if (command.name === 'targets') {

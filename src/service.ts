@@ -78,7 +78,7 @@ export async function startService(
   await resources.start()
   await issuers.start(() => readers.endRefused())
   const { configuration, originals } = resources
-  const takers = { configuration, keys, originals }
+  const takers = { configuration, keys, issuers, originals }
   await card?.take(takers)
   await card?.follow(takers)
   const led = new Led(system)

@@ -3,8 +3,9 @@ import type { System } from './system.ts'
 
 /** The only unit that may make the boot partition writable. */
 const UNIT = 'receiverd-card.service'
-/** The order for that unit: `folder` names the partition's folder, and the files below replace or remove the partition's. */
+/** The order for that unit: the partition's folder, the files that replace its own, and a list of those that go. */
 const ORDER = '/run/receiverd/card'
+const REMOVED = `${ORDER}/removed`
 const MOUNTS = '/proc/self/mountinfo'
 /** Bytes of `/proc/self/mountinfo`: a line for each mount. */
 const MAX_MOUNTS_BYTES = 256 * 1024
@@ -51,6 +52,11 @@ export class Card {
       : target
   }
 
+  /** The names in one of its folders; none if it has no such folder. */
+  list(name: string): Promise<readonly string[]> {
+    return this.#system.list(`${this.#folder}/${name}`)
+  }
+
   /** The content of a file; undefined if there is none. @throws {HalError} if it has more than `limit` bytes. */
   read(name: string, limit: number): Promise<Buffer | undefined> {
     return this.#system.readBytes(`${this.#folder}/${name}`, limit)
@@ -67,7 +73,7 @@ export class Card {
     await this.#system.writeAtomic(`${ORDER}/folder`, `${this.#folder}\n`)
     for (const [name, text] of Object.entries(replaced))
       await this.#system.writeAtomic(`${ORDER}/replaced/${name}`, text)
-    for (const name of removed) await this.#system.writeAtomic(`${ORDER}/removed/${name}`, '')
+    await this.#system.writeAtomic(REMOVED, removed.map(name => `${name}\n`).join(''))
     try {
       await this.#system.run(['systemctl', 'start', UNIT])
     } catch (error) {
@@ -78,8 +84,8 @@ export class Card {
   }
 
   async #clear(): Promise<void> {
-    for (const folder of ['replaced', 'removed'])
-      for (const name of await this.#system.list(`${ORDER}/${folder}`))
-        await this.#system.remove(`${ORDER}/${folder}/${name}`)
+    for (const name of await this.#system.list(`${ORDER}/replaced`))
+      await this.#system.remove(`${ORDER}/replaced/${name}`)
+    await this.#system.remove(REMOVED)
   }
 }

@@ -65,6 +65,12 @@ export interface Issuer {
 
 /** The issuer in a file. @throws {HalError} saying why it cannot be used. */
 export function issuerIn(name: string, bytes: Uint8Array): Issuer {
+  const { source = 'image', ...given } = issuerFileIn(bytes)
+  return issuerOf(name, given, source)
+}
+
+/** The content of a file of an issuer, whose key may still be one that cannot be used. @throws {HalError} */
+export function issuerFileIn(bytes: Uint8Array): Type.Static<typeof IssuerFile> {
   let value: ReturnType<typeof parseJson>
   try {
     value = parseJson(bytes)
@@ -74,8 +80,7 @@ export function issuerIn(name: string, bytes: Uint8Array): Issuer {
   }
   const [mistake] = schemaErrors(IssuerFile, value, '')
   if (mistake) throw new HalError('UNREADABLE', `${mistake.pointer || 'the file'}: ${mistake.detail}`)
-  const { source = 'image', ...given } = value as Type.Static<typeof IssuerFile>
-  return issuerOf(name, given, source)
+  return value as Type.Static<typeof IssuerFile>
 }
 
 /** @throws {HalError} if the key cannot be used. */

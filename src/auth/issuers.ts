@@ -5,7 +5,7 @@ import { Serial } from '../../hal/serial.ts'
 import type { Undo } from '../../hal/setting.ts'
 import { MAX_ISSUER_BYTES, MAX_ISSUERS, POLL_MS, SETTLE_MS } from '../limits.ts'
 import { Complaint, type Log } from '../log.ts'
-import { type GivenIssuer, ISSUER_NAME, type Issuer, issuerFile, issuerIn } from './issuer.ts'
+import { type GivenIssuer, ISSUER_NAME, type Issuer, issuerFile, issuerIn, type Source } from './issuer.ts'
 
 const FOLDER = '/etc/receiverd/issuers'
 const FILE = /^([^.].*)\.json$/
@@ -84,13 +84,13 @@ export class Issuers {
    * @returns whether it was there before.
    * @throws {TooManyIssuers}; the system's own errors.
    */
-  put(name: string, given: GivenIssuer, precondition: () => void): Promise<boolean> {
+  put(name: string, given: GivenIssuer, precondition: () => void, source: Source = 'api'): Promise<boolean> {
     return this.#queue.run(async () => {
       precondition()
       const isKnown = this.#inForce.has(name)
       if (!isKnown && this.#inForce.size >= MAX_ISSUERS) throw new TooManyIssuers()
       await this.#recordOriginal(name)
-      await this.#options.system.writeAtomic(pathOf(name), issuerFile(given, 'api'), MODE)
+      await this.#options.system.writeAtomic(pathOf(name), issuerFile(given, source), MODE)
       await this.#read()
       return isKnown
     })

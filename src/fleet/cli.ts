@@ -50,7 +50,7 @@ export type Command =
       readonly restart: Restart
       readonly allowOlder: boolean
     } & Changing)
-  | ({ readonly name: 'rotate-keys'; readonly isSure: boolean } & Common)
+  | ({ readonly name: 'rotate-keys'; readonly isSure: boolean; readonly removeIssuers: boolean } & Common)
   | ({ readonly name: 'backup'; readonly folder: string; readonly withIdentity: boolean } & Common)
   | ({ readonly name: 'restore'; readonly folder: string; readonly isTrial: boolean } & Changing)
 
@@ -74,6 +74,7 @@ const OPTIONS = {
   audience: { type: 'string', multiple: true },
   'with-identity': { type: 'boolean' },
   'keep-going': { type: 'boolean' },
+  'remove-issuers': { type: 'boolean' },
   output: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean' },
@@ -95,7 +96,7 @@ const COMMANDS = {
   apply: [...CHANGING, 'confirm'],
   run: CHANGING,
   update: [...CHANGING, 'restart', 'allow-older'],
-  'rotate-keys': [...COMMON, 'yes'],
+  'rotate-keys': [...COMMON, 'yes', 'remove-issuers'],
   backup: [...COMMON, 'with-identity'],
   restore: [...CHANGING, 'confirm'],
 } as const satisfies Record<string, readonly Option[]>
@@ -167,7 +168,7 @@ export function parseCommand(argv: readonly string[], version: string): Command 
         allowOlder: values['allow-older'] ?? false,
       }
     case 'rotate-keys':
-      return { name, ...common, isSure: values.yes ?? false }
+      return { name, ...common, isSure: values.yes ?? false, removeIssuers: values['remove-issuers'] ?? false }
     case 'backup':
       return { name, ...common, folder: given, withIdentity: values['with-identity'] ?? false }
     case 'restore':

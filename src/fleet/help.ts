@@ -114,7 +114,13 @@ known to have the new one. While a line has two keys, every command tries both,
 and the same command finishes what was interrupted. Keep the key file: nobody
 can get into a device whose key is lost, except with its card.
 
+Tokens of issuers stay valid: the report names the issuers of each device. Give
+--remove-issuers where a key has leaked, because whoever had it may have left an
+issuer of their own.
+
 ${COMMON}  --yes, -y            do not ask
+  --remove-issuers     also remove the issuers that were added with an API key;
+                       those of the image and of the card stay
 
 ${STATUS}`
 

@@ -18,7 +18,7 @@ import { apply, diff } from './apply.ts'
 import { backup, backupsOf } from './backup.ts'
 import { type Changing, type Chosen, type Command, type Common, type Printing, parseCommand } from './cli.ts'
 import { fleetFileOf } from './discover.ts'
-import { HERE, readOwn, readPrivate, writeOwn } from './files.ts'
+import { HERE, readOwn, readPrivateIfThere, writeOwn } from './files.ts'
 import { type Fleet, type FleetDevice, parseFleet } from './fleet-file.ts'
 import { inventoryOf } from './inventory.ts'
 import { KeyFile } from './key-file.ts'
@@ -52,7 +52,10 @@ async function run(command: Command): Promise<number> {
     return 0
   }
   if (command.name === 'token') {
-    const pem = await readPrivate(resolve(command.keyFile))
+    const path = resolve(command.keyFile)
+    const pem = await readPrivateIfThere(path)
+    if (pem === undefined)
+      throw new UsageError(`--issuer-key: there is no ${path}; receiverd-fleet token --help says how to make a key`)
     return printed(`${issueFleetToken(pem, command.token, Date.now())}\n`, command, MODE_OF_TOKENS)
   }
   if (command.name === 'targets') {
@@ -128,7 +131,7 @@ async function rotate(command: Command & { readonly name: 'rotate-keys' }, optio
   const elsewhere = members.filter(member => !member.keys).map(({ device }) => device.name)
   if (elsewhere.length > 0)
     throw new UsageError(`rotate-keys: these have no key in ${keys}: ${listed(elsewhere)}; choose others by --device`)
-  return rotateKeys(members, new KeyFile(keys), { ...options, isSure: command.isSure, wait: sleep })
+  return rotateKeys(members, new KeyFile(keys), { ...options, ...command, wait: sleep })
 }
 
 /** Of two that replace keys, one would forget those of the other. */

@@ -11,6 +11,8 @@ import { countOf, eachOf, type RollOutOptions } from './waves.ts'
 export interface RotateOptions extends Omit<RollOutOptions, 'waves' | 'isKeptGoing'> {
   /** Whether to do it without asking. */
   readonly isSure: boolean
+  /** Whether the devices also remove the issuers that were added with the old keys. */
+  readonly removeIssuers: boolean
   readonly wait: (ms: number) => Promise<unknown>
 }
 
@@ -33,8 +35,8 @@ const GATHER_MS = 200
  * @throws {CommandError} if it is not begun.
  */
 export async function rotateKeys(members: readonly Member[], file: KeyFile, options: RotateOptions): Promise<number> {
-  const { stop, ui, isSure, wait } = options
-  const question = `Replace the API keys of ${countOf(members.length)}? Every token made from them is revoked.`
+  const { stop, ui, isSure, removeIssuers, wait } = options
+  const question = `Replace the API keys of ${countOf(members.length)}? Every token made from them is revoked${removeIssuers ? ', and every issuer added with them is removed' : ''}.`
   if (!isSure && !(await ui.ask(question))) throw new CommandError('no key was replaced')
   const rotating = new Map(members.map(member => [member, rotatingOf(member)]))
   await file.change(new Map(Array.from(rotating, ([{ device }, { keys }]) => [device.name, keys])))
@@ -44,7 +46,7 @@ export async function rotateKeys(members: readonly Member[], file: KeyFile, opti
   const outcomes = await eachOf(members, options, progress, async member => {
     const each = rotating.get(member)
     if (!each) throw new Error('a device that is not rotated')
-    return rotate(member, each, settled, wait)
+    return rotate(member, each, settled, options)
   })
   return report(ui, outcomes, stop.aborted)
 }
@@ -58,12 +60,22 @@ function rotatingOf({ device, keys }: Member): Rotating {
  * Where an earlier attempt was interrupted, its key is made certain first, because it may be in force, and then replaced: whoever
  * rotates keys wants none that was in the file before.
  */
-async function rotate(member: Member, { keys, isGoingOn }: Rotating, settled: Settled, wait: RotateOptions['wait']) {
+async function rotate(
+  member: Member,
+  { keys, isGoingOn }: Rotating,
+  settled: Settled,
+  { removeIssuers, wait }: RotateOptions,
+) {
   const { name } = member.device
   const client = member.client()
   const replace = async ({ key, next }: Rotating['keys']) => {
     try {
-      return await give(client.as(key), client.as(next), next, wait)
+      return await give(
+        client.as(key),
+        client.as(next),
+        { apiKey: next, ...(removeIssuers && { removeIssuers }) },
+        wait,
+      )
     } catch (error) {
       // It was refused to a key that is in force, so it is not itself in force.
       if (isRefusedKey(error)) await settled.add(name, { key, next: undefined })
@@ -83,19 +95,26 @@ async function rotate(member: Member, { keys, isGoingOn }: Rotating, settled: Se
   return { state: 'changed', ...note } satisfies Result
 }
 
+/** The body of `POST /api-key`. A device that knows no issuers refuses to remove them. */
+type NewKey = {
+  readonly apiKey: string
+  readonly removeIssuers?: boolean
+}
+
 /**
  * Gives a device a new key, and asks until it is known to have it.
- * @returns the issuers whose tokens it still takes, as far as it says so.
+ * @param fresh Uses the new key.
+ * @returns the issuers whose tokens it still takes.
  */
 async function give(
   old: DeviceClient,
   fresh: DeviceClient,
-  next: string,
+  body: NewKey,
   wait: RotateOptions['wait'],
 ): Promise<readonly string[]> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await giveOnce(old, fresh, next)
+      return await giveOnce(old, fresh, body)
     } catch (error) {
       const isPassing =
         error instanceof Refused ? error.status === 503 || error.status === 429 : !(error instanceof Lost)
@@ -106,29 +125,28 @@ async function give(
   }
 }
 
-async function giveOnce(old: DeviceClient, fresh: DeviceClient, next: string): Promise<readonly string[]> {
+async function giveOnce(old: DeviceClient, fresh: DeviceClient, body: NewKey): Promise<readonly string[]> {
   try {
-    // A key that is in force already changes nothing.
-    const { body } = await old.send('POST', '/api-key', { apiKey: next })
-    if (body.apiKey !== next) throw new Lost('it has answered with another key than it was given')
-    return Array.isArray(body.issuers) ? body.issuers.map(String) : []
+    return await put(old, body)
   } catch (error) {
-    if (!(error instanceof Refused) || error.status !== 401) throw error
-    // It is the one that is to be replaced, which it may have been before.
-    if (await hasKey(fresh)) return []
-    throw new Lost('it takes neither its key nor the one that is to replace it: somebody else has changed it')
+    if (!isUnauthorized(error)) throw error
+    // The old key is refused: the device may have the new one already.
+    return await put(fresh, body).catch(why => {
+      if (!isUnauthorized(why)) throw why
+      throw new Lost('it takes neither its key nor the one that is to replace it: somebody else has changed it')
+    })
   }
 }
 
-/** Whether this client's key is in force. */
-async function hasKey(client: DeviceClient): Promise<boolean> {
-  try {
-    const { body } = await client.send('GET', '/credential')
-    return body.kind === 'api-key'
-  } catch (error) {
-    if (error instanceof Refused && error.status === 401) return false
-    throw error
-  }
+/** A key that is in force already changes nothing. @returns the issuers that stay; none from a device that knows no issuers. */
+async function put(client: DeviceClient, wanted: NewKey): Promise<readonly string[]> {
+  const { body } = await client.send('POST', '/api-key', wanted)
+  if (body.apiKey !== wanted.apiKey) throw new Lost('it has answered with another key than it was given')
+  return Array.isArray(body.issuers) ? body.issuers.map(String) : []
+}
+
+function isUnauthorized(error: unknown): boolean {
+  return error instanceof Refused && error.status === 401
 }
 
 function isRefusedKey(error: unknown): boolean {

@@ -178,13 +178,31 @@ export class Device {
 
   /**
    * Puts a new API key in force, and asks again until it is known whether it is.
+   * @param removeIssuers Whether to remove the issuers that were added with the old one.
    * @param waiting Called when there is no answer.
+   * @returns the names of the issuers that stay.
    * @throws {Refusal} if the old one stays, or somebody else has replaced it.
    */
-  async replaceKey(apiKey: string, waiting: () => void): Promise<void> {
+  async replaceKey(apiKey: string, removeIssuers: boolean, waiting: () => void): Promise<readonly string[]> {
     this.#isReplacingKey = true
+    const put = async (client: Client) => {
+      try {
+        const signal = AbortSignal.timeout(KEY_ANSWER_MS)
+        const response = await client.send('POST', '/api-key', { body: { apiKey, removeIssuers }, signal })
+        return (await jsonOf<{ issuers: readonly string[] }>(response)).issuers
+      } catch (error) {
+        if (error instanceof Unreachable) return undefined
+        throw error
+      }
+    }
     try {
-      while (!(await this.#hasTaken(apiKey))) {
+      for (;;) {
+        const issuers = await put(this.client).catch((error: Refusal) => {
+          if (error.status !== 401) throw error
+          // The answer to an earlier request was lost, or it was somebody else. A key that is in force changes nothing.
+          return put(new Client(apiKey)).catch(() => Promise.reject(error))
+        })
+        if (issuers) return issuers
         waiting()
         await new Promise(resolve => setTimeout(resolve, KEY_RETRY_MS))
       }
@@ -193,27 +211,6 @@ export class Device {
       // Somebody else has replaced it, or the answer was lost.
       if (this.#why !== undefined) this.#ended(this.#why)
       throw error
-    }
-  }
-
-  /** Whether the device says that a key is in force; false if it says nothing. @throws {Refusal} */
-  async #hasTaken(apiKey: string): Promise<boolean> {
-    const signal = AbortSignal.timeout(KEY_ANSWER_MS)
-    try {
-      await this.client.send('POST', '/api-key', { body: { apiKey }, signal })
-      return true
-    } catch (error) {
-      if (error instanceof Unreachable) return false
-      if (!(error instanceof Refusal) || error.status !== 401) throw error
-      // The answer to an earlier request was lost, or it was somebody else.
-      const isTaken = await new Client(apiKey)
-        .send('GET', '/system', { signal: AbortSignal.timeout(KEY_ANSWER_MS) })
-        .then(
-          () => true,
-          (why: unknown) => (why instanceof Unreachable ? undefined : false),
-        )
-      if (isTaken === false) throw error
-      return isTaken ?? false
     }
   }
 

@@ -34,6 +34,15 @@ export function button(text: string, click: () => void, kind = ''): HTMLButtonEl
   return h('button', { type: 'button', class: kind, click }, text)
 }
 
+/** A box to tick, and the row with its label. @param more What follows the label. */
+export function checkbox(
+  text: string,
+  ...more: readonly Child[]
+): { readonly input: HTMLInputElement; readonly row: HTMLElement } {
+  const input = h('input', { type: 'checkbox', id: newId() })
+  return { input, row: h('div', { class: 'check' }, input, h('label', { for: input.id }, text), ...more) }
+}
+
 /** Shows a text, or nothing where it is empty. */
 export function say(element: HTMLElement, text: string): void {
   // A screen reader repeats what is written again.

@@ -120,7 +120,9 @@ async function enter(opened: Device, opening: Opening, refused: (why: string) =>
   show(...shell(opened, actions))
   // A photograph of the screen must not contain a key that works.
   if (opening.isSetup)
-    await replaceKey(opened, actions, () => announce(texts.replacingKey)).catch(error => announce(messageOf(error)))
+    await replaceKey(opened, actions, false, () => announce(texts.replacingKey)).catch(error =>
+      announce(messageOf(error)),
+    )
   if (!opening.isConfirming) return
   const goal = opening.joining === undefined ? undefined : joining(opening.joining)
   const isConfirmed = await goOnWithTrial(opened, goal).catch(error => void announce(messageOf(error)))

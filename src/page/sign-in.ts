@@ -1,4 +1,4 @@
-import { h, newId } from './dom.ts'
+import { checkbox, h, newId } from './dom.ts'
 import * as texts from './texts.ts'
 
 /**
@@ -17,16 +17,17 @@ export function signInForm(why: string, go: (credential: string, isKept: boolean
     autofocus: true,
     'aria-describedby': `${help.id} ${problem.id}`,
   })
-  const show = h('input', { type: 'checkbox', id: newId() })
-  show.addEventListener('change', () => {
-    input.type = show.checked ? 'text' : 'password'
+  const show = checkbox(texts.show)
+  show.input.addEventListener('input', () => {
+    input.type = show.input.checked ? 'text' : 'password'
   })
-  const keep = h('input', { type: 'checkbox', id: newId(), 'aria-describedby': newId() })
-  const keepHelp = h('p', { class: 'help', id: keep.getAttribute('aria-describedby') ?? '' }, texts.staySignedInHelp)
+  const keepHelp = h('p', { class: 'help', id: newId() }, texts.staySignedInHelp)
+  const keep = checkbox(texts.staySignedIn, keepHelp)
+  keep.input.setAttribute('aria-describedby', keepHelp.id)
   const submit = (event: Event) => {
     event.preventDefault()
     const credential = input.value.trim()
-    if (credential !== '') return go(credential, keep.checked)
+    if (credential !== '') return go(credential, keep.input.checked)
     problem.textContent = texts.credentialMissing
     problem.hidden = false
     input.focus()
@@ -37,8 +38,8 @@ export function signInForm(why: string, go: (credential: string, isKept: boolean
     h('h1', {}, texts.signIn),
     help,
     h('div', { class: 'field' }, h('label', { for: input.id }, texts.credential), input),
-    h('div', { class: 'check' }, show, h('label', { for: show.id }, texts.show)),
-    h('div', { class: 'check' }, keep, h('label', { for: keep.id }, texts.staySignedIn), keepHelp),
+    show.row,
+    keep.row,
     problem,
     h('div', { class: 'actions' }, h('button', { class: 'primary' }, texts.signIn)),
   )

@@ -312,6 +312,8 @@ export const apiKey = 'API key'
 export const issuers = 'Issuers'
 export const issuersHelp =
   'The device accepts the tokens that they make, and a new API key does not change that: remove those that you do not know.'
+export const removeIssuers = 'Also remove the issuers that were added with the API key'
+export const issuersStay = (names: string) => `These issuers stay, and their tokens are accepted: ${names}.`
 export const issuerSources = { image: 'from the image', card: 'from the card', api: 'added with the API key' } as const
 export const removeIssuerWarning = 'Its tokens are refused at once.'
 

@@ -116,3 +116,19 @@ t.test('on a machine', { skip: NO_RIG }, async t => {
     t.equal(await rig.shell('systemctl list-units --failed --no-legend'), '')
   })
 })
+
+t.test('the timer of receiverd-fleet waits to be enabled, and goes with the package', { skip: NO_RIG }, async t => {
+  const timer = 'receiverd-fleet-token.timer'
+  const rig = await startRig(t, { packages: ['receiverd', 'receiverd-fleet'].map(fileOf) })
+  const state = (property: string) => rig.run(['systemctl', 'show', `--property=${property}`, '--value', timer])
+  t.equal(await state('UnitFileState'), 'disabled\n')
+  t.equal(await state('ActiveState'), 'inactive\n')
+  await rig.run(['systemctl', 'enable', '--now', timer])
+  t.equal(await state('ActiveState'), 'active\n')
+  await rig.shell('dpkg --install --force-depends /root/receiverd-fleet_*.deb')
+  t.equal(await state('ActiveState'), 'active\n', 'installed anew, it goes on')
+  await rig.shell('dpkg --remove receiverd-fleet')
+  t.equal(await state('ActiveState'), 'inactive\n')
+  await rig.shell('dpkg --purge receiverd-fleet')
+  t.equal(await rig.shell(`find /etc/systemd -name '${timer}'`), '')
+})

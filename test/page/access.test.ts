@@ -1,7 +1,9 @@
 import { execFileSync } from 'node:child_process'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'puppeteer-core'
 import t, { type Test } from 'tap'
+import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { TestIssuer } from '../support/issuer.ts'
 import { needs } from '../support/needs.ts'
@@ -11,6 +13,7 @@ import {
   choose,
   click,
   clickNamed,
+  control,
   fill,
   goTo,
   navigation,
@@ -21,6 +24,7 @@ import {
 } from './steps.ts'
 
 const ZBARIMG = '/usr/bin/zbarimg'
+const REMOVE_ISSUERS = 'Also remove the issuers that were added with the API key'
 const skip = missingBrowser('shell') || needs('zbarimg')
 
 /** The text of the QR code on the screen. */
@@ -77,26 +81,66 @@ t.test('access', { skip }, async t => {
     t.equal(await page.evaluate(() => navigator.clipboard.readText()), await valueIn(page, 'Your new token', 'Token'))
   })
 
-  await t.test('an issuer is listed, and removed after a question', async t => {
-    const { publicKey } = new TestIssuer('planted')
+  const plant = async (t: Test, name: string) => {
+    const { publicKey } = new TestIssuer(name)
     const body = JSON.stringify({ publicKey, roles: ['admin:r'] })
-    const headers = { Authorization: `Bearer ${service.key}`, 'Content-Type': 'application/json' }
-    const { status } = await fetch(`${service.url}/api/v1/issuers/planted`, { method: 'PUT', headers, body })
-    t.equal(status, 201)
+    const headers = { 'Content-Type': 'application/json' }
+    t.equal((await service.fetch(`/issuers/${name}`, { method: 'PUT', headers, body })).status, 201)
+  }
+  const issuers = async () => (await service.fetch('/issuers')).json()
+
+  await t.test('an issuer is listed, and removed after a question', async t => {
+    await plant(t, 'planted')
     const { page, offences } = await openTab(browser, link)
     await goTo(page, 'Access')
     await waitForText(page, 'EdDSA · admin:r · added with the API key')
     await clickNamed(page, 'Remove: planted')
     await click(page, 'Remove \u2068planted\u2069?', 'Remove')
     await waitForNoText(page, 'added with the API key')
-    const answer = await fetch(`${service.url}/api/v1/issuers`, { headers })
-    t.strictSame(await answer.json(), { issuers: [] })
+    t.strictSame(await issuers(), { issuers: [] })
     t.strictSame(offences, [])
   })
 
+  await t.test(
+    'a new key: the issuers that stay are named, or removed where they were added with the old one',
+    async t => {
+      mkdirSync(join(service.root, 'etc/receiverd/issuers'), { recursive: true })
+      writeFileSync(join(service.root, 'etc/receiverd/issuers/office.json'), new TestIssuer('office').file())
+      await plant(t, 'planted')
+      await eventually(async () => (await issuers()).issuers.length === 2)
+      const { page, offences } = await openTab(browser, `${service.url}/#key=${service.key}`)
+      const replace = async () => {
+        await click(page, 'API key', 'Replace the API key…')
+        return control(page, 'Replace the API key of Meeting Room 4?', REMOVE_ISSUERS)
+      }
+      const confirm = () => click(page, 'Replace the API key of Meeting Room 4?', 'Replace the API key')
+      await goTo(page, 'Access')
+      await replace()
+      await confirm()
+      await waitForText(page, 'These issuers stay, and their tokens are accepted: office, planted.')
+      await click(page, 'The new API key', 'Done')
+
+      await goTo(page, 'Access')
+      await (await replace()).click()
+      await confirm()
+      await waitForText(page, 'These issuers stay, and their tokens are accepted: office.')
+      t.match(await issuers(), { issuers: [{ name: 'office', source: 'image' }] })
+      await click(page, 'The new API key', 'Done')
+
+      rmSync(join(service.root, 'etc/receiverd/issuers/office.json'))
+      await eventually(async () => (await issuers()).issuers.length === 0)
+      await goTo(page, 'Access')
+      await replace()
+      await confirm()
+      await waitForText(page, 'The new API key')
+      await waitForNoText(page, 'These issuers stay')
+      t.strictSame(offences, [])
+    },
+  )
+
   await t.test('the key is replaced: this page goes on, the others are signed out', async t => {
     const old = service.key
-    const { page, offences } = await openTab(browser, link)
+    const { page, offences } = await openTab(browser, `${service.url}/#key=${old}`)
     const moderator = await openTab(browser, `${service.url}/#key=${service.token(['moderator:rw'])}`)
     await waitForText(moderator.page, 'No device is waiting.')
     await page.bringToFront()

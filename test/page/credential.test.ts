@@ -1,6 +1,7 @@
 import type { Page } from 'puppeteer-core'
 import t from 'tap'
 import { eventually } from '../support/eventually.ts'
+import { TestIssuer } from '../support/issuer.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
 import { click, enter, goTo, stored, valueIn, waitForText } from './steps.ts'
@@ -116,11 +117,15 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
         throw new TypeError('Failed to fetch')
       }),
     )
+    const body = new TestIssuer('office').file()
+    const headers = { 'Content-Type': 'application/json' }
+    t.equal((await service.fetch('/issuers/office', { method: 'PUT', headers, body })).status, 201)
     const { key } = service
     await goTo(page, 'Access')
     await click(page, 'API key', 'Replace the API key…')
     await click(page, 'Replace the API key of Meeting Room 4?', 'Replace the API key')
     await waitForText(page, 'The new API key')
+    await waitForText(page, 'These issuers stay, and their tokens are accepted: office.')
     t.not(service.key, key)
     t.equal(await valueIn(page, 'The new API key', 'API key'), service.key)
     t.ok(await page.evaluate(() => 'lost' in globalThis))

@@ -1,4 +1,4 @@
-import { h, newId } from '../dom.ts'
+import { checkbox, h } from '../dom.ts'
 import type { Json } from '../json.ts'
 import { valueLabel } from '../labels.ts'
 import type { Control, ControlOptions } from './control.ts'
@@ -7,13 +7,10 @@ import type { Control, ControlOptions } from './control.ts'
 export function several({ name, label, schema }: ControlOptions): Control {
   const boxes = (schema.items?.enum ?? []).map((value: Json) => ({
     value,
-    input: h('input', { type: 'checkbox', id: newId() }),
+    ...checkbox(valueLabel(name, value)),
   }))
-  const rows = boxes.map(({ value, input }) =>
-    h('div', { class: 'check' }, input, h('label', { for: input.id }, valueLabel(name, value))),
-  )
   return {
-    element: h('div', { role: 'group', class: 'several', 'aria-label': label }, ...rows),
+    element: h('div', { role: 'group', class: 'several', 'aria-label': label }, ...boxes.map(({ row }) => row)),
     inputs: boxes.map(({ input }) => input),
     isGroup: true,
     get: () => boxes.filter(({ input }) => input.checked).map(({ value }) => value),

@@ -2,7 +2,7 @@ import { messageOf } from '../client.ts'
 import { keepNextKey, linkFor, takeNextKey } from '../credential.ts'
 import type { Device } from '../device.ts'
 import { ask, openDialog } from '../dialog.ts'
-import { button, h, problemLine, say } from '../dom.ts'
+import { button, checkbox, h, problemLine, say } from '../dom.ts'
 import * as texts from '../texts.ts'
 import type { Actions, View } from '../view.ts'
 import { issuersCard } from './issuers-card.ts'
@@ -27,9 +27,10 @@ export function accessView(device: Device, actions: Actions): View {
 
 function keyCard(device: Device, actions: Actions): HTMLElement {
   const problem = problemLine()
+  const removal = checkbox(texts.removeIssuers)
   const replace = async () => {
     try {
-      await replaceKey(device, actions, () => {
+      await replaceKey(device, actions, removal.input.checked, () => {
         say(problem, texts.replacingKey)
       })
       say(problem, '')
@@ -40,7 +41,7 @@ function keyCard(device: Device, actions: Actions): HTMLElement {
   const confirm = () =>
     ask({
       title: texts.replaceKeyTitle(device.name),
-      content: [h('p', {}, texts.replaceKeyWarning)],
+      content: [h('p', {}, texts.replaceKeyWarning), removal.row],
       action: texts.replaceKey,
       isDangerous: true,
       go: replace,
@@ -75,17 +76,18 @@ function certificateCard({ client }: Device): HTMLElement {
   return card
 }
 
-/** Replaces the API key, goes on with the new one, and shows it. @param waiting Called while the device does not answer. */
-export async function replaceKey(device: Device, actions: Actions, waiting: () => void): Promise<void> {
+/** Replaces the API key, goes on with the new one, and shows it. The parameters are those of the device's own method. */
+export async function replaceKey(
+  device: Device,
+  actions: Actions,
+  removeIssuers: boolean,
+  waiting: () => void,
+): Promise<void> {
   const apiKey = newKey()
   keepNextKey(apiKey)
-  try {
-    await device.replaceKey(apiKey, waiting)
-  } finally {
-    takeNextKey()
-  }
+  const issuers = await device.replaceKey(apiKey, removeIssuers, waiting).finally(takeNextKey)
   actions.replaceCredential(apiKey)
-  showKey(apiKey)
+  showKey(apiKey, issuers)
 }
 
 /** 32 random bytes as base64url, as the device makes them. */
@@ -98,7 +100,7 @@ function newKey(): string {
 }
 
 /** Nothing closes it but its button: the key is not shown again. */
-function showKey(apiKey: string): void {
+function showKey(apiKey: string, issuers: readonly string[]): void {
   const actions = h(
     'div',
     { class: 'actions' },
@@ -108,6 +110,7 @@ function showKey(apiKey: string): void {
     h('p', {}, texts.keyReplacedHelp),
     qrImage(linkFor(apiKey), texts.keyQrCode),
     secret(texts.apiKey, apiKey),
+    issuers.length > 0 && h('p', {}, texts.issuersStay(issuers.join(', '))),
     actions,
   ]
   const close = openDialog(texts.keyReplaced, content, false)

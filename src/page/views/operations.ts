@@ -1,7 +1,7 @@
 import { messageOf } from '../client.ts'
 import type { Device } from '../device.ts'
 import { ask } from '../dialog.ts'
-import { button, h, newId } from '../dom.ts'
+import { button, checkbox, h } from '../dom.ts'
 import { holdsOneOf } from '../grants.ts'
 import type { DeviceOperation } from '../schema.ts'
 import * as texts from '../texts.ts'
@@ -24,10 +24,7 @@ export function operationsCard(device: Device): HTMLElement | undefined {
 /** Starts it once somebody has confirmed that. */
 export function confirmed(device: Device, operation: Started): void {
   const { title, help, destructive = false, options = [] } = operation
-  const boxes = options.map(({ query, help }) => {
-    const input = h('input', { type: 'checkbox', id: newId() })
-    return { input, query, row: h('div', { class: 'check' }, input, h('label', { for: input.id }, help)) }
-  })
+  const boxes = options.map(({ query, help }) => ({ query, ...checkbox(help) }))
   const chosen = () => boxes.filter(({ input }) => input.checked).map(({ query }) => query)
   ask({
     title: texts.confirmOperation(title, device.name),

@@ -2,7 +2,7 @@ import { MAX_FILE_BYTES, type Preview, previewOf, settingsFile, settingsIn } fro
 import { jsonOf, messageOf } from '../client.ts'
 import type { Device } from '../device.ts'
 import { ask } from '../dialog.ts'
-import { button, type Child, foreign, h, newId, problemLine, say } from '../dom.ts'
+import { button, type Child, checkbox, foreign, h, problemLine, say } from '../dom.ts'
 import { download } from '../download.ts'
 import type { Json } from '../json.ts'
 import { labelOf, valueText } from '../labels.ts'
@@ -16,10 +16,10 @@ const MAX_NAME = 64
 /** Saves the settings in a file, and loads them from one. */
 export function settingsFileCard(device: Device): HTMLElement {
   const { system: schema } = device.document
-  const withIdentity = h('input', { type: 'checkbox', id: newId() })
+  const withIdentity = checkbox(texts.withIdentity)
   const problem = problemLine()
   const save = () => {
-    const text = settingsFile(schema, device.system.value, withIdentity.checked)
+    const text = settingsFile(schema, device.system.value, withIdentity.input.checked)
     download(new Blob([text], { type: 'application/json' }), `${device.name}-settings.json`)
   }
   const load = async (file: File | undefined) => {
@@ -52,7 +52,7 @@ export function settingsFileCard(device: Device): HTMLElement {
     { class: 'card' },
     h('h3', { tabindex: -1 }, texts.settingsFile),
     h('p', { class: 'help' }, texts.settingsFileHelp),
-    h('div', { class: 'check' }, withIdentity, h('label', { for: withIdentity.id }, texts.withIdentity)),
+    withIdentity.row,
     problem,
     chooser,
     h(

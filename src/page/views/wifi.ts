@@ -1,7 +1,7 @@
 import { messageOf, Refusal } from '../client.ts'
 import type { Device } from '../device.ts'
 import { ask } from '../dialog.ts'
-import { button, foreign, h, newId, problemLine, say } from '../dom.ts'
+import { button, checkbox, foreign, h, newId, problemLine, say } from '../dom.ts'
 import type { Field } from '../form/field.ts'
 import { isEqual, isObject, type Json, type JsonObject } from '../json.ts'
 import type { Schema } from '../schema.ts'
@@ -186,9 +186,9 @@ function askForEntries(found: Found | undefined, go: (network: Known) => void): 
     required: found !== undefined,
     autofocus: found !== undefined,
   })
-  const show = h('input', { type: 'checkbox', id: newId() })
-  show.addEventListener('input', () => {
-    password.type = show.checked ? 'text' : 'password'
+  const show = checkbox(texts.show)
+  show.input.addEventListener('input', () => {
+    password.type = show.input.checked ? 'text' : 'password'
   })
   const ssid = () => found?.ssid ?? name.value
   ask({
@@ -202,7 +202,7 @@ function askForEntries(found: Found | undefined, go: (network: Known) => void): 
         password,
         h('p', { class: 'help' }, found === undefined ? texts.passwordOrNone : texts.passwordHelp),
       ),
-      h('div', { class: 'check' }, show, h('label', { for: show.id }, texts.show)),
+      show.row,
     ],
     action: texts.join,
     isValid: () => {

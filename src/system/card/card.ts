@@ -9,11 +9,13 @@ import { deviceLinks } from '../../../hal/settings/network/links.ts'
 import { isWifiSet } from '../../../hal/settings/wifi/adapter.ts'
 import type { Originals } from '../../../hal/transaction/originals.ts'
 import type { ApiKeyStore } from '../../auth/api-key.ts'
+import type { Issuers } from '../../auth/issuers.ts'
 import { RefusedKey } from '../../auth/key-file.ts'
-import { CARD_LINK_MS } from '../../limits.ts'
+import { CARD_LINK_MS, MAX_ISSUER_BYTES } from '../../limits.ts'
 import type { Log } from '../../log.ts'
 import { type FieldError, Problem } from '../../problem.ts'
 import type { SystemStore } from '../store.ts'
+import { ISSUERS, issuersIn, readIssuers, whyTooMany } from './issuers.ts'
 import { type Memory, remember, remembered, type Taken } from './memory.ts'
 import { commentedOut, type Given, type Name, type Parsed, parseReceiverTxt } from './receiver-txt.ts'
 import { givenIn, merged, nameAt, partsOf, patchOf, setsAddresses, wifiMistakes } from './settings.ts'
@@ -43,6 +45,7 @@ export interface CardOptions {
 export interface Takers {
   readonly configuration: SystemStore
   readonly keys: ApiKeyStore
+  readonly issuers: Issuers
   readonly originals: Originals
 }
 
@@ -50,6 +53,7 @@ export interface Takers {
 interface Found {
   readonly text: string | undefined
   readonly parsed: Parsed
+  readonly issuers: Given
   readonly pair: Pair | undefined
   /** Of its files, by their names. */
   readonly digests: Readonly<Record<string, string>>
@@ -115,14 +119,15 @@ export class CardTaker {
     if (!(await this.#card.isThere())) return
     const found = await this.#look(memory.taken)
     const mistakes = [...found.mistakes]
-    const given = givenIn(found.parsed)
+    const given = { ...givenIn(found.parsed), ...found.issuers }
+    const all = merged(memory.given, given)
     const names = [...Object.keys(given), ...(found.pair ? [CERTIFICATE, KEY] : [])]
     let next = memory
     if (mistakes.length === 0 && names.length > 0) {
-      mistakes.push(...(await this.#apply(takers, given, found)))
+      mistakes.push(...whyTooMany(issuersIn(all).keys()))
+      if (mistakes.length === 0) mistakes.push(...(await this.#apply(takers, given, found)))
       if (mistakes.length === 0) {
         const stillDue = (memory.stillDue ?? []).filter(name => !(name in given))
-        const all = merged(memory.given, given)
         next = { given: all, ...dueOf(all, stillDue), taken: takenOf(found, memory.taken) }
         await remember(this.#state, next)
         this.#log('notice', `${TEXT}: taken: ${names.join(', ')}`)
@@ -198,7 +203,8 @@ export class CardTaker {
     const [certificate, key] = [await read(CERTIFICATE, MAX_PEM_BYTES), await read(KEY, MAX_PEM_BYTES)]
     if (!certificate !== !key) mistakes.push(`${certificate ? KEY : CERTIFICATE}: missing; the other one is there`)
     const pair = certificate && key && { certificate: certificate.toString(), key: key.toString() }
-    return { text, parsed, pair, digests, mistakes }
+    const issuers = await readIssuers(await this.#card.list(ISSUERS), path => read(path, MAX_ISSUER_BYTES), mistakes)
+    return { text, parsed, issuers, pair, digests, mistakes }
   }
 
   /**
@@ -212,11 +218,13 @@ export class CardTaker {
     whole: Given = given,
   ): Promise<readonly string[]> {
     const { configuration, keys, originals } = takers
+    const issuers = issuersIn(given)
     const at = (name: Name) => `${parsed?.lines[name] ? `line ${parsed.lines[name].number}, ` : ''}${name}`
     const apiKey = given['api-key']
     const mistakes = Object.entries(wifiMistakes(given)).map(([name, why]) => `${at(name as Name)}: ${why}`)
     if (apiKey !== undefined) mistakes.push(...(await whyNoKey(keys, apiKey)).map(why => `${at('api-key')}: ${why}`))
     if (pair) mistakes.push(...(await whyNoPair(pair)).map(why => `${CERTIFICATE} and ${KEY}: ${why}`))
+    mistakes.push(...whyTooMany([...takers.issuers.all.map(({ name }) => name), ...issuers.keys()]))
     if (mistakes.length > 0) return mistakes
     try {
       await configuration.patch(patchOf(given, (await this.#linkFor(whole)).name), () => undefined)
@@ -229,6 +237,7 @@ export class CardTaker {
       await this.#certificates.put(pair)
     }
     if (apiKey !== undefined) await keys.replace(apiKey)
+    for (const [name, issuer] of issuers) await takers.issuers.put(name, issuer, () => undefined, 'card')
     return []
   }
 

@@ -9,8 +9,8 @@ const MODE = 0o600
 const FILE = '/card'
 /** The memory after a factory reset that the image has carried out, until something is taken (build/image/initramfs/). */
 const AFTER_RESET = '/card.reset'
-/** It holds receiver.txt twice, each character as up to six. */
-const MAX_BYTES = 256 * 1024
+/** It holds receiver.txt twice, each character as up to six, and 16 issuers. */
+const MAX_BYTES = 384 * 1024
 
 /** Texts by names. */
 const texts = Type.Object({}, { additionalProperties: Type.String() })

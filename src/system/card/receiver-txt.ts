@@ -11,8 +11,10 @@ const NAMES = [
   'dns',
 ] as const
 export type Name = (typeof NAMES)[number]
-/** Values by their names. */
-export type Given = Readonly<Partial<Record<Name, string>>>
+/** Of an issuer, beside receiver.txt. */
+export type IssuerFile = `issuers/${string}.json`
+/** Values by their names; of an issuer, the JSON in its file. */
+export type Given = Readonly<Partial<Record<Name | IssuerFile, string>>>
 
 /** A setting that was found. */
 export interface Assignment {

@@ -27,7 +27,7 @@ export function merged(before: Given, now: Given): Given {
 /** Parts of it that make sense without the others: the groups, and each of the other values. */
 export function partsOf(given: Given): readonly Given[] {
   const singles = Object.keys(given).filter(name => !GROUPS.flat().includes(name as Name))
-  return [...GROUPS, ...singles.map(name => [name as Name])].map(names =>
+  return [...GROUPS, ...singles.map(name => [name as keyof Given])].map(names =>
     Object.fromEntries(names.flatMap(name => (given[name] === undefined ? [] : [[name, given[name]]]))),
   )
 }

@@ -10,10 +10,12 @@ import { Files } from '../../../hal/files/files.ts'
 import type { Run } from '../../../hal/os/command.ts'
 import { System } from '../../../hal/os/system.ts'
 import { registry } from '../../../hal/registry.ts'
+import type { Undo } from '../../../hal/setting.ts'
 import { Journal } from '../../../hal/transaction/journal.ts'
 import { Originals } from '../../../hal/transaction/originals.ts'
 import { Transactions } from '../../../hal/transaction/transaction.ts'
 import { ApiKeyStore } from '../../../src/auth/api-key.ts'
+import { Issuers, readIssuers } from '../../../src/auth/issuers.ts'
 import type { JsonObject } from '../../../src/json.ts'
 import { CardTaker } from '../../../src/system/card/card.ts'
 import { finishReset } from '../../../src/system/factory-reset.ts'
@@ -91,10 +93,23 @@ export class Board {
     return this
   }
 
+  /** Puts an issuer beside it. @param name Of its file. */
+  insertIssuer(name: string, text: string): this {
+    mkdirSync(join(this.root, FOLDER, 'issuers'), { recursive: true })
+    writeFileSync(join(this.root, FOLDER, 'issuers', name), text)
+    return this
+  }
+
+  /** The issuers in force, and where each comes from. */
+  async issuers(): Promise<Readonly<Record<string, string>>> {
+    const { issuers } = await readIssuers(new System(this.root))
+    return Object.fromEntries(issuers.map(({ name, source }) => [name, source]))
+  }
+
   /** Starts the service, up to when it would serve; once more if a factory reset restarts the device. */
   async boot(
     { service = Number.POSITIVE_INFINITY, script = 1_000_000 }: Cut = {},
-    meanwhile: (store: SystemStore) => Promise<unknown> = async () => undefined,
+    meanwhile: (store: SystemStore, issuers: Issuers) => Promise<unknown> = async () => undefined,
   ): Promise<Boot> {
     writeFileSync(join(this.#path, '.count'), '')
     const log: string[] = []
@@ -136,11 +151,15 @@ export class Board {
       const configuration = this.#store(system, state, write)
       await configuration.start()
       const originals = new Originals(state)
-      const takers = { configuration, keys, originals }
+      const recordOriginal = (original: Undo) => originals.add([original])
+      const issuers = new Issuers({ system, log: write, recordOriginal })
+      await issuers.start(() => undefined)
+      const takers = { configuration, keys, issuers, originals }
       await card.take(takers)
       await card.follow(takers)
-      await meanwhile(configuration)
+      await meanwhile(configuration, issuers)
       key = keys.current
+      await issuers.stop()
       await configuration.stop()
     } catch (error) {
       if (!isCut) throw error

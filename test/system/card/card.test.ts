@@ -6,6 +6,7 @@ import { REPOSITORY } from '../../../build/bundle-file.ts'
 import { orderReset } from '../../../src/system/factory-reset.ts'
 import type { SystemStore } from '../../../src/system/store.ts'
 import { eventually } from '../../support/eventually.ts'
+import { TestIssuer } from '../../support/issuer.ts'
 import { ALL, Board, KEY, TEXT, WPA } from './board.ts'
 
 const TEMPLATE = readFileSync(join(REPOSITORY, 'build/image/receiver.txt'), 'utf8')
@@ -121,6 +122,59 @@ t.test('a factory reset goes back to what the card gave, or forgets it', async t
     t.match(await board.setting('network'), { wlan0: { method: forgets ? 'dhcp' : 'static' } })
     const memory = board.read('/var/lib/receiverd/card')
     t.equal(memory === undefined, forgets)
+    const before = board.files
+    await board.boot()
+    t.same(board.files, before, 'once')
+  }
+})
+
+t.test('issuers beside it are taken with it, and leave the card', async t => {
+  const [office, monitoring] = [new TestIssuer('office'), new TestIssuer('monitoring', 'ES256')]
+  const board = new Board(t).insert('hostname=lobby\n')
+  // As Notepad writes it, and as a Mac leaves files of its own.
+  board.insertIssuer('office.json', `\ufeff${office.file({ maxAgeS: 3_600, source: 'image' })}\r\n`)
+  board.insertIssuer('monitoring.json', monitoring.file()).insertIssuer('._office.json', 'Mac OS X')
+  const { log } = await board.boot()
+  t.equal(log.at(-1), 'notice: receiver.txt: taken: hostname, issuers/monitoring.json, issuers/office.json')
+  t.strictSame(await board.issuers(), { monitoring: 'card', office: 'card' })
+  t.match(JSON.parse(board.read('/etc/receiverd/issuers/office.json') ?? ''), {
+    publicKey: office.publicKey,
+    maxAgeS: 3_600,
+  })
+  t.equal(await board.setting('hostname'), 'lobby')
+  const left = Object.keys(board.files).filter(name => name.startsWith('boot/firmware/issuers/'))
+  t.strictSame(left, ['boot/firmware/issuers/._office.json'])
+
+  t.comment('once: an issuer that was removed stays removed')
+  await board.boot({}, (_, issuers) => issuers.remove('monitoring', () => undefined))
+  const before = board.files
+  await board.boot()
+  t.same(board.files, before)
+})
+
+t.test('with issuers alone, without receiver.txt', async t => {
+  const board = new Board(t).insertIssuer('office.json', new TestIssuer('office').file())
+  await board.boot()
+  t.strictSame(await board.issuers(), { office: 'card' })
+})
+
+t.test('issuers of the card outlast a new key, which removes those of the API; a reset brings them back', async t => {
+  for (const forgets of [false, true]) {
+    const board = new Board(t).insertIssuer('office.json', new TestIssuer('office').file())
+    const { publicKey } = new TestIssuer('planted')
+    await board.boot({}, async (_, issuers) => {
+      await issuers.put('planted', { publicKey, roles: ['admin:r'] }, () => undefined)
+      t.strictSame(await board.issuers(), { office: 'card', planted: 'api' })
+      t.strictSame(await issuers.removeOwn(() => undefined), ['planted'])
+      t.strictSame(await board.issuers(), { office: 'card' })
+      await issuers.put('office', { publicKey, roles: ['admin:rw'] }, () => undefined)
+      t.strictSame(await board.issuers(), { office: 'api' }, 'replaced by the API')
+    })
+    await board.change((_, state) => orderReset(state, forgets))
+    await board.boot()
+    t.strictSame(await board.issuers(), forgets ? {} : { office: 'card' })
+    if (!forgets)
+      t.notMatch(board.read('/etc/receiverd/issuers/office.json'), 'admin:rw"]', 'the key that the card gave')
     const before = board.files
     await board.boot()
     t.same(board.files, before, 'once')

@@ -2,6 +2,7 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { TestIssuer } from '../../support/issuer.ts'
 import { Board, KEY, TEXT } from './board.ts'
 
 t.test('a mistake: nothing is taken, and it is reported without secrets', async t => {
@@ -50,6 +51,59 @@ t.test('a mistake: nothing is taken, and it is reported without secrets', async 
     const { 'boot/firmware/receiver-errors.txt': _, ...after } = board.files
     t.same(after, before)
   }
+})
+
+t.test('a mistake in an issuer: nothing is taken, and it is said what would be', async t => {
+  const { publicKey } = new TestIssuer('office')
+  const valid = { publicKey, roles: ['admin:r'] }
+  const json = (more: object) => JSON.stringify({ ...valid, ...more })
+  const cases: [file: string, text: string, expected: RegExp][] = [
+    ['office.json', '{', /^issuers\/office\.json: the file is not valid: not JSON$/m],
+    ['office.json', '', /^issuers\/office\.json: the file is not valid: not JSON$/m],
+    [
+      'office.json',
+      json({ publicKey: publicKey.replace('PUBLIC', 'PRIVATE') }),
+      /office\.json: \/publicKey: must be an Ed/,
+    ],
+    ['office.json', json({ roles: ['root'] }), /^issuers\/office\.json: \/roles\/0: must be/m],
+    ['office.json', JSON.stringify({ publicKey }), /^issuers\/office\.json: .*roles/m],
+    ['office.json', json({ role: 'admin:r' }), /^issuers\/office\.json: \/role: /m],
+    ['office.json', json({ maxAgeS: 59 }), /^issuers\/office\.json: \/maxAgeS: /m],
+    ['office.json', `${' '.repeat(8_192)}${json({})}`, /^issuers\/office\.json: the file is larger than 8 KiB$/m],
+    ['Office.json', json({}), /^issuers: "Office\.json" must be called NAME\.json, where NAME is 1 to 32 characters/m],
+    ['office.json.txt', json({}), /^issuers: "office\.json\.txt" must be called NAME\.json/m],
+    ['office.pem', publicKey, /^issuers: "office\.pem" must be called NAME\.json/m],
+  ]
+  for (const [file, text, expected] of cases) {
+    const board = new Board(t)
+    await board.boot()
+    const before = board.insert('name=Not taken\n').insertIssuer('valid.json', json({})).insertIssuer(file, text).files
+    const { log } = await board.boot()
+    t.match(board.errors, expected)
+    t.match(log.at(-1), /^warning: receiver\.txt: issuers/)
+    const { 'boot/firmware/receiver-errors.txt': _, ...after } = board.files
+    t.same(after, before, `${file} ${text}`)
+  }
+})
+
+t.test('more issuers than a device can have, of one card or of several', async t => {
+  const { publicKey } = new TestIssuer('office')
+  const text = JSON.stringify({ publicKey, roles: ['admin:r'] })
+  const board = new Board(t)
+  for (let n = 0; n < 17; n++) board.insertIssuer(`office-${n}.json`, text)
+  await board.insert('name=Not taken\n').boot()
+  t.match(board.errors, /^issuers: a device has at most 16 issuers/m)
+  t.strictSame(await board.issuers(), {})
+  t.not(await board.setting('deviceName'), 'Not taken')
+
+  rmSync(join(board.root, 'boot/firmware/issuers/office-16.json'))
+  await board.boot({}, async (_, issuers) => {
+    for (let n = 0; n < 16; n++) await issuers.remove(`office-${n}`, () => undefined)
+  })
+  t.equal(board.errors, '')
+  await board.insertIssuer('one-more.json', text).boot()
+  t.match(board.errors, /^issuers: a device has at most 16 issuers/m, 'a factory reset brings the others back')
+  t.strictSame(await board.issuers(), {})
 })
 
 t.test('a key that the device had before is refused: its tokens would come back', async t => {

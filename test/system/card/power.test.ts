@@ -3,6 +3,7 @@ import { mkdirSync, renameSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { orderReset } from '../../../src/system/factory-reset.ts'
+import { TestIssuer } from '../../support/issuer.ts'
 import { ALL, Board, type Cut, KEY, TEXT, WPA } from './board.ts'
 
 /** Every step is one at which the power fails; a short run tries some of them, others each time. */
@@ -27,7 +28,8 @@ async function cutEverywhere(t: Test, make: () => Promise<Board>, cutAt: (n: num
   }
 }
 
-const inserted = (t: Test) => async () => new Board(t).insert(ALL)
+const ISSUER = new TestIssuer('office').file()
+const inserted = (t: Test) => async () => new Board(t).insert(ALL).insertIssuer('office.json', ISSUER)
 
 t.test('at any step of the service: the next boot has all of it, and no secret is left', async t => {
   const steps = await cutEverywhere(t, inserted(t), service => ({ service }))
@@ -41,7 +43,7 @@ t.test('at any step of the script that changes the card', async t => {
 
 t.test('at any step of a factory reset that goes back to what the card gave', async t => {
   const used = async () => {
-    const board = new Board(t).insert(ALL)
+    const board = await inserted(t)()
     await board.boot()
     await board.change(store => store.patch({ hostname: 'used', ntp: { enabled: false } }, () => undefined))
     await board.change((_, state) => orderReset(state, false))

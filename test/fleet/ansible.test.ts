@@ -11,6 +11,9 @@ import { startTestService, type TestService } from '../support/service.ts'
 import { startWifiDevice } from '../support/wifi-device.ts'
 import { certificateOf, Network, Owner } from './support.ts'
 
+// 160 times, a task.
+t.setTimeout(300_000)
+
 const DEVICES = 40
 const PLAY_MS = 10 * DEADLINE_MS
 const COLLECTION = 'src/fleet/ansible'
@@ -187,6 +190,39 @@ devices:
   t.same(whole.receivers.hosts, ['one', 'two', 'three'])
   t.match(whole, { floor_4: { hosts: ['one'] }, lobby: { hosts: ['one'] } })
 
+  // In the place of avahi, which would need a network: what it prints (avahi-browse(1)).
+  const found = (name: string, address: string, txt: string) =>
+    `=;eth0;IPv4;${name};_receiverd._tcp;local;${name}.local;${address};443;${txt}`
+  const hostile = `{{ lookup("pipe", "touch ${owner.path('pwned')}") }}`
+  const lines = [
+    found('known', '192.0.2.1', `"serial=1" "pin=${'A'.repeat(43)}="`),
+    found('two', '192.0.2.66', '"serial=66"'),
+    found(
+      'new',
+      '192.0.2.7',
+      `"serial=7" "model=${hostile.replaceAll('"', '\\"')}" "pin=${'B'.repeat(43)}=" "groups=lobby"`,
+    ),
+  ]
+  owner.write('avahi-browse', `#!/bin/sh\ncat <<'END'\n${lines.join('\n')}\nEND\n`, 0o700)
+  owner.write('receiverd.yml', `${INVENTORY}${PROGRAM}discover: true\ncompose: { shown: receiverd_model }\n`)
+  const env = { PATH: `${owner.folder}:${process.env.PATH}` }
+  const args = ['--inventory', owner.path('receiverd.yml'), '--list']
+  const all = await owner.ansible('ansible-inventory', args, env)
+  t.equal(all.status, 0, all.stderr)
+  const everything = JSON.parse(all.stdout)
+  t.same(everything.receivers_discovered.hosts, ['new'], 'neither a device of the file, nor one that takes its name')
+  t.same(everything.lobby.hosts, ['one'], 'no group is claimed')
+  t.match(all.stderr.replace(/\s+/g, ' '), /a receiver at 192\.0\.2\.66 has the name of another one, two/)
+  t.match(everything._meta.hostvars.new, {
+    receiverd_address: 'https://192.0.2.7:443',
+    receiverd_claimed_pin: `sha256//${'B'.repeat(43)}=`,
+    receiverd_model: { __ansible_unsafe: hostile },
+    receiverd_pin: undefined,
+    receiverd_key_file: undefined,
+  })
+  t.notOk(owner.has('pwned'), 'what a device claims is no template')
+  owner.write('receiverd.yml', INVENTORY + PROGRAM)
+
   const device = 'devices: { a: { address: "http://192.0.2.1", groups: [4th, 5th] } }\n'
   for (const [fleet, said] of [
     ['devices:\n  a: { adress: "http://a" }\n', /fleet\.yaml:2: devices\.a\.adress: did you mean address\?/],
@@ -303,7 +339,8 @@ devices: { lobby: { address: "http://127.0.0.1:${device.port}" } }
     }
     t.match(readFileSync(file, 'utf8'), `psk="${PASSWORD}"`)
     t.match(texts[0], /^ +"password": "set"/m)
-    t.match(texts[3], /\(sent again: a secret in it cannot be compared\)/)
+    t.match(texts[2], '"password": "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"', 'by the module, which tells its options')
+  t.match(texts[3], /\(sent again: a secret in it cannot be compared\)/)
     for (const text of texts) {
       t.notMatch(text, PASSWORD)
       t.notMatch(text, device.key)

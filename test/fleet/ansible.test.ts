@@ -24,6 +24,7 @@ const [INVENTORY = '', PLAYBOOK = ''] = Array.from(
   ([, text = '']) => text.replace(/^ {3}/gm, ''),
 )
 const PROGRAM = `program: ${join(REPOSITORY, 'build/out', FLEET_PROGRAM.name)}\n`
+const MODULE = 'receiverd.receiverd.receiverd_system'
 const PASSWORD = 'correct-horse-battery'
 const OTHER_KEY = 'key-0123456789abcdef'.repeat(2)
 /** A connection to another computer, as far as Ansible knows: there, the module runs, and not the action plugin. */
@@ -299,6 +300,28 @@ ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('k
   for (const name of ['pin', 'authority', 'value', 'key'] as const) t.equal(await timezoneOf(devices[name]), before)
   t.ok(await eventually(async () => (await timezoneOf(devices.trial)) === before), 'undone')
   for (const { key } of Object.values(devices)) t.notMatch(text, key)
+
+  const address = 'http://127.0.0.1:9'
+  owner.write('shared.key', 'lobby,0123456789abcdefghijklmn\n', 0o640)
+  for (const [options, said] of [
+    [{ pin: 'abc', key: OTHER_KEY, address: '192.0.2.1' }, 'pin: give sha256//BASE64, or a SHA-256 fingerprint'],
+    [{ pin: own.pin, key: OTHER_KEY }, 'pin: there is no TLS at an http: address'],
+    [{ pin: own.pin, ca_path: '/x' }, 'parameters are mutually exclusive: pin|ca_path'],
+    [{ key: OTHER_KEY, address: 'ftp://x' }, '"ftp://x\\" is no address of a device; give HOST, HOST:PORT'],
+    [{}, 'give key or key_file, or set the environment variable RECEIVERD_KEY'],
+    [{ device: 'lobby' }, "missing parameter(s) required by 'device': key_file"],
+    [{ device: 'lobby', key_file: owner.path('keys.csv') }, 'keys.csv has no line lobby,KEY'],
+    [{ device: 'lobby', key_file: owner.path('shared.key') }, 'shared.key has secrets, and others may read it: chmod 600'],
+    [{ key: OTHER_KEY, confirm_within: 3 }, 'confirm_within: 3 is not from 5 to 600 seconds'],
+    [{ key: OTHER_KEY, pim: own.pin }, 'Unsupported parameters: pim. Supported parameters include: address, ca_path'],
+    [{ key: OTHER_KEY }, 'cannot connect to 127.0.0.1:9: Connection refused'],
+  ] as const) {
+    const args = JSON.stringify({ address, settings: { timezone: 'UTC' }, ...options })
+    const { status, stdout, stderr } = await owner.ansible('ansible', ['localhost', '-o', '-m', MODULE, '-a', args])
+    t.equal(status, 2, said)
+    t.ok(stdout.includes(said), stdout)
+    t.notMatch(stdout + stderr, /exception|0123456789abc/)
+  }
 })
 
 t.test(

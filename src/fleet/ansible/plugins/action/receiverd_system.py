@@ -7,7 +7,9 @@ as long. Elsewhere, the module does.
 import json
 import os
 
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.parameters import remove_values
+from ansible.module_utils.errors import UnsupportedError
 from ansible.parsing.ajson import AnsibleJSONEncoder
 from ansible.plugins.action import ActionBase
 from ansible_collections.receiverd.receiverd.plugins.module_utils.client import ReceiverError
@@ -20,9 +22,11 @@ class ActionModule(ActionBase):
         # As another user, only another process can.
         if self._connection.transport != "local" or self._connection.become:
             return {**result, **self._execute_module(task_vars=task_vars)}
-        _result, params = self.validate_argument_spec(**OPTIONS)
+        options = ArgumentSpecValidator(**OPTIONS).validate(self._task.args)
+        if options.error_messages:
+            return {**result, "failed": True, "msg": mistake_in(options)}
         # As a module gets them: values of Ansible Vault are text.
-        params = json.loads(json.dumps(params, cls=AnsibleJSONEncoder, vault_to_text=True))
+        params = json.loads(json.dumps(options.validated_parameters, cls=AnsibleJSONEncoder, vault_to_text=True))
         given = {}
         self._compute_environment_string(given)
         try:
@@ -30,3 +34,9 @@ class ActionModule(ActionBase):
         except ReceiverError as error:
             done = {"failed": True, **failure(error)}
         return {**result, **remove_values(done, secrets_of(params))}
+
+
+def mistake_in(options):
+    """In the words of a module."""
+    is_unknown = isinstance(options.errors[0], UnsupportedError)
+    return f"Unsupported parameters: {options.errors.msg}" if is_unknown else options.errors.msg

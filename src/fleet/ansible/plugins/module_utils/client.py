@@ -101,7 +101,7 @@ class Trust:
                 cafile=None if is_folder else ca_path or None, capath=ca_path if is_folder else None
             )
         except (OSError, ssl.SSLError) as error:
-            raise WrongCall(f"ca_path: {ca_path} has no certificates in PEM that can be read: {error}")
+            raise WrongCall(f"ca_path: {ca_path} has no certificates in PEM that can be read: {reason_of(error)}")
 
     def _take(self, pin):
         match = PIN.fullmatch(pin)

@@ -311,7 +311,10 @@ ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('k
     [{}, 'give key or key_file, or set the environment variable RECEIVERD_KEY'],
     [{ device: 'lobby' }, "missing parameter(s) required by 'device': key_file"],
     [{ device: 'lobby', key_file: owner.path('keys.csv') }, 'keys.csv has no line lobby,KEY'],
-    [{ device: 'lobby', key_file: owner.path('shared.key') }, 'shared.key has secrets, and others may read it: chmod 600'],
+    [
+      { device: 'lobby', key_file: owner.path('shared.key') },
+      'shared.key has secrets, and others may read it: chmod 600',
+    ],
     [{ key: OTHER_KEY, confirm_within: 3 }, 'confirm_within: 3 is not from 5 to 600 seconds'],
     [{ key: OTHER_KEY, pim: own.pin }, 'Unsupported parameters: pim. Supported parameters include: address, ca_path'],
     [{ key: OTHER_KEY }, 'cannot connect to 127.0.0.1:9: Connection refused'],
@@ -363,7 +366,7 @@ devices: { lobby: { address: "http://127.0.0.1:${device.port}" } }
     t.match(readFileSync(file, 'utf8'), `psk="${PASSWORD}"`)
     t.match(texts[0], /^ +"password": "set"/m)
     t.match(texts[2], '"password": "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"', 'by the module, which tells its options')
-  t.match(texts[3], /\(sent again: a secret in it cannot be compared\)/)
+    t.match(texts[3], /\(sent again: a secret in it cannot be compared\)/)
     for (const text of texts) {
       t.notMatch(text, PASSWORD)
       t.notMatch(text, device.key)

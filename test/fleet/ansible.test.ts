@@ -301,7 +301,7 @@ ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('k
   t.ok(await eventually(async () => (await timezoneOf(devices.trial)) === before), 'undone')
   for (const { key } of Object.values(devices)) t.notMatch(text, key)
 
-  const address = 'http://127.0.0.1:9'
+  const common = { address: 'http://127.0.0.1:9', settings: { timezone: 'UTC' } }
   owner.write('shared.key', 'lobby,0123456789abcdefghijklmn\n', 0o640)
   for (const [options, said] of [
     [{ pin: 'abc', key: OTHER_KEY, address: '192.0.2.1' }, 'pin: give sha256//BASE64, or a SHA-256 fingerprint'],
@@ -319,7 +319,7 @@ ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('k
     [{ key: OTHER_KEY, pim: own.pin }, 'Unsupported parameters: pim. Supported parameters include: address, ca_path'],
     [{ key: OTHER_KEY }, 'cannot connect to 127.0.0.1:9: Connection refused'],
   ] as const) {
-    const args = JSON.stringify({ address, settings: { timezone: 'UTC' }, ...options })
+    const args = JSON.stringify({ ...common, ...options })
     const { status, stdout, stderr } = await owner.ansible('ansible', ['localhost', '-o', '-m', MODULE, '-a', args])
     t.equal(status, 2, said)
     t.ok(stdout.includes(said), stdout)

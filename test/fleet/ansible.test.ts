@@ -345,7 +345,7 @@ devices: { lobby: { address: "http://127.0.0.1:${device.port}" } }
     )
     owner.write('elsewhere.py', ELSEWHERE)
     const env = { TOKEN: device.key, ANSIBLE_CONNECTION_PLUGINS: owner.folder }
-    owner.write('receivers.yml', PLAYBOOK.replace('within: 60', 'within: 10'))
+    owner.write('receivers.yml', PLAYBOOK.replace('within: 60', 'within: 16'))
     const texts: string[] = []
     for (const [args, state, note] of [
       [['--check', '--diff'], 'changed', undefined],

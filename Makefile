@@ -1,7 +1,7 @@
 SOURCES := build/package
 BUILT := build/out
 include build/package/install.mk
-.PHONY: run build fleet size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-test update-test from earlier power-test storage-test model-test proof card-test device-tools arm-test bench bench-board clean
+.PHONY: run build fleet size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-build device-test update-test from earlier power-test storage-test model-test proof card-test device-tools arm-test bench bench-board clean
 BIN := node_modules/.bin
 TS := node --import tsx
 ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
@@ -108,14 +108,17 @@ build/out/image/$(BOARD).tar: build/out/image/base.tar build/image/board.sh $(sh
 # TAP shows each step as it ends, some after minutes, and the measurements.
 DEVICE_TEST = @TEST_DEADLINE_MS=60000 $(BIN)/tap --reporter=tap --timeout=86400 --jobs=1
 
-device-test: device-tools from image earlier build/out/next/receiverd.deb bench-board ## boot the image, and test it from outside and inside; FROM= as for update-test
-	$(DEVICE_TEST) test/device/boot-script.device.ts test/device/package.device.ts test/device/boot.device.ts test/device/screen.device.ts test/device/update.device.ts
+device-test: device-tools image build/out/next/receiverd.deb bench-board ## boot the image, and test it from outside and inside
+	$(DEVICE_TEST) test/device/boot-script.device.ts test/device/package.device.ts test/device/boot.device.ts test/device/screen.device.ts
 
-# After the other image, because both are made in the same folder.
+# After the other image, because both are made in the same folder, and of the packages that it was made of.
 card: image
-	@$(MAKE) --no-print-directory image BOARD=raspberry-pi
+	@$(MAKE) --no-print-directory --assume-old=deb image BOARD=raspberry-pi
 
-update-test: from device-tools image earlier ## update the booted image, also to versions that do not work: make update-test PROOF=1 FROM=COMMIT
+# All that these tests boot, but the card.
+device-build: device-tools from image earlier build/out/next/receiverd.deb bench-board
+
+update-test: device-tools from image earlier ## update the booted image, also to versions that do not work: make update-test PROOF=1 FROM=COMMIT
 	$(DEVICE_TEST) test/device/update.device.ts
 
 # The image of an earlier commit, with which the device begins that is updated.

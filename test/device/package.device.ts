@@ -25,7 +25,7 @@ t.test('lintian finds nothing', async t => {
     packages.map(file => file.split('_')[0]).sort(),
     parts.map(part => `receiverd${part}`),
   )
-  for (const name of packages) t.equal(run('lintian', '--allow-root', '--fail-on', 'none', join(OUT, name)), '', name)
+  t.equal(run('lintian', '--allow-root', '--fail-on', 'none', ...packages.map(name => join(OUT, name))), '')
 })
 
 t.test('the packages contain what make install lays out', async t => {

@@ -264,7 +264,7 @@ t.test('Ctrl-C begins no further device, and waits for those under way', async t
   owner.write('keys.csv', `hanging,${device.key}\nlobby,${device.key}\n`)
   owner.write('fleet.yaml', fleetFile({ hanging, lobby: `127.0.0.1:${device.port}` }, 'settings: { timezone: UTC }\n'))
   for (const command of [['list'], ['diff'], ['apply', '--yes']]) {
-    const args = [...command, '--at-once', '1', '--timeout', '1', '--json']
+    const args = [...command, '--at-once', '1', '--timeout', '3', '--json']
     const { status, stdout, stderr } = await owner.run(args, {}, started => {
       child = started
     })

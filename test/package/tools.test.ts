@@ -8,6 +8,8 @@ const targets: [target: string, check: string][] = [
   ['image', '. build/image/binfmt.sh'],
   ['bundle', 'build/image/bundle.sh check'],
   ['device-test', 'test/device/tools.sh'],
+  ['device-build', 'test/device/tools.sh'],
+  ['update-test', 'test/device/tools.sh'],
   ['power-test', 'test/device/tools.sh'],
   ['storage-test', 'test/device/tools.sh'],
   ['card-test', 'test/device/tools.sh'],

@@ -3,18 +3,23 @@ import { setTimeout as sleep } from 'node:timers/promises'
 /** Milliseconds until a test gives up on what must happen: far more than it takes on a busy machine. */
 export const DEADLINE_MS = Number(process.env.TEST_DEADLINE_MS ?? 15_000)
 
-const LOOK_MS = 5
+/** Pauses between two looks, the first and the longest. A look may be a command on a machine, which needs the processors, too. */
+const FIRST_PAUSE_MS = 5
+const LONGEST_PAUSE_MS = 100
+/** What has taken a second is noticed 50 ms late at most. */
+const PAUSE_OF_WAITED = 0.05
 
 /** Looks until there is something, and returns it. Rejects if there is still nothing after `ms`. */
 export async function eventually<T>(
   look: () => T | false | undefined | Promise<T | false | undefined>,
   ms = DEADLINE_MS,
 ): Promise<T> {
-  const deadline = performance.now() + ms
+  const began = performance.now()
   for (;;) {
     const found = await look()
     if (found !== undefined && found !== false) return found
-    if (performance.now() > deadline) throw new Error(`not within ${ms} ms: ${look}`)
-    await sleep(LOOK_MS)
+    const waited = performance.now() - began
+    if (waited > ms) throw new Error(`not within ${ms} ms: ${look}`)
+    await sleep(Math.min(Math.max(FIRST_PAUSE_MS, PAUSE_OF_WAITED * waited), LONGEST_PAUSE_MS))
   }
 }

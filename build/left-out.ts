@@ -4,7 +4,7 @@ import { join } from 'node:path'
 
 const RESULTS = '.tap/test-results'
 /** Where the results of a tier's files are. Those of programs that tests share are somewhere else. */
-const TIER = /^test\/([^/]+)\//
+const TIER = /^(?:build\/out\/tests\/)?test\/([^/]+)\//
 const SKIPPED = /^ *ok \d+.* # SKIP ?(.*?)\r?$/gm
 /** A test of the file itself, not a subtest. */
 const RAN = /^(not )?ok (?!.* # SKIP)/m

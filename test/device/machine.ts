@@ -22,7 +22,7 @@ import { A_OFFSET, addToCommandLine, type Board, DISK_BYTES, virt } from './boar
 
 /** A board of four cores, emulated on a busy host of two, takes more than five minutes. */
 const BOOT_MS = 600_000
-const COMMAND_MS = 120_000
+const COMMAND_MS = 240_000
 /** Of the device, for the test alone: the API itself, which listens on the loopback. */
 const TEST_PORT = 18080
 /** On the host, the port of the API from outside, where nobody should answer. */

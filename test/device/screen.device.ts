@@ -18,7 +18,7 @@ const screen = new Screen(device, PICTURES)
 const crashes = new Crashes(command => device.shell(command))
 t.setTimeout(20 * 60_000)
 /** Milliseconds until the first picture of a device is on the screen. */
-const SEEN_MS = 90_000
+const SEEN_MS = 180_000
 /** Milliseconds that UxPlay is given to show a picture to a screen that does not answer. */
 const BUSY_MS = 15_000
 

@@ -8,14 +8,18 @@ rm -rf "$tree"
 mkdir -p "$tree/build/out/image"
 git archive "$1" | tar -x -C "$tree"
 same() { for path; do diff -qr "$path" "$tree/$path" >/dev/null 2>&1 || return 1; done; }
-# What takes minutes, and is made of the same: the base, which has no more than Debian's packages, and the board's.
+# What takes minutes, and is made of the same: the base, which has no more than Debian's packages, and what the board adds.
 if same build/image/base.sh build/image/left-out; then
 	ln "$out/base.tar" "$tree/build/out/image/"
-	! same build/image/board.sh build/image/initramfs build/image/boards/virt || ln "$out/virt.tar" "$tree/build/out/image/"
+	if [ -e "$out/virt.tar" ] && same build/image/board.sh build/image/initramfs build/image/boards/virt; then
+		ln "$out/virt.tar" "$tree/build/out/image/"
+	fi
 fi
-# Libraries change only with their lock.
+# Libraries change only with their lock. npm writes its copy of it when all of them are there.
 for room in . src/fleet; do
-	! same $room/package.json $room/package-lock.json || cp -Rl $room/node_modules "$tree/$room/" 2>/dev/null || true
+	if [ -e $room/node_modules/.package-lock.json ] && same $room/package-lock.json; then
+		cp -Rl $room/node_modules "$tree/$room/"
+	fi
 done
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "$1")
 export SOURCE_DATE_EPOCH

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** Milliseconds until a test gives up on what must happen: far more than it takes on a busy machine. */
-export const DEADLINE_MS = Number(process.env.TEST_DEADLINE_MS ?? 15_000)
+export const DEADLINE_MS = Number(process.env.TEST_DEADLINE_MS ?? 30_000)
 
 /** Pauses between two looks, the first and the longest. A look may be a command on a machine, which needs the processors, too. */
 const FIRST_PAUSE_MS = 5

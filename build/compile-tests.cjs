@@ -40,6 +40,7 @@ const SHARED = [
 const FIRST = new Set([
   'engines/model.test.ts',
   'engines/moderation.test.ts',
+  'fleet/ansible.test.ts',
   'fleet/apply.test.ts',
   'interop/node-versions.test.ts',
   'interop/sessions.test.ts',

@@ -67,4 +67,12 @@ t.test('the tunnel of the card', { skip: NO_RIG }, async t => {
   t.comment(lines.filter(line => line.includes('wg0')).join('\n'))
 
   t.equal((await rig.patch({ deviceName: 'Still managed' })).status, 200)
+
+  t.comment('what a power cut leaves of a file that is overwritten is not taken')
+  await put('wg0.netdev', `${'\0'.repeat(40)}${netdev.slice(40)}`)
+  await put('wg0.network', '')
+  await rig.run(['systemctl', 'start', 'own-vpn.service'])
+  t.equal(await rig.shell('ls /boot/firmware'), '')
+  t.equal(await rig.readFile('/etc/systemd/network/wg0.netdev'), netdev)
+  t.equal(await rig.readFile('/etc/systemd/network/wg0.network'), NETWORK)
 })

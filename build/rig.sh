@@ -22,9 +22,10 @@ TMPDIR=$out mmdebstrap --quiet --format=directory --variant=minbase --aptopt='AP
 	--include=systemd-sysv,systemd-timesyncd,dbus,procps,iproute2,tzdata,alsa-utils,nodejs,wpasupplicant \
 	--include=rauc,rauc-service,libubootenv-tool,squashfs-tools,openssl,curl \
 	--include=avahi-daemon,avahi-utils,libnss-mdns,nginx-light \
+	--include=systemd-journal-remote,rsyslog,rsyslog-gnutls \
 	--include=uxplay,gstreamer1.0-plugins-base,gstreamer1.0-plugins-good,gstreamer1.0-plugins-bad,gstreamer1.0-tools \
 	--customize-hook='chroot "$1" systemctl --quiet enable systemd-networkd.service' \
-	--customize-hook='chroot "$1" systemctl --quiet disable nginx.service wpa_supplicant.service' \
+	--customize-hook='chroot "$1" systemctl --quiet disable nginx.service wpa_supplicant.service rsyslog.service' \
 	--customize-hook='mkdir "$1/var/cache/uxplay"' \
 	--customize-hook='chroot "$1" env GST_REGISTRY=/var/cache/uxplay/gstreamer.bin gst-inspect-1.0 >/dev/null 2>&1' \
 	trixie "$out/root" "$(build/debian-mirror.sh)"

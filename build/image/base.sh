@@ -33,7 +33,7 @@ mmdebstrap --verbose --format=tar --arch=arm64 --variant=minbase \
 	--dpkgopt=build/image/left-out \
 	--essential-hook="sh $initrd \"\$1\"" --customize-hook="sh $drivers \"\$1\"" \
 	--customize-hook='rm "$1"/usr/share/sounds/sf2/*' \
-	--include=systemd-sysv,systemd-timesyncd,systemd-resolved,libnss-resolve,udev,dbus,iproute2,procps,kmod,e2fsprogs,tzdata,alsa-utils,nodejs \
+	--include=systemd-sysv,systemd-timesyncd,systemd-resolved,libnss-resolve,udev,dbus,iproute2,procps,kmod,e2fsprogs,tzdata,alsa-utils,nodejs,systemd-journal-remote \
 	--include=linux-image-arm64,initramfs-tools,busybox,zstd \
 	--include=rauc,rauc-service,libubootenv-tool,curl,ca-certificates,openssl,fdisk,util-linux,dosfstools \
 	--include=avahi-daemon,avahi-utils,libnss-mdns \

@@ -218,6 +218,7 @@ t.test('a site', { skip }, async t => {
     bob.close()
     await broker.publish('receiverd/lobby/command', 'end')
     t.match(await ann.line(), { state: 'ended', reason: 'moderator' })
+    ann.close()
     await until('idle')
     t.equal(watcher.json('receiverd/hall.2/sessions').state, 'idle')
   })
@@ -268,6 +269,7 @@ t.test('a site', { skip }, async t => {
       'the latest alone',
     )
     t.equal(bridge.count(/the broker \S+ is away/), 1)
+    await eventually(() => watcher.json('receiverd/lobby/settings').groups[0] === 'floor-7')
   })
 
   await t.test('a device restarts', async t => {

@@ -80,12 +80,11 @@ export class Mosquitto {
     await promisify(execFile)('mosquitto_pub', [...this.client(), '-q', '1', '-t', topic, '-m', text, ...options])
   }
 
-  /** A client that is told everything, also what is on the broker already. It connects again by itself. */
+  /** A client that is told everything, also what is on the broker already. */
   watch(t: Test): Watcher {
-    const options = ['-t', '#', '-q', '1', '-F', '%r %t %p', '--id', `watcher-${Math.random()}`]
-    const process = spawn('mosquitto_sub', [...this.client(), ...options], { stdio: ['ignore', 'pipe', 'ignore'] })
-    t.teardown(() => process.kill('SIGKILL'))
-    return new Watcher(process)
+    const watcher = new Watcher([...this.client(), '-t', '#', '-q', '1', '-F', '%r %t %p'])
+    t.teardown(() => watcher.close())
+    return watcher
   }
 
   /** The options by which mosquitto's clients reach it. */
@@ -100,15 +99,34 @@ export class Mosquitto {
 export class Watcher {
   readonly messages: Message[] = []
   readonly #latest = new Map<string, string>()
+  readonly #options: readonly string[]
+  #process: ChildProcess
+  #isClosed = false
 
-  constructor(process: ChildProcess) {
-    if (!process.stdout) throw new Error('its output is not read')
+  /** @param options Of mosquitto_sub. */
+  constructor(options: readonly string[]) {
+    this.#options = options
+    this.#process = this.#start()
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#process.kill('SIGKILL')
+  }
+
+  #start(): ChildProcess {
+    const process = spawn('mosquitto_sub', this.#options, { stdio: ['ignore', 'pipe', 'ignore'] })
     createInterface({ input: process.stdout }).on('line', line => {
       const [, retained, topic = '', text = ''] = /^([01]) (\S+) (.*)$/s.exec(line) ?? []
       this.messages.push({ topic, text, isRetained: retained === '1' })
       if (text === '') this.#latest.delete(topic)
       else this.#latest.set(topic, text)
     })
+    // By TLS, it ends when the broker does.
+    process.once('exit', () => {
+      if (!this.#isClosed) this.#process = this.#start()
+    })
+    return process
   }
 
   /** Topics with a message. */

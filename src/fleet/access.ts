@@ -89,14 +89,18 @@ class Trusts {
     if (proof.kind !== 'ca') return proof
     let text = this.#certificates.get(proof.path)
     if (!text) {
-      text = readOwn(proof.path).then(file => file.text)
+      text = certificatesAt(proof.path)
       this.#certificates.set(proof.path, text)
     }
-    const certificates = await text
-    if (!certificates.includes('-----BEGIN CERTIFICATE-----'))
-      throw new UsageError(`${proof.path} has no certificate in PEM`)
-    return { kind: 'ca', certificates }
+    return { kind: 'ca', certificates: await text }
   }
+}
+
+/** Certificates of an authority, in PEM. @throws {UsageError} if there are none. */
+export async function certificatesAt(path: string): Promise<string> {
+  const { text } = await readOwn(path)
+  if (!text.includes('-----BEGIN CERTIFICATE-----')) throw new UsageError(`${path} has no certificate in PEM`)
+  return text
 }
 
 /** The only word of a secret. @param at Where the fleet file has it. @throws {UsageError} if it cannot be read. */

@@ -24,24 +24,31 @@ export class Mosquitto {
   /** The lines of its log, of all its runs. */
   readonly log: string[] = []
   readonly #folder: string
+  readonly #address: string
   #process: ChildProcess | undefined
 
-  private constructor(folder: string, port: number, password: string) {
+  private constructor(folder: string, address: string, port: number, password: string) {
     this.#folder = folder
+    this.#address = address
     this.port = port
     this.password = password
   }
 
-  /** @param tls The key and the certificate of the broker. */
-  static async start(t: Test, tls: { readonly key: string; readonly cert: string }, password: string) {
+  /** @param tls The key and the certificate of the broker, for `address`. */
+  static async start(
+    t: Test,
+    tls: { readonly key: string; readonly cert: string },
+    password: string,
+    address = '127.0.0.1',
+  ): Promise<Mosquitto> {
     const folder = temporaryFolder(t)
-    const broker = new Mosquitto(folder, await freePort(), password)
+    const broker = new Mosquitto(folder, address, await freePort(), password)
     const path = (name: string) => join(folder, name)
     writeFileSync(path('key.pem'), tls.key)
     writeFileSync(path('cert.pem'), tls.cert)
     execFileSync('mosquitto_passwd', ['-b', '-c', path('users'), broker.user, password])
     const lines = [
-      `listener ${broker.port} 127.0.0.1`,
+      `listener ${broker.port} ${address}`,
       `keyfile ${path('key.pem')}`,
       `certfile ${path('cert.pem')}`,
       `password_file ${path('users')}`,
@@ -90,7 +97,7 @@ export class Mosquitto {
   /** The options by which mosquitto's clients reach it. */
   client(): readonly string[] {
     const { user, password, port } = this
-    const place = ['-h', '127.0.0.1', '-p', String(port), '--cafile', join(this.#folder, 'cert.pem')]
+    const place = ['-h', this.#address, '-p', String(port), '--cafile', join(this.#folder, 'cert.pem')]
     return ['-V', '5', ...place, '-u', user, '-P', password]
   }
 }

@@ -4,8 +4,7 @@ import { CommandError } from '../../cli/failure.ts'
 import { rfc3339 } from '../../clock.ts'
 import type { Log } from '../../log.ts'
 import { UsageError } from '../../usage-error.ts'
-import { type AccessOptions, readSecret } from '../access.ts'
-import { readOwn } from '../files.ts'
+import { type AccessOptions, certificatesAt, readSecret } from '../access.ts'
 import type { Fleet, FleetDevice } from '../fleet-file.ts'
 import { Broker, type Received } from './broker.ts'
 import { Credentials } from './credentials.ts'
@@ -46,7 +45,7 @@ export async function runBridge(fleet: Fleet, devices: readonly FleetDevice[], o
   const { bridge } = fleet
   if (!bridge) throw new UsageError('bridge: the fleet file names no broker: bridge: { broker: mqtts://HOST }')
   const { env } = options
-  const ca = bridge.ca === undefined ? undefined : (await readOwn(bridge.ca)).text
+  const ca = bridge.ca === undefined ? undefined : await certificatesAt(bridge.ca)
   const password = bridge.password && (await readSecret(bridge.password, 'bridge.password', env))
   const credentials = await Credentials.read(fleet, devices, options)
   await new Bridge(bridge, fleet, devices, credentials, { ...options, ca, password }).run()

@@ -250,7 +250,7 @@ says where the broker is, and what people may have the devices do over it:
     broker: mqtts://mqtt.example.org
     user: receivers
     password: { file: mqtt.password }
-    issuer: { name: bridge, key: issuer.pem }
+    issuer: { name: bridge, key: bridge.pem }
     allow: [identify, admit, deny, end, restart-receiver]
 It publishes receiverd/NAME/availability, settings, sessions, status, update and
 result, and takes commands at receiverd/NAME/command. Without an issuer, it uses

@@ -14,6 +14,7 @@ import { temporaryFolder } from '../support/folder.ts'
 import { type Discovery, problemsOf, shownBy } from '../support/home-assistant.ts'
 import { Mosquitto, type Watcher } from '../support/mosquitto.ts'
 import { needs } from '../support/needs.ts'
+import { readText } from '../support/readme.ts'
 import { PIXEL, TestEngine } from '../support/sessions.ts'
 import { certificateOf, Network, Owner } from './support.ts'
 
@@ -23,6 +24,11 @@ const PROGRAM = currentBundle(FLEET_PROGRAM)
 const skip = needs('mosquitto', 'mosquitto_sub', 'python3', '/usr/lib/python3/dist-packages/jinja2/__init__.py')
 const PASSWORD = 'correct-horse-battery-staple'
 const TOPIC = 'homeassistant/device/receiverd'
+/** The part of the fleet file in the README, which stands in a list. */
+const CONFIGURATION =
+  /^ {3}```yaml\n( {3}bridge:\n.*?)^ {3}devices:/ms
+    .exec(readText('src/fleet/README.md'))?.[1]
+    ?.replace(/^ {3}/gm, '') ?? ''
 /** The longest that anybody has to wait for what happens at a device. */
 const SOON_MS = 2_000
 
@@ -89,7 +95,7 @@ async function startSite(t: Test, allow: string) {
   const own = certificateOf('mqtt')
   const broker = await Mosquitto.start(t, own, PASSWORD)
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')
-  owner.write('issuer.pem', privateKey.export({ type: 'pkcs8', format: 'pem' }).toString())
+  owner.write('bridge.pem', privateKey.export({ type: 'pkcs8', format: 'pem' }).toString())
   owner.write('mqtt-ca.pem', own.cert)
   owner.write('mqtt.password', `${PASSWORD}\n`)
   const pem = publicKey.export({ type: 'spki', format: 'pem' }).toString()
@@ -100,14 +106,11 @@ async function startSite(t: Test, allow: string) {
     lobby: `  lobby: { address: "${lobby.network.address}", pin: "${certificate.pin}" }\n`,
     'hall.2': `  hall.2: { address: "http://${hall.network.address}" }\n`,
   }
-  const bridge = `bridge:
-  broker: mqtts://127.0.0.1:${broker.port}
-  ca: mqtt-ca.pem
-  user: ${broker.user}
-  password: { file: mqtt.password }
-  issuer: { name: bridge, key: issuer.pem }
-  allow: ${allow}
-`
+  t.match(CONFIGURATION, 'broker: mqtts://mqtt.example.org\n')
+  const bridge = CONFIGURATION.replace('mqtt.example.org', `127.0.0.1:${broker.port}`).replace(
+    /allow: .*/,
+    `allow: ${allow}`,
+  )
   const write = (names: readonly (keyof typeof lines)[]) =>
     owner.write('fleet.yaml', `${bridge}devices:\n${names.map(name => lines[name]).join('')}`)
   write(['lobby', 'hall.2'])

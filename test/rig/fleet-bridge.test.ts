@@ -27,7 +27,7 @@ t.test(
       files: {
         '/usr/bin/receiverd-fleet': readFileSync(currentBundle(FLEET_PROGRAM), 'utf8'),
         [`/etc/systemd/system/${UNIT}.service`]: readText(`src/fleet/bridge/${UNIT}.service`),
-        [`${FOLDER}/issuer.pem`]: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+        [`${FOLDER}/bridge.pem`]: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
         [`${FOLDER}/mqtt.password`]: 'password-of-mqtt\n',
         '/etc/receiverd/issuers/bridge.json': JSON.stringify({
           publicKey: publicKey.export({ type: 'spki', format: 'pem' }),
@@ -40,9 +40,9 @@ t.test(
     const file = `bridge:
   broker: mqtts://${rig.hostAddress}:${broker.port}
   ca: mqtt-ca.pem
-  user: site
+  user: ${broker.user}
   password: { file: mqtt.password }
-  issuer: { name: bridge, key: issuer.pem }
+  issuer: { name: bridge, key: bridge.pem }
   allow: [identify]
 devices:
   room-4: { address: "http://127.0.0.1:8080" }

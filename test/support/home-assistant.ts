@@ -96,6 +96,8 @@ export function problemsOf(topic: string, discovery: Discovery): readonly string
   return problems
 }
 
+/** Debian's, which has Debian's packages. */
+const PYTHON = '/usr/bin/python3'
 const RENDER = `
 import json, sys
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -116,6 +118,6 @@ export function shownBy(
     pairs.push([value_template, text(state_topic) ?? 'null'])
   }
   const options = { input: JSON.stringify(pairs), encoding: 'utf8' } as const
-  const shown = JSON.parse(execFileSync('python3', ['-c', RENDER], options)) as readonly string[]
+  const shown = JSON.parse(execFileSync(PYTHON, ['-c', RENDER], options)) as readonly string[]
   return Object.fromEntries(keys.map((key, index) => [key, shown[index] ?? '']))
 }

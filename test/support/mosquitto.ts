@@ -19,7 +19,7 @@ export interface Message {
 
 export class Mosquitto {
   readonly port: number
-  readonly user = 'site'
+  readonly user = 'receivers'
   readonly password: string
   /** The lines of its log, of all its runs. */
   readonly log: string[] = []

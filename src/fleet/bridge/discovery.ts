@@ -103,7 +103,7 @@ export function discoveryOf(
     device_class: 'firmware',
     ...diagnostic,
   })
-  addSensor('update_state', hasUpdate && hasStatus, 'status', 'value_json.update.state', {
+  addSensor('update_state', hasUpdate && hasStatus, 'status', 'value_json.firmware.state', {
     name: 'Update',
     icon: 'mdi:update',
     ...diagnostic,

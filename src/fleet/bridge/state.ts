@@ -119,7 +119,7 @@ export function messagesOf({ settings, sessions, status, update }: DeviceState):
         storage: readOnly === true || temporary === true || known.keyStored === false,
         clock: known.clockSet === false,
       }
-      return { ...known, problems, ...(isObject(update) && { update }) }
+      return { ...known, problems, ...(isObject(update) && { firmware: update }) }
     }),
     // In these words, and no others, because Home Assistant reads it (home-assistant.io/integrations/update.mqtt).
     update: textIf(update, ({ running = '', available, bundle, state, percent }) => {

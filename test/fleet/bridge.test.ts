@@ -336,6 +336,30 @@ t.test('a broker that does not want it, and devices that do not', { skip }, asyn
   t.equal(watcher.text(`${TOPIC}/lobby/config`), undefined)
 })
 
+t.test('with the keys of the fleet file, which are replaced', { skip }, async t => {
+  const { owner, broker, lobby } = await startSite(t, '[identify]')
+  owner.write('keys.csv', `lobby,${lobby.receiver.key}\n`)
+  const file = owner
+    .read('fleet.yaml')
+    .replace(/^ {2}issuer: .*\n/m, '')
+    .replace(/^ {2}hall\.2: .*\n/m, '')
+  owner.write('fleet.yaml', `keys: keys.csv\n${file}`)
+  const bridge = new Bridge(t, owner)
+  const watcher = broker.watch(t)
+  await untilOnline(watcher, ['lobby'])
+  const apiKey = 'another-key-0123456789-of-the-device'
+  owner.write('keys.csv', `lobby,${apiKey}\n`)
+  const headers = { 'Content-Type': 'application/json' }
+  t.match(await lobby.receiver.fetch('/api-key', { method: 'POST', headers, body: JSON.stringify({ apiKey }) }), {
+    ok: true,
+  })
+  await eventually(() => watcher.said('receiverd/lobby/availability').slice(-2).join() === 'offline,online')
+  await broker.publish('receiverd/lobby/command', 'identify')
+  await eventually(() => watcher.json('receiverd/lobby/result'))
+  t.notOk(watcher.messages.some(({ text }) => text.includes(apiKey)))
+  t.equal(await bridge.end('SIGTERM'), 0)
+})
+
 t.test('mistakes in the file', async t => {
   const owner = new Owner(t)
   const said = async (bridge: string) => {

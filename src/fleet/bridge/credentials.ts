@@ -39,7 +39,7 @@ export class Credentials {
   readonly #complaint: Complaint
   #members: ReadonlyMap<string, Member> = new Map()
   #reading = { token: '', until: 0 }
-  #refreshed = 0
+  #refreshed = Number.NEGATIVE_INFINITY
 
   private constructor(
     fleet: Fleet,

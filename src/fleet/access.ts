@@ -24,6 +24,8 @@ export interface AccessOptions {
   readonly run: Run
   readonly env: Readonly<Record<string, string | undefined>>
   readonly timeoutMs: number
+  /** Whether the caller has credentials of its own, and those of the fleet file are not read. */
+  readonly isWithoutCredentials?: boolean
 }
 
 /** Ways to these devices of a fleet. @throws {UsageError} for one without a credential, or a secret that cannot be read. */
@@ -32,17 +34,20 @@ export async function membersOf(
   devices: readonly FleetDevice[],
   options: AccessOptions,
 ): Promise<readonly Member[]> {
-  const keys = fleet.keys === undefined ? new Map<string, Keys>() : await new KeyFile(fleet.keys).read()
-  const token = fleet.token && (await readSecret(fleet.token, 'token', options.env))
+  const isWithout = options.isWithoutCredentials ?? false
+  const keys = isWithout || fleet.keys === undefined ? new Map<string, Keys>() : await new KeyFile(fleet.keys).read()
+  const token = isWithout ? undefined : fleet.token && (await readSecret(fleet.token, 'token', options.env))
   const found = devices.some(({ endpoint }) => !endpoint) ? await findReceivers(options.run) : []
   const trusts = new Trusts()
   return Promise.all(
     devices.map(async device => {
       const { name, endpoint, serial, proof } = device
-      const own = device.key && (await readSecret(device.key, `devices.${name}.key`, options.env))
+      const own = isWithout
+        ? undefined
+        : device.key && (await readSecret(device.key, `devices.${name}.key`, options.env))
       const known = own === undefined ? keys.get(name) : undefined
       const credentials = own !== undefined ? [own] : known ? credentialsOf(known) : token !== undefined ? [token] : []
-      if (credentials.length === 0)
+      if (credentials.length === 0 && !isWithout)
         throw new UsageError(
           `${name} has no credential: add a line ${name},KEY to ${fleet.keys ?? 'a file that keys names'}, or give it a key`,
         )
@@ -84,17 +89,22 @@ class Trusts {
     if (proof.kind !== 'ca') return proof
     let text = this.#certificates.get(proof.path)
     if (!text) {
-      text = readOwn(proof.path).then(file => file.text)
+      text = certificatesAt(proof.path)
       this.#certificates.set(proof.path, text)
     }
-    const certificates = await text
-    if (!certificates.includes('-----BEGIN CERTIFICATE-----'))
-      throw new UsageError(`${proof.path} has no certificate in PEM`)
-    return { kind: 'ca', certificates }
+    return { kind: 'ca', certificates: await text }
   }
 }
 
-async function readSecret(
+/** Certificates of an authority, in PEM. @throws {UsageError} if there are none. */
+export async function certificatesAt(path: string): Promise<string> {
+  const { text } = await readOwn(path)
+  if (!text.includes('-----BEGIN CERTIFICATE-----')) throw new UsageError(`${path} has no certificate in PEM`)
+  return text
+}
+
+/** The only word of a secret. @param at Where the fleet file has it. @throws {UsageError} if it cannot be read. */
+export async function readSecret(
   secret: Secret,
   at: string,
   env: Readonly<Record<string, string | undefined>>,

@@ -42,6 +42,7 @@ export type Command =
   | ({ readonly name: 'list' | 'diff' } & Common)
   | ({ readonly name: 'targets' } & Chosen & Printing)
   | ({ readonly name: 'inventory' } & Chosen)
+  | ({ readonly name: 'bridge' } & Common)
   | ({ readonly name: 'apply'; readonly isTrial: boolean } & Changing)
   | ({ readonly name: 'run'; readonly operation: string } & Changing)
   | ({
@@ -91,6 +92,7 @@ const COMMANDS = {
   token: ['issuer', 'issuer-key', 'role', 'audience', 'expires-in', 'subject', 'output'],
   targets: [...CHOSEN, 'output'],
   inventory: CHOSEN,
+  bridge: [...CHOSEN, 'timeout'],
   list: COMMON,
   diff: COMMON,
   apply: [...CHANGING, 'confirm'],
@@ -152,6 +154,7 @@ export function parseCommand(argv: readonly string[], version: string): Command 
     case 'targets':
       return { name, ...common, output: values.output }
     case 'inventory':
+    case 'bridge':
     case 'list':
     case 'diff':
       return { name, ...common }

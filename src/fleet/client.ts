@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
+import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { errorCode, reasonOf } from '../../hal/errors.ts'
@@ -60,27 +61,41 @@ export class DeviceClient implements Client {
       ...(etag !== undefined && { 'If-Match': etag }),
     }
     const timeoutMs = method === 'GET' ? this.#timeoutMs : CHANGE_FACTOR * this.#timeoutMs
-    return this.#withEachCredential(method, path, headers, timeoutMs, async out => {
-      out.end(text)
-    })
+    return this.#withEachCredential(credential =>
+      this.#answer(credential, method, path, headers, timeoutMs, async out => {
+        out.end(text)
+      }),
+    )
+  }
+
+  /**
+   * Opens a stream of events, which the caller reads, for as long as that takes. Resolves when the device has answered.
+   * @param signal Ends it.
+   * @throws as `send`.
+   */
+  async follow(path: string, cursor: string, signal: AbortSignal): Promise<AsyncIterable<Buffer>> {
+    const headers = { Accept: 'text/event-stream', 'Last-Event-ID': cursor }
+    return this.#withEachCredential(credential => this.#begin(credential, path, headers, signal))
   }
 
   /** Sends a file as fast as the device takes it. @throws as `send`. */
   async put(path: string, { headers, bytes, chunks }: Sent): Promise<DeviceAnswer> {
     const all = { ...headers, 'Content-Length': String(bytes), Expect: '100-continue' }
-    return this.#withEachCredential('PUT', path, all, undefined, async out => {
-      out.setTimeout(SILENCE_MS, () => out.destroy(new Unanswered('it does not answer')))
-      // One that is refused is not sent.
-      await once(out, 'continue')
-      await pipeline(Readable.from(chunks, { objectMode: false }), out)
-    })
+    return this.#withEachCredential(credential =>
+      this.#answer(credential, 'PUT', path, all, undefined, async out => {
+        out.setTimeout(SILENCE_MS, () => out.destroy(new Unanswered('it does not answer')))
+        // One that is refused is not sent.
+        await once(out, 'continue')
+        await pipeline(Readable.from(chunks, { objectMode: false }), out)
+      }),
+    )
   }
 
-  async #withEachCredential(...request: RequestOf): Promise<DeviceAnswer> {
+  async #withEachCredential<T>(attempt: (credential: string) => Promise<T>): Promise<T> {
     for (;;) {
       const credential = this.#credentials[this.#index] ?? ''
       try {
-        return await this.#answer(credential, ...request)
+        return await attempt(credential)
       } catch (error) {
         const isLast = this.#index >= this.#credentials.length - 1
         if (isLast || !(error instanceof Refused) || error.status !== 401) throw error
@@ -97,7 +112,6 @@ export class DeviceClient implements Client {
     timeoutMs: number | undefined,
     write: (out: ClientRequest) => Promise<void>,
   ): Promise<DeviceAnswer> {
-    const { host, port } = this.#endpoint
     const clock = new AbortController()
     const timer =
       timeoutMs !== undefined &&
@@ -105,12 +119,7 @@ export class DeviceClient implements Client {
     let isSent = false
     try {
       const socket = await open(this.#endpoint, this.#trust, clock.signal)
-      const out = request({
-        method,
-        path: `/api/v1${path}`,
-        headers: { ...headers, Host: hostAndPort(host, port), Authorization: `Bearer ${credential}` },
-        createConnection: () => socket,
-      })
+      const out = this.#request(socket, credential, method, path, headers)
       isSent = true
       const stop = () => out.destroy(clock.signal.reason)
       clock.signal.addEventListener('abort', stop)
@@ -129,23 +138,71 @@ export class DeviceClient implements Client {
     } catch (error) {
       // What broke off because the time had run out says only that it broke off.
       if (clock.signal.aborted) throw clock.signal.reason
-      if (error instanceof CommandError) throw error
-      const cause = causeOf(error)
-      if (isSent) throw new Unanswered(`it broke off: ${cause}`)
-      throw new CommandError(`cannot connect to ${hostAndPort(host, port)}: ${cause}`)
+      throw failureOf(error, this.#endpoint, isSent)
     } finally {
       if (timer !== false) clearTimeout(timer)
     }
   }
+
+  async #begin(
+    credential: string,
+    path: string,
+    headers: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<AsyncIterable<Buffer>> {
+    let socket: Socket | undefined
+    let isLate = false
+    const end = () => socket?.destroy()
+    const timer = setTimeout(() => {
+      isLate = true
+      end()
+    }, this.#timeoutMs)
+    try {
+      socket = await open(this.#endpoint, this.#trust, signal)
+      signal.addEventListener('abort', end)
+      socket.once('close', () => signal.removeEventListener('abort', end))
+      if (signal.aborted || isLate) end()
+      const out = this.#request(socket, credential, 'GET', path, headers).end()
+      const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+        out.on('error', reject).on('response', resolve)
+      })
+      if (answer.statusCode === 200 && answer.headers['content-type'] === 'text/event-stream') return answer
+      await readAnswer(answer)
+      throw new CommandError('it is no receiver: it answers with something else than events')
+    } catch (error) {
+      end()
+      if (signal.aborted) throw signal.reason
+      if (isLate) throw new Unanswered(`it does not answer within ${this.#timeoutMs / 1000} s`)
+      throw failureOf(error, this.#endpoint, socket !== undefined)
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  #request(
+    socket: Socket,
+    credential: string,
+    method: string,
+    path: string,
+    headers: Readonly<Record<string, string>>,
+  ): ClientRequest {
+    const { host, port } = this.#endpoint
+    return request({
+      method,
+      path: `/api/v1${path}`,
+      headers: { ...headers, Host: hostAndPort(host, port), Authorization: `Bearer ${credential}` },
+      createConnection: () => socket,
+    })
+  }
 }
 
-type RequestOf = [
-  method: string,
-  path: string,
-  headers: Readonly<Record<string, string>>,
-  timeoutMs: number | undefined,
-  write: (out: ClientRequest) => Promise<void>,
-]
+/** @param isSent Whether the device has the request. */
+function failureOf(error: unknown, { host, port }: Endpoint, isSent: boolean): CommandError {
+  if (error instanceof CommandError) return error
+  const cause = causeOf(error)
+  if (isSent) return new Unanswered(`it broke off: ${cause}`)
+  return new CommandError(`cannot connect to ${hostAndPort(host, port)}: ${cause}`)
+}
 
 /** @throws {Refused} {CommandError} for an answer of something else than a receiver. */
 async function readAnswer(answer: IncomingMessage): Promise<DeviceAnswer> {
@@ -178,7 +235,7 @@ function parsed(text: string): JsonValue | undefined {
 }
 
 /** In words: of TLS and of others, which have no number. */
-function causeOf(error: unknown): string {
+export function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return 'unexpected error'
   if ('errno' in error && typeof error.errno === 'number') return reasonOf(error)
   const nested = error instanceof AggregateError ? error.errors[0] : undefined

@@ -1,3 +1,4 @@
+import { dirname } from 'node:path'
 import { HalError, reasonOf } from '../../hal/errors.ts'
 import { Files } from '../../hal/files/files.ts'
 import { CommandError } from '../cli/failure.ts'
@@ -43,6 +44,12 @@ function requirePrivate(path: string, { text, isPrivate }: OwnFile): string {
   return text
 }
 
+/** systemd shows the files that it passes to its service alone, and their mode is that of an access list (systemd.exec(5)). */
+function isCredential(path: string): boolean {
+  const { CREDENTIALS_DIRECTORY: folder } = process.env
+  return folder !== undefined && dirname(path) === folder
+}
+
 async function readIfThere(path: string): Promise<OwnFile | undefined> {
   try {
     const { entry, behind } = await HERE.capture(path)
@@ -50,7 +57,7 @@ async function readIfThere(path: string): Promise<OwnFile | undefined> {
     if (content.kind === 'absent') return undefined
     if (content.kind !== 'file') throw new HalError('UNREADABLE', 'it is not a file')
     const text = await HERE.readText(path, MAX_BYTES)
-    return text === undefined ? undefined : { text, isPrivate: (content.mode & OTHERS) === 0 }
+    return text === undefined ? undefined : { text, isPrivate: (content.mode & OTHERS) === 0 || isCredential(path) }
   } catch (error) {
     throw new UsageError(`${path}: ${reasonOf(error)}`)
   }

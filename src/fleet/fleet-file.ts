@@ -3,10 +3,12 @@ import { dirname, resolve } from 'node:path'
 import { isMap, LineCounter, parseDocument } from 'yaml'
 import { closest } from '../../hal/format/closest.ts'
 import { GROUP } from '../../hal/settings/groups.ts'
+import { ISSUER_NAME } from '../auth/issuer.ts'
 import { isObject, type JsonObject, type JsonValue } from '../json.ts'
 import { printable } from '../log.ts'
 import { mergePatch } from '../system/merge-patch.ts'
 import { UsageError } from '../usage-error.ts'
+import { type BridgeSettings, COMMANDS, isCommandName, MAX_TOPIC, TOPIC } from './bridge/settings.ts'
 
 /** Where a secret is. */
 export type Secret =
@@ -51,6 +53,8 @@ export interface Fleet {
   readonly keys: string | undefined
   /** For the devices without a key of their own. */
   readonly token: Secret | undefined
+  /** How they are shown on an MQTT broker. */
+  readonly bridge: BridgeSettings | undefined
   /** Whether a secret stands in it, so that nobody but its owner may read it. */
   readonly hasSecrets: boolean
 }
@@ -61,7 +65,9 @@ const PIN = /^(?:sha256\/\/)?([A-Za-z0-9+/]{43}=)$/
 const FINGERPRINT = /^[0-9A-F]{2}(:[0-9A-F]{2}){31}$/i
 const HOST = /^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$/
 const PORTS = { 'https:': 443, 'http:': 80 } as const
-const FLEET_KEYS = ['keys', 'token', 'ca', 'settings', 'groups', 'devices']
+const BROKER_PORTS = { 'mqtts:': 8883, 'mqtt:': 1883 } as const
+const FLEET_KEYS = ['keys', 'token', 'ca', 'settings', 'groups', 'devices', 'bridge']
+const BRIDGE_KEYS = ['broker', 'ca', 'user', 'password', 'prefix', 'discovery', 'allow', 'issuer']
 const GROUP_KEYS = ['settings']
 const DEVICE_KEYS = ['address', 'serial', 'pin', 'ca', 'key', 'groups', 'settings']
 /** Members of settings that are secrets. */
@@ -114,6 +120,7 @@ class Reader {
       groups: groups.map(([name]) => name),
       keys: this.#path_(['keys'], whole.keys),
       token,
+      bridge: whole.bridge === undefined ? undefined : this.#bridge(['bridge'], whole.bridge),
       hasSecrets: this.#hasSecrets,
     }
   }
@@ -144,18 +151,71 @@ class Reader {
     }
   }
 
+  #bridge(at: readonly string[], value: JsonValue): BridgeSettings {
+    const given = this.#object(at, value, BRIDGE_KEYS)
+    const { user, discovery, issuer } = given
+    const place = this.#place([...at, 'broker'], given.broker ?? '', BROKER_PORTS, 'mqtts:')
+    if (!place) this.#fail([...at, 'broker'], 'give mqtts://HOST, or mqtt://HOST without TLS, each also with :PORT')
+    const isTls = place.scheme === 'mqtts:'
+    if (!isTls && given.ca !== undefined) this.#fail([...at, 'ca'], 'there is no TLS at an mqtt: address')
+    const prefix = this.#topic([...at, 'prefix'], given.prefix ?? 'receiverd')
+    const looked = discovery === false ? '' : this.#topic([...at, 'discovery'], discovery ?? 'homeassistant')
+    if (`${prefix}/`.startsWith(`${looked}/`) || `${looked}/`.startsWith(`${prefix}/`))
+      this.#fail([...at, 'prefix'], `Home Assistant looks for devices below ${looked}/; give another one`)
+    if (user === undefined && given.password !== undefined) this.#fail([...at, 'password'], 'needs a user')
+    return {
+      ...place.endpoint,
+      isTls,
+      ca: this.#path_([...at, 'ca'], given.ca),
+      user: user === undefined ? undefined : this.#text([...at, 'user'], user),
+      password: given.password === undefined ? undefined : this.#secret([...at, 'password'], given.password),
+      prefix,
+      discovery: looked,
+      allow: this.#names([...at, 'allow'], given.allow, Object.keys(COMMANDS), 'command').filter(isCommandName),
+      issuer: issuer === undefined ? undefined : this.#issuer([...at, 'issuer'], issuer),
+    }
+  }
+
+  #issuer(at: readonly string[], value: JsonValue): { readonly name: string; readonly key: string } {
+    const given = this.#object(at, value, ['name', 'key'])
+    const name = this.#text([...at, 'name'], given.name)
+    if (!ISSUER_NAME.test(name)) this.#fail([...at, 'name'], 'give the name under which the devices know it')
+    return { name, key: this.#path_([...at, 'key'], given.key) ?? this.#fail(at, 'give the file of its private key') }
+  }
+
+  #topic(at: readonly string[], value: JsonValue): string {
+    const text = this.#text(at, value)
+    if (text.length <= MAX_TOPIC && TOPIC.test(text)) return text
+    return this.#fail(
+      at,
+      `give 1 to 4 levels of letters, digits, hyphens and underscores, ${MAX_TOPIC} characters at most`,
+    )
+  }
+
   #endpoint(at: readonly string[], value: JsonValue | undefined): { endpoint: Endpoint | undefined; isTls: boolean } {
     if (value === undefined) return { endpoint: undefined, isTls: true }
-    const text = this.#text(at, value)
+    const place = this.#place(at, value, PORTS, 'https:')
+    if (place) return { endpoint: place.endpoint, isTls: place.scheme === 'https:' }
     const accepted = 'give HOST, HOST:PORT, https://HOST:PORT or http://HOST:PORT'
+    return this.#fail(at, `"${this.#text(at, value)}" is no address of a device; ${accepted}`)
+  }
+
+  /** @returns undefined for what is no address. */
+  #place<S extends string>(
+    at: readonly string[],
+    value: JsonValue,
+    ports: Readonly<Record<S, number>>,
+    fallback: S,
+  ): { readonly endpoint: Endpoint; readonly scheme: S } | undefined {
+    const text = this.#text(at, value)
     const isBare6 = !text.includes('[') && text.split(':').length > 2 && !text.includes('/')
-    const [, scheme = 'https:', rest = ''] = /^(?:(https?:)\/\/)?([^/]*)\/?$/.exec(isBare6 ? `[${text}]` : text) ?? []
+    const [, scheme = fallback, rest = ''] = /^(?:([a-z]+:)\/\/)?([^/]*)\/?$/.exec(isBare6 ? `[${text}]` : text) ?? []
     const [, host6, host4 = '', port] = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:[\]@]+))(?::(\d{1,5}))?$/.exec(rest) ?? []
     const host = host6 ?? host4
     const isHost = host6 === undefined ? HOST.test(host) : isIPv6(host6)
-    const number = Number(port ?? PORTS[scheme as keyof typeof PORTS])
-    if (!isHost || number < 1 || number > 65_535) this.#fail(at, `"${text}" is no address of a device; ${accepted}`)
-    return { endpoint: { host, port: number }, isTls: scheme === 'https:' }
+    if (!isHost || !Object.hasOwn(ports, scheme)) return undefined
+    const number = Number(port ?? ports[scheme as S])
+    return number < 1 || number > 65_535 ? undefined : { endpoint: { host, port: number }, scheme: scheme as S }
   }
 
   #proof(
@@ -214,14 +274,19 @@ class Reader {
     }
   }
 
-  #names(at: readonly string[], value: JsonValue | undefined, known: readonly string[]): readonly string[] {
+  #names(
+    at: readonly string[],
+    value: JsonValue | undefined,
+    known: readonly string[],
+    kind = 'group',
+  ): readonly string[] {
     if (value === undefined) return []
     const names = Array.isArray(value) ? value : [value]
     return names.map((name, index) => {
       const text = this.#text([...at, ...(Array.isArray(value) ? [String(index)] : [])], name)
       if (known.includes(text)) return text
       const meant = closest(text, known)
-      return this.#fail(at, `there is no group "${text}"${meant === undefined ? '' : `; did you mean ${meant}?`}`)
+      return this.#fail(at, `there is no ${kind} "${text}"${meant === undefined ? '' : `; did you mean ${meant}?`}`)
     })
   }
 

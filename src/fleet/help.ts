@@ -44,6 +44,8 @@ Usage:
   receiverd-fleet token        make a token that many devices take
   receiverd-fleet targets      print the devices as targets for Prometheus
   receiverd-fleet inventory    print the devices for Ansible
+  receiverd-fleet bridge       show the devices on an MQTT broker, for Home
+                               Assistant
   receiverd-fleet --version    print the version
   receiverd-fleet COMMAND --help
                                list the options of a command
@@ -238,7 +240,33 @@ Exit status: 0 success; 1 avahi cannot be asked; 2 usage error, also in the flee
 file.
 `
 
+const BRIDGE = `receiverd-fleet bridge: show the devices on an MQTT broker, for Home Assistant.
+
+Usage: receiverd-fleet bridge [OPTION]...
+
+Runs until it is stopped, as receiverd-fleet-bridge.service does. The fleet file
+says where the broker is, and what people may have the devices do over it:
+  bridge:
+    broker: mqtts://mqtt.example.org
+    user: receivers
+    password: { file: mqtt.password }
+    issuer: { name: bridge, key: bridge.pem }
+    allow: [identify, admit, deny, end, restart-receiver]
+It publishes receiverd/NAME/availability, settings, sessions, status, update and
+result, and takes commands at receiverd/NAME/command. Without an issuer, it uses
+the keys or the token of the fleet file.
+
+Options:
+  --fleet FILE         the fleet file (default fleet.yaml)
+  --group GROUP        only devices of this group; may be given more than once
+  --device NAME        only this device; may be given more than once
+  --timeout S          seconds that a device has to answer, 1 to 600 (default 10)
+
+Exit status: 0 it was stopped; 2 usage error, also in the fleet file.
+`
+
 const HELPS = new Map([
+  ['bridge', BRIDGE],
   ['inventory', INVENTORY],
   ['targets', TARGETS],
   ['discover', DISCOVER],

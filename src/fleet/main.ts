@@ -11,7 +11,7 @@ import { findReceivers } from '../cli/discover.ts'
 import { CommandError, describeFailure } from '../cli/failure.ts'
 import { requireAsking } from '../cli/person.ts'
 import { requireNode } from '../config.ts'
-import { printable } from '../log.ts'
+import { lineLog, printable } from '../log.ts'
 import { UsageError } from '../usage-error.ts'
 import { type Member, membersOf } from './access.ts'
 import { apply, diff } from './apply.ts'
@@ -66,6 +66,7 @@ async function run(command: Command): Promise<number> {
     process.stdout.write(await inventoryOf(fleet, devicesOf(fleet, command), runCommand))
     return 0
   }
+  if (command.name === 'bridge') return bridge(command)
   const ui = uiAt(process, command.isJson)
   const stop = stopAtInterrupt(ui)
   const options: RollOutOptions = { waves: [], isKeptGoing: false, limit: command.limit, stop, ui }
@@ -92,6 +93,27 @@ async function run(command: Command): Promise<number> {
       return apply(all, { ...options, ...command, ...TIME, lostMs: LOST_FACTOR * command.timeoutMs })
     }
   }
+}
+
+/** Runs until it is told to stop. @returns the exit status. */
+async function bridge(command: Common): Promise<number> {
+  const fleet = await fleetOf(command)
+  const stop = new AbortController()
+  const end = () => stop.abort()
+  process.once('SIGINT', end).once('SIGTERM', end)
+  // No other command needs what it brings along.
+  const { runBridge } = await import('./bridge/bridge.ts')
+  await runBridge(fleet, devicesOf(fleet, command), {
+    run: runCommand,
+    env,
+    timeoutMs: command.timeoutMs,
+    version: VERSION,
+    log: lineLog(line => process.stderr.write(line)),
+    random: Math.random,
+    now: Date.now,
+    signal: stop.signal,
+  })
+  return 0
 }
 
 /** A program that reads them is in the file's group. */

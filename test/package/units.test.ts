@@ -76,6 +76,17 @@ t.test('what strangers reach is sandboxed', { skip }, async t => {
   }
 })
 
+t.test('the unit of the package for fleets', { skip }, async t => {
+  const unit = 'src/fleet/bridge/receiverd-fleet-bridge.service'
+  const options = { encoding: 'utf8', cwd: REPOSITORY } as const
+  const { stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', unit], options)
+  const lines = stderr.split('\n').filter(line => line.includes('receiverd-fleet') && !/is not executable/.test(line))
+  t.same(lines, [])
+  const { stdout } = spawnSync('systemd-analyze', ['security', '--offline=true', '--no-pager', unit], options)
+  const [, level] = /Overall exposure level for \S+: ([\d.]+)/.exec(stdout) ?? []
+  t.ok(Number(level) <= 1.5, `${level}`)
+})
+
 t.test('no device is out of reach because its driver was loaded later', async t => {
   /** The modules that register the groups of devices in /proc/devices. The others are part of Debian's kernel. */
   const modules = { alsa: 'snd', drm: 'drm', video4linux: 'videodev' }

@@ -1,0 +1,231 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { reasonOf } from '../../../hal/errors.ts'
+import { CommandError } from '../../cli/failure.ts'
+import { rfc3339 } from '../../clock.ts'
+import type { Log } from '../../log.ts'
+import { UsageError } from '../../usage-error.ts'
+import { type AccessOptions, certificatesAt, readSecret } from '../access.ts'
+import type { Fleet, FleetDevice } from '../fleet-file.ts'
+import { Broker, type Received } from './broker.ts'
+import { Credentials } from './credentials.ts'
+import { discoveryOf, discoveryTopicOf, nodeOf, objectIdOf } from './discovery.ts'
+import { Looks } from './looks.ts'
+import { type Order, Orders, orderIn } from './orders.ts'
+import type { BridgeSettings } from './settings.ts'
+import { type DeviceState, messagesOf, mirroringIn, waitingIn } from './state.ts'
+import { Watch } from './watch.ts'
+
+export interface BridgeOptions extends AccessOptions {
+  readonly version: string
+  readonly log: Log
+  /** Returns 0 to 1. */
+  readonly random: () => number
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+  readonly signal: AbortSignal
+}
+
+/** The last levels of the topics of a device. */
+const TOPICS = ['availability', 'settings', 'sessions', 'status', 'update', 'result'] as const
+/** Milliseconds between the first connections to two devices. */
+const STAGGER_MS = 10
+/** Messages about devices that are not in the fleet file: as many are removed. */
+const MAX_REMOVED = 10_000
+/** The name of a device, and the id that is made from it. */
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,80}$/
+/** Lines of the log that are not repeated. */
+const MAX_SAID = 2_000
+
+/**
+ * Shows devices on an MQTT broker until the signal is aborted.
+ * @param devices Those of the fleet that are shown.
+ * @throws {UsageError} if the fleet file has nothing about a broker, or a secret cannot be read.
+ */
+export async function runBridge(fleet: Fleet, devices: readonly FleetDevice[], options: BridgeOptions): Promise<void> {
+  const { bridge } = fleet
+  if (!bridge) throw new UsageError('bridge: the fleet file names no broker: bridge: { broker: mqtts://HOST }')
+  const { env } = options
+  const ca = bridge.ca === undefined ? undefined : await certificatesAt(bridge.ca)
+  const password = bridge.password && (await readSecret(bridge.password, 'bridge.password', env))
+  const credentials = await Credentials.read(fleet, devices, options)
+  await new Bridge(bridge, fleet, devices, credentials, { ...options, ca, password }).run()
+}
+
+interface Shown {
+  readonly device: FleetDevice
+  readonly watch: Watch
+  readonly orders: Orders
+}
+
+class Bridge {
+  readonly #settings: BridgeSettings
+  readonly #credentials: Credentials
+  readonly #options: BridgeOptions
+  readonly #broker: Broker
+  readonly #shown: ReadonlyMap<string, Shown>
+  readonly #looks: Looks
+  /** All of the fleet file, also those that are not shown. */
+  readonly #names: ReadonlySet<string>
+  readonly #objectIds: ReadonlySet<string>
+  readonly #removed = new Set<string>()
+  /** What was said once, and is not said again. */
+  readonly #said = new Set<string>()
+
+  constructor(
+    settings: BridgeSettings,
+    fleet: Fleet,
+    devices: readonly FleetDevice[],
+    credentials: Credentials,
+    options: BridgeOptions & { readonly ca: string | undefined; readonly password: string | undefined },
+  ) {
+    this.#settings = settings
+    this.#credentials = credentials
+    this.#options = options
+    this.#names = new Set(fleet.devices.map(({ name }) => name))
+    this.#objectIds = new Set([...this.#names].map(objectIdOf))
+    const { prefix, host, port, isTls, user, discovery } = settings
+    const { ca, password, log, random, signal } = options
+    this.#broker = new Broker({
+      ...{ host, port, isTls, user, ca, password, log, random, signal },
+      clientId: `receiverd-fleet-${nodeOf(settings)}`,
+      presence: `${prefix}/bridge`,
+      subscriptions: [
+        `${prefix}/+/command`,
+        `${prefix}/+/availability`,
+        ...(discovery === '' ? [] : [discoveryTopicOf(settings, '+')]),
+      ],
+      received: message => this.#receive(message),
+    })
+    this.#shown = new Map(devices.map(device => [device.name, this.#show(device)]))
+    this.#looks = new Looks([...this.#shown.values()].map(({ watch }) => watch))
+  }
+
+  async run(): Promise<void> {
+    const { signal, log } = this.#options
+    const { size } = this.#shown
+    log('info', `showing ${size} device${size === 1 ? '' : 's'} below ${this.#settings.prefix}/`)
+    this.#looks.start()
+    const watches = [...this.#shown.values()].map(async ({ watch }, index) => {
+      await sleep(index * STAGGER_MS, undefined, { signal }).catch(() => undefined)
+      await watch.run()
+    })
+    await Promise.all([this.#broker.run(), ...watches])
+    this.#looks.stop()
+  }
+
+  #show(device: FleetDevice): Shown {
+    const { name } = device
+    const { log, random, signal } = this.#options
+    const watch: Watch = new Watch({
+      name,
+      client: () => this.#credentials.clientOf(name),
+      unreached: error => this.#credentials.unreached(name, error),
+      changed: state => this.#publish(device, state),
+      arrived: () => this.#looks.ask(watch),
+      ...{ log, random, signal },
+    })
+    this.#set(name, 'availability', 'offline')
+    const orders = new Orders((order, isStale) => this.#carryOut(name, watch, order, isStale), signal)
+    return { device, watch, orders }
+  }
+
+  #publish(device: FleetDevice, state: DeviceState): void {
+    const { name } = device
+    for (const [topic, text] of Object.entries(messagesOf(state))) {
+      // What the broker has from earlier may still be right.
+      if (text !== '' || this.#broker.get(this.#topic(name, topic)) !== undefined) this.#set(name, topic, text)
+    }
+    if (this.#settings.discovery !== '') {
+      const text = discoveryOf(this.#settings, device, state, this.#options.version)
+      if (text !== '') this.#broker.set(discoveryTopicOf(this.#settings, objectIdOf(name)), text)
+    }
+    // The last, so that whoever sees that it is online sees how it is.
+    this.#set(name, 'availability', state.isOnline ? 'online' : 'offline')
+  }
+
+  #topic(name: string, topic: string): string {
+    return `${this.#settings.prefix}/${name}/${topic}`
+  }
+
+  #set(name: string, topic: string, text: string): void {
+    this.#broker.set(this.#topic(name, topic), text)
+  }
+
+  #receive({ topic, text, isRetained }: Received): void {
+    const { prefix, discovery } = this.#settings
+    if (topic.startsWith(`${prefix}/`)) {
+      const [name = '', kind] = topic.slice(prefix.length + 1).split('/')
+      if (kind === 'command') this.#command(name, text, isRetained)
+      else if (text !== '' && NAME.test(name) && !this.#names.has(name))
+        for (const each of TOPICS) this.#remove(this.#topic(name, each), each === 'availability' ? name : undefined)
+    } else if (discovery !== '' && topic.startsWith(`${discovery}/`)) {
+      const objectId = topic.split('/').at(-2) ?? ''
+      if (text !== '' && NAME.test(objectId) && !this.#objectIds.has(objectId)) this.#remove(topic)
+    }
+  }
+
+  /** Removes a message about a device that is not in the fleet file. */
+  #remove(topic: string, name?: string): void {
+    if (this.#removed.size >= MAX_REMOVED && !this.#removed.has(topic)) return
+    this.#removed.add(topic)
+    if (name !== undefined) this.#sayOnce(`removed ${name}`, 'info', `${name} is not in the fleet file, and is removed`)
+    this.#broker.set(topic, '')
+  }
+
+  #command(name: string, text: string, isRetained: boolean): void {
+    const shown = this.#shown.get(name)
+    if (!shown || text === '') return
+    // It would be carried out again whenever this program connects.
+    if (isRetained) return this.#sayOnce('retained', 'warning', `a command for ${name} is retained, and is left alone`)
+    const order = orderIn(text)
+    if (!order) return this.#sayOnce('unknown', 'warning', `a message for ${name} is no command, and is left alone`)
+    const { command } = order
+    if (!this.#settings.allow.includes(command))
+      return this.#sayOnce(
+        `refused ${command}`,
+        'warning',
+        `${command} of ${name} is refused: it is not in bridge.allow of the fleet file`,
+      )
+    if (!shown.orders.take(order))
+      this.#sayOnce(`full ${name}`, 'warning', `${name} is asked for more than it can do, and some of that is left out`)
+  }
+
+  async #carryOut(name: string, watch: Watch, order: Order, isStale: boolean): Promise<void> {
+    const { log, now } = this.#options
+    let error: string | undefined
+    try {
+      if (isStale) throw new CommandError('it was asked for too long ago')
+      await this.#send(name, watch.state, order)
+      log('info', `${name}: ${order.command}, asked for over MQTT, is done`)
+    } catch (failure) {
+      error = failure instanceof CommandError ? failure.message : reasonOf(failure)
+      log('warning', `${name}: ${order.command}, asked for over MQTT, has failed: ${error}`)
+    }
+    const result = { ...order, ok: error === undefined, ...(error !== undefined && { error }), at: rfc3339(now()) }
+    this.#set(name, 'result', JSON.stringify(result))
+  }
+
+  async #send(name: string, state: DeviceState, { command, session }: Order): Promise<void> {
+    const client = this.#credentials.clientFor(name, command, state)
+    if (command === 'identify' || command === 'restart-receiver') {
+      await client.send('POST', `/operations/${command}`)
+      return
+    }
+    const sessions = typeof state.sessions === 'string' ? [] : state.sessions
+    const isPending = command !== 'end'
+    const shown = isPending ? waitingIn(sessions) : mirroringIn(sessions)
+    // Whoever may end a session need not be one who may deny it, and the other way round.
+    const one = session === undefined ? shown : sessions.find(({ id }) => id === session)
+    if (!one || (one.state === 'pending') !== isPending)
+      throw new CommandError(isPending ? 'nobody waits' : 'nobody mirrors')
+    // Somebody else's session ends by `end` alone.
+    if (command === 'admit') await client.send('POST', `/sessions/${one.id}/admit?replace=false`)
+    else await client.send('DELETE', `/sessions/${one.id}`)
+  }
+
+  #sayOnce(key: string, level: 'info' | 'warning', message: string): void {
+    if (this.#said.has(key) || this.#said.size >= MAX_SAID) return
+    this.#said.add(key)
+    this.#options.log(level, message)
+  }
+}

@@ -1,0 +1,274 @@
+import { connect as connectTcp, isIP, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { connect as connectTls } from 'node:tls'
+import mqtt, { type IConnackPacket, type IPublishPacket } from 'mqtt/lib/client'
+import { hostAndPort } from '../../http/address.ts'
+import { Complaint, type Log } from '../../log.ts'
+import { causeOf } from '../client.ts'
+import { CONNECT_MS } from '../connection.ts'
+import { FrameLimit } from './frame-limit.ts'
+
+// It is a CommonJS module, whose only export Node takes for a member.
+const { default: MqttClient } = mqtt
+
+export interface BrokerOptions {
+  readonly host: string
+  readonly port: number
+  readonly isTls: boolean
+  /** Certificates (PEM) of its authority; undefined for those that Node knows. */
+  readonly ca: string | undefined
+  readonly user: string | undefined
+  readonly password: string | undefined
+  /** Another client with the same one is disconnected. */
+  readonly clientId: string
+  /** Where it stands whether this program is there: `online` or `offline`. */
+  readonly presence: string
+  /** The topics to subscribe to. */
+  readonly subscriptions: readonly string[]
+  readonly received: (message: Received) => void
+  readonly log: Log
+  /** Returns 0 to 1. */
+  readonly random: () => number
+  readonly signal: AbortSignal
+}
+
+export interface Received {
+  readonly topic: string
+  readonly text: string
+  /** Whether it was there before the subscription. */
+  readonly isRetained: boolean
+}
+
+const ONLINE = 'online'
+const OFFLINE = 'offline'
+/** Bytes of a packet of the broker: more than any that is subscribed to. */
+const MAX_PACKET_BYTES = 64 * 1024
+/** Messages that the broker has not acknowledged, in each direction. */
+const IN_FLIGHT = 16
+const KEEP_ALIVE_S = 30
+/** Milliseconds until the broker has answered. */
+const ANSWER_MS = 15_000
+const FIRST_RETRY_MS = 1_000
+const MAX_RETRY_MS = 30_000
+/** Milliseconds that a connection lasts if the broker is well. */
+const STEADY_MS = 10_000
+const MQTT_5 = 5
+/** Reason codes of a broker that disconnects (MQTT 5.0 section 3.14.2.1). */
+const TAKEN_OVER = 0x8e
+const REASONS: Readonly<Record<number, string>> = {
+  135: 'not authorized',
+  137: 'server busy',
+  139: 'server shutting down',
+  141: 'keep alive timeout',
+  149: 'packet too large',
+  151: 'quota exceeded',
+  152: 'administrative action',
+}
+
+/**
+ * Keeps messages on a broker. There is one for each topic, the latest: what has changed while the broker was away, or slow, is
+ * published once, as it is by then.
+ */
+export class Broker {
+  readonly #options: BrokerOptions
+  readonly #complaint: Complaint
+  /** The messages by their topics; an empty one goes when the broker has removed it. */
+  readonly #messages = new Map<string, string>()
+  /** Topics whose message the broker may not have. */
+  readonly #unsent = new Set<string>()
+  #wake: () => void = () => undefined
+
+  constructor(options: BrokerOptions) {
+    this.#options = options
+    this.#complaint = new Complaint(options.log)
+  }
+
+  /** Has the broker keep a message; an empty one removes it there. */
+  set(topic: string, text: string): void {
+    if (this.#messages.get(topic) === text) return
+    this.#messages.set(topic, text)
+    this.#unsent.add(topic)
+    this.#wake()
+  }
+
+  /** The message on a topic, as the broker has it or will have it. */
+  get(topic: string): string | undefined {
+    return this.#messages.get(topic)
+  }
+
+  /** Connects, again and again. Resolves when the signal is aborted, and the broker knows. */
+  async run(): Promise<void> {
+    const { signal, random, host, port } = this.#options
+    for (let failures = 0; !signal.aborted; failures++) {
+      const began = performance.now()
+      try {
+        await this.#connection()
+      } catch (error) {
+        if (signal.aborted) return
+        this.#complaint.say(`the broker ${hostAndPort(host, port)} is away: ${causeOf(error)}`)
+      }
+      if (performance.now() - began > STEADY_MS) failures = 0
+      const pauseMs = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(failures, 16)) * (0.5 + random())
+      await sleep(pauseMs, undefined, { signal }).catch(() => undefined)
+    }
+  }
+
+  /** One connection. Rejects when it has ended, and resolves when it was ended because of the signal. */
+  async #connection(): Promise<void> {
+    const { clientId, user, password, presence, received, signal, log, host, port } = this.#options
+    /** Who waits for an answer of the broker. */
+    const waiting = new Set<(error: Error) => void>()
+    const over = new AbortController()
+    const fail = (error: Error) => {
+      over.abort(error)
+      for (const reject of waiting) reject(error)
+    }
+    const within = <T>(task: Promise<T>): Promise<T> =>
+      new Promise<T>((resolve, reject) => {
+        const timer = setTimeout(() => refuse(new Error(`no answer within ${ANSWER_MS / 1000} s`)), ANSWER_MS)
+        const settle = () => {
+          clearTimeout(timer)
+          waiting.delete(refuse)
+        }
+        const refuse = (error: Error) => {
+          settle()
+          reject(error)
+        }
+        if (over.signal.aborted) return refuse(over.signal.reason)
+        waiting.add(refuse)
+        task.then(result => {
+          settle()
+          resolve(result)
+        }, refuse)
+      })
+    const client = new MqttClient(() => this.#socket(fail), {
+      protocolVersion: MQTT_5,
+      clientId,
+      clean: true,
+      keepalive: KEEP_ALIVE_S,
+      // Each connection begins with nothing but what is to be published.
+      reconnectPeriod: 0,
+      resubscribe: false,
+      queueQoSZero: false,
+      connectTimeout: ANSWER_MS,
+      timerVariant: 'native',
+      // Its own log, which DEBUG turns on, has the password.
+      log: () => undefined,
+      ...(user !== undefined && { username: user }),
+      ...(password !== undefined && { password }),
+      properties: { receiveMaximum: IN_FLIGHT, maximumPacketSize: MAX_PACKET_BYTES },
+      will: { topic: presence, payload: Buffer.from(OFFLINE), qos: 1, retain: true },
+    })
+    client
+      .on('error', fail)
+      .on('disconnect', ({ reasonCode }) => fail(new Error(disconnection(reasonCode))))
+      .on('close', () => fail(new Error('it closes the connection')))
+      .on('message', (topic: string, payload: Buffer, { retain }: IPublishPacket) =>
+        received({ topic, text: payload.toString(), isRetained: retain }),
+      )
+    const stop = () => {
+      if (client.connected) this.#wake()
+      else fail(new Error('stopped'))
+    }
+    signal.addEventListener('abort', stop)
+    try {
+      signal.throwIfAborted()
+      const { properties } = await within(new Promise<IConnackPacket>(resolve => client.once('connect', resolve)))
+      log('info', `connected to the broker ${hostAndPort(host, port)}`)
+      this.#complaint.end()
+      // Each message is published anew: the broker may have lost them.
+      for (const topic of this.#messages.keys()) this.#unsent.add(topic)
+      const publish = (topic: string, text: string) =>
+        within(client.publishAsync(topic, text, { qos: 1, retain: true }))
+      await publish(presence, ONLINE)
+      for (const topic of this.#options.subscriptions)
+        await within(client.subscribeAsync(topic, { qos: 1, nl: true })).catch(error => {
+          if (!isRefusal(error)) throw error
+          log('warning', `the broker refuses a subscription to ${topic}: ${error.message}`)
+        })
+      await this.#publishAll(publish, Math.min(IN_FLIGHT, properties?.receiveMaximum ?? IN_FLIGHT), over.signal)
+      await publish(presence, OFFLINE)
+      await within(client.endAsync())
+    } finally {
+      signal.removeEventListener('abort', stop)
+      client.end(true)
+    }
+  }
+
+  /** Publishes what there is, and what comes. Rejects when the connection has ended, and resolves when the signal is aborted. */
+  async #publishAll(
+    publish: (topic: string, text: string) => Promise<unknown>,
+    limit: number,
+    over: AbortSignal,
+  ): Promise<void> {
+    const { signal, log } = this.#options
+    let active = 0
+    let isRefused = false
+    let failure: Error | undefined
+    const send = async (topic: string, text: string) => {
+      active++
+      try {
+        await publish(topic, text)
+      } catch (error) {
+        // It does not take this one, and is as good as before. Another one like it is not worth a line.
+        if (isRefusal(error)) {
+          if (!isRefused) log('warning', `the broker refuses ${topic}, and maybe others: ${error.message}`)
+          isRefused = true
+        } else failure = error as Error
+      }
+      active--
+      if (text === '' && this.#messages.get(topic) === '') this.#messages.delete(topic)
+      this.#wake()
+    }
+    const wake = () => this.#wake()
+    over.addEventListener('abort', wake)
+    for (;;) {
+      for (const topic of this.#unsent) {
+        if (active >= limit || signal.aborted) break
+        this.#unsent.delete(topic)
+        send(topic, this.#messages.get(topic) ?? '')
+      }
+      if (failure) throw failure
+      over.throwIfAborted()
+      if (signal.aborted && active === 0) return
+      await new Promise<void>(resolve => {
+        this.#wake = resolve
+      })
+    }
+  }
+
+  /** @param fail Called if the broker sends more than it may. */
+  #socket(fail: (error: Error) => void): Socket {
+    const { host, port, isTls, ca } = this.#options
+    const socket = isTls
+      ? connectTls({
+          host,
+          port,
+          // A name, not an address (RFC 6066 section 3).
+          servername: isIP(host) === 0 ? host : '',
+          ...(ca !== undefined && { ca }),
+        })
+      : connectTcp({ host, port })
+    const limit = new FrameLimit(MAX_PACKET_BYTES)
+    const timer = setTimeout(() => {
+      fail(new Error(`no connection within ${CONNECT_MS / 1000} s`))
+      socket.destroy()
+    }, CONNECT_MS)
+    socket.once(isTls ? 'secureConnect' : 'connect', () => clearTimeout(timer)).once('close', () => clearTimeout(timer))
+    return socket.on('data', chunk => {
+      if (limit.accepts(chunk)) return
+      fail(new Error(`it sends a packet of more than ${MAX_PACKET_BYTES} bytes`))
+      socket.destroy()
+    })
+  }
+}
+
+/** The broker has answered that it does not do it, and why (MQTT 5.0 section 2.4). */
+function isRefusal(error: unknown): error is Error {
+  return error instanceof Error && 'code' in error && typeof error.code === 'number' && error.code >= 0x80
+}
+
+function disconnection(reasonCode = 0): string {
+  if (reasonCode === TAKEN_OVER) return 'another client has the same prefix, and has taken its place'
+  return `it ends the connection (${REASONS[reasonCode] ?? reasonCode})`
+}

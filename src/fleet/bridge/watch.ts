@@ -1,0 +1,127 @@
+import { CommandError } from '../../cli/failure.ts'
+import { Refused } from '../../cli/service-client.ts'
+import type { JsonObject } from '../../json.ts'
+import { Complaint, type Log } from '../../log.ts'
+import type { DeviceClient } from '../client.ts'
+import { Follower, MAX_EVENT } from './follower.ts'
+import { type DeviceState, NOTHING_KNOWN, type Shown, sessionsIn, statusIn, updateIn } from './state.ts'
+
+export interface WatchOptions {
+  readonly name: string
+  /** A way to the device, with a credential that it should take. @throws {CommandError} if there is none at the moment. */
+  readonly client: () => DeviceClient
+  /** The device was not reached, or does not take the credential. */
+  readonly unreached: (error: unknown) => void
+  readonly changed: (state: DeviceState) => void
+  /** It is there, and has to be looked at. */
+  readonly arrived: () => void
+  readonly log: Log
+  /** Returns 0 to 1. */
+  readonly random: () => number
+  readonly signal: AbortSignal
+}
+
+/** What becomes of a device. */
+export class Watch {
+  readonly #options: WatchOptions
+  readonly #complaint: Complaint
+  /** The paths of the streams that are open. */
+  readonly #open = new Set<string>()
+  #state: DeviceState = NOTHING_KNOWN
+
+  constructor(options: WatchOptions) {
+    this.#options = options
+    this.#complaint = new Complaint(options.log)
+  }
+
+  get state(): DeviceState {
+    return this.#state
+  }
+
+  /** Follows it until the signal is aborted. */
+  async run(): Promise<void> {
+    await Promise.all([
+      this.#follow(
+        '/events',
+        'system.changed',
+        (data, isWhole) => {
+          const { settings } = this.#state
+          const merged = isWhole || typeof settings === 'string' ? data : { ...settings, ...data }
+          if (JSON.stringify(merged).length > MAX_EVENT) throw new CommandError('its configuration has no end')
+          this.#set({ settings: merged })
+        },
+        () => this.#set({ settings: 'absent' }),
+      ),
+      this.#follow(
+        '/sessions/events',
+        'sessions.changed',
+        ({ sessions }) => this.#set({ sessions: sessionsIn(sessions) }),
+        () => this.#set({ sessions: 'absent' }),
+      ),
+    ])
+  }
+
+  /** Reads what has no events. */
+  async look(): Promise<void> {
+    if (!this.#state.isOnline) return
+    const status = await this.#read('/status', statusIn)
+    const update = await this.#read('/update', updateIn)
+    this.#set({ ...(status && { status }), ...(update && { update }) })
+  }
+
+  /** @returns undefined if it is not known. */
+  async #read(path: string, shown: (body: JsonObject) => JsonObject): Promise<Shown<JsonObject> | undefined> {
+    try {
+      const { body } = await this.#options.client().send('GET', path)
+      return shown(body)
+    } catch (error) {
+      return error instanceof Refused && [403, 404, 409].includes(error.status) ? 'absent' : undefined
+    }
+  }
+
+  #follow(
+    path: string,
+    event: string,
+    receive: (data: JsonObject, isWhole: boolean) => void,
+    forget: () => void,
+  ): Promise<void> {
+    const { name, client, random, signal, log, arrived, unreached } = this.#options
+    const refusals = new Complaint(log)
+    const follower = new Follower({
+      path,
+      event,
+      client,
+      receive,
+      opened: () => {
+        const { isOnline } = this.#state
+        this.#open.add(path)
+        this.#complaint.end()
+        refusals.end()
+        this.#set({ isOnline: true })
+        if (isOnline) return
+        log('info', `${name} is online`)
+        arrived()
+      },
+      lost: (reason, error) => {
+        this.#open.delete(path)
+        unreached(error)
+        if (this.#open.size > 0) return
+        this.#set({ isOnline: false })
+        this.#complaint.say(`${name} is offline: ${reason}`)
+      },
+      absent: error => {
+        this.#open.delete(path)
+        refusals.say(`${name}: ${path} is not shown: ${error.message}`)
+        forget()
+      },
+      random,
+      signal,
+    })
+    return follower.run()
+  }
+
+  #set(change: Partial<DeviceState>): void {
+    this.#state = { ...this.#state, ...change }
+    this.#options.changed(this.#state)
+  }
+}

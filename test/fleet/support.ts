@@ -15,6 +15,8 @@ import { temporaryFolder } from '../support/folder.ts'
 const PROGRAM = currentBundle(FLEET_PROGRAM)
 /** Longer than any command of the tests takes, also on a busy machine. */
 const COMMAND_MS = 8 * DEADLINE_MS
+/** Of a thousand devices. */
+const MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 
 export interface Output {
   readonly status: number | null
@@ -82,7 +84,12 @@ export class Owner {
     started: (child: ChildProcess) => void = () => undefined,
   ): Promise<Output> {
     return new Promise((resolve, reject) => {
-      const options = { cwd: this.folder, env: { PATH: process.env.PATH, ...env }, timeout: COMMAND_MS }
+      const options = {
+        cwd: this.folder,
+        env: { PATH: process.env.PATH, ...env },
+        timeout: COMMAND_MS,
+        maxBuffer: MAX_OUTPUT_BYTES,
+      }
       const child = execFile(process.execPath, [PROGRAM, ...args], options, (_, stdout, stderr) => {
         if (child.exitCode === null) reject(new Error(`ended by ${child.signalCode}: ${stderr}`))
         else resolve({ status: child.exitCode, stdout, stderr })

@@ -113,6 +113,7 @@ export class Site {
   readonly #shipped: readonly Receiver[]
   readonly #log: string
   readonly #jobs: Job[] = []
+  #nginx = 0
 
   private constructor(owner: Owner, devices: readonly SiteDevice[], port: number, log: string) {
     this.owner = owner
@@ -162,7 +163,7 @@ export class Site {
       ...others.map(host => host.start()),
       ...site.#shipped.map((receiver, at) => receiver.start(`${devices[at]?.host}:${port}`)),
     ])
-    await startTls(t, folder, tlsPort, port, log)
+    site.#nginx = await startTls(t, folder, tlsPort, port, log)
     owner.write('receivers.pem', certificates.join(''))
     owner.write('keys.csv', devices.map(device => `${device.name},${keyOf(device)}\n`).join(''))
     site.#address = ({ host }) => `${host}:${tlsPort}`
@@ -290,6 +291,7 @@ export class Site {
       `a device as it ships, a process: RSS ${mean(sum(shipped, 'Rss'), shipped.length)} MB, PSS ${mean(sum(shipped, 'Pss'), shipped.length)} MB`,
       `a device among ${Math.round(inHosts / HOSTS)} in a process: PSS ${mean(sum(shared, 'Pss'), inHosts)} MB`,
       `a device: CPU ${digits(this.#devicesNs / 1e6 / this.devices.length)} ms, user and system, since it started`,
+      `nginx in front of all: CPU ${digits(familyOf(this.#nginx).reduce((ns, pid) => ns + cpuNs(pid), 0) / 1e9)} s`,
       `Prometheus: ${mean(rollup(prometheus, 'Rss'), 1)} MB, CPU ${digits(cpuNs(prometheus) / 1e9)} s`,
     ]
     return `${table([heading, ...rows])}${failures.join('')}${memory.join('\n')}`
@@ -319,8 +321,9 @@ function keyOf({ root }: SiteDevice): string {
  * One nginx as on a device, for all of them: each address has a certificate of its own, and leads to the service on it.
  * @param folder Has ADDRESS.pem, the certificate and the key of each.
  * @param log Gets a line for each request.
+ * @returns its process.
  */
-async function startTls(t: Test, folder: string, tlsPort: number, port: number, log: string): Promise<void> {
+async function startTls(t: Test, folder: string, tlsPort: number, port: number, log: string): Promise<number> {
   const path = join(folder, 'nginx.conf')
   writeFileSync(log, '')
   writeFileSync(
@@ -345,6 +348,7 @@ async function startTls(t: Test, folder: string, tlsPort: number, port: number, 
   t.teardown(() => nginx.kill())
   await eventually(() => nginx.exitCode !== null || statSync(`${folder}/pid`, { throwIfNoEntry: false }) !== undefined)
   if (nginx.exitCode !== null) throw new Error('nginx does not start')
+  return nginx.pid ?? 0
 }
 
 /** Looks at a process until it has ended, for the processor time and the largest memory of it and those it has started. */

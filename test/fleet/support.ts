@@ -115,8 +115,15 @@ export type Fate =
   | 'pass'
   /** The request arrives, and the answer does not. */
   | 'lose the answer'
+  /** The same, and a server in front of the device answers for it. */
+  | 'answer for it'
   /** From here on, nothing gets through. */
   | 'break down'
+
+/** As nginx answers (build/package/nginx.conf) if the service ends while it has a request. */
+const DETAIL =
+  '{"type":"urn:receiverd:problem:unavailable","title":"Too busy","status":503,"detail":"The service is restarting."}'
+const RESTARTING = `HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nContent-Length: ${DETAIL.length}\r\nConnection: close\r\n\r\n${DETAIL}`
 
 /** A network in front of a device; by default all passes. */
 export class Network {
@@ -160,7 +167,7 @@ export class Network {
       near.pipe(far)
       if (fate === 'pass') far.pipe(near)
       // The device has answered, and so it has done what it was asked.
-      else far.once('data', () => near.destroy())
+      else far.once('data', () => (fate === 'answer for it' ? near.end(RESTARTING) : near.destroy()))
       near.on('close', () => far.destroy())
       far.on('close', () => near.end())
     })

@@ -146,7 +146,7 @@ model-test: build ## random sessions on UxPlay against a model: make model-test 
 fleet-test: build fleet ## a site of many devices, managed, killed and watched: make fleet-test N=1000
 	@N=$(or $(N),1000) TEST_DEADLINE_MS=120000 $(BIN)/tap --reporter=tap --timeout=86400 test/fleet/thousand.test.ts
 
-proof: ## everything that takes hours: 200 power cuts, bad storage, 1,000 rounds against the model, the card, the whole bench (as root)
+proof: ## everything that takes hours: 200 power cuts, 1,000 devices, bad storage, 1,000 rounds against the model, the card, the whole bench (as root)
 	@test/proof.sh
 
 device-tools:

@@ -12,8 +12,8 @@ import { type Asked, Site, type SiteDevice, zoneOf } from './site.ts'
 import type { Outcome } from './support.ts'
 
 const N = Number(process.env.N || 50)
-/** So that a scrape of everything takes a tenth of two cores. A device on a busy machine has as long to answer. */
-const SCRAPE_S = Math.max(3, Math.ceil(N / 50))
+/** As seldom as Prometheus does it by default, for a thousand. A device on a busy machine has as long to answer. */
+const SCRAPE_S = Math.max(5, Math.ceil(N / 16))
 /** For what takes the longer, the more devices there are. */
 const LONG_MS = DEADLINE_MS + 2 * SCRAPE_S * 1000 + 100 * N
 const GLOBAL = `global: { scrape_interval: ${SCRAPE_S}s, scrape_timeout: ${SCRAPE_S}s, evaluation_interval: 15s }\n`

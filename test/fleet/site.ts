@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readFileSync, readlinkSync, readSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
@@ -37,6 +37,12 @@ export interface SiteDevice {
   readonly host: string
   readonly root: string
   readonly pin: string
+}
+
+/** On the address of each device: of its service, and of the server in front of it. */
+interface Ports {
+  readonly service: number
+  readonly tls: number
 }
 
 /** A request that was answered to somebody, or broke off. */
@@ -108,24 +114,23 @@ export class Site {
   readonly devices: readonly SiteDevice[]
   /** Each has every tenth device. */
   readonly hosts: readonly Host[]
-  /** Where a device's service listens, on its address, without TLS. */
-  readonly #port: number
+  readonly #ports: Ports
   readonly #shipped: readonly Receiver[]
   readonly #log: string
   readonly #jobs: Job[] = []
   #nginx = 0
 
-  private constructor(owner: Owner, devices: readonly SiteDevice[], port: number, log: string) {
+  private constructor(owner: Owner, devices: readonly SiteDevice[], ports: Ports, log: string) {
     this.owner = owner
     this.devices = devices
-    this.#port = port
+    this.#ports = ports
     this.#log = log
     this.hosts = Array.from(
       { length: HOSTS },
       (_, at) =>
         new Host(
           devices.filter((_, index) => index >= SHIPPED && index % HOSTS === at),
-          port,
+          ports.service,
         ),
     )
     this.#shipped = devices.slice(0, SHIPPED).map(({ root }) => new Receiver(root))
@@ -137,7 +142,7 @@ export class Site {
    */
   static async start(t: Test, count: number): Promise<Site> {
     const owner = new Owner(t)
-    const [port, tlsPort] = [await freePort(), await freePort()]
+    const ports = { service: await freePort(), tls: await freePort() }
     const issuer = new TestIssuer('prometheus')
     owner.write('issuer.pem', issuer.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString())
     const folder = temporaryFolder(t, IN_MEMORY)
@@ -154,28 +159,25 @@ export class Site {
       return { name: `receiver-${String(index + 1).padStart(4, '0')}`, host, root, pin }
     })
     const log = join(folder, 'asked')
-    const site = new Site(owner, devices, port, log)
+    const site = new Site(owner, devices, ports, log)
     t.teardown(() => site.#end())
     const [first, ...others] = site.hosts
     // It compiles what all of them run.
     await first?.start()
     await Promise.all([
       ...others.map(host => host.start()),
-      ...site.#shipped.map((receiver, at) => receiver.start(`${devices[at]?.host}:${port}`)),
+      ...site.#shipped.map((receiver, at) => receiver.start(`${devices[at]?.host}:${ports.service}`)),
     ])
-    site.#nginx = await startTls(t, folder, tlsPort, port, log)
+    site.#nginx = await startTls(t, folder, ports, log)
     owner.write('receivers.pem', certificates.join(''))
     owner.write('keys.csv', devices.map(device => `${device.name},${keyOf(device)}\n`).join(''))
-    site.#address = ({ host }) => `${host}:${tlsPort}`
     return site
   }
-
-  #address: (device: SiteDevice) => string = () => ''
 
   /** Writes the fleet file. @param settings Of every device. */
   want(settings: object): void {
     const devices = this.devices.map(device => {
-      const place = { address: this.#address(device), pin: device.pin, groups: ['site'] }
+      const place = { address: `${device.host}:${this.#ports.tls}`, pin: device.pin, groups: ['site'] }
       return `  ${device.name}: ${JSON.stringify(place)}\n`
     })
     const head = `keys: keys.csv\nsettings: ${JSON.stringify(settings)}\ngroups: { site: {} }\n`
@@ -183,13 +185,10 @@ export class Site {
   }
 
   /** A job of receiverd-fleet: with `--json`, what became of each device. */
-  async fleet(name: string, args: readonly string[], started: Started = () => undefined) {
+  async fleet(name: string, args: readonly string[]) {
     let output: Output | undefined
     const of = await this.job(name, async measured => {
-      output = await this.owner.run([...args, '--json'], {}, child => {
-        measured(child)
-        started(child)
-      })
+      output = await this.owner.run([...args, '--json'], {}, measured)
       if (output.stdout === '') throw new Error(output.stderr)
       return (JSON.parse(output.stdout) as { devices: readonly Outcome[] }).devices
     })
@@ -236,7 +235,12 @@ export class Site {
 
   /** The same with them. */
   answered(from: number): readonly Asked[] {
-    const lines = readFileSync(this.#log).subarray(from).toString('latin1').split('\n').slice(0, -1)
+    // Nothing before it is read again: it is looked at often.
+    const bytes = Buffer.alloc(this.mark() - from)
+    const log = openSync(this.#log, 'r')
+    readSync(log, bytes, 0, bytes.length, from)
+    closeSync(log)
+    const lines = bytes.toString('latin1').split('\n').slice(0, -1)
     return lines.map(line => {
       const [host = '', method = '', uri = '', status] = line.split(' ')
       return { host, method, uri, status: Number(status) }
@@ -246,7 +250,7 @@ export class Site {
   /** Asks a device with a key, on its own address. @returns the status. */
   async statusWith({ host }: SiteDevice, key: string): Promise<number> {
     const headers = { Authorization: `Bearer ${key}` }
-    const response = await fetch(`http://${host}:${this.#port}/api/v1/credential`, { headers })
+    const response = await fetch(`http://${host}:${this.#ports.service}/api/v1/credential`, { headers })
     await response.arrayBuffer()
     return response.status
   }
@@ -323,7 +327,7 @@ function keyOf({ root }: SiteDevice): string {
  * @param log Gets a line for each request.
  * @returns its process.
  */
-async function startTls(t: Test, folder: string, tlsPort: number, port: number, log: string): Promise<number> {
+async function startTls(t: Test, folder: string, ports: Ports, log: string): Promise<number> {
   const path = join(folder, 'nginx.conf')
   writeFileSync(log, '')
   writeFileSync(
@@ -335,9 +339,9 @@ async function startTls(t: Test, folder: string, tlsPort: number, port: number, 
       'ssl_certificate_key /etc/receiverd/tls/key.pem': `ssl_certificate_key ${folder}/$server_addr.pem`,
       // A server of its own for each device.
       'limit_conn_zone $client_network': 'limit_conn_zone $server_addr$client_network',
-      'proxy_pass http://receiverd;': `proxy_pass http://$server_addr:${port};`,
+      'proxy_pass http://receiverd;': `proxy_pass http://$server_addr:${ports.service};`,
       'listen 80;': `listen unix:${folder}/80;`,
-      'listen 443 ssl;': `listen ${tlsPort} ssl http2;`,
+      'listen 443 ssl;': `listen ${ports.tls} ssl http2;`,
       'server_tokens off;': "server_tokens off; log_format asked '$server_addr $request_method $request_uri $status';",
       'error_page 429 @too-many;': `access_log ${log} asked; error_page 429 @too-many;`,
     }),

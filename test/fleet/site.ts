@@ -29,6 +29,8 @@ const SHIPPED = 2
 const HOST = join(REPOSITORY, 'test/fleet/host.ts')
 const COMPILED = ['--require', join(REPOSITORY, 'build/run-test.cjs')]
 const LOOK_MS = 50
+/** A thousand devices on one machine are slower than a thousand machines. */
+const PATIENT = ['--timeout', '60']
 const MB = 1024 * 1024
 
 export interface SiteDevice {
@@ -114,13 +116,15 @@ export class Site {
   readonly devices: readonly SiteDevice[]
   /** Each has every tenth device. */
   readonly hosts: readonly Host[]
+  readonly #t: Test
   readonly #ports: Ports
   readonly #shipped: readonly Receiver[]
   readonly #log: string
   readonly #jobs: Job[] = []
   #nginx = 0
 
-  private constructor(owner: Owner, devices: readonly SiteDevice[], ports: Ports, log: string) {
+  private constructor(t: Test, owner: Owner, devices: readonly SiteDevice[], ports: Ports, log: string) {
+    this.#t = t
     this.owner = owner
     this.devices = devices
     this.#ports = ports
@@ -159,7 +163,7 @@ export class Site {
       return { name: `receiver-${String(index + 1).padStart(4, '0')}`, host, root, pin }
     })
     const log = join(folder, 'asked')
-    const site = new Site(owner, devices, ports, log)
+    const site = new Site(t, owner, devices, ports, log)
     t.teardown(() => site.#end())
     const [first, ...others] = site.hosts
     // It compiles what all of them run.
@@ -188,7 +192,7 @@ export class Site {
   async fleet(name: string, args: readonly string[]) {
     let output: Output | undefined
     const of = await this.job(name, async measured => {
-      output = await this.owner.run([...args, '--json'], {}, measured)
+      output = await this.owner.run([...args, '--json', ...PATIENT], {}, measured)
       if (output.stdout === '') throw new Error(output.stderr)
       return (JSON.parse(output.stdout) as { devices: readonly Outcome[] }).devices
     })
@@ -215,6 +219,7 @@ export class Site {
       const requests = this.asked(from).length
       const devicesS = (this.#devicesNs - cpuBefore) / 1e9
       const [programS, programBytes] = [program.ns / 1e9, program.bytes]
+      this.#t.comment(`${name}: ${digits(seconds)} s`)
       this.#jobs.push({ name, seconds, requests, failures, programS, programBytes, devicesS })
       return outcomes
     } finally {

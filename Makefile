@@ -1,7 +1,7 @@
 SOURCES := build/package
 BUILT := build/out
 include build/package/install.mk
-.PHONY: run build fleet size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-build device-test update-test from earlier power-test storage-test model-test proof card-test device-tools arm-test bench bench-board clean
+.PHONY: run build fleet fleet-test size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-build device-test update-test from earlier power-test storage-test model-test proof card-test device-tools arm-test bench bench-board clean
 BIN := node_modules/.bin
 TS := node --import tsx
 ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
@@ -146,7 +146,10 @@ build/out/image/hostapd.deb: test/device/hostapd.sh
 model-test: build ## random sessions on UxPlay against a model: make model-test ROUNDS=1000
 	@[ -t 1 ] || export CI=true; $(BIN)/tap --reporter=base --timeout=86400 test/engines/model.test.ts
 
-proof: ## everything that takes hours: 200 power cuts, bad storage, 1,000 rounds against the model, the card, the whole bench (as root)
+fleet-test: build fleet ## a site of many devices, managed, killed and watched: make fleet-test N=1000
+	@N=$(or $(N),1000) TEST_DEADLINE_MS=120000 $(BIN)/tap --reporter=tap --timeout=86400 test/fleet/thousand.test.ts
+
+proof: ## everything that takes hours: 200 power cuts, 1,000 devices, bad storage, 1,000 rounds against the model, the card, the whole bench (as root)
 	@test/proof.sh
 
 device-tools:

@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 tier rig
 ROUNDS=${ROUNDS:-1000} tier model-test
 N=${N:-200} tier power-test
+N=${DEVICES:-1000} tier fleet-test
 PROOF=1 tier update-test
 tier storage-test
 tier card-test

@@ -94,7 +94,8 @@ class Change {
     try {
       return await this.#client.send('PATCH', path, patch)
     } catch (error) {
-      if (error instanceof Unanswered) return undefined
+      // A server in front says 503 for a service that has ended, perhaps in the middle of it.
+      if (error instanceof Unanswered || (error instanceof Refused && error.status === 503)) return undefined
       throw error
     }
   }
@@ -109,9 +110,8 @@ class Change {
     for (;;) {
       try {
         const { body: status } = await this.#client.send('GET', '/status')
-        const { body: system } = await this.#client.send('GET', '/system')
-        const isThere = holds(system, this.#differences) && !this.#differences.every(isHidden)
-        if (!isThere) throw new Lost('the answer was lost, and the change was not made; give the command again')
+        if (!(await this.#isMade()))
+          throw new Lost('the answer was lost, and the change was not made; give the command again')
         const { trial } = status as { readonly trial?: { readonly etag?: string } }
         return trial?.etag
       } catch (error) {
@@ -122,6 +122,12 @@ class Change {
     }
   }
 
+  /** Whether the device has what the change should bring, and that can be seen. */
+  async #isMade(): Promise<boolean> {
+    const { body: system } = await this.#client.send('GET', '/system')
+    return holds(system, this.#differences) && !this.#differences.every(isHidden)
+  }
+
   async #confirm(etag: string, trialS: number, until: number): Promise<void> {
     const { wait, now } = this.#options
     for (;;) {
@@ -129,8 +135,11 @@ class Change {
         await this.#client.send('POST', '/system/confirm', undefined, etag)
         return
       } catch (error) {
-        if (error instanceof Refused && error.status === 409)
-          throw new CommandError(`it has undone the change, which was not confirmed within ${trialS} s`)
+        if (error instanceof Refused && error.status === 409) {
+          // It has forgotten the confirmation if it restarted after it.
+          if (await this.#isMade()) return
+          throw new CommandError(`it has undone the change: not confirmed within ${trialS} s, or it restarted`)
+        }
         if (error instanceof Refused && error.status < 500) throw error
         if (now() >= until)
           throw new CommandError(`it has not answered after the change, and undoes it by itself: ${causeIn(error)}`)

@@ -5,7 +5,7 @@ import { startReceiver } from '../interop/support.ts'
 import type { Api } from '../support/api.ts'
 import { freePort } from '../support/port.ts'
 import { startTestService } from '../support/service.ts'
-import { Network, Owner, silentAddress } from './support.ts'
+import { type Fate, Network, Owner, silentAddress } from './support.ts'
 
 /** Devices of a fleet of 20 that answer. */
 const LIVING = 18
@@ -145,21 +145,23 @@ t.test('an answer that is lost', async t => {
   owner.write('keys.csv', `lobby,${device.key}\n`)
   const want = (timezone: string) =>
     owner.write('fleet.yaml', fleetFile({ lobby: network.address }, `settings: { timezone: ${timezone} }\n`))
-  const losing = (isLost: (head: string) => boolean) => {
+  const losing = (isLost: (head: string) => boolean, fate: Fate) => {
     let isOver = false
     network.fateOf = head => {
       if (isOver || !isLost(head)) return 'pass'
       isOver = true
-      return 'lose the answer'
+      return fate
     }
   }
   const isConfirmation = (head: string) => head.startsWith('POST /api/v1/system/confirm')
-  for (const [what, isLost, timezone, ...options] of [
-    ['to a change', isWrite, 'UTC'],
-    ['to a change on trial', isWrite, 'Europe/Brussels', '--confirm'],
-    ['to its confirmation', isConfirmation, 'UTC', '--confirm'],
+  for (const [what, fate, isLost, timezone, ...options] of [
+    ['to a change', 'lose the answer', isWrite, 'UTC'],
+    ['to a change on trial', 'lose the answer', isWrite, 'Europe/Brussels', '--confirm'],
+    ['to its confirmation', 'lose the answer', isConfirmation, 'UTC', '--confirm'],
+    ['to a change, of a service that ends', 'answer for it', isWrite, 'Europe/Brussels'],
+    ['to a change on trial, likewise', 'answer for it', isWrite, 'UTC', '--confirm'],
   ] as const) {
-    losing(isLost)
+    losing(isLost, fate)
     want(timezone)
     const { status, of } = await owner.outcomes(['apply', '--yes', ...options])
     t.equal(status, 0, what)

@@ -3,7 +3,6 @@ import { generateKeyPairSync } from 'node:crypto'
 import { request } from 'node:http'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { REPOSITORY } from '../../build/bundle-file.ts'
 import { type Receiver, startReceiver } from '../interop/support.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
@@ -11,13 +10,10 @@ import { bootKernel } from '../support/kernel.ts'
 import { needs } from '../support/needs.ts'
 import { startPrometheus } from '../support/prometheus.ts'
 import { readText } from '../support/readme.ts'
+import { CONFIGURATION, configurationOf, RULES } from './prometheus.ts'
 import { certificateOf, Network, Owner } from './support.ts'
 
-const RULES = 'src/fleet/prometheus/receiverd.rules.yml'
 const DASHBOARD = 'src/fleet/grafana/receiverd.json'
-const README = readText('src/fleet/README.md')
-/** The configuration in the README, which stands in a list. */
-const CONFIGURATION = /^ {3}```yaml\n( {3}rule_files.*?)^ {3}```/ms.exec(README)?.[1]?.replace(/^ {3}/gm, '') ?? ''
 /** Seldom enough for a device on a busy machine: one that is late is down for that moment. */
 const OFTEN = 'global: { scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 100ms }\n'
 const skip = needs('prometheus', 'promtool')
@@ -108,16 +104,6 @@ async function startFleet(t: Test) {
   return { owner, networks }
 }
 
-/** The README's configuration, with the files of a test. */
-function configurationOf(owner: Owner, rules: string): string {
-  return (
-    CONFIGURATION.replace('/usr/share/receiverd-fleet/receiverd.rules.yml', rules)
-      .replace('/run/receiverd-fleet/prometheus.token', owner.path('prometheus.token'))
-      .replace('/etc/prometheus/receivers.pem', owner.path('receivers.pem'))
-      .replace('/etc/prometheus/receivers.json', owner.path('receivers.json')) + OFTEN
-  )
-}
-
 /** A query as Grafana sends it. */
 function chosen(expr: string, group: string): string {
   return expr
@@ -130,7 +116,7 @@ function chosen(expr: string, group: string): string {
 t.test('two devices, one token, all rules, and every query of the dashboard', { skip }, async t => {
   t.match(CONFIGURATION, 'job_name: receivers')
   const { owner, networks } = await startFleet(t)
-  const { api, ask, untilUp } = await startPrometheus(t, configurationOf(owner, join(REPOSITORY, RULES)))
+  const { api, ask, untilUp } = await startPrometheus(t, configurationOf(owner, OFTEN))
   const up = await untilUp(2)
   t.same(
     new Set(up.map(({ metric }) => `${metric.device} ${metric.group} ${metric.instance}`)),
@@ -203,7 +189,7 @@ t.test('each alert says which device it is about', { skip }, async t => {
     .replace(/^ +for: .*\n/gm, '')
     .replace(/expr: (?:>-\n(?: {10,}.*\n)+|.*\n)/g, always)
   owner.write('rules.yml', rules)
-  const { api } = await startPrometheus(t, configurationOf(owner, owner.path('rules.yml')))
+  const { api } = await startPrometheus(t, configurationOf(owner, OFTEN, owner.path('rules.yml')))
   interface Alert {
     readonly labels: Record<string, string>
     readonly annotations: Record<string, string>

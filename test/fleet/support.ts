@@ -15,6 +15,8 @@ import { temporaryFolder } from '../support/folder.ts'
 const PROGRAM = currentBundle(FLEET_PROGRAM)
 /** Longer than any command of the tests takes, also on a busy machine. */
 const COMMAND_MS = 8 * DEADLINE_MS
+/** Of a thousand devices. */
+const MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 
 export interface Output {
   readonly status: number | null
@@ -82,7 +84,12 @@ export class Owner {
     started: (child: ChildProcess) => void = () => undefined,
   ): Promise<Output> {
     return new Promise((resolve, reject) => {
-      const options = { cwd: this.folder, env: { PATH: process.env.PATH, ...env }, timeout: COMMAND_MS }
+      const options = {
+        cwd: this.folder,
+        env: { PATH: process.env.PATH, ...env },
+        timeout: COMMAND_MS,
+        maxBuffer: MAX_OUTPUT_BYTES,
+      }
       const child = execFile(process.execPath, [PROGRAM, ...args], options, (_, stdout, stderr) => {
         if (child.exitCode === null) reject(new Error(`ended by ${child.signalCode}: ${stderr}`))
         else resolve({ status: child.exitCode, stdout, stderr })
@@ -108,8 +115,15 @@ export type Fate =
   | 'pass'
   /** The request arrives, and the answer does not. */
   | 'lose the answer'
+  /** The same, and a server in front of the device answers for it. */
+  | 'answer for it'
   /** From here on, nothing gets through. */
   | 'break down'
+
+/** As nginx answers (build/package/nginx.conf) if the service ends while it has a request. */
+const DETAIL =
+  '{"type":"urn:receiverd:problem:unavailable","title":"Too busy","status":503,"detail":"The service is restarting."}'
+const RESTARTING = `HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nContent-Length: ${DETAIL.length}\r\nConnection: close\r\n\r\n${DETAIL}`
 
 /** A network in front of a device; by default all passes. */
 export class Network {
@@ -153,7 +167,7 @@ export class Network {
       near.pipe(far)
       if (fate === 'pass') far.pipe(near)
       // The device has answered, and so it has done what it was asked.
-      else far.once('data', () => near.destroy())
+      else far.once('data', () => (fate === 'answer for it' ? near.end(RESTARTING) : near.destroy()))
       near.on('close', () => far.destroy())
       far.on('close', () => near.end())
     })

@@ -37,22 +37,33 @@ export async function startNginx(t: Test, receiver: Receiver, prefix?: string): 
 export async function startShippedNginx(t: Test, receiver: Receiver) {
   const folder = temporaryFolder(t)
   const [port, plainPort] = [await freePort(), await freePort()]
-  const configuration = replaced(SHIPPED, {
+  const configuration = configurationOfNginx(folder, {
     'user www-data;': '',
-    'pid /run/nginx.pid;': `pid ${folder}/pid;`,
     '/etc/receiverd/tls/certificate.pem': `${folder}/crt`,
     '/etc/receiverd/tls/key.pem': `${folder}/key`,
     'server 127.0.0.1:8080': `server 127.0.0.1:${receiver.port}`,
     'listen 80;': `listen 127.0.0.1:${plainPort};`,
-    'listen [::]:80;': '',
     // As nginx before 1.25.1 has it.
     'listen 443 ssl;': `listen 127.0.0.1:${port} ssl http2;`,
-    'listen [::]:443 ssl;': '',
-    'http2 on;': '',
-    'access_log off;': `access_log off; ${temporary(folder)}`,
   })
   await start(t, folder, port, configuration)
   return { port, plainPort }
+}
+
+/**
+ * The configuration that ships, for a test.
+ * @param folder For what nginx writes.
+ * @param replacements Texts in it, and what is to stand there.
+ */
+export function configurationOfNginx(folder: string, replacements: Readonly<Record<string, string>>): string {
+  return replaced(SHIPPED, {
+    'pid /run/nginx.pid;': `pid ${folder}/pid;`,
+    'listen [::]:80;': '',
+    'listen [::]:443 ssl;': '',
+    'http2 on;': '',
+    'access_log off;': `${temporary(folder)} access_log off;`,
+    ...replacements,
+  })
 }
 
 /** Each text replaced, which must be there. */

@@ -36,5 +36,5 @@ export async function startPrometheus(t: Test, configuration: string) {
       const result = await ask('up == 1').catch(() => [])
       return result.length === count && result
     })
-  return { api, ask, untilUp }
+  return { api, ask, untilUp, pid: prometheus.pid ?? 0 }
 }

@@ -1,5 +1,5 @@
 /**
- * A process that is many devices: each is a service with its own root, address and key. A process for each would take 40 times
+ * A process that is many devices: each is a service with its own root, address and key. A process for each would take 20 times
  * the memory, and more instances of inotify(7) than a user has. Ends with the process that has forked it.
  */
 import { randomUUID } from 'node:crypto'

@@ -1,29 +1,17 @@
 /** The collection in src/fleet/ansible, with Ansible itself: 40 devices by the playbook in the README, and a device for each failure. */
-import { mkdirSync, readFileSync, symlinkSync } from 'node:fs'
-import { join } from 'node:path'
-import t, { type Test } from 'tap'
-import { FLEET_PROGRAM, REPOSITORY } from '../../build/bundle-file.ts'
-import { run } from '../interop/support.ts'
-import { DEADLINE_MS, eventually } from '../support/eventually.ts'
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { eventually } from '../support/eventually.ts'
 import { needs } from '../support/needs.ts'
-import { readText } from '../support/readme.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 import { startWifiDevice } from '../support/wifi-device.ts'
-import { certificateOf, Network, Owner } from './support.ts'
+import { Controller, INVENTORY, PLAYBOOK } from './controller.ts'
+import { certificateOf, Network } from './support.ts'
 
 // 160 times, a task.
 t.setTimeout(300_000)
 
 const DEVICES = 40
-const PLAY_MS = 10 * DEADLINE_MS
-const COLLECTION = 'src/fleet/ansible'
-const README = readText('src/fleet/README.md')
-/** The playbook and the inventory in the README, which stand in a list. */
-const [INVENTORY = '', PLAYBOOK = ''] = Array.from(
-  README.slice(README.indexOf('## Ansible')).matchAll(/^ {3}```yaml\n(.*?)^ {3}```/gms),
-  ([, text = '']) => text.replace(/^ {3}/gm, ''),
-)
-const PROGRAM = `program: ${join(REPOSITORY, 'build/out', FLEET_PROGRAM.name)}\n`
 const MODULE = 'receiverd.receiverd.receiverd_system'
 const PASSWORD = 'correct-horse-battery'
 const OTHER_KEY = 'key-0123456789abcdef'.repeat(2)
@@ -39,51 +27,6 @@ class Connection(Local):
     transport = "elsewhere"
 `
 const skip = needs('ansible-playbook')
-
-interface Result {
-  readonly state: string
-  readonly changed: boolean
-  readonly changes?: readonly { readonly pointer: string; readonly before: unknown; readonly after: unknown }[]
-  readonly diff?: { readonly before: unknown; readonly after: unknown }
-  readonly msg?: string
-  readonly note?: string
-  readonly errors?: readonly { readonly pointer: string; readonly detail: string }[]
-}
-
-/** An owner who has Ansible, with the collection where Ansible looks for it. */
-class Controller extends Owner {
-  constructor(t: Test) {
-    super(t)
-    mkdirSync(this.path('ansible_collections/receiverd'), { recursive: true })
-    symlinkSync(join(REPOSITORY, COLLECTION), this.path('ansible_collections/receiverd/receiverd'))
-    this.write('receiverd.yml', INVENTORY + PROGRAM)
-    this.write('receivers.yml', PLAYBOOK)
-  }
-
-  ansible(program: string, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
-    const own = {
-      HOME: this.folder,
-      ANSIBLE_COLLECTIONS_PATH: this.folder,
-      ANSIBLE_NOCOLOR: '1',
-      ANSIBLE_FORKS: '4',
-      PYTHONDONTWRITEBYTECODE: '1',
-    }
-    return run(program, args, { LANG: 'C.UTF-8', ...own, ...env }, PLAY_MS)
-  }
-
-  /** Runs the playbook. @returns what became of each device, and all that was printed. */
-  async play(args: readonly string[] = [], env: NodeJS.ProcessEnv = {}) {
-    const began = performance.now()
-    const all = ['-v', '--inventory', this.path('receiverd.yml'), this.path('receivers.yml'), ...args]
-    const { status, stdout, stderr } = await this.ansible('ansible-playbook', all, env)
-    const took = Math.round(performance.now() - began)
-    const lines = stdout.matchAll(/^(ok|changed|fatal): \[([\w-]+)\](?:: FAILED!)? => (\{.*\})$/gm)
-    const of = Object.fromEntries(
-      Array.from(lines, ([, state = '', name = '', result = '']) => [name, { state, ...JSON.parse(result) } as Result]),
-    )
-    return { status, of, took, text: stdout + stderr }
-  }
-}
 
 const timezoneOf = async (device: TestService) => (await device.system()).value.timezone
 
@@ -205,7 +148,7 @@ devices:
     ),
   ]
   owner.write('avahi-browse', `#!/bin/sh\ncat <<'END'\n${lines.join('\n')}\nEND\n`, 0o700)
-  owner.write('receiverd.yml', `${INVENTORY}${PROGRAM}discover: true\ncompose: { shown: receiverd_model }\n`)
+  owner.write('receiverd.yml', `${INVENTORY}discover: true\ncompose: { shown: receiverd_model }\n`)
   const env = { PATH: `${owner.folder}:${process.env.PATH}` }
   const args = ['--inventory', owner.path('receiverd.yml'), '--list']
   const all = await owner.ansible('ansible-inventory', args, env)
@@ -222,7 +165,7 @@ devices:
     receiverd_key_file: undefined,
   })
   t.notOk(owner.has('pwned'), 'what a device claims is no template')
-  owner.write('receiverd.yml', INVENTORY + PROGRAM)
+  owner.write('receiverd.yml', INVENTORY)
 
   const device = 'devices: { a: { address: "http://192.0.2.1", groups: [4th, 5th] } }\n'
   for (const [fleet, said] of [

@@ -1,12 +1,10 @@
 /** What src/fleet/README.md has for Home Assistant and MQTT, with mosquitto itself, and two devices. */
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
-import { currentBundle, FLEET_PROGRAM } from '../../build/bundle-file.ts'
 import { openSession } from '../../src/sessions/engine-client.ts'
 import { type Receiver, startReceiver } from '../interop/support.ts'
 import { DEADLINE_MS, eventually } from '../support/eventually.ts'
@@ -16,11 +14,11 @@ import { Mosquitto, type Watcher } from '../support/mosquitto.ts'
 import { needs } from '../support/needs.ts'
 import { readText } from '../support/readme.ts'
 import { PIXEL, TestEngine } from '../support/sessions.ts'
+import { Bridge } from './bridge.ts'
 import { certificateOf, Network, Owner } from './support.ts'
 
 t.setTimeout(20 * DEADLINE_MS)
 
-const PROGRAM = currentBundle(FLEET_PROGRAM)
 const skip = needs('mosquitto', 'mosquitto_sub', 'python3', '/usr/lib/python3/dist-packages/jinja2/__init__.py')
 const PASSWORD = 'correct-horse-battery-staple'
 const TOPIC = 'homeassistant/device/receiverd'
@@ -31,32 +29,6 @@ const CONFIGURATION =
     ?.replace(/^ {3}/gm, '') ?? ''
 /** The longest that anybody has to wait for what happens at a device. */
 const SOON_MS = 2_000
-
-/** The program, which runs until it is told to stop. */
-class Bridge {
-  readonly log: string[] = []
-  readonly process: ChildProcess
-
-  constructor(t: Test, owner: Owner, env: NodeJS.ProcessEnv = {}) {
-    this.process = spawn(process.execPath, [PROGRAM, 'bridge'], {
-      cwd: owner.folder,
-      env: { PATH: process.env.PATH, ...env },
-      stdio: ['ignore', 'inherit', 'pipe'],
-    })
-    if (this.process.stderr) createInterface({ input: this.process.stderr }).on('line', line => this.log.push(line))
-    t.teardown(() => this.process.kill('SIGKILL'))
-  }
-
-  async end(signal: NodeJS.Signals): Promise<number | null> {
-    const exited = once(this.process, 'exit')
-    this.process.kill(signal)
-    return (await exited)[0]
-  }
-
-  count(pattern: RegExp): number {
-    return this.log.filter(line => pattern.test(line)).length
-  }
-}
 
 interface Device {
   readonly receiver: Receiver

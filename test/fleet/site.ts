@@ -20,7 +20,7 @@ import { IN_MEMORY, temporaryFolder } from '../support/folder.ts'
 import { TestIssuer } from '../support/issuer.ts'
 import { freePort } from '../support/port.ts'
 import type { Place } from './host.ts'
-import { certificateOf, type Outcome, type Output, Owner } from './support.ts'
+import { certificateOf, type Outcome, type Output, type Owner } from './support.ts'
 
 /** So many processes: if one of them is killed, one device in ten is gone. */
 const HOSTS = 10
@@ -29,6 +29,8 @@ const SHIPPED = 2
 const HOST = join(REPOSITORY, 'test/fleet/host.ts')
 const COMPILED = ['--require', join(REPOSITORY, 'build/run-test.cjs')]
 const LOOK_MS = 50
+/** Whose tokens the devices take, to read; its key is in issuer.pem. */
+export const ISSUER = 'site'
 /** A thousand devices on one machine are slower than a thousand machines. */
 const PATIENT = ['--timeout', '60']
 const MB = 1024 * 1024
@@ -144,10 +146,9 @@ export class Site {
    * Starts devices, writes the files of their owner, and gives each device the issuer of tokens.
    * @param count At least 20.
    */
-  static async start(t: Test, count: number): Promise<Site> {
-    const owner = new Owner(t)
+  static async start(t: Test, owner: Owner, count: number): Promise<Site> {
     const ports = { service: await freePort(), tls: await freePort() }
-    const issuer = new TestIssuer('prometheus')
+    const issuer = new TestIssuer(ISSUER)
     owner.write('issuer.pem', issuer.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString())
     const folder = temporaryFolder(t, IN_MEMORY)
     const certificates: string[] = []
@@ -155,8 +156,8 @@ export class Site {
       const host = `127.1.${index >> 8}.${index & 255}`
       const root = deviceRoot(t)
       mkdirSync(join(root, 'etc/receiverd/issuers'), { recursive: true, mode: 0o755 })
-      const file = issuer.file({ roles: ['admin:r'] })
-      writeFileSync(join(root, 'etc/receiverd/issuers/prometheus.json'), file, { mode: 0o644 })
+      const file = issuer.file({ roles: ['admin:r', 'moderator:r'] })
+      writeFileSync(join(root, `etc/receiverd/issuers/${ISSUER}.json`), file, { mode: 0o644 })
       const { cert, key, pin } = certificateOf(host)
       certificates.push(cert)
       writeFileSync(join(folder, `${host}.pem`), `${cert}${key}`, { mode: 0o600 })
@@ -178,14 +179,15 @@ export class Site {
     return site
   }
 
-  /** Writes the fleet file. @param settings Of every device. */
-  want(settings: object): void {
+  /** Writes the fleet file. @param settings Of every device. @param more The file's other members. */
+  want(settings: object, more: object = {}): void {
     const devices = this.devices.map(device => {
       const place = { address: `${device.host}:${this.#ports.tls}`, pin: device.pin, groups: ['site'] }
       return `  ${device.name}: ${JSON.stringify(place)}\n`
     })
-    const head = `keys: keys.csv\nsettings: ${JSON.stringify(settings)}\ngroups: { site: {} }\n`
-    this.owner.write('fleet.yaml', `${head}devices:\n${devices.join('')}`)
+    const members = { keys: 'keys.csv', settings, groups: { site: {} }, ...more }
+    const head = Object.entries(members).map(([name, value]) => `${name}: ${JSON.stringify(value)}\n`)
+    this.owner.write('fleet.yaml', `${head.join('')}devices:\n${devices.join('')}`)
   }
 
   /** A job of receiverd-fleet: with `--json`, what became of each device. */

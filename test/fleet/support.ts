@@ -53,6 +53,28 @@ export function certificateOf(commonName: string) {
   }
 }
 
+/**
+ * Runs a program in a folder, without a terminal, to its end.
+ * @param started Gets the process.
+ */
+export function runIn(
+  cwd: string,
+  [program, ...args]: readonly [program: string, ...args: string[]],
+  env: NodeJS.ProcessEnv,
+  withinMs: number,
+  started: (child: ChildProcess) => void,
+): Promise<Output> {
+  return new Promise((resolve, reject) => {
+    const options = { cwd, env: { PATH: process.env.PATH, ...env }, timeout: withinMs, maxBuffer: MAX_OUTPUT_BYTES }
+    const child = execFile(program, args, options, (_, stdout, stderr) => {
+      if (child.exitCode === null) reject(new Error(`${program} ended by ${child.signalCode}: ${stderr}`))
+      else resolve({ status: child.exitCode, stdout, stderr })
+    })
+    child.stdin?.end()
+    started(child)
+  })
+}
+
 /** A folder with a fleet file and a key file. */
 export class Owner {
   readonly folder: string
@@ -83,20 +105,7 @@ export class Owner {
     env: NodeJS.ProcessEnv = {},
     started: (child: ChildProcess) => void = () => undefined,
   ): Promise<Output> {
-    return new Promise((resolve, reject) => {
-      const options = {
-        cwd: this.folder,
-        env: { PATH: process.env.PATH, ...env },
-        timeout: COMMAND_MS,
-        maxBuffer: MAX_OUTPUT_BYTES,
-      }
-      const child = execFile(process.execPath, [PROGRAM, ...args], options, (_, stdout, stderr) => {
-        if (child.exitCode === null) reject(new Error(`ended by ${child.signalCode}: ${stderr}`))
-        else resolve({ status: child.exitCode, stdout, stderr })
-      })
-      child.stdin?.end()
-      started(child)
-    })
+    return runIn(this.folder, [process.execPath, PROGRAM, ...args], env, COMMAND_MS, started)
   }
 
   /** The same with `--json`: what became of each device. */

@@ -1,15 +1,18 @@
 /**
  * A site of many devices from one day to the next: listed, changed in waves while one device in ten dies, its keys replaced,
- * saved, and watched by Prometheus all the time. `make fleet-test N=1000` has as many as that.
+ * saved, and watched by Prometheus all the time; shown on a broker, and changed by Ansible. `make fleet-test N=1000` has as many as that.
  */
 import { mkdirSync, readdirSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { DEADLINE_MS, eventually } from '../support/eventually.ts'
+import { Mosquitto } from '../support/mosquitto.ts'
 import { needs } from '../support/needs.ts'
 import { startPrometheus } from '../support/prometheus.ts'
+import { Bridge } from './bridge.ts'
+import { Controller } from './controller.ts'
 import { configurationOf } from './prometheus.ts'
-import { type Asked, Site, type SiteDevice, zoneOf } from './site.ts'
-import type { Outcome } from './support.ts'
+import { type Asked, ISSUER, Site, type SiteDevice, zoneOf } from './site.ts'
+import { certificateOf, type Outcome } from './support.ts'
 
 const N = Number(process.env.N || 50)
 /** As seldom as Prometheus does it by default, for a thousand. A device on a busy machine has as long to answer. */
@@ -24,7 +27,8 @@ const IN_SECOND_WAVE = 5
 const ANOTHER = 8
 /** What the devices begin with. */
 const ZONE = 'Europe/Brussels'
-const skip = needs('nginx', 'prometheus', 'promtool')
+const skip = needs('nginx', 'prometheus', 'promtool', 'mosquitto', 'mosquitto_sub', 'ansible-playbook')
+const PASSWORD = 'correct-horse-battery-staple'
 
 type Prometheus = Awaited<ReturnType<typeof startPrometheus>>
 
@@ -35,7 +39,7 @@ function changesIn(asked: readonly Asked[]): readonly Asked[] {
 
 async function startWatching(t: Test, site: Site): Promise<Prometheus> {
   const { owner } = site
-  const asked = ['--issuer', 'prometheus', '--issuer-key', 'issuer.pem', '--role', 'admin:r', '--expires-in', '12h']
+  const asked = ['--issuer', ISSUER, '--issuer-key', 'issuer.pem', '--role', 'admin:r', '--expires-in', '12h']
   for (const args of [
     ['token', ...asked, '--output', 'prometheus.token'],
     ['targets', '--output', 'receivers.json'],
@@ -67,8 +71,9 @@ function named(
 t.setTimeout(LONG_MS * 10)
 
 t.test(`${N} devices`, { skip, timeout: 0 }, async t => {
-  const site = await Site.start(t, N)
-  const { devices, hosts, owner } = site
+  const owner = new Controller(t, LONG_MS)
+  const site = await Site.start(t, owner, N)
+  const { devices, hosts } = site
   const names = devices.map(({ name }) => name)
   site.want({ timezone: ZONE })
   const prometheus = await startWatching(t, site)
@@ -193,6 +198,72 @@ t.test(`${N} devices`, { skip, timeout: 0 }, async t => {
       statuses.add(`${await status(before)} ${await status(after)}`)
     }
     t.same([...statuses], ['401 200'], 'the old key, and the new one')
+  })
+
+  await t.test('a broker, on which one in ten dies and comes back', async t => {
+    const tls = certificateOf('mqtt')
+    const broker = await Mosquitto.start(t, tls, PASSWORD)
+    owner.write('mqtt-ca.pem', tls.cert)
+    site.want(
+      { timezone: 'Asia/Tokyo' },
+      {
+        bridge: {
+          broker: `mqtts://127.0.0.1:${broker.port}`,
+          ca: 'mqtt-ca.pem',
+          user: broker.user,
+          password: PASSWORD,
+          issuer: { name: ISSUER, key: 'issuer.pem' },
+        },
+      },
+    )
+    const watcher = broker.watch(t)
+    const bridge = new Bridge(t, owner)
+    const online = () => names.filter(name => watcher.text(`receiverd/${name}/availability`) === 'online')
+    const shown = async (count: number) => {
+      await eventually(() => online().length === count, LONG_MS)
+      return online().map(device => ({ device, state: 'done' }))
+    }
+    await site.job('bridge: all are shown', async measured => {
+      measured(bridge.process)
+      return shown(N)
+    })
+    const dying = hosts[IN_SECOND_WAVE]
+    await dying?.kill()
+    const left = await shown(N - (dying?.devices.length ?? 0))
+    const dead = new Set(dying?.devices.map(({ name }) => name))
+    t.same(
+      left.map(({ device }) => device),
+      names.filter(name => !dead.has(name)),
+    )
+    await dying?.start()
+    await site.job('bridge: one in ten is back', async measured => {
+      measured(bridge.process)
+      return shown(N)
+    })
+    t.ok(names.every(name => watcher.json(`receiverd/${name}/settings`)?.timezone === 'Asia/Tokyo'))
+    t.equal(await bridge.end('SIGTERM'), 0)
+  })
+
+  await t.test('Ansible', async t => {
+    site.want({ timezone: 'UTC' })
+    const states = { ok: 'unchanged', changed: 'changed', fatal: 'failed' } as Readonly<Record<string, string>>
+    const play = async (name: string, ...args: readonly string[]) => {
+      const outcomes = await site.job(name, async measured => {
+        const { of } = await owner.play(args, {}, measured)
+        return Object.entries(of).map(([device, { state, msg }]) => ({
+          device,
+          state: states[state] ?? state,
+          ...(msg !== undefined && { reason: msg }),
+        }))
+      })
+      return named(devices, Object.fromEntries(outcomes.map(outcome => [outcome.device, outcome])), 'changed')
+    }
+    const before = site.mark()
+    t.same(await play('ansible, in check mode', '--check'), names)
+    t.same(changesIn(site.asked(before)), [], 'check mode changes nothing')
+    t.same(await play('ansible'), names)
+    t.ok(devices.every(device => zoneOf(device) === 'UTC'))
+    t.same(await play('ansible, again'), [])
   })
 
   await t.test('in the end', async t => {

@@ -55,6 +55,8 @@ export class Mosquitto {
       'allow_anonymous false',
       // What it loses when it ends must come back from its clients.
       'persistence false',
+      // As the README says for many receivers: whoever subscribes gets all at once.
+      'max_queued_messages 100000',
       'log_dest stderr',
       'user root',
     ]

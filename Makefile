@@ -105,7 +105,7 @@ build/out/image/base.tar: build/image/base.sh build/image/left-out
 build/out/image/$(BOARD).tar: build/out/image/base.tar build/image/board.sh $(shell find build/image/initramfs build/image/boards/$(BOARD) -type f ! -name '*.sh' 2>/dev/null)
 	@build/image/board.sh $(BOARD) $< $@
 
-# TAP shows each step as it ends, some after minutes, and the measurements. Two such tests may share a host of two processors.
+# TAP shows each step as it ends, some after minutes, and the measurements.
 DEVICE_TEST = @TEST_DEADLINE_MS=120000 $(BIN)/tap --reporter=tap --timeout=86400 --jobs=1
 
 device-test: device-tools image build/out/next/receiverd.deb bench-board ## boot the image, and test it from outside and inside

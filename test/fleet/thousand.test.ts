@@ -71,7 +71,7 @@ function named(
 t.setTimeout(LONG_MS * 10)
 
 t.test(`${N} devices`, { skip, timeout: 0 }, async t => {
-  const owner = new Controller(t, LONG_MS)
+  const owner = new Controller(t, 4 * LONG_MS)
   const site = await Site.start(t, owner, N)
   const { devices, hosts } = site
   const names = devices.map(({ name }) => name)

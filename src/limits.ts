@@ -10,8 +10,8 @@ export const MAX_PATH_PARAMETER = 256
 export const HEAD_TIMEOUT_MS = 10_000
 /** Milliseconds for a whole request, body included. */
 export const REQUEST_TIMEOUT_MS = 15_000
-/** Milliseconds between checks of the two timeouts, which wake an idle device. With Node's own 30 s, 10 s could become 40. */
-export const TIMEOUT_CHECK_MS = 5_000
+/** Milliseconds between checks of the two timeouts, which wake an idle device: 10 s can become 20. */
+export const TIMEOUT_CHECK_MS = 10_000
 /** The same on the engines' socket, where nobody can connect but programs of the device. */
 export const ENGINE_TIMEOUT_CHECK_MS = 60_000
 /** Bytes of a request's body. A whole configuration is under 8 KiB. */

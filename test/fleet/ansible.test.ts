@@ -180,15 +180,16 @@ devices:
 
 t.test('what goes wrong is said in words', { skip }, async t => {
   const owner = new Controller(t)
-  const names = ['pin', 'authority', 'value', 'key', 'trial', 'lost', 'again'] as const
+  const names = ['pin', 'authority', 'value', 'key', 'trial', 'lost', 'ended', 'again'] as const
   const devices = {} as Record<(typeof names)[number], TestService>
   for (const name of names) devices[name] = await startTestService(t)
   const [own, other] = [certificateOf('pin'), certificateOf('pin')]
-  const [pinned, signed, trial, lost] = [
+  const [pinned, signed, trial, lost, ended] = [
     await Network.to(t, devices.pin.port, own),
     await Network.to(t, devices.authority.port, own),
     await Network.to(t, devices.trial.port),
     await Network.to(t, devices.lost.port),
+    await Network.to(t, devices.ended.port),
   ]
   const heads: string[] = []
   pinned.fateOf = signed.fateOf = head => {
@@ -197,11 +198,16 @@ t.test('what goes wrong is said in words', { skip }, async t => {
   }
   // Nobody can confirm it.
   trial.fateOf = head => (head.startsWith('POST /api/v1/system/confirm') ? 'break down' : 'pass')
-  let isLost = false
-  lost.fateOf = head => {
-    if (isLost || !head.startsWith('PATCH /api/v1/system ')) return 'pass'
-    isLost = true
-    return 'lose the answer'
+  for (const [network, fate] of [
+    [lost, 'lose the answer'],
+    [ended, 'answer for it'],
+  ] as const) {
+    let isLost = false
+    network.fateOf = head => {
+      if (isLost || !head.startsWith('PATCH /api/v1/system ')) return 'pass'
+      isLost = true
+      return fate
+    }
   }
   owner.write('other.pem', other.cert)
   owner.write('keys.csv', names.map(name => `${name},${name === 'key' ? OTHER_KEY : devices[name].key}\n`).join(''))
@@ -217,6 +223,7 @@ devices:
 ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('key')}${at('again')}
   trial: { address: "http://${trial.address}" }
   lost: { address: "http://${lost.address}" }
+  ended: { address: "http://${ended.address}" }
 `,
   )
   const trialOnly = `"{{ 5 if inventory_hostname == 'trial' else omit }}"`
@@ -235,11 +242,12 @@ ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('k
       msg: /^it has not answered after the change, and undoes it by itself: cannot connect to /,
     },
     lost: { state: 'changed', changes: [{ pointer: '/timezone' }] },
+    ended: { state: 'changed', changes: [{ pointer: '/timezone' }] },
     again: { state: 'changed' },
   })
   t.match(of.value?.msg, /^the device refuses \/ntp\/servers\/0: .*; \/shoe: /)
   t.same(heads, [], 'to a device that has not proved who it is, nothing was sent')
-  t.equal(await timezoneOf(devices.lost), 'UTC')
+  for (const name of ['lost', 'ended'] as const) t.equal(await timezoneOf(devices[name]), 'UTC')
   for (const name of ['pin', 'authority', 'value', 'key'] as const) t.equal(await timezoneOf(devices[name]), before)
   t.ok(await eventually(async () => (await timezoneOf(devices.trial)) === before), 'undone')
   for (const { key } of Object.values(devices)) t.notMatch(text, key)

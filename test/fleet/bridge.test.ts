@@ -6,7 +6,8 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { openSession } from '../../src/sessions/engine-client.ts'
-import { type Receiver, startReceiver } from '../interop/support.ts'
+import { Receiver } from '../interop/support.ts'
+import { deviceRoot } from '../support/device.ts'
 import { DEADLINE_MS, eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { type Discovery, problemsOf, shownBy } from '../support/home-assistant.ts'
@@ -39,9 +40,18 @@ interface Device {
   readonly ask: (name: string) => Promise<TestEngine>
 }
 
-async function startDevice(t: Test, publicKey: string, tls?: { key: string; cert: string }): Promise<Device> {
+async function startDevice(
+  t: Test,
+  publicKey: string,
+  serial: string,
+  tls?: { key: string; cert: string },
+): Promise<Device> {
   const engines = join(temporaryFolder(t), 'engines')
-  const receiver = await startReceiver(t, { env: { RECEIVERD_ENGINES: engines } })
+  const root = deviceRoot(t)
+  writeFileSync(join(root, 'proc/device-tree/serial-number'), `${serial}\0`)
+  const receiver = new Receiver(root, { env: { RECEIVERD_ENGINES: engines } })
+  t.teardown(() => receiver.kill())
+  await receiver.start()
   await receiver.patch({ moderation: { approval: 'moderator' } })
   const issuer = { publicKey, roles: ['admin:rw', 'moderator:rw'] }
   const headers = { 'Content-Type': 'application/json' }
@@ -72,8 +82,8 @@ async function startSite(t: Test, allow: string) {
   owner.write('mqtt.password', `${PASSWORD}\n`)
   const pem = publicKey.export({ type: 'spki', format: 'pem' }).toString()
   const certificate = certificateOf('lobby')
-  const lobby = await startDevice(t, pem, certificate)
-  const hall = await startDevice(t, pem)
+  const lobby = await startDevice(t, pem, '100000007', certificate)
+  const hall = await startDevice(t, pem, '100000008')
   const lines = {
     lobby: `  lobby: { address: "${lobby.network.address}", pin: "${certificate.pin}" }\n`,
     'hall.2': `  hall.2: { address: "http://${hall.network.address}" }\n`,

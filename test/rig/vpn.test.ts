@@ -75,4 +75,18 @@ t.test('the tunnel of the card', { skip: NO_RIG }, async t => {
   t.equal(await rig.shell('ls /boot/firmware'), '')
   t.equal(await rig.readFile('/etc/systemd/network/wg0.netdev'), netdev)
   t.equal(await rig.readFile('/etc/systemd/network/wg0.network'), NETWORK)
+
+  t.comment('nor is a file that a PC has not written to its end')
+  await put('wg0.netdev', `${netdev.slice(0, -40)}${'\0'.repeat(40)}`)
+  await rig.run(['systemctl', 'start', 'own-vpn.service'])
+  t.equal(await rig.shell('ls /boot/firmware'), 'wg0.netdev\n', 'it is left for somebody to look at')
+  t.equal(await rig.readFile('/etc/systemd/network/wg0.netdev'), netdev)
+  t.match(await rig.shell('journalctl --quiet --unit own-vpn --output cat'), /wg0.netdev on the card is damaged/)
+
+  t.comment('while the data partition is away, nothing leaves the card, because /etc is in memory')
+  await rig.shell('touch /run/receiver-without-data')
+  await put('wg0.netdev', netdev.replace('10.99.0.1', '10.98.0.1'))
+  await rig.run(['systemctl', 'start', 'own-vpn.service'])
+  t.match(await rig.readFile('/etc/systemd/network/wg0.netdev'), '10.98.0.1')
+  t.equal(await rig.shell('ls /boot/firmware'), 'wg0.netdev\n')
 })

@@ -11,8 +11,8 @@ import { Credentials } from './credentials.ts'
 import { discoveryOf, discoveryTopicOf, nodeOf, objectIdOf } from './discovery.ts'
 import { Looks } from './looks.ts'
 import { type Order, Orders, orderIn } from './orders.ts'
-import type { BridgeSettings } from './settings.ts'
-import { type DeviceState, messagesOf, mirroringIn, waitingIn } from './state.ts'
+import type { BridgeSettings, CommandName } from './settings.ts'
+import { type DeviceState, messagesOf, mirroringIn, type SessionShown, textOf, waitingIn } from './state.ts'
 import { Watch } from './watch.ts'
 
 export interface BridgeOptions extends AccessOptions {
@@ -186,7 +186,9 @@ class Bridge {
         'warning',
         `${command} of ${name} is refused: it is not in bridge.allow of the fleet file`,
       )
-    if (!shown.orders.take(order))
+    // Of the moment at which it was asked for: somebody else may be next when its turn comes.
+    const session = order.session ?? sessionOf(order.command, shown.watch.state)?.id
+    if (!shown.orders.take({ command, session }))
       this.#sayOnce(`full ${name}`, 'warning', `${name} is asked for more than it can do, and some of that is left out`)
   }
 
@@ -199,23 +201,24 @@ class Bridge {
       log('info', `${name}: ${order.command}, asked for over MQTT, is done`)
     } catch (failure) {
       error = failure instanceof CommandError ? failure.message : reasonOf(failure)
-      log('warning', `${name}: ${order.command}, asked for over MQTT, has failed: ${error}`)
+      log('warning', `${name}: ${order.command}, asked for over MQTT, has failed: ${textOf(error)}`)
     }
-    const result = { ...order, ok: error === undefined, ...(error !== undefined && { error }), at: rfc3339(now()) }
+    // A device may answer with a text of any length.
+    const said = error !== undefined && { error: textOf(error) }
+    const result = { ...order, ok: error === undefined, ...said, at: rfc3339(now()) }
     this.#set(name, 'result', JSON.stringify(result))
   }
 
   async #send(name: string, state: DeviceState, { command, session }: Order): Promise<void> {
-    const client = this.#credentials.clientFor(name, command, state)
+    const others = [...this.#shown.values()].flatMap(({ device, watch }) => (device.name === name ? [] : [watch.state]))
+    const client = this.#credentials.clientFor(name, command, state, others)
     if (command === 'identify' || command === 'restart-receiver') {
       await client.send('POST', `/operations/${command}`)
       return
     }
-    const sessions = typeof state.sessions === 'string' ? [] : state.sessions
     const isPending = command !== 'end'
-    const shown = isPending ? waitingIn(sessions) : mirroringIn(sessions)
     // Whoever may end a session need not be one who may deny it, and the other way round.
-    const one = session === undefined ? shown : sessions.find(({ id }) => id === session)
+    const one = session === undefined ? undefined : sessionsOf(state).find(({ id }) => id === session)
     if (!one || (one.state === 'pending') !== isPending)
       throw new CommandError(isPending ? 'nobody waits' : 'nobody mirrors')
     // Somebody else's session ends by `end` alone.
@@ -228,4 +231,14 @@ class Bridge {
     this.#said.add(key)
     this.#options.log(level, message)
   }
+}
+
+function sessionsOf({ sessions }: DeviceState): readonly SessionShown[] {
+  return typeof sessions === 'string' ? [] : sessions
+}
+
+/** The session that a command is about if it names none; undefined if there is none, or the command is about none. */
+function sessionOf(command: CommandName, state: DeviceState): SessionShown | undefined {
+  if (command === 'admit' || command === 'deny') return waitingIn(sessionsOf(state))
+  return command === 'end' ? mirroringIn(sessionsOf(state)) : undefined
 }

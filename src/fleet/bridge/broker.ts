@@ -43,6 +43,10 @@ const ONLINE = 'online'
 const OFFLINE = 'offline'
 /** Bytes of a packet of the broker: more than any that is subscribed to. */
 const MAX_PACKET_BYTES = 64 * 1024
+/** Bytes of a message, which a broker has room for; one that is longer would end the connection, again and again. */
+const MAX_MESSAGE_BYTES = 256 * 1024
+/** Bytes of a packet besides topic and message. */
+const HEAD_BYTES = 16
 /** Messages that the broker has not acknowledged, in each direction. */
 const IN_FLIGHT = 16
 const KEEP_ALIVE_S = 30
@@ -76,6 +80,8 @@ export class Broker {
   readonly #messages = new Map<string, string>()
   /** Topics whose message the broker may not have. */
   readonly #unsent = new Set<string>()
+  /** Whether a message was too long. It is said once. */
+  #isTooLong = false
   #wake: () => void = () => undefined
 
   constructor(options: BrokerOptions) {
@@ -186,7 +192,11 @@ export class Broker {
           if (!isRefusal(error)) throw error
           log('warning', `the broker refuses a subscription to ${topic}: ${error.message}`)
         })
-      await this.#publishAll(publish, Math.min(IN_FLIGHT, properties?.receiveMaximum ?? IN_FLIGHT), over.signal)
+      const limits = {
+        inFlight: Math.min(IN_FLIGHT, properties?.receiveMaximum ?? IN_FLIGHT),
+        bytes: Math.min(MAX_MESSAGE_BYTES, (properties?.maximumPacketSize ?? Number.POSITIVE_INFINITY) - HEAD_BYTES),
+      }
+      await this.#publishAll(publish, limits, over.signal)
       await publish(presence, OFFLINE)
       await within(client.endAsync())
     } finally {
@@ -198,7 +208,7 @@ export class Broker {
   /** Publishes what there is, and what comes. Rejects when the connection has ended, and resolves when the signal is aborted. */
   async #publishAll(
     publish: (topic: string, text: string) => Promise<unknown>,
-    limit: number,
+    limits: { readonly inFlight: number; readonly bytes: number },
     over: AbortSignal,
   ): Promise<void> {
     const { signal, log } = this.#options
@@ -224,9 +234,14 @@ export class Broker {
     over.addEventListener('abort', wake)
     for (;;) {
       for (const topic of this.#unsent) {
-        if (active >= limit || signal.aborted) break
+        if (active >= limits.inFlight || signal.aborted) break
         this.#unsent.delete(topic)
-        send(topic, this.#messages.get(topic) ?? '')
+        const text = this.#messages.get(topic) ?? ''
+        if (Buffer.byteLength(topic) + Buffer.byteLength(text) <= limits.bytes) send(topic, text)
+        else if (!this.#isTooLong) {
+          this.#isTooLong = true
+          log('warning', `the message on ${topic}, and maybe others, has over ${limits.bytes} bytes, and is left out`)
+        }
       }
       if (failure) throw failure
       over.throwIfAborted()

@@ -71,14 +71,22 @@ export class Credentials {
     return this.#issuer ? client.as(this.#readingToken()) : client
   }
 
-  /** For a command. @throws {CommandError} as `clientOf`, or if no token can be made for this device alone. */
-  clientFor(name: string, command: CommandName, { settings }: DeviceState): DeviceClient {
+  /**
+   * For a command.
+   * @param others The other devices.
+   * @throws {CommandError} as `clientOf`, or if no token can be made for this device alone.
+   */
+  clientFor(name: string, command: CommandName, state: DeviceState, others: readonly DeviceState[]): DeviceClient {
     const client = this.#client(name)
     if (!this.#issuer) return client
-    const { hardware, hostname } = objectOf(typeof settings === 'string' ? undefined : settings)
-    const [serial, host] = [textOf(objectOf(hardware).serial), textOf(hostname)]
-    const audience = serial !== '' ? `serial:${serial}` : host !== '' ? `host:${host}` : undefined
+    const known = this.#devices.find(device => device.name === name)?.serial ?? ''
+    const audience = known === '' ? audienceOf(state) : `serial:${known}`
     if (audience === undefined) throw new CommandError('neither its serial number nor its host name is known')
+    // It may be lying about who it is, to get a token for another one.
+    const isTaken =
+      others.some(other => audienceOf(other) === audience) ||
+      this.#devices.some(device => device.name !== name && `serial:${device.serial}` === audience)
+    if (isTaken) throw new CommandError(`another device has the same ${audience.replace(/:.*/, '')}; it gets no token`)
     return client.as(this.#token([COMMANDS[command]], [audience], WRITING_MS))
   }
 
@@ -118,4 +126,11 @@ export class Credentials {
     const request = { issuer: this.#issuer.name, roles, audience, expiresInMs, subject: SUBJECT }
     return issueFleetToken(this.#issuer.pem, request, this.#options.now())
   }
+}
+
+/** As the device says itself. */
+function audienceOf({ settings }: DeviceState): string | undefined {
+  const { hardware, hostname } = objectOf(typeof settings === 'string' ? undefined : settings)
+  const [serial, host] = [textOf(objectOf(hardware).serial), textOf(hostname)]
+  return serial !== '' ? `serial:${serial}` : host !== '' ? `host:${host}` : undefined
 }

@@ -84,11 +84,14 @@ export class Follower {
   async #read(parser: EventParser): Promise<void> {
     const { path, client, opened, signal } = this.#options
     this.#closing = ''
-    const silence = new AbortController()
-    const fallSilent = () => silence.abort(new CommandError(`it says nothing for ${SILENCE_MS / 1000} s`))
+    // Not AbortSignal.any, which leaves something behind at the signal of the whole program each time.
+    const over = new AbortController()
+    const fallSilent = () => over.abort(new CommandError(`it says nothing for ${SILENCE_MS / 1000} s`))
+    const stop = () => over.abort(signal.reason)
     const timer = setTimeout(fallSilent, SILENCE_MS)
+    signal.addEventListener('abort', stop)
     try {
-      const chunks = await client().follow(path, this.#cursor, AbortSignal.any([signal, silence.signal]))
+      const chunks = await client().follow(path, this.#cursor, over.signal)
       let isFirst = true
       for await (const chunk of chunks) {
         timer.refresh()
@@ -99,8 +102,9 @@ export class Follower {
         for (const event of events) this.#receive(event)
       }
     } catch (error) {
-      throw silence.signal.aborted ? silence.signal.reason : error
+      throw over.signal.aborted ? over.signal.reason : error
     } finally {
+      signal.removeEventListener('abort', stop)
       clearTimeout(timer)
     }
   }

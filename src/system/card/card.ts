@@ -3,6 +3,7 @@ import { isUnreadable, reasonOf } from '../../../hal/errors.ts'
 import type { Files } from '../../../hal/files/files.ts'
 import { Card } from '../../../hal/os/card.ts'
 import { CertificateFiles, type Pair } from '../../../hal/os/certificate.ts'
+import { isTemporary } from '../../../hal/os/data-partition.ts'
 import type { System } from '../../../hal/os/system.ts'
 import { Serial } from '../../../hal/serial.ts'
 import { deviceLinks } from '../../../hal/settings/network/links.ts'
@@ -134,7 +135,8 @@ export class CardTaker {
       }
     }
     for (const mistake of mistakes) this.#log('warning', `${TEXT}: ${mistake}`)
-    await this.#tidy(next, mistakes)
+    // Where the data partition is away, all that was taken is in memory, and the next start needs the card again.
+    if (!(await isTemporary(this.#system))) await this.#tidy(next, mistakes)
   }
 
   /**

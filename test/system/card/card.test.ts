@@ -1,5 +1,5 @@
 /** receiver.txt becomes the configuration of the device. */
-import { existsSync, readFileSync, renameSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { REPOSITORY } from '../../../build/bundle-file.ts'
@@ -55,6 +55,15 @@ network={
 }
 `,
   )
+})
+
+t.test('while the data partition is away, it is taken, and stays on the card', async t => {
+  const board = new Board(t).insert(ALL)
+  writeFileSync(join(board.root, 'run/receiver-without-data'), '')
+  const { key } = await board.boot()
+  t.equal(key, KEY)
+  t.equal(await board.setting('deviceName'), 'Lobby')
+  t.equal(board.read(TEXT), ALL)
 })
 
 t.test('without Wi-Fi the address is that of the cable; a part of it changes that part', async t => {

@@ -178,6 +178,9 @@ class Change:
         try:
             return self._client.send("PATCH", path, self._comparison.patch)
         except Refused as error:
+            # A server in front says 503 for a service that has ended, perhaps in the middle of it.
+            if error.status == 503:
+                return None
             raise described(error)
         except Unanswered:
             return None
@@ -187,15 +190,20 @@ class Change:
         while True:
             try:
                 status = self._client.send("GET", "/status").body
-                system = self._client.send("GET", "/system").body
+                is_made = self._is_made()
             except ReceiverError as error:
                 if self._now() >= until:
                     raise ReceiverError(f"it has not answered since the change was sent: {error}")
                 self._wait(RETRY_S)
                 continue
-            if self._comparison.is_hidden or not all(holds(system, each) for each in self._comparison.differences):
+            if not is_made:
                 raise ReceiverError("the answer was lost, and the change was not made; run the task again")
             return status.get("trial", {}).get("etag")
+
+    def _is_made(self):
+        """Whether the device has what the change should bring, and that can be seen."""
+        system = self._client.send("GET", "/system").body
+        return not self._comparison.is_hidden and all(holds(system, each) for each in self._comparison.differences)
 
     def _confirm(self, etag, trial_s, until):
         while True:
@@ -204,7 +212,10 @@ class Change:
                 return
             except ReceiverError as error:
                 if isinstance(error, Refused) and error.status == 409:
-                    raise ReceiverError(f"it has undone the change, which was not confirmed within {trial_s} s")
+                    # It has forgotten the confirmation if it restarted after it.
+                    if self._is_made():
+                        return
+                    raise ReceiverError(f"it has undone the change: not confirmed within {trial_s} s, or it restarted")
                 if isinstance(error, Refused) and error.status < 500:
                     raise
                 if self._now() >= until:

@@ -48,7 +48,8 @@ class Refused(ReceiverError):
         detail = str(problem.get("detail", "")).rstrip(".")
         super().__init__(f"the device refuses it ({status}): {detail}")
         self.status = status
-        self.errors = [each for each in problem.get("errors", []) if isinstance(each, dict)]
+        errors = problem.get("errors")
+        self.errors = [each for each in errors if isinstance(each, dict)] if isinstance(errors, list) else []
 
 
 class Endpoint:

@@ -1,5 +1,5 @@
 import type { Run } from '../../hal/os/command.ts'
-import { findReceivers, type Receiver } from '../cli/discover.ts'
+import { findReceivers } from '../cli/discover.ts'
 import { CommandError } from '../cli/failure.ts'
 import { hostAndPort } from '../http/address.ts'
 import { UsageError } from '../usage-error.ts'
@@ -24,8 +24,6 @@ export interface AccessOptions {
   readonly run: Run
   readonly env: Readonly<Record<string, string | undefined>>
   readonly timeoutMs: number
-  /** Whether the caller has credentials of its own, and those of the fleet file are not read. */
-  readonly isWithoutCredentials?: boolean
 }
 
 /** Ways to these devices of a fleet. @throws {UsageError} for one without a credential, or a secret that cannot be read. */
@@ -34,32 +32,48 @@ export async function membersOf(
   devices: readonly FleetDevice[],
   options: AccessOptions,
 ): Promise<readonly Member[]> {
-  const isWithout = options.isWithoutCredentials ?? false
-  const keys = isWithout || fleet.keys === undefined ? new Map<string, Keys>() : await new KeyFile(fleet.keys).read()
-  const token = isWithout ? undefined : fleet.token && (await readSecret(fleet.token, 'token', options.env))
-  const found = devices.some(({ endpoint }) => !endpoint) ? await findReceivers(options.run) : []
+  const keys = fleet.keys === undefined ? new Map<string, Keys>() : await new KeyFile(fleet.keys).read()
+  const token = fleet.token && (await readSecret(fleet.token, 'token', options.env))
+  return waysTo(devices, options, async ({ name, key }) => {
+    const own = key && (await readSecret(key, `devices.${name}.key`, options.env))
+    if (own !== undefined) return { credentials: [own] }
+    const known = keys.get(name)
+    if (known) return { keys: known, credentials: credentialsOf(known) }
+    if (token !== undefined) return { credentials: [token] }
+    throw new UsageError(
+      `${name} has no credential: add a line ${name},KEY to ${fleet.keys ?? 'a file that keys names'}, or give it a key`,
+    )
+  })
+}
+
+/** The same for a caller that has credentials of its own: those of the fleet file are not read. */
+export function membersWithoutCredentials(
+  devices: readonly FleetDevice[],
+  options: AccessOptions,
+): Promise<readonly Member[]> {
+  return waysTo(devices, options, async () => ({ credentials: [] }))
+}
+
+async function waysTo(
+  devices: readonly FleetDevice[],
+  { run, timeoutMs }: AccessOptions,
+  access: (device: FleetDevice) => Promise<{ readonly keys?: Keys; readonly credentials: readonly string[] }>,
+): Promise<readonly Member[]> {
+  const placeOf = await placesOf(devices, run)
   const trusts = new Trusts()
   return Promise.all(
     devices.map(async device => {
-      const { name, endpoint, serial, proof } = device
-      const own = isWithout
-        ? undefined
-        : device.key && (await readSecret(device.key, `devices.${name}.key`, options.env))
-      const known = own === undefined ? keys.get(name) : undefined
-      const credentials = own !== undefined ? [own] : known ? credentialsOf(known) : token !== undefined ? [token] : []
-      if (credentials.length === 0 && !isWithout)
-        throw new UsageError(
-          `${name} has no credential: add a line ${name},KEY to ${fleet.keys ?? 'a file that keys names'}, or give it a key`,
-        )
-      const place = endpoint ?? placeOf(found, serial)
+      const { serial, proof } = device
+      const { keys, credentials } = await access(device)
+      const place = placeOf(device)
       const trust = await trusts.of(proof)
       return {
         device,
         address: place ? addressOf(place, proof) : '',
-        keys: known,
+        keys,
         client: () => {
           if (!place) throw new CommandError(`no receiver with the serial number ${serial} is on this network`)
-          return new DeviceClient(place, trust, credentials, options.timeoutMs)
+          return new DeviceClient(place, trust, credentials, timeoutMs)
         },
       }
     }),
@@ -70,10 +84,20 @@ function credentialsOf({ key, next }: Keys): readonly string[] {
   return next === undefined ? [key] : [key, next]
 }
 
-/** Where a device is that is found by its serial number. */
-export function placeOf(found: readonly Receiver[], serial: string): Endpoint | undefined {
-  const receiver = found.find(each => each.serial === serial && each.addresses.length > 0)
-  return receiver && { host: receiver.addresses[0] ?? '', port: receiver.port }
+/**
+ * Where devices are. Those without an address are looked for on the network, by their serial numbers.
+ * @throws {CommandError} if avahi cannot be asked.
+ */
+export async function placesOf(
+  devices: readonly FleetDevice[],
+  run: Run,
+): Promise<(device: FleetDevice) => Endpoint | undefined> {
+  const found = devices.some(({ endpoint }) => !endpoint) ? await findReceivers(run) : []
+  return ({ endpoint, serial }) => {
+    if (endpoint) return endpoint
+    const receiver = found.find(each => each.serial === serial && each.addresses.length > 0)
+    return receiver && { host: receiver.addresses[0] ?? '', port: receiver.port }
+  }
 }
 
 /** As a person writes it. */

@@ -1,6 +1,5 @@
 import type { Run } from '../../hal/os/command.ts'
-import { findReceivers } from '../cli/discover.ts'
-import { addressOf, placeOf } from './access.ts'
+import { addressOf, placesOf } from './access.ts'
 import type { Fleet, FleetDevice, Proof, Secret } from './fleet-file.ts'
 import { KeyFile } from './key-file.ts'
 
@@ -11,11 +10,12 @@ import { KeyFile } from './key-file.ts'
  * @throws {UsageError} for a key file that cannot be read. {CommandError} if avahi cannot be asked.
  */
 export async function inventoryOf({ keys, token }: Fleet, devices: readonly FleetDevice[], run: Run): Promise<string> {
-  const found = devices.some(({ endpoint }) => !endpoint) ? await findReceivers(run) : []
+  const placeOf = await placesOf(devices, run)
   // Only with a token, a device may be missing there.
   const known = keys !== undefined && token ? await new KeyFile(keys).read() : undefined
-  const members = devices.map(({ name, groups, endpoint, serial, proof, key, settings }) => {
-    const place = endpoint ?? placeOf(found, serial)
+  const members = devices.map(device => {
+    const { name, groups, serial, proof, key, settings } = device
+    const place = placeOf(device)
     const inFile = keys !== undefined && (known?.has(name) ?? true) ? { file: keys, device: name } : undefined
     const credential = key ? secretOf(key) : (inFile ?? (token && secretOf(token)))
     return {

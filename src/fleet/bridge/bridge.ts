@@ -200,12 +200,11 @@ class Bridge {
       await this.#send(name, watch.state, order)
       log('info', `${name}: ${order.command}, asked for over MQTT, is done`)
     } catch (failure) {
-      error = failure instanceof CommandError ? failure.message : reasonOf(failure)
-      log('warning', `${name}: ${order.command}, asked for over MQTT, has failed: ${textOf(error)}`)
+      // A device may answer with a text of any length.
+      error = textOf(failure instanceof CommandError ? failure.message : reasonOf(failure))
+      log('warning', `${name}: ${order.command}, asked for over MQTT, has failed: ${error}`)
     }
-    // A device may answer with a text of any length.
-    const said = error !== undefined && { error: textOf(error) }
-    const result = { ...order, ok: error === undefined, ...said, at: rfc3339(now()) }
+    const result = { ...order, ok: error === undefined, ...(error !== undefined && { error }), at: rfc3339(now()) }
     this.#set(name, 'result', JSON.stringify(result))
   }
 
@@ -218,7 +217,7 @@ class Bridge {
     }
     const isPending = command !== 'end'
     // Whoever may end a session need not be one who may deny it, and the other way round.
-    const one = session === undefined ? undefined : sessionsOf(state).find(({ id }) => id === session)
+    const one = sessionsOf(state).find(({ id }) => id === session)
     if (!one || (one.state === 'pending') !== isPending)
       throw new CommandError(isPending ? 'nobody waits' : 'nobody mirrors')
     // Somebody else's session ends by `end` alone.

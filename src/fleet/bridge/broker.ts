@@ -7,6 +7,7 @@ import { Complaint, type Log } from '../../log.ts'
 import { causeOf } from '../client.ts'
 import { CONNECT_MS } from '../connection.ts'
 import { FrameLimit } from './frame-limit.ts'
+import { retryMs, STEADY_MS } from './retry.ts'
 
 // It is a CommonJS module, whose only export Node takes for a member.
 const { default: MqttClient } = mqtt
@@ -52,10 +53,7 @@ const IN_FLIGHT = 16
 const KEEP_ALIVE_S = 30
 /** Milliseconds until the broker has answered. */
 const ANSWER_MS = 15_000
-const FIRST_RETRY_MS = 1_000
 const MAX_RETRY_MS = 30_000
-/** Milliseconds that a connection lasts if the broker is well. */
-const STEADY_MS = 10_000
 const MQTT_5 = 5
 /** Reason codes of a broker that disconnects (MQTT 5.0 section 3.14.2.1). */
 const TAKEN_OVER = 0x8e
@@ -114,8 +112,7 @@ export class Broker {
         this.#complaint.say(`the broker ${hostAndPort(host, port)} is away: ${causeOf(error)}`)
       }
       if (performance.now() - began > STEADY_MS) failures = 0
-      const pauseMs = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(failures, 16)) * (0.5 + random())
-      await sleep(pauseMs, undefined, { signal }).catch(() => undefined)
+      await sleep(retryMs(failures, MAX_RETRY_MS, random), undefined, { signal }).catch(() => undefined)
     }
   }
 

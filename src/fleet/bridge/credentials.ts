@@ -1,7 +1,7 @@
 import { CommandError, describeFailure } from '../../cli/failure.ts'
 import { Refused } from '../../cli/service-client.ts'
 import { Complaint, type Log } from '../../log.ts'
-import { type AccessOptions, type Member, membersOf } from '../access.ts'
+import { type AccessOptions, type Member, membersOf, membersWithoutCredentials } from '../access.ts'
 import type { DeviceClient } from '../client.ts'
 import { readPrivate } from '../files.ts'
 import type { Fleet, FleetDevice } from '../fleet-file.ts'
@@ -50,7 +50,7 @@ export class Credentials {
     this.#fleet = fleet
     this.#devices = devices
     this.#issuer = issuer
-    this.#options = { ...options, isWithoutCredentials: issuer !== undefined }
+    this.#options = options
     this.#complaint = new Complaint(options.log)
   }
 
@@ -104,7 +104,9 @@ export class Credentials {
   }
 
   async #read(): Promise<void> {
-    const members = await membersOf(this.#fleet, this.#devices, this.#options)
+    const members = this.#issuer
+      ? await membersWithoutCredentials(this.#devices, this.#options)
+      : await membersOf(this.#fleet, this.#devices, this.#options)
     this.#members = new Map(members.map(member => [member.device.name, member]))
   }
 

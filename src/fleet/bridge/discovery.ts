@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { hostAndPort } from '../../http/address.ts'
 import type { JsonObject } from '../../json.ts'
+import { addressOf } from '../access.ts'
 import type { FleetDevice } from '../fleet-file.ts'
 import { type BridgeSettings, COMMANDS, type CommandName } from './settings.ts'
 import { type DeviceState, objectOf, textOf } from './state.ts'
@@ -123,7 +123,7 @@ export function discoveryOf(
       ...(textOf(serial) !== '' && { serial_number: textOf(serial) }),
       ...(software !== '' && { sw_version: software }),
       ...(endpoint && {
-        configuration_url: `${proof.kind === 'none' ? 'http' : 'https'}://${hostAndPort(endpoint.host, endpoint.port)}/`,
+        configuration_url: `${addressOf(endpoint, proof)}/`,
       }),
     },
     origin: { name: 'receiverd-fleet', sw_version: version },

@@ -6,6 +6,7 @@ import { isObject, type JsonObject, type JsonValue } from '../../json.ts'
 import { printable } from '../../log.ts'
 import type { DeviceClient } from '../client.ts'
 import { EventParser, type StreamEvent } from './event-parser.ts'
+import { retryMs, STEADY_MS } from './retry.ts'
 
 export interface FollowerOptions {
   readonly path: string
@@ -30,16 +31,18 @@ const BEGINNING = '00000000-0000-0000-0000-000000000000'
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 /** Characters of an event. A device keeps 1 MiB of all its events. */
 export const MAX_EVENT = 128 * 1024
-const FIRST_RETRY_MS = 1_000
 const MAX_RETRY_MS = 60_000
-/** Milliseconds that a stream lasts if the device is well. */
-const STEADY_MS = 10_000
 /** Milliseconds of silence after which it is opened anew: two heartbeats and more. */
 const SILENCE_MS = 40_000
 /** Milliseconds until the device is asked again for what it has refused. */
 const ABSENT_MS = 300_000
-/** Somebody else's, or that of another version, or of another kind of device. */
+/** Of what is somebody else's, or that of another version, or of another kind of device. */
 const ABSENT = [403, 404, 409]
+
+/** Whether the device does not have what it was asked for, or not for us. */
+export function isAbsent(error: unknown): error is Refused {
+  return error instanceof Refused && ABSENT.includes(error.status)
+}
 
 /** Follows a topic of a device for as long as the program runs; goes on where it was after every interruption. */
 export class Follower {
@@ -68,14 +71,14 @@ export class Follower {
         lost(`it ended the stream${this.#closing === '' ? '' : `: ${this.#closing}`}`, undefined)
       } catch (error) {
         if (signal.aborted) return
-        if (error instanceof Refused && ABSENT.includes(error.status)) {
+        if (isAbsent(error)) {
           absent(error)
           pauseMs = ABSENT_MS
         } else lost(error instanceof CommandError ? error.message : reasonOf(error), error)
       }
       if (performance.now() - began > STEADY_MS) this.#failures = 0
-      const most = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(this.#failures++, 16))
-      pauseMs ??= Math.min(MAX_RETRY_MS, Math.max(parser.retryMs ?? 0, most)) * (0.5 + random())
+      pauseMs ??= retryMs(this.#failures, MAX_RETRY_MS, random, parser.retryMs)
+      this.#failures++
       await sleep(pauseMs, undefined, { signal }).catch(() => undefined)
     }
   }

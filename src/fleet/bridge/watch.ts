@@ -1,9 +1,8 @@
 import { CommandError } from '../../cli/failure.ts'
-import { Refused } from '../../cli/service-client.ts'
 import type { JsonObject } from '../../json.ts'
 import { Complaint, type Log } from '../../log.ts'
 import type { DeviceClient } from '../client.ts'
-import { Follower, MAX_EVENT } from './follower.ts'
+import { Follower, isAbsent, MAX_EVENT } from './follower.ts'
 import { type DeviceState, NOTHING_KNOWN, type Shown, sessionsIn, statusIn, updateIn } from './state.ts'
 
 export interface WatchOptions {
@@ -75,7 +74,7 @@ export class Watch {
       const { body } = await this.#options.client().send('GET', path)
       return shown(body)
     } catch (error) {
-      return error instanceof Refused && [403, 404, 409].includes(error.status) ? 'absent' : undefined
+      return isAbsent(error) ? 'absent' : undefined
     }
   }
 

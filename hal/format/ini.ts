@@ -111,7 +111,7 @@ function statements(lines: readonly string[]): Statement[] {
     if ((isComment || CONTINUES.test(line)) && at < lines.length - 1) continue
     const [, name, key = '', value = ''] = /^\[(.*)\]$|^([^=]+)=(.*)$/s.exec(logical.trim()) ?? []
     section = name ?? section
-    if (name ?? key) found.push({ section, key: key.trim(), value: value.trim(), start, end })
+    if (name !== undefined || key) found.push({ section, key: key.trim(), value: value.trim(), start, end })
     logical = ''
   }
   return found

@@ -11,8 +11,9 @@ export interface Caller {
 /** A device ID that an `allow` can list. UxPlay compares it letter by letter. */
 export const DEVICE_ID = /^(?:[0-9A-F]{2}:){5}[0-9A-F]{2}$/
 /** The end of `connection request from NAME (MODEL) with deviceID = ID`, or all of it unless NAME or MODEL has line feeds. */
-const REQUEST = /^(?:connection request from (.*) \(([^()]*)\)|.*) with deviceID = (\S+)$/
-const REQUEST_START = 'connection request from '
+const REQUEST = /^(?:connection request from (.*) \(([^()]*)\)|.*) with deviceID = (\S+)$/s
+/** Without the blank behind it: before a line feed, it is trimmed. */
+const REQUEST_START = 'connection request from'
 /** A header that the device sent follows it. */
 const AGENT = 'Client identified as User-Agent: '
 const RESTRICTED = 'client connections have been restricted to those with listed deviceID,'
@@ -67,7 +68,9 @@ export function refusedCaller(lines: readonly string[]): Refusal | undefined {
  * @param allowed The IDs of the devices that may come, if not all may: a forged line with another ID is passed over.
  */
 export function lastCaller(lines: readonly string[], allowed?: ReadonlySet<string>): Caller | undefined {
-  const callers = lines.map(line => (line.startsWith(AGENT) ? undefined : callerIn(line)))
+  const isAgent = (line: string | undefined) => line?.startsWith(AGENT)
+  // The last text of a name or a model may look like such a header, but then the header itself comes next.
+  const callers = lines.map((line, at) => (isAgent(line) && !isAgent(lines[at + 1]) ? undefined : callerIn(line)))
   return callers.findLast(caller => caller && (allowed?.has(caller.deviceId) ?? true))
 }
 

@@ -203,17 +203,18 @@ function withKeys(block: readonly string[], keys: readonly string[], lines: read
 
 function withGlobals(parts: readonly Part[], country: string): readonly string[] {
   const lines: string[] = []
-  let isSet = countryIn(parts) === country
+  const isKept = countryIn(parts) === country
+  let isSet = isKept || country === ''
   for (const part of parts) {
-    if (!isSet && globalKey(part) === 'country') continue
+    if (!isKept && globalKey(part) === 'country') continue
     // Before the first block.
-    if (!isSet && country !== '' && part.lines.length > 1) {
+    if (!isSet && part.lines.length > 1) {
       lines.push(`country=${country}`)
       isSet = true
     }
     lines.push(...part.lines)
   }
-  if (!isSet && country !== '') lines.push(`country=${country}`)
+  if (!isSet) lines.push(`country=${country}`)
   const hasControl = parts.some(part => globalKey(part) === 'ctrl_interface')
   return hasControl ? lines : [`ctrl_interface=${CONTROL_FOLDER}`, ...lines]
 }

@@ -164,3 +164,13 @@ test('a text is cut into its sections', t => {
   }
   t.end()
 })
+
+test('a section without a name ends the one before it', t => {
+  const text = '[Address]\nAddress=192.0.2.1/24\n[]\nA=b\n'
+  t.same(
+    splitSections(text).map(({ text }) => text),
+    ['', '[Address]\nAddress=192.0.2.1/24\n', '[]\nA=b\n'],
+  )
+  t.same(getValues(text, 'Address', 'A'), [])
+  t.end()
+})

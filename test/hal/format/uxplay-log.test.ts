@@ -78,6 +78,15 @@ t.test('lines that a device forges, by what it says of itself', async t => {
     t.equal(refusedCaller(refusal('Ann', id)), undefined, id)
 })
 
+t.test('a device that hides its own line counts as itself', async t => {
+  const bob = [...request('Bob', BOB), ...MIRRORS]
+  for (const name of ['a\u2028b', 'a\rb', `x\n${MIRRORS[0]}`, `x\n with deviceID = ${BOB}\n${MIRRORS[0]}`]) {
+    t.match(lastCaller([...bob, ...request(name, ANN), ...MIRRORS]), { deviceId: ANN }, encodeURIComponent(name))
+    t.match(refusedCaller(refusal(name, ANN)), { deviceId: ANN }, encodeURIComponent(name))
+  }
+  t.match(refusedCaller(refusal('a\u2028b', ANN)), { name: 'a\u2028b' })
+})
+
 /** As UxPlay 1.71 draws 1269; each line trimmed. */
 const DRAWN = [
   'd888       .8888d.      .d8888b.     .d8888b.',
@@ -112,6 +121,8 @@ t.test('the PIN that a device asks for', async t => {
   t.equal(pinIn([...lines, ...answer(ANN)]), '0007', 'the device may announce itself before the PIN is typed')
   t.equal(pinIn([...lines, ...answer(ANN), ...PROOF]), undefined, 'right or wrong, it was typed')
   t.equal(pinIn([...lines, ...request('Ann', ANN)]), undefined, 'it goes on without')
+  const trimmed = request('\nAnn', ANN).map(line => line.trim())
+  t.equal(pinIn([...lines, ...trimmed]), undefined, 'with a name that begins with a line feed')
 })
 
 t.test('a PIN that a device forges, by what it says of itself', async t => {

@@ -181,6 +181,13 @@ t.test('the country and the control socket', async t => {
   for (const text of ['', 'ctrl_interface=udp', '#ctrl_interface=/run/a']) t.equal(controlFolder(text), undefined)
 })
 
+t.test('a country takes the place of all that were there, also behind a block', async t => {
+  const block = 'network={\n\tssid="a"\n\tkey_mgmt=NONE\n}\n'
+  const text = editWpa(`country=US\n${block}country=\n`, { country: 'DE', networks: readWpa(block).networks })
+  t.equal(readWpa(text).country, 'DE')
+  t.strictSame(text.match(/^country=.*$/gm), ['country=DE'])
+})
+
 t.test('what the API and the card accept', async t => {
   for (const password of ['', '12345678', ' '.repeat(63), 'AB'.repeat(32)])
     t.strictSame(whyNoNetwork({ ssid: 'a', password }), {})

@@ -35,16 +35,32 @@ export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
+/** How a system fails that may well have a value: the storage fails, nothing more can be opened, or we may not look. */
+const REFUSALS = ['EIO', 'EACCES', 'EPERM', 'EMFILE', 'ENFILE', 'ENOMEM']
+
+/** For `catch`, where something counts as absent that cannot be used. @throws the error of a system that refuses. */
+export function absentUnlessRefused(error: unknown): undefined {
+  if (REFUSALS.includes(errorCode(error) ?? '')) throw error
+}
+
 /** Whether the storage refused a write because it is full, or because our share of it is. */
 export function isNoSpace(error: unknown): boolean {
   return ['ENOSPC', 'EDQUOT'].includes(errorCode(error) ?? '')
 }
 
+/** Whether the system or the HAL has thrown it, and not a mistake of ours. */
+export function isOfSystem(error: unknown): boolean {
+  return error instanceof HalError || isSystemError(error)
+}
+
+function isSystemError(error: unknown): error is Error & { readonly errno: number } {
+  return error instanceof Error && 'errno' in error && typeof error.errno === 'number'
+}
+
 /** Why something failed, in words that name no path: `read-only file system (EROFS)`. */
 export function reasonOf(error: unknown): string {
   if (error instanceof HalError) return error.message
-  const code = errorCode(error)
-  if (error instanceof Error && 'errno' in error && typeof error.errno === 'number')
-    return `${getSystemErrorMap().get(error.errno)?.[1] ?? 'system error'} (${code})`
+  if (isSystemError(error))
+    return `${getSystemErrorMap().get(error.errno)?.[1] ?? 'system error'} (${errorCode(error)})`
   return 'unexpected error'
 }

@@ -1,4 +1,4 @@
-import { Files } from '../hal/files/files.ts'
+import { reasonOf } from '../hal/errors.ts'
 import { isTemporary } from '../hal/os/data-partition.ts'
 import { Led } from '../hal/os/led.ts'
 import { Screen } from '../hal/os/screen.ts'
@@ -32,7 +32,7 @@ export async function startService(
 ): Promise<Service> {
   const { limits, credentialsDir, stateDir, screenKey, card: folder } = config
   const { system, clock, log, builtAt } = surroundings
-  const state = new Files(stateDir)
+  const state = system.elsewhere(stateDir)
   const passed = async () => (credentialsDir ? readCredential(credentialsDir) : undefined)
   const keys = await ApiKeyStore.open(state, { log, passed, marksUnused: screenKey })
   const onFirstUse = () => keys.used()
@@ -63,7 +63,7 @@ export async function startService(
 
   if ((await state.space().catch(() => undefined))?.readOnly)
     log('warning', 'the state directory is on a read-only file system: no setting can be changed')
-  if (await isTemporary(system))
+  if (await isTemporary(system).catch(() => false))
     log(
       'error',
       'the data partition could not be mounted, or is damaged: the settings are those of a new device, and a restart loses changes',
@@ -85,7 +85,7 @@ export async function startService(
   const presence = createPresence({ ...parts, screen, configuration, originals })
   const servers = createServers({ ...parts, resources, led, screen, tls: presence.tls })
   const address = await servers.listen()
-  await presence.start(address)
+  await presence.start(address).catch(error => log('error', `the device does not show itself: ${reasonOf(error)}`))
 
   return {
     address,

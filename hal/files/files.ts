@@ -146,6 +146,11 @@ export class Files {
     return writeFile(this.#fs, this.#root.resolveForWrite(path), bytes, mode)
   }
 
+  /** The files under another root, by the same calls of the system. */
+  elsewhere(root: string): Files {
+    return new Files(root, this.#fs)
+  }
+
   /** Makes the root itself, unless it exists, with this mode. */
   async makeRoot(mode: number): Promise<void> {
     await makeFolder(this.#fs, this.root, mode)

@@ -1,4 +1,5 @@
 import { posix } from 'node:path'
+import { absentUnlessRefused } from '../errors.ts'
 import { getWords } from '../format/ini.ts'
 import { configFiles } from './config-files.ts'
 import type { System } from './system.ts'
@@ -82,7 +83,7 @@ async function dependencyFolders(system: System, folder: string): Promise<readon
 async function linksIn(system: System, folders: readonly string[], name: string): Promise<readonly string[]> {
   const paths = folders.map(folder => `${folder}/${name}`)
   // A folder that is a loop of links has none.
-  const targets = await Promise.all(paths.map(path => system.linkTarget(path).catch(() => undefined)))
+  const targets = await Promise.all(paths.map(path => system.linkTarget(path).catch(absentUnlessRefused)))
   return paths.filter((_, at) => targets[at] !== undefined && targets[at] !== MASK)
 }
 
@@ -104,7 +105,7 @@ export async function installLinks(
 ): Promise<readonly string[]> {
   seen.add(name)
   const dropIns = await configFiles(system, await dropInFolders(system, name), '.conf')
-  const read = async (path: string) => (await system.readText(path).catch(() => undefined)) ?? ''
+  const read = async (path: string) => (await system.readText(path).catch(absentUnlessRefused)) ?? ''
   const text = (await Promise.all([path, ...dropIns.map(dropIn => dropIn.path)].map(read))).join('\n')
   const names = (key: string) => getWords(text, 'Install', key).filter(word => UNIT_NAME.test(word))
   const links = Object.entries(PULLED_IN_BY).flatMap(([key, ending]) =>

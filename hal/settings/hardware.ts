@@ -1,4 +1,5 @@
 import * as Type from 'typebox/type'
+import { absentUnlessRefused } from '../errors.ts'
 import { getValue } from '../format/key-value.ts'
 import type { System } from '../os/system.ts'
 import type { Setting } from '../setting.ts'
@@ -58,7 +59,7 @@ async function firstText(system: System, paths: readonly string[]): Promise<stri
 }
 
 async function architecture(system: System): Promise<string> {
-  const declared = getValue((await readOsRelease(system).catch(() => undefined)) ?? '', 'ARCHITECTURE')
+  const declared = getValue((await readOsRelease(system).catch(absentUnlessRefused)) ?? '', 'ARCHITECTURE')
   if (declared || !system.isRunning) return declared ?? ''
   return ARCHITECTURES[process.arch] ?? process.arch
 }

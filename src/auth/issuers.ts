@@ -5,7 +5,7 @@ import { Serial } from '../../hal/serial.ts'
 import type { Undo } from '../../hal/setting.ts'
 import { MAX_ISSUER_BYTES, MAX_ISSUERS, POLL_MS, SETTLE_MS } from '../limits.ts'
 import { Complaint, type Log } from '../log.ts'
-import { type GivenIssuer, ISSUER_NAME, type Issuer, issuerFile, issuerIn, type Source } from './issuer.ts'
+import { type GivenIssuer, ISSUER_NAME, type Issuer, issuerFile, issuerIn, issuerOf, type Source } from './issuer.ts'
 
 const FOLDER = '/etc/receiverd/issuers'
 const FILE = /^([^.].*)\.json$/
@@ -13,6 +13,8 @@ const FILE = /^([^.].*)\.json$/
 const MODE = 0o644
 /** Stands in place of a setting for the files that were there first. */
 const ORIGINAL = 'issuers'
+
+const REFUSED = 'its tokens are refused'
 
 /** There are as many issuers as there may be. */
 export class TooManyIssuers extends Error {}
@@ -91,7 +93,7 @@ export class Issuers {
       if (!isKnown && this.#inForce.size >= MAX_ISSUERS) throw new TooManyIssuers()
       await this.#recordOriginal(name)
       await this.#options.system.writeAtomic(pathOf(name), issuerFile(given, source), MODE)
-      await this.#read()
+      await this.#read(name, issuerOf(name, given, source))
       return isKnown
     })
   }
@@ -119,7 +121,7 @@ export class Issuers {
   async #remove(name: string): Promise<void> {
     await this.#recordOriginal(name)
     await this.#options.system.remove(pathOf(name))
-    await this.#read()
+    await this.#read(name)
   }
 
   async #recordOriginal(name: string): Promise<void> {
@@ -142,19 +144,24 @@ export class Issuers {
     }
   }
 
-  /** Reads all files. Does not throw. */
-  async #read(): Promise<void> {
+  /**
+   * Reads all files. Does not throw: an issuer whose file the system refuses to read stays as it is.
+   * @param changed The issuer that was just stored or removed, which is in force or is not, whether it can be read or not.
+   * @param stored As it was stored; undefined if it was removed.
+   */
+  async #read(changed?: string, stored?: Issuer): Promise<void> {
     const { system, log } = this.#options
-    const found = await readIssuers(system).catch(error => {
-      this.#complaint.say(`issuers: ${reasonOf(error)}; keeping those in force`)
-      return undefined
-    })
-    if (!found) return
-    this.#complaint.end()
-    for (const [file, why] of found.wrong)
-      if (this.#wrong.get(file) !== why) log('warning', `issuers, ${file}: ${why}; its tokens are refused`)
-    this.#wrong = found.wrong
     const before = this.#inForce
+    const known = new Map(before)
+    if (changed !== undefined && stored) known.set(changed, stored)
+    else if (changed !== undefined) known.delete(changed)
+    const found = await readIssuers(system, known).catch((error): Found => {
+      this.#complaint.say(`issuers: ${reasonOf(error)}; keeping those in force`)
+      return { issuers: [...known.values()], wrong: this.#wrong }
+    })
+    if (found.wrong !== this.#wrong) this.#complaint.end()
+    for (const [file, why] of found.wrong) if (this.#wrong.get(file) !== why) log('warning', `issuers, ${file}: ${why}`)
+    this.#wrong = found.wrong
     const next = new Map(found.issuers.map(issuer => [issuer.name, same(issuer, before.get(issuer.name))]))
     if (isSame(before, next)) return
     this.#inForce = next
@@ -179,8 +186,12 @@ interface Found {
   readonly wrong: ReadonlyMap<string, string>
 }
 
-/** The issuers of a system. @throws the system's own errors if their folder cannot be read. */
-export async function readIssuers(system: Files): Promise<Found> {
+/**
+ * The issuers of a system.
+ * @param known Those that stay where the system refuses to let their files be read.
+ * @throws the system's own errors if their folder cannot be read.
+ */
+export async function readIssuers(system: Files, known: ReadonlyMap<string, Issuer> = new Map()): Promise<Found> {
   const issuers: Issuer[] = []
   const wrong = new Map<string, string>()
   for (const file of await system.list(FOLDER)) {
@@ -189,9 +200,11 @@ export async function readIssuers(system: Files): Promise<Found> {
     try {
       const issuer = await readIssuer(system, name)
       if (issuer && issuers.length < MAX_ISSUERS) issuers.push(issuer)
-      else if (issuer) wrong.set(file, `there are ${MAX_ISSUERS} issuers already`)
+      else if (issuer) wrong.set(file, `there are ${MAX_ISSUERS} issuers already; ${REFUSED}`)
     } catch (error) {
-      wrong.set(file, isUnreadable(error) ? error.message : reasonOf(error))
+      const issuer = isUnreadable(error) ? undefined : known.get(name)
+      if (issuer) issuers.push(issuer)
+      wrong.set(file, `${reasonOf(error)}; ${issuer ? 'it stays as it is' : REFUSED}`)
     }
   }
   return { issuers, wrong }

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isIP } from 'node:net'
+import { isOfSystem, reasonOf } from '../../hal/errors.ts'
 import { closest } from '../../hal/format/closest.ts'
 import type { Authenticator, Credential } from '../auth/authenticator.ts'
 import { insufficientScope, RefusedCredential } from '../auth/challenge.ts'
@@ -7,7 +8,7 @@ import { presentedCredential } from '../auth/credentials.ts'
 import { MAX_HEADERS } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { Counts } from '../metrics/counts.ts'
-import { Problem } from '../problem.ts'
+import { Problem, systemProblem } from '../problem.ts'
 import { type Client, clientAt } from './address.ts'
 import { hasBody, readJson, requireLength, requireMediaType, requireValid } from './body.ts'
 import type { ClientWarnings } from './client-warnings.ts'
@@ -157,6 +158,8 @@ export class Pipeline {
     const { log, warnings } = this.#options
     if (!(error instanceof Problem)) {
       log('error', `answered with 500: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
+      // A system that refuses to be read or written is no secret, and somebody must know of it.
+      if (isOfSystem(error)) return problemReply(systemProblem(`The system refused: ${reasonOf(error)}.`, error))
       return problemReply(new Problem('internal', 'The device failed to answer; its log has the reason.'))
     }
     if (error instanceof RefusedCredential) {

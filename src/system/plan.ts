@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
+import { isOfSystem, reasonOf } from '../../hal/errors.ts'
 import { masked } from '../../hal/format/bundle-url.ts'
 import { KEPT } from '../../hal/secret.ts'
 import { isWritable } from '../../hal/setting.ts'
 import type { Change } from '../../hal/transaction/transaction.ts'
 import { isObject, type JsonObject, type JsonValue, pointerStep } from '../json.ts'
-import type { FieldError } from '../problem.ts'
+import { type FieldError, systemProblem } from '../problem.ts'
 import {
   illFormedStrings,
   memberOf,
@@ -92,6 +93,12 @@ async function check(
   const names = nameErrors(setting.schema, next, value, pointer)
   const errors = names.length > 0 ? names : schemaErrors(setting.schema, next, pointer)
   if (errors.length > 0) return errors
-  const violations = (await setting.check?.(next, value)) ?? []
+  const violations = (await setting.check?.(next, value).catch(error => notChecked(setting.name, error))) ?? []
   return violations.map(violation => ({ pointer: pointer + violation.pointer, detail: violation.detail }))
+}
+
+/** A check may look at the device, which may not let itself be read. Any other error is one of ours. */
+function notChecked(name: string, error: unknown): never {
+  if (!isOfSystem(error)) throw error
+  throw systemProblem(`The system could not be read to check ${name}: ${reasonOf(error)}. Nothing has changed.`, error)
 }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { errorCode, HalError, reasonOf } from '../../hal/errors.ts'
+import { errorCode, HalError, isUnreadable, reasonOf } from '../../hal/errors.ts'
 import type { Setting } from '../../hal/setting.ts'
 import { type JsonObject, type JsonValue, toJsonLine } from '../json.ts'
 import type { Log } from '../log.ts'
@@ -17,6 +17,8 @@ export interface SettingState {
   fallbackReason: string | undefined
   /** The stored value is unusable. Writing any value repairs it, even the one that the fallback shows. */
   isBroken: boolean
+  /** The system refused to let it be read, and may do so the next time. */
+  isUnread: boolean
 }
 
 /** The configuration as read last, one entry per setting in the order of the registry. */
@@ -33,6 +35,7 @@ export class Snapshot {
       value: null,
       fallbackReason: undefined,
       isBroken: false,
+      isUnread: false,
     }))
     this.#log = log
   }
@@ -127,6 +130,7 @@ export class Snapshot {
     const { setting, name } = entry
     let reason: string
     let isBroken = true
+    entry.isUnread = false
     try {
       const value = (await setting.read()) as JsonValue
       if (illFormedStrings(value).length > 0) throw new HalError('UNREADABLE', 'the stored value is not valid UTF-8')
@@ -139,6 +143,9 @@ export class Snapshot {
       }
       reason = `the stored value is invalid: ${error.detail}`
     } catch (error) {
+      entry.isUnread = !isUnreadable(error)
+      // Clients and the files that embed it would otherwise follow a value that nobody has set.
+      if (entry.isUnread && entry.value !== null) throw error
       reason = reasonOf(error)
       isBroken = errorCode(error) !== 'ABSENT'
     }

@@ -105,13 +105,15 @@ export class SystemStore {
       for (const { name, missing } of snapshot.all)
         if (missing !== undefined) this.#log('info', `${name}: not available: ${missing}`)
       // Only now are the files known that depend on the hardware.
-      await this.#system.recover(...snapshot.all.flatMap(({ setting }) => setting.files))
+      const files = snapshot.all.flatMap(({ setting }) => setting.files)
+      await this.#tolerate('finish interrupted writes', () => this.#system.recover(...files))
       await this.#recover()
       // Watched first, then read: a change in between is seen twice rather than never.
       for (const entry of snapshot.available) this.#watcher.watch(entry)
       await snapshot.read(snapshot.available)
       await this.#updateEmbedding(snapshot.available)
       this.#watcher.watchAll(snapshot.all)
+      this.#lookAgain()
     })
   }
 
@@ -318,11 +320,16 @@ export class SystemStore {
     // So that the notifications of our own writes do not have the same files read twice.
     this.#watcher.forget(entries)
     const delta = await this.#snapshot.read(entries)
+    this.#lookAgain()
     // Which files they have may depend on what was read.
     for (const entry of entries) if (entry.missing === undefined) this.#watcher.watch(entry)
     const names = Object.keys(delta)
     if (names.length > 0) this.topic.changed(toJsonLine(delta))
     return this.#named(names)
+  }
+
+  #lookAgain(): void {
+    this.#watcher.lookAgain(this.#snapshot.all.filter(({ isUnread }) => isUnread))
   }
 
   /** After changes by somebody else: writes the files that embed the settings which changed. */

@@ -13,6 +13,8 @@ export class SettingWatcher {
   /** The files that are watched. */
   readonly #watched = new Map<SettingState, Set<string>>()
   #settling: NodeJS.Timeout | undefined
+  #lookingAgain: NodeJS.Timeout | undefined
+  #lookAgainMs = SETTLE_MS
 
   /** @param refresh Called at most once every `SETTLE_MS`, however often a file is written: by then it is probably whole. */
   constructor(system: System, refresh: () => void) {
@@ -49,9 +51,21 @@ export class SettingWatcher {
     }
   }
 
+  /** Looks again at settings that could not be read, later each time. Called after each read, with all of them. */
+  lookAgain(unread: readonly SettingState[]): void {
+    if (unread.length === 0) this.#lookAgainMs = SETTLE_MS
+    else
+      this.#lookingAgain ??= setTimeout(() => {
+        this.#lookingAgain = undefined
+        this.#lookAgainMs = Math.min(2 * this.#lookAgainMs, POLL_MS)
+        for (const entry of unread) this.#changed(entry)
+      }, this.#lookAgainMs).unref()
+  }
+
   stop(): void {
     for (const stop of this.#stops) stop()
     clearTimeout(this.#settling)
+    clearTimeout(this.#lookingAgain)
   }
 
   /** The settings that may have changed since the last call. */

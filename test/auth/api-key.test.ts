@@ -250,3 +250,75 @@ t.test('a rotation that fails when the key is in place already is taken back', a
   await t.rejects(keys.replace(), { code: 'EIO' })
   t.equal(readFileSync(join(dir, 'api-key'), 'utf8'), `${old}\n`, 'nobody holds the new one')
 })
+
+t.test(
+  'where the storage refuses what a key can do without, the key is in force, and the log says what was refused',
+  async t => {
+    const dir = stateDir(t)
+    await ApiKeyStore.open(new Files(dir), { log: () => undefined, marksUnused: true })
+    chmodSync(join(dir, 'api-key'), 0o644)
+    const fs = intercepted(() => {
+      throw systemError('EROFS')
+    })
+    const log: string[] = []
+    const options = {
+      log: (level: string, message: string) => void log.push(`${level}: ${message}`),
+      marksUnused: true,
+    }
+    const keys = await ApiKeyStore.open(new Files(dir, fs), options)
+    t.teardown(() => keys.stop())
+    keys.used()
+    await eventually(() => log.length === 2)
+    keys.onReplaced(() => undefined)
+    const key = generateKey()
+    writeFileSync(join(dir, 'api-key'), `${key}\n`)
+    await eventually(() => log.length === 4)
+    t.equal(keys.current, key)
+    const why = 'read-only file system (EROFS)'
+    t.strictSame(log, [
+      `warning: API key: could not restore the mode of its file: ${why}`,
+      `warning: API key: could not record its first use: ${why}`,
+      'notice: a new API key is in force; all tokens of the old one are revoked',
+      `warning: API key: could not remember the former key: ${why}`,
+    ])
+  },
+)
+
+t.test('a key that was replaced from outside is not taken again', async t => {
+  const { keys, file } = await open(t, stateDir(t))
+  const former = keys.current ?? ''
+  await keys.requireUsable(former)
+  const key = generateKey()
+  writeFileSync(file, `${key}\n`)
+  await eventually(() => keys.current === key)
+  await t.rejects(keys.replace(former), /had before/)
+  await t.rejects(keys.requireUsable(former), /had before/)
+  await t.rejects(keys.requireUsable('short'), /22 to 128 characters/)
+  t.equal(await keys.requireUsable(generateKey()), undefined)
+})
+
+t.test('once stopped, it takes no key any more', async t => {
+  const dir = stateDir(t)
+  const stopped = await open(t, dir)
+  const { current } = stopped.keys
+  const other = await open(t, dir)
+  stopped.keys.stop()
+  const key = generateKey()
+  writeFileSync(other.file, `${key}\n`)
+  await eventually(() => other.keys.current === key)
+  t.equal(stopped.keys.current, current)
+})
+
+t.test('a file that is gone is logged each time, and a new one is in force', async t => {
+  const { keys, log, file } = await open(t, stateDir(t))
+  const isGone = () => log.filter(line => line.endsWith('its file is gone; keeping the key in force')).length
+  for (const times of [1, 2]) {
+    const { current } = keys
+    rmSync(file)
+    await eventually(() => isGone() === times)
+    t.equal(keys.current, current)
+    const key = generateKey()
+    writeFileSync(file, `${key}\n`)
+    await eventually(() => keys.current === key)
+  }
+})

@@ -1,3 +1,4 @@
+import { absentUnlessRefused } from '../../errors.ts'
 import { outputShownBy } from '../../format/weston-ini.ts'
 import type { System } from '../../os/system.ts'
 import { Unit } from '../../os/unit.ts'
@@ -45,7 +46,7 @@ export function display(system: System): Setting<typeof schema> {
     read: async () => outputs(await config()),
     fallback: () => outputs(''),
     async check(next, previous) {
-      const text = await config().catch(() => '')
+      const text = (await config().catch(absentUnlessRefused)) ?? ''
       return Object.entries(next).flatMap(([name, output]) => {
         const before = ownMember(previous, name)
         if (!before) return []

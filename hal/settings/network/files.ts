@@ -1,3 +1,4 @@
+import { absentUnlessRefused } from '../../errors.ts'
 import { getValue } from '../../format/key-value.ts'
 import { matches } from '../../format/network-file.ts'
 import { configFiles } from '../../os/config-files.ts'
@@ -20,7 +21,7 @@ export interface NetworkFile {
 export async function networkFiles(system: System): Promise<readonly NetworkFile[]> {
   const names = new Set((await Promise.all(FOLDERS.map(folder => system.list(folder)))).flat())
   // A file that is unreadable, or masked by a link to /dev/null, applies to no link.
-  const read = async (path: string) => (await system.readLossless(path).catch(() => '')) ?? ''
+  const read = async (path: string) => (await system.readLossless(path).catch(absentUnlessRefused)) ?? ''
   const files = await configFiles(system, FOLDERS, '.network')
   return Promise.all(
     files.map(async ({ name, path }) => {

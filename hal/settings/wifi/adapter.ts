@@ -1,3 +1,4 @@
+import { absentUnlessRefused } from '../../errors.ts'
 import type { FoundNetwork } from '../../format/wpa-cli.ts'
 import { CONTROL_FOLDER, controlFolder, readWpa } from '../../format/wpa-supplicant.ts'
 import { Supplicant } from '../../os/supplicant.ts'
@@ -13,7 +14,7 @@ const MODE = 0o600
 /** Whether a network was set for any adapter, even one that is not there. */
 export async function isWifiSet(system: System): Promise<boolean> {
   const paths = (await system.list(FOLDER)).map(name => `${FOLDER}/${name}`).filter(path => FILE.test(path))
-  const texts = await Promise.all(paths.map(path => system.readLossless(path).catch(() => undefined)))
+  const texts = await Promise.all(paths.map(path => system.readLossless(path).catch(absentUnlessRefused)))
   return texts.some(text => readWpa(text ?? '').networks.length > 0)
 }
 
@@ -143,7 +144,7 @@ export class Wifi {
   }
 
   async #supplicant(name: string): Promise<Supplicant> {
-    const text = await this.#system.readLossless(fileOf(name)).catch(() => undefined)
+    const text = await this.#system.readLossless(fileOf(name)).catch(absentUnlessRefused)
     return new Supplicant(this.#system, name, controlFolder(text ?? '') ?? CONTROL_FOLDER)
   }
 }

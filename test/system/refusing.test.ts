@@ -1,0 +1,106 @@
+/** What the system refuses for a moment, as where no more files can be opened, is not taken for a change. */
+import { readFileSync, utimesSync } from 'node:fs'
+import t from 'tap'
+import { type FileSystem, KERNEL } from '../../hal/files/kernel.ts'
+import { systemError } from '../hal/support/file-system.ts'
+import { deviceRoot } from '../support/device.ts'
+import { eventually } from '../support/eventually.ts'
+import { TestIssuer } from '../support/issuer.ts'
+import { startTestService } from '../support/service.ts'
+
+/** A file system where files whose paths match cannot be opened to be read. */
+function refusing() {
+  const refused: { paths: RegExp | undefined } = { paths: undefined }
+  const open: FileSystem['open'] = (path, flags, mode) => {
+    if ((flags & 3) === 0 && refused.paths?.test(path)) throw systemError('EMFILE')
+    return KERNEL.open(path, flags, mode)
+  }
+  return { refused, fs: { ...KERNEL, open } }
+}
+
+t.test('a value stays, and what follows it is not written; it is looked at again by itself', async t => {
+  const { refused, fs } = refusing()
+  const service = await startTestService(t, { fs })
+  await service.patch({ deviceName: 'Lobby', airplay: { name: '' } })
+  const before = await service.system()
+  const uxplayrc = readFileSync(service.path('etc/uxplayrc'), 'utf8')
+  refused.paths = /machine-info|\.network$/
+  await service.patch({ groups: ['a'] })
+  for (const name of ['etc/machine-info', 'etc/systemd/network/20-wired.network'])
+    utimesSync(service.path(name), new Date(), new Date())
+  for (const name of ['deviceName', 'network'])
+    await eventually(() => service.log.some(line => line.startsWith(`warning: ${name}: showing its last value`)))
+  const { value } = await service.system()
+  t.strictSame([value.deviceName, value.network], [before.value.deviceName, before.value.network])
+  t.equal(readFileSync(service.path('etc/uxplayrc'), 'utf8'), uxplayrc)
+  refused.paths = undefined
+  await eventually(() => service.log.includes('info: deviceName: the stored value is usable again'))
+})
+
+t.test(
+  'an issuer that is removed is out, and one that is replaced is replaced, where that cannot be read back',
+  async t => {
+    const { refused, fs } = refusing()
+    // From the moment it is stored or gone, so that it can be captured before.
+    const rename: FileSystem['rename'] = (from, to) => {
+      KERNEL.rename(from, to)
+      if (to.endsWith('/fleet.json')) refused.paths = /fleet\.json$/
+    }
+    let isGone = false
+    const unlink: FileSystem['unlink'] = path => {
+      KERNEL.unlink(path)
+      isGone ||= path.endsWith('/fleet.json')
+    }
+    const readdir: FileSystem['readdir'] = path => {
+      if (isGone && path.endsWith('/issuers')) throw systemError('EMFILE')
+      return KERNEL.readdir(path)
+    }
+    const service = await startTestService(t, { fs: { ...fs, rename, unlink, readdir } })
+    const issuers = [new TestIssuer('fleet'), new TestIssuer('fleet')] as const
+    const headers = { 'Content-Type': 'application/json' }
+    const put = (issuer: TestIssuer) => service.fetch('/issuers/fleet', { method: 'PUT', body: issuer.file(), headers })
+    const statuses = () => Promise.all(issuers.map(async issuer => (await service.fetchAs(issuer.token())).status))
+    t.equal((await put(issuers[0])).status, 201)
+    t.strictSame(await statuses(), [200, 401])
+    refused.paths = undefined
+    t.equal((await put(issuers[1])).status, 200)
+    t.strictSame(await statuses(), [401, 200])
+    refused.paths = undefined
+    t.equal((await service.fetch('/issuers/fleet', { method: 'DELETE' })).status, 204)
+    t.strictSame(await statuses(), [401, 401])
+  },
+)
+
+t.test('a change that cannot be checked says so', async t => {
+  const { refused, fs } = refusing()
+  const service = await startTestService(t, { fs })
+  refused.paths = /zoneinfo|\.network$|networkd/
+  const answer = await service.patch({ network: { eth0: { dns: ['192.0.2.9'] } } })
+  t.equal(answer.status, 500)
+  t.match(await answer.json(), {
+    type: 'urn:receiverd:problem:system-refused',
+    detail: 'The system could not be read to check network: too many open files (EMFILE). Nothing has changed.',
+  })
+})
+
+t.test('a start is not kept from serving by what it does beside', async t => {
+  const root = deviceRoot(t)
+  for (const path of [/receiver-without-data/, /weston\.service/, /\.receiverd-/]) {
+    const lstat: FileSystem['lstat'] = at => {
+      if (path.test(at)) throw systemError('EIO')
+      return KERNEL.lstat(at)
+    }
+    const readdir: FileSystem['readdir'] = at => {
+      if (path.test('.receiverd-') && at.endsWith('/etc')) throw systemError('EIO')
+      return KERNEL.readdir(at)
+    }
+    const service = await startTestService(t, {
+      root,
+      fs: { ...KERNEL, lstat, readdir },
+      running: true,
+      run: async () => '',
+    })
+    t.equal((await service.fetch('/health')).status, 200, `${path}`)
+    await service.close()
+  }
+})

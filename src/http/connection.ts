@@ -122,6 +122,8 @@ export class Connection implements Asker, Answerer {
     const { socket } = this
     if (reason === 'reset' || !socket.writable || this.stream) return void socket.destroy()
     const last = this.#deferred?.at(-1)?.response ?? this.response
+    // Nothing follows the last answer of a connection.
+    if (last?.headersSent && !last.shouldKeepAlive) return
     if (last && !(last.writableFinished && last.req.complete)) {
       // The error follows a complete request, whose answer is the last.
       if (last.req.complete && !last.headersSent) {

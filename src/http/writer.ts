@@ -65,6 +65,8 @@ export class Writer {
    */
   #writeWhole(connection: Connection, message: IncomingMessage, response: ServerResponse, reply: WholeReply): void {
     if (response.destroyed) return
+    const { status, headers, body } = reply
+    if (headers.includes('Connection')) response.shouldKeepAlive = false
     const cors = this.#cors.headers(message)
     if (this.#isPlain(message, response)) {
       this.writeBytes(connection, reply, cors)
@@ -72,7 +74,6 @@ export class Writer {
       detachResponse(response)
       return
     }
-    const { status, headers, body } = reply
     connection.operation.answered(status)
     if (isLeftUnread(message) || (connection.incoming && !isRead(message))) {
       if (response.socket === message.socket && message.method !== 'HEAD')

@@ -84,6 +84,17 @@ t.test('garbage behind a request does not get an answer of its own', async t => 
   }
 })
 
+t.test('nothing follows an answer that ends the connection', async t => {
+  const service = await startTestService(t)
+  const old = 'GET /api/v1/health HTTP/1.0\r\n\r\n'
+  t.strictSame(statuses(await service.raw(old + get('/health'))), [200])
+  const withBody = `${get('/health', 'Content-Length: 3')}abc`
+  const held = get('/events', credential(service), 'If-None-Match: *')
+  const answer = await service.raw(held + withBody + get('/health') + last)
+  t.strictSame(statuses(answer), [304, 422], 'nor one to a request that waited, and was read by then')
+  t.notMatch(answer.slice(answer.indexOf(' 422 ')), /keep-alive/i)
+})
+
 t.test('an Upgrade is ignored, and ends the connection', async t => {
   const service = await startTestService(t)
   const answer = await service.raw(get('/health', 'Connection: Upgrade', 'Upgrade: h2c') + get('/health'))

@@ -79,7 +79,7 @@ function unknown(name: string): string {
 export function commentedOut(text: string): string {
   const lines = withoutMark(text)
     .split('\n')
-    .map(line => (SECRETS.includes(nameIn(line)) ? line.replace(/=[^\r]*/, '=') : line).replace(SETTING, '#$&'))
+    .map(line => (SECRETS.includes(nameIn(line)) ? line.replace(/=.*?(\r?)$/s, '=$1') : line).replace(SETTING, '#$&'))
   return lines.join('\n')
 }
 

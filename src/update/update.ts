@@ -12,7 +12,7 @@ import type { Log } from '../log.ts'
 import { Problem, systemProblem } from '../problem.ts'
 import { type Fate, fateOf } from './fate.ts'
 import type { Activity, Hindrance, Outcome, Source, UpdateState } from './state.ts'
-import { StateTopic } from './state-topic.ts'
+import { type Change, StateTopic } from './state-topic.ts'
 import type { Expectations, Trial, TrialRecords } from './trial.ts'
 import { pause, type Wait } from './wait.ts'
 
@@ -218,8 +218,7 @@ export class Update {
 
   /** What the channel has. Why it could not be read before is no matter any more. */
   found(available: UpdateState['available']): void {
-    this.#topic.set({ available })
-    this.#forgetChannelError()
+    this.#topic.set({ available, ...this.#withoutChannelError() })
   }
 
   /** The channel could not be read. What goes on meanwhile, and a bundle that is there, stay as they are. */
@@ -232,14 +231,14 @@ export class Update {
 
   /** Another channel is set. */
   forgetChannel(): void {
-    this.#topic.set({ available: undefined })
-    this.#forgetChannelError()
+    this.#topic.set({ available: undefined, ...this.#withoutChannelError() })
   }
 
-  #forgetChannelError(): void {
+  /** In the same event as what ends it: nothing is available and has failed. */
+  #withoutChannelError(): Change {
     const { state, error, bundle } = this.state
-    if (!error || error !== this.#channelError) return
-    this.#topic.set({ error: undefined, ...(state === 'failed' && { state: bundle ? 'downloaded' : 'idle' }) })
+    if (!error || error !== this.#channelError) return {}
+    return { error: undefined, ...(state === 'failed' && { state: bundle ? 'downloaded' : 'idle' }) }
   }
 
   /**

@@ -22,6 +22,10 @@ const TRIAL_S = 60
 /** Milliseconds for a network to change, before the device is asked whether it is still there. */
 const SETTLE_MS = 10_000
 const RETRY_MS = 1_000
+const UNSEEN = 'whether the change was made cannot be seen, because it sends passwords alone'
+
+/** Whether a device has what a change should bring; `unseen` if that cannot be told. */
+type Fate = 'made' | 'not made' | 'unseen'
 
 /**
  * Gives a device settings, as far as they differ. It is known what has become of them when this resolves: an answer that was
@@ -72,15 +76,16 @@ class Change {
     const trialS = lockOutS > 0 ? lockOutS : isTrial ? TRIAL_S : 0
     const began = now()
     const answer = await this.#send(patch, trialS)
+    const isAnswered = !(answer instanceof CommandError)
     const until = began + 1000 * trialS
     if (trialS === 0) {
-      if (!answer) await this.#find(now() + lostMs)
-    } else if (!answer || answer.headers['confirm-within'] !== undefined) {
+      if (!isAnswered) await this.#find(answer, now() + lostMs)
+    } else if (!isAnswered || answer.headers['confirm-within'] !== undefined) {
       if (lockOutS > 0) await this.#options.wait(SETTLE_MS)
-      const etag = answer ? answer.etag : await this.#find(until)
+      const etag = isAnswered ? answer.etag : await this.#find(answer, until)
       if (etag !== undefined) await this.#confirm(etag, trialS, until)
     }
-    return answer?.etag
+    return isAnswered ? answer.etag : undefined
   }
 
   /** Seconds within which a change of these settings must be confirmed, because it can cut the device off; 0 otherwise. */
@@ -89,29 +94,32 @@ class Change {
     return Math.max(...Object.keys(patch).map(name => properties[name]?.['x-confirm-within'] ?? 0))
   }
 
-  async #send(patch: JsonObject, trialS: number): Promise<DeviceAnswer | undefined> {
+  /** @returns why there is no answer that says what has become of it. */
+  async #send(patch: JsonObject, trialS: number): Promise<DeviceAnswer | CommandError> {
     const path = trialS > 0 ? `/system?confirmWithin=${trialS}` : '/system'
     try {
       return await this.#client.send('PATCH', path, patch)
     } catch (error) {
       // A server in front says 503 for a service that has ended, perhaps in the middle of it.
-      if (error instanceof Unanswered || (error instanceof Refused && error.status === 503)) return undefined
+      if (error instanceof Unanswered || (error instanceof Refused && error.status === 503)) return error
       throw error
     }
   }
 
   /**
    * The answer was lost: looks whether the change was made.
+   * @param cause Why there was none.
    * @param until When to give up, of the monotonic clock.
    * @returns the ETag of its trial; undefined without one.
    */
-  async #find(until: number): Promise<string | undefined> {
+  async #find(cause: CommandError, until: number): Promise<string | undefined> {
     const { wait, now } = this.#options
     for (;;) {
       try {
         const { body: status } = await this.#client.send('GET', '/status')
-        if (!(await this.#isMade()))
-          throw new Lost('the answer was lost, and the change was not made; give the command again')
+        const fate = await this.#fate()
+        if (fate === 'not made') throw new Lost(`the change was not made: ${cause.message}; give the command again`)
+        if (fate === 'unseen') throw new Lost(`${cause.message}; ${UNSEEN}; give the command again`)
         const { trial } = status as { readonly trial?: { readonly etag?: string } }
         return trial?.etag
       } catch (error) {
@@ -122,31 +130,43 @@ class Change {
     }
   }
 
-  /** Whether the device has what the change should bring, and that can be seen. */
-  async #isMade(): Promise<boolean> {
+  async #fate(): Promise<Fate> {
+    if (this.#differences.every(isHidden)) return 'unseen'
     const { body: system } = await this.#client.send('GET', '/system')
-    return holds(system, this.#differences) && !this.#differences.every(isHidden)
+    return holds(system, this.#differences) ? 'made' : 'not made'
   }
 
   async #confirm(etag: string, trialS: number, until: number): Promise<void> {
     const { wait, now } = this.#options
     for (;;) {
       try {
-        await this.#client.send('POST', '/system/confirm', undefined, etag)
-        return
+        if (await this.#isConfirmed(etag)) return
+        const fate = await this.#fate()
+        // It has forgotten the confirmation if it restarted after it.
+        if (fate === 'made') return
+        const undone = `not confirmed within ${trialS} s, or it restarted`
+        if (fate === 'not made') throw new Lost(`it has undone the change: ${undone}`)
+        throw new Lost(`it may have undone the change (${undone}): ${UNSEEN}; give the command again`)
       } catch (error) {
-        if (error instanceof Refused && error.status === 409) {
-          // It has forgotten the confirmation if it restarted after it.
-          if (await this.#isMade()) return
-          throw new CommandError(`it has undone the change: not confirmed within ${trialS} s, or it restarted`)
-        }
-        if (error instanceof Refused && error.status < 500) throw error
+        if (error instanceof Lost || (error instanceof Refused && error.status < 500)) throw error
         if (now() >= until)
           throw new CommandError(`it has not answered after the change, and undoes it by itself: ${causeIn(error)}`)
         await wait(RETRY_MS)
       }
     }
   }
+
+  /** @returns false if the device has no such change on trial. */
+  async #isConfirmed(etag: string): Promise<boolean> {
+    try {
+      await this.#client.send('POST', '/system/confirm', undefined, etag)
+      return true
+    } catch (error) {
+      if (error instanceof Refused && error.status === 409) return false
+      throw error
+    }
+  }
 }
 
+/** What is known, and does not change by asking again. */
 class Lost extends CommandError {}

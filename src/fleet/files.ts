@@ -25,7 +25,8 @@ export interface OwnFile {
 export async function readOwn(path: string): Promise<OwnFile> {
   const file = await readIfThere(path)
   if (file) return file
-  throw new UsageError(`there is no ${path}`)
+  const advice = isCredential(path) ? '; LoadCredential= of the unit says where it comes from' : ''
+  throw new UsageError(`there is no ${path}${advice}`)
 }
 
 /** As `readOwn`, for one that nobody else may read. */
@@ -44,6 +45,9 @@ function requirePrivate(path: string, { text, isPrivate }: OwnFile): string {
   return text
 }
 
+/** What the unit has in place of a file that is not there (receiverd-fleet-bridge.service). */
+const NO_CREDENTIAL = '#'
+
 /** systemd shows the files that it passes to its service alone, and their mode is that of an access list (systemd.exec(5)). */
 function isCredential(path: string): boolean {
   const { CREDENTIALS_DIRECTORY: folder } = process.env
@@ -57,7 +61,8 @@ async function readIfThere(path: string): Promise<OwnFile | undefined> {
     if (content.kind === 'absent') return undefined
     if (content.kind !== 'file') throw new HalError('UNREADABLE', 'it is not a file')
     const text = await HERE.readText(path, MAX_BYTES)
-    return text === undefined ? undefined : { text, isPrivate: (content.mode & OTHERS) === 0 || isCredential(path) }
+    if (text === undefined || (isCredential(path) && text.trim() === NO_CREDENTIAL)) return undefined
+    return { text, isPrivate: (content.mode & OTHERS) === 0 || isCredential(path) }
   } catch (error) {
     throw new UsageError(`${path}: ${reasonOf(error)}`)
   }

@@ -267,10 +267,16 @@ class Reader {
   #refuseTwins(devices: readonly FleetDevice[]): void {
     const known = new Map<string, string>()
     for (const { name, endpoint, serial } of devices) {
-      const place = endpoint ? `${endpoint.host.toLowerCase()} ${endpoint.port}` : `serial ${serial}`
-      const twin = known.get(place)
-      if (twin !== undefined) this.#fail(['devices', name], `it has the same address as ${twin}`)
-      known.set(place, name)
+      const places = [
+        ['address', endpoint && `${endpoint.host.toLowerCase()} ${endpoint.port}`],
+        ['serial number', serial],
+      ] as const
+      for (const [what, place] of places) {
+        if (!place) continue
+        const twin = known.get(`${what} ${place}`)
+        if (twin !== undefined) this.#fail(['devices', name], `it has the same ${what} as ${twin}`)
+        known.set(`${what} ${place}`, name)
+      }
     }
   }
 

@@ -1,5 +1,8 @@
 /** The collection in src/fleet/ansible, with Ansible itself: 40 devices by the playbook in the README, and a device for each failure. */
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { eventually } from '../support/eventually.ts'
 import { needs } from '../support/needs.ts'
@@ -180,16 +183,17 @@ devices:
 
 t.test('what goes wrong is said in words', { skip }, async t => {
   const owner = new Controller(t)
-  const names = ['pin', 'authority', 'value', 'key', 'trial', 'lost', 'ended', 'again'] as const
+  const names = ['pin', 'authority', 'value', 'key', 'trial', 'lost', 'ended', 'refused', 'again'] as const
   const devices = {} as Record<(typeof names)[number], TestService>
   for (const name of names) devices[name] = await startTestService(t)
   const [own, other] = [certificateOf('pin'), certificateOf('pin')]
-  const [pinned, signed, trial, lost, ended] = [
+  const [pinned, signed, trial, lost, ended, refused] = [
     await Network.to(t, devices.pin.port, own),
     await Network.to(t, devices.authority.port, own),
     await Network.to(t, devices.trial.port),
     await Network.to(t, devices.lost.port),
     await Network.to(t, devices.ended.port),
+    await Network.to(t, devices.refused.port),
   ]
   const heads: string[] = []
   pinned.fateOf = signed.fateOf = head => {
@@ -201,6 +205,7 @@ t.test('what goes wrong is said in words', { skip }, async t => {
   for (const [network, fate] of [
     [lost, 'lose the answer'],
     [ended, 'answer for it'],
+    [refused, 'refuse it'],
   ] as const) {
     let isLost = false
     network.fateOf = head => {
@@ -224,6 +229,7 @@ ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('k
   trial: { address: "http://${trial.address}" }
   lost: { address: "http://${lost.address}" }
   ended: { address: "http://${ended.address}" }
+  refused: { address: "http://${refused.address}" }
 `,
   )
   const trialOnly = `"{{ 5 if inventory_hostname == 'trial' else omit }}"`
@@ -243,6 +249,10 @@ ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('k
     },
     lost: { state: 'changed', changes: [{ pointer: '/timezone' }] },
     ended: { state: 'changed', changes: [{ pointer: '/timezone' }] },
+    refused: {
+      state: 'fatal',
+      msg: 'the change was not made: the device refuses it (503): The service is restarting; run the task again',
+    },
     again: { state: 'changed' },
   })
   t.match(of.value?.msg, /^the device refuses \/ntp\/servers\/0: .*; \/shoe: /)
@@ -253,6 +263,13 @@ ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('k
   for (const { key } of Object.values(devices)) t.notMatch(text, key)
 
   const common = { address: 'http://127.0.0.1:9', settings: { timezone: 'UTC' } }
+  owner.write('twice.csv', `# keys\nlobby,${OTHER_KEY}\nhall,${OTHER_KEY}\nlobby,${OTHER_KEY}x\n`)
+  const odd = createServer((_, response) => {
+    response.setHeader('Content-Type', 'application/json').end('{"changes":["timezone"]}')
+  }).listen(0, '127.0.0.1')
+  await once(odd, 'listening')
+  t.teardown(() => odd.close())
+  const { port: oddPort } = odd.address() as AddressInfo
   owner.write('shared.key', 'lobby,0123456789abcdefghijklmn\n', 0o640)
   for (const [options, said] of [
     [{ pin: 'abc', key: OTHER_KEY, address: '192.0.2.1' }, 'pin: give sha256//BASE64, or a SHA-256 fingerprint'],
@@ -265,6 +282,11 @@ ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('k
     [
       { device: 'lobby', key_file: owner.path('shared.key') },
       'shared.key has secrets, and others may read it: chmod 600',
+    ],
+    [{ device: 'lobby', key_file: owner.path('twice.csv') }, 'twice.csv:4: lobby has another line before'],
+    [
+      { key: OTHER_KEY, address: `http://127.0.0.1:${oddPort}` },
+      'its answer to PATCH /system?validateOnly=true has something else than an object as changes',
     ],
     [{ key: OTHER_KEY, confirm_within: 3 }, 'confirm_within: 3 is not from 5 to 600 seconds'],
     [{ key: OTHER_KEY, pim: own.pin }, 'Unsupported parameters: pim. Supported parameters include: address, ca_path'],

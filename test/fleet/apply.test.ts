@@ -3,9 +3,14 @@ import type { ChildProcess } from 'node:child_process'
 import t, { type Test } from 'tap'
 import { startReceiver } from '../interop/support.ts'
 import type { Api } from '../support/api.ts'
+import { DEADLINE_MS } from '../support/eventually.ts'
+import { needs } from '../support/needs.ts'
 import { freePort } from '../support/port.ts'
 import { startTestService } from '../support/service.ts'
+import { startWifiDevice } from '../support/wifi-device.ts'
 import { type Fate, Network, Owner, silentAddress } from './support.ts'
+
+t.setTimeout(8 * DEADLINE_MS)
 
 /** Devices of a fleet of 20 that answer. */
 const LIVING = 18
@@ -172,6 +177,54 @@ t.test('an answer that is lost', async t => {
   }
 })
 
+t.test('the answer to a confirmation is that there is none, and the next one is lost', async t => {
+  const owner = new Owner(t)
+  const device = await startTestService(t)
+  const network = await Network.to(t, device.port)
+  owner.write('keys.csv', `lobby,${device.key}\n`)
+  owner.write('fleet.yaml', fleetFile({ lobby: network.address }, 'settings: { timezone: UTC }\n'))
+  let asked = 0
+  network.fateOf = head => {
+    if (head.startsWith('POST /api/v1/system/confirm')) asked++
+    else if (asked === 1 && head.startsWith('GET /api/v1/system ')) return 'lose the answer'
+    return asked === 0 || !head.startsWith('POST') ? 'pass' : 'forget it'
+  }
+  const { status, of } = await owner.outcomes(['apply', '--yes', '--confirm'])
+  t.match([status, of.lobby], [0, { state: 'changed' }])
+  t.equal(asked, 2, 'it was asked again')
+})
+
+t.test('a device that refuses a change for now is quoted', async t => {
+  const owner = new Owner(t)
+  const device = await startTestService(t)
+  const network = await Network.to(t, device.port)
+  owner.write('keys.csv', `lobby,${device.key}\n`)
+  owner.write('fleet.yaml', fleetFile({ lobby: network.address }, 'settings: { timezone: UTC }\n'))
+  network.fateOf = head => (isWrite(head) ? 'refuse it' : 'pass')
+  const { status, of } = await owner.outcomes(['apply', '--yes'])
+  const reason = 'the change was not made: the service refused: The service is restarting; give the command again'
+  t.match([status, of.lobby], [1, { state: 'failed', reason }])
+})
+
+t.test('of a password alone, it cannot be seen whether the device has it', { skip: needs('wpa_cli') }, async t => {
+  const owner = new Owner(t)
+  const { options } = await startWifiDevice(t)
+  const device = await startTestService(t, options)
+  const network = await Network.to(t, device.port)
+  owner.write('keys.csv', `lobby,${device.key}\n`)
+  const want = (password: string) => {
+    const wifi = { country: 'DK', networks: [{ ssid: 'lobby', password, hidden: false }] }
+    owner.write('fleet.yaml', fleetFile({ lobby: network.address }, `settings: ${JSON.stringify({ wifi })}\n`))
+  }
+  want('correct-horse')
+  t.match(await owner.outcomes(['apply', '--yes']), { status: 0, of: { lobby: { state: 'changed' } } })
+  want('battery-staple')
+  network.fateOf = head => (isWrite(head) ? 'lose the answer' : 'pass')
+  const { of } = await owner.outcomes(['apply', '--yes'])
+  t.equal(of.lobby?.state, 'failed')
+  t.match(of.lobby?.reason, /; whether the change was made cannot be seen, because it sends passwords alone; give/)
+})
+
 async function refusal(t: Test, yaml: string, mode?: number): Promise<string> {
   const owner = new Owner(t)
   owner.write('fleet.yaml', yaml, mode)
@@ -201,6 +254,10 @@ t.test('a mistake in the file has its line and its place', async t => {
     [
       'devices:\n  a: { address: "http://b" }\n  c: { address: "http://b:80" }',
       '/fleet.yaml:3: devices.c: it has the same address as a',
+    ],
+    [
+      'devices:\n  a: { address: "http://b", serial: "7" }\n  c: { address: "http://d", serial: "7" }',
+      '/fleet.yaml:3: devices.c: it has the same serial number as a',
     ],
     ['devices:\n  a: 1\n  a: 2', '/fleet.yaml:3: not YAML: duplicate key'],
     ['devices:\n  a: { address: "http://b" }', 'a has no credential: add a line a,KEY'],

@@ -126,6 +126,7 @@ t.test('a broker that sends more than it may is left at once', async t => {
     ...{ host: '127.0.0.1', port: (server.address() as AddressInfo).port, isTls: false },
     ...{ ca: undefined, user: undefined, password: undefined, clientId: 'x', presence: 'x', subscriptions: [] },
     received: () => t.fail('received'),
+    connected: () => t.fail('connected'),
     log: (_, message) => log.push(message),
     random: () => 0,
     signal: stop.signal,

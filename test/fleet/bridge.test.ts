@@ -1,110 +1,19 @@
 /** What src/fleet/README.md has for Home Assistant and MQTT, with mosquitto itself, and two devices. */
 import { spawn } from 'node:child_process'
-import { generateKeyPairSync } from 'node:crypto'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import t, { type Test } from 'tap'
-import { openSession } from '../../src/sessions/engine-client.ts'
-import { Receiver } from '../interop/support.ts'
-import { deviceRoot } from '../support/device.ts'
+import t from 'tap'
 import { DEADLINE_MS, eventually } from '../support/eventually.ts'
-import { temporaryFolder } from '../support/folder.ts'
 import { type Discovery, problemsOf, shownBy } from '../support/home-assistant.ts'
-import { Mosquitto, type Watcher } from '../support/mosquitto.ts'
 import { needs } from '../support/needs.ts'
-import { readText } from '../support/readme.ts'
-import { PIXEL, TestEngine } from '../support/sessions.ts'
-import { Bridge } from './bridge.ts'
-import { certificateOf, Network, Owner } from './support.ts'
+import { Bridge, DISCOVERY, discoveriesIn, PASSWORD, startSite, untilOnline } from './bridge.ts'
+import { Owner } from './support.ts'
 
 t.setTimeout(20 * DEADLINE_MS)
 
 const skip = needs('mosquitto', 'mosquitto_sub', 'python3', '/usr/lib/python3/dist-packages/jinja2/__init__.py')
-const PASSWORD = 'correct-horse-battery-staple'
-const TOPIC = 'homeassistant/device/receiverd'
-/** The part of the fleet file in the README, which stands in a list. */
-const CONFIGURATION =
-  /^ {3}```yaml\n( {3}bridge:\n.*?)^ {3}devices:/ms
-    .exec(readText('src/fleet/README.md'))?.[1]
-    ?.replace(/^ {3}/gm, '') ?? ''
 /** The longest that anybody has to wait for what happens at a device. */
 const SOON_MS = 2_000
-
-interface Device {
-  readonly receiver: Receiver
-  readonly network: Network
-  /** Lines in which it was asked for something. */
-  readonly asked: string[]
-  /** Somebody who wants to mirror. */
-  readonly ask: (name: string) => Promise<TestEngine>
-}
-
-async function startDevice(
-  t: Test,
-  publicKey: string,
-  serial: string,
-  tls?: { key: string; cert: string },
-): Promise<Device> {
-  const engines = join(temporaryFolder(t), 'engines')
-  const root = deviceRoot(t)
-  writeFileSync(join(root, 'proc/device-tree/serial-number'), `${serial}\0`)
-  const receiver = new Receiver(root, { env: { RECEIVERD_ENGINES: engines } })
-  t.teardown(() => receiver.kill())
-  await receiver.start()
-  await receiver.patch({ moderation: { approval: 'moderator' } })
-  const issuer = { publicKey, roles: ['admin:rw', 'moderator:rw'] }
-  const headers = { 'Content-Type': 'application/json' }
-  const put = { method: 'PUT', body: JSON.stringify(issuer), headers }
-  t.match(await receiver.fetch('/issuers/bridge', put), { ok: true })
-  const network = await Network.to(t, receiver.port, tls)
-  const asked: string[] = []
-  network.fateOf = head => {
-    asked.push(head.split('\r\n', 1)[0] ?? '')
-    return 'pass'
-  }
-  const ask = async (name: string) => {
-    const link = await openSession(engines, { ...PIXEL, name })
-    t.teardown(link.close)
-    return new TestEngine(link)
-  }
-  return { receiver, network, asked, ask }
-}
-
-/** A site: a broker, two devices, and the owner's files. */
-async function startSite(t: Test, allow: string) {
-  const owner = new Owner(t)
-  const own = certificateOf('mqtt')
-  const broker = await Mosquitto.start(t, own, PASSWORD)
-  const { privateKey, publicKey } = generateKeyPairSync('ed25519')
-  owner.write('bridge.pem', privateKey.export({ type: 'pkcs8', format: 'pem' }).toString())
-  owner.write('mqtt-ca.pem', own.cert)
-  owner.write('mqtt.password', `${PASSWORD}\n`)
-  const pem = publicKey.export({ type: 'spki', format: 'pem' }).toString()
-  const certificate = certificateOf('lobby')
-  const lobby = await startDevice(t, pem, '100000007', certificate)
-  const hall = await startDevice(t, pem, '100000008')
-  const lines = {
-    lobby: `  lobby: { address: "${lobby.network.address}", pin: "${certificate.pin}" }\n`,
-    'hall.2': `  hall.2: { address: "http://${hall.network.address}" }\n`,
-  }
-  t.match(CONFIGURATION, 'broker: mqtts://mqtt.example.org\n')
-  const bridge = CONFIGURATION.replace('mqtt.example.org', `127.0.0.1:${broker.port}`).replace(
-    /allow: .*/,
-    `allow: ${allow}`,
-  )
-  const write = (names: readonly (keyof typeof lines)[]) =>
-    owner.write('fleet.yaml', `${bridge}devices:\n${names.map(name => lines[name]).join('')}`)
-  write(['lobby', 'hall.2'])
-  return { owner, broker, lobby, hall, write }
-}
-
-function discoveriesIn(watcher: Watcher): readonly Discovery[] {
-  return watcher.topics.filter(topic => topic.startsWith(TOPIC)).map(topic => watcher.json(topic) as Discovery)
-}
-
-const untilOnline = (watcher: Watcher, names: readonly string[]) =>
-  eventually(() => names.every(name => watcher.text(`receiverd/${name}/availability`) === 'online'))
 
 t.test('a site', { skip }, async t => {
   const site = await startSite(t, '[identify, admit, end]')
@@ -112,7 +21,7 @@ t.test('a site', { skip }, async t => {
   // As whoever was here before has left it.
   await broker.publish('receiverd/attic/availability', 'offline', '--retain')
   await broker.publish('receiverd/attic/settings', '{}', '--retain')
-  await broker.publish(`${TOPIC}/attic/config`, '{}', '--retain')
+  await broker.publish(`${DISCOVERY}/attic/config`, '{}', '--retain')
   await broker.publish('homeassistant/device/other/attic/config', '{}', '--retain')
   await broker.publish('receiverd/lobby/command', 'admit', '--retain')
   const watcher = broker.watch(t)
@@ -122,14 +31,14 @@ t.test('a site', { skip }, async t => {
     await untilOnline(watcher, ['lobby', 'hall.2'])
     const found = await eventually(() => discoveriesIn(watcher).length === 2 && discoveriesIn(watcher))
     t.equal(watcher.text('receiverd/bridge'), 'online')
-    for (const topic of watcher.topics.filter(topic => topic.startsWith(TOPIC)))
+    for (const topic of watcher.topics.filter(topic => topic.startsWith(DISCOVERY)))
       t.same(problemsOf(topic, watcher.json(topic)), [], topic)
     const ids = found.flatMap(({ device, components }) => [
       ...device.identifiers,
       ...Object.values(components).flatMap(({ unique_id }) => unique_id ?? []),
     ])
     t.equal(new Set(ids).size, ids.length)
-    const first = watcher.json(`${TOPIC}/lobby/config`) as Discovery
+    const first = watcher.json(`${DISCOVERY}/lobby/config`) as Discovery
     const { value } = await lobby.receiver.system()
     t.match(first.device, { name: value.deviceName, configuration_url: `https://${lobby.network.address}/` })
     t.match(first.components.admit, { platform: 'button', command_topic: 'receiverd/lobby/command' })
@@ -179,7 +88,7 @@ t.test('a site', { skip }, async t => {
   })
 
   await t.test('somebody who waits is let in, and ended', async t => {
-    const shown = () => shownBy(watcher.json(`${TOPIC}/lobby/config`), topic => watcher.text(topic))
+    const shown = () => shownBy(watcher.json(`${DISCOVERY}/lobby/config`), topic => watcher.text(topic))
     const until = (state: string) => eventually(() => watcher.json('receiverd/lobby/sessions').state === state)
     const began = performance.now()
     const ann = await lobby.ask('Ann’s “Pixel” {{ 7 * 7 }}')
@@ -253,7 +162,9 @@ t.test('a site', { skip }, async t => {
       [],
       'the latest alone',
     )
-    t.equal(bridge.count(/the broker \S+ is away/), 1)
+    const away = bridge.log.filter(line => /the broker \S+ is away/.test(line))
+    t.ok(away.length > 0)
+    t.equal(new Set(away).size, away.length, 'each reason is said once')
     await eventually(() => watcher.json('receiverd/lobby/settings').groups[0] === 'floor-7')
   })
 
@@ -315,7 +226,7 @@ t.test('a broker that does not want it, and devices that do not', { skip }, asyn
   await untilOnline(watcher, ['hall.2'])
   await eventually(() => other.count(/<4>lobby is offline: the service refused/) > 0)
   t.equal(watcher.text('receiverd/lobby/availability'), 'offline')
-  t.equal(watcher.text(`${TOPIC}/lobby/config`), undefined)
+  t.equal(watcher.text(`${DISCOVERY}/lobby/config`), undefined)
 })
 
 t.test('with the keys of the fleet file, which are replaced', { skip }, async t => {
@@ -340,6 +251,25 @@ t.test('with the keys of the fleet file, which are replaced', { skip }, async t 
   await eventually(() => watcher.json('receiverd/lobby/result'))
   t.notOk(watcher.messages.some(({ text }) => text.includes(apiKey)))
   t.equal(await bridge.end('SIGTERM'), 0)
+})
+
+t.test('files that its unit has nothing in are not there', async t => {
+  const owner = new Owner(t)
+  const bridge = (more: string) =>
+    `bridge: { broker: "mqtt://127.0.0.1:9", user: a, password: { file: mqtt.password }${more} }\nkeys: keys.csv\ndevices: { a: { address: "http://127.0.0.1:9" } }\n`
+  const env = { CREDENTIALS_DIRECTORY: owner.folder }
+  for (const [name, more] of [
+    ['mqtt.password', ''],
+    ['keys.csv', ''],
+    ['bridge.pem', ', issuer: { name: bridge, key: bridge.pem }'],
+  ] as const) {
+    owner.write('fleet.yaml', bridge(more))
+    for (const each of ['mqtt.password', 'keys.csv', 'bridge.pem']) owner.write(each, '#', 0o440)
+    if (name !== 'mqtt.password') owner.write('mqtt.password', 'secret', 0o440)
+    const { status, stderr } = await owner.run(['bridge'], env)
+    t.equal(status, 2, stderr)
+    t.match(stderr, `there is no ${owner.path(name)}; LoadCredential= of the unit`)
+  }
 })
 
 t.test('mistakes in the file', async t => {

@@ -1,12 +1,12 @@
 /** An owner who has Ansible, with what the README has for it. */
-import type { ChildProcess } from 'node:child_process'
 import { mkdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { FLEET_PROGRAM, REPOSITORY } from '../../build/bundle-file.ts'
 import { DEADLINE_MS } from '../support/eventually.ts'
 import { readText } from '../support/readme.ts'
-import { Owner, runIn } from './support.ts'
+import { type RunOptions, run } from '../support/run.ts'
+import { Owner } from './support.ts'
 
 const COLLECTION = 'src/fleet/ansible'
 const README = readText('src/fleet/README.md')
@@ -43,12 +43,7 @@ export class Controller extends Owner {
   }
 
   /** @param started Gets the process. */
-  ansible(
-    program: string,
-    args: readonly string[],
-    env: NodeJS.ProcessEnv = {},
-    started: (child: ChildProcess) => void = () => undefined,
-  ) {
+  ansible(program: string, args: readonly string[], env: NodeJS.ProcessEnv = {}, started?: RunOptions['started']) {
     const own = {
       HOME: this.folder,
       ANSIBLE_COLLECTIONS_PATH: this.folder,
@@ -56,11 +51,12 @@ export class Controller extends Owner {
       ANSIBLE_FORKS: '4',
       PYTHONDONTWRITEBYTECODE: '1',
     }
-    return runIn(this.folder, [program, ...args], { LANG: 'C.UTF-8', ...own, ...env }, this.#playMs, started)
+    const options = { cwd: this.folder, withinMs: this.#playMs, started }
+    return run(program, args, { LANG: 'C.UTF-8', ...own, ...env }, options)
   }
 
   /** Runs the playbook. @returns what became of each device, and all that was printed. */
-  async play(args: readonly string[] = [], env: NodeJS.ProcessEnv = {}, started?: (child: ChildProcess) => void) {
+  async play(args: readonly string[] = [], env: NodeJS.ProcessEnv = {}, started?: RunOptions['started']) {
     const began = performance.now()
     const all = ['-v', '--inventory', this.path('receiverd.yml'), this.path('receivers.yml'), ...args]
     const { status, stdout, stderr } = await this.ansible('ansible-playbook', all, env, started)

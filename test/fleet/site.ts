@@ -19,8 +19,9 @@ import { eventually } from '../support/eventually.ts'
 import { IN_MEMORY, temporaryFolder } from '../support/folder.ts'
 import { TestIssuer } from '../support/issuer.ts'
 import { freePort } from '../support/port.ts'
+import type { Output } from '../support/run.ts'
 import type { Place } from './host.ts'
-import { certificateOf, type Outcome, type Output, type Owner } from './support.ts'
+import { certificateOf, type Outcome, type Owner } from './support.ts'
 
 /** So many processes: if one of them is killed, one device in ten is gone. */
 const HOSTS = 10
@@ -158,10 +159,13 @@ export class Site {
       mkdirSync(join(root, 'etc/receiverd/issuers'), { recursive: true, mode: 0o755 })
       const file = issuer.file({ roles: ['admin:r', 'moderator:r'] })
       writeFileSync(join(root, `etc/receiverd/issuers/${ISSUER}.json`), file, { mode: 0o644 })
+      const name = `receiver-${String(index + 1).padStart(4, '0')}`
+      // By it, a token is for this one.
+      writeFileSync(join(root, 'etc/hostname'), `${name}\n`)
       const { cert, key, pin } = certificateOf(host)
       certificates.push(cert)
       writeFileSync(join(folder, `${host}.pem`), `${cert}${key}`, { mode: 0o600 })
-      return { name: `receiver-${String(index + 1).padStart(4, '0')}`, host, root, pin }
+      return { name, host, root, pin }
     })
     const log = join(folder, 'asked')
     const site = new Site(t, owner, devices, ports, log)

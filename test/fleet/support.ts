@@ -1,5 +1,4 @@
 /** The owner of a fleet: its file, its keys, the program, and a network on which devices are lost. */
-import { type ChildProcess, execFile } from 'node:child_process'
 import { createHash, createPublicKey, generateKeyPairSync, randomBytes, X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -11,18 +10,11 @@ import { currentBundle, FLEET_PROGRAM } from '../../build/bundle-file.ts'
 import { selfSigned } from '../../hal/format/certificate.ts'
 import { DEADLINE_MS } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { type Output, type RunOptions, run } from '../support/run.ts'
 
 const PROGRAM = currentBundle(FLEET_PROGRAM)
 /** Longer than any command of the tests takes, also on a busy machine. */
 const COMMAND_MS = 8 * DEADLINE_MS
-/** Of a thousand devices. */
-const MAX_OUTPUT_BYTES = 64 * 1024 * 1024
-
-export interface Output {
-  readonly status: number | null
-  readonly stdout: string
-  readonly stderr: string
-}
 
 export interface Outcome {
   readonly device: string
@@ -53,28 +45,6 @@ export function certificateOf(commonName: string) {
   }
 }
 
-/**
- * Runs a program in a folder, without a terminal, to its end.
- * @param started Gets the process.
- */
-export function runIn(
-  cwd: string,
-  [program, ...args]: readonly [program: string, ...args: string[]],
-  env: NodeJS.ProcessEnv,
-  withinMs: number,
-  started: (child: ChildProcess) => void,
-): Promise<Output> {
-  return new Promise((resolve, reject) => {
-    const options = { cwd, env: { PATH: process.env.PATH, ...env }, timeout: withinMs, maxBuffer: MAX_OUTPUT_BYTES }
-    const child = execFile(program, args, options, (_, stdout, stderr) => {
-      if (child.exitCode === null) reject(new Error(`${program} ended by ${child.signalCode}: ${stderr}`))
-      else resolve({ status: child.exitCode, stdout, stderr })
-    })
-    child.stdin?.end()
-    started(child)
-  })
-}
-
 /** A folder with a fleet file and a key file. */
 export class Owner {
   readonly folder: string
@@ -99,13 +69,10 @@ export class Owner {
     return existsSync(this.path(name))
   }
 
-  /** Runs the program in the folder, without a terminal. @param started Gets the process. */
-  run(
-    args: readonly string[],
-    env: NodeJS.ProcessEnv = {},
-    started: (child: ChildProcess) => void = () => undefined,
-  ): Promise<Output> {
-    return runIn(this.folder, [process.execPath, PROGRAM, ...args], env, COMMAND_MS, started)
+  /** Runs the program in the folder. @param started Gets the process. */
+  run(args: readonly string[], env: NodeJS.ProcessEnv = {}, started?: RunOptions['started']): Promise<Output> {
+    const options = { cwd: this.folder, withinMs: COMMAND_MS, started }
+    return run(process.execPath, [PROGRAM, ...args], env, options)
   }
 
   /** The same with `--json`: what became of each device. */
@@ -126,13 +93,22 @@ export type Fate =
   | 'lose the answer'
   /** The same, and a server in front of the device answers for it. */
   | 'answer for it'
+  /** It answers so, and the request does not arrive. */
+  | 'refuse it'
+  /** The request arrives, and is answered as by a device that has restarted, and has forgotten what it is about. */
+  | 'forget it'
   /** From here on, nothing gets through. */
   | 'break down'
 
 /** As nginx answers (build/package/nginx.conf) if the service ends while it has a request. */
-const DETAIL =
-  '{"type":"urn:receiverd:problem:unavailable","title":"Too busy","status":503,"detail":"The service is restarting."}'
-const RESTARTING = `HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nContent-Length: ${DETAIL.length}\r\nConnection: close\r\n\r\n${DETAIL}`
+const RESTARTING = problem(503, 'unavailable', 'The service is restarting.')
+/** As the service answers a confirmation (src/system). */
+const NO_TRIAL = problem(409, 'conflict', 'No change is on trial.')
+
+function problem(status: number, type: string, detail: string): string {
+  const body = JSON.stringify({ type: `urn:receiverd:problem:${type}`, title: type, status, detail })
+  return `HTTP/1.1 ${status} ${type}\r\nContent-Type: application/problem+json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`
+}
 
 /** A network in front of a device; by default all passes. */
 export class Network {
@@ -170,13 +146,18 @@ export class Network {
     near.once('data', (head: Buffer) => {
       const fate = this.fateOf(head.toString('latin1'))
       if (fate === 'break down') return this.breakDown()
+      if (fate === 'refuse it') return near.end(RESTARTING)
       const far = connect(this.#port, '127.0.0.1')
       this.#keep(far)
       far.write(head)
       near.pipe(far)
       if (fate === 'pass') far.pipe(near)
       // The device has answered, and so it has done what it was asked.
-      else far.once('data', () => (fate === 'answer for it' ? near.end(RESTARTING) : near.destroy()))
+      else
+        far.once('data', () => {
+          if (fate === 'lose the answer') near.destroy()
+          else near.end(fate === 'forget it' ? NO_TRIAL : RESTARTING)
+        })
       near.on('close', () => far.destroy())
       far.on('close', () => near.end())
     })

@@ -45,7 +45,7 @@ t.test(
   issuer: { name: bridge, key: bridge.pem }
   allow: [identify]
 devices:
-  room-4: { address: "http://127.0.0.1:8080" }
+  room-4: { address: "http://127.0.0.1:8080", settings: { hostname: receiver } }
 `
     await rig.shell(`cat >${FOLDER}/mqtt-ca.pem <<'END'
 ${certificate.cert}END

@@ -1,4 +1,4 @@
-import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
+import { createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import type { Algorithm } from '../../src/auth/issuer.ts'
 
 /** Somebody who has a private key, and signs tokens with it. */
@@ -9,13 +9,11 @@ export class TestIssuer {
   /** The public key in PEM. */
   readonly publicKey: string
 
-  constructor(name: string, algorithm: Algorithm = 'EdDSA') {
-    const { privateKey, publicKey } =
-      algorithm === 'EdDSA' ? generateKeyPairSync('ed25519') : generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  constructor(name: string, algorithm: Algorithm = 'EdDSA', privateKey: KeyObject = newKey(algorithm)) {
     this.name = name
     this.algorithm = algorithm
     this.privateKey = privateKey
-    this.publicKey = publicKey.export({ type: 'spki', format: 'pem' }).toString()
+    this.publicKey = createPublicKey(privateKey).export({ type: 'spki', format: 'pem' }).toString()
   }
 
   /** The file of the issuer, or the body that puts it. */
@@ -39,4 +37,10 @@ export class TestIssuer {
     const signature = sign(digest, Buffer.from(input), { key: this.privateKey, dsaEncoding: 'ieee-p1363' })
     return `${input}.${signature.toString('base64url')}`
   }
+}
+
+function newKey(algorithm: Algorithm): KeyObject {
+  const pair =
+    algorithm === 'EdDSA' ? generateKeyPairSync('ed25519') : generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  return pair.privateKey
 }

@@ -13,6 +13,7 @@ import { Looks } from './looks.ts'
 import { type Order, Orders, orderIn } from './orders.ts'
 import type { BridgeSettings, CommandName } from './settings.ts'
 import { type DeviceState, messagesOf, mirroringIn, type SessionShown, textOf, waitingIn } from './state.ts'
+import { Throttle } from './throttle.ts'
 import { Watch } from './watch.ts'
 
 export interface BridgeOptions extends AccessOptions {
@@ -25,12 +26,10 @@ export interface BridgeOptions extends AccessOptions {
   readonly signal: AbortSignal
 }
 
-/** The last levels of the topics of a device. */
-const TOPICS = ['availability', 'settings', 'sessions', 'status', 'update', 'result'] as const
+/** The last levels of the topics of a device; that by which its messages are found is removed last. */
+const TOPICS = ['settings', 'sessions', 'status', 'update', 'result', 'availability'] as const
 /** Milliseconds between the first connections to two devices. */
 const STAGGER_MS = 10
-/** Messages about devices that are not in the fleet file: as many are removed. */
-const MAX_REMOVED = 10_000
 /** The name of a device, and the id that is made from it. */
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,80}$/
 /** Lines of the log that are not repeated. */
@@ -55,6 +54,9 @@ interface Shown {
   readonly device: FleetDevice
   readonly watch: Watch
   readonly orders: Orders
+  readonly changes: Throttle<DeviceState>
+  /** What people see of it. */
+  published: DeviceState
 }
 
 class Bridge {
@@ -67,7 +69,6 @@ class Bridge {
   /** All of the fleet file, also those that are not shown. */
   readonly #names: ReadonlySet<string>
   readonly #objectIds: ReadonlySet<string>
-  readonly #removed = new Set<string>()
   /** What was said once, and is not said again. */
   readonly #said = new Set<string>()
 
@@ -95,6 +96,9 @@ class Bridge {
         ...(discovery === '' ? [] : [discoveryTopicOf(settings, '+')]),
       ],
       received: message => this.#receive(message),
+      connected: () => {
+        for (const { changes } of this.#shown.values()) changes.flush()
+      },
     })
     this.#shown = new Map(devices.map(device => [device.name, this.#show(device)]))
     this.#looks = new Looks([...this.#shown.values()].map(({ watch }) => watch))
@@ -116,25 +120,29 @@ class Bridge {
   #show(device: FleetDevice): Shown {
     const { name } = device
     const { log, random, signal } = this.#options
+    // A device may change its mind as often as it likes. That it is there, or not, it can only say as often as it is connected to.
+    const changes = new Throttle<DeviceState>(state => this.#publish(shown, state), signal)
     const watch: Watch = new Watch({
       name,
       client: () => this.#credentials.clientOf(name),
       unreached: error => this.#credentials.unreached(name, error),
-      changed: state => this.#publish(device, state),
+      changed: state => changes.pass(state, state.isOnline !== shown.published.isOnline),
       arrived: () => this.#looks.ask(watch),
       ...{ log, random, signal },
     })
     this.#set(name, 'availability', 'offline')
     const orders = new Orders((order, isStale) => this.#carryOut(name, watch, order, isStale), signal)
-    return { device, watch, orders }
+    const shown: Shown = { device, watch, orders, changes, published: watch.state }
+    return shown
   }
 
-  #publish(device: FleetDevice, state: DeviceState): void {
+  #publish(shown: Shown, state: DeviceState): void {
+    const { device } = shown
     const { name } = device
-    for (const [topic, text] of Object.entries(messagesOf(state))) {
-      // What the broker has from earlier may still be right.
-      if (text !== '' || this.#broker.get(this.#topic(name, topic)) !== undefined) this.#set(name, topic, text)
-    }
+    shown.published = state
+    for (const [topic, text] of Object.entries(messagesOf(state))) this.#set(name, topic, text)
+    // It may name a session.
+    if (state.sessions === 'absent') this.#set(name, 'result', '')
     if (this.#settings.discovery !== '') {
       const text = discoveryOf(this.#settings, device, state, this.#options.version)
       if (text !== '') this.#broker.set(discoveryTopicOf(this.#settings, objectIdOf(name)), text)
@@ -156,20 +164,20 @@ class Bridge {
     if (topic.startsWith(`${prefix}/`)) {
       const [name = '', kind] = topic.slice(prefix.length + 1).split('/')
       if (kind === 'command') this.#command(name, text, isRetained)
-      else if (text !== '' && NAME.test(name) && !this.#names.has(name))
-        for (const each of TOPICS) this.#remove(this.#topic(name, each), each === 'availability' ? name : undefined)
-    } else if (discovery !== '' && topic.startsWith(`${discovery}/`)) {
+      else if (text !== '' && topic === this.#topic(name, 'availability')) this.#remove(name)
+    } else if (discovery !== '' && text !== '') {
       const objectId = topic.split('/').at(-2) ?? ''
-      if (text !== '' && NAME.test(objectId) && !this.#objectIds.has(objectId)) this.#remove(topic)
+      if (topic === discoveryTopicOf(this.#settings, objectId) && NAME.test(objectId) && !this.#objectIds.has(objectId))
+        this.#broker.remove(topic)
     }
   }
 
-  /** Removes a message about a device that is not in the fleet file. */
-  #remove(topic: string, name?: string): void {
-    if (this.#removed.size >= MAX_REMOVED && !this.#removed.has(topic)) return
-    this.#removed.add(topic)
-    if (name !== undefined) this.#sayOnce(`removed ${name}`, 'info', `${name} is not in the fleet file, and is removed`)
-    this.#broker.set(topic, '')
+  /** Removes what is said of a device that is not in the fleet file. */
+  #remove(name: string): void {
+    if (!NAME.test(name) || this.#names.has(name)) return
+    this.#sayOnce(`removed ${name}`, 'info', `${name} is not in the fleet file, and is removed`)
+    // Where there are too many, it is found again at the next connection.
+    TOPICS.every(topic => this.#broker.remove(this.#topic(name, topic)))
   }
 
   #command(name: string, text: string, isRetained: boolean): void {
@@ -187,7 +195,7 @@ class Bridge {
         `${command} of ${name} is refused: it is not in bridge.allow of the fleet file`,
       )
     // Of the moment at which it was asked for: somebody else may be next when its turn comes.
-    const session = order.session ?? sessionOf(order.command, shown.watch.state)?.id
+    const session = order.session ?? sessionOf(order.command, shown.published)?.id
     if (!shown.orders.take({ command, session }))
       this.#sayOnce(`full ${name}`, 'warning', `${name} is asked for more than it can do, and some of that is left out`)
   }
@@ -209,8 +217,7 @@ class Bridge {
   }
 
   async #send(name: string, state: DeviceState, { command, session }: Order): Promise<void> {
-    const others = [...this.#shown.values()].flatMap(({ device, watch }) => (device.name === name ? [] : [watch.state]))
-    const client = this.#credentials.clientFor(name, command, state, others)
+    const client = this.#credentials.clientFor(name, command)
     if (command === 'identify' || command === 'restart-receiver') {
       await client.send('POST', `/operations/${command}`)
       return

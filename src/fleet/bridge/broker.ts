@@ -27,6 +27,8 @@ export interface BrokerOptions {
   /** The topics to subscribe to. */
   readonly subscriptions: readonly string[]
   readonly received: (message: Received) => void
+  /** Called before anything is published on a connection. */
+  readonly connected: () => void
   readonly log: Log
   /** Returns 0 to 1. */
   readonly random: () => number
@@ -46,6 +48,8 @@ const OFFLINE = 'offline'
 const MAX_PACKET_BYTES = 64 * 1024
 /** Bytes of a message, which a broker has room for; one that is longer would end the connection, again and again. */
 const MAX_MESSAGE_BYTES = 256 * 1024
+/** Messages of others that are being removed. */
+const MAX_FOREIGN = 10_000
 /** Bytes of a packet besides topic and message. */
 const HEAD_BYTES = 16
 /** Messages that the broker has not acknowledged, in each direction. */
@@ -74,8 +78,10 @@ const REASONS: Readonly<Record<number, string>> = {
 export class Broker {
   readonly #options: BrokerOptions
   readonly #complaint: Complaint
-  /** The messages by their topics; an empty one goes when the broker has removed it. */
+  /** The messages by their topics. An empty one is published again at each connection, like any other. */
   readonly #messages = new Map<string, string>()
+  /** Topics of others, which are forgotten when the broker has removed what was there. */
+  readonly #foreign = new Set<string>()
   /** Topics whose message the broker may not have. */
   readonly #unsent = new Set<string>()
   /** Whether a message was too long. It is said once. */
@@ -95,9 +101,16 @@ export class Broker {
     this.#wake()
   }
 
-  /** The message on a topic, as the broker has it or will have it. */
-  get(topic: string): string | undefined {
-    return this.#messages.get(topic)
+  /**
+   * Removes a message that somebody else has left.
+   * @returns false if too many are being removed.
+   */
+  remove(topic: string): boolean {
+    if (this.#messages.has(topic)) return true
+    if (this.#foreign.size >= MAX_FOREIGN) return false
+    this.#foreign.add(topic)
+    this.set(topic, '')
+    return true
   }
 
   /** Connects, again and again. Resolves when the signal is aborted, and the broker knows. */
@@ -179,6 +192,7 @@ export class Broker {
       const { properties } = await within(new Promise<IConnackPacket>(resolve => client.once('connect', resolve)))
       log('info', `connected to the broker ${hostAndPort(host, port)}`)
       this.#complaint.end()
+      this.#options.connected()
       // Each message is published anew: the broker may have lost them.
       for (const topic of this.#messages.keys()) this.#unsent.add(topic)
       const publish = (topic: string, text: string) =>
@@ -216,6 +230,7 @@ export class Broker {
       active++
       try {
         await publish(topic, text)
+        if (this.#foreign.delete(topic)) this.#messages.delete(topic)
       } catch (error) {
         // It does not take this one, and is as good as before. Another one like it is not worth a line.
         if (isRefusal(error)) {
@@ -224,7 +239,6 @@ export class Broker {
         } else failure = error as Error
       }
       active--
-      if (text === '' && this.#messages.get(topic) === '') this.#messages.delete(topic)
       this.#wake()
     }
     const wake = () => this.#wake()

@@ -6,8 +6,8 @@ import type { DeviceClient } from '../client.ts'
 import { readPrivate } from '../files.ts'
 import type { Fleet, FleetDevice } from '../fleet-file.ts'
 import { issueFleetToken } from '../token.ts'
+import { audiencesOf } from './audience.ts'
 import { COMMANDS, type CommandName } from './settings.ts'
-import { type DeviceState, objectOf, textOf } from './state.ts'
 
 export interface CredentialsOptions extends AccessOptions {
   readonly log: Log
@@ -21,12 +21,13 @@ interface Issuer {
   readonly pem: string
 }
 
-/** For reading, everywhere: it is made anew when half of its time is over. */
+/** For reading, one for each device: it is made anew when half of its time is over. */
 const READING = ['admin:r', 'moderator:r']
 const READING_MS = 12 * 3_600_000
 /** For one command, on one device. */
 const WRITING_MS = 60_000
 const SUBJECT = 'bridge'
+const GIVE_SERIAL = 'give its serial number in the fleet file'
 /** Milliseconds between two times that the files are read again. */
 const REFRESH_MS = 30_000
 
@@ -37,8 +38,9 @@ export class Credentials {
   readonly #options: CredentialsOptions
   readonly #issuer: Issuer | undefined
   readonly #complaint: Complaint
+  readonly #audiences: ReadonlyMap<string, readonly string[]>
   #members: ReadonlyMap<string, Member> = new Map()
-  #reading = { token: '', until: 0 }
+  readonly #reading = new Map<string, { readonly token: string; readonly until: number }>()
   #refreshed = Number.NEGATIVE_INFINITY
 
   private constructor(
@@ -50,6 +52,7 @@ export class Credentials {
     this.#fleet = fleet
     this.#devices = devices
     this.#issuer = issuer
+    this.#audiences = audiencesOf(fleet.devices)
     this.#options = options
     this.#complaint = new Complaint(options.log)
   }
@@ -61,37 +64,34 @@ export class Credentials {
     const credentials = new Credentials(fleet, devices, issuer, options)
     await credentials.#read()
     // One that cannot sign is found out here.
-    if (issuer) credentials.#readingToken()
+    if (issuer) credentials.#token(READING, ['*'], READING_MS)
     return credentials
   }
 
-  /** For reading. @throws {CommandError} if the device was not found on the network. */
+  /** For reading. @throws {CommandError} if the device was not found on the network, or no token can be for it alone. */
   clientOf(name: string): DeviceClient {
     const client = this.#client(name)
-    return this.#issuer ? client.as(this.#readingToken()) : client
+    return this.#issuer ? client.as(this.#readingToken(name)) : client
+  }
+
+  /** For a command. @throws as `clientOf`. */
+  clientFor(name: string, command: CommandName): DeviceClient {
+    const client = this.#client(name)
+    return this.#issuer ? client.as(this.#token([COMMANDS[command]], this.#audienceOf(name), WRITING_MS)) : client
   }
 
   /**
-   * For a command.
-   * @param others The other devices.
-   * @throws {CommandError} as `clientOf`, or if no token can be made for this device alone.
+   * Reads tokens and keys again, and looks for the device, if that may be why it was not reached.
+   * @returns what its owner can do about it, as the end of a sentence; empty if that is not known.
    */
-  clientFor(name: string, command: CommandName, state: DeviceState, others: readonly DeviceState[]): DeviceClient {
-    const client = this.#client(name)
-    if (!this.#issuer) return client
-    const known = this.#devices.find(device => device.name === name)?.serial ?? ''
-    const audience = known === '' ? audienceOf(state) : `serial:${known}`
-    if (audience === undefined) throw new CommandError('neither its serial number nor its host name is known')
-    // It may be lying about who it is, to get a token for another one.
-    const isTaken =
-      others.some(other => audienceOf(other) === audience) ||
-      this.#devices.some(device => device.name !== name && `serial:${device.serial}` === audience)
-    if (isTaken) throw new CommandError(`another device has the same ${audience.replace(/:.*/, '')}; it gets no token`)
-    return client.as(this.#token([COMMANDS[command]], [audience], WRITING_MS))
+  unreached(name: string, error: unknown): string {
+    this.#refresh(name, error)
+    const isOfAnother =
+      this.#issuer && error instanceof Refused && error.status === 401 && /\baud\b/.test(error.message)
+    return isOfAnother ? `; its token is for ${this.#audiences.get(name)?.join(' or ')}: ${GIVE_SERIAL}` : ''
   }
 
-  /** Reads tokens and keys again, and looks for the device, if that may be why it was not reached. */
-  unreached(name: string, error: unknown): void {
+  #refresh(name: string, error: unknown): void {
     const device = this.#devices.find(device => device.name === name)
     const isRefused = error instanceof Refused && error.status === 401
     const now = performance.now()
@@ -116,11 +116,20 @@ export class Credentials {
     return member.client()
   }
 
-  #readingToken(): string {
+  #readingToken(name: string): string {
     const now = this.#options.now()
-    if (now >= this.#reading.until || now < this.#reading.until - READING_MS)
-      this.#reading = { token: this.#token(READING, [], READING_MS), until: now + READING_MS / 2 }
-    return this.#reading.token
+    const known = this.#reading.get(name)
+    if (known && now < known.until && now >= known.until - READING_MS) return known.token
+    const token = this.#token(READING, this.#audienceOf(name), READING_MS)
+    this.#reading.set(name, { token, until: now + READING_MS / 2 })
+    return token
+  }
+
+  #audienceOf(name: string): readonly string[] {
+    const audience = this.#audiences.get(name) ?? []
+    if (audience.length === 0)
+      throw new CommandError(`no token can be for it alone, by its name or address: ${GIVE_SERIAL}`)
+    return audience
   }
 
   #token(roles: readonly string[], audience: readonly string[], expiresInMs: number): string {
@@ -128,11 +137,4 @@ export class Credentials {
     const request = { issuer: this.#issuer.name, roles, audience, expiresInMs, subject: SUBJECT }
     return issueFleetToken(this.#issuer.pem, request, this.#options.now())
   }
-}
-
-/** As the device says itself. */
-function audienceOf({ settings }: DeviceState): string | undefined {
-  const { hardware, hostname } = objectOf(typeof settings === 'string' ? undefined : settings)
-  const [serial, host] = [textOf(objectOf(hardware).serial), textOf(hostname)]
-  return serial !== '' ? `serial:${serial}` : host !== '' ? `host:${host}` : undefined
 }

@@ -60,9 +60,13 @@ export function discoveryOf(
     components[key] = { platform, ...(isThere && { unique_id: `${id}_${key}`, ...config }) }
   }
   const addSensor = (key: string, isThere: boolean, topic: string, template: string, config: JsonObject) =>
-    add(key, 'sensor', isThere, { state_topic: `${own}/${topic}`, value_template: `{{ ${template} }}`, ...config })
+    add(key, 'sensor', isThere, {
+      state_topic: `${own}/${topic}`,
+      value_template: `{{ ${ifThere(template)} }}`,
+      ...config,
+    })
   const addProblem = (key: string, isThere: boolean, topic: string, condition: string, config: JsonObject) => {
-    const value_template = `{{ 'ON' if ${condition} else 'OFF' }}`
+    const value_template = `{{ ${ifThere(`'ON' if ${condition} else 'OFF'`)} }}`
     add(key, 'binary_sensor', isThere, { state_topic: `${own}/${topic}`, value_template, ...config })
   }
 
@@ -73,7 +77,6 @@ export function discoveryOf(
     options: ['idle', 'pending', 'mirroring'],
     icon: 'mdi:cast-connected',
   })
-  // Home Assistant reads None as unknown.
   addSensor('mirroring', hasSessions, 'sessions', 'value_json.mirroring', { name: 'Mirroring', icon: 'mdi:cast' })
   addSensor('waiting', hasSessions, 'sessions', 'value_json.waiting', {
     name: 'Waiting',
@@ -132,4 +135,9 @@ export function discoveryOf(
     qos: 1,
     components,
   })
+}
+
+/** A message that is removed arrives as an empty one, which is no JSON. Home Assistant reads None as unknown. */
+function ifThere(template: string): string {
+  return `(${template}) if value_json is defined else none`
 }

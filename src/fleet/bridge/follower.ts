@@ -6,6 +6,7 @@ import { isObject, type JsonObject, type JsonValue } from '../../json.ts'
 import { printable } from '../../log.ts'
 import type { DeviceClient } from '../client.ts'
 import { EventParser, type StreamEvent } from './event-parser.ts'
+import { Pace } from './pace.ts'
 import { retryMs, STEADY_MS } from './retry.ts'
 
 export interface FollowerOptions {
@@ -36,6 +37,11 @@ const MAX_RETRY_MS = 60_000
 const SILENCE_MS = 40_000
 /** Milliseconds until the device is asked again for what it has refused. */
 const ABSENT_MS = 300_000
+/** Bytes that are read in a second, and before that at once: a device keeps 1 MiB of all its events. */
+const BYTES_PER_S = 256 * 1024
+const BURST_BYTES = 2 * 1024 * 1024
+/** What an event costs beside its bytes: 30 of them are worth a second. */
+const EVENT_BYTES = 8 * 1024
 /** Of what is somebody else's, or that of another version, or of another kind of device. */
 const ABSENT = [403, 404, 409]
 
@@ -44,7 +50,7 @@ export function isAbsent(error: unknown): error is Refused {
   return error instanceof Refused && ABSENT.includes(error.status)
 }
 
-/** Follows a topic of a device for as long as the program runs; goes on where it was after every interruption. */
+/** Follows a topic of a device for as long as the program runs. After an interruption it begins with everything. */
 export class Follower {
   readonly #options: FollowerOptions
   #cursor = BEGINNING
@@ -76,6 +82,8 @@ export class Follower {
           pauseMs = ABSENT_MS
         } else lost(error instanceof CommandError ? error.message : reasonOf(error), error)
       }
+      this.#cursor = BEGINNING
+      this.#isResync = true
       if (performance.now() - began > STEADY_MS) this.#failures = 0
       pauseMs ??= retryMs(this.#failures, MAX_RETRY_MS, random, parser.retryMs)
       this.#failures++
@@ -95,6 +103,13 @@ export class Follower {
     signal.addEventListener('abort', stop)
     try {
       const chunks = await client().follow(path, this.#cursor, over.signal)
+      const pace = new Pace(BYTES_PER_S, BURST_BYTES, performance.now())
+      // Nothing is read meanwhile, so a flood is held up where it comes from.
+      const take = async (bytes: number) => {
+        const pauseMs = pace.take(bytes, performance.now())
+        if (pauseMs > 0) await sleep(pauseMs, undefined, { signal: over.signal })
+        timer.refresh()
+      }
       let isFirst = true
       for await (const chunk of chunks) {
         timer.refresh()
@@ -102,7 +117,11 @@ export class Follower {
         // Not before something has arrived: a proxy may answer, and swallow the rest.
         if (isFirst) opened()
         isFirst = false
-        for (const event of events) this.#receive(event)
+        for (const event of events) {
+          this.#receive(event)
+          await take(EVENT_BYTES)
+        }
+        await take(chunk.length)
       }
     } catch (error) {
       throw over.signal.aborted ? over.signal.reason : error
@@ -119,16 +138,9 @@ export class Follower {
       const reason = isObject(value) ? value.reason : undefined
       this.#closing = typeof reason === 'string' ? printable(reason.slice(0, 64)) : ''
     } else if (event === this.#options.event) {
-      try {
-        if (!isObject(value)) throw new CommandError('its events are not those of a receiver')
-        this.#options.receive(value, this.#isResync)
-        this.#isResync = false
-      } catch (error) {
-        // What does not make sense makes no more of it when it is continued.
-        this.#cursor = BEGINNING
-        this.#isResync = true
-        throw error
-      }
+      if (!isObject(value)) throw new CommandError('its events are not those of a receiver')
+      this.#options.receive(value, this.#isResync)
+      this.#isResync = false
     }
     if (UUID.test(id)) this.#cursor = id
   }

@@ -97,10 +97,12 @@ export function mirroringIn(sessions: readonly SessionShown[]): SessionShown | u
 }
 
 /**
- * The messages about a device that is known, by the last level of their topic. A resource that is not shown has an empty one.
+ * The messages about a device, by the last level of their topic. A resource that is not shown has an empty one. One that is not
+ * known has none, because what the broker has from earlier may still be right; but sessions are always those of this moment.
  */
-export function messagesOf({ settings, sessions, status, update }: DeviceState): Readonly<Record<string, string>> {
-  return {
+export function messagesOf(state: DeviceState): Readonly<Record<string, string>> {
+  const { settings, sessions, status, update } = state
+  const messages = {
     settings: textIf(settings, all =>
       Object.fromEntries(Object.entries(all).filter(([name]) => !UNSHOWN.includes(name))),
     ),
@@ -132,6 +134,8 @@ export function messagesOf({ settings, sessions, status, update }: DeviceState):
       }
     }),
   }
+  const isSaid = (topic: string) => topic === 'sessions' || state[topic as keyof typeof messages] !== 'unknown'
+  return Object.fromEntries(Object.entries(messages).filter(([topic]) => isSaid(topic)))
 }
 
 function textIf<T extends object>(shown: Shown<T>, make: (value: T) => object): string {

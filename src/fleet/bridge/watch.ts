@@ -9,8 +9,8 @@ export interface WatchOptions {
   readonly name: string
   /** A way to the device, with a credential that it should take. @throws {CommandError} if there is none at the moment. */
   readonly client: () => DeviceClient
-  /** The device was not reached, or does not take the credential. */
-  readonly unreached: (error: unknown) => void
+  /** The device was not reached, or does not take the credential. @returns what to do about it, as the end of a sentence. */
+  readonly unreached: (error: unknown) => string
   readonly changed: (state: DeviceState) => void
   /** It is there, and has to be looked at. */
   readonly arrived: () => void
@@ -50,12 +50,15 @@ export class Watch {
           this.#set({ settings: merged })
         },
         () => this.#set({ settings: 'absent' }),
+        {},
       ),
       this.#follow(
         '/sessions/events',
         'sessions.changed',
         ({ sessions }) => this.#set({ sessions: sessionsIn(sessions) }),
         () => this.#set({ sessions: 'absent' }),
+        // Who mirrors is nobody's business once it may not be true any more.
+        { sessions: 'unknown' },
       ),
     ])
   }
@@ -83,6 +86,7 @@ export class Watch {
     event: string,
     receive: (data: JsonObject, isWhole: boolean) => void,
     forget: () => void,
+    lapsed: Partial<DeviceState>,
   ): Promise<void> {
     const { name, client, random, signal, log, arrived, unreached } = this.#options
     const refusals = new Complaint(log)
@@ -103,10 +107,10 @@ export class Watch {
       },
       lost: (reason, error) => {
         this.#open.delete(path)
-        unreached(error)
-        if (this.#open.size > 0) return
-        this.#set({ isOnline: false })
-        this.#complaint.say(`${name} is offline: ${reason}`)
+        const advice = unreached(error)
+        const isOnline = this.#open.size > 0
+        this.#set({ isOnline, ...lapsed })
+        if (!isOnline) this.#complaint.say(`${name} is offline: ${reason}${advice}`)
       },
       absent: error => {
         this.#open.delete(path)

@@ -16,6 +16,7 @@ LOST_FACTOR = 3
 SECRET_MEMBER = "password"
 QUERY = re.compile(r"https?://[^?#\s]*\?([^#\s]+)")
 ABSENT = object()
+UNSEEN = "whether the change was made cannot be seen, because it sends passwords alone"
 
 
 class Difference:
@@ -44,9 +45,10 @@ class Comparison:
         answer = client.send("GET", "/system")
         system, self.etag = answer.body, answer.etag
         try:
-            changes = client.send("PATCH", "/system?validateOnly=true", settings).body.get("changes", {})
+            preview = client.send("PATCH", "/system?validateOnly=true", settings).body
         except Refused as error:
             raise described(error)
+        changes = member(preview, "changes", "PATCH /system?validateOnly=true")
         # The settings that would change, as they were given.
         self.patch = {name: value for name, value in settings.items() if name in changes}
         self.differences = [each for name in changes for each in changed(system, name, changes[name])]
@@ -72,6 +74,14 @@ class Comparison:
 
 
 SENT_AGAIN = "(sent again: a secret in it cannot be compared)"
+
+
+def member(body, name, asked):
+    """An object in an answer; empty if it has none. Raises `ReceiverError` for anything else."""
+    value = body.get(name, {})
+    if not isinstance(value, dict):
+        raise ReceiverError(f"it is no receiver: its answer to {asked} has something else than an object as {name}")
+    return value
 
 
 def described(error):
@@ -154,73 +164,98 @@ class Change:
         began = self._now()
         answer = self._send(trial_s)
         until = began + (trial_s or self._lost_s)
-        if answer is None and not trial_s:
-            self._find(self._now() + self._lost_s)
-        elif trial_s and (answer is None or answer.headers.get("Confirm-Within")):
+        is_lost = isinstance(answer, ReceiverError)
+        if is_lost and not trial_s:
+            self._find(answer, self._now() + self._lost_s)
+        elif trial_s and (is_lost or answer.headers.get("Confirm-Within")):
             if lock_out_s:
                 # Not so long that no time is left.
                 self._wait(min(SETTLE_S, trial_s / 2))
-            etag = answer.etag if answer else self._find(until)
+            etag = self._find(answer, until) if is_lost else answer.etag
             if etag:
                 self._confirm(etag, trial_s, until)
-        return answer is None or answer.etag != self._comparison.etag
+        return is_lost or answer.etag != self._comparison.etag
 
     def _lock_out_s(self):
         """Seconds within which a change of these settings must be confirmed, because it can cut the device off; 0 otherwise."""
         document = self._client.send("GET", "/openapi.json").body
-        schemas = document.get("components", {}).get("schemas", {})
-        properties = resolved(schemas, schemas.get("System", {})).get("properties", {})
-        found = (resolved(schemas, properties.get(name, {})) for name in self._comparison.patch)
-        return max((schema.get("x-confirm-within", 0) for schema in found), default=0)
+        try:
+            schemas = document.get("components", {}).get("schemas", {})
+            properties = resolved(schemas, schemas.get("System", {})).get("properties", {})
+            found = [resolved(schemas, properties.get(name, {})) for name in self._comparison.patch]
+            return max((int(schema.get("x-confirm-within", 0)) for schema in found), default=0)
+        except (AttributeError, TypeError, ValueError):
+            raise ReceiverError("it is no receiver: its answer to GET /openapi.json is no description of its settings")
 
     def _send(self, trial_s):
+        """Returns an `Answer`, or why there is none that says what has become of the change."""
         path = f"/system?confirmWithin={trial_s}" if trial_s else "/system"
         try:
             return self._client.send("PATCH", path, self._comparison.patch)
         except Refused as error:
             # A server in front says 503 for a service that has ended, perhaps in the middle of it.
             if error.status == 503:
-                return None
+                return error
             raise described(error)
-        except Unanswered:
-            return None
+        except Unanswered as error:
+            return error
 
-    def _find(self, until):
-        """The answer was lost: looks whether the change was made. Returns the ETag of its trial; None without one."""
+    def _find(self, cause, until):
+        """
+        The answer was lost, by this cause: looks whether the change was made. Returns the ETag of its trial; None without one.
+        """
         while True:
             try:
                 status = self._client.send("GET", "/status").body
-                is_made = self._is_made()
+                fate = self._fate()
             except ReceiverError as error:
                 if self._now() >= until:
                     raise ReceiverError(f"it has not answered since the change was sent: {error}")
                 self._wait(RETRY_S)
                 continue
-            if not is_made:
-                raise ReceiverError("the answer was lost, and the change was not made; run the task again")
-            return status.get("trial", {}).get("etag")
+            if fate == "not made":
+                raise ReceiverError(f"the change was not made: {cause}; run the task again")
+            if fate == "unseen":
+                raise ReceiverError(f"{cause}; {UNSEEN}; run the task again")
+            return member(status, "trial", "GET /status").get("etag")
 
-    def _is_made(self):
-        """Whether the device has what the change should bring, and that can be seen."""
+    def _fate(self):
+        """Whether the device has what the change should bring: `made`, `not made`, or `unseen` if that cannot be told."""
+        if self._comparison.is_hidden:
+            return "unseen"
         system = self._client.send("GET", "/system").body
-        return not self._comparison.is_hidden and all(holds(system, each) for each in self._comparison.differences)
+        return "made" if all(holds(system, each) for each in self._comparison.differences) else "not made"
 
     def _confirm(self, etag, trial_s, until):
         while True:
             try:
-                self._client.send("POST", "/system/confirm", etag=etag)
-                return
+                if self._is_confirmed(etag):
+                    return
+                fate = self._fate()
             except ReceiverError as error:
-                if isinstance(error, Refused) and error.status == 409:
-                    # It has forgotten the confirmation if it restarted after it.
-                    if self._is_made():
-                        return
-                    raise ReceiverError(f"it has undone the change: not confirmed within {trial_s} s, or it restarted")
                 if isinstance(error, Refused) and error.status < 500:
                     raise
                 if self._now() >= until:
                     raise ReceiverError(f"it has not answered after the change, and undoes it by itself: {error}")
                 self._wait(RETRY_S)
+                continue
+            # It has forgotten the confirmation if it restarted after it.
+            if fate == "made":
+                return
+            undone = f"not confirmed within {trial_s} s, or it restarted"
+            if fate == "not made":
+                raise ReceiverError(f"it has undone the change: {undone}")
+            raise ReceiverError(f"it may have undone the change ({undone}): {UNSEEN}; run the task again")
+
+    def _is_confirmed(self, etag):
+        """False if the device has no such change on trial."""
+        try:
+            self._client.send("POST", "/system/confirm", etag=etag)
+            return True
+        except Refused as error:
+            if error.status == 409:
+                return False
+            raise
 
 
 def holds(system, difference):

@@ -163,15 +163,20 @@ def credentials_in(path, device=None):
         if not CREDENTIAL.fullmatch(key):
             raise WrongCall(f"key_file: {path} is not a file with one key or token; with lines NAME,KEY, give device as well")
         return [key]
+    found = {}
     for number, line in enumerate(text.split("\n"), 1):
         name, *keys = [part.strip() for part in line.strip().split(",")]
-        if name != device or line.strip().startswith("#"):
+        if not line.strip() or line.strip().startswith("#"):
             continue
         # It may hold a key, so it is not quoted.
         if len(keys) not in (1, 2) or not all(KEY.fullmatch(key) for key in keys):
             raise WrongCall(f"key_file: {path}:{number}: give NAME,KEY, with a key of 22 to 128 characters of A-Z, a-z, 0-9 and ._~-")
-        return keys
-    raise WrongCall(f"key_file: {path} has no line {device},KEY")
+        if name in found:
+            raise WrongCall(f"key_file: {path}:{number}: {name} has another line before")
+        found[name] = keys
+    if device not in found:
+        raise WrongCall(f"key_file: {path} has no line {device},KEY")
+    return found[device]
 
 
 def read_private(path):

@@ -10,11 +10,11 @@ import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import t from 'tap'
 import { temporaryFolder } from '../support/folder.ts'
+import { type Entry, readWriteLog } from '../support/write-log.ts'
 import { A_OFFSET, DISK_BYTES, virt } from './boards.ts'
 import { makeBundle } from './bundle.ts'
 import { factoryDisk, Machine } from './machine.ts'
 import { TRIAL_MS, updating } from './updating.ts'
-import { type Entry, readWriteLog } from './write-log.ts'
 
 t.setTimeout(4 * 60 * 60_000)
 const MIB = 1024 ** 2

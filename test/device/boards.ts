@@ -33,7 +33,7 @@ export interface Wiring {
   readonly forward: string
   readonly shell: string
   readonly sound: string
-  /** Where to record every write to the disk, if that is wanted (test/device/write-log.ts). */
+  /** Where to record every write to the disk, if that is wanted (test/support/write-log.ts). */
   readonly writeLog?: string | undefined
   /** Whether the disk is a file with the bytes at their places. */
   readonly isPlain?: boolean

@@ -9,7 +9,8 @@ import t from 'tap'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
 import { needs } from '../support/needs.ts'
-import { BUNDLE, type Output, type Receiver, receiverd, run, startReceiver } from './support.ts'
+import { type Output, run } from '../support/run.ts'
+import { BUNDLE, type Receiver, receiverd, startReceiver } from './support.ts'
 
 const KEY = /^[\w-]{43}\n$/
 const ONE_LINE = /^receiverd: [^\n]+\n$/
@@ -296,7 +297,7 @@ t.test('at a terminal, settings are loaded once a person says so', { skip: needs
       shown += chunk
       if (/\[y\/N\] $/.test(shown)) child.stdin.write(`${answers[shown.split('[y/N]').length - 2] ?? 'n'}\n`)
     })
-    const [status] = await once(child, 'exit')
+    const [status] = await once(child, 'close')
     return { status, shown }
   }
   const { status, shown } = await load('n')

@@ -5,7 +5,8 @@ import { writeFileSync } from 'node:fs'
 import t from 'tap'
 import type { JsonObject } from '../../src/json.ts'
 import { eventually } from '../support/eventually.ts'
-import { type Receiver, receiverd, run, startReceiver } from './support.ts'
+import { run } from '../support/run.ts'
+import { type Receiver, receiverd, startReceiver } from './support.ts'
 
 const MAX_BODY_BYTES = 64 * 1024
 

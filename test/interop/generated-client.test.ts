@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { DEADLINE_MS } from '../support/eventually.ts'
-import { run, startReceiver } from './support.ts'
+import { run } from '../support/run.ts'
+import { startReceiver } from './support.ts'
 
 const MODULES = fileURLToPath(new URL('node_modules', import.meta.url))
 
@@ -85,7 +86,7 @@ t.test('a generated client compiles, and works', async t => {
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
   writeFileSync(join(folder, 'openapi.json'), await (await fetch(`${receiver.url}/api/v1/openapi.json`)).text())
   writeFileSync(join(folder, 'client.ts'), PROGRAM)
-  const node = (...args: readonly string[]) => run(process.execPath, args, {}, COMPILER_MS)
+  const node = (...args: readonly string[]) => run(process.execPath, args, {}, { withinMs: COMPILER_MS })
   const bin = (name: string) => join(MODULES, name)
 
   const generated = await node(

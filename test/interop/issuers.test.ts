@@ -9,7 +9,8 @@ import t, { type Test } from 'tap'
 import { currentBundle, FLEET_PROGRAM } from '../../build/bundle-file.ts'
 import { ALGORITHMS, type Algorithm } from '../../src/auth/issuer.ts'
 import { temporaryFolder } from '../support/folder.ts'
-import { type Receiver, run, startReceiver } from './support.ts'
+import { run } from '../support/run.ts'
+import { type Receiver, startReceiver } from './support.ts'
 
 const HOUR_S = 3_600
 const CHALLENGE = 'Bearer realm="receiverd"'

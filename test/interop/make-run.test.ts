@@ -9,7 +9,7 @@ import { REPOSITORY } from '../../build/bundle-file.ts'
 import { DEADLINE_MS, eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { needs } from '../support/needs.ts'
-import { run } from './support.ts'
+import { run } from '../support/run.ts'
 
 const ENV = { PATH: process.env.PATH, RECEIVERD_LISTEN: '127.0.0.1:0' }
 const COPIED = ['Makefile', 'package.json', 'package-lock.json', 'src', 'hal', 'test/fixtures/receiver'].concat([

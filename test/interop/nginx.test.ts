@@ -3,8 +3,9 @@ import { get, request } from 'node:https'
 import t, { type Test } from 'tap'
 import { DEADLINE_MS, eventually } from '../support/eventually.ts'
 import { needs } from '../support/needs.ts'
+import { run } from '../support/run.ts'
 import { startNginx, startShippedNginx } from './nginx.ts'
-import { type Receiver, run, startReceiver } from './support.ts'
+import { type Receiver, startReceiver } from './support.ts'
 
 const skip = needs('nginx')
 

@@ -6,7 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { eventually } from '../support/eventually.ts'
-import { type Receiver, run, startReceiver } from './support.ts'
+import { run } from '../support/run.ts'
+import { type Receiver, startReceiver } from './support.ts'
 
 /** Of the two packages of a version, the one for this machine is installed. */
 const VERSIONS: Readonly<Record<string, readonly string[]>> = {

@@ -4,7 +4,8 @@ import { chmodSync, copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { deviceRoot } from '../support/device.ts'
-import { BUNDLE, type Output, receiverd, run, startReceiver } from './support.ts'
+import { type Output, run } from '../support/run.ts'
+import { BUNDLE, receiverd, startReceiver } from './support.ts'
 
 t.test('serve --root warns of the key that it puts there: the root may become an image', async t => {
   const receiver = await startReceiver(t)

@@ -1,5 +1,5 @@
 /** The product as it ships, the bundle, run as a process of its own. */
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -8,7 +8,8 @@ import type { Test } from 'tap'
 import { currentBundle } from '../../build/bundle-file.ts'
 import { Api } from '../support/api.ts'
 import { deviceRoot } from '../support/device.ts'
-import { DEADLINE_MS, eventually } from '../support/eventually.ts'
+import { eventually } from '../support/eventually.ts'
+import { type Output, run } from '../support/run.ts'
 
 export const BUNDLE = currentBundle()
 const KEY_FILE = 'var/lib/receiverd/api-key'
@@ -18,29 +19,6 @@ const NODE = process.env.NODE_UNDER_TEST?.split(' ') ?? [process.execPath]
 
 /** Milliseconds from SIGTERM to exit that the service promises. */
 const STOP_MS = 5_000
-
-export interface Output {
-  readonly status: number | null
-  readonly stdout: string
-  readonly stderr: string
-}
-
-/** Runs a program to its end. @param withinMs Milliseconds after which it is killed. */
-export function run(
-  program: string,
-  args: readonly string[],
-  env: NodeJS.ProcessEnv = {},
-  withinMs = DEADLINE_MS,
-): Promise<Output> {
-  return new Promise((resolve, reject) => {
-    const options = { env: { PATH: process.env.PATH, ...env }, timeout: withinMs, maxBuffer: 1024 * 1024 }
-    const child = execFile(program, args, options, (error, stdout, stderr) => {
-      if (error && typeof error.code === 'string') reject(error)
-      else if (child.exitCode === null) reject(new Error(`${program} ended by ${child.signalCode}: ${stderr}`))
-      else resolve({ status: child.exitCode, stdout, stderr })
-    })
-  })
-}
 
 /** Runs the bundle's command line to its end. */
 export function receiverd(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Output> {

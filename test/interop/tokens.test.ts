@@ -3,7 +3,8 @@ import { createHmac } from 'node:crypto'
 import * as jose from 'jose'
 import jsonwebtoken from 'jsonwebtoken'
 import t, { type Test } from 'tap'
-import { type Receiver, receiverd, run, startReceiver } from './support.ts'
+import { run } from '../support/run.ts'
+import { type Receiver, receiverd, startReceiver } from './support.ts'
 
 const CHALLENGE = 'Bearer realm="receiverd"'
 const MODERATOR_MINUTES = 10

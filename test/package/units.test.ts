@@ -79,7 +79,8 @@ t.test('what strangers reach is sandboxed', { skip }, async t => {
 t.test('the unit of the package for fleets', { skip }, async t => {
   const unit = 'src/fleet/bridge/receiverd-fleet-bridge.service'
   const options = { encoding: 'utf8', cwd: REPOSITORY } as const
-  const { stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', unit], options)
+  const keys = ['path', 'service'].map(kind => `src/fleet/bridge/receiverd-fleet-bridge-keys.${kind}`)
+  const { stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', unit, ...keys], options)
   const lines = stderr.split('\n').filter(line => line.includes('receiverd-fleet') && !/is not executable/.test(line))
   t.same(lines, [])
   const { stdout } = spawnSync('systemd-analyze', ['security', '--offline=true', '--no-pager', unit], options)

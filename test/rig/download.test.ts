@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { type BundleRequest, Downloads } from '../../hal/os/downloads.ts'
+import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { needs } from '../support/needs.ts'
 import { NO_RIG } from './available.ts'
@@ -171,7 +172,11 @@ t.test('downloads', { skip: NO_RIG || needs('openssl') }, async t => {
     const links = ['http://169.254.169.254/', 'http://link.test/', 'http://[fe80::1%25eth0]/', 'http://224.0.0.251/']
     // They are dropped, so each of them takes until curl gives up. The socket takes 8 at a time.
     const refused = [...urls, ...links, `${base}/to-loopback`, `${base}/to-name`]
-    for (let at = 0; at < refused.length; at += 6)
+    // An answer is there before the unit that gave it has ended.
+    const units = ['systemctl', 'list-units', '--legend=no', '--state=active,activating,deactivating']
+    const areOver = async () => (await rig.run([...units, 'receiverd-download@*'])).trim() === ''
+    for (let at = 0; at < refused.length; at += 6) {
+      await eventually(areOver)
       await Promise.all(
         refused
           .slice(at, at + 6)
@@ -179,6 +184,7 @@ t.test('downloads', { skip: NO_RIG || needs('openssl') }, async t => {
             t.rejects(downloads.bundle({ url, max }), { message: /cannot be reached|not understood|too slow/ }, url),
           ),
       )
+    }
     // The same address answers to everybody else.
     t.match(await rig.shell('curl -s http://four.test:8080/api/v1/health'), /ok/)
   })

@@ -28,6 +28,7 @@ const PACKAGES = {
   prometheus: 'prometheus',
   promtool: 'prometheus',
   python3: 'python3',
+  'qemu-storage-daemon': 'qemu-system-common',
   rauc: 'rauc',
   'rsvg-convert': 'librsvg2-bin',
   sfdisk: 'fdisk',

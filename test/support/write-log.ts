@@ -17,6 +17,8 @@ export interface Entry {
   readonly length: number
   /** Bytes into the log, where the data is. Undefined where the device discarded: it reads as zeros, or as before. */
   readonly data: number | undefined
+  /** Bytes into the log, where the entry ends. */
+  readonly end: number
   /** All that ended before it is durable. */
   readonly isFlush: boolean
   /** It is durable itself. */
@@ -39,14 +41,9 @@ export function readWriteLog(path: string): Entry[] {
     const length = Number(sectors) * SECTOR_BYTES
     const isDiscard = (flags & DISCARD) !== 0n
     const [isFlush, isDurable] = [(flags & FLUSH) !== 0n, (flags & FUA) !== 0n]
-    entries.push({
-      offset: Number(sector) * SECTOR_BYTES,
-      length,
-      data: isDiscard ? undefined : at,
-      isFlush,
-      isDurable,
-    })
+    const data = isDiscard ? undefined : at
     if (!isDiscard) at += length
+    entries.push({ offset: Number(sector) * SECTOR_BYTES, length, data, end: at, isFlush, isDurable })
   }
   closeSync(log)
   return entries

@@ -38,10 +38,12 @@ const SHARED = [
  * order of their paths: build/out/tests/test, where these are compiled to, build/out/tests/together, and test.
  */
 const FIRST = new Set([
+  'crash/states.test.ts',
   'engines/model.test.ts',
   'engines/moderation.test.ts',
   'fleet/ansible.test.ts',
   'fleet/apply.test.ts',
+  'fuzz/fuzz.test.ts',
   'interop/node-versions.test.ts',
   'interop/sessions.test.ts',
   'page/accessibility.test.ts',
@@ -52,19 +54,22 @@ const FIRST = new Set([
   'page/update-views.test.ts',
   'page/update.test.ts',
   'presence/tls.test.ts',
+  'rig/bad-network.test.ts',
   'rig/download.test.ts',
   'rig/judge.test.ts',
   'rig/operations.test.ts',
   'rig/service.test.ts',
   'rig/update.test.ts',
+  'soak/soak.test.ts',
   'visits/address.test.ts',
 ])
 /** Rooms with tests that start something. */
 const STARTING =
-  /^(bench|e2e|engines|fleet|hal\/os|hostile|image|interop|package|page|presence|rig|system\/card|visits)\//
-/** Tests that measure, which takes its time. */
+  /^(bench|crash|e2e|engines|fleet|fuzz|hal\/os|hostile|image|interop|package|page|presence|rig|soak|system\/card|visits)\//
+/** Tests that measure, or go on until so much has happened, which takes its time. */
 const MEASURING = new Set([
   'contract/linear-time.test.ts',
+  'faults/strikes.test.ts',
   'hal/transaction/memory.test.ts',
   'presence/picture.test.ts',
 ])
@@ -205,14 +210,22 @@ function roomOf(test) {
   return folder.startsWith('hal/settings/') ? 'hal/settings' : folder
 }
 
+/**
+ * Whether a test starts nothing, and measures nothing.
+ * @param {string} test
+ */
+function startsNothing(test) {
+  return !STARTING.test(test) && !MEASURING.has(test)
+}
+
 async function main() {
   const all = allTests()
   await compile(all.map(name => join(REPOSITORY, 'test', name)))
   removeOldChunks()
   const isQuick = process.argv[2] === 'quick'
-  const chosen = isQuick ? all.filter(test => !STARTING.test(test) && !MEASURING.has(test)) : all
+  const chosen = isQuick ? all.filter(startsNothing) : all
   console.log(programsOf(chosen).join('\n'))
 }
 
-module.exports = { compile, compiledPath, isCompiled }
+module.exports = { allTests, asInPlace, compile, compiledPath, isCompiled, startsNothing }
 if (require.main === module) main()

@@ -1,24 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import type { Credential } from '../../src/auth/authenticator.ts'
 import { StreamReader } from '../../src/events/stream.ts'
 import { Topic } from '../../src/events/topic.ts'
 import { eventually } from '../support/eventually.ts'
-
-setFlagsFromString('--expose-gc')
-const gc: () => void = runInNewContext('gc')
-/** What a collection finds dead is given back a moment later, by another thread. */
-async function collectGarbage(): Promise<void> {
-  for (let times = 0; times < 2; times++) {
-    gc()
-    await sleep(10)
-  }
-}
+import { collectGarbage } from '../support/garbage.ts'
 
 const credential: Credential = {
   isApiKey: true,

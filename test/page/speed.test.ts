@@ -4,18 +4,28 @@ import { startPageDevice } from './device.ts'
 import { waitForText } from './steps.ts'
 
 const SLOWER = 4
-const FIRST_PAINT_MS = 300
-const USABLE_MS = 1_000
+/** What each may take, in the time of the loop below: 300 ms and a second, on a machine that has no other tests to run. */
+const FIRST_PAINT = 1.2
+const USABLE = 4
 /** The best of at most so many: other tests run at the same time. */
 const MAX_RUNS = 20
+
+/** Milliseconds that the processor takes for always the same. Runs in the page. */
+function loop(): number {
+  const began = performance.now()
+  let sum = 0
+  for (let n = 0; n < 10_000_000; n++) sum = (sum * 31 + n) | 0
+  return sum === 1 ? 0 : performance.now() - began
+}
 
 t.test('on a processor that is slowed four times', { skip: missingBrowser('shell') }, async t => {
   const { link } = await startPageDevice(t)
   const browser = await startBrowser(t)
+  const loops: number[] = []
   const paints: number[] = []
   const uses: number[] = []
   const best = (times: readonly number[]) => Math.round(Math.min(...times))
-  const isFast = () => best(paints) < FIRST_PAINT_MS && best(uses) < USABLE_MS
+  const isFast = () => best(paints) < FIRST_PAINT * best(loops) && best(uses) < USABLE * best(loops)
   for (let run = 0; run < MAX_RUNS && !isFast(); run++) {
     const { page } = await openTab(browser, link, async page => {
       await page.emulateCPUThrottling(SLOWER)
@@ -32,11 +42,12 @@ t.test('on a processor that is slowed four times', { skip: missingBrowser('shell
     const [paint, usable] = await page.evaluate(() =>
       ['first-paint', 'usable'].map(name => performance.getEntriesByName(name)[0]?.startTime),
     )
+    loops.push(await page.evaluate(loop))
     if (paint !== undefined) paints.push(paint)
     if (usable !== undefined) uses.push(usable)
     await page.browserContext().close()
   }
-  t.comment(`first paint ${best(paints)} ms, usable ${best(uses)} ms`)
-  t.ok(best(paints) < FIRST_PAINT_MS, `first paint ${best(paints)} ms`)
-  t.ok(best(uses) < USABLE_MS, `usable ${best(uses)} ms`)
+  t.comment(`first paint ${best(paints)} ms, usable ${best(uses)} ms, the loop ${best(loops)} ms`)
+  t.ok(best(paints) < FIRST_PAINT * best(loops), 'first paint')
+  t.ok(best(uses) < USABLE * best(loops), 'usable')
 })

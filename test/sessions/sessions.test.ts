@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
+import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import type { Carrier } from '../../hal/engine.ts'
 import { HalError } from '../../hal/errors.ts'
-import { MAX_SESSIONS } from '../../src/limits.ts'
+import { DECISION_MS, FULL_LOG_MS, MAX_SESSIONS } from '../../src/limits.ts'
 import { Sessions } from '../../src/sessions/sessions.ts'
 import { eventually } from '../support/eventually.ts'
 import { PIXEL } from '../support/sessions.ts'
@@ -18,7 +19,7 @@ function start(t: Test, timeoutS = 60) {
   })
   t.teardown(() => sessions.stop())
   const did: string[] = []
-  const engine: Carrier & { error?: Error | undefined } = {
+  const engine: Carrier & { error?: Error | undefined; hangs?: boolean } = {
     isExclusive: true,
     async admit(id) {
       if (engine.error) throw engine.error
@@ -27,6 +28,7 @@ function start(t: Test, timeoutS = 60) {
     },
     async end(id, reason) {
       if (engine.error) throw engine.error
+      if (engine.hangs) return new Promise<void>(() => undefined)
       did.push(`end ${name(id)}: ${reason}`)
       sessions.leave(id)
     },
@@ -38,8 +40,25 @@ function start(t: Test, timeoutS = 60) {
     (JSON.parse(sessions.current.json) as { sessions: { name: string; state: string }[] }).sessions.map(
       ({ name, state }) => `${name} ${state}`,
     )
-  return { sessions, engine, enter, states, did, log }
+  const outcomes = () =>
+    Object.fromEntries(
+      sessions.outcomes.samples.map(({ labels, value }) => [
+        (labels ?? []).map(label => label.join('=')).join(),
+        value,
+      ]),
+    )
+  return { sessions, engine, enter, states, did, log, outcomes }
 }
+
+/** Timers that pass when the test says so. */
+function fakeTimers(t: Test): (ms: number) => void {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  return ms => mock.timers.tick(ms)
+}
+
+/** What follows from promises that are settled. */
+const turn = () => new Promise(resolve => setImmediate(resolve))
 
 t.test('one at a time: who is let in replaces who mirrors, unless that is not wanted', async t => {
   const { sessions, enter, states, did } = start(t)
@@ -121,4 +140,159 @@ t.test('a burst of changes is a few events, and the last one says it all', async
   t.equal(sessions.topic.head, before + 2, 'what is read is what an event has told')
   t.equal(sessions.topic.latestId, id)
   t.match(sessions.topic.log.array(sessions.topic.head - 1).bytes.toString(), /"name":"39"/)
+})
+
+t.test('devices that are turned away are counted, and the log has them once a minute', t => {
+  const pass = fakeTimers(t)
+  const { enter, log, outcomes } = start(t, 3_600)
+  for (let n = 0; n < MAX_SESSIONS; n++) enter(`${n}`, 'pending')
+  t.strictSame(outcomes(), {})
+  for (let n = 0; n < 3; n++) enter('Ann', 'pending')
+  const one = 'warning: turned away a device: there are 64 sessions already'
+  t.strictSame(log, [one])
+  pass(FULL_LOG_MS - 1)
+  t.strictSame(log, [one])
+  pass(1)
+  t.strictSame(log, [one, 'warning: turned away 2 devices: there are 64 sessions already'])
+  pass(3 * FULL_LOG_MS)
+  t.equal(log.length, 2)
+  enter('Ann', 'pending')
+  t.strictSame(log.slice(2), [one], 'at once again')
+  t.strictSame(outcomes(), { 'protocol=miracast,outcome=turned away': 4 })
+  t.end()
+})
+
+t.test('how sessions end is counted by protocol', async t => {
+  const pass = fakeTimers(t)
+  const { sessions, engine, enter, outcomes } = start(t, 10)
+  const counted = (outcome: string) => outcomes()[`protocol=miracast,outcome=${outcome}`]
+  sessions.leave(enter('Ann', 'active'))
+  t.equal(counted('left'), 1)
+  await sessions.end(enter('Ann', 'pending'), 'x')
+  t.equal(counted('denied'), 1)
+  const ann = enter('Ann', 'pending')
+  await sessions.admit(ann, false, 'x')
+  t.equal(counted('admitted'), 1)
+  await sessions.admit(ann, false, 'x')
+  t.equal(counted('admitted'), 1, 'once')
+  sessions.move(ann, 'active')
+  await sessions.end(ann, 'x')
+  t.equal(counted('ended'), 1)
+  enter('Ann', 'pending')
+  pass(10_000)
+  await turn()
+  t.equal(counted('timed out'), 1)
+
+  const stays = enter('Ann', 'active')
+  engine.error = new Error('stuck')
+  await t.rejects(sessions.end(stays, 'x'), { kind: 'engine-refused', message: /^The mirroring program refused: / })
+  sessions.leave(stays)
+  sessions.leave(stays)
+  t.equal(counted('left'), 2, 'it was not ended, and leaves once')
+  t.strictSame(sessions.all, [])
+  const other = sessions.enter(engine, { ...PIXEL, protocol: 'mine' }, 'active') ?? ''
+  sessions.leave(other)
+  for (const protocol of ['airplay', 'cast'])
+    sessions.leave(sessions.enter(engine, { ...PIXEL, protocol }, 'active') ?? '')
+  for (const protocol of ['other', 'airplay', 'cast']) t.equal(outcomes()[`protocol=${protocol},outcome=left`], 1)
+})
+
+t.test('a timer begins with each state, and is over with the session', async t => {
+  const pass = fakeTimers(t)
+  const { sessions, enter, did, log } = start(t, 10)
+  const ann = enter('Ann', 'pending')
+  const bob = enter('Bob', 'pending')
+  pass(9_000)
+  sessions.move(ann, 'admitted')
+  sessions.move(ann, 'admitted')
+  sessions.leave(bob)
+  pass(9_000)
+  sessions.move(ann, 'active')
+  pass(60_000)
+  await turn()
+  t.strictSame(did, [])
+  enter('Cid', 'pending')
+  pass(9_999)
+  t.strictSame(did, [])
+  pass(1)
+  await turn()
+  t.strictSame(did, ['end Cid: timeout'])
+  t.strictSame(log, ['notice: session "Cid" (miracast) denied by a timeout of 10 s'])
+  enter('Dan', 'pending')
+  sessions.stop()
+  pass(60_000)
+  t.equal(did.length, 1, 'none when it is stopped')
+})
+
+t.test('devices that need not wait any more are let in, and the log names those that cannot be', async t => {
+  const { sessions, engine, enter, states, did, log } = start(t)
+  enter('Ann', 'pending')
+  enter('Bob', 'active')
+  sessions.admitPending()
+  await turn()
+  const still = 'still waits, although devices need not wait any more'
+  t.strictSame(log, [`error: session "Ann" ${still}. "Bob" is mirroring; this device shows one at a time.`])
+  t.strictSame(states(), ['Ann pending', 'Bob active'])
+  sessions.leave(sessions.all[1]?.id ?? '')
+  engine.error = new HalError('COMMAND_FAILED', 'stuck')
+  sessions.admitPending()
+  await turn()
+  t.equal(log[1], `error: session "Ann" ${still}. The mirroring program refused: stuck.`)
+  engine.error = undefined
+  enter('Cid', 'admitted')
+  sessions.admitPending()
+  await turn()
+  t.strictSame(did, ['admit Ann'])
+  t.equal(log[2], 'notice: session "Ann" (miracast) admitted by the end of moderation')
+})
+
+t.test('while an engine is slow: the same decision is one, another one is refused, and then it is late', async t => {
+  const pass = fakeTimers(t)
+  const { sessions, engine, enter, log } = start(t, 4)
+  engine.hangs = true
+  const ann = enter('Ann', 'pending')
+  const ends = [sessions.end(ann, 'x'), sessions.end(ann, 'y')]
+  const late = Promise.all(
+    ends.map(end =>
+      t.rejects(end, { kind: 'engine-timeout', message: /within 5 s\. It may still do so: check \/sessions/ }),
+    ),
+  )
+  await t.rejects(sessions.admit(ann, true, 'x'), {
+    kind: 'conflict',
+    message: 'Another moderator has just decided otherwise about this session.',
+  })
+  pass(DECISION_MS - 1)
+  await turn()
+  t.strictSame(log, [], 'that its time is over in the meantime is nothing new')
+  pass(1)
+  await late
+  engine.hangs = false
+  await sessions.end(ann, 'x')
+  t.strictSame(sessions.all, [], 'it can be tried again')
+})
+
+t.test('a session that ends while it is admitted is gone, and one that is gone is not moved', async t => {
+  const { sessions, enter, outcomes } = start(t)
+  const ann = enter('Ann', 'pending')
+  const carrier: Carrier = { isExclusive: false, admit: async id => sessions.leave(id), end: async () => undefined }
+  const bob = sessions.enter(carrier, { ...PIXEL, name: 'Bob' }, 'pending') ?? ''
+  await t.rejects(sessions.admit(bob, true, 'x'), { kind: 'not-found', message: /^There is no such session/ })
+  t.equal(outcomes()['protocol=miracast,outcome=admitted'], undefined)
+  sessions.move(bob, 'active')
+  sessions.leave(bob)
+  t.match(sessions.all, [{ id: ann }])
+  t.equal(outcomes()['protocol=miracast,outcome=left'], 1)
+})
+
+t.test('an engine for many: nobody is in the way', async t => {
+  const { sessions, engine, enter, states } = start(t)
+  enter('Ann', 'active')
+  const many: Carrier = { ...engine, isExclusive: false }
+  sessions.enter(many, { ...PIXEL, name: 'Bob' }, 'active')
+  const cid = sessions.enter(many, { ...PIXEL, name: 'Cid' }, 'pending') ?? ''
+  await sessions.admit(cid, false, 'x')
+  t.strictSame(states(), ['Ann active', 'Bob active', 'Cid admitted'])
+  const dan = sessions.enter({ ...engine }, { ...PIXEL, name: 'Dan' }, 'pending') ?? ''
+  await sessions.admit(dan, false, 'x')
+  t.equal(states()[3], 'Dan admitted', 'nor on another engine')
 })

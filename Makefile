@@ -1,7 +1,7 @@
 SOURCES := build/package
 BUILT := build/out
 include build/package/install.mk
-.PHONY: run build fleet fleet-test size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-build device-test update-test from earlier power-test storage-test model-test proof card-test device-tools arm-test bench bench-board clean
+.PHONY: run build fleet fleet-test mutants size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-build device-test update-test from earlier power-test storage-test crash-test model-test fuzz soak strike-test proof card-test device-tools arm-test bench bench-board clean
 BIN := node_modules/.bin
 TS := node --import tsx
 ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
@@ -143,13 +143,29 @@ card-test: device-tools card build/out/image/hostapd.deb ## boot the card for th
 build/out/image/hostapd.deb: test/device/hostapd.sh
 	@mkdir -p $(@D) && test/device/hostapd.sh $@
 
+crash-test: build ## start from every state that a power cut could leave of a disk: make crash-test CHANGES=300
+	@[ -t 1 ] || export CI=true; CHANGES=$(or $(CHANGES),100) $(BIN)/tap --reporter=base --timeout=86400 test/crash/states.test.ts
+
 model-test: build ## random sessions on UxPlay against a model: make model-test ROUNDS=1000
 	@[ -t 1 ] || export CI=true; $(BIN)/tap --reporter=base --timeout=86400 test/engines/model.test.ts
+
+fuzz: node_modules test/interop/node_modules ## fuzz the parsers, the API and the start for hours: make fuzz TARGET=patch SECONDS=3600
+	@$(TS) test/fuzz/run.ts
 
 fleet-test: build fleet ## a site of many devices, managed, killed and watched: make fleet-test N=1000
 	@N=$(or $(N),1000) TEST_DEADLINE_MS=120000 $(BIN)/tap --reporter=tap --timeout=86400 test/fleet/thousand.test.ts
 
-proof: ## everything that takes hours: 200 power cuts, 1,000 devices, bad storage, 1,000 rounds against the model, the card, the whole bench (as root)
+soak: build ## one service for hours, with clients, changes, sessions, new keys and clock steps: make soak HOURS=8 SEED=2
+	@HOURS=$(or $(HOURS),1) TEST_DEADLINE_MS=120000 $(BIN)/tap --reporter=tap --timeout=864000 test/soak/soak.test.ts
+
+strike-test: node_modules ## faults of storage and commands at random, and what must hold: make strike-test STRIKES=100000 SEED=2
+	@STRIKES=$(or $(STRIKES),10000) TEST_DEADLINE_MS=120000 $(BIN)/tap --reporter=tap --timeout=864000 test/faults/strikes.test.ts
+
+# ONLY=src/auth changes this room alone; N=50 changes 50 places of each, chosen by SEED.
+mutants: node_modules ## change the sources in small ways, and list the changes that no test notices (takes long)
+	@$(TS) test/mutants/main.ts
+
+proof: ## everything that takes hours: mutants, each state that a power cut could leave, 200 power cuts, 1,000 devices, bad storage, 1,000 rounds against the model, fuzzing, an hour of soak, 10,000 strikes, the card, the whole bench (as root)
 	@test/proof.sh
 
 device-tools:

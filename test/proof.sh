@@ -5,12 +5,18 @@ cd "$(dirname "$0")/.."
 # shellcheck source=tiers.sh
 . test/tiers.sh
 
+# N is of other tiers.
+N='' tier mutants
 tier rig
 ROUNDS=${ROUNDS:-1000} tier model-test
+CHANGES=${CHANGES:-300} tier crash-test
+tier fuzz
 N=${N:-200} tier power-test
 N=${DEVICES:-1000} tier fleet-test
 PROOF=1 tier update-test
 tier storage-test
 tier card-test
+HOURS=${HOURS:-1} tier soak
+STRIKES=${STRIKES:-10000} tier strike-test
 tier bench
 conclude

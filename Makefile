@@ -1,7 +1,7 @@
 SOURCES := build/package
 BUILT := build/out
 include build/package/install.mk
-.PHONY: run build fleet fleet-test mutants size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-build device-test update-test from earlier power-test storage-test crash-test model-test fuzz soak strike-test proof card-test device-tools arm-test bench bench-board clean
+.PHONY: run build fleet fleet-test mutants size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-build qemu device-test update-test from earlier power-test storage-test crash-test model-test fuzz soak strike-test proof card-test device-tools arm-test bench bench-board clean
 BIN := node_modules/.bin
 TS := node --import tsx
 ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
@@ -170,6 +170,10 @@ proof: ## everything that takes hours: mutants, each state that a power cut coul
 
 device-tools:
 	@test/device/tools.sh
+	@test/device/qemu.sh
+
+qemu: ## provide the emulator of devices: build/out/qemu
+	@test/device/qemu.sh
 
 # The same packages with the next version number, for the update.
 NEXT := build/out/next

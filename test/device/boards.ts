@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 
+/** The emulator of all boards, which `make qemu` provides. */
+export const QEMU = join(REPOSITORY, 'build/out/qemu/qemu-system-aarch64')
 const IMAGE = join(REPOSITORY, 'build/out/image')
 export const CARD = join(IMAGE, 'raspberry-pi.img')
 /** For the virtual board; its image brings it. */

@@ -10,7 +10,7 @@ import { crc32 } from 'node:zlib'
 import t from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import { temporaryFolder } from '../support/folder.ts'
-import { U_BOOT } from './boards.ts'
+import { QEMU, U_BOOT } from './boards.ts'
 
 const MIB = 1024 ** 2
 const STATE_BYTES = 512
@@ -104,13 +104,9 @@ function readState(disk: string): State {
 async function started(disk: string): Promise<string> {
   const options = ['-M', 'virt', '-cpu', 'cortex-a72', '-m', '1024', '-display', 'none', '-monitor', 'none']
   const drive = ['-drive', `if=none,id=disk,file=${disk},format=raw`, '-device', 'virtio-blk-pci,drive=disk']
-  const qemu = spawn(
-    'qemu-system-aarch64',
-    [...options, '-bios', U_BOOT, '-serial', 'stdio', '-net', 'none', ...drive],
-    {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    },
-  )
+  const qemu = spawn(QEMU, [...options, '-bios', U_BOOT, '-serial', 'stdio', '-net', 'none', ...drive], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   const killer = setTimeout(() => qemu.kill('SIGKILL'), RUN_MS)
   let console = ''
   qemu.stdout.setEncoding('utf8').on('data', text => {

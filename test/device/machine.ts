@@ -18,7 +18,7 @@ import { basename, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Api } from '../support/api.ts'
 import { eventually } from '../support/eventually.ts'
-import { A_OFFSET, addToCommandLine, type Board, DISK_BYTES, virt } from './boards.ts'
+import { A_OFFSET, addToCommandLine, type Board, DISK_BYTES, QEMU, virt } from './boards.ts'
 
 /** A board of four cores, emulated on a busy host of two, takes more than five minutes. */
 const BOOT_MS = 600_000
@@ -79,13 +79,12 @@ const SHELL_UNITS: Readonly<Record<Board['shell'], Units>> = {
   },
 }
 
-const missing = ['qemu-system-aarch64', 'qemu-img', 'debugfs'].filter(
+const missing = ['qemu-img', 'debugfs'].filter(
   tool => !['/usr/bin', '/usr/sbin', '/sbin'].some(folder => existsSync(join(folder, tool))),
 )
 if (missing.length > 0)
-  throw new Error(
-    `not installed: ${missing.join(', ')}; apt-get install --no-install-recommends qemu-system-arm qemu-utils e2fsprogs`,
-  )
+  throw new Error(`not installed: ${missing.join(', ')}; apt-get install --no-install-recommends qemu-utils e2fsprogs`)
+if (!existsSync(QEMU)) throw new Error(`there is no ${QEMU}: run make qemu first`)
 
 export interface Disk {
   readonly path: string
@@ -241,7 +240,7 @@ export class Machine extends Api {
     const monitor = ['-monitor', `unix:${this.#monitor},server=on,wait=off`]
     const options = ['-display', 'none', '-no-reboot', ...monitor, ...this.#board.options(wiring), ...this.#more]
     const log = openSync(this.#log, 'a')
-    const qemu = spawn('qemu-system-aarch64', options, {
+    const qemu = spawn(QEMU, options, {
       stdio: ['ignore', log, log],
       env: { ...process.env, ...this.#env },
     })

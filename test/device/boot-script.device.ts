@@ -104,16 +104,19 @@ function readState(disk: string): State {
 async function started(disk: string): Promise<string> {
   const options = ['-M', 'virt', '-cpu', 'cortex-a72', '-m', '1024', '-display', 'none', '-monitor', 'none']
   const drive = ['-drive', `if=none,id=disk,file=${disk},format=raw`, '-device', 'virtio-blk-pci,drive=disk']
-  const qemu = spawn(QEMU, [...options, '-bios', U_BOOT, '-serial', 'stdio', '-net', 'none', ...drive], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
+  const qemu = spawn(QEMU, [...options, '-bios', U_BOOT, '-serial', 'stdio', '-net', 'none', ...drive])
   const killer = setTimeout(() => qemu.kill('SIGKILL'), RUN_MS)
   let console = ''
+  let errors = ''
   qemu.stdout.setEncoding('utf8').on('data', text => {
     console += text
   })
-  await once(qemu, 'close')
+  qemu.stderr.setEncoding('utf8').on('data', text => {
+    errors += text
+  })
+  const [status] = await once(qemu, 'close')
   clearTimeout(killer)
+  if (status !== 0) throw new Error(`QEMU ended with ${status ?? `no status after ${RUN_MS} ms`}: ${errors}${console}`)
   const lines = Array.from(console.matchAll(/^receiver: (starting ([AB])|([AB]) cannot be loaded)/gm))
   return lines.map(([, , start, refused]) => start ?? `${refused} fails`).join(', ')
 }

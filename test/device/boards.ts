@@ -21,8 +21,8 @@ export const DISK_BYTES = 8 * 1024 ** 3
  * times as long.
  */
 const FASTER = 'mitigations=off'
-/** Of systemd: on a busy host, udev takes more than its usual 90 s to find the partition with receiver.txt. */
-const PATIENT = 'systemd.default_device_timeout_sec=600'
+/** Of systemd: on a busy host, udev takes more than its usual 90 s to find the partition with receiver.txt, and units to start. */
+const PATIENT = 'systemd.default_device_timeout_sec=600 systemd.default_timeout_start_sec=600'
 /** Of systemd: on a busy host, it is late by more than the 15 s of the image, and the watchdog would bite. */
 const SLOW_TO_BITE = 'systemd.watchdog_sec=60'
 /** Of systemd: the emulated Pi resets as soon as its watchdog is served. */
@@ -96,7 +96,7 @@ export const virt: Board = {
   name: 'virt',
   image: join(IMAGE, 'virt.img'),
   system: join(IMAGE, 'virt.ext4'),
-  commandLine: `${FASTER} ${SLOW_TO_BITE}`,
+  commandLine: `${FASTER} ${PATIENT} ${SLOW_TO_BITE}`,
   flushes: true,
   shell: 'port',
   options: virtOptions,

@@ -23,6 +23,8 @@ import { A_OFFSET, addToCommandLine, type Board, DISK_BYTES, QEMU, virt } from '
 /** A board of four cores, emulated on a busy host of two, takes more than five minutes. */
 const BOOT_MS = 600_000
 const COMMAND_MS = 240_000
+/** From the first answer of the API until nothing is starting any more. */
+const STARTED_MS = 300_000
 /** Of the device, for the test alone: the API itself, which listens on the loopback. */
 const TEST_PORT = 18080
 /** On the host, the port of the API from outside, where nobody should answer. */
@@ -292,6 +294,14 @@ export class Machine extends Api {
     const [, output = '', status] = answer.exec(this.#said) ?? []
     if (status !== '0') throw new Error(`${command} failed: ${output}`)
     return output
+  }
+
+  /** Waits until it has started. @returns `running`, or what systemd says instead, and of which units. */
+  async systemState(): Promise<string> {
+    const state = (await this.shell('systemctl is-system-running --wait || true', STARTED_MS)).trim()
+    if (state === 'running') return state
+    const failed = 'systemctl list-units --failed --plain --no-legend | cut -d" " -f1'
+    return `${state}: ${await this.shell(`${failed} | xargs --no-run-if-empty systemctl status --lines=30 || true`)}`
   }
 
   async readFile(path: string): Promise<string> {

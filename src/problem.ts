@@ -26,7 +26,7 @@ const KINDS = {
   'too-many-streams': [429, 'Too many streams from this address'],
   'head-too-large': [431, 'Request head too large'],
   internal: [500, 'Internal error'],
-  'system-refused': [500, 'The system refused the change'],
+  'system-refused': [500, 'The system refused'],
   'engine-refused': [500, 'The mirroring program refused the decision'],
   'not-implemented': [501, 'Not implemented'],
   'download-failed': [502, 'The download failed'],

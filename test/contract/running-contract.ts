@@ -74,7 +74,7 @@ interface State {
 }
 
 const IN_USE =
-  'what runs must already use the value before the next boot: is activate missing, or does it not restart the unit?'
+  'what runs must already use the value before the next boot: is activate missing, does it not restart the unit, or does an engine not keep its approval?'
 
 /** What every setting that can be written does on a running system: see `activate` in hal/setting.ts. */
 export async function runningContract(t: Test, subject: WritableSubject): Promise<void> {

@@ -106,7 +106,11 @@ t.test('the tables of operations and settings are complete', async t => {
     ),
   )
   const routes = listed.filter(({ name }) => /^[A-Z]+ \//.test(name))
-  t.same(routes.map(({ name }) => name).sort(), operations.map(({ name }) => name).sort())
+  t.same(
+    routes.map(({ name }) => name).sort(),
+    operations.map(({ name }) => name).sort(),
+    `${API} has every route, and no other`,
+  )
   for (const { name, requires } of routes)
     t.match(
       operations.find(operation => operation.name === name)?.grants,
@@ -118,7 +122,7 @@ t.test('the tables of operations and settings are complete', async t => {
     if (effect)
       t.ok(
         rowsOf(API).some(([operation]) => operation === `\`${effect}\``),
-        `the effect of ${effect}`,
+        `${API}: the table of effects has ${effect}`,
       )
 
   const settings = rowsOf('hal/README.md').flatMap(([property = '']) => codeIn(property).slice(0, 1))

@@ -13,7 +13,7 @@ export VERSION := $(VERSION)
 endif
 # The board that `make image` makes the image for: a folder in build/image/boards.
 export BOARD ?= virt
-# Who signs what receivers install, and whose signatures they take: files in PEM; KEY and CERT may also be PKCS#11 addresses.
+# The key that signs bundles, and the keyring of the signers whom receivers trust: files in PEM; KEY and CERT may also be PKCS#11 addresses.
 # Without them, throw-away keys sign, which outlive `make clean`.
 export KEY CERT KEYRING
 export KEYS := $(CURDIR)/.keys
@@ -101,7 +101,7 @@ bundle-tools:
 build/out/image/base.tar: build/image/base.sh build/image/left-out
 	@mkdir -p $(@D) && build/image/base.sh $@
 
-# What a board adds to the base: its packages, and its overlay, which says how they are set up; and its initrd.
+# A board's additions to the base: its packages, its overlay, which says how they are set up, and its initrd.
 build/out/image/$(BOARD).tar: build/out/image/base.tar build/image/board.sh $(shell find build/image/initramfs build/image/boards/$(BOARD) -type f ! -name '*.sh' 2>/dev/null)
 	@build/image/board.sh $(BOARD) $< $@
 

@@ -16,14 +16,14 @@ interface Program {
 
 const COMMON = ['src', 'hal', 'build/esbuild-options.ts', 'package.json', 'package-lock.json']
 
-/** What runs on a device. The owner's program takes parts of it, and never the other way round. */
+/** The program that runs on a device. The owner's program takes parts of it, and never the other way round. */
 export const SERVICE_PROGRAM: Program = {
   name: 'receiverd.cjs',
   target: 'build',
   sources: [...COMMON, 'build/bundle.ts', 'build/page.ts'],
   without: 'src/fleet/',
 }
-/** What runs on the computer of the owner of many devices. */
+/** The program that runs on the computer of somebody who owns many devices. */
 export const FLEET_PROGRAM: Program = {
   name: 'receiverd-fleet.cjs',
   target: 'fleet',

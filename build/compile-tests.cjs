@@ -34,7 +34,7 @@ const SHARED = [
   '.',
 ]
 /**
- * What takes longest, most of it waiting: it begins first, so that nobody waits for it at the end. tap runs programs in the
+ * The tests that take longest, most of it waiting: they begin first, so that nobody waits for them at the end. tap runs programs in the
  * order of their paths: build/out/tests/test, where these are compiled to, build/out/tests/together, and test.
  */
 const FIRST = new Set([

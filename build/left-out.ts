@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 const RESULTS = '.tap/test-results'
-/** Where the results of a tier's files are. Those of programs that tests share are somewhere else. */
+/** Where the results of a tier's files are. Results of programs that several tests share are somewhere else. */
 const TIER = /^(?:build\/out\/tests\/)?test\/([^/]+)\//
 const SKIPPED = /^ *ok \d+.* # SKIP ?(.*?)\r?$/gm
 /** A test of the file itself, not a subtest. */

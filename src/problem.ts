@@ -92,7 +92,7 @@ export class Problem extends Error {
   }
 }
 
-/** What the system refused, as 507 if there is no space left, and as 500 otherwise. */
+/** A refusal of the system: 507 if there is no space left, and 500 otherwise. */
 export function systemProblem(detail: string, cause: unknown): Problem {
   return new Problem(isNoSpace(cause) ? 'no-space' : 'system-refused', detail, { cause })
 }

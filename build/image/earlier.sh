@@ -8,7 +8,7 @@ rm -rf "$tree"
 mkdir -p "$tree/build/out/image"
 git archive "$1" | tar -x -C "$tree"
 same() { for path; do diff -qr "$path" "$tree/$path" >/dev/null 2>&1 || return 1; done; }
-# What takes minutes, and is made of the same: the base, which has no more than Debian's packages, and what the board adds.
+# The parts that take minutes, if they are made of the same: the base, with nothing but Debian's packages, and the board's additions.
 if same build/image/base.sh build/image/left-out; then
 	ln "$out/base.tar" "$tree/build/out/image/"
 	if [ -e "$out/virt.tar" ] && same build/image/board.sh build/image/initramfs build/image/boards/virt; then

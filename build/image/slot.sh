@@ -13,7 +13,7 @@ limit=1700
 trap 'rm -f "$new" "$new.times"' EXIT
 rm -f "$new"
 
-# What differs each time that a root file system is made, and what only old ones need.
+# Files that differ each time that a root file system is made, and files that only old ones need.
 find "$root/var/log" -type f -delete 2>/dev/null || true
 rm -rf "$root"/tmp/* "$root"/var/tmp/* "$root/var/cache/ldconfig/aux-cache"
 rm -f "$root"/etc/passwd- "$root"/etc/group- "$root"/etc/shadow- "$root"/etc/gshadow- "$root"/var/lib/dpkg/*-old "$root"/var/cache/debconf/*-old

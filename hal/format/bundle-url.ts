@@ -7,7 +7,7 @@
 export const MAX_URL = 2_048
 /** In place of a query. No address contains it, because URLs are in ASCII. */
 const MASK = '?…'
-/** What RFC 3986 leaves of ASCII: neither spaces nor control characters, quotes, backslashes or braces. */
+/** The ASCII characters that RFC 3986 allows: neither spaces nor control characters, quotes, backslashes or braces. */
 const CHARACTERS = /^[!#-;=?-[\]_a-z~]*$/
 
 /** Why a text is not the address of a bundle, without a full stop; undefined if it is one. */

@@ -28,7 +28,7 @@ export function parseIni(text: string): Ini {
 }
 
 /**
- * All values that `key` is assigned in `section`, in order. What an empty value means is up to the key; for most lists it
+ * All values that `key` is assigned in `section`, in order. The meaning of an empty value is up to the key; for most lists it
  * discards the values before it (see `getWords`).
  */
 export function getValues(text: string | Ini, section: string, key: string): readonly string[] {

@@ -1,4 +1,4 @@
-/** What `busctl --json=short` prints of de.pengutronix.rauc.Installer, and the messages of RAUC 1.13. */
+/** The output of `busctl --json=short` for de.pengutronix.rauc.Installer, and the messages of RAUC 1.13. */
 import { Check } from 'typebox/schema'
 import * as Type from 'typebox/type'
 import { HalError } from '../errors.ts'
@@ -17,7 +17,7 @@ export interface Slot {
   readonly isActivated: boolean
 }
 
-/** What a bundle says of itself. */
+/** A bundle, as it describes itself. */
 export interface BundleInfo {
   readonly version: string
   readonly compatible: string

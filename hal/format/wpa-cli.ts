@@ -1,4 +1,4 @@
-/** What wpa_cli(8) prints: lines `NAME=VALUE`, where names of networks have the escapes of `printfDecode`. */
+/** The output of wpa_cli(8): lines `NAME=VALUE`, where names of networks have the escapes of `printfDecode`. */
 import { decodeLossless } from './lossless.ts'
 import { printfDecode } from './printf.ts'
 import { MAX_SSID_BYTES } from './wpa-supplicant.ts'

@@ -48,7 +48,7 @@ const FOREIGN = /^(eap|identity|anonymous_identity|password|ca_cert|client_cert|
 /** A line without its end, or a block from its first line to its `}`. */
 interface Part {
   readonly lines: readonly string[]
-  /** What a `network` block sets, the last value of each; undefined for anything else. */
+  /** The keys that a `network` block sets, with the last value of each; undefined for anything else. */
   readonly network?: ReadonlyMap<string, string>
   /** A block without an end, for which wpa_supplicant refuses the whole file. */
   readonly isUnfinished?: true
@@ -77,14 +77,14 @@ export function whyNoNetwork({ ssid, password }: Omit<WifiNetwork, 'hidden'>): {
   }
 }
 
-/** What is wrong with the country, as a predicate. */
+/** The fault of a country, as a predicate. */
 export function whyNoCountry(country: string): string | undefined {
   return country === '' || COUNTRY.test(country)
     ? undefined
     : 'must be the two capital letters of a country, such as DE'
 }
 
-/** What the text of a file holds; passwords read as `KEPT`. */
+/** The networks in the text of a file; passwords read as `KEPT`. */
 export function readWpa(text: string): WpaConfiguration {
   const parts = partsOf(text)
   return { country: countryIn(parts), networks: listedIn(parts).map(({ network }) => network) }
@@ -107,7 +107,7 @@ export function editWpa(text: string, next: WpaConfiguration): string {
   const listed = listedIn(parts)
   const edited = next.networks.map(network => editedBlock(network, listed.find(isNamed(network.ssid))))
   const ordered = inOrder(edited)
-  /** What takes the place of each block of ours. */
+  /** The lines that replace each block of ours. */
   const replaced = new Map(ordered.flatMap(({ from, lines }) => (from ? [[from, lines] as const] : [])))
   // Of two blocks with one name, wpa_supplicant would use both.
   const names = new Set([...listed.map(({ network }) => network), ...next.networks].map(({ ssid }) => ssid))

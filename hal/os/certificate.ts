@@ -165,7 +165,7 @@ export class CertificateFiles {
     await this.#system.writeAtomic(CERTIFICATE, pem, CERTIFICATE_MODE)
   }
 
-  /** What is in place, for `restore`. */
+  /** The files that are in place, for `restore`. */
   async capture(): Promise<readonly Image[]> {
     return Promise.all([KEY, CERTIFICATE].map(path => this.#system.capture(path)))
   }

@@ -16,7 +16,7 @@ const MAX_MANIFEST_BYTES = 64 * 1024
 /** An entity tag that is strong (RFC 9110 §8.8.3), and that we would send back. */
 const STRONG_ETAG = /^"[!#-~]{1,256}"$/
 
-/** What went wrong, by the word or the status of curl(1) with which the unit says so. */
+/** The cause of a failure, by the word or the status of curl(1) with which the unit reports it. */
 const REASONS: Readonly<Record<string, string>> = {
   1: 'the address leads to something else than https:// or http://',
   3: 'the address is not understood',
@@ -76,7 +76,7 @@ export interface BundleAnswer {
   readonly offset: number
   /** Of the whole bundle. */
   readonly bytes: number
-  /** What `from` needs; undefined if the server gives no strong one, and nothing can go on. */
+  /** The ETag that `from` needs; undefined if the server gives no strong one, and the download cannot be resumed. */
   readonly etag: string | undefined
   /** The rest of it, no faster than it is taken. It may end too early. */
   readonly body: AsyncIterable<Buffer>
@@ -144,7 +144,7 @@ export class Downloads {
       await new Promise((resolve, reject) => {
         socket.once('connect', resolve).once('error', () => reject(new DownloadError(signal?.aborted ? '56' : 'none')))
       })
-      // What comes later is an end that is too early.
+      // An end after that comes too early.
       socket.on('error', () => undefined)
       socket.setTimeout(this.#idleMs, () => socket.destroy(new DownloadError('28')))
       // Not ended: the unit would take that for a client that has left.
@@ -158,7 +158,7 @@ export class Downloads {
   }
 }
 
-/** What came with the first line, behind it. @throws {DownloadError} if that is not ours, or does not come. */
+/** The bytes that came with the first line, after it. @throws {DownloadError} if that is not ours, or does not come. */
 async function readGreeting(chunks: AsyncIterator<Buffer>): Promise<Buffer> {
   const greeting = Buffer.from(`${PROTOCOL}\n`)
   let pending: Buffer = Buffer.alloc(0)

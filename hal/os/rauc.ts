@@ -63,7 +63,7 @@ const REFUSALS: Readonly<Record<Refusal, string>> = {
   'bundle-too-old': 'it is older than this device takes',
 }
 
-/** What RAUC does at the moment. */
+/** The operation that RAUC carries out at the moment. */
 export interface RaucStatus {
   /** The boot name of the slot that this system was started from; empty if it was not started from one. */
   readonly bootSlot: string
@@ -175,7 +175,7 @@ export class Rauc {
     await this.#call('Mark', 'ss', state, slot.name)
   }
 
-  /** What RAUC takes: it has no method for the second, and checks it only when it installs. */
+  /** The checks that RAUC makes of a bundle: it has no method for the second, and makes it only when it installs. */
   async #accepted(): Promise<{ compatible: string | undefined; minVersion: string | undefined }> {
     const configuration = await raucConfiguration(this.#system)
     return {

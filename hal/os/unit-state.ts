@@ -1,7 +1,7 @@
 import { getValue } from '../format/key-value.ts'
 import type { System } from './system.ts'
 
-/** What systemd says of a unit now. */
+/** The present state of a unit, by systemd. */
 export interface UnitState {
   /** ActiveState, such as `active`, `activating` or `failed`. */
   readonly state: string

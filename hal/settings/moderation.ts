@@ -35,7 +35,7 @@ export const MODERATED: Moderation = { ...DEFAULT, approval: 'moderator' }
  */
 export function moderation(system: System, engines: readonly Engine[]): Setting<typeof schema> {
   const options = engines.map(({ approval }) => approval)
-  /** What each engine that is installed requires. */
+  /** Whether each installed engine requires approval. */
   const required = async () =>
     (await Promise.all(options.map(option => option.read()))).filter(isRequired => isRequired !== undefined)
   return {

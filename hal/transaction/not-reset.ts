@@ -16,7 +16,7 @@ const schema = Type.Object({}, { additionalProperties: Type.Object({}, { additio
 type Left = Readonly<Record<string, Readonly<Record<string, string>>>>
 
 /**
- * What a reset could not put back, with a fingerprint of what is there instead: a later start tries again, unless somebody
+ * The files that a reset could not put back, with a fingerprint of what is there instead: a later start tries again, unless somebody
  * has changed it since.
  */
 export class NotReset {

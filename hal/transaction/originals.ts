@@ -14,7 +14,7 @@ const MAX_CONTENT_BYTES = 16 * MAX_REPLACEABLE_BYTES
  * of this device's life. Each path is in it once, and so is each setting that has no files.
  */
 export class Originals {
-  /** What the last reset could not put back: its originals stay here. */
+  /** The files that the last reset could not put back: their originals stay here. */
   readonly notReset: NotReset
   readonly #file: Journal
   readonly #warn: (what: string) => void

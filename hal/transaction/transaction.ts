@@ -124,7 +124,7 @@ export class Transactions {
   /**
    * Puts back the state before the first change ever. Running programs are not updated, because the device restarts
    * afterwards; only values that no file holds, such as the volume, are set. If it is interrupted and repeated, the result
-   * is the same. What could not be put back is left to `resumeReset`.
+   * is the same. The rest is left to `resumeReset`.
    * @param more Undos of anything else that is to be reset.
    */
   async reset(more: readonly Undo[] = []): Promise<Undone> {

@@ -23,7 +23,7 @@ export interface BundleRoutesOptions {
   readonly totalMs?: number
 }
 
-/** What of a whole a body is (RFC 9110 §14.4, §14.5). */
+/** The part of a whole that a body is (RFC 9110 §14.4, §14.5). */
 interface Range {
   readonly start: number
   readonly total: number
@@ -162,7 +162,7 @@ function putRoute({
           content: { 'application/json': UpdateState.properties.bundle },
           headers: ['ETag'],
         },
-        408: { description: 'It did not arrive in time. What has come is kept for an hour.' },
+        408: { description: 'It did not arrive in time. The part that has arrived is kept for an hour.' },
         409: {
           description:
             'Another bundle is received or installed, the upload does not go on at the offset of `Content-Range`, or this ' +
@@ -181,7 +181,7 @@ function putRoute({
         428: { description: 'The upload goes on, and `If-Match` is missing.' },
         500: { description: 'The storage refused it.' },
         503: {
-          description: 'The service is shutting down. What has come is kept for an hour.',
+          description: 'The service is shutting down. The part that has arrived is kept for an hour.',
           headers: ['Retry-After'],
         },
         507: { description: 'The device has too little space for it.' },

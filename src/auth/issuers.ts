@@ -69,7 +69,7 @@ export class Issuers {
     await this.#queue.run(async () => undefined)
   }
 
-  /** Those in force, by name in alphabetical order. */
+  /** The issuers in force, by name in alphabetical order. */
   get all(): readonly Issuer[] {
     return [...this.#inForce.values()]
   }

@@ -17,7 +17,7 @@ import { CommandError } from './failure.ts'
 import type { Person } from './person.ts'
 import type { ServiceClient } from './service-client.ts'
 
-/** What is asked for, beside the file. */
+/** The options of the command, besides the file. */
 export interface LoadOptions {
   /** Whether to load without asking. */
   readonly isSure: boolean

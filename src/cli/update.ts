@@ -19,7 +19,7 @@ const PAUSE_MS = 2_000
 const MIB = 1024 * 1024
 const RESTART_TAKES = 'The restart takes about two minutes. The new version is then on trial for up to five.'
 
-/** What runs, what else is there, and what is being done: a line for each. */
+/** The version that runs, the other one, and the work in progress: a line for each. */
 export async function updateStatus(client: Client): Promise<readonly string[]> {
   const { running, other, state, waitingFor, bundle, percent, error, last, available, testKeys } = await read(client)
   const lines = [

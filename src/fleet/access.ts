@@ -85,7 +85,7 @@ function credentialsOf({ key, next }: Keys): readonly string[] {
 }
 
 /**
- * Where devices are. Those without an address are looked for on the network, by their serial numbers.
+ * Where devices are. Devices without an address are looked for on the network, by their serial numbers.
  * @throws {CommandError} if avahi cannot be asked.
  */
 export async function placesOf(

@@ -168,5 +168,5 @@ class Change {
   }
 }
 
-/** What is known, and does not change by asking again. */
+/** An outcome that is known, and does not change by asking again. */
 class Lost extends CommandError {}

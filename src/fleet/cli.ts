@@ -15,21 +15,21 @@ export interface Chosen {
   readonly devices: readonly string[]
 }
 
-/** What every command that asks devices takes. */
+/** The options of every command that asks devices. */
 export interface Common extends Chosen {
   readonly isJson: boolean
   readonly limit: number
   readonly timeoutMs: number
 }
 
-/** What every command that changes devices takes. */
+/** The options of every command that changes devices. */
 export interface Changing extends Common {
   readonly isSure: boolean
   readonly waves: Waves
   readonly isKeptGoing: boolean
 }
 
-/** What every command that prints something for another program takes. */
+/** The options of every command that prints something for another program. */
 export interface Printing {
   /** The file to write it to, in place of stdout. */
   readonly output: string | undefined
@@ -112,7 +112,7 @@ const ARGUMENTS: Partial<Record<CommandName, string>> = {
   restore: 'FOLDER',
 }
 
-/** Those of `POST /api/v1/operations`. */
+/** Operations of `POST /api/v1/operations` that are safe to run on many devices. */
 const OPERATIONS: readonly string[] = ['identify', 'reboot', 'restart-receiver']
 
 /** How long a token is valid; devices take none that is valid for longer. */

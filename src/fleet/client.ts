@@ -136,7 +136,7 @@ export class DeviceClient implements Client {
         socket.destroy()
       }
     } catch (error) {
-      // What broke off because the time had run out says only that it broke off.
+      // A request that broke off because the time had run out says only that it broke off.
       if (clock.signal.aborted) throw clock.signal.reason
       throw failureOf(error, this.#endpoint, isSent)
     } finally {

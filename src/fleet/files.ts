@@ -45,7 +45,7 @@ function requirePrivate(path: string, { text, isPrivate }: OwnFile): string {
   return text
 }
 
-/** What the unit has in place of a file that is not there (receiverd-fleet-bridge.service). */
+/** The unit's stand-in for a file that is not there (receiverd-fleet-bridge.service). */
 const NO_CREDENTIAL = '#'
 
 /** systemd shows the files that it passes to its service alone, and their mode is that of an access list (systemd.exec(5)). */

@@ -42,7 +42,7 @@ export interface FleetDevice {
   readonly proof: Proof
   /** Undefined if it is in the key file. */
   readonly key: Secret | undefined
-  /** What it should have: those of the fleet, of its groups in their order, and its own, merged (RFC 7396). */
+  /** The settings that it should have: those of the fleet, of its groups in their order, and its own, merged (RFC 7396). */
   readonly settings: JsonObject
 }
 

@@ -6,7 +6,7 @@ import type { Member } from './access.ts'
 export const STATES = ['unchanged', 'would change', 'changed', 'done', 'failed', 'not begun'] as const
 export type State = (typeof STATES)[number]
 
-/** What became of one device. */
+/** The outcome for one device. */
 export interface Outcome {
   readonly device: string
   readonly address: string

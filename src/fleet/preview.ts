@@ -4,7 +4,7 @@ import { isObject, type JsonObject, type JsonValue, pointerStep } from '../json.
 import { Document } from '../page/schema.ts'
 import { type Difference, type Preview, previewOf } from '../settings-file/settings-file.ts'
 
-/** What a device has, and what would change. */
+/** The configuration of a device, and the changes that it would get. */
 export interface Comparison extends Preview {
   readonly etag: string | undefined
 }
@@ -19,7 +19,7 @@ export async function compare(client: Client, settings: JsonObject): Promise<Com
   return { ...preview, etag }
 }
 
-/** What the configuration of a device consists of. */
+/** The properties of a device's configuration. */
 export async function schemaOf(client: Client): Promise<Document['system']> {
   const { body } = await client.send('GET', '/openapi.json')
   return new Document(body as ConstructorParameters<typeof Document>[0]).system

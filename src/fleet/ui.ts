@@ -1,7 +1,7 @@
 import { type Person, personAt } from '../cli/person.ts'
 import { printable } from '../log.ts'
 
-/** The person who started the program. What is said is the result, for stdout; with `--json`, that is only the document. */
+/** The person who started the program. Results go to stdout; with `--json`, only the document does. */
 export interface Ui extends Person {
   /** A line about how it goes, for stderr. */
   note(line: string): void

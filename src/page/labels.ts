@@ -11,7 +11,7 @@ export function labelOf(name: string): string {
   return label.charAt(0).toUpperCase() + label.slice(1)
 }
 
-/** What a control is for. @param path Names from the configuration down to its value. */
+/** The purpose of a control. @param path Names from the configuration down to its value. */
 export function helpOf(path: readonly string[], { description }: Schema): string | undefined {
   const known = `${path[0]}.${path.at(-1)}`
   return Object.hasOwn(texts.helps, known) ? texts.helps[known] : description

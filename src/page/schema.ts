@@ -75,7 +75,7 @@ export class Document {
     return this.#operation(method, path) !== undefined
   }
 
-  /** What the device says of an operation. */
+  /** An operation, as the device describes it. */
   help(method: string, path: string): string {
     return this.#operation(method, path)?.description ?? ''
   }

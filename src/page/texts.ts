@@ -393,7 +393,7 @@ export const names = {
   wifi: 'Wi-Fi',
   present: 'Plugged in',
 } as Readonly<Record<string, string>>
-/** What stands below a control, where the device's own description goes by values that have other labels here. */
+/** The text below a control whose description on the device names values that have other labels here. */
 export const helps: Readonly<Record<string, string>> = {
   'network.method': 'Whether the network assigns address and gateway.',
   'network.address':

@@ -63,7 +63,7 @@ export interface Difference {
 }
 
 export interface Preview {
-  /** What to send: the settings that would change, without what is left out. */
+  /** The patch to send: the settings that would change, without those that are left out. */
   readonly patch: JsonObject
   readonly differences: readonly Difference[]
   readonly leftOut: readonly LeftOut[]
@@ -75,7 +75,7 @@ interface FieldError {
 }
 
 /**
- * What would become of the settings in a file. What the device refuses is left out, and the rest is tried again: each time
+ * The effect that the settings in a file would have. Those that the device refuses are left out, and the rest is tried again: each time
  * there is less of it.
  * @param system The configuration as it is.
  * @param validate Asks the device. It rejects with an error that has `errors` if a part is refused.
@@ -122,7 +122,7 @@ function hasSecret({ format, items, properties = {}, additionalProperties }: Sch
   return format === SECRET || [...Object.values(properties), ...more, ...(items ? [items] : [])].some(hasSecret)
 }
 
-/** What the schema does not know cannot be written. */
+/** A property that the schema does not know cannot be written. */
 function schemaOf({ properties, additionalProperties }: Schema, name: string): Schema {
   return properties?.[name] ?? (typeof additionalProperties === 'object' ? additionalProperties : { readOnly: true })
 }
@@ -165,7 +165,7 @@ function without(settings: JsonObject, [first = '', ...rest]: readonly string[])
 function parsed(text: string): Json | undefined {
   try {
     const value = JSON.parse(text)
-    // What is nested too deeply could not be sent.
+    // A value that is nested too deeply could not be sent.
     JSON.stringify(value)
     return value
   } catch {

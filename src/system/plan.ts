@@ -64,7 +64,7 @@ export function changesOf(entries: readonly SettingState[]): readonly (Change & 
   return entries.map(entry => ({ entry, setting: entry.setting, previous: entry.value, next: entry.value }))
 }
 
-/** What the configuration would have of the properties in a patch that these changes change. */
+/** The values that the configuration would have after these changes, of the properties in a patch. */
 export function previewOf(changes: readonly Change[], patch: JsonValue): JsonObject {
   const named = changes.filter(({ setting }) => isObject(patch) && Object.hasOwn(patch, setting.name))
   return Object.fromEntries(

@@ -154,7 +154,7 @@ export class SystemStore {
   }
 
   /**
-   * What a JSON Merge Patch would change: each of those properties with its whole new value. Writes nothing.
+   * The changes that a JSON Merge Patch would make: each property with its whole new value. Writes nothing.
    * @param precondition As for `patch`.
    * @throws {Problem} 409, 422 or 503 as `patch`.
    */

@@ -16,7 +16,7 @@ const BundleRecord = Type.Object({
   etag: Type.String({ minLength: 1 }),
   source: Type.Enum([...SOURCES]),
   bytes: Type.Integer({ minimum: 1 }),
-  /** Those that are durable. */
+  /** The bytes that are durable. */
   receivedBytes: Type.Integer({ minimum: 0 }),
   /** Whether it was whole, and was not refused. */
   isChecked: Type.Boolean(),

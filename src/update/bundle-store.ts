@@ -7,7 +7,7 @@ import { type BundleRecord, PART, readRecord, removeBundle, WHOLE, writeRecord }
 import type { Source, UpdateState } from './state.ts'
 import { describeRefusal, storageProblem } from './storage-problem.ts'
 
-/** What a whole bundle says of itself. */
+/** A whole bundle, as it describes itself. */
 export type BundleSays = UpdateState['bundle']
 
 /** Follows what the store does, and may refuse it. */
@@ -87,7 +87,7 @@ export class BundleStore {
   #record: BundleRecord | undefined
   /** Bytes of the part, durable or not. */
   #receivedBytes = 0
-  /** What goes on: it can be ended only while it waits for bytes. */
+  /** The work in progress: it can be ended only while it waits for bytes. */
   #work: { readonly incoming: Incoming | undefined; readonly done: Promise<unknown> } | undefined
   #removal: NodeJS.Timeout | undefined
 
@@ -107,7 +107,7 @@ export class BundleStore {
     return { etag, source, bytes, receivedBytes: this.#receivedBytes, path }
   }
 
-  /** What is to be fetched of the bundle; undefined if nothing is. */
+  /** The part of the bundle that is to be fetched; undefined if there is none. */
   get unfinished(): Unfinished | undefined {
     if (!this.#record?.origin || this.#work) return undefined
     const { origin, bytes } = this.#record
@@ -143,7 +143,7 @@ export class BundleStore {
 
   /**
    * Receives a bundle; resolves with what it says of itself when it is whole, durable and checked.
-   * @throws {Problem} 409, 422, 500, 507, or as the chunks do. What has come is then kept, unless the storage failed.
+   * @throws {Problem} 409, 422, 500, 507, or as the chunks do. The part that has arrived is then kept, unless the storage failed.
    */
   async receive(upload: Upload): Promise<BundleSays> {
     const { watcher } = this.#options
@@ -219,7 +219,7 @@ export class BundleStore {
         file.close()
       }
     } catch (error) {
-      // What was not synced may be lost, and other programs need the room.
+      // Bytes that were not synced may be lost, and other programs need the room.
       if (!(error instanceof Problem)) await this.#discard()
       throw error
     } finally {

@@ -11,7 +11,7 @@ import { Problem } from '../problem.ts'
 import { problemOf } from './fetcher.ts'
 import type { UpdateState } from './state.ts'
 
-/** What openssl-cms(1) asks of a certificate unless it is told otherwise, and so RAUC. */
+/** The purpose that openssl-cms(1), and so RAUC, requires of a certificate by default. */
 const PURPOSE = 'smimesign'
 
 export interface ChannelOptions {
@@ -100,7 +100,7 @@ export class Channel {
     return (await this.#options.url().catch(() => url)) === url
   }
 
-  /** What RAUC's configuration says of bundles. A relative path is that of the configuration. */
+  /** The part of RAUC's configuration that is about bundles. A relative path is that of the configuration. */
   async #rauc(): Promise<Omit<ManifestRequest, 'url'> & { readonly compatible: string }> {
     const configuration = await raucConfiguration(this.#options.system)
     const keyring = configuration?.value('keyring', 'path')

@@ -18,9 +18,9 @@ export interface Doors {
   readonly token: () => Promise<string>
 }
 
-/** What was seen at one moment. */
+/** The state of everything that is checked, at one moment. */
 export interface Look {
-  /** What does not work, each as a clause; none if all is well. */
+  /** The parts that do not work, each as a clause; none if all is well. */
   readonly wanting: readonly string[]
   /** Of each unit that this is about: another one after it was started again. */
   readonly runs: ReadonlyMap<string, string>
@@ -29,7 +29,7 @@ export interface Look {
 interface Check {
   /** The units that must be active for it. */
   readonly units: readonly string[]
-  /** What is wrong if it does not work. */
+  /** The clause that says that it does not work. */
   readonly clause: string
   /** Asked while the units are active. */
   readonly works: (system: System, doors: Doors) => Promise<boolean>

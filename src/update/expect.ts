@@ -9,10 +9,10 @@ export const RECEIVERD = 'receiverd.service'
 export const UXPLAY = 'uxplay.service'
 export const WESTON = 'weston.service'
 export const NGINX = 'nginx.service'
-/** What a version on trial is judged by. */
+/** The units by which a version on trial is judged. */
 const JUDGED = [RECEIVERD, UXPLAY, WESTON, NGINX] as const
 
-/** What works now. @throws {HalError} if systemd does not answer. */
+/** The parts that work now. @throws {HalError} if systemd does not answer. */
 export async function expectations(system: System): Promise<Expectations> {
   const states = await unitStates(system, JUDGED)
   const units: string[] = []

@@ -1,11 +1,11 @@
 import type { Slot } from '../../hal/format/rauc.ts'
 import type { Trial } from './trial.ts'
 
-/** What has become of a version: see `fateOf`. */
+/** The fate of a version: see `fateOf`. */
 export type Fate = 'runs' | 'waits' | 'rolled back' | 'interrupted'
 
 /**
- * What has become of a version whose installation an earlier run of the service began.
+ * The fate of a version whose installation an earlier run of the service began.
  * @param booted The slot that runs.
  * @param primary The one that the next start begins with.
  */

@@ -110,7 +110,7 @@ export class Fetcher {
   }
 }
 
-/** What is missing of a bundle that a server named so. */
+/** The part still missing of a bundle to which a server gave this ETag. */
 interface Rest {
   /** Of its first byte. */
   readonly offset: number
@@ -151,7 +151,7 @@ class Download implements Incoming {
     try {
       let at = rest.offset
       for (let retries = 0; ; retries++) {
-        // What an earlier run of the service has begun is asked for at once.
+        // A download that an earlier run of the service began goes on at once.
         this.#answer ??= await this.#goOn({ ...rest, offset: at }, retries)
         const began = at
         for await (const chunk of this.#answer.body) {

@@ -11,7 +11,7 @@ export interface Pace {
   wait(ms: number): Promise<void>
 }
 
-/** What RAUC says and does of the slot that this system was started from. */
+/** The slot that this system was started from, as RAUC has it. */
 export interface Bootloader {
   /** The name of the slot is empty if it was not started from one. */
   status(): Promise<{ readonly bootSlot: string }>
@@ -64,7 +64,7 @@ class TrialRun {
   readonly #options: JudgeOptions
   /** Since when all is well, and in which runs of the units. */
   #well: { readonly since: number; readonly runs: Look['runs'] } | undefined
-  /** What did not work last. */
+  /** The last thing that did not work. */
   #fault = ''
 
   constructor(trial: Trial, options: JudgeOptions) {
@@ -121,7 +121,7 @@ class TrialRun {
     const { slot, version } = this.#trial
     const isNoted = this.#trial.isGood || (await this.#noteGood())
     await rauc.mark('good', slot)
-    // From here on it is good. What is left is for people, and the next start can do it, if it does not judge again.
+    // From here on it is good. The rest is for people, and the next start can do it, if it does not judge again.
     try {
       await records.conclude({ version, outcome: 'installed', ...this.#at })
     } catch (error) {

@@ -38,7 +38,7 @@ export interface PolicyOptions {
   readonly wait?: Wait
 }
 
-/** What the device does by itself: it asks the channel once a day, and goes as far as the setting says. */
+/** The device's own part in updates: it asks the channel once a day, and goes as far as the setting says. */
 export class Policy {
   readonly #options: PolicyOptions
   readonly #wait: Wait

@@ -4,7 +4,7 @@ const percentage = Type.Integer({ minimum: 0, maximum: 100 })
 const time = (description: string) => Type.String({ format: 'date-time', description })
 const version = Type.String({ description: 'SemVer 2.0, as the image or the bundle says.' })
 
-/** What the device does. */
+/** The step at which the device is. */
 export const ACTIVITIES = [
   'idle',
   'receiving',
@@ -17,7 +17,7 @@ export const ACTIVITIES = [
 ] as const
 export type Activity = (typeof ACTIVITIES)[number]
 
-/** What a restart waits for. */
+/** The condition that a restart waits for. */
 export const HINDRANCES = ['window', 'sessions', 'clock'] as const
 export type Hindrance = (typeof HINDRANCES)[number]
 
@@ -36,7 +36,7 @@ export const Outcome = Type.Object(
 )
 export type Outcome = Type.Static<typeof Outcome>
 
-/** The body of GET /update, and the data of each event of the topic. What there is not is absent. */
+/** The body of GET /update, and the data of each event of the topic. A member without a value is absent. */
 export const UpdateState = Type.Object(
   {
     running: Type.Object(

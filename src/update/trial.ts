@@ -4,7 +4,7 @@ import type { Files } from '../../hal/files/files.ts'
 import { parseJson, toJsonLine } from '../json.ts'
 import { Outcome } from './state.ts'
 
-/** What worked when an update was installed, and must work with the new version. */
+/** The parts that worked when an update was installed, and must work with the new version. */
 export const Expectations = Type.Object({
   units: Type.Array(Type.String(), { description: 'The units that were active.' }),
   screen: Type.Boolean({ description: 'Whether a monitor was connected.' }),
@@ -31,7 +31,7 @@ export const Trial = Type.Object({
   expect: Expectations,
   /** When the device restarts into it; `manual` if it is absent. */
   restart: Type.Optional(Type.Enum(['now', 'window', 'manual'])),
-  /** It was found good. What is left is to say so. */
+  /** It was found good, and only has to say so. */
   isGood: Type.Optional(Type.Boolean()),
 })
 export type Trial = Type.Static<typeof Trial>
@@ -77,7 +77,7 @@ export class TrialRecords {
     await this.#write(VERDICT, verdict)
   }
 
-  /** What became of the last update. */
+  /** The outcome of the last update. */
   async last(): Promise<Outcome | undefined> {
     return this.#read(LAST, Outcome)
   }

@@ -45,7 +45,7 @@ export interface UpdateOptions {
   readonly rauc: Rauc
   /** In the folder RECEIVERD_UPDATE; undefined without one. */
   readonly records: TrialRecords | undefined
-  /** What works now, and must work with another version. */
+  /** The parts that work now, and must work with another version. */
   readonly expect: () => Promise<Expectations>
   readonly restarter: Restarter
   /** The bundle that is kept. */
@@ -82,7 +82,7 @@ export class Update {
   #hasFailed = false
   /** While the server of a bundle is asked: what there was. */
   #asked: { readonly state: Activity; readonly bundle: UpdateState['bundle'] } | undefined
-  /** What the last look at the channel came to, as it is in the state. */
+  /** The error of the last check of the channel, as it stands in the state. */
   #channelError: UpdateState['error']
   #stopWatching = () => {}
 
@@ -100,7 +100,7 @@ export class Update {
     return this.#topic.state
   }
 
-  /** What became of the last update. Undefined if there was none, or if the device cannot be updated. */
+  /** The outcome of the last update. Undefined if there was none, or if the device cannot be updated. */
   get last(): UpdateState['last'] {
     return this.#topic.hasBegun ? this.state.last : undefined
   }
@@ -216,12 +216,12 @@ export class Update {
     this.#topic.set({ state, bundle: before.bundle, error: { type, detail } })
   }
 
-  /** What the channel has. Why it could not be read before is no matter any more. */
+  /** The version that the channel has. Why it could not be read before no longer matters. */
   found(available: UpdateState['available']): void {
     this.#topic.set({ available, ...this.#withoutChannelError() })
   }
 
-  /** The channel could not be read. What goes on meanwhile, and a bundle that is there, stay as they are. */
+  /** The channel could not be read. Work in progress, and a bundle that is there, stay as they are. */
   notFound({ type, message: detail }: Problem): void {
     const { state } = this.state
     if (state !== 'idle' && state !== 'failed' && state !== 'downloaded') return

@@ -60,7 +60,7 @@ function instantOf(local: number, timeZone: string): number {
   return found.length === 0 ? local - before : Math.min(...found)
 }
 
-/** What the wall clock is ahead of UTC, in milliseconds. A zone that the runtime does not know is taken for UTC. */
+/** How far the wall clock is ahead of UTC, in milliseconds. A zone that the runtime does not know is taken for UTC. */
 function offsetAt(ms: number, timeZone: string): number {
   const parts = formatOf(timeZone).formatToParts(ms)
   const [year = 0, month = 0, day, hour, minute, second] = (

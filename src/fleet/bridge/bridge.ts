@@ -55,7 +55,7 @@ interface Shown {
   readonly watch: Watch
   readonly orders: Orders
   readonly changes: Throttle<DeviceState>
-  /** What people see of it. */
+  /** The state that people see. */
   published: DeviceState
 }
 
@@ -69,7 +69,7 @@ class Bridge {
   /** All of the fleet file, also those that are not shown. */
   readonly #names: ReadonlySet<string>
   readonly #objectIds: ReadonlySet<string>
-  /** What was said once, and is not said again. */
+  /** Messages that were logged once, and are not logged again. */
   readonly #said = new Set<string>()
 
   constructor(
@@ -223,7 +223,7 @@ class Bridge {
       return
     }
     const isPending = command !== 'end'
-    // Whoever may end a session need not be one who may deny it, and the other way round.
+    // A caller who may end a session may not be allowed to deny it, and the other way round.
     const one = sessionsOf(state).find(({ id }) => id === session)
     if (!one || (one.state === 'pending') !== isPending)
       throw new CommandError(isPending ? 'nobody waits' : 'nobody mirrors')

@@ -132,7 +132,7 @@ export class Broker {
   /** One connection. Rejects when it has ended, and resolves when it was ended because of the signal. */
   async #connection(): Promise<void> {
     const { clientId, user, password, presence, received, signal, log, host, port } = this.#options
-    /** Who waits for an answer of the broker. */
+    /** The callers that wait for an answer of the broker. */
     const waiting = new Set<(error: Error) => void>()
     const over = new AbortController()
     const fail = (error: Error) => {

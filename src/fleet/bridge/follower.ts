@@ -40,7 +40,7 @@ const ABSENT_MS = 300_000
 /** Bytes that are read in a second, and before that at once: a device keeps 1 MiB of all its events. */
 const BYTES_PER_S = 256 * 1024
 const BURST_BYTES = 2 * 1024 * 1024
-/** What an event costs beside its bytes: 30 of them are worth a second. */
+/** The cost of an event besides its bytes: 30 of them are worth a second. */
 const EVENT_BYTES = 8 * 1024
 /** Of what is somebody else's, or that of another version, or of another kind of device. */
 const ABSENT = [403, 404, 409]

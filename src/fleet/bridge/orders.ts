@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Serial } from '../../../hal/serial.ts'
 import { type CommandName, isCommandName } from './settings.ts'
 
-/** What somebody has asked a device for. */
+/** A command that somebody gave a device. */
 export interface Order {
   readonly command: CommandName
   /** The id of the session that it is about; undefined for the one that is shown. */
@@ -40,7 +40,7 @@ export class Orders {
   readonly #carryOut: (order: Order, isStale: boolean) => Promise<void>
   readonly #signal: AbortSignal
   readonly #turn = new Serial()
-  /** Those that wait. */
+  /** The commands that wait. */
   readonly #waiting = new Set<string>()
 
   /** @param carryOut Does not reject. */

@@ -1,6 +1,6 @@
 import type { Secret } from '../fleet-file.ts'
 
-/** What somebody may have a device do over MQTT, and the grant that it takes there. */
+/** The commands that a device can be given over MQTT, with the grant that each needs there. */
 export const COMMANDS = {
   identify: 'admin:w',
   'restart-receiver': 'admin:w',
@@ -28,7 +28,7 @@ export interface BridgeSettings {
   /** The first levels of the topics on which Home Assistant looks for devices; empty for none. */
   readonly discovery: string
   readonly allow: readonly CommandName[]
-  /** Who signs the tokens for the devices; undefined if the credentials of the fleet file are used. */
+  /** The issuer that signs the tokens for the devices; undefined if the credentials of the fleet file are used. */
   readonly issuer: { readonly name: string; readonly key: string } | undefined
 }
 

@@ -1,7 +1,7 @@
 import { isObject, type JsonObject, type JsonValue } from '../../json.ts'
 import { printable } from '../../log.ts'
 
-/** What a device shows of one of its resources: nothing yet, that it is not for us or not there, or its value. */
+/** One of a device's resources: not known yet, not there or not for us, or its value. */
 export type Shown<T> = 'unknown' | 'absent' | T
 
 export interface SessionShown {
@@ -13,7 +13,7 @@ export interface SessionShown {
   readonly since: string
 }
 
-/** What is known of a device. */
+/** The known state of a device. */
 export interface DeviceState {
   readonly isOnline: boolean
   /** Its configuration. */
@@ -60,7 +60,7 @@ export function sessionsIn(list: JsonValue | undefined): readonly SessionShown[]
     }))
 }
 
-/** What of `GET /status` is shown. */
+/** The members of `GET /status` that are shown. */
 export function statusIn(status: JsonObject): JsonObject {
   const { version, temperatureC, clockSet, storage, keyStored } = status
   const { readOnly, temporary } = objectOf(storage)
@@ -73,7 +73,7 @@ export function statusIn(status: JsonObject): JsonObject {
   }
 }
 
-/** What of `GET /update` is shown. */
+/** The members of `GET /update` that are shown. */
 export function updateIn(update: JsonObject): JsonObject {
   const { running, state, waitingFor, bundle, percent, error, last, available } = update
   return {

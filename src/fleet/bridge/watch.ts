@@ -20,7 +20,7 @@ export interface WatchOptions {
   readonly signal: AbortSignal
 }
 
-/** What becomes of a device. */
+/** The course of one device. */
 export class Watch {
   readonly #options: WatchOptions
   readonly #complaint: Complaint
@@ -57,7 +57,7 @@ export class Watch {
         'sessions.changed',
         ({ sessions }) => this.#set({ sessions: sessionsIn(sessions) }),
         () => this.#set({ sessions: 'absent' }),
-        // Who mirrors is nobody's business once it may not be true any more.
+        // The names of people who mirror are not shown once they may no longer be right.
         { sessions: 'unknown' },
       ),
     ])

@@ -15,7 +15,7 @@ export interface Sent {
   readonly body: JsonObject
   /** Called when the device has taken it. */
   readonly taken?: () => void
-  /** What must come true for the change to be kept. */
+  /** The condition for keeping the change. */
   readonly goal?: Goal
 }
 

@@ -29,7 +29,7 @@ export interface Move {
   readonly isGuess: boolean
 }
 
-/** What must come true for a change to be kept, besides that the device can be reached. */
+/** The condition for keeping a change, besides that the device can be reached. */
 export interface Goal {
   readonly isReached: (system: JsonObject) => boolean
   /** Said where it does not come true, and the change is undone. */

@@ -28,11 +28,11 @@ export function newVersionCard(device: Device): HTMLElement {
   const channel = h('p', { class: 'help' })
   const problem = problemLine()
   const estimate = new Estimate()
-  /** What has come of an upload that stands still. */
+  /** The part of a stalled upload that has arrived. */
   let part: Part | undefined
   /** Stops what this page is sending. */
   let sending: AbortController | undefined
-  /** What went wrong here, until something else is done. */
+  /** The error of the last action here, until the next one. */
   let failure = ''
 
   const attempt = async (request: Promise<unknown>) => {

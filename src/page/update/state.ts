@@ -1,6 +1,6 @@
 import type { Outcome, UpdateState } from '../../update/state.ts'
 
-/** What became of the last update, unless somebody has asked for just that, or the error of the last step says it. */
+/** The outcome of the last update, unless somebody asked for exactly that, or the error of the last step says it. */
 export function newsOf(update: UpdateState | undefined): Outcome | undefined {
   const { last, error } = update ?? {}
   const { outcome, reason = '' } = last ?? {}

@@ -12,7 +12,7 @@ const MAX_VAIN = 30
  */
 const PASSING = [409, 412, 502, 503, 504]
 
-/** What the device has of a bundle that is sent. */
+/** How much of a bundle that is being sent the device has. */
 export interface Part {
   readonly bytes: number
   readonly receivedBytes: number
@@ -59,7 +59,7 @@ export async function upload(client: Client, file: File, signal: AbortSignal): P
   throw new Error(texts.uploadBroken)
 }
 
-/** What the device has of a bundle, if anything; all of it, if that is whole. @throws {Refusal} or {Unreachable} */
+/** How much of a bundle the device has, if any; all of it once it is whole. @throws {Refusal} or {Unreachable} */
 export async function partOf(client: Client): Promise<Part | undefined> {
   try {
     const response = await client.send('GET', '/update/bundle')

@@ -22,7 +22,7 @@ export function updateView(device: Device): View {
   return { element, shown: () => device.followUpdate(), hidden: () => device.leaveUpdate() }
 }
 
-/** What runs, and what the device can go back to. */
+/** The version that runs, and the one that the device can go back to. */
 function versionsCard(device: Device): HTMLElement {
   const heading = h('h3', { tabindex: -1 }, texts.versions)
   const testKeys = h('p', { class: 'hint' }, texts.testKeys)

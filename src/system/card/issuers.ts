@@ -23,7 +23,7 @@ export async function readIssuers(
 ): Promise<Given> {
   const given: Record<IssuerFile, string> = {}
   for (const file of files) {
-    // Those that begin with a dot are of a PC's own.
+    // Files that begin with a dot belong to the PC.
     if (file.startsWith('.')) continue
     const path = `${ISSUERS}/${file}` as IssuerFile
     const [, name = ''] = FILE.exec(path) ?? []

@@ -29,7 +29,7 @@ const schema = Type.Object(
     }),
     policy: Type.Enum([...POLICIES], {
       description:
-        'What the device does by itself, once a day: nothing, check whether the channel has a newer version, download it, or install it and restart.',
+        'The steps that the device takes by itself, once a day: none, check whether the channel has a newer version, download it, or install it and restart.',
     }),
     window: Type.Object(
       {

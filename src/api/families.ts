@@ -133,7 +133,7 @@ export function sessionFamilies({ all, outcomes }: Sessions): readonly Family[] 
 /** @param last Undefined if there was no update yet. */
 export function updateFamilies(last: Outcome | undefined): readonly Family[] {
   const samples = last ? [{ labels: [['outcome', last.outcome]] as const, value: 1 }] : []
-  return [family('gauge', 'update_last_outcome', 'What became of the last update of the firmware.', samples)]
+  return [family('gauge', 'update_last_outcome', 'The outcome of the last firmware update.', samples)]
 }
 
 /** Returns the metrics of the process, again and again. */

@@ -13,7 +13,7 @@ export function fleetFileOf(receivers: readonly Receiver[]): string {
     names.add(name)
     return deviceOf(name, receiver)
   })
-  return `# What the receivers on this network claim. Anybody can claim anything: compare the pins.
+  return `# Receivers on this network, by their own announcements. Anybody can announce anything: compare the pins.
 keys: keys.csv
 devices:
 ${devices.join('')}`

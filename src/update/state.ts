@@ -32,7 +32,7 @@ export const Outcome = Type.Object(
     reason: Type.Optional(Type.String()),
     at: Type.Optional(time('Absent while the clock is not set.')),
   },
-  { description: 'What became of the last update.' },
+  { description: 'The outcome of the last update.' },
 )
 export type Outcome = Type.Static<typeof Outcome>
 
@@ -58,7 +58,7 @@ export const UpdateState = Type.Object(
       description:
         '`downloaded`: a bundle is there, and was checked. `installed`: the next restart starts it. `failed`: see `error`.',
     }),
-    waitingFor: Type.Optional(Type.Enum([...HINDRANCES], { description: 'What the restart waits for.' })),
+    waitingFor: Type.Optional(Type.Enum([...HINDRANCES], { description: 'The condition that the restart waits for.' })),
     bundle: Type.Optional(
       Type.Object({
         version: Type.Optional(version),

@@ -13,6 +13,7 @@ import { makeBundle } from './bundle.ts'
 import { type Disk, factoryDisk, Machine } from './machine.ts'
 import { joinsNetworks } from './radio.ts'
 import { qrCodeIn, SCREEN_MS, Screen } from './screen.ts'
+import { Tunnel } from './tunnel.ts'
 import { TRIAL_MS, updating } from './updating.ts'
 
 const KEY = 'a-key-that-its-owner-knows.0123456789'
@@ -24,21 +25,25 @@ address=10.0.2.15/24
 gateway=10.0.2.2
 dns=10.0.2.3
 `
+/** Until the tunnel is up, on a busy emulator. */
+const TUNNEL_MS = 180_000
 /** What each card got at its first start. */
 const machineIds = new Set<string>()
 
 t.setTimeout(90 * 60_000)
 
 /** As its owner prepares the card on a PC. */
-function prepare({ path }: Disk, settings: string): void {
-  const text = join(temporaryFolder(t), 'receiver.txt')
-  writeFileSync(text, settings)
-  copyToCard(path, text)
+function prepare({ path }: Disk, files: Readonly<Record<string, string>>): void {
+  const folder = temporaryFolder(t)
+  for (const [name, text] of Object.entries(files)) {
+    writeFileSync(join(folder, name), text)
+    copyToCard(path, join(folder, name))
+  }
 }
 
 t.test('a Raspberry Pi 3 starts from the card, with the settings of its owner', async t => {
   const disk = factoryDisk(raspberryPi)
-  prepare(disk, SETTINGS)
+  prepare(disk, { 'receiver.txt': SETTINGS })
   const device = new Machine(disk)
   t.comment(`the API answered after ${(await device.boot()).toFixed(0)} s`)
   t.teardown(() => device.cutPower())
@@ -94,7 +99,8 @@ t.test('a Raspberry Pi 3 starts from the card, with the settings of its owner', 
 
 t.test('the same card where there is a screen', async t => {
   const disk = factoryDisk(cardOnVirt)
-  prepare(disk, 'name=Boardroom 7\nhostnme=typo\n')
+  const tunnel = await Tunnel.open(t)
+  prepare(disk, { 'receiver.txt': 'name=Boardroom 7\nhostnme=typo\n', ...tunnel.files })
   const device = new Machine(disk)
   const screen = new Screen(device, join(REPOSITORY, 'build/out/card'))
   t.comment(`the API answered after ${(await device.boot()).toFixed(0)} s`)
@@ -114,5 +120,14 @@ t.test('the same card where there is a screen', async t => {
   )
   t.match(await device.shell('journalctl --unit receiverd --priority warning --output cat'), 'line 2: "hostnme"')
   t.equal(await device.systemState(), 'running')
+  await t.test('from behind NAT, its owner reaches it through WireGuard', async t => {
+    const [, pin = ''] = /sha256\/\/([\w+/]{43}=)/.exec(await device.receiverd('key', 'show', '--verbose')) ?? []
+    const url = `https://${tunnel.address}/api/v1/health`
+    const curl = ['curl', '-sS', '--max-time', '10', '--insecure', '--pinnedpubkey', `sha256//${pin}`] as const
+    const answer = await eventually(() => tunnel.answerTo(...curl, url), TUNNEL_MS)
+    t.match(JSON.parse(answer), { status: 'ok' })
+    t.equal(await device.shell('find /boot/firmware -name "wg0*"'), '', 'the key has left the card')
+    t.notOk((await device.shell('journalctl --quiet --boot')).includes(tunnel.privateKey))
+  })
   await t.test('Wi-Fi', t => joinsNetworks(t, device))
 })

@@ -71,7 +71,7 @@ function virtOptions({ disk, forward, shell, sound, ...more }: Wiring): readonly
     ...['-netdev', `user,id=net,${forward}`, '-device', 'virtio-net-pci,netdev=net,romfile='],
     ...['-audiodev', `wav,id=sound,path=${sound}`, '-device', 'intel-hda', '-device', 'hda-output,audiodev=sound'],
     ...['-device', 'virtio-gpu-pci', '-device', 'virtio-serial-pci'],
-    ...['-chardev', `socket,id=shell,path=${shell},server=on,wait=off`],
+    ...['-chardev', `socket,id=shell,path=${shell}`],
     ...['-device', 'virtserialport,chardev=shell,name=shell'],
     // A watchdog that resets the board, as on a Pi.
     ...['-device', 'i6300esb'],

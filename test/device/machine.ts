@@ -23,6 +23,8 @@ import { A_OFFSET, addToCommandLine, type Board, DISK_BYTES, QEMU, virt } from '
 /** A board of four cores, emulated on a busy host of two, takes more than five minutes. */
 const BOOT_MS = 600_000
 const COMMAND_MS = 240_000
+/** An emulator that gets a tenth of the host takes seconds for an answer, and each that nobody waits for costs the next one. */
+const ANSWER_MS = 10_000
 /** From the first answer of the API until nothing is starting any more. */
 const STARTED_MS = 300_000
 /** Of the device, for the test alone: the API itself, which listens on the loopback. */
@@ -171,6 +173,11 @@ export class Machine extends Api {
     if (writeLog !== undefined) writeFileSync(writeLog, '')
     const tap = `tap,id=lan,ifname=${lan},script=no,downscript=no`
     this.#more = lan === undefined ? [] : ['-netdev', tap, '-device', 'virtio-net-pci,netdev=lan,romfile=']
+    // QEMU connects as soon as it starts. While nobody is there, the device's shell ends and is started again each second, for
+    // which an emulator that gets little of the host has no time.
+    createServer(shell => this.#useShell(shell))
+      .listen(this.#shellSocket)
+      .unref()
     process.on('exit', () => {
       this.cutPower()
       rmSync(this.#folder, { recursive: true, force: true })
@@ -218,10 +225,20 @@ export class Machine extends Api {
     await this.reconnect()
   }
 
-  /** Opens the shell anew, as is needed after the device has restarted by itself. */
+  /** Waits until the shell answers, also after the device has restarted by itself. */
   async reconnect(): Promise<void> {
-    this.#shell?.destroy()
-    await this.#openShell()
+    if (this.#board.shell === 'network') {
+      this.#shell?.destroy()
+      this.#useShell(connect(SHELL_TCP_PORT, this.address))
+    }
+    // Nothing that was said before this boot is an answer.
+    this.#said = ''
+    // Asked until somebody listens.
+    await eventually(async () => {
+      this.#shell?.write('echo up\n')
+      await sleep(500)
+      return this.#said.includes('up')
+    }, BOOT_MS)
     await this.loadKey()
   }
 
@@ -229,7 +246,7 @@ export class Machine extends Api {
    * A restart of the device is a new QEMU: a processor that QEMU resets hangs once in a while, or sees memory as it was before.
    */
   #start(): void {
-    for (const path of [this.#shellSocket, this.#monitor]) rmSync(path, { force: true })
+    rmSync(this.#monitor, { force: true })
     const forward = PORTS.map(([host, port]) => `hostfwd=tcp:${this.address}:${host}-:${port}`).join()
     const wiring = {
       disk: this.disk,
@@ -358,27 +375,17 @@ export class Machine extends Api {
     if (!this.#qemu) throw new Error('it is switched off')
     const { exitCode, signalCode } = this.#qemu
     if (exitCode || signalCode) throw new Error(`QEMU ended: ${signalCode ?? exitCode}`)
-    const answer = await fetch(`${this.url}/api/v1/health`, { signal: AbortSignal.timeout(2_000) }).catch(
+    const answer = await fetch(`${this.url}/api/v1/health`, { signal: AbortSignal.timeout(ANSWER_MS) }).catch(
       () => undefined,
     )
     return answer?.ok ?? false
   }
 
-  async #openShell(): Promise<void> {
-    const isPort = this.#board.shell === 'port'
-    const shell = isPort ? connect(this.#shellSocket) : connect(SHELL_TCP_PORT, this.address)
+  #useShell(shell: Socket): void {
     shell.setEncoding('utf8').on('data', chunk => {
       this.#said += chunk
     })
     shell.on('error', () => undefined)
     this.#shell = shell
-    // Nothing that was said before this boot is an answer.
-    this.#said = ''
-    // Asked until somebody listens.
-    await eventually(async () => {
-      shell.write('echo up\n')
-      await sleep(500)
-      return this.#said.includes('up')
-    }, BOOT_MS)
   }
 }

@@ -1,7 +1,7 @@
 SOURCES := build/package
 BUILT := build/out
 include build/package/install.mk
-.PHONY: run build fleet fleet-test mutants size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-build qemu device-test update-test from earlier power-test storage-test crash-test model-test fuzz soak strike-test proof card-test device-tools arm-test bench bench-board clean
+.PHONY: run build fleet fleet-test mutants size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-build qemu device-test update-test phone-test from earlier power-test storage-test crash-test model-test fuzz soak strike-test proof card-test device-tools arm-test bench bench-board clean
 BIN := node_modules/.bin
 TS := node --import tsx
 ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
@@ -120,6 +120,10 @@ device-build: device-tools from image earlier build/out/next/receiverd.deb bench
 
 update-test: device-tools from image earlier ## update the booted image, also to versions that do not work: make update-test PROOF=1 FROM=COMMIT
 	$(DEVICE_TEST) test/device/update.device.ts
+
+phone-test: device-tools image test/page/node_modules ## update the booted image from its page on a phone, and pull the plug in the middle
+	@mkdir -p build/out/phone
+	$(DEVICE_TEST) test/visits/phone.device.ts
 
 # The image of an earlier commit, with which the device begins that is updated.
 earlier: image

@@ -14,6 +14,7 @@ tier fuzz
 N=${N:-200} tier power-test
 N=${DEVICES:-1000} tier fleet-test
 PROOF=1 tier update-test
+tier phone-test
 tier storage-test
 tier card-test
 HOURS=${HOURS:-1} tier soak

@@ -6,6 +6,8 @@ import { needs } from '../support/needs.ts'
 
 /** A tab in the background draws no frames, so nothing may wait for one. */
 export const POLL = { polling: 50 }
+/** The screen of a small phone. */
+export const PHONE = { width: 375, height: 667, isMobile: true, hasTouch: true }
 
 /** `shell` is Chromium that cannot have windows. It takes half the processor time, but does not know that a tab is hidden. */
 const PATHS = {

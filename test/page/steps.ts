@@ -75,6 +75,15 @@ export async function click(page: Page, card: string, text: string): Promise<voi
   await pressIt(found as ElementHandle<HTMLButtonElement>)
 }
 
+/** Chooses a file on the card of that heading. */
+export async function chooseFile(page: Page, card: string, path: string): Promise<void> {
+  const chooser = page.waitForFileChooser()
+  // From here on, the browser asks the test for a file.
+  await page.evaluate(() => undefined)
+  await click(page, card, 'Choose a file…')
+  await (await chooser).accept([path])
+}
+
 /** Clicks the one button with this name for screen readers. */
 export async function clickNamed(page: Page, name: string): Promise<void> {
   const found = await page.waitForSelector(`button[aria-label="${name}"]`)

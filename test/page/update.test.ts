@@ -7,9 +7,10 @@ import type { Page as BuiltPage } from '../../src/api/built-page.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { MIB, startUpdateDevice as start, type UpdateDevice } from '../support/update-device.ts'
-import { missingBrowser, openTab, POLL, startBrowser } from './browser.ts'
+import { missingBrowser, openTab, PHONE, POLL, startBrowser } from './browser.ts'
 import { page as built, startPageDevice } from './device.ts'
 import {
+  chooseFile,
   choose as choosing,
   click,
   control,
@@ -27,7 +28,7 @@ const startUpdateDevice = (t: Test, prepare?: Parameters<typeof start>[1]): Prom
 const CARD = 'New version'
 const VERSIONS = 'This device'
 const UPDATE = 'Update'
-const PHONE = { width: 375, height: 667, isMobile: true, hasTouch: true }
+const choose = (page: Page, path: string) => chooseFile(page, CARD, path)
 const FORGED = 'signature verification failed: Verify error: self-signed certificate'
 
 t.test('updates', { skip: missingBrowser('shell') }, async t => {
@@ -252,15 +253,6 @@ function pageNamed(script: string): BuiltPage {
   const [old, ...rest] = built.assets
   if (!old) throw new Error('the page has no script')
   return { html: () => built.html().replace(old.name, script), assets: [{ ...old, name: script }, ...rest] }
-}
-
-/** Chooses a file on the card. */
-async function choose(page: Page, path: string): Promise<void> {
-  const chooser = page.waitForFileChooser()
-  // From here on, the browser asks the test for a file.
-  await page.evaluate(() => undefined)
-  await click(page, CARD, 'Choose a file…')
-  await (await chooser).accept([path])
 }
 
 /** What the device says of its two systems, once it says something. */

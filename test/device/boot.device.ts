@@ -142,6 +142,9 @@ t.test('another machine of the network finds it by avahi, and reaches it by its 
   }
   const neighbour = await startRig(t, { files })
   await run('ip', ['link', 'set', LAN, 'netns', `${neighbour.pid}`, 'name', 'lan0'])
+  // It would go with the neighbour's network, and the emulator with it at its next reset.
+  const back = ['ip', 'link', 'set', 'lan0', 'netns', `${process.pid}`, 'name', LAN]
+  t.teardown(() => run('nsenter', ['--target', `${neighbour.pid}`, '--net', ...back]))
   const { value } = await device.system()
   const found = await eventually(async () => {
     const all: { name: string; url: string; pin: string }[] = JSON.parse(

@@ -220,7 +220,7 @@ export class Machine extends Api {
   async restartsBy(order: () => Promise<void>): Promise<void> {
     const before = this.#qemu
     await order()
-    await eventually(() => this.#qemu !== before, BOOT_MS)
+    await eventually(() => this.#running() !== before, BOOT_MS)
     await eventually(() => this.#isUp(), BOOT_MS)
     await this.reconnect()
   }
@@ -372,13 +372,19 @@ export class Machine extends Api {
   }
 
   async #isUp(): Promise<boolean> {
-    if (!this.#qemu) throw new Error('it is switched off')
-    const { exitCode, signalCode } = this.#qemu
-    if (exitCode || signalCode) throw new Error(`QEMU ended: ${signalCode ?? exitCode}`)
+    this.#running()
     const answer = await fetch(`${this.url}/api/v1/health`, { signal: AbortSignal.timeout(ANSWER_MS) }).catch(
       () => undefined,
     )
     return answer?.ok ?? false
+  }
+
+  /** The emulator. @throws if it is off, or has failed. */
+  #running(): ChildProcess {
+    if (!this.#qemu) throw new Error('it is switched off')
+    const { exitCode, signalCode } = this.#qemu
+    if (exitCode || signalCode) throw new Error(`QEMU ended: ${signalCode ?? exitCode}\n${this.console.slice(-500)}`)
+    return this.#qemu
   }
 
   #useShell(shell: Socket): void {

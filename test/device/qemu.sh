@@ -1,6 +1,7 @@
 #!/bin/sh
-# test/device/qemu.sh: makes build/out/qemu/qemu-system-aarch64, which runs the QEMU of Debian 13, whatever this machine has: in
-# Debian 12's, one boot in some fifteen hangs. Takes seconds, and does nothing if this recipe has not changed.
+# test/device/qemu.sh: makes build/out/qemu/qemu-system-aarch64, which runs the QEMU of Debian 13, whatever this machine has: with
+# Debian 12's, a boot takes a fifth longer, and now and then a processor hangs. Takes seconds, and does nothing if this recipe
+# has not changed.
 set -eu
 out=$PWD/build/out/qemu
 recipe=$(sha256sum <"$0")

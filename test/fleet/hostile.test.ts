@@ -3,7 +3,10 @@ import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import type { Json } from '../../src/settings-file/settings-file.ts'
+import { eventually } from '../support/eventually.ts'
+import { freePort } from '../support/port.ts'
 import { startTestService } from '../support/service.ts'
+import { Bridge } from './bridge.ts'
 import { Owner } from './support.ts'
 
 const KEY = 'A'.repeat(43)
@@ -100,4 +103,20 @@ t.test('a time to confirm a change is one that a device can have', async t => {
     t.match(await owner.outcomes(['apply', '--yes']), { status: 1, of: { liar: { state: 'failed' } } })
     t.ok(asked.includes(`PATCH ${path}`), asked.join())
   }
+})
+
+t.test('the bridge has no warnings of Node, however many devices there are', async t => {
+  const port = await freePort()
+  const owner = new Owner(t)
+  const names = Array.from({ length: 12 }, (_, at) => `room-${at}`)
+  owner.write('keys.csv', names.map(name => `${name},${KEY}\n`).join(''))
+  const devices = names.map((name, at) => `  ${name}: { address: "http://127.0.1.${at}:${port}" }\n`).join('')
+  owner.write('fleet.yaml', `keys: keys.csv\nbridge: { broker: "mqtt://127.0.0.1:${port}" }\ndevices:\n${devices}`)
+  const bridge = new Bridge(t, owner)
+  await eventually(() => bridge.count(/^<4>room-11 /) > 0)
+  t.equal(await bridge.end('SIGTERM'), 0)
+  t.strictSame(
+    bridge.log.filter(line => !/^<\d>/.test(line)),
+    [],
+  )
 })

@@ -1,6 +1,7 @@
 import { CommandError } from '../cli/failure.ts'
 import { Refused } from '../cli/service-client.ts'
 import { type JsonObject, pointerStep } from '../json.ts'
+import { MAX_CONFIRM_S } from '../limits.ts'
 import type { Difference } from '../settings-file/settings-file.ts'
 import { type DeviceAnswer, type DeviceClient, Unanswered } from './client.ts'
 import { causeIn, type Result } from './outcome.ts'
@@ -91,7 +92,9 @@ class Change {
   /** Seconds within which a change of these settings must be confirmed, because it can cut the device off; 0 otherwise. */
   async #lockOutS(patch: JsonObject): Promise<number> {
     const { properties = {} } = await schemaOf(this.#client)
-    return Math.max(...Object.keys(patch).map(name => properties[name]?.['x-confirm-within'] ?? 0))
+    const times = Object.keys(patch).map(name => properties[name]?.['x-confirm-within'])
+    // No device has a longer one: whoever claims it is not waited for.
+    return Math.max(...times.map(time => (typeof time === 'number' ? Math.min(time, MAX_CONFIRM_S) : 0)))
   }
 
   /** @returns why there is no answer that says what has become of it. */

@@ -1,5 +1,6 @@
 import type { Receiver } from '../cli/discover.ts'
 import { hostAndPort } from '../http/address.ts'
+import { grouped } from './report.ts'
 
 /** Anything else in a host name becomes a hyphen. */
 const NOT_IN_NAMES = /[^A-Za-z0-9._-]+/g
@@ -8,10 +9,12 @@ const MAX_NAME = 60
 /** A fleet file with these receivers. All that is in it is what they claim: it says so. */
 export function fleetFileOf(receivers: readonly Receiver[]): string {
   const names = new Set<string>()
+  const claimed = grouped(receivers, nameOf)
   const devices = receivers.map(receiver => {
     const name = freeName(receiver, names)
     names.add(name)
-    return deviceOf(name, receiver)
+    const isAlone = claimed.get(nameOf(receiver))?.length === 1
+    return deviceOf(name, receiver, isAlone)
   })
   return `# Receivers on this network, by their own announcements. Anybody can announce anything: compare the pins.
 keys: keys.csv
@@ -19,9 +22,19 @@ devices:
 ${devices.join('')}`
 }
 
-function deviceOf(name: string, { name: shown, model, serial, addresses, port, pin }: Receiver): string {
+/** @param isAlone Whether no other one claims its host name. */
+function deviceOf(
+  name: string,
+  { name: shown, model, serial, addresses, port, pin }: Receiver,
+  isAlone: boolean,
+): string {
   const place = hostAndPort(addresses[0] ?? '', port)
   const lines = [
+    // The key of the line in the key file would go to whichever was announced first.
+    ...(isAlone
+      ? []
+      : ['  # Several claim this host name: find out by the pin which one it is, before a key is sent.']),
+    ...(pin === '' ? ['  # Without TLS: its key is sent in clear, to whoever answers there.'] : []),
     `  ${JSON.stringify(name)}: # ${[shown, model].filter(text => text !== '').join(', ')}`.trimEnd(),
     `    address: ${JSON.stringify(`${pin === '' ? 'http' : 'https'}://${place}`)}`,
     ...(serial === '' ? [] : [`    serial: ${JSON.stringify(serial)}`]),
@@ -31,14 +44,18 @@ function deviceOf(name: string, { name: shown, model, serial, addresses, port, p
 }
 
 /** Its host name; with a number where another one has that. */
-function freeName({ hostname }: Receiver, taken: ReadonlySet<string>): string {
-  const own = hostname
-    .replace(/\.local\.?$/, '')
-    .replace(NOT_IN_NAMES, '-')
-    .replace(/^[^A-Za-z0-9]+/, '')
-  const name = own.slice(0, MAX_NAME) || 'receiver'
+function freeName(receiver: Receiver, taken: ReadonlySet<string>): string {
+  const name = nameOf(receiver)
   for (let number = 2; ; number++) {
     const candidate = number === 2 ? name : `${name}-${number - 1}`
     if (!taken.has(candidate)) return candidate
   }
+}
+
+function nameOf({ hostname }: Receiver): string {
+  const own = hostname
+    .replace(/\.local\.?$/, '')
+    .replace(NOT_IN_NAMES, '-')
+    .replace(/^[^A-Za-z0-9]+/, '')
+  return own.slice(0, MAX_NAME) || 'receiver'
 }

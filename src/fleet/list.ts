@@ -25,6 +25,8 @@ interface Listed {
 
 const COLUMNS = ['DEVICE', 'ADDRESS', 'VERSION', 'FIRMWARE', 'GROUPS', 'DIGEST', 'STATE'] as const
 const SHOWN_DIGEST = 12
+/** Longer than any name and any version. */
+const MAX_TEXT = 128
 
 /** Lists the devices, and how each is doing. @returns the exit status. */
 export async function list(members: readonly Member[], { limit, stop, ui }: RollOutOptions): Promise<number> {
@@ -77,7 +79,7 @@ function memberOf(value: JsonValue | undefined, name: keyof JsonObject): JsonVal
   return isObject(value) ? value[name] : undefined
 }
 
-/** Text of a device is shown as text, and nothing else. */
+/** Text of a device is shown as text, and nothing else; each cell makes its column as wide in all rows. */
 function textOf(value: JsonValue | undefined): string {
-  return typeof value === 'string' ? printable(value) : ''
+  return typeof value === 'string' ? printable(value.slice(0, MAX_TEXT)) : ''
 }

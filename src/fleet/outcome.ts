@@ -3,6 +3,9 @@ import { CommandError } from '../cli/failure.ts'
 import type { Json } from '../settings-file/settings-file.ts'
 import type { Member } from './access.ts'
 
+/** Of a reason and of a note. */
+const MAX_TEXT = 2_000
+
 export const STATES = ['unchanged', 'would change', 'changed', 'done', 'failed', 'not begun'] as const
 export type State = (typeof STATES)[number]
 
@@ -27,10 +30,16 @@ export async function outcomeOf(member: Member, act: (member: Member) => Promise
 }
 
 export function named({ device, address }: Member, result: Result): Outcome {
-  return { device: device.name, address, ...result }
+  const { note } = result
+  return { device: device.name, address, ...result, ...(note !== undefined && { note: clipped(note) }) }
 }
 
 /** Why something failed with a device, as a clause without a full stop. */
 export function causeIn(error: unknown): string {
-  return error instanceof CommandError ? error.message : reasonOf(error)
+  return clipped(error instanceof CommandError ? error.message : reasonOf(error))
+}
+
+/** A device may say as much as it likes. */
+function clipped(text: string): string {
+  return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text
 }

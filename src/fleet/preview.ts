@@ -1,3 +1,4 @@
+import { CommandError } from '../cli/failure.ts'
 import type { Client } from '../cli/service-client.ts'
 import { describeDifference, describeLeftOut } from '../cli/settings.ts'
 import { isObject, type JsonObject, type JsonValue, pointerStep } from '../json.ts'
@@ -22,7 +23,11 @@ export async function compare(client: Client, settings: JsonObject): Promise<Com
 /** The properties of a device's configuration. */
 export async function schemaOf(client: Client): Promise<Document['system']> {
   const { body } = await client.send('GET', '/openapi.json')
-  return new Document(body as ConstructorParameters<typeof Document>[0]).system
+  try {
+    return new Document(body as ConstructorParameters<typeof Document>[0]).system
+  } catch {
+    throw new CommandError('its description of the API has no end: it is no receiver')
+  }
 }
 
 /** Whether nothing that can be seen would change: a password never can. */

@@ -133,7 +133,9 @@ async function giveOnce(old: DeviceClient, fresh: DeviceClient, body: NewKey): P
     // The old key is refused: the device may have the new one already.
     return await put(fresh, body).catch(why => {
       if (!isUnauthorized(why)) throw why
-      throw new Lost('it takes neither its key nor the one that is to replace it: somebody else has changed it')
+      throw new Lost(
+        'it takes neither its key nor the one that is to replace it: somebody else has changed it, or the file is old',
+      )
     })
   }
 }

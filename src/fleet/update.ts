@@ -58,7 +58,10 @@ class Bundle {
 }
 
 async function updateDevice(client: DeviceClient, bundle: Bundle, options: UpdateOptions): Promise<Result> {
-  const before = await stateOf(client)
+  const before = await stateOf(client).catch(error => {
+    if (!(error instanceof Refused) || error.status !== 409) throw error
+    throw new CommandError('it takes no firmware bundles: its image has only one system')
+  })
   const { restart, allowOlder, wait } = options
   if (bundle.version !== undefined && runs(before, bundle.version))
     return settled(client, before, bundle.version, options)

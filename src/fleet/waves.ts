@@ -65,7 +65,11 @@ export async function rollOut(
     outcomes.push(...whole)
   }
   if (outcomes.some(({ state }) => state === 'not begun'))
-    ui.note(stop.aborted ? 'Interrupted.' : 'Stopped after a wave with failures; give the command again to go on.')
+    ui.note(
+      stop.aborted
+        ? 'Interrupted.'
+        : 'Stopped after a wave with failures; give the command again to go on, or with --keep-going to go past them.',
+    )
   return outcomes
 }
 

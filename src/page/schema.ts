@@ -104,9 +104,17 @@ export class Document {
   }
 }
 
-/** The schema at a reference, with what its own references refer to in their place. */
+/** Far more than any description has: references to references can multiply without end. */
+const MAX_VALUES = 100_000
+
+/**
+ * The schema at a reference, with what its own references refer to in their place.
+ * @throws {RangeError} if it has no end.
+ */
 function resolved(document: JsonObject, reference: string): Schema {
+  let values = 0
   const inside = (value: Json): Json => {
+    if (++values > MAX_VALUES) throw new RangeError('the schema has no end')
     if (Array.isArray(value)) return value.map(inside)
     if (!isObject(value)) return value
     if (typeof value.$ref === 'string') return inside(at(document, value.$ref))

@@ -100,12 +100,15 @@ t.test('a device that is found by its serial number', async t => {
   const lines = [
     found('lobby', network.address.split(':')[1], '100', `"model=Pi" "pin=${pin}"`),
     found('evil', '9', '666', '"model=$(reboot)"'),
+    `=;eth0;IPv4;twin;_receiverd._tcp;local;lobby.local;127.0.0.2;9;"serial=667" "pin=${'B'.repeat(43)}="`,
   ]
   owner.write('avahi-browse', `#!/bin/sh\ncat <<'END'\n${lines.join('\n')}\nEND\n`, 0o700)
   const env = { PATH: `${owner.folder}:${process.env.PATH}` }
   const { status, stdout } = await owner.run(['discover'], env)
   t.equal(status, 0)
-  t.match(stdout, /^ {2}"evil": # evil, \$\(reboot\)\n {4}address: "http:\/\/127/m)
+  t.match(stdout, /^ {2}# Without TLS.*\n {2}"evil": # evil, \$\(reboot\)\n {4}address: "http:\/\/127/m)
+  for (const name of ['lobby', 'lobby-2'])
+    t.match(stdout, new RegExp(`^ {2}# Several claim this host name.*\\n {2}"${name}":`, 'm'))
 
   owner.write('keys.csv', `lobby,${device.key}\nevil,${device.key}\n`)
   owner.write('fleet.yaml', stdout)

@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { Files } from '../../hal/files/files.ts'
 import { TrialRecords } from '../../src/update/trial.ts'
 import { eventually } from '../support/eventually.ts'
+import { startTestService } from '../support/service.ts'
 import { MIB, startUpdateDevice, type UpdateDevice } from '../support/update-device.ts'
 import { Owner } from './support.ts'
 
@@ -51,6 +52,18 @@ t.test('a bundle is installed in waves, and a device that has it is left alone',
     t.equal(rauc.did.filter(call => call.startsWith('InstallBundle')).length, 1)
     t.equal(jobs.length, 1)
   }
+})
+
+t.test('a device whose image has one system', async t => {
+  const device = await startTestService(t)
+  const owner = new Owner(t)
+  owner.write('key', `${device.key}\n`)
+  const lobby = `{ address: "http://127.0.0.1:${device.port}", key: { file: key } }`
+  owner.write('fleet.yaml', `devices: { lobby: ${lobby} }\n`)
+  owner.write('next.raucb', 'bundle')
+  const { status, of } = await owner.outcomes(['update', 'next.raucb', '--yes'])
+  t.equal(status, 1)
+  t.equal(of.lobby?.reason, 'it takes no firmware bundles: its image has only one system')
 })
 
 t.test('what goes wrong on one device stops the waves after it', async t => {

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { reasonOf } from '../../../hal/errors.ts'
 import { CommandError } from '../../cli/failure.ts'
@@ -47,6 +48,8 @@ export async function runBridge(fleet: Fleet, devices: readonly FleetDevice[], o
   const ca = bridge.ca === undefined ? undefined : await certificatesAt(bridge.ca)
   const password = bridge.password && (await readSecret(bridge.password, 'bridge.password', env))
   const credentials = await Credentials.read(fleet, devices, options)
+  // Each device listens to it.
+  setMaxListeners(0, options.signal)
   await new Bridge(bridge, fleet, devices, credentials, { ...options, ca, password }).run()
 }
 

@@ -1,0 +1,122 @@
+/** A device that lies: it may fail, and holds up neither the program nor the other devices. */
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
+import type { Json } from '../../src/settings-file/settings-file.ts'
+import { eventually } from '../support/eventually.ts'
+import { freePort } from '../support/port.ts'
+import { startTestService } from '../support/service.ts'
+import { Bridge } from './bridge.ts'
+import { Owner } from './support.ts'
+
+const KEY = 'A'.repeat(43)
+const LONG = 'x'.repeat(1_000_000)
+/** As many levels of references, each to two of the next: 2^40 values. */
+const LEVELS = 40
+
+interface Reply {
+  readonly status?: number
+  readonly body: Json
+}
+
+/** Answers every request so. @returns its address. */
+async function liar(t: Test, reply: (request: IncomingMessage) => Reply): Promise<string> {
+  const server = createServer((request, response) => {
+    const { status = 200, body } = reply(request)
+    request.resume()
+    const type = status === 200 ? 'application/json' : 'application/problem+json'
+    response.writeHead(status, { 'Content-Type': type }).end(JSON.stringify(body))
+  })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(() => server.close())
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+function ownerOf(t: Test, address: string): Owner {
+  const owner = new Owner(t)
+  owner.write('keys.csv', `liar,${KEY}\n`)
+  owner.write(
+    'fleet.yaml',
+    `keys: keys.csv\nsettings: { timezone: UTC }\ndevices: { liar: { address: "${address}" } }\n`,
+  )
+  return owner
+}
+
+/** A device whose time zone differs, and which describes itself with these schemas. */
+function describing(schemas: Json, asked: string[] = []) {
+  return ({ method = '', url = '' }: IncomingMessage): Reply => {
+    asked.push(`${method} ${url}`)
+    if (url.endsWith('/openapi.json')) return { body: { components: { schemas } } }
+    if (url.includes('validateOnly')) return { body: { changes: { timezone: 'UTC' } } }
+    if (method === 'PATCH') return { status: 409, body: { detail: 'No.' } }
+    return { body: { timezone: 'Europe/Brussels' } }
+  }
+}
+
+t.test('long texts are cut, also in the rows of the others', async t => {
+  const device = await startTestService(t)
+  const owner = ownerOf(t, await liar(t, () => ({ body: { version: LONG, configurationDigest: LONG } })))
+  owner.write('keys.csv', `liar,${KEY}\nlobby,${device.key}\n`)
+  owner.write(
+    'fleet.yaml',
+    owner.read('fleet.yaml').replace('liar: {', `lobby: { address: "http://127.0.0.1:${device.port}" }, liar: {`),
+  )
+  const { stdout } = await owner.run(['list'])
+  t.match(stdout, /^lobby .* ok$/m)
+  t.ok(stdout.length < 2_000, `${stdout.length} characters`)
+})
+
+t.test('a long reason is cut', async t => {
+  const owner = ownerOf(t, await liar(t, () => ({ status: 409, body: { detail: LONG } })))
+  for (const command of ['list', 'diff']) {
+    const { status, stdout, stderr } = await owner.run([command])
+    t.equal(status, 1)
+    t.match(stdout, 'the service refused: xxx')
+    t.ok(stdout.length + stderr.length < 5_000, `${command}: ${stdout.length} characters`)
+  }
+})
+
+t.test('references that multiply are not followed', async t => {
+  const levels = Array.from({ length: LEVELS }, (_, level) => {
+    const next = { $ref: `#/components/schemas/A${level + 1}` }
+    return [`A${level}`, { properties: { a: next, b: next } }] as const
+  })
+  for (const schemas of [
+    { System: { $ref: '#/components/schemas/A0' }, ...Object.fromEntries(levels) },
+    { System: { properties: { a: { $ref: '#/components/schemas/System' } } } },
+  ]) {
+    const { of } = await ownerOf(t, await liar(t, describing(schemas))).outcomes(['apply', '--yes'])
+    t.match(of.liar, { state: 'failed', reason: 'its description of the API has no end: it is no receiver' })
+  }
+})
+
+t.test('a time to confirm a change is one that a device can have', async t => {
+  for (const [claimed, path] of [
+    [1e9, '/api/v1/system?confirmWithin=600'],
+    ['1e9', '/api/v1/system'],
+  ] as const) {
+    const asked: string[] = []
+    const schemas = { System: { properties: { timezone: { 'x-confirm-within': claimed } } } }
+    const owner = ownerOf(t, await liar(t, describing(schemas, asked)))
+    t.match(await owner.outcomes(['apply', '--yes']), { status: 1, of: { liar: { state: 'failed' } } })
+    t.ok(asked.includes(`PATCH ${path}`), asked.join())
+  }
+})
+
+t.test('the bridge has no warnings of Node, however many devices there are', async t => {
+  const port = await freePort()
+  const owner = new Owner(t)
+  const names = Array.from({ length: 12 }, (_, at) => `room-${at}`)
+  owner.write('keys.csv', names.map(name => `${name},${KEY}\n`).join(''))
+  const devices = names.map((name, at) => `  ${name}: { address: "http://127.0.1.${at}:${port}" }\n`).join('')
+  owner.write('fleet.yaml', `keys: keys.csv\nbridge: { broker: "mqtt://127.0.0.1:${port}" }\ndevices:\n${devices}`)
+  const bridge = new Bridge(t, owner)
+  await eventually(() => bridge.count(/^<4>room-11 /) > 0)
+  t.equal(await bridge.end('SIGTERM'), 0)
+  t.strictSame(
+    bridge.log.filter(line => !/^<\d>/.test(line)),
+    [],
+  )
+})

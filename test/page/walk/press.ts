@@ -1,0 +1,103 @@
+/** Presses, and the first invariant: what is pressed is what happens, once, or nothing. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { eventually } from '../../support/eventually.ts'
+import type { Random } from '../../support/random.ts'
+import { type Model, textOf } from './model.ts'
+import type { Fault } from './proxy.ts'
+import type { Room } from './room.ts'
+import type { Step } from './steps.ts'
+import type { Thumb } from './thumb.ts'
+import type { Hit } from './watcher.ts'
+
+/** Milliseconds between the look and the tap: less than a row that has moved takes no finger. */
+const ON_ITS_WAY_MS = 300
+/** A control that came under the finger later than this was not what somebody meant to press. */
+const STEADY_MS = 250
+/** What asks the device for something, or throws away what was entered. Whatever else is hit, nothing is lost. */
+const GRAVE = /^(Let in|Deny|End|Save|Discard|Use that): /
+
+export interface Around {
+  /** Happens while the finger is on its way. */
+  readonly news?: Step
+  readonly fault?: Fault
+}
+
+export class Press {
+  readonly #room: Room
+  readonly #model: Model
+  readonly #thumb: Thumb
+  readonly #random: Random
+
+  constructor(room: Room, model: Model, thumb: Thumb, random: Random) {
+    this.#room = room
+    this.#model = model
+    this.#thumb = thumb
+    this.#random = random
+  }
+
+  /** Presses what asks the device for nothing. */
+  async plain(name: string): Promise<Hit | undefined> {
+    const hit = await this.#thumb.tap(name)
+    if (hit) this.#meant(hit, name)
+    return hit
+  }
+
+  async goTo(view: string): Promise<void> {
+    const hit = await this.plain(view)
+    if (hit?.isAimed) await eventually(async () => (await this.#thumb.see()).view === view)
+  }
+
+  reconnected(): Promise<unknown> {
+    return eventually(async () => (await this.#thumb.see()).state === 'Connected')
+  }
+
+  /** Presses what asks the device for something. */
+  async asking(name: string, { news, fault }: Around = {}): Promise<void> {
+    const { proxy } = this.#room
+    proxy.arm(fault)
+    let told: Promise<string | undefined> = Promise.resolve(undefined)
+    const meanwhile =
+      news &&
+      (() => {
+        told = news.act().then(() => undefined, String)
+        return sleep(this.#random.below(ON_ITS_WAY_MS))
+      })
+    const hit = await this.#thumb.tap(name, meanwhile)
+    const promises = hit ? this.#model.promisesOf(hit) : ['']
+    if (hit) this.#meant(hit, name)
+    if (!promises.includes('')) await eventually(() => proxy.count > 0)
+    const isStruck = fault !== undefined && !proxy.isArmed
+    proxy.arm(undefined)
+    if (hit && proxy.count > 0 && !(isStruck && fault?.kind === 'refused'))
+      this.#done(hit, news, isStruck ? fault : undefined)
+    const failure = await told
+    // Of two decisions about one device, one may come too late.
+    if (failure !== undefined && !news?.guest) throw new Error(failure)
+    const goesOn = fault?.kind === 'late' && this.#random.chance(0.5)
+    if (!goesOn) await this.#answered()
+    const sent = proxy.take().map(textOf)
+    // A browser itself repeats what it has sent on a connection that breaks.
+    const unlikeOthers = isStruck && fault?.kind.startsWith('cut') ? [...new Set(sent)] : sent
+    if (unlikeOthers.length > 1 || !promises.includes(unlikeOthers[0] ?? ''))
+      throw new Error(`pressed: ${hit?.name}\nexpected: ${promises.join('\nor: ')}\nasked for: ${sent.join('\nand: ')}`)
+  }
+
+  #done(hit: Hit, news: Step | undefined, fault: Fault | undefined): void {
+    const isSame = news?.guest !== undefined && hit.name.endsWith(`: ${news.guest.name}`)
+    this.#model.done(hit.name, fault?.kind !== 'cut before' && !isSame)
+    if (isSame && news?.guest) this.#model.doubt(news.guest)
+    // Two changes of one file at once: either comes last.
+    if (news?.field && hit.name === `Save: ${news.field.card}`) this.#model.unsure(news.field)
+  }
+
+  /** Nothing waits for an answer any more. */
+  #answered(): Promise<unknown> {
+    return eventually(async () => !(await this.#thumb.see()).isBusy)
+  }
+
+  /** @throws if the finger has hit what came under it only just now. */
+  #meant({ name, isAimed, steadyMs }: Hit, aimedAt: string): void {
+    if (isAimed || steadyMs >= STEADY_MS || !GRAVE.test(name)) return
+    throw new Error(`the finger was on its way to “${aimedAt}”, and hit “${name}”, which was there for ${steadyMs} ms`)
+  }
+}

@@ -169,18 +169,19 @@ export class Model {
       const different = all.filter(([field, shown]) => shown !== this.valueIn(field))
       return [different, all].map(values => (values.length === 0 ? '' : `PATCH /system ${canonical(patchOf(values))}`))
     }
-    const id = this.#room.ids.get(what)
-    if (verb === 'Let in') return [`POST /sessions/${id}/admit?replace=false `]
-    return verb === 'Deny' || verb === 'End' ? [`DELETE /sessions/${id} `] : ['']
+    // Its row may still be that of the session which it had before a restart.
+    const ids = this.#room.idsOf(what)
+    if (verb === 'Let in') return ids.map(id => `POST /sessions/${id}/admit?replace=false `)
+    return verb === 'Deny' || verb === 'End' ? ids.map(id => `DELETE /sessions/${id} `) : ['']
   }
 
   /** The device has done what was pressed; or nobody knows whether it has. */
-  done(name: string, isKnown: boolean): void {
+  done(name: string, { path }: Sent, isKnown: boolean): void {
     const [verb, what] = parts(name)
     if (verb === 'Save') return isKnown ? this.saved(what) : this.unsureOf(what)
     const guest = this.#room.guests.get(what)
     const fate = guest && this.#fates.get(guest)
-    if (!guest || fate === undefined || fate === 'gone') return
+    if (!guest || fate === undefined || fate === 'gone' || !path.includes(guest.id)) return
     if (!isKnown) this.fate(guest, 'unknown')
     else if (fate !== 'unknown') this.fate(guest, verb === 'Let in' ? 'active' : 'gone')
   }

@@ -20,6 +20,8 @@ export interface Sent {
   /** Below the API. */
   readonly path: string
   readonly body: string
+  /** The same was left without an answer when its connection broke: a browser itself sends such a request again. */
+  readonly mayBeRepeat: boolean
 }
 
 const API = '/api/v1'
@@ -28,6 +30,7 @@ export class FaultyProxy {
   readonly url: string
   /** What the page has asked for since `take` was called last. */
   #sent: Sent[] = []
+  readonly #broken = new Set<string>()
   #fault: Fault | undefined
   readonly #target: () => string
   readonly #sockets: ReadonlySet<Socket>
@@ -63,8 +66,9 @@ export class FaultyProxy {
     return sent
   }
 
-  get count(): number {
-    return this.#sent.length
+  /** The first of what the page has asked for since then. */
+  get first(): Sent | undefined {
+    return this.#sent[0]
   }
 
   /** Whether a fault is still to come. */
@@ -88,7 +92,12 @@ export class FaultyProxy {
     for await (const chunk of asked) chunks.push(chunk)
     const body = Buffer.concat(chunks)
     if (method === 'GET') return this.#forward(asked, answer, body)
-    this.#sent.push({ method, path: url.replace(API, ''), body: body.toString() })
+    const sent = { method, path: url.replace(API, ''), body: body.toString() }
+    const text = JSON.stringify(sent)
+    this.#sent.push({ ...sent, mayBeRepeat: this.#broken.has(text) })
+    answer.on('close', () => {
+      if (!answer.writableFinished) this.#broken.add(text)
+    })
     const fault = this.#fault
     this.#fault = undefined
     if (fault?.kind === 'cut before') asked.socket.destroy()

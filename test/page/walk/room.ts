@@ -24,8 +24,8 @@ export interface Listed {
 
 export class Room {
   readonly guests = new Map<string, Guest>()
-  /** Of all that were ever here, by name. */
-  readonly ids = new Map<string, string>()
+  /** Of all that were ever here, by the name of the device. */
+  readonly #ids = new Map<string, string[]>()
   readonly proxy: FaultyProxy
   readonly #t: Test
   readonly #root: string
@@ -62,8 +62,13 @@ export class Room {
     const guest = new Guest(`${random.pick(NAMES)} ${++this.#count}`, random.pick(SLOWNESS_MS))
     await guest.come(this.#device.ask)
     this.guests.set(guest.name, guest)
-    this.ids.set(guest.name, guest.id)
+    this.#ids.set(guest.name, [guest.id])
     return guest
+  }
+
+  /** Of the sessions that a device had. */
+  idsOf(name: string): readonly string[] {
+    return this.#ids.get(name) ?? []
   }
 
   leave(guest: Guest): void {
@@ -105,7 +110,7 @@ export class Room {
     this.#device = await startPageDevice(this.#t, { root: this.#root })
     for (const guest of before) {
       if (guest.state === 'away') await guest.come(this.#device.ask)
-      this.ids.set(guest.name, guest.id)
+      this.#ids.get(guest.name)?.push(guest.id)
     }
   }
 

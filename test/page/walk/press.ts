@@ -77,7 +77,9 @@ export class Press {
     const sent = proxy.take()
     const asked = sent.filter(({ mayBeRepeat }, at) => at === 0 || !mayBeRepeat).map(textOf)
     if (asked.length > 1 || !promises.includes(asked[0] ?? ''))
-      throw new Error(`pressed: ${hit?.name}\nexpected: ${promises.join('\nor: ')}\nasked for: ${asked.join('\nand: ')}`)
+      throw new Error(
+        `pressed: ${hit?.name}\nexpected: ${promises.join('\nor: ')}\nasked for: ${asked.join('\nand: ')}`,
+      )
   }
 
   #done(hit: Hit, news: Step | undefined, fault: Fault | undefined): void {

@@ -151,11 +151,11 @@ export class Model {
 
   /** The page and the device agree: what was in doubt is known, and what was entered is saved where it is the value. */
   settled(shown: Shown): void {
-    if (shown.state !== 'Connected' || shown.isBusy) return
+    if (shown.state !== 'Connected') return
     for (const [field, entered] of this.#entered)
       if (entered === this.valueIn(field) || shown.fields[keyOf(field)] === this.valueIn(field))
         this.#entered.delete(field)
-    this.#unsure.clear()
+    if (!shown.isBusy) this.#unsure.clear()
   }
 
   /**

@@ -32,6 +32,7 @@ export class FaultyProxy {
   #sent: Sent[] = []
   readonly #broken = new Set<string>()
   #fault: Fault | undefined
+  #refused = 0
   readonly #target: () => string
   readonly #sockets: ReadonlySet<Socket>
 
@@ -81,8 +82,9 @@ export class FaultyProxy {
     this.#fault = fault
   }
 
-  /** Breaks off every connection. */
-  cut(): void {
+  /** Breaks off every connection, and refuses the next requests that only read. */
+  cut(refused = 0): void {
+    this.#refused = refused
     for (const socket of this.#sockets) socket.destroy()
   }
 
@@ -91,7 +93,7 @@ export class FaultyProxy {
     const chunks: Buffer[] = []
     for await (const chunk of asked) chunks.push(chunk)
     const body = Buffer.concat(chunks)
-    if (method === 'GET') return this.#forward(asked, answer, body)
+    if (method === 'GET') return this.#refused-- > 0 ? refuse(answer, 503) : this.#forward(asked, answer, body)
     const sent = { method, path: url.replace(API, ''), body: body.toString() }
     const text = JSON.stringify(sent)
     this.#sent.push({ ...sent, mayBeRepeat: this.#broken.has(text) })

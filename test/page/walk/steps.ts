@@ -10,6 +10,7 @@ import type { Thumb } from './thumb.ts'
 import type { Shown } from './watcher.ts'
 
 const MAX_GUESTS = 6
+const MAX_REFUSED = 5
 const VIEWS = ['Sessions', 'Settings', 'Sessions', 'Settings', 'Status', 'Log']
 
 /** All that a step can act on. */
@@ -82,6 +83,7 @@ export function upheavals({ room, model, random, at }: Scene): readonly Step[] {
     else model.isOpen = false
     await room.approve(approval)
   }
+  const refused = 1 + random.below(MAX_REFUSED)
   const restart = async () => {
     model.isOpen = false
     const field = FIELDS[0]
@@ -94,6 +96,7 @@ export function upheavals({ room, model, random, at }: Scene): readonly Step[] {
   }
   return [
     { what: 'the connections are cut', weight: 1, act: async () => room.proxy.cut() },
+    { what: `they are cut, and ${refused} requests refused`, weight: 0.5, act: async () => room.proxy.cut(refused) },
     { what: 'the service is restarted', weight: 0.7, act: restart },
     {
       what: model.isOpen ? 'devices must be let in' : 'everybody may mirror',

@@ -17,6 +17,7 @@ PROOF=1 tier update-test
 tier storage-test
 tier card-test
 HOURS=${HOURS:-1} tier soak
+STEPS=${STEPS:-1000} tier walk
 STRIKES=${STRIKES:-10000} tier strike-test
 tier bench
 conclude

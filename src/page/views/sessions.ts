@@ -150,7 +150,8 @@ function sessionItem(device: Device): Item {
         if (error instanceof Unreachable) device.doubt()
       } finally {
         made.textContent = says.text
-        actions.inert = false
+        // What is done is not to be done again while its news is on its way.
+        actions.inert = isDecided
         if (wasPressed && [made, document.body].some(element => element === document.activeElement))
           (problem.hidden ? heading : made)?.focus({ preventScroll: true })
       }

@@ -20,9 +20,13 @@ export interface Around {
   /** Happens while the finger is on its way. */
   readonly news?: Step
   readonly fault?: Fault
+  /** The thumb taps once more, by mistake. */
+  readonly isTwice?: true
 }
 
 export class Press {
+  /** How many have asked the device for something. */
+  asked = 0
   readonly #room: Room
   readonly #model: Model
   readonly #thumb: Thumb
@@ -52,7 +56,7 @@ export class Press {
   }
 
   /** Presses what asks the device for something. */
-  async asking(name: string, { news, fault }: Around = {}): Promise<void> {
+  async asking(name: string, { news, fault, isTwice }: Around = {}): Promise<void> {
     const { proxy } = this.#room
     proxy.arm(fault)
     let told: Promise<string | undefined> = Promise.resolve(undefined)
@@ -62,7 +66,8 @@ export class Press {
         told = news.act().then(() => undefined, String)
         return sleep(this.#random.below(ON_ITS_WAY_MS))
       })
-    const hit = await this.#thumb.tap(name, meanwhile)
+    const again = isTwice && (() => sleep(this.#random.below(ON_ITS_WAY_MS)))
+    const hit = await this.#thumb.tap(name, meanwhile, again)
     const promises = hit ? this.#model.promisesOf(hit) : ['']
     if (hit) this.#meant(hit, name)
     if (!promises.includes('')) await eventually(() => proxy.first)
@@ -75,6 +80,7 @@ export class Press {
     const goesOn = fault?.kind === 'late' && this.#random.chance(0.5)
     if (!goesOn) await this.#answered()
     const sent = proxy.take()
+    if (sent.length > 0) this.asked++
     const asked = sent.filter(({ mayBeRepeat }, at) => at === 0 || !mayBeRepeat).map(textOf)
     if (asked.length > 1 || !promises.includes(asked[0] ?? ''))
       throw new Error(

@@ -133,7 +133,8 @@ export function thumbSteps(scene: Scene, shown: Shown): readonly Step[] {
     const field = random.pick(FIELDS)
     const value = field.other(random, scene.at)
     const isNew = shown.fields[keyOf(field)] !== value
-    if (isNew) steps.push({ what: `enter ${keyOf(field)}: ${value}`, weight: 8, act: () => enter(scene, field, value) })
+    if (isNew)
+      steps.push({ what: `enter ${keyOf(field)}: ${value}`, weight: 8, act: () => enter(scene, field, value, shown) })
     const noted = FIELDS.filter(field => shown.buttons.includes(`Use that: ${keyOf(field)}`))
     for (const field of noted)
       steps.push({
@@ -166,6 +167,7 @@ function pressSteps(scene: Scene, { buttons }: Shown): readonly Step[] {
   const news = random.pick(newsSteps(scene).filter(({ what }) => isSession || what.startsWith('others set')))
   return [
     { what: name, weight: 5, act: () => press.asking(name) },
+    { what: `${name}, twice`, weight: 3, act: () => press.asking(name, { isTwice: true }) },
     { what: `${name}, while ${news.what}`, weight: 8, act: () => press.asking(name, { news }) },
     { what: `${name}, which is ${fault.kind}`, weight: 4, act: () => press.asking(name, { fault }) },
   ]
@@ -180,12 +182,12 @@ const FAULTS: readonly Fault[] = [
   { kind: 'cut after' },
 ]
 
-async function enter({ thumb, model, press }: Scene, field: Field, value: string): Promise<void> {
+async function enter({ thumb, model, press }: Scene, field: Field, value: string, shown: Shown): Promise<void> {
   const key = keyOf(field)
   model.entered(field, value)
   if (field.kind === 'toggle') {
     const hit = await press.plain(`Field: ${key}`)
-    if (!hit?.isAimed) model.entered(field, model.valueIn(field))
+    if (!hit?.isAimed) model.entered(field, shown.fields[key] ?? '')
   } else await thumb.enter(field.card, field.label, value, field.kind === 'choice')
 }
 

@@ -44,14 +44,22 @@ export class Thumb {
   /**
    * Taps where a control is.
    * @param meanwhile What happens between the look and the tap.
+   * @param again What happens before it taps there once more.
    * @returns what was hit; undefined if nothing can be, because the control takes no finger, or has gone.
    */
-  async tap(name: string, meanwhile: () => Promise<unknown> | undefined = () => undefined): Promise<Hit | undefined> {
+  async tap(
+    name: string,
+    meanwhile?: () => Promise<unknown>,
+    again?: () => Promise<unknown>,
+  ): Promise<Hit | undefined> {
     const place = await eventually(() => this.#aim(name), AIM_MS).catch(() => undefined)
     if (!place) return undefined
-    await meanwhile()
+    await meanwhile?.()
     await this.#touch(place.x, place.y)
-    return eventually(() => this.#hit(), CLICK_MS).catch(() => undefined)
+    const hit = await eventually(() => this.#hit(), CLICK_MS).catch(() => undefined)
+    await again?.()
+    if (again) await this.#touch(place.x, place.y)
+    return hit
   }
 
   /** Types a value in place of the one that is there, or chooses it. */

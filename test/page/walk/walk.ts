@@ -22,7 +22,7 @@ const REMEMBERED = 10
 const RECONNECT_MS = 2 * DEADLINE_MS
 
 export class Walk {
-  /** How often each kind of step was taken, by its first word. */
+  /** What was done in each step. */
   readonly taken: string[] = []
   readonly #name: string
   readonly #scene: Omit<Scene, 'at'>
@@ -32,6 +32,11 @@ export class Walk {
     this.#name = name
     this.#scene = scene
     this.#tab = tab
+  }
+
+  /** How many presses have asked the device for something. */
+  get asked(): number {
+    return this.#scene.press.asked
   }
 
   static async start(t: Test, browser: BrowserName, seed: number): Promise<Walk> {

@@ -10,7 +10,8 @@ import type { Thumb } from './thumb.ts'
 import type { Shown } from './watcher.ts'
 
 const MAX_GUESTS = 6
-const MAX_REFUSED = 5
+/** The page waits longer after each. */
+const MAX_REFUSED = 2
 const VIEWS = ['Sessions', 'Settings', 'Sessions', 'Settings', 'Status', 'Log']
 
 /** All that a step can act on. */
@@ -43,7 +44,7 @@ export function newsSteps({ room, model, random, at }: Scene): readonly Step[] {
   const isByHand = random.chance(0.3)
   const come = async () => model.fate(await room.enter(random), model.isOpen ? 'active' : 'pending')
   const steps: (Step | false)[] = [
-    guests.length < MAX_GUESTS && { what: 'a device comes', weight: guests.length < 2 ? 8 : 4, act: come },
+    guests.length < MAX_GUESTS && { what: 'a device comes', weight: guests.length < 2 ? 10 : 3, act: come },
     {
       what: `others set ${keyOf(field)} to ${value}${isByHand ? ' by hand' : ''}`,
       weight: 3,
@@ -166,10 +167,10 @@ function pressSteps(scene: Scene, { buttons }: Shown): readonly Step[] {
   const isSession = !name.startsWith('Save')
   const news = random.pick(newsSteps(scene).filter(({ what }) => isSession || what.startsWith('others set')))
   return [
-    { what: name, weight: 5, act: () => press.asking(name) },
-    { what: `${name}, twice`, weight: 3, act: () => press.asking(name, { isTwice: true }) },
-    { what: `${name}, while ${news.what}`, weight: 8, act: () => press.asking(name, { news }) },
-    { what: `${name}, which is ${fault.kind}`, weight: 4, act: () => press.asking(name, { fault }) },
+    { what: name, weight: 10, act: () => press.asking(name) },
+    { what: `${name}, twice`, weight: 5, act: () => press.asking(name, { isTwice: true }) },
+    { what: `${name}, while ${news.what}`, weight: 16, act: () => press.asking(name, { news }) },
+    { what: `${name}, which is ${fault.kind}`, weight: 8, act: () => press.asking(name, { fault }) },
   ]
 }
 

@@ -1,7 +1,7 @@
 SOURCES := build/package
 BUILT := build/out
 include build/package/install.mk
-.PHONY: run build fleet fleet-test mutants size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-build qemu device-test update-test phone-test from earlier power-test storage-test crash-test model-test fuzz soak strike-test proof card-test device-tools arm-test bench bench-board clean
+.PHONY: run build fleet fleet-test mutants size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-build qemu device-test update-test phone-test from earlier power-test storage-test crash-test model-test fuzz soak strike-test proof card-test device-tools arm-test bench bench-board clean walk
 BIN := node_modules/.bin
 TS := node --import tsx
 ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
@@ -162,6 +162,9 @@ fleet-test: build fleet ## a site of many devices, managed, killed and watched: 
 soak: build ## one service for hours, with clients, changes, sessions, new keys and clock steps: make soak HOURS=8 SEED=2
 	@HOURS=$(or $(HOURS),1) TEST_DEADLINE_MS=120000 $(BIN)/tap --reporter=tap --timeout=864000 test/soak/soak.test.ts
 
+walk: build test/page/node_modules ## a thumb on the page in two browsers, at random, against a model: make walk STEPS=2000 SEED=2 BROWSER=firefox
+	@STEPS=$(or $(STEPS),1000) TEST_DEADLINE_MS=120000 $(BIN)/tap --reporter=tap --timeout=864000 test/page/walk.test.ts
+
 strike-test: node_modules ## faults of storage and commands at random, and what must hold: make strike-test STRIKES=100000 SEED=2
 	@STRIKES=$(or $(STRIKES),10000) TEST_DEADLINE_MS=120000 $(BIN)/tap --reporter=tap --timeout=864000 test/faults/strikes.test.ts
 
@@ -169,7 +172,7 @@ strike-test: node_modules ## faults of storage and commands at random, and what 
 mutants: node_modules ## change the sources in small ways, and list the changes that no test notices (takes long)
 	@$(TS) test/mutants/main.ts
 
-proof: ## everything that takes hours: mutants, each state that a power cut could leave, 200 power cuts, 1,000 devices, bad storage, 1,000 rounds against the model, fuzzing, an hour of soak, 10,000 strikes, the card, the whole bench (as root)
+proof: ## everything that takes hours: mutants, each state that a power cut could leave, 200 power cuts, 1,000 devices, bad storage, 1,000 rounds against the model, fuzzing, an hour of soak, 2,000 steps over the page, 10,000 strikes, the card, the whole bench (as root)
 	@test/proof.sh
 
 device-tools:

@@ -53,6 +53,7 @@ const FIRST = new Set([
   'page/trial.test.ts',
   'page/update-views.test.ts',
   'page/update.test.ts',
+  'page/walk.test.ts',
   'presence/tls.test.ts',
   'rig/bad-network.test.ts',
   'rig/download.test.ts',

@@ -18,6 +18,7 @@ tier phone-test
 tier storage-test
 tier card-test
 HOURS=${HOURS:-1} tier soak
+STEPS=${STEPS:-1000} tier walk
 STRIKES=${STRIKES:-10000} tier strike-test
 tier bench
 conclude

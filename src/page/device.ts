@@ -61,7 +61,9 @@ export class Device {
   readonly unsaved = new Set<HTMLElement>()
   readonly #ended: (why: string) => void
   readonly #streams = new Map<string, LiveStream>()
-  readonly #closed = new AbortController()
+  readonly #closing = new AbortController()
+  /** Aborted when nothing may be sent any more. */
+  readonly closed = this.#closing.signal
   readonly #lost = new Set<string>()
   /** When it has said that it restarts, by the clock of `performance.now()`; undefined while it is there. */
   #leftAt: number | undefined
@@ -146,12 +148,7 @@ export class Device {
 
   close(): void {
     for (const stream of this.#streams.values()) stream.end()
-    this.#closed.abort()
-  }
-
-  /** Aborted when nothing may be sent any more. */
-  get closed(): AbortSignal {
-    return this.#closed.signal
+    this.#closing.abort()
   }
 
   /** Follows the update, which changes often, for as long as somebody looks at it. */

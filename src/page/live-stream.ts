@@ -27,28 +27,25 @@ export class LiveStream {
   #retryMs = FIRST_RETRY_MS
   #failures = 0
   #attempt: AbortController | undefined
+  readonly #over = new AbortController()
   #timer = 0
   #silence = 0
-  #isOver = false
   #wasHeard = false
 
   constructor(options: LiveStreamOptions) {
     this.#options = options
     this.#cursor = options.cursor
-    document.addEventListener('visibilitychange', this.#updateVisibility)
-    addEventListener('pagehide', this.#leave)
-    addEventListener('pageshow', this.#updateVisibility)
-    addEventListener('online', this.#retryNow)
+    const { signal } = this.#over
+    document.addEventListener('visibilitychange', this.#updateVisibility, { signal })
+    addEventListener('pagehide', this.#leave, { signal })
+    addEventListener('pageshow', this.#updateVisibility, { signal })
+    addEventListener('online', this.retry, { signal })
     this.#updateVisibility()
   }
 
   /** Connects now, if it waits to. */
-  readonly #retryNow = (): void => {
+  readonly retry = (): void => {
     if (this.#timer) this.#connect()
-  }
-
-  retry(): void {
-    this.#retryNow()
   }
 
   /** Connects anew: the device has left something else unanswered, so nobody knows whether this connection is alive. */
@@ -59,11 +56,7 @@ export class LiveStream {
   }
 
   end(): void {
-    this.#isOver = true
-    document.removeEventListener('visibilitychange', this.#updateVisibility)
-    removeEventListener('pagehide', this.#leave)
-    removeEventListener('pageshow', this.#updateVisibility)
-    removeEventListener('online', this.#retryNow)
+    this.#over.abort()
     this.#leave()
   }
 
@@ -122,7 +115,7 @@ export class LiveStream {
   /** Waits at least as long as the device asks for, longer each time, and not as long as all the others. */
   #lost(): void {
     this.#leave()
-    if (this.#isOver) return
+    if (this.#over.signal.aborted) return
     this.#options.connected(false)
     const most = Math.min(MAX_RETRY_MS, this.#retryMs * 2 ** this.#failures++)
     this.#timer = setTimeout(() => this.#connect(), this.#retryMs + Math.random() * most)

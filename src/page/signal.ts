@@ -1,3 +1,5 @@
+import { moving } from './steady.ts'
+
 /** A value that others follow. */
 export class Signal<T> {
   #value: T
@@ -13,7 +15,9 @@ export class Signal<T> {
 
   set(value: T): void {
     this.#value = value
-    for (const listener of this.#listeners) listener(value)
+    moving(() => {
+      for (const listener of this.#listeners) listener(value)
+    })
   }
 
   /** Calls it now, and after every change. */

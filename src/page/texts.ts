@@ -75,15 +75,21 @@ export const protocolOf = (protocol: string) =>
 export const modelOf = (model: string) =>
   /^(iPhone|iPad|iPod|MacBookPro|MacBookAir|MacBook|iMac|Macmini|MacPro|Mac)(?=\d)/.exec(model)?.[1] ?? model
 export const unnamed = 'Unnamed device'
-export const allow = 'Let in'
-export const deny = 'Deny'
-export const end = 'End'
-export const allowing = 'Letting in…'
-export const denying = 'Denying…'
-export const ending = 'Ending…'
-export const allowed = (name: string) => `${isolated(name)} may mirror.`
-export const denied = (name: string) => `${isolated(name)} was turned away.`
-export const ended = (name: string) => `The session of ${isolated(name)} was ended.`
+export const allow = {
+  text: 'Let in',
+  doing: 'Letting in…',
+  done: (name: string) => `${isolated(name)} may mirror.`,
+} as const
+export const deny = {
+  text: 'Deny',
+  doing: 'Denying…',
+  done: (name: string) => `${isolated(name)} was turned away.`,
+} as const
+export const end = {
+  text: 'End',
+  doing: 'Ending…',
+  done: (name: string) => `The session of ${isolated(name)} was ended.`,
+} as const
 export const asks = (name: string) => `${isolated(name)} is waiting to be let in.`
 export const replaceTitle = 'Replace the device that is mirroring?'
 export const replace = 'Replace'

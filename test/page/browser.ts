@@ -85,8 +85,9 @@ async function load(page: Page, url: string): Promise<void> {
   const brokenOff = () =>
     new Promise<false>(resolve => {
       page.on('requestfailed', request => {
-        const isPart = /^(document|script|stylesheet)$/.test(request.resourceType())
-        if (isPart && request.failure()?.errorText === 'net::ERR_NETWORK_CHANGED') resolve(false)
+        // Firefox knows neither this error nor what was requested.
+        if (request.failure()?.errorText !== 'net::ERR_NETWORK_CHANGED') return
+        if (/^(document|script|stylesheet)$/.test(request.resourceType())) resolve(false)
       })
     })
   const shown = async () => {

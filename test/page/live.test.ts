@@ -6,7 +6,7 @@ import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/port.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { fill, goTo, valueIn, waitForNoText, waitForText } from './steps.ts'
+import { click, fill, goTo, valueIn, waitForNoText, waitForText } from './steps.ts'
 
 t.test('staying connected', { skip: missingBrowser('shell') }, async t => {
   const browser = await startBrowser(t)
@@ -32,6 +32,37 @@ t.test('staying connected', { skip: missingBrowser('shell') }, async t => {
       offences.filter(offence => !offence.includes('ERR_')),
       [],
     )
+  })
+
+  await t.test('an answer that comes only after a restart hides no change after it', async t => {
+    const options = { root: deviceRoot(t), listen: `127.0.0.1:${await freePort()}` }
+    const before = await startPageDevice(t, options)
+    const { page } = await openTab(browser, before.link)
+    await goTo(page, 'Settings')
+    let held: (() => Promise<void>) | undefined
+    await page.setRequestInterception(true)
+    page.on('request', async request => {
+      if (request.method() !== 'PATCH') return request.continue()
+      const answer = await before.service.patch(request.postData() ?? '')
+      const body = await answer.text()
+      const headers = { ETag: answer.headers.get('etag') ?? '' }
+      held = () => request.respond({ status: answer.status, contentType: 'application/json', headers, body })
+    })
+    await fill(page, 'AirPlay', 'Name', 'Mine')
+    // Its event is lost, too.
+    await page.evaluate(() => dispatchEvent(new Event('pagehide')))
+    await click(page, 'AirPlay', 'Save')
+    const answer = await eventually(() => held)
+    await before.service.close()
+    const { service } = await startPageDevice(t, options)
+    await service.patch({ deviceName: 'Before the answer' })
+    await page.evaluate(() => dispatchEvent(new Event('pageshow')))
+    await waitForText(page, 'Before the answer')
+    await answer()
+    await waitForText(page, 'Saved.')
+    await waitForText(page, 'Before the answer')
+    await service.patch({ deviceName: 'After the answer' })
+    await waitForText(page, 'After the answer')
   })
 
   await t.test('it connects again by itself', async t => {

@@ -69,6 +69,24 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
     engine.close()
   })
 
+  await t.test('does not end twice what is still shown because the page hears no news', async t => {
+    const engine = await ask('Ann’s iPhone')
+    await press('Let in: Ann’s iPhone')
+    await page.waitForSelector('[aria-label^="End: "]')
+    const asked: string[] = []
+    page.on('request', request => request.method() === 'DELETE' && asked.push(request.url()))
+    await page.evaluate(() => dispatchEvent(new Event('pagehide')))
+    const button = await page.$('[aria-label^="End: "]')
+    await press('End: Ann’s iPhone')
+    while ((await engine.line())?.state !== 'ended');
+    engine.close()
+    await waitForText(page, 'The session of \u2068Ann’s iPhone\u2069 was ended.')
+    await button?.tap()
+    await page.evaluate(() => dispatchEvent(new Event('pageshow')))
+    await waitForText(page, 'No device is mirroring.')
+    t.equal(asked.length, 1)
+  })
+
   await t.test('sees what others decide, and that a device has left', async () => {
     const engine = await ask('Bob’s laptop')
     await waitForText(page, 'Bob’s laptop')

@@ -1,5 +1,6 @@
 /** What a person does on the page, by what they see. */
 import type { ElementHandle, Page } from 'puppeteer-core'
+import { eventually } from '../support/eventually.ts'
 import { POLL } from './browser.ts'
 
 /** Waits until a text can be read. */
@@ -93,14 +94,20 @@ export async function clickNamed(page: Page, name: string): Promise<void> {
 /** As a person does, who scrolls until it is in sight: on a phone the navigation covers the lower edge. */
 async function pressIt(button: ElementHandle<HTMLButtonElement>): Promise<void> {
   await button.evaluate(element => element.scrollIntoView({ block: 'center' }))
+  await takesFinger(button)
   await button.click()
 }
 
-/** Taps a button in the list of sessions. A row that has just moved takes no finger. */
+/** What has just moved takes no finger. */
+async function takesFinger(button: ElementHandle): Promise<void> {
+  await eventually(() => button.evaluate(element => getComputedStyle(element).pointerEvents !== 'none'))
+}
+
+/** Taps a button in the list of sessions. */
 export async function tap(page: Page, button: string): Promise<void> {
   const selector = `::-p-aria([name="${button}"][role="button"])`
-  await page.waitForSelector(selector)
-  await page.waitForFunction(() => !document.querySelector('[data-moved]'), POLL)
+  const found = await page.waitForSelector(selector)
+  if (found) await takesFinger(found)
   await page.locator(selector).click()
 }
 

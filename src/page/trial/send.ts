@@ -34,6 +34,7 @@ export async function sendPatch(
   // Of somebody else: should the answer be lost, that one is not taken for ours.
   const other = trialS > 0 ? await onTrial(device.client).catch(() => undefined) : undefined
   const began = performance.now()
+  const returns = device.returns.value
   try {
     const path = trialS > 0 ? `/system?confirmWithin=${trialS}` : '/system'
     // The answer is lost with the old address, and the change must be kept from the new one in time.
@@ -41,7 +42,8 @@ export async function sendPatch(
     const response = await device.client.send('PATCH', path, { body, ...(signal && { signal }) })
     const system = await jsonOf<JsonObject>(response)
     taken()
-    device.adopt(system, idOf(response))
+    // A new connection has told everything, or will. What is later, that or the answer, nobody knows.
+    if (returns === device.returns.value) device.adopt(system, idOf(response))
     const givenS = response.headers.get('Confirm-Within')
     if (givenS === null) return texts.saved
     await runTrial(device, { id: idOf(response), seconds: Number(givenS), move, goal })

@@ -2,6 +2,7 @@ import { messageOf, Refusal, Unreachable } from '../client.ts'
 import type { Device, Session } from '../device.ts'
 import { ask } from '../dialog.ts'
 import { button, foreign, h, problemLine, say } from '../dom.ts'
+import { moving } from '../steady.ts'
 import * as texts from '../texts.ts'
 import { durationText } from '../time.ts'
 import { announce } from '../toast.ts'
@@ -12,8 +13,6 @@ import { whileShown } from '../while-shown.ts'
 const CLOCK_MS = 1_000
 /** Milliseconds for which a row that goes stays in its place: a finger on its way must not hit the next one. */
 const GONE_MS = 2_000
-/** Milliseconds for which a row that has moved, or is new, takes no finger: it may be on its way to what was there before. */
-const MOVED_MS = 500
 /** Milliseconds for the answer to a decision. The device itself gives up after five seconds. */
 const DECISION_MS = 8_000
 /** The clock of this device and that of the browser may differ by this many milliseconds. */
@@ -26,16 +25,12 @@ export function sessionsView(device: Device): View {
   const nobodyWaits = h('p', { class: 'nobody' }, texts.nobodyWaits)
   const nobodyMirrors = h('p', { class: 'nobody' }, texts.nobodyMirrors)
   const items = new Map<string, Item>()
-  let asked: ReadonlySet<string> | undefined
+  /** Who waits when the view is opened is no news. */
+  let isFirst = true
 
   const tidy = () => {
     nobodyWaits.hidden = waiting.childElementCount > 0
     nobodyMirrors.hidden = mirroring.childElementCount > 0
-  }
-  const moving = (change: () => void) => {
-    const places = new Map(Array.from(items.values(), item => [item, topOf(item)]))
-    change()
-    for (const item of items.values()) if (places.get(item) !== topOf(item)) item.moved()
   }
   const fade = (item: Item, outcome = item.outcome()) => {
     item.end(outcome)
@@ -48,12 +43,12 @@ export function sessionsView(device: Device): View {
 
   // Rows that stay are not rebuilt, and none moves up at once: a finger on its way to a button must find it there.
   const update = (sessions: readonly Session[]) => {
-    const here = new Set(sessions.map(({ id }) => id))
     for (const [id, item] of items) {
-      if (here.has(id)) continue
+      if (sessions.some(session => session.id === id)) continue
       items.delete(id)
       fade(item)
     }
+    const added = sessions.filter(({ id, state }) => state === 'pending' && !items.has(id))
     for (const session of sessions) {
       const list = session.state === 'pending' ? waiting : mirroring
       let item = items.get(session.id)
@@ -67,13 +62,10 @@ export function sessionsView(device: Device): View {
       if (item.element.parentElement !== list) list.append(item.element)
     }
     tidy()
-    const pending = sessions.filter(({ state }) => state === 'pending')
-    const added = pending.filter(({ id }) => asked && !asked.has(id))
-    if (added.length > 0) announce(added.map(session => texts.asks(nameOf(session))).join(' '))
-    asked = new Set(pending.map(({ id }) => id))
+    if (!isFirst && added.length > 0) announce(added.map(session => texts.asks(nameOf(session))).join(' '))
+    isFirst = false
   }
-  const show = (sessions: readonly Session[]) => moving(() => update(sessions))
-  device.sessions.follow(show)
+  device.sessions.follow(update)
   const hint = h('p', { class: 'hint', hidden: true }, texts.notModerated)
   const called = h('p', { class: 'help', hidden: true })
   const explain = () => {
@@ -82,7 +74,7 @@ export function sessionsView(device: Device): View {
     called.hidden = name === undefined
     called.replaceChildren(texts.phonesSee, ' ', foreign(name ?? ''), '.')
   }
-  device.system.follow(() => moving(explain))
+  device.system.follow(explain)
   const element = h(
     'div',
     { class: 'columns' },
@@ -91,7 +83,7 @@ export function sessionsView(device: Device): View {
     h('section', { class: 'card' }, h('h3', { tabindex: -1 }, texts.waiting), waiting, nobodyWaits),
     h('section', { class: 'card' }, h('h3', { tabindex: -1 }, texts.mirroring), mirroring, nobodyMirrors, called),
   )
-  return { element, shown: () => whileShown(element, CLOCK_MS, () => show(device.sessions.value)) }
+  return { element, shown: () => whileShown(element, CLOCK_MS, () => moving(() => update(device.sessions.value))) }
 }
 
 /** The row of a session. */
@@ -104,21 +96,10 @@ interface Item {
   readonly outcome: () => string
   /** Shows it as over: nothing can be pressed any more. */
   readonly end: (outcome: string) => void
-  /** Takes no finger for a moment. Keys have their focus, which moves with it. */
-  readonly moved: () => void
 }
 
-/** The effect and the texts of a button. */
-interface Decision {
-  readonly text: string
-  /** Instead of `text`, until there is an answer. */
-  readonly doing: string
-  /** Announced then. */
-  readonly done: (name: string) => string
-  readonly kind: string
-  /** Undefined if it was not done after all. */
-  readonly act: () => Promise<unknown>
-}
+/** The texts of a button: instead of `text`, `doing` until there is an answer; then `done` is announced. */
+type Says = typeof texts.allow | typeof texts.deny | typeof texts.end
 
 function sessionItem(device: Device): Item {
   const name = h('h4', {})
@@ -126,12 +107,11 @@ function sessionItem(device: Device): Item {
   const problem = problemLine()
   const actions = h('div', { class: 'decide' })
   const element = h('li', {}, h('div', { class: 'who' }, name, facts), actions, problem)
-  let shown = ''
   let isDecided = false
   let last: Session | undefined
-  let steady = 0
 
   const update = (session: Session) => {
+    const isMoved = last?.state !== session.state
     last = session
     name.replaceChildren(foreign(nameOf(session)))
     const { protocol, model, address, since, deadline, state } = session
@@ -141,28 +121,18 @@ function sessionItem(device: Device): Item {
     const known = [texts.sessionStates[state], texts.protocolOf(protocol), texts.modelOf(model), address, time]
     facts.replaceChildren(...known.filter(text => text !== '').map(text => foreign(text)))
     element.className = state
-    if (shown === state || !device.grants.decidesSessions) return
-    shown = state
-    actions.replaceChildren(...buttonsFor(session))
+    if (isMoved && device.grants.decidesSessions) actions.replaceChildren(...buttonsFor(session))
   }
   const buttonsFor = (session: Session): readonly HTMLElement[] => {
     const remove = () => device.client.send('DELETE', `/sessions/${session.id}`, { signal: soon() })
-    if (session.state !== 'pending')
-      return [
-        decision(session, { text: texts.end, doing: texts.ending, done: texts.ended, kind: 'danger', act: remove }),
-      ]
+    if (session.state !== 'pending') return [decision(session, texts.end, remove)]
     return [
-      decision(session, { text: texts.deny, doing: texts.denying, done: texts.denied, kind: 'danger', act: remove }),
-      decision(session, {
-        text: texts.allow,
-        doing: texts.allowing,
-        done: texts.allowed,
-        kind: 'primary',
-        act: () => admit(device, session),
-      }),
+      decision(session, texts.deny, remove),
+      decision(session, texts.allow, () => admit(device, session), 'primary'),
     ]
   }
-  const decision = (session: Session, { text, doing, done, kind, act }: Decision): HTMLElement => {
+  /** @param act Resolves with undefined if it was not done after all. */
+  const decision = (session: Session, says: Says, act: () => Promise<unknown>, kind = 'danger'): HTMLElement => {
     const decide = async () => {
       // The row goes, and takes the focus with it.
       const heading = element.closest('section')?.querySelector('h3')
@@ -170,23 +140,24 @@ function sessionItem(device: Device): Item {
       const wasPressed = document.activeElement === made
       actions.inert = true
       isDecided = true
-      made.textContent = doing
+      made.textContent = says.doing
       try {
-        if ((await act()) !== undefined) announce(done(nameOf(session)))
+        if ((await act()) !== undefined) announce(says.done(nameOf(session)))
         else isDecided = false
       } catch (error) {
         isDecided = false
         say(problem, messageOf(error))
         if (error instanceof Unreachable) device.doubt()
       } finally {
-        made.textContent = text
-        actions.inert = element.classList.contains('gone')
+        made.textContent = says.text
+        // What is done is not to be done again while its news is on its way.
+        actions.inert = isDecided
         if (wasPressed && [made, document.body].some(element => element === document.activeElement))
           (problem.hidden ? heading : made)?.focus({ preventScroll: true })
       }
     }
-    const made = button(text, decide, kind)
-    made.setAttribute('aria-label', `${text}: ${nameOf(session)}`)
+    const made = button(says.text, decide, kind)
+    made.setAttribute('aria-label', `${says.text}: ${nameOf(session)}`)
     return made
   }
   const outcome = () => {
@@ -199,19 +170,9 @@ function sessionItem(device: Device): Item {
     // A shorter text must not move the rows below.
     facts.style.minHeight = `${facts.offsetHeight}px`
     facts.textContent = outcome
-    actions.inert = true
     element.classList.add('gone')
   }
-  const moved = () => {
-    element.dataset.moved = ''
-    clearTimeout(steady)
-    steady = setTimeout(() => delete element.dataset.moved, MOVED_MS)
-  }
-  return { element, update, isDecided: () => isDecided, outcome, end, moved }
-}
-
-function topOf({ element }: Item): number {
-  return element.getBoundingClientRect().top
+  return { element, update, isDecided: () => isDecided, outcome, end }
 }
 
 /**

@@ -1,0 +1,236 @@
+/** What should be the case on the device and on its page. */
+import { FIELDS, type Field, keyOf, patchOf, shownOf } from './fields.ts'
+import type { Guest } from './guest.ts'
+import type { Sent } from './proxy.ts'
+import type { Listed, Room } from './room.ts'
+import type { Hit, Shown } from './watcher.ts'
+
+/** `unknown`: a decision about it was cut off. */
+type Fate = 'pending' | 'active' | 'gone' | 'unknown'
+
+export class Model {
+  readonly #room: Room
+  readonly #fates = new Map<Guest, Fate>()
+  /** What the device's settings are, by field, as their controls show them. */
+  readonly #values = new Map<Field, string>()
+  /** What was entered on the page, and is not saved. */
+  readonly #entered = new Map<Field, string>()
+  /** Fields that somebody is changing at this moment, or whose change was cut off: either value may be the one. */
+  readonly #unsure = new Set<Field>()
+  isOpen = false
+  /** The page's key is not the one in force. */
+  isKeyOld = false
+
+  private constructor(room: Room) {
+    this.#room = room
+  }
+
+  static async of(room: Room): Promise<Model> {
+    const model = new Model(room)
+    const { value } = await room.service.system()
+    for (const field of FIELDS) model.#values.set(field, shownOf(field, value))
+    return model
+  }
+
+  fate(guest: Guest, fate: Fate): void {
+    this.#fates.set(guest, fate)
+  }
+
+  changed(field: Field, value: string): void {
+    this.#values.set(field, value)
+  }
+
+  entered(field: Field, value: string): void {
+    if (value === this.#values.get(field)) this.#entered.delete(field)
+    else this.#entered.set(field, value)
+  }
+
+  /** Whatever was entered is lost, as with the page. */
+  forget(): void {
+    this.#entered.clear()
+  }
+
+  discarded(card: string): void {
+    for (const field of this.#entered.keys()) if (field.card === card) this.#entered.delete(field)
+  }
+
+  saved(card: string): void {
+    for (const [field, value] of this.#entered) if (field.card === card) this.changed(field, value)
+  }
+
+  unsure(field: Field): void {
+    this.#unsure.add(field)
+  }
+
+  unsureOf(card: string): void {
+    for (const field of this.#entered.keys()) if (field.card === card) this.unsure(field)
+  }
+
+  valueIn(field: Field): string {
+    return this.#values.get(field) ?? ''
+  }
+
+  enteredIn(card: string): readonly Field[] {
+    return [...this.#entered.keys()].filter(field => field.card === card)
+  }
+
+  /** What the device says against the model; takes over what nobody can know. */
+  async differenceOfDevice(): Promise<string | undefined> {
+    const { value } = await this.#room.service.system()
+    for (const field of FIELDS) {
+      const shown = shownOf(field, value)
+      if (this.#unsure.has(field)) this.changed(field, shown)
+      else if (shown !== this.valueIn(field)) return `${keyOf(field)} is ${shown}, not ${this.valueIn(field)}`
+    }
+    const listed = await this.#room.listed()
+    for (const guest of this.#fates.keys()) {
+      const difference = this.#differenceOf(guest, listed)
+      if (difference !== undefined) return difference
+    }
+    return undefined
+  }
+
+  #differenceOf(guest: Guest, listed: readonly Listed[]): string | undefined {
+    const now = listed.find(({ id }) => id === guest.id)?.state ?? 'gone'
+    const fate = this.#fates.get(guest)
+    if (guest.state !== now) return `${guest.name} is ${now}, and its engine was told ${guest.state}`
+    if (fate === 'unknown') this.fate(guest, now)
+    else if (fate !== now) return `${guest.name} is ${now}, not ${fate}`
+    if (now === 'gone') {
+      this.#fates.delete(guest)
+      this.#room.guests.delete(guest.name)
+    }
+    return undefined
+  }
+
+  /** What the page shows that is not true; undefined if there is nothing, or it says that it does not know. */
+  differenceOfPage(shown: Shown): string | undefined {
+    if (this.isKeyOld) return shown.isSigningIn ? undefined : 'the page goes on with a key that was replaced'
+    if (shown.isSigningIn) return 'the page asks for a key that it has'
+    if (shown.state !== 'Connected') return undefined
+    const [waiting, mirroring] = (['pending', 'active'] as const).map(fate => this.#namesOf(fate))
+    const name = this.#named('General/Device name')
+    const count = waiting?.length ?? 0
+    const expected: Partial<Shown> = {
+      name,
+      title: `${count > 0 ? `(${count}) ` : ''}${name} – ${shown.view}`,
+      summary: summaryOf(count, mirroring?.length ?? 0),
+      ...(shown.view === 'Sessions' && {
+        waiting: waiting ?? [],
+        mirroring: mirroring ?? [],
+        called: this.#called(name),
+      }),
+    }
+    for (const [part, value] of Object.entries(expected)) {
+      const found = shown[part as keyof Shown]
+      const seen = Array.isArray(found) ? found.toSorted() : found
+      if (String(seen) !== String(value)) return `${part} shows “${seen}”, not “${value}”`
+    }
+    return shown.view === 'Settings' ? this.#differenceOfFields(shown) : undefined
+  }
+
+  #differenceOfFields(shown: Shown): string | undefined {
+    for (const field of FIELDS) {
+      const key = keyOf(field)
+      const [found, value, entered] = [shown.fields[key], this.valueIn(field), this.#entered.get(field)]
+      const isLost = entered !== undefined && found !== entered
+      if (isLost && !(this.#unsure.has(field) && found === value))
+        return `${key} was entered as ${entered}, shows ${found}`
+      if (entered === undefined && found !== value) return `${key} shows ${found}, not ${value}`
+      const note = shown.notes[key] ?? ''
+      if (field.kind === 'text' && note !== '' && note !== `Changed elsewhere to ${value}.`)
+        return `${key} is ${value}, and its note says: ${note}`
+    }
+    for (const card of new Set(FIELDS.map(({ card }) => card))) {
+      const isDirty = this.enteredIn(card).some(field => shown.fields[keyOf(field)] !== this.valueIn(field))
+      if (isDirty !== shown.unsaved.includes(card))
+        return `${card} is ${isDirty ? 'not ' : ''}saved, and says otherwise`
+    }
+    return undefined
+  }
+
+  /** The page and the device agree: what was in doubt is known, and what was entered is saved where it is the value. */
+  settled(shown: Shown): void {
+    if (shown.state !== 'Connected') return
+    for (const [field, entered] of this.#entered)
+      if (entered === this.valueIn(field) || shown.fields[keyOf(field)] === this.valueIn(field))
+        this.#entered.delete(field)
+    if (!shown.isBusy) this.#unsure.clear()
+  }
+
+  /**
+   * What a press of this promises, as `METHOD path body`. There are two answers where the value that was entered has just become
+   * the device's: it may be sent, or not.
+   */
+  promisesOf({ name, fields }: Hit): readonly string[] {
+    const [verb = '', what] = parts(name)
+    if (verb === 'Save') {
+      const all = this.enteredIn(what).map(field => [field, fields[keyOf(field)] ?? ''] as const)
+      const different = all.filter(([field, shown]) => shown !== this.valueIn(field))
+      return [different, all].map(values => (values.length === 0 ? '' : `PATCH /system ${canonical(patchOf(values))}`))
+    }
+    // Its row may still be that of the session which it had before a restart.
+    const ids = this.#room.idsOf(what)
+    if (verb === 'Let in') return ids.map(id => `POST /sessions/${id}/admit?replace=false `)
+    return verb === 'Deny' || verb === 'End' ? ids.map(id => `DELETE /sessions/${id} `) : ['']
+  }
+
+  /** The device has done what was pressed; or nobody knows whether it has. */
+  done(name: string, { path }: Sent, isKnown: boolean): void {
+    const [verb, what] = parts(name)
+    if (verb === 'Save') return isKnown ? this.saved(what) : this.unsureOf(what)
+    const guest = this.#room.guests.get(what)
+    const fate = guest && this.#fates.get(guest)
+    if (!guest || fate === undefined || fate === 'gone' || !path.includes(guest.id)) return
+    if (!isKnown) this.fate(guest, 'unknown')
+    else if (fate !== 'unknown') this.fate(guest, verb === 'Let in' ? 'active' : 'gone')
+  }
+
+  /** Others have decided at the same moment. */
+  doubt(guest: Guest): void {
+    this.fate(guest, 'unknown')
+  }
+
+  /** A device that waited need not wait any more. */
+  opened(): void {
+    this.isOpen = true
+    for (const [guest, fate] of this.#fates) if (fate === 'pending') this.fate(guest, 'active')
+  }
+
+  #namesOf(fate: Fate): readonly string[] {
+    return [...this.#fates].flatMap(([guest, is]) => (is === fate ? [guest.name] : [])).toSorted()
+  }
+
+  #named(key: string): string {
+    const field = FIELDS.find(field => keyOf(field) === key)
+    return field ? this.valueIn(field) : ''
+  }
+
+  #called(name: string): string {
+    if (this.#named('AirPlay/Enabled') === 'false') return ''
+    return `Phones find this receiver as ${this.#named('AirPlay/Name') || name}.`
+  }
+}
+
+/** The verb of a button, and what it is about. */
+function parts(name: string): readonly [verb: string, what: string] {
+  const [verb = '', ...rest] = name.split(': ')
+  return [verb, rest.join(': ')]
+}
+
+/** As `promisesOf` says it. */
+export function textOf({ method, path, body }: Sent): string {
+  return `${method} ${path} ${body === '' ? '' : canonical(JSON.parse(body))}`
+}
+
+/** JSON with the names in order, as far down as a patch of these fields goes. */
+function canonical(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  const members = Object.entries(value).map(([name, member]) => `${JSON.stringify(name)}:${canonical(member)}`)
+  return `{${members.toSorted().join()}}`
+}
+
+function summaryOf(waiting: number, mirroring: number): string {
+  if (waiting > 0) return `${waiting} waiting`
+  return mirroring > 0 ? `${mirroring} mirroring` : 'Nobody is mirroring'
+}

@@ -1,0 +1,111 @@
+/** Presses, and the first invariant: what is pressed is what happens, once, or nothing. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { eventually } from '../../support/eventually.ts'
+import type { Random } from '../../support/random.ts'
+import { type Model, textOf } from './model.ts'
+import type { Fault } from './proxy.ts'
+import type { Room } from './room.ts'
+import type { Step } from './steps.ts'
+import type { Thumb } from './thumb.ts'
+import type { Hit } from './watcher.ts'
+
+/** Milliseconds between the look and the tap: less than a row that has moved takes no finger. */
+const ON_ITS_WAY_MS = 300
+/** A control that came under the finger later than this was not what somebody meant to press. */
+const STEADY_MS = 250
+/** What asks the device for something, or throws away what was entered. Whatever else is hit, nothing is lost. */
+const GRAVE = /^(Let in|Deny|End|Save|Discard|Use that): /
+
+export interface Around {
+  /** Happens while the finger is on its way. */
+  readonly news?: Step
+  readonly fault?: Fault
+  /** The thumb taps once more, by mistake. */
+  readonly isTwice?: true
+}
+
+export class Press {
+  /** How many have asked the device for something. */
+  asked = 0
+  readonly #room: Room
+  readonly #model: Model
+  readonly #thumb: Thumb
+  readonly #random: Random
+
+  constructor(room: Room, model: Model, thumb: Thumb, random: Random) {
+    this.#room = room
+    this.#model = model
+    this.#thumb = thumb
+    this.#random = random
+  }
+
+  /** Presses what asks the device for nothing. */
+  async plain(name: string): Promise<Hit | undefined> {
+    const hit = await this.#thumb.tap(name)
+    if (hit) this.#meant(hit, name)
+    return hit
+  }
+
+  async goTo(view: string): Promise<void> {
+    const hit = await this.plain(view)
+    if (hit?.isAimed) await eventually(async () => (await this.#thumb.see()).view === view)
+  }
+
+  reconnected(): Promise<unknown> {
+    return eventually(async () => (await this.#thumb.see()).state === 'Connected')
+  }
+
+  /** Presses what asks the device for something. */
+  async asking(name: string, { news, fault, isTwice }: Around = {}): Promise<void> {
+    const { proxy } = this.#room
+    proxy.arm(fault)
+    let told: Promise<string | undefined> = Promise.resolve(undefined)
+    const meanwhile =
+      news &&
+      (() => {
+        told = news.act().then(() => undefined, String)
+        return sleep(this.#random.below(ON_ITS_WAY_MS))
+      })
+    const again = isTwice && (() => sleep(this.#random.below(ON_ITS_WAY_MS)))
+    const hit = await this.#thumb.tap(name, meanwhile, again)
+    const promises = hit ? this.#model.promisesOf(hit) : ['']
+    if (hit) this.#meant(hit, name)
+    if (!promises.includes('')) await eventually(() => proxy.first)
+    const isStruck = fault !== undefined && !proxy.isArmed
+    proxy.arm(undefined)
+    if (hit && !(isStruck && fault?.kind === 'refused')) this.#done(hit, news, isStruck ? fault : undefined)
+    const failure = await told
+    // Of two decisions about one device, one may come too late.
+    if (failure !== undefined && !news?.guest) throw new Error(failure)
+    const goesOn = fault?.kind === 'late' && this.#random.chance(0.5)
+    if (!goesOn) await this.#answered()
+    const sent = proxy.take()
+    if (sent.length > 0) this.asked++
+    const asked = sent.filter(({ mayBeRepeat }, at) => at === 0 || !mayBeRepeat).map(textOf)
+    if (asked.length > 1 || !promises.includes(asked[0] ?? ''))
+      throw new Error(
+        `pressed: ${hit?.name}\nexpected: ${promises.join('\nor: ')}\nasked for: ${asked.join('\nand: ')}`,
+      )
+  }
+
+  #done(hit: Hit, news: Step | undefined, fault: Fault | undefined): void {
+    const { first } = this.#room.proxy
+    if (!first) return
+    const isSame = news?.guest !== undefined && hit.name.endsWith(`: ${news.guest.name}`)
+    this.#model.done(hit.name, first, fault?.kind !== 'cut before' && !isSame)
+    if (isSame && news?.guest) this.#model.doubt(news.guest)
+    // Two changes of one file at once: either comes last.
+    if (news?.field && hit.name === `Save: ${news.field.card}`) this.#model.unsure(news.field)
+  }
+
+  /** Nothing waits for an answer any more. */
+  #answered(): Promise<unknown> {
+    return eventually(async () => !(await this.#thumb.see()).isBusy)
+  }
+
+  /** @throws if the finger has hit what came under it only just now. */
+  #meant({ name, isAimed, steadyMs }: Hit, aimedAt: string): void {
+    if (isAimed || steadyMs >= STEADY_MS || !GRAVE.test(name)) return
+    throw new Error(`the finger was on its way to “${aimedAt}”, and hit “${name}”, which was there for ${steadyMs} ms`)
+  }
+}

@@ -1,0 +1,127 @@
+/** The device that is walked over: who mirrors to it, who else manages it, and what befalls it. */
+import { randomBytes } from 'node:crypto'
+import type { Test } from 'tap'
+import { deviceRoot } from '../../support/device.ts'
+import { eventually } from '../../support/eventually.ts'
+import type { Random } from '../../support/random.ts'
+import type { TestService } from '../../support/service.ts'
+import { type PageDevice, startPageDevice } from '../device.ts'
+import { type Field, patchOf } from './fields.ts'
+import { Guest } from './guest.ts'
+import { FaultyProxy } from './proxy.ts'
+
+/** Rows of one line, and rows of more than one. */
+const NAMES = ['Ann', 'Bob’s iPad', 'Meeting room laptop of the second floor, left', '<i>Cid</i>']
+/** Most devices are quick to go, some are not. */
+const SLOWNESS_MS = [0, 0, 0, 700]
+const KEY_BYTES = 32
+
+export interface Listed {
+  readonly id: string
+  readonly name: string
+  readonly state: 'pending' | 'active'
+}
+
+export class Room {
+  readonly guests = new Map<string, Guest>()
+  /** Of all that were ever here, by the name of the device. */
+  readonly #ids = new Map<string, string[]>()
+  readonly proxy: FaultyProxy
+  readonly #t: Test
+  readonly #root: string
+  #device: PageDevice
+  #count = 0
+
+  private constructor(t: Test, root: string, device: PageDevice, proxy: FaultyProxy) {
+    this.#t = t
+    this.#root = root
+    this.#device = device
+    this.proxy = proxy
+  }
+
+  static async start(t: Test): Promise<Room> {
+    const root = deviceRoot(t)
+    const device = await startPageDevice(t, { root })
+    await device.service.patch({ moderation: { timeoutS: 600 } })
+    let room: Room | undefined
+    const proxy = await FaultyProxy.start(t, () => room?.service.url ?? device.service.url)
+    room = new Room(t, root, device, proxy)
+    return room
+  }
+
+  get service(): TestService {
+    return this.#device.service
+  }
+
+  get link(): string {
+    return `${this.proxy.url}/#key=${this.service.key}`
+  }
+
+  /** A device comes. */
+  async enter(random: Random): Promise<Guest> {
+    const guest = new Guest(`${random.pick(NAMES)} ${++this.#count}`, random.pick(SLOWNESS_MS))
+    await guest.come(this.#device.ask)
+    this.guests.set(guest.name, guest)
+    this.#ids.set(guest.name, [guest.id])
+    return guest
+  }
+
+  /** Of the sessions that a device had. */
+  idsOf(name: string): readonly string[] {
+    return this.#ids.get(name) ?? []
+  }
+
+  leave(guest: Guest): void {
+    guest.leave()
+    this.guests.delete(guest.name)
+  }
+
+  async listed(): Promise<readonly Listed[]> {
+    const { sessions } = (await (await this.service.fetch('/sessions')).json()) as { sessions: readonly Listed[] }
+    return sessions
+  }
+
+  /** Somebody else decides. */
+  async decide(guest: Guest, verb: 'admit' | 'end'): Promise<void> {
+    const path = `/sessions/${guest.id}`
+    const answer = await (verb === 'admit'
+      ? this.service.fetch(`${path}/admit`, { method: 'POST' })
+      : this.service.fetch(path, { method: 'DELETE' }))
+    if (!answer.ok) throw new Error(`${verb} ${guest.name}: ${answer.status} ${await answer.text()}`)
+  }
+
+  /** Somebody else changes a setting: through the API, or in its file. */
+  async change(field: Field, value: string, isByHand: boolean): Promise<void> {
+    if (isByHand && field.byHand) return field.byHand(name => this.service.path(name), value)
+    const answer = await this.service.patch(patchOf([[field, value]]))
+    if (!answer.ok) throw new Error(`${field.label}: ${answer.status} ${await answer.text()}`)
+  }
+
+  async approve(approval: 'none' | 'moderator'): Promise<void> {
+    await this.service.patch({ moderation: { approval } })
+  }
+
+  /** The service is restarted, and whoever was there asks again. */
+  async restart(meanwhile: () => void): Promise<void> {
+    await this.service.close()
+    meanwhile()
+    const before = [...this.guests.values()]
+    await eventually(() => before.every(({ state }) => state === 'away' || state === 'gone'))
+    this.#device = await startPageDevice(this.#t, { root: this.#root })
+    for (const guest of before) {
+      if (guest.state === 'away') await guest.come(this.#device.ask)
+      this.#ids.get(guest.name)?.push(guest.id)
+    }
+  }
+
+  /** Somebody else replaces the API key. */
+  async replaceKey(): Promise<void> {
+    const apiKey = randomBytes(KEY_BYTES).toString('base64url')
+    const answer = await this.service.fetch('/api-key', {
+      method: 'POST',
+      body: JSON.stringify({ apiKey }),
+      headers: { 'Content-Type': 'application/json' },
+    })
+    if (!answer.ok) throw new Error(`a new key: ${answer.status} ${await answer.text()}`)
+  }
+}

@@ -1,0 +1,206 @@
+/** What may happen next: what the thumb does, what others do, and what goes wrong. */
+import type { Random } from '../../support/random.ts'
+import { FIELDS, type Field, keyOf } from './fields.ts'
+import type { Guest } from './guest.ts'
+import type { Model } from './model.ts'
+import type { Press } from './press.ts'
+import type { Fault } from './proxy.ts'
+import type { Room } from './room.ts'
+import type { Thumb } from './thumb.ts'
+import type { Shown } from './watcher.ts'
+
+const MAX_GUESTS = 6
+/** The page waits longer after each. */
+const MAX_REFUSED = 2
+const VIEWS = ['Sessions', 'Settings', 'Sessions', 'Settings', 'Status', 'Log']
+
+/** All that a step can act on. */
+export interface Scene {
+  readonly room: Room
+  readonly model: Model
+  readonly thumb: Thumb
+  readonly press: Press
+  readonly random: Random
+  /** Counts the steps. */
+  readonly at: number
+}
+
+export interface Step {
+  readonly what: string
+  /** How often it is taken, compared with the others that are possible. */
+  readonly weight: number
+  /** What it is about. */
+  readonly guest?: Guest
+  readonly field?: Field
+  readonly act: () => Promise<unknown>
+}
+
+/** What others do, which the page learns of by its streams. */
+export function newsSteps({ room, model, random, at }: Scene): readonly Step[] {
+  const guests = [...room.guests.values()].filter(({ state }) => state === 'pending' || state === 'active')
+  const guest = guests.length > 0 ? random.pick(guests) : undefined
+  const field = random.pick(FIELDS)
+  const value = field.other(random, at)
+  const isByHand = random.chance(0.3)
+  const come = async () => model.fate(await room.enter(random), model.isOpen ? 'active' : 'pending')
+  const steps: (Step | false)[] = [
+    guests.length < MAX_GUESTS && { what: 'a device comes', weight: guests.length < 2 ? 10 : 3, act: come },
+    {
+      what: `others set ${keyOf(field)} to ${value}${isByHand ? ' by hand' : ''}`,
+      weight: 3,
+      field,
+      act: () => {
+        model.changed(field, value)
+        return room.change(field, value, isByHand)
+      },
+    },
+  ]
+  if (guest) steps.push(...stepsOf(guest, room, model))
+  return steps.filter(step => step !== false)
+}
+
+function stepsOf(guest: Guest, room: Room, model: Model): readonly Step[] {
+  const leave = async () => {
+    model.fate(guest, 'gone')
+    room.leave(guest)
+  }
+  const decide = (verb: 'admit' | 'end') => () => {
+    model.fate(guest, verb === 'admit' ? 'active' : 'gone')
+    return room.decide(guest, verb)
+  }
+  return [
+    { what: `${guest.name} leaves`, weight: 2, guest, act: leave },
+    { what: `others end ${guest.name}`, weight: 1, guest, act: decide('end') },
+    ...(guest.state === 'pending'
+      ? [{ what: `others admit ${guest.name}`, weight: 2, guest, act: decide('admit') }]
+      : []),
+  ]
+}
+
+/** What goes wrong, or changes everything. */
+export function upheavals({ room, model, random, at }: Scene): readonly Step[] {
+  const approve = (approval: 'none' | 'moderator') => async () => {
+    if (approval === 'none') model.opened()
+    else model.isOpen = false
+    await room.approve(approval)
+  }
+  const refused = 1 + random.below(MAX_REFUSED)
+  const restart = async () => {
+    model.isOpen = false
+    const field = FIELDS[0]
+    await room.restart(() => {
+      if (!field || random.chance(0.5)) return
+      const value = field.other(random, at)
+      model.changed(field, value)
+      field.byHand?.(name => room.service.path(name), value)
+    })
+  }
+  return [
+    { what: 'the connections are cut', weight: 1, act: async () => room.proxy.cut() },
+    { what: `they are cut, and ${refused} requests refused`, weight: 0.5, act: async () => room.proxy.cut(refused) },
+    { what: 'the service is restarted', weight: 0.7, act: restart },
+    {
+      what: model.isOpen ? 'devices must be let in' : 'everybody may mirror',
+      weight: model.isOpen ? 3 : 0.5,
+      act: approve(model.isOpen ? 'moderator' : 'none'),
+    },
+    {
+      what: 'others replace the key',
+      weight: 0.3,
+      act: async () => {
+        await room.replaceKey()
+        model.isKeyOld = true
+      },
+    },
+  ]
+}
+
+/** What the thumb can do with what is shown. */
+export function thumbSteps(scene: Scene, shown: Shown): readonly Step[] {
+  if (shown.isSigningIn) return [{ what: 'sign in', weight: 1_000, act: () => signIn(scene) }]
+  const { random, press, model } = scene
+  const view = random.pick(VIEWS.filter(view => view !== shown.view && shown.buttons.includes(view)))
+  const steps: Step[] = [
+    { what: `go to ${view}`, weight: 2, act: () => press.goTo(view) },
+    { what: 'reload', weight: 0.3, act: () => reload(scene) },
+    ...pressSteps(scene, shown),
+  ]
+  if (shown.state !== '' && shown.state !== 'Connected')
+    steps.push(
+      { what: 'try now', weight: 6, act: () => press.plain('Try now') },
+      { what: 'wait for the connection', weight: 3, act: () => press.reconnected() },
+    )
+  if (shown.view === 'Settings' && !shown.isBusy) {
+    const field = random.pick(FIELDS)
+    const value = field.other(random, scene.at)
+    const isNew = shown.fields[keyOf(field)] !== value
+    if (isNew)
+      steps.push({ what: `enter ${keyOf(field)}: ${value}`, weight: 8, act: () => enter(scene, field, value, shown) })
+    const noted = FIELDS.filter(field => shown.buttons.includes(`Use that: ${keyOf(field)}`))
+    for (const field of noted)
+      steps.push({
+        what: `use theirs: ${keyOf(field)}`,
+        weight: 3,
+        act: async () => {
+          const hit = await press.plain(`Use that: ${keyOf(field)}`)
+          if (hit?.isAimed) model.entered(field, model.valueIn(field))
+        },
+      })
+  }
+  return steps
+}
+
+/** Presses that ask the device for something: as they are, with news on their way, and with a fault. */
+function pressSteps(scene: Scene, { buttons }: Shown): readonly Step[] {
+  const { random, press, model } = scene
+  const offered = buttons.filter(name => /^(Let in|Deny|End|Save|Discard): /.test(name))
+  if (offered.length === 0) return []
+  const name = random.pick(offered)
+  if (name.startsWith('Discard: ')) {
+    const discard = async () => {
+      const hit = await press.plain(name)
+      if (hit?.isAimed) model.discarded(name.slice('Discard: '.length))
+    }
+    return [{ what: name, weight: 2, act: discard }]
+  }
+  const fault = random.pick(FAULTS)
+  const isSession = !name.startsWith('Save')
+  const news = random.pick(newsSteps(scene).filter(({ what }) => isSession || what.startsWith('others set')))
+  return [
+    { what: name, weight: 10, act: () => press.asking(name) },
+    { what: `${name}, twice`, weight: 5, act: () => press.asking(name, { isTwice: true }) },
+    { what: `${name}, while ${news.what}`, weight: 16, act: () => press.asking(name, { news }) },
+    { what: `${name}, which is ${fault.kind}`, weight: 8, act: () => press.asking(name, { fault }) },
+  ]
+}
+
+const FAULTS: readonly Fault[] = [
+  { kind: 'refused', status: 500 },
+  { kind: 'refused', status: 503 },
+  { kind: 'late', ms: 700 },
+  { kind: 'late', ms: 3_000 },
+  { kind: 'cut before' },
+  { kind: 'cut after' },
+]
+
+async function enter({ thumb, model, press }: Scene, field: Field, value: string, shown: Shown): Promise<void> {
+  const key = keyOf(field)
+  model.entered(field, value)
+  if (field.kind === 'toggle') {
+    const hit = await press.plain(`Field: ${key}`)
+    if (!hit?.isAimed) model.entered(field, shown.fields[key] ?? '')
+  } else await thumb.enter(field.card, field.label, value, field.kind === 'choice')
+}
+
+async function reload({ thumb, model }: Scene): Promise<void> {
+  await thumb.page.reload()
+  model.forget()
+}
+
+async function signIn({ thumb, room, model }: Scene): Promise<void> {
+  await thumb.page.evaluate(key => {
+    location.hash = `#key=${key}`
+  }, room.service.key)
+  model.forget()
+  model.isKeyOld = false
+}

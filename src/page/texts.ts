@@ -26,14 +26,14 @@ export const connectionHelp = {
 export const otherPage = 'The device was updated, and has another version of this page.'
 export const reload = 'Reload'
 export const refusedAfterRestart =
-  'The device has restarted, and no longer accepts this credential. If it was reset, sign in with its new API key, which is on its screen.'
+  'The device has restarted, and no longer accepts this credential. If it was reset, sign in with the new API key on its screen.'
 export const tryNow = 'Try now'
 export const skip = 'Skip to the content'
 export const views = 'Views'
 export const signOut = 'Sign out'
 export const openLinkTitle = 'Use the link?'
 export const signOutTitle = 'Sign out without saving?'
-export const unsavedLost = 'The settings that you have changed are not saved.'
+export const unsavedLost = 'Your changes are not saved.'
 
 export const signIn = 'Sign in'
 export const signInHelp =
@@ -55,7 +55,7 @@ export const nobodyWaits = 'No device is waiting.'
 export const nobodyMirrors = 'No device is mirroring.'
 export const phonesSee = 'Phones find this receiver as'
 export const notModerated =
-  'Everybody may mirror without being let in. To decide yourself, choose “A moderator lets devices in” under Settings, Moderation.'
+  'Everybody may mirror. To decide yourself, choose “A moderator lets devices in” under Settings, Moderation.'
 export const sessionStates = { pending: 'waiting', admitted: 'let in, connecting', active: 'mirroring' } as const
 export const gone = {
   denied: 'Turned away.',
@@ -135,8 +135,8 @@ export const withIdentity = 'Include names and addresses, to replace this device
 export const saveSettings = 'Save settings'
 export const loadSettings = 'Load settings'
 export const notSettings = {
-  foreign: 'This is not a file that “Save settings” has made.',
-  newer: 'A newer version has made this file. Update this device first.',
+  foreign: 'This is not a file from “Save settings”.',
+  newer: 'This file is from a newer version. Update this device first.',
 } as const
 export const nothingToLoad = 'No setting would change.'
 export const leftOut = 'This device cannot take:'

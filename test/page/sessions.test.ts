@@ -258,7 +258,7 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
       moderation: { approval: 'none' },
     })
     await waitForText(page, 'Phones find this receiver as Room 5.')
-    await waitForText(page, 'Everybody may mirror without being let in.')
+    await waitForText(page, 'Everybody may mirror. To decide yourself')
     await service.patch({ airplay: { name: 'By the door' }, moderation: { approval: 'moderator' } })
     await waitForText(page, 'Phones find this receiver as By the door.')
     await waitForNoText(page, 'Everybody may mirror')

@@ -111,10 +111,10 @@ t.test('settings in a file', { skip: missingBrowser('shell') }, async t => {
       // What it said of the one before must not count.
       await page.$$eval('.error', found => found.map(error => error.replaceChildren()))
       await choose(page, foreign)
-      await waitForText(page, 'This is not a file that “Save settings” has made.')
+      await waitForText(page, 'This is not a file from “Save settings”.')
     }
     await choose(page, fileOf({}, { version: 2 }))
-    await waitForText(page, 'A newer version has made this file.')
+    await waitForText(page, 'This file is from a newer version.')
     await choose(page, fileOf({ deep: JSON.parse('['.repeat(100) + ']'.repeat(100)) }))
     await waitForText(page, 'more than 32 levels')
 

@@ -224,13 +224,13 @@ t.test('settings', { skip: missingBrowser('shell') }, async t => {
     await page.reload({ timeout: 1_000 }).catch(() => undefined)
     t.strictSame(asked, ['beforeunload'])
     await page.locator('header button').click()
-    await waitForText(page, 'The settings that you have changed are not saved.')
+    await waitForText(page, 'Your changes are not saved.')
     await click(page, 'Sign out without saving?', 'Cancel')
     t.equal(await valueIn(page, 'AirPlay', 'Name'), 'Not saved yet')
     await page.evaluate(() => {
       location.hash = '#key=another'
     })
-    await waitForText(page, 'The settings that you have changed are not saved.')
+    await waitForText(page, 'Your changes are not saved.')
     t.notMatch(page.url(), 'another', 'the address can be shown')
     await click(page, 'Use the link?', 'Cancel')
     t.equal(await valueIn(page, 'AirPlay', 'Name'), 'Not saved yet')

@@ -2,11 +2,10 @@
 import type { Page } from 'puppeteer-core'
 import t from 'tap'
 import { DEADLINE_MS } from '../support/eventually.ts'
-import { missingBrowser, openTab, startBrowser } from './browser.ts'
+import { missingBrowser, openTab, PHONE, startBrowser } from './browser.ts'
 import { type PageDevice, startPageDevice } from './device.ts'
 import { choose, goTo, waitForNoText, waitForText } from './steps.ts'
 
-const PHONE = { width: 375, height: 667, hasTouch: true, isMobile: true }
 const LONG = 'The large meeting room on the second floor, on the left'
 
 interface Case {

@@ -1,12 +1,11 @@
 /** In every state of an update, the page says how long it takes or until when it waits, and says everything once. */
 import t from 'tap'
 import { startUpdateDevice } from '../support/update-device.ts'
-import { missingBrowser, openTab, startBrowser } from './browser.ts'
+import { missingBrowser, openTab, PHONE, startBrowser } from './browser.ts'
 import { page as built } from './device.ts'
 import { goTo } from './steps.ts'
 import { UPDATE_VIEWS } from './update-views.ts'
 
-const PHONE = { width: 375, height: 667, isMobile: true, hasTouch: true }
 /** Characters from which on a sentence is more than a label. */
 const SENTENCE = 25
 

@@ -94,21 +94,29 @@ export async function clickNamed(page: Page, name: string): Promise<void> {
 /** As a person does, who scrolls until it is in sight: on a phone the navigation covers the lower edge. */
 async function pressIt(button: ElementHandle<HTMLButtonElement>): Promise<void> {
   await button.evaluate(element => element.scrollIntoView({ block: 'center' }))
-  await takesFinger(button)
-  await button.click()
+  await hitIt(button, () => button.click())
 }
 
-/** What has just moved takes no finger. */
-async function takesFinger(button: ElementHandle): Promise<void> {
-  await eventually(() => button.evaluate(element => getComputedStyle(element).pointerEvents !== 'none'))
+/** What has just moved takes no finger, and may move between a look and the press: whoever sees nothing happen presses again. */
+async function hitIt(button: ElementHandle, press: () => Promise<void>): Promise<void> {
+  const seen = await button.evaluateHandle(element => {
+    const seen = { isHit: false }
+    element.addEventListener('click', () => Object.assign(seen, { isHit: true }), { once: true })
+    return seen
+  })
+  await eventually(async () => {
+    if (await button.evaluate(element => getComputedStyle(element).pointerEvents === 'none')) return false
+    await press()
+    // A press that loads another page takes this along.
+    return seen.evaluate(({ isHit }) => isHit).catch(() => true)
+  })
 }
 
 /** Taps a button in the list of sessions. */
 export async function tap(page: Page, button: string): Promise<void> {
   const selector = `::-p-aria([name="${button}"][role="button"])`
   const found = await page.waitForSelector(selector)
-  if (found) await takesFinger(found)
-  await page.locator(selector).click()
+  if (found) await hitIt(found, () => page.locator(selector).click())
 }
 
 /** Types into the control of a label, wherever it is. */

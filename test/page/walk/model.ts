@@ -58,6 +58,14 @@ export class Model {
     for (const [field, value] of this.#entered) if (field.card === card) this.changed(field, value)
   }
 
+  /** The page has the answer: what was saved is not an entry any more, even if the page does not hear yet what it has become. */
+  answered(name: string): void {
+    const [verb, what] = parts(name)
+    if (verb !== 'Save') return
+    for (const field of this.enteredIn(what))
+      if (this.#unsure.has(field) || this.#entered.get(field) === this.valueIn(field)) this.#entered.delete(field)
+  }
+
   unsure(field: Field): void {
     this.#unsure.add(field)
   }

@@ -81,6 +81,7 @@ export class Press {
     if (!goesOn) await this.#answered()
     const sent = proxy.take()
     if (sent.length > 0) this.asked++
+    if (hit && !goesOn && !isStruck) this.#model.answered(hit.name)
     const asked = sent.filter(({ mayBeRepeat }, at) => at === 0 || !mayBeRepeat).map(textOf)
     if (asked.length > 1 || !promises.includes(asked[0] ?? ''))
       throw new Error(

@@ -1,7 +1,5 @@
 /** The owner's end of a WireGuard tunnel, as build/image/README.md has it: by wireguard-go(1), which is not the kernel's. */
 import { execFileSync, spawn } from 'node:child_process'
-import { createSocket } from 'node:dgram'
-import { once } from 'node:events'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Test } from 'tap'
@@ -38,14 +36,13 @@ export class Tunnel {
   static async open(t: Pick<Test, 'teardown'>): Promise<Tunnel> {
     const name = `rd-wg-${process.pid % 10_000}`
     const [own, device] = [wg('genkey'), wg('genkey')]
-    const port = await freePort()
     const keyFile = join(temporaryFolder(t), 'key')
     writeFileSync(keyFile, own, { mode: 0o600 })
     const program = spawn('wireguard-go', ['--foreground', name], { stdio: 'ignore' })
     t.teardown(() => program.kill())
     await eventually(() => existsSync(`/run/wireguard/${name}.sock`))
     const peer = ['peer', wg('pubkey', device), 'allowed-ips', `${DEVICE}/32`]
-    execFileSync('wg', ['set', name, 'listen-port', `${port}`, 'private-key', keyFile, ...peer])
+    execFileSync('wg', ['set', name, 'private-key', keyFile, ...peer])
     execFileSync('ip', ['netns', 'add', name])
     t.teardown(() => execFileSync('ip', ['netns', 'delete', name]))
     // The program goes on to send and receive where it was started.
@@ -55,6 +52,11 @@ export class Tunnel {
       ['-n', name, 'link', 'set', name, 'up'],
     ])
       execFileSync('ip', args)
+    // It chooses one once it is up.
+    const port = await eventually(() => {
+      const port = execFileSync('wg', ['show', name, 'listen-port'], { encoding: 'utf8' }).trim()
+      return port !== '0' && port
+    })
     const netdev = NETDEV.replace(/^PrivateKey=$/m, `PrivateKey=${device}`)
       .replace(/^PublicKey=$/m, `PublicKey=${wg('pubkey', own)}`)
       .replace(/^Endpoint=.*$/m, `Endpoint=${HOST}:${port}`)
@@ -66,12 +68,4 @@ export class Tunnel {
     const { status, stdout } = await run('ip', ['netns', 'exec', this.#namespace, program, ...args])
     return status === 0 ? stdout : undefined
   }
-}
-
-async function freePort(): Promise<number> {
-  const socket = createSocket('udp4').bind(0)
-  await once(socket, 'listening')
-  const { port } = socket.address()
-  socket.close()
-  return port
 }

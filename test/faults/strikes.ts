@@ -161,7 +161,7 @@ export class Strikes {
         if (!isDeepStrictEqual(after[name], asked))
           throw new Error(`${name} was acknowledged, and is ${show(after[name])}, not ${show(asked)}`)
         // It is written, and cannot be read yet: an event follows.
-        if (!isDeepStrictEqual(acknowledged[name], asked) && !this.#isUnread(name))
+        if (!isDeepStrictEqual(acknowledged[name], asked) && !this.#wasUnread(name))
           throw new Error(`${name} was acknowledged as ${show(acknowledged[name])}`)
       }
     } else if (answer.text.includes('Nothing has changed.')) {
@@ -358,8 +358,11 @@ export class Strikes {
       throw new Error(`${now} descriptors are open, at first ${this.#descriptors}`)
   }
 
-  #isUnread(name: string): boolean {
-    return this.#api.log.slice(this.#said).some(line => line.startsWith(`warning: ${name}: `))
+  /** Whether it could not be read at some time of this step. That is logged once, which may have been in a step before. */
+  #wasUnread(name: string): boolean {
+    const usable = `info: ${name}: the stored value is usable again`
+    const last = this.#api.log.findLastIndex(line => line.startsWith(`warning: ${name}: `) || line === usable)
+    return last >= 0 && (last >= this.#said || this.#api.log[last] !== usable)
   }
 
   #count(what: string): void {

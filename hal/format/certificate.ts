@@ -105,6 +105,9 @@ export function signingRequest({ key, names }: SigningRequest): Buffer {
   return signed(body, sequence(...algorithm), sign(digest, body, key))
 }
 
+/** Each certificate in a text of PEM (RFC 7468). */
+export const CERTIFICATE_BLOCK = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
+
 /** The pin of a public key: base64 of the SHA-256 of its SPKI (RFC 7469 §2.4). */
 export function pinOf(publicKey: KeyObject): string {
   return createHash('sha256')

@@ -11,7 +11,7 @@ import { basename } from 'node:path'
 import { errorCode, HalError, isUnreadable, reasonOf } from '../errors.ts'
 import type { Image } from '../files/image.ts'
 import type { Stop } from '../files/watcher.ts'
-import { type CertificateRequest, pinOf, selfSigned, signingRequest } from '../format/certificate.ts'
+import { CERTIFICATE_BLOCK, type CertificateRequest, pinOf, selfSigned, signingRequest } from '../format/certificate.ts'
 import type { Undo } from '../setting.ts'
 import type { System } from './system.ts'
 
@@ -30,7 +30,6 @@ const CURVE = 'prime256v1'
 const SERIAL_BYTES = 15
 const PRIVATE_KEY = /-----BEGIN [^-]*PRIVATE KEY-----/
 const OTHER_BLOCK = /-----BEGIN (?!CERTIFICATE-----)/
-const BLOCK = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
 /** The curves that browsers take for a server's key, as OpenSSL calls them. */
 const CURVES: readonly string[] = [CURVE, 'secp384r1', 'secp521r1']
 /** Debian's default for OpenSSL, which it sets for nginx, too. */
@@ -376,7 +375,7 @@ function dayOf(date: string): string {
 
 /** The certificates of a file, the device's first. @throws {HalError} if one of them is not a certificate. */
 function chainIn(text: string): Chain {
-  const blocks = text.match(BLOCK) ?? []
+  const blocks = text.match(CERTIFICATE_BLOCK) ?? []
   const [leaf, ...issuers] = parse('the certificate', () => blocks.map(block => new X509Certificate(block)))
   if (!leaf || blocks.length !== text.split('-----BEGIN CERTIFICATE-----').length - 1)
     throw new HalError('UNREADABLE', 'the certificate, or one of its chain, is not valid PEM')

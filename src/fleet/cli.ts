@@ -1,7 +1,9 @@
 import { closest } from '../../hal/format/closest.ts'
 import { ISSUER_NAME } from '../auth/issuer.ts'
+import { parseDuration } from '../auth/token.ts'
 import { restartOf, tokenRequest } from '../cli/cli.ts'
 import { parseFlags } from '../cli/flags.ts'
+import { MAX_TOKEN_AGE_S, MIN_TOKEN_AGE_S } from '../limits.ts'
 import type { Restart } from '../update/update.ts'
 import { UsageError } from '../usage-error.ts'
 import { helpFor } from './help.ts'
@@ -45,6 +47,15 @@ export type Command =
   | ({ readonly name: 'bridge' } & Common)
   | ({ readonly name: 'apply'; readonly isTrial: boolean } & Changing)
   | ({ readonly name: 'run'; readonly operation: string } & Changing)
+  | ({ readonly name: 'certificates' } & Common & Printing)
+  | ({
+      readonly name: 'add-issuer'
+      readonly issuer: string
+      readonly file: string
+      readonly roles: readonly string[]
+      readonly maxAgeS: number | undefined
+    } & Changing)
+  | ({ readonly name: 'remove-issuer'; readonly issuer: string } & Changing)
   | ({
       readonly name: 'update'
       readonly file: string
@@ -72,6 +83,7 @@ const OPTIONS = {
   subject: { type: 'string' },
   issuer: { type: 'string' },
   'issuer-key': { type: 'string' },
+  'max-age': { type: 'string' },
   audience: { type: 'string', multiple: true },
   'with-identity': { type: 'boolean' },
   'keep-going': { type: 'boolean' },
@@ -99,17 +111,22 @@ const COMMANDS = {
   run: CHANGING,
   update: [...CHANGING, 'restart', 'allow-older'],
   'rotate-keys': [...COMMON, 'yes', 'remove-issuers'],
+  'add-issuer': [...CHANGING, 'role', 'max-age'],
+  'remove-issuer': CHANGING,
+  certificates: [...CHOSEN, 'at-once', 'timeout', 'output'],
   backup: [...COMMON, 'with-identity'],
   restore: [...CHANGING, 'confirm'],
 } as const satisfies Record<string, readonly Option[]>
 
 export type CommandName = keyof typeof COMMANDS
-/** The argument that a command takes. */
-const ARGUMENTS: Partial<Record<CommandName, string>> = {
-  run: 'OPERATION',
-  update: 'BUNDLE',
-  backup: 'FOLDER',
-  restore: 'FOLDER',
+/** The arguments that a command takes. */
+const ARGUMENTS: Partial<Record<CommandName, readonly string[]>> = {
+  run: ['OPERATION'],
+  update: ['BUNDLE'],
+  backup: ['FOLDER'],
+  restore: ['FOLDER'],
+  'add-issuer': ['NAME', 'FILE'],
+  'remove-issuer': ['NAME'],
 }
 
 /** Operations of `POST /api/v1/operations` that are safe to run on many devices. */
@@ -117,6 +134,8 @@ const OPERATIONS: readonly string[] = ['identify', 'reboot', 'restart-receiver']
 
 /** How long a token is valid; devices take none that is valid for longer. */
 const TOKEN_MS = { fallback: 3_600_000, min: 1_000, max: 30 * 24 * 3_600_000 }
+
+const NAME_OF_ISSUER = '1 to 32 lower-case letters, digits and hyphens'
 
 /** As a word, the same as `--help`. */
 const HELP = 'help'
@@ -140,11 +159,13 @@ export function parseCommand(argv: readonly string[], version: string): Command 
   for (const option of Object.keys(values))
     if (!COMMANDS[name].some(accepted => accepted === option))
       throw new UsageError(unknownOption(`--${option}`, [name]))
-  const argument = ARGUMENTS[name]
-  const [given = '', extra] = argument === undefined ? ['', ...rest] : rest
-  if (extra !== undefined) throw new UsageError(`${name} takes ${argument ?? 'no argument'}, and no "${extra}"`)
-  if (argument !== undefined && given === '')
-    throw new UsageError(`${name}: missing ${argument}; see ${PROGRAM} ${name} --help`)
+  const taken = ARGUMENTS[name] ?? []
+  const extra = rest[taken.length]
+  if (extra !== undefined)
+    throw new UsageError(`${name} takes ${taken.join(' and ') || 'no argument'}, and no "${extra}"`)
+  const missing = taken.find((_, at) => !rest[at])
+  if (missing !== undefined) throw new UsageError(`${name}: missing ${missing}; see ${PROGRAM} ${name} --help`)
+  const [given = '', second = ''] = rest
   const common = commonOf(values)
   switch (name) {
     case 'discover':
@@ -152,6 +173,8 @@ export function parseCommand(argv: readonly string[], version: string): Command 
     case 'token':
       return { name, ...issuedToken(values), output: values.output }
     case 'targets':
+      return { name, ...common, output: values.output }
+    case 'certificates':
       return { name, ...common, output: values.output }
     case 'inventory':
     case 'bridge':
@@ -172,6 +195,13 @@ export function parseCommand(argv: readonly string[], version: string): Command 
       }
     case 'rotate-keys':
       return { name, ...common, isSure: values.yes ?? false, removeIssuers: values['remove-issuers'] ?? false }
+    case 'add-issuer': {
+      const { roles } = tokenRequest(values, PROGRAM)
+      const maxAgeS = ageOf(values['max-age'])
+      return { name, ...changingOf(values, common), issuer: issuerNamed(name, given), file: second, roles, maxAgeS }
+    }
+    case 'remove-issuer':
+      return { name, ...changingOf(values, common), issuer: issuerNamed(name, given) }
     case 'backup':
       return { name, ...common, folder: given, withIdentity: values['with-identity'] ?? false }
     case 'restore':
@@ -208,15 +238,25 @@ function changingOf(values: Values, common: Common): Changing {
 function issuedToken(values: Values): { readonly keyFile: string; readonly token: IssuedTokenRequest } {
   const { issuer = '', 'issuer-key': keyFile = '', audience = [] } = values
   if (!ISSUER_NAME.test(issuer))
-    throw new UsageError(
-      '--issuer: give the name under which the devices know it: lower-case letters, digits and hyphens',
-    )
+    throw new UsageError(`--issuer: give the name under which the devices know it: ${NAME_OF_ISSUER}`)
   if (keyFile === '') throw new UsageError('--issuer-key: give the file of its private key')
   for (const each of audience)
     if (!AUDIENCE.test(each)) throw new UsageError(`--audience: "${each}" is none of serial:S, host:H, group:G and *`)
   const { expiresInMs = TOKEN_MS.fallback, ...request } = tokenRequest(values, PROGRAM)
   if (expiresInMs < TOKEN_MS.min || expiresInMs > TOKEN_MS.max) throw new UsageError('--expires-in: give 1s to 30d')
   return { keyFile, token: { ...request, expiresInMs, issuer, audience } }
+}
+
+function issuerNamed(command: CommandName, name: string): string {
+  if (ISSUER_NAME.test(name)) return name
+  throw new UsageError(`${command}: "${name}" is no name of an issuer: give ${NAME_OF_ISSUER}`)
+}
+
+function ageOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  const seconds = (parseDuration(text) ?? 0) / 1000
+  if (seconds >= MIN_TOKEN_AGE_S && seconds <= MAX_TOKEN_AGE_S) return seconds
+  throw new UsageError(`--max-age: "${text}" is not a duration from 1m to 30d, such as 90s, 12h or 7d`)
 }
 
 function operationOf(name: string): string {

@@ -1,3 +1,4 @@
+import type { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
 import type { Socket } from 'node:net'
@@ -89,6 +90,27 @@ export class DeviceClient implements Client {
         await pipeline(Readable.from(chunks, { objectMode: false }), out)
       }),
     )
+  }
+
+  /**
+   * Certificates (PEM) by which others know it: those of its authority, or its own, once it has proved who it is. None without TLS.
+   * @throws {CommandError} if it cannot be reached, or has not proved it.
+   */
+  async certificates(): Promise<string> {
+    const trust = this.#trust
+    if (trust.kind === 'none') return ''
+    if (trust.kind === 'ca') return trust.certificates
+    let own = ''
+    const keep = (certificate: X509Certificate) => {
+      own = certificate.toString()
+    }
+    try {
+      const socket = await open(this.#endpoint, trust, AbortSignal.timeout(this.#timeoutMs), keep)
+      socket.destroy()
+      return own
+    } catch (error) {
+      throw failureOf(error, this.#endpoint, false)
+    }
   }
 
   async #withEachCredential<T>(attempt: (credential: string) => Promise<T>): Promise<T> {

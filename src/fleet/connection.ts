@@ -1,3 +1,4 @@
+import type { X509Certificate } from 'node:crypto'
 import { connect, isIP, type Socket } from 'node:net'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
 import { pinOf } from '../../hal/format/certificate.ts'
@@ -12,9 +13,15 @@ export const CONNECT_MS = 5_000
 
 /**
  * Connects to a device. It has proved who it is when this resolves: nothing was sent to it before, above all no credential.
+ * @param shown Gets the certificate by which it has proved it. Node has that only once.
  * @throws {CommandError} if it has not; errors of the system as they are.
  */
-export function open({ host, port }: Endpoint, trust: Trust, signal: AbortSignal): Promise<Socket> {
+export function open(
+  { host, port }: Endpoint,
+  trust: Trust,
+  signal: AbortSignal,
+  shown?: (certificate: X509Certificate) => void,
+): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = trust.kind === 'none' ? connect({ host, port }) : tlsSocket({ host, port }, trust)
     const settle = (error?: Error) => {
@@ -31,7 +38,7 @@ export function open({ host, port }: Endpoint, trust: Trust, signal: AbortSignal
       .once('error', error => settle(error))
       .once('close', () => settle(new CommandError('it closes the connection')))
     if (trust.kind === 'none') socket.once('connect', () => settle())
-    else socket.once('secureConnect', () => settle(mismatch(socket as TLSSocket, trust)))
+    else socket.once('secureConnect', () => settle(mismatch(socket as TLSSocket, trust, shown)))
   })
 }
 
@@ -48,9 +55,14 @@ function tlsSocket({ host, port }: Endpoint, trust: Trust): TLSSocket {
 }
 
 /** Why a device is not the one that it should be. */
-function mismatch(socket: TLSSocket, trust: Trust): Error | undefined {
+function mismatch(
+  socket: TLSSocket,
+  trust: Trust,
+  shown: (certificate: X509Certificate) => void = () => undefined,
+): Error | undefined {
   const certificate = socket.getPeerX509Certificate()
   if (!certificate) return new CommandError('it shows no certificate')
+  shown(certificate)
   if (trust.kind === 'fingerprint' && certificate.fingerprint256 !== trust.fingerprint)
     return new CommandError(`its certificate has another fingerprint: ${certificate.fingerprint256}`)
   if (trust.kind !== 'pin') return undefined

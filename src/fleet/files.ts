@@ -34,7 +34,7 @@ export async function readPrivate(path: string): Promise<string> {
   return requirePrivate(path, await readOwn(path))
 }
 
-/** The same; undefined if there is no such file. */
+/** As `readPrivate`; undefined if there is no such file. */
 export async function readPrivateIfThere(path: string): Promise<string | undefined> {
   const file = await readIfThere(path)
   return file && requirePrivate(path, file)
@@ -54,7 +54,8 @@ function isCredential(path: string): boolean {
   return folder !== undefined && dirname(path) === folder
 }
 
-async function readIfThere(path: string): Promise<OwnFile | undefined> {
+/** As `readOwn`; undefined if there is no such file. */
+export async function readIfThere(path: string): Promise<OwnFile | undefined> {
   try {
     const { entry, behind } = await HERE.capture(path)
     const content = behind ?? entry

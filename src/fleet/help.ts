@@ -41,7 +41,15 @@ Usage:
                                load them again, in waves, after asking
   receiverd-fleet discover     print a fleet file with the receivers on this
                                network
-  receiverd-fleet token        make a token that many devices take
+  receiverd-fleet add-issuer NAME FILE
+                               have each device accept the tokens of an issuer,
+                               in waves, after asking
+  receiverd-fleet remove-issuer NAME
+                               have each device refuse them again
+  receiverd-fleet token        make a token of an issuer
+  receiverd-fleet certificates
+                               print the certificates of the devices, for
+                               programs that know no pins
   receiverd-fleet targets      print the devices as targets for Prometheus
   receiverd-fleet inventory    print the devices for Ansible
   receiverd-fleet bridge       show the devices on an MQTT broker, for Home
@@ -178,16 +186,61 @@ Options:
 Exit status: 0 success; 1 avahi cannot be asked.
 `
 
-const TOKEN = `receiverd-fleet token: make a token that many devices take, and print it.
+const ADD_ISSUER = `receiverd-fleet add-issuer: have each device accept the tokens of an issuer.
+
+Usage: receiverd-fleet add-issuer [OPTION]... --role ROLE [--role ROLE]...
+                                  NAME FILE
+
+NAME is what the devices call the issuer; one that they have under this name is
+replaced. FILE has its key in PEM, Ed25519 or P-256: the public one, or the
+private one, of which only the public half is sent. To make a key:
+  openssl genpkey -algorithm ed25519 -out issuer.pem && chmod 600 issuer.pem
+
+${CHANGING}  --role ROLE          the most that its tokens can grant: admin or moderator,
+                       followed by :r (read), :w (write) or :rw (both)
+  --max-age TIME       the longest life of its tokens, 1m to 30d (default 1d)
+
+${STATUS}`
+
+const REMOVE_ISSUER = `receiverd-fleet remove-issuer: have each device refuse the tokens of an issuer.
+
+Usage: receiverd-fleet remove-issuer [OPTION]... NAME
+
+Its tokens are refused from then on. A device that has no issuer of this name is
+left alone.
+
+${CHANGING}
+${STATUS}`
+
+const CERTIFICATES = `receiverd-fleet certificates: print the certificates of the devices.
+
+Usage: receiverd-fleet certificates [OPTION]...
+
+For programs that know no pins, such as Prometheus. A device that has a pin in
+the fleet file is asked for its certificate, which must have that pin; for those
+of an authority, the certificate of the authority is enough. No key is needed.
+With --output, FILE keeps the certificate of a device that does not answer.
+
+Options:
+  --fleet FILE         the fleet file (default fleet.yaml)
+  --group GROUP        only devices of this group; may be given more than once
+  --device NAME        only this device; may be given more than once
+  --at-once N          how many devices at once, 1 to 200 (default 20)
+  --timeout S          seconds that a device has to answer, 1 to 600 (default 10)
+  --output FILE        write them to FILE, and not to stdout
+
+Exit status: 0 success; 1 there is no certificate of a device, or FILE cannot be
+written; 2 usage error, also in the fleet file; 130 interrupted.
+`
+
+const TOKEN = `receiverd-fleet token: make a token of an issuer, and print it.
 
 Usage: receiverd-fleet token --issuer NAME --issuer-key FILE --role ROLE
                              [--role ROLE]... [OPTION]...
 
-The devices take it if they know the issuer (/etc/receiverd/issuers/NAME.json),
-for as long and with the roles that they allow it. Make a key, and its public
-half for the devices:
+Many devices accept it: each that knows the issuer (receiverd-fleet add-issuer),
+for as long and with the roles that it allows the issuer. To make a key:
   openssl genpkey -algorithm ed25519 -out issuer.pem && chmod 600 issuer.pem
-  openssl pkey -in issuer.pem -pubout
 
 Options:
   --issuer NAME        the issuer, as the devices call it
@@ -270,6 +323,9 @@ const HELPS = new Map([
   ['inventory', INVENTORY],
   ['targets', TARGETS],
   ['discover', DISCOVER],
+  ['add-issuer', ADD_ISSUER],
+  ['remove-issuer', REMOVE_ISSUER],
+  ['certificates', CERTIFICATES],
   ['token', TOKEN],
   ['update', UPDATE],
   ['run', RUN],

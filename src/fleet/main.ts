@@ -13,24 +13,27 @@ import { requireAsking } from '../cli/person.ts'
 import { requireNode } from '../config.ts'
 import { lineLog, printable } from '../log.ts'
 import { UsageError } from '../usage-error.ts'
-import { type Member, membersOf } from './access.ts'
+import { type Member, membersOf, membersWithoutCredentials } from './access.ts'
 import { apply, diff } from './apply.ts'
+import { afterAsking } from './asking.ts'
 import { backup, backupsOf } from './backup.ts'
+import { certificatesOf } from './certificates.ts'
 import { type Changing, type Chosen, type Command, type Common, type Printing, parseCommand } from './cli.ts'
 import { fleetFileOf } from './discover.ts'
-import { HERE, readOwn, readPrivateIfThere, writeOwn } from './files.ts'
+import { HERE, readIfThere, readOwn, readPrivateIfThere, writeOwn } from './files.ts'
 import { type Fleet, type FleetDevice, parseFleet } from './fleet-file.ts'
 import { inventoryOf } from './inventory.ts'
+import { addIssuer, publicKeyOf, removeIssuer } from './issuer.ts'
 import { KeyFile } from './key-file.ts'
 import { list } from './list.ts'
-import { runOperation } from './operation.ts'
+import { carryOut } from './operation.ts'
 import { FAILURE, INTERRUPTED, listed, USAGE_ERROR } from './report.ts'
 import { rotateKeys } from './rotate.ts'
 import { targetsOf } from './targets.ts'
 import { issueFleetToken } from './token.ts'
 import { type Ui, uiAt } from './ui.ts'
 import { updateFleet } from './update.ts'
-import type { RollOutOptions } from './waves.ts'
+import { countOf, type RollOutOptions } from './waves.ts'
 
 const { env } = process
 process.stdout.on('error', error => {
@@ -75,8 +78,32 @@ async function run(command: Command): Promise<number> {
       return list(await chosen(command), options)
     case 'diff':
       return diff(wanted(await chosen(command)), options)
-    case 'run':
-      return runOperation(await chosenToChange(command), { ...options, ...command })
+    case 'certificates': {
+      const members = await membersWithoutCredentials(devicesOf(await fleetOf(command), command), access(command))
+      const before = command.output === undefined ? undefined : await readIfThere(resolve(command.output))
+      const [pem, status] = await certificatesOf(members, before?.text ?? '', options)
+      if (pem === '') throw new CommandError('no device has shown a certificate')
+      return (await printed(pem, command, MODE_OF_LISTS)) || status
+    }
+    case 'run': {
+      const members = await chosenToChange(command)
+      const question = `Have ${countOf(members.length)} carry out ${command.operation}?`
+      return afterAsking(members, question, { ...options, ...command }, member => carryOut(member, command.operation))
+    }
+    case 'add-issuer': {
+      const { issuer, file, roles, maxAgeS } = command
+      const path = resolve(file)
+      const publicKey = publicKeyOf(await readOwn(path), path)
+      const given = { publicKey, roles: [...roles], ...(maxAgeS !== undefined && { maxAgeS }) }
+      const members = await chosenToChange(command)
+      const question = `Have ${countOf(members.length)} accept tokens of the issuer ${issuer}, for ${roles.join(' and ')} at most?`
+      return afterAsking(members, question, { ...options, ...command }, member => addIssuer(member, issuer, given))
+    }
+    case 'remove-issuer': {
+      const members = await chosenToChange(command)
+      const question = `Have ${countOf(members.length)} refuse all tokens of the issuer ${command.issuer}?`
+      return afterAsking(members, question, { ...options, ...command }, member => removeIssuer(member, command.issuer))
+    }
     case 'update': {
       requireAnswer(command)
       const file = await bundleAt(command.file)
@@ -171,7 +198,11 @@ async function claimKeys(folder: string, ui: Ui): Promise<void> {
 /** Ways to the devices that the command is about. */
 async function chosen(command: Common): Promise<readonly Member[]> {
   const fleet = await fleetOf(command)
-  return membersOf(fleet, devicesOf(fleet, command), { run: runCommand, env, timeoutMs: command.timeoutMs })
+  return membersOf(fleet, devicesOf(fleet, command), access(command))
+}
+
+function access({ timeoutMs }: Common) {
+  return { run: runCommand, env, timeoutMs }
 }
 
 async function fleetOf(command: Chosen): Promise<Fleet> {

@@ -299,9 +299,10 @@ export class Strikes {
       await this.#close()
       await this.start()
     })
-    // A setting that could not be read for the first time is there at the next start at the latest.
+    // A setting and an issuer that could not be read for the first time are there at the next start at the latest.
     const names = Object.keys(await this.#served())
-    if (names.length !== Object.keys(before).length) {
+    const isIssuerUnread = this.#api.log.some(line => line.startsWith('warning: issuers'))
+    if (names.length !== Object.keys(before).length || isIssuerUnread) {
       await this.#close()
       await this.start()
     }

@@ -76,29 +76,27 @@ async function startBusy(t: Test, groups: readonly string[]): Promise<Receiver> 
 /** An owner whose devices know the issuer, with the files that the README has them make. */
 async function startFleet(t: Test) {
   const owner = new Owner(t)
-  const { privateKey, publicKey } = generateKeyPairSync('ed25519')
+  const { privateKey } = generateKeyPairSync('ed25519')
   owner.write('issuer.pem', privateKey.export({ type: 'pkcs8', format: 'pem' }).toString())
-  const issuer = { publicKey: publicKey.export({ type: 'spki', format: 'pem' }), roles: ['admin:r'] }
   const lines: string[] = []
-  const certificates: string[] = []
+  const keys: string[] = []
   const networks: Network[] = []
   for (const group of ['lobby', 'hall']) {
     const receiver = await startBusy(t, group === 'lobby' ? ['floor-4', 'lobby'] : ['hall'])
-    const headers = { 'Content-Type': 'application/json' }
-    const put = { method: 'PUT', body: JSON.stringify(issuer), headers }
-    t.match(await receiver.fetch('/issuers/prometheus', put), { ok: true })
     const own = certificateOf(group)
     const network = await Network.to(t, receiver.port, own)
     networks.push(network)
-    certificates.push(own.cert)
+    keys.push(`${group}-1,${receiver.key}\n`)
     lines.push(`  ${group}-1: { address: "${network.address}", pin: "${own.pin}", groups: [${group}] }\n`)
   }
-  owner.write('fleet.yaml', `groups: { lobby: {}, hall: {} }\ndevices:\n${lines.join('')}`)
-  owner.write('receivers.pem', certificates.join(''))
+  owner.write('keys.csv', keys.join(''))
+  owner.write('fleet.yaml', `keys: keys.csv\ngroups: { lobby: {}, hall: {} }\ndevices:\n${lines.join('')}`)
+  t.match(await owner.run(['add-issuer', '--role', 'admin:r', '--yes', 'prometheus', 'issuer.pem']), { status: 0 })
   const asked = ['--issuer', 'prometheus', '--issuer-key', 'issuer.pem', '--role', 'admin:r', '--expires-in', '12h']
   for (const args of [
     ['token', ...asked, '--output', 'prometheus.token'],
     ['targets', '--output', 'receivers.json'],
+    ['certificates', '--output', 'receivers.pem'],
   ])
     t.match(await owner.run(args), { status: 0, stderr: '' })
   return { owner, networks }

@@ -1,0 +1,154 @@
+/** `add-issuer`, `remove-issuer` and `certificates`: many devices trust one issuer, and one program trusts many devices. */
+import { generateKeyPairSync, type KeyObject } from 'node:crypto'
+import { statSync } from 'node:fs'
+import t, { type Test } from 'tap'
+import { startTestService, type TestService } from '../support/service.ts'
+import { certificateOf, Network, Owner } from './support.ts'
+
+function pem(key: KeyObject, type: 'pkcs8' | 'spki'): string {
+  return key.export({ type, format: 'pem' } as never).toString()
+}
+
+async function issuersOf(device: TestService) {
+  const { issuers } = (await (await device.fetch('/issuers')).json()) as {
+    readonly issuers: readonly { readonly name: string }[]
+  }
+  return issuers
+}
+
+/** Two devices with TLS, and a network in front of each. */
+async function pair(t: Test) {
+  const owner = new Owner(t)
+  const rooms = await Promise.all(
+    ['lobby', 'hall'].map(async name => {
+      const own = certificateOf(name)
+      const device = await startTestService(t)
+      const network = await Network.to(t, device.port, own)
+      return { name, own, device, network, address: network.address }
+    }),
+  )
+  owner.write('keys.csv', rooms.map(({ name, device }) => `${name},${device.key}\n`).join(''))
+  const write = () => {
+    const lines = rooms.map(({ name, own, address }) => `  ${name}: { address: "${address}", pin: "${own.pin}" }\n`)
+    owner.write('fleet.yaml', `keys: keys.csv\ndevices:\n${lines.join('')}`)
+  }
+  write()
+  const [lobby, hall] = rooms
+  if (!lobby || !hall) throw new Error('two were started')
+  return { owner, lobby, hall, write }
+}
+
+t.test('an issuer is added to many devices, and removed again', async t => {
+  const { owner, lobby, hall } = await pair(t)
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519')
+  owner.write('issuer.pem', pem(privateKey, 'pkcs8'))
+  const heads: string[] = []
+  let isLost = true
+  lobby.network.fateOf = head => {
+    heads.push(head)
+    const fate = isLost && head.startsWith('PUT ') ? 'lose the answer' : 'pass'
+    isLost &&= fate === 'pass'
+    return fate
+  }
+  const add = ['add-issuer', '--role', 'admin:r', '--max-age', '12h', '--yes', 'monitoring']
+  t.match(await owner.outcomes([...add, 'issuer.pem']), {
+    status: 0,
+    of: { lobby: { state: 'done' }, hall: { state: 'done' } },
+  })
+  t.equal(heads.filter(head => head.startsWith('PUT ')).length, 2, 'its first answer was lost')
+  t.notMatch(heads.join(), 'PRIVATE', 'of a private key, only the public half is sent')
+  const expected = { name: 'monitoring', algorithm: 'EdDSA', roles: ['admin:r'], maxAgeS: 43_200, source: 'api' }
+  for (const { device } of [lobby, hall]) t.strictSame(await issuersOf(device), [expected])
+
+  const ask = ['token', '--issuer', 'monitoring', '--issuer-key', 'issuer.pem', '--role', 'admin:r']
+  const { stdout: token } = await owner.run(ask)
+  for (const { device } of [lobby, hall]) t.equal((await device.fetchAs(token.trim(), '/status')).status, 200)
+
+  const p256 = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  owner.write('issuer.pub', pem(p256.publicKey, 'spki'), 0o644)
+  const roles = ['--role', 'admin:rw', '--role', 'moderator:r']
+  t.match(await owner.outcomes(['add-issuer', ...roles, '--device', 'hall', '--yes', 'monitoring', 'issuer.pub']), {
+    status: 0,
+    of: { hall: { state: 'done' }, lobby: undefined },
+  })
+  t.match(await issuersOf(hall.device), [{ algorithm: 'ES256', roles: ['admin:rw', 'moderator:r'], maxAgeS: 86_400 }])
+  t.equal((await hall.device.fetchAs(token.trim(), '/status')).status, 401, 'it was replaced')
+
+  const remove = ['remove-issuer', '--yes', 'monitoring']
+  t.match(await owner.outcomes([...remove, '--device', 'lobby']), { status: 0, of: { lobby: { state: 'done' } } })
+  t.equal((await lobby.device.fetchAs(token.trim(), '/status')).status, 401)
+  t.match(await owner.outcomes(remove), { status: 0, of: { lobby: { state: 'unchanged' }, hall: { state: 'done' } } })
+  t.strictSame(await issuersOf(hall.device), [])
+
+  owner.write('public.pem', pem(publicKey, 'spki'))
+  owner.write('rsa.pem', pem(generateKeyPairSync('rsa', { modulusLength: 2048 }).publicKey, 'spki'))
+  owner.write('open.pem', pem(privateKey, 'pkcs8'), 0o644)
+  for (const [args, said] of [
+    [[...add, 'rsa.pem'], 'rsa.pem has no Ed25519 or P-256 key in PEM without a passphrase'],
+    [[...add, 'keys.csv'], 'keys.csv has no Ed25519 or P-256 key'],
+    [[...add, 'open.pem'], /open\.pem has a private key, and others may read it: chmod 600/],
+    [[...add, 'none.pem'], /there is no .*none\.pem/],
+    [add, 'add-issuer: missing FILE; see receiverd-fleet add-issuer --help'],
+    [['add-issuer', '--yes', 'monitoring', 'public.pem'], '--role: a token needs at least one role'],
+    [
+      ['add-issuer', '--role', 'admin:r', 'Monitoring', 'public.pem'],
+      '"Monitoring" is no name of an issuer: give 1 to 32',
+    ],
+    [
+      ['add-issuer', '--role', 'admin:r', '--max-age', '31d', 'a', 'public.pem'],
+      '--max-age: "31d" is not a duration from 1m',
+    ],
+    [['add-issuer', '--role', 'admin:r', 'a', 'public.pem'], 'no terminal to ask on'],
+    [['remove-issuer'], 'remove-issuer: missing NAME'],
+    [['remove-issuer', 'a', 'b'], 'remove-issuer takes NAME, and no "b"'],
+  ] as const)
+    t.match(await owner.run(args), { status: 2, stdout: '', stderr: said })
+  t.strictSame(await issuersOf(lobby.device), [])
+})
+
+t.test('certificates of devices that have shown their pins, and of an authority', async t => {
+  const { owner, lobby, hall, write } = await pair(t)
+  const output = ['certificates', '--output', 'receivers.pem']
+  t.same(await owner.run(['certificates']), { status: 0, stdout: lobby.own.cert + hall.own.cert, stderr: '' })
+  t.same(await owner.run(output), { status: 0, stdout: '', stderr: '' })
+  t.equal(owner.read('receivers.pem'), lobby.own.cert + hall.own.cert)
+  t.equal(statSync(owner.path('receivers.pem')).mode & 0o777, 0o644)
+
+  hall.network.breakDown()
+  const { status, stderr } = await owner.run(output)
+  t.equal(status, 0)
+  t.match(stderr, /^hall: cannot connect to .* \(ECONNREFUSED\); the certificate that was in the file stays\n$/)
+  t.equal(owner.read('receivers.pem'), lobby.own.cert + hall.own.cert)
+  t.match(await owner.run(['certificates']), { status: 1, stdout: lobby.own.cert, stderr: /^hall: cannot connect/ })
+
+  const other = certificateOf('hall')
+  Object.assign(hall.own, { pin: other.pin })
+  write()
+  t.match(
+    await owner.run(output),
+    { status: 1, stderr: /^hall: cannot connect/ },
+    'that is not its certificate any more',
+  )
+  t.notMatch(owner.read('receivers.pem'), hall.own.cert)
+
+  owner.write('ca.pem', other.cert)
+  const devices = ['one: { address: 192.0.2.1, ca: ca.pem }', 'two: { address: 192.0.2.2, ca: ca.pem }']
+  owner.write('fleet.yaml', `devices:\n  ${[...devices, 'plain: { address: "http://192.0.2.3" }'].join('\n  ')}\n`)
+  t.same(await owner.run(['certificates']), { status: 0, stdout: other.cert, stderr: '' }, 'once, and nobody is asked')
+  t.match(await owner.run(['certificates', '--device', 'plain']), {
+    status: 1,
+    stdout: '',
+    stderr: 'receiverd-fleet: no device has shown a certificate\n',
+  })
+})
+
+t.test('a device that shows another pin is not trusted', async t => {
+  const { owner, lobby, write } = await pair(t)
+  const [shown, expected] = [lobby.own.pin, certificateOf('lobby').pin]
+  lobby.own.pin = expected
+  write()
+  const { status, stdout, stderr } = await owner.run(['certificates'])
+  t.equal(status, 1)
+  t.equal(stderr, `lobby: its certificate has another pin: ${shown}\n`)
+  t.notMatch(stdout, lobby.own.cert)
+})

@@ -128,9 +128,20 @@ t.test('a site', { skip }, async t => {
     ])
       await broker.publish('receiverd/lobby/command', text)
     await broker.publish('receiverd/nobody/command', 'identify')
-    await eventually(() => bridge.count(/is no command/) === 1)
-    t.equal(bridge.count(/restart-receiver of lobby is refused: it is not in bridge.allow/), 1)
-    t.equal(bridge.count(/deny of lobby is refused/), 1)
+    const { at, ...unknown } = await eventually(() => {
+      const result = watcher.json('receiverd/lobby/result')
+      return result.command === undefined && result
+    })
+    t.match(at, /^\d{4}-/)
+    const names = 'identify, restart-receiver, admit, deny, end'
+    t.strictSame(unknown, { ok: false, error: `the message is no command; there are ${names}` })
+    await broker.publish('receiverd/lobby/command', 'deny')
+    const error = 'deny is not in bridge.allow of the fleet file'
+    await eventually(() => watcher.json('receiverd/lobby/result').error === error)
+    t.match(watcher.json('receiverd/lobby/result'), { command: 'deny', ok: false })
+    t.equal(bridge.count(/lobby: the message is no command/), 1)
+    t.equal(bridge.count(/lobby: restart-receiver is not in bridge.allow/), 1)
+    t.equal(bridge.count(/lobby: deny is not in bridge.allow/), 1)
     t.equal(bridge.count(/a command for lobby is retained, and is left alone/), 1)
     t.notOk(lobby.asked.slice(asked).some(line => line.startsWith('POST')))
   })

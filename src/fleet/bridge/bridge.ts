@@ -12,7 +12,7 @@ import { Credentials } from './credentials.ts'
 import { discoveryOf, discoveryTopicOf, nodeOf, objectIdOf } from './discovery.ts'
 import { Looks } from './looks.ts'
 import { type Order, Orders, orderIn } from './orders.ts'
-import type { BridgeSettings, CommandName } from './settings.ts'
+import { type BridgeSettings, COMMANDS, type CommandName } from './settings.ts'
 import { type DeviceState, messagesOf, mirroringIn, type SessionShown, textOf, waitingIn } from './state.ts'
 import { Throttle } from './throttle.ts'
 import { Watch } from './watch.ts'
@@ -35,6 +35,7 @@ const STAGGER_MS = 10
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,80}$/
 /** Lines of the log that are not repeated. */
 const MAX_SAID = 2_000
+const NO_COMMAND = `the message is no command; there are ${Object.keys(COMMANDS).join(', ')}`
 
 /**
  * Shows devices on an MQTT broker until the signal is aborted.
@@ -187,24 +188,27 @@ class Bridge {
     const shown = this.#shown.get(name)
     if (!shown || text === '') return
     // It would be carried out again whenever this program connects.
-    if (isRetained) return this.#sayOnce('retained', 'warning', `a command for ${name} is retained, and is left alone`)
+    if (isRetained)
+      return this.#sayOnce(`retained ${name}`, 'warning', `a command for ${name} is retained, and is left alone`)
     const order = orderIn(text)
-    if (!order) return this.#sayOnce('unknown', 'warning', `a message for ${name} is no command, and is left alone`)
+    if (!order) return this.#refuse(name, 'unknown', {}, NO_COMMAND)
     const { command } = order
     if (!this.#settings.allow.includes(command))
-      return this.#sayOnce(
-        `refused ${command}`,
-        'warning',
-        `${command} of ${name} is refused: it is not in bridge.allow of the fleet file`,
-      )
+      return this.#refuse(name, command, order, `${command} is not in bridge.allow of the fleet file`)
     // Of the moment at which it was asked for: somebody else may be next when its turn comes.
     const session = order.session ?? sessionOf(order.command, shown.published)?.id
     if (!shown.orders.take({ command, session }))
-      this.#sayOnce(`full ${name}`, 'warning', `${name} is asked for more than it can do, and some of that is left out`)
+      this.#refuse(name, 'full', order, 'it is asked for more than it can do, and some of that is left out')
+  }
+
+  /** @param key Of what is logged once for each device. */
+  #refuse(name: string, key: string, order: Partial<Order>, error: string): void {
+    this.#sayOnce(`${key} ${name}`, 'warning', `${name}: ${error}`)
+    this.#setResult(name, order, error)
   }
 
   async #carryOut(name: string, watch: Watch, order: Order, isStale: boolean): Promise<void> {
-    const { log, now } = this.#options
+    const { log } = this.#options
     let error: string | undefined
     try {
       if (isStale) throw new CommandError('it was asked for too long ago')
@@ -215,7 +219,12 @@ class Bridge {
       error = textOf(failure instanceof CommandError ? failure.message : reasonOf(failure))
       log('warning', `${name}: ${order.command}, asked for over MQTT, has failed: ${error}`)
     }
-    const result = { ...order, ok: error === undefined, ...(error !== undefined && { error }), at: rfc3339(now()) }
+    this.#setResult(name, order, error)
+  }
+
+  #setResult(name: string, order: Partial<Order>, error: string | undefined): void {
+    const at = rfc3339(this.#options.now())
+    const result = { ...order, ok: error === undefined, ...(error !== undefined && { error }), at }
     this.#set(name, 'result', JSON.stringify(result))
   }
 

@@ -44,7 +44,11 @@ export function audio(system: System): Setting<typeof schema> {
       // Setting the volume gives all channels the same level: skip that if it is right, to keep their balance.
       const steps = value.volume === volume ? [] : [`${value.volume}%`]
       if (hasSwitch && value.muted !== muted) steps.push(value.muted ? 'mute' : 'unmute')
-      if (steps.length > 0) await system.run(['amixer', '-M', '-D', device, 'sset', id, 'playback', ...steps])
+      if (steps.length > 0) {
+        const said = await system.run(['amixer', '-M', '-D', device, 'sset', id, 'playback', ...steps])
+        // It prints the control as it is set now.
+        if (!playbackControl(said)) throw new HalError('COMMAND_FAILED', 'amixer has set nothing')
+      }
       await system.run(['alsactl', 'store'])
     },
     // Before alsa-utils 1.2.7 it buffers its output when stdout is a pipe, so it reports nothing.

@@ -1,5 +1,6 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { type Test, test } from 'tap'
+import type { Run } from '../../../hal/os/command.ts'
 import { System, type SystemOptions } from '../../../hal/os/system.ts'
 import { audio } from '../../../hal/settings/audio.ts'
 import { deviceRoot } from '../../support/device.ts'
@@ -42,6 +43,16 @@ test('the answer and the event have the volume that the driver chose', async t =
   const again = await service.patch({ audio: { volume: 50 } })
   t.equal(again.status, 200)
   t.equal(again.headers.get('etag'), answer.headers.get('etag'), 'no event for the same step')
+})
+
+test('a volume that amixer does not say it has set is refused', async t => {
+  const alsa = new FakeAlsa([[master()]])
+  const amixer: Run = async argv => (argv[4] === 'sset' ? '' : alsa.amixer(argv))
+  const service = await startTestService(t, { ...running(alsa), run: commands({ amixer, alsactl: alsa.alsactl }) })
+  const answer = await service.patch({ audio: { volume: 50 } })
+  t.equal(answer.status, 500)
+  t.match(await answer.json(), { detail: /audio.*amixer has set nothing/ })
+  t.match((await service.system()).value.audio, { volume: 100 })
 })
 
 test('muting keeps the volume and the balance of the channels', async t => {

@@ -10,14 +10,23 @@ export interface Comparison extends Preview {
   readonly etag: string | undefined
 }
 
+/** Characters of a configuration: many times as many as any device has. */
+const MAX_CONFIGURATION = 256 * 1024
+
 /** Asks a device what these settings would change. It changes nothing. */
 export async function compare(client: Client, settings: JsonObject): Promise<Comparison> {
   const { body: system, etag } = await client.send('GET', '/system')
-  const preview = await previewOf(settings, system, async patch => {
+  const preview = await previewOf(settings, bounded(system), async patch => {
     const { body } = await client.send('PATCH', '/system?validateOnly=true', patch as JsonObject)
-    return body
+    return bounded(body)
   })
   return { ...preview, etag }
+}
+
+/** All of it may be shown to a person. */
+function bounded(configuration: JsonObject): JsonObject {
+  if (JSON.stringify(configuration).length <= MAX_CONFIGURATION) return configuration
+  throw new CommandError('its configuration has no end: it is no receiver')
 }
 
 /** The properties of a device's configuration. */

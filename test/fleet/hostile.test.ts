@@ -78,6 +78,21 @@ t.test('a long reason is cut', async t => {
   }
 })
 
+t.test('changes without end are not shown', async t => {
+  for (const [value, change] of [
+    ['UTC', LONG],
+    [LONG, 'Europe/Paris'],
+  ] as const) {
+    const body = ({ method }: IncomingMessage) => ({
+      body: method === 'GET' ? { timezone: value } : { changes: { timezone: change } },
+    })
+    const { status, stdout, stderr } = await ownerOf(t, await liar(t, body)).run(['diff'])
+    t.equal(status, 1)
+    t.match(stdout, 'failed: liar: its configuration has no end: it is no receiver')
+    t.ok(stdout.length + stderr.length < 1_000)
+  }
+})
+
 t.test('references that multiply are not followed', async t => {
   const levels = Array.from({ length: LEVELS }, (_, level) => {
     const next = { $ref: `#/components/schemas/A${level + 1}` }

@@ -72,6 +72,7 @@ mkdir -p "$root/var/log/nginx"
 # Where the initrd mounts the data partition, and links to what it finds out (initramfs/scripts/init-bottom/receiver).
 mkdir -p "$root/data" "$root/boot/firmware"
 ln -s ../run/fw_env.config "$root/etc/fw_env.config"
+ln -s ../run/u-boot-initial-env "$root/etc/u-boot-initial-env"
 # The boot script loads these.
 ln -s "$(cd "$root/boot" && ls vmlinuz-*)" "$root/boot/vmlinuz"
 ln -s "$(cd "$root/boot" && ls initrd.img-*)" "$root/boot/initrd.img"

@@ -6,14 +6,12 @@ import { printable } from '../log.ts'
 import type { UpdateState } from '../update/state.ts'
 import type { Restart } from '../update/update.ts'
 import type { Member } from './access.ts'
+import { type AskingOptions, afterAsking } from './asking.ts'
 import { type DeviceClient, Unanswered } from './client.ts'
 import { causeIn, type Result } from './outcome.ts'
-import { report } from './report.ts'
-import { countOf, type RollOutOptions, rollOut } from './waves.ts'
+import { countOf } from './waves.ts'
 
-export interface UpdateOptions extends RollOutOptions {
-  /** Whether to do it without asking. */
-  readonly isSure: boolean
+export interface UpdateOptions extends AskingOptions {
   readonly allowOlder: boolean
   readonly restart: Restart
   readonly wait: (ms: number) => Promise<unknown>
@@ -38,13 +36,11 @@ export async function updateFleet(
   file: LargeFile,
   options: UpdateOptions,
 ): Promise<number> {
-  const { ui, stop, isSure, restart } = options
-  const then = restart === 'now' ? ' and restart them; mirroring ends' : ''
-  if (!isSure && !(await ui.ask(`Update ${countOf(members.length)}${then}?`)))
-    throw new CommandError('nothing was installed')
+  const then = options.restart === 'now' ? ' and restart them; mirroring ends' : ''
   const bundle = new Bundle(file)
-  const outcomes = await rollOut(members, options, member => updateDevice(member.client(), bundle, options))
-  return report(ui, outcomes, stop.aborted)
+  return afterAsking(members, `Update ${countOf(members.length)}${then}?`, options, member =>
+    updateDevice(member.client(), bundle, options),
+  )
 }
 
 /** A bundle, whose version a device says once it has it. */

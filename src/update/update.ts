@@ -69,6 +69,8 @@ type Bundle = NonNullable<UpdateState['bundle']>
 
 /** Milliseconds after which RAUC is asked again, when it did not say what has become of an installation. */
 const SILENCE_MS = 1_000
+/** Times that it is asked which version is started next. It never says so once the boot loader's state is lost. */
+const MAX_SILENCE = 30
 /** An image that takes bundles signed with throw-away keys has it. */
 const TEST_KEYS = '/usr/lib/receiver/test-keys'
 
@@ -438,7 +440,7 @@ export class Update {
       await rauc.install(path)
     } catch (error) {
       // The answer may have been lost, and RAUC may install it nevertheless.
-      if (await this.#isOver(trial)) throw error
+      if ((await this.#fateOfInstallation(trial)) === 'failed') throw error
     }
     this.#topic.set({ other: { version, state: 'bad' } })
     return trial
@@ -452,18 +454,20 @@ export class Update {
     const { rauc, removeBundle, log, wait } = this.#options
     const { signal } = this.#stopping
     const { version } = trial
-    for (let said = ''; ; ) {
+    let said = ''
+    for (let silence = 0; ; ) {
       try {
         await rauc.follow(percent => this.#topic.set({ percent }), signal)
         break
       } catch (error) {
-        const isOver = signal.aborted ? undefined : await this.#isOver(trial)
+        const fate = signal.aborted ? undefined : await this.#fateOfInstallation(trial)
         // The next start follows it on.
         if (signal.aborted) return
-        if (isOver) return void (await this.#notInstalled(version, error))
+        if (fate === 'failed' || (fate === 'unknown' && ++silence > MAX_SILENCE))
+          return void (await this.#notInstalled(version, error, fate))
         if (reasonOf(error) !== said) this.#log('warning', `the installation of version ${version}`, error)
         said = reasonOf(error)
-        if (isOver === false) break
+        if (fate === 'installed') break
         await pause(SILENCE_MS, signal, wait)
       }
     }
@@ -474,25 +478,26 @@ export class Update {
     this.#restart(trial.restart)
   }
 
-  /**
-   * Whether an installation has ended without a version that is started next; false if that is started. Undefined while it goes on,
-   * and while RAUC does not say.
-   */
-  async #isOver(trial: Trial): Promise<boolean | undefined> {
-    try {
-      if ((await this.#options.rauc.status()).isInstalling) return undefined
-      return (await this.#fateOf(trial)) !== 'waits'
-    } catch {
-      return undefined
-    }
+  /** `under way` also while RAUC does not answer; `unknown` if it has ended, and RAUC does not say which version is started next. */
+  async #fateOfInstallation(trial: Trial): Promise<'under way' | 'installed' | 'failed' | 'unknown'> {
+    const status = await this.#options.rauc.status().catch(() => undefined)
+    if (!status || status.isInstalling) return 'under way'
+    const fate = await this.#fateOf(trial).catch(() => undefined)
+    if (fate === undefined) return 'unknown'
+    return fate === 'waits' ? 'installed' : 'failed'
   }
 
-  /** Nothing was installed, for certain. @returns what to answer. */
-  async #notInstalled(version: string, error: unknown): Promise<Problem> {
+  /**
+   * Nothing was installed.
+   * @param fate If that is not certain, the record of the trial stays for the next start, which sees what has started.
+   * @returns what to answer.
+   */
+  async #notInstalled(version: string, error: unknown, fate: 'failed' | 'unknown' = 'failed'): Promise<Problem> {
     const problem = problemOf(error)
     this.#log('error', `version ${version} was not installed`, error)
     const last: Outcome = { version, outcome: 'failed', reason: reasonOf(error), ...this.#at }
-    await this.#records.conclude(last).catch(error => this.#log('error', 'the record of the update', error))
+    if (fate === 'failed')
+      await this.#records.conclude(last).catch(error => this.#log('error', 'the record of the update', error))
     await this.#readOther().catch(() => undefined)
     const { type, message: detail } = problem
     this.#topic.set({ state: 'failed', percent: undefined, error: { type, detail }, last })

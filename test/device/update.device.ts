@@ -4,6 +4,7 @@
  */
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs'
 import t from 'tap'
+import { Owner } from '../fleet/support.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { earlier, virt } from './boards.ts'
@@ -29,14 +30,25 @@ t.test('the image as it leaves the factory', async t => {
   await eventually(() => device.receiverd('key', 'show', '--verbose').catch(() => undefined), 180_000)
 })
 
-t.test('an update: uploaded, installed, on trial, good; settings, key and identity stay', async t => {
+t.test('the group that it is in gets an update; settings, key and identity stay', async t => {
   const before = await identity()
-  await upload(makeBundle(folder, virt, '0.2.0'))
-  t.match(await state(), { state: 'downloaded', bundle: { version: '0.2.0', source: 'upload' } })
-  await install({ restart: 'now' })
-  const now = await settled(({ running }) => running.slot === 'B' && running.state === 'good', TRIAL_MS)
-  t.match(now, {
-    running: { version: '0.2.0' },
+  const bundle = makeBundle(folder, virt, '0.2.0')
+  const owner = new Owner(t, INSTALL_MS + TRIAL_MS)
+  owner.write('keys.csv', `lobby,${device.key}\nhall,${device.key}\n`)
+  const devices = [
+    `lobby: { address: "https://${device.address}", pin: "${before.pin}", groups: [lobby] }`,
+    `hall: { address: "https://192.0.2.1", pin: "${before.pin}", groups: [hall] }`,
+  ]
+  owner.write('fleet.yaml', `keys: keys.csv\ngroups: { lobby: {}, hall: {} }\ndevices:\n  ${devices.join('\n  ')}\n`)
+  const began = performance.now()
+  const { status, of } = await owner.outcomes(['update', '--group', 'lobby', '--yes', bundle])
+  t.comment(`updated by receiverd-fleet in ${((performance.now() - began) / 1000).toFixed(0)} s`)
+  t.match(
+    { status, of },
+    { status: 0, of: { lobby: { state: 'changed', note: 'runs version 0.2.0' }, hall: undefined } },
+  )
+  t.match(await state(), {
+    running: { version: '0.2.0', slot: 'B', state: 'good' },
     last: { version: '0.2.0', outcome: 'installed' },
     other: { state: 'good' },
   })

@@ -48,9 +48,12 @@ export function certificateOf(commonName: string) {
 /** A folder with a fleet file and a key file. */
 export class Owner {
   readonly folder: string
+  readonly #commandMs: number
 
-  constructor(t: Test) {
+  /** @param commandMs Longer than any command takes. */
+  constructor(t: Test, commandMs = COMMAND_MS) {
     this.folder = temporaryFolder(t)
+    this.#commandMs = commandMs
   }
 
   path(name: string): string {
@@ -71,7 +74,7 @@ export class Owner {
 
   /** Runs the program in the folder. @param started Gets the process. */
   run(args: readonly string[], env: NodeJS.ProcessEnv = {}, started?: RunOptions['started']): Promise<Output> {
-    const options = { cwd: this.folder, withinMs: COMMAND_MS, started }
+    const options = { cwd: this.folder, withinMs: this.#commandMs, started }
     return run(process.execPath, [PROGRAM, ...args], env, options)
   }
 

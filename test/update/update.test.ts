@@ -11,6 +11,7 @@ import { Problem } from '../../src/problem.ts'
 import type { Hindrance } from '../../src/update/state.ts'
 import { TrialRecords } from '../../src/update/trial.ts'
 import { type KeptBundle, Update } from '../../src/update/update.ts'
+import type { Wait } from '../../src/update/wait.ts'
 import { intercepted, systemError } from '../hal/support/file-system.ts'
 import { eventually } from '../support/eventually.ts'
 import { FakeRauc } from '../support/fakes/rauc.ts'
@@ -21,8 +22,11 @@ const PATH = '/data/update/bundle'
 const BUNDLE = { path: PATH, bytes: 1_000, source: 'upload' } as const
 const good = (version: string) => ({ version, compatible: 'receiver-virt' })
 
-/** A device with the fake RAUC; it can be restarted, which begins a new run on the same files. */
-function device(t: Test, fs?: FileSystem) {
+/**
+ * A device with the fake RAUC; it can be restarted, which begins a new run on the same files.
+ * @param wait In place of the time between two looks.
+ */
+function device(t: Test, fs?: FileSystem, wait?: Wait) {
   const root = realRoot(temporaryFolder(t))
   const write = (path: string, text: string) => {
     mkdirSync(join(root, path, '..'), { recursive: true })
@@ -67,6 +71,7 @@ function device(t: Test, fs?: FileSystem) {
       clock: { now: () => Date.parse('2026-11-25T01:00:00Z') },
       builtAt: 0,
       log: (level, line) => log.push(`${level}: ${line}`),
+      ...(wait && { wait }),
     })
     await update.start()
     t.teardown(() => update.stop())
@@ -385,6 +390,35 @@ t.test('a version that went back, and cannot be taken out of the order', async t
   rauc.refused.clear()
   t.match((await start()).state, { other: { state: 'bad' }, last: { outcome: 'rolled back' } })
   t.equal(await records.trial(), undefined)
+})
+
+t.test('an installation fails, and RAUC cannot tell which version is started next', async t => {
+  let looks = 0
+  const { rauc, records, log, start, receive } = device(t, undefined, (ms, due) => {
+    // As the state is made anew.
+    if (ms === 1_000 && ++looks === 5) rauc.refused.delete('GetPrimary')
+    const soon = setImmediate(due)
+    return () => clearImmediate(soon)
+  })
+  const update = await start()
+  await receive(update, '1.1.0')
+  const fails = async () => {
+    await update.install({ restart: 'manual' }, 'Ann')
+    rauc.refused.add('GetPrimary')
+    rauc.fail('Failed to run fw_setenv: Child process exited with code 243')
+    await eventually(() => update.state.state === 'failed')
+    t.match(update.state, { other: { state: 'bad' }, last: { version: '1.1.0', outcome: 'failed' } })
+    t.match(log.at(-1), /^error: version 1\.1\.0 was not installed: .*fw_setenv/)
+  }
+  await fails()
+  t.equal(looks, 5)
+  t.equal(await records.trial(), undefined, 'it is certain')
+  await fails()
+  t.equal(looks, 35, 'it never tells, and the person is told after half a minute')
+  t.match(await records.trial(), { version: '1.1.0' }, 'if it is started all the same, it is judged')
+  rauc.refused.clear()
+  await update.stop()
+  t.match((await start()).state, { state: 'idle', last: { outcome: 'failed', reason: 'interrupted' } })
 })
 
 t.test('the service is restarted while RAUC installs', async t => {

@@ -60,7 +60,8 @@ export const sessionStates = { pending: 'waiting', admitted: 'let in, connecting
 export const gone = {
   denied: 'Turned away.',
   ended: 'Ended.',
-  left: 'Stopped mirroring.',
+  active: 'Stopped mirroring.',
+  admitted: 'Never connected.',
   withdrawn: 'Withdrew, or was turned away by somebody else.',
   timedOut: 'Nobody decided in time.',
 } as const

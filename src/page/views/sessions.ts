@@ -162,9 +162,9 @@ function sessionItem(device: Device): Item {
   }
   const outcome = () => {
     if (isDecided) return last?.state === 'pending' ? texts.gone.denied : texts.gone.ended
-    const isLate = last?.deadline !== undefined && Date.parse(last.deadline) - Date.now() < LATE_MS
-    if (last?.state === 'active') return texts.gone.left
-    return isLate ? texts.gone.timedOut : texts.gone.withdrawn
+    if (last?.state !== 'pending') return texts.gone[last?.state ?? 'active']
+    // Without a deadline, it is not late.
+    return Date.parse(last.deadline ?? '') - Date.now() < LATE_MS ? texts.gone.timedOut : texts.gone.withdrawn
   }
   const end = (outcome: string) => {
     // A shorter text must not move the rows below.

@@ -5,6 +5,7 @@ import { pipeline } from 'node:stream/promises'
 import { reasonOf } from '../../hal/errors.ts'
 import type { Address } from '../config.ts'
 import { hostAndPort } from '../http/address.ts'
+import { responseTo } from '../http/response.ts'
 import { isObject, type JsonObject, parseJson } from '../json.ts'
 import type { FieldError } from '../problem.ts'
 import { CommandError } from './failure.ts'
@@ -128,8 +129,7 @@ export class ServiceClient implements Client {
     const all = { ...headers, Authorization: `Bearer ${this.#token()}` }
     return new Promise((resolve, reject) => {
       const out = request({ ...this.#address, method, path, headers: all, agent: false })
-        .on('error', reject)
-        .on('response', resolve)
+      responseTo(out).then(resolve, reject)
       write(out).catch(reject)
     })
   }

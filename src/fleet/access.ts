@@ -8,6 +8,7 @@ import type { Trust } from './connection.ts'
 import { readOwn, readPrivate } from './files.ts'
 import type { Endpoint, Fleet, FleetDevice, Proof, Secret } from './fleet-file.ts'
 import { KeyFile, type Keys } from './key-file.ts'
+import { certificatesIn } from './pem.ts'
 
 /** A device, and a way to it. */
 export interface Member {
@@ -123,7 +124,7 @@ class Trusts {
 /** Certificates of an authority, in PEM. @throws {UsageError} if there are none. */
 export async function certificatesAt(path: string): Promise<string> {
   const { text } = await readOwn(path)
-  if (!text.includes('-----BEGIN CERTIFICATE-----')) throw new UsageError(`${path} has no certificate in PEM`)
+  if (certificatesIn(text).length === 0) throw new UsageError(`${path} has no certificate in PEM`)
   return text
 }
 

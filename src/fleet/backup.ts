@@ -1,11 +1,10 @@
 import { join } from 'node:path'
-import { CommandError } from '../cli/failure.ts'
 import type { JsonObject } from '../json.ts'
 import { settingsFile, settingsIn } from '../settings-file/settings-file.ts'
 import { UsageError } from '../usage-error.ts'
 import type { Member } from './access.ts'
 import type { Wanted } from './apply.ts'
-import { HERE, readOwn, writeOwn } from './files.ts'
+import { readOwn, requireFolder, writeOwn } from './files.ts'
 import { schemaOf } from './preview.ts'
 import { report } from './report.ts'
 import { type RollOutOptions, rollOut } from './waves.ts'
@@ -49,11 +48,6 @@ export async function backupsOf(members: readonly Member[], folder: string): Pro
     wanted.push({ member, settings: settings as JsonObject })
   }
   return wanted
-}
-
-/** One that is missing is misspelled, or on a disk that is not mounted. */
-async function requireFolder(folder: string): Promise<void> {
-  if (folder !== '/' && !(await HERE.exists(folder))) throw new CommandError(`there is no folder ${folder}`)
 }
 
 function fileOf(folder: string, { device }: Member): string {

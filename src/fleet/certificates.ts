@@ -1,55 +1,125 @@
-import { X509Certificate } from 'node:crypto'
-import { CERTIFICATE_BLOCK, pinOf } from '../../hal/format/certificate.ts'
-import type { Member } from './access.ts'
-import type { Proof } from './fleet-file.ts'
+import type { X509Certificate } from 'node:crypto'
+import { pinOf } from '../../hal/format/certificate.ts'
+import { parseAddress } from '../../hal/format/ip.ts'
+import { printable } from '../log.ts'
+import { certificatesAt, type Member } from './access.ts'
+import { Mismatch } from './connection.ts'
+import type { FleetDevice, Proof } from './fleet-file.ts'
 import { causeIn, type Result } from './outcome.ts'
+import { certificatesIn } from './pem.ts'
 import { FAILURE, INTERRUPTED, SUCCESS } from './report.ts'
 import { eachOf, type RollOutOptions } from './waves.ts'
 
+/** Bytes of a certificate: a device's own has some 500. */
+const MAX_BYTES = 16 * 1024
+
 /**
- * Certificates by which a program that knows no pins knows the devices: those of their authorities, and of the others each
- * its own, once it has shown the one in the fleet file.
- * @param before Such certificates of earlier: there, a device that cannot be reached has its own.
+ * Certificates by which a program that knows no pins knows devices: those of their authorities, and of the others each its own,
+ * once it has shown the one in the fleet file.
+ * @param fleet All devices, of which `members` are asked.
+ * @param before Those that an earlier run has found: a device that is not asked, or cannot be reached, keeps its own. Undefined
+ * if those of `members` are enough.
  * @returns them in PEM, and the exit status.
  */
 export async function certificatesOf(
   members: readonly Member[],
-  before: string,
+  fleet: readonly FleetDevice[],
+  before: string | undefined,
   options: Pick<RollOutOptions, 'limit' | 'stop' | 'ui'>,
 ): Promise<readonly [pem: string, status: number]> {
   const { stop, ui } = options
-  const found = new Map<Member, string>()
-  const earlier = certificatesIn(before)
-  const progress = (done: number) => `Asking: ${done} of ${members.length}`
-  const outcomes = await eachOf(members, options, progress, async (member): Promise<Result> => {
-    const { name, proof } = member.device
+  const names = new Names(fleet)
+  const earlier = certificatesIn(before ?? '')
+  const earlierOf = (device: FleetDevice) =>
+    earlier.filter(certificate => isOf(certificate, device.proof) && names.whyNot(certificate, device) === undefined)
+  const found = new Map<FleetDevice, readonly X509Certificate[]>()
+  const authorities = new Map<string, Promise<string>>()
+  const authority = async (path: string) => {
+    const read = authorities.get(path) ?? certificatesAt(path)
+    authorities.set(path, read)
+    return certificatesIn(await read)
+  }
+  if (before !== undefined)
+    for (const device of fleet)
+      found.set(device, device.proof.kind === 'ca' ? await authority(device.proof.path) : earlierOf(device))
+  const ask = async ({ device, client }: Member): Promise<Result> => {
+    const { proof } = device
+    if (proof.kind === 'none') {
+      ui.note(`${device.name}: it is reached by http, and has no certificate`)
+      return { state: 'unchanged' }
+    }
+    if (proof.kind === 'ca') {
+      found.set(device, await authority(proof.path))
+      return { state: 'done' }
+    }
     try {
-      found.set(member, await member.client().certificates())
+      const certificate = await client().certificate()
+      const why = names.whyNot(certificate, device)
+      if (why !== undefined) throw new Mismatch(why)
+      found.set(device, [certificate])
     } catch (error) {
-      const known = earlier.find(certificate => isOf(certificate, proof))
-      if (!known) throw error
-      found.set(member, known.toString())
-      ui.note(`${name}: ${causeIn(error)}; the certificate that was in the file stays`)
+      if (earlierOf(device).length === 0 || error instanceof Mismatch) throw error
+      ui.note(`${device.name}: ${causeIn(error)}; the certificate that was in the file stays`)
     }
     return { state: 'done' }
-  })
-  const all = members.flatMap(member => certificatesIn(found.get(member) ?? ''))
-  const pem = [...new Set(all.map(String))].join('')
+  }
+  const progress = (done: number) => `Asking: ${done} of ${members.length}`
+  const outcomes = await eachOf(members, options, progress, ask)
+  const pem = [...new Set([...found.values()].flat().map(String))].join('')
   if (stop.aborted) return [pem, INTERRUPTED]
   return [pem, outcomes.some(({ state }) => state === 'failed') ? FAILURE : SUCCESS]
-}
-
-function certificatesIn(pem: string): readonly X509Certificate[] {
-  return (pem.match(CERTIFICATE_BLOCK) ?? []).flatMap(text => {
-    try {
-      return new X509Certificate(text)
-    } catch {
-      return []
-    }
-  })
 }
 
 function isOf({ publicKey, fingerprint256 }: X509Certificate, proof: Proof): boolean {
   if (proof.kind === 'pin') return pinOf(publicKey) === proof.pin
   return proof.kind === 'fingerprint' && fingerprint256 === proof.fingerprint
+}
+
+/** The names in a certificate (RFC 5280 section 4.2.1.6), as Node writes them: one with other characters is in quotes. */
+const NAME = /(?:DNS|IP Address):([^,"\s]+)/g
+
+/**
+ * The hosts of a fleet. A program trusts a certificate for every name in it, and those that it has signed: a device must not have one
+ * by which it could be another.
+ */
+class Names {
+  readonly #owners = new Map<string, FleetDevice[]>()
+
+  constructor(fleet: readonly FleetDevice[]) {
+    for (const device of fleet) {
+      if (!device.endpoint) continue
+      const host = canonical(device.endpoint.host)
+      this.#owners.set(host, [...(this.#owners.get(host) ?? []), device])
+    }
+  }
+
+  /** Why a device must not have this certificate. */
+  whyNot({ ca, raw, subjectAltName = '' }: X509Certificate, device: FleetDevice): string | undefined {
+    if (raw.length > MAX_BYTES) return 'its certificate has no end'
+    if (ca) return 'its certificate may sign others (CA:TRUE)'
+    // Go takes one without extensions for an authority's.
+    if (subjectAltName === '') return 'its certificate has no names (subjectAltName)'
+    const own = canonical(device.endpoint?.host ?? '')
+    for (const [, name = ''] of subjectAltName.matchAll(NAME)) {
+      const other = this.#ownersOf(canonical(name), own).find(owner => !isSameProof(owner, device))
+      if (other) return `its certificate is also for ${printable(name)}, which is ${other.name}`
+    }
+    return undefined
+  }
+
+  /** @param own Others at the same host differ only by their ports, which no certificate has. */
+  #ownersOf(name: string, own: string): readonly FleetDevice[] {
+    if (!name.startsWith('*')) return name === own ? [] : (this.#owners.get(name) ?? [])
+    return [...this.#owners].flatMap(([host, owners]) => (host !== own && host.endsWith(name.slice(1)) ? owners : []))
+  }
+}
+
+/** Several devices behind one certificate, such as a proxy's, are one to whoever trusts it. */
+function isSameProof({ proof: a }: FleetDevice, { proof: b }: FleetDevice): boolean {
+  return JSON.stringify(a) === JSON.stringify(b)
+}
+
+function canonical(host: string): string {
+  const address = parseAddress(host)
+  return address ? `${address.family} ${address.bits}` : host.toLowerCase().replace(/\.$/, '')
 }

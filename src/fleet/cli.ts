@@ -113,7 +113,7 @@ const COMMANDS = {
   'rotate-keys': [...COMMON, 'yes', 'remove-issuers'],
   'add-issuer': [...CHANGING, 'role', 'max-age'],
   'remove-issuer': CHANGING,
-  certificates: [...CHOSEN, 'at-once', 'timeout', 'output'],
+  certificates: [...CHOSEN, 'at-once', 'output'],
   backup: [...COMMON, 'with-identity'],
   restore: [...CHANGING, 'confirm'],
 } as const satisfies Record<string, readonly Option[]>
@@ -162,10 +162,13 @@ export function parseCommand(argv: readonly string[], version: string): Command 
   const taken = ARGUMENTS[name] ?? []
   const extra = rest[taken.length]
   if (extra !== undefined)
-    throw new UsageError(`${name} takes ${taken.join(' and ') || 'no argument'}, and no "${extra}"`)
+    throw new UsageError(
+      `${name} takes ${taken.length === 0 ? 'no argument' : `${taken.join(' and ')} alone`}: "${extra}"`,
+    )
   const missing = taken.find((_, at) => !rest[at])
   if (missing !== undefined) throw new UsageError(`${name}: missing ${missing}; see ${PROGRAM} ${name} --help`)
   const [given = '', second = ''] = rest
+  if (values.output === '') throw new UsageError('--output: give the path of a file')
   const common = commonOf(values)
   switch (name) {
     case 'discover':
@@ -196,6 +199,8 @@ export function parseCommand(argv: readonly string[], version: string): Command 
     case 'rotate-keys':
       return { name, ...common, isSure: values.yes ?? false, removeIssuers: values['remove-issuers'] ?? false }
     case 'add-issuer': {
+      if (!values.role)
+        throw new UsageError(`${name}: give --role, such as --role admin:r; see ${PROGRAM} ${name} --help`)
       const { roles } = tokenRequest(values, PROGRAM)
       const maxAgeS = ageOf(values['max-age'])
       return { name, ...changingOf(values, common), issuer: issuerNamed(name, given), file: second, roles, maxAgeS }

@@ -8,6 +8,7 @@ import { errorCode, reasonOf } from '../../hal/errors.ts'
 import { CommandError } from '../cli/failure.ts'
 import { type Answer, type Client, Refused, type Sent } from '../cli/service-client.ts'
 import { hostAndPort } from '../http/address.ts'
+import { responseTo } from '../http/response.ts'
 import { isObject, type JsonObject, type JsonValue } from '../json.ts'
 import { printable } from '../log.ts'
 import { open, type Trust } from './connection.ts'
@@ -27,6 +28,13 @@ export interface DeviceAnswer extends Answer {
 
 /** The device did not answer: it is not known whether it did what it was asked. */
 export class Unanswered extends CommandError {}
+
+/** The time for its answer is over. */
+export class Silent extends Unanswered {
+  constructor(ms: number) {
+    super(`it does not answer within ${ms / 1000} s`)
+  }
+}
 
 /** Sends requests to one device, each on a connection of its own: one that is kept would not show that the device is gone. */
 export class DeviceClient implements Client {
@@ -92,22 +100,15 @@ export class DeviceClient implements Client {
     )
   }
 
-  /**
-   * Certificates (PEM) by which others know it: those of its authority, or its own, once it has proved who it is. None without TLS.
-   * @throws {CommandError} if it cannot be reached, or has not proved it.
-   */
-  async certificates(): Promise<string> {
-    const trust = this.#trust
-    if (trust.kind === 'none') return ''
-    if (trust.kind === 'ca') return trust.certificates
-    let own = ''
-    const keep = (certificate: X509Certificate) => {
-      own = certificate.toString()
-    }
+  /** The certificate by which it has proved who it is. @throws {CommandError} if it cannot be reached, or has not proved it. */
+  async certificate(): Promise<X509Certificate> {
     try {
-      const socket = await open(this.#endpoint, trust, AbortSignal.timeout(this.#timeoutMs), keep)
-      socket.destroy()
-      return own
+      return await new Promise((resolve, reject) => {
+        open(this.#endpoint, this.#trust, new AbortController().signal, resolve).then(
+          socket => socket.destroy(),
+          reject,
+        )
+      })
     } catch (error) {
       throw failureOf(error, this.#endpoint, false)
     }
@@ -135,9 +136,7 @@ export class DeviceClient implements Client {
     write: (out: ClientRequest) => Promise<void>,
   ): Promise<DeviceAnswer> {
     const clock = new AbortController()
-    const timer =
-      timeoutMs !== undefined &&
-      setTimeout(() => clock.abort(new Unanswered(`it does not answer within ${timeoutMs / 1000} s`)), timeoutMs)
+    const timer = timeoutMs !== undefined && setTimeout(() => clock.abort(new Silent(timeoutMs)), timeoutMs)
     let isSent = false
     try {
       const socket = await open(this.#endpoint, this.#trust, clock.signal)
@@ -148,7 +147,7 @@ export class DeviceClient implements Client {
       // The time may have run out while the device proved who it is.
       if (clock.signal.aborted) stop()
       const answer = await new Promise<IncomingMessage>((resolve, reject) => {
-        out.on('error', reject).on('response', resolve)
+        responseTo(out).then(resolve, reject)
         write(out).catch(reject)
       })
       try {
@@ -184,17 +183,14 @@ export class DeviceClient implements Client {
       signal.addEventListener('abort', end)
       socket.once('close', () => signal.removeEventListener('abort', end))
       if (signal.aborted || isLate) end()
-      const out = this.#request(socket, credential, 'GET', path, headers).end()
-      const answer = await new Promise<IncomingMessage>((resolve, reject) => {
-        out.on('error', reject).on('response', resolve)
-      })
+      const answer = await responseTo(this.#request(socket, credential, 'GET', path, headers).end())
       if (answer.statusCode === 200 && answer.headers['content-type'] === 'text/event-stream') return answer
       await readAnswer(answer)
       throw new CommandError('it is no receiver: it answers with something else than events')
     } catch (error) {
       end()
       if (signal.aborted) throw signal.reason
-      if (isLate) throw new Unanswered(`it does not answer within ${this.#timeoutMs / 1000} s`)
+      if (isLate) throw new Silent(this.#timeoutMs)
       throw failureOf(error, this.#endpoint, socket !== undefined)
     } finally {
       clearTimeout(timer)

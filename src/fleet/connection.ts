@@ -38,7 +38,13 @@ export function open(
       .once('error', error => settle(error))
       .once('close', () => settle(new CommandError('it closes the connection')))
     if (trust.kind === 'none') socket.once('connect', () => settle())
-    else socket.once('secureConnect', () => settle(mismatch(socket as TLSSocket, trust, shown)))
+    else
+      socket.once('secureConnect', () => {
+        const certificate = (socket as TLSSocket).getPeerX509Certificate()
+        const why = mismatch(certificate, trust)
+        if (!why && certificate) shown?.(certificate)
+        settle(why)
+      })
   })
 }
 
@@ -54,18 +60,15 @@ function tlsSocket({ host, port }: Endpoint, trust: Trust): TLSSocket {
   })
 }
 
+/** It has shown a certificate, and it is another device, or has a new key. */
+export class Mismatch extends CommandError {}
+
 /** Why a device is not the one that it should be. */
-function mismatch(
-  socket: TLSSocket,
-  trust: Trust,
-  shown: (certificate: X509Certificate) => void = () => undefined,
-): Error | undefined {
-  const certificate = socket.getPeerX509Certificate()
+function mismatch(certificate: X509Certificate | undefined, trust: Trust): Error | undefined {
   if (!certificate) return new CommandError('it shows no certificate')
-  shown(certificate)
   if (trust.kind === 'fingerprint' && certificate.fingerprint256 !== trust.fingerprint)
-    return new CommandError(`its certificate has another fingerprint: ${certificate.fingerprint256}`)
+    return new Mismatch(`its certificate has another fingerprint: ${certificate.fingerprint256}`)
   if (trust.kind !== 'pin') return undefined
   const pin = pinOf(certificate.publicKey)
-  return pin === trust.pin ? undefined : new CommandError(`its certificate has another pin: sha256//${pin}`)
+  return pin === trust.pin ? undefined : new Mismatch(`its certificate has another pin: sha256//${pin}`)
 }

@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { HalError, reasonOf } from '../../hal/errors.ts'
 import { Files } from '../../hal/files/files.ts'
@@ -6,6 +7,8 @@ import { UsageError } from '../usage-error.ts'
 
 /** Bytes of a fleet file and of a key file: a few thousand devices. */
 const MAX_BYTES = 1024 * 1024
+/** Of a file with a certificate of each device. */
+const MAX_EARLIER_BYTES = 64 * 1024 * 1024
 const OTHERS = 0o077
 
 /** The files of this computer. */
@@ -54,8 +57,7 @@ function isCredential(path: string): boolean {
   return folder !== undefined && dirname(path) === folder
 }
 
-/** As `readOwn`; undefined if there is no such file. */
-export async function readIfThere(path: string): Promise<OwnFile | undefined> {
+async function readIfThere(path: string): Promise<OwnFile | undefined> {
   try {
     const { entry, behind } = await HERE.capture(path)
     const content = behind ?? entry
@@ -69,8 +71,27 @@ export async function readIfThere(path: string): Promise<OwnFile | undefined> {
   }
 }
 
-/** Writes a file of this computer. @throws {CommandError} */
+/** One that is missing is misspelled, or on a disk that is not mounted. @throws {CommandError} */
+export async function requireFolder(path: string): Promise<void> {
+  if (!(await isFolder(path))) throw new CommandError(`there is no folder ${path}`)
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return stat(path).then(
+    found => found.isDirectory(),
+    () => false,
+  )
+}
+
+/** The text of a file that an earlier run has written; undefined if there is none, or something else. */
+export async function readEarlier(path: string): Promise<string | undefined> {
+  return HERE.readText(path, MAX_EARLIER_BYTES).catch(() => undefined)
+}
+
+/** Writes a file of this computer, in a folder that exists. @throws {CommandError} */
 export async function writeOwn(path: string, text: string, mode: number): Promise<void> {
+  if (await isFolder(path)) throw new CommandError(`cannot write ${path}: it is a folder`)
+  await requireFolder(dirname(path))
   await HERE.writeAtomic(path, text, mode).catch(error => {
     throw new CommandError(`cannot write ${path}: ${reasonOf(error)}`)
   })

@@ -217,20 +217,20 @@ const CERTIFICATES = `receiverd-fleet certificates: print the certificates of th
 Usage: receiverd-fleet certificates [OPTION]...
 
 For programs that know no pins, such as Prometheus. A device that has a pin in
-the fleet file is asked for its certificate, which must have that pin; for those
-of an authority, the certificate of the authority is enough. No key is needed.
-With --output, FILE keeps the certificate of a device that does not answer.
+the fleet file is asked for its certificate, which must have that pin, and must
+not be good for another device of the file; for those of an authority, the
+certificate of the authority is enough. No key is needed. With --output, FILE
+keeps the certificates of devices that do not answer, or are not asked.
 
 Options:
   --fleet FILE         the fleet file (default fleet.yaml)
   --group GROUP        only devices of this group; may be given more than once
   --device NAME        only this device; may be given more than once
   --at-once N          how many devices at once, 1 to 200 (default 20)
-  --timeout S          seconds that a device has to answer, 1 to 600 (default 10)
   --output FILE        write them to FILE, and not to stdout
 
-Exit status: 0 success; 1 there is no certificate of a device, or FILE cannot be
-written; 2 usage error, also in the fleet file; 130 interrupted.
+Exit status: 0 success; 1 a device has no certificate that can be trusted, or FILE
+cannot be written; 2 usage error, also in the fleet file; 130 interrupted.
 `
 
 const TOKEN = `receiverd-fleet token: make a token of an issuer, and print it.

@@ -3,19 +3,28 @@ import { algorithmOf, type GivenIssuer } from '../auth/issuer.ts'
 import { Refused } from '../cli/service-client.ts'
 import { UsageError } from '../usage-error.ts'
 import type { Member } from './access.ts'
-import { type DeviceAnswer, type DeviceClient, Unanswered } from './client.ts'
+import { type DeviceAnswer, type DeviceClient, Silent, Unanswered } from './client.ts'
 import type { OwnFile } from './files.ts'
 import type { Result } from './outcome.ts'
 
+/** The labels of blocks in PEM (RFC 7468), but for the name of the curve that OpenSSL writes before a key. */
+const LABELS = /-----BEGIN (?!EC PARAMETERS-----)([^-]*)-----/g
+const KEYS: readonly string[] = ['PUBLIC KEY', 'PRIVATE KEY', 'EC PRIVATE KEY']
+
 /**
  * The public key of an issuer, in PEM (SPKI).
- * @param file Has that key, or the private one that belongs to it.
- * @throws {UsageError} for any other, and for a private one that others may read.
+ * @param file Has that key, or the private one that belongs to it, and no other.
+ * @throws {UsageError} for anything else, and for a private one that others may read.
  */
 export function publicKeyOf({ text, isPrivate }: OwnFile, path: string): string {
-  if (text.includes('PRIVATE KEY') && !isPrivate)
+  const labels = Array.from(text.matchAll(LABELS), ([, label = '']) => label)
+  if (labels.some(label => label.endsWith('PRIVATE KEY')) && !isPrivate)
     throw new UsageError(`${path} has a private key, and others may read it: chmod 600 ${path}`)
-  const key = keyIn(text)
+  if (labels.length > 1)
+    throw new UsageError(`${path} has more than one key or certificate: give the issuer's key alone`)
+  // Who has the key of a certificate is a device, not an issuer.
+  if (labels[0] === 'CERTIFICATE') throw new UsageError(`${path} has a certificate: give the issuer's key`)
+  const key = KEYS.includes(labels[0] ?? '') ? keyIn(text) : undefined
   if (!key || !algorithmOf(key)) throw new UsageError(`${path} has no Ed25519 or P-256 key in PEM without a passphrase`)
   return key.export({ type: 'spki', format: 'pem' }).toString()
 }
@@ -40,12 +49,13 @@ export async function removeIssuer(member: Member, name: string): Promise<Result
     await sendTwice(member.client(), 'DELETE', name)
     return { state: 'done' }
   } catch (error) {
-    if (error instanceof Refused && error.status === 404) return { state: 'unchanged' }
+    if (error instanceof Refused && error.status === 404)
+      return { state: 'unchanged', note: `there is no issuer ${name}` }
     throw error
   }
 }
 
-/** Again if the answer was lost: the second time changes nothing more. */
+/** Again if the answer was lost: the second time changes nothing more. Not if the device was given all its time. */
 async function sendTwice(
   client: DeviceClient,
   method: string,
@@ -54,7 +64,7 @@ async function sendTwice(
 ): Promise<DeviceAnswer> {
   const send = () => client.send(method, `/issuers/${name}`, body)
   return send().catch(error => {
-    if (error instanceof Unanswered) return send()
+    if (error instanceof Unanswered && !(error instanceof Silent)) return send()
     throw error
   })
 }

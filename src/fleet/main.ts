@@ -20,7 +20,7 @@ import { backup, backupsOf } from './backup.ts'
 import { certificatesOf } from './certificates.ts'
 import { type Changing, type Chosen, type Command, type Common, type Printing, parseCommand } from './cli.ts'
 import { fleetFileOf } from './discover.ts'
-import { HERE, readIfThere, readOwn, readPrivateIfThere, writeOwn } from './files.ts'
+import { HERE, readEarlier, readOwn, readPrivateIfThere, writeOwn } from './files.ts'
 import { type Fleet, type FleetDevice, parseFleet } from './fleet-file.ts'
 import { inventoryOf } from './inventory.ts'
 import { addIssuer, publicKeyOf, removeIssuer } from './issuer.ts'
@@ -62,7 +62,11 @@ async function run(command: Command): Promise<number> {
     return printed(`${issueFleetToken(pem, command.token, Date.now())}\n`, command, MODE_OF_TOKENS)
   }
   if (command.name === 'targets') {
-    return printed(targetsOf(devicesOf(await fleetOf(command), command)), command, MODE_OF_LISTS)
+    const devices = devicesOf(await fleetOf(command), command)
+    const open = devices.filter(({ proof }) => proof.kind === 'none').map(({ name }) => name)
+    if (open.length > 0)
+      complain(`warning: Prometheus sends its token in clear to devices that are reached by http: ${listed(open)}`)
+    return printed(targetsOf(devices), command, MODE_OF_LISTS)
   }
   if (command.name === 'inventory') {
     const fleet = await fleetOf(command)
@@ -79,9 +83,10 @@ async function run(command: Command): Promise<number> {
     case 'diff':
       return diff(wanted(await chosen(command)), options)
     case 'certificates': {
-      const members = await membersWithoutCredentials(devicesOf(await fleetOf(command), command), access(command))
-      const before = command.output === undefined ? undefined : await readIfThere(resolve(command.output))
-      const [pem, status] = await certificatesOf(members, before?.text ?? '', options)
+      const fleet = await fleetOf(command)
+      const members = await membersWithoutCredentials(devicesOf(fleet, command), access(command))
+      const before = command.output === undefined ? undefined : ((await readEarlier(resolve(command.output))) ?? '')
+      const [pem, status] = await certificatesOf(members, fleet.devices, before, options)
       if (pem === '') throw new CommandError('no device has shown a certificate')
       return (await printed(pem, command, MODE_OF_LISTS)) || status
     }
@@ -255,11 +260,16 @@ function requireKnown(option: string, given: readonly string[], known: readonly 
   }
 }
 
-/** Aborted by the first Ctrl-C; the second one ends the program. */
+/** Aborted by the first Ctrl-C; the second one ends the program, and so does one in place of an answer. */
 function stopAtInterrupt(ui: Ui): AbortSignal {
   const stop = new AbortController()
   const interrupt = () => {
     if (stop.signal.aborted) process.exit(INTERRUPTED)
+    if (ui.isAsking) {
+      process.stderr.write('\n')
+      ui.note('Nothing was done.')
+      process.exit(INTERRUPTED)
+    }
     stop.abort()
     ui.note('No further device is begun. Press Ctrl-C again to end at once.')
   }
@@ -278,6 +288,8 @@ async function main(): Promise<number> {
   }
 }
 
+// Of a promise that is never settled, Node makes a success.
+process.exitCode = FAILURE
 main().then(status => {
   process.exitCode = status
 })

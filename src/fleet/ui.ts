@@ -6,13 +6,25 @@ export interface Ui extends Person {
   /** A line about how it goes, for stderr. */
   note(line: string): void
   readonly isJson: boolean
+  /** Whether a question waits for its answer. */
+  readonly isAsking: boolean
 }
 
 export function uiAt(process: NodeJS.Process, isJson: boolean): Ui {
   const person = personAt(process)
+  let isAsking = false
   return {
     ...person,
     isJson,
+    get isAsking() {
+      return isAsking
+    },
+    ask: async question => {
+      isAsking = true
+      return person.ask(question).finally(() => {
+        isAsking = false
+      })
+    },
     // In place of what is shown.
     note: line => {
       person.show('')

@@ -1,6 +1,7 @@
 /** A device that lies: it may fail, and holds up neither the program nor the other devices. */
+import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer as createNetServer } from 'node:net'
 import t, { type Test } from 'tap'
 import type { Json } from '../../src/settings-file/settings-file.ts'
 import { eventually } from '../support/eventually.ts'
@@ -75,6 +76,30 @@ t.test('a long reason is cut', async t => {
     t.equal(status, 1)
     t.match(stdout, 'the service refused: xxx')
     t.ok(stdout.length + stderr.length < 5_000, `${command}: ${stdout.length} characters`)
+  }
+})
+
+t.test('a device that switches to another protocol fails, and the others carry on', async t => {
+  const device = await startTestService(t)
+  const server = createNetServer(socket =>
+    socket.on('error', () => undefined).end('HTTP/1.1 101 S\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n'),
+  )
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const owner = ownerOf(t, `http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  owner.write('keys.csv', `liar,${KEY}\nlobby,${device.key}\n`)
+  const lobby = `lobby: { address: "http://127.0.0.1:${device.port}" }, liar: {`
+  owner.write('fleet.yaml', owner.read('fleet.yaml').replace('liar: {', lobby))
+  for (const command of [
+    ['list'],
+    ['diff'],
+    ['apply', '--yes', '--keep-going'],
+    ['remove-issuer', 'a', '--yes', '--keep-going'],
+  ]) {
+    const { status, of } = await owner.outcomes(command)
+    t.equal(status, 1, command.join(' '))
+    t.match(of, { liar: { state: 'failed', reason: 'it broke off: no answer' }, lobby: { state: /^(?!failed)/ } })
   }
 })
 

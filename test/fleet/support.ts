@@ -23,15 +23,15 @@ export interface Outcome {
   readonly changes?: readonly { readonly pointer: string; readonly before: unknown; readonly after: unknown }[]
 }
 
-/** A key and a certificate of a device's own, with its pin and its fingerprint. */
-export function certificateOf(commonName: string) {
+/** A key and a certificate of a device's own, with its pin and its fingerprint. @param more Names besides its own. */
+export function certificateOf(commonName: string, more: readonly string[] = []) {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const from = Date.now() - 60_000
   const cert = selfSigned({
     key: privateKey,
     organization: 'Test',
     commonName,
-    names: [commonName, '127.0.0.1'],
+    names: [commonName, '127.0.0.1', ...more],
     from,
     to: from + 86_400_000,
     serial: randomBytes(16),

@@ -1,9 +1,13 @@
 /** `add-issuer`, `remove-issuer` and `certificates`: many devices trust one issuer, and one program trusts many devices. */
-import { generateKeyPairSync, type KeyObject } from 'node:crypto'
-import { statSync } from 'node:fs'
+import { type ChildProcess, execFileSync } from 'node:child_process'
+import { generateKeyPairSync, type KeyObject, X509Certificate } from 'node:crypto'
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
+import { pinOf } from '../../hal/format/certificate.ts'
+import { hostAndPort } from '../../src/http/address.ts'
+import { needs } from '../support/needs.ts'
 import { startTestService, type TestService } from '../support/service.ts'
-import { certificateOf, Network, Owner } from './support.ts'
+import { certificateOf, Network, Owner, silentAddress } from './support.ts'
 
 function pem(key: KeyObject, type: 'pkcs8' | 'spki'): string {
   return key.export({ type, format: 'pem' } as never).toString()
@@ -14,6 +18,16 @@ async function issuersOf(device: TestService) {
     readonly issuers: readonly { readonly name: string }[]
   }
   return issuers
+}
+
+/** As `openssl req -x509` makes it, which may sign others. */
+function authorityOf(owner: Owner, name: string) {
+  const [key, cert] = [owner.path('ca.key'), owner.path('ca.crt')]
+  const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']
+  const names = ['-subj', `/CN=${name}`, '-addext', 'subjectAltName=IP:127.0.0.1']
+  execFileSync('openssl', ['req', '-x509', ...curve, '-keyout', key, '-out', cert, ...names], { stdio: 'pipe' })
+  const { publicKey } = new X509Certificate(readFileSync(cert))
+  return { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8'), pin: `sha256//${pinOf(publicKey)}` }
 }
 
 /** Two devices with TLS, and a network in front of each. */
@@ -77,19 +91,29 @@ t.test('an issuer is added to many devices, and removed again', async t => {
   const remove = ['remove-issuer', '--yes', 'monitoring']
   t.match(await owner.outcomes([...remove, '--device', 'lobby']), { status: 0, of: { lobby: { state: 'done' } } })
   t.equal((await lobby.device.fetchAs(token.trim(), '/status')).status, 401)
-  t.match(await owner.outcomes(remove), { status: 0, of: { lobby: { state: 'unchanged' }, hall: { state: 'done' } } })
+  t.match(await owner.outcomes(remove), {
+    status: 0,
+    of: { lobby: { state: 'unchanged', note: 'there is no issuer monitoring' }, hall: { state: 'done' } },
+  })
   t.strictSame(await issuersOf(hall.device), [])
 
   owner.write('public.pem', pem(publicKey, 'spki'))
   owner.write('rsa.pem', pem(generateKeyPairSync('rsa', { modulusLength: 2048 }).publicKey, 'spki'))
   owner.write('open.pem', pem(privateKey, 'pkcs8'), 0o644)
+  owner.write('lobby.pem', lobby.own.cert)
+  owner.write('two.pem', owner.read('public.pem') + owner.read('rsa.pem'))
   for (const [args, said] of [
     [[...add, 'rsa.pem'], 'rsa.pem has no Ed25519 or P-256 key in PEM without a passphrase'],
     [[...add, 'keys.csv'], 'keys.csv has no Ed25519 or P-256 key'],
     [[...add, 'open.pem'], /open\.pem has a private key, and others may read it: chmod 600/],
     [[...add, 'none.pem'], /there is no .*none\.pem/],
+    [[...add, 'lobby.pem'], "lobby.pem has a certificate: give the issuer's key"],
+    [[...add, 'two.pem'], "two.pem has more than one key or certificate: give the issuer's key alone"],
     [add, 'add-issuer: missing FILE; see receiverd-fleet add-issuer --help'],
-    [['add-issuer', '--yes', 'monitoring', 'public.pem'], '--role: a token needs at least one role'],
+    [
+      ['add-issuer', '--yes', 'monitoring', 'public.pem'],
+      'add-issuer: give --role, such as --role admin:r; see receiverd-fleet add-issuer --help',
+    ],
     [
       ['add-issuer', '--role', 'admin:r', 'Monitoring', 'public.pem'],
       '"Monitoring" is no name of an issuer: give 1 to 32',
@@ -100,7 +124,7 @@ t.test('an issuer is added to many devices, and removed again', async t => {
     ],
     [['add-issuer', '--role', 'admin:r', 'a', 'public.pem'], 'no terminal to ask on'],
     [['remove-issuer'], 'remove-issuer: missing NAME'],
-    [['remove-issuer', 'a', 'b'], 'remove-issuer takes NAME, and no "b"'],
+    [['remove-issuer', 'a', 'b'], 'remove-issuer takes NAME alone: "b"'],
   ] as const)
     t.match(await owner.run(args), { status: 2, stdout: '', stderr: said })
   t.strictSame(await issuersOf(lobby.device), [])
@@ -132,14 +156,82 @@ t.test('certificates of devices that have shown their pins, and of an authority'
   t.notMatch(owner.read('receivers.pem'), hall.own.cert)
 
   owner.write('ca.pem', other.cert)
+  const plain = 'plain: it is reached by http, and has no certificate\n'
   const devices = ['one: { address: 192.0.2.1, ca: ca.pem }', 'two: { address: 192.0.2.2, ca: ca.pem }']
   owner.write('fleet.yaml', `devices:\n  ${[...devices, 'plain: { address: "http://192.0.2.3" }'].join('\n  ')}\n`)
-  t.same(await owner.run(['certificates']), { status: 0, stdout: other.cert, stderr: '' }, 'once, and nobody is asked')
-  t.match(await owner.run(['certificates', '--device', 'plain']), {
-    status: 1,
-    stdout: '',
-    stderr: 'receiverd-fleet: no device has shown a certificate\n',
+  t.same(
+    await owner.run(['certificates']),
+    { status: 0, stdout: other.cert, stderr: plain },
+    'once, and nobody is asked',
+  )
+})
+
+t.test('a file with certificates keeps those of other devices', async t => {
+  const { owner, lobby, hall, write } = await pair(t)
+  const output = ['certificates', '--output', 'receivers.pem']
+  const both = lobby.own.cert + hall.own.cert
+  t.match(await owner.run(output), { status: 0 })
+  const renewed = certificateOf('lobby')
+  owner.write(
+    'receivers.pem',
+    `${both}junk\n-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n${renewed.cert}`,
+  )
+  t.match(await owner.run([...output, '--device', 'lobby']), { status: 0, stderr: '' })
+  t.equal(owner.read('receivers.pem'), both, 'and nothing else')
+
+  let child: ChildProcess | undefined
+  hall.address = await silentAddress(t, () => child?.kill('SIGINT'))
+  write()
+  const interrupted = owner.run(output, {}, started => {
+    child = started
   })
+  t.match(await interrupted, { status: 130 })
+  t.equal(owner.read('receivers.pem'), both)
+
+  writeFileSync(owner.path('receivers.pem'), Buffer.from([0xff, 0xfe]))
+  t.match(await owner.run([...output, '--device', 'lobby']), { status: 0, stderr: '' }, 'it is written anew')
+  t.equal(owner.read('receivers.pem'), lobby.own.cert)
+  mkdirSync(owner.path('folder'))
+  for (const [path, said] of [
+    ['folder', /cannot write .*folder: it is a folder/],
+    ['none/receivers.pem', /there is no folder .*none/],
+  ] as const)
+    t.match(await owner.run(['certificates', '--device', 'lobby', '--output', path]), { status: 1, stderr: said })
+  t.match(await owner.run(['certificates', '--output', '']), { status: 2, stderr: '--output: give the path of a file' })
+})
+
+t.test('a certificate by which a device could be another one is refused', { skip: needs('openssl') }, async t => {
+  const owner = new Owner(t)
+  const others = ['hall.example.org', '192.0.2.9', '2001:db8::9']
+  const lines = others.map(
+    (host, at) => `  other-${at}: { address: "https://${hostAndPort(host, 443)}", pin: "${certificateOf('x').pin}" }\n`,
+  )
+  const device = await startTestService(t)
+  const authority = authorityOf(owner, 'lobby')
+  for (const [own, why] of [
+    [certificateOf('lobby', ['192.0.2.9']), 'its certificate is also for 192.0.2.9, which is other-1'],
+    [certificateOf('lobby', ['HALL.example.org']), 'its certificate is also for HALL.example.org, which is other-0'],
+    [certificateOf('lobby', ['2001:db8::9']), /its certificate is also for 2001:.*:9, which is other-2/i],
+    [certificateOf('lobby', ['*.example.org']), 'its certificate is also for *.example.org, which is other-0'],
+    [authority, 'its certificate may sign others (CA:TRUE)'],
+  ] as const) {
+    const network = await Network.to(t, device.port, own)
+    owner.write(
+      'fleet.yaml',
+      `devices:\n  lobby: { address: "${network.address}", pin: "${own.pin}" }\n${lines.join('')}`,
+    )
+    owner.write('receivers.pem', own.cert)
+    const { status, stdout, stderr } = await owner.run([
+      'certificates',
+      '--device',
+      'lobby',
+      '--output',
+      'receivers.pem',
+    ])
+    t.match({ status, stdout }, { status: 1, stdout: '' })
+    t.match(stderr, typeof why === 'string' ? `lobby: ${why}\n` : why)
+    t.equal(owner.read('receivers.pem'), own.cert, 'without any, it is not written')
+  }
 })
 
 t.test('a device that shows another pin is not trusted', async t => {

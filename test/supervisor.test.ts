@@ -1,4 +1,4 @@
-/** What systemd is told, received on a real datagram socket. Node has none (nodejs/node#29339), so Python listens. */
+/** Messages to systemd, received on a real datagram socket. Node has none (nodejs/node#29339), so Python listens. */
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -33,7 +33,7 @@ async function notifySocket(t: Test) {
     output += chunk
   })
   await eventually(async () => output !== '')
-  // systemd-notify ends with a barrier, to learn that what it sent has arrived (sd_notify_barrier(3)).
+  // systemd-notify ends with a barrier, to learn that its message has arrived (sd_notify_barrier(3)).
   const messages = () =>
     output
       .split('\n')

@@ -13,7 +13,7 @@ interface AllChoices {
 
 const read = async (service: TestService) => (await (await service.fetch('/system/choices')).json()) as AllChoices
 
-t.test('what the device would accept', async t => {
+t.test('values that the device would accept', async t => {
   const service = await startTestService(t)
   const zones = 'usr/share/zoneinfo'
   const put = (name: string, text: string) => {
@@ -31,7 +31,7 @@ t.test('what the device would accept', async t => {
       eth0: { address: ['192.0.2.40/24'], gateway: ['192.0.2.1'], dns: ['192.0.2.1'] },
       wlan0: { address: [], gateway: [], dns: [] },
     },
-    'what DHCP has given',
+    'given by DHCP',
   )
   for (const name of ['America/Argentina/Salta', 'Zulu', 'UTC', 'Europe/Brussels']) t.ok(timezone.includes(name), name)
   for (const name of ['America', 'America/Argentina', 'leapseconds', 'SECURITY', 'posixrules', 'Europe/with space'])
@@ -71,5 +71,5 @@ t.test('a setting that the device lacks has none', async t => {
   rmSync(service.path('sys/class/drm'), { recursive: true })
   rmSync(service.path('usr/share/zoneinfo'), { recursive: true })
   t.same((await read(service)).display, {}, 'its connectors are gone')
-  t.ok((await read(service)).timezone.includes('Europe/Brussels'), 'those that Node has')
+  t.ok((await read(service)).timezone.includes('Europe/Brussels'), 'the zones that Node has')
 })

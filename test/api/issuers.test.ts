@@ -77,7 +77,7 @@ t.test('only the API key changes issuers', async t => {
   t.equal((await service.fetchAs(service.token(['moderator:rw']), '/issuers')).status, 403)
 })
 
-t.test('what does not fit is 422 with a pointer, and a seventeenth 409', async t => {
+t.test('a body that does not fit is 422 with a pointer, and a seventeenth issuer 409', async t => {
   const service = await startTestService(t)
   const issuer = new TestIssuer('x')
   for (const [name, body, pointer] of [

@@ -133,7 +133,7 @@ t.test('a unit cannot log in the name of another', async t => {
   t.equal((await readText(service)).split('\n').length, 4, 'one line for each record')
 })
 
-t.test('what makes no sense is left out', async t => {
+t.test('records that make no sense are left out', async t => {
   const { service } = await startWithJournal(t, [
     ...['', '{', 'null', '{}', '[1]', '{"__REALTIME_TIMESTAMP":"18446744073709551615"}'],
     record(0, { PRIORITY: 'x' }),
@@ -194,7 +194,7 @@ t.test('where there is no journal: 409', async t => {
   t.equal(await why(service), 'The log cannot be read: journalctl is not installed.')
 })
 
-t.test('one is read at a time, and few wait', async t => {
+t.test('one request reads at a time, and few wait', async t => {
   let reading = 0
   const waiting: (() => void)[] = []
   const { service } = await startWithJournal(t, [], async () => {

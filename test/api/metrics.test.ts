@@ -129,7 +129,7 @@ t.test('the device, as /status and /system tell of it', async t => {
   t.notOk(renamed.some(name => name.includes('Room')))
 })
 
-t.test('what became of the last update', async t => {
+t.test('the outcome of the last update', async t => {
   const { service } = await startUpdateDevice(t, ({ write }) => {
     write('etc/rauc/system.conf', '[system]\ncompatible=receiver\n')
     write(
@@ -149,7 +149,7 @@ t.test('a restart of the device loses what is changed', async t => {
   t.match(await read(service), new Map([['device_storage_temporary', 1]]))
 })
 
-t.test('what never happened is not there', async t => {
+t.test('things that never happened have no metrics', async t => {
   const service = await startTestService(t)
   const metrics = await read(service)
   const never = [...metrics].filter(([name, value]) => /_(total|count)\b/.test(name) && value === 0)

@@ -76,7 +76,7 @@ t.test('reboot', async t => {
   })
 })
 
-t.test('restart-receiver: what runs is restarted, weston first; if nothing runs it is refused', async t => {
+t.test('restart-receiver: running units are restarted, weston first; if none runs it is refused', async t => {
   const { service, ran } = await startRunning(t)
   t.equal((await order(service, 'restart-receiver')).status, 202)
   t.same(
@@ -89,7 +89,7 @@ t.test('restart-receiver: what runs is restarted, weston first; if nothing runs 
   t.equal((await order(stopped.service, 'restart-receiver')).status, 202)
   t.notOk(
     stopped.ran.some(line => line.includes('restart uxplay.service')),
-    'what was stopped stays so',
+    'a stopped unit stays so',
   )
 })
 

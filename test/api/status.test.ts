@@ -15,7 +15,7 @@ import { startModerated } from '../support/sessions.ts'
 
 const statusOf = async (service: TestService) => (await service.fetch('/status')).json() as Promise<object>
 
-t.test('what the kernel says', async t => {
+t.test('figures from the kernel', async t => {
   const service = await startTestService(t)
   bootKernel(service)
   const { bootedAt, storage, configurationDigest, ...status } = (await statusOf(service)) as Record<string, unknown>
@@ -47,7 +47,7 @@ t.test('an image that could not mount its data partition says that nothing is ke
   t.match(service.log.join('\n'), /^error: the data partition could not be mounted, or is damaged: /m)
 })
 
-t.test('what the device cannot tell is absent', async t => {
+t.test('members that the device cannot tell are absent', async t => {
   const clock = new ManualClock()
   const service = await startTestService(t, { clock, builtAt: Date.now() + 1_000_000 })
   const names = async () => Object.keys(await statusOf(service))
@@ -66,7 +66,7 @@ t.test('what the device cannot tell is absent', async t => {
   t.same(await names(), always, 'it makes no sense')
 })
 
-t.test('what clients have open', async t => {
+t.test('streams, polls and sessions that are open', async t => {
   const moderated = await startModerated(t)
   const { service } = moderated
   const { etag } = await service.system()

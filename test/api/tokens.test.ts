@@ -42,7 +42,7 @@ t.test('no token can make a token', async t => {
   t.match(answer.headers.get('www-authenticate'), /error="insufficient_scope"$/, 'no scope would help')
 })
 
-t.test('what is refused is named', async t => {
+t.test('a refusal names the member and the reason', async t => {
   const service = await startTestService(t)
   const roles = ['admin:r']
   const cases: readonly (readonly [body: unknown, pointer: string, detail: string | RegExp])[] = [

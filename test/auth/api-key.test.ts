@@ -205,7 +205,7 @@ t.test('the first use is told once, and so is the end of a key that nobody used'
     await use(keys)
     await use(keys)
     t.equal(told, 1)
-    // Whatever is being written is done before the folder goes.
+    // Any write under way ends before the folder goes.
     await keys.replace()
   }
 })

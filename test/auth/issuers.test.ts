@@ -1,4 +1,4 @@
-/** Issuers as files, and what becomes of their tokens and streams. */
+/** Issuers as files, and the fate of their tokens and streams. */
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'

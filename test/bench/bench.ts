@@ -1,7 +1,7 @@
-// Measures the service beside what would be used instead of it, and against its targets. `make bench` runs it.
+// Measures the service beside its alternatives, and against its targets. `make bench` runs it.
 //
 //   ONLY=sse,get   these scenarios only
-//   SHORT=1        a few minutes; fails if a target, or what was reached of it, is missed by more than a factor of two
+//   SHORT=1        a few minutes; fails if a target, or the level reached, is missed by more than a factor of two
 //   ROUNDS=1       instead of three
 //   NODE=path      another Node for the service and its peers
 import { execFileSync } from 'node:child_process'
@@ -42,7 +42,7 @@ const names = chosen()
 await prepare()
 const loadBefore = loadavg()
 let verdicts = await measureAll(names, size.rounds)
-// What was slow once was noise: that scenario is measured twice again, and the median counts.
+// Slow once may be noise: that scenario is measured twice again, and the median counts.
 const again = new Set(verdicts.filter(isRegression).map(({ scenario }) => scenario))
 if (isShort && again.size > 0) verdicts = await measureAll([...again], 2)
 report()

@@ -1,4 +1,4 @@
-// What this process starts ends with it.
+// Children of this process end with it.
 import type { ChildProcess } from 'node:child_process'
 import { familyOf } from './proc.ts'
 

@@ -1,4 +1,4 @@
-/* The limit of what a server of event streams can do on this kernel: epoll, and one write(2) for each client and event.
+/* The limit of any server of event streams on this kernel: epoll, and one write(2) for each client and event.
  *
  *   limit PORT TOKEN
  *

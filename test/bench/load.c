@@ -241,7 +241,7 @@ static void keep(char **kept, const char *bytes, size_t length) {
 static void openConnection(Connection *connection, int address);
 
 static void receive(Connection *connection) {
-  /* What was kept precedes what comes: `raw` is at most a head, `text` at most an event. */
+  /* Kept bytes precede new ones: `raw` is at most a head, `text` at most an event. */
   if (connection->rawLength) memcpy(raw, connection->raw, connection->rawLength);
   if (connection->textLength) memcpy(text, connection->text, connection->textLength);
   ssize_t length = recv(connection->fd, raw + connection->rawLength, BUFFER, MSG_DONTWAIT);

@@ -5,7 +5,7 @@ import type { Readable, Writable } from 'node:stream'
 import { LOAD_CORE, pinned } from './cores.ts'
 import { killAtExit } from './lifetime.ts'
 
-/** What load.c says of the events that it published. Times are in milliseconds, except for `seconds`. */
+/** load.c's report on the events that it published. Times are in milliseconds, except for `seconds`. */
 export interface Published {
   readonly seconds: number
   readonly deliveries: number

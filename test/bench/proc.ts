@@ -1,4 +1,4 @@
-// What proc(5) says about a process and those it has started.
+// Figures of a process and its descendants, from proc(5).
 import { readdirSync, readFileSync } from 'node:fs'
 
 /** CLK_TCK is 100 on every architecture as far as programs can see, proc(5). */

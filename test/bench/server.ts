@@ -21,7 +21,7 @@ const STOP_MS = 10_000
 const RETRY_MS = 1
 const MAX_LOG = 4096
 
-/** A server under test: a process, and those that it starts. */
+/** A server under test: a process, and its children. */
 export class Server {
   readonly port: number
   /** Milliseconds from the spawn to the first bytes of an answer. */

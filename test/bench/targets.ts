@@ -1,4 +1,4 @@
-/** What is to be reached, as a ratio of figures of one run. */
+/** A goal to reach, as a ratio of figures of one run. */
 export type Target = Readonly<{
   what: string
   scenario: string

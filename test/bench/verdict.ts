@@ -27,11 +27,11 @@ export interface Verdict {
   readonly atMost: number | undefined
   readonly atLeast: number | undefined
   readonly met: boolean
-  /** By what factor the ratio misses what was reached before: 1 or less if it does not. */
+  /** The factor by which the ratio misses the level reached: 1 or less if it does not. */
   readonly excess: number
 }
 
-/** By how much the short form may miss what was reached: more is not noise. */
+/** How far the short form may miss the level reached: more is not noise. */
 const TOLERANCE = 2
 
 /** A verdict on each target whose figures there are. */

@@ -32,7 +32,7 @@ t.test('without a clock there is no expiry to calculate', async t => {
   t.ok(await makeToken(state, REQUEST, NOW, builtAt), 'a token without one is made')
 })
 
-t.test('what a client needs for TLS, with a command that it can paste', async t => {
+t.test('the key and the pin for a client, with a command that it can paste', async t => {
   const root = deviceRoot(t)
   const state = new Files(join(root, 'state'))
   const key = await rotateKey(state)

@@ -48,7 +48,7 @@ async function deviceOf(t: Test, fixture?: string) {
 
 const fileOf = (settings: object) => JSON.stringify({ format: 'receiverd-settings', version: 1, settings })
 
-t.test('what would change is shown and asked for; without a yes nothing changes', async t => {
+t.test('changes are shown and confirmed first; without a yes nothing changes', async t => {
   const { load, value } = await deviceOf(t)
   const before = await value()
   const file = fileOf({ timezone: 'UTC', ntp: { servers: ['a.example'] }, moderation: before.moderation })
@@ -65,7 +65,7 @@ t.test('what would change is shown and asked for; without a yes nothing changes'
   t.strictSame(await load(file, ASKING), { read: ['No setting would change.'], failure: undefined })
 })
 
-t.test('what a device cannot take is named, and never left out without being told to', async t => {
+t.test('settings that a device cannot take are named, and never left out without being told to', async t => {
   const { load, value } = await deviceOf(t)
   const file = fileOf({ timezone: 'UTC', later: { a: 1 }, display: { 'HDMI-A-9': { mode: 'preferred' } } })
   const shown = [

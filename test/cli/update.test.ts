@@ -102,7 +102,7 @@ t.test('a bundle is sent, and installed and started after two questions', async 
   t.strictSame(jobs, ['reboot'])
   t.notOk(
     yes.shown.some(line => line.startsWith('Sending: ')),
-    'what is there is not sent again',
+    'a bundle that is there is not sent again',
   )
 })
 

@@ -11,7 +11,7 @@ import { VALUES } from './values.ts'
 import { writingContract } from './writing-contract.ts'
 
 type Contract = (t: Test, subject: WritableSubject) => Promise<void>
-/** What is wrong with a setting. */
+/** A mistake in a setting. */
 type Mistake = (setting: Setting, system: System) => Partial<Setting>
 
 /** The setting with its mistake; everything else, such as `files`, is as it is. */
@@ -26,7 +26,7 @@ function subjectOf(name: string, mistake: Mistake): WritableSubject {
   }
 }
 
-/** Runs a contract by itself; returns the names of what failed, the innermost last. */
+/** Runs a contract by itself; returns the names of the failures, innermost last. */
 async function failuresOf(contract: Contract, subject: WritableSubject): Promise<readonly string[]> {
   const inner = new Test({ name: subject.name } as object)
   let output = ''

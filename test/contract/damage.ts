@@ -1,4 +1,4 @@
-/** What may be found in place of a setting's file. */
+/** Things found in place of a setting's file. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, linkSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

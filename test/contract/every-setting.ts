@@ -7,7 +7,7 @@ import { VALUES } from './values.ts'
 
 /** Holds every setting that has a value without the running system to a contract. */
 export function everyStoredSetting(contract: (t: Test, subject: Subject) => Promise<void>): void {
-  // What no file holds, another root does not have.
+  // Another root lacks values that no file holds.
   for (const setting of registry(new System('/nowhere')))
     if (!isWritable(setting) || setting.write) test(setting.name, { jobs: 1 }, t => contract(t, subjectOf(setting)))
 }

@@ -6,7 +6,7 @@ import { type Call, type ErrorCode, failingAt, refuseRename, Stopped, stoppingAt
 import { changedPaths, leftoversIn, type Tree, treeOf } from '../hal/support/tree.ts'
 import { change, Devices, open, runSteps, type WritableSubject } from './subject.ts'
 
-/** What every setting with files does when the system refuses, or when the process is stopped: see hal/setting.ts. */
+/** Rules for every setting with files when the system refuses, or the process is stopped: see hal/setting.ts. */
 export async function failureContract(t: Test, subject: WritableSubject): Promise<void> {
   const devices = new Devices(t)
   const [first] = subject.values

@@ -1,4 +1,4 @@
-/** No text makes us wait: every pattern, and every parser, takes time in proportion to what it reads. */
+/** No text makes us wait: every pattern, and every parser, takes time in proportion to its text. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
@@ -42,7 +42,7 @@ function isSlow(limitMs: number, work: () => unknown): boolean {
   return true
 }
 
-/** Texts that repeat something and then break off, which is what makes a pattern backtrack. */
+/** Texts that repeat something and then break off, which makes a pattern backtrack. */
 function nastyTexts(pieces: readonly string[], ends: readonly string[], beginnings = ['']): readonly string[] {
   return beginnings.flatMap(beginning =>
     pieces.flatMap(piece => {
@@ -119,7 +119,7 @@ function patternsIn(schema: object, where: string): readonly Found[] {
   })
 }
 
-/** What a pattern spells out: a text that begins so gets further into it. */
+/** The words of a pattern: a text that begins so gets further into it. */
 function wordsOf({ source }: RegExp): string[] {
   const words = source.replace(/\\[dDwWsSbB]/g, '\0').match(/[A-Za-z[" ']{2,}/g) ?? []
   return ['', ...new Set(words.map(word => word.replaceAll('[', '')))]

@@ -6,7 +6,7 @@ import { changedPaths, treeOf } from '../hal/support/tree.ts'
 import { DAMAGES, putInPlace } from './damage.ts'
 import { Devices, misfits, open, runSteps, type Subject } from './subject.ts'
 
-/** What every setting does when it is read, whatever it is: see hal/setting.ts. */
+/** Rules for reading, which every kind of setting keeps: see hal/setting.ts. */
 export async function readingContract(t: Test, subject: Subject): Promise<void> {
   const devices = new Devices(t)
 
@@ -57,7 +57,7 @@ interface Node {
   readonly 'x-only-with'?: JsonObject
 }
 
-/** The value, with each choice in turn; the choices for what applies only with another value come together, with it. */
+/** The value, with each choice in turn; choices that apply only with another value come together, with it. */
 function* alternatives(value: JsonValue | undefined, choices: Choices, schema: Node): Iterable<JsonValue> {
   if (Array.isArray(choices)) return yield* schema.type === 'array' ? [[...choices]] : choices
   const members = Object.entries(choices).map(([name, inner]) => {

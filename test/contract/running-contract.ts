@@ -11,7 +11,7 @@ import type { GoodValues } from './values.ts'
 
 const letAll: Intercept = call => call.proceed()
 
-/** A device that runs: its files, and what runs with them. It keeps running when the service stops. */
+/** A running device: its files and programs. It keeps running when the service stops. */
 class Running {
   readonly root: string
   readonly receiver: FakeReceiver
@@ -31,7 +31,7 @@ class Running {
     return openOn(this.#subject, new System(this.root, { ...options, fs, run }), fs)
   }
 
-  /** Undoes what an earlier run left behind, as a start does. */
+  /** Undoes the leftovers of an earlier run, as a start does. */
   async recover(intercept?: Intercept): Promise<void> {
     const { system, settings, transactions } = this.start(intercept)
     for (const setting of settings) await setting.unavailable?.()
@@ -39,7 +39,7 @@ class Running {
     await transactions.recover()
   }
 
-  /** Changes the setting, with what that takes shown to `intercept`, but not the read before it. Returns the error. */
+  /** Changes the setting, with its calls shown to `intercept`, but not the read before them. Returns the error. */
   async change(next: unknown, intercept: Intercept = letAll, keep = true): Promise<unknown> {
     let isBegun = false
     const { setting, transactions } = this.start(call => (isBegun ? intercept(call) : call.proceed()))
@@ -76,7 +76,7 @@ interface State {
 const IN_USE =
   'what runs must already use the value before the next boot: is activate missing, does it not restart the unit, or does an engine not keep its approval?'
 
-/** What every setting that can be written does on a running system: see `activate` in hal/setting.ts. */
+/** Rules for every writable setting on a running system: see `activate` in hal/setting.ts. */
 export async function runningContract(t: Test, subject: WritableSubject): Promise<void> {
   const devices = new Devices(t)
   const [first, second] = subject.values

@@ -94,7 +94,7 @@ export class Devices {
   }
 }
 
-/** The steps of a contract, until one fails: those after it would only repeat its failures. */
+/** The steps of a contract, until one fails: later ones would only repeat its failures. */
 export async function runSteps(t: Test, steps: Readonly<Record<string, (t: Test) => Promise<void>>>): Promise<void> {
   for (const [name, step] of Object.entries(steps)) {
     if (!t.passing()) return

@@ -1,6 +1,6 @@
 import type { JsonValue } from '../../src/json.ts'
 
-/** Two values that are accepted on test/fixtures/receiver and differ from each other; the first also from what is set there. */
+/** Two values that are accepted on test/fixtures/receiver and differ from each other; the first also from the one set there. */
 export type GoodValues = readonly [JsonValue, JsonValue]
 
 /** The connectors of the receiver, with a mode and a rotation for the first. */

@@ -10,7 +10,7 @@ import { change, Devices, misfits, open, runSteps, type WritableSubject } from '
 /** systemctl(1) leaves anything but its own links alone, and fails. */
 const MADE_BY_SYSTEMCTL = /^\/etc\/systemd\/system\//
 
-/** What every setting with files does when it is written: see hal/setting.ts. */
+/** Rules for writing settings with files: see hal/setting.ts. */
 export async function writingContract(t: Test, subject: WritableSubject): Promise<void> {
   const devices = new Devices(t)
   const [first, second] = subject.values
@@ -91,7 +91,7 @@ export async function writingContract(t: Test, subject: WritableSubject): Promis
   })
 }
 
-/** Which files there are may depend on the hardware. */
+/** The list of files may depend on the hardware. */
 async function filesOf(subject: WritableSubject, root: string): Promise<Setting['files']> {
   const { setting } = open(subject, root)
   await setting.unavailable?.()

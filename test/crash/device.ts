@@ -18,7 +18,7 @@ const STATE = 'var/lib/receiverd'
 /** As in build/image/initramfs/scripts/init-bottom/receiver. */
 const FEATURES = 'index=off,metacopy=off,redirect_dir=nofollow,xino=off'
 
-/** What somebody sees of a device, and what a power cut must not take from them. */
+/** The visible state of a device, which a power cut must not take away. */
 export interface Seen {
   readonly settings: unknown
   readonly issuers: unknown
@@ -67,7 +67,7 @@ export class CrashDevice {
     return startTestService(t, { root: this.#root, ...options })
   }
 
-  /** What runs begins with the files as they are. */
+  /** Programs begin with the files as they are. */
   #boot(): FakeReceiver {
     return new FakeReceiver(this.#root)
   }

@@ -92,7 +92,7 @@ export class RecordedDisk {
     const { size } = statSync(disk)
     await eventually(() => statSync(exported).size === size)
     mountDisk(exported, mountPoint)
-    // Who ends the daemon while the kernel still has the file open waits for the daemon, and the daemon for that.
+    // Ended while the kernel still has the file open, the daemon would wait for the kernel, and we for it.
     const isOpen = () => execFileSync('losetup', ['--associated', exported], { encoding: 'utf8' }) !== ''
     return new RecordedDisk(folder, mountPoint, async () => {
       await eventually(() => !isOpen())
@@ -118,7 +118,7 @@ export class RecordedDisk {
   }
 }
 
-/** What a power cut may have left. */
+/** A state left by a power cut. */
 export interface CrashState {
   /** In words, for a failure. */
   readonly name: string

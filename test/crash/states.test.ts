@@ -1,6 +1,6 @@
 /**
  * A device is changed while every write to its disk is recorded, and started from each state that a power cut could have left:
- * what was acknowledged is there, and of the last request all or nothing. CHANGES=N for longer, SEED=N for another run.
+ * acknowledged changes are there, and of the last request all or nothing. CHANGES=N for longer, SEED=N for another run.
  */
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
@@ -22,7 +22,7 @@ const random = new Random(SEED)
 const AGAIN = 0.05
 const SKIP = NEEDS_ROOT || needs('qemu-storage-daemon')
 
-/** Something that was done to the device, and what it is from then on. */
+/** Something that was done to the device, and its state from then on. */
 interface Step {
   readonly name: string
   /** How far the recording was before it, and when it was acknowledged. */
@@ -59,7 +59,7 @@ async function done(answer: Promise<Response>): Promise<void> {
 const isOnTrial = '?confirmWithin=600'
 const issuer = new TestIssuer('site')
 
-/** What clients do. A name for each; most change one thing, and some leave all as it is until something else is done. */
+/** Clients' actions by name; most change one thing, and some leave all as it is until something else is done. */
 const ACTS: Readonly<Record<string, (service: TestService) => Promise<unknown>>> = {
   change: service => done(service.patch(somePatch())),
   'change on trial, confirmed': async service => {
@@ -129,7 +129,7 @@ const isAs = (after: Step['after'], found: Seen) => {
 
 /** The device on a disk as a cut has left it; `act` is called when the partition is mounted, before anything runs. */
 async function onDisk(t: Test, disk: string, act: (device: CrashDevice) => Promise<void>): Promise<void> {
-  // What a start does first: 1 if it has read the journal. Nothing may be left to mend.
+  // A start does this first: 1 if it has read the journal. Nothing may be left to mend.
   execFileSync('sh', ['-c', 'e2fsck -p "$1" || [ $? = 1 ]', 'sh', disk], { stdio: 'pipe' })
   const device = new CrashDevice(t)
   mountDisk(disk, device.data)
@@ -140,7 +140,7 @@ async function onDisk(t: Test, disk: string, act: (device: CrashDevice) => Promi
   }
 }
 
-/** Whether the device is one of those that were allowed, and works. @returns the name of the one that it is. */
+/** Whether the device is in an allowed state, and works. @returns the name of the step that led to it. */
 async function isSound(t: Test, device: CrashDevice, allowed: readonly Step[], where: string): Promise<string> {
   device.cover()
   try {
@@ -152,7 +152,7 @@ async function isSound(t: Test, device: CrashDevice, allowed: readonly Step[], w
     const errors = service.log.filter(line => line.startsWith('error'))
     t.same(errors, [], where)
     t.equal((await service.patch({ deviceName: 'Afterwards' })).status, 200, where)
-    // The first change removes what is left of an interrupted record of originals.
+    // The first change removes the rest of an interrupted record of originals.
     t.same(device.leftovers, [], where)
     await service.close()
     return match?.name ?? '-'

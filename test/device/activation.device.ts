@@ -20,7 +20,7 @@ t.setTimeout(4 * 60 * 60_000)
 const MIB = 1024 ** 2
 /** The sector of the boot script's state. */
 const STATE = { offset: MIB, length: 512 }
-/** Writes before and after one to the state after which the power is cut. Those of the system that is written lie between. */
+/** The power is cut after so many writes before and after one to the state; those of the written system lie between. */
 const AROUND = 150
 const comment = (line: string) => t.comment(line)
 const folder = temporaryFolder(t)
@@ -139,7 +139,7 @@ class Replay {
   }
 }
 
-/** What a start begins with. */
+/** State found by a start. */
 interface Found {
   readonly order: string
   readonly left: string
@@ -155,7 +155,7 @@ function look(replay: Replay): Found {
   const copy = join(folder, 'checked')
   execFileSync('cp', ['--sparse=always', replay.dataPath, copy])
   try {
-    // First what a start does after a cut: 1 if it has read the journal. Nothing may be left to mend.
+    // As a start does first after a cut: 1 if it has read the journal. Nothing may be left to mend.
     execFileSync('sh', ['-c', '/sbin/e2fsck -p "$1" || [ $? = 1 ]', 'sh', copy], { stdio: 'pipe' })
     execFileSync('/sbin/e2fsck', ['-f', '-n', copy], { stdio: 'pipe' })
   } catch (error) {
@@ -244,7 +244,7 @@ t.test('each state that a cut leaves has a system to start, and the record that 
       continue
     }
     if (entry.isFlush) {
-      // None of what was not flushed is on the disk, the last of it alone, or all but that.
+      // None of the unflushed writes is on the disk, the last alone, or all but that.
       const subsets = [[], ...(pending.length > 1 ? [pending.slice(-1), pending.slice(0, -1)] : [])]
       for (const some of subsets) {
         const undo = replay.tryOut(some)
@@ -273,7 +273,7 @@ t.test('each state that a cut leaves has a system to start, and the record that 
   t.ok(checked > 20)
 })
 
-t.test('one of each kind is booted', async t => {
+t.test('a disk of each kind is booted', async t => {
   for (const [kind, [disk, startsB]] of kinds) {
     const device = new Machine({ path: disk, board: virt })
     t.teardown(() => device.cutPower())

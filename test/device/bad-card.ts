@@ -33,7 +33,7 @@ export class BadCard {
     this.env = { LD_PRELOAD: library, BAD_CARD: this.#file, DISK_BYTES: `${DISK_BYTES}` }
   }
 
-  /** From this moment on; what is left out works. */
+  /** From this moment on; the rest works. */
   set({ writeMs = 0, flushMs = 0, unwritable, unreadable }: Faults): void {
     const numbers = [1000 * writeMs, 1000 * flushMs, ...ends(unwritable), ...ends(unreadable)]
     const bytes = Buffer.alloc(8 * numbers.length)

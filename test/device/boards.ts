@@ -1,4 +1,4 @@
-/** The boards that QEMU emulates, each with what `make image` makes for it. */
+/** The boards that QEMU emulates, each with the image that is made for it. */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -55,7 +55,7 @@ export interface Board {
    * lose some that the device believes written when the power is cut: QEMU keeps in memory where it put them.
    */
   readonly flushes: boolean
-  /** What the emulated device needs in addition, by path. */
+  /** Extra files for the emulated device, by path. */
   readonly files?: Readonly<Record<string, string>>
   /** How the test's shell is reached: by a serial port of its own, or by the network. */
   readonly shell: 'port' | 'network'
@@ -102,7 +102,7 @@ export const virt: Board = {
   options: virtOptions,
 }
 
-/** With what `make update-test FROM=COMMIT` has made of that commit. */
+/** With the image of `make update-test FROM=COMMIT`. */
 export const earlier: Board = { ...virt, image: join(IMAGE, 'earlier.img') }
 
 /** Copies files from the card's boot partition, without mounting it. */
@@ -127,7 +127,7 @@ export function addToCommandLine(disk: string, more: string, folder: string): vo
   copyToCard(disk, path)
 }
 
-/** What the Pi's firmware would load, as options of QEMU. */
+/** QEMU's options to load what the Pi's firmware would. */
 function firmwareOptions(dtb: string): readonly string[] {
   const folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }))

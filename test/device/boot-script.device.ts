@@ -1,5 +1,5 @@
 /**
- * The boot script in the real U-Boot: which system it starts in every state of the counters, and what it leaves of them. In
+ * The boot script in the real U-Boot: which system it starts in every state of the counters, and how it leaves them. In
  * place of Linux, the systems have programs of a few instructions, which switch the device off, or restart it as a panic does.
  */
 import { execFileSync, spawn } from 'node:child_process'
@@ -100,7 +100,7 @@ function readState(disk: string): State {
   return { order: value('BOOT_ORDER'), a: value('BOOT_A_LEFT'), b: value('BOOT_B_LEFT') }
 }
 
-/** Switches the device on, until it is off. @returns what it has tried to start, one after the other. */
+/** Switches the device on, until it is off. @returns the systems it has tried to start, in order. */
 async function started(disk: string): Promise<string> {
   const options = ['-M', 'virt', '-cpu', 'cortex-a72', '-m', '1024', '-display', 'none', '-monitor', 'none']
   const drive = ['-drive', `if=none,id=disk,file=${disk},format=raw`, '-device', 'virtio-blk-pci,drive=disk']

@@ -28,7 +28,7 @@ const device = new Machine(factoryDisk(), NO_LAN ? {} : { lan: LAN })
 /** Milliseconds until a certificate is made, or made again. */
 const CERTIFICATE_MS = 180_000
 t.setTimeout(30 * 60_000)
-/** What an idle minute of the service may cost, in starts of Node: however slow the emulator is. */
+/** Limit of an idle minute of the service, in starts of Node, however slow the emulator is. */
 const MAX_STARTS = 1.5
 /** The same in wakes of the event loop. V8's threads wake only while it works: a dozen times for each collection, within 10 ms. */
 const MAX_WAKES = 40
@@ -253,7 +253,7 @@ t.test('the network, by networkctl', async t => {
   await stream.eventWhere(
     ({ network }) => (network as Record<string, Interface> | undefined)?.[name]?.method === 'dhcp',
   )
-  t.pass('what networkctl reloads is an event')
+  t.pass('a reload by networkctl is an event')
   const saw = (isAdded: boolean) =>
     stream.eventWhere(
       ({ network }) =>
@@ -263,7 +263,7 @@ t.test('the network, by networkctl', async t => {
   await saw(true)
   await device.shell(`ip address del 192.0.2.99/32 dev ${name}`)
   await saw(false)
-  t.pass('what ip changes is an event')
+  t.pass('a change by ip is an event')
   stream.close()
 })
 
@@ -305,10 +305,10 @@ t.test('idle means idle', async t => {
     const seconds = await device.shell(`bash -c "TIMEFORMAT='%U %S'; time node -e 0"`)
     return seconds.split(' ').reduce((sum, part) => sum + Number(part) * 1_000, 0)
   }
-  // What the tests before this one left behind is collected, and the caches are warm.
+  // Garbage of the tests before this one is collected, and the caches are warm.
   await sleep(60_000)
   const least = { starts: Number.POSITIVE_INFINITY, wakes: Number.POSITIVE_INFINITY }
-  // The emulator's clock counts what else the host does, and the service looks up what the network brings. That only adds.
+  // The emulator's clock counts the host's other work, and the service looks up news of the network. Both only add.
   for (let n = 0; n < 3 && (least.starts >= MAX_STARTS || least.wakes > MAX_WAKES); n++) {
     const before = await usage()
     await sleep(60_000)

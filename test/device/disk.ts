@@ -23,7 +23,7 @@ export interface Piece {
   readonly bytes: Buffer
 }
 
-/** One of the four in the MBR. */
+/** A partition in the MBR. */
 export function partition(disk: string, number: 1 | 2 | 3 | 4): Partition {
   const entry = read(disk, 0x1be + 16 * (number - 1), 16)
   return { offset: entry.readUInt32LE(8) * SECTOR_BYTES, bytes: entry.readUInt32LE(12) * SECTOR_BYTES }

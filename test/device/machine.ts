@@ -1,4 +1,4 @@
-/** What `make image` makes, booted by QEMU: its ports, its screen, and a root shell. */
+/** The image, booted by QEMU: its ports, its screen, and a root shell. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
@@ -23,7 +23,7 @@ import { A_OFFSET, addToCommandLine, type Board, DISK_BYTES, QEMU, virt } from '
 /** A board of four cores, emulated on a busy host of two, takes more than five minutes. */
 const BOOT_MS = 600_000
 const COMMAND_MS = 240_000
-/** An emulator that gets a tenth of the host takes seconds for an answer, and each that nobody waits for costs the next one. */
+/** An emulator that gets a tenth of the host takes seconds for an answer, and each one given up costs the next one. */
 const ANSWER_MS = 10_000
 /** From the first answer of the API until nothing is starting any more. */
 const STARTED_MS = 300_000
@@ -44,7 +44,7 @@ const PORTS = [
   [SHELL_TCP_PORT, SHELL_TCP_PORT],
 ] as const
 
-/** What a test adds to the image: a shell on a port to the host, which is no console that others want, and the port. */
+/** Added to the image: a shell on a port to the host, which is no console that others want, and the port. */
 const PORT = '/dev/virtio-ports/shell'
 const SHELL_UNIT = `[Unit]
 Description=A shell for the test
@@ -95,7 +95,7 @@ export interface Disk {
   readonly board: Board
 }
 
-/** Adds to the file system of a system what the tests need in it, and other files, by path, in place of its own. */
+/** Adds the tests' needs to a system's file system, and other files, by path, in place of its own. */
 export function prepareSystem(image: string, board: Board, others: Readonly<Record<string, string>> = {}): void {
   const folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
   const commands: string[] = []
@@ -127,7 +127,7 @@ export function factoryDisk(board = virt): Disk {
 }
 
 export interface MachineOptions {
-  /** Where to write what the first console shows. */
+  /** Where to write the first console's output. */
   readonly log?: string
   /** A network of its own, besides the one that leads to the host: the name of the tap interface that QEMU makes. */
   readonly lan?: string
@@ -198,7 +198,7 @@ export class Machine extends Api {
     return this.#key
   }
 
-  /** What the first console has shown. */
+  /** Output of the first console. */
   get console(): string {
     return readFileSync(this.#log, 'utf8')
   }
@@ -216,7 +216,7 @@ export class Machine extends Api {
     return seconds
   }
 
-  /** Does what restarts the device, and resolves when it is up again. */
+  /** Restarts the device by `order`; resolves when it is up again. */
   async restartsBy(order: () => Promise<void>): Promise<void> {
     const before = this.#qemu
     await order()
@@ -271,7 +271,7 @@ export class Machine extends Api {
     this.isOff = once(qemu, 'close')
   }
 
-  /** Writes what the screen shows to a file: PNG, or PPM if its name ends so. */
+  /** Writes the screen to a file: PNG, or PPM if its name ends so. */
   async screenshot(path: string): Promise<void> {
     const monitor = connect(this.#monitor)
     monitor.on('error', () => undefined).setEncoding('utf8')
@@ -287,7 +287,7 @@ export class Machine extends Api {
     if (!existsSync(path)) throw new Error(`no screenshot: ${said}`)
   }
 
-  /** As if the plug were pulled: what the guest's kernel has not written yet is lost. */
+  /** As if the plug were pulled: writes still in the guest's kernel are lost. */
   cutPower(): void {
     this.#shell?.destroy()
     this.#qemu?.kill('SIGKILL')
@@ -358,7 +358,7 @@ export class Machine extends Api {
     this.#key = key
   }
 
-  /** What was heard since it was switched on, as WAV. */
+  /** The sound since it was switched on, as WAV. */
   get sound(): string {
     return join(this.#folder, 'sound.wav')
   }

@@ -1,6 +1,6 @@
 /**
- * The power is cut at random moments while changes run, or a factory reset: what was acknowledged is there afterwards, what
- * was not is there whole or not at all. N cuts; a run is repeated by its SEED.
+ * The power is cut at random moments while changes run, or a factory reset: acknowledged changes are there afterwards,
+ * others whole or not at all. N cuts; a run is repeated by its SEED.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
@@ -37,7 +37,7 @@ function somePatch(): JsonObject {
   return Object.fromEntries(some.length > 0 ? some : all)
 }
 
-/** What may be found after the cut: the state that was acknowledged, or the one that the last request asked for. */
+/** The states allowed after the cut: the acknowledged one, or the one that the last request asked for. */
 interface Outcome {
   values: JsonObject
   asked: JsonObject | undefined

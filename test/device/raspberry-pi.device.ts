@@ -27,7 +27,7 @@ dns=10.0.2.3
 `
 /** Until the tunnel is up, on a busy emulator. */
 const TUNNEL_MS = 180_000
-/** What each card got at its first start. */
+/** Each card's ID at its first start. */
 const machineIds = new Set<string>()
 
 t.setTimeout(90 * 60_000)
@@ -63,7 +63,7 @@ t.test('a Raspberry Pi 3 starts from the card, with the settings of its owner', 
   t.equal(
     await device.readFile('/boot/firmware/receiver.txt'),
     SETTINGS.replace(/^(?=.)/gm, '#').replace(KEY, ''),
-    'what was taken is a comment, and the key is gone',
+    'settings that were taken are comments, and the key is gone',
   )
   t.match(await device.shell('findmnt --noheadings --output OPTIONS /boot/firmware'), /^ro,/)
   const gibibytes = Number(await device.shell('df --output=size --block-size=1M /data | tail -1')) / 1024

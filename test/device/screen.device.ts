@@ -102,7 +102,7 @@ t.test('idle: the name, the address, and a QR code of it', async t => {
   t.comment(`the idle screen was there ${((performance.now() - began) / 1000 + seconds).toFixed(0)} s after power-on`)
   const link = `https://10.0.2.15/#key=${device.key}&setup`
   await screen.showsCode('new', link)
-  t.pass('it signs in who sets it up, once there is a certificate')
+  t.pass('it signs in the person who sets it up, once there is a certificate')
   const { value } = await device.system()
   t.equal(value.deviceName, name)
   await screen.showsCode('idle', 'https://10.0.2.15/')

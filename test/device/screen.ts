@@ -1,4 +1,4 @@
-/** What is on the screen of a booted device, read as by a stranger: OCR, and a reader of QR codes. */
+/** The screen of a booted device, read as by a stranger: OCR, and a reader of QR codes. */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -32,7 +32,7 @@ export class Screen {
     return path
   }
 
-  /** What can be read on the screen. */
+  /** The text on the screen. */
   async text(name: string): Promise<string> {
     return ocr(await this.shot(name))
   }

@@ -42,7 +42,7 @@ async function withBundle(): Promise<void> {
   await upload(bundle)
 }
 
-/** Off with all that it was told durable, as its owner has it. */
+/** Off with all changes durable, as its owner has it. */
 async function off(): Promise<void> {
   await device.shell('sync')
   device.cutPower()
@@ -171,7 +171,7 @@ async function fill(): Promise<void> {
   )
 }
 
-t.test('the data partition is full: what it refuses changes nothing, and a factory reset is possible', async t => {
+t.test('the data partition is full: a refused request changes nothing, and a factory reset is possible', async t => {
   await withBundle()
   const before = await identity()
   await fill()
@@ -196,7 +196,7 @@ t.test('the data partition is full: what it refuses changes nothing, and a facto
   await device.shell('rm /data/filler*')
 })
 
-/** What a bad card takes, and how long it is proven. */
+/** A bad card's delays, and the time of the test. */
 const SLOW = { writeMs: 50, flushMs: 200 }
 const MEASURED_MS = 60_000
 const LOOP_DELAY = join(REPOSITORY, 'test/device/loop-delay.cjs')

@@ -61,7 +61,7 @@ export function updating(device: Machine, comment: (line: string) => void) {
     comment(`installed in ${secondsSince(began)} s`)
   }
 
-  /** What no update may change. */
+  /** No update may change it. */
   async function identity() {
     const { hostname, deviceName, ntp } = (await device.system()).value
     const pin = /sha256\/\/[\w+/]{43}=/.exec(await device.receiverd('key', 'show', '--verbose'))?.[0]

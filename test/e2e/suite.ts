@@ -1,4 +1,4 @@
-/** What a device does for its clients from one end to the other, wherever it runs: the bundle on a folder, or a board. */
+/** A device's work for its clients from end to end, wherever it runs: the bundle on a folder, or a board. */
 import type { Test } from 'tap'
 import type { JsonObject } from '../../src/json.ts'
 import { type Api, idOf } from '../support/api.ts'
@@ -18,7 +18,7 @@ export interface Target extends Api {
 /** A change of a setting, and the file where the system itself finds it. */
 interface Change {
   readonly patch: JsonObject
-  /** The first of these that there is. */
+  /** The first of these that exists. */
   readonly files: readonly string[]
   readonly holds: RegExp
 }
@@ -130,7 +130,7 @@ export async function endToEnd(t: Test, target: Target): Promise<void> {
     stream.close()
   })
 
-  await t.test('what something else changes is an event, too', async t => {
+  await t.test('a change by something else is an event, too', async t => {
     const before = await target.system()
     const stream = await target.stream()
     await target.replaceFile('/etc/hostname', 'changed-elsewhere\n')

@@ -42,7 +42,7 @@ export class Crashes {
     return summary
   }
 
-  /** Does not count those until now, because the test has provoked them. */
+  /** Ignores crashes until now, because the test has provoked them. */
   async excuse(): Promise<void> {
     this.#counted = await this.#all()
   }

@@ -1,4 +1,4 @@
-/** Random rounds on a real UxPlay: what the API says is what UxPlay does, whatever devices, moderators and crashes do. */
+/** Random rounds on a real UxPlay: it does what the API says, whatever devices, moderators and crashes do. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { NO_RIG } from '../rig/available.ts'
@@ -24,7 +24,7 @@ const OTHER = 'AA:AA:AA:AA:AA:AA'
 
 t.setTimeout(60_000 + ROUNDS * 15_000)
 
-/** What should be the case. */
+/** The expected state. */
 class Model {
   readonly #room: Room
   readonly #random: Random
@@ -36,7 +36,7 @@ class Model {
     this.#random = random
   }
 
-  /** One thing happens. @returns what. */
+  /** Takes a step. @returns its name. */
   async step(): Promise<string> {
     const { rig } = this.#room
     const present = this.#present
@@ -87,7 +87,7 @@ class Model {
     const [name = ''] = NAMES[deviceId] ?? []
     const outcome = this.#present ? 'busy' : this.#admitted.has(deviceId) ? 'mirroring' : 'refused'
     const client = await this.#room.attempt(outcome, { deviceId, name })
-    // A crash of UxPlay puts out whoever was connected.
+    // A crash of UxPlay puts out the connected device.
     if (!client) {
       await this.#isOut()
       return this.#ask(deviceId)
@@ -122,7 +122,7 @@ class Model {
     return session
   }
 
-  /** UxPlay ends, and systemd starts it again: whoever is connected is out. */
+  /** UxPlay ends, and systemd starts it again: the connected device is out. */
   async #interrupt(how: () => Promise<unknown>): Promise<void> {
     // receiverd may be about to restart it, and that would come on top.
     if (!this.#present) await this.#isSettled()
@@ -149,7 +149,7 @@ class Model {
     await rig.run(['systemctl', 'start', 'uxplay'])
   }
 
-  /** receiverd ends: what it was told to let in must ask again. */
+  /** receiverd ends: admitted devices must ask again. */
   async #forget(how: () => Promise<unknown>): Promise<void> {
     await this.#restarts('receiverd', how)
     const isServing = () =>

@@ -1,4 +1,4 @@
-/** UxPlay moderated: what the API says is what it does. */
+/** UxPlay moderated: it does what the API says. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { MAX_SESSIONS } from '../../src/limits.ts'
@@ -30,7 +30,7 @@ t.test('a room', { skip: NO_RIG }, async t => {
   const { rig } = room
   t.match(await rig.readFile('/etc/uxplayrc'), /^restrict$/m)
 
-  await t.test('who asks is pending with its name, and is denied', async t => {
+  await t.test('a device that asks is pending with its name, and is denied', async t => {
     const stream = await rig.stream('/sessions/events')
     const ann = room.device()
     t.equal(await ann.advance(), 'refused')
@@ -51,7 +51,7 @@ t.test('a room', { skip: NO_RIG }, async t => {
     await room.untilReady()
   })
 
-  await t.test('who asks and leaves is not listed any more', async () => {
+  await t.test('a device that asks and leaves is not listed any more', async () => {
     const ann = room.device()
     await ann.advance()
     await room.untilOnly('pending')
@@ -59,7 +59,7 @@ t.test('a room', { skip: NO_RIG }, async t => {
     await room.untilEmpty()
   })
 
-  await t.test('who is admitted comes back, mirrors, and is ended', async t => {
+  await t.test('an admitted device comes back, mirrors, and is ended', async t => {
     const ann = room.device()
     t.equal(await ann.advance(), 'refused')
     const asked = await room.untilOnly('pending')
@@ -88,7 +88,7 @@ t.test('a room', { skip: NO_RIG }, async t => {
     await room.untilReady()
   })
 
-  await t.test('who leaves must ask again', async t => {
+  await t.test('a device that has left must ask again', async t => {
     await room.device().advance()
     await room.admit(await room.untilOnly('pending'))
     await room.untilReady()
@@ -127,7 +127,7 @@ t.test('a room', { skip: NO_RIG }, async t => {
     await room.untilEmpty()
   }
 
-  await t.test('who asks after another has left is not taken for that one', t => takeTurns(t, turns => turns()))
+  await t.test('a device that asks after another has left is not taken for it', t => takeTurns(t, turns => turns()))
 
   await t.test('nor where a busy journald dates its question late', t =>
     takeTurns(t, async turns => {
@@ -159,7 +159,7 @@ t.test('a room', { skip: NO_RIG }, async t => {
   await t.test('the clock is set back between its connection and its question', async t => {
     const ann = room.device()
     t.equal(await ann.advance('pair'), 'pair')
-    // The clock is the host's. From then on, whatever was made before is dated in the future.
+    // The clock is the host's. From then on, older files are dated in the future.
     await rig.shell('touch --date "+1 hour" /run/uxplay/device')
     t.equal(await ann.advance(), 'refused')
     t.match(await room.untilOnly('pending'), { deviceId: ANN })
@@ -182,7 +182,7 @@ t.test('a room', { skip: NO_RIG }, async t => {
     await room.untilReady()
   })
 
-  await t.test('who is admitted while UxPlay cannot start is not let in', async t => {
+  await t.test('a device that is admitted while UxPlay cannot start is not let in', async t => {
     const drop = '/run/systemd/system/uxplay.service.d/broken.conf'
     t.equal(await room.device().advance(), 'refused')
     const asked = await room.untilOnly('pending')
@@ -270,7 +270,7 @@ t.test('strangers with tricks', { skip: NO_RIG }, async t => {
     await room.untilReady()
   })
 
-  await t.test('who is in cannot pass for another', async t => {
+  await t.test('a device that is in cannot pass for another', async t => {
     const boss = 'connection request from Boss (iPhone15,2) with deviceID = BB:BB:BB:BB:BB:BB'
     const ann = await room.admitted({ timingProtocol: `x\n${boss}\nx` })
     t.match(await rig.shell('journalctl --unit=uxplay --output=cat --lines=10'), `\n${boss}\n`)
@@ -281,7 +281,7 @@ t.test('strangers with tricks', { skip: NO_RIG }, async t => {
     await room.untilReady()
   })
 
-  await t.test('who has left does not hide the next one', async t => {
+  await t.test('a device that has left does not hide the next one', async t => {
     const ann = room.device()
     t.equal(await ann.advance(), 'refused')
     await room.untilOnly('pending')
@@ -294,7 +294,7 @@ t.test('strangers with tricks', { skip: NO_RIG }, async t => {
     await room.untilReady()
   })
 
-  await t.test('who was let in can be put out, whatever is in the startup file', async t => {
+  await t.test('a device that was let in can be put out, whatever is in the startup file', async t => {
     const text = await rig.readFile('/etc/uxplayrc')
     for (const bytes of [70_000, 2_000_000]) {
       await room.device().advance()
@@ -331,7 +331,7 @@ t.test('the moderator hears of a device at once', { skip: NO_RIG }, async t => {
   t.ok((delays[5] ?? Number.NaN) < 300)
 })
 
-t.test('who decides changes', { skip: NO_RIG }, async t => {
+t.test('moderation is switched off and on', { skip: NO_RIG }, async t => {
   const room = await startRoom(t)
   const { rig } = room
   const approval = async (approval: string) => {

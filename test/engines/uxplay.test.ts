@@ -17,7 +17,7 @@ const READY_MS = 15_000
 /** Exists while a device is connected. */
 const DEVICE = '/run/uxplay/device'
 /**
- * As uxplay.service limits what it logs: LogRateLimitIntervalSec, and LogRateLimitBurst times six, which is as far as journald goes
+ * As uxplay.service limits its log: LogRateLimitIntervalSec, and LogRateLimitBurst times six, which is as far as journald goes
  * where the disk has room (systemd's journald-rate-limit.c).
  */
 const [LOG_INTERVAL_MS, MAX_LOG_LINES] = [10_000, 1_200]
@@ -167,12 +167,12 @@ t.test('a receiver that asks a moderator', { skip: NO_RIG }, async t => {
     'use "-allow AA:BB:CC:00:00:01" to allow this client to connect.',
   ])
 
-  t.equal(await rig.run(['ls', DEVICE]), `${DEVICE}\n`, 'who is refused is connected')
+  t.equal(await rig.run(['ls', DEVICE]), `${DEVICE}\n`, 'a refused device is connected')
 
   const ended = client.ended()
   await rig.replaceFile('/etc/uxplayrc', uxplayrc('restrict', 'allow AA:BB:CC:00:00:01'))
   await rig.run(['systemctl', 'restart', 'uxplay'])
-  t.match(await ended, /FIN|ECONNRESET/, 'who was refused is put out')
+  t.match(await ended, /FIN|ECONNRESET/, 'the refused device is put out')
   await room.untilReady()
   const listed = new AirPlayClient({ host: rig.address })
   t.equal(await listed.advance(), 'mirroring')

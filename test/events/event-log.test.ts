@@ -25,7 +25,7 @@ t.test('there is an id before the first event, and it can be resumed from', asyn
   t.equal(log.positionOf(start), undefined)
 })
 
-t.test('what is kept can be resumed from, and the place before it; nothing else', async t => {
+t.test('a client can resume from kept events, and from the place before them; nowhere else', async t => {
   const log = newLog()
   const ids = append(log, 10)
   t.strictSame(

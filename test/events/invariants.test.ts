@@ -1,5 +1,5 @@
 /**
- * What holds for any sequence of changes, disconnections and cursors. Each run follows a seed; SEED=N runs that one alone.
+ * Invariants of any sequence of changes, disconnections and cursors. Each run follows a seed; SEED=N runs that one alone.
  */
 import { rmSync, writeFileSync } from 'node:fs'
 import t from 'tap'
@@ -155,7 +155,7 @@ for (const seed of SEEDS)
       given.add((await service.system()).id)
     }
 
-    // The last look at what changed from outside.
+    // The last look at changes from outside.
     await service.patch({ deviceName: `The end of ${seed}` })
     await service.patch({ locale: 'en_GB.UTF-8', ntp: { enabled: true } })
     const { value, id } = await service.system()

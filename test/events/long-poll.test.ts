@@ -166,7 +166,7 @@ t.test('HEAD is not held', async t => {
   t.equal(answer.status, 304)
 })
 
-t.test('what does not fit one answer comes with the next', async t => {
+t.test('events that do not fit one answer come with the next', async t => {
   const service = await startTestService(t)
   const { id } = await service.system()
   const names = Array.from({ length: 200 }, (_, n) => `${'📺'.repeat(60)} ${n}`)

@@ -6,7 +6,7 @@ import { type Argv, COMMAND_TIMEOUT_MS, CommandFailure, type Run } from '../../h
 import { type ErrorCode, systemError } from '../hal/support/file-system.ts'
 import type { Random } from '../support/random.ts'
 
-/** How a call that reads, or that writes, fails on a device. EMFILE is for what opens a file. */
+/** How a call that reads, or that writes, fails on a device. EMFILE is for opening a file. */
 const READING: readonly ErrorCode[] = ['EIO', 'EACCES']
 const WRITING: readonly ErrorCode[] = ['EROFS', 'ENOSPC', 'EIO', 'EACCES', 'EDQUOT']
 const CODES: Readonly<Partial<Record<keyof FileSystem, readonly ErrorCode[]>>> = {
@@ -32,7 +32,7 @@ const CODES: Readonly<Partial<Record<keyof FileSystem, readonly ErrorCode[]>>> =
   statfs: READING,
   watch: ['ENOSPC', 'EMFILE'],
 }
-/** Of the kernel, and in memory: not what fails, and what is unplugged fails there every day. */
+/** The kernel's, and in memory: no storage, and unplugged devices fail there every day. */
 const NOT_STORAGE = /\/(sys|proc|run|dev\/null)(\/|$)/
 /** A command that answers late does so within this time. */
 const LATE_MS = 20

@@ -1,12 +1,12 @@
 /**
- * Faults everywhere at once: whatever the storage and the commands of a device do, the list of what must hold does. `STRIKES=100000
+ * Faults everywhere at once: whatever the storage and the commands of a device do, the invariants hold. `STRIKES=100000
  * SEED=2` goes on for as many.
  */
 import t from 'tap'
 import { SEED } from '../support/random.ts'
 import { Strikes } from './strikes.ts'
 
-/** What is struck depends on what happens at the same time, so that a seed does not repeat a run: it is no part of `make test`. */
+/** Strikes depend on what happens at the same time, so a seed does not repeat a run: they are no part of `make test`. */
 const STRIKES = Number(process.env.STRIKES || 0)
 
 t.setTimeout(120_000 + STRIKES * 2_000)

@@ -1,4 +1,4 @@
-/** A service that is struck while it is used, and what must hold after each strike, whatever it was. */
+/** A service that is struck while it is used, and the invariants after each strike, whatever it was. */
 import { readdirSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import type { Test } from 'tap'
@@ -20,7 +20,7 @@ import { Striker } from './striker.ts'
 
 /** Of a call to fail: from one in a whole change to several in a row, so that the undo is struck, too. */
 const RAGES = [0.003, 0.01, 0.03, 0.1] as const
-/** Descriptors that may come and go by themselves: connections, and what the library keeps. */
+/** Descriptors that may come and go by themselves: connections, and the library's own. */
 const SPARE_DESCRIPTORS = 24
 const STATE = '/var/lib/receiverd/'
 
@@ -74,7 +74,7 @@ export class Strikes {
     this.#descriptors = openDescriptors()
   }
 
-  /** Something is done while strikes fall, and then everything is looked at. */
+  /** Does something while strikes fall, and then looks at everything. */
   async step(): Promise<void> {
     const random = this.#random
     const acts = {
@@ -171,7 +171,7 @@ export class Strikes {
     } else if (answer.status >= 500) {
       const left = leftIn(answer)
       if (left.length === 0) throw new Error(`it does not say what has changed: ${answer.text}`)
-      // The next start takes it back, unless the journal was struck as well: then what is named is as it was asked for.
+      // The next start takes it back, unless the journal was struck as well: then the named settings are as asked for.
       await this.#close()
       await this.start()
       const now = await this.#settled()
@@ -218,7 +218,7 @@ export class Strikes {
       this.#is(now, Object.fromEntries(expected) as JsonObject, 'a change was not kept, and not undone by a restart')
     } else if (end.status >= 500) this.#is(after, before, 'a change was not kept, and is there')
     else if (end.status === 200) {
-      // What could not be undone is in the event, and the next start undoes it.
+      // The event names failed undos, and the next start undoes them.
       await this.#close()
       await this.start()
       this.#is(await this.#settled(), before, 'a change was cancelled, and is there after a restart')
@@ -329,7 +329,7 @@ export class Strikes {
     return JSON.parse(text) as JsonObject
   }
 
-  /** What is served once it has had time to look again, which must be what the files and the running system say. */
+  /** The configuration, after time to look again: it must be that of the files and the running system. */
   async #settled(): Promise<JsonObject> {
     let [served, truth]: JsonObject[] = [{}, {}]
     await eventually(async () => {
@@ -366,7 +366,7 @@ export class Strikes {
       throw new Error(`${now} descriptors are open, at first ${this.#descriptors}`)
   }
 
-  /** Whether it could not be read at some time of this step. That is logged once, which may have been in a step before. */
+  /** Whether it was unreadable at some time of this step. This is logged once, perhaps in a step before. */
   #wasUnread(name: string): boolean {
     const usable = `info: ${name}: the stored value is usable again`
     const last = this.#api.log.findLastIndex(line => line.startsWith(`warning: ${name}: `) || line === usable)

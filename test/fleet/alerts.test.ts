@@ -115,7 +115,7 @@ const CASES: readonly Case[] = [
   },
   {
     alert: 'ReceiverSessionsWaiting',
-    // One is denied, and the next one waits.
+    // A device is denied, the next waits.
     ill: {
       'receiverd_sessions{protocol="airplay",state="pending"}': '1x1 stale',
       'receiverd_sessions{protocol="other",state="pending"}': `_ 1x${LENGTH}`,
@@ -132,7 +132,7 @@ const CASES: readonly Case[] = [
   {
     alert: 'ReceiverConfigurationsDiffer',
     ill: configurations(['a', 'a', 'b'], ['lobby', 'lobby', 'lobby']),
-    // Those of different groups may differ, and those of none.
+    // Different groups may differ, and devices of none.
     well: configurations(['a', 'a', 'b', 'c', 'd'], ['lobby', 'lobby', 'hall', '', '']),
     forMinutes: 60,
     isWhole: true,

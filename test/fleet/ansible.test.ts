@@ -137,7 +137,7 @@ devices:
   t.same(whole.receivers.hosts, ['one', 'two', 'three'])
   t.match(whole, { floor_4: { hosts: ['one'] }, lobby: { hosts: ['one'] } })
 
-  // In the place of avahi, which would need a network: what it prints (avahi-browse(1)).
+  // In the place of avahi, which would need a network: its output (avahi-browse(1)).
   const found = (name: string, address: string, txt: string) =>
     `=;eth0;IPv4;${name};_receiverd._tcp;local;${name}.local;${address};443;${txt}`
   const hostile = `{{ lookup("pipe", "touch ${owner.path('pwned')}") }}`
@@ -167,7 +167,7 @@ devices:
     receiverd_pin: undefined,
     receiverd_key_file: undefined,
   })
-  t.notOk(owner.has('pwned'), 'what a device claims is no template')
+  t.notOk(owner.has('pwned'), 'a claim of a device is no template')
   owner.write('receiverd.yml', INVENTORY)
 
   const device = 'devices: { a: { address: "http://192.0.2.1", groups: [4th, 5th] } }\n'
@@ -181,7 +181,7 @@ devices:
   }
 })
 
-t.test('what goes wrong is said in words', { skip }, async t => {
+t.test('failures are said in words', { skip }, async t => {
   const owner = new Controller(t)
   const names = ['pin', 'authority', 'value', 'key', 'trial', 'lost', 'ended', 'refused', 'again'] as const
   const devices = {} as Record<(typeof names)[number], TestService>

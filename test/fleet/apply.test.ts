@@ -14,7 +14,7 @@ t.setTimeout(8 * DEADLINE_MS)
 
 /** Devices of a fleet of 20 that answer. */
 const LIVING = 18
-/** Seconds that each of them may take, on a machine that is busy with all of them, and that the one that hangs does take. */
+/** Seconds that each may take on a machine that is busy with all of them, and that a hanging device does take. */
 const ANSWER_S = 6
 
 const isWrite = (head: string) =>
@@ -110,7 +110,7 @@ t.test('a fleet of 20, of which one is dead, one hangs, and one is lost in a wav
   }
 })
 
-t.test('what devices refuse is found before anything has changed', async t => {
+t.test('refusals of devices are found before anything has changed', async t => {
   const owner = new Owner(t)
   const [good, old] = [await startTestService(t), await startTestService(t)]
   const write = (settings: string) => {

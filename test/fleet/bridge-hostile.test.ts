@@ -1,4 +1,4 @@
-/** Devices and brokers that lie, flood and forget: what the bridge shows them, and what it leaves behind. */
+/** Devices and brokers that lie, flood and forget: the bridge's messages, and its leftovers. */
 import { once } from 'node:events'
 import { createServer as createHttpServer, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
@@ -61,7 +61,7 @@ t.test('a device that is asked gets no token for another one', { skip }, async t
   t.same([await statusOf(lobby.receiver.url, token), await statusOf(hall.receiver.url, token)], [200, 401])
   await bridge.end('SIGTERM')
 
-  // It is not the one that its owner takes it for.
+  // It is not the device that its owner expects.
   owner.write('fleet.yaml', owner.read('fleet.yaml').replace(LOBBY, '100000009').replace('receiver }', 'lobby }'))
   const other = new Bridge(t, owner)
   const advice = (audience: string) =>
@@ -175,7 +175,7 @@ t.test('a device that never stops changing is shown once a second, and keeps nob
   await eventually(() => watcher.json('receiverd/lobby/settings').groups[0] === 'floor-9')
 })
 
-t.test('who waits is not on the broker once that may not be true', { skip }, async t => {
+t.test('a waiting device is not on the broker once that may not be true', { skip }, async t => {
   const { owner, broker, lobby, hall } = await startSite(t, '[deny]')
   const watcher = broker.watch(t)
   const isShown = (text: string) => watcher.topics.filter(topic => watcher.text(topic)?.includes(text))
@@ -212,7 +212,7 @@ t.test('who waits is not on the broker once that may not be true', { skip }, asy
   })
 })
 
-t.test('who waits is not on the broker once the issuer may not see it', { skip }, async t => {
+t.test('a waiting device is not on the broker once the issuer may not see it', { skip }, async t => {
   const { owner, broker, lobby } = await startSite(t, '[]')
   const watcher = broker.watch(t)
   const bridge = new Bridge(t, owner)
@@ -237,7 +237,7 @@ function openssl(owner: Owner) {
 t.test('a removal that is lost is made good', { skip }, async t => {
   const certificate = certificateOf('mqtt')
   const mosquitto = await Mosquitto.start(t, certificate, PASSWORD)
-  // What the broker is sent comes to nothing while this is set.
+  // Messages to the broker are lost while this is set.
   let isDeaf = false
   const sockets = new Set<Socket>()
   const proxy = createServer(near => {
@@ -272,7 +272,7 @@ t.test('a removal that is lost is made good', { skip }, async t => {
   isDeaf = false
   await eventually(() => watcher.text('x/lobby') === undefined)
 
-  // A broker that has gone back to what it had.
+  // A broker that has gone back in time.
   await mosquitto.publish('x/lobby', 'Ann', '--retain')
   await mosquitto.publish('y/other', 'of another', '--retain')
   await eventually(() => watcher.text('x/lobby') === 'Ann')
@@ -291,7 +291,7 @@ function packet(first: number, body: Buffer): Buffer {
   }
 }
 
-/** The topics of the messages in what a client has sent, and the ids of these and of its subscriptions. */
+/** The topics of the messages in a client's bytes, and the ids of these and of its subscriptions. */
 function messagesIn(bytes: Buffer) {
   const topics: string[] = []
   const ids: Buffer[] = []
@@ -335,7 +335,7 @@ t.test('a broker that is full of what nobody has is not remembered', async t => 
       isFirst = false
       const found = messagesIn(bytes)
       topics.push(...found.topics)
-      // That it is there, and nothing else.
+      // Its availability, and nothing else.
       if (topics.length === 1)
         for (const id of found.ids) socket.write(packet(0x40, Buffer.concat([id, Buffer.from([0, 0])])))
       for (const id of found.subscriptions) socket.write(packet(0x90, Buffer.concat([id, Buffer.from([0, 1])])))

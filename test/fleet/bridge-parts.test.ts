@@ -173,7 +173,7 @@ t.test('orders', async t => {
   t.same(done, ['end 0', 'end 1'])
 })
 
-t.test('what is shown of a device has bounds', async t => {
+t.test('the messages about a device have bounds', async t => {
   const huge = 'x'.repeat(100_000)
   const list = Array.from({ length: 1_000 }, () => ({ id: huge, state: 'active', name: `\u202e${huge}`, extra: huge }))
   const sessions = sessionsIn(list)

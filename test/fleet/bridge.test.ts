@@ -1,4 +1,4 @@
-/** What src/fleet/README.md has for Home Assistant and MQTT, with mosquitto itself, and two devices. */
+/** src/fleet/README.md on Home Assistant and MQTT, with mosquitto itself, and two devices. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
@@ -12,13 +12,13 @@ import { Owner } from './support.ts'
 t.setTimeout(20 * DEADLINE_MS)
 
 const skip = needs('mosquitto', 'mosquitto_sub', 'python3', '/usr/lib/python3/dist-packages/jinja2/__init__.py')
-/** The longest that anybody has to wait for what happens at a device. */
+/** The longest wait for news of a device. */
 const SOON_MS = 2_000
 
 t.test('a site', { skip }, async t => {
   const site = await startSite(t, '[identify, admit, end]')
   const { owner, broker, lobby, hall } = site
-  // As whoever was here before has left it.
+  // As an earlier bridge has left it.
   await broker.publish('receiverd/attic/availability', 'offline', '--retain')
   await broker.publish('receiverd/attic/settings', '{}', '--retain')
   await broker.publish(`${DISCOVERY}/attic/config`, '{}', '--retain')
@@ -65,7 +65,7 @@ t.test('a site', { skip }, async t => {
     )
   })
 
-  await t.test('what nobody has is removed', async t => {
+  await t.test('a device that nobody has is removed', async t => {
     await eventually(() => !watcher.topics.some(topic => topic.includes('attic') && !topic.includes('other')))
     t.ok(watcher.text('homeassistant/device/other/attic/config'), 'it is somebody else’s')
     t.equal(bridge.count(/attic is not in the fleet file/), 1)
@@ -117,7 +117,7 @@ t.test('a site', { skip }, async t => {
     t.equal(watcher.json('receiverd/hall.2/sessions').state, 'idle')
   })
 
-  await t.test('what is not allowed is refused, and logged once', async t => {
+  await t.test('a command that is not allowed is refused, and logged once', async t => {
     const asked = lobby.asked.length
     for (const text of [
       'deny',

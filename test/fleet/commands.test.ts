@@ -1,4 +1,4 @@
-/** What `receiverd-fleet` does besides: TLS, devices that are found, operations, backups, tokens. */
+/** More of `receiverd-fleet`: TLS, devices that are found, operations, backups, tokens. */
 import { generateKeyPairSync, verify } from 'node:crypto'
 import { mkdirSync, statSync } from 'node:fs'
 import t, { type Test } from 'tap'
@@ -96,7 +96,7 @@ t.test('a device that is found by its serial number', async t => {
   const pin = own.pin.replace('sha256//', '')
   const found = (name: string, port: string | undefined, serial: string, txt: string) =>
     `=;eth0;IPv4;${name};_receiverd._tcp;local;${name}.local;127.0.0.1;${port};"serial=${serial}" ${txt}`
-  // In the place of avahi, which would need a network: what it prints (avahi-browse(1)).
+  // In the place of avahi, which would need a network: its output (avahi-browse(1)).
   const lines = [
     found('lobby', network.address.split(':')[1], '100', `"model=Pi" "pin=${pin}"`),
     found('evil', '9', '666', '"model=$(reboot)"'),
@@ -112,7 +112,7 @@ t.test('a device that is found by its serial number', async t => {
 
   owner.write('keys.csv', `lobby,${device.key}\nevil,${device.key}\n`)
   owner.write('fleet.yaml', stdout)
-  t.match((await owner.run(['list', '--device', 'lobby'], env)).stdout, / ok\n$/, 'what it prints is a fleet file')
+  t.match((await owner.run(['list', '--device', 'lobby'], env)).stdout, / ok\n$/, 'its output is a fleet file')
 
   const bySerial = (serial: string) =>
     owner.write('fleet.yaml', `keys: keys.csv\ndevices:\n  lobby: { serial: "${serial}", pin: "${own.pin}" }\n`)

@@ -1,4 +1,4 @@
-/** An owner who has Ansible, with what the README has for it. */
+/** An owner who has Ansible, and the README's files for it. */
 import { mkdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Test } from 'tap'

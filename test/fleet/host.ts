@@ -16,7 +16,7 @@ export interface Place {
   readonly listen: string
 }
 
-/** What it answers once all of them listen. */
+/** Its answer once all of them listen. */
 export const READY = 'ready'
 
 async function serve({ root, listen }: Place): Promise<void> {

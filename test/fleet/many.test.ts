@@ -1,4 +1,4 @@
-/** As many devices as somebody owns, by as many addresses of a few services: what the program does with them. */
+/** As many devices as somebody owns, by as many addresses of a few services: the program's work with them. */
 import t from 'tap'
 import { startTestService } from '../support/service.ts'
 import { Owner } from './support.ts'

@@ -1,4 +1,4 @@
-/** What src/fleet/README.md has for Prometheus and Grafana, with Prometheus itself, and two devices behind TLS. */
+/** src/fleet/README.md on Prometheus and Grafana, with Prometheus itself, and two devices behind TLS. */
 import { generateKeyPairSync } from 'node:crypto'
 import { request } from 'node:http'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ const DASHBOARD = 'src/fleet/grafana/receiverd.json'
 const OFTEN = 'global: { scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 100ms }\n'
 const skip = needs('prometheus', 'promtool')
 
-/** What these devices do not have: nginx with a certificate, and RAUC. */
+/** Absent, as these devices lack nginx with a certificate, and RAUC. */
 const NOT_HERE = ['receiverd_certificate_expiry_timestamp_seconds', 'receiverd_update_last_outcome']
 
 interface Target {

@@ -1,6 +1,6 @@
 /**
  * A site of many devices: services in a few processes, each device at an address of its own, behind TLS as it ships, with a pin.
- * Jobs are done with it, and what each takes is measured.
+ * Jobs are done with it, and each is measured.
  */
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -59,7 +59,7 @@ export interface Asked {
   readonly status: number
 }
 
-/** One who does a job: says which process is to be measured. */
+/** Called by a job with the process to measure. */
 export type Started = (child: ChildProcess) => void
 
 /** Devices that end together. */
@@ -171,7 +171,7 @@ export class Site {
     const site = new Site(t, owner, devices, ports, log)
     t.teardown(() => site.#end())
     const [first, ...others] = site.hosts
-    // It compiles what all of them run.
+    // It compiles for all of them.
     await first?.start()
     await Promise.all([
       ...others.map(host => host.start()),
@@ -206,7 +206,7 @@ export class Site {
   }
 
   /**
-   * Does a job, and measures it, for the table. Whatever works on devices is a job: another program, too.
+   * Does a job, and measures it, for the table. Any work on devices is a job: another program's, too.
    * @param act Says which process is measured, and returns what became of each device.
    */
   async job(name: string, act: (measured: Started) => Promise<readonly Outcome[]>): Promise<readonly Outcome[]> {
@@ -234,12 +234,12 @@ export class Site {
     }
   }
 
-  /** For `asked`: what was asked until now. */
+  /** For `asked`: the requests until now. */
   mark(): number {
     return statSync(this.#log).size
   }
 
-  /** What devices were asked since, without the scrapes of Prometheus. */
+  /** Requests to devices since, without the scrapes of Prometheus. */
   asked(from: number): readonly Asked[] {
     return this.answered(from).filter(({ uri }) => uri !== '/api/v1/metrics')
   }
@@ -277,7 +277,7 @@ export class Site {
     )
   }
 
-  /** What was measured, as text. @param prometheus Its process. */
+  /** The measurements, as text. @param prometheus Its process. */
   report(prometheus: number): string {
     const heading = ['job', 'seconds', 'requests', 'failed', 'its CPU s', 'its MB', 'devices CPU s']
     const rows = this.#jobs.map(job => [
@@ -366,7 +366,7 @@ async function startTls(t: Test, folder: string, ports: Ports, log: string): Pro
   return nginx.pid ?? 0
 }
 
-/** Looks at a process until it has ended, for the processor time and the largest memory of it and those it has started. */
+/** Looks at a process until it has ended, for the processor time and the largest memory of it and its descendants. */
 async function watch(pid: number | undefined, seen: { ns: number; bytes: number }, ended: AbortSignal): Promise<void> {
   while (pid !== undefined && !ended.aborted) {
     try {

@@ -89,7 +89,7 @@ export class Owner {
   }
 }
 
-/** What a network does with a connection, by the first lines of its request. */
+/** How a network treats a connection, by the first lines of its request. */
 export type Fate =
   | 'pass'
   /** The request arrives, and the answer does not. */
@@ -98,7 +98,7 @@ export type Fate =
   | 'answer for it'
   /** It answers so, and the request does not arrive. */
   | 'refuse it'
-  /** The request arrives, and is answered as by a device that has restarted, and has forgotten what it is about. */
+  /** The request arrives, and is answered as by a device that has restarted, and has forgotten the change. */
   | 'forget it'
   /** From here on, nothing gets through. */
   | 'break down'

@@ -17,22 +17,22 @@ import { certificateOf, type Outcome } from './support.ts'
 const N = Number(process.env.N || 50)
 /** As seldom as Prometheus does it by default, for a thousand. A device on a busy machine has as long to answer. */
 const SCRAPE_S = Math.max(5, Math.ceil(N / 16))
-/** For what takes the longer, the more devices there are. */
+/** For work that grows with the number of devices. */
 const LONG_MS = DEADLINE_MS + 2 * SCRAPE_S * 1000 + 100 * N
 const GLOBAL = `global: { scrape_interval: ${SCRAPE_S}s, scrape_timeout: ${SCRAPE_S}s, evaluation_interval: 15s }\n`
 const WAVES = ['--waves', '2,10,rest']
 const FIRST_TWO_WAVES = 12
-/** Those whose devices die: one has its first device in the second wave. */
+/** Hosts that die: one has its first device in the second wave. */
 const IN_SECOND_WAVE = 5
 const ANOTHER = 8
-/** What the devices begin with. */
+/** The zone at the start. */
 const ZONE = 'Europe/Brussels'
 const skip = needs('nginx', 'prometheus', 'promtool', 'mosquitto', 'mosquitto_sub', 'ansible-playbook')
 const PASSWORD = 'correct-horse-battery-staple'
 
 type Prometheus = Awaited<ReturnType<typeof startPrometheus>>
 
-/** Changes, and not what only asks what would change. */
+/** Changes, without requests that only validate. */
 function changesIn(asked: readonly Asked[]): readonly Asked[] {
   return asked.filter(({ method, uri }) => method === 'PATCH' && !uri.includes('validateOnly'))
 }
@@ -149,12 +149,12 @@ t.test(`${N} devices`, { skip, timeout: 0 }, async t => {
     )
     t.comment(`${failed.length} of ${dead.size} dead devices failed`)
     const lost = devices.filter(device => changed.includes(device.name) && zoneOf(device) !== 'Asia/Tokyo')
-    t.same(lost, [], 'what was acknowledged is there')
+    t.same(lost, [], 'acknowledged changes are there')
     const wrong = devices.filter(device => failed.includes(device.name) && zoneOf(device) !== 'Europe/London')
     t.same(
       wrong.map(({ name }) => `${name}: ${applied.of[name]?.reason}`),
       [],
-      'what was not acknowledged is not',
+      'changes without an acknowledgement are not',
     )
     const resumed = await site.fleet('apply, finished', ['apply', '--yes', '--confirm', ...WAVES])
     t.equal(resumed.status, 0, resumed.stderr)

@@ -66,7 +66,7 @@ t.test('a device whose image has one system', async t => {
   t.equal(of.lobby?.reason, 'it takes no firmware bundles: its image has only one system')
 })
 
-t.test('what goes wrong on one device stops the waves after it', async t => {
+t.test('a failure on one device stops the waves after it', async t => {
   const devices = [await startUpdateDevice(t), await startUpdateDevice(t)] as const
   const owner = await fleetOf(t, devices)
   const [first, second] = devices

@@ -12,7 +12,7 @@ const META = 'import.meta'
 /** The branches of these count; those of tests and of packages do not. */
 const COUNTED = /^(src|hal)\//
 
-/** Where `make fuzz` keeps the program, and what it finds. */
+/** Where `make fuzz` keeps the program, and its findings. */
 export const OUT = join(REPOSITORY, 'build/out/fuzz')
 
 /**
@@ -44,7 +44,7 @@ export async function buildFuzzer(program = join(OUT, 'fuzz.mjs')): Promise<stri
     sourcemap: 'inline',
     sourcesContent: false,
     logLevel: 'warning',
-    // Before any module: the counters, and what some packages take for granted.
+    // Before any module: the counters, and names that some packages expect.
     banner: {
       js: `import { createRequire as __createRequire } from 'node:module'
 const require = __createRequire(import.meta.url)

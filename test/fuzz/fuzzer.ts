@@ -17,7 +17,7 @@ const STRETCHED_MS = 1_000
 const TRIES = 3
 /** Executions that may make a finding smaller. */
 const MAX_REDUCTIONS = 400
-/** Of the inputs, those found last are most often where something is left to be found. */
+/** The inputs found last are most often where something is left to be found. */
 const RECENT = 32
 
 interface Globals {

@@ -1,4 +1,4 @@
-/** `make fuzz`: each target for SECONDS, or the one in TARGET, and a table. What they find is kept in build/out/fuzz. */
+/** `make fuzz`: each target for SECONDS, or the one in TARGET, and a table. Findings are kept in build/out/fuzz. */
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'

@@ -1,6 +1,6 @@
 import type { Input } from './input.ts'
 
-/** A part of the product that is fed with anything, and an oracle that says what it must make of it. */
+/** A part of the product that is fed with anything, and an oracle that says how it must respond. */
 export interface Target {
   readonly name: string
   /** Inputs to begin with, besides those in its corpus. */
@@ -21,7 +21,7 @@ export interface Target {
 /** The product did something else than its oracle says. */
 export class Finding extends Error {}
 
-/** @throws {Finding} unless it is so; `facts` is what one needs to see why. */
+/** @throws {Finding} unless it is so; `facts` help to see why. */
 export function must(isSo: boolean, what: string, facts: () => unknown = () => undefined): asserts isSo {
   if (!isSo) throw new Finding(`${what}: ${JSON.stringify(facts())}`)
 }

@@ -6,7 +6,7 @@ const MAX_INPUT = 64 * 1024
 
 /**
  * Ends the process if an execution never does, which nothing in the same thread could, and says on which input.
- * @returns what is to be called before each execution.
+ * @returns a function to call before each execution.
  */
 export function watchForHangs(): (input: Buffer) => void {
   const shared = new SharedArrayBuffer(8 + MAX_INPUT)

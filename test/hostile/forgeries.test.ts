@@ -143,7 +143,7 @@ t.test('1,000 forgeries a second', async t => {
   for (const [n, name] of Object.keys(clients).entries()) {
     const [without, against] = [p99(before[n] ?? []), p99(after[n] ?? [])]
     t.comment(`${name}: p99 ${against.toFixed(1)} ms, without the flood ${without.toFixed(1)} ms`)
-    // A new token waits for its turn behind those of the flood, which on a busy machine may take a second.
+    // A new token waits for its turn behind the flood's, which on a busy machine may take a second.
     if (!name.startsWith('a new'))
       t.ok(against < 10 * without + SLACK_MS, `${name}: ${against} ms, without the flood ${without} ms`)
     t.ok((after[n]?.length ?? 0) > 20, `${name}: was answered all the time`)

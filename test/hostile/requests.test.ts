@@ -1,7 +1,7 @@
 import t from 'tap'
 import { startTestService } from '../support/service.ts'
 
-t.test('what is not an HTTP request is answered with one problem', async t => {
+t.test('anything but an HTTP request is answered with one problem', async t => {
   const service = await startTestService(t)
   const line = 'GET /api/v1/health HTTP/1.1\r\nHost: device\r\n'
   for (const [name, bytes, status] of [

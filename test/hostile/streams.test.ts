@@ -48,7 +48,7 @@ t.test('streams over a limit are refused before any 200; if both limits apply, w
         t.equal(refused.status, status, `${method} ${Object.keys(headers)}`)
         t.match(refused.headers.get('retry-after'), /^[1-9]\d*$/)
       }
-    t.equal((await service.fetch('/events')).status, 200, 'what does not wait needs no place')
+    t.equal((await service.fetch('/events')).status, 200, 'a request that does not wait needs no place')
     t.match(service.said, [new RegExp(`^warning: 127\\.0\\.0\\.1: answered with ${status}: `)])
     t.equal(service.said.length, 1, 'one line for all of them')
     stream.close()

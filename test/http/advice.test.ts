@@ -1,4 +1,4 @@
-/** What a client is told that made a mistake which is easy to make. */
+/** Advice to a client that made an easy mistake. */
 import t from 'tap'
 import { mint } from '../../src/auth/jwt.ts'
 import { startTestService } from '../support/service.ts'
@@ -15,7 +15,7 @@ t.test('a misspelled parameter does not make a change permanent', async t => {
   t.equal(await detail('?x=1'), 'The query has an unknown parameter; known are apiKey, confirmWithin, validateOnly.')
   t.notMatch(await detail(`?${service.key}`), service.key, 'it may be a credential in the wrong place')
   t.equal((await service.system()).id, id)
-  t.equal((await service.fetch('/system?_=1')).status, 200, 'what only reads may have more')
+  t.equal((await service.fetch('/system?_=1')).status, 200, 'a request that only reads may have more')
 })
 
 t.test('a token of the key that is made wrong', async t => {

@@ -146,7 +146,7 @@ t.test('a connection that ends gives back the places of the requests that wait o
   t.equal(socket.destroyed, false)
 })
 
-t.test('what is unsent is bounded by bytes and by answers', async t => {
+t.test('unsent answers are bounded by bytes and by number', async t => {
   t.ok(MAX_UNSENT_BYTES < BODY.length, 'one large answer is enough')
   const { port, counts } = await startServer(t)
   await send(t, port, get('/small').repeat(20_000))

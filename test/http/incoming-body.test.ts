@@ -157,10 +157,10 @@ t.test('a client is asked for the body when the handler takes it, and the connec
   client.send(sized(3), 'abc')
   await eventually(() => client.text.endsWith('\r\n\r\n7'))
   client.send([...sized(2), 'Connection: close'], 'deGET')
-  t.equal((await client.ended()).split('HTTP/1.1 200').length, 4, 'what follows is no part of the body')
+  t.equal((await client.ended()).split('HTTP/1.1 200').length, 4, 'later bytes are no part of the body')
 })
 
-t.test('what is not taken stays with the client', async t => {
+t.test('bytes that are not taken stay with the client', async t => {
   const { port, taken, hold, letGo } = await startServer(t)
   hold()
   const length = 64 * 1024 * 1024

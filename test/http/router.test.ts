@@ -78,7 +78,7 @@ t.test('a parameter is percent-decoded once, and bounded', async t => {
   t.strictSame(find('GET', `/sessions${'/x'.repeat(4_000)}`), [404])
 })
 
-t.test('what is allowed at a path, for a preflight', async t => {
+t.test('methods that are allowed at a path, for a preflight', async t => {
   t.equal(router.allowed('/api/v1/sessions'), 'GET, HEAD')
   t.equal(router.allowed('/api/v1/sessions/1'), 'GET, HEAD, DELETE')
   t.throws(() => router.allowed('/api/v1/nothing'), { message: /^There is no resource/ })

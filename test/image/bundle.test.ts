@@ -8,7 +8,7 @@ import { temporaryFolder } from '../support/folder.ts'
 import { needs } from '../support/needs.ts'
 
 const skip = needs('rauc', 'mksquashfs', 'debugfs', 'openssl')
-/** RAUC refuses what compresses to less than a block. */
+/** At least a block compressed, or RAUC refuses it. */
 const CONTENT = readFileSync(process.execPath).subarray(0, 100_000)
 const KEYRING = 'usr/lib/rauc/keyring.pem'
 const TEST_KEYS = 'usr/lib/receiver/test-keys'
@@ -19,7 +19,7 @@ const folder = temporaryFolder(t)
 const at = (...names: string[]) => join(folder, ...names)
 const env = {
   PATH: `${process.env.PATH}:/usr/sbin:/sbin`,
-  // Those of `make` without KEY, CERT and KEYRING.
+  // Used by `make` without KEY, CERT and KEYRING.
   KEYS: at('keys'),
   BOARD: 'virt',
   VERSION: '1.1.0',
@@ -49,7 +49,7 @@ function bundle(name: string, settings: Settings = {}, keyring: Settings = {}): 
   return at(`${name}.raucb`)
 }
 
-/** What RAUC says of a bundle on a receiver with this keyring. */
+/** RAUC's report on a bundle, on a receiver with this keyring. */
 function info(file: string, keyring: string) {
   const args = ['info', `--keyring=${keyring}`, '--output-format=json', file]
   const { status, stdout, stderr } = spawnSync('rauc', args, { env, encoding: 'utf8' })
@@ -86,7 +86,7 @@ t.test('without keys, throw-away ones sign, and the system says so', { skip }, a
   const stranger = authority('stranger')
   t.match(info(file, stranger.ca), /signature verification failed/)
 
-  // One bit in what is signed: RAUC compares the rest while it reads it.
+  // A bit of the signed part: RAUC compares the rest while it reads it.
   const damaged = readFileSync(file)
   const position = damaged.lastIndexOf('receiver-virt')
   damaged[position] = (damaged[position] ?? 0) ^ 1

@@ -28,7 +28,7 @@ function read(folder: string): Tree {
   return Object.fromEntries(files.map(path => [path, readFileSync(join(folder, path), 'utf8')]))
 }
 
-/** A data partition before, and what a reset has left of it, with the power cut before each of the script's commands in turn. */
+/** A data partition before and after a reset, with the power cut before each of the script's commands in turn. */
 function afterEachCut(t: Test, before: Tree): readonly Tree[] {
   const trees: Tree[] = []
   for (let cut = 1; ; cut++) {

@@ -1,4 +1,4 @@
-/** How the initrd mounts the data partition, with a real file system in place of the card, and whatever has become of that. */
+/** How the initrd mounts the data partition, with a real file system in place of the card, in whatever state that is. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -10,7 +10,7 @@ import { NEEDS_ROOT, needs } from '../support/needs.ts'
 const SCRIPTS = join(REPOSITORY, 'build/image/initramfs/scripts')
 const NO_LOOP = !existsSync('/dev/loop-control') && 'run where there are loop devices'
 
-/** The functions of initramfs-tools, and what they would have told people. */
+/** The functions of initramfs-tools, and what they would tell people. */
 const FUNCTIONS = `panic() { echo "panic: $*" >>/said; exit 1; }
 log_failure_msg() { echo "$*" >>/said; }
 resolve_device() { echo "$1"; }
@@ -49,7 +49,7 @@ const SETTINGS: Tree = {
 class Device {
   readonly #folder: string
 
-  /** @param data What is on the data partition. */
+  /** @param data Put on the data partition. */
   constructor(t: Test, data: Tree) {
     const folder = temporaryFolder(t, IN_MEMORY)
     this.#folder = folder
@@ -81,7 +81,7 @@ class Device {
   /**
    * Starts, and runs commands in the initrd before it hands over to the system.
    * @param refused A pattern of the arguments with which the kernel mounts nothing, as long as that is on the card.
-   * @returns what was said, and what they have printed.
+   * @returns the messages, and the commands' output.
    */
   boot(commands: string, refused = ''): { readonly said: string; readonly printed: string } {
     this.sh('rm -rf run said && mkdir -p run/initramfs && : >said')
@@ -156,7 +156,7 @@ t.test('the data partition', { skip: NEEDS_ROOT || needs('debugfs') || NO_LOOP }
     t.same(device.boot('cat /root/etc/hostname'), { said: '', printed: 'new\n' }, 'it is used as before')
   })
 
-  t.test('what is no file system is not made one', async t => {
+  t.test('data that is no file system is not made one', async t => {
     const device = new Device(t, SETTINGS)
     device.sh('head -c 16M /dev/urandom >card')
     const before = device.sh('sha256sum card')
@@ -169,7 +169,7 @@ t.test('the data partition', { skip: NEEDS_ROOT || needs('debugfs') || NO_LOOP }
       ...SETTINGS,
       'state/var/upper/lib/receiverd/card': 'memory\n',
       'damaged/etc.1': 'older settings\n',
-      // What receiverd keeps for this.
+      // receiverd's reserve for this.
       'orders/factory-reset.reserve': '0'.repeat(65_536),
     })
     const full =

@@ -1,4 +1,4 @@
-/** The files of Debian's packages that images have, and those that they have not: build/image/left-out, read as dpkg reads it. */
+/** The files of Debian's packages that images have, and have not: build/image/left-out, read as dpkg reads it. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -92,12 +92,12 @@ const leftOut = [
   `${KERNEL}/fs/btrfs/btrfs.ko.xz`,
 ]
 
-t.test('what a receiver needs is there', async t => {
+t.test('files that a receiver needs are there', async t => {
   t.same(kept.filter(isLeftOut), [])
   t.same(kept.flatMap(folders).filter(isFolderLeftOut), [])
 })
 
-t.test('what none needs is not', async t => {
+t.test('files that none needs are not', async t => {
   t.same(
     leftOut.filter(path => !isLeftOut(path)),
     [],

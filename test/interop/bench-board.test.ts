@@ -12,7 +12,7 @@ execFileSync(process.execPath, ['--import', 'tsx', 'build/board.ts'], { cwd: REP
 
 interface Run {
   readonly child: ChildProcess
-  /** What is in its temporary folder. */
+  /** Files in its temporary folder. */
   readonly left: () => readonly string[]
   readonly output: () => string
   readonly errors: () => string

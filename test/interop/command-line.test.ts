@@ -353,7 +353,7 @@ t.test('a misspelled variable is not ignored in silence', async t => {
   })
 })
 
-t.test('what cannot be printed is a failure', async t => {
+t.test('output that cannot be printed is a failure', async t => {
   const stateDir = join(deviceRoot(t), 'state')
   mkdirSync(stateDir)
   const full = openSync('/dev/full', 'w')

@@ -18,7 +18,7 @@ interface Answer {
   readonly body: string
 }
 
-/** Runs curl against a path of the service. What `-w` writes follows the body. */
+/** Runs curl against a path of the service. Output of `-w` follows the body. */
 async function curl(receiver: Receiver, path: string, ...args: string[]): Promise<Answer> {
   const { status, stdout, stderr } = await run('curl', ['-sS', '-i', '--max-time', '10', ...args, receiver.url + path])
   if (status !== 0) throw new Error(`curl ${args.join(' ')} exited with ${status}: ${stderr}`)

@@ -9,7 +9,7 @@ import { temporaryFolder } from '../support/folder.ts'
 import { Random, SEED } from '../support/random.ts'
 import { receiverd, startReceiver } from './support.ts'
 
-/** As in RFC 8785 §3.2.2 and §3.2.3, and what else is written in more than one way. */
+/** As in RFC 8785 §3.2.2 and §3.2.3, and other values with several spellings. */
 const CASES: readonly JsonValue[] = [
   {
     numbers: [333333333.3333333, 1e30, 4.5, 2e-3, 0.000000000000000000000000001],

@@ -10,7 +10,7 @@ import { startReceiver } from './support.ts'
 
 const MODULES = fileURLToPath(new URL('node_modules', import.meta.url))
 
-/** What a stranger would write, with the types that are generated and no cast. */
+/** A stranger's program, with the generated types and no cast. */
 const PROGRAM = `
 import createClient from 'openapi-fetch'
 import type { components, operations, paths } from './api.ts'

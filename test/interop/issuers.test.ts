@@ -87,7 +87,7 @@ function put(receiver: Receiver, name: string, { publicKey }: Pair, more: object
   })
 }
 
-/** A device with groups, and what tokens can call it. */
+/** A device with groups, and its names in tokens. */
 async function startMember(t: Test): Promise<{ readonly receiver: Receiver; readonly names: readonly string[] }> {
   const receiver = await startReceiver(t)
   t.equal((await receiver.patch({ groups: ['lobby', 'floor-4'] })).status, 200)

@@ -20,7 +20,7 @@ const COPIED = ['Makefile', 'package.json', 'package-lock.json', 'src', 'hal', '
 const RUN = ['--import', 'tsx', 'build/run.ts']
 const PYTHON = '/usr/bin/python3'
 
-/** What a person does at a terminal: starts it, waits for its output, and presses Ctrl-C. Prints its exit status. */
+/** A person at a terminal: starts it, waits for its output, and presses Ctrl-C. Prints its exit status. */
 const AT_A_TERMINAL = `
 import os, pty, select, sys, time
 pid, terminal = pty.fork()
@@ -47,7 +47,7 @@ status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 print('pressed' if pressed else 'never ready', status)
 `
 
-/** A copy of what the recipe needs, removed after the test. */
+/** A copy of the recipe's files, removed after the test. */
 function copyOfRepository(t: Test): string {
   const copy = temporaryFolder(t)
   for (const name of COPIED)
@@ -77,7 +77,7 @@ function output(child: ChildProcess): () => string {
   return () => text
 }
 
-/** `make run` in a copy, without make, and what it has printed. */
+/** `make run` in a copy, without make, and its output. */
 function startRun(t: Test, copy: string, env = ENV) {
   const runner = spawn(process.execPath, RUN, { cwd: copy, env, stdio: ['ignore', 'pipe', 'inherit'] })
   // Killed, it would leave its service behind.

@@ -52,8 +52,8 @@ export async function startShippedNginx(t: Test, receiver: Receiver) {
 
 /**
  * The configuration that ships, for a test.
- * @param folder For what nginx writes.
- * @param replacements Texts in it, and what is to stand there.
+ * @param folder For nginx's files.
+ * @param replacements Texts in it, and their replacements.
  */
 export function configurationOfNginx(folder: string, replacements: Readonly<Record<string, string>>): string {
   return replaced(SHIPPED, {

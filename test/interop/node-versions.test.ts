@@ -1,4 +1,4 @@
-/** The bundle on every Node that it is meant for: a short life, and what src/http/node-internals.ts relies on. */
+/** The bundle on every Node that it is meant for: a short life, and the needs of src/http/node-internals.ts. */
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import { connect } from 'node:net'

@@ -11,7 +11,7 @@ import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { BUNDLE, type Receiver, receiverd, startReceiver } from './support.ts'
 
-/** A program that goes on, with what it has printed. */
+/** A program that goes on, with its output. */
 function start(t: Test, command: string, args: readonly string[]) {
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] })
   t.teardown(() => child.kill('SIGKILL'))
@@ -173,7 +173,7 @@ t.test('a command that ends while the service does not answer is over, and nothi
   }
 })
 
-t.test('one that waits for a moderator does not wear out the board while the service is away', async t => {
+t.test('a session that waits for a moderator does not wear out the board while the service is away', async t => {
   const { receiver, engines, session } = await startModerated(t)
   const one = session('true')
   await only(receiver, 'pending')

@@ -1,4 +1,4 @@
-/** What an operator is told when the service starts where it should not, or cannot start. */
+/** Messages to an operator when the service starts where it should not, or cannot start. */
 
 import { chmodSync, copyFileSync } from 'node:fs'
 import { join } from 'node:path'

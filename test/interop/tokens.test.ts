@@ -56,7 +56,7 @@ async function hasPythonJwt(): Promise<boolean> {
   return found?.status === 0
 }
 
-/** What a token may do, by the answers that it gets; asking changes nothing. */
+/** A token's rights, by the answers that it gets; asking changes nothing. */
 async function grantsOf(receiver: Receiver, token: string): Promise<readonly string[]> {
   const patch = { method: 'PATCH', body: '{}', headers: { 'Content-Type': 'application/json' } }
   const read = await receiver.fetchAs(token)

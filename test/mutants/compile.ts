@@ -8,7 +8,7 @@ import { type Mutant, mutate, SWITCH } from './mutate.ts'
 
 /** Of this run alone. */
 const OUT = join(REPOSITORY, `build/out/mutants/${process.pid}`)
-/** The rooms that run what is mutated, besides the tests of the mutated room: with the service's own parts, and no command. */
+/** The rooms that run mutated code, besides the tests of the mutated room: with the service's own parts, and no command. */
 const OTHER_ROOMS = [
   'auth',
   'events',

@@ -1,10 +1,10 @@
-/** Which tests reach which mutants, and which mutants they kill. */
+/** Finds the mutants that each test reaches, and kills. */
 import type { Program } from './compile.ts'
 import type { Mutant } from './mutate.ts'
 import { type Ended, MutantProcess } from './process.ts'
 import type { Request } from './worker.ts'
 
-/** Runs after which a process is replaced: what killed mutants leave behind in it must not become too much. */
+/** Runs after which a process is replaced: killed mutants must not leave too much behind in it. */
 const MAX_RUNS = 150
 /** Kills after which it is checked that the process is still good. */
 const MAX_UNSURE = 20
@@ -17,7 +17,7 @@ interface Usual {
   readonly wallMs: number
 }
 
-/** A program without mutants: what it takes, and which of its tests reach which mutants. */
+/** A program without mutants: its time, and which of its tests reach which mutants. */
 interface Coverage {
   readonly program: Program
   readonly tests: readonly Usual[]
@@ -61,7 +61,7 @@ export class Hunt {
     return this.#covered.has(mutant.id)
   }
 
-  /** Runs these programs with the mutants that are alive, those that take least first. */
+  /** Runs these programs with the mutants that are alive, the quickest first. */
   async run(programs: readonly Program[]): Promise<void> {
     const wanted = programs.filter(({ files }) => this.alive.some(({ file }) => files.has(file)))
     const coverages: Coverage[] = []
@@ -78,7 +78,7 @@ export class Hunt {
     await Promise.all(this.#lanes.map(lane => lane.end()))
   }
 
-  /** What each test of a program reaches on its own, without mutants; undefined if the program cannot be loaded. */
+  /** Mutants that each test of a program reaches alone, with all off; undefined if the program cannot be loaded. */
   async #cover(program: Program, lane: Lane): Promise<Coverage | undefined> {
     const { path, test } = program
     const { report } = this.#options
@@ -99,7 +99,7 @@ export class Hunt {
       usable.push(at)
       for (const id of alone.reached) reaching.set(id, [...(reaching.get(id) ?? []), at])
     }
-    // What is reached while a program is loaded may matter to each of its tests.
+    // A mutant reached while a program loads may matter to each of its tests.
     for (const id of loaded.loaded) reaching.set(id, usable)
     return { program, tests, usable, reaching }
   }

@@ -2,7 +2,7 @@ import { transformSync } from 'esbuild'
 import t from 'tap'
 import { type Mutant, mutate, SWITCH } from './mutate.ts'
 
-/** What `f` of a source returns, without and with each mutant. */
+/** Results of `f` of a source, without and with each mutant. */
 function outcomes(text: string, args: readonly unknown[]): readonly (readonly [change: string, outcome: unknown])[] {
   const { code, mutants } = mutate('f.ts', text, 0)
   const { code: script } = transformSync(code, { loader: 'ts' })

@@ -1,5 +1,5 @@
 /**
- * Finds what could be wrong in a source, one small change at a time, and writes all of them into it at once: each is
+ * Finds possible mistakes in a source, one small change at a time, and writes all of them into it at once: each is
  * behind a switch, `MUTANT(id)`, so that one build serves all runs.
  */
 import ts from 'typescript'
@@ -85,7 +85,7 @@ const LEFT_OUT = new Set([
 ])
 
 /**
- * The source with its mutants in it, and what they are.
+ * The source with its mutants in it, and their list.
  * @param firstId Mutants are numbered from here on.
  */
 export function mutate(file: string, text: string, firstId: number): { code: string; mutants: readonly Mutant[] } {
@@ -135,7 +135,7 @@ export function mutate(file: string, text: string, firstId: number): { code: str
   return { code: write(source), mutants: mutants.sort((a, b) => a.line - b.line || a.id - b.id) }
 }
 
-/** What is not run, or cannot be switched. */
+/** Not run, or impossible to switch. */
 function isLeftOut(node: ts.Node): boolean {
   return (
     ts.isTypeNode(node) ||
@@ -210,8 +210,8 @@ function span(node: ts.Node): { readonly start: number; readonly end: number } {
 }
 
 /**
- * The node that a mutant of `node` replaces as a whole: a part of `a?.b.c` cannot be switched on its own, and what a method
- * is called on must stay beside its name.
+ * The node that a mutant of `node` replaces as a whole: a part of `a?.b.c` cannot be switched on its own, and a method's
+ * receiver must stay beside its name.
  */
 function holderOf(node: ts.Node): ts.Node {
   let holder = node
@@ -284,7 +284,7 @@ function isText(node: ts.Node): boolean {
   return ts.isStringLiteral(node) || ts.isTemplateExpression(node) || ts.isNoSubstitutionTemplateLiteral(node)
 }
 
-/** What a literal is compared with differs from it as well as from another text: the comparison is mutated. */
+/** A compared literal: a value differs from it as from another text, so the comparison is mutated instead. */
 function isCompared(node: ts.Node): boolean {
   return ts.isBinaryExpression(node.parent) && COMPARISONS.has(node.parent.operatorToken.kind)
 }

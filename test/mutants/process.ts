@@ -12,11 +12,11 @@ const LOOK_MS = 250
 const TICK_MS = 10
 /** Seconds after which tap would end the process: out of the way of the limits. */
 const TAP_TIMEOUT_S = '86400'
-/** Milliseconds that a test waits for what does not happen. */
+/** Milliseconds that a test waits for an effect in vain. */
 const DEADLINE_MS = '8000'
 /**
- * A mutant may write where its source would not, and may do so as root: nothing but memory can be written. What is mounted
- * below the root, such as /proc, stays as it is.
+ * A mutant may write where its source would not, and may do so as root: nothing but memory can be written. Mounts
+ * below the root, such as /proc, stay as they are.
  */
 const SEALED = `
   for folder in /tmp /run /dev/shm; do mount -t tmpfs tmpfs "$folder" || exit; done
@@ -39,7 +39,7 @@ export class MutantProcess {
     })
   }
 
-  /** @param usual What the tests take without a mutant, in milliseconds; undefined if that is not known. */
+  /** @param usual The tests' time without a mutant, in milliseconds; undefined if that is not known. */
   async run(request: Request, usual?: { readonly cpuMs: number; readonly wallMs: number }): Promise<Ended> {
     const child = this.#child
     const over = new AbortController()
@@ -76,7 +76,7 @@ export class MutantProcess {
   }
 }
 
-/** tap, too, sends messages to whoever started its process. */
+/** tap, too, sends messages to the parent of its process. */
 async function answerOf(child: ChildProcess, signal: AbortSignal): Promise<Answer> {
   for (;;) {
     const [message] = (await once(child, 'message', { signal })) as [Partial<Answer>]

@@ -5,7 +5,7 @@
 import { pathToFileURL } from 'node:url'
 import { Test, type TestOpts } from 'tap'
 
-/** What the process is asked to run. */
+/** A request to the process. */
 export interface Request {
   readonly path: string
   /** Undefined for the sources as they are. */
@@ -39,9 +39,9 @@ type Body = (t: Test) => unknown
 let current: Run | undefined
 let runs = 0
 
-/** What compiled programs call. */
+/** Called by compiled programs. */
 const mutation = {
-  /** Returns the switch of the run that begins. What it leaves behind does not see the mutants of others. */
+  /** Returns the switch of the run that begins. Its leftovers do not see the mutants of others. */
   begin(): (mutant: number) => boolean {
     const run = present()
     return mutant => {

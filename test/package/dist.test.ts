@@ -1,4 +1,4 @@
-/** What a company ships: the notices that the licenses ask for, and a tarball that installs without npm and network. */
+/** For companies: the notices that the licenses ask for, and a tarball that installs without npm and network. */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
@@ -64,7 +64,7 @@ t.test('make dist', async t => {
   const sbom = JSON.parse(readFileSync(join(source, 'sbom.cdx.json'), 'utf8'))
   t.match(sbom, { bomFormat: 'CycloneDX', metadata: { component: { name: 'receiverd', version } } })
   const listed = (sbom.components as { name: string }[]).map(({ name }) => name)
-  t.strictSame(listed.sort(), bundledPackages(metafile()), 'what is in the bundle, and nothing else')
+  t.strictSame(listed.sort(), bundledPackages(metafile()), 'the packages in the bundle, and no others')
   const checksum = createHash('md5')
     .update(readFileSync(join(source, 'LICENSE')))
     .digest('hex')

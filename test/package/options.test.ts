@@ -1,4 +1,4 @@
-/** What is packaged and printed lists the options as the program has them. */
+/** Packaged and printed texts list the options as the program has them. */
 import t from 'tap'
 import { PATHS, withOptions } from '../../build/options.ts'
 import { parseCommand } from '../../src/cli/cli.ts'

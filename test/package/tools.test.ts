@@ -1,4 +1,4 @@
-/** What a target needs is checked first: before minutes of downloads and builds. */
+/** A target checks its needs first: before minutes of downloads and builds. */
 import { spawnSync } from 'node:child_process'
 import t from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'

@@ -16,7 +16,7 @@ const UPDATE_UNITS = [
 ] as const
 const skip = needs('systemd-analyze')
 
-/** What strangers reach, and how exposed it is at most, of 10. */
+/** Units that strangers reach, and limits of exposure, of 10. */
 const SANDBOXED = [
   ['uxplay.service', 2],
   ['weston.service', 1.5],
@@ -31,7 +31,7 @@ function installed(t: Test): string {
   const root = temporaryFolder(t)
   const targets = ['install', 'install-uxplay', 'install-screen', 'install-tls', 'install-update']
   execFileSync('make', ['-s', '-o', 'build', ...targets, `DESTDIR=${root}`], { cwd: REPOSITORY })
-  // What the drop-in for nginx is for, as Debian has it.
+  // Debian's nginx.service, which the drop-in is for.
   writeFileSync(
     join(root, 'usr/lib/systemd/system/nginx.service'),
     '[Service]\nType=forking\nPIDFile=/run/nginx.pid\nExecStart=/usr/sbin/nginx\n',
@@ -66,7 +66,7 @@ t.test('systemd finds nothing to warn of', { skip }, async t => {
   )
 })
 
-t.test('what strangers reach is sandboxed', { skip }, async t => {
+t.test('units that strangers reach are sandboxed', { skip }, async t => {
   const root = installed(t)
   for (const [unit, most] of SANDBOXED) {
     const options = ['security', '--offline=true', '--no-pager', `--root=${root}`, unit]

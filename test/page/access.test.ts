@@ -64,7 +64,7 @@ t.test('access', { skip }, async t => {
     t.strictSame(offences, [])
   })
 
-  await t.test('what is to be copied is copied', async t => {
+  await t.test('a token is copied', async t => {
     const { page } = await openTab(browser, link)
     await page.browserContext().overridePermissions(service.url, ['clipboard-read', 'clipboard-sanitized-write'])
     await goTo(page, 'Access')
@@ -73,7 +73,7 @@ t.test('access', { skip }, async t => {
     await waitForText(page, 'Copied.')
     const isInSight = await page.$eval('.toast', toast => {
       const { x, y, width, height } = toast.getBoundingClientRect()
-      // It lets presses through, and what lets them through is not found at a point.
+      // It lets presses through, and such an element is not found at a point.
       ;(toast as HTMLElement).style.pointerEvents = 'auto'
       return document.elementFromPoint(x + width / 2, y + height / 2) === toast
     })

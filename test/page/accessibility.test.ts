@@ -51,7 +51,7 @@ function judged(
   return page.evaluate(() => (globalThis as unknown as { axe: { run(): ReturnType<typeof judged> } }).axe.run())
 }
 
-t.test('high contrast: what is on, and where one is, can be told', { skip: missingBrowser('shell') }, async t => {
+t.test('high contrast: states and the current view can be told', { skip: missingBrowser('shell') }, async t => {
   const { link } = await startPageDevice(t)
   const { page } = await openTab(await startBrowser(t), link)
   const session = await page.createCDPSession()

@@ -1,4 +1,4 @@
-/** Debian's browsers, and pages in them that watch for what must not happen on any of them. */
+/** Debian's browsers, and pages in them that watch for things that must never happen. */
 import { type Browser, type BrowserContext, launch, type Page } from 'puppeteer-core'
 import type { Test } from 'tap'
 import { DEADLINE_MS } from '../support/eventually.ts'
@@ -40,7 +40,7 @@ export async function startBrowser(
   return browser
 }
 
-/** A tab, and what its page did that it must not do. */
+/** A tab, and the offences of its page. */
 export interface Tab {
   readonly page: Page
   /** Violations of the Content-Security-Policy, exceptions, and requests to another host. */
@@ -63,7 +63,7 @@ export async function openTab(
   const { host } = new URL(url)
   page.on('pageerror', error => offences.push(`exception: ${error}`))
   page.on('console', message => {
-    // A browser itself reports each answer from 400 on, and what it does not do without TLS.
+    // A browser itself reports each answer from 400 on, and headers it ignores without TLS.
     const isUsual = /^Failed to load resource|^The Cross-Origin-Opener-Policy header/.test(message.text())
     if (message.type() === 'error' && !isUsual) offences.push(`console: ${message.text()}`)
   })
@@ -85,7 +85,7 @@ async function load(page: Page, url: string): Promise<void> {
   const brokenOff = () =>
     new Promise<false>(resolve => {
       page.on('requestfailed', request => {
-        // Firefox knows neither this error nor what was requested.
+        // Firefox knows neither this error nor the request.
         if (request.failure()?.errorText !== 'net::ERR_NETWORK_CHANGED') return
         if (/^(document|script|stylesheet)$/.test(request.resourceType())) resolve(false)
       })

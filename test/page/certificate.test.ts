@@ -1,4 +1,4 @@
-/** What the page says of the certificate that this device made for itself, on a real systemd with nginx in front. */
+/** The page's text on the certificate that this device made for itself, on a real systemd with nginx in front. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'

@@ -87,7 +87,7 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     t.strictSame(offences, [])
   })
 
-  await t.test('what no header can carry is refused, not tried for ever', async t => {
+  await t.test('a credential that no header can carry is refused, not tried for ever', async t => {
     for (const credential of ['%D0%BA%D0%BB%D1%8E%D1%87', 'a%0Ab', 'A'.repeat(9_000)]) {
       const { page } = await openTab(browser, `${service.url}/#key=${credential}`)
       await waitForText(page, 'neither an API key')

@@ -91,7 +91,7 @@ export function sessionsOf(
   })
 }
 
-/** One that mirrors, and two that wait. */
+/** One device mirrors, and two wait. */
 export async function showSessions({ ask, service }: PageDevice): Promise<void> {
   await ask('Ann’s iPhone', { protocol: 'airplay', model: 'iPhone15,2', address: '192.0.2.7' })
   await ask('Meeting room laptop', { model: 'ThinkPad X1', address: '192.0.2.31' })

@@ -97,7 +97,7 @@ t.test('staying connected', { skip: missingBrowser('shell') }, async t => {
     },
   )
 
-  await t.test('what was shown before a sign-in is not kept', async t => {
+  await t.test('a page that was shown before a sign-in is not kept', async t => {
     const { service, link } = await startPageDevice(t)
     const { page } = await openTab(browser, link)
     await waitForText(page, 'Meeting Room 4')

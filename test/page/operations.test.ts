@@ -23,7 +23,7 @@ t.test('operations', { skip: NO_RIG || missingBrowser('shell') }, async t => {
     return tab
   }
 
-  await t.test('what a token may not start is not there', async t => {
+  await t.test('operations that a token may not start are not there', async t => {
     const { page } = await open(await rig.receiverd('token', '--role', 'admin:rw'))
     await waitForText(page, 'Reboot…')
     t.notMatch(await page.evaluate(() => document.body.innerText), /Factory reset/)

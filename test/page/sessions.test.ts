@@ -164,7 +164,7 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
   await t.test('nor one that was on its way when rows have moved, or have come', async t => {
     const [ann, bob, cid] = [await ask('Ann'), await ask('Bob'), await ask('Cid')]
     for (const name of ['Ann', 'Bob', 'Cid']) await waitForText(page, name)
-    /** What a finger would hit at the place of a button, at the moment at which the rows are so many. Watches when it returns. */
+    /** The hit of a finger at the place of a button, at the moment with so many rows. Watches when it returns. */
     const watch = async (name: string, rows: number) => {
       const watched = await page.evaluateHandle(
         (name, rows) => ({
@@ -248,7 +248,7 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
     t.equal(await page.$$eval('.decide button', found => found.length), 0)
   })
 
-  await t.test('who may also see the settings reads what phones see, and whether anybody is asked', async t => {
+  await t.test('a moderator who may see the settings reads what phones see, and whether anybody is asked', async t => {
     const { page } = await openTab(browser, `${service.url}/#key=${service.token(['moderator:rw', 'admin:rw'])}`)
     await waitForText(page, 'Phones find this receiver as ')
     await waitForNoText(page, 'Everybody may mirror')
@@ -264,7 +264,7 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
     await waitForNoText(page, 'Everybody may mirror')
     await goTo(page, 'Settings')
     const name = await control(page, 'AirPlay', 'Name')
-    t.equal(await name.evaluate(input => input.placeholder), 'Room 5', 'what an empty one stands for')
+    t.equal(await name.evaluate(input => input.placeholder), 'Room 5', 'the name that an empty one stands for')
     await page.locator('header .summary').click()
     await waitForText(page, 'By the door.')
   })

@@ -22,7 +22,7 @@ t.test('settings in a file', { skip: missingBrowser('shell') }, async t => {
     await goTo(tab.page, 'Settings')
     return tab
   }
-  /** Chooses a file in what opens. */
+  /** Chooses a file in the dialog. */
   const choose = async (page: Page, path: string, open = () => click(page, CARD, 'Load settings…')) => {
     const chooser = page.waitForFileChooser()
     // From here on, the browser asks the test for a file.
@@ -101,14 +101,14 @@ t.test('settings in a file', { skip: missingBrowser('shell') }, async t => {
     t.strictSame(offences, [])
   })
 
-  await t.test('what is not a file of ours is refused, and a hostile one is text', async t => {
+  await t.test('a file that is not ours is refused, and a hostile one is text', async t => {
     const { service, link } = await startPageDevice(t)
     const { page, offences } = await open(link)
     const before = (await service.system()).value
     const foreign = join(folder, 'foreign')
     for (const text of ['', 'PNG\0\uffff', '{"hostname":"x"}', `{"a":"${'x'.repeat(70_000)}"}`]) {
       writeFileSync(foreign, text)
-      // What it said of the one before must not count.
+      // The error of the file before must not count.
       await page.$$eval('.error', found => found.map(error => error.replaceChildren()))
       await choose(page, foreign)
       await waitForText(page, 'This is not a file from “Save settings”.')
@@ -135,7 +135,7 @@ t.test('settings in a file', { skip: missingBrowser('shell') }, async t => {
     t.strictSame(offences, [])
   })
 
-  await t.test('who may only read may save, and not load', async t => {
+  await t.test('a person who may only read may save, and not load', async t => {
     const { service } = await startPageDevice(t)
     const { page } = await open(`${service.url}/#key=${service.token(['admin:r'])}`)
     t.match(await saved(page, folder, 'Meeting Room 4'), { settings: { timezone: 'Europe/Brussels' } })
@@ -143,7 +143,7 @@ t.test('settings in a file', { skip: missingBrowser('shell') }, async t => {
   })
 })
 
-/** What “Save settings” gives to the browser, for a device of that name. */
+/** The file of “Save settings”, for a device of that name. */
 async function saved(page: Page, folder: string, name: string): Promise<{ readonly settings: JsonObject }> {
   const downloadPath = join(folder, String(Math.random()))
   mkdirSync(downloadPath)

@@ -87,7 +87,7 @@ t.test('settings', { skip: missingBrowser('shell') }, async t => {
     await waitForValue(page, 'General', 'Device name', 'Salle d’été')
   })
 
-  await t.test('what is refused is said at the field that the pointer names', async t => {
+  await t.test('a refusal is said at the field that the pointer names', async t => {
     await fill(page, 'General', 'Device name', 'x'.repeat(65))
     await press(page, 'Enter')
     await waitForText(page, 'Not saved. Each mistake is explained at its field.')
@@ -214,7 +214,7 @@ t.test('settings', { skip: missingBrowser('shell') }, async t => {
     })
   })
 
-  await t.test('what is not saved is not lost without a question', async t => {
+  await t.test('entries that are not saved are not lost without a question', async t => {
     const asked: string[] = []
     page.on('dialog', dialog => {
       asked.push(dialog.type())

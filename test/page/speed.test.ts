@@ -4,7 +4,7 @@ import { startPageDevice } from './device.ts'
 import { waitForText } from './steps.ts'
 
 const SLOWER = 4
-/** What each may take, in the time of the loop below: 300 ms and a second, on a machine that has no other tests to run. */
+/** Limits, in the time of the loop below: 300 ms and a second, on a machine that has no other tests to run. */
 const FIRST_PAINT = 1.2
 const USABLE = 4
 /** The best of at most so many: other tests run at the same time. */

@@ -1,4 +1,4 @@
-/** What moves under a finger that is on its way takes none for a moment, whatever moves it. */
+/** A control that moves under a finger takes no press for a moment, whatever moves it. */
 import type { Page } from 'puppeteer-core'
 import t from 'tap'
 import { DEADLINE_MS } from '../support/eventually.ts'
@@ -11,7 +11,7 @@ const LONG = 'The large meeting room on the second floor, on the left'
 interface Case {
   readonly name: string
   readonly come: (page: Page, device: PageDevice) => Promise<void>
-  /** What somebody is about to press. */
+  /** The button about to be pressed. */
   readonly button: string
   readonly happens: (device: PageDevice) => Promise<unknown>
 }
@@ -41,7 +41,7 @@ const CASES: readonly Case[] = [
   },
 ]
 
-/** Waits until a button is at rest, and watches it. @returns what a finger hits at its old place as soon as it has moved. */
+/** Waits until a button is at rest, and watches it. @returns a finger's hit at its old place as soon as it has moved. */
 async function watch(page: Page, name: string): Promise<() => Promise<string>> {
   await page.waitForFunction(
     name => {

@@ -1,4 +1,4 @@
-/** What a person does on the page, by what they see. */
+/** Steps of a person on the page, by what they see. */
 import type { ElementHandle, Page } from 'puppeteer-core'
 import { eventually } from '../support/eventually.ts'
 import { POLL } from './browser.ts'
@@ -97,7 +97,7 @@ async function pressIt(button: ElementHandle<HTMLButtonElement>): Promise<void> 
   await hitIt(button, () => button.click())
 }
 
-/** What has just moved takes no finger, and may move between a look and the press: whoever sees nothing happen presses again. */
+/** A button that has just moved takes no press, and may move between a look and the press: a person who missed presses again. */
 async function hitIt(button: ElementHandle, press: () => Promise<void>): Promise<void> {
   const seen = await button.evaluateHandle(element => {
     const seen = { isHit: false }
@@ -142,7 +142,7 @@ export function navigation(page: Page): Promise<readonly string[]> {
   )
 }
 
-/** What the page has stored. */
+/** The page's storage. */
 export function stored(
   page: Page,
 ): Promise<{ readonly session: readonly string[]; readonly local: readonly string[] }> {
@@ -162,7 +162,7 @@ export async function waitForValue(page: Page, card: string, label: string, valu
   await page.waitForFunction((input, value) => input.value === value, POLL, input, value)
 }
 
-/** Saves what a press gives to the browser in a folder, whole: the file is there before its content is. */
+/** Saves the download of a press in a folder, whole: the file is there before its content is. */
 export async function download(page: Page, folder: string, press: () => Promise<void>): Promise<void> {
   const session = await page.createCDPSession()
   await session.send('Browser.setDownloadBehavior', {

@@ -24,7 +24,7 @@ test('no help speaks of a value by another name than its control', async t => {
   }
 })
 
-test('what the page knows of a setting is about a setting that there is', async t => {
+test('the page has texts only for settings that exist', async t => {
   const texts = await import('../../src/page/texts.ts')
   const known = registry(new System('/nowhere')).flatMap(({ name, schema }) =>
     [...below(schema as Schema, [name])].map(([path]) => `${path[0]}.${path.at(-1)}`),

@@ -12,7 +12,7 @@ import { choose, click, clickNamed, fill, goTo, valueIn, waitForNoText, waitForT
 /** A network between the browser and a device, which a change can cut. */
 class Network {
   port = 0
-  /** Replaced in what the browser sends. */
+  /** Replaced in the browser's requests. */
   readonly #from: string
   readonly #to: string
   /** The name under which the device can no longer be reached; "" for any. */
@@ -92,7 +92,7 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     const { page, offences } = await openTab(browser, link)
     await goTo(page, 'Settings')
     await choose(page, 'Network', 'Method', 'Fixed address')
-    t.equal(await valueIn(page, 'Network', 'Address'), '192.0.2.40/24', 'what DHCP has given')
+    t.equal(await valueIn(page, 'Network', 'Address'), '192.0.2.40/24', 'given by DHCP')
     t.equal(await valueIn(page, 'Network', 'Gateway'), '192.0.2.1')
     const servers = () =>
       page.$$eval('[aria-label^="Name servers, "]', found => found.map(input => (input as HTMLInputElement).value))

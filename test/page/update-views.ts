@@ -1,4 +1,4 @@
-/** What the view Update shows in every state of an update, and how to come there: for its texts, and for pictures. */
+/** The view Update in every state of an update, and how to come there: for its texts, and for pictures. */
 import type { Page } from 'puppeteer-core'
 import { eventually } from '../support/eventually.ts'
 import type { FakeRauc } from '../support/fakes/rauc.ts'
@@ -14,7 +14,7 @@ export interface UpdateViewCase {
   readonly come: (page: Page, device: UpdateDevice) => Promise<void>
   /** How long it takes, or until when it waits, where something is going on. */
   readonly takes?: RegExp
-  /** What is not true there, or told elsewhere already. */
+  /** Text that is untrue there, or already elsewhere. */
   readonly not?: RegExp
 }
 

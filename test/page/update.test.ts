@@ -1,4 +1,4 @@
-/** Updating the firmware: sending a bundle, installing it, and what comes up after that. */
+/** Updating the firmware: sending a bundle, installing it, and the version after that. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'puppeteer-core'
@@ -154,7 +154,7 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     await waitForText(page, 'Version 1.1.0 did not work.')
   })
 
-  await t.test('going back asks first; who may only read sees no button', async t => {
+  await t.test('going back asks first; a person who may only read sees no button', async t => {
     const { link, rauc, service, network } = await startUpdateDevice(t, ({ rauc }) =>
       Object.assign(rauc.slots['rootfs.1'] ?? {}, { status: 'ok', 'boot-status': 'good', 'bundle.version': '0.9.0' }),
     )
@@ -255,7 +255,7 @@ function pageNamed(script: string): BuiltPage {
   return { html: () => built.html().replace(old.name, script), assets: [{ ...old, name: script }, ...rest] }
 }
 
-/** What the device says of its two systems, once it says something. */
+/** The facts about the two systems, once the page has them. */
 async function facts(page: Page): Promise<readonly string[]> {
   await page.waitForFunction(() => document.querySelector('.facts dd')?.textContent, POLL)
   return page.$$eval('.facts > div', rows =>

@@ -8,7 +8,7 @@ export interface ViewCase {
   readonly name: string
   /** Where it begins; by default signed in with the API key. */
   readonly link?: (device: PageDevice) => string
-  /** Only what is in sight without scrolling matters. */
+  /** Only the part in sight without scrolling counts. */
   readonly isAtTop?: true
   readonly come: (page: Page, device: PageDevice) => Promise<void>
 }

@@ -96,7 +96,7 @@ t.test('Wi-Fi', { skip: missingBrowser('shell') || needs('wpa_cli', 'python3') }
     t.strictSame(await names(), ['Guests', 'Lab', 'Office'])
   })
 
-  await t.test('one is preferred, one is removed', async t => {
+  await t.test('a network is preferred, another is removed', async t => {
     await clickNamed(page, 'Prefer: Lab')
     await waitForText(page, 'Saved. The device can still be reached.')
     t.strictSame(await names(), ['Lab', 'Guests', 'Office'])
@@ -117,7 +117,7 @@ t.test('Wi-Fi', { skip: missingBrowser('shell') || needs('wpa_cli', 'python3') }
 })
 
 t.test(
-  'who may only read sees the networks and no button',
+  'a person who may only read sees the networks and no button',
   { skip: missingBrowser('shell') || needs('wpa_cli', 'python3') },
   async t => {
     const { service } = await start(t)

@@ -38,7 +38,7 @@ t.test('the idle screen follows the configuration', async t => {
   const { service, picture, shows } = await startWithScreen(t)
   const { value } = await service.system()
   await shows(String(value.deviceName), 'open Screen Mirroring')
-  t.equal(statSync(picture('idle')).mode & 0o777, 0o640, 'whoever shows it is in its group')
+  t.equal(statSync(picture('idle')).mode & 0o777, 0o640, 'the program that shows it is in its group')
   await service.patch({ deviceName: 'Atrium' })
   await shows('>Atrium<')
   await service.patch({ moderation: { approval: 'moderator' } })

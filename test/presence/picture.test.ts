@@ -38,7 +38,7 @@ t.test('while nobody mirrors', { skip }, async t => {
     execFileSync('zbarimg', ['--quiet', '--raw', picture], { encoding: 'utf8', stdio: 'pipe' }).trim(),
     `${url}#key=abc`,
   )
-  t.notMatch(text, 'abc', 'what only a camera is to read')
+  t.notMatch(text, 'abc', 'only a camera is to read it')
 })
 
 t.test('with TLS, the pin can be read', { skip }, async t => {
@@ -55,7 +55,7 @@ t.test('with TLS, the pin can be read', { skip }, async t => {
       certificate: [`sha256//${pin}`],
     }),
   )
-  // Letters that look alike are left to the QR code, and to who reads it out.
+  // Letters that look alike are left to the QR code, and to its reader.
   const alike = (text: string) =>
     text
       .replace(/[Il1|]/g, '1')

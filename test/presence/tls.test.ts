@@ -186,7 +186,7 @@ t.test('where the state directory refuses writes, the first one is made all the 
   const refused = /^warning: TLS: a factory reset would not remove the certificate: read-only file system/
   t.ok(log.some(line => refused.test(line)))
   isBroken = false
-  // Which is a reason to look at the names.
+  // A reason to look at the names.
   await configuration.patch({ hostname: 'room-7' }, () => undefined)
   await eventually(() => existsSync(join(state, 'originals')) && tls.certificate?.covers('room-7'))
   await tls.stop()
@@ -469,7 +469,7 @@ async function resetWithoutKey(t: Test) {
   return { ...device, aside, finish, mend }
 }
 
-t.test('what a factory reset cannot remove is removed by a later start, and spoils no journal', async t => {
+t.test('files that a factory reset cannot remove are removed by a later start, and spoil no journal', async t => {
   const device = await resetWithoutKey(t)
   const next = await start(t, { root: device.root })
   await untilReloaded(next, 1)

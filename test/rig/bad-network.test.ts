@@ -28,7 +28,7 @@ const streamsOf = async (rig: Rig) => ((await (await rig.fetch('/status')).json(
 testInOwnNetwork('a bad network', skip, async t => {
   const rig = await startRig(t, { files: FILES })
   const network = await BadNetwork.between(t, rig)
-  /** Followers beyond it have all that is changed beyond it. */
+  /** Followers beyond it get all changes made beyond it. */
   const keepsUp = async (t: Test, name: string, changes = CHANGES) => {
     const followers = await Promise.all(Array.from({ length: 4 }, () => follow(network)))
     for (let n = 1; n <= changes; n++) await change(network, `${name} ${n}`)

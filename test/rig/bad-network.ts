@@ -60,7 +60,7 @@ export class BadNetwork extends Api {
       [host, here, 1],
       [machine, there, 2],
     ] as const) {
-      // An address at once: what looks for duplicates would delay IPv6 by a second, or more where packets are lost.
+      // An address at once: the search for duplicates would delay IPv6 by a second, or more where packets are lost.
       await ip('address', 'add', `198.19.${number}.${end}/24`, 'dev', name)
       await ip('address', 'add', `fd19:${number}::${end}/64`, 'dev', name, 'nodad')
       await ip('link', 'set', name, 'up')
@@ -84,7 +84,7 @@ export class BadNetwork extends Api {
     return this.#rig.key
   }
 
-  /** The conditions from now on; those that are not named are good. */
+  /** The conditions from now on; unnamed ones are good. */
   become({ loss = 0, delayMs = 0, jitterMs = 0, swallows = false }: Conditions): void {
     this.#program.stdin?.write(`${JSON.stringify({ loss, delayMs, jitterMs, swallows })}\n`)
   }

@@ -1,4 +1,4 @@
-/** receiver.txt, by the units that ship. That the partition is made writable for a moment is tested on the booted card. */
+/** receiver.txt, by the units that ship. The booted card's tests see the partition made writable for a moment. */
 import t from 'tap'
 import { TestIssuer } from '../support/issuer.ts'
 import { NO_RIG } from './available.ts'

@@ -1,4 +1,4 @@
-/** A channel: what it has, and what comes of it, by receiverd in its sandbox, the socket of downloads, and a real RAUC. */
+/** A channel: its bundle, and the outcome, by receiverd in its sandbox, the socket of downloads, and a real RAUC. */
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -39,7 +39,7 @@ async function serveChannel(t: Test) {
   return { handlers, seen, port }
 }
 
-/** Sends a file, or what is asked of it. @param limit Bytes after which it stands still. */
+/** Sends a file, or the range asked. @param limit Bytes after which it stands still. */
 function send(body: Buffer, limit = Number.POSITIVE_INFINITY): Handler {
   return ({ headers: { range = '' } }, response) => {
     const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(range) ?? []
@@ -68,7 +68,7 @@ function bundles(folder: string) {
   writeFileSync(at('small.ext4'), CONTENT.subarray(0, MIB))
   for (const name of ['ours', 'theirs']) execFileSync('build/image/keys.sh', [at(name), name], { env })
   let made = 0
-  /** One whose image is a file beside it, as no tool of ours would make it. */
+  /** A bundle whose image is a file beside it, as no tool of ours makes it. */
   const leadsOut = () => {
     const manifest = '[update]\ncompatible=receiver-virt\nversion=1.1.0\n[bundle]\nformat=verity\n[image.rootfs]\n'
     mkdirSync(at('in'))
@@ -120,7 +120,7 @@ t.test('a channel', { skip: NO_RIG || needs('rauc', 'mksquashfs', 'openssl') }, 
   const good = make({ content: 'rootfs' })
   const small = make()
 
-  await t.test('what it has is read from the signed end alone, and a success ends what failed before', async t => {
+  await t.test('its bundle is known from the signed end alone, and a success ends the failure before', async t => {
     const events = await rig.stream('/update/events')
     await follow(`${base}/good?token=s3cret`)
     for (const [handler, detail] of [
@@ -216,7 +216,7 @@ t.test('a channel', { skip: NO_RIG || needs('rauc', 'mksquashfs', 'openssl') }, 
     }
     handlers.fast = send(make({ version: '1.2.0' }))
     await follow(`${base}/slow`)
-    t.notOk((await until(({ available }) => !available)).available, 'what the one before had')
+    t.notOk((await until(({ available }) => !available)).available, 'the version of the channel before')
     seen.length = 0
     await post('check')
     await eventually(() => seen.length > 0)
@@ -228,7 +228,7 @@ t.test('a channel', { skip: NO_RIG || needs('rauc', 'mksquashfs', 'openssl') }, 
     t.equal((await state()).available?.version, '1.2.0')
   })
 
-  await t.test('what is refused, and what is left of it', async t => {
+  await t.test('bundles that are refused, and what is left of them', async t => {
     const flip = (at: number) => {
       const bytes = Buffer.from(small)
       bytes[at] = (bytes[at] ?? 0) ^ 1

@@ -1,6 +1,6 @@
 #!/bin/sh
 # test/rig/disk.sh BASE FOLDER: mounts the disk of one machine below FOLDER, in the mount namespace that it is started in.
-# The disk begins as a copy of BASE; what is written to it stays in memory. Prints the machine's number when it is ready.
+# The disk begins as a copy of BASE; writes to it stay in memory. Prints the machine's number when it is ready.
 # Holds the disk until its input ends, which it does even if its parent is killed, and then removes all that is left.
 set -eu
 base=$1 folder=$2

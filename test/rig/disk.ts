@@ -16,7 +16,7 @@ const SETUP_MS = 60_000
 
 const run = promisify(execFile)
 
-/** What a package's maintainer scripts do, run with the machine's own tools. */
+/** As a package's maintainer scripts do it, with the machine's own tools. */
 const ENABLE =
   'systemd-sysusers && systemctl --quiet enable receiverd.socket receiverd-engines.socket receiverd.service uxplay.service'
 /** The same for the package of a target. */
@@ -57,7 +57,7 @@ export class Disk {
     return `/proc/${this.#holder.pid}/root${FOLDER}/root`
   }
 
-  /** Installs and enables receiverd and the unit for UxPlay, and what `more` targets of make install. */
+  /** Installs and enables receiverd and the unit for UxPlay, and `more` targets of make install. */
   async install(...more: readonly string[]): Promise<void> {
     const targets = ['install', 'install-uxplay', ...more, `DESTDIR=${this.#root}`]
     // Not built again: several tests may get here at once.
@@ -65,7 +65,7 @@ export class Disk {
     await this.#run([ENABLE, ...more.flatMap(target => ENABLE_MORE[target] ?? [])].join(' && '))
   }
 
-  /** Installs Debian packages instead. What they depend on and the machine does not have is not missed. */
+  /** Installs Debian packages instead, without dependencies that the machine does not have. */
   async installPackages(files: readonly string[]): Promise<void> {
     for (const file of files) copyFileSync(file, join(this.#root, 'root', basename(file)))
     await this.#run('DEBIAN_FRONTEND=noninteractive dpkg --force-depends --install /root/*.deb')
@@ -84,7 +84,7 @@ export class Disk {
     writeFileSync(file, text)
   }
 
-  /** Kills what still runs on it, and discards what was written. */
+  /** Kills its processes, and discards what was written. */
   async close(): Promise<void> {
     if (this.#holder.exitCode !== null || this.#holder.signalCode !== null) return
     const exited = once(this.#holder, 'exit')

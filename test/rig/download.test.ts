@@ -137,7 +137,7 @@ t.test('downloads', { skip: NO_RIG || needs('openssl') }, async t => {
     t.match(other, { offset: 0, bytes: whole.length })
   })
 
-  await t.test('what is refused, in words that have nothing of the answer', async t => {
+  await t.test('refusals, in words that have nothing of the answer', async t => {
     const cases: readonly (readonly [url: string, message: RegExp])[] = [
       [`${base}/to-file`, /something else than https/],
       [`${base}/loop`, /redirects too often/],

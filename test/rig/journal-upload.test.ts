@@ -41,7 +41,7 @@ t.test('the log of a device goes to its owner', { skip: NO_RIG || needs('openssl
   const property = async (name: string) =>
     (await rig.run(['systemctl', 'show', `--property=${name}`, '--value', UNIT])).trim()
   const said = async () => (await rig.journal(`--unit=${UNIT}`)).map(({ MESSAGE = '' }) => MESSAGE).join('\n')
-  /** What has arrived. */
+  /** Arrived lines. */
   const arrived = (text: string) =>
     rig
       .shell(`journalctl --directory=/var/log/journal/remote --quiet --output=cat --grep='${text}'`)

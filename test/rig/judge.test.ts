@@ -1,4 +1,4 @@
-/** Good or back, on a real systemd and a real RAUC: what a version on trial must do, and what happens if it does not. */
+/** Good or back, on a real systemd and a real RAUC: the duties of a version on trial, and its fate if it fails them. */
 import t from 'tap'
 import { eventually } from '../support/eventually.ts'
 import { NO_RIG } from './available.ts'
@@ -113,7 +113,7 @@ printf '[Service]\\nRestartSec=100ms\\n' >/run/systemd/system/${good}.d/fast.con
     await eventually(async () => (await marks(rig)) === `${before}A good\n`)
     await eventually(async () => (await show(rig, 'SubState', good)) === 'dead')
     t.equal(await show(rig, 'Result', good), 'success')
-    // One that is on trial is left to the judge, and that is no failure.
+    // A version on trial is left to the judge, and that is no failure.
     await begin(rig)
     await rig.run(['systemctl', 'start', good])
     t.equal(await show(rig, 'SubState', good), 'dead')

@@ -8,7 +8,7 @@ import type { Rig } from './rig.ts'
 
 /**
  * Picks the slot as the boot script does (build/image): the first one in the order that has an attempt left, which is taken.
- * The machine has one root for both slots, and so the version that runs is what was noted for the slot. Services have a
+ * The machine has one root for both slots, and so the version that runs is the one noted for the slot. Services have a
  * /proc of their own (ProtectProc=), and are given the command line apart.
  */
 const BOOT_LOADER = `#!/bin/sh

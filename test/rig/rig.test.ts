@@ -52,7 +52,7 @@ t.test('a machine', { skip: NO_RIG }, async t => {
       return (JSON.parse(text) as { message: string }[]).map(({ message }) => message)
     }
     const printed = ['red', '\u{fffd}bad', 'wrong', '(a message of over 4 KiB)']
-    // systemd's own messages reach the journal by another socket: on a busy machine, before what the program printed last.
+    // systemd's own messages reach the journal by another socket: on a busy machine, before the program's last output.
     const logged = await eventually(async () => {
       const found = await messages('')
       return found.length === printed.length + 2 && found

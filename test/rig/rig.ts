@@ -21,9 +21,9 @@ export interface RigOptions {
   readonly isTls?: boolean
   /** The slot of RAUC's that it is started from, if its units for updates are to be installed. */
   readonly slot?: string
-  /** Whether what downloads firmware is there. */
+  /** Whether it can download firmware. */
   readonly isUpdated?: boolean
-  /** Debian packages to install, instead of what `make install` lays out. */
+  /** Debian packages to install, instead of `make install`. */
   readonly packages?: readonly string[]
 }
 
@@ -50,7 +50,7 @@ const BOOT_MS = 60_000
 const STATE =
   'systemctl list-jobs --no-pager; ip -brief address; ps ax; journalctl --no-pager --lines 60 --output short-monotonic'
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024
-/** Capabilities for what is shared with the host: its clock, modules, kernel log and devices. */
+/** Capabilities for things shared with the host: its clock, modules, kernel log and devices. */
 const DROPPED =
   '-sys_time,-wake_alarm,-sys_module,-syslog,-sys_rawio,-mknod,-mac_admin,-mac_override,-audit_control,-block_suspend'
 const NAMESPACES = ['--mount', '--pid', '--uts', '--ipc', '--net']

@@ -70,7 +70,7 @@ t.test(
       t.equal(await get(rig, '/system'), 200, 'the same key')
       return (performance.now() - began) / 1_000
     }
-    // How long a start takes is a matter of the machine and of what else runs there.
+    // The time of a start depends on the machine and on its other work.
     const restarted = await secondsAfter('systemctl restart receiverd')
     const killed = await secondsAfter(`kill -KILL ${await show(rig, 'MainPID')}`)
     t.ok(

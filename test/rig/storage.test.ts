@@ -8,7 +8,7 @@ t.setTimeout(120_000)
 
 const STATE = '/var/lib/receiverd'
 
-/** Puts a folder on a file system of its own, with what is in it, and then as `options` of mount(8) have it. */
+/** Puts a folder and its content on a file system of its own, and then as `options` of mount(8) have it. */
 async function remount(rig: Rig, folder: string, options: string): Promise<void> {
   await rig.run(['systemctl', 'stop', 'receiverd.service', 'receiverd.socket', 'receiverd-engines.socket'])
   await rig.shell(
@@ -50,7 +50,7 @@ t.test('a state directory that has become read-only', { skip: NO_RIG }, async t 
   t.equal((await rig.fetch('/api-key', { method: 'POST' })).status, 500)
 })
 
-t.test('one without a key: the key from outside lasts for the run', { skip: NO_RIG }, async t => {
+t.test('a read-only one without a key: the key from outside lasts for the run', { skip: NO_RIG }, async t => {
   const key = 'fleet-key_0001.of~room.4'
   const rig = await startRig(t, { files: { '/etc/credstore/receiverd.api-key': `${key}\n` } })
   await rig.shell(`rm ${STATE}/*`)

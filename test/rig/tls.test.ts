@@ -98,7 +98,7 @@ t.test('TLS from the first boot', { skip: NO_RIG }, async t => {
   await eventually(async () =>
     (await rig.journal('-u', 'receiverd')).some(({ MESSAGE }) => MESSAGE?.includes('the key is not valid PEM')),
   )
-  t.match(await presented(rig), 'room-4.example', 'what runs is left alone')
+  t.match(await presented(rig), 'room-4.example', 'the server that runs is left alone')
 
   await rig.shell(`rm ${FOLDER}/*`)
   await eventually(async () => (await presented(rig)).includes('DNS:room-4'))

@@ -39,7 +39,7 @@ t.test('updates', { skip: NO_RIG }, async t => {
   await setUpRauc(rig)
   const state = async () => (await rig.fetch('/update')).json()
 
-  await t.test('what runs, before anything was installed', async t => {
+  await t.test('the version that runs, before anything was installed', async t => {
     t.strictSame(await state(), {
       running: { version: '1.0.0', slot: 'A', state: 'good' },
       other: { state: 'empty' },
@@ -196,7 +196,7 @@ printf xyz | dd of=flipped bs=1 seek=$(($(stat -c %s good) - 900)) conv=notrunc`
     t.match(await state(), { running: { slot: 'A', state: 'good' }, state: 'idle' })
   })
 
-  await t.test('what is refused is removed', async t => {
+  await t.test('a refused bundle is removed', async t => {
     await rig.restart()
     for (const [type, options] of [
       ['bundle-signature', { key: 'theirs' }],

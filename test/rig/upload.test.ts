@@ -1,4 +1,4 @@
-/** What an upload of half a gigabyte costs: memory of the service, and the time of others. */
+/** The cost of an upload of half a gigabyte: memory of the service, and time of others. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { truncateSync, writeFileSync } from 'node:fs'
@@ -75,7 +75,7 @@ t.test('an upload of 500 MB', { skip: NO_RIG || NOT_ASKED }, async t => {
   const alone = ask(rig)
   await new Promise(resolve => setTimeout(resolve, 5_000))
   const before = await alone()
-  // What the first requests and a first upload bring: compiled code, buffers of the kernel's size.
+  // The first requests and a first upload bring compiled code, and buffers of the kernel's size.
   const idle = await memoryOf(rig)
   let peak = 0
   const watching = setInterval(

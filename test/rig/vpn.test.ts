@@ -68,7 +68,7 @@ t.test('the tunnel of the card', { skip: NO_RIG }, async t => {
 
   t.equal((await rig.patch({ deviceName: 'Still managed' })).status, 200)
 
-  t.comment('what a power cut leaves of a file that is overwritten is not taken')
+  t.comment('a file that a power cut damaged while it was overwritten is not taken')
   await put('wg0.netdev', `${'\0'.repeat(40)}${netdev.slice(40)}`)
   await put('wg0.network', '')
   await rig.run(['systemctl', 'start', 'own-vpn.service'])

@@ -52,7 +52,7 @@ t.test('a flood of requests: memory is flat, and the moderator can work', async 
   const honest = await moderated.ask(t, { name: 'Ann' })
   const { id } = (await honest.line()) ?? {}
   await floods(7_000)
-  // What the requests had in them would be 10 MiB.
+  // The bytes of the requests would be 10 MiB.
   const growth = (await held()) - before
   t.ok(growth < 2 * 1024 ** 2, `${growth} bytes more are held`)
   await eventually(async () => (await moderated.sessions()).length === 1)

@@ -57,10 +57,10 @@ function fakeTimers(t: Test): (ms: number) => void {
   return ms => mock.timers.tick(ms)
 }
 
-/** What follows from promises that are settled. */
+/** Lets settled promises take effect. */
 const turn = () => new Promise(resolve => setImmediate(resolve))
 
-t.test('one at a time: who is let in replaces who mirrors, unless that is not wanted', async t => {
+t.test('one at a time: a device that is let in replaces the one that mirrors, unless that is not wanted', async t => {
   const { sessions, enter, states, did } = start(t)
   const ann = enter('Ann', 'active')
   const bob = enter('Bob', 'pending')
@@ -85,7 +85,7 @@ t.test('one at a time: who is let in replaces who mirrors, unless that is not wa
   t.match(await sessions.admit(dan, cid, 'x'), { name: 'Dan' }, 'the one that was in the way is gone')
 })
 
-t.test('what is on the screen is listed, even where the list is full', async t => {
+t.test('a device on the screen is listed, even where the list is full', async t => {
   const { enter, states } = start(t)
   for (let n = 0; n < MAX_SESSIONS; n++) t.ok(enter(`${n}`, 'pending'))
   t.notOk(enter('Ann', 'pending'), 'one more that asks')
@@ -104,7 +104,7 @@ t.test('while it waits, a session tells until when', t => {
   t.end()
 })
 
-t.test('what nobody decides about is denied, and so is what does not come', async t => {
+t.test('a device that nobody decides about is denied, and so is one that does not come', async t => {
   const { sessions, enter, states, did } = start(t, 0.05)
   enter('Ann', 'pending')
   enter('Bob', 'admitted')
@@ -137,7 +137,7 @@ t.test('a burst of changes is a few events, and the last one says it all', async
   for (let n = 0; n < 40; n++) sessions.move(enter(`${n}`, 'pending'), 'active')
   t.equal(sessions.topic.head, before + 1, 'the first at once')
   const { id } = sessions.current
-  t.equal(sessions.topic.head, before + 2, 'what is read is what an event has told')
+  t.equal(sessions.topic.head, before + 2, 'a read shows what an event has told')
   t.equal(sessions.topic.latestId, id)
   t.match(sessions.topic.log.array(sessions.topic.head - 1).bytes.toString(), /"name":"39"/)
 })

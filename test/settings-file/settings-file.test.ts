@@ -108,7 +108,7 @@ function deviceWith(known: readonly string[], more: Readonly<Record<string, stri
   return { validate, asked }
 }
 
-t.test('what is refused is left out, each with its reason, until the device takes the rest', async t => {
+t.test('refused settings are left out, each with its reason, until the device takes the rest', async t => {
   const settings = JSON.parse('{"a":1,"b/c~d":2,"e":{"f":[1,2],"g":3},"__proto__":{"x":1}}') as JsonObject
   const { validate, asked } = deviceWith(['a', 'e'], { '/e/f/1': 'duplicate' })
   const { patch, differences, leftOut } = await previewOf(settings, { a: 0, e: { f: [], g: 3 } }, validate)
@@ -162,7 +162,7 @@ t.test('any other refusal ends it', async t => {
   await t.rejects(failing({ errors: [{ pointer: '/elsewhere', detail: 'x' }] }), { message: 'no' }, 'and does not loop')
 })
 
-/** A device, the text that it saves, and what it says of a file. */
+/** A device, the text that it saves, and its preview of a file. */
 async function deviceFrom(t: Test, fixture?: string) {
   const root = deviceRoot(t, fixture)
   const service = await startTestService(t, {

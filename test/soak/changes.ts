@@ -69,7 +69,7 @@ export const BY_HAND: readonly ByHand[] = [
   },
 ]
 
-/** The configuration as somebody reads it who was not there: the files alone. Nothing is installed on this device. */
+/** The configuration as a newcomer reads it: from the files alone. Nothing is installed on this device. */
 export async function truthOf(root: string): Promise<JsonObject> {
   const snapshot = new Snapshot(registry(new System(root)), () => undefined)
   await snapshot.probe()
@@ -78,7 +78,7 @@ export async function truthOf(root: string): Promise<JsonObject> {
   return truth
 }
 
-/** What the system itself would make of some files, by readers that share nothing with the service. */
+/** Some files as the system itself would read them, by readers that share nothing with the service. */
 export function disagreements(service: SoakedService, value: JsonObject): readonly string[] {
   const text = (path: string) => {
     try {

@@ -23,7 +23,7 @@ export interface Credential {
   readonly exp: number | undefined
 }
 
-/** What can be presented to the service, and who may come in with it. */
+/** Credentials for the service, and whether each may come in. */
 export class Credentials {
   readonly #service: SoakedService
   readonly #random: Random
@@ -36,7 +36,7 @@ export class Credentials {
     this.#random = random
   }
 
-  /** One that is good now. */
+  /** A good credential. */
   fresh(): Credential {
     const { key } = this.#service
     const now = Math.floor(this.#service.now() / 1000)

@@ -48,7 +48,7 @@ export class Follower {
   #stream: TestStream | undefined
   #poll: AbortController | undefined
   #isStalled = false
-  /** What it heard that must not be. */
+  /** An error in what it heard. */
   #error: unknown
 
   constructor(parts: {
@@ -105,7 +105,7 @@ export class Follower {
     this.cursor = ''
   }
 
-  /** @throws what went wrong since it was asked last. */
+  /** @throws the error since it was asked last. */
   check(): void {
     if (this.#error) throw this.#error
   }

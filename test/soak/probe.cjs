@@ -58,7 +58,7 @@ function watches() {
 
 async function sample() {
   const loop = [delay.percentile(50), delay.percentile(99), delay.max].map(ns => ns / 1e6)
-  // What finalizers and weak references hold on to goes with the second collection, or the third.
+  // Memory held by finalizers and weak references goes with the second collection, or the third.
   for (let n = 0; n < 3; n++) {
     gc()
     await new Promise(resolve => setImmediate(resolve))

@@ -1,4 +1,4 @@
-/** What was measured, as a table, and whether anything grew. */
+/** The measurements, as a table, and whether anything grew. */
 import type { Sample } from './soak.ts'
 import { MIN_SAMPLES, type Trend, trendOf } from './trend.ts'
 
@@ -8,10 +8,10 @@ interface Column {
   readonly value: (sample: Sample, before: Sample | undefined) => number
   readonly digits: number
   /**
-   * What may be there at the end more than at the first sample after the warm-up, whatever the time; of what is not given, the
-   * machine decides. The heap and what hangs from it moves by tenths of a MiB with what V8 has compiled, and the caches
-   * that are bounded hold half a MiB. The resident set has in addition what the allocators keep: three young generations.
-   * Whoever has left leaves nothing behind: of descriptors, handles and their like, one or two may come and go by themselves.
+   * The growth allowed from the first sample after the warm-up to the end, whatever the time; where it is not given, the
+   * machine decides. The heap and its dependents move by tenths of a MiB with code that V8 compiles, and the bounded
+   * caches hold half a MiB. The resident set has in addition what the allocators keep: three young generations.
+   * Gone clients leave nothing behind: of descriptors, handles and their like, one or two may come and go by themselves.
    */
   readonly allowed?: number
 }

@@ -1,4 +1,4 @@
-/** Devices that ask, are let in and leave, and what the list of sessions should therefore be. */
+/** Devices that ask, are let in and leave, and the list of sessions that should follow. */
 import { type EngineConnection, openSession, type SessionLine } from '../../src/sessions/engine-client.ts'
 import type { Session } from '../../src/sessions/session.ts'
 import { eventually } from '../support/eventually.ts'

@@ -10,10 +10,10 @@ import { DEADLINE_MS, eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 
 const PROBE = fileURLToPath(new URL('probe.cjs', import.meta.url))
-/** What fills up before a trend can be seen is small, and what happens at a heartbeat happens soon. */
+/** The ring is small, to be full before a trend can be seen, and heartbeats come often. */
 const ENV = { RECEIVERD_EVENTS: '16', RECEIVERD_HEARTBEAT_S: '1', RECEIVERD_STALL_S: '5' }
 
-/** What the process says of itself, after a collection of garbage. */
+/** The process's report on itself, after a collection of garbage. */
 export interface Measured {
   /** Bytes. */
   readonly rss: number

@@ -1,4 +1,4 @@
-/** What a device lives through in years, in minutes: everything happens all the time, and is looked at in between. */
+/** Years of a device's life, in minutes: everything happens all the time, and is looked at in between. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { type JsonObject, toJsonLine } from '../../src/json.ts'
@@ -205,7 +205,7 @@ export class Soak {
     if (unknown.status !== 404) throw new Error(`an unknown path: ${unknown.status}`)
   }
 
-  /** Nobody is in whose credential is not good. */
+  /** Nobody is in with a bad credential. */
   async #credentialsAreRight(): Promise<void> {
     for (const follower of this.#followers) {
       if (follower.isStalled) follower.stall(false)
@@ -219,7 +219,7 @@ export class Soak {
     }
   }
 
-  /** What the files say is what is served. A change by hand is noticed within a second, or by the poll of each minute. */
+  /** It serves what the files say. A change by hand is noticed within a second, or by the poll of each minute. */
   async #filesAreServed(): Promise<void> {
     let [served, truth]: JsonObject[] = [{}, {}]
     await eventually(async () => {

@@ -7,7 +7,7 @@ const TIMES = Array.from({ length: N }, (_, n) => n)
 const random = new Random(1)
 const noise = () => random.next() - 0.5
 
-/** What is sampled at each time, and the least and the most that it has grown by. */
+/** The sample at each time, and the least and the most that it has grown by. */
 const SERIES: Readonly<
   Record<string, [value: (n: number) => number, growth: readonly [number, number], atLeast: number]>
 > = {

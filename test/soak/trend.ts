@@ -8,7 +8,7 @@ export const MIN_SAMPLES = 6
 export interface Trend {
   /** In units of the measurement, over the whole of the samples' time: the Theil-Sen estimator. */
   readonly growth: number
-  /** What it has grown at the least: the lower end of Sen's confidence interval. */
+  /** The least growth: the lower end of Sen's confidence interval. */
   readonly atLeast: number
 }
 

@@ -36,7 +36,7 @@ export class Authority {
   }
 }
 
-/** One with an issuing authority below its root. */
+/** A root with an issuing authority below it. */
 export function newAuthority(t: Test): Authority {
   const folder = temporaryFolder(t)
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']

@@ -34,7 +34,7 @@ export class Bundles implements Resource, BundleWatcher {
   readonly routes: readonly Route[]
   readonly store: BundleStore
   readonly folder: string
-  /** What the store has told: `receiving 0 of 100`, `100`, `received`, `dropped 408`. */
+  /** Told by the store: `receiving 0 of 100`, `100`, `received`, `dropped 408`. */
   readonly told: string[] = []
   readonly #options: Options
 

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Milliseconds until a test gives up on what must happen: far more than it takes on a busy machine. */
+/** Milliseconds until a test gives up on an effect: far more than it takes on a busy machine. */
 export const DEADLINE_MS = Number(process.env.TEST_DEADLINE_MS ?? 30_000)
 
 /** Pauses between two looks, the first and the longest. A look may be a command on a machine, which needs the processors, too. */
 const FIRST_PAUSE_MS = 5
 const LONGEST_PAUSE_MS = 100
-/** What has taken a second is noticed 50 ms late at most. */
+/** An effect after a second is seen 50 ms late at most. */
 const PAUSE_OF_WAITED = 0.05
 
 /** Looks until there is something, and returns it. Rejects if there is still nothing after `ms`. */

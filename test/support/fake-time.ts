@@ -34,7 +34,7 @@ export class FakeTime implements Clock {
     return () => this.#timers.delete(timer)
   }
 
-  /** Lets time pass, and what is due happen, one after the other. */
+  /** Lets time pass, and runs what is due, one after the other. */
   async pass(ms: number): Promise<void> {
     const end = this.#monotonic + ms
     for (;;) {

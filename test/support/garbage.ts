@@ -5,11 +5,11 @@ import { runInNewContext } from 'node:vm'
 setFlagsFromString('--expose-gc')
 const gc: () => void = runInNewContext('gc')
 
-/** Collects all of it, so that the memory that is left is what somebody holds. */
+/** Collects all of it, so that the memory that is left is still in use. */
 export async function collectGarbage(): Promise<void> {
   for (let times = 0; times < 2; times++) {
     gc()
-    // What a collection finds dead is given back a moment later, by another thread.
+    // Collected memory is given back a moment later, by another thread.
     await sleep(10)
   }
 }

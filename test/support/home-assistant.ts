@@ -1,5 +1,5 @@
 /**
- * What Home Assistant takes as a device over MQTT, as its documentation has it (home-assistant.io/integrations/mqtt,
+ * Home Assistant's rules for a device over MQTT, as its documentation has them (home-assistant.io/integrations/mqtt,
  * sensor.mqtt, binary_sensor.mqtt, button.mqtt, update.mqtt), and its templates, by Jinja itself.
  */
 import { execFileSync } from 'node:child_process'
@@ -61,7 +61,7 @@ const CLASSES: Readonly<Record<string, readonly string[]>> = {
 }
 const PUBLISHED = /^[^+#\0]+$/
 
-/** What Home Assistant would complain of. */
+/** Complaints of Home Assistant. */
 export function problemsOf(topic: string, discovery: Discovery): readonly string[] {
   const problems: string[] = []
   const claim = (isTrue: boolean, problem: string) => void (isTrue || problems.push(problem))
@@ -82,7 +82,7 @@ export function problemsOf(topic: string, discovery: Discovery): readonly string
     const { platform, ...config } = component
     const rules = OF_COMPONENT[platform]
     claim(rules !== undefined, `${key}: there is no platform ${platform}`)
-    // That is how one is removed.
+    // This removes a component.
     if (!rules || Object.keys(config).length === 0) continue
     onlyKnown(component, rules.known, key)
     for (const name of ['unique_id', ...rules.required]) claim(name in component, `${key}: ${name} is required`)
@@ -105,7 +105,7 @@ environment = ImmutableSandboxedEnvironment()
 print(json.dumps([environment.from_string(template).render(value=text, value_json=json.loads(text))
                   for template, text in json.load(sys.stdin)]))`
 
-/** What entities show. @param text The message on the topic of a component. */
+/** Values of entities. @param text The message on the topic of a component. */
 export function shownBy(
   { components }: Discovery,
   text: (topic: string) => string | undefined,

@@ -2,7 +2,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { TestService } from './service.ts'
 
-/** What a kernel would say, on a board with two sensors of which one is off. */
+/** A kernel's files, on a board with two sensors of which one is off. */
 export const KERNEL = {
   'proc/uptime': '3725.87 14103.11\n',
   'proc/loadavg': '0.52 0.58 1.59 2/512 12345\n',

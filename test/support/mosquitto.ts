@@ -53,9 +53,9 @@ export class Mosquitto {
       `certfile ${path('cert.pem')}`,
       `password_file ${path('users')}`,
       'allow_anonymous false',
-      // What it loses when it ends must come back from its clients.
+      // Messages lost at its end must come back from its clients.
       'persistence false',
-      // As the README says for many receivers: whoever subscribes gets all at once.
+      // As the README says for many receivers: a subscriber gets all at once.
       'max_queued_messages 100000',
       'log_dest stderr',
       'user root',
@@ -89,7 +89,7 @@ export class Mosquitto {
     await promisify(execFile)('mosquitto_pub', [...this.client(), '-q', '1', '-t', topic, '-m', text, ...options])
   }
 
-  /** A client that is told everything, also what is on the broker already. */
+  /** A client that is told everything, also retained messages. */
   watch(t: Test): Watcher {
     const watcher = new Watcher([...this.client(), '-t', '#', '-q', '1', '-F', '%r %t %p'])
     t.teardown(() => watcher.close())
@@ -153,7 +153,7 @@ export class Watcher {
     return text === undefined ? undefined : JSON.parse(text)
   }
 
-  /** What a topic said, one after the other, from a message on. */
+  /** Texts on a topic, one after the other, from a message on. */
   said(topic: string, from = 0): readonly string[] {
     return this.messages.slice(from).flatMap(message => (message.topic === topic ? [message.text] : []))
   }

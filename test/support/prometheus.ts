@@ -10,7 +10,7 @@ import { freePort } from './port.ts'
 /** For the end of a configuration: a test need not wait for long. */
 export const OFTEN = 'global: { scrape_interval: 100ms, scrape_timeout: 100ms, evaluation_interval: 100ms }\n'
 
-/** Runs Prometheus. @returns what asks it. */
+/** Runs Prometheus. @returns its client. */
 export async function startPrometheus(t: Test, configuration: string) {
   const folder = temporaryFolder(t)
   const config = join(folder, 'prometheus.yml')

@@ -1,7 +1,7 @@
 /** The seed of a property's test: the same one each time, so that a run says something of the change and not of its luck. */
 export const SEED = Number(process.env.SEED ?? 1)
 
-/** A seeded source of randomness (mulberry32), so that what failed once fails again. */
+/** A seeded source of randomness (mulberry32), so that failures repeat. */
 export class Random {
   readonly seed: number
   #state: number

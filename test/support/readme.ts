@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 
-/** What is made or installed here, and git's own. */
+/** Folders made or installed here, and git's own. */
 const SKIPPED = new Set(['node_modules', 'out', '.git', '.tap'])
 
 /** The paths of all Markdown files of the project, from its root. */

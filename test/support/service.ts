@@ -24,7 +24,7 @@ export interface ServiceOptions extends SystemOptions {
   readonly root?: string
   readonly clock?: Clock
   readonly builtAt?: number
-  /** What a factory reset that was ordered does. */
+  /** Carries out an ordered factory reset. */
   readonly reset?: () => void
   readonly orderReset?: Surroundings['orderReset']
   readonly page?: Page

@@ -18,7 +18,7 @@ export interface UpdateDevice {
   readonly service: TestService
   readonly link: string
   readonly network: Network
-  /** What systemctl(1) was told to do to the whole device. */
+  /** Jobs of systemctl(1) for the whole device. */
   readonly jobs: readonly string[]
   write(path: string, text: string): void
   /** RAUC says this of the bundle that is sent: its version, or why it is refused. */
@@ -75,7 +75,7 @@ export function bundleSays(root: string, rauc: FakeRauc, bundle: { readonly vers
   for (const name of ['bundle', 'bundle.part']) rauc.bundles.set(join(root, FOLDER, name), said)
 }
 
-/** A running receiver that RAUC has started. @param jobs What systemctl(1) is told to do to the whole device. */
+/** A running receiver that RAUC has started. @param jobs Gets the jobs of systemctl(1) for the whole device. */
 export function updatable(root: string, rauc: FakeRauc, jobs: string[] = []): ServiceOptions {
   mkdirSync(join(root, FOLDER), { recursive: true })
   const receiver = new FakeReceiver(root).options

@@ -17,7 +17,7 @@ export interface WifiDevice {
   readonly fake: FakeSupplicant
   /** The configuration of the daemon. */
   readonly file: string
-  /** What systemctl(1) was told to do. */
+  /** Jobs of systemctl(1). */
   readonly jobs: readonly string[]
 }
 

@@ -1,5 +1,5 @@
 /**
- * What QEMU's filter `blklogwrites` records of a disk: every write and flush, in the order in which the device gave them
+ * The log of a disk by QEMU's filter `blklogwrites`: every write and flush, in the order in which the device gave them
  * (the kernel's Documentation/admin-guide/device-mapper/log-writes.rst).
  */
 import { closeSync, openSync, readSync } from 'node:fs'

@@ -26,7 +26,7 @@ const CHANGES = [
   { airplay: { enabled: false }, timezone: 'UTC', ntp: { enabled: true } },
 ]
 
-/** What is not the kernel's, nor the service's own. */
+/** Not the kernel's files, nor the service's own. */
 function ownOf(root: string) {
   return Object.fromEntries(Object.entries(treeOf(root)).filter(([path]) => !/^\/(proc|run|var)\//.test(path)))
 }
@@ -59,7 +59,7 @@ t.test('nothing was ordered, or on another root: nothing happens', async t => {
   t.same(treeOf(root), used)
 })
 
-t.test('what a power cut has left of a file is gone after the next start', async t => {
+t.test('temporary files that a power cut has left are gone after the next start', async t => {
   const root = deviceRoot(t)
   const services = 'etc/avahi/services'
   mkdirSync(join(root, services), { recursive: true })

@@ -6,7 +6,7 @@ import { POLL_MS } from '../../src/limits.ts'
 import { follow } from '../../src/system/follow.ts'
 import { plain, startStoreOf } from '../support/store.ts'
 
-t.test('what could not be done is tried again, and logged once', async t => {
+t.test('a step that failed is tried again, and logged once', async t => {
   const system = new System(t.testdir({ name: 'n' }))
   const { store, log } = await startStoreOf(t, system, [plain(system, 'name')])
   let fails = true

@@ -36,13 +36,13 @@ async function startStore(t: Test, copiedBefore = 'old') {
   return { root, store, log, device, file, patch }
 }
 
-test('what was missed while nobody looked is written at the start', async t => {
+test('a change that nobody saw is written at the start', async t => {
   const { file, store } = await startStore(t)
   t.equal(file('copy'), 'n')
   t.strictSame(JSON.parse(store.json), { base: 'b', name: 'n', copy: 'on', other: '' })
 })
 
-test('what is right at the start is not written', async t => {
+test('a value that is right at the start is not written', async t => {
   const { device } = await startStore(t, 'n')
   t.equal(device.writes, 0)
 })
@@ -85,7 +85,7 @@ test('a change from outside is followed, and the log hears where it cannot be', 
 })
 
 for (const isConfirmed of [true, false])
-  test(`what comes from outside during a trial is followed when it is ${isConfirmed ? 'kept' : 'undone'}`, async t => {
+  test(`a change from outside during a trial is followed when it is ${isConfirmed ? 'kept' : 'undone'}`, async t => {
     const { root, file, patch, store } = await startStore(t)
     await patch({ other: 'trial' }, isConfirmed ? 60 : 0.5)
     writeFileSync(`${root}/name`, 'foreign')
@@ -96,7 +96,7 @@ for (const isConfirmed of [true, false])
     t.equal(file('other'), isConfirmed ? 'trial' : '')
   })
 
-test('what changes while a slow device reads for the first time is looked at afterwards', async t => {
+test('a setting that changes while a slow device reads for the first time is looked at afterwards', async t => {
   const root = t.testdir({ name: 'n', copy: 'n', slow: '' })
   const system = new System(root)
   let reads = 0

@@ -1,4 +1,4 @@
-/** What others have written into the files of the device, before the start and after it. */
+/** Changes by others to the files of the device, before the start and after it. */
 
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import t from 'tap'

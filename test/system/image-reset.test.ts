@@ -133,7 +133,7 @@ t.test('not while a version is on trial, which it could make go back', async t =
   t.same(ordered, [false])
 })
 
-t.test('what the card gave is due again after the reset, until it is remembered anew', async t => {
+t.test('settings that the card gave are due again after the reset, until they are remembered anew', async t => {
   const folder = temporaryFolder(t)
   const state = new Files(folder)
   writeFileSync(join(folder, 'card.reset'), JSON.stringify({ given: { hostname: 'lobby' }, isDue: false }))

@@ -30,7 +30,7 @@ t.test('a PATCH answers with what was read back, and its tag', async t => {
   t.equal(answer.headers.get('etag'), (await service.fetch('/system')).headers.get('etag'))
 })
 
-t.test('what GET returned can be edited and sent back whole', async t => {
+t.test('the answer to GET can be edited and sent back whole', async t => {
   const service = await startTestService(t)
   const { value, id } = await service.system()
   const unchanged = await service.patch(value)
@@ -50,7 +50,7 @@ t.test('a patch that changes nothing writes nothing', async t => {
   t.strictSame(snapshot(service), before)
 })
 
-t.test('what is refused is named, with what would be accepted, and nothing is changed', async t => {
+t.test('refused values are named, with what would be accepted, and nothing is changed', async t => {
   const service = await startTestService(t)
   const { id } = await service.system()
   const before = snapshot(service)

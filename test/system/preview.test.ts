@@ -10,7 +10,7 @@ const ask = (service: TestService, patch: unknown, headers: Record<string, strin
   service.patch(patch, headers, `?${query}`)
 const changesIn = async (response: Response) => ((await response.json()) as { changes: JsonObject }).changes
 
-t.test('what would change is answered, and nothing is', async t => {
+t.test('the answer says what would change, and nothing does', async t => {
   const root = deviceRoot(t)
   const service = await startTestService(t, { root, ...new FakeReceiver(root).options })
   const { value, etag } = await service.system()

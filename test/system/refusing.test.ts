@@ -1,4 +1,4 @@
-/** What the system refuses for a moment, as where no more files can be opened, is not taken for a change. */
+/** A file that cannot be opened for a moment, as where too many are open, is not taken for a change. */
 import { readFileSync, utimesSync } from 'node:fs'
 import t from 'tap'
 import { type FileSystem, KERNEL } from '../../hal/files/kernel.ts'

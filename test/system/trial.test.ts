@@ -38,7 +38,7 @@ async function startTrials(t: Test) {
   }
 }
 
-test('what is confirmed in time is kept, however late its turn comes, and so is what comes after it', async t => {
+test('a change confirmed in time is kept, however late its turn comes, and so is the one after it', async t => {
   const { store, file, told, patch, hold, free } = await startTrials(t)
   await patch({ b: 'kept' }, 0.5)
   await hold()

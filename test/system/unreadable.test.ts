@@ -1,4 +1,4 @@
-/** What cannot be read, or comes where nobody looked, keeps nothing else from being noticed. */
+/** A file that is unreadable, or new where nobody looked, keeps no other from being noticed. */
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import t from 'tap'
 import { eventually } from '../support/eventually.ts'

@@ -32,7 +32,7 @@ function startWatcher(t: Test) {
   return { monitors, watcher, all, after }
 }
 
-t.test('what was read since it changed is not stale, until it changes again', async t => {
+t.test('a setting that was read since it changed is not stale, until it changes again', async t => {
   const { monitors, watcher, all, after } = startWatcher(t)
   monitors.tell('change', 'drm')
   monitors.tell('change', 'sound')
@@ -67,7 +67,7 @@ t.test('without being told it looks once a minute, at files alone', async t => {
   t.strictSame(after(SETTLE_MS), [['text', 'screen']], 'a look at the sound would start a process')
 })
 
-t.test('what is available tells by itself, until the watcher is stopped', async t => {
+t.test('an available setting tells by itself, until the watcher is stopped', async t => {
   const { monitors, watcher, all, after } = startWatcher(t)
   for (const entry of all) watcher.watch(entry)
   monitors.print('alsactl monitor', 'node hw:0, #1 (2,0,0,Master Playback Volume,0) VALUE')

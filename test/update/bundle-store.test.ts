@@ -180,7 +180,7 @@ t.test('a part survives the restart of its service, as far as it was durable', a
   t.match(await third.got(), { etag, offset: BUNDLE.length })
 })
 
-t.test('what a power cut left is taken up, or removed', async t => {
+t.test('files that a power cut left are taken up, or removed', async t => {
   const record = { etag: 'x', source: 'upload', bytes: 6, receivedBytes: 6, isChecked: false }
   const left = async (files: Record<string, string>, check?: () => Promise<never>) => {
     const root = temporaryFolder(t)
@@ -207,7 +207,7 @@ t.test('what a power cut left is taken up, or removed', async t => {
   t.same(await left({ 'bundle.part': '123456', ...json({ bytes: 'x' }) }), [])
 })
 
-t.test('one at a time: another waits, and a removal ends the first', async t => {
+t.test('one upload at a time: another waits, and a removal ends the first', async t => {
   const { api, bundles, put, begin, got } = await startDevice(t)
   const upload = await begin(BUNDLE.subarray(0, 1_000))
   const second = await put(BUNDLE)
@@ -223,7 +223,7 @@ t.test('one at a time: another waits, and a removal ends the first', async t => 
   t.equal((await put(BUNDLE)).status, 201)
 })
 
-t.test('what stands still is removed after its time', async t => {
+t.test('an upload that stands still is removed after its time', async t => {
   const { bundles, begin, got } = await startDevice(t, { keptMs: 300 })
   const upload = await begin(BUNDLE.subarray(0, 1_000))
   upload.destroy()

@@ -67,7 +67,7 @@ t.test('one check for all who ask, with what RAUC is told of signatures', async 
   }
 })
 
-t.test('what another channel says is not told of this one', async t => {
+t.test('the answer of another channel is not told of this one', async t => {
   const { subject, device, told, next } = channel(t)
   const outcomes = [
     (request: Awaited<ReturnType<typeof next>>) => request.answer(manifest('1.1.0')),

@@ -1,4 +1,4 @@
-/** What is asked of a version on trial, on real sockets, with systemd as a fake. */
+/** The checks of a version on trial, on real sockets, with systemd as a fake. */
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
@@ -277,7 +277,7 @@ t.test('a unit that was started again is told from one that went on', async t =>
   t.strictSame(await runs(), { ...before, 'uxplay.service': '2' })
 })
 
-t.test('what is expected is what works at the installation', async t => {
+t.test('the checks expect what works at the installation', async t => {
   const device = await receiver(t)
   t.strictSame(await expectations(device.system), ALL)
   monitor(device, 'disconnected')

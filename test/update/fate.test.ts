@@ -5,7 +5,7 @@ import { fateOf } from '../../src/update/fate.ts'
 const A: Slot = { name: 'rootfs.0', bootName: 'A', version: '1.0.0', state: 'good', isActivated: true }
 const B: Slot = { name: 'rootfs.1', bootName: 'B', version: '1.1.0', state: 'good', isActivated: true }
 
-t.test('what becomes of a version that was being installed', async t => {
+t.test('the fate of a version that was being installed', async t => {
   const cases: readonly (readonly [
     what: string,
     booted: string,

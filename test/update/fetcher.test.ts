@@ -117,7 +117,7 @@ test('it can be ended at any moment', async t => {
   }
 })
 
-test('what an earlier run has begun goes on where it was, or from its beginning', async t => {
+test('a download that an earlier run has begun goes on where it was, or from its beginning', async t => {
   const left = { url: URL, etag: '"v1"', bytes: 10, offset: 4 }
   const rest = fetcher(['7', 3, 3], '"v1"', left)
   rest.subject.resume()

@@ -21,7 +21,7 @@ const TRIAL: Trial = {
 const INSTALLED = { version: '1.1.0', outcome: 'installed', at: '2026-11-25T08:00:00Z' }
 const BROKEN = new HalError('COMMAND_FAILED', 'busctl failed with status 1')
 
-/** A device with two slots, and what each look at it sees, by the seconds since its start. */
+/** A device with two slots, and the result of each look, by the seconds since its start. */
 class Device {
   readonly folder: string
   booted = 'B'
@@ -132,7 +132,7 @@ t.test('a unit that keeps crashing is not good, although each look finds all wel
   t.match(device.read('verdict'), { reason: 'uxplay.service was started again' })
 })
 
-t.test('what fails for a moment must be well for as long again', async t => {
+t.test('a version that fails for a moment must be well for as long again', async t => {
   const device = new Device(t)
   await device.records.begin(TRIAL)
   device.sees = second => (second === 9 ? { wanting: ['UxPlay does not listen'] } : {})
@@ -268,7 +268,7 @@ t.test('the power fails at each moment', async t => {
     if (trial === undefined || device.read('last') !== undefined) t.ok(isMarked, `${n}: nobody was told too early`)
     if (trial === undefined) t.strictSame(device.read('last'), INSTALLED)
 
-    // The next start. What was found good is not judged again: it may have a bad setting by now.
+    // The next start. A good version is not judged again: it may have a bad setting by now.
     const looks = device.looks
     const isFound = trial === undefined || trial.isGood === true
     if (isFound) device.sees = () => ({ wanting: ['UxPlay does not listen'] })

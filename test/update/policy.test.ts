@@ -141,7 +141,7 @@ test('without a window, the restart is left to a person', async t => {
   t.equal(done.at(-1), 'install manual')
 })
 
-test('what is not wanted is not fetched', async t => {
+test('a bundle that is not wanted is not fetched', async t => {
   const cases: readonly (readonly [what: string, state: Partial<UpdateState>])[] = [
     ['what runs', { running: { version: '1.1.0', slot: 'A', state: 'good' } }],
     ['an older one', { running: { version: '1.2.0', slot: 'A', state: 'good' } }],
@@ -192,5 +192,5 @@ test('the bundle that came is no other than was wanted, by a policy that still h
     moved.device.state = { ...moved.device.state, last: { version: '1.1.0', outcome: 'rolled back' } }
   }
   await moved.time.pass(HOUR)
-  t.equal(moved.done.at(-1), 'fetch', 'what was rolled back is not installed')
+  t.equal(moved.done.at(-1), 'fetch', 'a version that was rolled back is not installed')
 })

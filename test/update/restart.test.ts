@@ -134,7 +134,7 @@ test('a restart by the system that is refused is tried again each minute', async
   t.equal(told.at(-1), undefined)
 })
 
-test('one that was cancelled does not come', async t => {
+test('a restart that was cancelled does not come', async t => {
   const { subject, time, device, start } = restarts({ at: Date.parse('2026-11-26T02:30Z') })
   await start()
   await start()

@@ -474,7 +474,7 @@ t.test('nothing is installed while the data partition could not be mounted', asy
   t.notOk(rauc.did.some(call => /install/i.test(call)))
 })
 
-t.test('what became of a version that is not running', async t => {
+t.test('the fate of a version that is not running', async t => {
   const cases: readonly (readonly [what: string, verdict: string | undefined, isWritten: boolean, last: object])[] = [
     ['it did not start', undefined, true, { outcome: 'rolled back', reason: 'did not start' }],
     [

@@ -1,5 +1,5 @@
 /**
- * An update of the emulated device by somebody with a phone, who pulls the plug in the middle of it: the page in a real browser,
+ * An update of the emulated device from a phone, with the plug pulled in the middle of it: the page in a real browser,
  * through nginx and TLS. Needs an image, and takes about ten minutes.
  */
 import { join } from 'node:path'

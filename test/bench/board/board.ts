@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, statfsSync } from 'node:fs'
 import { cpus, release, totalmem } from 'node:os'
 
-/** What the figures were taken on. */
+/** The board that was measured. */
 export interface Board {
   readonly model: string
   readonly architecture: string
@@ -11,7 +11,7 @@ export interface Board {
   readonly node: string
   /** The file system that changes are synced to. */
   readonly storage: string
-  /** What shows that this is an emulator or a virtual machine; undefined if nothing does. */
+  /** A sign of an emulator or a virtual machine; undefined if there is none. */
   readonly virtual: string | undefined
 }
 

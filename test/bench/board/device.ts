@@ -4,7 +4,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { requestText } from '../wire.ts'
 
-/** What the build puts in: the programs, and a device's root. Strings are latin1, which holds every byte. */
+/** Put in by the build: the programs, and a device's root. Strings are latin1, which holds every byte. */
 declare const __PROGRAMS__: Readonly<Record<Program, string>>
 declare const __ROOT__: readonly { readonly path: string; readonly text?: string; readonly link?: string }[]
 

@@ -36,7 +36,7 @@ const MIB = 1024 * 1024
 type Start = (subject: Subject) => Promise<Server>
 /** Has the clients do a task, and reads the processor time that the server takes for it. */
 type Ask = (server: Server, task: Task) => Promise<Result & { readonly cpuUs: number }>
-/** A task without what is the same for all tasks at a server. */
+/** A task without the members that are the same at a server. */
 type PartOf<T> = T extends Task ? Omit<T, 'port'> : never
 
 /** Works in `folder`. */
@@ -48,7 +48,7 @@ export async function measure(folder: string, size: Size): Promise<Report> {
   const rounds: Round[] = []
   while (rounds.length < size.rounds) {
     console.error(`round ${rounds.length + 1} of ${size.rounds}`)
-    // Whoever goes first finds the board cooler.
+    // The first to run finds the board cooler.
     const order: readonly Subject[] = rounds.length % 2 === 0 ? ['ours', 'bare'] : ['bare', 'ours']
     const starts: Record<Subject, number[]> = { ours: [], bare: [] }
     for (let n = 0; n < size.starts; n++)

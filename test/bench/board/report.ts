@@ -2,7 +2,7 @@ import { median } from '../median.ts'
 import { digits, table } from '../table.ts'
 import type { Board } from './board.ts'
 
-/** What is measured, in the order of the table. CPU is the server's. */
+/** The figures, in the order of the table. CPU is the server's. */
 export const FIGURES = {
   start: ['start-up, from spawn to first answer', 'ms'],
   requests: ['GET /system', '/s'],

@@ -1,4 +1,4 @@
-// What events cost: their delivery by streams and polls, and clients that do not read.
+// The cost of events: delivery by streams and polls, and clients that do not read.
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { run, SERVER_CORE } from '../cores.ts'
@@ -9,7 +9,7 @@ import { type Figures, MIB, type Run, SETTLE_MS, type Size } from './scenario.ts
 import { connected, paced, withLoad } from './with-load.ts'
 
 const IN_FLIGHT = 64
-/** Those that several publishers are let loose on. */
+/** Subjects that take several publishers at once. */
 const BURST: readonly Subject[] = [receiverd, nchan, limit]
 /** 1 KB of event, in a setting that takes as much. */
 const FILLER = Array.from({ length: 7 }, (_, n) => `${n}${'x'.repeat(61)}.${'y'.repeat(61)}.example`)
@@ -58,12 +58,12 @@ export function polls(subject: Subject, { few, share }: Size): Promise<Figures> 
   })
 }
 
-/** Streams that are not read, and what they do to those that are. */
+/** Streams that are not read, and their effect on the others. */
 export function stalls(subject: Subject, { share }: Size): Promise<Figures> {
   return withLoad(subject, { kind: 'stream', change: LARGE }, async session => {
     const { server, load } = session
     await load.connect(100)
-    // The heap comes to its working size, so that what grows afterwards is due to the stalled clients.
+    // The heap comes to its working size, so that any growth afterwards is due to the stalled clients.
     await load.publish(2_000 * share, { inFlight: 8 })
     const before = await paced(session, 500 * share, 10)
     await load.stall(1_000)

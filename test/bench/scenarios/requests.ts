@@ -1,4 +1,4 @@
-// What requests and starts cost.
+// Cost of requests and starts.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -13,13 +13,13 @@ export interface Size {
 }
 
 export const FULL: Size = { rounds: 3, few: 1_000, many: 10_000, share: 1, seconds: 4 }
-/** Enough to see what has become much worse, not what has become slower. */
+/** Enough to notice figures that are much worse, not slightly so. */
 export const SHORT: Size = { rounds: 1, few: 1_000, many: 3_000, share: 0.2, seconds: 1 }
 
-/** By name: what was read off a subject. */
+/** By name: readings of a subject. */
 export type Figures = Readonly<Record<string, number>>
 
-/** What is done to a subject once a round. */
+/** Work on a subject, done once a round. */
 export interface Run {
   readonly name: string
   /** The Debian packages without which it is left out. */

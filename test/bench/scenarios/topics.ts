@@ -1,4 +1,4 @@
-// What a second topic costs: as many streams on two topics as on one.
+// Cost of a second topic: as many streams on two topics as on one.
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -32,7 +32,7 @@ export async function topics(_: unknown, { share }: Size): Promise<Figures> {
     const kibAStream = (session.server.memory('VmRSS') - before) / STREAMS / KIB
     const { cpuUs } = await paced(session, events, APART_MS)
     const sessionsCpuUs = await sessionsPaced(session.server, watchers, events)
-    // Both deliver as often. What publishes, a PATCH or an engine, costs differently, and is in it.
+    // Both deliver as often. The publisher, a PATCH or an engine, costs differently, and is in it.
     return { cpuUs: (cpuUs + sessionsCpuUs) / 2, kibAStream }
   })
   return { ...two, oneCpuUs: one.cpuUs, oneKibAStream: one.kibAStream }
@@ -61,7 +61,7 @@ async function watchSessions(server: Server, count: number): Promise<readonly Wa
   return Promise.all(opening)
 }
 
-/** Devices come and go: what the delivery of an event of theirs costs. */
+/** Devices come and go: the cost of delivering an event of theirs. */
 async function sessionsPaced(server: Server, watchers: readonly Watcher[], events: number): Promise<number> {
   const publish = async (count: number) => {
     for (let n = 0; n < count; n += 2) {

@@ -12,7 +12,7 @@ export interface Traffic {
   readonly kind: Kind
   /** The events that they follow, by default those of the configuration. */
   readonly path?: string
-  /** What is published, by default a new device name. */
+  /** The change, by default a new device name. */
   readonly change?: JsonObject
   /** Added to the server's environment. */
   readonly env?: NodeJS.ProcessEnv
@@ -44,7 +44,7 @@ export async function withLoad<T>(
   }
 }
 
-/** Publishes at an even pace: what a delivery costs the server, and how long it takes to any and to the last client. */
+/** Publishes at an even pace: the server's cost of a delivery, and its time to any and to the last client. */
 export async function paced({ server, load }: Session, count: number, intervalMs: number) {
   await load.publish(Math.ceil(count / 3), { intervalMs })
   const before = server.cpuNs()

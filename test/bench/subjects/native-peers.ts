@@ -10,7 +10,7 @@ import { type Kind, NUMBER, OUT, patchRequest, type Subject, startPinned, subscr
 
 const TEMPLATE = 'test/bench/peers/nginx.conf'
 const MODULE = '/usr/lib/nginx/modules/ngx_nchan_module.so'
-/** What an event of ours has more than one of nchan: its id is shorter than a UUID. The events are equally long. */
+/** Extra bytes of our events: nchan's id is shorter than a UUID. Padded, its events are equally long. */
 const ID_DIFFERENCE = 24
 
 class Nchan implements Subject {

@@ -60,7 +60,7 @@ class NodePeer implements Subject {
 export const bare = new NodePeer('bare node:http', 'bare.cjs')
 export const fastify = new NodePeer('Fastify', 'fastify.mjs')
 export const express = new NodePeer('Express', 'express.mjs')
-/** Express again, named for what writes its streams. */
+/** Express again, named for its stream library. */
 export const betterSse = new NodePeer('better-sse', 'express.mjs')
 
 /**
@@ -72,7 +72,7 @@ export async function compilePeers(): Promise<void> {
   const modules = { packages: 'external', format: 'esm', outExtension: { '.js': '.mjs' } } as const
   await build({ ...PROGRAM, ...to, entryPoints: [`${SOURCES}/bare.ts`], outExtension: { '.js': '.cjs' } })
   await build({ ...PROGRAM, ...to, ...modules, entryPoints: [`${SOURCES}/express.ts`, `${SOURCES}/fastify.ts`] })
-  // esbuild keeps a process, which would take processor time from what is measured.
+  // esbuild keeps a process, which would take processor time from the subjects.
   await stop()
   rmSync(join(OUT, 'node_modules'), { force: true })
   symlinkSync(resolve('test/bench/node_modules'), join(OUT, 'node_modules'))

@@ -20,7 +20,7 @@ import {
 /** As the unit of the package starts it. */
 const HEAP = '--max-old-space-size=64 --max-semi-space-size=2'
 const UNIT = { NODE_OPTIONS: HEAP, MALLOC_ARENA_MAX: '1', NODE_COMPILE_CACHE: COMPILE_CACHE }
-/** The defaults would not let in what is measured. */
+/** The defaults would not admit the measured load. */
 const BOUNDS = { RECEIVERD_STREAMS: '65536', RECEIVERD_STREAMS_PER_ADDRESS: '1024', RECEIVERD_STALL_S: '3600' }
 /** 20 times the streams of the default take more heap than the unit gives. */
 export const LARGE_HEAP = { NODE_OPTIONS: HEAP.replace('64', '256') }
@@ -48,7 +48,7 @@ class Receiverd implements Subject {
     return server
   }
 
-  /** What `GET /system` answered after the last start; the peers answer with the same. */
+  /** The answer to `GET /system` after the last start; the peers give the same. */
   get configuration(): string {
     return this.#configuration
   }

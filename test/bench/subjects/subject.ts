@@ -5,12 +5,12 @@ import { pinned, SERVER_CORE } from '../cores.ts'
 import { type Launch, Server } from '../server.ts'
 import { requestText } from '../wire.ts'
 
-/** What is measured: the service as it ships, or what would be used instead. */
+/** A measured server: the service as it ships, or an alternative. */
 export interface Subject {
   readonly name: string
   /** The Debian packages that it lacks. */
   readonly missing?: string | undefined
-  /** @param env What a scenario adds to the environment. */
+  /** @param env Added to the environment by a scenario. */
   start(env?: NodeJS.ProcessEnv): Promise<Server>
   /** A credential; each `sub` gets another one. */
   token(sub?: string): string
@@ -30,7 +30,7 @@ export const DISK = join(OUT, 'disk')
 const SHIPPED = resolve(`test/bench/node_modules/node-${process.arch}/bin/node`)
 /** For the service and its peers. */
 export const NODE = process.env.NODE ?? (existsSync(SHIPPED) ? SHIPPED : process.execPath)
-/** Node keeps what it has compiled: the unit gives the service such a folder, and the peers get theirs. */
+/** Node keeps compiled code: the unit gives the service such a folder, and the peers get theirs. */
 export const COMPILE_CACHE = `${OUT}/compiled`
 
 export const SYSTEM = '/api/v1/system'

@@ -1,6 +1,6 @@
 import { createHash, createPublicKey, type KeyObject } from 'node:crypto'
 
-/** What precedes a raw 32-byte key in SubjectPublicKeyInfo (RFC 8410 §4). */
+/** The prefix of a raw 32-byte key in SubjectPublicKeyInfo (RFC 8410 §4). */
 const PREFIX = { x25519: '302a300506032b656e032100', ed25519: '302a300506032b6570032100' }
 
 export function rawKey(key: KeyObject): Buffer {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { decodeDictionary, decodePlist, encodePlist, type Plist } from './plist.ts'
 
-t.test('what is encoded is decoded', async t => {
+t.test('an encoded value is decoded', async t => {
   const values: Record<string, Plist> = {
     booleans: [true, false],
     'integers of each size': [0, 255, 256, 65_535, 65_536, 2 ** 32 - 1, 2 ** 32, Number.MAX_SAFE_INTEGER],
@@ -30,7 +30,7 @@ t.test('the bytes are those that plutil(1) makes', async t => {
   )
 })
 
-t.test('what is no property list is refused', async t => {
+t.test('anything but a property list is refused', async t => {
   for (const bytes of [Buffer.alloc(0), Buffer.from('<?xml version="1.0"?>'), Buffer.alloc(100)])
     t.throws(() => decodePlist(bytes), { message: 'not a binary property list' })
   t.throws(() => decodeDictionary(encodePlist([1])), { message: 'not a dictionary' })

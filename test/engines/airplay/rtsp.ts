@@ -26,7 +26,7 @@ export const PLIST = 'application/x-apple-binary-plist'
 export const OCTETS = 'application/octet-stream'
 const HEAD_END = '\r\n\r\n'
 
-/** What iOS 17 sends with each request. DACP is for remote controls; its values are arbitrary. */
+/** Sent by iOS 17 with each request. DACP is for remote controls; its values are arbitrary. */
 const HEADERS = ['User-Agent: AirPlay/695.12', 'DACP-ID: 0102030405060708']
 const REMOTE = 'Active-Remote: 1234567890'
 

@@ -14,7 +14,7 @@ function serve(pin: string) {
   const b = toNumber(randomBytes(32))
   const k = toNumber(sha('sha1', toBytes(N), toBytes(g)))
   const B = toBytes((k * v + power(g, b)) % N)
-  /** What the receiver would find. */
+  /** As the receiver computes it. */
   const agree = (A: Buffer) => {
     const u = toNumber(sha('sha1', Buffer.concat([Buffer.alloc(256 - A.length), A]), B))
     const secret = trim(toBytes(power(toNumber(A) * power(v, u), b)))

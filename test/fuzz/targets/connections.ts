@@ -1,6 +1,6 @@
 /**
- * Raw connections: requests that are pipelined, cut anywhere, changed in one byte, and half-closed, against a model of what
- * each must get. Answers are read by a reader of its own, which takes them by the letter of RFC 9112.
+ * Raw connections: requests that are pipelined, cut anywhere, changed in one byte, and half-closed, against a model of the
+ * answers. Answers are read by a reader of its own, which takes them by the letter of RFC 9112.
  */
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -134,7 +134,7 @@ const KINDS: readonly ((input: Input, service: TestService) => Expected)[] = [
   }),
 ]
 
-/** The answers in a stream, each to the request at its place. @throws {Finding} for what is no answer. */
+/** The answers in a stream, each to the request at its place. @throws {Finding} if one is no answer. */
 function answersIn(text: string, requests: readonly Expected[], certain: number): readonly Answer[] {
   const answers: Answer[] = []
   for (let at = 0; at < text.length; ) {
@@ -261,7 +261,7 @@ function judge(
       if (isInterim) next++
     }
     const answer = answers[next++]
-    // A client that ends its half counts as gone: it need not get what was not ready yet.
+    // A client that ends its half counts as gone: it need not get unfinished answers.
     if (
       answer === undefined &&
       isHalfClosed &&

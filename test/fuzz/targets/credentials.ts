@@ -188,7 +188,7 @@ async function judgeToken(token: string, algorithm: Algorithm): Promise<void> {
   )
 }
 
-/** A header of a request, and what it may be read as. */
+/** A header of a request, and how it may be read. */
 async function judgeHeader(header: string, query: readonly string[], token: string): Promise<void> {
   let texts: readonly string[]
   try {

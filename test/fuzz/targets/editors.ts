@@ -1,4 +1,4 @@
-/** Editors of configuration files: what was set is read back, nothing else is changed, and setting it again changes nothing. */
+/** Editors of configuration files: a value is read back as set, nothing else changes, and setting it again changes nothing. */
 import { HalError } from '../../../hal/errors.ts'
 import { renameLocalHost } from '../../../hal/format/hosts.ts'
 import { getValues, parseIni, setValues, splitSections } from '../../../hal/format/ini.ts'
@@ -34,7 +34,7 @@ const LARGEST = 64 * 1024
 interface Edit {
   readonly text: string
   readonly apply: (text: string) => string
-  /** @throws {Finding} unless `after` is what the edit must make of `before`. */
+  /** @throws {Finding} unless `after` is `before` with the edit. */
   readonly judge: (before: string, after: string) => void
 }
 
@@ -127,7 +127,7 @@ function hosts(input: Input): Edit | undefined {
   const text = input.text()
   const isLocal = (line: string) => /^\s*127\.0\.1\.1(\s|$)/.test(line)
   const namesOf = (line: string) => line.replace(/#.*/s, '').trim().toLowerCase().split(/\s+/).slice(1)
-  // A second time, its name is the new one. Of several lines, those that had it before are renamed only then.
+  // A second time, its name is the new one. Of several lines, any that had it before is renamed only then.
   const isRepeatable = text.split('\n').filter(isLocal).length < 2
   let isAgain = false
   return {
@@ -216,7 +216,7 @@ const STARTUP_EDITS: readonly ((input: Input) => [keyof Startup, unknown, (text:
     return ['resolution', resolution || undefined, text => setResolution(text, resolution)]
   },
 ]
-/** What setting one property may change besides. */
+/** Properties that setting another may change. */
 const ALONG: Partial<Record<keyof Startup, readonly (keyof Startup)[]>> = { name: ['isDeviceName', 'appendsHostName'] }
 
 function uxplayrc(input: Input): Edit | undefined {
@@ -289,7 +289,7 @@ function wifi(input: Input): Edit | undefined {
         expected,
         read,
       }))
-      // Those beyond the limit of the list come into it.
+      // Networks beyond the list's limit move into it.
       must(
         read.networks.length === expected.length || readWpa(before).networks.length === MAX_NETWORKS,
         'others are left',

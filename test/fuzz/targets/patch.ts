@@ -1,6 +1,6 @@
 /**
  * `SystemStore.patch` on a device's files. A patch is either refused, and not one call changes a file; or it is accepted, and
- * what is read back, also by a service that starts anew, is what RFC 7396 makes of the value before and the patch.
+ * the value read back, also by a service that starts anew, is RFC 7396's merge of the one before and the patch.
  */
 import { System } from '../../../hal/os/system.ts'
 import { registry } from '../../../hal/registry.ts'
@@ -20,7 +20,7 @@ import { Scope } from './scope.ts'
 /** Milliseconds of the processor for each KiB of a patch, or part of one. */
 const MS_PER_KIB = 50
 const TRIES = 4
-/** What a start and a change of all settings at once take, whatever their size. */
+/** For a start and a change of all settings at once, whatever their size. */
 const CHANGING_MS = 250
 
 interface Device {
@@ -202,7 +202,7 @@ async function attempt(device: Device, patch: JsonValue): Promise<{ readonly cha
     must(error.status === 422, 'it is not refused, but fails', facts(error.message))
     must(error.errors !== undefined && error.errors.length > 0, 'it is refused without a reason', facts(error.message))
     const [was, asked] = [JSON.parse(before), merged(JSON.parse(before), patch)].map(value => JSON.stringify(value))
-    // To remove what a device does not have may be refused.
+    // To remove a value that is not there may be refused.
     const removes = JSON.stringify(patch).includes('null')
     must(asked !== was || removes, 'it is refused, but asks for what is there', facts(error.errors))
     must(device.changes === 0 && store.json === before, 'it is refused, but something was changed', facts(error.errors))

@@ -1,4 +1,4 @@
-/** Parsers of what commands, the kernel, clients and the network say: against other readers, or against what made the text. */
+/** Parsers of texts by commands, the kernel, clients and the network: against other readers, or the writer of the text. */
 import { generateKeyPairSync, X509Certificate } from 'node:crypto'
 import { BlockList, isIP } from 'node:net'
 import { HalError } from '../../../hal/errors.ts'

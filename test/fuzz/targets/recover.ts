@@ -155,7 +155,7 @@ function journal(input: Input, outside: string): Buffer {
 
 type Damage = (place: Place, input: Input) => void
 
-/** What is at a path becomes something else. */
+/** Puts something else at a path. */
 function replace(root: string, path: string, make: (at: string) => void): void {
   const at = join(root, path)
   try {

@@ -1,5 +1,5 @@
 /**
- * UxPlay's log and the kernel's tables of sockets, as devices have them written that say anything of themselves: against a
+ * UxPlay's log and the kernel's tables of sockets, written for devices that say anything of themselves: against a
  * model that knows which device did what.
  */
 
@@ -36,7 +36,7 @@ interface Room {
   sockets: number
 }
 
-/** Prints what UxPlay does: journald has a record for each line, and readers trim it. */
+/** Prints as UxPlay does: journald has a record for each line, and readers trim it. */
 function print({ lines }: Room, text: string): void {
   lines.push(...text.split('\n').map(line => line.trim()))
 }
@@ -197,7 +197,7 @@ const ADDRESSES = [
   ['00000000000000000000000001000000', '::1'],
 ] as const
 
-/** proc_pid_net(5): what the kernel prints is not the devices' choice, but for the ports and addresses. */
+/** proc_pid_net(5): devices choose nothing in the kernel's text but the ports and addresses. */
 function table(input: Input): void {
   const hex = (value: number, length: number) => value.toString(16).toUpperCase().padStart(length, '0')
   const expected: TcpSocket[] = []

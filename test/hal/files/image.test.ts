@@ -7,7 +7,7 @@ import { Files } from '../../../hal/files/files.ts'
 import { intercepted, systemError } from '../support/file-system.ts'
 import { newRoot, treeOf } from '../support/tree.ts'
 
-test('what was captured is put back', async t => {
+test('a captured path is put back', async t => {
   const make: Record<string, (at: string, root: string) => void> = {
     'a file': at => writeFileSync(at, 'old', { mode: 0o600 }),
     'an empty file': at => writeFileSync(at, ''),
@@ -44,7 +44,7 @@ test('what was captured is put back', async t => {
     }
 })
 
-test('what cannot be put back cannot be captured', async t => {
+test('a file that cannot be put back cannot be captured', async t => {
   const root = newRoot(t)
   execFileSync('mkfifo', [join(root, 'etc/fifo')])
   writeFileSync(join(root, 'etc/huge'), Buffer.alloc(1024 * 1024 + 1))
@@ -54,7 +54,7 @@ test('what cannot be put back cannot be captured', async t => {
   await t.rejects(files.capture('/etc/huge'), { message: 'one of its files is larger than 1 MiB' })
 })
 
-test('what is as it was is not touched: it may be on a read-only file system', async t => {
+test('an unchanged file is not touched: it may be on a read-only file system', async t => {
   const root = newRoot(t)
   const at = (name: string) => join(root, 'etc', name)
   writeFileSync(at('file'), 'x'.repeat(1_000_000))

@@ -5,7 +5,7 @@ import { test } from 'tap'
 import { getValues, getWords, setValues, splitSections } from '../../../hal/format/ini.ts'
 import { Random, SEED } from '../../support/random.ts'
 
-/** `Alias=` in `[Install]`: what systemd reads there can be seen without a running manager. */
+/** `Alias=` in `[Install]`: systemd's reading of it can be seen without a running manager. */
 const reading: readonly (readonly [text: string, values: readonly string[], what: string])[] = [
   ['[Install]\nAlias=a.service\n', ['a.service'], 'one'],
   ['[Install]\nAlias=a.service\nAlias=b.service\n', ['a.service', 'b.service'], 'two'],

@@ -51,7 +51,7 @@ test('a value is read as a shell reads it', t => {
   t.end()
 })
 
-test('what a shell would refuse is read as systemd reads it', t => {
+test('a text that a shell would refuse is read as systemd reads it', t => {
   for (const [text, value, what] of [
     ['A=b c \t\r\nB=d', 'b c', 'white space within an unquoted value, but not at its end'],
     ['A = b', 'b', 'white space around the equals sign'],
@@ -139,7 +139,7 @@ function charactersKept(before: string, after: string): number {
   return start + end
 }
 
-test('what is written is what a shell reads', t => {
+test('a shell reads what is written', t => {
   const random = new Random(SEED)
   const values = Array.from({ length: 500 }, () => random.words())
   const names = values.map((_, at) => `V${at}`)
@@ -148,7 +148,7 @@ test('what is written is what a shell reads', t => {
   t.end()
 })
 
-test('what is written is what systemd reads', { skip: needs(GENERATOR) }, t => {
+test('systemd reads what is written', { skip: needs(GENERATOR) }, t => {
   const random = new Random(SEED)
   // environment.d(5) then expands variables, which does not work with noncharacters.
   const values = Array.from({ length: 500 }, () => random.words().replace(/\$|\p{NChar}/gu, '-'))

@@ -20,7 +20,7 @@ test('the names in an archive are read, without unused entries', t => {
   t.end()
 })
 
-test('what is not a whole table of names is not an archive', t => {
+test('anything but a whole table of names is not an archive', t => {
   const bytes = archiveOf(['en_GB.utf8', 'de_DE'])
   for (let length = 0; length < bytes.length; length++)
     t.equal(archivedLocales(bytes.subarray(0, length)), undefined, `${length} bytes`)

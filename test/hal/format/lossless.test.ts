@@ -6,7 +6,7 @@ import { decodeLossless, encodeLossless } from '../../../hal/format/lossless.ts'
 import { temporaryFolder } from '../../support/folder.ts'
 import { Random, SEED } from '../../support/random.ts'
 
-t.test('what is UTF-8 is read as ever', async t => {
+t.test('UTF-8 is read as ever', async t => {
   for (const text of [
     '',
     'a',

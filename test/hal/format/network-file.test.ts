@@ -133,7 +133,7 @@ test('of several [Route] sections, a new gateway replaces those of the default r
   t.end()
 })
 
-test('what looks like a section within a value or a comment is not one', t => {
+test('a section header within a value or a comment is not one', t => {
   const text =
     '[Match]\nName=eth0\n[Network]\nDescription=a \\\n[Route]\n#[Route]\n[Route]\nGateway=192.0.2.1\n[Link]\nMTUBytes=1400\n'
   const now = configurationOf(text)

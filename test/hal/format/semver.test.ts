@@ -39,7 +39,7 @@ t.test('the build does not count, and numbers that are left out are 0', async t 
     t.equal(compareVersions(one, other), 0, `${one} and ${other}`)
 })
 
-t.test('what is no version cannot be compared', async t => {
+t.test('a text that is no version cannot be compared', async t => {
   for (const text of [
     ...[
       '',

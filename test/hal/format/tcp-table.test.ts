@@ -36,7 +36,7 @@ t.test('the sockets of a port', async t => {
   t.strictSame(socketsOf('', [7000]), [])
 })
 
-t.test('what this kernel prints', async t => {
+t.test('the tables of this kernel', async t => {
   for (const [host, file] of [
     ['127.0.0.1', '/proc/net/tcp'],
     ['::1', '/proc/net/tcp6'],

@@ -17,7 +17,7 @@ const REJECTED = [
 const LEFT = ['Connection closed for socket 19', 'Connection closed for socket 19']
 const MIRRORS = ['Client identified as User-Agent: AirPlay/695.12', 'raop_rtp_mirror starting mirroring']
 
-/** What is printed about a device, as lines of the journal. */
+/** Lines printed about a device, as in the journal. */
 const request = (name: string, id: string, model = 'iPhone15,2') =>
   `connection request from ${name} (${model}) with deviceID = ${id}`.split('\n')
 const refusal = (name: string, id: string, model?: string) => [
@@ -60,7 +60,7 @@ t.test('lines that a device forges, by what it says of itself', async t => {
     for (const id of [`${ANN}\n${asBob}${end}`, `${forged}\n`])
       t.equal(refusedCaller(refusal('x', id)), undefined, 'by its ID')
     for (const lines of [request(forged, ANN), request('x', ANN, forged)]) {
-      t.equal(refusedCaller(lines), undefined, 'who is let in waits for nobody')
+      t.equal(refusedCaller(lines), undefined, 'a device that is let in waits for nobody')
       t.match(lastCaller([...lines, ...MIRRORS]), { deviceId: ANN })
       t.not(lastCaller(lines)?.name, 'Boss')
     }

@@ -62,7 +62,7 @@ t.test('networks with a password, and open ones, are listed; a password is never
   for (const [body, expected] of listed) t.strictSame(readWpa(block(...body)).networks, [expected], body.join('; '))
 })
 
-t.test('what is not understood is not listed', async t => {
+t.test('a network that is not understood is not listed', async t => {
   const bodies = [
     ['ssid="a"'],
     ['psk="correct horse"'],
@@ -123,7 +123,7 @@ t.test('every byte that is not ours is kept', async t => {
   t.equal(editWpa(raw, { country: 'DE', networks: [] }), raw.replace(OFFICE, ''))
 })
 
-t.test('what is written for each kind of network', async t => {
+t.test('the lines for each kind of network', async t => {
   const cases: readonly (readonly [network: WifiNetwork, lines: readonly string[]])[] = [
     [network('Guests'), ['key_mgmt=NONE']],
     [network('Guests', '', true), ['key_mgmt=NONE', 'scan_ssid=1']],
@@ -188,7 +188,7 @@ t.test('a country takes the place of all that were there, also behind a block', 
   t.strictSame(text.match(/^country=.*$/gm), ['country=DE'])
 })
 
-t.test('what the API and the card accept', async t => {
+t.test('values that the API and the card accept', async t => {
   for (const password of ['', '12345678', ' '.repeat(63), 'AB'.repeat(32)])
     t.strictSame(whyNoNetwork({ ssid: 'a', password }), {})
   for (const password of ['1234567', 'x'.repeat(64), 'set', 'pässword', 'a\nbcdefghi', 'x'.repeat(65)])

@@ -1,4 +1,4 @@
-/** Which disk the boot partition is on. */
+/** The disk of the boot partition. */
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'

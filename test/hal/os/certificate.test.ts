@@ -134,7 +134,7 @@ t.test('a pair that OpenSSL refuses to a server, or its clients to it, is refuse
   }
 })
 
-t.test('what was set aside is put back, and nothing from an earlier time', async t => {
+t.test('files that were set aside are put back, and none from an earlier time', async t => {
   const root = newRoot(t)
   const files = new CertificateFiles(runningAt(root, { run: async () => 'failed\nfailed\n' }))
   const pairOf = (name: string, type: readonly string[]) => {
@@ -155,7 +155,7 @@ t.test('what was set aside is put back, and nothing from an earlier time', async
   t.equal(readFileSync(path('key'), 'utf8'), second.key)
 })
 
-t.test('what cannot be used is refused, and stays as it is', async t => {
+t.test('an unusable pair is refused, and stays as it is', async t => {
   const other = newRoot(t)
   ownersPair(join(other, 'ec'), EC)
   ownersPair(join(other, 'rsa'), RSA)

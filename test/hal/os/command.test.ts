@@ -32,7 +32,7 @@ test('a command is read line by line until that is enough', async t => {
   const lines: string[] = []
   const take = (enough: number) => (line: string) => lines.push(line) < enough
   await readCommandLines(['printf', 'one\\ntwo\\nhalf'], take(9))
-  t.strictSame(lines.splice(0), ['one', 'two'], 'what has no line end is not a line')
+  t.strictSame(lines.splice(0), ['one', 'two'], 'text without a line end is not a line')
   await readCommandLines(['yes'], take(3))
   t.strictSame(lines.splice(0), ['y', 'y', 'y'], 'it does not go on')
   await readCommandLines(['sh', '-c', 'head -c 200000 /dev/zero | tr "\\0" x; echo; echo y'], take(9))
@@ -64,7 +64,7 @@ test('a monitored command is read line by line, and a line is bounded', async t 
   t.strictSame(lines, ['one', 'two', 'x'.repeat(4_096)])
 })
 
-test('what is not installed is not looked for again', async t => {
+test('a command that is not installed is not looked for again', async t => {
   const folder = t.testdir({})
   const { PATH } = process.env
   process.env.PATH = `${folder}:${PATH}`

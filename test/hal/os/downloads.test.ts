@@ -89,7 +89,7 @@ t.test('a body comes as far as it comes, and ends when it stands still', async t
   t.equal(Buffer.concat(chunks).toString(), 'ab')
 })
 
-t.test('what passes is told from what does not', async t => {
+t.test('failures that pass are told from others', async t => {
   for (const [status, isServerBusy] of [
     [503, true],
     [429, true],

@@ -9,7 +9,7 @@ import { newRoot } from '../support/tree.ts'
 
 const LEDS = 'sys/class/leds'
 
-/** A device with these LEDs. A file is not the kernel: what is written is put over what was there. */
+/** A device with these LEDs. A file is not the kernel: a write is put over the old text. */
 function deviceWith(t: Test, leds: Readonly<Record<string, string | undefined>>) {
   const root = newRoot(t)
   for (const [name, trigger] of Object.entries(leds)) {

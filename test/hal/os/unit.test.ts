@@ -141,7 +141,7 @@ test('an [Install] section names no files elsewhere', async t => {
   t.strictSame(unit.files, [])
 })
 
-test('what systemctl would not do is refused with the reason', async t => {
+test('a change that systemctl would not make is refused with the reason', async t => {
   const { root, link, unit, systemctl } = rootWith(t, { 'a.service': INSTALL, 'b.service': SERVICE }, 'a.service')
   t.equal(await unit.whyNot(true), undefined)
   t.equal(await unit.whyNot(false), undefined, 'it is disabled already')
@@ -240,7 +240,7 @@ test('it is restarted for rewritten files, unless it is stopped', async t => {
   t.equal(systemd.text, 'a.service runs, started 2 times\n')
 })
 
-test('one that is stopped just before it is restarted stays stopped', async t => {
+test('a unit that is stopped just before it is restarted stays stopped', async t => {
   const { root, systemd } = running(t, { 'a.service': INSTALL }, 'a.service')
   await systemd.systemctl(['systemctl', 'restart', 'a.service'])
   const run: Run = async argv => {
@@ -252,7 +252,7 @@ test('one that is stopped just before it is restarted stays stopped', async t =>
   t.notOk(systemd.isActive('a.service'))
 })
 
-test('one that is being started is restarted once it runs, unless it is stopped first', async t => {
+test('a unit that is being started is restarted once it runs, unless it is stopped first', async t => {
   const { root } = rootWith(t, { 'a.service': INSTALL }, 'a.service')
   for (const [last, restarted, { restartsItself = false, isNeeded = true } = {}] of [
     ['active', ['try-restart']],
@@ -276,7 +276,7 @@ test('one that is being started is restarted once it runs, unless it is stopped 
   }
 })
 
-test('one that failed is started again by the undo of what made it fail', async t => {
+test('a unit that failed is started again by the undo of the change that made it fail', async t => {
   const { unit, systemd } = running(t, { 'a.service': INSTALL }, 'a.service')
   await systemd.systemctl(['systemctl', 'restart', 'a.service'])
   systemd.onStart = () => {

@@ -153,7 +153,7 @@ test('a name set by others is shown with what UxPlay appends to it', async t => 
   t.match(shown(), { name: 'Hall', appendsHostName: false })
 })
 
-test('what UxPlay would not accept is refused', async t => {
+test('a value that UxPlay would not accept is refused', async t => {
   const { service, file } = await startReceiver(t)
   const before = file()
   for (const [value, pointer] of [

@@ -18,7 +18,7 @@ function moderationOfOthers(root: string, engines: readonly Engine[]) {
   return moderation(new System(root), engines)
 }
 
-/** One that keeps its option in a file. */
+/** An engine with its option in a file. */
 function engineAt(root: string, path: string, isInstalled = true) {
   const system = new System(root)
   const taken: string[] = []
@@ -54,7 +54,7 @@ test('without a file nobody is asked; what is written is read, and other lines s
   t.equal(readFileSync(join(root, FILE), 'utf8'), '# by hand\nAPPROVAL=none\nTIMEOUT_S=600\n')
 })
 
-test('what cannot be understood is not taken for a value', async t => {
+test('a text that cannot be understood is not taken for a value', async t => {
   const root = deviceRoot(t)
   const setting = moderationAt(root)
   await setting.write?.({ approval: 'none', timeoutS: 120 })

@@ -42,7 +42,7 @@ test('the query of a channel is not shown, and kept where its mask is written', 
   t.match(mistakes, [{ pointer: '/channel', detail: /no query of this address that it could keep/ }])
 })
 
-test('what is refused, and where', async t => {
+test('values that are refused, and where', async t => {
   const setting = update(new System(deviceRoot(t)))
   const channel = 'https://updates.example.net/'
   const cases: readonly (readonly [Partial<UpdateSettings>, pointer: string, detail: RegExp])[] = [

@@ -25,7 +25,7 @@ async function start(t: Test) {
 
 const network = (ssid: string, password = '', hidden = false) => ({ ssid, password, hidden })
 
-test('what there is: a password is never shown, and an enterprise network is not listed', { skip }, async t => {
+test('the networks: a password is never shown, and an enterprise network is not listed', { skip }, async t => {
   const { service, wifi } = await start(t)
   t.strictSame(await wifi(), {
     country: 'DE',
@@ -73,7 +73,7 @@ test('a network is joined, found wrong, and joined again; it is an event each ti
 test('a password is kept where it is, and refused where there is none', { skip }, async t => {
   const { service, file } = await start(t)
   const { value, etag } = await service.system()
-  t.equal((await service.patch(value)).headers.get('ETag'), etag, 'what was read can be sent back')
+  t.equal((await service.patch(value)).headers.get('ETag'), etag, 'a value that was read can be sent back')
   const hidden = await service.patch({ wifi: { networks: [network('Office', 'set', true)] } })
   t.match(await hidden.json(), { wifi: { networks: [network('Office', 'set', true)] } })
   t.match(readFileSync(file, 'utf8'), `psk="${SECRET}"`)

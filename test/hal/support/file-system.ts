@@ -9,7 +9,7 @@ export interface Call {
   readonly path: string
   /** Whether it can change what is on the disk. */
   readonly changes: boolean
-  /** Lets it happen. Only what may wait for the disk (`IN_POOL`) and a command return a promise. */
+  /** Lets it happen. Only waits for the disk (`IN_POOL`) and commands return a promise. */
   readonly proceed: () => unknown
   /** Lets half of a write happen; of any other call, nothing. */
   readonly tear: () => void

@@ -43,7 +43,7 @@ export class Device<S extends Setting> {
     return readFileSync(join(this.root, path), 'utf8')
   }
 
-  /** Replaces what is at a path by a file, or by nothing. */
+  /** Replaces a path by a file, or by nothing. */
   put(path: string, text: string | Buffer | undefined): void {
     const at = join(this.root, path)
     rmSync(at, { recursive: true, force: true })

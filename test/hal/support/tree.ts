@@ -28,7 +28,7 @@ export function newRoot(t: Test): string {
   return root
 }
 
-/** What is under a folder: the type, mode, owner and content of each path as one text, so that trees can be compared. */
+/** Paths in a folder: the type, mode, owner and content of each as one text, so that trees can be compared. */
 export type Tree = Readonly<Record<string, string>>
 
 export function treeOf(root: string): Tree {

@@ -75,7 +75,7 @@ test('without a journal too, a failed change is undone', async t => {
     const transactions = transactionsOf(system, [failing])
     const error = await failureOf(transactions.apply([change(failing)], true))
     t.match(error, { setting: 'a', notUndone: isBroken ? ['a'] : [] })
-    // What could not be undone is in a journal now, for the next start.
+    // The failed undo is in a journal now, for the next start.
     t.match(
       await transactionsOf(system, [failing]).recover(),
       isBroken ? { settings: ['a'], notUndone: [] } : undefined,

@@ -1,4 +1,4 @@
-/** What is believed of a journal that is found at a start: it may be torn, of another version, or planted. */
+/** How far a journal found at a start is believed: it may be torn, of another version, or planted. */
 import { execFileSync } from 'node:child_process'
 import {
   existsSync,
@@ -85,7 +85,7 @@ function settingsOf(t: Test, system: System) {
   return ['a', 'b'].map(name => ({ ...setting(system, name), activate: async () => void t.fail('activated') }))
 }
 
-test('what is not a journal of this device is set aside, and nothing in it is done', async t => {
+test('a file that is not a journal of this device is set aside, and nothing in it is done', async t => {
   for (const [what, text] of Object.entries(NOT_JOURNALS)) {
     const root = rootWithFiles(t)
     const before = treeOf(join(root, 'etc'))
@@ -115,7 +115,7 @@ test('the same journal with a shape, setting, file and values that fit is done',
   t.notOk(existsSync(join(root, 'state/journal')))
 })
 
-test('what is set aside replaces what was, whatever it is', async t => {
+test('a journal that is set aside replaces the one before, whatever it is', async t => {
   const root = rootWithFiles(t)
   const at = join(root, 'state/journal')
   for (const make of [

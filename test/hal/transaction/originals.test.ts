@@ -1,4 +1,4 @@
-/** What the files were before they were changed for the first time, and a reset to that. */
+/** Files as they were before their first change, and a reset to that. */
 import { mkdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
@@ -69,7 +69,7 @@ test('only what no file holds is activated, with the value before its first chan
   t.same(steps, ['activate volume old'])
 })
 
-test('what is behind a link of its own is not put back: it may have been updated since', async t => {
+test('a file behind a link of its own is not put back: it may have been updated since', async t => {
   const root = rootWithFiles(t)
   mkdirSync(join(root, 'usr'))
   writeFileSync(join(root, 'usr/zone'), 'old')
@@ -127,7 +127,7 @@ async function brokenDevice(t: Test) {
   return Object.assign(device, { root, before, settings, steps, start })
 }
 
-test('what cannot be put back is named, and tried again at each later start until it is done', async t => {
+test('a setting that cannot be put back is named, and tried again at each later start until it is done', async t => {
   const device = await brokenDevice(t)
   const { root, start, steps } = device
   t.same(await start().reset(), { settings: ['b', 'a'], notUndone: ['b'] })
@@ -142,7 +142,7 @@ test('what cannot be put back is named, and tried again at each later start unti
   t.same(await start().reset(), { settings: [], notUndone: [] })
 })
 
-test('what somebody has set since is not reset, and the next reset still knows its original', async t => {
+test('a setting that somebody has set since is not reset, and the next reset still knows its original', async t => {
   const edited = (root: string) => writeFileSync(join(root, 'etc/b'), 'edited')
   const ways: Record<string, (device: Awaited<ReturnType<typeof brokenDevice>>) => Promise<void> | void> = {
     'with an editor': ({ root }) => edited(root),
@@ -176,7 +176,7 @@ test('a record of what was not reset that makes no sense counts as none', async 
   }
 })
 
-test('what was changed before takes no access to the disk', async t => {
+test('a file that was changed before takes no access to the disk', async t => {
   const root = rootWithFiles(t)
   const calls: string[] = []
   const fs = intercepted(

@@ -1,4 +1,4 @@
-/** What a start makes of the journal that an earlier run left. */
+/** A start that finds the journal of an earlier run. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
@@ -8,7 +8,7 @@ import { runningAt } from '../support/setting-device.ts'
 import { change, failureOf, rootWithFiles, setting, transactionsOf } from '../support/transactions.ts'
 import { treeOf } from '../support/tree.ts'
 
-test('what was applied and not kept is undone by the next start, once', async t => {
+test('a change that was applied and not kept is undone by the next start, once', async t => {
   const root = rootWithFiles(t)
   const before = treeOf(root)
   const steps: string[] = []
@@ -53,7 +53,7 @@ test('however often the undo of a setting fails, the journal goes back to what w
   t.same(treeOf(root), before)
 })
 
-test('what has been set again since is not undone', async t => {
+test('a setting that was set again since is not undone', async t => {
   const root = rootWithFiles(t)
   const system = runningAt(root)
   let isBroken = true
@@ -70,7 +70,7 @@ test('what has been set again since is not undone', async t => {
   t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'new')
 })
 
-test('what could not be undone is not forgotten while the journal cannot be written', async t => {
+test('a failed undo is not forgotten while the journal cannot be written', async t => {
   const root = rootWithFiles(t)
   let refused: readonly string[] = []
   const fs = intercepted(({ changes, path, proceed }) => {

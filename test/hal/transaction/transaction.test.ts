@@ -80,7 +80,7 @@ test('if the files of a setting cannot be captured, nothing is begun', async t =
   t.same(treeOf(root), before)
 })
 
-test('what cannot be undone is named, and the rest is undone', async t => {
+test('settings that cannot be undone are named, and the rest is undone', async t => {
   const root = rootWithFiles(t)
   const steps: string[] = []
   let isBroken = false
@@ -102,7 +102,7 @@ test('what cannot be undone is named, and the rest is undone', async t => {
       ),
     ]),
   )
-  t.same(error.notUndone, ['d', 'link', 'a'], 'those with a failed command, and the one with a failed file')
+  t.same(error.notUndone, ['d', 'link', 'a'], 'settings with a failed command, and the one with a failed file')
   t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'old')
   t.equal(readFileSync(join(root, 'etc/b'), 'utf8'), 'new')
   t.throws(() => readFileSync(join(root, 'etc/c')), { code: 'ENOENT' })
@@ -137,7 +137,7 @@ test('if the journal cannot be made durable, nothing is begun', async t => {
   t.same(treeOf(root), before)
 })
 
-test('what cannot be kept is undone, because the next start would undo it', async t => {
+test('a change that cannot be kept is undone, because the next start would undo it', async t => {
   const root = rootWithFiles(t)
   const before = treeOf(root)
   const system = new System(root)

@@ -1,4 +1,4 @@
-/** The settings that are walked over: where each is on the page, and what it may be. */
+/** The settings that are walked over: where each is on the page, and its values. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import type { Random } from '../../support/random.ts'
 
@@ -69,7 +69,7 @@ export const FIELDS: readonly Field[] = [
     label: 'Time to decide, in seconds',
     path: ['moderation', 'timeoutS'],
     kind: 'text',
-    // Nobody waits in vain: that is not what is walked over.
+    // Nobody waits in vain: that is no part of the walk.
     other: random => String(500 + random.below(100)),
     toJson: Number,
     shown: String,
@@ -93,7 +93,7 @@ export function patchOf(values: readonly (readonly [Field, string])[]): Record<s
   return patch
 }
 
-/** What the control of a field shows for a configuration. */
+/** The value that a field shows for a configuration. */
 export function shownOf({ path, shown }: Field, system: unknown): string {
   return shown(path.reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[name], system))
 }

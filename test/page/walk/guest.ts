@@ -1,4 +1,4 @@
-/** A device that asks to mirror, at its engine: what the engine was told is what happened to it. */
+/** A device that asks to mirror, at its engine: it does as the engine was told. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { TestEngine } from '../../support/sessions.ts'
 

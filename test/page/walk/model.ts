@@ -1,4 +1,4 @@
-/** What should be the case on the device and on its page. */
+/** The expected state of the device and of its page. */
 import { FIELDS, type Field, keyOf, patchOf, shownOf } from './fields.ts'
 import type { Guest } from './guest.ts'
 import type { Sent } from './proxy.ts'
@@ -11,9 +11,9 @@ type Fate = 'pending' | 'active' | 'gone' | 'unknown'
 export class Model {
   readonly #room: Room
   readonly #fates = new Map<Guest, Fate>()
-  /** What the device's settings are, by field, as their controls show them. */
+  /** The device's settings, by field, as their controls show them. */
   readonly #values = new Map<Field, string>()
-  /** What was entered on the page, and is not saved. */
+  /** Entries on the page that are not saved. */
   readonly #entered = new Map<Field, string>()
   /** Fields that somebody is changing at this moment, or whose change was cut off: either value may be the one. */
   readonly #unsure = new Set<Field>()
@@ -45,7 +45,7 @@ export class Model {
     else this.#entered.set(field, value)
   }
 
-  /** Whatever was entered is lost, as with the page. */
+  /** All entries are lost, as with the page. */
   forget(): void {
     this.#entered.clear()
   }
@@ -58,7 +58,7 @@ export class Model {
     for (const [field, value] of this.#entered) if (field.card === card) this.changed(field, value)
   }
 
-  /** The page has the answer: what was saved is not an entry any more, even if the page does not hear yet what it has become. */
+  /** The page has the answer: a saved value is not an entry any more, even if the page has not heard yet of its result. */
   answered(name: string): void {
     const [verb, what] = parts(name)
     if (verb !== 'Save') return
@@ -82,7 +82,7 @@ export class Model {
     return [...this.#entered.keys()].filter(field => field.card === card)
   }
 
-  /** What the device says against the model; takes over what nobody can know. */
+  /** How the device differs from the model; takes over what nobody can know. */
   async differenceOfDevice(): Promise<string | undefined> {
     const { value } = await this.#room.service.system()
     for (const field of FIELDS) {
@@ -111,7 +111,7 @@ export class Model {
     return undefined
   }
 
-  /** What the page shows that is not true; undefined if there is nothing, or it says that it does not know. */
+  /** An untruth on the page; undefined if there is none, or the page says that it does not know. */
   differenceOfPage(shown: Shown): string | undefined {
     if (this.isKeyOld) return shown.isSigningIn ? undefined : 'the page goes on with a key that was replaced'
     if (shown.isSigningIn) return 'the page asks for a key that it has'
@@ -157,7 +157,7 @@ export class Model {
     return undefined
   }
 
-  /** The page and the device agree: what was in doubt is known, and what was entered is saved where it is the value. */
+  /** The page and the device agree: doubts are settled, and an entry is saved where it is the value. */
   settled(shown: Shown): void {
     if (shown.state !== 'Connected') return
     for (const [field, entered] of this.#entered)
@@ -167,7 +167,7 @@ export class Model {
   }
 
   /**
-   * What a press of this promises, as `METHOD path body`. There are two answers where the value that was entered has just become
+   * The promise of this control, as `METHOD path body`. There are two answers where the entered value has just become
    * the device's: it may be sent, or not.
    */
   promisesOf({ name, fields }: Hit): readonly string[] {
@@ -183,7 +183,7 @@ export class Model {
     return verb === 'Deny' || verb === 'End' ? ids.map(id => `DELETE /sessions/${id} `) : ['']
   }
 
-  /** The device has done what was pressed; or nobody knows whether it has. */
+  /** The device has done as pressed; or nobody knows whether it has. */
   done(name: string, { path }: Sent, isKnown: boolean): void {
     const [verb, what] = parts(name)
     if (verb === 'Save') return isKnown ? this.saved(what) : this.unsureOf(what)
@@ -220,7 +220,7 @@ export class Model {
   }
 }
 
-/** The verb of a button, and what it is about. */
+/** The verb of a button, and its object. */
 function parts(name: string): readonly [verb: string, what: string] {
   const [verb = '', ...rest] = name.split(': ')
   return [verb, rest.join(': ')]

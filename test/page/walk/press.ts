@@ -1,4 +1,4 @@
-/** Presses, and the first invariant: what is pressed is what happens, once, or nothing. */
+/** Presses, and the first invariant: a press does what it says, once, or nothing. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { eventually } from '../../support/eventually.ts'
 import type { Random } from '../../support/random.ts'
@@ -11,9 +11,9 @@ import type { Hit } from './watcher.ts'
 
 /** Milliseconds between the look and the tap: less than a row that has moved takes no finger. */
 const ON_ITS_WAY_MS = 300
-/** A control that came under the finger later than this was not what somebody meant to press. */
+/** A control that came under the finger later than this is not the one that was meant. */
 const STEADY_MS = 250
-/** What asks the device for something, or throws away what was entered. Whatever else is hit, nothing is lost. */
+/** Presses that ask the device for something, or throw away entries. With any other, nothing is lost. */
 const GRAVE = /^(Let in|Deny|End|Save|Discard|Use that): /
 
 export interface Around {
@@ -39,7 +39,7 @@ export class Press {
     this.#random = random
   }
 
-  /** Presses what asks the device for nothing. */
+  /** A press that asks the device for nothing. */
   async plain(name: string): Promise<Hit | undefined> {
     const hit = await this.#thumb.tap(name)
     if (hit) this.#meant(hit, name)
@@ -55,7 +55,7 @@ export class Press {
     return eventually(async () => (await this.#thumb.see()).state === 'Connected')
   }
 
-  /** Presses what asks the device for something. */
+  /** A press that asks the device for something. */
   async asking(name: string, { news, fault, isTwice }: Around = {}): Promise<void> {
     const { proxy } = this.#room
     proxy.arm(fault)
@@ -104,7 +104,7 @@ export class Press {
     return eventually(async () => !(await this.#thumb.see()).isBusy)
   }
 
-  /** @throws if the finger has hit what came under it only just now. */
+  /** @throws if the control came under the finger only just now. */
   #meant({ name, isAimed, steadyMs }: Hit, aimedAt: string): void {
     if (isAimed || steadyMs >= STEADY_MS || !GRAVE.test(name)) return
     throw new Error(`the finger was on its way to “${aimedAt}”, and hit “${name}”, which was there for ${steadyMs} ms`)

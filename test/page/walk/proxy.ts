@@ -1,11 +1,11 @@
-/** What stands between the browser and the device: it writes down what the page asks for, and misbehaves when it is told to. */
+/** A proxy between the browser and the device: it records the page's requests, and misbehaves when it is told to. */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 
-/** What becomes of the next request that changes something. */
+/** The fate of the next request that changes something. */
 export type Fault =
   | { readonly kind: 'refused'; readonly status: 500 | 503 }
   /** The device has done it, and the answer takes that long. */
@@ -28,7 +28,7 @@ const API = '/api/v1'
 
 export class FaultyProxy {
   readonly url: string
-  /** What the page has asked for since `take` was called last. */
+  /** The page's requests since `take` was called last. */
   #sent: Sent[] = []
   readonly #broken = new Set<string>()
   #fault: Fault | undefined
@@ -60,14 +60,14 @@ export class FaultyProxy {
     return proxy
   }
 
-  /** What the page has asked for since the last call. */
+  /** The page's requests since the last call. */
   take(): readonly Sent[] {
     const sent = this.#sent
     this.#sent = []
     return sent
   }
 
-  /** The first of what the page has asked for since then. */
+  /** The first of the page's requests since then. */
   get first(): Sent | undefined {
     return this.#sent[0]
   }

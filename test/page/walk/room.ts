@@ -1,4 +1,4 @@
-/** The device that is walked over: who mirrors to it, who else manages it, and what befalls it. */
+/** The device that is walked over: its guests, others who manage it, and mishaps. */
 import { randomBytes } from 'node:crypto'
 import type { Test } from 'tap'
 import { deviceRoot } from '../../support/device.ts'

@@ -1,4 +1,4 @@
-/** What may happen next: what the thumb does, what others do, and what goes wrong. */
+/** The steps that may come next: by the thumb, by others, and mishaps. */
 import type { Random } from '../../support/random.ts'
 import { FIELDS, type Field, keyOf } from './fields.ts'
 import type { Guest } from './guest.ts'
@@ -29,13 +29,13 @@ export interface Step {
   readonly what: string
   /** How often it is taken, compared with the others that are possible. */
   readonly weight: number
-  /** What it is about. */
+  /** Its subject. */
   readonly guest?: Guest
   readonly field?: Field
   readonly act: () => Promise<unknown>
 }
 
-/** What others do, which the page learns of by its streams. */
+/** By others: the page learns of these by its streams. */
 export function newsSteps({ room, model, random, at }: Scene): readonly Step[] {
   const guests = [...room.guests.values()].filter(({ state }) => state === 'pending' || state === 'active')
   const guest = guests.length > 0 ? random.pick(guests) : undefined
@@ -77,7 +77,7 @@ function stepsOf(guest: Guest, room: Room, model: Model): readonly Step[] {
   ]
 }
 
-/** What goes wrong, or changes everything. */
+/** Mishaps, and changes to everything. */
 export function upheavals({ room, model, random, at }: Scene): readonly Step[] {
   const approve = (approval: 'none' | 'moderator') => async () => {
     if (approval === 'none') model.opened()
@@ -115,7 +115,7 @@ export function upheavals({ room, model, random, at }: Scene): readonly Step[] {
   ]
 }
 
-/** What the thumb can do with what is shown. */
+/** By the thumb, with the page as shown. */
 export function thumbSteps(scene: Scene, shown: Shown): readonly Step[] {
   if (shown.isSigningIn) return [{ what: 'sign in', weight: 1_000, act: () => signIn(scene) }]
   const { random, press, model } = scene

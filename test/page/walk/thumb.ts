@@ -43,9 +43,9 @@ export class Thumb {
 
   /**
    * Taps where a control is.
-   * @param meanwhile What happens between the look and the tap.
-   * @param again What happens before it taps there once more.
-   * @returns what was hit; undefined if nothing can be, because the control takes no finger, or has gone.
+   * @param meanwhile Called between the look and the tap.
+   * @param again Called before it taps there once more.
+   * @returns the hit; undefined if nothing can be hit, because the control takes no finger, or has gone.
    */
   async tap(
     name: string,

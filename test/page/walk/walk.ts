@@ -1,4 +1,4 @@
-/** A random walk over the page, one step after the other, and what must hold after each. */
+/** A random walk over the page, one step after the other, and the invariants after each. */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -22,7 +22,7 @@ const REMEMBERED = 10
 const RECONNECT_MS = 2 * DEADLINE_MS
 
 export class Walk {
-  /** What was done in each step. */
+  /** The name of each step. */
   readonly taken: string[] = []
   readonly #name: string
   readonly #scene: Omit<Scene, 'at'>
@@ -51,7 +51,7 @@ export class Walk {
     return new Walk(`${browser}-${seed}`, { room, model, thumb, press, random }, tab)
   }
 
-  /** Takes so many steps. @throws what did not hold, and how it came to that. */
+  /** Takes so many steps. @throws the broken invariant, and its history. */
   async go(steps: number): Promise<void> {
     await this.#holds()
     for (let at = 1; at <= steps; at++) {
@@ -79,7 +79,7 @@ export class Walk {
     return step
   }
 
-  /** The second invariant: what is shown is true, or the page says that it does not know. */
+  /** The second invariant: the page is right, or says that it does not know. */
   async #holds(): Promise<void> {
     const { room, model, thumb } = this.#scene
     await patiently(() => model.differenceOfDevice())

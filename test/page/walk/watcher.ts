@@ -1,10 +1,10 @@
-/** What runs in the page: it reads what is shown, finds what can be pressed, and notes what a finger has hit. */
+/** Runs in the page: reads its text, finds the controls that can be pressed, and notes a finger's hits. */
 
-/** What can be read on the page. */
+/** The page as it can be read. */
 export interface Shown {
   /** The heading of the view; empty before there is one. */
   readonly view: string
-  /** What the page says of its connection; empty if it shows no device. */
+  /** The page's text on its connection; empty if it shows no device. */
   readonly state: string
   readonly isSigningIn: boolean
   readonly name: string
@@ -18,14 +18,14 @@ export interface Shown {
   readonly notes: Readonly<Record<string, string>>
   /** Cards that offer to save. */
   readonly unsaved: readonly string[]
-  /** Names of what can be pressed. */
+  /** Names of pressable controls. */
   readonly buttons: readonly string[]
   /** A press waits for its answer. */
   readonly isBusy: boolean
   readonly text: string
 }
 
-/** What a finger has hit. */
+/** A hit of a finger. */
 export interface Hit {
   /** The name of the control; empty if it was none. */
   readonly name: string
@@ -33,7 +33,7 @@ export interface Hit {
   readonly isAimed: boolean
   /** For how many milliseconds it was there. */
   readonly steadyMs: number
-  /** What the controls show at that moment, by `card/label`. */
+  /** The controls' values at that moment, by `card/label`. */
   readonly fields: Readonly<Record<string, string>>
 }
 
@@ -41,7 +41,7 @@ export interface Watcher {
   look(): Shown
   /** Brings a control into sight. @returns its middle, once a finger would hit it; undefined before. */
   aim(name: string): { readonly x: number; readonly y: number } | undefined
-  /** What was hit since `aim`. */
+  /** The hit since `aim`. */
   hit(): Hit | undefined
 }
 

@@ -28,7 +28,7 @@ export class FakeAlsa {
     this.monitors = monitors
   }
 
-  /** `0 Master 16/31 on`: a line for each control, then whether that is what the next boot restores. */
+  /** `0 Master 16/31 on`: a line for each control, then whether the next boot restores that. */
   get text(): string {
     const text = textOf(this.cards)
     return text === textOf(this.#stored) ? `${text}stored\n` : `${text}not stored\n`
@@ -84,7 +84,7 @@ export class FakeAlsa {
     this.#tell(0, control)
   }
 
-  /** monitor.c: the card, the number and the name of the element, and what has changed. */
+  /** monitor.c: the card, the number and the name of the element, and the change. */
   #tell(card: number, { name }: FakeControl): void {
     this.monitors.print('alsactl monitor', `node hw:${card}, #1 (2,0,0,${name} Playback Volume,0) VALUE`)
   }

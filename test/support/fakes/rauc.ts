@@ -2,7 +2,7 @@ import { basename } from 'node:path'
 import type { Run } from '../../../hal/os/command.ts'
 import { CommandFailure } from '../../../hal/os/command.ts'
 
-/** What RAUC 1.13 knows of a slot, by its own names; `status` is absent if nothing was ever installed. */
+/** A slot as RAUC 1.13 knows it, by its own names; `status` is absent if nothing was ever installed. */
 export interface FakeSlot {
   readonly bootname: string
   'boot-status'?: 'good' | 'bad'
@@ -12,13 +12,13 @@ export interface FakeSlot {
   'activated.timestamp'?: string
 }
 
-/** What `InspectBundle` and `InstallBundle` say of a bundle: what it contains, or why not. */
+/** A bundle to `InspectBundle` and `InstallBundle`: its content, or why it is refused. */
 export type FakeBundle = { readonly version: string; readonly compatible: string } | string
 
 const variant = (type: string, data: unknown) => ({ type, data })
 
 /**
- * RAUC at the other end of busctl, with two slots. What it prints has the form that RAUC 1.13 and busctl of systemd 257
+ * RAUC at the other end of busctl, with two slots. Its output has the form that RAUC 1.13 and busctl of systemd 257
  * were seen to print. An installation ends when the test says so.
  */
 export class FakeRauc {
@@ -30,11 +30,11 @@ export class FakeRauc {
   lastError = ''
   /** Where nothing answers, as without the package. */
   isAbsent = false
-  /** Methods that are carried out, and whose answer is lost; and those that are not. */
+  /** Methods carried out with the answer lost, and refused ones. */
   readonly unanswered = new Set<string>()
   readonly refused = new Set<string>()
   readonly bundles = new Map<string, FakeBundle>()
-  /** What was asked of it, without reading. */
+  /** The calls to it, except reads. */
   readonly did: string[] = []
   readonly slots: Record<string, FakeSlot> = {
     'rootfs.1': { bootname: 'B', 'boot-status': 'bad' },

@@ -21,7 +21,7 @@ export class FakeReceiver {
   readonly #alsa = new FakeAlsa([[{ name: 'Master', steps: 31, levels: [31, 31], on: true }]], this.monitors)
   readonly #systemd: FakeSystemd
   readonly #networkd: FakeNetworkd
-  /** What each unit read when it last started. */
+  /** Read by each unit when it last started. */
   readonly #read = new Map<string, string>()
 
   constructor(root: string) {

@@ -14,7 +14,7 @@ export interface Station {
   readonly flags?: string
 }
 
-/** What stands at wpa_supplicant's control socket: a process, because Node has no Unix datagram sockets. */
+/** A fake at wpa_supplicant's control socket: a process, because Node has no Unix datagram sockets. */
 export class FakeSupplicant {
   readonly #child: ChildProcess
   readonly #lines: Interface
@@ -57,7 +57,7 @@ export class FakeSupplicant {
     })
   }
 
-  /** What it has printed: `in NAME`, `in none`, `scan N`. */
+  /** Its output: `in NAME`, `in none`, `scan N`. */
   get said(): readonly string[] {
     return this.#said
   }

@@ -1,9 +1,9 @@
 /**
- * How UxPlay reads its startup file, to judge what is written for it: read_config_file() and parse_arguments() of
+ * How UxPlay reads its startup file, to judge the texts for it: read_config_file() and parse_arguments() of
  * uxplay.cpp 1.74, step by step. The former is unchanged since 1.65.
  */
 
-/** What UxPlay would start with, for the options that are known here. */
+/** UxPlay as it would start, by the options that are known here. */
 export interface Started {
   readonly name: string
   readonly appendsHostName: boolean

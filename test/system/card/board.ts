@@ -27,7 +27,7 @@ import { FakeReceiver } from '../../support/fakes/receiver.ts'
 import { temporaryFolder } from '../../support/folder.ts'
 
 const SCRIPT = join(REPOSITORY, 'build/package/card')
-/** What changes something. Each call is a step at which the power can fail. */
+/** Commands with effects. Each call is a step at which the power can fail. */
 const STEPS = ['cat', 'mount', 'rm', 'shred', 'sync']
 const FOLDER = '/boot/firmware'
 export const TEXT = `${FOLDER}/receiver.txt`
@@ -169,7 +169,7 @@ export class Board {
     return { log, isCut, key }
   }
 
-  /** What a client does meanwhile. @returns the configuration. */
+  /** A client's act meanwhile. @returns the configuration. */
   async change(act: (store: SystemStore, state: Files) => Promise<unknown>): Promise<JsonObject> {
     const state = new Files(join(this.root, STATE))
     const store = this.#store(new System(this.root, this.#device.options), state, () => undefined)
@@ -212,7 +212,7 @@ export class Board {
     )
   }
 
-  /** What the API would show. */
+  /** As the API shows it. */
   async setting(name: string): Promise<unknown> {
     return registry(new System(this.root))
       .find(setting => setting.name === name)

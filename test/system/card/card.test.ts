@@ -124,7 +124,7 @@ t.test('a factory reset goes back to what the card gave, or forgets it', async t
     t.same(
       await board.setting('ntp').then(ntp => (ntp as { servers: unknown }).servers),
       [],
-      'what the card did not give',
+      'servers that the card did not give',
     )
     t.equal(key === KEY, !forgets)
     t.equal(board.read(WPA)?.includes('correct horse'), forgets ? undefined : true)
@@ -216,14 +216,14 @@ t.test('a radio that comes late after a factory reset gets its Wi-Fi all the sam
     await board.boot()
     t.match(await board.setting('wifi'), TAKEN_AGAIN)
     t.match(await board.setting('network'), { wlan0: { method: 'static', address: '192.0.2.10/24' } })
-    t.equal(await board.setting('hostname'), 'since', 'what was taken again is not due any more')
+    t.equal(await board.setting('hostname'), 'since', 'a setting that was taken again is not due any more')
     const before = board.files
     await board.boot()
     t.same(board.files, before, 'once')
   }
 })
 
-t.test('after a factory reset, what is not possible any more does not keep the rest from it', async t => {
+t.test('after a factory reset, a setting that is not possible any more does not hold up the rest', async t => {
   const board = new Board(t).insert(ALL)
   await board.boot()
   await board.change((_, state) => orderReset(state, false))

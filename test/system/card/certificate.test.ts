@@ -43,7 +43,7 @@ t.test('both are put in place, and removed from the card, whenever the power fai
     }
 })
 
-t.test('what cannot be served is left, and said, and nothing else is taken', async t => {
+t.test('a pair that cannot be served is left, and said, and nothing else is taken', async t => {
   const other = makePair(t)
   const cases: [what: string, Partial<typeof pair>, RegExp][] = [
     ['no key', { certificate: pair.certificate }, /^key\.pem: missing; the other one is there$/m],

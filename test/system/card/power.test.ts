@@ -8,7 +8,7 @@ import { ALL, Board, type Cut, KEY, TEXT, WPA } from './board.ts'
 
 /** Every step is one at which the power fails; a short run tries some of them, others each time. */
 const STRIDE = Number(process.env.ROUNDS ?? 0) >= 200 ? 1 : 7
-/** What differs between devices: the salts of former keys, and what a power cut leaves until the next write. */
+/** Differences between devices: the salts of former keys, and leftovers of a power cut until the next write. */
 const OWN = /api-key\.former$|\.receiverd-[0-9a-f-]+$/
 
 /** Cuts a boot at each step in turn. The one after it must leave the device as one that was never cut. @returns the steps. */
@@ -53,7 +53,7 @@ t.test('at any step of a factory reset that goes back to what the card gave', as
   t.ok(steps > 40, `${steps} steps`)
 })
 
-t.test('what is written on a PC after a power cut comes last', async t => {
+t.test('a file that is written on a PC after a power cut comes last', async t => {
   const corrected = ALL.replace('hostname=lobby', 'hostname=lobby-2').replace('correct horse', 'battery staple')
   for (const script of [1, 3, 5]) {
     const board = new Board(t).insert(ALL)
@@ -70,7 +70,7 @@ t.test('a mistake in what is written then is reported, and nothing of it is lost
   t.ok((await board.boot({ script: 3 })).isCut)
   const corrected = 'hostname=lobby-2\nwifi-pasword=battery staple\n'
   await board.insert(corrected).boot()
-  t.equal(await board.setting('hostname'), 'lobby', 'what was taken before')
+  t.equal(await board.setting('hostname'), 'lobby', 'taken before')
   t.match(board.errors, '"wifi-pasword" is not a setting')
   t.equal(board.read(TEXT), corrected)
 })
@@ -92,7 +92,7 @@ t.test('a card that is not there at the next start: what it gave stays, and is n
   t.notMatch(board.read(TEXT), /horse|0123456789/)
 })
 
-t.test('what a power cut leaves of a file that is overwritten is not taken for a new one', async t => {
+t.test('a file that a power cut left half overwritten is not taken for a new one', async t => {
   const board = new Board(t).insert(ALL)
   t.ok((await board.boot({ script: 3 })).isCut)
   const half = Buffer.from(ALL)

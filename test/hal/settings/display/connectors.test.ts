@@ -17,7 +17,7 @@ t.test('every connector is read, with its monitor and what weston shows on it', 
   })
 })
 
-t.test('what is missing is named', async t => {
+t.test('a missing part is named', async t => {
   const { root, setting } = device(t)
   t.equal(await setting.unavailable?.(), undefined)
   rmSync(join(root, 'etc/xdg'), { recursive: true })

@@ -14,7 +14,7 @@ import { device, FILE, NOTHING, plug, TV } from './support.ts'
 
 const NO_SUCH = 'no such connector; this device has HDMI-A-1, HDMI-A-2'
 
-t.test('what the monitor does not offer, and what is read-only, is refused', async t => {
+t.test('values that the monitor does not offer, and read-only ones, are refused', async t => {
   const { root, write, config } = device(t)
   const before = config()
   const cases: readonly (readonly [change: object, pointer: string, detail: string])[] = [
@@ -122,7 +122,7 @@ t.test('over HTTP: set, refused, unplugged', async t => {
   t.equal(answer.status, 200)
   t.match(await answer.json(), { display: { 'HDMI-A-1': { ...TV, mode: '1280x720@60', rotation: 270 } } })
   const { value } = await service.system()
-  t.equal((await service.patch(value)).status, 200, 'what GET returned can be sent back')
+  t.equal((await service.patch(value)).status, 200, 'the answer to GET can be sent back')
   const refusals: readonly (readonly [patch: object | null, pointer: string, detail: string])[] = [
     [
       { 'HDMI-A-1': { mode: '1x1@1' } },

@@ -119,7 +119,7 @@ test('the address of another interface is refused', async t => {
   t.match(await refused(both), [{ pointer: '/eth0/address' }, { pointer: '/wlan0/address' }])
 })
 
-test('over HTTP: a member is patched, an unknown name is refused, and what GET returned can be sent back', async t => {
+test('over HTTP: a member is patched, an unknown name is refused, and the answer to GET can be sent back', async t => {
   const service = await startTestService(t, { root: deviceRoot(t, 'raspberry-pi-4') })
   const { value } = await service.system()
   t.equal((await service.patch(value)).status, 200)

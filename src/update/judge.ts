@@ -29,7 +29,10 @@ export interface JudgeOptions {
   readonly log: Log
 }
 
-/** How long it is asked. The unit has half a minute more (receiverd-judge.service): for a look, and for the verdict. */
+/**
+ * How long it is asked. The unit has a minute and a half more (receiverd-judge.service): for Node to start on a busy board, for a look,
+ * and for the verdict.
+ */
 export const TRIAL_MS = 270_000
 const POLL_MS = 3_000
 /** How long all must be well, without a unit that is started again: some crash only after a while. */

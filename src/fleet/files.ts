@@ -1,4 +1,3 @@
-import { stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { HalError, reasonOf } from '../../hal/errors.ts'
 import { Files } from '../../hal/files/files.ts'
@@ -77,10 +76,10 @@ export async function requireFolder(path: string): Promise<void> {
 }
 
 async function isFolder(path: string): Promise<boolean> {
-  return stat(path).then(
-    found => found.isDirectory(),
-    () => false,
-  )
+  if (path === '/') return true
+  // A file that is too large to be read is none.
+  const found = await HERE.capture(path).catch(() => undefined)
+  return (found?.behind ?? found?.entry)?.kind === 'folder'
 }
 
 /** The text of a file that an earlier run has written; undefined if there is none, or something else. */

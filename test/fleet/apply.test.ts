@@ -299,7 +299,7 @@ t.test('a wrong call says what is meant', async t => {
     [['aply'], 'unknown command "aply"; did you mean apply?'],
     [['apply', '--wave', '1'], 'apply has no option --wave; did you mean --waves?'],
     [['list', '--yes'], 'list has no option --yes'],
-    [['list', 'lobby'], 'list takes no argument, and no "lobby"'],
+    [['list', 'lobby'], 'list takes no argument: "lobby"'],
     [['apply', '--waves', '2,rest,3'], '--waves: "2,rest,3" is no list of sizes, such as 2,10,rest'],
     [['list', '--at-once', '0'], '--at-once: "0" is not a whole number from 1 to 200'],
     [['list', '--device', 'loby'], '--device: "loby" is not in the fleet file; did you mean lobby?'],

@@ -98,10 +98,14 @@ export class SoakedService extends Receiver {
     this.#agent = new Agent({ keepAlive: true, maxSockets: 16 })
   }
 
-  /** Waits until nobody is connected but so many streams, and this. */
-  async isQuiet(streams: number): Promise<void> {
+  /**
+   * Waits until nobody is connected but so many streams, and this.
+   * @param areOpen Opens them again, as they may be put out at any time, and learn of it late.
+   */
+  async isQuiet(streams: number, areOpen: () => Promise<void>): Promise<void> {
     let status: Record<string, number> = {}
     await eventually(async () => {
+      await areOpen()
       status = (await (await this.fetch('/status')).json()) as Record<string, number>
       const { connections = 0, heldPolls, sessions } = status
       return status.streams === streams && heldPolls === 0 && sessions === 0 && connections <= streams + 1

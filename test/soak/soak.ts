@@ -92,9 +92,8 @@ export class Soak {
 
     for (const follower of this.#followers) follower.leave()
     this.#room.empty()
-    await this.#page.isOpen()
     this.#service.hangUp()
-    await this.#service.isQuiet(this.#page.streams)
+    await this.#service.isQuiet(this.#page.streams, () => this.#page.isOpen())
     const measured = await this.#service.measure()
     const sample = {
       ...measured,

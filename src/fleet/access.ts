@@ -107,7 +107,7 @@ export function addressOf({ host, port }: Endpoint, { kind }: Proof): string {
 }
 
 /** Reads each file of an authority once. */
-class Trusts {
+export class Trusts {
   readonly #certificates = new Map<string, Promise<string>>()
 
   async of(proof: Proof): Promise<Trust> {

@@ -2,12 +2,12 @@ import type { X509Certificate } from 'node:crypto'
 import { pinOf } from '../../hal/format/certificate.ts'
 import { parseAddress } from '../../hal/format/ip.ts'
 import { printable } from '../log.ts'
-import { certificatesAt, type Member } from './access.ts'
+import { type Member, Trusts } from './access.ts'
 import { Mismatch } from './connection.ts'
-import type { FleetDevice, Proof } from './fleet-file.ts'
+import type { FleetDevice } from './fleet-file.ts'
 import { causeIn, type Result } from './outcome.ts'
 import { certificatesIn } from './pem.ts'
-import { FAILURE, INTERRUPTED, SUCCESS } from './report.ts'
+import { FAILURE, grouped, INTERRUPTED, SUCCESS } from './report.ts'
 import { eachOf, type RollOutOptions } from './waves.ts'
 
 /** Bytes of a certificate: a device's own has some 500. */
@@ -30,35 +30,34 @@ export async function certificatesOf(
   const { stop, ui } = options
   const names = new Names(fleet)
   const earlier = certificatesIn(before ?? '')
-  const earlierOf = (device: FleetDevice) =>
-    earlier.filter(certificate => isOf(certificate, device.proof) && names.whyNot(certificate, device) === undefined)
-  const found = new Map<FleetDevice, readonly X509Certificate[]>()
-  const authorities = new Map<string, Promise<string>>()
-  const authority = async (path: string) => {
-    const read = authorities.get(path) ?? certificatesAt(path)
-    authorities.set(path, read)
-    return certificatesIn(await read)
+  const byPin = grouped(earlier, ({ publicKey }) => pinOf(publicKey))
+  const byFingerprint = grouped(earlier, ({ fingerprint256 }) => fingerprint256)
+  const trusts = new Trusts()
+  /** Without asking the device. */
+  const known = async (device: FleetDevice): Promise<readonly X509Certificate[]> => {
+    const trust = await trusts.of(device.proof)
+    if (trust.kind === 'none') return []
+    if (trust.kind === 'ca') return certificatesIn(trust.certificates)
+    const own = trust.kind === 'pin' ? byPin.get(trust.pin) : byFingerprint.get(trust.fingerprint)
+    return (own ?? []).filter(certificate => names.whyNot(certificate, device) === undefined)
   }
-  if (before !== undefined)
-    for (const device of fleet)
-      found.set(device, device.proof.kind === 'ca' ? await authority(device.proof.path) : earlierOf(device))
+  const found = new Map<FleetDevice, readonly X509Certificate[]>()
+  const kept = before === undefined ? members.map(({ device }) => device) : fleet
+  for (const device of kept) found.set(device, await known(device))
   const ask = async ({ device, client }: Member): Promise<Result> => {
     const { proof } = device
     if (proof.kind === 'none') {
       ui.note(`${device.name}: it is reached by http, and has no certificate`)
       return { state: 'unchanged' }
     }
-    if (proof.kind === 'ca') {
-      found.set(device, await authority(proof.path))
-      return { state: 'done' }
-    }
+    if (proof.kind === 'ca') return { state: 'done' }
     try {
       const certificate = await client().certificate()
       const why = names.whyNot(certificate, device)
       if (why !== undefined) throw new Mismatch(why)
       found.set(device, [certificate])
     } catch (error) {
-      if (earlierOf(device).length === 0 || error instanceof Mismatch) throw error
+      if (found.get(device)?.length === 0 || error instanceof Mismatch) throw error
       ui.note(`${device.name}: ${causeIn(error)}; the certificate that was in the file stays`)
     }
     return { state: 'done' }
@@ -68,11 +67,6 @@ export async function certificatesOf(
   const pem = [...new Set([...found.values()].flat().map(String))].join('')
   if (stop.aborted) return [pem, INTERRUPTED]
   return [pem, outcomes.some(({ state }) => state === 'failed') ? FAILURE : SUCCESS]
-}
-
-function isOf({ publicKey, fingerprint256 }: X509Certificate, proof: Proof): boolean {
-  if (proof.kind === 'pin') return pinOf(publicKey) === proof.pin
-  return proof.kind === 'fingerprint' && fingerprint256 === proof.fingerprint
 }
 
 /** The names in a certificate (RFC 5280 section 4.2.1.6), as Node writes them: one with other characters is in quotes. */

@@ -14,8 +14,15 @@ const OUT = join(REPOSITORY, 'build/out/tests')
 const SOURCES = ['src', 'hal', 'test', 'build', 'package-lock.json']
 /** Folders that hold no sources to compile. */
 const OTHERS = new Set(['node_modules', 'fixtures', 'out'])
-/** Libraries that the product bundles. The others stay where they are, above all tap, which must be loaded only once. */
+/** Libraries that the product bundles. The others stay where they are. */
 const BUNDLED = /^(typebox|@noble\/hashes)\b/
+/**
+ * tap in one file: loading its two hundred files takes longer than most tests. A file of its own and no chunk, because tap must
+ * be loaded only once, in a folder that tap leaves out of stacks.
+ */
+const TAP = join(OUT, 'node_modules/@tapjs/tap.mjs')
+/** Written whenever tap is installed, or compiles itself for its plugins. */
+const TAP_SOURCE = join(REPOSITORY, 'node_modules/@tapjs/test/test-built/package.json')
 /** Rooms with packages of their own. */
 const OWN_PACKAGES = ['test/', 'src/fleet/']
 /** Rooms of test/ whose tests share a process; `.` are those in test/ itself. */
@@ -90,8 +97,20 @@ function compiledPath(test) {
  * @param {string} test Its absolute path.
  */
 function isCompiled(test) {
-  const compiled = statSync(compiledPath(test), { throwIfNoEntry: false })
-  return compiled !== undefined && SOURCES.every(path => lastChange(join(REPOSITORY, path)) < compiled.mtimeMs)
+  return isCurrent(
+    compiledPath(test),
+    SOURCES.map(path => join(REPOSITORY, path)),
+  )
+}
+
+/**
+ * Whether what was compiled to `path` is newer than its sources.
+ * @param {string} path
+ * @param {readonly string[]} sources Files and folders.
+ */
+function isCurrent(path, sources) {
+  const compiled = statSync(path, { throwIfNoEntry: false })
+  return compiled !== undefined && sources.every(source => lastChange(source) < compiled.mtimeMs)
 }
 
 /**
@@ -110,25 +129,46 @@ function lastChange(path) {
 
 /** @param {readonly string[]} tests Absolute paths. */
 async function compile(tests) {
+  await Promise.all([
+    bundle({
+      entryPoints: [...tests],
+      outdir: OUT,
+      outbase: REPOSITORY,
+      chunkNames: 'chunks/[hash]',
+      splitting: true,
+      sourcemap: true,
+      sourcesContent: false,
+      plugins: [
+        { name: 'tap', setup: withCompiledTap },
+        { name: 'tests', setup: asInPlace },
+      ],
+    }),
+    isCurrent(TAP, [TAP_SOURCE, __filename]) ||
+      bundle({
+        entryPoints: ['tap'],
+        outfile: TAP,
+        // Some of tap's libraries are CommonJS.
+        banner: { js: "import { createRequire as of } from 'node:module'; const require = of(import.meta.url)" },
+        plugins: [{ name: 'origin', setup: withOrigin }],
+      }),
+  ])
+}
+
+/** @param {import('esbuild').BuildOptions} options */
+async function bundle(options) {
   const began = Date.now()
   const { build } = require('esbuild')
   const { outputFiles } = await build({
-    entryPoints: [...tests],
-    outdir: OUT,
-    outbase: REPOSITORY,
-    chunkNames: 'chunks/[hash]',
+    absWorkingDir: REPOSITORY,
     bundle: true,
-    splitting: true,
     platform: 'node',
     format: 'esm',
     target: 'node20',
     // Conditions of exports (nodejs.org/api/packages.html) that Node knows, and not esbuild's own "module".
     conditions: [],
-    sourcemap: true,
-    sourcesContent: false,
-    write: false,
     logLevel: 'warning',
-    plugins: [{ name: 'tests', setup: asInPlace }],
+    ...options,
+    write: false,
   })
   for (const { path, contents } of outputFiles) {
     mkdirSync(dirname(path), { recursive: true })
@@ -146,15 +186,7 @@ async function compile(tests) {
  * @param {import('esbuild').PluginBuild} build
  */
 function asInPlace(build) {
-  build.onLoad({ filter: /\.ts$/ }, async ({ path }) => {
-    const text = await readFile(path, 'utf8')
-    if (!text.includes('import.meta.')) return undefined
-    const contents = text
-      .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(path).href))
-      .replaceAll('import.meta.dirname', JSON.stringify(dirname(path)))
-      .replaceAll('import.meta.filename', JSON.stringify(path))
-    return { contents, loader: 'ts' }
-  })
+  withOrigin(build)
   build.onResolve({ filter: /^[^./]/ }, async ({ path, kind, resolveDir, pluginData }) => {
     if (kind === 'entry-point' || pluginData === asInPlace || BUNDLED.test(path)) return undefined
     const found = await build.resolve(path, { kind, resolveDir, pluginData: asInPlace })
@@ -162,6 +194,27 @@ function asInPlace(build) {
       found.errors.length === 0 && OWN_PACKAGES.some(room => found.path.startsWith(join(REPOSITORY, room)))
     return { path: isNested ? found.path : path, external: true }
   })
+}
+
+/**
+ * import.meta is that of the source.
+ * @param {import('esbuild').PluginBuild} build
+ */
+function withOrigin(build) {
+  build.onLoad({ filter: /\.[jt]s$/ }, async ({ path }) => {
+    const text = await readFile(path, 'utf8')
+    if (!text.includes('import.meta.')) return undefined
+    const contents = text
+      .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(path).href))
+      .replaceAll('import.meta.dirname', JSON.stringify(dirname(path)))
+      .replaceAll('import.meta.filename', JSON.stringify(path))
+    return { contents, loader: path.endsWith('.ts') ? 'ts' : 'js' }
+  })
+}
+
+/** @param {import('esbuild').PluginBuild} build */
+function withCompiledTap(build) {
+  build.onResolve({ filter: /^tap$/ }, () => ({ path: pathToFileURL(TAP).href, external: true }))
 }
 
 /** Removes chunks that no run needs any more. */

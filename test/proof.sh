@@ -14,9 +14,10 @@ tier fuzz
 N=${N:-200} tier power-test
 N=${DEVICES:-1000} tier fleet-test
 PROOF=1 tier update-test
+tier activation-test
 tier phone-test
 tier storage-test
-tier card-test
+PROOF=1 tier card-test
 HOURS=${HOURS:-1} tier soak
 STEPS=${STEPS:-1000} tier walk
 STRIKES=${STRIKES:-10000} tier strike-test

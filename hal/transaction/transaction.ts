@@ -246,7 +246,11 @@ export class Transactions {
     }
     for (const image of images.toReversed()) await this.#system.restore(image).catch(failed)
     const setting = this.#settings.find(setting => setting.name === name)
-    if (isActivated && this.#system.isRunning) await setting?.activate?.(previous, next, true).catch(failed)
+    if (isActivated && this.#system.isRunning && setting?.activate) {
+      // An original may be from a version whose values had another shape.
+      if (fits(setting, previous) && fits(setting, next)) await setting.activate(previous, next, true).catch(failed)
+      else failed()
+    }
     return undone
   }
 }
@@ -274,8 +278,11 @@ function requireOwn({ setting: name, images, previous, next }: Undo, settings: r
   if (setting.write && images.length === 0) throw refuse('it has no file for its setting')
   if (!images.every(({ path }) => setting.files.includes(path) || setting.mayHave?.(path)))
     throw refuse('a file in it does not belong to its setting')
-  if (!Check(setting.schema, previous) || !Check(setting.schema, next))
-    throw refuse('a value in it does not fit its setting')
+  if (!fits(setting, previous) || !fits(setting, next)) throw refuse('a value in it does not fit its setting')
+}
+
+function fits({ schema }: Setting, value: unknown): boolean {
+  return Check(schema, value)
 }
 
 function nameOf({ setting }: Undo): string {

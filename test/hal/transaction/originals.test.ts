@@ -2,6 +2,7 @@
 import { mkdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
+import * as Type from 'typebox/type'
 import { Files } from '../../../hal/files/files.ts'
 import { System } from '../../../hal/os/system.ts'
 import type { Setting } from '../../../hal/setting.ts'
@@ -67,6 +68,22 @@ test('only what no file holds is activated, with the value before its first chan
   steps.length = 0
   await transactions.reset()
   t.same(steps, ['activate volume old'])
+})
+
+test('a value that its setting no longer takes is named, and does not end the reset', async t => {
+  const root = rootWithFiles(t)
+  const steps: string[] = []
+  const system = runningAt(root)
+  const { write: _, ...volume } = { ...setting(system, 'volume', steps), files: [] }
+  const a = passive(system, 'a')
+  await keep(transactionsOf(system, [a, volume]), to(a, '1'), to(volume, '2'))
+  steps.length = 0
+  const later: Setting = { ...volume, schema: Type.Object({ percent: Type.Integer() }) }
+  const transactions = transactionsOf(system, [a, later])
+  t.same(await transactions.reset(), { settings: ['volume', 'a'], notUndone: ['volume'] })
+  t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'old')
+  t.same(await transactions.resumeReset(), { settings: ['volume'], notUndone: ['volume'] }, 'at each start')
+  t.same(steps, [])
 })
 
 test('a file behind a link of its own is not put back: it may have been updated since', async t => {

@@ -1,11 +1,19 @@
-import { reachable } from '../../hal/format/ip.ts'
 import { IDLE_UNIT, Screen } from '../../hal/os/screen.ts'
 import type { System } from '../../hal/os/system.ts'
 import { unitStates } from '../../hal/os/unit-state.ts'
 import { UxPlay } from '../../hal/os/uxplay.ts'
 import { LINKS } from '../../hal/settings/network/links.ts'
 import type { Address } from '../config.ts'
-import { isSwitchedOff, monitorState, NGINX, RECEIVERD, UXPLAY, WESTON } from './expect.ts'
+import {
+  isSwitchedOff,
+  monitorState,
+  NGINX,
+  RECEIVERD,
+  reachableInterfaces,
+  UXPLAY,
+  WESTON,
+  withoutTunnels,
+} from './expect.ts'
 import { statusAt } from './probe.ts'
 import type { Expectations } from './trial.ts'
 
@@ -92,8 +100,10 @@ async function checksFor(system: System, { units, screen }: Expectations): Promi
 }
 
 /** Undefined if there is an address, or if all cables that led to one were unplugged. */
-async function whyNoAddress(system: System, { interfaces }: Expectations): Promise<string | undefined> {
-  if (interfaces.length === 0 || reachable(Object.values(system.addresses() ?? {}).flat()).length > 0) return undefined
+async function whyNoAddress(system: System, expect: Expectations): Promise<string | undefined> {
+  // An earlier version has counted tunnels.
+  const interfaces = await withoutTunnels(system, expect.interfaces)
+  if (interfaces.length === 0 || (await reachableInterfaces(system)).length > 0) return undefined
   const unplugged = await Promise.all(interfaces.map(name => isUnplugged(system, name)))
   return unplugged.every(Boolean) ? undefined : 'there is no address'
 }

@@ -3,6 +3,7 @@ import type { System } from '../../hal/os/system.ts'
 import { Unit } from '../../hal/os/unit.ts'
 import { unitStates } from '../../hal/os/unit-state.ts'
 import { connectorFolders, readMonitor } from '../../hal/settings/display/connectors.ts'
+import { isTunnel } from '../../hal/settings/network/links.ts'
 import type { Expectations } from './trial.ts'
 
 export const RECEIVERD = 'receiverd.service'
@@ -20,10 +21,22 @@ export async function expectations(system: System): Promise<Expectations> {
   return {
     units,
     screen: (await monitorState(system)) === 'connected',
-    interfaces: Object.entries(system.addresses() ?? {}).flatMap(([name, cidrs]) =>
-      reachable(cidrs).length > 0 ? [name] : [],
-    ),
+    interfaces: [...(await reachableInterfaces(system))],
   }
+}
+
+/** The interfaces with an address that others can reach. A tunnel has one whatever becomes of the network below it. */
+export async function reachableInterfaces(system: System): Promise<readonly string[]> {
+  const addresses = Object.entries(system.addresses() ?? {})
+  return withoutTunnels(
+    system,
+    addresses.flatMap(([name, cidrs]) => (reachable(cidrs).length > 0 ? [name] : [])),
+  )
+}
+
+export async function withoutTunnels(system: System, names: readonly string[]): Promise<readonly string[]> {
+  const areTunnels = await Promise.all(names.map(name => isTunnel(system, name)))
+  return names.filter((_, at) => !areTunnels[at])
 }
 
 /**

@@ -113,6 +113,13 @@ const cable = (device: Receiver, carrier: string | undefined) => {
   else device.write(file, carrier)
 }
 
+/** WireGuard has its address, and a carrier, as soon as it is set up (ARPHRD_NONE in <linux/if_arp.h>). */
+const tunnel = (device: Receiver) => {
+  device.addresses = { ...device.addresses, wg0: ['10.8.0.2/24'] }
+  device.write('sys/class/net/wg0/type', '65534\n')
+  device.write('sys/class/net/wg0/carrier', '1\n')
+}
+
 const CASES: readonly (readonly [
   name: string,
   change: (device: Receiver) => unknown,
@@ -217,6 +224,23 @@ const CASES: readonly (readonly [
   ],
   ['a cable without an address', device => cable(device, '1\n'), ['there is no address']],
   ['the cable was pulled since', device => cable(device, '0\n'), []],
+  [
+    'a tunnel through a cable without an address',
+    device => {
+      cable(device, '1\n')
+      tunnel(device)
+    },
+    ['there is no address'],
+  ],
+  [
+    'a tunnel that counted at the installation, and the cable was pulled since',
+    device => {
+      cable(device, '0\n')
+      tunnel(device)
+    },
+    [],
+    { interfaces: ['eth0', 'wg0'] },
+  ],
   ['an interface that nobody has brought up', device => cable(device, undefined), ['there is no address']],
   [
     'the kernel has no driver for the network',
@@ -282,6 +306,7 @@ t.test('the checks expect what works at the installation', async t => {
   t.strictSame(await expectations(device.system), ALL)
   monitor(device, 'disconnected')
   device.addresses = { lo: ['127.0.0.1/8'], eth0: [], wlan0: ['fe80::1/64', '2001:db8::4/64'] }
+  tunnel(device)
   await device.systemd.systemctl(['systemctl', 'disable', 'uxplay.service'])
   await device.stop('nginx.service')
   t.strictSame(await expectations(device.system), {

@@ -28,6 +28,15 @@ export async function deviceLinks(system: System): Promise<readonly NetworkLink[
   return links.filter(link => link !== undefined)
 }
 
+/**
+ * Whether an interface leads nowhere but through another one, as WireGuard's: it has neither a device behind it nor the
+ * type of Ethernet, which bridges and bonds have.
+ */
+export async function isTunnel(system: System, name: string): Promise<boolean> {
+  const type = (await system.readText(`${LINKS}/${name}/type`).catch(() => undefined))?.trim()
+  return type !== undefined && type !== ETHERNET && !(await system.exists(`${LINKS}/${name}/device`))
+}
+
 async function readLink(system: System, name: string): Promise<NetworkLink | undefined> {
   const folder = `${LINKS}/${name}`
   // Reading `carrier` fails while an interface is down, and reading anything fails while it is being unplugged.

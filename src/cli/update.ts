@@ -62,8 +62,10 @@ export async function installUpdate(
     if (!(error instanceof Refused) || error.type !== 'bundle-older') throw error
     throw new CommandError(`version ${version} is older than ${of(running)}, which runs; --allow-older installs it`)
   }
-  const { state, waitingFor, error } = await installed(client, person, wait)
-  if (state === 'failed') throw new CommandError(`the installation failed: ${error?.detail.replace(/\.$/, '')}`)
+  const after = await installed(client, person, wait)
+  const why = whyNotInstalled(version, after)
+  if (why !== undefined) throw new CommandError(`the installation failed: ${why}`)
+  const { state, waitingFor } = after
   person.say(`Version ${version} is installed.`)
   if (restart === undefined && !isSure && (await person.ask('Restart the device now? Mirroring ends.')))
     await client.send('POST', '/operations/reboot')
@@ -162,6 +164,18 @@ export async function installed(
       await wait(PAUSE_MS)
     }
   }
+}
+
+/**
+ * Why a version was not installed after all; undefined if it was. A service that was restarted meanwhile may tell that by
+ * `last` alone, and one that never began, not at all.
+ */
+export function whyNotInstalled(version: string, { state, running, error, last }: UpdateState): string | undefined {
+  if (state === 'installed' || state === 'restarting') return undefined
+  // The device may have restarted into it already.
+  if (state !== 'failed' && running.version === version) return undefined
+  const reason = error?.detail ?? (last?.version === version ? last.reason : undefined)
+  return printable((reason ?? 'the device does not say why').replace(/\.$/, ''))
 }
 
 async function read(client: Client): Promise<UpdateState> {

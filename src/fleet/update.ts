@@ -1,7 +1,7 @@
 import type { LargeFile } from '../../hal/files/read.ts'
 import { CommandError } from '../cli/failure.ts'
 import { Refused } from '../cli/service-client.ts'
-import { installed, sendBundle } from '../cli/update.ts'
+import { installed, sendBundle, whyNotInstalled } from '../cli/update.ts'
 import { printable } from '../log.ts'
 import type { UpdateState } from '../update/state.ts'
 import type { Restart } from '../update/update.ts'
@@ -73,7 +73,10 @@ async function updateDevice(client: DeviceClient, bundle: Bundle, options: Updat
     if (restart === 'now' && !(error instanceof Refused) && error instanceof CommandError) return undefined
     throw error
   })
-  if (after?.state === 'failed') throw new CommandError(`the installation failed: ${clause(after.error?.detail)}`)
+  const why = after && whyNotInstalled(version, after)
+  // Without an error it may have been installed, and have gone back.
+  if (why !== undefined && (restart !== 'now' || after?.state === 'failed'))
+    throw new CommandError(`the installation failed: ${why}`)
   if (restart === 'now') return settled(client, before, version, options)
   return { state: 'changed', note: `version ${printable(version)} is installed, and starts with the next restart` }
 }
@@ -142,8 +145,4 @@ async function stateOf(client: DeviceClient): Promise<UpdateState> {
 
 function runs({ running }: UpdateState, version: string): boolean {
   return running.version === version
-}
-
-function clause(detail = 'it does not say why'): string {
-  return printable(detail.replace(/\.$/, ''))
 }

@@ -128,6 +128,20 @@ t.test('a script is asked nothing, and learns what failed', async t => {
   t.match((await status()).join('\n'), /Version 0\.9\.0 is installed, and starts when the device restarts\./)
 })
 
+t.test('the service restarts meanwhile, and RAUC has ended without installing it', async t => {
+  const device = await deviceOf(t)
+  const { rauc, says, install } = device
+  says({ version: '1.1.0' })
+  const end = async () => {
+    await device.service.close()
+    Object.assign(rauc, { operation: 'idle', percent: 0 })
+    await device.restartInto('A', '1.0.0')
+  }
+  const { read, failure } = await install(fileOf(t, MIB), SURE, end)
+  t.equal(failure, 'the installation failed: interrupted')
+  t.strictSame(read, [])
+})
+
 t.test('a connection that breaks off costs nothing that has arrived', async t => {
   const device = await deviceOf(t)
   const { says, install, network } = device

@@ -89,6 +89,20 @@ t.test('a failure on one device stops the waves after it', async t => {
   t.strictSame(second.rauc.did, [])
 })
 
+t.test('a service that restarts while RAUC gives up has installed nothing', async t => {
+  const device = await startUpdateDevice(t)
+  const owner = await fleetOf(t, [device])
+  device.says({ version: '1.1.0' })
+  const updating = owner.outcomes(['update', 'next.raucb', '--yes', '--restart', 'manual'])
+  await installing(device)
+  await device.service.close()
+  Object.assign(device.rauc, { operation: 'idle', percent: 0 })
+  await device.restartInto('A', '1.0.0')
+  const { status, of } = await updating
+  t.equal(status, 1)
+  t.match(of['room-0'], { state: 'failed', reason: 'the installation failed: interrupted' })
+})
+
 t.test('a device that goes back has failed', async t => {
   const device = await startUpdateDevice(t)
   const owner = await fleetOf(t, [device])

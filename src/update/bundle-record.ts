@@ -26,10 +26,11 @@ const BundleRecord = Type.Object({
 export type BundleRecord = Readonly<Type.Static<typeof BundleRecord>>
 
 /**
- * The record of the bundle that is there; undefined if there is none. Finishes a change of its name.
+ * The record of the bundle that is there; undefined if there is none. Finishes what a power cut interrupted.
  * @throws {HalError} if the record is damaged, or its bundle is shorter than it says.
  */
 export async function readRecord(folder: Files): Promise<BundleRecord | undefined> {
+  await folder.recover(RECORD)
   const text = await folder.readBytes(RECORD)
   if (text === undefined) return undefined
   const record = parsed(text)

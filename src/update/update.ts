@@ -173,18 +173,37 @@ export class Update {
     if (bundle) this.#topic.set({ state: 'downloaded', bundle })
   }
 
-  /** Takes up the bundle that an earlier run, perhaps of the other system, has kept. */
+  /**
+   * Takes up the bundle that an earlier run, perhaps of the other system, has kept. One that was installed is removed: a power
+   * cut, or the end of that run, came before.
+   */
   async resume(): Promise<void> {
-    const kept = this.#options.bundle()
-    if (kept?.path === undefined || this.state.state !== 'idle') return
+    const { bundle, removeBundle, rauc } = this.#options
+    const kept = bundle()
+    if (kept?.path === undefined) return
     const { path, bytes, source } = kept
+    const says = (version = '') => ({ version, bytes, receivedBytes: bytes, source }) as const
+    const { state, other } = this.state
+    // RAUC says nothing about it meanwhile. If the installation fails, it is there to be installed again.
+    if (state === 'installing') return this.#topic.set({ bundle: says(other.version) })
+    if (state === 'installed') return removeBundle()
+    if (state !== 'idle' && state !== 'failed') return
     try {
-      const { version } = await this.#options.rauc.inspect(path)
-      this.#topic.set({ state: 'downloaded', bundle: { version, bytes, receivedBytes: bytes, source } })
+      const { version } = await rauc.inspect(path)
+      if (this.#hasInstalled(version)) return await removeBundle()
+      // An installation may have failed just now.
+      this.#topic.set({ ...(state === 'idle' && { state: 'downloaded' }), bundle: says(version) })
     } catch (error) {
       this.#log('warning', 'the bundle that was kept is removed', error)
-      await this.#options.removeBundle()
+      await removeBundle()
     }
+  }
+
+  /** Whether this version runs because of the last update. */
+  #hasInstalled(version: string): boolean {
+    const { running, last } = this.state
+    if (version !== running.version) return false
+    return running.state === 'trial' || (last?.version === version && last.outcome === 'installed')
   }
 
   /** It broke off, or was refused. */

@@ -201,6 +201,7 @@ t.test('files that a power cut left are taken up, or removed', async t => {
   const refuse = () => Promise.reject(new Problem('bundle-signature', 'Nobody has signed it.'))
   t.same(await left({ 'bundle.part': '123456', ...json({}) }, refuse), [], 'refused when it is checked')
   t.same(await left({ 'bundle.part': '123456' }), [], 'without a record')
+  t.same(await left({ bundle: '123456', '.bundle.json.receiverd-1': '{}', ...json({ isChecked: true }) }), whole)
   t.same(await left({ 'bundle.part': '123', ...json({}) }), [], 'shorter than it was')
   t.same(await left({ bundle: '123', ...json({ isChecked: true }) }), [])
   t.same(await left({ 'bundle.part': '123456', 'bundle.json': '{"etag":' }), [], 'with a torn record')

@@ -623,6 +623,53 @@ t.test('a bundle that was kept', async t => {
   t.equal(state.kept, undefined)
 })
 
+t.test('a bundle that was installed is not offered again', async t => {
+  const { rauc, state, records, write, start, updated, receive } = device(t)
+  await updated(true)
+  write('/etc/os-release', 'IMAGE_VERSION=1.1.0\n')
+  // The power was cut after RAUC had ended.
+  state.kept = BUNDLE
+  const trial = await start()
+  await trial.resume()
+  t.match(trial.state, { running: { state: 'trial' }, state: 'idle' })
+  t.equal(trial.state.bundle, undefined)
+  t.equal(state.kept, undefined)
+  await trial.stop()
+
+  state.kept = BUNDLE
+  await records.conclude({ version: '1.1.0', outcome: 'installed' })
+  const good = await start()
+  await good.resume()
+  t.equal(good.state.state, 'idle')
+  t.equal(state.kept, undefined)
+
+  await receive(good, '1.2.0')
+  await good.install({}, 'Ann')
+  await good.stop()
+  rauc.succeed('1.2.0')
+  const waits = await start()
+  await waits.resume()
+  t.match(waits.state, { state: 'installed', other: { version: '1.2.0' } })
+  t.equal(state.kept, undefined, 'the installation ended while no service ran')
+})
+
+t.test('a bundle whose installation goes on is there if that fails', async t => {
+  const { rauc, start, receive } = device(t)
+  const update = await start()
+  await receive(update, '1.1.0')
+  await update.install({}, 'Ann')
+  await update.stop()
+  const next = await start()
+  await next.resume()
+  const bundle = { version: '1.1.0', bytes: 1_000, receivedBytes: 1_000, source: 'upload' }
+  t.match(next.state, { state: 'installing', bundle })
+  rauc.fail('write error')
+  await eventually(() => next.state.state === 'failed')
+  t.match(next.state, { bundle })
+  await next.install({}, 'Ann')
+  t.equal(next.state.state, 'installing')
+})
+
 t.test('one event a second at most, and the last one says how it is', async t => {
   const { start } = device(t)
   const update = await start()

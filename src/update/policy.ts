@@ -1,3 +1,4 @@
+import { reasonOf } from '../../hal/errors.ts'
 import type { Files } from '../../hal/files/files.ts'
 import type { Stop } from '../../hal/files/watcher.ts'
 import { compareVersions } from '../../hal/format/semver.ts'
@@ -77,7 +78,7 @@ export class Policy {
   }
 
   async #look(): Promise<void> {
-    const { settings, clock, builtAt } = this.#options
+    const { settings, clock, builtAt, folder, random, log } = this.#options
     const now = clock.now()
     if (settings().policy === 'off' || now < builtAt) {
       this.#dueAt = undefined
@@ -87,9 +88,12 @@ export class Policy {
     // A clock that was set back must not put it off for years.
     this.#dueAt = Math.min(this.#dueAt, now + LEAST_MS + SPREAD_MS)
     if (now < this.#dueAt) return
-    this.#dueAt = undefined
-    // Before it is done: a device that restarts in the middle does not ask again at once.
-    await this.#options.folder.writeAtomic(CHECKED, `${rfc3339(now)}\n`, MODE)
+    this.#dueAt = nextAfter(now, random())
+    // Before it is done: a device that restarts in the middle does not ask again at once. Storage that
+    // refuses to note it is no reason not to ask.
+    await folder
+      .writeAtomic(CHECKED, `${rfc3339(now)}\n`, MODE)
+      .catch(error => log('warning', `update: the time of the check could not be noted: ${reasonOf(error)}`))
     try {
       await this.#act()
     } finally {
@@ -103,7 +107,7 @@ export class Policy {
     const { folder, random } = this.#options
     const last = Date.parse((await folder.readText(CHECKED).catch(() => undefined))?.trim() ?? '')
     // One in the future was noted while the clock was wrong, and tells nothing.
-    return last <= now ? last + LEAST_MS + random() * SPREAD_MS : now + random() * FIRST_MS
+    return last <= now ? nextAfter(last, random()) : now + random() * FIRST_MS
   }
 
   async #act(): Promise<void> {
@@ -137,13 +141,21 @@ export class Policy {
     return (await this.#options.channel.url().catch(() => '')) === url
   }
 
-  /** Whether it is newer than what runs and what is installed, and was not rolled back: that would go on for ever. */
+  /**
+   * Whether it is newer than what runs and what is installed, and was not rolled back: that would go on for ever. So would a
+   * bundle whose image says that it has another version: it was installed, and never runs by that name.
+   */
   #isWanted(version: string | undefined): boolean {
     if (version === undefined) return false
     const { running, other, state, last } = this.#options.update.state
     if (['receiving', 'downloading', 'installing', 'installed', 'restarting'].includes(state)) return false
-    if (running.state === 'trial' || (last?.version === version && last.outcome === 'rolled back')) return false
+    if (running.state === 'trial' || (last?.version === version && last.outcome !== 'failed')) return false
     const isInstalled = other.version === version && other.state === 'good'
     return !isInstalled && (running.version === undefined || (compareVersions(version, running.version) ?? 0) > 0)
   }
+}
+
+/** When the channel is asked after a check at `last`. @param part Of the spread, 0 to 1. */
+function nextAfter(last: number, part: number): number {
+  return last + LEAST_MS + part * SPREAD_MS
 }

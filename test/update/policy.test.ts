@@ -3,6 +3,7 @@ import { test } from 'tap'
 import type { UpdateSettings } from '../../hal/settings/update.ts'
 import { Policy } from '../../src/update/policy.ts'
 import type { UpdateState } from '../../src/update/state.ts'
+import { systemError } from '../hal/support/file-system.ts'
 import { FakeTime } from '../support/fake-time.ts'
 
 const NOON = Date.parse('2026-11-25T12:00Z')
@@ -10,7 +11,11 @@ const HOUR = 60 * 60_000
 
 function policy(
   t: Test,
-  { at = NOON, record = { text: undefined as string | undefined }, state = {} as Partial<UpdateState> } = {},
+  {
+    at = NOON,
+    record = { text: undefined } as { text: string | undefined; isRefused?: boolean },
+    state = {} as Partial<UpdateState>,
+  } = {},
 ) {
   const time = new FakeTime(at)
   const done: string[] = []
@@ -36,6 +41,7 @@ function policy(
     folder: {
       readText: async () => record.text,
       writeAtomic: async (_, content) => {
+        if (record.isRefused) throw systemError('ENOSPC')
         record.text = `${content}`
         return true
       },
@@ -134,6 +140,14 @@ test('a check that was noted while the clock was ahead does not put it off, howe
   t.match(record.text, /^2026-11-25T12:/)
 })
 
+test('storage that refuses to note a check: it is made once a day all the same', async t => {
+  const { time, done, device } = policy(t, { record: { text: '2026-11-01T00:00:00Z\n', isRefused: true } })
+  device.settings = { ...device.settings, policy: 'check' }
+  await time.pass(24 * HOUR)
+  t.match(done, [/^update: the time of the check could not be noted: no space left/, 'check 2026-11-25T12:01:00.000Z'])
+  t.equal(done.length, 2)
+})
+
 test('without a window, the restart is left to a person', async t => {
   const { time, done, device } = policy(t)
   device.settings = { ...device.settings, window: { days: [], from: '', to: '' } }
@@ -146,6 +160,10 @@ test('a bundle that is not wanted is not fetched', async t => {
     ['what runs', { running: { version: '1.1.0', slot: 'A', state: 'good' } }],
     ['an older one', { running: { version: '1.2.0', slot: 'A', state: 'good' } }],
     ['one that was rolled back', { last: { version: '1.1.0', outcome: 'rolled back' } }],
+    [
+      'one that was installed, and whose image has another version',
+      { last: { version: '1.1.0', outcome: 'installed' } },
+    ],
     ['one that is installed', { other: { version: '1.1.0', state: 'good' } }],
     ['any, while this one is on trial', { running: { version: '1.0.0', slot: 'A', state: 'trial' } }],
     ['any, while another is installed', { state: 'installed' }],

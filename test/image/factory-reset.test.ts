@@ -53,6 +53,17 @@ t.test('settings and key are gone, and all else of the partition stays, and the 
   for (const tree of afterEachCut(t, { ...USED, [ORDER]: 'keep-card\nboot\n' })) t.same(tree, KEPT)
 })
 
+t.test('a download that has begun is not gone on with, and its address is not kept', async t => {
+  const origin = { url: 'https://updates.example/receiver.raucb?token=secret' }
+  const record = (members: object) => JSON.stringify({ etag: 'x', bytes: 9, receivedBytes: 8, ...members })
+  const torn = { 'update/.bundle.json.receiverd-1': record({ origin }) }
+  const before = { ...USED, ...torn, 'update/bundle.json': record({ origin }), [ORDER]: 'keep-card\nboot\n' }
+  for (const tree of afterEachCut(t, before)) t.same(tree, KEPT)
+  const checked = { 'update/bundle.json': record({ isChecked: true }) }
+  for (const tree of afterEachCut(t, { ...USED, ...checked, [ORDER]: 'keep-card\nboot\n' }))
+    t.same(tree, { ...KEPT, ...checked })
+})
+
 t.test('the memory of what the card gave is kept for receiverd to take it again', async t => {
   const before = { ...USED, [`${STATE}/card`]: 'memory', [ORDER]: 'keep-card\nboot\n' }
   const trees = afterEachCut(t, before)

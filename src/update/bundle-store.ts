@@ -234,7 +234,8 @@ export class BundleStore {
     const freed = offset === 0 ? ((await folder.size(WHOLE)) ?? 0) + ((await folder.size(PART)) ?? 0) : 0
     const { availableBytes } = await folder.space()
     const missing = bytes - offset + reserveBytes - availableBytes - freed
-    if (missing > 0) throw new Problem('no-space', `The device has too little space for the bundle: ${missing} bytes.`)
+    if (missing > 0)
+      throw new Problem('no-space', `The device has too little space for the bundle: ${missing} bytes are missing.`)
   }
 
   async #begin(source: Source, bytes: number, origin: Origin | undefined): Promise<void> {

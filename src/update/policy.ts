@@ -57,7 +57,10 @@ export class Policy {
   start(): void {
     this.#stop = this.#wait(LOOK_MS, () => {
       this.#look()
-        .catch(() => this.#options.log('warning', 'update: what the policy asks for could not be done'))
+        .catch(error => {
+          const why = error instanceof Problem ? error.message : reasonOf(error)
+          this.#options.log('warning', `update: what the policy asks for could not be done: ${why}`)
+        })
         .finally(() => {
           if (this.#stop) this.start()
         })

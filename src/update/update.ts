@@ -206,8 +206,11 @@ export class Update {
     return running.state === 'trial' || (last?.version === version && last.outcome === 'installed')
   }
 
-  /** It broke off, or was refused. */
+  /** It broke off, or was refused; without a problem, a part of it stood still for too long. */
   dropped(problem?: Problem): void {
+    const { state } = this.state
+    // A server is being asked for another one, or the device restarts.
+    if (!problem && (state === 'downloading' || state === 'restarting')) return
     const error = problem && { type: problem.type, detail: problem.message }
     this.#topic.set({ state: problem ? 'failed' : 'idle', bundle: undefined, error })
   }

@@ -1,6 +1,7 @@
 import type { Test } from 'tap'
 import { test } from 'tap'
 import type { UpdateSettings } from '../../hal/settings/update.ts'
+import { Problem } from '../../src/problem.ts'
 import { Policy } from '../../src/update/policy.ts'
 import type { UpdateState } from '../../src/update/state.ts'
 import { systemError } from '../hal/support/file-system.ts'
@@ -146,6 +147,13 @@ test('storage that refuses to note a check: it is made once a day all the same',
   await time.pass(24 * HOUR)
   t.match(done, [/^update: the time of the check could not be noted: no space left/, 'check 2026-11-25T12:01:00.000Z'])
   t.equal(done.length, 2)
+})
+
+test('a policy that cannot be followed says why', async t => {
+  const { time, done, device } = policy(t)
+  device.meanwhile = () => Promise.reject(new Problem('conflict', 'A bundle is being received.'))
+  await time.pass(HOUR)
+  t.match(done, [/^check/, 'update: what the policy asks for could not be done: A bundle is being received.'])
 })
 
 test('without a window, the restart is left to a person', async t => {

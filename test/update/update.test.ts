@@ -731,4 +731,9 @@ t.test('while a server is asked for a bundle, nothing else begins, and the one t
   update.notDownloaded(new Problem('download-failed', 'Said once.'))
   t.match(update.state, { state: 'failed', error: { detail: 'It broke off.' } })
   t.notOk(update.state.bundle)
+  update.asking()
+  // An upload that had broken off is removed after an hour.
+  update.dropped()
+  t.equal(update.state.state, 'downloading')
+  t.throws(() => update.receiving('upload', 1, 0), problem('conflict', /being received/))
 })

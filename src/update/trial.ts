@@ -65,6 +65,8 @@ export class TrialRecords {
 
   /** Before anything is installed: without the record, a version would not have to prove itself. */
   async begin(trial: Trial): Promise<void> {
+    // A power cut may have left the verdict on an earlier attempt at the same version.
+    await this.folder.remove(VERDICT)
     await this.#write(TRIAL, trial)
   }
 

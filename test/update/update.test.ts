@@ -609,6 +609,17 @@ t.test('a factory reset waits until no version is under way', async t => {
   impossible.requireResettable()
 })
 
+t.test('a verdict that a power cut left says nothing about the next attempt at the same version', async t => {
+  const { rauc, records, start, receive } = device(t)
+  await records.condemn({ slot: 'B', version: '1.1.0', reason: 'weston does not answer' })
+  const update = await start()
+  await receive(update, '1.1.0')
+  await update.install({}, 'Ann')
+  await update.stop()
+  Object.assign(rauc, { operation: 'idle', percent: 0 })
+  t.match((await start()).state, { last: { version: '1.1.0', outcome: 'failed', reason: 'interrupted' } })
+})
+
 t.test('a bundle that was kept', async t => {
   const { rauc, state, start } = device(t)
   state.kept = BUNDLE

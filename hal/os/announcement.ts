@@ -1,7 +1,7 @@
 import { type Announced, serviceGroup } from '../format/avahi-service.ts'
 import type { System } from './system.ts'
 
-/** avahi-daemon(8) watches it. */
+/** avahi-daemon(8) watches this folder. */
 const FOLDER = '/etc/avahi/services'
 const FILE = `${FOLDER}/receiverd.service`
 

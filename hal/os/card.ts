@@ -3,15 +3,15 @@ import type { System } from './system.ts'
 
 /** The only unit that may make the boot partition writable. */
 const UNIT = 'receiverd-card.service'
-/** The order for that unit: the partition's folder, the files that replace its own, and a list of those that go. */
+/** Instructions for that unit: the partition's folder, the files to write there, and a list of files to remove. */
 const ORDER = '/run/receiverd/card'
 const REMOVED = `${ORDER}/removed`
 const MOUNTS = '/proc/self/mountinfo'
-/** Bytes of `/proc/self/mountinfo`: a line for each mount. */
+/** Limit on `/proc/self/mountinfo` in bytes. It has a line for each mount. */
 const MAX_MOUNTS_BYTES = 256 * 1024
 const DEVICES = '/sys/dev/block'
 
-/** The folder that a person can edit on a PC: the boot partition, which is mounted read-only. */
+/** The boot partition, mounted read-only: a folder that people can edit on a PC. */
 export class Card {
   readonly #system: System
   readonly #folder: string
@@ -22,15 +22,15 @@ export class Card {
     this.#folder = folder
   }
 
-  /** Whether it is mounted: a boot partition is never empty. */
+  /** Whether the partition is mounted: a boot partition is never empty. */
   async isThere(): Promise<boolean> {
     return (await this.#system.list(this.#folder)).length > 0
   }
 
-  /** Whether it is on the disk that this system started from, and not on a stick with the same label. */
+  /** Whether the partition is on the disk that this system booted from, not on a USB stick with the same label. */
   async isOwn(): Promise<boolean> {
     const text = (await this.#system.readText(MOUNTS, MAX_MOUNTS_BYTES)) ?? ''
-    // proc_pid_mountinfo(5): `ID PARENT MAJOR:MINOR ROOT MOUNTPOINT …`. A later line is mounted over an earlier one.
+    // proc_pid_mountinfo(5): `ID PARENT MAJOR:MINOR ROOT MOUNTPOINT …`. A later mount covers an earlier one at the same place.
     const mounts = new Map(
       text.split('\n').map(line => {
         const [, , device = '', , mountPoint = ''] = line.split(' ')
@@ -38,12 +38,12 @@ export class Card {
       }),
     )
     const own = mounts.get(this.#folder)
-    // A folder of the root file system.
+    // Not a mount point, so it is a folder of the root file system.
     if (own === undefined) return true
     return (await this.#diskOf(own)) === (await this.#diskOf(mounts.get('/') ?? ''))
   }
 
-  /** The disk of a block device, by its path in sysfs. */
+  /** The sysfs path of the disk that a block device is on. */
   async #diskOf(device: string): Promise<string> {
     const target = await this.#system.readLink(`${DEVICES}/${device}`)
     if (target === undefined) return `the device ${device}`
@@ -52,19 +52,19 @@ export class Card {
       : target
   }
 
-  /** The names in one of its folders; none if it has no such folder. */
+  /** The names in a folder of the partition; empty if the folder does not exist. */
   list(name: string): Promise<readonly string[]> {
     return this.#system.list(`${this.#folder}/${name}`)
   }
 
-  /** The content of a file; undefined if there is none. @throws {HalError} if it has more than `limit` bytes. */
+  /** The content of a file; undefined if it does not exist. @throws {HalError} if it has more than `limit` bytes. */
   read(name: string, limit: number): Promise<Buffer | undefined> {
     return this.#system.readBytes(`${this.#folder}/${name}`, limit)
   }
 
   /**
-   * Replaces and removes files, and overwrites their former content. Durable when it returns; if it is interrupted, any of
-   * the files may be damaged.
+   * Replaces and removes files, and overwrites their old content on the disk. Durable when it returns; if it is interrupted,
+   * any of the files may be damaged.
    * @throws {HalError} if the unit fails.
    */
   async update(replaced: Readonly<Record<string, string>>, removed: readonly string[]): Promise<void> {

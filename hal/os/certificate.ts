@@ -20,29 +20,29 @@ const CERTIFICATE = `${FOLDER}/certificate.pem`
 const KEY = `${FOLDER}/key.pem`
 const KEY_MODE = 0o600
 const CERTIFICATE_MODE = 0o644
-/** Terminates TLS with these files. */
+/** The server that terminates TLS with these files. */
 const SERVER = 'nginx.service'
-/** The issuer of the certificates that are made here. */
+/** The issuer of the certificates that the device makes. */
 const ORGANIZATION = 'receiverd'
 const OWN = new RegExp(`^O=${ORGANIZATION}$`, 'm')
-/** P-256, as OpenSSL calls it. */
+/** OpenSSL's name for P-256. */
 const CURVE = 'prime256v1'
 const SERIAL_BYTES = 15
 const PRIVATE_KEY = /-----BEGIN [^-]*PRIVATE KEY-----/
 const OTHER_BLOCK = /-----BEGIN (?!CERTIFICATE-----)/
-/** The curves that browsers take for a server's key, as OpenSSL calls them. */
+/** The curves that browsers accept for a server's key, by OpenSSL's names. */
 const CURVES: readonly string[] = [CURVE, 'secp384r1', 'secp521r1']
-/** Debian's default for OpenSSL, which it sets for nginx, too. */
+/** Debian's default for OpenSSL, which applies to nginx too. */
 const SECURITY_LEVEL = 2
-/** Stands in place of a setting for the pair that was there first. */
+/** Stands in for a setting's name in the undo of the original pair. */
 const ORIGINAL = 'certificate'
-/** Certificates of a chain that somebody sends: public authorities have three or four. */
+/** Limit on the certificates of an uploaded chain. Public authorities' chains have three or four. */
 const MAX_CHAIN = 8
 /** id-kp-serverAuth and anyExtendedKeyUsage (RFC 5280 §4.2.1.12). */
 const SERVER_USAGES = ['1.3.6.1.5.5.7.3.1', '2.5.29.37.0']
-/** How far ahead a certificate that is sent may begin: the clock of its authority may be ahead. */
+/** How far in the future an uploaded certificate may begin: its authority's clock may be ahead. */
 const MAX_AHEAD_MS = 86_400_000
-/** Milliseconds that somebody may take to replace both files. */
+/** Milliseconds allowed for replacing both files by hand. */
 const REPLACED_MS = 60_000
 
 export interface Certificate {
@@ -52,34 +52,34 @@ export interface Certificate {
   readonly fingerprint: string
   /** Base64 of the SHA-256 of the file, including the chain. */
   readonly digest: string
-  /** Whether it was made here. */
+  /** Whether the device made it. */
   readonly isOwn: boolean
-  /** Milliseconds since 1970; of a chain, when the first of its certificates ends. */
+  /** Milliseconds since 1970. `to` is the earliest expiry in the chain. */
   readonly from: number
   readonly to: number
-  /** The IP addresses in it. */
+  /** The IP addresses that it is valid for. */
   readonly addresses: readonly string[]
   /** Whether it is valid for a host name, or for an IP address. */
   readonly covers: (name: string) => boolean
 }
 
-/** Both in PEM; the certificate is followed by its chain, and the key has no passphrase. */
+/** A certificate followed by its chain, and its key without a passphrase, both in PEM. */
 export interface Pair {
   readonly certificate: string
   readonly key: string
 }
 
-/** A certificate that cannot take the place of the present one: a clause that says why, and what would be accepted. */
+/** A certificate that cannot replace the current one. The message is a clause: why, and what would be accepted. */
 export class RefusedCertificate extends HalError {
   constructor(reason: string, options?: ErrorOptions) {
     super('UNREADABLE', reason, options)
   }
 }
 
-/** The certificate of this device and its private key: made here, or put in place by the owner of the device. */
+/** The certificate of this device and its private key, made by the device or installed by its owner. */
 export class CertificateFiles {
   readonly #system: System
-  /** The files that were set aside last. */
+  /** The files that were last set aside. */
   #aside: readonly string[] = []
 
   constructor(system: System) {
@@ -87,7 +87,7 @@ export class CertificateFiles {
   }
 
   /**
-   * The certificate in place; undefined if there is none, or if it is one of our own without its key.
+   * The installed certificate; undefined if there is none, or if the device made it and its key is missing.
    * @throws {HalError} if it cannot be used, saying why.
    */
   async read(): Promise<Certificate | undefined> {
@@ -111,21 +111,21 @@ export class CertificateFiles {
     }
   }
 
-  /** Checks a pair that is to be put in place. @throws {HalError} saying why it cannot be used. */
+  /** Checks a pair before it is installed. @throws {HalError} saying why it cannot be used. */
   static async requireUsable({ certificate, key }: Pair): Promise<void> {
     await requireUsable(chainIn(certificate)[0], certificate, parseKey(key))
   }
 
-  /** Puts a pair in place, durably. If the power fails in between, the two do not belong together. */
+  /** Installs a pair durably. If the power fails between the two writes, the key does not match the certificate. */
   async put({ certificate, key }: Pair): Promise<void> {
     await this.#system.writeAtomic(KEY, key, KEY_MODE)
     await this.putCertificate(certificate)
   }
 
   /**
-   * A request to an authority (PKCS #10, in DER) for a certificate of the key in place.
+   * Returns a certificate signing request (PKCS #10, in DER) for the installed key.
    * @param names Host names and IP addresses.
-   * @throws {HalError} if there is no such key, or it cannot be used.
+   * @throws {HalError} if there is no key, or it cannot be used.
    */
   async request(names: readonly string[]): Promise<Buffer> {
     const key = await this.#readKey()
@@ -138,9 +138,9 @@ export class CertificateFiles {
   }
 
   /**
-   * Checks a chain in PEM that is to take the place of the certificate. @returns its certificates and nothing else.
+   * Checks a chain in PEM that is to replace the certificate. @returns its certificates without any other text.
    * @param now Milliseconds since 1970; undefined if the time is not known.
-   * @throws {RefusedCertificate} if it is not for the key in place, or if clients or the server would refuse it.
+   * @throws {RefusedCertificate} if it is not for the installed key, or if clients or the server would refuse it.
    */
   async accepted(text: string, now: number | undefined): Promise<string> {
     const key = await this.#readKey()
@@ -159,12 +159,12 @@ export class CertificateFiles {
     return pem
   }
 
-  /** Puts a certificate for the key in place, durably and in one step. */
+  /** Installs a certificate for the existing key, durably and in one step. */
   async putCertificate(pem: string): Promise<void> {
     await this.#system.writeAtomic(CERTIFICATE, pem, CERTIFICATE_MODE)
   }
 
-  /** The files that are in place, for `restore`. */
+  /** Captures the installed files for `restore`. */
   async capture(): Promise<readonly Image[]> {
     return Promise.all([KEY, CERTIFICATE].map(path => this.#system.capture(path)))
   }
@@ -173,7 +173,7 @@ export class CertificateFiles {
     for (const image of images) await this.#system.restore(image)
   }
 
-  /** Removes the key, unless the device makes such keys itself. `make` then makes another. */
+  /** Removes the key unless it is of the kind that the device makes. `make` then makes a new one. */
   async removeForeignKey(): Promise<void> {
     const key = await this.#readKey().catch(error => {
       if (!isUnreadable(error)) throw error
@@ -182,7 +182,7 @@ export class CertificateFiles {
     if (key?.asymmetricKeyDetails?.namedCurve !== CURVE) await this.#system.remove(KEY)
   }
 
-  /** Makes a certificate with the key in place, or with a new one. @throws {HalError} if that key cannot be used. */
+  /** Makes a certificate for the installed key, or else for a new one. @throws {HalError} if the installed key cannot be used. */
   async make(request: Pick<CertificateRequest, 'commonName' | 'names' | 'from' | 'to'>): Promise<void> {
     const key = (await this.#readKey()) ?? (await this.#makeKey())
     if (key.asymmetricKeyDetails?.namedCurve !== CURVE)
@@ -191,7 +191,7 @@ export class CertificateFiles {
     await this.#system.writeAtomic(CERTIFICATE, pem, CERTIFICATE_MODE)
   }
 
-  /** The files to be put back by a factory reset: those in place, or none if the certificate was made here. */
+  /** An undo for a factory reset: it restores the installed files, or removes them if the device made the certificate. */
   async original(): Promise<Undo> {
     const { isOwn = false } = (await this.read().catch(() => undefined)) ?? {}
     const images = await Promise.all(
@@ -201,8 +201,8 @@ export class CertificateFiles {
   }
 
   /**
-   * Whether a factory reset that is tried again must leave these files alone: the owner has put another certificate in
-   * place since, for the key that the reset could not remove.
+   * Whether a retried factory reset must leave these files alone, because the owner has since installed a certificate for the
+   * key that the reset could not remove.
    * @param setting As in `original`.
    */
   async needs(setting: string, paths: readonly string[]): Promise<boolean> {
@@ -211,13 +211,13 @@ export class CertificateFiles {
     return present?.isOwn === false
   }
 
-  /** Undoes setting a pair aside, for a factory reset: its key may be the owner's. */
+  /** An undo for a factory reset that removes a pair that was set aside: its key may be the owner's. */
   get removalOfSetAside(): Undo {
     const images = [CERTIFICATE, KEY].map(path => absent(`${path}.bad`))
     return { setting: 'certificate set aside', previous: null, next: null, images }
   }
 
-  /** Removes what a power cut left behind. */
+  /** Finishes or discards a write that a power cut interrupted. */
   async recover(): Promise<void> {
     await this.#system.recover(CERTIFICATE, KEY)
   }
@@ -226,23 +226,22 @@ export class CertificateFiles {
     return this.#system.watch(`${FOLDER}/*`, changed)
   }
 
-  /** Makes the server use the files in place; starts it if it is waiting for them. @throws {HalError} if it refuses. */
+  /** Makes the server load the installed files; starts it if it is waiting for them. @throws {HalError} if it refuses them. */
   async reloadServer(): Promise<void> {
     await this.#system.run(['systemctl', 'reload-or-restart', SERVER])
   }
 
-  /** Puts back the pair that was set aside, because the server does not run with another pair either. */
+  /** Restores the pair that was set aside, because the server does not run with the new pair either. */
   async putBack(): Promise<void> {
-    // A *.bad may be older than the file in place.
+    // Only what was just set aside: another *.bad may be older than the installed file.
     for (const path of this.#aside) await this.#system.rename(`${path}.bad`, basename(path))
     this.#aside = []
   }
 
   /**
-   * Sets aside an unusable pair if it keeps the server from running, so that `make` makes another: its files become *.bad.
-   * A usable key stays.
+   * Renames an unusable pair to *.bad if it keeps the server from running, so that `make` makes a new one. A usable key stays.
    * @param now Milliseconds since 1970.
-   * @returns whether it did.
+   * @returns whether the pair was set aside.
    */
   async setAside(now: number): Promise<boolean> {
     const files = [CERTIFICATE, KEY]
@@ -263,7 +262,7 @@ export class CertificateFiles {
     try {
       return await this.#system.readText(path)
     } catch (error) {
-      // The service runs as root, but without the right to read files of other users.
+      // The service runs as root, but may not read files of other users.
       if (errorCode(error) === 'EACCES') throw new HalError('UNREADABLE', `${what} must belong to root`)
       throw isUnreadable(error) ? new HalError(error.code, error.message.replace('the file', what)) : error
     }
@@ -288,10 +287,10 @@ function absent(path: string): Image {
 }
 
 /**
- * Has OpenSSL load a pair as the server in front does: it refuses short keys and weak signatures, and the server would then
- * not start.
+ * Loads a pair into OpenSSL as the server does: OpenSSL refuses short keys and weak signatures, and the server would not start
+ * with them.
  * @param leaf The first certificate.
- * @param certificate All of its file.
+ * @param certificate The whole text of its file.
  * @throws {HalError} if the two do not belong together, OpenSSL refuses them, or clients would refuse the curve.
  */
 async function requireUsable(leaf: X509Certificate, certificate: string, key: KeyObject): Promise<void> {
@@ -303,7 +302,7 @@ async function requireUsable(leaf: X509Certificate, certificate: string, key: Ke
       'UNREADABLE',
       `the key is on the curve ${curve}, which clients refuse: use P-256, P-384 or P-521`,
     )
-  // Not loaded before there is a certificate: it takes memory, and time.
+  // Loaded only once there is a certificate, because it takes memory and time.
   const { createSecureContext } = await import('node:tls')
   try {
     const pem = key.export({ type: 'pkcs8', format: 'pem' })
@@ -316,7 +315,10 @@ async function requireUsable(leaf: X509Certificate, certificate: string, key: Ke
 
 type Chain = readonly [leaf: X509Certificate, ...issuers: X509Certificate[]]
 
-/** The certificates that somebody sends, of a sensible number. @throws {RefusedCertificate} for anything else in PEM. */
+/**
+ * The certificates of an uploaded chain.
+ * @throws {RefusedCertificate} if there are none or too many, or if the text has anything else in PEM.
+ */
 function certificatesIn(text: string): Chain {
   if (PRIVATE_KEY.test(text))
     throw new RefusedCertificate(
@@ -337,7 +339,7 @@ function certificatesIn(text: string): Chain {
   }
 }
 
-/** @throws {RefusedCertificate} if clients would refuse the chain, whatever their names for the device are. */
+/** @throws {RefusedCertificate} if clients would refuse the chain, by whatever name they reach the device. */
 function requireChain(chain: Chain, now: number | undefined): void {
   const [leaf] = chain
   if (leaf.subjectAltName === undefined)
@@ -359,9 +361,7 @@ function requireChain(chain: Chain, now: number | undefined): void {
   if (now === undefined) return
   for (const [at, { validFrom, validTo }] of chain.entries()) {
     if (Date.parse(validTo) <= now)
-      throw new RefusedCertificate(
-        `certificate ${at + 1} has expired on ${dayOf(validTo)}; send a chain that is valid now`,
-      )
+      throw new RefusedCertificate(`certificate ${at + 1} expired on ${dayOf(validTo)}; send a chain that is valid now`)
     if (Date.parse(validFrom) > now + MAX_AHEAD_MS)
       throw new RefusedCertificate(
         `certificate ${at + 1} is not valid before ${dayOf(validFrom)}; send a chain that is valid now`,

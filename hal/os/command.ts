@@ -1,32 +1,33 @@
-/** The one door to other programs: no other file in hal/ or src/ imports node:child_process (see test/layers.test.ts). */
+/** The only door to other programs: no other file in hal/ or src/ imports node:child_process (see test/layers.test.ts). */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { Socket } from 'node:net'
 import { constants } from 'node:os'
 import { errorCode, HalError } from '../errors.ts'
 import type { Stop } from '../files/watcher.ts'
 
-/** A command and its arguments. No shell reads them. */
+/** A command and its arguments. No shell interprets them. */
 export type Argv = readonly [command: string, ...arguments: string[]]
 /**
- * Runs a command to its end, with a few variables and those in `env`.
+ * Runs a command to completion, with a minimal environment plus `env`.
  * @returns what it printed on stdout.
  * @throws {CommandFailure} if it fails.
  */
 export type Run = (argv: Argv, env?: Readonly<Record<string, string>>) => Promise<string>
 /**
- * Runs a command that goes on by itself, and calls `line` with each line of its stdout until it is stopped. Some time after
- * each start, `line` is also called with an empty line: the command is listening now, but has not printed earlier changes.
+ * Runs a command that does not end by itself, and calls `line` with each line of its stdout until it is stopped. Some time
+ * after each start, it also calls `line` with an empty line: the command is listening by then, but has not printed earlier
+ * changes.
  */
 export type Monitor = (argv: Argv, line: (line: string) => void) => Stop
 /**
  * Runs a command and calls `take` with each line of its stdout until it returns false, which ends the command.
- * @throws {HalError} if it fails; what `take` throws.
+ * @throws {HalError} if the command fails; anything that `take` throws.
  */
 export type ReadLines = (argv: Argv, take: (line: string) => boolean) => Promise<void>
 
 /** A command that was run and failed. */
 export class CommandFailure extends HalError {
-  /** The end of what it printed on stderr, to tell failures apart. It may have paths: it is not for an answer. */
+  /** The end of its stderr, to tell failures apart. It may contain paths, so no HTTP answer may quote it. */
   readonly stderr: string
 
   constructor(message: string, stderr: string, options?: ErrorOptions) {
@@ -38,20 +39,20 @@ export class CommandFailure extends HalError {
 /** Milliseconds after which a command is killed. A small board that is starting up takes 5 s to restart a service. */
 export const COMMAND_TIMEOUT_MS = 20_000
 const TIMED_OUT = `did not end within ${COMMAND_TIMEOUT_MS / 1000} s`
-/** Bytes of a command's output; the controls of a large sound card take some 400 KiB. */
+/** Limit on a command's output in bytes. The controls of a large sound card take about 400 KiB. */
 const MAX_OUTPUT_BYTES = 1024 * 1024
-/** Characters of a line of a monitored command. The rest of a longer line is dropped. */
+/** Limit on a line of a monitored command in characters. The rest of a longer line is dropped. */
 const MAX_LINE = 4_096
 /** The same for a command whose lines are read: journalctl prints a record of 4 KiB as 20 KiB. */
 const MAX_READ_LINE = 64 * 1024
-/** Milliseconds until a monitored command that ended is started again; doubled each time. */
+/** Milliseconds until a monitored command that ended is restarted; doubled each time. */
 const FIRST_RESTART_MS = 1_000
 const LAST_RESTART_MS = 60_000
-/** Milliseconds after which a monitored command has begun to listen: usually, and on a slow board that is starting up. */
+/** Milliseconds until a monitored command is listening: usually, and on a slow board that is starting up. */
 const LISTENING_MS = [3_000, 30_000]
 /** Milliseconds after which a monitored command counts as running well: if it ends later, the delay starts over. */
 const STEADY_MS = 60_000
-/** flock(1): the file is locked by another process. */
+/** The exit status of flock(1) if another process has locked the file. */
 const LOCKED = 1
 
 /** Runs a command without a shell or input, with English messages and a time limit. */
@@ -71,8 +72,8 @@ export const runCommand: Run = ([command, ...args], env) =>
   })
 
 /**
- * Monitors a command without a shell or input, and with English messages. A command that ends is started again, after a
- * delay that grows, unless it is not installed. It does not keep our own process running.
+ * Monitors a command without a shell or input, and with English messages. A command that ends is restarted after a growing
+ * delay, unless it is not installed. The command does not keep this process running.
  */
 export const monitorCommand: Monitor = ([command, ...args], line) => {
   let child: ChildProcess | undefined
@@ -100,7 +101,7 @@ export const monitorCommand: Monitor = ([command, ...args], line) => {
       return restart()
     }
     child.on('error', error => {
-      // A program that is not installed is not tried again: that would start a process each minute, for years.
+      // A program that is not installed is not tried again: that would start a process every minute, for years.
       if (errorCode(error) === 'ENOENT') ended = true
       restart()
     })
@@ -145,14 +146,14 @@ export const readCommandLines: ReadLines = ([command, ...args], take) =>
     })
   })
 
-/** A command that runs on our own input and output. */
+/** A command that shares this process's input and output. */
 export interface Attached {
-  /** Its exit status; 128 plus the number of the signal if one killed it, as in shells. */
+  /** Its exit status; 128 plus the number of the signal if a signal killed it, as in shells. */
   readonly ended: Promise<number>
   kill(signal: NodeJS.Signals): void
 }
 
-/** Starts a command with our own environment, input and output. @throws {HalError} if it cannot be started. */
+/** Starts a command with this process's environment, input and output. @throws {HalError} if it cannot be started. */
 export async function attachCommand([command, ...args]: Argv): Promise<Attached> {
   const child = spawn(command, args, { stdio: 'inherit' })
   const ended = new Promise<number>(resolve =>
@@ -168,9 +169,9 @@ export async function attachCommand([command, ...args]: Argv): Promise<Attached>
 }
 
 /**
- * Locks an open file for this process by flock(2), which Node does not have: flock(1) is given the descriptor, and the
- * lock belongs to the open file description that both share. The kernel releases it when the descriptor is closed, and
- * so when the process ends, however it ends.
+ * Locks an open file for this process by flock(2), which Node lacks: flock(1) inherits the descriptor, and the lock belongs to
+ * the open file description that both processes share. The kernel releases the lock when the descriptor is closed, so also when
+ * this process ends, however it ends.
  * @returns false if another process has locked the file.
  * @throws {HalError} if flock(1) is missing or fails otherwise.
  */

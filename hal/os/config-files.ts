@@ -1,8 +1,8 @@
 import type { System } from './system.ts'
 
 /**
- * Files that add up to one configuration, ordered by name. Among files of the same name, the one in the last folder counts
- * (systemd-system.conf(5), "Configuration Directories and Precedence").
+ * Returns the files that make up one configuration, ordered by name. Among files of the same name, the one in the last folder
+ * counts (systemd-system.conf(5), "Configuration Directories and Precedence").
  */
 export async function configFiles(
   system: System,

@@ -2,8 +2,8 @@ import type { Stop } from '../files/watcher.ts'
 import type { System } from './system.ts'
 
 /**
- * `KERNEL[7.094142] change   /devices/pci0000:00/0000:00:02.0/drm/card0 (drm)` → `drm`. The same with `UDEV  ` follows after
- * udev's rules have run, which may have changed something, such as the volume of a new sound card.
+ * `KERNEL[7.094142] change   /devices/pci0000:00/0000:00:02.0/drm/card0 (drm)` → `drm`. The same line with `UDEV  ` follows
+ * once udev's rules have run, which may have changed something, such as the volume of a new sound card.
  */
 const EVENT = /^(?:KERNEL|UDEV {2})\[[\d.]+\] \w+ +.* \(([^()\s]+)\)$/
 

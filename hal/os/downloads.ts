@@ -3,20 +3,20 @@ import { HalError } from '../errors.ts'
 
 const SOCKET = '/run/receiverd-download.sock'
 /**
- * The first line of a request, and of what comes back. Its number goes up with every change of what is said: while packages
- * are upgraded, and after a mistake, the unit may be of another version than this service.
+ * The first line of a request and of an answer. Its number goes up with every change of the protocol: during a package upgrade,
+ * or after a mistake, the unit may be from another version than this service.
  */
 const PROTOCOL = 'receiverd-download 1'
-/** Milliseconds without a byte. The limits of the unit are lower, so that it is stuck, or starts no more. */
+/** Milliseconds without a byte before giving up. The unit's own limits are lower, so by then it is stuck, or fails to start. */
 const IDLE_MS = 120_000
-/** Bytes of the heads of all answers, redirects included. */
+/** Limit on the heads of all answers together, redirects included, in bytes. */
 const MAX_HEAD_BYTES = 64 * 1024
-/** Bytes of a manifest. RAUC takes no larger signature, and the manifest is in it. */
+/** Limit on a manifest in bytes. The manifest is part of the signature, and RAUC accepts no larger signature. */
 const MAX_MANIFEST_BYTES = 64 * 1024
-/** An entity tag that is strong (RFC 9110 §8.8.3), and that we would send back. */
+/** A strong entity tag (RFC 9110 §8.8.3) that is safe to send back. */
 const STRONG_ETAG = /^"[!#-~]{1,256}"$/
 
-/** The cause of a failure, by the word or the status of curl(1) with which the unit reports it. */
+/** The cause of a failure, by what the unit reports: an exit status of curl(1), or a word. */
 const REASONS: Readonly<Record<string, string>> = {
   1: 'the address leads to something else than https:// or http://',
   3: 'the address is not understood',
@@ -40,19 +40,19 @@ const REASONS: Readonly<Record<string, string>> = {
   version: 'receiverd-update is of another version than receiverd',
 }
 const TRANSIENT: readonly string[] = ['6', '7', '28', '56', 'busy', 'unit']
-/** Where the server was reached, and failed. */
+/** Failures after the server was reached. */
 const OF_THE_SERVER: readonly string[] = ['52', '56', 'busy']
-/** Failures that pass (RFC 9110 §15.5.9, §15.6; RFC 8470 §5.2; RFC 6585 §4). */
+/** Statuses of temporary failures (RFC 9110 §15.5.9, §15.6; RFC 8470 §5.2; RFC 6585 §4). */
 const BUSY = /^(408|425|429|500|502|503|504)$/
 
-/** A download that failed. The message is a clause that quotes nothing of the answer. */
+/** A failed download. The message is a clause that quotes nothing from the answer. */
 export class DownloadError extends HalError {
-  /** Whether another try may succeed: it broke off, or was too slow. */
+  /** Whether another try may succeed, such as after a broken connection or a slow server. */
   readonly isTransient: boolean
-  /** Whether that holds, and the address is one that a server answers at. */
+  /** Whether the failure is transient and a server was reached at the address. */
   readonly isServerBusy: boolean
 
-  /** @param reason A status of curl(1), or a word of the unit. */
+  /** @param reason An exit status of curl(1), or a word from the unit. */
   constructor(reason: string) {
     super('COMMAND_FAILED', REASONS[reason] ?? 'the connection failed')
     this.isTransient = !(reason in REASONS) || TRANSIENT.includes(reason)
@@ -62,37 +62,46 @@ export class DownloadError extends HalError {
 
 export interface BundleRequest {
   readonly url: string
-  /** The most bytes that are taken. */
+  /** Limit on the size of the bundle in bytes. */
   readonly max: number
-  /** Where to go on with the file that has this entity tag. */
+  /** Resumes the file that has this entity tag, at this offset. */
   readonly from?: { readonly offset: number; readonly etag: string }
-  /** Gives it up, before its answer has come. */
+  /** Cancels the request while it waits for the answer. */
   readonly signal?: AbortSignal
 }
 
-/** A bundle that begins to come. */
+/** A bundle whose download has started. */
 export interface BundleAnswer {
-  /** Of its first byte: 0, or where it goes on. */
+  /** The offset of the first byte of `body`: 0, or where the download resumes. */
   readonly offset: number
-  /** Of the whole bundle. */
+  /** Size of the whole bundle in bytes. */
   readonly bytes: number
-  /** The ETag that `from` needs; undefined if the server gives no strong one, and the download cannot be resumed. */
+  /** The ETag for `from`; undefined if the server sent no strong one, so that the download cannot be resumed. */
   readonly etag: string | undefined
-  /** The rest of it, no faster than it is taken. It may end too early. */
+  /** The bytes from `offset` on, read no faster than they are consumed. They may end too early. */
   readonly body: AsyncIterable<Buffer>
   close(): void
 }
 
 export interface ManifestRequest {
   readonly url: string
-  /** The file with the certificates that bundles are signed with, and what those must be for (RAUC's `check-purpose`). */
+  /**
+   * The file of certificates that signatures are checked against, and the purpose that a signer's must have (RAUC's
+   * `check-purpose`).
+   */
   readonly keyring: string
   readonly purpose: string
-  /** Whether their certificates must be valid when it was signed, rather than now (RAUC's `use-bundle-signing-time`). */
+  /**
+   * Whether a signer's certificate must have been valid at the time of signing, rather than now (RAUC's
+   * `use-bundle-signing-time`).
+   */
   readonly isAsOfSigning: boolean
 }
 
-/** The units that have a network, which this service has not: one for each connection to their socket. */
+/**
+ * Downloads through units that have network access, which this service lacks. systemd starts one for each connection to their
+ * socket.
+ */
 export class Downloads {
   readonly #path: string
   readonly #idleMs: number
@@ -102,7 +111,7 @@ export class Downloads {
     this.#idleMs = idleMs
   }
 
-  /** Fetches a bundle, or the rest of one. @throws {DownloadError} */
+  /** Downloads a bundle, or the rest of one. @throws {DownloadError} */
   async bundle({ url, max, from, signal }: BundleRequest): Promise<BundleAnswer> {
     const { offset = 0, etag = '' } = from ?? {}
     return this.#ask(['bundle', url, `${max}`, `${offset}`, etag], signal, async (socket, chunks, first) => {
@@ -113,7 +122,7 @@ export class Downloads {
     })
   }
 
-  /** Reads the manifest of a bundle, whose signature is checked, and nothing else of it. @throws {DownloadError} */
+  /** Downloads only the manifest of a bundle, and checks its signature. @throws {DownloadError} */
   async manifest({ url, keyring, purpose, isAsOfSigning }: ManifestRequest): Promise<string> {
     return this.#ask(
       ['manifest', url, keyring, purpose, isAsOfSigning ? 'signed' : 'now'],
@@ -133,7 +142,7 @@ export class Downloads {
     )
   }
 
-  /** @param read Gets what comes behind the greeting, beginning with `first`. It leaves the socket open, or closes it. */
+  /** @param read Reads the bytes after the greeting, beginning with `first`. It may leave the socket open or close it. */
   async #ask<T>(
     lines: readonly string[],
     signal: AbortSignal | undefined,
@@ -144,10 +153,10 @@ export class Downloads {
       await new Promise((resolve, reject) => {
         socket.once('connect', resolve).once('error', () => reject(new DownloadError(signal?.aborted ? '56' : 'none')))
       })
-      // An end after that comes too early.
+      // The reader notices a later error as an early end.
       socket.on('error', () => undefined)
       socket.setTimeout(this.#idleMs, () => socket.destroy(new DownloadError('28')))
-      // Not ended: the unit would take that for a client that has left.
+      // No `end`: the unit would think that the client has left.
       socket.write(`${[PROTOCOL, ...lines].join('\n')}\n`)
       const chunks: AsyncIterator<Buffer> = socket.iterator({ destroyOnReturn: false })
       return await read(socket, chunks, await readGreeting(chunks))
@@ -158,12 +167,12 @@ export class Downloads {
   }
 }
 
-/** The bytes that came with the first line, after it. @throws {DownloadError} if that is not ours, or does not come. */
+/** Reads the greeting, and returns the bytes that arrived after it. @throws {DownloadError} if it is not ours, or never comes. */
 async function readGreeting(chunks: AsyncIterator<Buffer>): Promise<Buffer> {
   const greeting = Buffer.from(`${PROTOCOL}\n`)
   let pending: Buffer = Buffer.alloc(0)
   while (pending.length < greeting.length && !pending.includes('\n')) {
-    // One of another version ends without reading on, and so with a reset.
+    // A unit of another version exits without reading the rest, which resets the connection.
     const next = await chunks.next().catch(() => undefined)
     if (!next || next.done) throw new DownloadError('unit')
     pending = Buffer.concat([pending, next.value])
@@ -172,7 +181,7 @@ async function readGreeting(chunks: AsyncIterator<Buffer>): Promise<Buffer> {
   return pending.subarray(greeting.length)
 }
 
-/** The head of the last answer, after those of redirects, and the first bytes of its body. @throws {DownloadError} */
+/** Reads the head of the final answer, after any redirects, and the first bytes of its body. @throws {DownloadError} */
 async function readHead(
   chunks: AsyncIterator<Buffer>,
   first: Buffer,
@@ -190,7 +199,7 @@ async function readHead(
     if (!next.done) pending = Buffer.concat([pending, next.value])
     if (next.done) throw new DownloadError('56')
     total += next.value.length
-    // The last chunk may have much of the body.
+    // The last chunk may be mostly body.
     if (total - next.value.length > MAX_HEAD_BYTES) throw new DownloadError('22')
   }
 }
@@ -200,7 +209,7 @@ function endOfHead(bytes: Buffer): number {
   return at < 0 ? 0 : at + 4
 }
 
-/** @throws {DownloadError} if nothing can be done with the answer. */
+/** Parses the head of the answer. @throws {DownloadError} if the answer is unusable. */
 function understand(head: string, offset: number): Omit<BundleAnswer, 'body' | 'close'> {
   const value = (name: string) => new RegExp(`^${name}:[ \\t]*(.*?)[ \\t]*\\r$`, 'im').exec(head)?.[1] ?? ''
   const etag = STRONG_ETAG.test(value('etag')) ? value('etag') : undefined
@@ -218,7 +227,7 @@ function understand(head: string, offset: number): Omit<BundleAnswer, 'body' | '
 async function* following(rest: Buffer, chunks: AsyncIterator<Buffer>): AsyncIterable<Buffer> {
   if (rest.length > 0) yield rest
   for (;;) {
-    // However it ends, the number of bytes tells whether that was too early.
+    // However the stream ends, the number of bytes shows whether it ended too early.
     const next = await chunks.next().catch(() => undefined)
     if (!next || next.done) return
     yield next.value

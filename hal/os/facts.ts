@@ -1,26 +1,26 @@
 import type { System } from './system.ts'
 
-/** Facts that the kernel reports about the device now. A fact that it does not report is undefined. */
+/** Current facts about the device, as the kernel reports them. A fact that it does not report is undefined. */
 export interface Facts {
-  /** Seconds since it booted. */
+  /** Seconds since boot. */
   readonly uptimeS: number | undefined
-  /** Of the hottest sensor, in degrees Celsius. */
+  /** The temperature of the hottest sensor, in degrees Celsius. */
   readonly temperatureC: number | undefined
-  /** Of the last 1, 5 and 15 minutes. */
+  /** The load averages over 1, 5 and 15 minutes. */
   readonly load: readonly number[] | undefined
   readonly memory: Space | undefined
 }
 
-/** Bytes of memory, or of a file system: in all, and still available to programs. */
+/** Bytes of memory: in total, and available to programs. */
 export interface Space {
   readonly totalBytes: number
   readonly availableBytes: number
 }
 
 const ZONES = '/sys/class/thermal'
-/** Sensors that are asked. Boards have one to a dozen. */
+/** Limit on the sensors that are read. Boards have one to a dozen. */
 const MAX_ZONES = 32
-/** A sensor that is off or not connected may report absolute zero, or the largest number that it has. */
+/** A sensor that is off or not connected may report absolute zero, or the largest number that it can. */
 const MIN_C = -60
 const MAX_C = 200
 
@@ -49,7 +49,7 @@ function memoryIn(text: string): Space | undefined {
   return Number.isFinite(space.totalBytes + space.availableBytes) ? space : undefined
 }
 
-/** Millidegrees of each thermal zone (the kernel's sysfs-api.rst), of which the hottest counts. */
+/** The temperature of the hottest thermal zone in degrees Celsius. Zones report millidegrees (the kernel's sysfs-api.rst). */
 async function temperature(system: System): Promise<number | undefined> {
   const names = await system.list(ZONES).catch(() => [])
   const zones = names.filter(name => name.startsWith('thermal_zone')).slice(0, MAX_ZONES)

@@ -5,25 +5,25 @@ import type { System } from './system.ts'
 export interface LogQuery {
   /** The units whose records are read. */
   readonly units: readonly string[]
-  /** The only one of these units whose records are wanted; undefined for all. */
+  /** Restricts the records to one of these units; undefined for all of them. */
   readonly unit: string | undefined
   /** How many of the last records to read. */
   readonly lines: number
-  /** The least important priority, 0 to 7 (syslog(3)); undefined for all, and for records without one. */
+  /** The least important priority, 0 to 7 (syslog(3)); undefined includes every record, even those without a priority. */
   readonly priority: number | undefined
 }
 
 export interface LogRecord {
   /** Microseconds since 1970. */
   readonly time: number
-  /** Microseconds of the monotonic clock, which nobody sets. */
+  /** Microseconds of the monotonic clock, which cannot be set. */
   readonly monotonic: number
   readonly unit: string
   /** 0 to 7. */
   readonly priority: number
-  /** As it was logged: text from anybody, of any length. */
+  /** The message as logged: untrusted text of any length. */
   readonly message: string
-  /** Identifies the record among all. */
+  /** Identifies the record in the journal. */
   readonly cursor: string
 }
 
@@ -52,8 +52,8 @@ export async function readJournal(
 }
 
 /**
- * The same for the last records that match any filter of journalctl(1).
- * @param units Units whose own records are not mistaken for records about others.
+ * As `readJournal`, for the last records that match a filter of journalctl(1).
+ * @param units Units whose own records must not be mistaken for records about other units.
  */
 export async function readRecords(
   system: System,
@@ -84,7 +84,7 @@ export async function watchJournal(system: System, changed: () => void): Promise
   }
 }
 
-/** A line of `journalctl --output=json`; undefined for one that makes no sense. */
+/** Parses a line of `journalctl --output=json`; undefined if it is malformed. */
 function recordIn(line: string, units: readonly string[]): LogRecord | undefined {
   let fields: Readonly<Record<string, unknown>>
   try {

@@ -7,9 +7,9 @@ const LEDS = '/sys/class/leds'
 const PREFERRED = [/^ACT$/, /^led0$/, /:status(-\d+)?$/, /:activity(-\d+)?$/, /:heartbeat(-\d+)?$/]
 /** An LED without a colour belongs to a keyboard, a card slot or a network port, such as `input3::capslock`. */
 const OF_A_PERIPHERAL = /::/
-/** LEDs to choose from. Boards have one to a dozen. */
+/** Limit on the LEDs to choose from. Boards have one to a dozen. */
 const MAX_LEDS = 256
-/** Milliseconds on, and as many off: a blink that stands out from the triggers of the kernel. */
+/** Milliseconds on, and then off: a blink that stands out from the kernel's triggers. */
 const HALF_PERIOD_MS = 250
 
 /** An LED's previous state, to be put back. */
@@ -18,7 +18,7 @@ interface Before {
   readonly brightness: string
 }
 
-/** The LED of the device that people look at. */
+/** The LED that people look at. */
 export class Led {
   readonly #system: System
   /** Ends the blinking; undefined while it does not blink. */
@@ -30,9 +30,9 @@ export class Led {
   }
 
   /**
-   * Makes it blink for `ms` milliseconds from now, and then restores it. We switch it ourselves, because a kernel may lack
-   * the trigger `timer`.
-   * @throws {HalError} `ABSENT` if there is none; the system's own errors if it cannot be switched.
+   * Makes the LED blink for `ms` milliseconds from now, and then restores it. It is switched from here, because a kernel may
+   * lack the trigger `timer`.
+   * @throws {HalError} `ABSENT` if the device has no LED; the system's own errors if it cannot be switched.
    */
   async blink(ms: number): Promise<void> {
     this.#end ??= await this.#start()
@@ -69,14 +69,14 @@ export class Led {
   }
 
   async #read(folder: string): Promise<Before> {
-    // All triggers in one line, the present one in brackets: `none timer [heartbeat]`.
+    // All triggers in one line, the current one in brackets: `none timer [heartbeat]`.
     const triggers = (await this.#system.readText(`${folder}/trigger`).catch(() => undefined)) ?? ''
     const brightness = ((await this.#system.readText(`${folder}/brightness`)) ?? '').trim()
     return { trigger: /\[([^[\]]+)\]/.exec(triggers)?.[1], brightness }
   }
 }
 
-/** @returns its folder. */
+/** Chooses the LED that blinks, and returns its folder. */
 async function findLed(system: System): Promise<string> {
   const names = (await system.list(LEDS)).slice(0, MAX_LEDS)
   const best = PREFERRED.flatMap(pattern => names.filter(name => pattern.test(name)))

@@ -6,18 +6,18 @@ interface Tool {
   readonly program: string
   readonly package: string
   readonly without: string
-  /** The program that it is for; it is not missed without that one. */
+  /** The program that needs the tool. Unless that is installed, the tool does not count as missing. */
   readonly serves?: string
 }
 
-/** Programs without which the service runs, their packages in Debian, and what is missing without each. */
+/** Optional programs, their Debian packages, and what fails without each. */
 const TOOLS = [
   { program: 'amixer', package: 'alsa-utils', without: 'the sound cannot be set' },
   { program: 'avahi-daemon', package: 'avahi-daemon', without: 'the device is not announced on the network' },
   { program: 'avahi-browse', package: 'avahi-utils', without: '`receiverd discover` finds no devices' },
-  { program: 'ip', package: 'iproute2', without: 'changes of addresses that others make are noticed late' },
+  { program: 'ip', package: 'iproute2', without: 'address changes by other programs are noticed late' },
   { program: 'udevadm', package: 'udev', without: 'devices that are plugged in are noticed late' },
-  // Yocto and Buildroot have it apart from the daemon.
+  // Yocto and Buildroot package it separately from the daemon.
   {
     program: 'wpa_cli',
     package: 'wpasupplicant',
@@ -26,7 +26,7 @@ const TOOLS = [
   },
 ] as const satisfies readonly Tool[]
 
-/** A sentence about each program that is not installed. */
+/** Returns a sentence about each missing program. */
 export async function missingTools(system: System): Promise<readonly string[]> {
   const isThere = async (program: string) =>
     (await Promise.all(FOLDERS.map(folder => system.exists(`${folder}/${program}`)))).includes(true)

@@ -16,17 +16,17 @@ import { compareVersions } from '../format/semver.ts'
 import { CommandFailure } from './command.ts'
 import type { System } from './system.ts'
 
-/** Where RAUC looks for its configuration, see rauc(8): the first one counts. */
+/** Where RAUC looks for its configuration, see rauc(8): the first file that exists counts. */
 const CONFIGURATIONS = ['/etc/rauc/system.conf', '/run/rauc/system.conf', '/usr/lib/rauc/system.conf']
-/** By which the boot loader says from which slot it started the system. */
+/** The kernel command line, on which the boot loader names the slot that it booted. */
 const COMMAND_LINE = '/proc/cmdline'
 const SLOT = /(?:^|\s)rauc\.slot=\S/
 const INSTALLER = ['de.pengutronix.rauc', '/', 'de.pengutronix.rauc.Installer']
 const POLL_MS = 1_000
-/** Looks that may fail in a row: a card that is being written can take RAUC longer to answer than busctl waits. */
+/** Polls that may fail in a row: while it writes to a slow card, RAUC can take longer to answer than busctl waits. */
 const MAX_FAILED_POLLS = 10
 const DONE = 100
-/** The kernel's words, in RAUC's, for storage that does not take what is written. */
+/** The kernel's errors for storage that refuses writes, as RAUC quotes them. */
 const STORAGE_FAILED = /input\/output error|read-only file system/i
 const BAD_STORAGE = 'the storage could not be written: if that happens again, replace the card'
 
@@ -37,7 +37,7 @@ export interface RaucConfiguration {
   readonly value: (section: string, key: string) => string | undefined
 }
 
-/** Undefined if RAUC is not set up. */
+/** Reads RAUC's configuration; undefined if RAUC is not set up. */
 export async function raucConfiguration(system: System): Promise<RaucConfiguration | undefined> {
   for (const path of CONFIGURATIONS) {
     const text = await system.readText(path)
@@ -46,7 +46,7 @@ export async function raucConfiguration(system: System): Promise<RaucConfigurati
   return undefined
 }
 
-/** A bundle that RAUC refuses. The message quotes nothing of it but what it says of itself. */
+/** A bundle that RAUC refuses. The message quotes nothing from the bundle. */
 export class RefusedBundle extends HalError {
   readonly refusal: Refusal
 
@@ -63,38 +63,38 @@ const REFUSALS: Readonly<Record<Refusal, string>> = {
   'bundle-too-old': 'it is older than this device takes',
 }
 
-/** The operation that RAUC carries out at the moment. */
+/** The current operation of RAUC. */
 export interface RaucStatus {
   /** The boot name of the slot that this system was started from; empty if it was not started from one. */
   readonly bootSlot: string
   readonly isInstalling: boolean
   readonly percent: number
-  /** Why the last installation failed, in RAUC's words, which may have paths; empty if it did not. */
+  /** Why the last installation failed, in RAUC's words, which may contain paths; empty if it did not fail. */
   readonly lastError: string
 }
 
 /**
- * RAUC 1.13, by its D-Bus interface. While it installs, it answers nothing but `status`: all else throws a HalError.
- * None of this starts a process by itself, and an idle device is not woken by it.
+ * RAUC 1.13, through its D-Bus interface. During an installation only `status` works: every other method throws a HalError.
+ * Nothing here runs without being called, so an idle device is not woken.
  */
 export class Rauc {
   readonly #system: System
   readonly #pollMs: number
 
-  /** @param pollMs Between two looks at an installation. */
+  /** @param pollMs Milliseconds between two polls of an installation. */
   constructor(system: System, pollMs = POLL_MS) {
     this.#system = system
     this.#pollMs = pollMs
   }
 
-  /** Why nothing should be asked of it; undefined if it is set up, and the boot loader said which of its slots runs. */
+  /** Why RAUC cannot be used; undefined if it is set up, and the boot loader named the running slot. */
   async whyAbsent(): Promise<string | undefined> {
     if ((await raucConfiguration(this.#system)) === undefined) return 'RAUC is not set up'
     const isSlot = SLOT.test((await this.#system.readText(COMMAND_LINE)) ?? '')
     return isSlot ? undefined : 'it was not started from a slot of RAUC'
   }
 
-  /** @throws {HalError} if RAUC does not answer, which may take as long as a command may. */
+  /** Asks RAUC. @throws {HalError} if it does not answer within the time limit of a command. */
   async status(): Promise<RaucStatus> {
     const names = ['BootSlot', 'Operation', 'Progress', 'LastError']
     const output = await this.#system.run(['busctl', '--json=short', 'get-property', ...INSTALLER, ...names])
@@ -102,7 +102,7 @@ export class Rauc {
     const percent = percentIn(progress)
     return {
       bootSlot: propertyIn(bootSlot),
-      // RAUC also says `idle` when it refused a second installation, while the first goes on.
+      // After refusing a second installation, RAUC reports `idle` while the first one goes on.
       isInstalling: propertyIn(operation) === 'installing' || (percent > 0 && percent < DONE),
       percent,
       lastError: propertyIn(lastError),
@@ -118,7 +118,7 @@ export class Rauc {
     return slotsIn(await this.#call('GetSlotStatus'))
   }
 
-  /** The boot name of the slot that the next start begins with; undefined if none has an attempt left, and it is open. */
+  /** The boot name of the slot that the next boot tries first; undefined if no slot has an attempt left. */
   async primary(): Promise<string | undefined> {
     try {
       const name = textIn(await this.#call('GetPrimary'))
@@ -130,14 +130,14 @@ export class Rauc {
   }
 
   /**
-   * Checks who signed a bundle, for which board it is, and that it is not below the oldest version that the image takes.
-   * Its content is checked when it is installed.
-   * @param path On the device.
+   * Checks a bundle's signature, the board that it is for, and that it is not older than the image accepts. The installation
+   * checks its content.
+   * @param path A path on the device.
    * @throws {RefusedBundle}
    */
   async inspect(path: string): Promise<BundleInfo> {
     const { files, ...bundle } = bundleIn(await this.#call('InspectBundle', 'sa{sv}', path, '0'))
-    // RAUC 1.13 would take it from this device.
+    // RAUC 1.13 would read such a file from this device.
     if (files.some(file => /^\/|(^|\/)\.\.(\/|$)/.test(file)))
       throw new RefusedBundle('bundle-damaged', 'it names a file that is not in it')
     const { compatible, minVersion } = await this.#accepted()
@@ -147,14 +147,14 @@ export class Rauc {
     return bundle
   }
 
-  /** Begins to install a bundle into the other slot, and to have that started next. Then `follow` it. */
+  /** Starts to install a bundle into the other slot, which is then booted next. Call `follow` afterwards. */
   async install(path: string): Promise<void> {
     await this.#call('InstallBundle', 'sa{sv}', path, '0')
   }
 
   /**
-   * Resolves when the installation that is under way has succeeded.
-   * @throws {RefusedBundle} @throws {HalError} if it failed, with RAUC's own words as the cause. @throws if it was aborted.
+   * Resolves once the running installation has succeeded.
+   * @throws {RefusedBundle} @throws {HalError} if it failed, with RAUC's own words as the cause. @throws if `signal` aborts.
    */
   async follow(percent: (percent: number) => void, signal: AbortSignal): Promise<void> {
     for (let failed = 0; ; ) {
@@ -168,14 +168,14 @@ export class Rauc {
     }
   }
 
-  /** `good`: its attempts are counted anew. `active`: the next start begins with it, and tries it a few times. */
+  /** Marks a slot. `good`: its count of attempts starts over. `active`: the next boot tries it first, a few times. */
   async mark(state: 'good' | 'bad' | 'active', bootName: string): Promise<void> {
     const slot = (await this.slots()).find(slot => slot.bootName === bootName)
     if (!slot) throw new HalError('ABSENT', `RAUC knows no slot ${bootName}`)
     await this.#call('Mark', 'ss', state, slot.name)
   }
 
-  /** The checks that RAUC makes of a bundle: it has no method for the second, and makes it only when it installs. */
+  /** What RAUC compares with a bundle. It has no method for the version, which it compares only during an installation. */
   async #accepted(): Promise<{ compatible: string | undefined; minVersion: string | undefined }> {
     const configuration = await raucConfiguration(this.#system)
     return {
@@ -193,19 +193,19 @@ export class Rauc {
   }
 }
 
-/** The slot that runs may have used up its last attempt, until it is marked good. */
+/** Whether no slot has an attempt left: the running slot may have used its last one, until it is marked good. */
 function isNoPrimary({ cause }: HalError): boolean {
   return cause instanceof Error && /unable to find primary boot slot/i.test(cause.message)
 }
 
-/** RAUC starts anew if it crashed, and then knows of no error either. */
+/** Throws unless the bundle was installed. RAUC restarts after a crash, and then reports no error either. */
 function assertInstalled({ lastError, percent }: RaucStatus): void {
   if (lastError !== '')
     throw raucError(lastError, STORAGE_FAILED.test(lastError) ? BAD_STORAGE : 'RAUC could not install the bundle')
   if (percent < DONE) throw new HalError('COMMAND_FAILED', 'RAUC ended before the bundle was installed')
 }
 
-/** An error whose cause has RAUC's own words. They may have paths. */
+/** An error whose cause holds RAUC's own words, which may contain paths. */
 function raucError(words: string, message: string): HalError {
   const refusal = refusalIn(words)
   const options = { cause: new Error(words) }

@@ -4,11 +4,11 @@ import { HalError } from '../errors.ts'
 import type { System } from './system.ts'
 import { isUnitInstalled } from './unit-files.ts'
 
-/** Each instance shows one picture. */
+/** The template of the units below: each instance shows one picture. */
 const TEMPLATE = 'screen@.service'
-/** Shows a picture while nobody mirrors: always, since weston starts it. */
+/** Shows a picture while nobody mirrors. It always runs, because weston starts it. */
 export const IDLE_UNIT = 'screen@idle.service'
-/** It is read again every few seconds. */
+/** The unit reads this file again every few seconds. */
 const IDLE = '/run/receiverd/screen/idle.svg'
 /** Shows its picture over everything else, for ten seconds from its start. */
 const IDENTIFY_UNIT = 'screen@identify.service'
@@ -17,19 +17,23 @@ const IDENTIFY = '/run/receiverd/screen/identify.svg'
 const PIN_UNIT = 'screen@pin.service'
 const PIN = '/run/receiverd/screen/pin.svg'
 /**
- * A picture may show the API key or a PIN. The folder's set-group-ID bit gives each picture the group of its viewers (screen.tmpfiles).
+ * A picture may show the API key or a PIN, so only its viewers may read it. The folder's set-group-ID bit gives each picture
+ * the group of its viewers (screen.tmpfiles).
  */
 const MODE = 0o640
-/** Where weston takes programs that show something (weston.service). */
+/** The socket on which weston accepts clients (weston.service). */
 const WAYLAND = '/run/weston/wayland-1'
-/** wl_display.sync, with 2 as the id of its callback (wayland.xml). Words are in the byte order of the processor, which is little-endian. */
+/**
+ * wl_display.sync, with 2 as its callback's id (wayland.xml). Words are in the byte order of the processor, which is
+ * little-endian.
+ */
 const SYNC = Buffer.from('0100000000000c0002000000', 'hex')
 /** wl_callback.done of that callback: its id, and its size beside the opcode. A serial number follows. */
 const DONE = Buffer.from('0200000000000c00', 'hex')
-/** Milliseconds for its answer. On a slow board it is busy for a second. */
+/** Milliseconds for weston's answer. On a slow board, weston is busy for a second. */
 const SYNC_MS = 2_000
 
-/** The screen of the device, where the units of this project draw on it. */
+/** The screen of a device on which this project's units draw. */
 export class Screen {
   readonly #system: System
 
@@ -41,7 +45,7 @@ export class Screen {
     return this.#system.isRunning && isUnitInstalled(this.#system, TEMPLATE)
   }
 
-  /** Whether weston takes programs, and does what they ask. */
+  /** Whether weston accepts clients and answers their requests. */
   async isAnswering(): Promise<boolean> {
     return new Promise(resolve => {
       const received: Buffer[] = []
@@ -81,7 +85,7 @@ export class Screen {
     await this.#system.run(['systemctl', 'restart', PIN_UNIT])
   }
 
-  /** Takes that picture off the screen, and leaves no trace of it. Does nothing if it was not shown. */
+  /** Takes the PIN off the screen, and deletes its picture. Does nothing if no PIN is shown. */
   async hidePin(): Promise<void> {
     if (!(await this.#system.exists(PIN))) return
     await this.#system.run(['systemctl', 'stop', PIN_UNIT])

@@ -3,7 +3,7 @@ import { errorCode } from '../errors.ts'
 import { KERNEL } from '../files/kernel.ts'
 
 /**
- * Removes a Unix socket that nobody listens on: one that a process left behind when it was killed keeps the next from
+ * Removes a Unix socket that nobody listens on. A killed process leaves its socket behind, which keeps the next one from
  * listening (EADDRINUSE, unix(7)). Anything else at the path is left alone.
  */
 export async function removeStaleSocket(path: string, fs = KERNEL): Promise<void> {

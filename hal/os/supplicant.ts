@@ -10,49 +10,49 @@ import {
 } from '../format/wpa-cli.ts'
 import type { System } from './system.ts'
 
-/** Where wpa_cli(8) makes the socket that the answers come to: under PrivateTmp=, its own /tmp is hidden from the daemon. */
+/** Where wpa_cli(8) makes the socket for answers: under PrivateTmp=, the daemon cannot see this service's /tmp. */
 const REPLIES = '/run/receiverd'
-/** Milliseconds for a scan of all channels: two bands take 4 s, three of a slow adapter 8 s. */
+/** Milliseconds for a scan of all channels: two bands take 4 s, three bands on a slow adapter 8 s. */
 const SCAN_MS = 9_000
-/** Milliseconds until a daemon that does not answer is given up. */
+/** Milliseconds to wait for a daemon that does not answer. */
 const SCAN_TIMEOUT_MS = 10_000
 const SCAN_POLL_MS = 500
-/** Networks of a scan: more than anybody reads. */
+/** Limit on the networks of a scan: more than anybody reads. */
 export const MAX_FOUND = 64
-/** Answers of at most 4 KiB that a scan is read in: some 1,000 stations. */
+/** Limit on the answers, of at most 4 KiB each, in which a scan is read: about 1,000 stations. */
 const MAX_RANGES = 32
 
-/** The wpa_supplicant(8) of an adapter, by its control socket. */
+/** The wpa_supplicant(8) of an adapter, through its control socket. */
 export class Supplicant {
   readonly #system: System
   readonly #command: readonly string[]
 
   /**
    * @param folder Where its control sockets are, see ctrl_interface in wpa_supplicant.conf(5).
-   * @param replies Where the answers come to; it must exist.
+   * @param replies The folder for the answer socket; it must exist.
    */
   constructor(system: System, adapter: string, folder: string, replies = REPLIES) {
     this.#system = system
     this.#command = ['-p', folder, '-s', replies, '-i', adapter]
   }
 
-  /** Has it read its file again: it leaves the network that it is in, and joins one that the file has. @throws {HalError} */
+  /** Makes it read its file again: it leaves its current network, and joins one from the file. @throws {HalError} */
   async reconfigure(): Promise<void> {
     await this.#order('reconfigure')
   }
 
-  /** The network that it is connected with; "" if none. @throws {HalError} */
+  /** The name of the network that it is connected to; "" if none. @throws {HalError} */
   async connected(): Promise<string> {
     return connectedIn(await this.#run('status'))
   }
 
-  /** In dBm; undefined if it is not connected. @throws {HalError} */
+  /** The signal strength in dBm; undefined if it is not connected. @throws {HalError} */
   async signal(): Promise<number | undefined> {
     return signalIn(await this.#run('signal_poll'))
   }
 
   /**
-   * Looks for networks on all channels, which disturbs a connection. It ends when stations have been seen since it began, or
+   * Scans all channels for networks, which disturbs a connection. The scan ends once stations have been seen since it began, or
    * after `SCAN_MS`. @throws {HalError}
    */
   async scan(): Promise<readonly FoundNetwork[]> {
@@ -66,19 +66,20 @@ export class Supplicant {
   async #scan(): Promise<readonly FoundNetwork[]> {
     const began = performance.now()
     const answer = (await this.#run('scan')).trim()
-    // Another scan is under way, and does as well.
+    // If another scan is under way, its results will do.
     if (answer !== 'OK' && answer !== 'FAIL-BUSY') throw refused('scan')
     for (;;) {
       const tookMs = performance.now() - began
       const stations = await this.#stations()
-      // A station is as old as its beacon, which may have come at once; the results come together, when it is over.
+      // A station's age counts from its last beacon, which may have come at once. All results appear together, at the end of
+      // the scan.
       const isOver = stations.some(({ ageS }) => ageS <= tookMs / 1000)
       if (isOver || tookMs > SCAN_MS) return networksOf(stations, MAX_FOUND)
       await new Promise(resolve => setTimeout(resolve, SCAN_POLL_MS))
     }
   }
 
-  /** All that it knows: an answer has room for some thirty. */
+  /** All stations that it knows. An answer has room for about thirty. */
   async #stations(): Promise<readonly Station[]> {
     const all: Station[] = []
     for (let [from, ranges] = [0, 0]; ranges < MAX_RANGES; ranges++) {
@@ -99,7 +100,7 @@ export class Supplicant {
   }
 }
 
-/** wpa_cli(8) says it on stdout, and exits with 0. */
+/** wpa_cli(8) reports a refusal on stdout, and exits with 0. */
 function refused(what: string): HalError {
   return new HalError('COMMAND_FAILED', `wpa_supplicant refused to ${what}`)
 }

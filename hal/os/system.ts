@@ -24,16 +24,16 @@ export interface SystemOptions {
   readonly monitor?: Monitor
   readonly fs?: FileSystem
   readonly addresses?: () => Addresses
-  /** Whether the system under the root is the running one, if it is seen from another place than `/`. */
+  /** Whether the system under the root is the running one although its path is not `/`. */
   readonly running?: boolean
 }
 
 /**
- * The system under a root: its files and, if it is the running system, its commands and its kernel. Settings reach the
- * device through this alone.
+ * The system under a root: its files and, if it is the running system, its commands and its kernel. Settings reach the device
+ * only through this class.
  */
 export class System extends Files {
-  /** Whether this is the system that we run on, not an image or another disk. */
+  /** Whether this is the system that this process runs on, not an image or another disk. */
   readonly isRunning: boolean
   /** Starts, stops and restarts of units take turns: systemd cancels one if another conflicts with it. */
   readonly unitJobs = new Serial()
@@ -54,7 +54,7 @@ export class System extends Files {
 
   /**
    * Runs a command of the running system. @returns what it printed on stdout.
-   * @throws {HalError} if it fails, or for another root: it would act on the host.
+   * @throws {HalError} if it fails, or for another root, because it would act on the host.
    */
   async run(argv: Argv): Promise<string> {
     this.#requireRunning(argv)
@@ -72,7 +72,7 @@ export class System extends Files {
 
   /**
    * Calls `line` with each line that a command of the running system prints, such as `alsactl monitor`. The command is
-   * started again when it ends. Does nothing for another root.
+   * restarted when it ends. Does nothing for another root.
    */
   monitor(argv: Argv, line: (line: string) => void): Stop {
     return this.isRunning ? this.#monitor(argv, line) : () => undefined

@@ -6,7 +6,7 @@ import type { System } from './system.ts'
 
 /** Where `systemctl enable` and `systemctl mask` make their links. */
 export const ADMIN_UNITS = '/etc/systemd/system'
-/** Where unit files are, systemd.unit(5). The first folder that has a unit overrides the others. */
+/** The folders of unit files, systemd.unit(5). The first folder that has a unit overrides the others. */
 const FOLDERS = [
   ADMIN_UNITS,
   '/usr/local/lib/systemd/system',
@@ -18,11 +18,11 @@ const MASK = '/dev/null'
 const DEPENDENCIES = /\.(wants|requires|upholds)$/
 /** The links that `systemctl enable` makes for the keys of [Install]. */
 const PULLED_IN_BY = { WantedBy: 'wants', RequiredBy: 'requires', UpheldBy: 'upholds' } as const
-/** systemd.unit(5), without the specifiers that are expanded in [Install]. */
+/** The name of a unit, systemd.unit(5), without the specifiers that are expanded in [Install]. */
 const UNIT_NAME = /^[A-Za-z0-9:_.@-]+\.[a-z]+$/
 /** An instance of a template: `wpa_supplicant@wlan0.service`. */
 const INSTANCE = /^([^@]+@)[^@]+(\.[a-z]+)$/
-/** Units that may name each other in `Also=`. */
+/** Limit on the units that are followed through `Also=`. */
 const MAX_ALSO = 16
 
 /** An installed unit, as described by its files and the links to it. */
@@ -54,7 +54,7 @@ export async function findBuiltIn(system: System, units: readonly UnitFile[]): P
   return undefined
 }
 
-/** Whether a path is that of a link in /etc by which another unit pulls this one in. */
+/** Whether a path is a link in /etc by which another unit pulls this one in. */
 export function isLinkTo(name: string, path: string): boolean {
   const [folder, ...rest] = path.startsWith(`${ADMIN_UNITS}/`) ? path.slice(ADMIN_UNITS.length + 1).split('/') : []
   return folder !== undefined && DEPENDENCIES.test(folder) && UNIT_NAME.test(folder) && rest.join('/') === name
@@ -82,7 +82,7 @@ async function dependencyFolders(system: System, folder: string): Promise<readon
 
 async function linksIn(system: System, folders: readonly string[], name: string): Promise<readonly string[]> {
   const paths = folders.map(folder => `${folder}/${name}`)
-  // A folder that is a loop of links has none.
+  // A folder that is part of a loop of links holds none.
   const targets = await Promise.all(paths.map(path => system.linkTarget(path).catch(absentUnlessRefused)))
   return paths.filter((_, at) => targets[at] !== undefined && targets[at] !== MASK)
 }
@@ -95,8 +95,8 @@ async function dropInFolders(system: System, name: string): Promise<readonly str
 }
 
 /**
- * The links that `systemctl enable` makes, from the [Install] sections of the unit, of its drop-ins, and of the units that
- * are enabled with it (`Also=`). Without such a section there are none, and the unit cannot be enabled.
+ * The links that `systemctl enable` makes, from the [Install] sections of the unit, of its drop-ins, and of the units that are
+ * enabled with it (`Also=`). Empty if no section lists any: then the unit cannot be enabled.
  */
 export async function installLinks(
   system: System,

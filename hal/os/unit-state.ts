@@ -1,16 +1,16 @@
 import { getValue } from '../format/key-value.ts'
 import type { System } from './system.ts'
 
-/** The present state of a unit, by systemd. */
+/** The current state of a unit, as systemd reports it. */
 export interface UnitState {
   /** ActiveState, such as `active`, `activating` or `failed`. */
   readonly state: string
   readonly isActive: boolean
-  /** Another one after each start; empty if it was never started. */
+  /** The invocation ID, which changes with each start; empty if the unit was never started. */
   readonly run: string
 }
 
-/** The states of units, by name. One that is not installed is `inactive`. @throws {HalError} */
+/** The states of units, by name. A unit that is not installed is `inactive`. @throws {HalError} */
 export async function unitStates(system: System, names: readonly string[]): Promise<ReadonlyMap<string, UnitState>> {
   if (names.length === 0) return new Map()
   const output = await system.run(['systemctl', 'show', '--property=ActiveState,InvocationID', ...names])
@@ -19,7 +19,7 @@ export async function unitStates(system: System, names: readonly string[]): Prom
     names.map((name, at) => {
       const text = blocks[at] ?? ''
       const state = getValue(text, 'ActiveState') ?? ''
-      // A server that reads its configuration again goes on meanwhile.
+      // A server keeps serving while it reloads its configuration.
       const isActive = state === 'active' || state === 'reloading'
       return [name, { state, isActive, run: getValue(text, 'InvocationID') ?? '' }] as const
     }),

@@ -7,7 +7,7 @@ const SOCKET = /\.socket$/
 const STOPPED: readonly string[] = ['inactive', 'deactivating']
 /** The SubState of a unit that has ended, and that systemd starts again after a pause (RestartSec=). */
 const AUTO_RESTART = 'auto-restart'
-/** Milliseconds between polls of a unit that is being started, and their number. */
+/** Milliseconds between polls of a unit that is being started, and the limit on polls. */
 const STARTING_POLL_MS = 100
 const STARTING_POLLS = 50
 /** A drop-in without effect, as a reminder to enable the socket again. `systemctl cat` shows it. */
@@ -32,7 +32,7 @@ export class Unit {
     this.#names = services.flatMap(service => [service, service.replace(/\.service$/, '.socket')])
   }
 
-  /** The files that `setEnabled` changes, known after any of the methods below. */
+  /** The files that `setEnabled` changes, known once any of the methods below has run. */
   get files(): readonly string[] {
     return [...this.links, ...choices(this.#units).map(noteOf)]
   }
@@ -57,7 +57,7 @@ export class Unit {
     return (await this.#readUnits()).length > 0
   }
 
-  /** Whether it starts with the system. */
+  /** Whether the unit starts at boot. */
   async isEnabled(): Promise<boolean> {
     return this.#isEnabled(await this.#installed())
   }
@@ -87,8 +87,8 @@ export class Unit {
   }
 
   /**
-   * Makes the running system follow a change: starts or stops the unit, or restarts it to read its rewritten files. A unit
-   * that was stopped by hand is started only when it is enabled.
+   * Makes the running system follow a change: starts or stops the unit, or restarts it to read its rewritten files. A unit that
+   * was stopped by hand is started only when it becomes enabled.
    */
   activate(enabled: boolean, wasEnabled: boolean, isRewritten = false): Promise<void> {
     return this.#system.unitJobs.run(async () => {
@@ -107,9 +107,10 @@ export class Unit {
   }
 
   /**
-   * Restarts the service unless it is stopped, or is stopping: a restart would cancel the stop. One that failed
+   * Restarts the service unless it is stopped or stopping, because a restart would cancel the stop. A service that failed
    * because of a change must start again when the change is undone, which `systemctl try-restart` does not do.
-   * @param isNeeded Asked while the service is active. A service that was being started may have read the changed files.
+   * @param isNeeded Called only while the service is active: a service that was starting may have read the changed files
+   * already.
    * @returns whether there was anything to restart.
    */
   restart(isNeeded = async () => true): Promise<boolean> {
@@ -123,15 +124,15 @@ export class Unit {
       const [state, step] = await this.#stateOnceStarted(name)
       if (STOPPED.includes(state)) continue
       isRestarted = true
-      // systemd starts it in a moment, with its files as they are now.
+      // systemd will start it in a moment, with its current files.
       if (step === AUTO_RESTART || (state === 'active' && !(await isNeeded()))) continue
-      // Somebody may stop it meanwhile, and then it must stay stopped.
+      // If somebody stops it in the meantime, it must stay stopped.
       await this.#system.run(['systemctl', state === 'active' ? 'try-restart' : 'restart', name])
     }
     return isRestarted
   }
 
-  /** ActiveState and SubState of a unit. Waits while it is being started, because `try-restart` would do nothing then. */
+  /** ActiveState and SubState of a unit. Waits while the unit is starting, because `try-restart` would do nothing. */
   async #stateOnceStarted(name: string): Promise<readonly [state: string, step: string]> {
     for (let polls = 0; ; polls++) {
       const output = await this.#system.run(['systemctl', 'show', '--property=ActiveState,SubState', '--value', name])
@@ -142,8 +143,8 @@ export class Unit {
   }
 
   /**
-   * Does the work of `systemctl enable` and `disable` on another root. With `--root`, systemctl(1) follows links of folders
-   * as the host does, out of that root.
+   * Does the work of `systemctl enable` and `disable` on another root. With `--root`, systemctl(1) follows linked folders as
+   * the host does, and so leaves that root.
    */
   async #setLinks({ name, path, links, isMasked }: UnitFile, enabled: boolean): Promise<void> {
     if (enabled && isMasked) throw new HalError('COMMAND_FAILED', `${name} is masked`)
@@ -167,7 +168,7 @@ export class Unit {
     return this.#installs === undefined ? this.#readUnits() : this.#findUnits()
   }
 
-  /** The same with the [Install] sections as they are now. */
+  /** As `#installed`, but reads the [Install] sections again. */
   async #readUnits(): Promise<readonly UnitFile[]> {
     const units = await this.#findUnits()
     const installs = units.map(async unit => [unit.name, await installLinks(this.#system, unit)] as const)
@@ -202,7 +203,7 @@ export class Unit {
   }
 }
 
-/** Whether a link in /etc pulls it in. */
+/** Whether a link in /etc pulls the unit in. */
 function isEnabled({ isMasked, links }: UnitFile): boolean {
   return !isMasked && links.length > 0
 }

@@ -7,36 +7,39 @@ import type { System } from './system.ts'
 import { Unit } from './unit.ts'
 import { isUnitInstalled } from './unit-files.ts'
 
-/** UxPlay's options, as an administrator and the settings write them. The unit names it: `Environment=UXPLAYRC=`. */
+/** UxPlay's options, written by an administrator and by the settings. The unit names this file: `Environment=UXPLAYRC=`. */
 export const UXPLAYRC = '/etc/uxplayrc'
-/** `sha256sum` of the options that UxPlay was started with: of UXPLAYRC, and of all. Removed when UxPlay stops. */
+/** `sha256sum` of the options that UxPlay was started with: first of UXPLAYRC, then of all. Removed when UxPlay stops. */
 export const STARTUP = '/run/uxplay/startup'
-/** Options for the devices that were let in, until the next boot. */
+/** Options that let admitted devices in, until the next boot. */
 const ALLOWED = '/run/receiverd/uxplay-allowed'
-/** UxPlay makes it when a device connects that names its remote control, as Apple's do, until that device leaves. */
+/**
+ * UxPlay makes this file when a device connects that names its remote control, as Apple's do, and removes it when the device
+ * leaves.
+ */
 const CONNECTED = '/run/uxplay/device'
 export const UNIT = 'uxplay.service'
-/** By this link, systemd tells journald which run of the unit is the present one. */
+/** The link by which systemd tells journald which run of the unit is the current one. */
 const INVOCATION = `/run/systemd/units/invocation:${UNIT}`
 const CONTROL_PORT = 7001
 const VIDEO_PORT = 7000
 const TABLES = ['/proc/net/tcp', '/proc/net/tcp6']
-/** A line of 150 bytes for each connection, including those that were closed in the last minute. */
+/** Limit on a table in bytes. Each connection takes 150, including those that were closed in the last minute. */
 const MAX_TABLE_BYTES = 4 * 1024 * 1024
-/** Bytes of UXPLAYRC that are read for its checksum. */
+/** Limit on UXPLAYRC in bytes, when it is read for its checksum. */
 const MAX_RC_BYTES = 1024 * 1024
-/** Lines of the log that are read: enough for a few devices. */
+/** How many lines of the log are read: enough for a few devices. */
 const LOG_LINES = 30
 
 /** UxPlay's sockets at one moment. */
 export interface Sockets {
-  /** The address of each connection, of devices that mirror and of others. */
+  /** The peer address of each connection, whether or not its device mirrors. */
   readonly peers: readonly string[]
   /** Identifies each of these connections, in the same order. */
   readonly connections: readonly number[]
   /** The address of the device that mirrors. */
   readonly mirroring: string | undefined
-  /** Identifies the connection that it mirrors through. The next device has another one. */
+  /** Identifies that device's video connection. The next device has another one. */
   readonly video: number | undefined
   /** Whether requests or connections are waiting for UxPlay. For a moment this is normal. */
   readonly isBehind: boolean
@@ -44,7 +47,7 @@ export interface Sockets {
   readonly isVideoOpen: boolean
 }
 
-/** A line that UxPlay printed, and how journald tells it from all others. */
+/** A line that UxPlay printed, with its cursor in the journal. */
 export interface JournalEntry {
   readonly text: string
   readonly cursor: string
@@ -52,11 +55,13 @@ export interface JournalEntry {
   readonly at: number
 }
 
-/** UxPlay as the unit of this project runs it: one device at a time, and options that are read at the start. */
+/** UxPlay as this project's unit runs it: it serves one device at a time, and reads its options when it starts. */
 export class UxPlay {
   readonly unit: Unit
   readonly #system: System
-  /** When the file of the present device was made, by the wall clock, and by the monotonic one as it was reckoned then. */
+  /**
+   * When the connected device's file was made: by the wall clock, and converted to the monotonic clock when it was first seen.
+   */
   #connected: { readonly modifiedAt: number; readonly at: number } | undefined
 
   constructor(system: System) {
@@ -66,7 +71,7 @@ export class UxPlay {
 
   /**
    * Calls `changed` when UxPlay starts or stops, and when a device connects or leaves that names its remote control. UxPlay
-   * logs every connection, so `logged` is called for the others, and whenever anything else logs.
+   * logs every connection, so `logged` is called for other devices, and also whenever anything else logs.
    */
   async watch(changed: () => void, logged: () => void): Promise<Stop> {
     const stops = [STARTUP, CONNECTED].map(path => this.#system.watch(path, changed))
@@ -86,36 +91,36 @@ export class UxPlay {
   }
 
   /**
-   * When the present device connected, in milliseconds of the monotonic clock; undefined if there is none, or if UxPlay has
-   * made no file for it.
+   * When the connected device connected, in milliseconds of the monotonic clock; undefined if there is none, or if UxPlay made
+   * no file for it.
    */
   async connectedAt(): Promise<number | undefined> {
     const modifiedAt = await this.#system.modifiedAt(CONNECTED)
     if (modifiedAt === undefined) this.#connected = undefined
-    // Reckoned once: the wall clock may be set while the device is connected.
+    // Converted once: the wall clock may be set while the device is connected.
     else if (this.#connected?.modifiedAt !== modifiedAt) {
       const ageMs = Date.now() - modifiedAt
-      // A date in the future: the clock was set back meanwhile, and nobody can tell.
+      // A date in the future means that the clock was set back since: the real time is unknown.
       const at = ageMs < 0 ? 0 : Number(process.hrtime.bigint() / 1_000_000n) - ageMs
       this.#connected = { modifiedAt, at }
     }
     return this.#connected?.at
   }
 
-  /** Lets these devices in from the next start on, besides those that UXPLAYRC lists. */
+  /** Lets these devices in from UxPlay's next start on, in addition to those that UXPLAYRC lists. */
   async setAllowed(deviceIds: readonly string[]): Promise<void> {
     if (deviceIds.length === 0) await this.#system.remove(ALLOWED)
     else await this.#system.writeAtomic(ALLOWED, deviceIds.map(id => `allow ${id}\n`).join(''), 0o644)
   }
 
-  /** The devices that UxPlay lets in; undefined if it lets in all, or if it runs with other options than those on disk. */
+  /** The devices that UxPlay lets in; undefined if it lets in all, or if its options differ from those on disk. */
   async allowed(): Promise<ReadonlySet<string> | undefined> {
     if (await this.isOutdated()) return undefined
     const { isRestricted, allowed } = readStartup((await this.#options()).toString())
     return isRestricted ? new Set(allowed) : undefined
   }
 
-  /** Whether it runs with other options than a start would give it now. */
+  /** Whether UxPlay runs with other options than a restart would give it. */
   async isOutdated(): Promise<boolean> {
     const [, all] = await this.#started()
     return all !== undefined && all !== sha256(await this.#options())
@@ -147,7 +152,7 @@ export class UxPlay {
     return sockets.isVideoOpen && sockets.mirroring === undefined ? this.#sockets() : sockets
   }
 
-  /** The last lines that it has printed since it was started. */
+  /** The last lines that UxPlay has printed since its start. */
   async log(): Promise<readonly JournalEntry[]> {
     const run = (await this.#system.linkTarget(INVOCATION)) ?? ''
     const lines: JournalEntry[] = []
@@ -183,12 +188,12 @@ export class UxPlay {
 
   /** The two checksums of STARTUP; none if UxPlay does not run. */
   async #started(): Promise<readonly string[]> {
-    // The folder is UxPlay's own: anything may be there.
+    // The folder belongs to UxPlay: the file may hold anything.
     const bytes = await this.#system.readBytes(STARTUP).catch(() => undefined)
     return bytes?.toString('latin1').match(/^[\da-f]{64}/gm) ?? []
   }
 
-  /** As the unit puts them together. */
+  /** All options, concatenated as the unit does it. */
   async #options(): Promise<Buffer> {
     return Buffer.concat([await this.#rc(), (await this.#system.readBytes(ALLOWED)) ?? Buffer.of()])
   }

@@ -9,7 +9,7 @@ t.test('a sentence about each program that is not installed', async t => {
     usr: { bin: { amixer: '', 'avahi-browse': '', udevadm: '' }, sbin: { 'avahi-daemon': '' } },
   })
   t.strictSame(await missingTools(new System(root)), [
-    'ip is not installed (package iproute2): changes of addresses that others make are noticed late',
+    'ip is not installed (package iproute2): address changes by other programs are noticed late',
   ])
   writeFileSync(join(root, 'usr/bin/ip'), '')
   t.strictSame(await missingTools(new System(root)), [])

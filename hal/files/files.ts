@@ -20,11 +20,11 @@ export interface Space {
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
- * The files of the system under a root, by the absolute paths that they have there. Symbolic links are followed as that
- * system would follow them, and never out of the root.
+ * The files of the system under a root, by the absolute paths that they have there. Symbolic links are followed as that system
+ * would follow them, and never out of the root.
  *
- * A write is durable and whole when its method returns: after a power cut there is the old state or the new one.
- * Errors of the system are thrown as node:fs throws them.
+ * A write is durable and whole when its method returns: after a power cut, the file has its old state or its new one. Errors of
+ * the system are thrown as node:fs throws them.
  */
 export class Files {
   readonly root: string
@@ -43,7 +43,7 @@ export class Files {
   }
 
   /**
-   * The text of a file; undefined if there is none, or if it is a link to /dev/null, which hides a file of the vendor
+   * The text of a file; undefined if there is none, or if it is a link to /dev/null, which masks a vendor's file
    * (systemd-system.conf(5)).
    * @param limit Bytes; 64 KiB by default.
    * @throws {HalError} if it is over the limit, not UTF-8, or not a regular file.
@@ -74,15 +74,15 @@ export class Files {
   }
 
   /**
-   * The text of a file of which only a part is ours, up to 1 MiB: bytes that are not UTF-8 are kept, as lone surrogates that
-   * `writeAtomic` writes back as they were. Otherwise as `readText`.
+   * The text of a file, up to 1 MiB, of which only a part is ours: bytes that are not UTF-8 become lone surrogates, which
+   * `writeAtomic` turns back into the same bytes. Otherwise as `readText`.
    */
   async readLossless(path: string): Promise<string | undefined> {
     const bytes = await this.readBytes(path, MAX_REPLACEABLE_BYTES)
     return bytes && decodeLossless(bytes)
   }
 
-  /** The same for a file that is about to be edited; undefined also if something else is there, of which nothing is kept. */
+  /** As `readLossless`, for a file that is about to be edited; also undefined if something other than a file is there. */
   async readForEdit(path: string): Promise<string | undefined> {
     try {
       return await this.readLossless(path)
@@ -92,7 +92,7 @@ export class Files {
     }
   }
 
-  /** The file system that holds the root: its size, the space that is free for us, and whether it refuses every write. */
+  /** The file system that holds the root: its size, the space available to this process, and whether it is read-only. */
   async space(): Promise<Space> {
     const { bsize, blocks, bavail } = this.#fs.statfs(this.root)
     return { totalBytes: bsize * blocks, availableBytes: bsize * bavail, readOnly: this.#fs.isReadOnly(this.root) }
@@ -129,7 +129,7 @@ export class Files {
     return this.#fs.lstat(this.#root.resolveForWrite(path)) !== undefined
   }
 
-  /** When what is at a path was last written, in milliseconds since 1970; undefined if nothing is there. */
+  /** When the entry at a path was last modified, in milliseconds since 1970; undefined if nothing is there. */
   async modifiedAt(path: string): Promise<number | undefined> {
     return this.#fs.lstat(this.#root.resolveParent(path))?.mtimeMs
   }
@@ -146,7 +146,7 @@ export class Files {
     return writeFile(this.#fs, this.#root.resolveForWrite(path), bytes, mode)
   }
 
-  /** The files under another root, by the same calls of the system. */
+  /** The files under another root, through the same `FileSystem`. */
   elsewhere(root: string): Files {
     return new Files(root, this.#fs)
   }
@@ -157,15 +157,15 @@ export class Files {
   }
 
   /**
-   * Opens a file that is too large to be written at once, and goes on at `length`: what is behind that is dropped. Makes it,
-   * at 0, with the mode 0600. Its folder must exist. The caller closes it.
+   * Opens a file that is too large to be written at once, to append from `length` on: anything after that is cut off. With a
+   * `length` of 0, makes a missing file with the mode 0600. Its folder must exist. The caller closes it.
    * @throws {HalError} if it is shorter, or not a regular file.
    */
   async grow(path: string, length: number): Promise<GrowingFile> {
     return GrowingFile.open(this.#fs, this.#root.resolveParent(path), length)
   }
 
-  /** Bytes of a regular file; undefined if there is none. */
+  /** The size of a regular file in bytes; undefined if there is none. */
   async size(path: string): Promise<number | undefined> {
     const stat = this.#fs.lstat(this.#root.resolveParent(path))
     return stat?.isFile() ? stat.size : undefined
@@ -189,7 +189,7 @@ export class Files {
     await remove(this.#fs, this.#root.resolveParent(path))
   }
 
-  /** Renames whatever is at a path, within its folder. Replaces anything that has the new name, except a folder. */
+  /** Renames the entry at a path within its folder. Replaces an entry that has the new name, except a folder with content. */
   async rename(path: string, name: string): Promise<void> {
     const at = this.#root.resolveParent(path)
     const folder = dirname(at)
@@ -206,7 +206,7 @@ export class Files {
     return own === target ? { path, entry } : { path, entry, behind: capture(this.#fs, target) }
   }
 
-  /** The same for a path that is a link of ours: its target is not captured. */
+  /** As `capture`, for a link of ours: its target is not captured. */
   async captureLink(path: string): Promise<Image> {
     return { path, entry: capture(this.#fs, this.#root.resolveParent(path)) }
   }
@@ -226,14 +226,14 @@ export class Files {
   }
 
   /**
-   * Calls `changed` after each change at `path` or at the target of its link, even if a rename makes the change, or a folder
-   * on the way is still missing. The call means no more than "read again". Without a watch left, the kernel reports nothing.
+   * Calls `changed` after each change at `path` or at the target of its link, even if a rename makes the change, or a folder on
+   * the way is still missing. The call means no more than "read again". If the kernel has no watch left, changes go unreported.
    */
   watch(path: string, changed: () => void): Stop {
     const stops = new Map<string, Stop>()
     const arm = () => {
       const places = new Set(this.#places(path))
-      // Another link may lead to another place.
+      // The link may lead to another place now.
       for (const [place, stop] of stops) {
         if (places.has(place) || places.size === 0) continue
         stop()

@@ -31,12 +31,12 @@ export class GrowingFile {
     }
   }
 
-  /** Adds to its end. Not durable before `sync`. */
+  /** Appends bytes. They are not durable before `sync`. */
   async append(bytes: Uint8Array): Promise<void> {
     for (let rest = bytes; rest.length > 0; ) rest = rest.subarray(await this.#fs.writeMuch(this.#file, rest))
   }
 
-  /** Makes all of it durable. After a failure nothing is known about what was written since the last time. */
+  /** Makes all appended bytes durable. After a failure, the state of those since the last `sync` is unknown. */
   sync(): Promise<void> {
     return this.#fs.fdatasync(this.#file)
   }

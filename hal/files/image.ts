@@ -6,7 +6,7 @@ import { readFile } from './read.ts'
 import { discardRedo, MAX_REPLACEABLE_BYTES } from './replace.ts'
 import { writeFile, writeLink } from './write.ts'
 
-/** A file, a link, an empty folder, or nothing. `mode` has the nine permission bits alone. */
+/** A file, a link, an empty folder, or nothing. `mode` has only the nine permission bits. */
 export type PathContent =
   | { readonly kind: 'file'; readonly mode: number; readonly bytes: Buffer }
   | { readonly kind: 'link'; readonly target: string }
@@ -15,7 +15,7 @@ export type PathContent =
 
 /** The contents of a path of the system, and of the target of its link if it was one. */
 export interface Image {
-  /** As the system under the root sees it: it says nothing about where that root is. */
+  /** The path as the system under the root sees it, wherever that root is. */
   readonly path: string
   readonly entry: PathContent
   readonly behind?: PathContent
@@ -24,7 +24,7 @@ export interface Image {
 const PERMISSIONS = 0o777
 const SPECIAL_BITS = 0o7000
 
-/** @throws {HalError} for what cannot be put back: a FIFO, a device, or a file that is too large. */
+/** Captures a place. @throws {HalError} if it cannot be put back: a FIFO, a device, or a file that is too large. */
 export function capture(fs: FileSystem, at: string): PathContent {
   const standing = fs.lstat(at)
   if (standing === undefined) return { kind: 'absent' }
@@ -41,7 +41,7 @@ export function capture(fs: FileSystem, at: string): PathContent {
 export async function restore(fs: FileSystem, at: string, entry: PathContent): Promise<void> {
   const standing = fs.lstat(at)
   if (entry.kind === 'file') {
-    // Set-ID bits are kept, as any write keeps them, but never given: the entry may come from a foreign journal.
+    // Set-ID bits are kept, as any write keeps them, but never added: the entry may come from a foreign journal.
     const special = standing?.isFile() ? standing.mode & SPECIAL_BITS : 0
     await writeFile(fs, at, entry.bytes, entry.mode | special)
     return discardRedo(fs, at)

@@ -1,4 +1,4 @@
-/** The one door to the file system: no other file in hal/ or src/ imports node:fs, and test/layers.test.ts holds them to it. */
+/** The only door to the file system: no other file in hal/ or src/ imports node:fs, and test/layers.test.ts holds them to it. */
 import {
   accessSync,
   closeSync,
@@ -39,9 +39,9 @@ export type Watch = FSWatcher
 /**
  * The system calls that the HAL makes on files. Tests override some of them to make them fail.
  *
- * Paths are absolute, and every failure is thrown as node:fs throws it, with `code` and `errno`. All calls but the three
- * that may wait for the disk return when they are done: one that only reaches the kernel's memory takes ten times as long in
- * the thread pool.
+ * Paths are absolute, and every failure is thrown as node:fs throws it, with `code` and `errno`. All calls are synchronous
+ * except the three that may wait for the disk: a call that only reaches the kernel's memory would take ten times as long in the
+ * thread pool.
  */
 export interface FileSystem {
   /** open(2). @returns a descriptor for the calls below, which the caller closes. */
@@ -54,9 +54,9 @@ export interface FileSystem {
   write(file: number, bytes: Uint8Array, offset?: number): number
   /** fsync(2). Waits for the disk, so it runs in Node's pool: the event loop goes on meanwhile. */
   fsync(file: number): Promise<void>
-  /** fdatasync(2), in the pool as well: what was written to a file, and its length, without its times. */
+  /** fdatasync(2), in the pool as well: syncs a file's content and length, but not its times. */
   fdatasync(file: number): Promise<void>
-  /** write(2) in the pool: a process that writes more than the disk takes is made to wait in it. */
+  /** write(2) in the pool: the kernel blocks a process that writes faster than the disk. */
   writeMuch(file: number, bytes: Uint8Array): Promise<number>
   /** fstat(2). */
   fstat(file: number): Stat

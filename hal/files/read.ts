@@ -5,9 +5,9 @@
 import { HalError } from '../errors.ts'
 import { type FileSystem, isAbsence, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } from './kernel.ts'
 
-/** Bytes of a configuration file that is parsed. */
+/** Default limit on a file in bytes: ample for a configuration file that is parsed. */
 const MAX_FILE_BYTES = 64 * 1024
-/** Small files are read into this buffer: one for each file would be garbage at once. */
+/** Small files are read into this buffer: a new buffer for each file would be garbage at once. */
 const scratch = Buffer.allocUnsafeSlow(4096)
 
 /** The bytes of a regular file; undefined if nothing is there. @throws {HalError} for anything else, or over the limit. */
@@ -47,7 +47,7 @@ export function readStart(fs: FileSystem, at: string, length: number): Buffer | 
 /** A file that is too large to be read at once. */
 export interface LargeFile {
   readonly bytes: number
-  /** Its bytes from there on, piece by piece. */
+  /** The bytes from an offset on, piece by piece. */
   chunks(from: number): AsyncGenerator<Buffer>
 }
 
@@ -69,7 +69,7 @@ async function* pieces(fs: FileSystem, at: string, from: number): AsyncGenerator
   if (file === undefined) return
   try {
     for (let position = from; ; ) {
-      // A new one each time: whoever takes it may keep it.
+      // A new buffer each time: the consumer may keep it.
       const buffer = Buffer.allocUnsafeSlow(PIECE_BYTES)
       const count = fs.read(file, buffer, { position })
       if (count === 0) return

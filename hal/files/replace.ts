@@ -6,7 +6,7 @@ import { remove, syncFolder, withFile } from './folder.ts'
 import { type FileSystem, O_CREAT, O_NOFOLLOW, O_WRONLY } from './kernel.ts'
 import { list, readFile } from './read.ts'
 
-/** Bytes of a file that can be replaced: ample for a configuration file, and small enough to keep until a change is over. */
+/** Limit on a replaceable file in bytes: ample for a configuration file, and small enough to keep until a change is over. */
 export const MAX_REPLACEABLE_BYTES = 1024 * 1024
 
 /** A new name beside the target, so that rename(2) stays within one file system. */
@@ -36,9 +36,9 @@ export function rename(fs: FileSystem, from: string, at: string): void {
 }
 
 /**
- * Replaces what is at a place by the file `from`, which is whole and durable. A file that is a mount point of its own
- * cannot be renamed over, so it is overwritten. Until that is durable the new file is kept under a name that says so: a
- * start after a power cut overwrites again.
+ * Replaces the entry at a place with the file `from`, which is complete and durable. A file that is a mount point cannot be
+ * renamed over, so it is overwritten. Until that is durable, the new file keeps a name that marks it: a start after a power cut
+ * overwrites again.
  */
 export async function replace(fs: FileSystem, from: string, at: string): Promise<void> {
   try {
@@ -64,7 +64,7 @@ export async function replace(fs: FileSystem, from: string, at: string): Promise
   await remove(fs, redo)
 }
 
-/** Writes all of it: write(2) may write only a part. */
+/** Writes all bytes: one write(2) may write only a part. */
 export function writeAll(fs: FileSystem, file: number, bytes: Uint8Array): void {
   for (let offset = 0; offset < bytes.length; ) offset += fs.write(file, bytes, offset)
 }

@@ -15,10 +15,10 @@ export function realRoot(path: string, fs: FileSystem = KERNEL): string {
 }
 
 /**
- * Resolves paths of the system under a root to places: absolute paths of the host that have no link left to follow. A
- * link is followed as that system would follow it: an absolute one begins at the root again, and none leads out (as
- * after chroot(2), or with `systemctl --root`). Against a tree that changes meanwhile it is no protection: that would
- * take openat2(2), which Node does not have.
+ * Resolves paths of the system under a root to places: absolute paths of the host that have no link left to follow. A link is
+ * followed as that system would follow it: an absolute one begins at the root again, and none leads out (as after chroot(2), or
+ * with `systemctl --root`). It does not protect against a tree that changes meanwhile: that would take openat2(2), which Node
+ * lacks.
  */
 export class Root {
   readonly #fs: FileSystem
@@ -40,8 +40,8 @@ export class Root {
   }
 
   /**
-   * Calls `open` with the place of a path, and again with where it leads if that is a link. @throws {HalError} for a loop.
-   * Most names are not links: O_NOFOLLOW says so, and they cost no lstat(2).
+   * Calls `open` with the place of a path, and again with its target if it is a link. @throws {HalError} for a loop. Most names
+   * are not links: because of O_NOFOLLOW, they cost no lstat(2).
    */
   openThrough<T>(path: string, open: (at: string) => T): T {
     if (NO_NAME.test(path)) return open(this.resolve(path))

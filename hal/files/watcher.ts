@@ -87,7 +87,7 @@ export class FolderWatcher {
   }
 
   #tell(path: string, folder: Folder, event: string, name: string | undefined): void {
-    // A folder that is removed or renamed reports that under its own name. Its watch hears nothing after that.
+    // A folder that is removed or renamed reports that under its own name. Its watch reports nothing after that.
     if (event === 'rename' && name === basename(path)) this.#folders.delete(path)
     for (const listener of [...folder.listeners])
       if (name === undefined || listener.name === name || listener.name === '*') listener.changed()

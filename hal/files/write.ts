@@ -43,7 +43,7 @@ export async function writeAttribute(fs: FileSystem, at: string, text: string): 
   await withFile(fs, fs.open(at, O_WRONLY | O_NOFOLLOW), file => fs.write(file, Buffer.from(text)))
 }
 
-/** Makes a durable file with its mode from birth, and the owner of the file that it replaces. */
+/** Makes a durable file that has its mode from the start, and the owner of the file that it replaces. */
 async function create(
   fs: FileSystem,
   at: string,

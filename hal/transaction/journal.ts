@@ -6,13 +6,13 @@ import type { PathContent } from '../files/image.ts'
 import { MAX_REPLACEABLE_BYTES } from '../files/replace.ts'
 import type { Undo } from '../setting.ts'
 
-/** It may hold content that only root may read. */
+/** A journal may hold content that only root may read. */
 const MODE = 0o600
-/** To be increased when a journal of an earlier version could be misunderstood. */
+/** Increase it when a journal of an earlier version could be misunderstood. */
 const VERSION = 1
-/** Bytes of the line. At worst, if it is all brackets, it takes 30 times as much memory once it is parsed. */
+/** Limit on the line in bytes. At worst, if it is all brackets, it takes 30 times as much memory once parsed. */
 const MAX_LINE_BYTES = 512 * 1024
-/** Bytes of the files of a change together. */
+/** Limit on all files of a change together, in bytes. */
 const MAX_CONTENT_BYTES = 4 * MAX_REPLACEABLE_BYTES
 
 const strict = { additionalProperties: false } as const
@@ -37,22 +37,22 @@ const line = Type.Object({ version: Type.Literal(VERSION), undos: Type.Array(sto
 type StoredContent = Type.Static<typeof storedEntry>
 
 /**
- * How to undo changes, on the disk. For a change that is under way, it is there from before the first write until the change
- * is over: if the process is killed or the power is cut in between, the next start finds it and undoes the change.
+ * A record on disk of how to undo changes. For a change under way, it exists from before the first write until the change is
+ * over: if the process is killed or the power is cut in between, the next start finds it and undoes the change.
  *
- * It is a file in the state directory: a line of JSON that lists the undos, and after it the content of the files that
- * they put back, in their order. It names files by their paths under the root, so it stays true if the root is moved.
+ * It is a file in the state directory: a line of JSON that lists the undos, followed by the content of the files that they put
+ * back, in the same order. It names files by their paths under the root, so it stays valid if the root is moved.
  */
 export class Journal {
   readonly #state: Files
   readonly #name: string
   readonly #maxContentBytes: number
-  /** Whether there may be a file, perhaps from an earlier run. */
+  /** Whether the file may exist, perhaps from an earlier run. */
   #isOpen = true
 
   /**
    * @param state The files of the state directory.
-   * @param maxContentBytes Of the files together.
+   * @param maxContentBytes Limit on the content of all files together.
    */
   constructor(state: Files, name = 'journal', maxContentBytes = MAX_CONTENT_BYTES) {
     this.#state = state
@@ -70,7 +70,7 @@ export class Journal {
     await this.#state.writeAtomic(this.#path, encode(undos, this.#maxContentBytes), MODE)
   }
 
-  /** The change is over, kept or undone. Durable when it returns. */
+  /** Ends a change, whether it was kept or undone. Durable when it returns. */
   async close(): Promise<void> {
     if (this.#isOpen) await this.#state.remove(this.#path)
     this.#isOpen = false
@@ -88,8 +88,8 @@ export class Journal {
   }
 
   /**
-   * Moves a file that is not a journal out of the way, for a person to look at. It replaces the one that was set aside before.
-   * @returns where it is now, as a clause.
+   * Moves a file that is not a journal out of the way, for a person to look at. It replaces any file that was set aside before.
+   * @returns where the file is now, as a clause.
    */
   async setAside(): Promise<string> {
     const aside = `${this.#name}.bad`

@@ -8,7 +8,7 @@ import type { Image, PathContent } from '../files/image.ts'
 const FILE = '/not-reset'
 /** A password could be guessed from its fingerprint. */
 const MODE = 0o600
-/** In place of the path of a file, for a setting that has none. */
+/** Takes the place of a path for a setting without files. */
 const VALUE = ''
 
 const schema = Type.Object({}, { additionalProperties: Type.Object({}, { additionalProperties: { type: 'string' } }) })
@@ -16,8 +16,8 @@ const schema = Type.Object({}, { additionalProperties: Type.Object({}, { additio
 type Left = Readonly<Record<string, Readonly<Record<string, string>>>>
 
 /**
- * The files that a reset could not put back, with a fingerprint of what is there instead: a later start tries again, unless somebody
- * has changed it since.
+ * The files that a reset could not put back, each with a fingerprint of its present content: a later start tries again, unless
+ * somebody has changed the file since.
  */
 export class NotReset {
   readonly #state: Files
@@ -29,7 +29,7 @@ export class NotReset {
     this.#state = state
   }
 
-  /** A file that makes no sense counts as none. */
+  /** Reads the file. A malformed file counts as missing. */
   async read(): Promise<Left> {
     if (this.#left) return this.#left
     await this.#state.recover(FILE)
@@ -49,7 +49,7 @@ export class NotReset {
     this.#left = left
   }
 
-  /** Somebody has set these settings: they are no longer to be reset. Costs nothing if none of them was. */
+  /** Forgets settings that somebody has set since: they are no longer to be reset. Writes nothing if none was left. */
   async forget(settings: readonly string[]): Promise<void> {
     const left = await this.read()
     if (!settings.some(name => Object.hasOwn(left, name))) return
@@ -57,7 +57,7 @@ export class NotReset {
   }
 }
 
-/** The fingerprints of a setting's files as they are now; of the value it reads as, if it has no files. */
+/** The fingerprints of a setting's files as they are now; if it has no files, of the value that it reads as. */
 export function fingerprintsOf(images: readonly Partial<Image>[], value?: unknown): Readonly<Record<string, string>> {
   if (images.length === 0) return { [VALUE]: digest(value) }
   return Object.fromEntries(
@@ -65,7 +65,7 @@ export function fingerprintsOf(images: readonly Partial<Image>[], value?: unknow
   )
 }
 
-/** The mode is left out: it may be changed by somebody who sets nothing. */
+/** The mode is left out, because it may change without the setting. */
 function digestible(content: PathContent | undefined): unknown {
   if (content?.kind === 'file') return ['file', content.bytes.toString('base64')]
   if (content?.kind === 'link') return ['link', content.target]

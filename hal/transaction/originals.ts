@@ -6,12 +6,12 @@ import type { Undo } from '../setting.ts'
 import { Journal } from './journal.ts'
 import { NotReset } from './not-reset.ts'
 
-/** Bytes of all files together: a device has some twenty, few of them larger than a page. */
+/** Limit on all files together, in bytes: a device has about twenty, few of them larger than a page. */
 const MAX_CONTENT_BYTES = 16 * MAX_REPLACEABLE_BYTES
 
 /**
- * The settings' files as they were before their first change ever, in the format of the journal: enough to undo all changes
- * of this device's life. Each path is in it once, and so is each setting that has no files.
+ * The settings' files as they were before their first change ever, in the format of the journal: enough to undo every change
+ * that was ever made to this device. Each path is in it once, and so is each setting that has no files.
  */
 export class Originals {
   /** The files that the last reset could not put back: their originals stay here. */
@@ -19,7 +19,7 @@ export class Originals {
   readonly #file: Journal
   readonly #warn: (what: string) => void
   readonly #queue = new Serial()
-  /** The settings and the paths that have a place in it; undefined until the first change of this run. */
+  /** The settings and paths that it already holds; undefined until the first change of this run. */
   #known: Set<string> | undefined
 
   /** @param warn Logs what an operator should know: a clause with a subject. */
@@ -52,7 +52,7 @@ export class Originals {
     this.#known = known
   }
 
-  /** Its undos, in the order in which they were added. A file that makes no sense is set aside, and its undos are lost. */
+  /** Its undos, in the order in which they were added. A malformed file is set aside, and its undos are lost. */
   async read(): Promise<readonly Undo[]> {
     try {
       return (await this.#file.read()) ?? []

@@ -22,7 +22,7 @@ export interface Change {
 export class TransactionFailed extends Error {
   /** The setting that was refused, or `the journal`, or `the copies of the original files`. */
   readonly setting: string
-  /** Settings that could not be put back. If there are none, nothing has changed. */
+  /** Settings that could not be put back. If the list is empty, nothing has changed. */
   readonly notUndone: readonly string[]
 
   constructor(setting: string, notUndone: readonly string[], cause: unknown) {
@@ -41,11 +41,11 @@ export interface Undone {
 }
 
 /**
- * Changes several settings, all or none of them. `apply` writes and activates each one in order; `keep` makes that final,
- * and `undo` takes it back. How to undo is in the journal before the first write, so that neither an error nor a power
- * cut leaves a part of a change behind: the next start calls `recover`.
+ * Changes several settings, all or none of them. `apply` writes and activates each one in order; `keep` makes that final, and
+ * `undo` takes it back. The journal records how to undo the change before the first write, so that neither an error nor a power
+ * cut leaves a partial change behind: the next start calls `recover`.
  *
- * One change at a time: between `apply` and `keep` or `undo` the caller begins no other.
+ * One change at a time: between `apply` and `keep` or `undo`, the caller must not begin another.
  */
 export class Transactions {
   readonly #system: System
@@ -66,7 +66,7 @@ export class Transactions {
   }
 
   /**
-   * Applies changes in their order. Until `keep`, `undo` takes them back, and so does the next start.
+   * Applies changes in order. Until `keep`, `undo` takes them back, and so does the next start.
    * @param isKept Whether `keep` follows at once, so that a change which cannot be torn needs no journal.
    * @throws {TransactionFailed} after undoing, in reverse order, the changes made so far.
    */
@@ -106,26 +106,26 @@ export class Transactions {
     }
     const kept = this.#open.map(nameOf)
     this.#open = []
-    // It is certain by now. Other contents are not reset either.
+    // The change is final by now. If this fails, no harm is done: changed content is not reset either.
     await this.#originals.notReset.forget(kept).catch(() => undefined)
   }
 
   /** Takes the applied changes back, in reverse order. */
   async undo(): Promise<Undone> {
     const { settings, failed } = await this.#undo(() => true)
-    // An undo that was left earlier for the same setting goes further back.
+    // For the same setting, an undo that was left earlier goes further back, so it stays.
     const left = [...this.#left, ...failed.toReversed().filter(isNotIn(this.#left))]
-    // If the journal cannot say so now, it still has all undos of the change. The next one must not remove them.
+    // If the journal cannot be written now, it still has all undos of the change. The next change must not remove them.
     await this.#leave(left).catch(() => undefined)
     this.#left = left
     return { settings, notUndone: failed.map(nameOf) }
   }
 
   /**
-   * Puts back the state before the first change ever. Running programs are not updated, because the device restarts
-   * afterwards; only values that no file holds, such as the volume, are set. If it is interrupted and repeated, the result
-   * is the same. The rest is left to `resumeReset`.
-   * @param more Undos of anything else that is to be reset.
+   * Restores the state before the first change ever. Running programs are not updated, because the device restarts afterwards;
+   * only values that no file holds, such as the volume, are set. Repeating an interrupted reset gives the same result. What
+   * fails is left to `resumeReset`.
+   * @param more Undos of everything else to reset.
    */
   async reset(more: readonly Undo[] = []): Promise<Undone> {
     const kept = await this.#originals.read()
@@ -142,9 +142,9 @@ export class Transactions {
   }
 
   /**
-   * Tries again to put back what an earlier `reset` could not, and has the running system use it. A file that somebody has
-   * changed since is left alone, and so is a setting that was changed here.
-   * @param isNeeded Whether these paths are left alone all the same, because something else needs them.
+   * Tries again to put back what an earlier `reset` could not, and activates it. Leaves alone files that somebody has changed
+   * since, and settings that were changed through this class.
+   * @param isNeeded Reports whether to leave these paths alone, because something else needs them.
    * @returns undefined if nothing is left.
    */
   async resumeReset(
@@ -167,7 +167,7 @@ export class Transactions {
     return { settings, notUndone: failed.map(nameOf) }
   }
 
-  /** The part of an original that a reset has left undone and nobody has changed since; undefined if there is none. */
+  /** The part of an original that a reset could not put back and nobody has changed since; undefined if there is none. */
   async #stillLeft(original: Undo): Promise<Undo | undefined> {
     const left = (await this.#originals.notReset.read())[original.setting] ?? {}
     const now = await this.#fingerprintsOf(original)
@@ -202,8 +202,8 @@ export class Transactions {
   }
 
   /**
-   * Takes back changes that an earlier run left unfinished or unconfirmed; undefined if it left none. A file that is not a
-   * journal of these settings is set aside, and not acted on.
+   * Undoes changes that an earlier run left unfinished or unconfirmed; undefined if it left none. A file that is not a journal
+   * of these settings is set aside, and not acted on.
    * @throws {HalError} for such a file, saying why; the system's own errors if the journal cannot be read now.
    */
   async recover(): Promise<Undone | undefined> {
@@ -267,9 +267,9 @@ function isAtomic(changes: readonly Change[], undos: readonly Undo[]): boolean {
 }
 
 /**
- * Checks that an undo from the disk changes nothing but what its setting may change: the journal may be from another
- * version, or from the tree of a device that is not trusted.
- * @throws {HalError} saying why it must not be done.
+ * Checks that an undo from the disk changes nothing but what its setting may change: the journal may be from another version,
+ * or from the tree of a device that is not trusted.
+ * @throws {HalError} saying why the undo must not be done.
  */
 function requireOwn({ setting: name, images, previous, next }: Undo, settings: readonly Setting[]): void {
   const refuse = (why: string) => new HalError('UNREADABLE', `the file is not a journal: ${why}`)
@@ -293,7 +293,7 @@ function pathsOf(undos: readonly Undo[]): readonly string[] {
   return undos.flatMap(({ images }) => images.map(({ path }) => path))
 }
 
-/** Whether an original is kept: unless all of it has been put back. */
+/** Whether an original is kept, because not all of it has been put back. */
 function isWanted(original: Undo, due: Undo | undefined, failed: readonly Undo[]): boolean {
   return due === undefined || failed.includes(due) || due.images.length < original.images.length
 }

@@ -6,7 +6,7 @@ import { type JournalEntry, type Sockets, UNIT, UxPlay } from '../os/uxplay.ts'
 import { Serial } from '../serial.ts'
 import { uxplayApproval } from './uxplay-approval.ts'
 
-/** Milliseconds from when UxPlay, or a device, comes or goes until a look, so that several changes cause only one. */
+/** Milliseconds to wait after UxPlay or a device comes or goes, so that several changes cause only one look. */
 const NOTICE_MS = 20
 /** Milliseconds between looks while an unknown device is connected. */
 const MEETING_MS = 100
@@ -14,14 +14,20 @@ const MEETING_MS = 100
 const BUSY_MS = 1_000
 /** The same while UxPlay waits for devices and something logs: it may be UxPlay, about a device that has connected. */
 const LOGGED_MS = 2_000
-/** The same while nothing logs: neither does a UxPlay that hangs. Reading the kernel's table of sockets takes milliseconds. */
+/**
+ * The same while nothing logs: a UxPlay that hangs does not log either. Reading the kernel's table of sockets takes
+ * milliseconds.
+ */
 const IDLE_MS = 20_000
 /** The same while UxPlay is stopped. Its start is noticed. */
 const STOPPED_MS = 60_000
-/** Looks at the log in a row, and how many each second adds after that. Each look starts a process. */
+/** Limit on looks at the log in a row, and how many more each second allows. Each look starts a process. */
 const MAX_LOG_LOOKS = 30
 const LOG_LOOKS_PER_S = 2
-/** Milliseconds after which UxPlay is stuck if it takes no requests. On a small board, showing the first picture takes long. */
+/**
+ * Milliseconds without accepting a request after which UxPlay counts as stuck. On a small board, showing the first picture
+ * takes long.
+ */
 const STUCK_MS = 5_000
 /** Milliseconds for which a pending device may turn out to be another one: a busy journald delivers lines late. */
 const DOUBT_MS = 5_000
@@ -35,15 +41,15 @@ const UNKNOWN: Caller = { name: '', model: '', deviceId: '' }
 interface UxPlaySession {
   readonly id: string
   readonly deviceId: string
-  /** Of the monotonic clock, in milliseconds. */
+  /** When it entered, in milliseconds of the monotonic clock. */
   readonly enteredAt: number
   state: SessionState
 }
 
 /**
- * AirPlay by UxPlay, which serves one device at a time and knows no moderators. With `restrict` among its options it refuses
- * devices that no `allow` lists, and it reads its options when it starts. So a device is let in by an `allow` and a restart,
- * after which it must try again, and is put out by a restart.
+ * AirPlay through UxPlay, which serves one device at a time and knows no moderators. With the option `restrict`, it refuses
+ * devices that no `allow` lists, and it reads its options only when it starts. So a device is let in by an `allow` and a
+ * restart, after which it must try again, and is put out by a restart.
  */
 export class UxPlayEngine implements Engine {
   readonly isExclusive = true
@@ -55,13 +61,13 @@ export class UxPlayEngine implements Engine {
   #showPin: ShowPin | undefined
   /** The PIN that is shown. */
   #pin: string | undefined
-  /** By ID. */
+  /** Sessions by ID. */
   readonly #entries = new Map<string, UxPlaySession>()
   /** The session of the device that is connected, if it is known. */
   #present: UxPlaySession | undefined
-  /** The connection that it mirrors through. */
+  /** The connection through which that device mirrors. */
   #video: number | undefined
-  /** The connections that were there when it asked; its own is among them. */
+  /** The connections that were open when that device asked; its own is among them. */
   #connections: readonly number[] = []
   /** The cursor of the last refusal that was looked at. */
   #lastRefusal: string | undefined
@@ -69,9 +75,9 @@ export class UxPlayEngine implements Engine {
   #stuckSince: number | undefined
   /** Since when a device has been connected without a file, in milliseconds of the monotonic clock. */
   #unfiledSince: number | undefined
-  /** Whether a device was connected since UxPlay was started. */
+  /** Whether a device has connected since UxPlay started. */
   #hadDevice = false
-  /** Whether UxPlay's options were still outdated after a restart, so that it is not restarted for ever. */
+  /** Whether UxPlay's options were still outdated after a restart, so that it is not restarted forever. */
   #restartDidNotHelp = false
   #logLooks = MAX_LOG_LOOKS
   #logLookedAt = 0
@@ -90,11 +96,11 @@ export class UxPlayEngine implements Engine {
     return this.#uxplay.update()
   }
 
-  /** A device that was let in before this start, and has not come, must ask again. */
+  /** Starts watching. A device that was let in before, but has not come yet, must ask again. */
   async start(host: EngineHost, showPin: ShowPin): Promise<void> {
     this.#host = host
     this.#showPin = showPin
-    // A PIN may still be shown from before a crash.
+    // A PIN from before a crash may still be on the screen.
     showPin(undefined)
     await this.#uxplay.setAllowed([])
     this.#stopWatching = await this.#uxplay.watch(
@@ -120,7 +126,7 @@ export class UxPlayEngine implements Engine {
       } catch (error) {
         entry.state = 'pending'
         this.#present = entry
-        // Whenever UxPlay starts again, it must not let the device in.
+        // UxPlay must not let the device in when it starts the next time.
         await this.#setAllowed()
         throw error
       }
@@ -132,7 +138,7 @@ export class UxPlayEngine implements Engine {
     return this.#decide(id, async entry => {
       const { state } = entry
       if (state === 'admitted') entry.state = 'pending'
-      // Another device that mirrors is not interrupted for this. When it leaves, UxPlay gets its new options.
+      // This must not interrupt another device that mirrors. When that one leaves, UxPlay gets its new options.
       const isInUse = this.#present !== entry && this.#present?.state === 'active'
       try {
         await (isInUse ? this.#setAllowed() : this.#restart())
@@ -170,7 +176,7 @@ export class UxPlayEngine implements Engine {
     return [...this.#entries.values()].filter(({ state }) => state === 'admitted')
   }
 
-  /** UxPlay, or a device, has come or gone. A device that a restart puts out is gone before UxPlay is back. */
+  /** Reacts when UxPlay or a device comes or goes. A device that a restart puts out is gone before UxPlay is back. */
   #notice(): void {
     this.#lookIn(NOTICE_MS)
     this.#uxplay.isRunning().then(
@@ -192,7 +198,7 @@ export class UxPlayEngine implements Engine {
       this.#lookedAt = performance.now()
       this.#queue
         .run(() => this.#look())
-        // A file that cannot be read now may just be being replaced.
+        // A file that cannot be read may be about to be replaced.
         .catch(() => BUSY_MS)
         .then(next => this.#lookIn(next))
     }, ms)
@@ -216,7 +222,7 @@ export class UxPlayEngine implements Engine {
     const isDated = now - (this.#unfiledSince ?? Number.NEGATIVE_INFINITY) >= UNFILED_MS
     if (this.#present && this.#isOver(sockets)) {
       this.#leave(this.#present)
-      // At once, even if the next device is there: with the old options it might get in without asking.
+      // At once, even if the next device is there already: with the old options, it might get in without asking.
       if (await this.#uxplay.isOutdated().catch(() => true)) {
         await this.#restart()
         return BUSY_MS
@@ -235,10 +241,10 @@ export class UxPlayEngine implements Engine {
     return hasDevice ? MEETING_MS : IDLE_MS
   }
 
-  /** Whether the device that mirrored, or asked, has left. Another one may have come. */
+  /** Whether the device that mirrored or asked has left. Another one may have taken its place. */
   #isOver({ video, connections }: Sockets): boolean {
     if (this.#present?.state === 'active') return video !== this.#video
-    // If none was seen, it is not known which one to look for.
+    // If no connection was seen, it is unknown which one to look for.
     if (this.#present?.state !== 'pending' || this.#connections.length === 0) return false
     return !this.#connections.some(inode => connections.includes(inode))
   }
@@ -264,7 +270,7 @@ export class UxPlayEngine implements Engine {
     const line = refused && lines[refused.line]
     // Messages from before it connected are about another device.
     if (!refused || !line || line.at < connectedAt) return
-    // A busy journald dates them too late.
+    // A busy journald dates messages too late.
     if (refused.newer > 0 && (await this.#countSince(connections)) <= refused.newer) {
       this.#lastRefusal = undefined
       if (this.#present?.state === 'pending' && this.#present.deviceId === refused.deviceId) this.#leave(this.#present)
@@ -280,7 +286,7 @@ export class UxPlayEngine implements Engine {
     this.#connections = connections
   }
 
-  /** How many different connections there have been since these were read, these included. */
+  /** The number of different connections since these were read, these included. */
   async #countSince(connections: readonly number[]): Promise<number> {
     return new Set([...connections, ...(await this.#uxplay.sockets()).connections]).size
   }
@@ -291,13 +297,13 @@ export class UxPlayEngine implements Engine {
     this.#showPin?.(pin)
   }
 
-  /** A device mirrors, because it was let in or need not ask. */
+  /** Registers a device that mirrors, because it was let in or need not ask. */
   async #enterActive(address: string): Promise<void> {
     const lines = (await this.#log()).map(({ text }) => text)
     const allowed = await this.#uxplay.allowed().catch(() => undefined)
     const caller = lastCaller(lines, allowed)
     const admitted = this.#admitted
-    // Without a line about it, it can only be one of these.
+    // Without a line about it, the device can only be one that was let in.
     const entry = caller ? admitted.find(({ deviceId }) => deviceId === caller.deviceId) : admitted[0]
     if (this.#present) this.#leave(this.#present)
     if (entry) {
@@ -312,7 +318,7 @@ export class UxPlayEngine implements Engine {
   /** Restarts UxPlay if it is stuck, or if its options were changed while a device mirrored. */
   async #repair(hasDevice: boolean, { isBehind, isVideoOpen }: Sockets): Promise<void> {
     const now = performance.now()
-    // With a port that it forgot to close, the next device sends its picture to nobody.
+    // If UxPlay forgot to close a port, the next device would send its picture to nobody.
     const isStuck = isBehind || (isVideoOpen && !hasDevice && this.#hadDevice)
     this.#stuckSince = isStuck ? (this.#stuckSince ?? now) : undefined
     if (this.#stuckSince !== undefined && now - this.#stuckSince >= STUCK_MS) {

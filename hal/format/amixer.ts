@@ -5,12 +5,12 @@ export interface PlaybackControl {
   readonly id: string
   /** Percent, of the loudest channel: balance between the channels does not count as a lower volume. */
   readonly volume: number
-  /** Switched off on every channel. */
+  /** Whether it is switched off on every channel. */
   readonly muted: boolean
   readonly hasSwitch: boolean
 }
 
-/** Controls of all sound come before controls of one output among several. */
+/** Controls of the whole sound come before controls of a single output. */
 const PREFERRED = ['Master', 'PCM', 'HDMI', 'Headphone', 'Speaker', 'Digital', 'Line Out', 'Lineout', 'DAC']
 
 /** The control that sets the playback volume, chosen from the output of `amixer scontents` for one card. */

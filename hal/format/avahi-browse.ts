@@ -11,7 +11,7 @@ export interface Found {
 
 /** Fields: event, interface, protocol, name, type, domain, host, address, port, TXT strings. */
 const FIELDS = 10
-/** Sticky: the strings follow each other, and the first text that is not one ends them. */
+/** Sticky: the strings follow each other, and end at the first text that is not a string. */
 const TXT_STRING = / ?"((?:[^"\\]|\\.)*)"/y
 
 /** The service in a line; undefined unless the line is about a service that was resolved. */
@@ -39,7 +39,7 @@ function texts(strings: string): readonly string[] {
   return all
 }
 
-/** `\065` is a byte in decimal, and `\.` a character as it is. */
+/** Resolves escapes: `\065` is a byte in decimal, and `\.` the character itself. */
 function unescaped(text: string): string {
   const bytes: Buffer[] = []
   for (const [, code, character, plain = ''] of text.matchAll(/\\(\d{3})|\\(.)|([^\\]+)/gs))

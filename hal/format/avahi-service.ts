@@ -5,7 +5,7 @@ export interface Announced {
   /** The instance name (RFC 6763 §4.1.1). A name that is too long is cut off. */
   readonly name: string
   readonly services: readonly {
-    /** Such as `_http._tcp`. */
+    /** A service type such as `_http._tcp`. */
     readonly type: string
     readonly port: number
     /**
@@ -16,9 +16,9 @@ export interface Announced {
   }[]
 }
 
-/** Of a label (RFC 1035 §2.3.4). */
+/** Limit on a label (RFC 1035 §2.3.4). */
 const MAX_NAME_BYTES = 63
-/** Of a string in a TXT record (RFC 1035 §3.3.14). */
+/** Limit on a string in a TXT record (RFC 1035 §3.3.14). */
 const MAX_TXT_BYTES = 255
 
 export function serviceGroup({ name, services }: Announced): string {
@@ -47,7 +47,7 @@ function textOf(key: string, value: string | readonly string[]): string {
   return lists.findLast(list => Buffer.byteLength(list) <= MAX_TXT_BYTES) ?? key
 }
 
-/** As much of it as fits, in whole characters. */
+/** The beginning of a text, as many whole characters as fit. */
 function cut(text: string, maxBytes: number): string {
   let bytes = 0
   let end = 0

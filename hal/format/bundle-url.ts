@@ -3,9 +3,9 @@
  * address is shown.
  */
 
-/** RFC 9110 §4.1 recommends to support at least 8,000; this is more than any signed link has, and fits into a log line. */
+/** RFC 9110 §4.1 recommends supporting at least 8,000; this is more than any signed link needs, and fits into a log line. */
 export const MAX_URL = 2_048
-/** In place of a query. No address contains it, because URLs are in ASCII. */
+/** Replaces a query. No address contains it, because URLs are in ASCII. */
 const MASK = '?…'
 /** The ASCII characters that RFC 3986 allows: neither spaces nor control characters, quotes, backslashes or braces. */
 const CHARACTERS = /^[!#-;=?-[\]_a-z~]*$/
@@ -21,7 +21,7 @@ export function whyNoBundleUrl(text: string): string | undefined {
   return undefined
 }
 
-/** The address with its query masked: as it may be shown. */
+/** The address with its query masked, so that it may be shown. */
 export function masked(url: string): string {
   const at = url.indexOf('?')
   return at < 0 ? url : url.slice(0, at) + MASK

@@ -1,4 +1,4 @@
-/** Self-signed certificates of servers (RFC 5280), and requests for others (RFC 2986), in DER (ITU-T X.690) and PEM (RFC 7468). */
+/** Self-signed server certificates (RFC 5280), and requests for others (RFC 2986), in DER (ITU-T X.690) and PEM (RFC 7468). */
 import { createHash, createPublicKey, type KeyObject, sign } from 'node:crypto'
 import { parseAddress } from './ip.ts'
 
@@ -17,11 +17,11 @@ export interface CertificateRequest {
   readonly serial: Uint8Array
 }
 
-/** A request to an authority. */
+/** A certificate signing request. */
 export interface SigningRequest {
   /** The private key: on an elliptic curve, RSA, or Ed25519. */
   readonly key: KeyObject
-  /** Host names and IP addresses. The first is the common name, if that may have it. */
+  /** Host names and IP addresses. The first is also the common name, if it is a host name that is short enough. */
   readonly names: readonly string[]
 }
 
@@ -61,7 +61,7 @@ const OID = {
   serverAuth: '2b06010505070301',
 } as const
 const V3 = Uint8Array.of(2)
-/** Of a request: the only one (RFC 2986 §4.1). */
+/** The only version of a request (RFC 2986 §4.1). */
 const V1 = Uint8Array.of(0)
 /** RFC 5280 §A.1, ub-common-name. */
 const MAX_COMMON_NAME = 64
@@ -90,7 +90,7 @@ export function selfSigned({ key, organization, commonName, names, from, to, ser
   return `-----BEGIN CERTIFICATE-----\n${lines?.join('\n')}\n-----END CERTIFICATE-----\n`
 }
 
-/** A request to an authority in DER: for the names, and for nothing but a server. @throws {TypeError} for another kind of key. */
+/** A certificate signing request in DER, for these names and only for a server. @throws {TypeError} for another kind of key. */
 export function signingRequest({ key, names }: SigningRequest): Buffer {
   const [first = ''] = names
   const isCommonName = first.length <= MAX_COMMON_NAME && parseAddress(first) === undefined
@@ -128,7 +128,7 @@ function signed(body: Buffer, algorithm: Buffer, signature: Buffer): Buffer {
 
 function extensions(names: readonly string[]): readonly Buffer[] {
   return [
-    // Not a CA: a client that trusts it trusts this device alone. An empty sequence, because FALSE is the default.
+    // Not a CA: a client that trusts it trusts only this device. An empty sequence, because FALSE is the default.
     sequence(oid('basicConstraints'), der('boolean', TRUE), der('bytes', sequence())),
     extKeyUsage(),
     subjectAltName(names),

@@ -23,9 +23,9 @@ const CTA_TAG = 2
 /** CTA-861-H §7.5: the tag of a video data block. */
 const VIDEO_TAG = 2
 /**
- * CTA-861-H §4.1: progressive formats by code. Each run has its first code, a resolution, and rates. Formats that repeat
- * another one in an aspect ratio other than 4:3 and 16:9 are left out, and so are those that hardly any monitor has: a
- * kernel mode whose rate is not listed here is shown without a rate.
+ * CTA-861-H §4.1: progressive formats by code. Each run gives its first code, a resolution, and rates. Formats that repeat
+ * another one in an aspect ratio other than 4:3 and 16:9 are left out, and so are those that hardly any monitor has: a kernel
+ * mode whose rate is not listed here is shown without a rate.
  */
 const VICS = vicTable(
   '1 640x480 60,2 720x480 60 60,4 1280x720 60,16 1920x1080 60,17 720x576 50 50,19 1280x720 50,31 1920x1080 50 24 25 30,' +

@@ -41,7 +41,7 @@ function tokensOf(pattern: readonly string[]): readonly Token[] {
     } else if (character === '*') tokens.push('*')
     else if (character === '?') tokens.push(() => true)
     else {
-      // Where one set is not closed, no later one is, and its bracket is an ordinary character.
+      // If one set is not closed, no later one is: its bracket is an ordinary character.
       isUnclosed ||= character === '['
       const literal = character === '\\' ? pattern[++at] : character
       tokens.push(one => one === literal)

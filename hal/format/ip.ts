@@ -62,7 +62,7 @@ export function isWithin(network: Cidr | undefined, address: Address): boolean {
   return network.bits >> host === address.bits >> host
 }
 
-/** Whether an address is valid on its own link alone. Routers announce themselves by such addresses (RFC 4861 §4.2). */
+/** Whether an address is valid only on its own link. Routers announce themselves by such addresses (RFC 4861 §4.2). */
 export function isLinkLocal6(address: Address): boolean {
   return isWithin(parseCidr(LINK_LOCAL), address)
 }
@@ -103,14 +103,14 @@ function groupsOf(text: string): bigint[] {
   return [...first, ...between, ...last].map(group => BigInt(`0x${group}`))
 }
 
-/** IPv4 addresses are shorter to type. */
+/** Sorts IPv4 addresses before IPv6 addresses, because they are shorter to type. */
 export function ipv4First(addresses: readonly string[]): readonly string[] {
   return addresses.toSorted((one, other) => Number(one.includes(':')) - Number(other.includes(':')))
 }
 
 const OWN_LINK = /^(127\.|169\.254\.|::1$|fe80:)/i
 
-/** Addresses in CIDR notation without their prefix, IPv4 first: none of the loopback, and no link-local ones. */
+/** Addresses in CIDR notation without their prefixes, IPv4 first. Loopback and link-local addresses are left out. */
 export function reachable(cidrs: readonly string[]): readonly string[] {
   return ipv4First(cidrs.map(cidr => cidr.replace(/\/.*/, '')).filter(address => !OWN_LINK.test(address)))
 }

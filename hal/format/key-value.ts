@@ -14,7 +14,7 @@ interface Assignment {
 }
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
-/** Needs no quotes in any parser. The same set that systemd writes without quotes. */
+/** A value that needs no quotes in any parser: the same set that systemd writes without quotes. */
 const BARE = /^[A-Za-z0-9@%_+=:,./-]+$/
 /** Special within double quotes unless escaped (POSIX, Shell Command Language, 2.2.3). */
 const SPECIAL = /["\\`$]/g

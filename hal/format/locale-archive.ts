@@ -11,7 +11,7 @@ const ENTRY_BYTES = 12
 const MAX_NAME_BYTES = 64
 
 /**
- * The names in an archive of a little-endian system, with their codesets as glibc normalises them: `en_GB.utf8`.
+ * The names in an archive of a little-endian system, with their codesets as glibc normalizes them: `en_GB.utf8`.
  * @param start The beginning of the archive, where the names are.
  * @returns undefined if it is not such an archive, or if the names are not all in `start`.
  */

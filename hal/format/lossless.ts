@@ -1,7 +1,7 @@
 /**
- * Text of a file that is edited, whatever its bytes: those that are not UTF-8 become lone surrogates, U+DC80 to U+DCFF, and
- * are written back as they were. So a configuration file keeps every byte that is not ours. Python calls this
- * surrogateescape (PEP 383).
+ * The text of a file that is edited, whatever its bytes: those that are not UTF-8 become lone surrogates, U+DC80 to U+DCFF, and
+ * are written back unchanged. So a configuration file keeps every byte that is not ours. Python calls this surrogateescape (PEP
+ * 383).
  */
 
 /** A lone surrogate: with the flag `u`, the second half of a pair does not match. */
@@ -30,7 +30,7 @@ export function encodeLossless(text: string): Buffer {
   return Buffer.concat(text.split(ESCAPED).map(toBytes))
 }
 
-/** Bytes of the character at an offset; 0 if there is none (Unicode, table 3-7). */
+/** The length in bytes of the character at an offset; 0 if it is not a valid one (Unicode, table 3-7). */
 function lengthAt(bytes: Buffer, at: number): number {
   const first = byteAt(bytes, at)
   if (first < 0x80) return 1
@@ -43,7 +43,7 @@ function lengthAt(bytes: Buffer, at: number): number {
   return length
 }
 
-/** 0 after the end, which no character goes on with. */
+/** The byte at an offset; 0 after the end, which continues no character. */
 function byteAt(bytes: Buffer, at: number): number {
   return bytes[at] ?? 0
 }

@@ -103,7 +103,7 @@ function patternsOf(values: readonly string[]): readonly Pattern[] {
   })
 }
 
-/** False where a negated pattern matches, or where there are others and none of them matches. */
+/** False if a negated pattern matches, or if there are other patterns and none of them matches. */
 function verdict(key: string, patterns: readonly Pattern[], fact: string | null | undefined): boolean | undefined {
   if (fact === undefined) return undefined
   const fitting = patterns.filter(({ glob }) => fact !== null && fits(key, glob, fact))
@@ -148,7 +148,7 @@ function addressOf(section: string): string {
   return getValues(section, 'Address', 'Address').at(-1) ?? ''
 }
 
-/** The gateway of a default route. A name such as `_dhcp4` stands for whatever DHCP or router discovery brings. */
+/** The gateway of a default route. A name such as `_dhcp4` stands for the gateway from DHCP or router discovery. */
 function gatewayOf(section: string): string {
   const ini = parseIni(section)
   const value = (key: string) => getValues(ini, 'Route', key).at(-1) ?? ''

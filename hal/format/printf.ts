@@ -3,7 +3,7 @@ import { encodeLossless } from './lossless.ts'
 const LETTERS: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', e: '\x1b' }
 const ESCAPE = /\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.))/gs
 
-/** The bytes of a text with the escapes that wpa_supplicant writes, printf_encode() in its common.c. */
+/** Decodes text with the escapes that wpa_supplicant writes (printf_encode() in its common.c). */
 export function printfDecode(text: string): Buffer {
   const parts: Buffer[] = []
   let from = 0

@@ -3,17 +3,17 @@ import { Check } from 'typebox/schema'
 import * as Type from 'typebox/type'
 import { HalError } from '../errors.ts'
 
-/** One of the two systems. */
+/** One of the two places for a system. */
 export interface Slot {
   /** RAUC's name, such as `rootfs.0`. */
   readonly name: string
-  /** The name that the boot loader has for it, such as `A`. */
+  /** The boot loader's name for it, such as `A`. */
   readonly bootName: string
-  /** Of the bundle that was installed there last; undefined if none was. */
+  /** The version of the bundle that was last installed there; undefined if none was. */
   readonly version: string | undefined
-  /** `bad`: it is not to be started, or an installation there has not ended. `empty`: nothing was ever installed. */
+  /** `bad`: it must not be booted, or an installation there did not finish. `empty`: nothing was ever installed there. */
   readonly state: 'good' | 'bad' | 'empty'
-  /** Whether the installation there came to its end, which is that the boot loader was told to start it. */
+  /** Whether the last installation there finished: its last step tells the boot loader to start the slot. */
   readonly isActivated: boolean
 }
 
@@ -23,7 +23,7 @@ export interface BundleInfo {
   readonly compatible: string
 }
 
-/** The same, with the paths of its images, which RAUC takes as they are. */
+/** The same with the paths of its images, which RAUC does not check. */
 interface Contents extends BundleInfo {
   readonly files: readonly string[]
 }
@@ -56,7 +56,7 @@ const Bundle = Type.Tuple([
 const Text = Type.Tuple([Type.String()])
 const Progress = Type.Tuple([Type.Number(), Type.String(), Type.Number()])
 
-/** The answer to `GetSlotStatus`. @throws {HalError} as all of these. */
+/** Parses the answer to `GetSlotStatus`. As all of these functions, @throws {HalError} if the output is unknown. */
 export function slotsIn(output: string): readonly Slot[] {
   const [slots] = parse(Slots, output)
   return slots.map(([name, values]) => {
@@ -96,7 +96,7 @@ export function refusalIn(message: string): Refusal | undefined {
   if (/signature verification failed/i.test(message)) return 'bundle-signature'
   if (/compatible mismatch/i.test(message)) return 'bundle-compatible'
   if (/version mismatch/i.test(message)) return 'bundle-too-old'
-  // dm-verity answers a read of what was changed with an error.
+  // dm-verity answers a read of changed data with an error.
   const damaged = /invalid bundle format|bundle format '.*' not allowed|error reading .*input\/output error/i
   return damaged.test(message) ? 'bundle-damaged' : undefined
 }
@@ -112,7 +112,7 @@ function parse<T extends Type.TSchema>(schema: T, output: string): Type.Static<T
   throw new HalError('UNREADABLE', 'RAUC answered in an unknown form')
 }
 
-/** A value of D-Bus without its type, which busctl puts around each variant. */
+/** A D-Bus value without the types that busctl puts around variants. */
 function plain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plain)
   if (typeof value !== 'object' || value === null) return value

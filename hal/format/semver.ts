@@ -1,4 +1,4 @@
-/** Semantic Versioning 2.0.0. As RAUC has it, a version may leave out its minor and its patch number, which are 0 then. */
+/** Semantic Versioning 2.0.0. As in RAUC, a version may omit its minor and its patch number, which are then 0. */
 
 const NUMBER = '(?:0|[1-9]\\d{0,15})'
 const IDENTIFIER = `(?:${NUMBER}|\\d*[A-Za-z-][0-9A-Za-z-]*)`
@@ -6,10 +6,10 @@ const VERSION = new RegExp(
   `^(${NUMBER})(?:\\.(${NUMBER})(?:\\.(${NUMBER}))?)?` +
     `(?:-(${IDENTIFIER}(?:\\.${IDENTIFIER})*))?(?:\\+[0-9A-Za-z-]+(?:\\.[0-9A-Za-z-]+)*)?$`,
 )
-/** Longer ones are nobody's version. */
+/** No real version is longer. */
 const MAX_LENGTH = 64
 
-/** Which of two versions has precedence (§11): below 0 if it is the second; undefined if one of them is no version. */
+/** Compares the precedence of two versions (§11): below 0 if the second is higher; undefined if either is not a version. */
 export function compareVersions(one: string, other: string): number | undefined {
   const [a, b] = [parse(one), parse(other)]
   if (!a || !b) return undefined

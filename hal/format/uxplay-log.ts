@@ -1,6 +1,6 @@
 /** Reads UxPlay 1.71's messages about the device that is connected, a line at a time. */
 
-/** A device as it describes itself: text from a stranger. */
+/** A device as it describes itself: untrusted text. */
 export interface Caller {
   readonly name: string
   readonly model: string
@@ -8,26 +8,26 @@ export interface Caller {
   readonly deviceId: string
 }
 
-/** A device ID that an `allow` can list. UxPlay compares it letter by letter. */
+/** A device ID that an `allow` can list. UxPlay takes only an exact match. */
 export const DEVICE_ID = /^(?:[0-9A-F]{2}:){5}[0-9A-F]{2}$/
 /** The end of `connection request from NAME (MODEL) with deviceID = ID`, or all of it unless NAME or MODEL has line feeds. */
 const REQUEST = /^(?:connection request from (.*) \(([^()]*)\)|.*) with deviceID = (\S+)$/s
-/** Without the blank behind it: before a line feed, it is trimmed. */
+/** Without the blank after it, which is trimmed before a line feed. */
 const REQUEST_START = 'connection request from'
-/** A header that the device sent follows it. */
+/** Comes before a header that the device sent. */
 const AGENT = 'Client identified as User-Agent: '
 const RESTRICTED = 'client connections have been restricted to those with listed deviceID,'
 const ALLOW = /^use "-allow (\S+)" to allow this client to connect\.$/
-/** Messages that may follow about a device that was refused: it leaves, or another one comes and finds UxPlay busy. */
+/** Messages that may follow a refusal: the device leaves, or another one comes and finds UxPlay busy. */
 const NOISE =
   /^(?:Accepted IPv[46] client on socket (?<opened>\d+)|Local : .*|Remote: .*|\*{3} WARNING: rejecting new connection .*|(?:Connection closed|Removing connection) for socket (?<closed>\d+))$/
 /** UxPlay draws the PIN in eight lines, and then prints it. */
 const PIN_REQUEST = 'client sent PAIR-PIN-START request'
 const DRAWN = /^[ 8bdoPY."]*8[ 8bdoPY."]*$/
 const PIN = /^\*{3} CLIENT MUST NOW ENTER PIN = "(\d{4})" AS AIRPLAY PASSWORD$/
-/** Wherever it is printed. */
+/** A PIN, wherever it is printed. */
 const PRINTED = /\b(pin = "?)\d{1,4}\b/gi
-/** The device announces itself; then it sends its proof that it knows the PIN, after which UxPlay asks for no more. */
+/** Printed once when the device announces itself, and again when it proves that it knows the PIN: then UxPlay is satisfied. */
 const ANSWER = 'client requested pair-setup-pin, '
 const MASK = '****'
 
@@ -42,9 +42,9 @@ export interface Refusal extends Caller {
 /**
  * The device that UxPlay has refused because no `allow` lists it; undefined if there is none.
  *
- * Names are printed as they come, so a line feed in a name, a model or an ID can forge lines. UxPlay's own text is printed
- * after them. So the block counts only if nothing but noise follows it, and the name only if it stands right before the
- * block, with the same ID.
+ * UxPlay prints names unescaped, so a line feed in a name, a model or an ID can forge lines. UxPlay's own text comes after
+ * them. So the block counts only if nothing but noise follows it, and the name counts only if it stands right before the block,
+ * with the same ID.
  */
 export function refusedCaller(lines: readonly string[]): Refusal | undefined {
   const at = lines.findLastIndex(line => !NOISE.test(line))
@@ -64,12 +64,12 @@ export function refusedCaller(lines: readonly string[]): Refusal | undefined {
 /**
  * The last device that asked, if UxPlay let it in; undefined if no line has its ID.
  *
- * Once it is in, UxPlay also prints text that it sends (`Client specified timingProtocol=`), which can forge such a line.
- * @param allowed The IDs of the devices that may come, if not all may: a forged line with another ID is passed over.
+ * Once a device is in, UxPlay also prints text from it (`Client specified timingProtocol=`), which can forge such a line.
+ * @param allowed The IDs of the devices that may come, if not all may: a forged line with another ID is skipped.
  */
 export function lastCaller(lines: readonly string[], allowed?: ReadonlySet<string>): Caller | undefined {
   const isAgent = (line: string | undefined) => line?.startsWith(AGENT)
-  // The last text of a name or a model may look like such a header, but then the header itself comes next.
+  // The end of a name or a model may look like such a header, but then the header itself comes next.
   const callers = lines.map((line, at) => (isAgent(line) && !isAgent(lines[at + 1]) ? undefined : callerIn(line)))
   return callers.findLast(caller => caller && (allowed?.has(caller.deviceId) ?? true))
 }
@@ -77,9 +77,9 @@ export function lastCaller(lines: readonly string[], allowed?: ReadonlySet<strin
 /**
  * The PIN that the connected device asks for: four digits; undefined if it asks for none, or has answered.
  *
- * Believed only if nothing from the device was printed before it, because that may contain line feeds. So a second PIN for
- * the same connection is not found.
- * @param lines All that were printed since the device connected.
+ * The PIN counts only if no text from the device was printed before it, because such text may contain line feeds. So a second
+ * PIN for the same connection is not found.
+ * @param lines All lines printed since the device connected.
  */
 export function pinIn(lines: readonly string[]): string | undefined {
   const own = lines.findIndex(line => !(NOISE.test(line) || line === PIN_REQUEST || DRAWN.test(line) || PIN.test(line)))

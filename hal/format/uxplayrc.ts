@@ -9,14 +9,14 @@
 export interface Startup {
   /** The name that clients see, before the host name is appended; undefined for UxPlay's own default. */
   readonly name: string | undefined
-  /** The name was written as the device's own name, and has not been edited since. */
+  /** Whether the name was written as the device's own name, and has not been edited since. */
   readonly isDeviceName: boolean
   readonly appendsHostName: boolean
-  /** Clients must enter a code or a password. */
+  /** Whether clients must enter a code or a password. */
   readonly isGuarded: boolean
   /** WIDTHxHEIGHT; undefined for UxPlay's own default. */
   readonly resolution: string | undefined
-  /** Devices that no `allow` lists are refused. */
+  /** Whether devices that no `allow` lists are refused. */
   readonly isRestricted: boolean
   /** The device IDs of all `allow`, as written. */
   readonly allowed: readonly string[]
@@ -108,7 +108,7 @@ export function nearestName(deviceName: string): string {
   return name === '' || whyNotName(name) !== undefined ? 'AirPlay' : name
 }
 
-/** An item that is read as `value`; undefined if there is none. */
+/** An item that UxPlay reads as `value`; undefined if there is none. */
 function quote(value: string): string | undefined {
   const marks = /^[^"' ][^ ]*$/.test(value) ? [''] : ['"', "'"]
   return marks.map(mark => mark + value + mark).find(item => options(`n ${item}`)[0]?.value === value)

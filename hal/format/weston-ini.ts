@@ -14,7 +14,7 @@ export function getOutput(text: string, name: string, key: string): string | und
   return valueIn(lines, outputIn(lines, name)?.get(key))
 }
 
-/** The output whose section applies to this one. With `same-as` its own section does not (weston-drm(7)). */
+/** The output whose section applies to this one. With `same-as`, its own section does not apply (weston-drm(7)). */
 export function outputShownBy(text: string, name: string): string {
   let at = name
   for (let clones = 0; clones < MAX_CLONES; clones++) {

@@ -6,7 +6,7 @@ import { MAX_SSID_BYTES } from './wpa-supplicant.ts'
 export const SECURITIES = ['open', 'psk', 'sae', 'enterprise', 'other'] as const
 export type Security = (typeof SECURITIES)[number]
 
-/** A network that was found: by whichever of its stations has the strongest signal. */
+/** A network that was found, as its strongest station describes it. */
 export interface FoundNetwork {
   readonly ssid: string
   readonly signalDbm: number
@@ -15,27 +15,27 @@ export interface FoundNetwork {
 
 /** A station of a network. */
 export interface Station extends FoundNetwork {
-  /** Of wpa_supplicant; ascending. */
+  /** wpa_supplicant's ID of the station. IDs ascend. */
   readonly id: number
   /** Seconds since it was seen last. */
   readonly ageS: number
 }
 
-/** Stronger than any radio sends; 0 and above are drivers that count in something else. */
+/** No radio signal is this strong: a driver that reports 0 or more counts in another unit. */
 const MAX_DBM = 0
-/** After a station, and after the last one of all, with the mask below. */
+/** The lines after a station, and after the last one of all, with the mask below. */
 const DELIMITERS: readonly string[] = ['====', '####']
 
 /** For `wpa_cli bss`, the bits of bss.h: id, level, age, flags, ssid and the delimiter. */
 export const STATION_MASK = '0x21a81'
 
-/** The network that it is connected with; "" if none, or if its name is not UTF-8. */
+/** The name of the current network; "" if there is none, or if the name is not UTF-8. */
 export function connectedIn(status: string): string {
   const values = valuesIn(status.split('\n'))
   return values.get('wpa_state') === 'COMPLETED' ? (ssidIn(values) ?? '') : ''
 }
 
-/** From `signal_poll`, in dBm; undefined if the driver cannot tell. */
+/** The signal strength from `signal_poll` in dBm; undefined if the driver cannot tell. */
 export function signalIn(text: string): number | undefined {
   return dbm(valuesIn(text.split('\n')).get('RSSI'))
 }
@@ -67,8 +67,8 @@ export function stationsIn(text: string): {
 }
 
 /**
- * The networks of these stations, strongest first, at most `limit`. Two of one name with other protection are listed both:
- * one of them may be an impostor.
+ * The networks of these stations, strongest first, at most `limit`. Two with the same name but different protection are both
+ * listed: one of them may be an impostor.
  */
 export function networksOf(stations: readonly FoundNetwork[], limit: number): readonly FoundNetwork[] {
   const strongest = new Map<string, FoundNetwork>()
@@ -80,7 +80,7 @@ export function networksOf(stations: readonly FoundNetwork[], limit: number): re
   return [...strongest.values()].sort((one, other) => other.signalDbm - one.signalDbm).slice(0, limit)
 }
 
-/** Of flags such as `[WPA2-PSK+SAE-CCMP][ESS]`. A network that also takes a simpler way in counts as that. */
+/** The security in flags such as `[WPA2-PSK+SAE-CCMP][ESS]`. If a network offers several kinds, the simplest counts. */
 function securityOf(flags: string): Security {
   if (/[-+]PSK/.test(flags) || /FT\/PSK/.test(flags)) return 'psk'
   if (/SAE/.test(flags)) return 'sae'
@@ -97,7 +97,7 @@ function valuesIn(lines: readonly string[]): ReadonlyMap<string, string> {
   )
 }
 
-/** Undefined for one that is hidden, as an empty name or as zeros, or that is not UTF-8. */
+/** The name of a network; undefined if it is hidden, as an empty name or as zeros, or is not UTF-8. */
 function ssidIn(values: ReadonlyMap<string, string>): string | undefined {
   const bytes = printfDecode(values.get('ssid') ?? '')
   if (bytes.length === 0 || bytes.length > MAX_SSID_BYTES || bytes.every(byte => byte === 0)) return undefined

@@ -15,7 +15,7 @@ export interface WifiNetwork {
   readonly ssid: string
   /** A passphrase of 8 to 63 ASCII characters, or a key of 64 hexadecimal digits; "" for an open network; or `KEPT`. */
   readonly password: string
-  /** Whether it does not announce its name, and must be asked for. */
+  /** Whether the network hides its name, so that clients must ask for it. */
   readonly hidden: boolean
 }
 
@@ -26,9 +26,9 @@ export interface WpaConfiguration {
   readonly networks: readonly WifiNetwork[]
 }
 
-/** Networks that are listed. Further ones in a file are kept. */
+/** Limit on the networks that are listed. Further ones in a file are kept. */
 export const MAX_NETWORKS = 8
-/** IEEE 802.11. */
+/** Limit on a network's name (IEEE 802.11). */
 export const MAX_SSID_BYTES = 32
 /** Where wpa_cli(8) reaches the daemon, unless the file says otherwise. */
 export const CONTROL_FOLDER = '/run/wpa_supplicant'
@@ -36,7 +36,7 @@ export const CONTROL_FOLDER = '/run/wpa_supplicant'
 const COUNTRY = /^[A-Z]{2}$/
 /** IEEE 802.11: a passphrase. */
 const PASSPHRASE = /^[ -~]{8,63}$/
-/** The key itself. */
+/** A key instead of a passphrase. */
 const KEY = /^[0-9A-Fa-f]{64}$/
 /** Values of key_mgmt that need nothing but a passphrase or a key. */
 const BY_PASSWORD = ['WPA-PSK', 'WPA-PSK-SHA256', 'FT-PSK', 'SAE', 'FT-SAE']
@@ -77,7 +77,7 @@ export function whyNoNetwork({ ssid, password }: Omit<WifiNetwork, 'hidden'>): {
   }
 }
 
-/** The fault of a country, as a predicate. */
+/** The fault of a country, as a predicate; undefined if it has none. */
 export function whyNoCountry(country: string): string | undefined {
   return country === '' || COUNTRY.test(country)
     ? undefined
@@ -154,7 +154,7 @@ function credentialOf({ ssid, password }: WifiNetwork): readonly string[] {
     ...(isCutShort(password)
       ? [`psk=${keyOf(password, ssid)}`, `sae_password=${Buffer.from(password).toString('hex')}`]
       : [`psk="${password}"`]),
-    // WPA2, and WPA3 where the adapter has it.
+    // WPA2, and WPA3 if the adapter supports it.
     'key_mgmt=WPA-PSK SAE',
     'ieee80211w=1',
   ]
@@ -171,15 +171,15 @@ function keyOf(password: string, ssid: string): string {
   return pbkdf2Sync(password, ssid, 4096, 32, 'sha1').toString('hex')
 }
 
-/** Whether it has that password already. */
+/** Whether a block already has a network's password. */
 function holds({ network: present }: Part, network: WifiNetwork): boolean {
   const wanted = valuesIn(['', ...credentialOf(network), ''])
   return ['psk', 'sae_password'].every(key => present?.get(key) === wanted.get(key))
 }
 
 /**
- * wpa_supplicant takes the network with the highest priority that it finds, and the one with the best signal among equals.
- * So it is the priorities that hold the order. They are numbered anew if the present ones do not.
+ * wpa_supplicant joins the network with the highest priority that it finds, and the one with the best signal among equals. So
+ * the priorities express the order. They are renumbered if the present ones do not.
  */
 function inOrder(blocks: readonly Edited[]): readonly Edited[] {
   const isOrdered = blocks.every(({ priority }, at) => at === 0 || (blocks[at - 1]?.priority ?? 0) > priority)
@@ -195,7 +195,7 @@ function inOrder(blocks: readonly Edited[]): readonly Edited[] {
   })
 }
 
-/** The lines of a block with these in place of all that set one of the keys. */
+/** The lines of a block, with these lines in place of all that set one of the keys. */
 function withKeys(block: readonly string[], keys: readonly string[], lines: readonly string[]): readonly string[] {
   const kept = block.filter(line => !keys.includes(assignment(line)?.key ?? ''))
   return [...kept.slice(0, -1), ...lines.map(line => `\t${line}`), ...kept.slice(-1)]
@@ -273,7 +273,7 @@ function countryIn(parts: readonly Part[]): string {
   return COUNTRY.test(value) ? value : ''
 }
 
-/** The networks of ours in order of preference: of two blocks with one name the preferred one. */
+/** Our networks in order of preference; of two blocks with the same name, only the preferred one. */
 function listedIn(parts: readonly Part[]): readonly Listed[] {
   const listed: Listed[] = []
   const seen = new Set<string>()
@@ -294,7 +294,7 @@ function listedOf(part: Part): Listed | undefined {
   const ssid = ssidOf(values)
   if (!values || ssid === undefined || [...values.keys()].some(key => FOREIGN.test(key))) return undefined
   const isOff = (key: string) => (values.get(key) ?? '0') === '0'
-  // An access point of its own, or switched off by somebody.
+  // The network is an access point, or somebody switched it off.
   if (!isOff('mode') || !isOff('disabled')) return undefined
   const password = passwordOf(values)
   if (password === undefined) return undefined
@@ -313,7 +313,7 @@ function passwordOf(values: ReadonlyMap<string, string>): string | undefined {
   return suites.length === 1 && suites[0] === 'NONE' && psk === undefined ? '' : undefined
 }
 
-/** Undefined if it is not 1 to 32 bytes of UTF-8. */
+/** The name of a network; undefined if it is not 1 to 32 bytes of UTF-8. */
 function ssidOf(values: ReadonlyMap<string, string> | undefined): string | undefined {
   const bytes = bytesOf(values?.get('ssid') ?? '')
   if (!bytes || bytes.length === 0 || bytes.length > MAX_SSID_BYTES) return undefined

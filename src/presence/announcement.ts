@@ -15,12 +15,12 @@ export interface AnnounceOptions {
   readonly configuration: SystemStore
   /** The port of the API. */
   readonly port: number
-  /** The TLS server on that port, if it has one. */
+  /** The TLS server on that port; undefined without one. */
   readonly tls: Tls | undefined
   readonly log: Log
 }
 
-/** Announces the API by DNS-SD, under the device's name, and the page for browsers that list such pages. */
+/** Announces the API by DNS-SD, under the device's name, and the page for browsers that list such services. */
 export async function startAnnouncing(options: AnnounceOptions): Promise<void> {
   const { announcement, configuration, tls, log } = options
   if (!(await announcement.isPossible())) return
@@ -36,7 +36,7 @@ export async function startAnnouncing(options: AnnounceOptions): Promise<void> {
   })
 }
 
-/** Withdraws the announcement of an earlier start. */
+/** Removes the announcement that an earlier start left. */
 export async function stopAnnouncing({
   announcement,
   log,

@@ -13,16 +13,16 @@ export interface IdleScreenOptions {
   readonly configuration: SystemStore
   /** The port of the API. */
   readonly port: number
-  /** The TLS server on that port, if it has one. */
+  /** The TLS server on that port; undefined without one. */
   readonly tls: Tls | undefined
-  /** The API key, while the screen is to show a QR code that signs in with it. */
+  /** The API key, while the screen should show a QR code that signs in with it. */
   readonly setupKey: () => string | undefined
-  /** Has a function called whenever that key changes. */
+  /** Registers a function to call whenever that key changes. */
   readonly onSetupKey: (changed: () => void) => void
   readonly log: Log
 }
 
-/** Draws the screen for as long as nobody mirrors, and redraws it when the configuration changes. */
+/** Draws the screen that is shown while nobody mirrors, and redraws it when the configuration changes. */
 export async function startIdleScreen(options: IdleScreenOptions): Promise<void> {
   const { screen, configuration, tls, onSetupKey, log } = options
   if (!(await screen.isInstalled())) return
@@ -57,8 +57,8 @@ function idleText({ configuration, port, tls, setupKey }: IdleScreenOptions): Id
 }
 
 /**
- * Where a browser finds the page: at an address, which needs no name server, unless the certificate is for the host name
- * alone. Undefined while there is no address.
+ * The host at which a browser finds the page: an address, which needs no name server, unless the certificate covers only the
+ * host name. Undefined while the device has no address.
  */
 function hostOf(configuration: SystemStore, certificate: Certificate | undefined): string | undefined {
   const addresses = addressesOf(configuration)
@@ -73,7 +73,10 @@ function invitation(host: string | undefined, url: string | undefined, key: stri
   return key ? 'Scan to set up this device' : 'Manage this device'
 }
 
-/** During setup a person compares the fingerprint that the browser shows; later on, programs pin the key. */
+/**
+ * How to recognize the certificate: during setup, a person compares its fingerprint with the browser's; later, programs pin its
+ * key.
+ */
 function knownBy(certificate: Certificate | undefined, isSetup: boolean): readonly string[] {
   if (!certificate) return []
   const { fingerprint, pin } = certificate

@@ -6,9 +6,9 @@ const WIDTH = 1920
 const HEIGHT = 1080
 const MARGIN = 130
 const QR_SIZE = 380
-/** Characters of a name. Some setting may allow more than can be read from a distance. */
+/** Limit on a name in characters: a setting may allow more than can be read from a distance. */
 const MAX_NAME = 80
-/** The widest characters, in sizes of the font: letters, and characters as wide as high, such as Chinese. */
+/** The greatest widths of characters, as parts of the font size: of letters, and of square characters such as Chinese ones. */
 const LETTER_WIDTH = 0.66
 const SQUARE_WIDTH = 1.05
 const FIRST_SQUARE = 0x2e80
@@ -25,11 +25,11 @@ export interface IdleText {
   readonly link: string | undefined
   /** Text before the URL, or in its place. */
   readonly invitation: string
-  /** How to know the certificate that answers at the URL: none without TLS, at most two lines. */
+  /** How to recognize the certificate at the URL, in at most two lines; none without TLS. */
   readonly certificate: readonly string[]
 }
 
-/** While nobody mirrors: the name of the device, and how to use it. */
+/** The picture while nobody mirrors: the name of the device, and how to use it. */
 export function idlePicture({ name, steps, url, link, invitation, certificate }: IdleText): string {
   const lines = steps.map((step, row) => text(step, MARGIN, 500 + row * 84, 54, '#c9d3e0'))
   const beside = WIDTH - QR_SIZE - 3 * MARGIN
@@ -47,12 +47,12 @@ export function idlePicture({ name, steps, url, link, invitation, certificate }:
   ])
 }
 
-/** Nothing but the name, as large as it can be. */
+/** A picture of the name alone, as large as possible. */
 export function namePicture(name: string): string {
   return picture([title(name, 620, 320, WIDTH - 2 * MARGIN)])
 }
 
-/** Four digits to be typed on the device that is to mirror. */
+/** A picture of a PIN: four digits to type on the device that wants to mirror. */
 export function pinPicture(pin: string): string {
   return picture([
     text('To mirror, enter this code on your device', MARGIN, 250, 72, '#c9d3e0'),
@@ -82,7 +82,7 @@ function text(content: string, x: number, y: number, size: number, fill: string,
   return `<text x="${x}" y="${y}" font-size="${size}" font-weight="${weight}" fill="${fill}">${escaped}</text>`
 }
 
-/** The size of the font at which a text is not wider than `width`, and at most `size`. */
+/** The font size at which a text fits into `width`, at most `size`. */
 function fitting(content: string, size: number, width: number): number {
   const widths = Array.from(content, character =>
     (character.codePointAt(0) ?? 0) < FIRST_SQUARE ? LETTER_WIDTH : SQUARE_WIDTH,
@@ -91,7 +91,7 @@ function fitting(content: string, size: number, width: number): number {
   return Math.floor(Math.min(size, width / Math.max(sum, 1)))
 }
 
-/** Dark on light. */
+/** A QR code, dark on light. */
 function qr(content: string, x: number, y: number): string {
   const { size, path } = qrPath(content)
   return `<g transform="translate(${x} ${y}) scale(${QR_SIZE / size})" shape-rendering="crispEdges">

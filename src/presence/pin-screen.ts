@@ -5,7 +5,7 @@ import { Serial } from '../../hal/serial.ts'
 import type { Log } from '../log.ts'
 import { pinPicture } from './picture.ts'
 
-/** Draws the PIN that a device asks for over everything else, one after the other. */
+/** Draws the PIN that a device asks for over everything else. Calls are carried out one after the other. */
 export function pinScreen(screen: Screen, log: Log): ShowPin {
   const queue = new Serial()
   return pin => {

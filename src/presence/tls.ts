@@ -16,45 +16,45 @@ export interface TlsOptions {
   readonly configuration: SystemStore
   readonly originals: Originals
   readonly clock: Clock
-  /** An earlier time than this, in milliseconds since 1970, cannot be right. */
+  /** When the program was built, in milliseconds since 1970: a clock that shows an earlier time is wrong. */
   readonly builtAt: number
   readonly log: Log
 }
 
 const DAY_MS = 86_400_000
-/** Apple's systems refuse a server that is valid for longer, whoever has issued its certificate (support.apple.com/103769). */
+/** Apple's systems refuse a server certificate that is valid for longer, whoever issued it (support.apple.com/103769). */
 const VALID_DAYS = 825
 /** How far back notBefore is dated, because the clock of this device, or of a client, may be wrong. */
 const PAST_DAYS = 60
 const RENEWED_BEFORE_DAYS = 90
-/** An owner's certificate is not renewed here, and those of public authorities are valid for 90 days or less. */
+/** For an owner's certificate, which is not renewed here. Those of public authorities are valid for 90 days or less. */
 const WARNED_BEFORE_DAYS = 14
-/** The same as a part of its life, for one that lives for days. */
+/** The same as a part of its lifetime, for one that is valid only for days. */
 const WARNED_BEFORE_PART = 1 / 3
 
 /**
- * The certificate of the server in front, which answers for this service by TLS. Made where there is none, and made again
- * with the same key when a name or an address is missing from it, or when it is about to expire. A certificate that was not
- * made here is left alone.
+ * The certificate of the server in front, which terminates TLS for this service. The device makes one if there is none, and
+ * renews it with the same key when a name or an address is missing from it, or when it is about to expire. A certificate that
+ * the device did not make is left alone.
  */
 export class Tls {
   readonly #options: TlsOptions
   readonly #queue = new Serial()
   readonly #stops: Stop[] = []
-  /** When the last ones were made, by the monotonic clock. */
+  /** When the last certificates were made, by the monotonic clock. */
   readonly #made: number[] = []
   readonly #listeners: (() => void)[] = []
   #inForce: Certificate | undefined
-  /** The digest of an owner's certificate that the server has not taken. */
+  /** The digest of an owner's certificate that the server has not accepted. */
   #refused: string | undefined
   #settling: NodeJS.Timeout | undefined
   /** Why a certificate cannot be used. */
   readonly #complaint: Complaint
-  /** Why one that was made here could not be renewed. */
+  /** Why the device's own certificate could not be renewed. */
   readonly #renewal: Complaint
   /** Why clients would reject the certificate in use. */
   readonly #objection: Complaint
-  /** Why a factory reset will not know of it. */
+  /** Why a factory reset would not remove the certificate. */
   readonly #oblivion: Complaint
   #isRemembered = false
   #isPollWaiting = false
@@ -72,7 +72,7 @@ export class Tls {
     return this.#inForce
   }
 
-  /** Calls a function whenever there is another certificate. */
+  /** Registers a function to call whenever the certificate changes. */
   readonly onChanged = (changed: () => void): void => {
     this.#listeners.push(changed)
   }
@@ -94,7 +94,7 @@ export class Tls {
       configuration,
       derive: () => this.#names,
       apply: async () => this.#poll(),
-      failure: 'the names of the device could not be told',
+      failure: 'the names of the device could not be determined',
       log,
     })
   }
@@ -107,7 +107,7 @@ export class Tls {
   }
 
   /**
-   * A request to an authority (PKCS #10, in DER) for a certificate of the key in place.
+   * Returns a certificate signing request (PKCS #10, in DER) for the installed key.
    * @param names Host names and IP addresses; by default those of the device.
    * @throws {HalError} if the key cannot be used.
    */
@@ -119,9 +119,10 @@ export class Tls {
   }
 
   /**
-   * Serves a certificate of an authority in place of the present one, durably.
-   * @param chain In PEM.
-   * @throws {RefusedCertificate} if it cannot be used; other errors if the system or the server refuses it, and nothing has changed.
+   * Installs a certificate of an authority in place of the current one, durably.
+   * @param chain The certificates in PEM.
+   * @throws {RefusedCertificate} if it cannot be used; other errors if the system or the server refuses it. Then nothing has
+   * changed.
    */
   install(chain: string): Promise<void> {
     return this.#queue.run(async () => {
@@ -133,8 +134,9 @@ export class Tls {
   }
 
   /**
-   * Serves a certificate that is made here again: with the key in place if the device makes such keys, or with a new one.
-   * @returns whether it was another one.
+   * Goes back to a certificate that the device makes: for the installed key if it is of the kind that the device makes, or else
+   * for a new one.
+   * @returns whether another certificate was installed.
    */
   restoreOwn(): Promise<boolean> {
     return this.#queue.run(async () => {
@@ -148,13 +150,13 @@ export class Tls {
     })
   }
 
-  /** Makes the key that a request right after the first start is about. */
+  /** Makes the first key, in case a request comes right after the first start. */
   async #makeFirst(): Promise<void> {
-    // A certificate that cannot be used is a reason to send another.
+    // An unusable certificate must not keep anybody from installing another.
     if (!this.#inForce) await this.#update().catch(() => undefined)
   }
 
-  /** Does it and has the server use it, or changes nothing. */
+  /** Writes a certificate and makes the server use it, or changes nothing. */
   async #replace(write: () => Promise<void>): Promise<void> {
     const { files, originals } = this.#options
     await originals.add([await files.original()])
@@ -165,7 +167,7 @@ export class Tls {
     } catch (error) {
       this.#refused = undefined
       await files.restore(previous)
-      // The server may have ended.
+      // The server may have exited.
       await files.reloadServer().catch(() => undefined)
       throw error
     }
@@ -204,19 +206,19 @@ export class Tls {
     else this.#objection.end()
   }
 
-  /** Why clients refuse it, or are about to: a predicate. A certificate that was made here is renewed in time. */
+  /** Why clients refuse the certificate, or soon will, as a predicate. The device renews its own certificate in time. */
   #objectionTo({ isOwn, from, to }: Certificate): string | undefined {
     if (isOwn || !this.#isClockSet) return undefined
     const now = this.#options.clock.now()
     const day = (ms: number) => new Date(ms).toISOString().slice(0, 10)
     if (now < from) return `is not valid before ${day(from)}; clients refuse it`
-    if (now >= to) return `has expired on ${day(to)}; clients refuse it`
+    if (now >= to) return `expired on ${day(to)}; clients refuse it`
     if (now >= to - Math.min(WARNED_BEFORE_DAYS * DAY_MS, (to - from) * WARNED_BEFORE_PART))
       return `expires on ${day(to)}; clients refuse it from then on`
     return undefined
   }
 
-  /** A pair that cannot be used must not keep everybody from a device that has no other door. */
+  /** Replaces an unusable pair, which must not lock everybody out of a device that has no other way in. */
   async #replaceUnusable(error: unknown): Promise<void> {
     const { files, clock, log } = this.#options
     const isRefused = this.#refused !== undefined && errorCode(error) === 'COMMAND_FAILED'
@@ -228,20 +230,20 @@ export class Tls {
     try {
       await this.#update()
     } catch (again) {
-      // It was something else that keeps the server from running.
+      // Something else keeps the server from running.
       if (isRefused) await files.putBack()
       throw again
     }
   }
 
-  /** An address that is gone is no reason to renew it: it may come back. */
+  /** A lost address is no reason to renew the certificate: the address may come back. */
   #needsRenewal({ from, to, covers }: Certificate): boolean {
     const now = this.#options.clock.now()
     const isTimely = !this.#isClockSet || (from <= now && now < to - RENEWED_BEFORE_DAYS * DAY_MS)
     return !isTimely || !this.#names.every(covers)
   }
 
-  /** A new one; the one in place if storage refuses that: it is a door, and without it there is none. */
+  /** A new certificate, or the installed one if the storage refuses a new one: an old certificate is better than none. */
   async #renewed(previous: Certificate | undefined): Promise<Certificate> {
     let certificate = previous
     try {
@@ -259,14 +261,14 @@ export class Tls {
   async #make(previous: Certificate | undefined): Promise<boolean> {
     const now = performance.now()
     const [first = 0] = this.#made
-    // Without a certificate there is no door at all.
+    // Without a certificate, nobody could connect at all.
     if (previous && this.#made.length >= MAX_RENEWALS_PER_DAY && now - first < DAY_MS) return false
     const { files, clock, builtAt } = this.#options
     await this.#rememberOriginal()
     const names = this.#withFormer(previous)
-    // Without a clock, the one in place knows better.
+    // While the clock is not set, the installed certificate knows better.
     const from = this.#isClockSet || !previous ? Math.max(clock.now(), builtAt) - PAST_DAYS * DAY_MS : previous.from
-    // Both of these seconds are counted (RFC 5280 §4.1.2.5).
+    // The validity includes both its first and its last second (RFC 5280 §4.1.2.5).
     const to = from + VALID_DAYS * DAY_MS - 1_000
     await files.make({ commonName: names[0] ?? '', names, from, to })
     this.#made.push(now)
@@ -274,7 +276,10 @@ export class Tls {
     return true
   }
 
-  /** For a factory reset. Where the state directory refuses it, it is tried again at each poll: a door comes first. */
+  /**
+   * Records the original files for a factory reset. If the state directory refuses, each poll tries again: serving TLS comes
+   * first.
+   */
   async #rememberOriginal(): Promise<void> {
     if (this.#isRemembered) return
     const { files, originals } = this.#options
@@ -291,7 +296,7 @@ export class Tls {
     return this.#options.clock.now() >= this.#options.builtAt
   }
 
-  /** The names, followed by former addresses: an address that comes and goes is a reason to renew it only once. */
+  /** The names, followed by former addresses: an address that comes and goes causes only one renewal. */
   #withFormer(previous: Certificate | undefined): readonly string[] {
     const names = this.#names
     const present = names.flatMap(name => parseAddress(name) ?? [])

@@ -23,7 +23,7 @@ export function alignmentPositions(version: number): readonly number[] {
   return [6, ...Array.from({ length: count - 1 }, (_, at) => last - (count - 2 - at) * step)]
 }
 
-/** Bytes of data and error correction together. */
+/** The bytes of a version, data and error correction together. */
 function capacity(version: number): number {
   const aligned = alignmentPositions(version).length
   const patterns = version === 1 ? 0 : (25 * aligned - 10) * aligned - 55
@@ -55,7 +55,9 @@ function dataOf(bytes: readonly number[], lengthBits: number, room: number): rea
   return data
 }
 
-/** Blocks of data, the shorter ones first, with the error correction of each; then the first byte of each, and so on. */
+/**
+ * Divides data into blocks, the shorter ones first, and adds error correction to each: takes the first byte of each, and so on.
+ */
 function interleaved(version: number, data: readonly number[]): readonly number[] {
   const blocks = BLOCKS[version] ?? 0
   const correction = CORRECTION[version] ?? 0

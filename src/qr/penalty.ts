@@ -1,4 +1,4 @@
-/** How hard a masked QR code is to read (ISO/IEC 18004 §7.8.3): the less, the better. */
+/** How hard a masked QR code is to read (ISO/IEC 18004 §7.8.3): the lower, the better. */
 export function penalty(modules: readonly (readonly boolean[])[]): number {
   const rows = modules.map(row => row.map(Number).join(''))
   const columns = rows.map((_, x) => rows.map(row => row[x]).join(''))

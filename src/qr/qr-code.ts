@@ -14,7 +14,7 @@ const MASKS: readonly ((x: number, y: number) => number)[] = [
 ]
 const LEVEL_L = 1
 
-/** Modules by row: true for dark. Undefined, while it is drawn, for what data may take. */
+/** Modules by row: true for dark. While a code is drawn, undefined for modules that are free for data. */
 type Modules = (boolean | undefined)[][]
 
 /** The rows of the code, without its quiet zone of 4 modules. @throws {RangeError} if the text is too long. */
@@ -56,14 +56,14 @@ function functionPatterns(version: number): Modules {
   return modules
 }
 
-/** Concentric squares around a centre: dark, but for the light ones. Squares outside the code are left out. */
+/** Draws concentric squares around a center: dark, except for the light ones. Squares outside the code are left out. */
 function square(modules: Modules, x: number, y: number, radius: number, light: readonly number[]): void {
   for (let dy = -radius; dy <= radius; dy++)
     for (let dx = -radius; dx <= radius; dx++)
       set(modules, x + dx, y + dy, !light.includes(Math.max(Math.abs(dx), Math.abs(dy))))
 }
 
-/** Level and mask, twice (§7.9). */
+/** Draws level and mask, twice (§7.9). */
 function drawFormat(modules: Modules, mask: number): void {
   const size = modules.length
   const data = (LEVEL_L << 3) | mask
@@ -78,7 +78,7 @@ function drawFormat(modules: Modules, mask: number): void {
   set(modules, 8, size - 8, true)
 }
 
-/** From version 7 on, twice (§7.10). */
+/** Draws the version, twice, from version 7 on (§7.10). */
 function drawVersion(modules: Modules, version: number): void {
   const bits = (version << 12) | remainder(version, 12, 0x1f25)
   for (let at = 0; at < 18; at++) {
@@ -90,14 +90,14 @@ function drawVersion(modules: Modules, version: number): void {
   }
 }
 
-/** Of a BCH code. */
+/** The remainder of a BCH code. */
 function remainder(data: number, length: number, polynomial: number): number {
   let rest = data
   for (let at = 0; at < length; at++) rest = (rest << 1) ^ ((rest >> (length - 1)) * polynomial)
   return rest
 }
 
-/** In columns of two from the right, upwards and downwards in turn (§7.7.3). */
+/** Draws data in columns of two from the right, upwards and downwards in turn (§7.7.3). */
 function drawData(modules: Modules, codewords: readonly number[], mask: (x: number, y: number) => number): void {
   const size = modules.length
   let bit = 0

@@ -1,4 +1,4 @@
-/** Reed–Solomon codes over GF(2^8) with the polynomial 0x11D, as QR codes have them (ISO/IEC 18004 §7.5.2). */
+/** Reed–Solomon codes over GF(2^8) with the polynomial 0x11D, as QR codes use them (ISO/IEC 18004 §7.5.2). */
 
 const EXP = new Uint8Array(255)
 const LOG = new Uint8Array(256)

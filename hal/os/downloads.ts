@@ -18,7 +18,7 @@ const STRONG_ETAG = /^"[!#-~]{1,256}"$/
 
 /** The cause of a failure, by what the unit reports: an exit status of curl(1), or a word. */
 const REASONS: Readonly<Record<string, string>> = {
-  1: 'the address leads to something else than https:// or http://',
+  1: 'the address leads to something other than https:// or http://',
   3: 'the address is not understood',
   6: 'the name of the server is not known',
   7: 'the server cannot be reached, or has an address that is not allowed',

@@ -13,9 +13,9 @@ import { certificatesIn } from './pem.ts'
 /** A device, and a way to it. */
 export interface Member {
   readonly device: FleetDevice
-  /** As a person writes it; empty if it was not found. */
+  /** The address as people write it; empty if the device was not found. */
   readonly address: string
-  /** Rejects with a `CommandError` if it was not found on the network. */
+  /** @throws {CommandError} if the device was not found on the network. */
   readonly client: () => DeviceClient
   /** Its keys in the key file; undefined if its credential is somewhere else. */
   readonly keys: Keys | undefined
@@ -27,7 +27,7 @@ export interface AccessOptions {
   readonly timeoutMs: number
 }
 
-/** Ways to these devices of a fleet. @throws {UsageError} for one without a credential, or a secret that cannot be read. */
+/** Ways to these devices of a fleet. @throws {UsageError} for a device without a credential, or a secret that cannot be read. */
 export async function membersOf(
   fleet: Fleet,
   devices: readonly FleetDevice[],
@@ -86,7 +86,7 @@ function credentialsOf({ key, next }: Keys): readonly string[] {
 }
 
 /**
- * Where devices are. Devices without an address are looked for on the network, by their serial numbers.
+ * Returns where each device is. Devices without an address are looked up on the network by their serial numbers.
  * @throws {CommandError} if avahi cannot be asked.
  */
 export async function placesOf(
@@ -101,7 +101,7 @@ export async function placesOf(
   }
 }
 
-/** As a person writes it. */
+/** The address as people write it. */
 export function addressOf({ host, port }: Endpoint, { kind }: Proof): string {
   return `${kind === 'none' ? 'http' : 'https'}://${hostAndPort(host, port)}`
 }
@@ -128,7 +128,7 @@ export async function certificatesAt(path: string): Promise<string> {
   return text
 }
 
-/** The only word of a secret. @param at Where the fleet file has it. @throws {UsageError} if it cannot be read. */
+/** Reads a secret, which is a single word. @param at Its place in the fleet file. @throws {UsageError} if it cannot be read. */
 export async function readSecret(
   secret: Secret,
   at: string,
@@ -136,7 +136,7 @@ export async function readSecret(
 ): Promise<string> {
   if (secret.kind === 'text') return secret.text
   const text = (secret.kind === 'env' ? (env[secret.name] ?? '') : await readPrivate(secret.path)).trim()
-  // A header takes no other (RFC 9110 section 5.5).
+  // A header allows no other characters (RFC 9110 section 5.5).
   if (/^[\x21-\x7e]+$/.test(text)) return text
   const where = secret.kind === 'env' ? `the environment variable ${secret.name}` : secret.path
   throw new UsageError(`${at}: ${where} has no key or token`)

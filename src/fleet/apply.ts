@@ -23,13 +23,13 @@ export interface ApplyOptions extends RollOutOptions, ChangeOptions {
 interface Plan {
   readonly wanted: Wanted
   readonly outcome: Outcome
-  /** For a person. */
+  /** The differences, for a person. */
   readonly lines: readonly string[]
-  /** Whether the device has answered, and does not take what it should have. */
+  /** Whether the device answered that it refuses its settings. */
   readonly isRefused: boolean
 }
 
-/** Says what would change. @returns the exit status. */
+/** Prints what would change. @returns the exit status. */
 export async function diff(all: readonly Wanted[], options: RollOutOptions): Promise<number> {
   const plans = await plan(all, options)
   describe(plans, options.ui)
@@ -41,9 +41,9 @@ export async function diff(all: readonly Wanted[], options: RollOutOptions): Pro
 
 /**
  * Gives devices their settings, wave by wave. A device that cannot be reached is left out; one that refuses its settings stops
- * it before anything has changed, because that is a mistake in the file.
+ * the roll-out before anything has changed, because that is a mistake in the file.
  * @returns the exit status.
- * @throws {CommandError} if it is not done.
+ * @throws {CommandError} if the person declines.
  */
 export async function apply(all: readonly Wanted[], options: ApplyOptions): Promise<number> {
   const { ui, stop, waves, isSure, isKeptGoing } = options
@@ -107,7 +107,7 @@ async function planOf(wanted: Wanted): Promise<Plan> {
   return { wanted, outcome, lines, isRefused }
 }
 
-/** The same differences of several devices are said once. */
+/** Prints the differences. Those that several devices share are printed once. */
 function describe(plans: readonly Plan[], ui: Ui): void {
   const due = plans.filter(({ lines }) => lines.length > 0)
   for (const [text, those] of grouped(due, ({ lines }) => lines.map(line => `  ${line}`).join('\n'))) {
@@ -116,7 +116,7 @@ function describe(plans: readonly Plan[], ui: Ui): void {
   }
 }
 
-/** In the order of the fleet file. */
+/** Sorts outcomes in the order of the fleet file. */
 function inOrder(all: readonly Wanted[], outcomes: readonly Outcome[]): readonly Outcome[] {
   const byName = new Map(outcomes.map(outcome => [outcome.device, outcome]))
   return all.flatMap(({ member }) => byName.get(member.device.name) ?? [])

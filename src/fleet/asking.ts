@@ -12,7 +12,7 @@ export interface AskingOptions extends RollOutOptions {
 /**
  * Asks, and then does something with each device, wave by wave.
  * @returns the exit status.
- * @throws {CommandError} if it is not begun.
+ * @throws {CommandError} if the person declines.
  */
 export async function afterAsking(
   members: readonly Member[],

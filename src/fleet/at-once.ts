@@ -1,8 +1,8 @@
 /**
- * Does something with each item, some of them at once, in their order.
- * @param act Its errors are the caller's to catch: the first one rejects the whole.
- * @param stop Once it is aborted, no further item is begun.
- * @returns what it gave for each; undefined for those that were not begun.
+ * Calls `act` with each item in order, and with up to `limit` items at once.
+ * @param act The caller must catch its errors: the first one rejects the whole.
+ * @param stop Once it is aborted, no further item is started.
+ * @returns the result for each item; undefined for those that were not started.
  */
 export async function atOnce<T, R>(
   items: readonly T[],

@@ -9,14 +9,14 @@ import { schemaOf } from './preview.ts'
 import { report } from './report.ts'
 import { type RollOutOptions, rollOut } from './waves.ts'
 
-/** Without secrets: they are not in such a file. */
+/** Such a file has no secrets. */
 const MODE = 0o644
-/** All at once: nothing is changed. */
+/** A single wave, because nothing is changed. */
 const WAVES = [Number.POSITIVE_INFINITY]
 
 /**
- * Saves the settings of each device in a file of its own, NAME.json: the same that its page and `receiverd config` save.
- * @param folder Absolute; it is there.
+ * Saves the settings of each device in a file of its own, NAME.json: the same file that its page and `receiverd config` save.
+ * @param folder The absolute path of a folder. It must exist.
  * @returns the exit status.
  */
 export async function backup(
@@ -36,7 +36,7 @@ export async function backup(
   return report(options.ui, outcomes, options.stop.aborted)
 }
 
-/** The settings that `backup` has saved of these devices. @throws {UsageError} if one has no such file. */
+/** The settings that `backup` saved of these devices. @throws {UsageError} if a device has no such file. */
 export async function backupsOf(members: readonly Member[], folder: string): Promise<readonly Wanted[]> {
   await requireFolder(folder)
   const wanted: Wanted[] = []

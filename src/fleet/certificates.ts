@@ -10,16 +10,16 @@ import { certificatesIn } from './pem.ts'
 import { FAILURE, grouped, INTERRUPTED, SUCCESS } from './report.ts'
 import { eachOf, type RollOutOptions } from './waves.ts'
 
-/** Bytes of a certificate: a device's own has some 500. */
+/** Limit on a certificate in bytes: a device's own has about 500. */
 const MAX_BYTES = 16 * 1024
 
 /**
- * Certificates by which a program that knows no pins knows devices: those of their authorities, and of the others each its own,
- * once it has shown the one in the fleet file.
+ * Collects the certificates by which a program that knows no pins recognizes devices: those of their authorities, and each
+ * other device's own, once it has proved to match the pin in the fleet file.
  * @param fleet All devices, of which `members` are asked.
- * @param before Those that an earlier run has found: a device that is not asked, or cannot be reached, keeps its own. Undefined
- * if those of `members` are enough.
- * @returns them in PEM, and the exit status.
+ * @param before The certificates that an earlier run found: a device that is not asked, or cannot be reached, keeps its own.
+ * Undefined if those of `members` are enough.
+ * @returns the certificates in PEM, and the exit status.
  */
 export async function certificatesOf(
   members: readonly Member[],
@@ -33,7 +33,7 @@ export async function certificatesOf(
   const byPin = grouped(earlier, ({ publicKey }) => pinOf(publicKey))
   const byFingerprint = grouped(earlier, ({ fingerprint256 }) => fingerprint256)
   const trusts = new Trusts()
-  /** Without asking the device. */
+  /** The certificates that are known without asking the device. */
   const known = async (device: FleetDevice): Promise<readonly X509Certificate[]> => {
     const trust = await trusts.of(device.proof)
     if (trust.kind === 'none') return []
@@ -69,12 +69,12 @@ export async function certificatesOf(
   return [pem, outcomes.some(({ state }) => state === 'failed') ? FAILURE : SUCCESS]
 }
 
-/** The names in a certificate (RFC 5280 section 4.2.1.6), as Node writes them: one with other characters is in quotes. */
+/** The names in a certificate (RFC 5280 section 4.2.1.6), as Node writes them: a name with other characters is in quotes. */
 const NAME = /(?:DNS|IP Address):([^,"\s]+)/g
 
 /**
- * The hosts of a fleet. A program trusts a certificate for every name in it, and those that it has signed: a device must not have one
- * by which it could be another.
+ * The hosts of a fleet. A program trusts a certificate for every name in it, and every certificate that it has signed: a device
+ * must not have one with which it could pose as another.
  */
 class Names {
   readonly #owners = new Map<string, FleetDevice[]>()
@@ -91,7 +91,7 @@ class Names {
   whyNot({ ca, raw, subjectAltName = '' }: X509Certificate, device: FleetDevice): string | undefined {
     if (raw.length > MAX_BYTES) return 'its certificate has no end'
     if (ca) return 'its certificate may sign others (CA:TRUE)'
-    // Go takes one without extensions for an authority's.
+    // Go takes a certificate without extensions for an authority's.
     if (subjectAltName === '') return 'its certificate has no names (subjectAltName)'
     const own = canonical(device.endpoint?.host ?? '')
     for (const [, name = ''] of subjectAltName.matchAll(NAME)) {
@@ -101,14 +101,14 @@ class Names {
     return undefined
   }
 
-  /** @param own Others at the same host differ only by their ports, which no certificate has. */
+  /** @param own The device's own host. Others at the same host differ only by their ports, which no certificate names. */
   #ownersOf(name: string, own: string): readonly FleetDevice[] {
     if (!name.startsWith('*')) return name === own ? [] : (this.#owners.get(name) ?? [])
     return [...this.#owners].flatMap(([host, owners]) => (host !== own && host.endsWith(name.slice(1)) ? owners : []))
   }
 }
 
-/** Several devices behind one certificate, such as a proxy's, are one to whoever trusts it. */
+/** Several devices behind one certificate, such as a proxy's, are one device to a program that trusts it. */
 function isSameProof({ proof: a }: FleetDevice, { proof: b }: FleetDevice): boolean {
   return JSON.stringify(a) === JSON.stringify(b)
 }

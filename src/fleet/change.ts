@@ -8,13 +8,13 @@ import { causeIn, type Result } from './outcome.ts'
 import { compare, holds, isHidden, refusalOf, schemaOf } from './preview.ts'
 
 export interface ChangeOptions {
-  /** Whether each change is on trial, and not only one that can cut the device off. */
+  /** Whether every change is on trial, and not only one that can cut the device off. */
   readonly isTrial: boolean
-  /** Milliseconds after which a device that has not answered a change is given up; one on trial is given its time. */
+  /** Milliseconds after which a device that has not answered a change is given up; a change on trial gets its full time. */
   readonly lostMs: number
-  /** Resolves after so many milliseconds. */
+  /** Resolves after `ms` milliseconds. */
   readonly wait: (ms: number) => Promise<unknown>
-  /** Monotonic, in milliseconds. */
+  /** The monotonic clock, in milliseconds. */
   readonly now: () => number
 }
 
@@ -25,13 +25,13 @@ const SETTLE_MS = 10_000
 const RETRY_MS = 1_000
 const UNSEEN = 'whether the change was made cannot be seen, because it sends passwords alone'
 
-/** Whether a device has what a change should bring; `unseen` if that cannot be told. */
+/** Whether a device has the values of a change; `unseen` if that cannot be determined. */
 type Fate = 'made' | 'not made' | 'unseen'
 
 /**
- * Gives a device settings, as far as they differ. It is known what has become of them when this resolves: an answer that was
- * lost is asked for again.
- * @throws {CommandError} if the device does not have them all, and what it did.
+ * Gives a device settings, as far as they differ. When this resolves, the outcome is known: after a lost answer, the device is
+ * asked what it has.
+ * @throws {CommandError} if the device does not have all of them, saying what it did.
  */
 export async function changeDevice(
   client: DeviceClient,
@@ -44,12 +44,12 @@ export async function changeDevice(
   if (Object.keys(patch).length === 0) return { state: 'unchanged' }
   const change = new Change(client, differences, options)
   const after = await change.make(patch as JsonObject)
-  // A password that is the same was sent again.
+  // The device already had the password that was sent.
   const isSame = after !== undefined && after === etag
   return isSame ? { state: 'unchanged' } : { state: 'changed', changes: changesOf(differences) }
 }
 
-/** For a report. */
+/** Differences as a report lists them. */
 export function changesOf(differences: readonly Difference[]): NonNullable<Result['changes']> {
   return differences.map(({ path, before = null, after }) => ({
     pointer: path.map(pointerStep).join(''),
@@ -70,7 +70,7 @@ class Change {
     this.#options = options
   }
 
-  /** @returns the ETag that it was answered with; undefined if the answer was lost. */
+  /** Makes the change. @returns the ETag of the answer; undefined if the answer was lost. */
   async make(patch: JsonObject): Promise<string | undefined> {
     const { isTrial, lostMs, now } = this.#options
     const lockOutS = await this.#lockOutS(patch)
@@ -93,26 +93,26 @@ class Change {
   async #lockOutS(patch: JsonObject): Promise<number> {
     const { properties = {} } = await schemaOf(this.#client)
     const times = Object.keys(patch).map(name => properties[name]?.['x-confirm-within'])
-    // No device has a longer one: whoever claims it is not waited for.
+    // No real device has a longer one, so nobody waits for one that claims it.
     return Math.max(...times.map(time => (typeof time === 'number' ? Math.min(time, MAX_CONFIRM_S) : 0)))
   }
 
-  /** @returns why there is no answer that says what has become of it. */
+  /** Sends the change. @returns the answer, or the error if the outcome is unknown. */
   async #send(patch: JsonObject, trialS: number): Promise<DeviceAnswer | CommandError> {
     const path = trialS > 0 ? `/system?confirmWithin=${trialS}` : '/system'
     try {
       return await this.#client.send('PATCH', path, patch)
     } catch (error) {
-      // A server in front says 503 for a service that has ended, perhaps in the middle of it.
+      // A server in front answers 503 for a service that has exited, perhaps in the middle of the change.
       if (error instanceof Unanswered || (error instanceof Refused && error.status === 503)) return error
       throw error
     }
   }
 
   /**
-   * The answer was lost: looks whether the change was made.
-   * @param cause Why there was none.
-   * @param until When to give up, of the monotonic clock.
+   * Finds out whether a change was made whose answer was lost.
+   * @param cause Why there was no answer.
+   * @param until When to give up, by the monotonic clock.
    * @returns the ETag of its trial; undefined without one.
    */
   async #find(cause: CommandError, until: number): Promise<string | undefined> {
@@ -145,7 +145,7 @@ class Change {
       try {
         if (await this.#isConfirmed(etag)) return
         const fate = await this.#fate()
-        // It has forgotten the confirmation if it restarted after it.
+        // A device that restarted after the confirmation has forgotten it.
         if (fate === 'made') return
         const undone = `not confirmed within ${trialS} s, or it restarted`
         if (fate === 'not made') throw new Lost(`it has undone the change: ${undone}`)
@@ -171,5 +171,5 @@ class Change {
   }
 }
 
-/** An outcome that is known, and does not change by asking again. */
+/** A known outcome, which asking again would not change. */
 class Lost extends CommandError {}

@@ -132,7 +132,7 @@ const ARGUMENTS: Partial<Record<CommandName, readonly string[]>> = {
 /** Operations of `POST /api/v1/operations` that are safe to run on many devices. */
 const OPERATIONS: readonly string[] = ['identify', 'reboot', 'restart-receiver']
 
-/** How long a token is valid; devices take none that is valid for longer. */
+/** How long a token is valid, in milliseconds; devices accept none that is valid for longer. */
 const TOKEN_MS = { fallback: 3_600_000, min: 1_000, max: 30 * 24 * 3_600_000 }
 
 const NAME_OF_ISSUER = '1 to 32 lower-case letters, digits and hyphens'
@@ -141,10 +141,10 @@ const NAME_OF_ISSUER = '1 to 32 lower-case letters, digits and hyphens'
 const HELP = 'help'
 const PROGRAM = 'receiverd-fleet'
 const NAMES = [...Object.keys(COMMANDS), HELP]
-/** Devices at once, and seconds until one has answered. */
+/** How many devices at once, and the seconds that a device has to answer. */
 const AT_ONCE = { fallback: 20, max: 200 }
 const TIMEOUT_S = { fallback: 10, max: 600 }
-/** One device shows whether it works. */
+/** The first device shows whether the change works. */
 const WAVES: Waves = [1, Number.POSITIVE_INFINITY]
 
 /** Parses a command line. @throws {UsageError} one line that names the mistake and where to look for help. */
@@ -287,7 +287,7 @@ function unknownCommand(name: string): string {
   return `unknown command "${name}"; ${meant === undefined ? `see ${PROGRAM} --help` : `did you mean ${meant}?`}`
 }
 
-/** @param words The command, and what follows it. */
+/** @param words The words of the command line, the command first. */
 function unknownOption(option: string, [name = '']: readonly string[]): string {
   const known: readonly string[] = isCommand(name) ? COMMANDS[name] : Object.keys(OPTIONS)
   const meant = closest(option.replace(/^-+/, ''), known)

@@ -16,9 +16,9 @@ import type { Endpoint } from './fleet-file.ts'
 
 /** How many times as long a change may take as another answer: it restarts services of the device. */
 const CHANGE_FACTOR = 4
-/** Milliseconds without a byte while a file is sent; longer than it takes to check the file when it is whole. */
+/** Milliseconds without a byte while a file is sent; longer than a device takes to check the whole file. */
 const SILENCE_MS = 300_000
-/** The description of the API has some 200 KB. */
+/** Limit on an answer in bytes: the description of the API has about 200 KB. */
 const MAX_ANSWER_BYTES = 8 * 1024 * 1024
 const MAX_REASON = 300
 
@@ -26,28 +26,28 @@ export interface DeviceAnswer extends Answer {
   readonly headers: IncomingHttpHeaders
 }
 
-/** The device did not answer: it is not known whether it did what it was asked. */
+/** The device did not answer: it is unknown whether it carried out the request. */
 export class Unanswered extends CommandError {}
 
-/** The time for its answer is over. */
+/** The device did not answer in time. */
 export class Silent extends Unanswered {
   constructor(ms: number) {
     super(`it does not answer within ${ms / 1000} s`)
   }
 }
 
-/** Sends requests to one device, each on a connection of its own: one that is kept would not show that the device is gone. */
+/** Sends requests to one device, each on a new connection: one that is kept open would not show that the device is gone. */
 export class DeviceClient implements Client {
   readonly #endpoint: Endpoint
   readonly #trust: Trust
   readonly #credentials: readonly string[]
   readonly #timeoutMs: number
-  /** Of the credential that the device took last. */
+  /** The index of the credential that the device last accepted. */
   #index = 0
 
   /**
    * @param credentials In the order in which they are tried: the second one is a key that the device may have by now.
-   * @param timeoutMs Milliseconds until the device has answered; a change has four times as long.
+   * @param timeoutMs Milliseconds that the device has to answer; a change has four times as long.
    */
   constructor(endpoint: Endpoint, trust: Trust, credentials: readonly string[], timeoutMs: number) {
     this.#endpoint = endpoint
@@ -78,8 +78,8 @@ export class DeviceClient implements Client {
   }
 
   /**
-   * Opens a stream of events, which the caller reads, for as long as that takes. Resolves when the device has answered.
-   * @param signal Ends it.
+   * Opens a stream of events, which the caller reads without a time limit. Resolves when the device has answered.
+   * @param signal Ends the stream.
    * @throws as `send`.
    */
   async follow(path: string, cursor: string, signal: AbortSignal): Promise<AsyncIterable<Buffer>> {
@@ -93,14 +93,17 @@ export class DeviceClient implements Client {
     return this.#withEachCredential(credential =>
       this.#answer(credential, 'PUT', path, all, undefined, async out => {
         out.setTimeout(SILENCE_MS, () => out.destroy(new Unanswered('it does not answer')))
-        // One that is refused is not sent.
+        // A file that the device refuses is not sent.
         await once(out, 'continue')
         await pipeline(Readable.from(chunks, { objectMode: false }), out)
       }),
     )
   }
 
-  /** The certificate by which it has proved who it is. @throws {CommandError} if it cannot be reached, or has not proved it. */
+  /**
+   * The certificate with which the device proved its identity.
+   * @throws {CommandError} if it cannot be reached, or did not prove it.
+   */
   async certificate(): Promise<X509Certificate> {
     try {
       return await new Promise((resolve, reject) => {
@@ -144,7 +147,7 @@ export class DeviceClient implements Client {
       isSent = true
       const stop = () => out.destroy(clock.signal.reason)
       clock.signal.addEventListener('abort', stop)
-      // The time may have run out while the device proved who it is.
+      // The time may have run out while the device proved its identity.
       if (clock.signal.aborted) stop()
       const answer = await new Promise<IncomingMessage>((resolve, reject) => {
         responseTo(out).then(resolve, reject)
@@ -157,7 +160,7 @@ export class DeviceClient implements Client {
         socket.destroy()
       }
     } catch (error) {
-      // A request that broke off because the time had run out says only that it broke off.
+      // The error of a request that was cut off by the time limit says only that it broke off.
       if (clock.signal.aborted) throw clock.signal.reason
       throw failureOf(error, this.#endpoint, isSent)
     } finally {
@@ -186,7 +189,7 @@ export class DeviceClient implements Client {
       const answer = await responseTo(this.#request(socket, credential, 'GET', path, headers).end())
       if (answer.statusCode === 200 && answer.headers['content-type'] === 'text/event-stream') return answer
       await readAnswer(answer)
-      throw new CommandError('it is no receiver: it answers with something else than events')
+      throw new CommandError('it is no receiver: it answers with something other than events')
     } catch (error) {
       end()
       if (signal.aborted) throw signal.reason
@@ -214,7 +217,7 @@ export class DeviceClient implements Client {
   }
 }
 
-/** @param isSent Whether the device has the request. */
+/** @param isSent Whether the request was sent. */
 function failureOf(error: unknown, { host, port }: Endpoint, isSent: boolean): CommandError {
   if (error instanceof CommandError) return error
   const cause = causeOf(error)
@@ -222,7 +225,7 @@ function failureOf(error: unknown, { host, port }: Endpoint, isSent: boolean): C
   return new CommandError(`cannot connect to ${hostAndPort(host, port)}: ${cause}`)
 }
 
-/** @throws {Refused} {CommandError} for an answer of something else than a receiver. */
+/** @throws {Refused} {CommandError} if the answer is not that of a receiver. */
 async function readAnswer(answer: IncomingMessage): Promise<DeviceAnswer> {
   const { statusCode = 0, headers } = answer
   const isFine = statusCode >= 200 && statusCode < 300
@@ -239,7 +242,7 @@ async function readAnswer(answer: IncomingMessage): Promise<DeviceAnswer> {
   if (isFine && isObject(body)) return { body, etag: headers.etag, headers }
   if (statusCode >= 300 && statusCode < 400)
     throw new CommandError(`it redirects (${statusCode}); is it https: in place of http:, or another program?`)
-  // A server in front of one that starts.
+  // From a server in front of a service that is starting.
   if (statusCode === 502 || statusCode === 504) throw new Unanswered(`its service is not running (${statusCode})`)
   throw new CommandError(`it is no receiver: it answers ${statusCode}, and not as one`)
 }
@@ -252,7 +255,7 @@ function parsed(text: string): JsonValue | undefined {
   }
 }
 
-/** In words: of TLS and of others, which have no number. */
+/** The cause of an error in words, also for TLS errors and others without a number. */
 export function causeOf(error: unknown): string {
   if (!(error instanceof Error)) return 'unexpected error'
   if ('errno' in error && typeof error.errno === 'number') return reasonOf(error)

@@ -5,16 +5,17 @@ import { pinOf } from '../../hal/format/certificate.ts'
 import { CommandError } from '../cli/failure.ts'
 import type { Endpoint, Proof } from './fleet-file.ts'
 
-/** How a device proves who it is, with the certificates of the authority where that is how. */
+/** How a device proves its identity, with the authority's certificates if it has one. */
 export type Trust = Exclude<Proof, { kind: 'ca' }> | { readonly kind: 'ca'; readonly certificates: string }
 
-/** Milliseconds until a device on a network has accepted a connection. */
+/** Milliseconds that a device has to accept a connection. */
 export const CONNECT_MS = 5_000
 
 /**
- * Connects to a device. It has proved who it is when this resolves: nothing was sent to it before, above all no credential.
- * @param shown Gets the certificate by which it has proved it. Node has that only once.
- * @throws {CommandError} if it has not; errors of the system as they are.
+ * Connects to a device. When this resolves, the device has proved its identity. Nothing was sent to it before, above all no
+ * credential.
+ * @param shown Called with the certificate that proved it, which Node returns only once.
+ * @throws {CommandError} if the device did not prove its identity; errors of the system as they are.
  */
 export function open(
   { host, port }: Endpoint,
@@ -60,10 +61,10 @@ function tlsSocket({ host, port }: Endpoint, trust: Trust): TLSSocket {
   })
 }
 
-/** It has shown a certificate, and it is another device, or has a new key. */
+/** The device has shown another certificate: it is another device, or has a new key. */
 export class Mismatch extends CommandError {}
 
-/** Why a device is not the one that it should be. */
+/** Why a device is not the expected one; undefined if it is. */
 function mismatch(certificate: X509Certificate | undefined, trust: Trust): Error | undefined {
   if (!certificate) return new CommandError('it shows no certificate')
   if (trust.kind === 'fingerprint' && certificate.fingerprint256 !== trust.fingerprint)

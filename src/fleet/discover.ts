@@ -6,7 +6,7 @@ import { grouped } from './report.ts'
 const NOT_IN_NAMES = /[^A-Za-z0-9._-]+/g
 const MAX_NAME = 60
 
-/** A fleet file with these receivers. All that is in it is what they claim: it says so. */
+/** A fleet file with these receivers. Everything in it is only what they claim, and it says so. */
 export function fleetFileOf(receivers: readonly Receiver[]): string {
   const names = new Set<string>()
   const claimed = grouped(receivers, nameOf)
@@ -22,7 +22,7 @@ devices:
 ${devices.join('')}`
 }
 
-/** @param isAlone Whether no other one claims its host name. */
+/** @param isAlone Whether no other receiver claims its host name. */
 function deviceOf(
   name: string,
   { name: shown, model, serial, addresses, port, pin }: Receiver,
@@ -30,7 +30,7 @@ function deviceOf(
 ): string {
   const place = hostAndPort(addresses[0] ?? '', port)
   const lines = [
-    // The key of the line in the key file would go to whichever was announced first.
+    // Otherwise, the key in the key file would go to the receiver that was announced first.
     ...(isAlone
       ? []
       : ['  # Several claim this host name: find out by the pin which one it is, before a key is sent.']),
@@ -43,7 +43,7 @@ function deviceOf(
   return lines.map(line => `${line}\n`).join('')
 }
 
-/** Its host name; with a number where another one has that. */
+/** The receiver's host name, with a number if another one has it. */
 function freeName(receiver: Receiver, taken: ReadonlySet<string>): string {
   const name = nameOf(receiver)
   for (let number = 2; ; number++) {

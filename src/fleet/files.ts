@@ -4,9 +4,9 @@ import { Files } from '../../hal/files/files.ts'
 import { CommandError } from '../cli/failure.ts'
 import { UsageError } from '../usage-error.ts'
 
-/** Bytes of a fleet file and of a key file: a few thousand devices. */
+/** Limit on a fleet file or a key file in bytes: enough for a few thousand devices. */
 const MAX_BYTES = 1024 * 1024
-/** Of a file with a certificate of each device. */
+/** Limit on a file with a certificate of each device. */
 const MAX_EARLIER_BYTES = 64 * 1024 * 1024
 const OTHERS = 0o077
 
@@ -20,8 +20,8 @@ export interface OwnFile {
 }
 
 /**
- * A file that its owner has written.
- * @param path Absolute.
+ * Reads a file that the user of this program wrote.
+ * @param path An absolute path.
  * @throws {UsageError} if it cannot be read.
  */
 export async function readOwn(path: string): Promise<OwnFile> {
@@ -31,7 +31,7 @@ export async function readOwn(path: string): Promise<OwnFile> {
   throw new UsageError(`there is no ${path}${advice}`)
 }
 
-/** As `readOwn`, for one that nobody else may read. */
+/** As `readOwn`, for a file that nobody else may read. */
 export async function readPrivate(path: string): Promise<string> {
   return requirePrivate(path, await readOwn(path))
 }
@@ -47,10 +47,10 @@ function requirePrivate(path: string, { text, isPrivate }: OwnFile): string {
   return text
 }
 
-/** The unit's stand-in for a file that is not there (receiverd-fleet-bridge.service). */
+/** The unit's stand-in for a missing file (receiverd-fleet-bridge.service). */
 const NO_CREDENTIAL = '#'
 
-/** systemd shows the files that it passes to its service alone, and their mode is that of an access list (systemd.exec(5)). */
+/** Whether systemd passes a file: only the service can read it, but its mode is that of an access list (systemd.exec(5)). */
 function isCredential(path: string): boolean {
   const { CREDENTIALS_DIRECTORY: folder } = process.env
   return folder !== undefined && dirname(path) === folder
@@ -70,19 +70,19 @@ async function readIfThere(path: string): Promise<OwnFile | undefined> {
   }
 }
 
-/** One that is missing is misspelled, or on a disk that is not mounted. @throws {CommandError} */
+/** @throws {CommandError} if a folder is missing: its name is misspelled, or its disk is not mounted. */
 export async function requireFolder(path: string): Promise<void> {
   if (!(await isFolder(path))) throw new CommandError(`there is no folder ${path}`)
 }
 
 async function isFolder(path: string): Promise<boolean> {
   if (path === '/') return true
-  // A file that is too large to be read is none.
+  // A file that is too large to capture is not a folder.
   const found = await HERE.capture(path).catch(() => undefined)
   return (found?.behind ?? found?.entry)?.kind === 'folder'
 }
 
-/** The text of a file that an earlier run has written; undefined if there is none, or something else. */
+/** The text of a file that an earlier run wrote; undefined if it is missing or cannot be read. */
 export async function readEarlier(path: string): Promise<string | undefined> {
   return HERE.readText(path, MAX_EARLIER_BYTES).catch(() => undefined)
 }

@@ -18,7 +18,7 @@ export type Secret =
   | { readonly kind: 'file'; readonly path: string }
   | { readonly kind: 'env'; readonly name: string }
 
-/** How a device proves who it is before it gets a credential. */
+/** How a device proves its identity before it gets a credential. */
 export type Proof =
   | { readonly kind: 'none' }
   /** Base64 of the SHA-256 of its public key (SPKI). */
@@ -36,7 +36,7 @@ export interface Endpoint {
 export interface FleetDevice {
   readonly name: string
   readonly groups: readonly string[]
-  /** Undefined for one that is found on the network, by its serial number. */
+  /** Undefined for a device that is found on the network by its serial number. */
   readonly endpoint: Endpoint | undefined
   readonly serial: string
   readonly proof: Proof
@@ -51,11 +51,11 @@ export interface Fleet {
   readonly groups: readonly string[]
   /** The absolute path of the file with the API keys. */
   readonly keys: string | undefined
-  /** For the devices without a key of their own. */
+  /** The token for devices without a key of their own. */
   readonly token: Secret | undefined
-  /** How they are shown on an MQTT broker. */
+  /** How the devices are shown on an MQTT broker. */
   readonly bridge: BridgeSettings | undefined
-  /** Whether a secret stands in it, so that nobody but its owner may read it. */
+  /** Whether the file itself contains a secret, so that nobody but its owner may read it. */
   readonly hasSecrets: boolean
 }
 
@@ -146,7 +146,7 @@ class Reader {
       serial,
       proof: this.#proof(at, given, isTls, endpoint === undefined, ca),
       key: given.key === undefined ? undefined : this.#secret([...at, 'key'], given.key),
-      // A null takes out what a wider layer asks for.
+      // A null removes a value that a wider layer sets.
       settings: layers.reduce<JsonValue>((all, layer) => mergePatch(all, layer), {}) as JsonObject,
     }
   }
@@ -200,7 +200,7 @@ class Reader {
     return this.#fail(at, `"${this.#text(at, value)}" is no address of a device; ${accepted}`)
   }
 
-  /** @returns undefined for what is no address. */
+  /** @returns undefined if the value is not an address. */
   #place<S extends string>(
     at: readonly string[],
     value: JsonValue,
@@ -324,7 +324,7 @@ class Reader {
     return value
   }
 
-  /** As JSON has it: what YAML has beyond that is refused. */
+  /** The document as JSON. Anything in YAML beyond that is refused. */
   #value(): JsonValue {
     let value: unknown
     try {
@@ -352,7 +352,7 @@ class Reader {
   }
 }
 
-/** Also in lists. */
+/** Whether a value contains a secret, also within lists. */
 function hasSecret(value: JsonValue): boolean {
   if (Array.isArray(value)) return value.some(hasSecret)
   if (!isObject(value)) return false

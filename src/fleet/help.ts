@@ -162,9 +162,9 @@ Usage: receiverd-fleet update [OPTION]... BUNDLE
 
 Sends the bundle, has the device install it and restart, and waits until the new
 version has proved good there. A device that goes back by itself has failed. One
-that has the version is left alone, but only a device can say which version a
-bundle has: the first one gets it in any case. An upload that was interrupted
-goes on. Bundles are for one board: choose its devices with --group.
+that already has the version is left alone, but only a device can tell which
+version a bundle has, so the first one gets it in any case. An interrupted upload
+is resumed. Bundles are for one board: choose its devices with --group.
 
 ${CHANGING}  --restart WHEN       when the devices restart: now (default), window (of the
                        setting update) or manual; the last two are not waited for

@@ -4,14 +4,14 @@ import type { Fleet, FleetDevice, Proof, Secret } from './fleet-file.ts'
 import { KeyFile } from './key-file.ts'
 
 /**
- * The devices as JSON, for the inventory plugin in ansible/plugins/inventory: `{name, groups, settings}` of each, and as far as
- * there are any `address`, `serial`, `pin` or `ca`, and `key`, which is `{text}`, `{env}`, `{file}`, or `{file, device}` for the
- * line of a key file. Paths are absolute.
+ * The devices as JSON, for the inventory plugin in ansible/plugins/inventory: `{name, groups, settings}` of each, and if known
+ * `address`, `serial`, `pin` or `ca`, and `key`, which is `{text}`, `{env}`, `{file}`, or `{file, device}` for the line of a
+ * key file. Paths are absolute.
  * @throws {UsageError} for a key file that cannot be read. {CommandError} if avahi cannot be asked.
  */
 export async function inventoryOf({ keys, token }: Fleet, devices: readonly FleetDevice[], run: Run): Promise<string> {
   const placeOf = await placesOf(devices, run)
-  // Only with a token, a device may be missing there.
+  // A device may be missing in the key file only if there is a token.
   const known = keys !== undefined && token ? await new KeyFile(keys).read() : undefined
   const members = devices.map(device => {
     const { name, groups, serial, proof, key, settings } = device

@@ -7,13 +7,13 @@ import { type DeviceAnswer, type DeviceClient, Silent, Unanswered } from './clie
 import type { OwnFile } from './files.ts'
 import type { Result } from './outcome.ts'
 
-/** The labels of blocks in PEM (RFC 7468), but for the name of the curve that OpenSSL writes before a key. */
+/** The labels of blocks in PEM (RFC 7468), except the curve's name, which OpenSSL writes before a key. */
 const LABELS = /-----BEGIN (?!EC PARAMETERS-----)([^-]*)-----/g
 const KEYS: readonly string[] = ['PUBLIC KEY', 'PRIVATE KEY', 'EC PRIVATE KEY']
 
 /**
  * The public key of an issuer, in PEM (SPKI).
- * @param file Has that key, or the private one that belongs to it, and no other.
+ * @param file A file with only that key, or only its private key.
  * @throws {UsageError} for anything else, and for a private one that others may read.
  */
 export function publicKeyOf({ text, isPrivate }: OwnFile, path: string): string {
@@ -22,7 +22,7 @@ export function publicKeyOf({ text, isPrivate }: OwnFile, path: string): string 
     throw new UsageError(`${path} has a private key, and others may read it: chmod 600 ${path}`)
   if (labels.length > 1)
     throw new UsageError(`${path} has more than one key or certificate: give the issuer's key alone`)
-  // Who has the key of a certificate is a device, not an issuer.
+  // The key of a certificate is that of a device, not of an issuer.
   if (labels[0] === 'CERTIFICATE') throw new UsageError(`${path} has a certificate: give the issuer's key`)
   const key = KEYS.includes(labels[0] ?? '') ? keyIn(text) : undefined
   if (!key || !algorithmOf(key)) throw new UsageError(`${path} has no Ed25519 or P-256 key in PEM without a passphrase`)
@@ -37,13 +37,13 @@ function keyIn(pem: string) {
   }
 }
 
-/** Has a device accept the tokens of an issuer, in place of one with the same name. */
+/** Makes a device accept the tokens of an issuer, in place of those of an issuer with the same name. */
 export async function addIssuer(member: Member, name: string, issuer: GivenIssuer): Promise<Result> {
   await sendTwice(member.client(), 'PUT', name, { ...issuer, roles: [...issuer.roles] })
   return { state: 'done' }
 }
 
-/** Has a device accept them no more. */
+/** Makes a device refuse the tokens of an issuer. */
 export async function removeIssuer(member: Member, name: string): Promise<Result> {
   try {
     await sendTwice(member.client(), 'DELETE', name)
@@ -55,7 +55,7 @@ export async function removeIssuer(member: Member, name: string): Promise<Result
   }
 }
 
-/** Again if the answer was lost: the second time changes nothing more. Not if the device was given all its time. */
+/** Sends a request, and repeats it if the answer was lost: that changes nothing more. It is not repeated after a timeout. */
 async function sendTwice(
   client: DeviceClient,
   method: string,

@@ -2,42 +2,43 @@ import { KEY_PATTERN } from '../auth/key-file.ts'
 import { UsageError } from '../usage-error.ts'
 import { readPrivate, writeOwn } from './files.ts'
 
-/** The keys that a device may have in force. */
+/** The keys that may be in force on a device. */
 export interface Keys {
   readonly key: string
-  /** One that was sent to the device, or is about to be: it may be in force by now. */
+  /** A key that was sent to the device, or is about to be: it may be in force by now. */
   readonly next: string | undefined
 }
 
-/** As a device takes them (`POST /api/v1/api-key`), and as it makes them. */
+/** Keys as devices accept them (`POST /api/v1/api-key`), and as they make them. */
 const KEY = new RegExp(`^${KEY_PATTERN}$`)
 const MODE = 0o600
 
 /**
  * The API keys of a fleet: a line for each device, `NAME,KEY`, or `NAME,KEY,NEXT` while it is not certain which of the two is
- * in force. Lines of others, comments (`#`) and the order stay as they are.
+ * in force. Lines of other devices, comments (`#`) and the order stay as they are.
  */
 export class KeyFile {
   readonly path: string
   /** Changes are made one after the other. */
   #last: Promise<unknown> = Promise.resolve()
 
-  /** @param path Absolute. */
+  /** @param path An absolute path. */
   constructor(path: string) {
     this.path = path
   }
 
-  /** All keys by the names of their devices. @throws {UsageError} for a line that is none, with its number. */
+  /** All keys by the names of their devices. @throws {UsageError} for a malformed line, with its number. */
   async read(): Promise<ReadonlyMap<string, Keys>> {
     return keysIn(await readPrivate(this.path), this.path)
   }
 
   /**
-   * Replaces the keys of some devices, and adds those whose line is gone; durable when this resolves. Rejects as `read`, or if the storage refuses it.
+   * Replaces the keys of some devices, and adds those whose line is gone. Durable when this resolves. Rejects as `read`, or if
+   * the storage refuses the write.
    */
   change(changed: ReadonlyMap<string, Keys>): Promise<void> {
     const change = this.#last.then(async () => {
-      // Somebody may have edited it meanwhile.
+      // Somebody may have edited the file in the meantime.
       const text = await readPrivate(this.path)
       keysIn(text, this.path)
       const lines = text.split('\n').map(line => {
@@ -68,7 +69,7 @@ function keysIn(text: string, path: string): ReadonlyMap<string, Keys> {
       .trim()
       .split(',')
       .map(part => part.trim())
-    // It may hold a key, so it is not quoted.
+    // The line may hold a key, so it is not quoted.
     const fail = (what: string) => new UsageError(`${path}:${index + 1}: ${what}`)
     if (!KEY.test(key) || (next !== undefined && !KEY.test(next)) || rest.length > 0)
       throw fail('give NAME,KEY, with a key of 22 to 128 characters of A-Z, a-z, 0-9 and ._~-')
@@ -78,7 +79,7 @@ function keysIn(text: string, path: string): ReadonlyMap<string, Keys> {
   return all
 }
 
-/** The name of the device that a line is about; undefined for one that is empty, or a comment. */
+/** The name of the device that a line is about; undefined for an empty line or a comment. */
 function nameIn(line: string): string | undefined {
   const trimmed = line.trim()
   return trimmed === '' || trimmed.startsWith('#') ? undefined : (trimmed.split(',', 1)[0] ?? '').trim()

@@ -16,10 +16,10 @@ interface Listed {
   readonly deviceName?: string
   readonly model?: string
   readonly serial?: string
-  /** Of the service, and of the image. */
+  /** The versions of the service and of the image. */
   readonly version?: string
   readonly firmware?: string
-  /** Of the configuration: the same for devices with the same settings. */
+  /** The digest of the configuration: the same for devices with the same settings. */
   readonly digest?: string
 }
 
@@ -79,7 +79,7 @@ function memberOf(value: JsonValue | undefined, name: keyof JsonObject): JsonVal
   return isObject(value) ? value[name] : undefined
 }
 
-/** Text of a device is shown as text, and nothing else; each cell makes its column as wide in all rows. */
+/** A device's text, printable and of limited length, because each cell widens its column in all rows. */
 function textOf(value: JsonValue | undefined): string {
   return typeof value === 'string' ? printable(value.slice(0, MAX_TEXT)) : ''
 }

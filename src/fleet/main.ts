@@ -127,13 +127,13 @@ async function run(command: Command): Promise<number> {
   }
 }
 
-/** Runs until it is told to stop. @returns the exit status. */
+/** Runs the bridge until a signal stops it. @returns the exit status. */
 async function bridge(command: Common): Promise<number> {
   const fleet = await fleetOf(command)
   const stop = new AbortController()
   const end = () => stop.abort()
   process.once('SIGINT', end).once('SIGTERM', end)
-  // No other command needs what it brings along.
+  // No other command needs its dependencies.
   const { runBridge } = await import('./bridge/bridge.ts')
   await runBridge(fleet, devicesOf(fleet, command), {
     run: runCommand,
@@ -148,18 +148,18 @@ async function bridge(command: Common): Promise<number> {
   return 0
 }
 
-/** A program that reads them is in the file's group. */
+/** Programs that read tokens are in the file's group. */
 const MODE_OF_TOKENS = 0o640
 const MODE_OF_LISTS = 0o644
 
-/** Prints it, or writes it to a file, which has the earlier text until it has this one. @returns the exit status. */
+/** Prints a text, or replaces the content of a file with it, in one step. @returns the exit status. */
 async function printed(text: string, { output }: Printing, mode: number): Promise<number> {
   if (output === undefined) process.stdout.write(text)
   else await writeOwn(resolve(output), text, mode)
   return 0
 }
 
-/** How often a device may not answer in time after a change, before it is given up. */
+/** After how many timeouts a device that has not answered a change is given up. */
 const LOST_FACTOR = 3
 const TIME = { wait: sleep, now: () => performance.now() }
 
@@ -167,7 +167,7 @@ function wanted(members: readonly Member[]) {
   return members.map(member => ({ member, settings: member.device.settings }))
 }
 
-/** @throws {UsageError} if it cannot be read. */
+/** Opens a bundle. @throws {UsageError} if it cannot be read. */
 async function bundleAt(path: string): Promise<LargeFile> {
   const file = await HERE.openLarge(resolve(path)).catch(error => {
     throw new UsageError(`update: ${path}: ${reasonOf(error)}`)
@@ -188,7 +188,7 @@ async function rotate(command: Command & { readonly name: 'rotate-keys' }, optio
   return rotateKeys(members, new KeyFile(keys), { ...options, ...command, wait: sleep })
 }
 
-/** Of two that replace keys, one would forget those of the other. */
+/** Claims the key file: of two processes that replace keys, one would lose the keys of the other. */
 async function claimKeys(folder: string, ui: Ui): Promise<void> {
   try {
     await claimFolder(folder)
@@ -200,7 +200,7 @@ async function claimKeys(folder: string, ui: Ui): Promise<void> {
   }
 }
 
-/** Ways to the devices that the command is about. */
+/** The devices that the command is about, and ways to them. */
 async function chosen(command: Common): Promise<readonly Member[]> {
   const fleet = await fleetOf(command)
   return membersOf(fleet, devicesOf(fleet, command), access(command))
@@ -260,7 +260,7 @@ function requireKnown(option: string, given: readonly string[], known: readonly 
   }
 }
 
-/** Aborted by the first Ctrl-C; the second one ends the program, and so does one in place of an answer. */
+/** A signal that the first Ctrl-C aborts. The second one ends the program, and so does one in place of an answer. */
 function stopAtInterrupt(ui: Ui): AbortSignal {
   const stop = new AbortController()
   const interrupt = () => {
@@ -288,7 +288,7 @@ async function main(): Promise<number> {
   }
 }
 
-// Of a promise that is never settled, Node makes a success.
+// If a promise never settles, Node would exit with success.
 process.exitCode = FAILURE
 main().then(status => {
   process.exitCode = status

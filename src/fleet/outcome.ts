@@ -3,7 +3,7 @@ import { CommandError } from '../cli/failure.ts'
 import type { Json } from '../settings-file/settings-file.ts'
 import type { Member } from './access.ts'
 
-/** Of a reason and of a note. */
+/** Limit on a reason or a note, in characters. */
 const MAX_TEXT = 2_000
 
 export const STATES = ['unchanged', 'would change', 'changed', 'done', 'failed', 'not begun'] as const
@@ -18,13 +18,13 @@ export interface Outcome {
   readonly reason?: string
   /** The values that differ, by JSON pointers. */
   readonly changes?: readonly { readonly pointer: string; readonly before: Json; readonly after: Json }[]
-  /** Besides: what the command says of it. */
+  /** What else the command has to say about the device. */
   readonly note?: string
 }
 
 export type Result = Omit<Outcome, 'device' | 'address'>
 
-/** Does something with a device; that it fails is an outcome, too. */
+/** Does something with a device. A failure is an outcome, too. */
 export async function outcomeOf(member: Member, act: (member: Member) => Promise<Result>): Promise<Outcome> {
   return named(member, await act(member).catch(error => ({ state: 'failed' as const, reason: causeIn(error) })))
 }
@@ -39,7 +39,7 @@ export function causeIn(error: unknown): string {
   return clipped(error instanceof CommandError ? error.message : reasonOf(error))
 }
 
-/** A device may say as much as it likes. */
+/** A device may send text of any length. */
 function clipped(text: string): string {
   return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text
 }

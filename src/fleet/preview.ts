@@ -10,7 +10,7 @@ export interface Comparison extends Preview {
   readonly etag: string | undefined
 }
 
-/** Characters of a configuration: many times as many as any device has. */
+/** Limit on a configuration in characters: many times the size of any device's. */
 const MAX_CONFIGURATION = 256 * 1024
 
 /** Asks a device what these settings would change. It changes nothing. */
@@ -23,7 +23,7 @@ export async function compare(client: Client, settings: JsonObject): Promise<Com
   return { ...preview, etag }
 }
 
-/** All of it may be shown to a person. */
+/** Refuses a configuration without an end: all of it may be shown to a person. */
 function bounded(configuration: JsonObject): JsonObject {
   if (JSON.stringify(configuration).length <= MAX_CONFIGURATION) return configuration
   throw new CommandError('its configuration has no end: it is no receiver')

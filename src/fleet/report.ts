@@ -6,15 +6,15 @@ import { countOf } from './waves.ts'
 export const SUCCESS = 0
 export const FAILURE = 1
 export const USAGE_ERROR = 2
-/** Of `diff`: nothing failed, and something would change. */
+/** For `diff`: nothing failed, and something would change. */
 export const DIFFERENT = 3
-/** As shells have it for SIGINT. */
+/** As in shells after SIGINT. */
 export const INTERRUPTED = 130
 
-/** Devices that are named in a line. */
+/** Limit on the devices that are named in a line. */
 const MAX_NAMED = 8
 
-/** Devices by what is to be said of them, in the order in which it first comes up. */
+/** Groups items by their keys, in the order in which each key first comes up. Leaves out items without a key. */
 export function grouped<T>(
   items: readonly T[],
   keyOf: (item: T) => string | undefined,
@@ -36,7 +36,7 @@ export function listed(names: readonly string[]): string {
   return names.length > MAX_NAMED ? `${shown} and ${names.length - MAX_NAMED} more` : shown
 }
 
-/** Says what became of the devices, and which exit status that is. */
+/** Prints the outcomes. @returns the exit status. */
 export function report(ui: Ui, outcomes: readonly Outcome[], isInterrupted = false): number {
   if (ui.isJson)
     process.stdout.write(`${JSON.stringify({ devices: outcomes, summary: summaryOf(outcomes) }, null, 2)}\n`)

@@ -25,14 +25,14 @@ interface Rotating {
 /** Attempts to learn which key a device has, and milliseconds between two. */
 const ATTEMPTS = 5
 const RETRY_MS = 1_000
-/** Milliseconds for more devices to be done before the key file is written once for all of them. */
+/** Milliseconds to wait for more devices before the key file is written once for all of them. */
 const GATHER_MS = 200
 
 /**
  * Replaces the API key of each device. Every new key is in the key file before any device gets it, and the old one stays there
  * until its device is known to have the new one: whatever is lost or interrupted, one of the two keys in the file is in force.
  * @returns the exit status.
- * @throws {CommandError} if it is not begun.
+ * @throws {CommandError} if no device was started with.
  */
 export async function rotateKeys(members: readonly Member[], file: KeyFile, options: RotateOptions): Promise<number> {
   const { stop, ui, isSure, removeIssuers, wait } = options
@@ -57,8 +57,8 @@ function rotatingOf({ device, keys }: Member): Rotating {
 }
 
 /**
- * Where an earlier attempt was interrupted, its key is made certain first, because it may be in force, and then replaced: whoever
- * rotates keys wants none that was in the file before.
+ * If an earlier attempt was interrupted, its key may be in force. So the device is given that key first, and then another one:
+ * a rotation must not end with a key that was in the file before.
  */
 async function rotate(
   member: Member,
@@ -77,7 +77,7 @@ async function rotate(
         wait,
       )
     } catch (error) {
-      // It was refused to a key that is in force, so it is not itself in force.
+      // The device refused the new key itself, so that key is not in force.
       if (isRefusedKey(error)) await settled.add(name, { key, next: undefined })
       throw error
     }
@@ -103,8 +103,8 @@ type NewKey = {
 
 /**
  * Gives a device a new key, and asks until it is known to have it.
- * @param fresh Uses the new key.
- * @returns the issuers whose tokens it still takes.
+ * @param fresh A client that uses the new key.
+ * @returns the issuers whose tokens the device still accepts.
  */
 async function give(
   old: DeviceClient,
@@ -140,7 +140,10 @@ async function giveOnce(old: DeviceClient, fresh: DeviceClient, body: NewKey): P
   }
 }
 
-/** A key that is in force already changes nothing. @returns the issuers that stay; none from a device that knows no issuers. */
+/**
+ * Sends a new key. One that is already in force changes nothing.
+ * @returns the issuers that stay; none from a device that knows no issuers.
+ */
 async function put(client: DeviceClient, wanted: NewKey): Promise<readonly string[]> {
   const { body } = await client.send('POST', '/api-key', wanted)
   if (body.apiKey !== wanted.apiKey) throw new Lost('it has answered with another key than it was given')
@@ -155,10 +158,10 @@ function isRefusedKey(error: unknown): boolean {
   return error instanceof Refused && error.status === 422 && error.errors.some(({ pointer }) => pointer === '/apiKey')
 }
 
-/** To ask again would not help. */
+/** A failure that asking again would not solve. */
 class Lost extends CommandError {}
 
-/** Writes which keys are in force, of several devices at once. */
+/** Writes which keys are in force, for several devices at once. */
 class Settled {
   readonly #file: KeyFile
   readonly #wait: RotateOptions['wait']
@@ -170,7 +173,7 @@ class Settled {
     this.#wait = wait
   }
 
-  /** Resolves when it is durable. */
+  /** Resolves when the keys are durable. */
   add(name: string, keys: Keys): Promise<void> {
     this.#waiting.set(name, keys)
     this.#written ??= this.#wait(GATHER_MS).then(() => {

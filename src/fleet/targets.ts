@@ -5,8 +5,8 @@ import { listed } from './report.ts'
 
 /**
  * The devices as Prometheus reads them from a file (prometheus.io/docs/prometheus/latest/configuration, file_sd_config). The
- * label is `group`, because a target's label hides that of a metric, and metrics have `groups`.
- * @throws {UsageError} for a device without an address: an alert for one that is down needs it.
+ * label is `group`, because a target's label hides a metric's label of the same name, and metrics have `groups`.
+ * @throws {UsageError} for a device without an address: an alert that it is down needs one.
  */
 export function targetsOf(devices: readonly FleetDevice[]): string {
   const homeless = devices.filter(({ endpoint }) => !endpoint).map(({ name }) => name)

@@ -15,10 +15,10 @@ export interface IssuedTokenRequest extends TokenRequest {
 export const AUDIENCE = /^(?:\*|(?:serial|host|group):\S+)$/
 
 /**
- * A token that many devices take: a JWT with EdDSA (RFC 8037) or ES256 (RFC 7518 section 3.4).
+ * Makes a token that many devices accept: a JWT with EdDSA (RFC 8037) or ES256 (RFC 7518 section 3.4).
  * @param pem The issuer's private key: Ed25519, or P-256.
  * @param now Milliseconds since 1970.
- * @throws {UsageError} for another key, or if the token would be good for writing on every device.
+ * @throws {UsageError} for another kind of key, or for a token that may write but names no audience.
  */
 export function issueFleetToken(pem: string, request: IssuedTokenRequest, now: number): string {
   const { issuer, audience, roles, subject, expiresInMs } = request

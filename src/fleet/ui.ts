@@ -3,7 +3,7 @@ import { printable } from '../log.ts'
 
 /** The person who started the program. Results go to stdout; with `--json`, only the document does. */
 export interface Ui extends Person {
-  /** A line about how it goes, for stderr. */
+  /** Prints a line about the progress to stderr. */
   note(line: string): void
   readonly isJson: boolean
   /** Whether a question waits for its answer. */
@@ -25,7 +25,7 @@ export function uiAt(process: NodeJS.Process, isJson: boolean): Ui {
         isAsking = false
       })
     },
-    // In place of what is shown.
+    // Replaces the progress that is shown.
     note: line => {
       person.show('')
       process.stderr.write(`${printable(line)}\n`)

@@ -15,11 +15,11 @@ export interface UpdateOptions extends AskingOptions {
   readonly allowOlder: boolean
   readonly restart: Restart
   readonly wait: (ms: number) => Promise<unknown>
-  /** Monotonic, in milliseconds. */
+  /** The monotonic clock, in milliseconds. */
   readonly now: () => number
 }
 
-/** Milliseconds for a device to restart and be good: it gives up a version that is not after seven minutes, and goes back. */
+/** Milliseconds for a device to restart and prove good: it gives up a version that has not after seven minutes, and goes back. */
 const UP_MS = 20 * 60_000
 const LOOK_MS = 2_000
 /** The devices report their progress side by side, so only the count is shown. */
@@ -27,9 +27,9 @@ const NOWHERE = { show: () => undefined, say: () => undefined, ask: async () => 
 
 /**
  * Installs a bundle on each device, wave by wave. With a restart at once, a device is done when the new version runs there and
- * has proved good. One that has it already is left alone.
+ * has proved good. A device that already has the version is left alone.
  * @returns the exit status.
- * @throws {CommandError} if it is not begun.
+ * @throws {CommandError} if the person declines.
  */
 export async function updateFleet(
   members: readonly Member[],
@@ -43,7 +43,7 @@ export async function updateFleet(
   )
 }
 
-/** A bundle, whose version a device says once it has it. */
+/** A bundle. Its version is known once a device that has the bundle reports it. */
 class Bundle {
   readonly file: LargeFile
   version: string | undefined
@@ -69,7 +69,7 @@ async function updateDevice(client: DeviceClient, bundle: Bundle, options: Updat
   }
   await install(client, { restart, allowOlder }, version, before)
   const after = await installed(client, NOWHERE, wait).catch(error => {
-    // It restarts.
+    // The device is restarting.
     if (restart === 'now' && !(error instanceof Refused) && error instanceof CommandError) return undefined
     throw error
   })
@@ -81,11 +81,11 @@ async function updateDevice(client: DeviceClient, bundle: Bundle, options: Updat
   return { state: 'changed', note: `version ${printable(version)} is installed, and starts with the next restart` }
 }
 
-/** @returns its version. */
+/** Sends the bundle to a device. @returns its version. */
 async function send(client: DeviceClient, bundle: Bundle, wait: UpdateOptions['wait']): Promise<string> {
   const version = await sendBundle(client, bundle.file, NOWHERE, wait)
   if (bundle.version === undefined || version === bundle.version) return version
-  // A bundle of the same size was there already, whole.
+  // The device already had another complete bundle of the same size.
   await client.send('DELETE', '/update/bundle')
   return sendBundle(client, bundle.file, NOWHERE, wait)
 }
@@ -99,7 +99,7 @@ async function install(
   try {
     await client.send('POST', '/update/install', body)
   } catch (error) {
-    // If it has begun, its state says so.
+    // If the installation has started, the device's state says so.
     if (error instanceof Unanswered) return
     if (!(error instanceof Refused) || error.type !== 'bundle-older') throw error
     throw new CommandError(

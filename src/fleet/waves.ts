@@ -10,9 +10,9 @@ export interface RollOutOptions {
   readonly waves: Waves
   /** How many devices at once. */
   readonly limit: number
-  /** Whether a failure does not stop the waves after it. */
+  /** Whether to go on with the next wave after a failure. */
   readonly isKeptGoing: boolean
-  /** Aborted when the person has had enough: no further device is begun. */
+  /** Once the person aborts it, no further device is started. */
   readonly stop: AbortSignal
   readonly ui: Ui
 }
@@ -39,8 +39,8 @@ export function inWaves<T>(items: readonly T[], sizes: Waves): readonly (readonl
 }
 
 /**
- * Does something with each device, wave by wave. A wave has ended when each of its devices was done or has failed, and after
- * one with a failure there is no other.
+ * Does something with each device, wave by wave. A wave ends when each of its devices is done or has failed. After a wave with
+ * a failure, no other starts, unless `isKeptGoing`.
  */
 export async function rollOut(
   members: readonly Member[],
@@ -74,8 +74,8 @@ export async function rollOut(
 }
 
 /**
- * Does something with each device, some of them at once, and names those that fail.
- * @param progress What to show while so many are done.
+ * Does something with each device, several at once, and names those that fail.
+ * @param progress Returns what to show when `done` devices are done.
  */
 export async function eachOf(
   members: readonly Member[],

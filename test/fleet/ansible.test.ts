@@ -286,7 +286,7 @@ ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('k
     [{ device: 'lobby', key_file: owner.path('twice.csv') }, 'twice.csv:4: lobby has another line before'],
     [
       { key: OTHER_KEY, address: `http://127.0.0.1:${oddPort}` },
-      'its answer to PATCH /system?validateOnly=true has something else than an object as changes',
+      'its answer to PATCH /system?validateOnly=true has something other than an object as changes',
     ],
     [{ key: OTHER_KEY, confirm_within: 3 }, 'confirm_within: 3 is not from 5 to 600 seconds'],
     [{ key: OTHER_KEY, pim: own.pin }, 'Unsupported parameters: pim. Supported parameters include: address, ca_path'],

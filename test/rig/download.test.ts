@@ -139,14 +139,14 @@ t.test('downloads', { skip: NO_RIG || needs('openssl') }, async t => {
 
   await t.test('refusals, in words that have nothing of the answer', async t => {
     const cases: readonly (readonly [url: string, message: RegExp])[] = [
-      [`${base}/to-file`, /something else than https/],
+      [`${base}/to-file`, /something other than https/],
       [`${base}/loop`, /redirects too often/],
       [`${base}/missing`, /refuses it/],
       [`${base}/no-length`, /how large/],
       [`${base}/endless`, /how large/],
       [`${base}/endless-range`, /too large/],
-      ['file:///etc/passwd', /something else than https/],
-      ['ftp://198.18.0.1/', /something else than https/],
+      ['file:///etc/passwd', /something other than https/],
+      ['ftp://198.18.0.1/', /something other than https/],
       ['http://no-such-name.test/', /not known/],
       [`http://${rig.hostAddress}:1/`, /cannot be reached/],
     ]

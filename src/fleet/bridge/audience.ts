@@ -2,9 +2,9 @@ import { isIP } from 'node:net'
 import type { FleetDevice } from '../fleet-file.ts'
 
 /**
- * The audience (`aud`) of each device's token, by the names of the devices: `serial:S`, or `host:H` by its host name in the
- * settings, its name, and that in its address. All of it comes from the owner's file: a device that claims to be another one
- * gets no token for that. A name that two devices have counts for neither; a device may be left with none.
+ * The audience (`aud`) of each device's token, by the names of the devices: `serial:S`, or `host:H` for the host name in its
+ * settings, its name, and the name in its address. All of it comes from the owner's file: a device that claims to be another
+ * one gets no token for that one. A name that two devices have counts for neither, so a device may be left without an audience.
  */
 export function audiencesOf(devices: readonly FleetDevice[]): ReadonlyMap<string, readonly string[]> {
   const said = devices.map(device => [device.name, namesOf(device)] as const)

@@ -20,27 +20,27 @@ import { Watch } from './watch.ts'
 export interface BridgeOptions extends AccessOptions {
   readonly version: string
   readonly log: Log
-  /** Returns 0 to 1. */
+  /** Returns a number from 0 to 1. */
   readonly random: () => number
   /** Milliseconds since 1970. */
   readonly now: () => number
   readonly signal: AbortSignal
 }
 
-/** The last levels of the topics of a device; that by which its messages are found is removed last. */
+/** The last levels of a device's topics. The topic by which its messages are found is removed last. */
 const TOPICS = ['settings', 'sessions', 'status', 'update', 'result', 'availability'] as const
 /** Milliseconds between the first connections to two devices. */
 const STAGGER_MS = 10
 /** The name of a device, and the id that is made from it. */
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,80}$/
-/** Lines of the log that are not repeated. */
+/** Limit on the log lines that are remembered, so that they are not repeated. */
 const MAX_SAID = 2_000
 const NO_COMMAND = `the message is no command; there are ${Object.keys(COMMANDS).join(', ')}`
 
 /**
  * Shows devices on an MQTT broker until the signal is aborted.
- * @param devices Those of the fleet that are shown.
- * @throws {UsageError} if the fleet file has nothing about a broker, or a secret cannot be read.
+ * @param devices The devices of the fleet to show.
+ * @throws {UsageError} if the fleet file names no broker, or a secret cannot be read.
  */
 export async function runBridge(fleet: Fleet, devices: readonly FleetDevice[], options: BridgeOptions): Promise<void> {
   const { bridge } = fleet
@@ -49,7 +49,7 @@ export async function runBridge(fleet: Fleet, devices: readonly FleetDevice[], o
   const ca = bridge.ca === undefined ? undefined : await certificatesAt(bridge.ca)
   const password = bridge.password && (await readSecret(bridge.password, 'bridge.password', env))
   const credentials = await Credentials.read(fleet, devices, options)
-  // Each device listens to it.
+  // Each device adds a listener.
   setMaxListeners(0, options.signal)
   await new Bridge(bridge, fleet, devices, credentials, { ...options, ca, password }).run()
 }
@@ -70,7 +70,7 @@ class Bridge {
   readonly #broker: Broker
   readonly #shown: ReadonlyMap<string, Shown>
   readonly #looks: Looks
-  /** All of the fleet file, also those that are not shown. */
+  /** The names of all devices in the fleet file, also of those that are not shown. */
   readonly #names: ReadonlySet<string>
   readonly #objectIds: ReadonlySet<string>
   /** Messages that were logged once, and are not logged again. */
@@ -124,7 +124,8 @@ class Bridge {
   #show(device: FleetDevice): Shown {
     const { name } = device
     const { log, random, signal } = this.#options
-    // A device may change its mind as often as it likes. That it is there, or not, it can only say as often as it is connected to.
+    // A device may send changes as often as it likes, so they are throttled. Whether it is online changes only as often as this
+    // program connects to it.
     const changes = new Throttle<DeviceState>(state => this.#publish(shown, state), signal)
     const watch: Watch = new Watch({
       name,
@@ -145,13 +146,13 @@ class Bridge {
     const { name } = device
     shown.published = state
     for (const [topic, text] of Object.entries(messagesOf(state))) this.#set(name, topic, text)
-    // It may name a session.
+    // The result may name a session.
     if (state.sessions === 'absent') this.#set(name, 'result', '')
     if (this.#settings.discovery !== '') {
       const text = discoveryOf(this.#settings, device, state, this.#options.version)
       if (text !== '') this.#broker.set(discoveryTopicOf(this.#settings, objectIdOf(name)), text)
     }
-    // The last, so that whoever sees that it is online sees how it is.
+    // Last, so that anyone who sees that the device is online also sees its state.
     this.#set(name, 'availability', state.isOnline ? 'online' : 'offline')
   }
 
@@ -176,18 +177,18 @@ class Bridge {
     }
   }
 
-  /** Removes what is said of a device that is not in the fleet file. */
+  /** Removes the messages about a device that is not in the fleet file. */
   #remove(name: string): void {
     if (!NAME.test(name) || this.#names.has(name)) return
     this.#sayOnce(`removed ${name}`, 'info', `${name} is not in the fleet file, and is removed`)
-    // Where there are too many, it is found again at the next connection.
+    // If too many are being removed, the device is found again at the next connection.
     TOPICS.every(topic => this.#broker.remove(this.#topic(name, topic)))
   }
 
   #command(name: string, text: string, isRetained: boolean): void {
     const shown = this.#shown.get(name)
     if (!shown || text === '') return
-    // It would be carried out again whenever this program connects.
+    // A retained command would be carried out again whenever this program connects.
     if (isRetained)
       return this.#sayOnce(`retained ${name}`, 'warning', `a command for ${name} is retained, and is left alone`)
     const order = orderIn(text)
@@ -195,13 +196,13 @@ class Bridge {
     const { command } = order
     if (!this.#settings.allow.includes(command))
       return this.#refuse(name, command, order, `${command} is not in bridge.allow of the fleet file`)
-    // Of the moment at which it was asked for: somebody else may be next when its turn comes.
+    // The session at the time of the command: somebody else may be next when its turn comes.
     const session = order.session ?? sessionOf(order.command, shown.published)?.id
     if (!shown.orders.take({ command, session }))
       this.#refuse(name, 'full', order, 'it is asked for more than it can do, and some of that is left out')
   }
 
-  /** @param key Of what is logged once for each device. */
+  /** @param key Identifies a message that is logged once for each device. */
   #refuse(name: string, key: string, order: Partial<Order>, error: string): void {
     this.#sayOnce(`${key} ${name}`, 'warning', `${name}: ${error}`)
     this.#setResult(name, order, error)
@@ -235,11 +236,11 @@ class Bridge {
       return
     }
     const isPending = command !== 'end'
-    // A caller who may end a session may not be allowed to deny it, and the other way round.
+    // Whoever may end sessions may not be allowed to deny them, and vice versa.
     const one = sessionsOf(state).find(({ id }) => id === session)
     if (!one || (one.state === 'pending') !== isPending)
       throw new CommandError(isPending ? 'nobody waits' : 'nobody mirrors')
-    // Somebody else's session ends by `end` alone.
+    // Only `end` ends somebody else's session.
     if (command === 'admit') await client.send('POST', `/sessions/${one.id}/admit?replace=false`)
     else await client.send('DELETE', `/sessions/${one.id}`)
   }

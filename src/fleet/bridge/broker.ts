@@ -9,7 +9,7 @@ import { CONNECT_MS } from '../connection.ts'
 import { FrameLimit } from './frame-limit.ts'
 import { retryMs, STEADY_MS } from './retry.ts'
 
-// It is a CommonJS module, whose only export Node takes for a member.
+// A CommonJS module, whose only export Node takes for a member.
 const { default: MqttClient } = mqtt
 
 export interface BrokerOptions {
@@ -20,9 +20,9 @@ export interface BrokerOptions {
   readonly ca: string | undefined
   readonly user: string | undefined
   readonly password: string | undefined
-  /** Another client with the same one is disconnected. */
+  /** The broker disconnects another client with the same ID. */
   readonly clientId: string
-  /** Where it stands whether this program is there: `online` or `offline`. */
+  /** The topic that says whether this program is connected: `online` or `offline`. */
   readonly presence: string
   /** The topics to subscribe to. */
   readonly subscriptions: readonly string[]
@@ -30,7 +30,7 @@ export interface BrokerOptions {
   /** Called before anything is published on a connection. */
   readonly connected: () => void
   readonly log: Log
-  /** Returns 0 to 1. */
+  /** Returns a number from 0 to 1. */
   readonly random: () => number
   readonly signal: AbortSignal
 }
@@ -38,24 +38,24 @@ export interface BrokerOptions {
 export interface Received {
   readonly topic: string
   readonly text: string
-  /** Whether it was there before the subscription. */
+  /** Whether the message is older than the subscription. */
   readonly isRetained: boolean
 }
 
 const ONLINE = 'online'
 const OFFLINE = 'offline'
-/** Bytes of a packet of the broker: more than any that is subscribed to. */
+/** Limit on a packet from the broker in bytes: larger than any message on the subscribed topics. */
 const MAX_PACKET_BYTES = 64 * 1024
-/** Bytes of a message, which a broker has room for; one that is longer would end the connection, again and again. */
+/** Limit on a message in bytes, which a broker has room for. A longer message would end the connection, again and again. */
 const MAX_MESSAGE_BYTES = 256 * 1024
-/** Messages of others that are being removed. */
+/** Limit on messages of others that are being removed. */
 const MAX_FOREIGN = 10_000
 /** Bytes of a packet besides topic and message. */
 const HEAD_BYTES = 16
-/** Messages that the broker has not acknowledged, in each direction. */
+/** Limit on unacknowledged messages, in each direction. */
 const IN_FLIGHT = 16
 const KEEP_ALIVE_S = 30
-/** Milliseconds until the broker has answered. */
+/** Milliseconds that the broker has to answer. */
 const ANSWER_MS = 15_000
 const MAX_RETRY_MS = 30_000
 const MQTT_5 = 5
@@ -72,19 +72,19 @@ const REASONS: Readonly<Record<number, string>> = {
 }
 
 /**
- * Keeps messages on a broker. There is one for each topic, the latest: what has changed while the broker was away, or slow, is
- * published once, as it is by then.
+ * Keeps the latest message of each topic on a broker. What changes while the broker is away or slow is published once, in its
+ * latest state.
  */
 export class Broker {
   readonly #options: BrokerOptions
   readonly #complaint: Complaint
   /** The messages by their topics. An empty one is published again at each connection, like any other. */
   readonly #messages = new Map<string, string>()
-  /** Topics of others, which are forgotten when the broker has removed what was there. */
+  /** Topics of others, which are forgotten once the broker has removed their messages. */
   readonly #foreign = new Set<string>()
   /** Topics whose message the broker may not have. */
   readonly #unsent = new Set<string>()
-  /** Whether a message was too long. It is said once. */
+  /** Whether a message was too long. This is logged once. */
   #isTooLong = false
   #wake: () => void = () => undefined
 
@@ -113,7 +113,7 @@ export class Broker {
     return true
   }
 
-  /** Connects, again and again. Resolves when the signal is aborted, and the broker knows. */
+  /** Connects, again and again. Resolves when the signal is aborted and the broker has been told. */
   async run(): Promise<void> {
     const { signal, random, host, port } = this.#options
     for (let failures = 0; !signal.aborted; failures++) {
@@ -129,10 +129,10 @@ export class Broker {
     }
   }
 
-  /** One connection. Rejects when it has ended, and resolves when it was ended because of the signal. */
+  /** One connection. Rejects when the connection ends, and resolves when the signal has ended it. */
   async #connection(): Promise<void> {
     const { clientId, user, password, presence, received, signal, log, host, port } = this.#options
-    /** The callers that wait for an answer of the broker. */
+    /** The callers that wait for an answer from the broker. */
     const waiting = new Set<(error: Error) => void>()
     const over = new AbortController()
     const fail = (error: Error) => {
@@ -162,13 +162,13 @@ export class Broker {
       clientId,
       clean: true,
       keepalive: KEEP_ALIVE_S,
-      // Each connection begins with nothing but what is to be published.
+      // Each connection starts with nothing but the messages to publish.
       reconnectPeriod: 0,
       resubscribe: false,
       queueQoSZero: false,
       connectTimeout: ANSWER_MS,
       timerVariant: 'native',
-      // Its own log, which DEBUG turns on, has the password.
+      // The library's own log, which DEBUG turns on, contains the password.
       log: () => undefined,
       ...(user !== undefined && { username: user }),
       ...(password !== undefined && { password }),
@@ -193,7 +193,7 @@ export class Broker {
       log('info', `connected to the broker ${hostAndPort(host, port)}`)
       this.#complaint.end()
       this.#options.connected()
-      // Each message is published anew: the broker may have lost them.
+      // Every message is published again: the broker may have lost them.
       for (const topic of this.#messages.keys()) this.#unsent.add(topic)
       const publish = (topic: string, text: string) =>
         within(client.publishAsync(topic, text, { qos: 1, retain: true }))
@@ -216,7 +216,7 @@ export class Broker {
     }
   }
 
-  /** Publishes what there is, and what comes. Rejects when the connection has ended, and resolves when the signal is aborted. */
+  /** Publishes all messages, and each new one. Rejects when the connection ends, and resolves when the signal is aborted. */
   async #publishAll(
     publish: (topic: string, text: string) => Promise<unknown>,
     limits: { readonly inFlight: number; readonly bytes: number },
@@ -232,7 +232,7 @@ export class Broker {
         await publish(topic, text)
         if (this.#foreign.delete(topic)) this.#messages.delete(topic)
       } catch (error) {
-        // It does not take this one, and is as good as before. Another one like it is not worth a line.
+        // The broker refuses this message, but the connection is fine. Further refusals are not logged.
         if (isRefusal(error)) {
           if (!isRefused) log('warning', `the broker refuses ${topic}, and maybe others: ${error.message}`)
           isRefused = true
@@ -289,7 +289,7 @@ export class Broker {
   }
 }
 
-/** The broker has answered that it does not do it, and why (MQTT 5.0 section 2.4). */
+/** Whether the broker refused a request, with a reason code (MQTT 5.0 section 2.4). */
 function isRefusal(error: unknown): error is Error {
   return error instanceof Error && 'code' in error && typeof error.code === 'number' && error.code >= 0x80
 }

@@ -21,14 +21,14 @@ interface Issuer {
   readonly pem: string
 }
 
-/** For reading, one for each device: it is made anew when half of its time is over. */
+/** The token for reading, one for each device. It is replaced after half of its lifetime. */
 const READING = ['admin:r', 'moderator:r']
 const READING_MS = 12 * 3_600_000
-/** For one command, on one device. */
+/** The lifetime of a token for one command on one device. */
 const WRITING_MS = 60_000
 const SUBJECT = 'bridge'
 const GIVE_SERIAL = 'give its serial number in the fleet file'
-/** Milliseconds between two times that the files are read again. */
+/** Milliseconds before the files may be read again. */
 const REFRESH_MS = 30_000
 
 /** Ways to the devices of a fleet, for a program that outlives tokens and addresses. */
@@ -63,26 +63,26 @@ export class Credentials {
     const issuer = given && { name: given.name, pem: await readPrivate(given.key) }
     const credentials = new Credentials(fleet, devices, issuer, options)
     await credentials.#read()
-    // One that cannot sign is found out here.
+    // A key that cannot sign is noticed here.
     if (issuer) credentials.#token(READING, ['*'], READING_MS)
     return credentials
   }
 
-  /** For reading. @throws {CommandError} if the device was not found on the network, or no token can be for it alone. */
+  /** A client for reading. @throws {CommandError} if the device was not found on the network, or no token can be for it alone. */
   clientOf(name: string): DeviceClient {
     const client = this.#client(name)
     return this.#issuer ? client.as(this.#readingToken(name)) : client
   }
 
-  /** For a command. @throws as `clientOf`. */
+  /** A client for a command. @throws as `clientOf`. */
   clientFor(name: string, command: CommandName): DeviceClient {
     const client = this.#client(name)
     return this.#issuer ? client.as(this.#token([COMMANDS[command]], this.#audienceOf(name), WRITING_MS)) : client
   }
 
   /**
-   * Reads tokens and keys again, and looks for the device, if that may be why it was not reached.
-   * @returns what its owner can do about it, as the end of a sentence; empty if that is not known.
+   * Reads tokens and keys again, and looks for the device on the network, if old ones may be why it was not reached.
+   * @returns what its owner can do about it, as the end of a sentence; empty if that is unknown.
    */
   unreached(name: string, error: unknown): string {
     this.#refresh(name, error)

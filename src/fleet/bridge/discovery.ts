@@ -8,7 +8,7 @@ import { type DeviceState, objectOf, textOf } from './state.ts'
 /** Home Assistant knows no other characters in an id. */
 const NOT_IN_IDS = /[^A-Za-z0-9_-]/g
 const DIGEST_DIGITS = 8
-/** One name for all, with what makes it different. */
+/** The name of each button, and its other properties. */
 const BUTTONS: Readonly<Record<CommandName, JsonObject>> = {
   identify: { name: 'Identify', device_class: 'identify', entity_category: 'diagnostic' },
   'restart-receiver': { name: 'Restart receiver', device_class: 'restart', entity_category: 'config' },
@@ -17,30 +17,30 @@ const BUTTONS: Readonly<Record<CommandName, JsonObject>> = {
   end: { name: 'End mirroring', icon: 'mdi:stop-circle-outline' },
 }
 
-/** The bridge, in topics and ids. */
+/** The name of the bridge in topics and IDs. */
 export function nodeOf({ prefix }: Pick<BridgeSettings, 'prefix'>): string {
   return prefix.replaceAll('/', '__')
 }
 
-/** The name of a device as Home Assistant takes it in an id: no other name gives the same. */
+/** The name of a device as Home Assistant accepts it in an ID: no other name gives the same ID. */
 export function objectIdOf(name: string): string {
   const id = name.replace(NOT_IN_IDS, '-')
   if (id === name) return id
   return `${id}-${createHash('sha256').update(name).digest('hex').slice(0, DIGEST_DIGITS)}`
 }
 
-/** The topic on which Home Assistant looks for a device. @param objectId `+` for all of this bridge. */
+/** The topic on which Home Assistant looks for a device. @param objectId `+` for all devices of this bridge. */
 export function discoveryTopicOf(settings: BridgeSettings, objectId: string): string {
   return `${settings.discovery}/device/${nodeOf(settings)}/${objectId}/config`
 }
 
 /**
- * A device and what it has, in Home Assistant's words (home-assistant.io/integrations/mqtt, device discovery payload). A
- * component of which only the platform is given is removed there.
+ * A device and what it has, in Home Assistant's words (home-assistant.io/integrations/mqtt, device discovery payload). Home
+ * Assistant removes a component of which only the platform is given.
  *
- * @param version Of this program.
- * @returns an empty text as long as it is not known what the device has: a component that is removed, and comes back, has
- * lost what its owner had set.
+ * @param version The version of this program.
+ * @returns an empty text until it is known what the device has: a component that is removed and comes back would lose its
+ * owner's settings.
  */
 export function discoveryOf(
   settings: BridgeSettings,
@@ -137,7 +137,7 @@ export function discoveryOf(
   })
 }
 
-/** A message that is removed arrives as an empty one, which is no JSON. Home Assistant reads None as unknown. */
+/** A message that is removed arrives as an empty one, which is not JSON. Home Assistant reads None as unknown. */
 function ifThere(template: string): string {
   return `(${template}) if value_json is defined else none`
 }

@@ -12,19 +12,19 @@ export interface StreamEvent {
 export class EventParser {
   readonly #maxLength: number
   readonly #decoder = new StringDecoder('utf8')
-  /** Of the line that has not ended yet. */
+  /** Pieces of the line that has not ended yet. */
   #pieces: string[] = []
   #length = 0
   #fields = { id: '', event: '', data: '' }
   /** Milliseconds that the server asks for before a client connects again; undefined if it has not. */
   retryMs: number | undefined
 
-  /** @param maxLength Characters of an event. */
+  /** @param maxLength Limit on an event, in characters. */
   constructor(maxLength: number) {
     this.#maxLength = maxLength
   }
 
-  /** @returns the events that end in this chunk. @throws {CommandError} for one that is too long. */
+  /** @returns the events that end in this chunk. @throws {CommandError} for an event that is too long. */
   push(chunk: Buffer): readonly StreamEvent[] {
     const events: StreamEvent[] = []
     const [first = '', ...rest] = this.#decoder.write(chunk).split('\n')

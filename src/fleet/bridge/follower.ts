@@ -13,39 +13,39 @@ export interface FollowerOptions {
   readonly path: string
   /** The name of the event that says what has changed. */
   readonly event: string
-  /** @throws {CommandError} if there is none at the moment. */
+  /** @throws {CommandError} if there is no client at the moment. */
   readonly client: () => DeviceClient
-  /** @param isWhole Whether it says everything. @throws {CommandError} if a device does not say such things. */
+  /** @param isWhole Whether `data` is everything, and not only a change. @throws {CommandError} if no receiver would send it. */
   readonly receive: (data: JsonObject, isWhole: boolean) => void
   readonly opened: () => void
   /** @param error Undefined if the device has ended the stream. */
   readonly lost: (reason: string, error: unknown) => void
-  /** The device does not have this, or not for us. */
+  /** Called if the device lacks this resource, or denies it to us. */
   readonly absent: (error: Refused) => void
-  /** Returns 0 to 1. */
+  /** Returns a number from 0 to 1. */
   readonly random: () => number
   readonly signal: AbortSignal
 }
 
-/** An event that there never was: the stream begins with everything. */
+/** The ID of an event that never existed: the stream then begins with everything. */
 const BEGINNING = '00000000-0000-0000-0000-000000000000'
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
-/** Characters of an event. A device keeps 1 MiB of all its events. */
+/** Limit on an event in characters. A device keeps 1 MiB of all its events. */
 export const MAX_EVENT = 128 * 1024
 const MAX_RETRY_MS = 60_000
-/** Milliseconds of silence after which it is opened anew: two heartbeats and more. */
+/** Milliseconds of silence after which the stream is opened again: more than two heartbeats. */
 const SILENCE_MS = 40_000
 /** Milliseconds until the device is asked again for what it has refused. */
 const ABSENT_MS = 300_000
-/** Bytes that are read in a second, and before that at once: a device keeps 1 MiB of all its events. */
+/** Bytes that are read in a second, and in a burst: a device keeps 1 MiB of all its events. */
 const BYTES_PER_S = 256 * 1024
 const BURST_BYTES = 2 * 1024 * 1024
-/** The cost of an event besides its bytes: 30 of them are worth a second. */
+/** The cost of an event besides its bytes: about 30 events take a second. */
 const EVENT_BYTES = 8 * 1024
-/** Of what is somebody else's, or that of another version, or of another kind of device. */
+/** Statuses of a resource that is denied to us, or that this version or kind of device lacks. */
 const ABSENT = [403, 404, 409]
 
-/** Whether the device does not have what it was asked for, or not for us. */
+/** Whether the device lacks a resource, or denies it to us. */
 export function isAbsent(error: unknown): error is Refused {
   return error instanceof Refused && ABSENT.includes(error.status)
 }
@@ -72,7 +72,7 @@ export class Follower {
       let pauseMs: number | undefined
       try {
         await this.#read(parser)
-        // A new token is at hand, so the device is not away.
+        // A new token is available, so the device does not count as offline.
         if (this.#closing === 'expired' && performance.now() - began > STEADY_MS) continue
         lost(`it ended the stream${this.#closing === '' ? '' : `: ${this.#closing}`}`, undefined)
       } catch (error) {
@@ -95,7 +95,7 @@ export class Follower {
   async #read(parser: EventParser): Promise<void> {
     const { path, client, opened, signal } = this.#options
     this.#closing = ''
-    // Not AbortSignal.any, which leaves something behind at the signal of the whole program each time.
+    // Not AbortSignal.any, which would leave something behind on the program's own signal each time.
     const over = new AbortController()
     const fallSilent = () => over.abort(new CommandError(`it says nothing for ${SILENCE_MS / 1000} s`))
     const stop = () => over.abort(signal.reason)
@@ -104,7 +104,7 @@ export class Follower {
     try {
       const chunks = await client().follow(path, this.#cursor, over.signal)
       const pace = new Pace(BYTES_PER_S, BURST_BYTES, performance.now())
-      // Nothing is read meanwhile, so a flood is held up where it comes from.
+      // Nothing is read in the meantime, so a flood is held up at its source.
       const take = async (bytes: number) => {
         const pauseMs = pace.take(bytes, performance.now())
         if (pauseMs > 0) await sleep(pauseMs, undefined, { signal: over.signal })
@@ -114,7 +114,7 @@ export class Follower {
       for await (const chunk of chunks) {
         timer.refresh()
         const events = parser.push(chunk)
-        // Not before something has arrived: a proxy may answer, and swallow the rest.
+        // Only once something has arrived: a proxy may answer, and swallow the rest.
         if (isFirst) opened()
         isFirst = false
         for (const event of events) {

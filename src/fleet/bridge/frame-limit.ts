@@ -1,10 +1,10 @@
 /**
- * Watches the lengths of the packets that a broker sends (MQTT 5.0 section 2.1.4), so that one that is too long is noticed
+ * Watches the lengths of the packets that a broker sends (MQTT 5.0 section 2.1.4), so that a packet that is too long is noticed
  * before it has arrived.
  */
 export class FrameLimit {
   readonly #maxBytes: number
-  /** Bytes of the present packet that are still to come. */
+  /** Bytes of the current packet that are still to come. */
   #rest = 0
   /** Bytes of its length field so far; undefined before its first byte. */
   #lengthBytes: number | undefined
@@ -14,7 +14,7 @@ export class FrameLimit {
     this.#maxBytes = maxBytes
   }
 
-  /** @returns false once a packet is longer, or has no valid length. */
+  /** @returns false once a packet is too long, or has no valid length. */
   accepts(chunk: Uint8Array): boolean {
     let at = 0
     while (at < chunk.length) {

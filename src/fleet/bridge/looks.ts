@@ -1,10 +1,10 @@
 import type { Watch } from './watch.ts'
 
-/** How many devices are looked at at once: that many answers are in memory at most. */
+/** How many devices are looked at concurrently, which limits the answers in memory. */
 const AT_ONCE = 20
 const EVERY_MS = 30_000
 
-/** Looks at devices again and again, and at each as soon as that is asked for. */
+/** Looks at all devices periodically, and at each one on request. */
 export class Looks {
   readonly #waiting = new Set<Watch>()
   readonly #all: readonly Watch[]

@@ -9,17 +9,17 @@ export interface Order {
   readonly session: string | undefined
 }
 
-/** Characters of a message. */
+/** Limit on a message, in characters. */
 const MAX_MESSAGE = 256
-/** Orders of a device that wait, besides the one that is carried out. */
+/** Limit on the orders of a device that wait, besides the one that is carried out. */
 const MAX_WAITING = 4
 /** Milliseconds after an order, so that a flood of them leaves the device time for others. */
 const PAUSE_MS = 1_000
-/** Milliseconds after which what was asked for is not what is wanted any more. */
+/** Milliseconds after which an order is probably no longer wanted. */
 const STALE_MS = 30_000
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-/** A message, such as `identify`, or `{"command": "admit", "session": ID}`. @returns undefined for what is no order. */
+/** Parses a message such as `identify` or `{"command": "admit", "session": ID}`. @returns undefined if it is not an order. */
 export function orderIn(text: string): Order | undefined {
   if (text.length > MAX_MESSAGE) return undefined
   if (isCommandName(text)) return { command: text, session: undefined }
@@ -49,7 +49,7 @@ export class Orders {
     this.#signal = signal
   }
 
-  /** @returns false if too many wait. One that is like another that waits is carried out with that. */
+  /** Queues an order, unless the same order is already waiting. @returns false if too many wait. */
   take(order: Order): boolean {
     const key = `${order.command} ${order.session}`
     if (this.#waiting.has(key)) return true

@@ -1,4 +1,4 @@
-/** A limit to how much is taken in a second, with a burst now and then: a leaky bucket. */
+/** Limits how much is taken in a second, but allows bursts: a leaky bucket. */
 export class Pace {
   readonly #perMs: number
   readonly #burst: number

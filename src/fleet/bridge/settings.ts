@@ -32,6 +32,6 @@ export interface BridgeSettings {
   readonly issuer: { readonly name: string; readonly key: string } | undefined
 }
 
-/** Levels of a topic without wildcards, and with nothing that Home Assistant does not take in an id. */
+/** Levels of a topic without wildcards, and with only characters that Home Assistant accepts in an ID. */
 export const TOPIC = /^[A-Za-z0-9_-]+(?:\/[A-Za-z0-9_-]+){0,3}$/
 export const MAX_TOPIC = 64

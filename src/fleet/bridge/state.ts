@@ -1,7 +1,7 @@
 import { isObject, type JsonObject, type JsonValue } from '../../json.ts'
 import { printable } from '../../log.ts'
 
-/** One of a device's resources: not known yet, not there or not for us, or its value. */
+/** A resource of a device: not known yet, missing or denied to us, or its value. */
 export type Shown<T> = 'unknown' | 'absent' | T
 
 export interface SessionShown {
@@ -34,15 +34,15 @@ export const NOTHING_KNOWN: DeviceState = {
   update: 'unknown',
 }
 
-/** As many as a device lists. */
+/** The most that a device lists. */
 const MAX_SESSIONS = 64
-/** Characters of a text: more than an API gives, and fewer than the 255 that Home Assistant takes. */
+/** Limit on a text in characters: more than the API sends, and fewer than the 255 that Home Assistant accepts. */
 const MAX_TEXT = 200
-/** Settings of the network that the devices are in are nobody's business on a broker. */
+/** Settings that are not published: the network of the devices is nobody's business on a broker. */
 const UNSHOWN = ['network', 'wifi']
-/** The update is being carried out, and nothing should be switched off. */
+/** States in which an update is being carried out, and the device should not be switched off. */
 const IN_PROGRESS = ['installing', 'restarting']
-/** The version of the bundle is one that the device can have. */
+/** States in which the version of the bundle is one that the device can get. */
 const HAS_BUNDLE = ['downloaded', 'installing', 'installed', 'restarting']
 
 /** Sessions of a list that a device sent. */
@@ -97,8 +97,8 @@ export function mirroringIn(sessions: readonly SessionShown[]): SessionShown | u
 }
 
 /**
- * The messages about a device, by the last level of their topic. A resource that is not shown has an empty one. One that is not
- * known has none, because what the broker has from earlier may still be right; but sessions are always those of this moment.
+ * The messages about a device, by the last level of their topic. A resource that is not shown has an empty message. A resource
+ * that is not known has none, because the broker's earlier message may still be right; but sessions are always current.
  */
 export function messagesOf(state: DeviceState): Readonly<Record<string, string>> {
   const { settings, sessions, status, update } = state
@@ -123,7 +123,7 @@ export function messagesOf(state: DeviceState): Readonly<Record<string, string>>
       }
       return { ...known, problems, ...(isObject(update) && { firmware: update }) }
     }),
-    // In these words, and no others, because Home Assistant reads it (home-assistant.io/integrations/update.mqtt).
+    // With exactly these names, because Home Assistant reads them (home-assistant.io/integrations/update.mqtt).
     update: textIf(update, ({ running = '', available, bundle, state, percent }) => {
       const hasBundle = typeof state === 'string' && HAS_BUNDLE.includes(state)
       return {
@@ -142,7 +142,7 @@ function textIf<T extends object>(shown: Shown<T>, make: (value: T) => object): 
   return typeof shown === 'string' ? '' : JSON.stringify(make(shown))
 }
 
-/** A name that people can be shown, also for a device that has not said one. */
+/** A name to show to people, also for a device that sent none. */
 function nameOf({ name, model, protocol }: SessionShown): string {
   return name || model || protocol || '?'
 }

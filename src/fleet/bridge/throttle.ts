@@ -8,20 +8,20 @@ export class Throttle<T> {
   #timer: NodeJS.Timeout | undefined
   #next: { readonly value: T } | undefined
 
-  /** @param signal Ends it: what has not been passed on by then is forgotten. */
+  /** @param signal Ends it: a value that waits by then is dropped. */
   constructor(act: (value: T) => void, signal: AbortSignal) {
     this.#act = act
     this.#signal = signal
   }
 
-  /** @param isUrgent Whether it does not wait. */
+  /** @param isUrgent Whether to pass the value on without waiting. */
   pass(value: T, isUrgent = false): void {
     if (this.#signal.aborted) return
     if (this.#timer && !isUrgent) this.#next = { value }
     else this.#pass(value)
   }
 
-  /** Passes on at once what waits. */
+  /** Passes on a waiting value at once. */
   flush(): void {
     if (this.#next && !this.#signal.aborted) this.#pass(this.#next.value)
   }

@@ -7,20 +7,20 @@ import { type DeviceState, NOTHING_KNOWN, type Shown, sessionsIn, statusIn, upda
 
 export interface WatchOptions {
   readonly name: string
-  /** A way to the device, with a credential that it should take. @throws {CommandError} if there is none at the moment. */
+  /** A client for the device, with a credential that it should accept. @throws {CommandError} if there is none at the moment. */
   readonly client: () => DeviceClient
-  /** The device was not reached, or does not take the credential. @returns what to do about it, as the end of a sentence. */
+  /** Called if the device was not reached, or refused the credential. @returns what to do about it, as the end of a sentence. */
   readonly unreached: (error: unknown) => string
   readonly changed: (state: DeviceState) => void
-  /** It is there, and has to be looked at. */
+  /** Called when the device has come online, and has to be looked at. */
   readonly arrived: () => void
   readonly log: Log
-  /** Returns 0 to 1. */
+  /** Returns a number from 0 to 1. */
   readonly random: () => number
   readonly signal: AbortSignal
 }
 
-/** The course of one device. */
+/** Follows the state of one device. */
 export class Watch {
   readonly #options: WatchOptions
   readonly #complaint: Complaint
@@ -63,7 +63,7 @@ export class Watch {
     ])
   }
 
-  /** Reads what has no events. */
+  /** Reads the resources that have no events. */
   async look(): Promise<void> {
     if (!this.#state.isOnline) return
     const status = await this.#read('/status', statusIn)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-Carries out the task in the process of Ansible where the connection is local: a program for each of many devices takes ten times
-as long. Elsewhere, the module does.
+Carries out the task in Ansible's own process if the connection is local: a program for each of many devices takes ten times as
+long. Otherwise, the module carries it out.
 """
 
 import json
@@ -19,13 +19,13 @@ from ansible_collections.receiverd.receiverd.plugins.module_utils.task import OP
 class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
-        # As another user, only another process can.
+        # Only another process can run as another user.
         if self._connection.transport != "local" or self._connection.become:
             return {**result, **self._execute_module(task_vars=task_vars)}
         options = ArgumentSpecValidator(**OPTIONS).validate(self._task.args)
         if options.error_messages:
             return {**result, "failed": True, "msg": mistake_in(options)}
-        # As a module gets them: values of Ansible Vault are text.
+        # As a module gets them: values of Ansible Vault become text.
         params = json.loads(json.dumps(options.validated_parameters, cls=AnsibleJSONEncoder, vault_to_text=True))
         given = {}
         self._compute_environment_string(given)
@@ -37,6 +37,6 @@ class ActionModule(ActionBase):
 
 
 def mistake_in(options):
-    """In the words of a module."""
+    """The mistake in the options, in the words of a module."""
     is_unknown = isinstance(options.errors[0], UnsupportedError)
     return f"Unsupported parameters: {options.errors.msg}" if is_unknown else options.errors.msg

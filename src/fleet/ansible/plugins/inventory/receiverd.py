@@ -8,9 +8,9 @@ author: receiverd maintainers (!UNKNOWN)
 description:
   - The devices in the file of C(receiverd-fleet), with their groups, and with the settings that they should have.
   - Its own file is named C(receiverd.yml), or ends with C(.receiverd.yml), also with C(.yaml).
-  - C(receiverd-fleet) reads the fleet file, so both take the same for a mistake. No device is asked, and no key is read.
-  - In a name of a group, Ansible has an underscore for each hyphen, C(floor_4) for C(floor-4).
-  - A host has C(receiverd_address), C(receiverd_settings), C(receiverd_groups), and as far as the fleet file has them,
+  - C(receiverd-fleet) reads the fleet file, so both report the same mistakes. No device is asked, and no key is read.
+  - In the name of a group, Ansible replaces each hyphen with an underscore, so C(floor-4) becomes C(floor_4).
+  - A host has C(receiverd_address), C(receiverd_settings), C(receiverd_groups), and if the fleet file has them,
     C(receiverd_pin), C(receiverd_ca_path), C(receiverd_serial), and where its key is, C(receiverd_key_file) with
     C(receiverd_device), C(receiverd_key_env), or C(receiverd_key). These are the options of
     M(receiverd.receiverd.receiverd_system).
@@ -26,13 +26,13 @@ options:
     required: true
     choices: [receiverd.receiverd.receiverd]
   fleet:
-    description: The fleet file. A relative path is from the folder of this file.
+    description: The fleet file. A relative path starts at the folder of this file.
     type: str
   discover:
     description:
       - Whether to add the receivers on this network that are not in the fleet file. Needs avahi-utils, and avahi-daemon running.
       - A device on the network can claim any name and any pin, so they have C(receiverd_claimed_pin) and
-        C(receiverd_claimed_groups), and no key. They are in the group C(GROUP_discovered), and in no other. Prove them with a
+        C(receiverd_claimed_groups), and no key. They are in the group C(GROUP_discovered), and in no other. Verify them with a
         I(ca_path), or compare the pins and put the devices into the fleet file.
     type: bool
     default: false
@@ -41,7 +41,7 @@ options:
     type: str
     default: receivers
   program:
-    description: The program C(receiverd-fleet), by its path if it is not in C(PATH).
+    description: The program C(receiverd-fleet), or its path if it is not in C(PATH).
     type: str
     default: receiverd-fleet
 requirements:
@@ -87,7 +87,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
     NAME = "receiverd.receiverd.receiverd"
 
     def verify_file(self, path):
-        """Whether the name of a file says that it is for this plugin."""
+        """Whether a file, by its name, is for this plugin."""
         return super().verify_file(path) and path.endswith(("receiverd.yml", "receiverd.yaml"))
 
     def parse(self, inventory, loader, path, cache=True):
@@ -105,7 +105,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
             self._add_found(self._ask(["discover", "--json"]), devices)
 
     def _ask(self, args):
-        """What the program prints, which is JSON."""
+        """Runs the program, and returns the JSON that it prints."""
         program = self.get_option("program")
         try:
             done = subprocess.run(
@@ -128,7 +128,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
             self.inventory.add_host(name, everybody)
             for group in device["groups"]:
                 safe = self._sanitize_group_name(group)
-                # Ansible has one character for several, and one that begins with a digit begins with that, too.
+                # Ansible writes an underscore for several characters, and before a digit at the beginning.
                 if known.setdefault(safe, group) != group:
                     raise AnsibleParserError(f'to Ansible, the groups "{known[safe]}" and "{group}" are both {safe}: rename one of them')
                 self.inventory.add_host(name, self.inventory.add_group(safe))
@@ -168,7 +168,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
             self._set(
                 name,
                 {
-                    # Never http: whoever announces a device would get its key in clear.
+                    # Never http: anyone who announces a device would get its key in clear.
                     "address": f"https://{'[' + host + ']' if ':' in host else host}:{receiver['port']}",
                     "serial": receiver["serial"],
                     "model": receiver["model"],
@@ -191,7 +191,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable):
 
 
 def literal(value):
-    """The same value, which Ansible does not take for a template: a device on the network may claim to be one."""
+    """The same value, which Ansible does not take for a template: a device on the network may claim anything."""
     if isinstance(value, dict):
         return {key: literal(member) for key, member in value.items()}
     if isinstance(value, list):

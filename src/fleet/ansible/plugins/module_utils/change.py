@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What settings would change on a receiver, and the change itself, until it is known what has become of it."""
+"""What settings would change on a receiver, and the change itself, until its outcome is known."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from ansible_collections.receiverd.receiverd.plugins.module_utils.client import 
 # Seconds for a network to change, before the device is asked whether it is still there.
 SETTLE_S = 10
 RETRY_S = 1
-# How often a device may not answer in time after a change, before it is given up.
+# After how many timeouts a device that has not answered a change is given up.
 LOST_FACTOR = 3
 
 SECRET_MEMBER = "password"
@@ -20,7 +20,7 @@ UNSEEN = "whether the change was made cannot be seen, because it sends passwords
 
 
 class Difference:
-    """A value that would be another one."""
+    """A value that would change."""
 
     def __init__(self, path, before, after):
         self.path = path
@@ -29,7 +29,7 @@ class Difference:
 
     @property
     def pointer(self):
-        """RFC 6901."""
+        """The path as a JSON pointer (RFC 6901)."""
         return "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in self.path)
 
     @property
@@ -80,7 +80,7 @@ def member(body, name, asked):
     """An object in an answer; empty if it has none. Raises `ReceiverError` for anything else."""
     value = body.get(name, {})
     if not isinstance(value, dict):
-        raise ReceiverError(f"it is no receiver: its answer to {asked} has something else than an object as {name}")
+        raise ReceiverError(f"it is no receiver: its answer to {asked} has something other than an object as {name}")
     return value
 
 
@@ -94,7 +94,7 @@ def described(error):
 
 
 def changed(system, name, after):
-    """The values in a changed setting that differ; all of it if none does that can be seen, as with a secret."""
+    """The values in a changed setting that differ; the whole setting if no difference can be seen, as with a secret."""
     whole = Difference([name], system.get(name, ABSENT), after)
     return differences(whole) or [whole]
 
@@ -112,7 +112,7 @@ def differences(whole):
 
 
 def same(one, other):
-    """As JSON: to Python, 1 and true are equal."""
+    """Compares as JSON: to Python, 1 and true are equal."""
     if one is ABSENT or other is ABSENT:
         return one is other
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
@@ -144,8 +144,8 @@ class Change:
 
     def __init__(self, client, comparison, trial_s, lost_s, wait=time.sleep, now=time.monotonic):
         """
-        `trial_s`: seconds that the change is on trial, 0 for one that is not; one that can cut the device off always is.
-        `lost_s`: seconds after which a device that has not answered is given up; one on trial is given its time.
+        `trial_s`: seconds that the change is on trial; 0 for no trial, unless the change can cut the device off.
+        `lost_s`: seconds after which a device that has not answered is given up; a change on trial gets its full time.
         """
         self._client = client
         self._comparison = comparison
@@ -156,8 +156,8 @@ class Change:
 
     def make(self):
         """
-        Returns whether anything has changed: a password that the device has already was sent again. It is known what has
-        become of the change when this returns; an answer that was lost is asked for again.
+        Makes the change, and returns whether anything has changed: the device may already have had a password that was sent.
+        When this returns, the outcome is known: after a lost answer, the device is asked what it has.
         """
         lock_out_s = self._lock_out_s()
         trial_s = self._trial_s or lock_out_s
@@ -169,7 +169,7 @@ class Change:
             self._find(answer, self._now() + self._lost_s)
         elif trial_s and (is_lost or answer.headers.get("Confirm-Within")):
             if lock_out_s:
-                # Not so long that no time is left.
+                # Leaves time to confirm the change.
                 self._wait(min(SETTLE_S, trial_s / 2))
             etag = self._find(answer, until) if is_lost else answer.etag
             if etag:
@@ -188,12 +188,12 @@ class Change:
             raise ReceiverError("it is no receiver: its answer to GET /openapi.json is no description of its settings")
 
     def _send(self, trial_s):
-        """Returns an `Answer`, or why there is none that says what has become of the change."""
+        """Sends the change. Returns an `Answer`, or the error if the outcome is unknown."""
         path = f"/system?confirmWithin={trial_s}" if trial_s else "/system"
         try:
             return self._client.send("PATCH", path, self._comparison.patch)
         except Refused as error:
-            # A server in front says 503 for a service that has ended, perhaps in the middle of it.
+            # A server in front answers 503 for a service that has exited, perhaps in the middle of the change.
             if error.status == 503:
                 return error
             raise described(error)
@@ -202,7 +202,7 @@ class Change:
 
     def _find(self, cause, until):
         """
-        The answer was lost, by this cause: looks whether the change was made. Returns the ETag of its trial; None without one.
+        Finds out whether a change was made whose answer was lost, by this cause. Returns the ETag of its trial; None without one.
         """
         while True:
             try:
@@ -220,7 +220,7 @@ class Change:
             return member(status, "trial", "GET /status").get("etag")
 
     def _fate(self):
-        """Whether the device has what the change should bring: `made`, `not made`, or `unseen` if that cannot be told."""
+        """Whether the device has the values of the change: `made`, `not made`, or `unseen` if that cannot be determined."""
         if self._comparison.is_hidden:
             return "unseen"
         system = self._client.send("GET", "/system").body
@@ -239,7 +239,7 @@ class Change:
                     raise ReceiverError(f"it has not answered after the change, and undoes it by itself: {error}")
                 self._wait(RETRY_S)
                 continue
-            # It has forgotten the confirmation if it restarted after it.
+            # A device that restarted after the confirmation has forgotten it.
             if fate == "made":
                 return
             undone = f"not confirmed within {trial_s} s, or it restarted"
@@ -248,7 +248,7 @@ class Change:
             raise ReceiverError(f"it may have undone the change ({undone}): {UNSEEN}; run the task again")
 
     def _is_confirmed(self, etag):
-        """False if the device has no such change on trial."""
+        """Confirms a change. Returns False if the device has no such change on trial."""
         try:
             self._client.send("POST", "/system/confirm", etag=etag)
             return True
@@ -259,7 +259,7 @@ class Change:
 
 
 def holds(system, difference):
-    """Whether a configuration has what a change should bring, as far as it can be seen."""
+    """Whether a configuration has the value of a change, as far as it can be seen."""
     value = system
     for name in difference.path:
         value = value.get(name, ABSENT) if isinstance(value, dict) else ABSENT
@@ -267,6 +267,6 @@ def holds(system, difference):
 
 
 def resolved(schemas, schema):
-    """What a schema refers to (`$ref` into the components of the document), with what stands beside that."""
+    """The schema that a schema refers to (`$ref` into the components of the document), with the members beside the reference."""
     name = schema.get("$ref", "").rpartition("/")[2]
     return {**schemas.get(name, {}), **schema} if name else schema

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One receiver, over HTTP: how it proves who it is, its keys, requests and their answers."""
+"""One receiver, over HTTP: how it proves its identity, its keys, requests and their answers."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ import threading
 CONNECT_S = 5
 # A change restarts services of the device.
 CHANGE_FACTOR = 4
-# The description of the API has some 200 KB.
+# The description of the API has about 200 KB.
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 MAX_FILE_BYTES = 1024 * 1024
 
@@ -23,14 +23,14 @@ PORTS = {"https": 443, "http": 80}
 ADDRESS = re.compile(r"(?:(https?)://)?(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9][A-Za-z0-9.-]*))(?::(\d{1,5}))?/?")
 PIN = re.compile(r"(?:sha256//)?([A-Za-z0-9+/]{43}=)")
 FINGERPRINT = re.compile(r"[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){31}")
-# As a device takes them (POST /api/v1/api-key), and as it makes them.
+# Keys as devices accept them (POST /api/v1/api-key), and as they make them.
 KEY = re.compile(r"[A-Za-z0-9._~-]{22,128}")
-# A header takes no other (RFC 9110 section 5.5).
+# A header allows no other characters (RFC 9110 section 5.5).
 CREDENTIAL = re.compile(r"[\x21-\x7e]+")
 
 
 class ReceiverError(Exception):
-    """Something that ends the task; its text is for a person."""
+    """An error that ends the task; its text is for a person."""
 
 
 class WrongCall(ReceiverError):
@@ -38,7 +38,7 @@ class WrongCall(ReceiverError):
 
 
 class Unanswered(ReceiverError):
-    """The device did not answer: it is not known whether it did what it was asked."""
+    """The device did not answer: it is unknown whether it carried out the request."""
 
 
 class Refused(ReceiverError):
@@ -80,7 +80,7 @@ def is_ipv6(text):
 
 
 class Trust:
-    """How a device proves who it is, before anything is sent to it: by a pin, or by an authority."""
+    """How a device proves its identity before anything is sent to it: by a pin, or by an authority."""
 
     def __init__(self, endpoint, pin=None, ca_path=None):
         self.pin = self.fingerprint = self.context = None
@@ -131,7 +131,7 @@ def public_key_in(certificate):
     try:
         at, _end = der_content(certificate, 0)
         at, _end = der_content(certificate, at)
-        # The version is optional, and the only one of these with the tag [0].
+        # The version is optional, and the only one of these members with the tag [0].
         before = 6 if certificate[at] == 0xA0 else 5
         for _each in range(before):
             _start, at = der_content(certificate, at)
@@ -154,8 +154,8 @@ def der_content(data, at):
 
 def credentials_in(path, device=None):
     """
-    What a file has, in the order in which it is tried: the key on its only line; or, with the name of a device, the one or two
-    keys of its line NAME,KEY or NAME,KEY,NEXT. While `receiverd-fleet rotate-keys` replaces a key, either may be in force.
+    The keys in a file, in the order in which they are tried: the key on its only line; or, with the name of a device, the one or
+    two keys of its line NAME,KEY or NAME,KEY,NEXT. While `receiverd-fleet rotate-keys` replaces a key, either may be in force.
     """
     text = read_private(path)
     if not device:
@@ -168,7 +168,7 @@ def credentials_in(path, device=None):
         name, *keys = [part.strip() for part in line.strip().split(",")]
         if not line.strip() or line.strip().startswith("#"):
             continue
-        # It may hold a key, so it is not quoted.
+        # The line may hold a key, so it is not quoted.
         if len(keys) not in (1, 2) or not all(KEY.fullmatch(key) for key in keys):
             raise WrongCall(f"key_file: {path}:{number}: give NAME,KEY, with a key of 22 to 128 characters of A-Z, a-z, 0-9 and ._~-")
         if name in found:
@@ -207,7 +207,7 @@ class Answer:
 
 
 class Client:
-    """Sends requests to a device, each on a connection of its own: one that is kept would not show that the device is gone."""
+    """Sends requests to a device, each on a new connection: one that is kept open would not show that the device is gone."""
 
     def __init__(self, endpoint, trust, credentials, timeout_s):
         self._endpoint = endpoint
@@ -241,13 +241,13 @@ class Client:
 
         def give_up():
             is_late.set()
-            # Not that of `ssl`, which would go on without encryption.
+            # Not the method of `ssl`, which would go on without encryption.
             try:
                 socket.socket.shutdown(wire, socket.SHUT_RDWR)
             except OSError:
                 pass
 
-        # A time-out of the socket would begin again with each byte.
+        # A timeout of the socket would start over with each byte.
         timer = threading.Timer(timeout_s, give_up)
         timer.daemon = True
         timer.start()
@@ -307,7 +307,7 @@ def understood(status, headers, text):
         raise Refused(status, body)
     if 300 <= status < 400:
         raise ReceiverError(f"it redirects ({status}); is it https: in place of http:, or another program?")
-    # A server in front of one that starts.
+    # From a server in front of a service that is starting.
     if status in (502, 504):
         raise Unanswered(f"its service is not running ({status})")
     raise ReceiverError(f"it is no receiver: it answers {status}, and not as one")

@@ -14,7 +14,7 @@ from ansible_collections.receiverd.receiverd.plugins.module_utils.client import 
 OPTIONS = {
     "argument_spec": {
         "address": {"type": "str", "required": True},
-        # Keeps all of it out of the journal, and out of an error about the options.
+        # Keeps all settings out of the journal, and out of an error about the options.
         "settings": {"type": "dict", "required": True, "no_log": True},
         "pin": {"type": "str"},
         "ca_path": {"type": "path"},
@@ -55,18 +55,18 @@ def carry_out(params, env, is_check, has_diff):
 
 
 def failure(error):
-    """The result of a task that has failed."""
+    """The result of a failed task."""
     errors = getattr(error, "errors", [])
     return {"msg": str(error), **({"errors": errors} if errors else {})}
 
 
 def secrets_of(params):
-    """All that must be in no result."""
+    """The secrets that no result may contain."""
     return [*secrets_in(params.get("settings")), *([params["key"]] if params.get("key") else [])]
 
 
 def credentials_of(params, env):
-    """In the order in which they are tried."""
+    """The credentials, in the order in which they are tried."""
     if params["key_file"]:
         return credentials_in(params["key_file"], params["device"])
     name = "key" if params["key"] else params["key_env"]

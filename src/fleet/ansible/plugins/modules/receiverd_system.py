@@ -7,11 +7,11 @@ short_description: Settings of a screen-mirroring receiver
 version_added: 0.1.0
 author: receiverd maintainers (!UNKNOWN)
 description:
-  - Gives a receiver the settings that it should have, as far as they differ. Others stay as they are.
+  - Gives a receiver the settings that it should have, as far as they differ. Other settings stay as they are.
   - The device checks all of them before it changes any, and takes all of them or none.
-  - A change of host name, network or Wi-Fi is on trial. The device undoes it by itself unless this module has reached it again
-    by then, on a connection of its own.
-  - If the answer to a change is lost, the module looks whether the change was made before it says anything.
+  - A change of host name, network or Wi-Fi is on trial. The device undoes it by itself unless this module reaches the device
+    again in time, on a new connection.
+  - If the answer to a change is lost, the module first finds out whether the change was made.
 options:
   address:
     description:
@@ -21,21 +21,21 @@ options:
     required: true
   settings:
     description:
-      - The settings that it should have, as C(PATCH /api/v1/system) takes them (RFC 7396). A list is one value.
-      - A password cannot be read from a device, so it cannot be compared. It is sent each time, and the device notices that it
-        has it. In check mode it counts as a change.
-      - Passwords, and the queries of URLs, are in no result and no log.
+      - The settings that it should have, as C(PATCH /api/v1/system) accepts them (RFC 7396). A list is one value.
+      - A password cannot be read from a device, so it cannot be compared. It is sent each time, and the device notices if it
+        already has it. In check mode it counts as a change.
+      - No result and no log contains passwords or the queries of URLs.
     type: dict
     required: true
   pin:
     description:
-      - The pin of the device's key, C(sha256//BASE64), as C(receiverd key show --verbose), the screen and the fleet file have it.
+      - The pin of the device's key, C(sha256//BASE64), as C(receiverd key show --verbose), the screen and the fleet file show it.
       - Or the SHA-256 fingerprint of its certificate, which changes when that is renewed.
       - Without I(pin) and I(ca_path), an authority that this computer trusts must have signed the certificate of the device.
     type: str
   ca_path:
     description:
-      - A file with certificates (PEM) of the authority that signed those of the devices, or a folder of them as OpenSSL has it.
+      - A file with certificates (PEM) of the authority that signed those of the devices, or a folder of them as OpenSSL reads it.
       - The name or the address in I(address) must be in the certificate of the device.
     type: path
   key:
@@ -58,7 +58,7 @@ options:
     default: RECEIVERD_KEY
   confirm_within:
     description:
-      - Seconds that the change is on trial, 5 to 600. The device undoes it unless the module has reached it again by then.
+      - Seconds that the change is on trial, 5 to 600. The device undoes it unless the module reaches the device again by then.
       - Without it, only a change that can cut the device off is on trial, for as long as the device proposes.
     type: int
   timeout:
@@ -77,7 +77,7 @@ attributes:
     description: The device checks the settings, and says what would change. Nothing is changed.
   diff_mode:
     support: full
-    description: Shows what differs, and no secret.
+    description: Shows the differences, but no secret.
 """
 
 EXAMPLES = r"""
@@ -113,7 +113,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: The values that differ, or that were sent again because a secret in them cannot be compared. Of lists, the whole.
+  description: The values that differ, or that were sent again because a secret in them cannot be compared. Lists are whole.
   returned: success
   type: list
   elements: dict
@@ -131,7 +131,7 @@ changes:
       type: raw
       sample: [ntp.example.org]
 note:
-  description: Said if only values with secrets are sent, which cannot be compared.
+  description: Present if only values with secrets are sent, which cannot be compared.
   returned: sometimes
   type: str
 errors:
@@ -158,7 +158,7 @@ from ansible_collections.receiverd.receiverd.plugins.module_utils.task import OP
 
 def main():
     module = AnsibleModule(supports_check_mode=True, **OPTIONS)
-    # The other values of the settings are what a result is about.
+    # A result shows the other values of the settings.
     module.no_log_values.clear()
     module.no_log_values.update(secrets_of(module.params))
     try:

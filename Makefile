@@ -13,13 +13,13 @@ export VERSION := $(VERSION)
 endif
 # The board that `make image` makes the image for: a folder in build/image/boards.
 export BOARD ?= virt
-# The key that signs bundles, and the keyring of the signers whom receivers trust: files in PEM; KEY and CERT may also be PKCS#11 addresses.
-# Without them, throw-away keys sign, which outlive `make clean`.
+# The key that signs bundles, and the keyring of the signers that receivers trust: files in PEM; KEY and CERT may also be
+# PKCS#11 addresses. Without them, throw-away keys sign, which outlive `make clean`.
 export KEY CERT KEYRING
 export KEYS := $(CURDIR)/.keys
 
-# In the foreground of a terminal, in a process group of its own, so that make does not see Ctrl-C and report an error.
-# Elsewhere in place of the shell, so that the SIGTERM that make passes on reaches it.
+# In the foreground of a terminal, it runs in a process group of its own, so that make does not see Ctrl-C and report an error.
+# Elsewhere it replaces the shell, so that the SIGTERM that make passes on reaches it.
 run: build ## serve a throw-away device on 127.0.0.1:8080, and print how to talk to it
 	@read -r _ _ _ _ group _ _ foreground _ </proc/$$$$/stat; \
 	if [ -t 0 ] && [ "$$group" = "$$foreground" ]; then set -m; $(TS) build/run.ts; else exec $(TS) build/run.ts; fi
@@ -27,7 +27,7 @@ run: build ## serve a throw-away device on 127.0.0.1:8080, and print how to talk
 build: node_modules ## build build/out/receiverd.cjs, all that a device needs
 	@$(TS) build/bundle.ts
 
-# For the computer of somebody who owns many receivers.
+# For the computer of an owner of many receivers.
 fleet: node_modules src/fleet/node_modules ## build build/out/receiverd-fleet.cjs, which manages many receivers
 	@$(TS) build/fleet.ts
 
@@ -48,8 +48,8 @@ format: node_modules ## format the sources, and bring the lists of options up to
 page-shots: node_modules test/page/node_modules ## make pictures of every view of the page in build/out/page-shots
 	@mkdir -p build/out && CI=true $(BIN)/tap --reporter=base --timeout=600 test/page/shots.ts
 
-# tap compiles itself for the plugins that package.json names. A run that has to do so first has begun with all of tap's own, which
-# cost each test half a second.
+# tap compiles itself for the plugins that package.json names. A run that has to do so first starts with all of tap's own
+# plugins, which cost each test half a second.
 test quick page-shots arm-test device-test card-test update-test phone-test power-test storage-test activation-test crash-test model-test fleet-test soak walk strike-test: node_modules/.tap-built
 node_modules/.tap-built: node_modules/.package-lock.json
 	@$(BIN)/tap build
@@ -118,11 +118,11 @@ DEVICE_TEST = @TEST_DEADLINE_MS=120000 $(BIN)/tap --reporter=tap --timeout=86400
 device-test: device-tools image build/out/next/receiverd.deb bench-board ## boot the image, and test it from outside and inside
 	$(DEVICE_TEST) test/device/boot-script.device.ts test/device/package.device.ts test/device/boot.device.ts test/device/screen.device.ts
 
-# After the other image, because both are made in the same folder, and of the packages that it was made of.
+# It runs after the other image, because both are made in the same folder, and uses the packages of that image.
 card: image
 	@$(MAKE) --no-print-directory --assume-old=deb image BOARD=raspberry-pi
 
-# All that these tests boot, but the card.
+# Everything that these tests boot, except the card.
 device-build: device-tools from image earlier build/out/next/receiverd.deb bench-board
 
 update-test: device-tools from image earlier ## update the booted image, also to versions that do not work: make update-test PROOF=1 FROM=COMMIT
@@ -132,11 +132,11 @@ phone-test: device-tools image test/page/node_modules ## update the booted image
 	@mkdir -p build/out/phone
 	$(DEVICE_TEST) test/visits/phone.device.ts
 
-# The image of an earlier commit, with which the device begins that is updated.
+# The image of an earlier commit, from which the device is updated.
 earlier: image
 	@[ -z "$(FROM)" ] || build/image/earlier.sh "$(FROM)"
 
-# Before anything is built.
+# This is checked before anything is built.
 from:
 	@[ -z "$(FROM)" ] || git rev-parse --verify --quiet "$(FROM)^{commit}" >/dev/null || \
 		{ echo 'there is no commit $(FROM) in this repository' >&2; exit 1; }
@@ -160,29 +160,29 @@ build/out/image/hostapd.deb: test/device/hostapd.sh
 crash-test: build ## start from every state that a power cut could leave of a disk: make crash-test CHANGES=300
 	@[ -t 1 ] || export CI=true; CHANGES=$(or $(CHANGES),100) $(BIN)/tap --reporter=base --timeout=86400 test/crash/states.test.ts
 
-model-test: build ## random sessions on UxPlay against a model: make model-test ROUNDS=1000
+model-test: build ## run random sessions on UxPlay against a model: make model-test ROUNDS=1000
 	@[ -t 1 ] || export CI=true; $(BIN)/tap --reporter=base --timeout=86400 test/engines/model.test.ts
 
 fuzz: node_modules test/interop/node_modules ## fuzz the parsers, the API and the start for hours: make fuzz TARGET=patch SECONDS=3600
 	@$(TS) test/fuzz/run.ts
 
-fleet-test: build fleet ## a site of many devices, managed, killed and watched: make fleet-test N=1000
+fleet-test: build fleet ## manage a site of many devices, some of which are killed, and watch it: make fleet-test N=1000
 	@N=$(or $(N),1000) TEST_DEADLINE_MS=120000 $(BIN)/tap --reporter=tap --timeout=86400 test/fleet/thousand.test.ts
 
-soak: build ## one service for hours, with clients, changes, sessions, new keys and clock steps: make soak HOURS=8 SEED=2
+soak: build ## run one service for hours, with clients, changes, sessions, new keys and clock steps: make soak HOURS=8 SEED=2
 	@HOURS=$(or $(HOURS),1) TEST_DEADLINE_MS=120000 $(BIN)/tap --reporter=tap --timeout=864000 test/soak/soak.test.ts
 
-walk: build test/page/node_modules ## a thumb on the page in two browsers, at random, against a model: make walk STEPS=2000 SEED=2 BROWSER=firefox
+walk: build test/page/node_modules ## press random things on the page in two browsers, against a model: make walk STEPS=2000 SEED=2 BROWSER=firefox
 	@STEPS=$(or $(STEPS),1000) TEST_DEADLINE_MS=120000 $(BIN)/tap --reporter=tap --timeout=864000 test/page/walk.test.ts
 
-strike-test: node_modules ## faults of storage and commands at random, and what must hold: make strike-test STRIKES=100000 SEED=2
+strike-test: node_modules ## make storage and commands fail at random, and check what must hold: make strike-test STRIKES=100000 SEED=2
 	@STRIKES=$(or $(STRIKES),10000) TEST_DEADLINE_MS=120000 $(BIN)/tap --reporter=tap --timeout=864000 test/faults/strikes.test.ts
 
-# ONLY=src/auth changes this room alone; N=50 changes 50 places of each, chosen by SEED.
+# ONLY=src/auth changes only this room; N=50 changes 50 places of each room, chosen by SEED.
 mutants: node_modules ## change the sources in small ways, and list the changes that no test notices (takes long)
 	@$(TS) test/mutants/main.ts
 
-proof: ## everything that takes hours: mutants, each state that a power cut could leave, 200 power cuts, 1,000 devices, bad storage, 1,000 rounds against the model, fuzzing, an hour of soak, 2,000 steps over the page, 10,000 strikes, the card, the whole bench (as root)
+proof: ## run everything that takes hours: mutants, each state that a power cut could leave, 200 power cuts, 1,000 devices, bad storage, 1,000 rounds against the model, fuzzing, an hour of soak, 2,000 steps over the page, 10,000 strikes, the card, the whole bench (as root)
 	@test/proof.sh
 
 device-tools:
@@ -213,7 +213,7 @@ bench-board: build ## build build/out/bench-board.cjs, to copy to a board and se
 clean: ## remove everything that was built or installed here
 	rm -rf build/out .tap node_modules build/runtime/node_modules src/fleet/node_modules test/*/node_modules
 
-# The stamp is npm's: it leaves a copy of the lock file in the folder.
+# The stamp comes from npm, which leaves a copy of the lock file in the folder.
 NESTED := src/fleet test/interop test/page test/bench test/arm build/runtime
 node_modules $(NESTED:=/node_modules): %: %/.package-lock.json
 node_modules/.package-lock.json: package.json package-lock.json

@@ -10,33 +10,33 @@ interface Program {
   readonly name: string
   readonly target: string
   readonly sources: readonly string[]
-  /** A folder of these that is not a part of it. */
+  /** A folder among these that is not part of the program. */
   readonly without?: string
 }
 
 const COMMON = ['src', 'hal', 'build/esbuild-options.ts', 'package.json', 'package-lock.json']
 
-/** The program that runs on a device. The owner's program takes parts of it, and never the other way round. */
+/** The program that runs on a device. The owner's program uses parts of it, never the other way around. */
 export const SERVICE_PROGRAM: Program = {
   name: 'receiverd.cjs',
   target: 'build',
   sources: [...COMMON, 'build/bundle.ts', 'build/page.ts'],
   without: 'src/fleet/',
 }
-/** The program that runs on the computer of somebody who owns many devices. */
+/** The program that runs on the computer of an owner of many devices. */
 export const FLEET_PROGRAM: Program = {
   name: 'receiverd-fleet.cjs',
   target: 'fleet',
   sources: [...COMMON, 'build/fleet.ts'],
 }
 
-/** READMEs and their pictures stand among the sources, and so does what Ansible runs. */
+/** Files among the sources that are not bundled: READMEs, their pictures, and what Ansible runs. */
 const NOT_BUNDLED = /\.(md|png|py|pyc)$/
 
 /**
- * The path of a program in build/out. It is checked against the sources, so that no test passes, and nothing is measured, on
- * one that was built from other sources.
- * @throws {Error} if there is none, or it is out of date.
+ * The path of a program in build/out. It is checked against the sources, so that no test or measurement uses a program that was
+ * built from other sources.
+ * @throws {Error} if the program is missing or out of date.
  */
 export function currentBundle(program = SERVICE_PROGRAM): string {
   const path = join(OUT, program.name)
@@ -49,7 +49,7 @@ export function currentBundle(program = SERVICE_PROGRAM): string {
   return path
 }
 
-/** Called before the program is built: a source that changes meanwhile makes it out of date. */
+/** The digest of a program's sources. Call it before the build: a source that changes meanwhile makes the program out of date. */
 export function digestOfSources(program: Program): string {
   const digest = createHash('sha256')
   const { sources, without } = program
@@ -62,12 +62,12 @@ export function digestOfSources(program: Program): string {
   return digest.digest('hex')
 }
 
-/** Called after the program was written. */
+/** Records what a program was built from. Call it after the program was written. */
 export function recordSources(program: Program, digest: string): void {
   writeFileSync(recordOf(program), digest)
 }
 
-/** Holds the digest of the sources that it was built from. */
+/** The path of the file that holds the digest of a program's sources. */
 function recordOf({ name }: Program): string {
   return join(OUT, `${name}.sources`)
 }

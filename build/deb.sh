@@ -1,6 +1,6 @@
 #!/bin/sh
-# build/deb.sh check: whether the tools are there. build/deb.sh indep|arch: one of the two Debian packages, by debhelper, in
-# build/out.
+# build/deb.sh check: checks that the tools are installed. build/deb.sh indep|arch: makes the Debian packages for all
+# architectures or for one, with debhelper, in build/out.
 set -eu
 . build/tools.sh
 need 'make deb' dh:debhelper

@@ -1,6 +1,6 @@
 import type { BuildOptions } from 'esbuild'
 
-/** A program in one CommonJS file that needs nothing but Node, by default in memory. */
+/** A program in one CommonJS file that needs only Node. By default, the result stays in memory. */
 export const PROGRAM = {
   bundle: true,
   platform: 'node',

@@ -20,7 +20,7 @@ const { metafile } = await build({
   outfile: `${OUT}/${FLEET_PROGRAM.name}`,
   write: true,
   banner: { js: '#!/usr/bin/env node' },
-  // The package that debug, of mqtt, colors its lines with if it is there; it would come from the tools of this repository.
+  // mqtt's package debug colors its lines with this package if it is installed; it would come from this repository's tools.
   external: ['supports-color'],
   define: {
     __VERSION__: JSON.stringify(process.env.VERSION || packageFile.version),

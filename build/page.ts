@@ -12,7 +12,7 @@ import { PAGE } from './esbuild-options.ts'
 export interface PageFile {
   readonly name: string
   readonly text: string
-  /** The text, compressed, in Base64. By Zopfli, which saves a kilobyte, and takes half a second: no cache is worth it. */
+  /** The text, compressed by Zopfli, in Base64. Zopfli saves a kilobyte and takes half a second, which is not worth a cache. */
   readonly gzip: string
 }
 
@@ -32,7 +32,7 @@ export async function buildPage(): Promise<PageFiles> {
   return { html, script, style }
 }
 
-/** The page in the form that the service takes, for a service that runs from its sources. */
+/** The page in the form that the service expects, for a service that runs from its sources. */
 export async function pageFromSources(): Promise<Page> {
   const { html, script, style } = await buildPage()
   return {

@@ -16,7 +16,7 @@ const ENGINES = 'build/out/engines.sock'
 const PLACE = ['--root', ROOT, '--state-dir', STATE]
 const listen = process.env.RECEIVERD_LISTEN || '127.0.0.1:8080'
 
-/** Held by a socket that this process listens on: it is free again when the process ends, however it ends. */
+/** Takes the lock, which is a socket that this process listens on: it is free again when the process ends, however it ends. */
 async function takeLock(): Promise<void> {
   const holder = await holderOf(LOCK)
   if (holder !== undefined)
@@ -26,7 +26,7 @@ async function takeLock(): Promise<void> {
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen(LOCK, resolve))
 }
 
-/** The process that listens on the lock, as it says itself; undefined if none does. */
+/** The ID of the process that listens on the lock, as that process reports it; undefined if none does. */
 function holderOf(path: string): Promise<string | undefined> {
   return new Promise(resolve => {
     let pid = ''

@@ -20,15 +20,15 @@ const PAGE_BUDGET_BYTES = 110_000
 const SENT_BUDGET_BYTES = 32_350
 const PAGE = 'build/out/page'
 /**
- * Everything that may be in the bundle: our own code, without the owner's program, and the parts of two packages that it uses. Of TypeBox, neither
- * `value`, which is twice the size of `schema`, nor `compile`, which needs `new Function`.
+ * Everything that may be in the bundle: our own code, without the owner's program, and the parts of two packages that it uses.
+ * TypeBox's `value` is not among them, because it is twice the size of `schema`, nor is `compile`, which needs `new Function`.
  */
 const ALLOWED = [
   /^(src(?!\/fleet\/)|hal)\//,
   /^node_modules\/@noble\/hashes\/(_md|_u64|hmac|sha2|utils)\.js$/,
   /^node_modules\/typebox\/build\/(format|guard|schema(?!\/compile\.mjs)|system|type)\//,
 ]
-/** Of these, tls is loaded only where there is a certificate to try. */
+/** Of these, tls is loaded only if there is a certificate to check. */
 const ALLOWED_BUILTINS =
   /^node:(child_process|crypto|events|fs|http|net|os|path|stream|stream\/promises|timers\/promises|tls|util|zlib)$/
 
@@ -46,7 +46,7 @@ for (const [path, { bytesInOutput }] of Object.entries(output.inputs)) {
 for (const { path } of output.imports) if (!ALLOWED_BUILTINS.test(path)) foreign.push(path)
 
 for (const [room, bytes] of [...sizes].sort((a, b) => b[1] - a[1])) console.log(String(bytes).padStart(8), room)
-// It is a module of its own, so that its strings are counted apart.
+// The page is a module of its own, so that its strings are counted separately.
 const pageInBundle = output.inputs['src/api/built-page.ts']?.bytesInOutput ?? 0
 const assets = readdirSync(join(PAGE, 'assets'))
 const bytesOf = (names: readonly string[]) =>

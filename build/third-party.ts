@@ -7,7 +7,7 @@ import type { Metafile } from 'esbuild'
 const ALLOWED = ['MIT', 'ISC', 'BSD-2-Clause', 'BSD-3-Clause', '0BSD']
 const PACKAGE = /^(?:.*\/)?node_modules\/((?:@[^/]+\/)?[^/]+)\//
 
-/** The names of the packages that have a part in a bundle. */
+/** The names of the packages that contribute code to a bundle. */
 export function bundledPackages({ inputs }: Pick<Metafile, 'inputs'>): readonly string[] {
   return [...new Set(Object.keys(inputs).flatMap(path => PACKAGE.exec(path)?.[1] ?? []))].sort()
 }

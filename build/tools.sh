@@ -1,5 +1,5 @@
-# To be sourced. need TARGET TOOL:PACKAGE…: ends with one line that says which of Debian's packages TARGET lacks. A tool is a
-# command, also one that only root has in its PATH; or a file, by its whole path.
+# Sourced by other scripts. need TARGET TOOL:PACKAGE…: exits with a line that names the Debian packages that TARGET lacks. A
+# tool is a command, even if only root has it in PATH, or a file by its full path.
 need() {
 	target=$1 missing=
 	shift

@@ -1,9 +1,9 @@
-# To be sourced: the kernel hands programs for arm64 to QEMU, so that a chroot of theirs works. Where no systemd has
-# registered that, as in a container, it is done here.
+# Sourced by other scripts. The kernel hands programs for arm64 to QEMU, so that a chroot with them works. If systemd has not
+# registered that, as in a container, it is registered here.
 [ "$(id -u)" = 0 ] || { echo 'make image needs root: it makes a root file system' >&2; exit 1; }
 # Debian's programs authenticate pointers where the processor can, which QEMU emulates slowly. The A72 cannot.
 export QEMU_CPU=cortex-a72
-# For what has a time in it and outlives many commits: the first day of Debian 13.
+# The time in files that outlive many commits: the first day of Debian 13.
 export BASE_EPOCH=1754697600
 . build/tools.sh
 need 'make image' mmdebstrap:mmdebstrap qemu-aarch64-static:qemu-user-static arch-test:arch-test mke2fs:e2fsprogs sfdisk:fdisk \

@@ -22,7 +22,7 @@ fi
 # Without a state, both are tried. A system that is not in the order is never tried: it may be half written.
 test -n "${BOOT_ORDER}" || setenv BOOT_ORDER A B
 
-# If no system has an attempt left, each gets three again: better a device that tries on than one that is dark.
+# If no system has an attempt left, each gets three again: a device that keeps trying is better than one that stays dark.
 setenv usable
 for slot in ${BOOT_ORDER}; do
   if test "${slot}" = "A" && itest 0x0${BOOT_A_LEFT} -gt 0; then setenv usable yes; fi
@@ -48,7 +48,7 @@ for slot in ${BOOT_ORDER}; do
     # The attempt counts before it is made, so that a system that hangs uses its attempts up.
     env export -c -s 200 ${state} BOOT_ORDER BOOT_A_LEFT BOOT_B_LEFT && ${devtype} write ${state} ${sector} 1
     part uuid ${devtype} ${devnum}:${part} uuid
-    # Without rootwait, because a kernel whose initrd is damaged would wait for ever. A processor that does nothing else for two
+    # Without rootwait, because a kernel whose initrd is damaged would wait forever. A processor that does nothing else for two
     # minutes (twice watchdog_thresh) does not come back, and systemd on another one would go on serving the watchdog.
     setenv bootargs "root=PARTUUID=${uuid} ro panic=10 softlockup_panic=1 watchdog_thresh=60 rauc.slot=${slot}"
     if load ${devtype} ${devnum}:1 ${state} cmdline.env; then

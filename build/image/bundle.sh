@@ -1,7 +1,7 @@
 #!/bin/sh
-# build/image/bundle.sh check: whether a bundle could be made and signed. build/image/bundle.sh SLOT.ext4 OUT.raucb: the image of
-# a slot as a bundle for RAUC, of VERSION and for BOARD, signed by KEY and CERT, and verified by KEYRING, if it is set. LEVEL, of zstd,
-# is for tests that need no small one.
+# build/image/bundle.sh check: checks that a bundle can be made and signed. build/image/bundle.sh SLOT.ext4 OUT.raucb: makes a
+# bundle for RAUC from the image of a slot, of VERSION and for BOARD, signed by KEY and CERT, and verified by KEYRING, if it is
+# set. LEVEL is zstd's, for tests that do not need a small bundle.
 set -eu
 export PATH="$PATH:/usr/sbin:/sbin"
 fail() { echo "$1" >&2; exit 1; }
@@ -10,7 +10,7 @@ need 'make bundle' rauc:rauc mksquashfs:squashfs-tools openssl:openssl
 # Receivers compare versions, and refuse older ones.
 number='(0|[1-9][0-9]*)' part='[0-9A-Za-z-]+'
 printf %s "$VERSION" | grep -Eqx "$number\.$number\.$number(-$part(\.$part)*)?(\+$part(\.$part)*)?" ||
-	fail "VERSION=$VERSION is not a version as SemVer has them, such as 1.1.0 or 1.1.0-rc.1"
+	fail "VERSION=$VERSION is not a version as in SemVer, such as 1.1.0 or 1.1.0-rc.1"
 key=${KEY:-} cert=${CERT:-} keyring=${KEYRING:-}
 case ${key:+key}${cert:+cert} in
 keycert) ;;

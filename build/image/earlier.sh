@@ -8,14 +8,15 @@ rm -rf "$tree"
 mkdir -p "$tree/build/out/image"
 git archive "$1" | tar -x -C "$tree"
 same() { for path; do diff -qr "$path" "$tree/$path" >/dev/null 2>&1 || return 1; done; }
-# The parts that take minutes, if they are made of the same: the base, with nothing but Debian's packages, and the board's additions.
+# Reuses the parts that take minutes, if their sources are the same: the base, which has only Debian's packages, and the board's
+# additions.
 if same build/image/base.sh build/image/left-out; then
 	ln "$out/base.tar" "$tree/build/out/image/"
 	if [ -e "$out/virt.tar" ] && same build/image/board.sh build/image/initramfs build/image/boards/virt; then
 		ln "$out/virt.tar" "$tree/build/out/image/"
 	fi
 fi
-# Libraries change only with their lock. npm writes its copy of it when all of them are there.
+# Libraries change only with their lock. npm writes its copy of the lock once all of them are installed.
 for room in . src/fleet; do
 	if [ -e $room/node_modules/.package-lock.json ] && same $room/package-lock.json; then
 		cp -Rl $room/node_modules "$tree/$room/"
@@ -23,9 +24,9 @@ for room in . src/fleet; do
 done
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "$1")
 export SOURCE_DATE_EPOCH
-# It has a version of its own.
+# The earlier commit has a version of its own.
 unset VERSION
-# No image has our Node, but Debian's.
+# Images have Debian's Node, not ours.
 make -C "$tree" --no-print-directory --assume-old=build/out/node-arm64.stamp KEYS="$KEYS" BOARD=virt image
 mv "$tree/build/out/image/virt.img" "$out/earlier.img"
 rm -rf "$tree"

@@ -3,7 +3,7 @@
 # build/out/image/BOARD.img, with its system beside it, BOARD.ext4, from which a bundle is made.
 set -eu
 . build/image/binfmt.sh
-# The same commit gives the same bytes (slot.sh): for what the programs in the chroot write, too.
+# The same commit gives the same bytes (slot.sh), also in what programs in the chroot write.
 : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct)}"
 export SOURCE_DATE_EPOCH
 out=$PWD/build/out/image
@@ -26,7 +26,7 @@ done
 printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
 chmod 755 "$root/usr/sbin/policy-rc.d"
 mount -t proc proc "$root/proc"
-# The base has no more of /usr/share/doc than each copyright, but the notices of the bundle belong to the image.
+# The base has only the copyright files of /usr/share/doc, but the notices of the bundle belong in the image.
 chroot "$root" sh -c "dpkg --path-include='/usr/share/doc/receiverd*' --install /*.deb" >"$out/install.log" 2>&1 || { cat "$out/install.log" >&2; exit 1; }
 chroot "$root" dpkg-query --show --showformat='${Package} ${Version} ${Architecture}\n' >"$out/$BOARD.manifest"
 umount "$root/proc"
@@ -34,10 +34,10 @@ rm "$root"/*.deb "$root/usr/sbin/policy-rc.d"
 
 cp -R build/image/overlay/. "$root/"
 [ ! -d "$board/overlay" ] || cp -R "$board/overlay/." "$root/"
-# Before these times go into lists.
+# Before programs copy these times into lists.
 find "$root" -xdev -print0 | xargs -0 touch --no-dereference --date="@$SOURCE_DATE_EPOCH"
-# GStreamer's list of plugins, which their first user would have to make: on a small board that takes a minute. It has them in the
-# order in which a folder lists them, and only a tmpfs lists them in the same order each time.
+# GStreamer's list of plugins, which their first user would have to make: on a small board that takes a minute. The list has the
+# order in which the folder lists its files, and only a tmpfs lists them in the same order each time.
 plugins=$root/usr/lib/aarch64-linux-gnu/gstreamer-1.0
 cp -Rp "$plugins" "$work/plugins"
 mount -t tmpfs -o mode=755 plugins "$plugins"
@@ -50,7 +50,7 @@ for user in uxplay weston; do
 done
 rm "$root/gstreamer.bin"
 chroot "$root" fc-cache --force
-# As systemd does at a first boot, which no update and no factory reset has.
+# As systemd does at a first boot, which does not follow an update or a factory reset.
 chroot "$root" systemctl --quiet preset-all
 # systemd-resolved has the name servers from networkd; mmdebstrap has left those of this machine.
 ln -sf ../run/systemd/resolve/stub-resolv.conf "$root/etc/resolv.conf"
@@ -88,7 +88,7 @@ truncate -s 256M "$work/boot.vfat"
 mkfs.vfat -F 32 -n BOOT "$work/boot.vfat" >/dev/null
 MTOOLS_SKIP_CHECK=1 mcopy -s -i "$work/boot.vfat" "$work"/boot/* ::/
 
-# RAUC's own record of the system that is there from the start.
+# RAUC's own record of the preinstalled system.
 (umask 077 && mkdir "$work/data/rauc" "$work/data/update" "$work/data/orders" "$work/data/provisioned")
 printf '[slot.rootfs.0]\nbundle.compatible=receiver-%s\nbundle.version=%s\nstatus=ok\n' "$BOARD" "$VERSION" >"$work/data/rauc/central.raucs"
 build/image/slot.sh "$root" "$out/$BOARD.ext4"

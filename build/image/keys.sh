@@ -1,7 +1,7 @@
 #!/bin/sh
-# build/image/keys.sh DIR [NAME]: makes an authority and a signer, once: ca.key, ca.pem, sign.key, sign.pem. Throw-away ones for a
-# build without KEY, CERT and KEYRING: everyone who can read the folder can sign what such receivers install. They are not in
-# build/out, because a receiver takes no bundle from keys that are made anew after `make clean`.
+# build/image/keys.sh DIR [NAME]: makes an authority and a signer, once: ca.key, ca.pem, sign.key, sign.pem. They are throw-away
+# keys for a build without KEY, CERT and KEYRING: everyone who can read the folder can sign what such receivers install. They
+# are not in build/out, because receivers would refuse bundles of new keys that were made after `make clean`.
 set -eu
 dir=${1%/} name=${2:-receiver test}
 [ ! -e "$dir" ] || exit 0
@@ -19,5 +19,5 @@ printf 'basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n
 openssl x509 -req -in "$new/sign.csr" -CA "$new/ca.pem" -CAkey "$new/ca.key" -days 14600 -extfile "$new/extensions" -out "$new/sign.pem" 2>"$new/log" ||
 	{ cat "$new/log" >&2; exit 1; }
 rm "$new/sign.csr" "$new/extensions" "$new/log"
-# Whole or not at all. Another build may have been faster.
+# All or nothing. Another build may have been faster.
 mv -T "$new" "$dir" 2>/dev/null || [ -e "$dir/sign.pem" ]

@@ -1,8 +1,8 @@
-# Installs what was built, under DESTDIR. It needs neither npm nor a network. Included by the Makefile of the sources; it is
+# Installs what was built, under DESTDIR. It needs neither npm nor a network. The Makefile of the sources includes it, and it is
 # the Makefile of the tarball that `make dist` makes.
 .DEFAULT_GOAL := help
 .PHONY: help install install-uxplay install-screen install-tls install-update
-# Where the files of the package are, and what was built.
+# The folders of the package's files, and of what was built.
 SOURCES ?= package
 BUILT ?= .
 UNITDIR ?= /usr/lib/systemd/system
@@ -37,13 +37,13 @@ install-screen: ## the same for the screen: weston, and what it shows while nobo
 	install -D -m 644 $(SOURCES)/weston.sysusers "$(DESTDIR)/usr/lib/sysusers.d/weston.conf"
 	install -D -m 644 $(SOURCES)/screen.tmpfiles "$(DESTDIR)/usr/lib/tmpfiles.d/receiverd-screen.conf"
 
-install-tls: ## the same for TLS: nginx in front, which alone can be reached from outside
+install-tls: ## the same for TLS: nginx in front, the only part that can be reached from outside
 	install -D -m 644 $(SOURCES)/nginx.conf "$(DESTDIR)/etc/receiverd/nginx.conf"
 	install -D -m 644 $(SOURCES)/tls-socket.conf "$(DESTDIR)$(UNITDIR)/receiverd.socket.d/50-tls.conf"
 	install -D -m 644 $(SOURCES)/tls-service.conf "$(DESTDIR)$(UNITDIR)/receiverd.service.d/50-tls.conf"
 	install -D -m 644 $(SOURCES)/tls-nginx.conf "$(DESTDIR)$(UNITDIR)/nginx.service.d/50-receiverd.conf"
 
-install-update: ## the same for updates by RAUC: the judgement of a new version, downloads, and D-Bus closed to all but root
+install-update: ## the same for updates by RAUC: the judgment of a new version, downloads, and D-Bus closed to everyone but root
 	install -D -m 755 -t "$(DESTDIR)/usr/lib/receiverd" $(SOURCES)/judge $(SOURCES)/download
 	install -D -m 644 -t "$(DESTDIR)$(UNITDIR)" $(SOURCES)/receiverd-judge.service $(SOURCES)/receiverd-good.service \
 		$(SOURCES)/receiverd-late.service $(SOURCES)/receiverd-late.timer \

@@ -116,13 +116,13 @@ t.test('mistakes are found before anything is built', { skip }, async t => {
   const { ca, signer } = authority('careful')
   writeFileSync(at('both.pem'), readFileSync(ca, 'utf8') + readFileSync(signer.KEY, 'utf8'))
   const cases: [settings: Settings, refused: RegExp][] = [
-    [{ VERSION: '1.1' }, /^VERSION=1\.1 is not a version as SemVer has them/],
+    [{ VERSION: '1.1' }, /^VERSION=1\.1 is not a version as in SemVer/],
     [{ VERSION: '1.01.0' }, /^VERSION=1\.01\.0 is not/],
     [{ KEY: signer.KEY }, /^make bundle takes both KEY= and CERT=/],
     [{ KEYRING: ca }, /^with KEYRING=, make bundle needs KEY= and CERT=/],
     [{ ...signer, KEY: at('none') }, /^KEY=\S+ cannot be read/],
     [{ ...signer, CERT: at('none') }, /^CERT=\S+ cannot be read/],
-    [{ ...signer, KEYRING: at('none') }, /^KEYRING=\S+ is no file of certificates in PEM/],
+    [{ ...signer, KEYRING: at('none') }, /^KEYRING=\S+ is not a file of certificates in PEM/],
     [{ ...signer, KEYRING: at('both.pem') }, /^KEYRING=\S+ has a private key/],
   ]
   for (const [settings, refused] of cases) {

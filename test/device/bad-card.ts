@@ -6,24 +6,24 @@ import { REPOSITORY } from '../../build/bundle-file.ts'
 import { DISK_BYTES } from './boards.ts'
 import type { Partition } from './disk.ts'
 
-/** Of the numbers in the file, by their order there. */
+/** How many numbers the file has, and the index of the count of writes. */
 const NUMBERS = 8
 const WRITES_AT = 6
 
 export interface Faults {
   readonly writeMs?: number
   readonly flushMs?: number
-  /** Where every write fails, or every read. */
+  /** The parts of the disk where every write, or every read, fails. */
   readonly unwritable?: Partition
   readonly unreadable?: Partition
 }
 
 export class BadCard {
   readonly #file: string
-  /** For QEMU. */
+  /** Environment variables for QEMU. */
   readonly env: Readonly<Record<string, string>>
 
-  /** @param folder Where to compile it. */
+  /** @param folder Where to compile the library. */
   constructor(folder: string) {
     const library = join(folder, 'bad-card.so')
     const source = join(REPOSITORY, 'test/device/bad-card.c')
@@ -33,7 +33,7 @@ export class BadCard {
     this.env = { LD_PRELOAD: library, BAD_CARD: this.#file, DISK_BYTES: `${DISK_BYTES}` }
   }
 
-  /** From this moment on; the rest works. */
+  /** Sets the faults from this moment on; everything else works. */
   set({ writeMs = 0, flushMs = 0, unwritable, unreadable }: Faults): void {
     const numbers = [1000 * writeMs, 1000 * flushMs, ...ends(unwritable), ...ends(unreadable)]
     const bytes = Buffer.alloc(8 * numbers.length)
@@ -43,7 +43,7 @@ export class BadCard {
     closeSync(file)
   }
 
-  /** How often the device has written, and flushed, since it was switched on first. */
+  /** How often the device has written and flushed since it was first switched on. */
   get counts(): { readonly writes: number; readonly flushes: number } {
     const bytes = readFileSync(this.#file)
     const [writes, flushes] = [WRITES_AT, WRITES_AT + 1].map(at => Number(bytes.readBigUInt64LE(8 * at))) as [

@@ -9,7 +9,7 @@ import { REPOSITORY } from '../../build/bundle-file.ts'
 export const QEMU = join(REPOSITORY, 'build/out/qemu/qemu-system-aarch64')
 const IMAGE = join(REPOSITORY, 'build/out/image')
 export const CARD = join(IMAGE, 'raspberry-pi.img')
-/** For the virtual board; its image brings it. */
+/** U-Boot for the virtual board; its image includes it. */
 export const U_BOOT = join(IMAGE, 'u-boot.bin')
 /** Bytes into a disk, as `build/image/disk.sh` lays it out: the boot partition, and system A. */
 const BOOT_OFFSET = 4 * 1024 ** 2
@@ -17,47 +17,52 @@ export const A_OFFSET = 260 * 1024 ** 2
 /** A disk is larger than its image. For the emulated card reader, its size is a power of two. */
 export const DISK_BYTES = 8 * 1024 ** 3
 /**
- * Of the kernel. Its page table isolation makes the emulator forget all translations at each system call: a boot takes three
- * times as long.
+ * An option of the kernel. Its page table isolation makes the emulator forget all translations at each system call: a boot
+ * takes three times as long.
  */
 const FASTER = 'mitigations=off'
-/** Of systemd: on a busy host, udev takes more than its usual 90 s to find the partition with receiver.txt, and units to start. */
+/**
+ * Options of systemd: on a busy host, udev takes more than the usual 90 s to find the partition with receiver.txt, and so do
+ * units to start.
+ */
 const PATIENT = 'systemd.default_device_timeout_sec=600 systemd.default_timeout_start_sec=600'
-/** Of systemd: on a busy host, it is late by more than the 15 s of the image, and the watchdog would bite. */
+/**
+ * An option of systemd: on a busy host, it is late by more than the 15 s of the image, and the watchdog would reset the device.
+ */
 const SLOW_TO_BITE = 'systemd.watchdog_sec=60'
-/** Of systemd: the emulated Pi resets as soon as its watchdog is served. */
+/** An option of systemd: the emulated Pi resets as soon as its watchdog is served. */
 const WITHOUT_WATCHDOG = 'systemd.watchdog_sec=0'
 
-/** Where a board has its ends outside the emulator. */
+/** What a board is connected to outside the emulator. */
 export interface Wiring {
   readonly disk: string
   /** Ports of the host that lead to the device, as an option of QEMU's user network. */
   readonly forward: string
   readonly shell: string
   readonly sound: string
-  /** Where to record every write to the disk, if that is wanted (test/support/write-log.ts). */
+  /** Where to record every write to the disk; undefined to record none (test/support/write-log.ts). */
   readonly writeLog?: string | undefined
   /** Whether the disk is a file with the bytes at their places. */
   readonly isPlain?: boolean
 }
 
 export interface Board {
-  /** For `make image BOARD=`. */
+  /** The name in `make image BOARD=`. */
   readonly name: string
   /** The disk as it leaves the factory. */
   readonly image: string
-  /** The system on it, alone. */
+  /** The image of its system alone. */
   readonly system: string
   /** Added to the command line of the kernel. */
   readonly commandLine: string
   /**
-   * Whether the device tells its disk when to make writes durable. Where it does not, as with an SD card, a copy on write would
-   * lose some that the device believes written when the power is cut: QEMU keeps in memory where it put them.
+   * Whether the device tells its disk when to make writes durable. If it does not, as with an SD card, a copy-on-write image
+   * would lose writes that the device believes durable when the power is cut: QEMU keeps in memory where it put them.
    */
   readonly flushes: boolean
   /** Extra files for the emulated device, by path. */
   readonly files?: Readonly<Record<string, string>>
-  /** How the test's shell is reached: by a serial port of its own, or by the network. */
+  /** How the test's shell is reached: by a serial port of its own, or over the network. */
   readonly shell: 'port' | 'network'
   /** QEMU's options. Its standard output is the console. */
   readonly options: (wiring: Wiring) => readonly string[]
@@ -82,7 +87,7 @@ function diskOptions(
   disk: string,
   { writeLog, isPlain = false }: Pick<Wiring, 'writeLog' | 'isPlain'>,
 ): readonly string[] {
-  // By threads, whose calls a library can take the place of (test/device/bad-card.c).
+  // With threads, whose calls a library can replace (test/device/bad-card.c).
   if (isPlain) return ['-blockdev', `driver=file,node-name=disk,filename=${disk},aio=threads`]
   if (writeLog === undefined) return ['-drive', `if=none,id=disk,file=${disk},cache=writeback`]
   return [
@@ -102,13 +107,13 @@ export const virt: Board = {
   options: virtOptions,
 }
 
-/** With the image of `make update-test FROM=COMMIT`. */
+/** The virtual board with the image of `make update-test FROM=COMMIT`. */
 export const earlier: Board = { ...virt, image: join(IMAGE, 'earlier.img') }
 
 /** Copies files from the card's boot partition, without mounting it. */
 export function copyFromCard(card: string, names: readonly string[], folder: string): void {
   const paths = names.map(name => `::/${name}`)
-  // It would check the geometry, which a partition in an image does not have.
+  // mtools would check the geometry, which a partition in an image does not have.
   const env = { ...process.env, MTOOLS_SKIP_CHECK: '1' }
   execFileSync('mcopy', ['-n', '-i', `${card}@@${BOOT_OFFSET}`, ...paths, folder], { env, stdio: 'pipe' })
 }
@@ -127,7 +132,7 @@ export function addToCommandLine(disk: string, more: string, folder: string): vo
   copyToCard(disk, path)
 }
 
-/** QEMU's options to load what the Pi's firmware would. */
+/** QEMU's options to load what the Pi's firmware would load. */
 function firmwareOptions(dtb: string): readonly string[] {
   const folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
@@ -137,7 +142,7 @@ function firmwareOptions(dtb: string): readonly string[] {
   return ['-kernel', join(folder, kernel), '-dtb', join(folder, dtb)]
 }
 
-/** The card in a Raspberry Pi 3 with its own device tree, card reader and USB network. There is neither picture nor sound. */
+/** The card in a Raspberry Pi 3 with its own device tree, card reader and USB network. It has neither picture nor sound. */
 export const raspberryPi: Board = {
   name: 'raspberry-pi',
   image: CARD,

@@ -1,6 +1,6 @@
 /**
- * The boot script in the real U-Boot: which system it starts in every state of the counters, and how it leaves them. In
- * place of Linux, the systems have programs of a few instructions, which switch the device off, or restart it as a panic does.
+ * The boot script in the real U-Boot: which system it starts in every state of the counters, and how it leaves them. Instead of
+ * Linux, the systems have programs of a few instructions, which switch the device off, or restart it as a panic does.
  */
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,7 +15,7 @@ import { QEMU, U_BOOT } from './boards.ts'
 const MIB = 1024 ** 2
 const STATE_BYTES = 512
 const RUN_MS = 120_000
-/** In MiB: where the partitions of the disk begin, as `part` of sfdisk takes them. All are small. */
+/** Where the partitions of the disk begin and how large they are, in MiB. All are small. */
 const BOOT = { start: 4, size: 34 }
 const SLOTS = { A: { start: 40, size: 8 }, B: { start: 48, size: 8 } }
 type Slot = keyof typeof SLOTS
@@ -83,7 +83,7 @@ function writeState(disk: string, state: State | Buffer): void {
   writeSync(file, Buffer.isBuffer(state) ? state : sectorOf(state), 0, STATE_BYTES, MIB)
 }
 
-/** As RAUC writes it: an environment of U-Boot with its CRC. */
+/** A state as RAUC writes it: a U-Boot environment with its CRC. */
 function sectorOf({ order, a, b }: State): Buffer {
   const bytes = Buffer.alloc(STATE_BYTES)
   const variables = [...(order === undefined ? [] : [`BOOT_ORDER=${order}`]), `BOOT_A_LEFT=${a}`, `BOOT_B_LEFT=${b}`]
@@ -100,7 +100,7 @@ function readState(disk: string): State {
   return { order: value('BOOT_ORDER'), a: value('BOOT_A_LEFT'), b: value('BOOT_B_LEFT') }
 }
 
-/** Switches the device on, until it is off. @returns the systems it has tried to start, in order. */
+/** Switches the device on, and waits until it is off. @returns the systems that it has tried to start, in order. */
 async function started(disk: string): Promise<string> {
   const options = ['-M', 'virt', '-cpu', 'cortex-a72', '-m', '1024', '-display', 'none', '-monitor', 'none']
   const drive = ['-drive', `if=none,id=disk,file=${disk},format=raw`, '-device', 'virtio-blk-pci,drive=disk']

@@ -21,7 +21,7 @@ interface Interface {
 }
 
 const run = promisify(execFile)
-/** Of the interface on the host that leads to the device's second network. */
+/** The interface on the host that leads to the device's second network. */
 const LAN = `rd-lan-${process.pid % 10_000}`
 const NO_LAN = NO_RIG || (!existsSync('/dev/net/tun') && 'there is no /dev/net/tun')
 const device = new Machine(factoryDisk(), NO_LAN ? {} : { lan: LAN })
@@ -30,7 +30,10 @@ const CERTIFICATE_MS = 180_000
 t.setTimeout(30 * 60_000)
 /** Limit of an idle minute of the service, in starts of Node, however slow the emulator is. */
 const MAX_STARTS = 1.5
-/** The same in wakes of the event loop. V8's threads wake only while it works: a dozen times for each collection, within 10 ms. */
+/**
+ * The same limit in wakes of the event loop. V8's threads wake only while it works: a dozen times for each collection, within
+ * 10 ms.
+ */
 const MAX_WAKES = 40
 
 const curl = async (...args: string[]) => (await run('curl', ['-sS', '--max-time', '30', ...args])).stdout
@@ -142,7 +145,7 @@ t.test('another machine of the network finds it by avahi, and reaches it by its 
   }
   const neighbour = await startRig(t, { files })
   await run('ip', ['link', 'set', LAN, 'netns', `${neighbour.pid}`, 'name', 'lan0'])
-  // It would go with the neighbour's network, and the emulator with it at its next reset.
+  // The interface would disappear with the neighbor's network, and the emulator would fail at its next reset.
   const back = ['ip', 'link', 'set', 'lan0', 'netns', `${process.pid}`, 'name', LAN]
   t.teardown(() => run('nsenter', ['--target', `${neighbour.pid}`, '--net', ...back]))
   const { value } = await device.system()
@@ -174,12 +177,12 @@ t.test('operations: an answer before the reboot; a factory reset after changes t
     await device.restartsBy(async () => {
       t.equal((await device.fetch(`/operations/${name}`, { method: 'POST' })).status, 202)
     })
-    // In an emulator, commands take longer than they may while the rest is still starting.
+    // In an emulator, commands time out while other units are still starting.
     await device.systemState()
   }
   /**
    * The files and links of /etc with their modes, owners and contents. The certificate and the announcement, which each start
-   * makes anew, have tests of their own; they may be half written now.
+   * makes again, have tests of their own; they may be half written now.
    */
   const etc = async () => {
     const find = 'find . ! -path "./receiverd/tls/*" ! -path "./avahi/services/*receiverd.service*"'
@@ -291,7 +294,7 @@ t.test('sound, by amixer', async t => {
 
 t.test('idle means idle', async t => {
   const usage = async () => {
-    // Of the process, and of its first thread.
+    // The status of the process, and of its first thread.
     const status = await device.shell('cat /proc/$(systemctl show --property MainPID --value receiverd)/status')
     const count = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1])
     return {
@@ -308,7 +311,8 @@ t.test('idle means idle', async t => {
   // Garbage of the tests before this one is collected, and the caches are warm.
   await sleep(60_000)
   const least = { starts: Number.POSITIVE_INFINITY, wakes: Number.POSITIVE_INFINITY }
-  // The emulator's clock counts the host's other work, and the service looks up news of the network. Both only add.
+  // The emulator's clock also counts the host's other work, and the service reacts to changes of the network. Both can only
+  // add.
   for (let n = 0; n < 3 && (least.starts >= MAX_STARTS || least.wakes > MAX_WAKES); n++) {
     const before = await usage()
     await sleep(60_000)
@@ -340,7 +344,7 @@ t.test('a device that hangs is restarted by its watchdog', async t => {
   t.match(await device.shell('wdctl /dev/watchdog0'), /i6300ESB/)
   const began = performance.now()
   await device.restartsBy(async () => {
-    // systemd stands still.
+    // Freezes systemd.
     await device.shell('echo 1 >/sys/fs/cgroup/init.scope/cgroup.freeze')
   })
   t.comment(`it answers again after ${((performance.now() - began) / 1000).toFixed(0)} s`)

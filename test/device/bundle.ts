@@ -1,4 +1,4 @@
-/** Signed updates for emulated boards: the system that `make image` has made, under another version. */
+/** Signed updates for emulated boards: the system that `make image` made, under another version. */
 import { execFileSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,8 +9,8 @@ import { prepareSystem } from './machine.ts'
 const RELEASE = '/usr/lib/os-release'
 
 /**
- * @param folder Where to make it.
- * @param files In place of the system's own, by path.
+ * @param folder Where to make the bundle.
+ * @param files Files that replace the system's own, by path.
  * @returns its path.
  */
 export function makeBundle(

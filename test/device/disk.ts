@@ -1,19 +1,19 @@
-/** The disk of a device that is switched off, as its bytes: read, damaged and mended from outside. */
+/** The bytes of the disk of a device that is switched off: read, damaged and repaired from outside. */
 import { createHash } from 'node:crypto'
 import { closeSync, createReadStream, openSync, readSync, writeSync } from 'node:fs'
 
 const SECTOR_BYTES = 512
-/** Of an ext4 file system: bytes into it, and into a superblock (Documentation/filesystems/ext4/super.rst). */
+/** Offsets in an ext4 file system and in a superblock, in bytes (Documentation/filesystems/ext4/super.rst). */
 const SUPERBLOCK_OFFSET = 1024
 const SUPERBLOCK_BYTES = 1024
 const EXT4_MAGIC = 0xef53
 
-/** Where the boot script has its state. */
+/** Where the boot script keeps its state. */
 export const STATE_OFFSET = 1024 ** 2
 export const STATE_BYTES = SECTOR_BYTES
 
 export interface Partition {
-  /** Bytes into the disk. */
+  /** The offset in the disk, in bytes. */
   readonly offset: number
   readonly bytes: number
 }

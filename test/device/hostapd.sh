@@ -1,6 +1,6 @@
 #!/bin/sh
-# test/device/hostapd.sh OUT.deb: Debian's hostapd for the emulated board, which needs access points to join. It is not in the
-# image.
+# test/device/hostapd.sh OUT.deb: downloads Debian's hostapd for the emulated board, which needs access points to join. It is
+# not in the image.
 set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

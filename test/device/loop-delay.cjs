@@ -1,6 +1,7 @@
 /**
- * Loaded into the service by `--require`: at SIGUSR2, writes to /run/receiverd/loop-delay how long the event loop was held since the
- * last time, in milliseconds, and the calls on files that held it for more than 10 ms, with the longest of each.
+ * Loaded into the service by `--require`. At SIGUSR2, it writes to /run/receiverd/loop-delay how long the event loop was
+ * blocked since the last time, in milliseconds, and the calls on files that blocked it for more than 10 ms, with the longest of
+ * each.
  */
 const fs = require('node:fs')
 const { monitorEventLoopDelay } = require('node:perf_hooks')

@@ -20,20 +20,20 @@ import { Api } from '../support/api.ts'
 import { eventually } from '../support/eventually.ts'
 import { A_OFFSET, addToCommandLine, type Board, DISK_BYTES, QEMU, virt } from './boards.ts'
 
-/** A board of four cores, emulated on a busy host of two, takes more than five minutes. */
+/** A board with four cores, emulated on a busy host with two, takes more than five minutes. */
 const BOOT_MS = 600_000
 const COMMAND_MS = 240_000
-/** An emulator that gets a tenth of the host takes seconds for an answer, and each one given up costs the next one. */
+/** An emulator that gets a tenth of the host takes seconds for an answer, and each abandoned answer delays the next one. */
 const ANSWER_MS = 10_000
-/** From the first answer of the API until nothing is starting any more. */
+/** Milliseconds from the first answer of the API until no unit is starting any more. */
 const STARTED_MS = 300_000
-/** Of the device, for the test alone: the API itself, which listens on the loopback. */
+/** A port of the device for the test alone: the API itself, which listens on the loopback. */
 const TEST_PORT = 18080
 /** On the host, the port of the API from outside, where nobody should answer. */
 export const OUTSIDE_PORT = 8081
-/** The shell's, on the host and on the device, where it is reached by the network. */
+/** The shell's port on the host and on the device, for boards on which the shell is reached over the network. */
 const SHELL_TCP_PORT = 2323
-/** On the host and on the device: the API, AirPlay's control and video, and nginx. */
+/** Ports on the host and on the device: the API, AirPlay's control and video, and nginx. */
 const PORTS = [
   [8080, TEST_PORT],
   [OUTSIDE_PORT, 8080],
@@ -44,7 +44,7 @@ const PORTS = [
   [SHELL_TCP_PORT, SHELL_TCP_PORT],
 ] as const
 
-/** Added to the image: a shell on a port to the host, which is no console that others want, and the port. */
+/** Added to the image: a shell on a port to the host, which is not a console that others use, and that port. */
 const PORT = '/dev/virtio-ports/shell'
 const SHELL_UNIT = `[Unit]
 Description=A shell for the test
@@ -69,7 +69,7 @@ ExecStart=/usr/lib/systemd/systemd-socket-proxyd --connections-max=1024 127.0.0.
 # Six for each connection.
 LimitNOFILE=16384
 `
-/** The text of each, and the target that wants it. */
+/** The text of each unit, and the target that wants it. */
 type Units = Readonly<Record<string, readonly [text: string, target?: string]>>
 const API_UNITS: Units = {
   'test-api.socket': [API_SOCKET, 'sockets.target'],
@@ -95,7 +95,7 @@ export interface Disk {
   readonly board: Board
 }
 
-/** Adds the tests' needs to a system's file system, and other files, by path, in place of its own. */
+/** Adds what the tests need to a system's file system, and replaces its files with `others`, by path. */
 export function prepareSystem(image: string, board: Board, others: Readonly<Record<string, string>> = {}): void {
   const folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
   const commands: string[] = []
@@ -114,7 +114,7 @@ export function prepareSystem(image: string, board: Board, others: Readonly<Reco
   rmSync(folder, { recursive: true })
 }
 
-/** A folder with a disk as it leaves the factory; copies of it, as many as there are devices, cost nothing. */
+/** A folder with a disk as it leaves the factory. Copies of it for any number of devices cost nothing. */
 export function factoryDisk(board = virt): Disk {
   if (!existsSync(board.image)) throw new Error(`there is no ${board.image}: run make image first`)
   const folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
@@ -129,7 +129,7 @@ export function factoryDisk(board = virt): Disk {
 export interface MachineOptions {
   /** Where to write the first console's output. */
   readonly log?: string
-  /** A network of its own, besides the one that leads to the host: the name of the tap interface that QEMU makes. */
+  /** A second network, besides the one that leads to the host: the name of the tap interface that QEMU makes. */
   readonly lan?: string
   /** Where to record every write to its disk, until it restarts. */
   readonly writeLog?: string
@@ -142,7 +142,7 @@ export interface MachineOptions {
 /** A device. Its disk outlives a boot. */
 export class Machine extends Api {
   readonly #board: Board
-  /** A file of QEMU's, or with `isPlain` the bytes themselves. */
+  /** A disk image in QEMU's format, or with `isPlain` the bytes themselves. */
   readonly disk: string
   readonly #folder: string
   readonly #log: string
@@ -150,11 +150,11 @@ export class Machine extends Api {
   readonly #writeLog: string | undefined
   readonly #isPlain: boolean
   readonly #env: Readonly<Record<string, string>>
-  /** Of the host's loopback, where the device's ports are. No other machine has it. */
+  /** The address on the host's loopback that has the device's ports. No other machine has it. */
   readonly address = `127.77.${randomInt(256)}.${randomInt(1, 255)}`
   /** Undefined while it is switched off. */
   #qemu: ChildProcess | undefined
-  /** When the last one has ended: until then, it has the disk. */
+  /** Resolves when the last emulator has exited: until then, it uses the disk. */
   isOff: Promise<unknown> = Promise.resolve()
   #shell: Socket | undefined
   #said = ''
@@ -173,8 +173,8 @@ export class Machine extends Api {
     if (writeLog !== undefined) writeFileSync(writeLog, '')
     const tap = `tap,id=lan,ifname=${lan},script=no,downscript=no`
     this.#more = lan === undefined ? [] : ['-netdev', tap, '-device', 'virtio-net-pci,netdev=lan,romfile=']
-    // QEMU connects as soon as it starts. While nobody is there, the device's shell ends and is started again each second, for
-    // which an emulator that gets little of the host has no time.
+    // QEMU connects as soon as it starts. While nobody listens, the device's shell exits and is restarted every second, which
+    // takes too much time in an emulator on a busy host.
     createServer(shell => this.#useShell(shell))
       .listen(this.#shellSocket)
       .unref()
@@ -225,15 +225,15 @@ export class Machine extends Api {
     await this.reconnect()
   }
 
-  /** Waits until the shell answers, also after the device has restarted by itself. */
+  /** Waits until the shell answers, even after the device has restarted by itself. */
   async reconnect(): Promise<void> {
     if (this.#board.shell === 'network') {
       this.#shell?.destroy()
       this.#useShell(connect(SHELL_TCP_PORT, this.address))
     }
-    // Nothing that was said before this boot is an answer.
+    // Output from before this boot is not an answer.
     this.#said = ''
-    // Asked until somebody listens.
+    // Repeats the question until the shell answers.
     await eventually(async () => {
       this.#shell?.write('echo up\n')
       await sleep(500)
@@ -281,7 +281,7 @@ export class Machine extends Api {
     })
     rmSync(path, { force: true })
     monitor.write(`screendump ${path}${path.endsWith('.ppm') ? '' : ' -f png'}\n`)
-    // It prompts before the command, and after it.
+    // The monitor prompts before the command, and after it.
     await eventually(() => said.split('(qemu)').length > 2, COMMAND_MS)
     monitor.destroy()
     if (!existsSync(path)) throw new Error(`no screenshot: ${said}`)
@@ -296,7 +296,7 @@ export class Machine extends Api {
 
   /**
    * Runs a command as root on the device, and returns what it printed.
-   * @throws with what it printed where its status is not 0.
+   * @throws with what it printed if its status is not 0.
    */
   async shell(command: string, withinMs = COMMAND_MS): Promise<string> {
     const shell = this.#shell
@@ -313,7 +313,10 @@ export class Machine extends Api {
     return output
   }
 
-  /** Waits until it has started. @returns `running`, or what systemd says instead, and of which units. */
+  /**
+   * Waits until the system has started.
+   * @returns `running`, or the state that systemd reports instead, and the units that cause it.
+   */
   async systemState(): Promise<string> {
     const state = (await this.shell('systemctl is-system-running --wait || true', STARTED_MS)).trim()
     if (state === 'running') return state
@@ -353,7 +356,7 @@ export class Machine extends Api {
     this.#key = await this.receiverd('key', 'show')
   }
 
-  /** After the API key was replaced. */
+  /** Uses another API key, after the key was replaced. */
   useKey(key: string): void {
     this.#key = key
   }

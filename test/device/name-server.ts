@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import type { Test } from 'tap'
 
 const HEADER_BYTES = 12
-/** Follows the name of a question (RFC 1035 §4.1.2): type A, class IN. */
+/** The bytes after the name in a question (RFC 1035 §4.1.2): type A, class IN. */
 const QUESTION_A = Buffer.from([0, 1, 0, 1])
 
 /** A name server on the host's loopback, which QEMU's network calls 10.0.2.2. It knows one name, which has one IPv4 address. */

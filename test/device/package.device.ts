@@ -1,4 +1,4 @@
-/** The Debian packages: as Debian's own tools see them, and on a machine where they are updated and removed. */
+/** The Debian packages, as Debian's own tools see them, and on a machine where they are updated and removed. */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -71,7 +71,7 @@ t.test('their licenses are named', async t => {
 t.test('on a machine', { skip: NO_RIG }, async t => {
   const rig = await startRig(t, {
     isTls: true,
-    // Debian's nginx, as it is without receiverd-tls, logs there. The rig begins without logs.
+    // Without receiverd-tls, Debian's nginx logs there. The rig starts without logs.
     files: { '/var/log/nginx/error.log': '' },
     packages: ['receiverd', 'receiverd-mirroring', 'receiverd-tls'].map(fileOf),
   })

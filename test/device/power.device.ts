@@ -1,6 +1,6 @@
 /**
- * The power is cut at random moments while changes run, or a factory reset: acknowledged changes are there afterwards,
- * others whole or not at all. N cuts; a run is repeated by its SEED.
+ * The power is cut at random moments during changes or a factory reset: afterwards, acknowledged changes are there, and others
+ * are there completely or not at all. N is the number of cuts; SEED repeats a run.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
@@ -12,9 +12,11 @@ import { factoryDisk, Machine } from './machine.ts'
 const CUTS = Number(process.env.N ?? 20)
 const random = new Random(Number(process.env.SEED ?? Date.now() % 1_000_000))
 const device = new Machine(factoryDisk())
-/** Milliseconds of changes until the cut, at most. */
+/** The most milliseconds of changes before the cut. */
 const WORK_MS = 4_000
-/** Each fifth cut falls into a factory reset, up to this many milliseconds after it was ordered: the device restarts then. */
+/**
+ * Every fifth cut falls into a factory reset, at most this many milliseconds after the order: the device restarts in that time.
+ */
 const RESET_EVERY = 5
 const RESET_MS = 12_000
 /** Where a change of the values below can end up. */
@@ -23,7 +25,7 @@ const FILES =
   '/etc/systemd/timesyncd.conf.d/50-receiverd.conf /var/lib/receiverd/api-key'
 
 let serial = 0
-/** A patch of some settings, each with a value that none had before. */
+/** A patch of some settings, each with a value that was never used before. */
 function somePatch(): JsonObject {
   const n = ++serial
   const all: [string, JsonObject[string]][] = [
@@ -42,9 +44,9 @@ interface Outcome {
   values: JsonObject
   asked: JsonObject | undefined
   key: string
-  /** A new key was asked for: it was made on the device, so nobody knows it. */
+  /** Whether a new key was requested: it was made on the device, so nobody knows it. */
   isRotating: boolean
-  /** A factory reset was ordered, which the device may have heard or not, or has acknowledged. */
+  /** Whether a factory reset was ordered, which the device may or may not have received, or was acknowledged. */
   reset: 'none' | 'ordered' | 'acknowledged'
 }
 
@@ -59,7 +61,7 @@ async function change(outcome: Outcome): Promise<void> {
       outcome.isRotating = false
       device.useKey(apiKey)
     } else if (kind <= 3) {
-      // Until it is confirmed, every start undoes it; while the confirmation is under way, either may be.
+      // Until the change is confirmed, every start undoes it; during the confirmation, either state is allowed.
       const patch = somePatch()
       await requireOk(device.patch(patch, {}, '?confirmWithin=60'))
       await sleep(random.below(300))
@@ -99,7 +101,7 @@ await t.test('right after the first boot', async t => {
   t.match(name, /^receiver-[\da-f]{6}$/)
   t.equal(await device.shell('grep "^n " /etc/uxplayrc'), `n ${name}\n`)
 })
-/** Of the settings that are changed here. */
+/** The values of the settings that are changed here. */
 async function valuesOf(device: Machine): Promise<JsonObject> {
   const { value } = await device.system()
   const names = ['hostname', 'deviceName', 'timezone', 'locale', 'ntp']
@@ -159,5 +161,5 @@ for (let cut = 1; cut <= CUTS; cut++)
     outcome.isRotating = false
     outcome.reset = 'none'
   })
-// A machine that is on would keep the test from ending.
+// A running machine would keep the test from ending.
 device.cutPower()

@@ -1,14 +1,14 @@
 #!/bin/sh
-# test/device/qemu.sh: makes build/out/qemu/qemu-system-aarch64, which runs the QEMU of Debian 13, whatever this machine has: with
-# Debian 12's, a boot takes a fifth longer, and now and then a processor hangs. Takes seconds, and does nothing if this recipe
-# has not changed.
+# test/device/qemu.sh: makes build/out/qemu/qemu-system-aarch64, which runs Debian 13's QEMU, whatever this machine has: with
+# Debian 12's, a boot takes a fifth longer, and sometimes a processor hangs. Takes seconds, and does nothing if this recipe has
+# not changed.
 set -eu
 out=$PWD/build/out/qemu
 recipe=$(sha256sum <"$0")
 [ "$(cat "$out/recipe" 2>/dev/null)" != "$recipe" ] || exit 0
 rm -rf "$out"
 mkdir -p "$out"
-# It is never configured, and so needs no chroot: its own loader runs it where it is, with its own libraries.
+# The system is never configured, so it needs no chroot: its own loader runs the program in place, with its own libraries.
 TMPDIR=$out mmdebstrap --quiet --format=directory --variant=extract --aptopt='APT::Install-Recommends "false"' \
 	--include=qemu-system-arm trixie "$out/root" "$(build/debian-mirror.sh)"
 cd "$out"

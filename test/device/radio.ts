@@ -1,4 +1,4 @@
-/** Wi-Fi on a booted device: radios of the kernel's own (mac80211_hwsim), and access points by hostapd(8). */
+/** Wi-Fi on a booted device: the kernel's simulated radios (mac80211_hwsim), and access points of hostapd(8). */
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
@@ -8,17 +8,17 @@ import type { Machine } from './machine.ts'
 
 /** Debian's package, which is not in the image. */
 export const HOSTAPD = join(REPOSITORY, 'build/out/image/hostapd.deb')
-/** On the device, where nothing in /run can be executed. */
+/** A folder on the device, where nothing in /run can be executed. */
 const FOLDER = '/var/tmp/hostapd'
 const PROGRAM = `${FOLDER}/usr/sbin/hostapd`
 const CONTROL = '/run/access-points'
 /** Milliseconds until the device is in a network or has left it, on a busy emulator. */
 const JOIN_MS = 180_000
-/** Longer than that, so that no change is undone meanwhile. */
+/** Longer than that, so that no change is undone in the meantime. */
 const WITHIN_S = 600
 const OFFICE = 'Office'
 const PASSWORD = 'correct horse'
-/** With characters that files and tools treat as special. */
+/** A name and a password with characters that files and tools treat as special. */
 const CAFE = 'Café #1 "}'
 const CAFE_PASSWORD = 'a"b# c\\d'
 const HOSTILE = '\u202e\n\\"[2'
@@ -44,7 +44,7 @@ class AccessPoints {
     await this.#device.shell(`set -e; dpkg-deb --extract /run/hostapd.deb ${FOLDER}; modprobe mac80211_hwsim radios=4`)
   }
 
-  /** Switches one on: its radio, 1 to 3, and lines of hostapd.conf. */
+  /** Switches an access point on, given its radio, 1 to 3, and lines of hostapd.conf. */
   async on(radio: number, ssid: string, lines: readonly string[]): Promise<void> {
     const channel = 1 + 5 * (radio - 1)
     const name = Buffer.from(ssid).toString('hex')

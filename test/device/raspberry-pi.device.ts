@@ -25,14 +25,14 @@ address=10.0.2.15/24
 gateway=10.0.2.2
 dns=10.0.2.3
 `
-/** Until the tunnel is up, on a busy emulator. */
+/** Milliseconds until the tunnel is up, on a busy emulator. */
 const TUNNEL_MS = 180_000
 /** Each card's ID at its first start. */
 const machineIds = new Set<string>()
 
 t.setTimeout(90 * 60_000)
 
-/** As its owner prepares the card on a PC. */
+/** Prepares the card as its owner would on a PC. */
 function prepare({ path }: Disk, files: Readonly<Record<string, string>>): void {
   const folder = temporaryFolder(t)
   for (const [name, text] of Object.entries(files)) {

@@ -10,7 +10,7 @@ import { eventually } from '../support/eventually.ts'
 import { factoryDisk, Machine } from './machine.ts'
 import { qrCodeIn, SCREEN_MS, Screen } from './screen.ts'
 
-/** To be looked at. */
+/** For people to look at. */
 const PICTURES = join(REPOSITORY, 'build/out/screen')
 
 const device = new Machine(factoryDisk())
@@ -23,7 +23,7 @@ const SEEN_MS = 180_000
 const BUSY_MS = 15_000
 const BUSY_TIMES = 3
 
-/** The picture of the screen, by pixels. */
+/** The pixels of the screen. */
 async function pixels(): Promise<{ width: number; height: number; at: (x: number, y: number) => readonly number[] }> {
   const path = await screen.shot('pixels', 'ppm')
   const bytes = readFileSync(path)
@@ -35,7 +35,7 @@ async function pixels(): Promise<{ width: number; height: number; at: (x: number
   return { width: Number(width), height: Number(height), at }
 }
 
-/** The colours of the test client's picture, from left to right, without white and black at its ends. */
+/** The colors of the test client's picture, from left to right, without white and black at its ends. */
 const BARS = ['yellow', 'cyan', 'green', 'magenta', 'red', 'blue']
 const COLOURS: Readonly<Record<string, string>> = {
   yellow: '110',
@@ -68,7 +68,7 @@ function connect(whenRefused: () => Promise<void> = async () => undefined): Prom
   }, SCREEN_MS)
 }
 
-/** A device whose picture is on the screen. Where UxPlay has crashed instead, it must serve the next one. */
+/** A device whose picture is on the screen. If UxPlay crashes instead, it must serve the next device. */
 async function mirror(t: Test, name: string, whenRefused?: () => Promise<void>): Promise<AirPlayClient> {
   for (;;) {
     crashes.countAttempt()
@@ -164,13 +164,13 @@ t.test('moderated: pending, let in, seen, ended', async t => {
   await screen.shows('moderated', 'wait until you are let in')
   const letIn = async () => {
     const { id } = await only('pending')
-    // In an emulator UxPlay restarts so slowly that the answer may be: not within 5 s.
+    // In an emulator, UxPlay restarts so slowly that the answer may be that it took more than 5 s.
     t.ok([200, 504].includes((await device.fetch(`/sessions/${id}/admit`, { method: 'POST' })).status))
   }
   const asks = new AirPlayClient({ host: device.address, timeoutMs: SCREEN_MS })
   await eventually(async () => (await asks.advance().catch(() => undefined)) === 'refused', SCREEN_MS)
   await letIn()
-  // Where UxPlay crashes, its session is over, and the device asks again.
+  // If UxPlay crashes, its session is over, and the device asks again.
   const client = await mirror(t, 'moderated-mirroring', letIn)
   const { id } = await only('active')
   t.ok([204, 504].includes((await device.fetch(`/sessions/${id}`, { method: 'DELETE' })).status))
@@ -208,7 +208,7 @@ t.test('sound reaches the card', async t => {
 t.test('a screen that was too busy to answer UxPlay shows the next device', async t => {
   const hasLostIt = async () =>
     (await device.shell('journalctl --boot --unit uxplay --output cat')).includes('UxPlay has lost the screen')
-  // How far UxPlay is when the screen goes on is a matter of luck, and with it whether it loses the screen.
+  // How far UxPlay is when the screen resumes is a matter of luck, and so is whether it loses the screen.
   for (let time = 0; time < BUSY_TIMES && !(await hasLostIt()); time++) {
     const client = await connect()
     await device.shell('systemctl kill --kill-whom=main --signal=STOP weston')

@@ -1,4 +1,4 @@
-/** The screen of a booted device, read as by a stranger: OCR, and a reader of QR codes. */
+/** The screen of a booted device, read as a stranger would: by OCR, and by a reader of QR codes. */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -6,11 +6,11 @@ import { eventually } from '../support/eventually.ts'
 import type { Machine } from './machine.ts'
 
 export const SCREEN_MS = 180_000
-/** Pixels. At the size of the screen, OCR takes a PIN's 5 for 59 or 39: its digits are ten times as high as print. */
+/** In pixels. At the size of the screen, OCR reads a PIN's 5 as 59 or 39: its digits are ten times as high as print. */
 const PIN_WIDTH = 360
 /**
- * At the size of the screen, OCR misreads one name of random digits in 250, and at this one another: aa7fec as aa/fec, 1631ee
- * as 1631lee.
+ * At the size of the screen, OCR misreads one name of random digits in 250, and at this size a different one: aa7fec as aa/fec,
+ * 1631ee as 1631lee.
  */
 const NAME_WIDTH = 640
 
@@ -18,7 +18,7 @@ export class Screen {
   readonly #device: Machine
   readonly #folder: string
 
-  /** @param folder where the pictures are kept, to be looked at. */
+  /** @param folder Where the pictures are kept for people to look at. */
   constructor(device: Machine, folder: string) {
     mkdirSync(folder, { recursive: true })
     this.#device = device
@@ -37,7 +37,7 @@ export class Screen {
     return ocr(await this.shot(name))
   }
 
-  /** The PIN that a device is to be given; undefined while there is none on the screen. */
+  /** The PIN to enter on a device; undefined while the screen shows none. */
   async pin(name: string): Promise<string | undefined> {
     const path = await this.shot(name)
     if (!ocr(path).includes('enter this code')) return undefined
@@ -68,13 +68,16 @@ export class Screen {
   }
 }
 
-/** All text of a picture, in whatever places. By one thread: several take three times the processor time, from the emulator. */
+/**
+ * All text of a picture, anywhere in it. It uses one thread: several would take three times the processor time, from the
+ * emulator.
+ */
 function ocr(path: string): string {
   const env = { ...process.env, OMP_THREAD_LIMIT: '1' }
   return execFileSync('tesseract', [path, '-', '--psm', '11'], { encoding: 'utf8', stdio: 'pipe', env })
 }
 
-/** @returns the path of a copy of the picture, in the same folder. */
+/** Scales a picture. @returns the path of the copy, in the same folder. */
 function scaled(path: string, width: number): string {
   const [svg, copy] = [`${path}.svg`, `${path}-${width}.png`]
   const size = `width="${width}" height="${Math.round((width * 9) / 16)}"`
@@ -84,7 +87,7 @@ function scaled(path: string, width: number): string {
   return copy
 }
 
-/** Some characters look alike, as in a name of random digits. */
+/** Replaces characters that look alike in a name of random digits. */
 function alike(text: string): string {
   return text.replace(/[oO]/g, '0').replace(/[lI|]/g, '1')
 }

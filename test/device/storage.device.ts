@@ -1,6 +1,6 @@
 /**
  * Storage that misbehaves: the boot script's state is lost, the data partition cannot be mounted or is full, the second system
- * cannot be written, and the card is slow. The device answers in each, says how it is, and is whole again afterwards.
+ * cannot be written, and the card is slow. In each case, the device answers, reports its state, and is intact again afterwards.
  */
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
@@ -26,7 +26,7 @@ const device = new Machine(factoryDisk(), { isPlain: true, env: card.env })
 const { state, post, settled, upload, install, identity } = updating(device, line => t.comment(line))
 let bundle: string | undefined
 
-/** As somebody has set it up. */
+/** Boots the device, and sets it up as somebody would. */
 async function setUp(): Promise<void> {
   await device.boot()
   const answer = await device.patch({ hostname: 'lobby', deviceName: 'Lobby', ntp: { servers: ['192.0.2.7'] } })
@@ -34,7 +34,7 @@ async function setUp(): Promise<void> {
   await eventually(() => device.receiverd('key', 'show', '--verbose').catch(() => undefined), 180_000)
 }
 
-/** Has a bundle on the device that is not installed yet. */
+/** Makes sure that the device has a bundle that is not installed yet. */
 async function withBundle(): Promise<void> {
   const { bundle: there, state: now } = await state()
   if (there && now !== 'receiving') return
@@ -42,7 +42,7 @@ async function withBundle(): Promise<void> {
   await upload(bundle)
 }
 
-/** Off with all changes durable, as its owner has it. */
+/** Switches the device off with all changes durable, as its owner would. */
 async function off(): Promise<void> {
   await device.shell('sync')
   device.cutPower()
@@ -162,7 +162,7 @@ t.test(
   },
 )
 
-/** As a program that runs as root could. */
+/** Fills the storage as a program that runs as root could. */
 async function fill(): Promise<void> {
   await device.shell(
     'cd /data; fallocate -l $(($(stat -f -c %f .) * $(stat -f -c %S .) - 8388608)) filler; ' +
@@ -209,13 +209,13 @@ interface LoopDelay {
   readonly held: Readonly<Record<string, { readonly times: number; readonly ms: number }>>
 }
 
-/** Of the event loop, since the last call. */
+/** The delay of the event loop since the last call. */
 async function loopDelay(): Promise<LoopDelay> {
   await device.shell('rm -f /run/receiverd/loop-delay; systemctl kill --kill-whom=main --signal=SIGUSR2 receiverd')
   return JSON.parse(await device.shell('until cat /run/receiverd/loop-delay 2>/dev/null; do sleep 0.2; done'))
 }
 
-/** While one client changes a setting again and again, and another one looks at the status. */
+/** Measures while one client changes a setting again and again, and another one looks at the status. */
 async function measured(t: Test, what: string) {
   await loopDelay()
   const { writes, flushes } = card.counts

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test/device/tools.sh: whether the tools are there that boot the image.
+# test/device/tools.sh: checks that the tools that boot the image are installed.
 . build/tools.sh
 need 'the test of an image' mmdebstrap:mmdebstrap qemu-img:qemu-utils debugfs:e2fsprogs mcopy:mtools mkimage:u-boot-tools \
 	rauc:rauc mksquashfs:squashfs-tools gcc:gcc lintian:lintian tesseract:tesseract-ocr zbarimg:zbar-tools \

@@ -1,4 +1,4 @@
-/** The owner's end of a WireGuard tunnel, as build/image/README.md has it: by wireguard-go(1), which is not the kernel's. */
+/** The owner's end of a WireGuard tunnel, as in build/image/README.md, with wireguard-go(1), which does not need the kernel's. */
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { temporaryFolder } from '../support/folder.ts'
 import { examples } from '../support/readme.ts'
 import { run } from '../support/run.ts'
 
-/** The host, for the device, which is behind QEMU's translation of addresses. */
+/** The host's address for the device, which is behind QEMU's address translation. */
 const HOST = '10.0.2.2'
 /** In the examples of the README: the owner's address in the tunnel. */
 const OWN = '10.99.0.1/16'
@@ -19,9 +19,9 @@ const wg = (command: 'genkey' | 'pubkey', input = '') =>
   execFileSync('wg', [command], { input, encoding: 'utf8' }).trim()
 
 export class Tunnel {
-  /** The device's address in it. */
+  /** The device's address in the tunnel. */
   readonly address = DEVICE
-  /** For the card, by their names. */
+  /** The files for the card, by name. */
   readonly files: Readonly<Record<string, string>>
   readonly privateKey: string
   readonly #namespace: string
@@ -32,7 +32,7 @@ export class Tunnel {
     this.#namespace = namespace
   }
 
-  /** Opens it for a device, in a network of its own, with new keys for both ends. */
+  /** Opens the tunnel for a device, in its own network, with new keys for both ends. */
   static async open(t: Pick<Test, 'teardown'>): Promise<Tunnel> {
     const name = `rd-wg-${process.pid % 10_000}`
     const [own, device] = [wg('genkey'), wg('genkey')]
@@ -45,14 +45,14 @@ export class Tunnel {
     execFileSync('wg', ['set', name, 'private-key', keyFile, ...peer])
     execFileSync('ip', ['netns', 'add', name])
     t.teardown(() => execFileSync('ip', ['netns', 'delete', name]))
-    // The program goes on to send and receive where it was started.
+    // The program keeps sending and receiving in the network in which it was started.
     for (const args of [
       ['link', 'set', name, 'netns', name],
       ['-n', name, 'address', 'add', OWN, 'dev', name],
       ['-n', name, 'link', 'set', name, 'up'],
     ])
       execFileSync('ip', args)
-    // It chooses one once it is up.
+    // The program chooses a port once it is up.
     const port = await eventually(() => {
       const port = execFileSync('wg', ['show', name, 'listen-port'], { encoding: 'utf8' }).trim()
       return port !== '0' && port

@@ -1,6 +1,6 @@
 /**
- * An update of the booted image, by its API: to another version and back, and to one that does not work. PROOF=1 has all of
- * those, and a power cut during an installation; FROM=COMMIT begins with the image of that commit.
+ * An update of the booted image through its API: to another version and back, and to one that does not work. PROOF=1 tests all
+ * broken versions, and a power cut during an installation; FROM=COMMIT starts with the image of that commit.
  */
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs'
 import t from 'tap'
@@ -68,9 +68,9 @@ t.test('and back to the version before', async t => {
   t.same(await identity(), before)
 })
 
-/** systemd stands still, so that nobody serves the watchdog. In a unit of its own, because nginx's may not write there. */
+/** Freezes systemd, so that nobody serves the watchdog. It runs in a unit of its own, because nginx's may not write there. */
 const HANG = "#!/bin/sh\nsystemd-run sh -c 'echo 1 >/sys/fs/cgroup/init.scope/cgroup.freeze'\nsleep 1d\n"
-/** Files of versions that do not work, and how the device says so. Each gets its attempts, of about a minute. */
+/** Files of versions that do not work, and how the device reports it. Each gets its attempts, of about a minute. */
 const BROKEN: Readonly<Record<string, readonly [files: Readonly<Record<string, string>>, reason: RegExp]>> = {
   'no kernel': [{ '/boot/vmlinuz': 'no kernel\n' }, /^did not start$/],
   ...(process.env.PROOF && {
@@ -103,7 +103,7 @@ t.test('a bundle with other bytes than were signed', { skip: !process.env.PROOF 
   const before = await identity()
   const bundle = makeBundle(folder, virt, '0.3.9')
   const file = openSync(bundle, 'r+')
-  // In the middle of the system, far from the signature: nothing but verity reads it before it is written.
+  // In the middle of the system, far from the signature: only verity reads it before it is written.
   for (const part of [0.3, 0.5, 0.7])
     writeSync(file, Buffer.alloc(4096, 0xa5), 0, 4096, Math.floor(fstatSync(file).size * part))
   closeSync(file)

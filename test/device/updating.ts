@@ -1,4 +1,4 @@
-/** The update of a booted device by its API, as a person does it. */
+/** The update of a booted device through its API, as a person would do it. */
 import { execFile } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -14,7 +14,7 @@ export const TRIAL_MS = 15 * 60_000
 
 const secondsSince = (began: number) => ((performance.now() - began) / 1000).toFixed(0)
 
-/** @param comment Takes how long something took. */
+/** @param comment Called with how long something took. */
 export function updating(device: Machine, comment: (line: string) => void) {
   const state = async () =>
     (await (await device.fetch('/update', { signal: AbortSignal.timeout(10_000) })).json()) as UpdateState
@@ -25,7 +25,7 @@ export function updating(device: Machine, comment: (line: string) => void) {
       ...(body && { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }),
     })
 
-  /** Once the device answers, and the state is as wanted. */
+  /** Resolves once the device answers and its state is as wanted. */
   async function settled(isWanted: (state: UpdateState) => boolean, withinMs: number): Promise<UpdateState> {
     let last: UpdateState | undefined
     return eventually(async () => {
@@ -37,7 +37,10 @@ export function updating(device: Machine, comment: (line: string) => void) {
     })
   }
 
-  /** Through nginx. By HTTP/2, curl 7.88 takes a whole processor while it waits for the device. @throws if it is not taken. */
+  /**
+   * Uploads through nginx. With HTTP/2, curl 7.88 takes a whole processor while it waits for the device.
+   * @throws if the bundle is refused.
+   */
   async function upload(bundle: string): Promise<void> {
     const began = performance.now()
     const { stdout } = await run('curl', [
@@ -50,19 +53,19 @@ export function updating(device: Machine, comment: (line: string) => void) {
     comment(`uploaded in ${secondsSince(began)} s`)
   }
 
-  /** Resolves when it is installed, or the device has restarted already. @throws if it is refused. */
+  /** Resolves when the bundle is installed, or the device has already restarted. @throws if the bundle is refused. */
   async function install(body: object): Promise<void> {
     const began = performance.now()
     const answer = await post('/update/install', body)
     if (answer.status !== 202) throw new Error(`not installed: ${answer.status} ${await answer.text()}`)
     await settled(({ state }) => state !== 'installing', INSTALL_MS).catch(error => {
-      // It has restarted at once.
+      // The device has restarted at once.
       if (!/fetch failed/.test(String(error))) throw error
     })
     comment(`installed in ${secondsSince(began)} s`)
   }
 
-  /** No update may change it. */
+  /** What no update may change. */
   async function identity() {
     const { hostname, deviceName, ntp } = (await device.system()).value
     const pin = /sha256\/\/[\w+/]{43}=/.exec(await device.receiverd('key', 'show', '--verbose'))?.[0]

@@ -8,11 +8,11 @@ import { temporaryFolder } from './folder.ts'
 import { freePort } from './port.ts'
 
 export interface Acme {
-  /** Its directory. */
+  /** The URL of its directory. */
   readonly url: string
-  /** The certificate by which clients know it itself, in PEM. */
+  /** The certificate by which clients recognize the authority itself, in PEM. */
   readonly certificatePath: string
-  /** Of the name server: `/set-txt` and `/clear-txt` take `{"host", "value"}`. */
+  /** The URL of the name server: `/set-txt` and `/clear-txt` take `{"host", "value"}`. */
   readonly dnsUrl: string
   /** The root of the certificates that it issues, in PEM. */
   readonly root: string

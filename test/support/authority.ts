@@ -1,4 +1,4 @@
-/** The certificate authority of an owner, by openssl(1). */
+/** The certificate authority of an owner, made with openssl(1). */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -17,16 +17,16 @@ type Options = Partial<
   Omit<BundleRoutesOptions, 'store' | 'remove' | 'log'> &
     Omit<BundleStoreOptions, 'folder' | 'watcher' | 'newId' | 'log'>
 > & {
-  /** Where it keeps the bundle; by default in the folder of the device. */
+  /** Where the bundle is kept; by default in the folder of the device. */
   readonly folder?: string
   readonly fs?: FileSystem
-  /** Takes the place of the check by RAUC. */
+  /** Replaces the check by RAUC. */
   readonly check?: (path: string) => Promise<BundleSays>
-  /** Refuses to receive, and to remove. */
+  /** Throws to refuse receiving and removing. */
   readonly refuse?: () => void
 }
 
-/** The part of /update that is about the bundle, with a check of the test's own. */
+/** The part of /update that is about the bundle, with the test's own check. */
 export class Bundles implements Resource, BundleWatcher {
   readonly topic: Topic
   readonly eventsPath = '/update/events'
@@ -34,7 +34,7 @@ export class Bundles implements Resource, BundleWatcher {
   readonly routes: readonly Route[]
   readonly store: BundleStore
   readonly folder: string
-  /** Told by the store: `receiving 0 of 100`, `100`, `received`, `dropped 408`. */
+  /** Calls from the store: `receiving 0 of 100`, `100`, `received`, `dropped 408`. */
   readonly told: string[] = []
   readonly #options: Options
 
@@ -68,7 +68,7 @@ export class Bundles implements Resource, BundleWatcher {
   }
 
   progress(receivedBytes: number): void {
-    // The last one will do: there may be thousands.
+    // Only the last one is kept: there may be thousands.
     if (/^\d+$/.test(this.told.at(-1) ?? '')) this.told.pop()
     this.told.push(String(receivedBytes))
   }

@@ -4,7 +4,7 @@ import type { Clock } from '../../src/clock.ts'
 export class ManualClock implements Clock {
   #offset = 0
 
-  /** Steps the clock by so many milliseconds. */
+  /** Steps the clock by `ms` milliseconds. */
   step(ms: number): void {
     this.#offset += ms
   }

@@ -3,13 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 /** Milliseconds until a test gives up on an effect: far more than it takes on a busy machine. */
 export const DEADLINE_MS = Number(process.env.TEST_DEADLINE_MS ?? 30_000)
 
-/** Pauses between two looks, the first and the longest. A look may be a command on a machine, which needs the processors, too. */
+/** The first and the longest pause between two looks. A look may be a command on a machine, which also needs the processors. */
 const FIRST_PAUSE_MS = 5
 const LONGEST_PAUSE_MS = 100
-/** An effect after a second is seen 50 ms late at most. */
+/** An effect that takes a second is seen at most 50 ms late. */
 const PAUSE_OF_WAITED = 0.05
 
-/** Looks until there is something, and returns it. Rejects if there is still nothing after `ms`. */
+/** Calls `look` until it finds something, and returns that. Rejects if it finds nothing within `ms`. */
 export async function eventually<T>(
   look: () => T | false | undefined | Promise<T | false | undefined>,
   ms = DEADLINE_MS,

@@ -6,9 +6,9 @@ interface Timer {
   readonly at: number
 }
 
-/** A clock and its timers, which pass when a test says so. */
+/** A clock and its timers, which advance when a test says so. */
 export class FakeTime implements Clock {
-  /** Milliseconds of the longest timer that was asked for. */
+  /** Milliseconds of the longest timer that was requested. */
   longest = 0
   readonly #timers = new Set<Timer>()
   #monotonic = 0
@@ -22,7 +22,7 @@ export class FakeTime implements Clock {
     return this.#monotonic + this.#offset
   }
 
-  /** Sets the clock. Timers do not mind. */
+  /** Sets the clock. This does not affect timers. */
   set(now: number): void {
     this.#offset = now - this.#monotonic
   }
@@ -34,7 +34,7 @@ export class FakeTime implements Clock {
     return () => this.#timers.delete(timer)
   }
 
-  /** Lets time pass, and runs what is due, one after the other. */
+  /** Lets time pass, and runs the timers that are due, one after the other. */
   async pass(ms: number): Promise<void> {
     const end = this.#monotonic + ms
     for (;;) {

@@ -3,7 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 
-/** Where files are in memory, if there is such a place: to copy and remove many there takes a tenth, and fsync(2) nothing. */
+/**
+ * Where files are in memory, if there is such a place: copying and removing many takes a tenth of the time, and fsync(2) none.
+ */
 export const IN_MEMORY = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 
 /** A temporary folder, removed after the test. */

@@ -5,7 +5,7 @@ import { runInNewContext } from 'node:vm'
 setFlagsFromString('--expose-gc')
 const gc: () => void = runInNewContext('gc')
 
-/** Collects all of it, so that the memory that is left is still in use. */
+/** Collects all garbage, so that the remaining memory is still in use. */
 export async function collectGarbage(): Promise<void> {
   for (let times = 0; times < 2; times++) {
     gc()

@@ -1,6 +1,6 @@
 /**
- * Home Assistant's rules for a device over MQTT, as its documentation has them (home-assistant.io/integrations/mqtt,
- * sensor.mqtt, binary_sensor.mqtt, button.mqtt, update.mqtt), and its templates, by Jinja itself.
+ * Home Assistant's rules for a device over MQTT, from its documentation (home-assistant.io/integrations/mqtt, sensor.mqtt,
+ * binary_sensor.mqtt, button.mqtt, update.mqtt), and its templates, rendered by Jinja itself.
  */
 import { execFileSync } from 'node:child_process'
 
@@ -27,7 +27,7 @@ export interface Discovery {
 }
 
 const TOPIC = /^homeassistant\/device\/(?:[a-zA-Z0-9_-]+\/)?[a-zA-Z0-9_-]+\/config$/
-/** Another one at the top, and the whole device is refused. */
+/** With any other member at the top, the whole device is refused. */
 const AT_TOP = ['device', 'origin', 'components', 'availability', 'availability_mode', 'qos']
 const OF_DEVICE = [
   'identifiers',
@@ -61,7 +61,7 @@ const CLASSES: Readonly<Record<string, readonly string[]>> = {
 }
 const PUBLISHED = /^[^+#\0]+$/
 
-/** Complaints of Home Assistant. */
+/** What Home Assistant would complain about. */
 export function problemsOf(topic: string, discovery: Discovery): readonly string[] {
   const problems: string[] = []
   const claim = (isTrue: boolean, problem: string) => void (isTrue || problems.push(problem))
@@ -82,7 +82,7 @@ export function problemsOf(topic: string, discovery: Discovery): readonly string
     const { platform, ...config } = component
     const rules = OF_COMPONENT[platform]
     claim(rules !== undefined, `${key}: there is no platform ${platform}`)
-    // This removes a component.
+    // A component without any configuration is removed.
     if (!rules || Object.keys(config).length === 0) continue
     onlyKnown(component, rules.known, key)
     for (const name of ['unique_id', ...rules.required]) claim(name in component, `${key}: ${name} is required`)
@@ -96,7 +96,7 @@ export function problemsOf(topic: string, discovery: Discovery): readonly string
   return problems
 }
 
-/** Debian's, which has Debian's packages. */
+/** Debian's Python, which has Debian's packages. */
 const PYTHON = '/usr/bin/python3'
 const RENDER = `
 import json, sys
@@ -105,7 +105,7 @@ environment = ImmutableSandboxedEnvironment()
 print(json.dumps([environment.from_string(template).render(value=text, value_json=json.loads(text))
                   for template, text in json.load(sys.stdin)]))`
 
-/** Values of entities. @param text The message on the topic of a component. */
+/** The values of the entities. @param text Returns the message on the topic of a component. */
 export function shownBy(
   { components }: Discovery,
   text: (topic: string) => string | undefined,

@@ -16,12 +16,12 @@ export class TestIssuer {
     this.publicKey = createPublicKey(privateKey).export({ type: 'spki', format: 'pem' }).toString()
   }
 
-  /** The file of the issuer, or the body that puts it. */
+  /** The issuer's file, or the body of the request that puts it. */
   file(more: object = {}): string {
     return JSON.stringify({ publicKey: this.publicKey, roles: ['admin:rw', 'moderator:rw'], ...more })
   }
 
-  /** A token of an hour from now on, for any device, unless `claims` and `header` say otherwise. */
+  /** A token that is valid for an hour from now on, for any device, unless `claims` and `header` say otherwise. */
   token(claims: object = {}, header: object = {}, now = Date.now()): string {
     const iat = Math.floor(now / 1000)
     return this.sign(

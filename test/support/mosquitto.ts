@@ -1,4 +1,4 @@
-/** mosquitto, Debian's, as a process: a broker by TLS for one user, and its own clients. */
+/** Debian's mosquitto as a process: a broker over TLS for one user, and its own clients. */
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { freePort } from './port.ts'
 export interface Message {
   readonly topic: string
   readonly text: string
-  /** Whether it was on the broker before it was asked for. */
+  /** Whether it was on the broker before the subscription. */
   readonly isRetained: boolean
 }
 
@@ -21,7 +21,7 @@ export class Mosquitto {
   readonly port: number
   readonly user = 'receivers'
   readonly password: string
-  /** The lines of its log, of all its runs. */
+  /** The lines of its log, from all its runs. */
   readonly log: string[] = []
   readonly #folder: string
   readonly #address: string
@@ -53,9 +53,9 @@ export class Mosquitto {
       `certfile ${path('cert.pem')}`,
       `password_file ${path('users')}`,
       'allow_anonymous false',
-      // Messages lost at its end must come back from its clients.
+      // Messages that are lost when it ends must come back from its clients.
       'persistence false',
-      // As the README says for many receivers: a subscriber gets all at once.
+      // As the README says for many receivers: a subscriber gets all messages at once.
       'max_queued_messages 100000',
       'log_dest stderr',
       'user root',
@@ -89,14 +89,14 @@ export class Mosquitto {
     await promisify(execFile)('mosquitto_pub', [...this.client(), '-q', '1', '-t', topic, '-m', text, ...options])
   }
 
-  /** A client that is told everything, also retained messages. */
+  /** A client that receives everything, also retained messages. */
   watch(t: Test): Watcher {
     const watcher = new Watcher([...this.client(), '-t', '#', '-q', '1', '-F', '%r %t %p'])
     t.teardown(() => watcher.close())
     return watcher
   }
 
-  /** The options by which mosquitto's clients reach it. */
+  /** The options with which mosquitto's clients reach the broker. */
   client(): readonly string[] {
     const { user, password, port } = this
     const place = ['-h', this.#address, '-p', String(port), '--cafile', join(this.#folder, 'cert.pem')]
@@ -104,7 +104,7 @@ export class Mosquitto {
   }
 }
 
-/** All that a client was told. */
+/** Everything that a client received. */
 export class Watcher {
   readonly messages: Message[] = []
   readonly #latest = new Map<string, string>()
@@ -112,7 +112,7 @@ export class Watcher {
   #process: ChildProcess
   #isClosed = false
 
-  /** @param options Of mosquitto_sub. */
+  /** @param options Options of mosquitto_sub. */
   constructor(options: readonly string[]) {
     this.#options = options
     this.#process = this.#start()
@@ -131,7 +131,7 @@ export class Watcher {
       if (text === '') this.#latest.delete(topic)
       else this.#latest.set(topic, text)
     })
-    // By TLS, it ends when the broker does.
+    // Over TLS, it ends when the broker does.
     process.once('exit', () => {
       if (!this.#isClosed) this.#process = this.#start()
     })
@@ -153,7 +153,7 @@ export class Watcher {
     return text === undefined ? undefined : JSON.parse(text)
   }
 
-  /** Texts on a topic, one after the other, from a message on. */
+  /** The texts on a topic in order, from a message on. */
   said(topic: string, from = 0): readonly string[] {
     return this.messages.slice(from).flatMap(message => (message.topic === topic ? [message.text] : []))
   }

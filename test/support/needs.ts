@@ -44,7 +44,7 @@ const PACKAGES = {
 const FOLDERS = [...(process.env.PATH ?? '').split(':'), '/usr/sbin', '/sbin']
 
 /**
- * For a test's `skip`: false if all is here that it needs, otherwise the packages to install.
+ * For a test's `skip`: false if everything that it needs is here, otherwise the packages to install.
  * @param files Programs by their names, and files by their paths.
  */
 export function needs(...files: readonly (keyof typeof PACKAGES)[]): string | false {

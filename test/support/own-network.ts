@@ -4,8 +4,8 @@ import t, { type Test } from 'tap'
 const INSIDE = 'TEST_IN_OWN_NETWORK'
 
 /**
- * A test in a network of its own, for tests that make interfaces and addresses come and go: wherever one does, Chromium breaks off
- * whatever it loads.
+ * Runs a test in its own network, for tests that make interfaces and addresses come and go: on such a change, Chromium breaks
+ * off everything that it is loading.
  */
 export function testInOwnNetwork(name: string, skip: string | false, act: (t: Test) => Promise<void>): void {
   if (process.env[INSIDE]) {

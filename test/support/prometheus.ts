@@ -1,4 +1,4 @@
-/** Prometheus, Debian's, as a process. */
+/** Debian's Prometheus as a process. */
 import { execFileSync, spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { eventually } from './eventually.ts'
 import { temporaryFolder } from './folder.ts'
 import { freePort } from './port.ts'
 
-/** For the end of a configuration: a test need not wait for long. */
+/** Ends a configuration, so that a test need not wait for long. */
 export const OFTEN = 'global: { scrape_interval: 100ms, scrape_timeout: 100ms, evaluation_interval: 100ms }\n'
 
 /** Runs Prometheus. @returns its client. */

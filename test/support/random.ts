@@ -1,4 +1,4 @@
-/** The seed of a property's test: the same one each time, so that a run says something of the change and not of its luck. */
+/** The seed of a property test: the same each time, so that a run says something about the change and not about its luck. */
 export const SEED = Number(process.env.SEED ?? 1)
 
 /** A seeded source of randomness (mulberry32), so that failures repeat. */
@@ -11,7 +11,7 @@ export class Random {
     this.#state = seed
   }
 
-  /** 0 to 1, 1 excluded. */
+  /** A number from 0 to 1, excluding 1. */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state)
@@ -19,7 +19,7 @@ export class Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
   }
 
-  /** A whole number from 0 to `below`, which is excluded. */
+  /** A whole number from 0 to `below`, excluding `below`. */
   below(below: number): number {
     return Math.floor(this.next() * below)
   }
@@ -34,12 +34,12 @@ export class Random {
     return item
   }
 
-  /** Up to `most` of these pieces, one after the other. */
+  /** A text of up to `most` of these pieces. */
   text(pieces: readonly string[], most: number): string {
     return Array.from({ length: this.below(most + 1) }, () => this.pick(pieces)).join('')
   }
 
-  /** Any text without control characters and lone surrogates: a third from everywhere, the rest ASCII. */
+  /** Any text without control characters and lone surrogates: a third of it from all of Unicode, the rest ASCII. */
   words(): string {
     let value = ''
     for (let length = 1 + this.below(24); length > 0; length--) {

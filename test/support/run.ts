@@ -1,7 +1,7 @@
 import { type ChildProcess, execFile } from 'node:child_process'
 import { DEADLINE_MS } from './eventually.ts'
 
-/** A thousand devices say that much. */
+/** A thousand devices print that much. */
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 
 export interface Output {
@@ -11,15 +11,15 @@ export interface Output {
 }
 
 export interface RunOptions {
-  /** By default, that of the test. */
+  /** The working directory; by default, that of the test. */
   readonly cwd?: string
   /** Milliseconds after which it is killed. */
   readonly withinMs?: number
-  /** Gets the process. */
+  /** Called with the process. */
   readonly started?: ((child: ChildProcess) => void) | undefined
 }
 
-/** Runs a program to its end, without a terminal. @param env In place of this process's, but for `PATH`. */
+/** Runs a program to its end, without a terminal. @param env Replaces this process's environment, except `PATH`. */
 export function run(
   program: string,
   args: readonly string[],

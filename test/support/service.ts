@@ -65,12 +65,12 @@ export class TestService extends Api {
     return readFileSync(join(this.root, 'var/lib/receiverd/api-key'), 'utf8').trim()
   }
 
-  /** A token of the present key. */
+  /** A token made from the current key. */
   token(roles: unknown, claims: object = {}): string {
     return mint(this.key, { roles, ...claims })
   }
 
-  /** Sends bytes as they are; resolves with all that came back when the connection ended. */
+  /** Sends bytes as they are. Resolves with the whole answer when the connection has ended. */
   raw(bytes: string | Buffer): Promise<string> {
     return new Promise((resolve, reject) => {
       const socket = connect(this.port, '127.0.0.1', () => socket.write(bytes))
@@ -92,7 +92,7 @@ export class TestService extends Api {
   }
 }
 
-/** Starts a service of the test's own; it and its device are gone after the test. */
+/** Starts a service for a test; it and its device are removed after the test. */
 export async function startTestService(t: Test, options: ServiceOptions = {}): Promise<TestService> {
   const root = options.root ?? deviceRoot(t)
   const log: string[] = []

@@ -14,7 +14,7 @@ export const PIXEL: Device = {
   address: '192.0.2.9',
 }
 
-/** A device at its engine: each line that the service says, and the end of the connection. */
+/** A device at its engine: each line that the service sends, and the end of the connection. */
 export class TestEngine {
   readonly close: () => void
   readonly #lines: AsyncIterator<SessionLine>
@@ -41,7 +41,7 @@ export class ModeratedService {
     this.path = path
   }
 
-  /** A device that asks; it leaves when the test is over. */
+  /** A device that asks to mirror; it leaves when the test is over. */
   async ask(t: Test, ask: object = {}): Promise<TestEngine> {
     const link = await openSession(this.path, { ...PIXEL, ...ask })
     t.teardown(link.close)

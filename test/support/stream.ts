@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net'
 import type { JsonObject } from '../../src/json.ts'
 import { DEADLINE_MS } from './eventually.ts'
 
-/** Milliseconds after which a test does not wait for an event any more. */
+/** Milliseconds after which a test no longer waits for an event. */
 const EVENT_MS = 4 * DEADLINE_MS
 
 /** A block of an event stream, raw and parsed. */
@@ -61,7 +61,7 @@ export class TestStream {
     }
   }
 
-  /** The next block that is an event; undefined when the stream has ended. It is closed if there is none for long. */
+  /** The next block that is an event; undefined when the stream has ended. The stream is closed if no event comes for long. */
   async event(): Promise<Block | undefined> {
     const deadline = setTimeout(() => this.close(), EVENT_MS)
     try {
@@ -88,7 +88,7 @@ export class TestStream {
   }
 }
 
-/** Opens a stream on a port, a local one unless `host` says otherwise. */
+/** Opens a stream on a port, on the loopback unless `host` says otherwise. */
 export function openStream(
   port: number,
   path: string,

@@ -21,7 +21,7 @@ export interface UpdateDevice {
   /** Jobs of systemctl(1) for the whole device. */
   readonly jobs: readonly string[]
   write(path: string, text: string): void
-  /** RAUC says this of the bundle that is sent: its version, or why it is refused. */
+  /** Sets what RAUC reports about the bundle that is sent: its version, or why it is refused. */
   says(bundle: { readonly version: string } | string): void
   /** Restarts into a system of this version, which may have another page; the page stays open. */
   restartInto(slot: 'A' | 'B', version: string, page?: Page): Promise<void>
@@ -69,13 +69,13 @@ export async function startUpdateDevice(
   }
 }
 
-/** RAUC says this of the bundle that is sent: its version, or why it is refused. */
+/** Sets what RAUC reports about the bundle that is sent: its version, or why it is refused. */
 export function bundleSays(root: string, rauc: FakeRauc, bundle: { readonly version: string } | string): void {
   const said = typeof bundle === 'string' ? bundle : { ...bundle, compatible: 'receiver' }
   for (const name of ['bundle', 'bundle.part']) rauc.bundles.set(join(root, FOLDER, name), said)
 }
 
-/** A running receiver that RAUC has started. @param jobs Gets the jobs of systemctl(1) for the whole device. */
+/** A running receiver that RAUC has started. @param jobs Collects the jobs of systemctl(1) for the whole device. */
 export function updatable(root: string, rauc: FakeRauc, jobs: string[] = []): ServiceOptions {
   mkdirSync(join(root, FOLDER), { recursive: true })
   const receiver = new FakeReceiver(root).options
@@ -90,12 +90,12 @@ export function updatable(root: string, rauc: FakeRauc, jobs: string[] = []): Se
   return { root, ...receiver, run, env: { RECEIVERD_UPDATE: `/${FOLDER}` } }
 }
 
-/** Between the browser and the service. */
+/** The network between the browser and the service. */
 export class Network {
   target: number
-  /** Bytes that a connection carries to the service before it breaks off; once. */
+  /** Bytes that a connection carries to the service before it breaks off, which happens once. */
   breaksAfter: number | undefined
-  /** Nothing gets through. */
+  /** Whether nothing gets through. */
   isDown = false
   readonly #sockets = new Set<Socket>()
   readonly #server = createServer(socket => this.#carry(socket))
@@ -146,6 +146,6 @@ export class Network {
     socket.pipe(service).pipe(socket)
   }
 
-  /** Whether it is down from the next break on. */
+  /** Whether the network stays down after the next break. */
   staysDown = false
 }

@@ -30,7 +30,7 @@ export async function startWifiDevice(t: Test): Promise<WifiDevice> {
   writeFileSync(file, readFileSync(file, 'utf8').replace('/run/wpa_supplicant', join(folder, 'control')))
   const fake = await FakeSupplicant.start(t, [join(folder, 'control'), 'wlan0', file, join(root, OPERSTATE)])
   const monitors = new FakeMonitors()
-  // The kernel tells of each network that was joined or left.
+  // The kernel reports each network that was joined or left.
   fake.onJoined(() => monitors.print('ip -oneline monitor link', '5: wlan0: <BROADCAST> state UP'))
   const jobs: string[] = []
   const wpaCli: Run = argv => {

@@ -1,6 +1,6 @@
 /**
- * The log of a disk by QEMU's filter `blklogwrites`: every write and flush, in the order in which the device gave them
- * (the kernel's Documentation/admin-guide/device-mapper/log-writes.rst).
+ * The log of a disk from QEMU's filter `blklogwrites`: every write and flush, in the order in which the device made them (the
+ * kernel's Documentation/admin-guide/device-mapper/log-writes.rst).
  */
 import { closeSync, openSync, readSync } from 'node:fs'
 
@@ -12,16 +12,16 @@ const FUA = 2n
 const DISCARD = 4n
 
 export interface Entry {
-  /** Bytes into the disk. */
+  /** The offset in the disk, in bytes. */
   readonly offset: number
   readonly length: number
-  /** Bytes into the log, where the data is. Undefined where the device discarded: it reads as zeros, or as before. */
+  /** The offset of the data in the log, in bytes. Undefined for a discard: the disk then reads as zeros, or as before. */
   readonly data: number | undefined
-  /** Bytes into the log, where the entry ends. */
+  /** The offset in the log at which the entry ends, in bytes. */
   readonly end: number
-  /** All that ended before it is durable. */
+  /** Whether everything that ended before it is durable. */
   readonly isFlush: boolean
-  /** It is durable itself. */
+  /** Whether the entry itself is durable. */
   readonly isDurable: boolean
 }
 

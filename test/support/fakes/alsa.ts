@@ -18,7 +18,7 @@ export interface FakeControl {
  */
 export class FakeAlsa {
   readonly cards: FakeControl[][]
-  /** A command that fails, with its verb: `alsactl store`. */
+  /** A command that fails, with its verb, such as `alsactl store`. */
   broken: string | undefined
   #stored: FakeControl[][] = []
   readonly monitors: FakeMonitors
@@ -28,7 +28,7 @@ export class FakeAlsa {
     this.monitors = monitors
   }
 
-  /** `0 Master 16/31 on`: a line for each control, then whether the next boot restores that. */
+  /** `0 Master 16/31 on`: a line for each control, and then whether the next boot restores this state. */
   get text(): string {
     const text = textOf(this.cards)
     return text === textOf(this.#stored) ? `${text}stored\n` : `${text}not stored\n`
@@ -38,7 +38,7 @@ export class FakeAlsa {
     this.#stored = structuredClone(this.cards)
   }
 
-  /** The cards take what is stored. */
+  /** The cards load what is stored. */
   boot(): void {
     this.cards.splice(0, Number.POSITIVE_INFINITY, ...structuredClone(this.#stored))
   }
@@ -119,7 +119,7 @@ function scontents({ name, steps, levels, on }: FakeControl): string {
   ].join('\n')
 }
 
-/** rint(3): halves are rounded to the even neighbour. */
+/** rint(3): halves are rounded to the even neighbor. */
 function roundEven(value: number): number {
   const down = Math.floor(value)
   if (value - down !== 0.5) return Math.round(value)

@@ -1,7 +1,7 @@
 import { HalError } from '../../../hal/errors.ts'
 import type { Run } from '../../../hal/os/command.ts'
 
-/** Runs each command by the fake for it. Commands without a fake are not installed. */
+/** Runs each command with its fake. Commands without a fake are not installed. */
 export function commands(fakes: Readonly<Record<string, Run>>): Run {
   return async argv => {
     const fake = fakes[argv[0]]

@@ -1,6 +1,6 @@
 import type { Monitor } from '../../../hal/os/command.ts'
 
-/** Commands that go on by themselves, and print what a test has them print. */
+/** Commands that keep running, and print what a test makes them print. */
 export class FakeMonitors {
   readonly #running = new Set<{ readonly command: string; readonly line: (line: string) => void }>()
 
@@ -15,12 +15,12 @@ export class FakeMonitors {
     return Array.from(this.#running, ({ command }) => command)
   }
 
-  /** The commands that begin like this print a line. */
+  /** Makes the commands that begin with `prefix` print a line. */
   print(prefix: string, line: string): void {
     for (const one of this.#running) if (one.command.startsWith(prefix)) one.line(line)
   }
 
-  /** The kernel tells of a device, as udevadm(8) prints it. */
+  /** The kernel reports a device, as udevadm(8) prints it. */
   tell(action: 'add' | 'change' | 'remove', subsystem: string): void {
     this.print(
       'udevadm monitor',

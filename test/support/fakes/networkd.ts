@@ -22,7 +22,7 @@ export class FakeNetworkd {
     this.#leases = leases
   }
 
-  /** Each file as it was read, and the one that each link is configured by. */
+  /** Each file as it was read, and the file that configures each link. */
   get text(): string {
     const files = Array.from(this.#files, ([name, text]) => `${name}:\n${text}`)
     const links = Array.from(this.#links, ([name, text]) => `${name} is configured by:\n${text}`)
@@ -59,7 +59,7 @@ export class FakeNetworkd {
     this.#files = new Map(files.filter(([name]) => name.endsWith('.network')).sort())
   }
 
-  /** By the first file, ordered by name, whose `Name=` is the link's. Other conditions are not implemented. */
+  /** Configures a link by the first file, ordered by name, whose `Name=` is the link's. Other conditions are not implemented. */
   #configure(link: string): void {
     const text = [...this.#files.values()].find(text => new RegExp(`^Name=${link}$`, 'm').test(text))
     this.#links.set(link, text ?? '')

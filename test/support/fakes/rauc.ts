@@ -2,7 +2,7 @@ import { basename } from 'node:path'
 import type { Run } from '../../../hal/os/command.ts'
 import { CommandFailure } from '../../../hal/os/command.ts'
 
-/** A slot as RAUC 1.13 knows it, by its own names; `status` is absent if nothing was ever installed. */
+/** A slot as RAUC 1.13 describes it, with RAUC's own names; `status` is absent if nothing was ever installed. */
 export interface FakeSlot {
   readonly bootname: string
   'boot-status'?: 'good' | 'bad'
@@ -12,7 +12,7 @@ export interface FakeSlot {
   'activated.timestamp'?: string
 }
 
-/** A bundle to `InspectBundle` and `InstallBundle`: its content, or why it is refused. */
+/** A bundle as `InspectBundle` and `InstallBundle` see it: its content, or why it is refused. */
 export type FakeBundle = { readonly version: string; readonly compatible: string } | string
 
 const variant = (type: string, data: unknown) => ({ type, data })
@@ -28,13 +28,13 @@ export class FakeRauc {
   operation = 'idle'
   percent = 0
   lastError = ''
-  /** Where nothing answers, as without the package. */
+  /** Whether nothing answers, as without the package. */
   isAbsent = false
-  /** Methods carried out with the answer lost, and refused ones. */
+  /** Methods that are carried out but whose answer is lost, and methods that are refused. */
   readonly unanswered = new Set<string>()
   readonly refused = new Set<string>()
   readonly bundles = new Map<string, FakeBundle>()
-  /** The calls to it, except reads. */
+  /** The calls that were made, except reads. */
   readonly did: string[] = []
   readonly slots: Record<string, FakeSlot> = {
     'rootfs.1': { bootname: 'B', 'boot-status': 'bad' },
@@ -45,7 +45,7 @@ export class FakeRauc {
   #released = Promise.resolve()
   #release = () => {}
 
-  /** It takes its time over this method, until `release`. */
+  /** Makes a method wait until `release`. */
   hold(method: string): void {
     this.#held = method
     this.#released = new Promise(resolve => {
@@ -70,7 +70,7 @@ export class FakeRauc {
     return `${JSON.stringify(answer)}\n`
   }
 
-  /** The installation that is under way succeeds. */
+  /** Lets the running installation succeed. */
   succeed(version: string, at = '2026-11-25T00:18:44Z'): void {
     const [name = '', slot] = this.#other()
     Object.assign(slot ?? {}, { status: 'ok', 'boot-status': 'good', 'bundle.version': version })

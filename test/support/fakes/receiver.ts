@@ -12,8 +12,8 @@ import { FakeSystemd } from './systemd.ts'
 const KERNEL = 'proc/sys/kernel/hostname'
 
 /**
- * The receiver in test/fixtures as a running system: what its kernel, its units, its network and its sound have taken up of
- * the files under a root. It keeps running when the service stops.
+ * The receiver in test/fixtures as a running system: what its kernel, its units, its network and its sound have loaded from the
+ * files under a root. It keeps running when the service stops.
  */
 export class FakeReceiver {
   readonly #root: string
@@ -21,7 +21,7 @@ export class FakeReceiver {
   readonly #alsa = new FakeAlsa([[{ name: 'Master', steps: 31, levels: [31, 31], on: true }]], this.monitors)
   readonly #systemd: FakeSystemd
   readonly #networkd: FakeNetworkd
-  /** Read by each unit when it last started. */
+  /** The configuration that each unit read when it last started. */
   readonly #read = new Map<string, string>()
 
   constructor(root: string) {
@@ -47,7 +47,7 @@ export class FakeReceiver {
     return this.#systemd.text
   }
 
-  /** The options of a `System` that is this one. */
+  /** Options for a `System` that is this receiver. */
   get options(): SystemOptions {
     return {
       running: true,

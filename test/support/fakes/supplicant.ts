@@ -6,7 +6,7 @@ import type { Test } from 'tap'
 
 const PROGRAM = fileURLToPath(new URL('./wpa_supplicant.py', import.meta.url))
 
-/** A station, as it is in the air. */
+/** A station as it is on the air. */
 export interface Station {
   readonly ssid: string | Buffer
   readonly password?: string
@@ -14,7 +14,7 @@ export interface Station {
   readonly flags?: string
 }
 
-/** A fake at wpa_supplicant's control socket: a process, because Node has no Unix datagram sockets. */
+/** A fake behind wpa_supplicant's control socket: a process, because Node has no Unix datagram sockets. */
 export class FakeSupplicant {
   readonly #child: ChildProcess
   readonly #lines: Interface
@@ -40,7 +40,7 @@ export class FakeSupplicant {
     return fake
   }
 
-  /** Changes what is in the air; with `then`, waits until the daemon has said so. */
+  /** Changes what is on the air; with `then`, waits until the daemon prints that line. */
   async air(stations: readonly Station[], then?: string): Promise<void> {
     const all = stations.map(({ ssid, password = '', level = -50, flags = '[ESS]' }) => {
       return { ssid: Buffer.from(ssid).toString('hex'), password, level, flags }
@@ -50,7 +50,7 @@ export class FakeSupplicant {
     if (then !== undefined) await this.#until(then, said)
   }
 
-  /** Calls `act` each time it has joined or left a network. */
+  /** Calls `act` each time the daemon has joined or left a network. */
   onJoined(act: () => void): void {
     this.#lines.on('line', line => {
       if (line.startsWith('in ')) act()

@@ -12,7 +12,7 @@ export class FakeSystemd {
   /** How often each unit that runs was started. */
   readonly #active = new Map<string, number>()
   readonly #failed = new Set<string>()
-  /** A verb that fails. */
+  /** A verb of systemctl that fails. */
   broken: string | undefined
   /** Called when a unit starts. If it throws, the start fails. */
   onStart: (unit: string) => void = () => undefined
@@ -66,7 +66,7 @@ export class FakeSystemd {
     return ''
   }
 
-  /** Runs what is enabled, and nothing else. */
+  /** Runs the enabled units, and nothing else. */
   boot(): void {
     this.#active.clear()
     this.#failed.clear()
@@ -83,7 +83,7 @@ export class FakeSystemd {
     return this.#failed.has(unit) ? 'failed\nfailed\n' : this.isActive(unit) ? 'active\nrunning\n' : 'inactive\ndead\n'
   }
 
-  /** In the order of systemd, which is not that of the command. */
+  /** The properties of a unit in systemd's order, which is not that of the command. */
   #runOf(unit = ''): string {
     const state = this.#failed.has(unit) ? 'failed' : this.isActive(unit) ? 'active' : 'inactive'
     return `InvocationID=${this.#active.get(unit) ?? ''}\nActiveState=${state}\n`

@@ -3,7 +3,7 @@
  * uxplay.cpp 1.74, step by step. The former is unchanged since 1.65.
  */
 
-/** UxPlay as it would start, by the options that are known here. */
+/** How UxPlay would start, as far as its options are known here. */
 export interface Started {
   readonly name: string
   readonly appendsHostName: boolean

@@ -1,8 +1,8 @@
 """wpa_supplicant's end of its control socket: python3 wpa_supplicant.py FOLDER ADAPTER FILE [OPERSTATE [ROOT]]
 
-Reads FILE as the daemon does, at its start and when it is told to reconfigure. Lines on stdin are the air, as JSON: a list
+Reads FILE as the daemon does, at its start and on a reconfigure. A line on stdin says what is on the air, as JSON: a list
 of {"ssid": hex, "password": "", "level": -50, "flags": "[ESS]"}. Prints a line each time it has joined or left a network, and
-writes what the kernel would say of the interface to OPERSTATE. Clients have their sockets under ROOT.
+writes what the kernel would report about the interface to OPERSTATE. Clients have their sockets under ROOT.
 """
 import json
 import os
@@ -89,7 +89,7 @@ def answer(request):
         return "OK\n"
     if words[0] == "BSS":
         reply = ""
-        # All at once, each as old as its beacon, which came first of all.
+        # All results appear at once, each as old as its beacon, which came at the very start.
         age = time.monotonic() - began if began else 0
         if age < SCAN_S:
             return reply
@@ -97,7 +97,7 @@ def answer(request):
             end = "####" if at == len(air) - 1 else "===="
             one = "id=%d\nlevel=%d\nage=%d\nflags=%s\nssid=%s\n%s\n" % (
                 at, station["level"], age, station.get("flags", "[ESS]"), escape(bytes.fromhex(station["ssid"])), end)
-            # The daemon's buffer: what does not fit is left out.
+            # The size of the daemon's buffer: results that do not fit are left out.
             if len(reply) + len(one) > 4095:
                 break
             reply += one

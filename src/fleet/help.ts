@@ -92,9 +92,9 @@ Usage: receiverd-fleet apply [OPTION]...
 
 Says what would change, asks, and goes through the devices in waves. After a
 wave with a failure it stops. Devices that already have their settings are not
-touched, so the same command goes on where an earlier one stopped. A device that
-cannot be reached is left out; one that refuses its settings stops it before
-anything has changed.
+touched, so the same command resumes where an earlier one stopped. A device that
+cannot be reached is left out; one that refuses its settings stops the command
+before anything has changed.
 
 A change that can cut a device off, of its host name, network or Wi-Fi, is on
 trial: the device undoes it within a minute unless it can be reached afterwards.
@@ -119,13 +119,13 @@ const ROTATE = `receiverd-fleet rotate-keys: replace the API key of each device.
 Usage: receiverd-fleet rotate-keys [OPTION]...
 
 Every token that was made from an old key is revoked. The new keys are written
-to the key file first, as NAME,KEY,NEXT; the old one goes when the device is
+to the key file first, as NAME,KEY,NEXT; an old key is removed when its device is
 known to have the new one. While a line has two keys, every command tries both,
 and the same command finishes what was interrupted. Keep the key file: nobody
 can get into a device whose key is lost, except with its card.
 
 Tokens of issuers stay valid: the report names the issuers of each device. Give
---remove-issuers where a key has leaked, because whoever had it may have left an
+--remove-issuers if a key has leaked, because whoever had it may have added an
 issuer of their own.
 
 ${COMMON}  --yes, -y            do not ask
@@ -168,7 +168,7 @@ is resumed. Bundles are for one board: choose its devices with --group.
 
 ${CHANGING}  --restart WHEN       when the devices restart: now (default), window (of the
                        setting update) or manual; the last two are not waited for
-  --allow-older        install a version that is older than the one that runs
+  --allow-older        install a version that is older than the running one
 
 ${STATUS}`
 
@@ -177,8 +177,8 @@ const DISCOVER = `receiverd-fleet discover: print a fleet file with the receiver
 Usage: receiverd-fleet discover [--json]
 
 Needs avahi-utils, and avahi-daemon running. The file has what the devices claim:
-where others are on the network, compare the pins with receiverd key show
---verbose on the devices.
+if others use the network, compare the pins with receiverd key show --verbose on
+the devices.
 
 Options:
   --json               print all that they claim, as JSON
@@ -281,8 +281,8 @@ Usage: receiverd-fleet inventory [OPTION]...
 
 The inventory plugin receiverd.receiverd.receiverd, which is in the package, reads
 it: each device as JSON, with its settings and with where its key is. It comes
-from the fleet file alone, with the keys and passwords that stand there. A device
-without an address is looked for on the network, and none is asked.
+from the fleet file alone, with the keys and passwords in it. A device without an
+address is looked up on the network; no device is asked.
 
 Options:
   --fleet FILE         the fleet file (default fleet.yaml)
@@ -298,7 +298,7 @@ const BRIDGE = `receiverd-fleet bridge: show the devices on an MQTT broker, for 
 Usage: receiverd-fleet bridge [OPTION]...
 
 Runs until it is stopped, as receiverd-fleet-bridge.service does. The fleet file
-says where the broker is, and what people may have the devices do over it:
+says where the broker is, and which commands it may pass on to the devices:
   bridge:
     broker: mqtts://mqtt.example.org
     user: receivers

@@ -5,13 +5,13 @@ import { gzipSync } from 'node:zlib'
 import type { Metafile } from 'esbuild'
 
 /**
- * Without the page. Firmware updates take 77,000 of it, issuers 13,500, certificates of an authority 9,000, and what alerts
- * of updates and temporary storage need in the metrics 310. Issuers from the card take 1,200, and what the system refuses for a
- * moment 1,050. The last 200 are for telling a device that hides its line in UxPlay's log, and for ending a connection with its
- * last answer. An installation whose end RAUC does not tell takes 100. Tunnels, which do not count at a trial, take 270.
- * 220 are for telling an installation that was not begun, or broken off, from one that was made, and 330 for a bundle that a
- * restart finds installed, or being installed. 200 are for a disk that does not note when the channel was asked, and for the
- * reason why a policy was not followed.
+ * Limit on the bundle without the page. Firmware updates take 77,000 of it, issuers 13,500, certificates of an authority 9,000,
+ * and the metrics for alerts about updates and temporary storage 310. Issuers from the card take 1,200, and coping with what
+ * the system temporarily refuses 1,050. The last 200 are for recognizing a device that hides its line in UxPlay's log, and for
+ * ending a connection with its last answer. An installation whose end RAUC does not report takes 100. Tunnels, which do not
+ * count at a trial, take 270. 220 are for distinguishing an installation that was not started, or broke off, from a completed
+ * one, and 330 for a bundle that a restart finds installed, or being installed. 200 are for a disk that does not record when
+ * the channel was asked, and for the reason why a policy was not followed.
  */
 const BUDGET_BYTES = 442_000
 /** HTML, style and script of the page, before they are compressed. */

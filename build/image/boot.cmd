@@ -49,7 +49,7 @@ for slot in ${BOOT_ORDER}; do
     env export -c -s 200 ${state} BOOT_ORDER BOOT_A_LEFT BOOT_B_LEFT && ${devtype} write ${state} ${sector} 1
     part uuid ${devtype} ${devnum}:${part} uuid
     # Without rootwait, because a kernel whose initrd is damaged would wait forever. A processor that does nothing else for two
-    # minutes (twice watchdog_thresh) does not come back, and systemd on another one would go on serving the watchdog.
+    # minutes (twice watchdog_thresh) does not recover, while systemd on another one would keep serving the watchdog.
     setenv bootargs "root=PARTUUID=${uuid} ro panic=10 softlockup_panic=1 watchdog_thresh=60 rauc.slot=${slot}"
     if load ${devtype} ${devnum}:1 ${state} cmdline.env; then
       env import -t ${state} ${filesize} more

@@ -52,7 +52,7 @@ export interface FileSystem {
   read(file: number, buffer: Uint8Array, options?: { readonly position: number }): number
   /** write(2) of `bytes` from `offset` on. @returns the number of bytes written, which may be only a part. */
   write(file: number, bytes: Uint8Array, offset?: number): number
-  /** fsync(2). Waits for the disk, so it runs in Node's pool: the event loop goes on meanwhile. */
+  /** fsync(2). Waits for the disk, so it runs in Node's pool and does not block the event loop. */
   fsync(file: number): Promise<void>
   /** fdatasync(2), in the pool as well: syncs a file's content and length, but not its times. */
   fdatasync(file: number): Promise<void>

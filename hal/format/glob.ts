@@ -12,7 +12,7 @@ export function globMatches(pattern: string, name: string): boolean {
   const characters = [...name]
   let token = 0
   let at = 0
-  /** Where to go on when the text after the last `*` does not match: that `*` then takes one character more. */
+  /** Where to resume when the text after the last `*` does not match: that `*` then takes one more character. */
   let retry: { readonly token: number; at: number } | undefined
   while (at < characters.length) {
     const next = tokens[token]

@@ -36,7 +36,7 @@ function isLocal(line: string): boolean {
   return line.trimStart().split(/\s/, 1)[0] === LOCAL_NAME
 }
 
-/** In lower case: names are case-insensitive (RFC 4343). */
+/** The names on a line, in lower case: names are case-insensitive (RFC 4343). */
 function namesOf(line: string): string[] {
   return line.toLowerCase().replace(/#.*/s, '').trim().split(/\s+/).slice(1)
 }

@@ -3,7 +3,7 @@ import { Check } from 'typebox/schema'
 import * as Type from 'typebox/type'
 import { HalError } from '../errors.ts'
 
-/** One of the two places for a system. */
+/** A slot, which is one of the two places for a system. */
 export interface Slot {
   /** RAUC's name, such as `rootfs.0`. */
   readonly name: string

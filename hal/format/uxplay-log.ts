@@ -4,7 +4,7 @@
 export interface Caller {
   readonly name: string
   readonly model: string
-  /** As in `allow`: a MAC address in capitals. */
+  /** The ID as in `allow`: a MAC address in capitals. */
   readonly deviceId: string
 }
 

@@ -130,7 +130,7 @@ function editedBlock(network: WifiNetwork, present: Listed | undefined): Edited 
   const { ssid, password, hidden } = network
   if (!present) {
     if (password === KEPT) throw new HalError('UNREADABLE', 'the password to be kept is not there')
-    // As hexadecimal digits, so that it may hold anything.
+    // In hexadecimal digits, which can express any name.
     const lines = [`ssid=${Buffer.from(ssid).toString('hex')}`, ...credentialOf(network), ...(hidden ? [HIDDEN] : [])]
     return { lines: ['network={', ...lines.map(line => `\t${line}`), '}'], priority: 0 }
   }

@@ -91,8 +91,8 @@ export class UxPlay {
   }
 
   /**
-   * When the connected device connected, in milliseconds of the monotonic clock; undefined if there is none, or if UxPlay made
-   * no file for it.
+   * When the current device connected, in milliseconds of the monotonic clock; undefined if there is none, or if UxPlay made no
+   * file for it.
    */
   async connectedAt(): Promise<number | undefined> {
     const modifiedAt = await this.#system.modifiedAt(CONNECTED)

@@ -12,7 +12,7 @@ const MODE = 0o600
 const VALUE = ''
 
 const schema = Type.Object({}, { additionalProperties: Type.Object({}, { additionalProperties: { type: 'string' } }) })
-/** By setting and path: a fingerprint of what is left there. */
+/** Fingerprints of what is left, by setting and path. */
 type Left = Readonly<Record<string, Readonly<Record<string, string>>>>
 
 /**

@@ -47,7 +47,7 @@ export async function membersOf(
   })
 }
 
-/** The same for a caller that has credentials of its own: those of the fleet file are not read. */
+/** As `membersOf`, for a caller that has its own credentials: those of the fleet file are not read. */
 export function membersWithoutCredentials(
   devices: readonly FleetDevice[],
   options: AccessOptions,

@@ -137,7 +137,7 @@ const TOKEN_MS = { fallback: 3_600_000, min: 1_000, max: 30 * 24 * 3_600_000 }
 
 const NAME_OF_ISSUER = '1 to 32 lower-case letters, digits and hyphens'
 
-/** As a word, the same as `--help`. */
+/** The word that means the same as `--help`. */
 const HELP = 'help'
 const PROGRAM = 'receiverd-fleet'
 const NAMES = [...Object.keys(COMMANDS), HELP]
@@ -266,7 +266,7 @@ function ageOf(text: string | undefined): number | undefined {
 
 function operationOf(name: string): string {
   if (OPERATIONS.includes(name)) return name
-  // It gives a device a key that nobody here knows.
+  // A factory reset gives a device a key that nobody here knows.
   if (name === 'factory-reset')
     throw new UsageError('run: a factory reset replaces the API key; do it on the page of the device')
   const meant = closest(name, OPERATIONS)

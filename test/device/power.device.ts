@@ -107,7 +107,7 @@ async function valuesOf(device: Machine): Promise<JsonObject> {
   const names = ['hostname', 'deviceName', 'timezone', 'locale', 'ntp']
   return Object.fromEntries(names.map(name => [name, value[name] ?? null]))
 }
-/** Without a name of its own the device is called by its host name, and one change would be two. */
+/** Gives the device a name: without one, it uses its host name, and one change would be two. */
 async function nameIt(): Promise<void> {
   await requireOk(device.patch({ deviceName: 'Room 0' }))
 }

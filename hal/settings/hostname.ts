@@ -16,7 +16,7 @@ const PATTERN = '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]{0,61}
 const VALID = new RegExp(PATTERN)
 const schema = Type.String({
   description:
-    'Name on the network, which people do not see: lower-case letters, digits, hyphens and dots, at most 64 characters.',
+    'Lower-case letters, digits, hyphens and dots, at most 64 characters. The name on the network, which people do not see.',
   maxLength: MAX_NAME,
   pattern: PATTERN,
   ...IDENTITY,

@@ -52,7 +52,7 @@ export interface Engine extends Carrier {
   stop(): Promise<void>
 }
 
-/** Shows the PIN that a device must enter on the screen; undefined if no device needs one any more. */
+/** Shows, on the screen, the PIN that a device must enter; undefined if no device needs one any more. */
 export type ShowPin = (pin: string | undefined) => void
 
 /** Receives an engine's reports about its devices. */

@@ -45,7 +45,7 @@ const schema = Type.Object(
         }),
         to: Type.String({
           description:
-            'Local time at which the window ends. A time before the beginning is on the next day. Empty if no window is set.',
+            'Local time at which the window ends. An end before the beginning is on the next day. Empty if no window is set.',
           ...TIME,
         }),
       },

@@ -38,7 +38,7 @@ export class Writer {
     connection.incoming = undefined
   }
 
-  /** Writes a response directly, after Node was told that its own response is sent. */
+  /** Writes a response directly to the socket, in place of one that Node considers sent. */
   writeBytes(connection: Connection, reply: WholeReply, cors: readonly string[]): void {
     const { socket, sent, operation } = connection
     operation.answered(reply.status)

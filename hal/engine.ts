@@ -1,10 +1,10 @@
-/** `pending` asks to be let in; `admitted` may come in, but is not there yet; `active` mirrors. */
+/** A `pending` session asks to be let in; an `admitted` one may connect, but has not yet; an `active` one mirrors. */
 export type SessionState = 'pending' | 'admitted' | 'active'
 
 /** Why a session ended, or never began. */
 export type EndReason = 'moderator' | 'timeout' | 'full' | 'shutdown'
 
-/** A device that mirrors or wants to, as it describes itself: text from a stranger. Unknown properties are empty. */
+/** A device that mirrors or asks to, as it describes itself: text from a stranger. Unknown properties are empty. */
 export interface Device {
   /** `[a-z0-9-]{1,32}`, such as `airplay`. */
   readonly protocol: string
@@ -15,54 +15,54 @@ export interface Device {
   readonly address: string
 }
 
-/** Runs sessions, and carries out the decisions about them. */
+/** Runs sessions and carries out the decisions about them. */
 export interface Carrier {
-  /** Carries one session at a time. */
+  /** Whether it runs only one session at a time. */
   readonly isExclusive: boolean
-  /** Lets a pending session in, and resolves when its device may come. Rejects if that fails. */
+  /** Lets a pending session in, and resolves once its device may connect. Rejects if that fails. */
   admit(id: string): Promise<void>
-  /** Denies a pending session or ends any other, and resolves when its device is out. Rejects if that fails. */
+  /** Denies a pending session or ends any other, and resolves once its device is disconnected. Rejects if that fails. */
   end(id: string, reason: EndReason): Promise<void>
 }
 
-/** A program's own option for whether devices must be let in. */
+/** The option of a program that decides whether devices must be let in. */
 export interface ApprovalOption {
   /** The files that `write` changes. */
   readonly files: readonly string[]
   /** Files that `read` depends on besides `files`. */
   readonly sources: readonly string[]
-  /** Whether devices must be let in, whoever set the option; undefined if the program is not installed. */
+  /** Returns whether devices must be let in, whoever set the option; undefined if the program is not installed. */
   read(): Promise<boolean | undefined>
-  /** Makes the option durable in `files`, if the program is installed. @returns whether any file was changed. */
+  /** Makes the option durable in `files` if the program is installed. @returns whether any file changed. */
   write(isRequired: boolean): Promise<boolean>
 }
 
-/** A program that mirrors, such as UxPlay. It knows neither this service nor moderators, so it is watched. */
+/** A program that mirrors, such as UxPlay. It knows neither this service nor moderators, so the service watches it. */
 export interface Engine extends Carrier {
-  /** The services that it consists of, such as `uxplay.service`, in the order in which they are started. */
+  /** The services that make up the program, such as `uxplay.service`, in the order in which they are started. */
   readonly units: readonly string[]
   readonly approval: ApprovalOption
-  /** A line of its log without a PIN, for those who may read the log but not the screen. */
+  /** Removes the PIN from a line of the program's log, for people who may read the log but do not see the screen. */
   withoutPin(line: string): string
-  /** Makes the running program use its changed approval option. Calling it again is harmless. */
+  /** Makes the running program apply its changed approval option. Calling it again is harmless. */
   approvalChanged(): Promise<void>
-  /** Begins to tell `host` which devices come and go, and what they ask for. Called only for the running system. */
+  /** Starts reporting to `host` which devices come and go, and what they ask for. Called only for the running system. */
   start(host: EngineHost, showPin: ShowPin): Promise<void>
-  /** Resolves when work in progress is done. Devices go on mirroring. Harmless without `start`. */
+  /** Resolves once work in progress is done. Devices keep mirroring. Harmless without `start`. */
   stop(): Promise<void>
 }
 
-/** Shows the PIN that a device asks for to whoever holds it; undefined: none does any more. */
+/** Shows, on the screen, the PIN that a device must enter; undefined if no device needs one any more. */
 export type ShowPin = (pin: string | undefined) => void
 
 /** Receives an engine's reports about its devices. */
 export interface EngineHost {
-  /** @returns the id of the session; undefined if there are too many. */
+  /** Adds a session. @returns its id; undefined if there are too many. */
   enter(carrier: Carrier, device: Device, state: SessionState): string | undefined
-  /** Moves a session on. Does nothing if it is gone. */
+  /** Changes the state of a session. Does nothing if the session is gone. */
   move(id: string, state: SessionState): void
   /** Removes a session. Does nothing if it is gone. */
   leave(id: string): void
-  /** Logs what an operator should know: a clause with a subject. */
+  /** Logs what an operator should know. @param what A clause with a subject. */
   warn(what: string): void
 }

@@ -1,19 +1,19 @@
 import { getSystemErrorMap } from 'node:util'
 
-/** The cases that callers of the HAL tell apart. */
+/** The cases that callers of the HAL distinguish. */
 export type HalErrorCode =
-  /** Nothing is stored. Normal on many systems: nothing is broken. */
+  /** Nothing is stored. This is normal on many systems. */
   | 'ABSENT'
-  /** Something is stored, but not in the form that is expected. */
+  /** Something is stored, but not in the expected form. */
   | 'UNREADABLE'
   /** A command could not be run, or reported a failure. */
   | 'COMMAND_FAILED'
-  /** Another process has claimed it. */
+  /** Another process has claimed the resource. */
   | 'IN_USE'
 
 /**
  * An error of the HAL itself; errors of system calls are passed on as node:fs throws them. The message is a clause with a
- * subject ("the file is not valid UTF-8") that can follow a colon in a log line or an answer. It names no path and quotes
+ * subject ("the file is not valid UTF-8") that can follow a colon in a log line or a response. It names no path and quotes
  * no content.
  */
 export class HalError extends Error {
@@ -25,30 +25,30 @@ export class HalError extends Error {
   }
 }
 
-/** Whether there is no usable value, as opposed to a system that refuses to read or write it. */
+/** Reports whether no usable value is stored, as opposed to a system that refuses to read or write it. */
 export function isUnreadable(error: unknown): error is HalError {
   return error instanceof HalError && (error.code === 'ABSENT' || error.code === 'UNREADABLE')
 }
 
-/** The code of a failed system call, such as `ENOENT`, or of a `HalError`. */
+/** Returns the code of a failed system call, such as `ENOENT`, or of a `HalError`. */
 export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
-/** How a system fails that may well have a value: the storage fails, nothing more can be opened, or we may not look. */
+/** Errors that do not mean that a value is absent: storage fails, nothing more can be opened, or access is denied. */
 const REFUSALS = ['EIO', 'EACCES', 'EPERM', 'EMFILE', 'ENFILE', 'ENOMEM']
 
-/** For `catch`, where something counts as absent that cannot be used. @throws the error of a system that refuses. */
+/** For `catch`, where anything unusable counts as absent. @throws the error if the system refuses access. */
 export function absentUnlessRefused(error: unknown): undefined {
   if (REFUSALS.includes(errorCode(error) ?? '')) throw error
 }
 
-/** Whether the storage refused a write because it is full, or because our share of it is. */
+/** Reports whether a write failed because the storage, or a quota on it, is full. */
 export function isNoSpace(error: unknown): boolean {
   return ['ENOSPC', 'EDQUOT'].includes(errorCode(error) ?? '')
 }
 
-/** Whether the system or the HAL has thrown it, and not a mistake of ours. */
+/** Reports whether the system or the HAL threw the error, so that it is not a bug in this program. */
 export function isOfSystem(error: unknown): boolean {
   return error instanceof HalError || isSystemError(error)
 }
@@ -57,7 +57,7 @@ function isSystemError(error: unknown): error is Error & { readonly errno: numbe
   return error instanceof Error && 'errno' in error && typeof error.errno === 'number'
 }
 
-/** Why something failed, in words that name no path: `read-only file system (EROFS)`. */
+/** Returns why something failed, in words that name no path: `read-only file system (EROFS)`. */
 export function reasonOf(error: unknown): string {
   if (error instanceof HalError) return error.message
   if (isSystemError(error))

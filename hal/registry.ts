@@ -21,7 +21,7 @@ import { update } from './settings/update.ts'
 import { wifi } from './settings/wifi/wifi.ts'
 
 /**
- * Every setting by its name, in the order in which changes are applied and the configuration is shown.
+ * Returns every setting by name, in the order in which changes are applied and the configuration is shown.
  * @param isUpdated Whether the service updates the firmware of this device.
  */
 export function settingsOf(system: System, engines: readonly Engine[] = enginesOf(system), isUpdated = true) {
@@ -52,7 +52,7 @@ type Settings = ReturnType<typeof settingsOf>
 /** The values of the settings, by name. */
 export type Values = { readonly [Name in keyof Settings]: Static<Settings[Name]['schema']> }
 
-/** @param engines The running engines. By default new ones, which are enough for a program that only reads and writes files. */
+/** @param engines The running engines. Defaults to new ones, which suffice for a program that only reads and writes files. */
 export function registry(system: System, engines?: readonly Engine[], isUpdated?: boolean): readonly Setting[] {
   return Object.values(settingsOf(system, engines, isUpdated))
 }

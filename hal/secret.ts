@@ -1,5 +1,5 @@
 /**
- * In place of the password or the like in a setting's value: the one that the device has. It is too short to be a password
- * itself.
+ * Stands for the password that the device has, or for another secret, in the value of a setting. It is too short to be a
+ * password itself.
  */
 export const KEPT = 'set'

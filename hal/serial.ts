@@ -3,7 +3,7 @@ export class Serial {
   #tail: Promise<unknown> = Promise.resolve()
   #length = 0
 
-  /** How many tasks are waiting or running. */
+  /** Number of tasks that are waiting or running. */
   get length(): number {
     return this.#length
   }

@@ -1,4 +1,4 @@
-/** Counts what clients have open, by network, up to a limit for each. */
+/** Counts what clients have open, by network, up to a limit per network. */
 export class AddressCount {
   readonly #max: number
   readonly #counts = new Map<string, number>()
@@ -8,7 +8,7 @@ export class AddressCount {
     this.#max = max
   }
 
-  /** Of all networks together. */
+  /** Total of all networks. */
   get total(): number {
     return this.#total
   }

@@ -1,4 +1,4 @@
-/** Set by the bundler. A program that runs from its sources has neither. */
+/** Defined by the bundler. They are undefined in a program that runs from its sources. */
 declare const __VERSION__: string | undefined
 declare const __BUILT_AT__: number | undefined
 

@@ -6,12 +6,12 @@ import { LIMITS, type Limits } from './limits.ts'
 import { ALL_OPTIONS, OPTIONS } from './options.ts'
 import { UsageError } from './usage-error.ts'
 
-/** Origins whose pages may read answers: `*`, or a list of serialized origins (`https://panel.example`). */
+/** Origins whose pages may read responses: `*`, or a list of serialized origins (`https://panel.example`). */
 export type Origins = '*' | readonly string[]
 
 export interface Config {
   readonly listen: Listen
-  /** Where engines connect; undefined for nowhere. */
+  /** Where engines connect; undefined if they cannot. */
   readonly engines: Listen | undefined
   /** The root of another system, or `/`. */
   readonly root: string
@@ -23,15 +23,15 @@ export interface Config {
   readonly page: boolean
   /** Whether to announce the device on the network. */
   readonly announce: boolean
-  /** Whether the screen shows a QR code that signs in with the API key until that is used for the first time. */
+  /** Whether the screen shows a QR code that signs in with the API key, until the key is first used. */
   readonly screenKey: boolean
-  /** The folder of the boot partition, with settings to be taken; undefined if there is none. */
+  /** The folder of the boot partition whose settings are applied; undefined if there is none. */
   readonly card: string | undefined
-  /** The folder that keeps bundles and the record of an update; undefined if the device cannot be updated. */
+  /** The folder for bundles and the record of an update; undefined if the device cannot be updated. */
   readonly update: string | undefined
-  /** The file that orders a factory reset from the next boot; undefined if the service does it itself. */
+  /** The file that makes the next boot perform a factory reset; undefined if the service does it itself. */
   readonly reset: string | undefined
-  /** The port of a server in front that answers by TLS; undefined if there is none. */
+  /** The port of a TLS server in front; undefined if there is none. */
   readonly tlsPort: number | undefined
   readonly limits: Limits
 }
@@ -42,10 +42,10 @@ export interface Address {
   readonly port: number
 }
 
-/** An address, a path, or a socket that systemd has opened. */
+/** An address, a path, or a socket opened by systemd. */
 export type Listen = ListenOptions | { readonly fd: number }
 
-/** The flags that were given. For the others, the environment counts, and then the defaults. */
+/** The given flags. For all others, the environment applies, and then the defaults. */
 export interface Flags {
   readonly listen?: string | undefined
   readonly engines?: string | undefined
@@ -57,15 +57,15 @@ export type Environment = Readonly<Record<string, string | undefined>>
 
 const ENGINES_SOCKET = '/run/receiverd/engines.sock'
 const STATE_DIR = '/var/lib/receiverd'
-/** The first file descriptor that systemd passes, sd_listen_fds(3). */
+/** The first file descriptor that systemd passes (sd_listen_fds(3)). */
 const FIRST_SOCKET = 3
 /** The `FileDescriptorName=` of the socket for engines. */
 const ENGINES = 'engines'
-/** Bytes of a path in a socket's address, without its NUL (unix(7)). */
+/** Maximum length of a path in a socket address, in bytes without its NUL (unix(7)). */
 const MAX_SOCKET_PATH = 107
 const MAX_PORT = 65_535
 const ORIGIN = /^https?:\/\/[^/\s,*]+$/
-/** The oldest that the tests run on, for 32-bit ARM. To build and test the program takes a later one: see package.json. */
+/** The oldest version that the tests run on, for 32-bit ARM. Building and testing need a later one: see package.json. */
 const MIN_NODE = [20, 11] as const
 const PREFIX = 'RECEIVERD_'
 /** The names of the variables that are options, without the prefix. */
@@ -91,7 +91,7 @@ export function readConfig(flags: Flags, env: Environment, pid: number): Config 
   }
 }
 
-/** The real path of the root: `//`, `/etc/..` and a link to `/` are the running system, too. */
+/** Returns the real path of the root: `//`, `/etc/..` and a link to `/` are the running system, too. */
 export function readRoot(flags: Flags, env: Environment): string {
   const [name, value] =
     flags.root === undefined ? ['RECEIVERD_ROOT', env.RECEIVERD_ROOT || OPTIONS.root.fallback] : ['--root', flags.root]
@@ -104,7 +104,7 @@ export function readRoot(flags: Flags, env: Environment): string {
   }
 }
 
-/** Under the root unless it is given: with another root, nothing of the host is used, whatever the links of that root say. */
+/** Under the root unless given: with another root, nothing of the host is used, whatever links that root contains. */
 export function readStateDir(flags: Flags, env: Environment): string {
   // systemd.exec(5): with more than one StateDirectory= the variable lists them, separated by colons.
   const given = flags['state-dir'] ?? env.STATE_DIRECTORY?.split(':', 1)[0]
@@ -121,7 +121,7 @@ function defaultStateDir(root: string): string {
   }
 }
 
-/** A warning for each variable that looks like ours but is not: a misspelled option would silently have no effect. */
+/** Returns a warning for each unknown variable with this prefix: a misspelled option would silently have no effect. */
 export function unknownVariables(env: Environment): readonly string[] {
   return Object.keys(env)
     .filter(name => name.startsWith(PREFIX) && !NAMES.includes(name.slice(PREFIX.length)))
@@ -132,14 +132,14 @@ export function unknownVariables(env: Environment): readonly string[] {
     })
 }
 
-/** @throws {UsageError} if this Node is too old: an older one starts the service, and fails at some requests. */
+/** @throws {UsageError} if this Node is too old: the service would start, but fail on some requests. */
 export function requireNode(version: string): void {
   const [major = 0, minor = 0] = version.split('.').map(Number)
   if (major > MIN_NODE[0] || (major === MIN_NODE[0] && minor >= MIN_NODE[1])) return
   throw new UsageError(`Node ${MIN_NODE.join('.')} or later is needed, and this is ${version}`)
 }
 
-/** The sockets that systemd passes, by name: a name of ours for the engines, anything for the API (sd_listen_fds(3)). */
+/** Returns the first wanted socket that systemd passes: by its name for the engines, any other for the API (sd_listen_fds(3)). */
 function passedSocket(env: Environment, pid: number, isWanted: (name: string) => boolean): Listen | undefined {
   if (env.LISTEN_PID !== String(pid)) return undefined
   const names = (env.LISTEN_FDNAMES ?? '').split(':')
@@ -152,7 +152,7 @@ function readEngines(flags: Flags, env: Environment, pid: number): Listen | unde
   return passed ?? (flags.engines || env.RECEIVERD_ENGINES ? { path: readEnginesPath(flags, env) } : undefined)
 }
 
-/** The path of the engines' socket. @throws {UsageError} */
+/** Returns the path of the engines' socket. @throws {UsageError} */
 export function readEnginesPath(flags: Flags, env: Environment): string {
   const [name, path] =
     flags.engines === undefined
@@ -167,7 +167,7 @@ function readListen(flags: Flags, env: Environment, pid: number): Listen {
   return passedSocket(env, pid, name => name !== ENGINES) ?? readAddress(flags, env)
 }
 
-/** Where the service listens, unless it has a socket from systemd. @throws {UsageError} */
+/** Returns the address to listen on, unless systemd passes a socket. @throws {UsageError} */
 export function readAddress(flags: Flags, env: Environment): Address {
   const [name, value] =
     flags.listen === undefined
@@ -198,7 +198,7 @@ function readSwitch(env: Environment, { env: name, fallback }: { env: string; fa
   throw new UsageError(`${name}: "${value}" is neither on nor off`)
 }
 
-/** The folder that keeps bundles and the record of an update. @throws {UsageError} */
+/** Returns the folder for bundles and the record of an update. @throws {UsageError} */
 export function readUpdateFolder(env: Environment): string | undefined {
   return readPath(env, OPTIONS.update)
 }
@@ -226,6 +226,6 @@ function readLimits(env: Environment): Limits {
     throw new UsageError(`${variable}: "${text}" is not a whole number from ${min} to ${max}`)
   })
   const read = Object.fromEntries(limits) as Limits
-  // If only the number of streams was raised, connections must be left over for requests.
+  // If only the number of streams was raised, leave enough connections for requests.
   return env.RECEIVERD_CONNECTIONS ? read : { ...read, connections: Math.max(read.connections, 2 * read.streams) }
 }

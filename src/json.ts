@@ -1,17 +1,17 @@
 export type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject
 export type JsonObject = { [name: string]: JsonValue }
 
-/** Values in a document: more than any configuration has, and few enough to check against a schema in no time. */
+/** Maximum number of values in a document: more than any configuration has, yet few enough to validate quickly. */
 const MAX_VALUES = 1_024
-/** Levels of nesting: more than anything we read, and far from what recursive code could overflow on. */
+/** Maximum nesting depth: more than any valid document has, and far from overflowing recursive code. */
 const MAX_DEPTH = 32
 
-/** `ignoreBOM` leaves a byte-order mark in the text, where the JSON parser refuses it (RFC 8259 §8.1). */
+/** `ignoreBOM` leaves a byte-order mark in the text, so that the JSON parser refuses it (RFC 8259 §8.1). */
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
- * Parses UTF-8 JSON. Refuses what JSON.parse accepts: an object with a duplicate name (RFC 8259 §4 leaves open which one
- * counts, and two readers of a token or a patch must not differ), more than 32 levels, and more than 1,024 values.
+ * Parses UTF-8 JSON. Refuses some documents that JSON.parse accepts: objects with duplicate names (RFC 8259 §4 leaves open
+ * which one counts, and two readers of a token or a patch must not differ), more than 32 levels, and more than 1,024 values.
  *
  * @throws {SyntaxError} with a clause for the sender, such as `not UTF-8`.
  */
@@ -28,8 +28,8 @@ export function parseJson(bytes: Uint8Array): JsonValue {
 }
 
 /**
- * JSON on one line. Escapes three characters that JSON allows in a string, but that some readers take for the end of a
- * line: the line breaks of Unicode (UAX #14, BK and NL) that are not control characters in JSON.
+ * Formats JSON on one line. Escapes three characters that JSON allows in strings, but that some readers treat as the end of
+ * a line: the Unicode line breaks (UAX #14, BK and NL) that are not control characters in JSON.
  */
 export function toJsonLine(value: unknown): string {
   return JSON.stringify(value).replace(
@@ -39,10 +39,10 @@ export function toJsonLine(value: unknown): string {
 }
 
 /**
- * Canonical JSON (RFC 8785): the same text for the same value, in any program. Names are sorted by UTF-16 code units, and
- * numbers and strings are written as in ECMAScript.
+ * Formats canonical JSON (RFC 8785): the same text for the same value, in any program. Names are sorted by UTF-16 code
+ * units, and numbers and strings are written as in ECMAScript.
  *
- * @throws {TypeError} for what it cannot express: a number that is not finite, an unpaired surrogate.
+ * @throws {TypeError} for values that it cannot express: a number that is not finite, an unpaired surrogate.
  */
 export function toCanonicalJson(value: unknown): string {
   if (typeof value === 'number' && !Number.isFinite(value)) throw new TypeError(`${value} is no number in JSON`)
@@ -57,7 +57,7 @@ export function isObject(value: JsonValue | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** One name or index as a step of a JSON pointer (RFC 6901 §3). */
+/** Returns a name or an index as a step of a JSON pointer (RFC 6901 §3). */
 export function pointerStep(name: string | number): string {
   return `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`
 }
@@ -74,7 +74,7 @@ const [QUOTE, COMMA, COLON, OPEN_ARRAY, BACKSLASH, CLOSE_ARRAY, OPEN_OBJECT, CLO
   0x22, 0x2c, 0x3a, 0x5b, 0x5c, 0x5d, 0x7b, 0x7d,
 ] as const
 
-/** `text` is known to be valid JSON, so a string before a colon is a name. */
+/** Refuses duplicate names. `text` is known to be valid JSON, so a string before a colon is a name. */
 function refuseDuplicates(text: string): void {
   const open: (Set<string> | undefined)[] = []
   let values = 1

@@ -1,4 +1,4 @@
-/** sd-daemon(3): journald takes the `<N>` at the start of a line as the record's priority. */
+/** Priorities of sd-daemon(3): journald takes the `<N>` at the start of a line as the priority of the record. */
 const PRIORITY = { error: 3, warning: 4, notice: 5, info: 6 } as const
 
 export type Level = keyof typeof PRIORITY
@@ -8,12 +8,12 @@ export type Log = (level: Level, message: string) => void
 const UNPRINTABLE = /[\p{C}\u2028\u2029]/gu
 const MAX_MESSAGE = 1024
 
-/** A log that writes one line per record. */
+/** Returns a log that writes one line per record. */
 export function lineLog(write: (line: string) => void): Log {
   return (level, message) => write(`<${PRIORITY[level]}>${printable(message.slice(0, MAX_MESSAGE))}\n`)
 }
 
-/** A warning about something that is tried again and again: it is logged when it says something else, or was over. */
+/** Logs a warning about something that is retried repeatedly only if its text changes, or after it succeeded in between. */
 export class Complaint {
   readonly #log: Log
   #last: string | undefined
@@ -32,7 +32,7 @@ export class Complaint {
   }
 }
 
-/** The text with a replacement for each character that would do more than be shown. */
+/** Replaces each character that would do more than be shown. */
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, '\u{fffd}')
 }

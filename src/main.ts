@@ -1,4 +1,4 @@
-/** The process: its command line, its signals, its exit status. Nothing imports this. */
+/** The process: its command line, its signals, its exit status. Nothing imports this file. */
 import { randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -52,13 +52,13 @@ import { UsageError } from './usage-error.ts'
 const FAILURE = 1
 const USAGE_ERROR = 2
 /**
- * How long a start that failed waits before it ends, if systemd will repeat it: after 200 ms, or at once for a client that
- * is waiting at the socket. That is right after a crash, but a start that failed is likely to fail again.
+ * How long a failed start waits before it exits if systemd will repeat it: after 200 ms, or at once for a client that waits
+ * at the socket. An immediate restart is right after a crash, but a start that failed is likely to fail again.
  */
 const FAILED_START_PAUSE_MS = 5_000
 
 const { env } = process
-/** systemd runs the service, reads its log with priorities, and repeats a start that failed. */
+/** Whether systemd runs the service: it reads the log with priorities, and repeats a failed start. */
 const isSupervised = env.NOTIFY_SOCKET !== undefined && process.argv.includes('serve')
 const log = lineLog(line => process.stderr.write(line))
 // Keep running if stderr's reader goes away (EPIPE).
@@ -139,13 +139,13 @@ async function serve(config: Config): Promise<void> {
   await imageReset?.reserve(log)
 
   let isStopping = false
-  /** Ends requests and streams. Resolves with whether this call did so, and not an earlier one. */
+  /** Ends requests and streams. Resolves with true if this call did so, and false if an earlier one did. */
   const close = async (why: string, statusIfLate = 0) => {
     // A second signal, as when a terminal and a supervisor both send one, must not cut the shutdown short.
     if (isStopping) return false
     isStopping = true
     log('info', `${why}: stopping`)
-    // Anything still open by then must not keep the process alive.
+    // Anything still open at the deadline must not keep the process alive.
     const deadline = setTimeout(() => process.exit(statusIfLate), SHUTDOWN_MS)
     await service.close()
     clearTimeout(deadline)
@@ -155,7 +155,7 @@ async function serve(config: Config): Promise<void> {
     if (await close(signal)) process.exit()
   }
   const reset = async () => {
-    // If it is late, the next start does the rest.
+    // If the shutdown is late, the next start does the rest.
     if (!(await close('factory reset', FAILURE))) return
     if (!imageReset) await finishReset(state, system, log)
     await restartDevice(system)
@@ -174,7 +174,7 @@ async function serve(config: Config): Promise<void> {
   }
   const service = await startService(config, surroundings)
   log('info', `receiverd ${VERSION} listening on ${service.address}`)
-  // Elsewhere than on a device, they are not missed.
+  // Elsewhere than on a device, missing tools do not matter.
   if (config.root === '/') for (const missing of await missingTools(system)) log('notice', missing)
   // Node 22.10 and later cache the compiled code (NODE_COMPILE_CACHE), but write it only at an orderly exit. The service
   // of a device usually ends with a power cut.
@@ -186,7 +186,7 @@ async function serve(config: Config): Promise<void> {
   await tellSupervisor({ env, run: runCommand, log }, () => service.status)
 }
 
-/** Whether a factory reset was finished. Storage that refuses it must not keep everybody out of the device. */
+/** Returns whether a factory reset was finished. Failing storage must not make the device unreachable. */
 async function resetAtStart(state: Files, system: System): Promise<boolean> {
   return finishReset(state, system, log).catch(error => {
     log('error', `factory reset: ${reasonOf(error)}; the device is served as it is, and the next start tries again`)
@@ -202,7 +202,7 @@ async function restartDevice(system: System): Promise<void> {
   setTimeout(() => fail(error), REBOOT_MS)
 }
 
-/** Devices that are flashed from one image must not share a key. */
+/** Warns before an image is made: devices that are flashed from one image must not share a key. */
 function warnOfKeyInImage({ root, stateDir }: Config): void {
   if (root !== '/' && stateDir.startsWith(`${root}/`))
     log(
@@ -211,7 +211,7 @@ function warnOfKeyInImage({ root, stateDir }: Config): void {
     )
 }
 
-/** Two services on one state directory would undo each other's changes. */
+/** Claims the state directory: two services on one directory would undo each other's changes. */
 async function claimState(folder: string): Promise<void> {
   try {
     await claimFolder(folder)
@@ -222,7 +222,7 @@ async function claimState(folder: string): Promise<void> {
   }
 }
 
-/** The text of a file, or of standard input. @throws {CommandError} if it cannot be read. */
+/** Returns the text of a file, or of standard input for `-`. @throws {CommandError} if it cannot be read. */
 async function readGiven(path: string, name: string): Promise<string> {
   try {
     if (path === '-') return Buffer.concat(await process.stdin.toArray()).toString()
@@ -234,7 +234,7 @@ async function readGiven(path: string, name: string): Promise<string> {
   throw new CommandError(`${name}: there is no ${path}`)
 }
 
-/** @param group Of commands, for the log. */
+/** @param group The group of commands, for the log. */
 async function serviceOf(flags: Flags, role: string, group = 'config'): Promise<ServiceClient> {
   const address = readAddress(flags, env)
   const key = await showKey(stateOf(flags))
@@ -243,7 +243,7 @@ async function serviceOf(flags: Flags, role: string, group = 'config'): Promise<
   )
 }
 
-/** Whether the version that runs stays. */
+/** Returns whether to keep the running version. */
 async function judgeVersion(flags: Flags): Promise<boolean> {
   const folder = readUpdateFolder(env)
   if (folder === undefined) throw new UsageError('update judge: RECEIVERD_UPDATE names no folder')

@@ -1,18 +1,18 @@
 import { LIMITS } from './limits.ts'
 
-/** An option of `receiverd serve`. The help text, receiverd(8), receiverd.default and a README list them from here. */
+/** An option of `receiverd serve`. The help text, receiverd(8), receiverd.default and a README are generated from these. */
 export interface Option {
-  /** Its flag and the flag's argument, if it has one. Flags take precedence over the environment. */
+  /** The flag and its argument, if the option has a flag. Flags take precedence over the environment. */
   readonly flag?: readonly [name: string, argument: string]
   readonly env: string
-  /** Its value if it is not given, or words that stand for none. */
+  /** The default value, or words that stand for no value. */
   readonly fallback: string | number
-  /** For a number. */
+  /** The range of a number. */
   readonly min?: number
   readonly max?: number
-  /** A value, if `fallback` is none. */
+  /** An example value, if `fallback` is not one. */
   readonly example?: string
-  /** A phrase without a capital or a full stop, with code between backticks. */
+  /** A phrase without a capital letter or a final period, with code between backticks. */
   readonly help: string
 }
 
@@ -84,5 +84,5 @@ export const OPTIONS = {
   },
 } as const satisfies Record<string, Option>
 
-/** All of them, in the order of the lists. */
+/** All options, in the order of the lists. */
 export const ALL_OPTIONS: readonly Option[] = [...Object.values(OPTIONS), ...LIMITS.map(([, limit]) => limit)]

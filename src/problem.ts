@@ -1,6 +1,6 @@
 import { isNoSpace } from '../hal/errors.ts'
 
-/** The kinds of problems: the end of their `type`, their status, and their title. */
+/** The kinds of problems: the last part of the `type`, with the status and the title. */
 const KINDS = {
   'bad-request': [400, 'Bad request'],
   unauthorized: [401, 'Authentication required'],
@@ -43,13 +43,13 @@ export interface FieldError {
   readonly detail: string
 }
 
-/** An error as it is answered (RFC 9457). Its texts go to the client: no credential, no path, no stack. */
+/** An error as sent to clients (RFC 9457). Its texts are public: they contain no credential, no path and no stack. */
 export class Problem extends Error {
   readonly kind: ProblemKind
   readonly errors: readonly FieldError[] | undefined
-  /** Header names and values in turn. */
+  /** Alternating header names and values. */
   readonly headers: readonly string[]
-  /** Further members of the answer (RFC 9457 §3.2). */
+  /** Additional members of the body (RFC 9457 §3.2). */
   readonly members: Readonly<Record<string, string>> | undefined
 
   constructor(
@@ -92,7 +92,7 @@ export class Problem extends Error {
   }
 }
 
-/** A refusal of the system: 507 if there is no space left, and 500 otherwise. */
+/** Returns the problem for a refusal of the system: 507 if no space is left, and 500 otherwise. */
 export function systemProblem(detail: string, cause: unknown): Problem {
   return new Problem(isNoSpace(cause) ? 'no-space' : 'system-refused', detail, { cause })
 }

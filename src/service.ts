@@ -16,15 +16,15 @@ import { createPresence } from './presence/presence.ts'
 import { CardTaker } from './system/card/card.ts'
 
 export interface Service {
-  /** Where it listens, as a URL. */
+  /** The URL that the service listens on. */
   readonly address: string
   /** One line for `systemctl status`. */
   readonly status: string
-  /** Answers held polls, ends streams, finishes writes, and resolves when all of that is done. */
+  /** Answers held polls, ends streams, finishes writes, and resolves once all of that is done. */
   close(): Promise<void>
 }
 
-/** Assembles the parts, and serves. */
+/** Assembles the parts, and starts serving. */
 export async function startService(
   config: Config,
   surroundings: Surroundings,
@@ -72,7 +72,7 @@ export async function startService(
   const parts = { ...surroundings, config, state, keys, issuers, authenticator, readers }
   const screen = new Screen(system)
   const resources = createResources({ ...parts, showPin: pinScreen(screen, log) }, additions)
-  // On another root it is left to the device itself.
+  // On another root, the card is left to the device itself.
   const card = folder && system.isRunning ? new CardTaker({ system, state, folder, log }) : undefined
   await card?.waitForLink()
   await resources.start()

@@ -8,11 +8,11 @@ export interface SupervisorOptions {
   readonly env: Environment
   readonly run: Run
   readonly log: Log
-  /** Milliseconds before a message that was lost is sent again. */
+  /** Milliseconds before a lost message is sent again. */
   readonly retryMs?: number
 }
 
-/** Each may take 5 s: all of them less than half of the watchdog's minute. */
+/** Number of attempts. Each may take 5 s: all of them take less than half of the watchdog's minute. */
 const TRIES = 4
 
 /**
@@ -28,7 +28,7 @@ export async function tellSupervisor(
   const socket = env.NOTIFY_SOCKET
   if (!socket) return
   const tell = async (message: string) => {
-    // systemd-notify waits 5 s for systemd to read the message. If systemd is busy for longer, it is lost with its sender.
+    // systemd-notify waits 5 s for systemd to read the message. If systemd is busy for longer, the message is lost.
     for (let left = TRIES; left > 0; left--)
       try {
         return void (await run(['systemd-notify', `--status=${status()}`, message], { NOTIFY_SOCKET: socket }))
@@ -40,7 +40,7 @@ export async function tellSupervisor(
   await tell('--ready')
   const periodMs = Number(env.WATCHDOG_USEC) / 1000
   const queue = new Serial()
-  // One message at a time, however long systemd is busy.
+  // Sends one message at a time, however long systemd is busy.
   const alive = () => queue.length === 0 && queue.run(() => tell('WATCHDOG=1'))
   if (periodMs > 0) setInterval(alive, periodMs / 2).unref()
 }

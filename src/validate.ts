@@ -4,21 +4,21 @@ import { closest } from '../hal/format/closest.ts'
 import { isObject, type JsonObject, type JsonValue, pointerStep } from './json.ts'
 import { type FieldError, Problem, type ProblemKind } from './problem.ts'
 
-/** Errors in an answer: more would not help anybody. */
+/** Maximum number of errors in a response: more would not help anybody. */
 export const MAX_ERRORS = 16
-/** Code points of a string whose schema has no `maxLength`. */
+/** Maximum number of code points in a string whose schema has no `maxLength`. */
 export const MAX_STRING = 1_024
 
-/** Why a value does not match a schema, with pointers that begin with `pointer`; empty if it matches. */
+/** Returns why a value does not match a schema, with pointers that begin with `pointer`; empty if it matches. */
 export function schemaErrors(schema: TSchema, value: JsonValue, pointer: string): readonly FieldError[] {
-  // Before anything else looks at the value: a string that is too long must not reach a pattern.
+  // Checked before anything else reads the value: a string that is too long must not reach a pattern.
   const oversized: FieldError[] = []
   addOversized(schema, value, pointer, oversized)
   if (oversized.length > 0 || Check(schema, value)) return oversized.slice(0, MAX_ERRORS)
   const found = new Map<string, string>()
   for (const { keyword, instancePath, params } of Errors(schema, value)[1]) {
-    // An unknown property is reported as itself, not as the property of an object that allows no others. The schema that
-    // it does not match is `false`, which explains nothing.
+    // An unknown property is reported at the property itself, not at the object that does not allow it. The schema that it
+    // fails to match is `false`, which explains nothing.
     if (keyword === 'boolean') found.set(instancePath, unknownAt(schema, stepsOf(instancePath)))
     else if (keyword !== 'additionalProperties' && !found.has(instancePath))
       found.set(instancePath, explain(keyword, { ...params }, schemaAt(schema, stepsOf(instancePath))))
@@ -26,20 +26,20 @@ export function schemaErrors(schema: TSchema, value: JsonValue, pointer: string)
   return Array.from(found, ([path, detail]) => ({ pointer: pointer + path, detail })).slice(0, MAX_ERRORS)
 }
 
-/** The answer to a body that holds what is refused: all of it at once, as far as that helps. */
+/** Returns the problem for a body with refused values: all of them at once, up to a limit. */
 export function refusal(kind: ProblemKind, errors: readonly FieldError[]): Problem {
   const [first] = errors
   const clause =
     first && errors.length === 1
       ? `${first.pointer || 'The body'}: ${first.detail}`
       : `${errors.length} values were refused`
-  // Bounded, because each pointer repeats the names above it: 64 KiB of body could be refused with 78 MB.
+  // Limited, because each pointer repeats the names above it: 64 KiB of body could be refused with 78 MB.
   return new Problem(kind, `${clause}${clause.endsWith('?') ? '' : '.'} Nothing has changed.`, {
     errors: errors.slice(0, MAX_ERRORS),
   })
 }
 
-/** The names in a `Keyed` object are the device's: a request can neither add nor remove one. */
+/** Refuses changed names in a `Keyed` object: they come from the device, so a request can neither add nor remove one. */
 export function nameErrors(
   schema: TSchema,
   value: JsonValue,
@@ -58,7 +58,7 @@ export function nameErrors(
   return [...missing(previous, value, unknown), ...missing(value, previous, 'cannot be removed')]
 }
 
-/** Strings that no UTF-8 file can hold, because of an unpaired surrogate from an escape such as `\ud800`. */
+/** Finds strings that no UTF-8 file can hold, because of an unpaired surrogate from an escape such as `\ud800`. */
 export function illFormedStrings(value: JsonValue, pointer = ''): readonly FieldError[] {
   if (typeof value === 'string')
     return value.isWellFormed() ? [] : [{ pointer, detail: 'must not contain an unpaired surrogate' }]
@@ -71,9 +71,9 @@ export function illFormedStrings(value: JsonValue, pointer = ''): readonly Field
   )
 }
 
-/** Adds an error for each string and each array over its bound, and does not look into such an array. */
+/** Adds an error for each string and each array that exceeds its limit, and does not descend into such an array. */
 function addOversized(schema: unknown, value: JsonValue, pointer: string, errors: FieldError[]): void {
-  // A property that is not allowed at all, whatever its size.
+  // The property is not allowed at all, whatever its size.
   if (schema === false) return
   if (typeof value === 'string') {
     const limit = numberIn(schema, 'maxLength') ?? MAX_STRING
@@ -88,7 +88,7 @@ function addOversized(schema: unknown, value: JsonValue, pointer: string, errors
   }
 }
 
-/** By code points, as JSON Schema counts: each is one or two units of the string. */
+/** Compares by code points, as JSON Schema counts: each is one or two UTF-16 units of the string. */
 function isLonger(text: string, limit: number): boolean {
   return text.length > 2 * limit || (text.length > limit && [...text].length > limit)
 }
@@ -129,7 +129,7 @@ function list(items: unknown): string {
   return Array.isArray(items) ? items.join(', ') : String(items)
 }
 
-/** The names on the way to a value, from its pointer (RFC 6901 §4). */
+/** Returns the names on the way to a value, from its pointer (RFC 6901 §4). */
 function stepsOf(path: string): readonly string[] {
   return path
     .split('/')
@@ -141,7 +141,7 @@ function schemaAt(schema: unknown, steps: readonly string[]): unknown {
   return steps.reduce<unknown>(memberOf, schema)
 }
 
-/** The schema of a member: by its name, of any name, or of any item. */
+/** Returns the schema of a member: by its name, for any name, or for any item. */
 export function memberOf(schema: unknown, step: string | number): unknown {
   return (
     propertyOf(schema, 'items') ??

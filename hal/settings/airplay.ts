@@ -5,9 +5,9 @@ import { STARTUP, UXPLAYRC, UxPlay } from '../os/uxplay.ts'
 import { currentValue, refuse, type Setting, whyReadOnly } from '../setting.ts'
 import { IDENTITY } from './identity.ts'
 
-/** UxPlay's name if no option sets one. */
+/** The name that UxPlay uses if no option sets one. */
 const DEFAULT_NAME = 'UxPlay'
-/** On a smaller picture nothing could be read. */
+/** A smaller picture would not be legible. */
 const MIN_WIDTH = 320
 const MIN_HEIGHT = 240
 
@@ -24,11 +24,13 @@ const schema = Type.Object(
     }),
     access: Type.Enum(['open', 'pin'], {
       description:
-        'With pin, clients are asked for a code that the screen shows. It prevents mistakes and is no protection: a client ' +
+        'With pin, clients are asked for a code that the screen shows. It prevents mistakes but is no protection: a client ' +
         'can skip it. A fixed code or password set elsewhere is kept.',
     }),
     maxResolution: Type.String({
-      description: `Largest picture that clients may send, such as 1920x1080, at least ${MIN_WIDTH}x${MIN_HEIGHT}. Empty: UxPlay's default.`,
+      description:
+        `Largest picture that clients may send, such as 1920x1080, at least ${MIN_WIDTH}x${MIN_HEIGHT}. Empty: ` +
+        "UxPlay's default.",
       maxLength: 9,
       pattern: '^([1-9]\\d{0,3}x[1-9]\\d{0,3})?$',
     }),
@@ -41,13 +43,13 @@ const schema = Type.Object(
 )
 type Value = Type.Static<typeof schema>
 
-/** Settings that AirPlay's name is made from. */
+/** The settings from which AirPlay's name is derived. */
 interface Names {
   readonly hostname: Setting<Type.TString>
   readonly deviceName: Setting<Type.TString>
 }
 
-/** AirPlay by UxPlay, 1.64 and later: its startup file, and its unit enabled or disabled. */
+/** AirPlay through UxPlay 1.64 or later: its startup file, and whether its unit is enabled. */
 export function airplay(system: System, { hostname, deviceName }: Names): Setting<typeof schema> {
   const uxplay = new UxPlay(system)
   const { unit } = uxplay
@@ -62,7 +64,7 @@ export function airplay(system: System, { hostname, deviceName }: Names): Settin
       restartPending: await uxplay.isRcOutdated(),
     }
   }
-  /** append_hostname() in uxplay.cpp cuts the name at `.local`. */
+  /** append_hostname() in uxplay.cpp cuts the host name at `.local`. */
   const shortHostName = async () => (await currentValue(hostname)).replace(/\.local.*/, '')
 
   const withDeviceName = async (text: string) => setName(text, nearestName(await currentValue(deviceName)), true)

@@ -9,11 +9,11 @@ const CARDS = '/proc/asound/cards'
 const schema = Type.Object(
   {
     volume: Type.Integer({
-      description: 'Percent, as shown by alsamixer(1). The sound card takes the nearest of its steps.',
+      description: 'Percent, as shown by alsamixer(1). The sound card uses the nearest of its steps.',
       minimum: 0,
       maximum: 100,
     }),
-    muted: Type.Boolean({ description: 'Whether the sound is off, whatever the volume.' }),
+    muted: Type.Boolean({ description: 'Whether the sound is off, regardless of the volume.' }),
   },
   { description: 'Sound output.', additionalProperties: false },
 )
@@ -23,7 +23,7 @@ export function audio(system: System): Setting<typeof schema> {
   return {
     name: 'audio',
     schema,
-    // The driver holds the value. alsactl writes and locks the file that keeps it for the next boot.
+    // The driver holds the value. alsactl writes and locks the file that preserves it for the next boot.
     files: [],
     devices: ['sound'],
     async unavailable() {
@@ -41,27 +41,27 @@ export function audio(system: System): Setting<typeof schema> {
     },
     async activate(value) {
       const { device, id, volume, muted, hasSwitch } = await find(system)
-      // Setting the volume gives all channels the same level: skip that if it is right, to keep their balance.
+      // Setting the volume gives all channels the same level, so skip it if the volume is right, to keep their balance.
       const steps = value.volume === volume ? [] : [`${value.volume}%`]
       if (hasSwitch && value.muted !== muted) steps.push(value.muted ? 'mute' : 'unmute')
       if (steps.length > 0) {
         const said = await system.run(['amixer', '-M', '-D', device, 'sset', id, 'playback', ...steps])
-        // It prints the control as it is set now.
-        if (!playbackControl(said)) throw new HalError('COMMAND_FAILED', 'amixer has set nothing')
+        // amixer prints the control as it is set now.
+        if (!playbackControl(said)) throw new HalError('COMMAND_FAILED', 'amixer did not set anything')
       }
       await system.run(['alsactl', 'store'])
     },
-    // Before alsa-utils 1.2.7 it buffers its output when stdout is a pipe, so it reports nothing.
+    // Before alsa-utils 1.2.7, alsactl buffers its output when stdout is a pipe, so it reports nothing.
     watch: changed => system.monitor(['alsactl', 'monitor'], changed),
   }
 }
 
-/** The control to set: of alsa.conf's default card, or else of the first card that has one. */
+/** Finds the control to set: that of alsa.conf's default card, or else of the first card that has one. */
 async function find(system: System): Promise<PlaybackControl & { readonly device: string }> {
   const cards = cardNumbers((await system.readText(CARDS)) ?? '')
   if (cards.length === 0) throw new HalError('ABSENT', 'there is no sound card')
   let why: unknown = new HalError('ABSENT', 'no sound card has a volume control')
-  // Not `default`: that may be a sound server, which does not serve system services.
+  // `default` is not tried: it may be a sound server, which does not serve system services.
   for (const device of ['sysdefault', ...cards.map(card => `sysdefault:${card}`)])
     try {
       const control = playbackControl(await system.run(['amixer', '-M', '-D', device, 'scontents']))

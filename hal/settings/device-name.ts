@@ -9,7 +9,7 @@ const NAME = 'PRETTY_HOSTNAME'
 
 const schema = Type.String({
   description:
-    'Name shown to people, also on phones unless AirPlay has a name of its own: 1 to 64 characters, no control characters.',
+    'Name shown to people, including on phones unless AirPlay has its own name: 1 to 64 characters, no control characters.',
   maxLength: 64,
   pattern: '^\\P{Cc}+$',
   ...IDENTITY,
@@ -22,7 +22,7 @@ export function deviceName(system: System, hostname: Setting<Type.TString>): Set
     schema,
     files: [FILE],
     dependsOn: [hostname.name],
-    withoutActivate: 'programs read the file each time that they show the name',
+    withoutActivate: 'programs read the file each time they show the name',
     async read() {
       const text = await system.readLossless(FILE)
       return (text && getValue(text, NAME)) || currentValue(hostname)

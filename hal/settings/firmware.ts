@@ -8,7 +8,7 @@ const schema = Type.Object(
   {
     name: Type.String({ description: 'NAME of os-release(5).' }),
     version: Type.String({
-      description: 'IMAGE_VERSION, or VERSION_ID if the image has none.',
+      description: 'IMAGE_VERSION, or VERSION_ID if IMAGE_VERSION is not set.',
     }),
     build: Type.String({ description: 'BUILD_ID.' }),
   },

@@ -7,7 +7,7 @@ import { refuse, type Setting } from '../setting.ts'
 const FILE = '/etc/receiverd/groups.conf'
 const NAME = 'GROUPS'
 const MAX_GROUPS = 8
-/** The name of a group. */
+/** Matches the name of a group. */
 export const GROUP = /^[a-z0-9-]{1,32}$/
 
 const schema = Type.Array(
@@ -22,7 +22,7 @@ const schema = Type.Array(
   },
 )
 
-/** The groups that the owner of many devices sorts them into, in a file of our own. */
+/** The groups into which the owner of many devices sorts them, stored in a file of this service. */
 export function groups(system: System): Setting<typeof schema> {
   return {
     name: 'groups',

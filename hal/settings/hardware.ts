@@ -22,14 +22,14 @@ const schema = Type.Object(
   },
 )
 
-/** The names of ConditionArchitecture= in systemd.unit(5), which os-release(5) uses as well, by `process.arch`. */
+/** The names of ConditionArchitecture= in systemd.unit(5), which os-release(5) also uses, by `process.arch`. */
 const ARCHITECTURES: Readonly<Record<string, string>> = {
   x64: 'x86-64',
   ia32: 'x86',
   ppc64: 'ppc64-le',
 }
 
-/** The board, from its device tree or, on a PC, from DMI; the architecture from os-release(5) if it is there. Read-only. */
+/** The board, from its device tree or, on a PC, from DMI; the architecture from os-release(5) if it is set there. Read-only. */
 export function hardware(system: System): Setting<typeof schema> {
   return {
     name: 'hardware',
@@ -47,7 +47,7 @@ export function hardware(system: System): Setting<typeof schema> {
   }
 }
 
-/** The text of the first of these files that has any. Most boards lack one of them. */
+/** Returns the text of the first of these files that has any. Most boards lack one of them. */
 async function firstText(system: System, paths: readonly string[]): Promise<string> {
   for (const path of paths) {
     const text = await system.readText(path).catch(() => undefined)

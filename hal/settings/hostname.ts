@@ -23,7 +23,7 @@ const schema = Type.String({
   ...LOCKS_OUT,
 })
 
-/** The host name: /etc/hostname, the kernel's, and the 127.0.1.1 line in /etc/hosts if there is one. */
+/** The host name: /etc/hostname, the kernel's host name, and the 127.0.1.1 line in /etc/hosts if it has one. */
 export function hostname(system: System): Setting<typeof schema> {
   const read = async (): Promise<string> => {
     const text = await system.readText(FILE)
@@ -48,12 +48,12 @@ export function hostname(system: System): Setting<typeof schema> {
       if (hosts === undefined) return isRenamed
       return (await system.writeAtomic(HOSTS, renameLocalHost(hosts, previous, next))) || isRenamed
     },
-    // As echo(1) writes it: the kernel takes the text before the line break.
+    // Written as by echo(1): the kernel takes the text before the line break.
     activate: value => system.writeAttribute(KERNEL, `${value}\n`),
   }
 }
 
-/** hostname(5): the first line that is neither empty nor a comment, in lower case: names are case-insensitive (RFC 4343). */
+/** Returns the first line that is neither empty nor a comment (hostname(5)), in lower case: names ignore case (RFC 4343). */
 export function parseHostname(text: string): string | undefined {
   const line = text
     .split('\n')

@@ -1,5 +1,5 @@
 /**
- * In the schema of what tells one device from another, such as its name. A file of saved settings leaves it out unless it is
- * asked for. An extension of the OpenAPI document (OpenAPI 3.1 §4.9).
+ * Schema member of a setting that identifies a device, such as its name. A file of saved settings leaves it out unless asked
+ * otherwise. An extension of the OpenAPI document (OpenAPI 3.1 §4.9).
  */
 export const IDENTITY = { 'x-identity': true }

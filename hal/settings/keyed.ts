@@ -10,12 +10,12 @@ export function Keyed<S extends Type.TSchema>(item: S, options: Type.TObjectOpti
   })
 }
 
-/** The member with a name that we did not choose: an interface may be called `constructor`. */
+/** Returns the member with an external name, without inherited ones: an interface may be called `constructor`. */
 export function ownMember<T>(members: Readonly<Record<string, T>> | undefined, name: string): T | undefined {
   return members && Object.hasOwn(members, name) ? members[name] : undefined
 }
 
-/** The violations of a member, with pointers into the whole. Names of interfaces and connectors need no escapes (RFC 6901). */
+/** Prefixes violations of a member with its pointer. Names of interfaces and connectors need no escapes (RFC 6901). */
 export function atMember(name: string, violations: readonly Violation[]): readonly Violation[] {
   return violations.map(({ pointer, detail }) => ({ pointer: `/${name}${pointer}`, detail }))
 }

@@ -8,18 +8,18 @@ import { refuse, type Setting } from '../setting.ts'
 const SYSTEMD = '/etc/locale.conf'
 const DEBIAN = '/etc/default/locale'
 const NAME = 'LANG'
-/** Compiled locales, each in a folder, and an archive of more. */
+/** The folder of compiled locales: each has a folder, and an archive may hold more. */
 const COMPILED = '/usr/lib/locale'
 const ARCHIVE = `${COMPILED}/locale-archive`
-/** A file in the folder of every compiled locale. */
+/** A file that the folder of every compiled locale has. */
 const CHARACTERS = 'LC_CTYPE'
-/** Bytes that are read of the archive, which may have 220 MiB. Its names come first: some 30 bytes for each. */
+/** Bytes read from the archive, which can be 220 MiB in size. Its names come first, at about 30 bytes each. */
 const ARCHIVE_NAMES_BYTES = 256 * 1024
-/** The locales that this version of glibc can compile: one on each line, followed by its codeset. */
+/** The locales that this version of glibc can compile, one per line, each followed by its codeset. */
 const SUPPORTED = '/usr/share/i18n/SUPPORTED'
-/** Locales that need no file, and the one that systemd sets by default. */
+/** Locales that need no file, including the one that systemd sets by default. */
 const BUILT_IN = ['C', 'POSIX', 'C.UTF-8']
-/** Names that a refusal lists, of possibly hundreds. */
+/** Maximum number of names that a refusal lists, of possibly hundreds. */
 const MAX_LISTED = 8
 
 const PATTERN = '^(C|POSIX|[a-z]{2,3}(_[A-Z]{2})?)(\\.[A-Za-z0-9-]+)?(@[A-Za-z0-9]+)?$'
@@ -64,7 +64,7 @@ export function locale(system: System): Setting<typeof schema> {
   }
 }
 
-/** The locales that the device has, in order; undefined if that cannot be determined. */
+/** Returns the locales that the device has, sorted; undefined if that cannot be determined. */
 async function installedLocales(system: System): Promise<readonly string[] | undefined> {
   const archive = await system.readStart(ARCHIVE, ARCHIVE_NAMES_BYTES).catch(() => undefined)
   const archived = archive && archivedLocales(archive)
@@ -72,7 +72,7 @@ async function installedLocales(system: System): Promise<readonly string[] | und
   const names = new Set(
     [...(await compiledFolders(system)), ...(archived ?? [])].filter(name => WELL_FORMED.test(name)),
   )
-  // Another C library, or another layout of glibc's files.
+  // The device has another C library, or glibc with another file layout.
   if (names.size === 0) return undefined
   return [...new Set([...BUILT_IN, ...Array.from(names, spelled)])].sort()
 }
@@ -88,7 +88,7 @@ async function supportedLocales(system: System): Promise<readonly string[]> {
   return (text ?? '').split('\n').map(line => line.split(' ', 1)[0] ?? '')
 }
 
-/** With the codeset as glibc compares it: letters and digits alone, in lower case (_nl_normalize_codeset). */
+/** Normalizes the codeset as glibc does to compare it: only letters and digits, in lower case (_nl_normalize_codeset). */
 function normalized(name: string): string {
   return name.replace(/\.[^@]*/, codeset => {
     const plain = codeset.replace(/[^A-Za-z0-9]/g, '').toLowerCase()
@@ -96,7 +96,7 @@ function normalized(name: string): string {
   })
 }
 
-/** With the usual spelling of UTF-8, as localectl(1) lists them. */
+/** Spells UTF-8 in the usual way, as localectl(1) does. */
 function spelled(name: string): string {
   return name.replace(/\.utf8(?=@|$)/, '.UTF-8')
 }

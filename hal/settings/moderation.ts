@@ -29,13 +29,13 @@ const DEFAULT: Moderation = { approval: 'none', timeoutS: 120 }
 export const MODERATED: Moderation = { ...DEFAULT, approval: 'moderator' }
 
 /**
- * Whether devices must be let in: a file of our own, because no single engine knows all devices. But each engine that is
- * installed has an option of its own, and these options decide, whoever set them. If any engine lets every device in, so
- * does the receiver: it must not claim an approval that it does not enforce.
+ * Whether devices must be let in. It is stored in a file of this service, because no single engine knows all devices. But
+ * each installed engine has its own option, and these options decide, whoever set them. If any engine lets every device in,
+ * so does the receiver: it must not claim an approval that it does not enforce.
  */
 export function moderation(system: System, engines: readonly Engine[]): Setting<typeof schema> {
   const options = engines.map(({ approval }) => approval)
-  /** Whether each installed engine requires approval. */
+  /** Returns whether approval is required, for each installed engine. */
   const required = async () =>
     (await Promise.all(options.map(option => option.read()))).filter(isRequired => isRequired !== undefined)
   return {

@@ -31,7 +31,7 @@ const schema = Type.Object(
   { description: 'Keeps the clock accurate by asking time servers on the network (NTP).', additionalProperties: false },
 )
 
-/** Network time by systemd-timesyncd: the servers in a drop-in of ours, the unit enabled or disabled. */
+/** Network time through systemd-timesyncd: the servers in a drop-in of this service, and whether the unit is enabled. */
 export function ntp(system: System): Setting<typeof schema> {
   const unit = new Unit(system, 'systemd-timesyncd.service')
   const servers = async () => {
@@ -69,13 +69,13 @@ export function ntp(system: System): Setting<typeof schema> {
   }
 }
 
-/** Each `NTP=` adds to the servers before it; an empty one discards them (timesyncd.conf(5)). */
+/** Returns the servers in force. Each `NTP=` adds to the servers before it; an empty one discards them (timesyncd.conf(5)). */
 export function effectiveServers(texts: readonly string[]): string[] {
   const values = texts.flatMap(text => getValues(text, 'Time', 'NTP'))
   return [...new Set(sinceReset(values).flatMap(words))]
 }
 
-/** Without servers the drop-in sets none, so that the system's own apply. */
+/** Returns the edited drop-in. Without servers it sets none, so that the defaults of the system apply. */
 export function editDropIn(text: string | undefined, servers: readonly string[]): string {
   const values = servers.length === 0 ? [] : ['', servers.join(' ')]
   return setValues(text || '# Servers set through receiverd.\n[Time]\n', 'Time', 'NTP', values)

@@ -1,5 +1,5 @@
 /**
- * In the schema of an address whose query may be a secret: what is answered has it masked. An extension of the OpenAPI
- * document (OpenAPI 3.1 §4.9).
+ * Schema member of an address whose query may be a secret: responses mask it. An extension of the OpenAPI document
+ * (OpenAPI 3.1 §4.9).
  */
 export const SECRET_QUERY = { 'x-secret-query': true }

@@ -12,7 +12,7 @@ const schema = Type.Object(
   { description: 'Login over the network (SSH).', additionalProperties: false },
 )
 
-/** Remote login by OpenSSH, whether by its service or by the socket that starts it on demand. */
+/** Remote login by OpenSSH, through its service or through the socket that starts it on demand. */
 export function ssh(system: System): Setting<typeof schema> {
   const unit = new Unit(system, 'ssh.service', 'sshd.service')
   const read = async () => ({ enabled: await unit.isEnabled() })

@@ -8,9 +8,9 @@ import { refuse, type Setting } from '../setting.ts'
 const LINK = '/etc/localtime'
 const FILE = '/etc/timezone'
 const ZONES = '/usr/share/zoneinfo'
-/** Folders in it that repeat every zone, without and with leap seconds, and links to single zones. */
+/** Entries of that folder that duplicate every zone, without and with leap seconds, or link to a single zone. */
 const COPIES = ['posix', 'right', 'localtime', 'posixrules']
-/** Entries of that folder that are looked at for a suggestion. The tz database has 600. */
+/** Maximum number of entries searched for a suggestion. The tz database has 600. */
 const MAX_LISTED = 2_048
 
 const PATTERN = '^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$'
@@ -21,7 +21,7 @@ const schema = Type.String({
   pattern: PATTERN,
 })
 
-/** The time zone: the link /etc/localtime, localtime(5), and Debian's /etc/timezone if there is one. */
+/** The time zone: the link /etc/localtime, localtime(5), and Debian's /etc/timezone if it exists. */
 export function timezone(system: System): Setting<typeof schema> {
   return {
     name: 'timezone',
@@ -54,19 +54,19 @@ export function timezone(system: System): Setting<typeof schema> {
   }
 }
 
-/** `../usr/share/zoneinfo/Europe/Brussels` → `Europe/Brussels`. */
+/** Returns the zone of a link: `../usr/share/zoneinfo/Europe/Brussels` → `Europe/Brussels`. */
 export function zoneOf(target: string): string | undefined {
   const path = posix.resolve(posix.dirname(LINK), target)
   return path.startsWith(`${ZONES}/`) ? path.slice(ZONES.length + 1) : undefined
 }
 
-/** The paths under the folder of the zones, or the names that Node has: mostly time zones. */
+/** Returns the paths in the folder of the zones, or the names that Node has. Most of them are time zones. */
 async function zoneNames(system: System): Promise<readonly string[]> {
   if (!(await system.exists(ZONES))) return Intl.supportedValuesOf('timeZone')
   const listed = async (path: string) => system.list(path).catch(() => [])
   const names = (await listed(ZONES)).filter(name => !COPIES.includes(name)).slice(0, MAX_LISTED)
   const folders = new Set<string>()
-  // The loop also reaches the names that it appends, for folders within folders.
+  // The loop also visits the names that it appends, for nested folders.
   for (const name of names) {
     if (names.length >= MAX_LISTED) break
     const inner = await listed(`${ZONES}/${name}`)
@@ -76,19 +76,19 @@ async function zoneNames(system: System): Promise<readonly string[]> {
   return names.filter(name => !folders.has(name))
 }
 
-/** The time zones of the device, in order. Names at the top level are each checked, because other files are among them. */
+/** Returns the time zones of the device, sorted. Checks each top-level name, because the folder also has other files. */
 async function zones(system: System): Promise<readonly string[]> {
   const names = await zoneNames(system)
   const isListed = await Promise.all(names.map(name => name.includes('/') || isZone(system, name)))
   return names.filter((name, at) => isListed[at] && WELL_FORMED.test(name)).sort()
 }
 
-/** Without zone files on the device, the zones built into Node decide. */
+/** Reports whether the device has a time zone. Without zone files, the zones built into Node decide. */
 async function isZone(system: System, name: string): Promise<boolean> {
   if (await system.exists(ZONES)) return system.beginsWith(`${ZONES}/${name}`, 'TZif').catch(() => false)
   try {
     new Intl.DateTimeFormat('en', { timeZone: name })
-    // Intl also takes offsets such as +0100, which are not names of the tz database.
+    // Intl also accepts offsets such as +0100, which are not names of the tz database.
     return /^[A-Za-z]/.test(name)
   } catch {
     return false

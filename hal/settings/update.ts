@@ -14,8 +14,8 @@ export const DAYS = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'] as const
 export type Day = (typeof DAYS)[number]
 const POLICIES = ['off', 'check', 'download', 'install'] as const
 /**
- * In the schema of hours and minutes, or nothing: a form asks for a time of day. An extension of the OpenAPI document
- * (OpenAPI 3.1 §4.9), because the format `time` has seconds and an offset (RFC 3339 §5.6).
+ * Schema members for a time in hours and minutes, or empty: forms show a time-of-day field. An extension of the OpenAPI
+ * document (OpenAPI 3.1 §4.9), because the format `time` has seconds and an offset (RFC 3339 §5.6).
  */
 const TIME = { pattern: '^(([01][0-9]|2[0-3]):[0-5][0-9])?$', 'x-time-of-day': true }
 
@@ -23,13 +23,15 @@ const schema = Type.Object(
   {
     channel: Type.String({
       description:
-        'Address of the firmware bundle that this device is to have, https:// or http://. Empty for none. Its query may be a secret and reads as ?…, which keeps the present query if it is sent.',
+        'Address of the firmware bundle for this device, https:// or http://. Empty for none. Its query may be a ' +
+        'secret and reads as ?…; sending that back keeps the current query.',
       maxLength: MAX_URL,
       ...SECRET_QUERY,
     }),
     policy: Type.Enum([...POLICIES], {
       description:
-        'The steps that the device takes by itself, once a day: none, check whether the channel has a newer version, download it, or install it and restart.',
+        'What the device does by itself, once a day: nothing, check whether the channel has a newer version, download ' +
+        'it, or install it and restart.',
     }),
     window: Type.Object(
       {
@@ -43,12 +45,12 @@ const schema = Type.Object(
         }),
         to: Type.String({
           description:
-            'Local time at which the window ends; one before its beginning is on the next day. Empty if no window is set.',
+            'Local time at which the window ends. An end before the beginning is on the next day. Empty if no window is set.',
           ...TIME,
         }),
       },
       {
-        description: 'When the device may restart into a new version. Without a window, by hand alone.',
+        description: 'When the device may restart into a new version. Without a window, only by hand.',
         additionalProperties: false,
       },
     ),
@@ -58,12 +60,12 @@ const schema = Type.Object(
 export type UpdateSettings = Type.Static<typeof schema>
 export type UpdateWindow = UpdateSettings['window']
 
-/** Without a file. */
+/** The value without a file. */
 export const NO_UPDATES: UpdateSettings = { channel: '', policy: 'off', window: { days: [], from: '', to: '' } }
 
 /**
- * Whether and when the device updates itself, in a file of our own. RAUC must be installed, and the boot loader must have
- * said which of its slots runs.
+ * Whether and when the device updates itself, in a file of this service. RAUC must be installed, and the boot loader must
+ * have reported which slot is running.
  * @param isUpdated Whether the service has a folder for bundles.
  */
 export function update(system: System, isUpdated = true): Setting<typeof schema> {
@@ -99,7 +101,7 @@ export function update(system: System, isUpdated = true): Setting<typeof schema>
   }
 }
 
-/** The address of the channel with its query; empty if none is set, or if it cannot be used. */
+/** Returns the address of the channel with its query; empty if none is set, or if it cannot be used. */
 export async function channelOf(system: System): Promise<string> {
   const channel = getValue((await system.readLossless(FILE)) ?? '', 'CHANNEL') ?? ''
   return whyNoBundleUrl(channel) === undefined ? channel : ''

@@ -16,15 +16,15 @@ const RequestSchema = Type.Object(
       Type.String({
         description:
           'The new key: 22 to 128 characters of A-Z, a-z, 0-9 and ._~-, at least 12 of them different. A key that the device ' +
-          'had before is refused. Without it, the device makes one.',
+          'had before is refused. If omitted, the device generates a key.',
       }),
     ),
     removeIssuers: Type.Optional(
       Type.Boolean({
         default: false,
         description:
-          'Whether to remove the issuers that were put there by `PUT /issuers/{name}`: whoever held a key that has leaked may ' +
-          'have left one behind.',
+          'Whether to also remove the issuers added by `PUT /issuers/{name}`: whoever held a leaked key may have added one ' +
+          'to keep access.',
       }),
     ),
   },
@@ -38,7 +38,7 @@ export interface KeyRoutesOptions {
   readonly log: Log
 }
 
-/** The API key. Anybody who has it can replace it. */
+/** The route that replaces the API key. Every holder of the key can replace it. */
 export function keyRoutes({ keys, issuers, authenticator, log }: KeyRoutesOptions): readonly Route[] {
   return [
     {
@@ -53,7 +53,7 @@ export function keyRoutes({ keys, issuers, authenticator, log }: KeyRoutesOption
           if (chosen !== undefined) await keys.requireUsable(chosen)
           const before = keys.current
           const removed = removeIssuers ? await issuers.removeOwn(mayStill) : []
-          // Of two requests at once, the second has a key that is replaced by then: it must not get the new one.
+          // Of two concurrent requests, the second holds a key that has been replaced: it must not get the new one.
           const apiKey = await keys.replace(chosen, mayStill)
           if (apiKey !== before) log('notice', `${address} replaced the API key`)
           if (removeIssuers) removed.push(...(await removeLate(issuers, log)))
@@ -70,18 +70,18 @@ export function keyRoutes({ keys, issuers, authenticator, log }: KeyRoutesOption
         operationId: 'replaceApiKey',
         summary: 'Replace the API key',
         description:
-          'The old key is then refused, and so is every token made from it. Sending the key in force changes nothing, so a ' +
-          'client that chooses the new key can keep it first, and ask again if the answer is lost. Issuers stay, unless ' +
-          '`removeIssuers` is true.',
+          'The old key is refused from then on, and so is every token made from it. Sending the current key changes nothing, ' +
+          'so a client that chooses the new key can store it first, and repeat the request if the response is lost. Issuers ' +
+          'stay, unless `removeIssuers` is true.',
         answers: {
           200: {
-            description: 'The key in force; it is durable.',
+            description: 'The key in force. It is durable.',
             content: {
               'application/json': Type.Object(
                 {
                   apiKey: Type.String({ minLength: 22, maxLength: 128 }),
                   issuers: Type.Array(Type.String(), {
-                    description: 'The names of the issuers that stay: their tokens are as valid as before.',
+                    description: 'The names of the remaining issuers, whose tokens stay valid.',
                   }),
                 },
                 { $id: 'ApiKey' },
@@ -90,7 +90,7 @@ export function keyRoutes({ keys, issuers, authenticator, log }: KeyRoutesOption
           },
           413: { description: 'The body is too large.' },
           415: { description: 'Not JSON.', headers: ['Accept'] },
-          422: { description: 'The key is refused; `errors` says why.' },
+          422: { description: 'The key was rejected; `errors` says why.' },
           500: {
             description: 'The key could not be stored; the old one stays in force.',
           },
@@ -102,8 +102,8 @@ export function keyRoutes({ keys, issuers, authenticator, log }: KeyRoutesOption
 }
 
 /**
- * Removes issuers that were put there between the first removal and the new key; the old key can put none any more. The key
- * is in force, so a failure is not an answer: the answer names those that are left.
+ * Removes issuers that were added between the first removal and the new key; the old key can no longer add any. The new key
+ * is in force, so a failure does not fail the request: the response names the issuers that are left.
  */
 async function removeLate(issuers: Issuers, log: Log): Promise<readonly string[]> {
   try {

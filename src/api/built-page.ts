@@ -1,8 +1,8 @@
-/** A file of the page. Its name has a digest of its content, so that browsers may keep it. */
+/** A file of the page. Its name contains a digest of its content, so browsers can cache it forever. */
 export interface Asset {
   readonly name: string
   readonly type: string
-  /** Compressed (RFC 1952), in Base64. A function, so that nothing of the page is in memory before somebody opens it. */
+  /** The gzipped content (RFC 1952), in Base64. A function, so that it is not in memory until somebody opens the page. */
   readonly gzip: () => string
 }
 
@@ -12,14 +12,14 @@ export interface Page {
   readonly assets: readonly Asset[]
 }
 
-/** Set by the bundler. A program that runs from its sources has none of them. */
+/** Defined by the bundler. They are undefined in a program that runs from its sources. */
 declare const __PAGE_HTML__: string | undefined
 declare const __PAGE_SCRIPT_GZIP__: string
 declare const __PAGE_SCRIPT_NAME__: string
 declare const __PAGE_STYLE_GZIP__: string
 declare const __PAGE_STYLE_NAME__: string
 
-/** Methods: V8 makes their strings when they are called, but those of an arrow function without braces at once. */
+/** Methods, because V8 creates their strings on the first call; for an arrow function without braces, it does so at once. */
 export const BUILT_PAGE: Page | undefined =
   typeof __PAGE_HTML__ === 'string'
     ? {

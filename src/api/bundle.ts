@@ -13,7 +13,7 @@ import { callerOf } from './caller.ts'
 
 export interface BundleRoutesOptions {
   readonly store: BundleStore
-  /** Removes the bundle, and ends what brings it. @throws {Problem} 409 while it is installed. */
+  /** Removes the bundle, and cancels any transfer that is bringing it in. @throws {Problem} 409 while it is being installed. */
   readonly remove: () => Promise<void>
   readonly log: Log
   readonly maxBytes: number
@@ -23,7 +23,7 @@ export interface BundleRoutesOptions {
   readonly totalMs?: number
 }
 
-/** The part of a whole that a body is (RFC 9110 §14.4, §14.5). */
+/** The byte range that a body covers, and the total size (RFC 9110 §14.4, §14.5). */
 interface Range {
   readonly start: number
   readonly total: number
@@ -34,15 +34,15 @@ const RANGE = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/i
 
 const ReceivedObject = Type.Object(
   {
-    bytes: Type.Integer({ minimum: 1, description: 'Of the whole bundle.' }),
-    receivedBytes: Type.Integer({ minimum: 0, description: 'Of those, as many as have come.' }),
+    bytes: Type.Integer({ minimum: 1, description: 'Size of the whole bundle in bytes.' }),
+    receivedBytes: Type.Integer({ minimum: 0, description: 'Bytes received so far.' }),
   },
   { $id: 'ReceivedBundle' },
 )
 
 const NOT_POSSIBLE: AnswerDocs = { description: 'This device cannot be updated this way.' }
 
-/** The firmware bundle: sent, resumed, looked at, and removed. */
+/** Routes that upload, resume, inspect and remove the firmware bundle. */
 export function bundleRoutes(options: BundleRoutesOptions): readonly Route[] {
   const { store, requirePossible } = options
   return [
@@ -54,7 +54,7 @@ export function bundleRoutes(options: BundleRoutesOptions): readonly Route[] {
       handle: request => {
         requirePossible()
         const { current } = store
-        if (!current) throw new Problem('not-found', 'There is no bundle, and nothing of one.')
+        if (!current) throw new Problem('not-found', 'No bundle is present, not even in part.')
         const { etag, bytes, receivedBytes } = current
         return (
           notModified(request, etag) ??
@@ -70,12 +70,12 @@ export function bundleRoutes(options: BundleRoutesOptions): readonly Route[] {
         parameters: [IfNoneMatch],
         answers: {
           200: {
-            description: 'The bundle that is there, or what has come of one.',
+            description: 'The bundle, or the part of it received so far.',
             content: { 'application/json': ReceivedObject },
             headers: ['ETag', 'Upload-Offset'],
           },
-          304: { description: 'It is still the same upload.', headers: ['ETag'] },
-          404: { description: 'There is none.' },
+          304: { description: 'The upload is still the one with that ETag.', headers: ['ETag'] },
+          404: { description: 'No bundle is present.' },
           409: NOT_POSSIBLE,
         },
       },
@@ -93,10 +93,10 @@ export function bundleRoutes(options: BundleRoutesOptions): readonly Route[] {
       docs: {
         operationId: 'deleteBundle',
         summary: 'Remove the firmware bundle',
-        description: 'An upload or a download that is under way ends.',
+        description: 'Ends an upload or a download in progress.',
         answers: {
-          204: { description: 'There is none any more.' },
-          409: { description: 'It is being installed, or this device cannot be updated this way.' },
+          204: { description: 'The bundle was removed.' },
+          409: { description: 'The bundle is being installed, or this device cannot be updated this way.' },
         },
       },
     },
@@ -108,13 +108,13 @@ const CONTENT_RANGE: ParameterDocs = {
   name: 'Content-Range',
   schema: Type.String({ examples: ['bytes 1000-1999/2000'] }),
   description:
-    'To go on after a break: the rest of the bundle, from `Upload-Offset` to its last byte. Needs `If-Match`.',
+    'To resume an interrupted upload: the rest of the bundle, from `Upload-Offset` to its last byte. Needs `If-Match`.',
 }
 const IF_MATCH: ParameterDocs = {
   in: 'header',
   name: 'If-Match',
   schema: Type.String(),
-  description: 'The ETag of the upload that goes on.',
+  description: 'The ETag of the upload to resume.',
 }
 
 function putRoute({
@@ -141,7 +141,7 @@ function putRoute({
     },
     handle: async (request, credential) => {
       const { incoming } = request
-      if (!incoming) throw new Error('the route takes a body as it arrives')
+      if (!incoming) throw new Error('the route expects a streamed body')
       const { start, total } = rangeOf(request, incoming.length)
       if (total > maxBytes) throw tooLarge(maxBytes)
       const says = await store.receive({ source: 'upload', bytes: total, offset: start, incoming })
@@ -152,39 +152,39 @@ function putRoute({
       operationId: 'putBundle',
       summary: 'Send a firmware bundle',
       description:
-        'It takes the place of the one that is there. A connection that breaks off loses nothing: `GET` says for an hour how ' +
-        `much has come, and another \`PUT\` goes on there. It may take ${totalMs / 3_600_000} hours, and ` +
-        `${stallMs / 1000} seconds without a byte.`,
+        'Replaces the current bundle. A broken connection loses nothing: for an hour, `GET` reports how much was received, ' +
+        `and another \`PUT\` resumes from there. An upload may take at most ${totalMs / 3_600_000} hours, and may stall for ` +
+        `at most ${stallMs / 1000} seconds.`,
       parameters: [CONTENT_RANGE, IF_MATCH],
       answers: {
         201: {
-          description: 'It is whole, durable, and signed for this device. Nothing is installed yet.',
+          description: 'The bundle is complete, durable, and signed for this device. Nothing is installed yet.',
           content: { 'application/json': UpdateState.properties.bundle },
           headers: ['ETag'],
         },
-        408: { description: 'It did not arrive in time. The part that has arrived is kept for an hour.' },
+        408: { description: 'The bundle did not arrive in time. The part that arrived is kept for an hour.' },
         409: {
           description:
-            'Another bundle is received or installed, the upload does not go on at the offset of `Content-Range`, or this ' +
-            'device cannot be updated this way.',
+            'Another bundle is being received or installed, the upload does not resume at the offset in `Content-Range`, or ' +
+            'this device cannot be updated this way.',
           sometimes: ['Upload-Offset', 'Retry-After'],
         },
-        411: { description: 'There is no `Content-Length`.' },
+        411: { description: '`Content-Length` is missing.' },
         412: { description: 'Another upload has begun since that ETag.', sometimes: ['ETag'] },
         413: { description: 'The bundle is too large.' },
-        415: { description: 'The media type is not one of those.', headers: ['Accept'] },
+        415: { description: 'The media type is not supported.', headers: ['Accept'] },
         422: {
           description:
-            'The bundle is refused, and removed. The type ends in `bundle-signature`, `bundle-compatible`, `bundle-damaged` or ' +
-            '`bundle-too-old`.',
+            'The bundle was rejected and removed. The type ends in `bundle-signature`, `bundle-compatible`, `bundle-damaged` ' +
+            'or `bundle-too-old`.',
         },
-        428: { description: 'The upload goes on, and `If-Match` is missing.' },
-        500: { description: 'The storage refused it.' },
+        428: { description: 'The request resumes an upload, but `If-Match` is missing.' },
+        500: { description: 'The bundle could not be written to storage.' },
         503: {
-          description: 'The service is shutting down. The part that has arrived is kept for an hour.',
+          description: 'The service is shutting down. The part that arrived is kept for an hour.',
           headers: ['Retry-After'],
         },
-        507: { description: 'The device has too little space for it.' },
+        507: { description: 'The device has too little free space for the bundle.' },
       },
     },
   }
@@ -194,7 +194,7 @@ function etagOf({ current }: BundleStore): readonly string[] {
   return current ? ['ETag', formatEtag(current.etag)] : []
 }
 
-/** @throws {Problem} 428 for a part of an upload that is not named, 412 for another one */
+/** @throws {Problem} 428 if a partial upload does not name its ETag, 412 if it names another upload. */
 function requireSameUpload(request: Request, etag: string | undefined): void {
   if (etag !== undefined) checkPreconditions(request, etag)
   else if (requireEtags(request, 'If-Match') !== undefined)
@@ -204,7 +204,7 @@ function requireSameUpload(request: Request, etag: string | undefined): void {
     throw new Problem('precondition-required', 'Send the ETag of the upload that goes on as If-Match.')
 }
 
-/** @throws {Problem} 400 unless the body reaches from some byte to the last. */
+/** @throws {Problem} 400 unless the body extends to the last byte of the bundle. */
 function rangeOf(request: Request, length: number): Range {
   const header = request.header('content-range')
   if (header === undefined) return { start: 0, total: length }

@@ -14,7 +14,7 @@ import { callerOf } from './caller.ts'
 import { Turns } from './turns.ts'
 
 export interface CertificateRoutesOptions {
-  /** The TLS server in front; undefined without one. */
+  /** The TLS server in front of the API; undefined if there is none. */
   readonly tls: Tls | undefined
   readonly authenticator: Authenticator
   readonly log: Log
@@ -32,7 +32,7 @@ const RequestSchema = Type.Object(
         minItems: 1,
         maxItems: MAX_REQUESTED_NAMES,
         description:
-          'The names that the certificate is to have, the common name first. By default all of the device: its host name, ' +
+          'The names for the certificate, the common name first. Defaults to all names of the device: its host name, ' +
           'NAME.local, and its addresses, which public authorities refuse.',
       }),
     ),
@@ -40,10 +40,10 @@ const RequestSchema = Type.Object(
   { $id: 'CertificateRequest', additionalProperties: false },
 )
 
-const NO_TLS: AnswerDocs = { description: 'This device does not answer by TLS.' }
-const BUSY: AnswerDocs = { description: 'Too many of these requests are under way.', headers: ['Retry-After'] }
+const NO_TLS: AnswerDocs = { description: 'This device does not serve TLS.' }
+const BUSY: AnswerDocs = { description: 'Too many of these requests are in progress.', headers: ['Retry-After'] }
 
-/** The certificate that the device answers by TLS with: of an authority of its owner, or made by the device itself. */
+/** Routes for the TLS certificate of the device: issued by an authority of its owner, or made by the device itself. */
 export function certificateRoutes({ tls, authenticator, log }: CertificateRoutesOptions): readonly Route[] {
   const present = (): Tls => {
     if (tls) return tls
@@ -72,8 +72,8 @@ export function certificateRoutes({ tls, authenticator, log }: CertificateRoutes
         operationId: 'requestCertificate',
         summary: 'Make a certificate signing request',
         description:
-          'For the key of this device, which never leaves it. An authority makes a certificate from it, which `PUT` takes. Nothing ' +
-          'changes, and the request is not kept.',
+          'For the key of this device, which never leaves it. An authority issues a certificate from the request; install it ' +
+          'with `PUT`. Nothing changes on the device, and it does not keep the request.',
         answers: {
           200: {
             description: 'The request: PKCS #10 in DER.',
@@ -82,7 +82,7 @@ export function certificateRoutes({ tls, authenticator, log }: CertificateRoutes
           409: NO_TLS,
           413: { description: 'The body is too large.' },
           415: { description: 'Not JSON.', headers: ['Accept'] },
-          422: { description: 'A name is refused; `errors` says which, and what would be accepted.' },
+          422: { description: 'A name was rejected; `errors` says which, and what would be accepted.' },
           500: { description: 'The key of the device cannot be used.' },
           503: BUSY,
         },
@@ -106,23 +106,23 @@ export function certificateRoutes({ tls, authenticator, log }: CertificateRoutes
       },
       docs: {
         operationId: 'putCertificate',
-        summary: 'Serve a certificate of an authority',
+        summary: 'Serve a certificate from an authority',
         description:
-          'A chain in PEM: the certificate for the key of this device, followed by its issuers in turn. It is durable and the TLS ' +
-          'server has been told to use it. The device does not renew it; `GET /status` says when it expires.',
+          'A PEM chain: the certificate for the key of this device, then each issuer in turn. When the response arrives, the ' +
+          'chain is durable and the TLS server has loaded it. The device does not renew it; `GET /status` says when it expires.',
         answers: {
-          204: { description: 'It is in force. New connections get it within seconds.' },
+          204: { description: 'The certificate is in force. New connections get it within seconds.' },
           408: { description: 'The body did not arrive in time.' },
           409: NO_TLS,
-          411: { description: 'There is no `Content-Length`.' },
+          411: { description: '`Content-Length` is missing.' },
           413: { description: 'The body is too large.' },
           415: { description: `Not \`${PEM_CHAIN}\`.`, headers: ['Accept'] },
           422: {
             description:
-              'It is not for the key of this device, has expired, has no subjectAltName, has a private key in it, or cannot be ' +
-              'used for TLS; `errors` says which, and what would be accepted.',
+              'The certificate is not for the key of this device, has expired, has no subjectAltName, includes a private key, or ' +
+              'cannot be used for TLS; `errors` says which, and what would be accepted.',
           },
-          500: { description: 'The system or the TLS server refused it; nothing has changed.' },
+          500: { description: 'The system or the TLS server refused the certificate; nothing has changed.' },
           503: BUSY,
           507: { description: 'No space left on the device; nothing has changed.' },
         },
@@ -141,13 +141,13 @@ export function certificateRoutes({ tls, authenticator, log }: CertificateRoutes
       },
       docs: {
         operationId: 'deleteCertificate',
-        summary: 'Go back to a certificate made by the device',
+        summary: 'Return to a certificate made by the device',
         description:
-          'Its key and its pin stay, unless the key is of a kind that the device does not make: then it makes another.',
+          'The key and its pin stay the same, unless the device does not make keys of that kind: then it makes a new key.',
         answers: {
-          204: { description: 'The device serves a certificate that it has made.' },
+          204: { description: 'The device serves a certificate that it made.' },
           409: NO_TLS,
-          500: { description: 'The system or the TLS server refused it; nothing has changed.' },
+          500: { description: 'The system or the TLS server refused the change; nothing has changed.' },
           503: BUSY,
           507: { description: 'No space left on the device; nothing has changed.' },
         },
@@ -166,16 +166,16 @@ function requireHosts(names: readonly string[]): void {
   if (errors.length > 0) throw refusal('invalid-body', errors)
 }
 
-/** The body as text. Whatever is not ASCII is not PEM. */
+/** Returns the body as text, decoded as Latin-1: PEM is ASCII, and the parser rejects anything else. */
 async function textOf({ incoming }: Request): Promise<string> {
-  if (!incoming) throw new Error('the route takes a body as it arrives')
+  if (!incoming) throw new Error('the route expects a streamed body')
   const chunks: Buffer[] = []
-  // A chunk is gone when the next one is asked for.
+  // Copied, because a chunk is only valid until the next one is read.
   for await (const chunk of incoming.chunks()) chunks.push(Buffer.from(chunk))
   return Buffer.concat(chunks).toString('latin1')
 }
 
-/** @param what The beginning of the detail: a clause. */
+/** @param what The clause that begins the detail. */
 function refused(what: string): (error: unknown) => never {
   return error => {
     if (error instanceof Problem) throw error

@@ -21,11 +21,11 @@ interface Known {
 
 const FoundObject = Type.Object(
   {
-    ssid: Type.String({ description: 'As somebody else has chosen it: display it as plain text only.' }),
-    signalDbm: Type.Integer({ description: 'Of the station that is received best.' }),
+    ssid: Type.String({ description: 'Chosen by a stranger: display it as plain text only.' }),
+    signalDbm: Type.Integer({ description: 'Signal strength of the access point that is received best, in dBm.' }),
     security: Type.Enum([...SECURITIES], {
       description:
-        'How to get in: by nothing, by a password (psk, sae), or in a way that this device cannot be set to.',
+        'What joining takes: nothing, a password (psk, sae), or something that this device does not support.',
     }),
   },
   { $id: 'FoundNetwork' },
@@ -35,15 +35,15 @@ const ChoicesObject = Type.Object(
   {
     wifi: Type.Optional(
       Type.Object(
-        { networks: Type.Array(FoundObject, { description: 'The strongest first.' }) },
-        { description: 'With `scan=true`.' },
+        { networks: Type.Array(FoundObject, { description: 'Strongest first.' }) },
+        { description: 'Present with `scan=true`.' },
       ),
     ),
   },
   {
     $id: 'Choices',
     additionalProperties: true,
-    description: 'By setting, in the shape of its value: a list in place of each string that has choices.',
+    description: 'By setting, in the shape of its value, with a list in place of each string that has choices.',
   },
 )
 
@@ -52,12 +52,13 @@ const SCAN: ParameterDocs = {
   name: 'scan',
   schema: Type.Boolean(),
   description:
-    'With `true`, look for Wi-Fi networks as well. It needs the grant `admin:w`, because it disturbs mirroring, and takes up to 10 seconds. Requests of 15 seconds share one scan.',
+    'With `true`, also scan for Wi-Fi networks. This takes up to 10 seconds and needs the grant `admin:w`, because a scan ' +
+    'disturbs mirroring. Requests within 15 seconds share one scan.',
 }
 
 /**
- * Values that the device accepts where a schema cannot list them, such as the names of its time zones.
- * @param scan Looks for Wi-Fi networks.
+ * Routes that list the values that the device accepts where a schema cannot, such as the names of its time zones.
+ * @param scan Scans for Wi-Fi networks.
  */
 export function choiceRoutes(
   store: SystemStore,
@@ -85,15 +86,15 @@ export function choiceRoutes(
         operationId: 'getSystemChoices',
         summary: 'Read the values that the device accepts',
         description:
-          'Values that a schema cannot list: time zones, locales, the modes of the monitors. They need the grant `admin:r`.',
+          'Values that a schema cannot list: time zones, locales, monitor modes. Without a scan, this needs the grant `admin:r`.',
         parameters: [IfNoneMatch, SCAN],
         answers: {
           200: {
-            description: 'The choices. A setting that has none, or that the device lacks, is absent.',
+            description: 'The choices. A setting without choices, or that the device lacks, is absent.',
             content: { 'application/json': ChoicesObject },
             headers: ['ETag'],
           },
-          400: { description: 'The parameter of the query is neither true nor false.' },
+          400: { description: 'The query parameter `scan` is neither `true` nor `false`.' },
           500: { description: 'The adapter refused to look for networks.' },
           304: { description: 'The choices have not changed since that ETag.', headers: ['ETag'] },
         },
@@ -102,7 +103,7 @@ export function choiceRoutes(
   ]
 }
 
-/** Whether it asks for a scan. @throws {Problem} 400, and 403 without the grant for what it asks for. */
+/** Reports whether the request asks for a scan. @throws {Problem} 400; 403 without the grant that this takes. */
 function scansIn(request: Request, { grants }: Credential): boolean {
   const value = request.queryParameter('scan') ?? 'false'
   if (value !== 'true' && value !== 'false')
@@ -116,7 +117,7 @@ async function findAll(store: SystemStore, settings: readonly Setting[]): Promis
   const all: Record<string, Choices> = {}
   for (const setting of settings) {
     if (store.value(setting.name) === undefined) continue
-    // Choices that cannot be read now are left out.
+    // Choices that cannot be read at the moment are left out.
     const choices = await setting.choices?.().catch(() => undefined)
     if (choices) all[setting.name] = choices
   }

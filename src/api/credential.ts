@@ -7,15 +7,15 @@ import type { Route } from '../http/route.ts'
 const CredentialObject = Type.Object(
   {
     kind: Type.Enum(['api-key', 'token']),
-    grants: Type.Array(Type.Enum([...ALL_GRANTS]), { description: 'Its grants, sorted.' }),
-    subject: Type.Optional(Type.String({ description: 'The name of the holder, where the token has one.' })),
+    grants: Type.Array(Type.Enum([...ALL_GRANTS]), { description: 'The grants of the credential, sorted.' }),
+    subject: Type.Optional(Type.String({ description: 'The name of the holder, if the token has one.' })),
     expiresAt: Type.Optional(Type.String({ format: 'date-time', description: 'When the token expires, if it does.' })),
     deviceName: Type.Optional(Type.String({ description: 'The name of this device.' })),
   },
   { $id: 'Credential' },
 )
 
-/** Tells a client what its credential grants, so that it need not find out by trying. */
+/** The route that tells clients what their credential grants, so that they need not find out by trial and error. */
 export function credentialRoutes(deviceName: () => string | undefined): readonly Route[] {
   return [
     {
@@ -36,7 +36,7 @@ export function credentialRoutes(deviceName: () => string | undefined): readonly
       docs: {
         operationId: 'getCredential',
         summary: 'Read what the credential grants',
-        description: 'Available to every valid credential, even if it grants nothing.',
+        description: 'Available to every valid credential, even one that grants nothing.',
         answers: {
           200: { description: 'The credential.', content: { 'application/json': CredentialObject } },
         },

@@ -23,8 +23,8 @@ const DownloadRequest = Type.Object(
     url: Type.Optional(
       Type.String({
         description:
-          'Address of a firmware bundle, https:// or http://. Its query is neither logged nor shown. By default that of the ' +
-          'channel.',
+          'Address of a firmware bundle, https:// or http://. Its query is neither logged nor shown. Defaults to the address ' +
+          'of the channel.',
         maxLength: MAX_URL,
       }),
     ),
@@ -32,9 +32,9 @@ const DownloadRequest = Type.Object(
   { $id: 'DownloadRequest', additionalProperties: false },
 )
 
-const BEGUN = acceptedDocs('It has begun.')
+const BEGUN = acceptedDocs('The operation has started.')
 
-/** Bundles that the device fetches by itself. */
+/** Routes that make the device fetch a bundle by itself, or look for one. */
 export function downloadRoutes({
   update,
   fetcher,
@@ -49,7 +49,7 @@ export function downloadRoutes({
       needs: 'admin:w',
       body: { accepts: ['application/json'], schema: DownloadRequest, isOptional: true },
       handle: async (request, credential) => {
-        // The key may have been replaced while the body came in.
+        // The key may have been replaced while the body was being received.
         authenticator.recheck(credential)
         const { url = await channel.url() } = (request.body ?? {}) as Type.Static<typeof DownloadRequest>
         const why = whyNoBundleUrl(url)
@@ -62,14 +62,14 @@ export function downloadRoutes({
         operationId: 'downloadUpdate',
         summary: 'Download a firmware bundle',
         description:
-          'The state says how far it is, and how it ended. It goes on by itself where it breaks off, for 6 hours at most. ' +
-          'The address leads to no loopback or link-local address.',
+          'The update state reports the progress and the outcome. The device resumes an interrupted download by itself, for at ' +
+          'most 6 hours. The address must not lead to a loopback or link-local address.',
         answers: {
           202: BEGUN,
-          409: { description: 'Something else is being done, or there is no channel and no `url`.' },
+          409: { description: 'Another update operation is in progress, or no channel is set and `url` is missing.' },
           413: { description: 'The body is too large.' },
           415: { description: 'Not JSON.', headers: ['Accept'] },
-          422: { description: 'The body is refused.' },
+          422: { description: 'The body was rejected.' },
         },
       },
     },
@@ -79,7 +79,7 @@ export function downloadRoutes({
       needs: 'admin:w',
       handle: async () => {
         const url = await channel.url()
-        // The state tells its result.
+        // The update state reports the result.
         void channel.check(url)
         return accepted(update)
       },
@@ -87,7 +87,7 @@ export function downloadRoutes({
         operationId: 'checkUpdate',
         summary: 'Find out which version the channel has',
         description:
-          'Only the signed manifest of its bundle is read. The state has the result as `available`, or an `error`.',
+          'Reads only the signed manifest of the bundle. The update state reports the result as `available`, or as an `error`.',
         answers: { 202: BEGUN, 409: { description: 'No channel is set.' } },
       },
     },

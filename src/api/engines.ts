@@ -4,7 +4,7 @@ import type { OpenRoute } from '../http/route.ts'
 import { MAX_ADDRESS, MAX_DEVICE_ID, MAX_MODEL, MAX_NAME, PROTOCOL } from '../sessions/session.ts'
 import type { SocketEngine } from '../sessions/socket-engine.ts'
 
-/** Texts may be longer than what is kept of them: engines pass on what devices say. */
+/** Texts may be longer than the part that is kept: engines pass on whatever devices send. */
 const text = (kept: number) => Type.Optional(Type.String({ maxLength: 8 * kept }))
 
 const AskSchema = Type.Object(
@@ -19,9 +19,11 @@ const AskSchema = Type.Object(
     deviceId: text(MAX_DEVICE_ID),
     address: text(MAX_ADDRESS),
     state: Type.Optional(
-      Type.Enum(['pending', 'active'], { description: '`active`: it mirrors already, and was let in before.' }),
+      Type.Enum(['pending', 'active'], {
+        description: '`active`: the device is already mirroring, and was admitted before.',
+      }),
     ),
-    // Of a session that goes on. Ignored unless they fit.
+    // Identify a session that continues. Ignored unless valid.
     id: Type.Optional(Type.Unknown()),
     since: Type.Optional(Type.Unknown()),
   },
@@ -29,8 +31,8 @@ const AskSchema = Type.Object(
 )
 
 /**
- * The routes of the engines' socket.
- * @param isModerated Whether devices must be let in.
+ * The route on the engines' socket.
+ * @param isModerated Reports whether devices need admission.
  */
 export function engineRoutes(engine: SocketEngine, isModerated: () => boolean): readonly OpenRoute[] {
   return [
@@ -38,7 +40,7 @@ export function engineRoutes(engine: SocketEngine, isModerated: () => boolean): 
       method: 'POST',
       path: '/sessions',
       needs: 'nothing',
-      // The second is what `curl -d` says of any body.
+      // The second type is what `curl -d` sends by default.
       body: { accepts: ['application/json', 'application/x-www-form-urlencoded'], schema: AskSchema },
       handle: request => {
         const { state, id, since, ...device } = request.body as Type.Static<typeof AskSchema>

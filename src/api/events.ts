@@ -13,16 +13,16 @@ import type { Request } from '../http/request.ts'
 import type { Route, RouteDocs } from '../http/route.ts'
 import { type Limits, MAX_HOLD_S } from '../limits.ts'
 
-/** Shared by the events of all topics. */
+/** Options that the event routes of all topics share. */
 export interface EventRouteOptions {
   readonly readers: Readers
   readonly authenticator: Authenticator
-  /** Returns 0 to 1. */
+  /** Returns a number from 0 to 1. */
   readonly random: () => number
   readonly limits: Pick<Limits, 'holdS' | 'stallS'>
 }
 
-/** `X-Accel-Buffering` tells nginx not to buffer the stream; `no-transform` tells any proxy. */
+/** `X-Accel-Buffering` tells nginx not to buffer the stream; `no-transform` tells all other proxies. */
 const STREAM_HEADERS = [
   ...['Content-Type', 'text/event-stream'],
   ...['Cache-Control', 'no-store, no-transform'],
@@ -31,7 +31,7 @@ const STREAM_HEADERS = [
 const NO_EVENTS = Buffer.from('[]')
 const NO_HEADERS: readonly string[] = []
 
-/** The events of a topic, as a stream or by long polling. */
+/** The route for the events of a topic, as a stream or by long polling. */
 export function eventRoute(path: string, topic: Topic, event: Type.TSchema, options: EventRouteOptions): Route {
   const { readers, authenticator, random, limits } = options
   const { log } = topic
@@ -79,13 +79,13 @@ const ResyncObject = Type.Object(
   { reason: Type.Literal('unknown') },
   {
     $id: 'Resync',
-    description: 'The device does not know the cursor, or no longer does; the next event has everything.',
+    description: 'The device does not know the cursor, or no longer does; the next event carries the whole state.',
   },
 )
 
 /**
- * An event of any topic, as a poll has it.
- * @param events The schema of the data of each event, by its name.
+ * Returns the schema of an event of any topic, as a poll returns it.
+ * @param events The schema of the data, by event name.
  */
 export function eventSchema(events: Readonly<Record<string, Type.TSchema>>): Type.TSchema {
   const kinds = Object.entries({ ...events, 'events.resync': ResyncObject }).map(([name, data]) =>
@@ -109,9 +109,9 @@ function docsFor(name: string, path: string, event: Type.TSchema): RouteDocs {
     operationId: `get${path.replace(/\/([a-z])/g, (_, first: string) => first.toUpperCase())}`,
     summary: `Follow the changes of /${name}`,
     description:
-      `With \`Accept: text/event-stream\` this is a stream of Server-Sent Events, otherwise a long poll. A cursor that the ` +
-      `device does not know, or no longer knows, is answered by \`events.resync\`, then one \`${name}.changed\` with everything. A ` +
-      'stream that the device ends has `events.closed` as its last event, with `{"reason": …}`: `expired`, `not yet ' +
+      `With \`Accept: text/event-stream\` this is a stream of Server-Sent Events, otherwise a long poll. If the device does ` +
+      `not know the cursor, or no longer does, it sends \`events.resync\`, then one \`${name}.changed\` with the whole state. ` +
+      'The last event of a stream that the device ends is `events.closed`, with `{"reason": …}`: `expired`, `not yet ' +
       'valid`, `key replaced`, `issuer removed`, `issuer changed`, `not for this device`, `clock not set` or `shutting down`.',
     parameters: [
       {
@@ -119,19 +119,19 @@ function docsFor(name: string, path: string, event: Type.TSchema): RouteDocs {
         name: 'initialEventId',
         schema: Uuid,
         description:
-          'Resume after this event: an ETag without its quotes. 00000000-0000-0000-0000-000000000000 begins with everything.',
+          'Resume after this event: an ETag without its quotes. 00000000-0000-0000-0000-000000000000 starts from everything.',
       },
       {
         in: 'header',
         name: 'Last-Event-ID',
         schema: Uuid,
-        description: 'The same for a stream that reconnects; takes precedence over the query.',
+        description: 'The same, for a stream that reconnects. Takes precedence over the query parameter.',
       },
       {
         in: 'header',
         name: 'If-None-Match',
         schema: Type.String(),
-        description: 'The same for a poll: the ETag of the last answer.',
+        description: 'The same, for a poll: the ETag of the last response.',
       },
       {
         in: 'header',
@@ -143,7 +143,7 @@ function docsFor(name: string, path: string, event: Type.TSchema): RouteDocs {
     answers: {
       200: {
         description:
-          'The events after the cursor, oldest first. Without a cursor: no events, and the ETag to begin from.',
+          'The events after the cursor, oldest first. Without a cursor: no events, and the ETag to start from.',
         content: {
           'application/json': Type.Array(event),
           'text/event-stream': Type.String(),

@@ -14,10 +14,10 @@ import type { Tally } from '../system/tally.ts'
 import type { Outcome } from '../update/state.ts'
 import type { readStatus } from './status.ts'
 
-/** Seconds by which the start may seem to move before the clock has been set. */
+/** Seconds by which the computed start may drift before it counts as moved by a change of the clock. */
 const STEP_S = 2
 
-/** The values of `/status`, and which device they are about. Values that the device cannot determine are absent. */
+/** Returns the values of `/status`, and the identity of the device. Values that the device cannot determine are absent. */
 export function deviceFamilies(
   configuration: Pick<SystemStore, 'value'>,
   status: Awaited<ReturnType<typeof readStatus>>,
@@ -25,7 +25,7 @@ export function deviceFamilies(
 ): readonly Family[] {
   const { memory, storage, load = [] } = status
   const { model = '', serial = '' } = configuration.value('hardware') ?? {}
-  // Labels that an administrator sets are in this family alone: a new name is one new series.
+  // Labels that an administrator sets appear in this family alone, so a new name makes only one new series.
   const labels = [
     ['name', configuration.value('deviceName') ?? ''],
     ['model', model],
@@ -34,32 +34,32 @@ export function deviceFamilies(
     ['groups', (configuration.value('groups') ?? []).join(',')],
   ] as const
   return [
-    family('info', 'device', 'Which device this is.', [{ labels, value: 1 }]),
-    family('info', 'configuration', 'The settings that devices can have in common, as a digest.', [
+    family('info', 'device', 'Identity of the device.', [{ labels, value: 1 }]),
+    family('info', 'configuration', 'Digest of the settings that devices can have in common.', [
       { labels: [['digest', status.configurationDigest]], value: 1 },
     ]),
-    gauge('device_uptime_seconds', 'Since the device booted.', status.uptimeS),
-    gauge('device_temperature_celsius', 'Of the hottest sensor.', status.temperatureC),
+    gauge('device_uptime_seconds', 'Seconds since the device booted.', status.uptimeS),
+    gauge('device_temperature_celsius', 'Temperature of the hottest sensor.', status.temperatureC),
     ...[1, 5, 15].map((minutes, at) => gauge(`device_load${minutes}`, `Load average, ${minutes}m.`, load[at])),
-    gauge('device_memory_size_bytes', 'Memory.', memory?.totalBytes),
-    gauge('device_memory_available_bytes', 'Memory that programs could still take.', memory?.availableBytes),
-    gauge('device_storage_size_bytes', 'The file system that holds the state directory.', storage?.totalBytes),
+    gauge('device_memory_size_bytes', 'Total memory.', memory?.totalBytes),
+    gauge('device_memory_available_bytes', 'Memory still available to programs.', memory?.availableBytes),
+    gauge('device_storage_size_bytes', 'Size of the file system that holds the state directory.', storage?.totalBytes),
     gauge('device_storage_available_bytes', 'Free space on that file system.', storage?.availableBytes),
     gauge(
       'device_storage_readonly',
-      'Whether it refuses every write (1) or not (0).',
+      'Whether that file system refuses every write (1) or not (0).',
       storage && Number(storage.readOnly),
     ),
     gauge(
       'device_storage_temporary',
-      'Whether a restart loses what is changed (1) or not (0).',
+      'Whether a restart loses all changes (1) or not (0).',
       storage && Number(storage.temporary),
     ),
     gauge('device_clock_set', 'Whether the device knows the time (1) or not (0).', Number(status.clockSet)),
-    gauge('api_key_stored', 'Whether the API key outlasts a restart (1) or not (0).', Number(status.keyStored)),
+    gauge('api_key_stored', 'Whether the API key survives a restart (1) or not (0).', Number(status.keyStored)),
     gauge(
       'certificate_expiry_timestamp_seconds',
-      'When the certificate for TLS expires, since 1970.',
+      'When the TLS certificate expires, in seconds since 1970.',
       certificate && certificate.to / 1000,
     ),
   ]
@@ -73,12 +73,12 @@ export function httpFamilies(server: HttpServer, engines: HttpServer, limits: Li
     family(
       'histogram',
       'http_request_duration_seconds',
-      'From the head of a request to its answer, without the time it was held.',
+      'Time from the head of a request to its response, without the time it was held.',
       used.map(operation => ({ labels: labelsOf(operation), value: operation.duration })),
     ),
-    counter('credentials_refused', 'Requests with a credential that was refused, by reason.', server.refusals.samples),
+    counter('credentials_refused', 'Requests with a refused credential, by reason.', server.refusals.samples),
     gauge('connections', 'Open connections.', server.connections),
-    gauge('connections_limit', 'Connections that may be open.', limits.connections),
+    gauge('connections_limit', 'Maximum number of open connections.', limits.connections),
   ]
 }
 
@@ -89,7 +89,7 @@ export function eventFamilies(topics: readonly Topic[], readers: Readers, limits
   return [
     gauge('streams', 'Open event streams.', readers.size - heldPolls),
     gauge('held_polls', 'Polls that wait for an event.', heldPolls),
-    gauge('streams_limit', 'Event streams and held polls that may be open together.', limits.streams),
+    gauge('streams_limit', 'Maximum number of open event streams and held polls together.', limits.streams),
     counter(
       'events_appended',
       'Events, by topic.',
@@ -97,12 +97,12 @@ export function eventFamilies(topics: readonly Topic[], readers: Readers, limits
     ),
     counter(
       'events_evicted',
-      'Events that clients cannot resume from any more.',
+      'Events from which clients can no longer resume.',
       by(({ log }) => log.evicted),
     ),
     counter(
       'event_resyncs',
-      'Times that a client was given everything anew.',
+      'Times that a client was sent the whole state again.',
       by(({ resync }) => resync.given),
     ),
   ]
@@ -110,7 +110,7 @@ export function eventFamilies(topics: readonly Topic[], readers: Readers, limits
 
 export function changeFamilies({ changes, undos, duration }: Tally): readonly Family[] {
   return [
-    counter('changes', 'Changes of settings, by what became of them.', changes.samples),
+    counter('changes', 'Changes of settings, by outcome.', changes.samples),
     family(
       'histogram',
       'change_duration_seconds',
@@ -125,22 +125,22 @@ export function sessionFamilies({ all, outcomes }: Sessions): readonly Family[] 
   const counts = new Counts(['protocol', 'state'])
   for (const { protocol, state } of all) counts.add([protocolLabel(protocol), state])
   return [
-    family('gauge', 'sessions', 'Devices that mirror, or want to.', counts.samples),
+    family('gauge', 'sessions', 'Devices that mirror or ask to.', counts.samples),
     counter('session_outcomes', 'Sessions, by outcome.', outcomes.samples),
   ]
 }
 
-/** @param last Undefined if there was no update yet. */
+/** @param last Undefined if no update has been made yet. */
 export function updateFamilies(last: Outcome | undefined): readonly Family[] {
   const samples = last ? [{ labels: [['outcome', last.outcome]] as const, value: 1 }] : []
   return [family('gauge', 'update_last_outcome', 'The outcome of the last firmware update.', samples)]
 }
 
-/** Returns the metrics of the process, again and again. */
+/** Returns a function that reads the metrics of the process each time it is called. */
 export function processFamilies(version: string, clock: Clock): () => readonly Family[] {
   let startedAt = Number.NEGATIVE_INFINITY
   return () => {
-    // Steady, so that a restart is what changes it, or a clock that was set.
+    // Kept steady, so that it changes only at a restart or when the clock is set.
     const found = clock.now() / 1000 - process.uptime()
     if (Math.abs(found - startedAt) > STEP_S) startedAt = Math.round(found)
     const { user, system } = process.cpuUsage()
@@ -149,7 +149,7 @@ export function processFamilies(version: string, clock: Clock): () => readonly F
       family('info', 'build', 'The program and its version.', [build]),
       counter('process_cpu_seconds', 'CPU time, user and system.', [{ value: (user + system) / 1e6 }]),
       gauge('process_resident_memory_bytes', 'Resident memory.', process.memoryUsage.rss()),
-      gauge('process_start_time_seconds', 'When the process started, since 1970.', startedAt),
+      gauge('process_start_time_seconds', 'When the process started, in seconds since 1970.', startedAt),
     ]
   }
 }
@@ -182,7 +182,7 @@ function counter(name: string, help: string, samples: readonly Sample[]): Family
   )
 }
 
-/** @param value Undefined if it is not known. */
+/** @param value Undefined if unknown. */
 function gauge(name: string, help: string, value: number | undefined): Family {
   return family('gauge', name, help, value === undefined ? [] : [{ value }])
 }

@@ -32,17 +32,17 @@ const NameParameter: ParameterDocs = {
   in: 'path',
   name: 'name',
   schema: Name,
-  description: 'The name of the issuer, which its tokens have as `kid`: 1 to 32 characters of a-z, 0-9 and -.',
+  description: 'The name of the issuer, which its tokens carry as `kid`: 1 to 32 characters of a-z, 0-9 and -.',
 }
 
 const IssuerObject = Type.Object(
   {
     name: Name,
-    algorithm: Type.Enum([...ALGORITHMS], { description: 'The `alg` of its tokens, as suits its key.' }),
+    algorithm: Type.Enum([...ALGORITHMS], { description: 'The `alg` of its tokens, which depends on its key.' }),
     roles: Type.Array(Type.Enum(ROLES), { description: 'The most that its tokens can grant.' }),
-    maxAgeS: Type.Integer({ description: 'The longest life of its tokens, in seconds from `iat` to `exp`.' }),
+    maxAgeS: Type.Integer({ description: 'The longest lifetime of its tokens, in seconds from `iat` to `exp`.' }),
     source: Type.Enum([...SOURCES], {
-      description: 'Where it comes from: the image of the device, its card, or a client of this API.',
+      description: 'Where the issuer comes from: the image of the device, its card, or a client of this API.',
     }),
   },
   { $id: 'Issuer' },
@@ -53,7 +53,7 @@ const REFUSED = {
   507: { description: 'No space left on the device; nothing has changed.' },
 }
 
-/** Issuers: whose tokens the device accepts beside its own. */
+/** Routes for issuers: third parties whose tokens the device accepts besides its own. */
 export function issuerRoutes({ issuers, authenticator, log }: IssuerRoutesOptions): readonly Route[] {
   return [
     {
@@ -64,7 +64,7 @@ export function issuerRoutes({ issuers, authenticator, log }: IssuerRoutesOption
       docs: {
         operationId: 'getIssuers',
         summary: 'List the issuers',
-        description: 'An issuer is somebody outside the device whose tokens it accepts, by a public key.',
+        description: 'An issuer is a third party whose tokens the device accepts, verified with a public key.',
         answers: {
           200: {
             description: 'The issuers in force, in alphabetical order.',
@@ -85,7 +85,7 @@ export function issuerRoutes({ issuers, authenticator, log }: IssuerRoutesOption
         if (!publicKeyIn(given.publicKey)) throw refusal('invalid-body', [{ pointer: '/publicKey', detail: WRONG_KEY }])
         const isKnown = await orProblem(() => issuers.put(name, given, () => authenticator.recheck(credential)))
         const issuer = issuers.get(name)
-        // Somebody else may have removed the file at the same moment.
+        // Another request may have removed the file at the same moment.
         if (!issuer) throw new Problem('conflict', 'The issuer was removed again at the same moment.')
         const { algorithm, roles } = issuer
         log('warning', `${callerOf(request, credential)} put the issuer ${name}: ${algorithm}, ${roles.join(', ')}`)
@@ -93,18 +93,18 @@ export function issuerRoutes({ issuers, authenticator, log }: IssuerRoutesOption
       },
       docs: {
         operationId: 'putIssuer',
-        summary: 'Add an issuer, or replace it',
+        summary: 'Add or replace an issuer',
         description:
-          'From here on the device accepts the tokens of this issuer. Replacing its key ends the streams of tokens that were ' +
+          'The device accepts the tokens of this issuer from now on. Replacing the key ends the streams of tokens that were ' +
           'signed with the old one.',
         parameters: [NameParameter],
         answers: {
-          200: { description: 'The issuer, replaced.', content: { 'application/json': IssuerObject } },
-          201: { description: 'The issuer, added.', content: { 'application/json': IssuerObject } },
+          200: { description: 'The replaced issuer.', content: { 'application/json': IssuerObject } },
+          201: { description: 'The added issuer.', content: { 'application/json': IssuerObject } },
           409: { description: `There are ${MAX_ISSUERS} issuers already.` },
           413: { description: 'The body is too large.' },
           415: { description: 'Not JSON.', headers: ['Accept'] },
-          422: { description: 'A value is refused; `errors` says which, and what would be accepted.' },
+          422: { description: 'A value was rejected; `errors` says which, and what would be accepted.' },
           ...REFUSED,
         },
       },
@@ -124,11 +124,11 @@ export function issuerRoutes({ issuers, authenticator, log }: IssuerRoutesOption
         operationId: 'deleteIssuer',
         summary: 'Remove an issuer',
         description:
-          'Its tokens are refused from here on, and their streams end. A factory reset brings back one of the image.',
+          'The device rejects its tokens from now on, and ends their streams. A factory reset restores an issuer of the image.',
         parameters: [NameParameter],
         answers: {
-          204: { description: 'It is removed.' },
-          404: { description: 'There is no issuer of this name.' },
+          204: { description: 'The issuer was removed.' },
+          404: { description: 'No issuer has this name.' },
           ...REFUSED,
         },
       },
@@ -142,7 +142,7 @@ function shown({ name, algorithm, roles, maxAgeS, source }: Issuer): Type.Static
   return { name, algorithm, roles: [...roles], maxAgeS, source }
 }
 
-/** @throws {Problem} in place of the errors of `change`. */
+/** Runs `change`. @throws {Problem} in place of its errors. */
 async function orProblem<T>(change: () => Promise<T>): Promise<T> {
   try {
     return await change()

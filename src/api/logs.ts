@@ -16,15 +16,15 @@ import { Turns } from './turns.ts'
 
 const DEFAULT_LINES = 200
 const MAX_PRIORITY = 7
-/** syslog(3), as journalctl(1) names them. */
+/** The priorities of syslog(3), as named by journalctl(1). */
 const PRIORITIES = ['emerg', 'alert', 'crit', 'err', 'warning', 'notice', 'info', 'debug'] as const
-/** ECMA-48 §8.3.117: how programs colour what they print. */
+/** The escape sequences by which programs color their output (ECMA-48 §8.3.117). */
 const COLOURS = /\x1b\[[0-9;]*m/g
 
 const RecordObject = Type.Object(
   {
     time: Type.String({ format: 'date-time' }),
-    unit: Type.String({ description: 'The unit that logged the record, or that it is about.' }),
+    unit: Type.String({ description: 'The unit that logged the record, or that the record is about.' }),
     priority: Type.Integer({ minimum: 0, maximum: MAX_PRIORITY, description: 'From 0 (emergency) to 7 (debug).' }),
     message: Type.String({
       description:
@@ -34,7 +34,7 @@ const RecordObject = Type.Object(
   { $id: 'LogRecord' },
 )
 
-/** The log of this service and of the mirroring programs. */
+/** The route that reads the log of this service and of the mirroring programs. */
 export function logRoutes(system: System, engines: readonly Engine[], authenticator: Authenticator): readonly Route[] {
   const units = loggingUnits(engines)
   const turns = new Turns(MAX_WAITING_LOGS, authenticator, 'Too many clients are reading the log.')
@@ -52,28 +52,28 @@ export function logRoutes(system: System, engines: readonly Engine[], authentica
         operationId: 'getLogs',
         summary: 'Read the log',
         description:
-          'The journal of this service and of the mirroring programs, newest last. With `Accept: text/plain` one line for each ' +
-          `record. A PIN of AirPlay is shown as \`****\`. An answer has at most ${MAX_LOG_BYTES / 1024} KiB; ` +
+          'The journal of this service and of the mirroring programs, oldest first. With `Accept: text/plain`, one line per ' +
+          `record. An AirPlay PIN is shown as \`****\`. The response has at most ${MAX_LOG_BYTES / 1024} KiB; ` +
           'if that is not enough, the oldest records are left out.',
         parameters: [
           {
             in: 'query',
             name: 'lines',
             schema: Type.Integer({ minimum: 1, maximum: MAX_LOG_LINES }),
-            description: `How many of the latest records. Default: ${DEFAULT_LINES}.`,
+            description: `Number of latest records to return. Default: ${DEFAULT_LINES}.`,
           },
           {
             in: 'query',
             name: 'unit',
             schema: Type.Enum([...units]),
-            description: 'Only records of this unit. Default: all units.',
+            description: 'Return only records of this unit. Default: all units.',
           },
           {
             in: 'query',
             name: 'priority',
             schema: Type.Integer({ minimum: 0, maximum: MAX_PRIORITY }),
             description:
-              'Only records of this priority or a more urgent one, from 0 (emergency) to 7 (debug). Default: all.',
+              'Return only records of this priority or more urgent, from 0 (emergency) to 7 (debug). Default: all.',
           },
         ],
         answers: {
@@ -81,8 +81,8 @@ export function logRoutes(system: System, engines: readonly Engine[], authentica
             description: 'The records, oldest first.',
             content: { 'application/json': Type.Array(RecordObject), 'text/plain': Type.String() },
           },
-          400: { description: 'A parameter of the query is not valid.' },
-          409: { description: 'The device keeps no journal, or it is not the running system.' },
+          400: { description: 'A query parameter is not valid.' },
+          409: { description: 'The device keeps no journal, or the service runs on another root.' },
           503: { description: 'Too many clients are reading the log.', headers: ['Retry-After'] },
         },
       },
@@ -107,7 +107,7 @@ function queryOf(request: Request, units: readonly string[]): LogQuery {
 async function read(system: System, engines: readonly Engine[], query: LogQuery, isText: boolean): Promise<WholeReply> {
   const format = isText ? textLine : jsonObject
   const newestFirst: string[] = []
-  // The brackets of the array.
+  // Accounts for the brackets of the array.
   let size = 2
   try {
     await readJournal(system, query, record => {
@@ -134,7 +134,7 @@ function textLine({ time, unit, priority }: LogRecord, lines: readonly string[])
   return `${timeText(time)} ${unit} ${PRIORITIES[priority]}: ${lines.join(' ')}`
 }
 
-/** A message without a PIN, and without characters that control a terminal or reorder the text. */
+/** Splits a message into lines, without PINs or characters that control a terminal or reorder the text. */
 function linesOf(message: string, engines: readonly Engine[]): readonly string[] {
   return message
     .replace(COLOURS, '')

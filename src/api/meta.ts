@@ -6,8 +6,8 @@ import type { AnyRoute } from '../http/route.ts'
 const HEALTHY = json(Buffer.from('{"status":"ok"}'))
 
 /**
- * Routes without a credential: the health check and the OpenAPI document.
- * @param others All other routes, which the OpenAPI document describes as well.
+ * Routes that need no credential: the health check and the OpenAPI document.
+ * @param others All other routes, which the document also describes.
  */
 export function metaRoutes(version: string, others: readonly AnyRoute[]): readonly AnyRoute[] {
   let document: WholeReply | undefined
@@ -41,7 +41,7 @@ export function metaRoutes(version: string, others: readonly AnyRoute[]): readon
         summary: 'Read this document',
         answers: {
           200: {
-            description: 'OpenAPI 3.1.',
+            description: 'The OpenAPI 3.1 document.',
             content: { 'application/json': Type.Object({}, { additionalProperties: true }) },
           },
         },

@@ -3,7 +3,7 @@ import { prefers } from '../http/conditional.ts'
 import type { Route } from '../http/route.ts'
 import { CONTENT_TYPES, expose, type Family } from '../metrics/exposition.ts'
 
-/** Metrics of the device and of the service, for Prometheus. */
+/** The route that reads the metrics of the device and of the service, for Prometheus. */
 export function metricsRoutes(families: () => Promise<readonly Family[]>): readonly Route[] {
   return [
     {

@@ -29,22 +29,22 @@ export interface OperationRoutesOptions {
   readonly log: Log
   readonly orderReset: Surroundings['orderReset']
   readonly reset: Surroundings['reset']
-  /** @throws {Problem} 409 while a factory reset must wait. */
+  /** @throws {Problem} 409 while a factory reset is not allowed. */
   readonly requireResettable: () => void
 }
 
 interface Operation extends OperationDocs {
   readonly name: string
   readonly needs: Route['needs']
-  /** Resolves when it is certain to happen. Rejects if it will not. */
+  /** Resolves once the operation is certain to happen. Rejects if it will not. */
   readonly begin: (request: Request) => Promise<void>
   readonly parameters?: RouteDocs['parameters']
   readonly operationId: string
-  /** Its effect in a word or two, as on a button. */
+  /** The effect in a word or two, as on a button. */
   readonly summary: string
-  /** Its effect in sentences, for people and for clients. */
+  /** The effect in full sentences, for people and for clients. */
   readonly description: string
-  /** When the device refuses it, beside another root. */
+  /** When the device refuses the operation, other than because of another root. */
   readonly conflict?: string
 }
 
@@ -93,7 +93,7 @@ function operationsOf({
       begin: () => reboot(system),
       operationId: 'reboot',
       summary: 'Reboot',
-      description: 'Restarts the device. All sessions and event streams end. It takes about a minute.',
+      description: 'Restarts the device. All sessions and event streams end. This takes about a minute.',
       confirm: true,
       destructive: false,
     },
@@ -140,9 +140,10 @@ function operationsOf({
       operationId: 'factoryReset',
       summary: 'Factory reset',
       description:
-        'Restores all settings as delivered, or as its card gave them (receiver.txt), and removes a TLS key of yours. The device ' +
-        'restarts with a new API key, or with the one that it was given. Tokens and links made with the old key stop working. Set ' +
-        'the device up again by its screen, or by “receiverd key show”. A power cut does not stop the reset.',
+        'Restores all settings to their state as delivered, or to those on its card (receiver.txt), and removes any TLS key of ' +
+        'yours. The device restarts with a new API key, or with the one that it was given. Tokens and links made with the old ' +
+        'key stop working. Set the device up again from its screen, or with “receiverd key show”. A power cut does not stop ' +
+        'the reset.',
       confirm: true,
       destructive: true,
       conflict: 'an update is being installed, waits for the restart, or is on trial',
@@ -154,7 +155,7 @@ const FORGET_CARD: ParameterDocs = {
   in: 'query',
   name: 'card',
   schema: Type.Enum(['forget']),
-  description: 'Also remove the settings and the API key that its card gave, for a device that changes hands.',
+  description: 'Also remove the settings and the API key that came from its card, for a device that changes hands.',
 }
 
 /** @throws {Problem} 400 */
@@ -164,7 +165,7 @@ function forgetsCard(request: Request): boolean {
   throw new Problem('bad-request', 'The query parameter card must be forget, or be left out.')
 }
 
-/** Resolves with whether the device has what is needed. */
+/** Resolves with whether the device has the hardware that this needs. */
 async function orAbsent(done: Promise<void>): Promise<boolean> {
   try {
     await done

@@ -4,7 +4,7 @@ import type { Request } from '../http/request.ts'
 import type { OpenRoute } from '../http/route.ts'
 import type { Asset, Page } from './built-page.ts'
 
-/** Scripts, styles and requests to this device alone, nothing inline, and no frame around it (CSP Level 3). */
+/** Allows scripts, styles and requests from and to this device only, nothing inline, and no framing (CSP Level 3). */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -25,7 +25,7 @@ const HTML_HEADERS = [
 
 const VARY = ['Vary', 'Accept-Encoding']
 
-/** The Device Management page and its files. They hold no data, so they need no credential. */
+/** Routes of the Device Management page and its files. They hold no data, so they need no credential. */
 export function pageRoutes({ html, assets }: Page): readonly OpenRoute[] {
   const compressed = once(() => gzipSync(html(), { level: 9 }))
   const plain = once(() => Buffer.from(html()))
@@ -39,7 +39,7 @@ function assetRoute({ name, type, gzip }: Asset): OpenRoute {
   return route(`/assets/${name}`, 'getAsset', request => ({ ...handle(request), isImmutable: true }))
 }
 
-/** A body as it is, or compressed for those who take that. */
+/** Answers with the plain body, or with the compressed one if the client accepts gzip. */
 function inEither(headers: readonly string[], compressed: () => Buffer, plain: () => Buffer) {
   return (request: Request): WholeReply =>
     acceptsGzip(request.header('accept-encoding'))
@@ -47,14 +47,14 @@ function inEither(headers: readonly string[], compressed: () => Buffer, plain: (
       : { status: 200, headers: [...headers, ...VARY], body: plain() }
 }
 
-/** Whether a client takes gzip (RFC 9110, section 12.5.3). Without the header, it may be unable to. */
+/** Reports whether a client accepts gzip (RFC 9110, section 12.5.3). Without the header, it might not support it. */
 function acceptsGzip(accepted = ''): boolean {
   const codings = accepted.split(',').map(coding => coding.trim().toLowerCase())
   const found = codings.find(coding => /^(?:x-)?gzip\b/.test(coding)) ?? codings.find(coding => coding.startsWith('*'))
   return found !== undefined && !/;\s*q=0(?:\.0*)?$/.test(found)
 }
 
-/** Made when it is first asked for, and then kept, so that a page which nobody opens takes no memory. */
+/** Calls `make` on first use and keeps the result, so that a page that nobody opens takes no memory. */
 function once(make: () => Buffer): () => Buffer {
   let made: Buffer | undefined
   return () => {

@@ -9,39 +9,39 @@ import type { Log } from '../log.ts'
 import type { Family } from '../metrics/exposition.ts'
 import type { SystemStore } from '../system/store.ts'
 
-/** A part of the API with state of its own, and the topic that clients follow it by. */
+/** A part of the API with its own state, and the topic by which clients follow that state. */
 export interface Resource {
   readonly topic: Topic
-  /** Where its events are read. */
+  /** The path of the event route. */
   readonly eventsPath: string
   /** The schema of the data of each event, by its name. */
   readonly events: Readonly<Record<string, TSchema>>
-  /** All its other routes. */
+  /** All other routes. */
   readonly routes: readonly Route[]
-  /** Throws the problem that all its routes are answered with where the device does not have it. Absent if each device does. */
+  /** Throws the problem that answers every route on a device without this resource. Absent if every device has it. */
   readonly requirePresent?: () => void
-  /** Throws the problem that a factory reset is answered with while it must wait. */
+  /** Throws the problem that answers a factory reset while it must wait. */
   readonly requireResettable?: () => void
-  /** Routes on the socket of the engines, where no credential is asked for. */
+  /** Routes on the engines' socket, which need no credential. */
   readonly engineRoutes?: readonly OpenRoute[]
-  /** Adds these numbers, by name, to the status of the device. */
+  /** Returns numbers, by name, to add to the status of the device. */
   readonly counts?: () => Readonly<Record<string, number>>
-  /** Adds these families to the metrics. */
+  /** Returns families to add to the metrics. */
   readonly families?: () => readonly Family[]
   /** Called before the service listens. */
   start(): Promise<void>
-  /** Ends the answers that are kept open for engines. */
+  /** Ends the responses that are kept open for engines. */
   closeEngines?(): void
-  /** Resolves when changes in progress are done. Called when no more requests come in. */
+  /** Resolves once changes in progress are done. Called when no more requests arrive. */
   stop(): Promise<void>
 }
 
-/** The parts that resources are made from. */
+/** What resources are built from. */
 export interface Shared {
   readonly system: System
   readonly engines: readonly Engine[]
   readonly authenticator: Authenticator
-  /** The configuration, which other resources may depend on. */
+  /** The configuration, on which other resources may depend. */
   readonly configuration: SystemStore
   readonly clock: Clock
   readonly ring: Pick<TopicOptions, 'maxEvents' | 'maxBytes' | 'newId'>

@@ -22,7 +22,7 @@ import type { Surroundings } from './surroundings.ts'
 import { systemEvents, systemRoutes } from './system.ts'
 import { updateResource } from './update-resource.ts'
 
-/** A setting and a resource that a test adds to the service's own. */
+/** A setting and a resource that a test adds to those of the service. */
 export interface Additions {
   readonly setting?: ((system: System) => Setting) | undefined
   readonly resource?: ((shared: Shared) => Resource) | undefined
@@ -44,13 +44,13 @@ export interface Resources {
   /** In the order in which they are started and stopped. */
   readonly all: readonly Resource[]
   start(): Promise<void>
-  /** Ends the answers that are kept open for engines. */
+  /** Ends the responses that are kept open for engines. */
   closeEngines(): void
-  /** Resolves when changes in progress are done. */
+  /** Resolves once changes in progress are done. */
   stop(): Promise<void>
 }
 
-/** The state that the API is about: the configuration, and the sessions of the engines. */
+/** Creates the state that the API serves: the configuration, the sessions of the engines, and the firmware update. */
 export function createResources(options: ResourcesOptions, additions: Additions): Resources {
   const { config, system, state, newId, log } = options
   const engines = enginesOf(system)

@@ -45,18 +45,18 @@ export interface ServersOptions extends Surroundings {
   readonly resources: Resources
   readonly led: Led
   readonly screen: Screen
-  /** The TLS server in front; undefined without one. */
+  /** The TLS server in front of the API; undefined if there is none. */
   readonly tls: Tls | undefined
 }
 
 export interface Servers {
-  /** @returns the address of the API as a URL. */
+  /** @returns the URL of the API. */
   listen(): Promise<string>
-  /** Answers held polls, ends streams and the sessions of engines, and resolves when the last connection has ended. */
+  /** Answers held polls, ends streams and engine sessions, and resolves once the last connection has closed. */
   close(): Promise<unknown>
 }
 
-/** The server of the API and the page, and the one at the engines' socket. */
+/** Creates the server of the API and the page, and the server on the engines' socket. */
 export function createServers(options: ServersOptions): Servers {
   const { config, authenticator, clock, log, version, page, readers, resources } = options
   const { limits, origins, engines } = config
@@ -78,7 +78,7 @@ export function createServers(options: ServersOptions): Servers {
     connectionsPerAddress: MAX_ENGINE_CONNECTIONS,
     timeoutCheckMs: ENGINE_TIMEOUT_CHECK_MS,
   })
-  // Added to servers that exist, because the status and the metrics are about these.
+  // Routes are added after the servers are created, because the status and the metrics report on the servers.
   const status = statusOf(options, server)
   const routes = routesOf(options, status, familiesOf(options, status, server, engineServer))
   router.add([...routes, ...metaRoutes(version, routes)], BASE_PATH)
@@ -117,7 +117,7 @@ function routesOf(
   const { config, system, authenticator, resources } = options
   const { all, configuration, settings, engines } = resources
   const wifi = new Wifi(system)
-  // Without an adapter, nothing is started to find that out.
+  // Without an adapter, do not start a process only to find that out.
   const signal = async () => (configuration.value('wifi')?.present ? wifi.signal() : undefined)
   const requireResettable = () => {
     for (const resource of all) resource.requireResettable?.()

@@ -24,18 +24,19 @@ const SessionObject = Type.Object(
     protocol: Type.String({ pattern: PROTOCOL, description: 'Mirroring protocol, such as `airplay`.' }),
     state: Type.Enum(['pending', 'admitted', 'active'], {
       description:
-        '`pending`: asks to be let in. `admitted`: may come in, but is not there yet; some devices must try again. ' +
-        '`active`: mirrors.',
+        '`pending`: asks for admission. `admitted`: allowed in, but not connected yet; some devices must try again. ' +
+        '`active`: is mirroring.',
     }),
     name: text(MAX_NAME, 'The name that the device gives itself: display it as plain text only.'),
-    model: text(MAX_MODEL, 'Such as `iPhone15,2`; empty if unknown, like the next two.'),
-    deviceId: text(MAX_DEVICE_ID, 'The ID that the device gives itself. It may claim any ID.'),
-    address: text(MAX_ADDRESS, 'Its IP address.'),
-    since: Type.String({ format: 'date-time', description: 'The time at which it entered its state.' }),
+    model: text(MAX_MODEL, 'Such as `iPhone15,2`; empty if unknown, as are `deviceId` and `address`.'),
+    deviceId: text(MAX_DEVICE_ID, 'The ID that the device reports. A device can claim any ID.'),
+    address: text(MAX_ADDRESS, 'IP address of the device.'),
+    since: Type.String({ format: 'date-time', description: 'When the session entered its current state.' }),
     deadline: Type.Optional(
       Type.String({
         format: 'date-time',
-        description: 'When it is denied unless somebody decides, or ended unless the device comes.',
+        description:
+          'When a pending session is denied if nobody decides, or an admitted one ends if its device does not connect.',
       }),
     ),
   },
@@ -47,15 +48,15 @@ const SessionsObject = Type.Object(
   { $id: 'Sessions' },
 )
 
-/** The events of the topic, by name: the schema of the data of each. */
+/** The events of the topic: the schema of the data, by event name. */
 export const SESSION_EVENTS: Readonly<Record<string, Type.TSchema>> = { 'sessions.changed': SessionsObject }
 
-const GONE: AnswerDocs = { description: 'There is no such session; it may have ended.' }
+const GONE: AnswerDocs = { description: 'No such session; it may have ended.' }
 const LATE: AnswerDocs = {
   description: `The mirroring program did not carry out the decision within ${DECISION_MS / 1000} s. It may still do so: check /sessions.`,
 }
 
-/** The devices that mirror or want to: listed, let in, and ended. */
+/** Routes that list, admit and end the sessions of devices that mirror or ask to. */
 export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions): readonly Route[] {
   const who = (request: Request, credential: Credential) => {
     // The key may have been replaced while the request waited.
@@ -73,7 +74,7 @@ export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions)
       },
       docs: {
         operationId: 'getSessions',
-        summary: 'List the devices that mirror, or want to',
+        summary: 'List the devices that mirror or ask to',
         parameters: [IfNoneMatch],
         answers: {
           200: { description: 'All sessions.', content: { 'application/json': SessionsObject }, headers: ['ETag'] },
@@ -94,16 +95,16 @@ export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions)
         operationId: 'admitSession',
         summary: 'Let a device in',
         description:
-          'A session that was let in already is left as it is. Where only one device can mirror at a time, the active session ' +
-          'is ended.',
+          'Has no effect on a session that was already admitted. Where only one device can mirror at a time, the active ' +
+          'session ends.',
         parameters: [
           {
             in: 'query',
             name: 'replace',
             schema: Type.Union([Type.Enum(['true', 'false']), Type.String({ format: 'uuid' })]),
             description:
-              'An ID: end that session alone; 409 if another is in the way. `false`: end none. `true`, ' +
-              'as without it: end whichever is active.',
+              'An ID: end only that session; 409 if another one is in the way. `false`: end no session. `true`, the default: ' +
+              'end whichever session is active.',
           },
         ],
         answers: {
@@ -111,8 +112,8 @@ export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions)
           404: GONE,
           409: {
             description:
-              'Another moderator decided otherwise at the same moment, or another device is mirroring: then the type is ' +
-              '`urn:receiverd:problem:in-the-way`, and `session` its ID.',
+              'Another moderator made a different decision at the same moment, or another device is mirroring: then the type ' +
+              'is `urn:receiverd:problem:in-the-way`, and `session` is the ID of its session.',
           },
           504: LATE,
         },
@@ -128,11 +129,11 @@ export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions)
       },
       docs: {
         operationId: 'endSession',
-        summary: 'Deny a device that asks, or end its session',
+        summary: 'Deny a device, or end its session',
         answers: {
           204: { description: 'The session has ended.' },
           404: GONE,
-          409: { description: 'Another moderator decided otherwise at the same moment.' },
+          409: { description: 'Another moderator made a different decision at the same moment.' },
           504: LATE,
         },
       },

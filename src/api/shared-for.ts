@@ -1,4 +1,4 @@
-/** Calls within `ms` of the one that makes something share its result. If it fails, the next call makes it again. */
+/** Wraps `make` so that calls within `ms` of the last one share its result. If it fails, the next call makes it again. */
 export function sharedFor<T>(ms: number, make: () => Promise<T>): () => Promise<T> {
   let known: { readonly at: number; readonly made: Promise<T> } | undefined
   return () => {

@@ -19,21 +19,21 @@ export interface StatusOptions {
   readonly system: System
   readonly state: Files
   readonly clock: Clock
-  /** When the program was built, milliseconds since 1970. A clock before it has not been set. */
+  /** When the program was built, in milliseconds since 1970. A clock that is earlier has not been set. */
   readonly builtAt: number
   /** Numbers of open streams, polls and connections, by name. */
   readonly counts: () => Readonly<Record<string, number>>
   readonly keys: ApiKeyStore
   readonly configuration: Pick<SystemStore, 'trial'>
-  /** Of the settings that devices can have in common. */
+  /** Returns the digest of the settings that devices can have in common. */
   readonly configurationDigest: () => string
-  /** Of the TLS server in front; undefined without one. */
+  /** Returns the certificate of the TLS server in front of the API; undefined if there is none. */
   readonly certificate: () => Certificate | undefined
 }
 
-/** Besides what the metrics have. */
+/** What the status needs in addition to what it shares with the metrics. */
 export interface StatusRouteOptions extends StatusOptions {
-  /** Of the Wi-Fi network that the device is in; undefined if it is in none. */
+  /** Resolves with the signal of the current Wi-Fi network; undefined if the device is in none. */
   readonly signal: () => Promise<Signal | undefined>
 }
 
@@ -55,15 +55,17 @@ const StatusObject = Type.Object(
         description: 'Load averages of the last 1, 5 and 15 minutes.',
       }),
     ),
-    memory: space('Memory, and how much of it programs could still take.'),
+    memory: space('Memory, in total and still available to programs.'),
     storage: Type.Optional(
       Type.Object(
         {
           totalBytes: Type.Integer(),
           availableBytes: Type.Integer(),
-          readOnly: Type.Boolean({ description: 'Whether it refuses every write, so that nothing can be changed.' }),
+          readOnly: Type.Boolean({
+            description: 'Whether the file system refuses every write, so that nothing can be changed.',
+          }),
           temporary: Type.Boolean({
-            description: 'Whether the partition for it could not be mounted, so that a restart loses what is changed.',
+            description: 'Whether its partition could not be mounted, so that a restart loses all changes.',
           }),
         },
         { description: 'The file system that holds the state directory.' },
@@ -72,39 +74,41 @@ const StatusObject = Type.Object(
     streams: count('Open event streams.'),
     heldPolls: count('Long polls that wait for an event.'),
     connections: count('Open connections of clients.'),
-    sessions: count('Devices that mirror, or want to.'),
+    sessions: count('Devices that mirror or ask to.'),
     trial: Type.Optional(
       Type.Object(
         {
-          etag: Type.String({ description: 'For `If-Match`, to confirm or to undo it.' }),
+          etag: Type.String({ description: 'To send as `If-Match` when confirming or undoing the change.' }),
           properties: Type.Array(Type.String()),
           until: Type.Optional(Type.String({ format: 'date-time', description: 'Absent while the clock is not set.' })),
-          remainingS: Type.Integer({ description: 'Seconds until it is undone.' }),
+          remainingS: Type.Integer({ description: 'Seconds until the change is undone.' }),
         },
-        { description: 'A change that is undone unless it is confirmed.' },
+        { description: 'A change that will be undone unless it is confirmed.' },
       ),
     ),
     configurationDigest: Type.String({
       description:
-        'SHA-256, in hexadecimal, of the settings that can be written, as canonical JSON (RFC 8785). Without secrets, and ' +
-        'without what the schemas mark with `x-identity`, so that devices that are set up alike have the same.',
+        'SHA-256, in hexadecimal, of the writable settings as canonical JSON (RFC 8785), without secrets and without ' +
+        'anything that the schemas mark with `x-identity`. Devices that are set up alike have the same digest.',
       pattern: '^[0-9a-f]{64}$',
     }),
-    keyStored: Type.Boolean({ description: 'Whether the API key is in its file, so that it outlasts a restart.' }),
+    keyStored: Type.Boolean({
+      description: 'Whether the API key is stored in its file, so that it survives a restart.',
+    }),
     certificate: Type.Optional(
       Type.Object(
         {
           expiresAt: Type.String({
             format: 'date-time',
-            description: 'When the first certificate of its chain expires.',
+            description: 'When the first certificate of the chain expires.',
           }),
           pin: Type.String({ description: 'SHA-256 of its public key, in base64.' }),
           fingerprint: Type.String({ description: 'SHA-256 of the certificate, in hexadecimal, as browsers show it.' }),
           madeBy: Type.Enum(['device', 'owner'], {
-            description: 'Whether the device has made it, and renews it, or its owner, who must renew it.',
+            description: 'Whether the device made the certificate and renews it, or its owner did and must renew it.',
           }),
         },
-        { description: 'The certificate that this device serves TLS with.' },
+        { description: 'The certificate with which this device serves TLS.' },
       ),
     ),
     wifi: Type.Optional(
@@ -112,13 +116,13 @@ const StatusObject = Type.Object(
         {
           ssid: Type.String(),
           signalDbm: Type.Optional(
-            Type.Integer({ description: 'From about -90, barely received, to -30, beside it.' }),
+            Type.Integer({ description: 'From about -90 (barely received) to -30 (next to the access point).' }),
           ),
         },
-        { description: 'The Wi-Fi network that the device is in.' },
+        { description: 'The Wi-Fi network that the device is connected to.' },
       ),
     ),
-    certificatePin: Type.Optional(Type.String({ deprecated: true, description: 'The same as `certificate.pin`.' })),
+    certificatePin: Type.Optional(Type.String({ deprecated: true, description: 'Same as `certificate.pin`.' })),
   },
   { $id: 'Status' },
 )
@@ -131,7 +135,7 @@ function trialOf(trial: SystemStore['trial'], now: number | undefined): object |
   return { etag: formatEtag(id), properties, until, remainingS }
 }
 
-/** Reads the values of `/status` and of the metrics. @returns `StatusObject`, with `undefined` for values that are absent. */
+/** Reads the values for `/status` and the metrics. @returns `StatusObject`, with `undefined` for absent values. */
 export async function readStatus(options: StatusOptions) {
   const { version, system, state, clock, builtAt, counts, keys, configuration } = options
   const { uptimeS, ...facts } = await readFacts(system)
@@ -163,7 +167,7 @@ async function storageOf(state: Files, system: System) {
   return space && { ...space, temporary: await isTemporary(system) }
 }
 
-/** State that changes too often for events. */
+/** The route that reads state that changes too often for events. */
 export function statusRoutes(options: StatusRouteOptions): readonly Route[] {
   const look = sharedFor(SIGNAL_SHARED_MS, options.signal)
   const wifi = async () => {

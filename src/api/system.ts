@@ -30,8 +30,8 @@ export interface SystemRoutesOptions {
 
 const PATH = '/system'
 const PATCH_TYPES = ['application/merge-patch+json', 'application/json']
-const PATCH_DESCRIPTION = 'Any properties of the configuration; read-only ones with their current value.'
-/** Its members are checked against the settings that the device has. */
+const PATCH_DESCRIPTION = 'Any properties of the configuration. Read-only ones must have their current value.'
+/** The store checks its members against the settings that the device has. */
 const PatchSchema = Type.Object({}, { additionalProperties: true })
 
 const RevertedObject = Type.Object(
@@ -47,10 +47,10 @@ const TrialMatch: ParameterDocs = {
   in: 'header',
   name: 'If-Match',
   schema: Type.String(),
-  description: 'The ETag that the change was answered with: 412 if another change is waiting.',
+  description: 'The ETag of the response to the change. 412 if another change is waiting.',
 }
 
-/** The configuration: read whole, changed in part. */
+/** Routes that read the whole configuration, change parts of it, and confirm or undo a change on trial. */
 export function systemRoutes({ store, settings, authenticator, log }: SystemRoutesOptions): readonly Route[] {
   let whole: { readonly id: string; readonly reply: WholeReply } | undefined
   const current = (): WholeReply => {
@@ -63,7 +63,7 @@ export function systemRoutes({ store, settings, authenticator, log }: SystemRout
     return whole.reply
   }
 
-  /** Checked before the body is read, and again when nothing can come in between. */
+  /** Runs before the body is read, and again once nothing can change the configuration in between. */
   const precondition = (request: Request): void => checkPreconditions(request, store.topic.latestId)
 
   return [
@@ -129,12 +129,12 @@ export function systemRoutes({ store, settings, authenticator, log }: SystemRout
   ]
 }
 
-/** Whether `If-Match` names a change on trial, by the ETag that answered it; undefined without the header. */
+/** Returns a test for the change on trial that `If-Match` names by its ETag; undefined if it may be any change. */
 function trialMeant(request: Request): ((id: string) => boolean) | undefined {
   const header = request.header('if-match')
   if (header === undefined) return undefined
   requireEtags(request, 'If-Match')
-  // Whichever is there.
+  // Any change on trial.
   if (parseEtags(header) === '*') return undefined
   return id => matchesStrongly(header, id)
 }
@@ -162,13 +162,13 @@ function patchDocs(settings: readonly Setting[]): RouteDocs {
   return {
     operationId: 'patchSystem',
     summary: 'Change the configuration',
-    description: 'A JSON Merge Patch (RFC 7396). All of it is applied and durable, or nothing is.',
+    description: 'A JSON Merge Patch (RFC 7396). Either the whole patch is applied and durable, or nothing is.',
     parameters: [
       {
         in: 'header',
         name: 'If-Match',
         schema: Type.String(),
-        description: 'The ETag of the state that the change is based on: 412 if it is stale.',
+        description: 'The ETag of the state on which the change is based. 412 if it is stale.',
       },
       {
         in: 'header',
@@ -181,13 +181,15 @@ function patchDocs(settings: readonly Setting[]): RouteDocs {
         name: 'confirmWithin',
         schema: Type.Integer({ minimum: MIN_CONFIRM_S, maximum: MAX_CONFIRM_S }),
         description:
-          'Undo the change after this many seconds unless it is confirmed. For changes that may cut the client off from the device.',
+          'Undo the change after this many seconds unless it is confirmed. For changes that may cut the client off from ' +
+          'the device.',
       },
       {
         in: 'query',
         name: 'validateOnly',
         schema: Type.Boolean({ default: false }),
-        description: 'Change nothing, and answer only with `changes`: what would change, with whole new values.',
+        description:
+          'Change nothing, and return only `changes`: each property that would change, with its whole new value.',
       },
     ],
     answers: {
@@ -198,24 +200,24 @@ function patchDocs(settings: readonly Setting[]): RouteDocs {
         sometimes: ['Confirm-Within'],
       },
       400: { description: 'Not JSON, a precondition names no ETag, or a parameter is out of range.' },
-      409: { description: 'Another change waits for its confirmation.', headers: ['Retry-After'] },
+      409: { description: 'Another change is waiting for confirmation.', headers: ['Retry-After'] },
       412: {
         description: 'The configuration has changed since that ETag, or If-None-Match names its state.',
         headers: ['ETag'],
       },
       413: { description: 'The body is too large.' },
       415: {
-        description: 'Not a media type of a patch.',
+        description: 'The media type is not that of a patch.',
         headers: ['Accept-Patch'],
       },
       422: {
-        description: 'A value is refused; `errors` says which, and what would be accepted.',
+        description: 'A value was rejected; `errors` says which, and what would be accepted.',
       },
       500: {
         description: 'The system refused a write; nothing has changed unless `detail` says otherwise.',
       },
       503: {
-        description: 'Too many changes are waiting already.',
+        description: 'Too many changes are already waiting.',
         headers: ['Retry-After'],
       },
       507: { description: 'No space left on the device; nothing has changed.' },
@@ -230,8 +232,8 @@ function confirmDocs(settings: readonly Setting[]): RouteDocs {
     parameters: [TrialMatch],
     answers: {
       ...trialAnswers(settings, 'kept'),
-      500: { description: 'The system refused to keep it; `detail` says what became of it.' },
-      507: { description: 'No space left on the device; the change is undone.' },
+      500: { description: 'The system refused to keep the change; `detail` says what happened to it.' },
+      507: { description: 'No space left on the device; the change was undone.' },
     },
   }
 }
@@ -248,21 +250,21 @@ function cancelDocs(settings: readonly Setting[]): RouteDocs {
 function trialAnswers(settings: readonly Setting[], outcome: string): RouteDocs['answers'] {
   return {
     200: {
-      description: `The change is ${outcome}. The body is the configuration.`,
+      description: `The change was ${outcome}. The body is the configuration.`,
       content: { 'application/json': configurationSchema(settings) },
       headers: ['ETag'],
     },
-    409: { description: 'No change is waiting for confirmation: it was confirmed or undone already.' },
-    412: { description: 'Another change is waiting for its confirmation.', headers: ['ETag'] },
+    409: { description: 'No change is waiting for confirmation: it was already confirmed or undone.' },
+    412: { description: 'Another change is waiting for confirmation.', headers: ['ETag'] },
   }
 }
 
-/** The events of the topic, by name: the schema of the data of each. */
+/** The events of the topic: the schema of the data, by event name. */
 export function systemEvents(settings: readonly Setting[]): Readonly<Record<string, Type.TSchema>> {
   return { 'system.changed': configurationSchema(settings), 'system.reverted': RevertedObject }
 }
 
-/** One object with both, so that what is the configuration stays one in generated clients. */
+/** Returns one schema for both kinds of response, so that generated clients keep a single type for the configuration. */
 function patchedSchema(settings: readonly Setting[]) {
   const system = configurationSchema(settings)
   return Type.Object(
@@ -271,7 +273,7 @@ function patchedSchema(settings: readonly Setting[]) {
   )
 }
 
-/** Also what the settings in a saved file are read with. */
+/** Returns the schema of the configuration. The settings in a saved file are checked against it, too. */
 export function configurationSchema(settings: readonly Setting[]) {
   const properties = settings.map(setting => {
     const { name, schema } = setting

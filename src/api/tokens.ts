@@ -14,7 +14,7 @@ import { refusal } from '../validate.ts'
 export interface TokenRoutesOptions {
   readonly keys: ApiKeyStore
   readonly clock: Clock
-  /** When the program was built, milliseconds since 1970. A clock before it has not been set. */
+  /** When the program was built, in milliseconds since 1970. A clock that is earlier has not been set. */
   readonly builtAt: number
   readonly log: Log
 }
@@ -41,7 +41,7 @@ const RequestSchema = Type.Object(
   { $id: 'TokenRequest', additionalProperties: false },
 )
 
-/** Tokens, made without cryptography on the client's side. Nothing is stored. */
+/** The route that makes tokens, so that clients need no cryptography. Nothing is stored. */
 export function tokenRoutes({ keys, clock, builtAt, log }: TokenRoutesOptions): readonly Route[] {
   return [
     {
@@ -72,10 +72,10 @@ export function tokenRoutes({ keys, clock, builtAt, log }: TokenRoutesOptions): 
       docs: {
         operationId: 'createToken',
         summary: 'Make a token with limited rights',
-        description: 'The device keeps no tokens: to revoke one, replace the API key, which revokes all of them.',
+        description: 'The device does not store tokens. To revoke one, replace the API key, which revokes all of them.',
         answers: {
           201: {
-            description: 'The token, and when it expires if it does.',
+            description: 'The token, and its expiry if it has one.',
             content: {
               'application/json': Type.Object(
                 { token: Type.String(), expiresAt: Type.Optional(Type.String({ format: 'date-time' })) },
@@ -83,10 +83,10 @@ export function tokenRoutes({ keys, clock, builtAt, log }: TokenRoutesOptions): 
               ),
             },
           },
-          409: { description: 'The clock of the device is not set, so there is no expiry to calculate.' },
+          409: { description: 'The clock of the device is not set, so the expiry cannot be calculated.' },
           413: { description: 'The body is too large.' },
           415: { description: 'Not JSON.', headers: ['Accept'] },
-          422: { description: 'A value is refused; `errors` says which, and what would be accepted.' },
+          422: { description: 'A value was rejected; `errors` says which, and what would be accepted.' },
         },
       },
     },

@@ -2,21 +2,21 @@ import { Serial } from '../../hal/serial.ts'
 import type { Authenticator, Credential } from '../auth/authenticator.ts'
 import { Problem } from '../problem.ts'
 
-/** Requests that each take a process: one at a time, of which few may wait. */
+/** Runs requests that each start a process one at a time, and lets only a few wait. */
 export class Turns {
   readonly #queue = new Serial()
   readonly #max: number
   readonly #authenticator: Authenticator
   readonly #busy: string
 
-  /** @param busy The detail of the 503: the work that others are doing. */
+  /** @param busy The detail of the 503: what other requests are doing. */
   constructor(max: number, authenticator: Authenticator, busy: string) {
     this.#max = max
     this.#authenticator = authenticator
     this.#busy = busy
   }
 
-  /** @throws {Problem} 503 if too many wait; 401 if the credential was revoked meanwhile. */
+  /** @throws {Problem} 503 if too many requests wait; 401 if the credential was revoked in the meantime. */
   async run<T>(credential: Credential, act: () => Promise<T>): Promise<T> {
     if (this.#queue.length >= this.#max) throw new Problem('unavailable', this.#busy, { headers: ['Retry-After', '1'] })
     return this.#queue.run(() => {

@@ -24,22 +24,22 @@ import type { Resource, Shared } from './resource.ts'
 import { UPDATE_EVENTS, updateRoutes } from './update.ts'
 
 export interface UpdateResourceOptions extends Shared {
-  /** Of bundles and records; undefined if the device cannot be updated. */
+  /** The folder of bundles and records; undefined if the device cannot be updated. */
   readonly folder: string | undefined
   readonly sessions: Sessions
-  /** Of a bundle. */
+  /** Maximum size of a bundle. */
   readonly maxBytes: number
   /** When the program was built, in milliseconds since 1970. */
   readonly builtAt: number
-  /** Returns 0 to 1. */
+  /** Returns a number from 0 to 1. */
   readonly random: () => number
   readonly wait?: Wait
 }
 
-/** Milliseconds after which RAUC is asked again what runs. */
+/** Milliseconds before RAUC is asked again which system runs. */
 const RETRY_MS = 30_000
 
-/** The update of the firmware, with what it needs. */
+/** Creates the resource of the firmware update and everything it needs. */
 export function updateResource(options: UpdateResourceOptions): Resource {
   const { system, configuration, sessions, authenticator, folder, maxBytes, ring, log, wait = timer } = options
   const settings = () => configuration.value('update') ?? NO_UPDATES
@@ -61,7 +61,7 @@ export function updateResource(options: UpdateResourceOptions): Resource {
     removeBundle: () => store.remove(),
   })
   const requirePresent = () => void update.state
-  // Where the device cannot be updated, nothing gets as far as the store.
+  // If the device cannot be updated, no request gets as far as the store.
   const store = new BundleStore({ folder: files, watcher: update, newId: ring.newId, log })
   const downloads = new Downloads()
   const fetcher = new Fetcher({
@@ -79,19 +79,19 @@ export function updateResource(options: UpdateResourceOptions): Resource {
   const policy = new Policy({ ...options, folder: files, settings, channel, fetcher, update })
   let isStopped = false
   let stopWaiting: Stop = () => undefined
-  /** RAUC may be late: it is started when it is first asked, on a board that is busy then. */
+  /** RAUC may answer late: it is started on demand, while the board is still busy booting. */
   const begin = async (): Promise<void> => {
     const isPossible = await update.start()
     if (isStopped) return
     if (isPossible === undefined) stopWaiting = wait(RETRY_MS, () => void begin())
     if (!isPossible) return
-    // Storage that refuses must not keep the service from starting.
+    // Failing storage must not keep the service from starting.
     try {
       await store.start()
       await update.resume()
       fetcher.resume()
     } catch (error) {
-      log('warning', `update: what was kept of a bundle is left: ${reasonOf(error)}`)
+      log('warning', `update: cannot resume with the stored bundle: ${reasonOf(error)}`)
     }
     configuration.topic.log.onAppend(reconsider)
     policy.start()

@@ -12,7 +12,7 @@ export interface UpdateRoutesOptions {
   readonly authenticator: Authenticator
 }
 
-/** The events of the topic, by name: the schema of the data of each. */
+/** The events of the topic: the schema of the data, by event name. */
 export const UPDATE_EVENTS: Readonly<Record<string, Type.TSchema>> = { 'update.changed': UpdateState }
 
 const InstallRequest = Type.Object(
@@ -20,27 +20,27 @@ const InstallRequest = Type.Object(
     restart: Type.Optional(
       Type.Enum([...RESTARTS], {
         description:
-          'When the device restarts into it: at once, in the window of the configuration, or by hand. By default in the ' +
-          'window if one is set, and otherwise by hand.',
+          'When the device restarts into the new version: at once, in the configured window, or by hand. Defaults to the ' +
+          'window if one is set, and otherwise to by hand.',
       }),
     ),
     allowOlder: Type.Optional(
-      Type.Boolean({ default: false, description: 'Whether it may be older than the version that runs.' }),
+      Type.Boolean({ default: false, description: 'Whether the bundle may be older than the running version.' }),
     ),
   },
   { $id: 'InstallRequest', additionalProperties: false },
 )
 
-/** The answer to what has begun and is followed by the state. */
+/** Answers a request that started something whose progress the state reports. */
 export function accepted({ current }: Update): Reply {
   return { ...json(Buffer.from(current.json)), status: 202 }
 }
 
 export function acceptedDocs(description: string): AnswerDocs {
-  return { description: `${description} The body is the state.`, content: { 'application/json': UpdateState } }
+  return { description: `${description} The body is the update state.`, content: { 'application/json': UpdateState } }
 }
 
-/** The update of the firmware: followed, installed, and undone. */
+/** Routes that report, install and roll back a firmware update. */
 export function updateRoutes({ update, authenticator }: UpdateRoutesOptions): readonly Route[] {
   return [
     {
@@ -53,10 +53,10 @@ export function updateRoutes({ update, authenticator }: UpdateRoutesOptions): re
       },
       docs: {
         operationId: 'getUpdate',
-        summary: 'Read what runs, and how far an update is',
+        summary: 'Read the running version and the progress of an update',
         parameters: [IfNoneMatch],
         answers: {
-          200: { description: 'The state.', content: { 'application/json': UpdateState }, headers: ['ETag'] },
+          200: { description: 'The update state.', content: { 'application/json': UpdateState }, headers: ['ETag'] },
           304: { description: 'Nothing has changed since that ETag.', headers: ['ETag'] },
         },
       },
@@ -67,28 +67,29 @@ export function updateRoutes({ update, authenticator }: UpdateRoutesOptions): re
       needs: 'admin:w',
       body: { accepts: ['application/json'], schema: InstallRequest, isOptional: true },
       handle: async (request, credential) => {
-        // The key may have been replaced while the body came in.
+        // The key may have been replaced while the body was being received.
         authenticator.recheck(credential)
         await update.install((request.body ?? {}) as InstallOptions, callerOf(request, credential))
         return accepted(update)
       },
       docs: {
         operationId: 'installUpdate',
-        summary: 'Install the bundle that was received',
+        summary: 'Install the received bundle',
         description:
-          'It is installed into the other system, while this one goes on. That takes some minutes, and the restart about two. After ' +
-          'that it is on trial for up to five minutes: unless everything works, the device goes back by itself, with all settings.',
+          'Installs the bundle into the other system while this one keeps running. That takes some minutes, and the restart ' +
+          'about two. The new version is then on trial for up to five minutes: unless everything works, the device returns to ' +
+          'the old version by itself, with all settings.',
         answers: {
-          202: acceptedDocs('It is being installed.'),
+          202: acceptedDocs('The bundle is being installed.'),
           409: {
             description:
-              'There is no bundle, or something else is being done. With the type `urn:receiverd:problem:bundle-older`, it ' +
-              'is older than the version that runs.',
+              'No bundle is present, or another update operation is in progress. With the type ' +
+              '`urn:receiverd:problem:bundle-older`, the bundle is older than the running version.',
           },
           413: { description: 'The body is too large.' },
           415: { description: 'Not JSON.', headers: ['Accept'] },
-          422: { description: 'The body or the bundle is refused; the type says why.' },
-          500: { description: 'The system refused to install it.' },
+          422: { description: 'The body or the bundle was rejected; the type says why.' },
+          500: { description: 'The system refused to install the bundle.' },
           507: { description: 'No space left on the device.' },
         },
       },
@@ -103,14 +104,14 @@ export function updateRoutes({ update, authenticator }: UpdateRoutesOptions): re
       },
       docs: {
         operationId: 'rollBackUpdate',
-        summary: 'Go back to the other system',
+        summary: 'Return to the other system',
         description:
-          'The device restarts at once, which takes about two minutes, and mirroring ends. Settings stay as they are, and so does ' +
-          'the version that runs now: you can return to it, unless it is on trial.',
+          'The device restarts at once, which takes about two minutes and ends all mirroring. Settings are kept, and so is the ' +
+          'version that runs now: you can return to it, unless it is on trial.',
         answers: {
           202: acceptedDocs('The device restarts.'),
-          409: { description: 'The other system is not good, or something else is being done.' },
-          500: { description: 'The system refused it.' },
+          409: { description: 'The other system is not known to work, or another update operation is in progress.' },
+          500: { description: 'The system refused the rollback.' },
           507: { description: 'No space left on the device.' },
         },
       },

@@ -20,9 +20,9 @@ import {
 
 export interface ApiKeyOptions {
   readonly log: Log
-  /** Returns a first key from outside; undefined to generate one. Called only if one is needed. */
+  /** Returns a first key from outside; undefined to generate one. Called only if a first key is needed. */
   readonly passed?: () => Promise<string | undefined>
-  /** Whether to remember that nobody has used a key which is generated now. */
+  /** Whether to record that a newly generated key is unused. */
   readonly marksUnused?: boolean
 }
 
@@ -30,7 +30,7 @@ export interface ApiKeyOptions {
 export class ApiKeyStore {
   readonly #state: Files
   readonly #log: Log
-  /** Reads and replacements take turns: a read that began before a replacement must not bring the old key back. */
+  /** Makes reads and replacements take turns: a read that began before a replacement must not bring the old key back. */
   readonly #queue = new Serial()
   readonly #stops: Stop[] = []
   readonly #complaint: Complaint
@@ -42,9 +42,9 @@ export class ApiKeyStore {
   #firstUsed: () => void = () => undefined
 
   /**
-   * Reads the key of the state directory, or makes the first one, which lasts for this run if it cannot be stored. If the
-   * file cannot be read, no key is in force until it can: a new one in its place would lock out its owner.
-   * @throws {UsageError} if the first key that `passed` has is not a key.
+   * Reads the key in the state directory, or makes the first one. If that cannot be stored, it lasts for this run only. If
+   * the file cannot be read, no key is in force until it can: a new key in its place would lock out the owner.
+   * @throws {UsageError} if the first key from `passed` is not a key.
    */
   static async open(state: Files, options: ApiKeyOptions): Promise<ApiKeyStore> {
     const store = new ApiKeyStore(state, options.log)
@@ -63,17 +63,17 @@ export class ApiKeyStore {
     return this.#current
   }
 
-  /** Whether the key in force is in its file, so that it outlasts this run. */
+  /** Whether the key in force is stored in its file, so that it survives this run. */
   get isStored(): boolean {
     return this.#isStored
   }
 
-  /** Whether nobody has used the key since it was generated, as far as that was to be remembered. */
+  /** Whether the key has not been used since it was generated, if that was to be recorded. */
   get isUnused(): boolean {
     return this.#isUnused
   }
 
-  /** Somebody has used the key, or a token made from it. */
+  /** Records that somebody has used the key, or a token made from it. */
   used(): void {
     if (!this.#isUnused) return
     this.#isUnused = false
@@ -81,12 +81,12 @@ export class ApiKeyStore {
     this.#queue.run(() => this.#forgetUnused())
   }
 
-  /** Calls `used` when somebody uses the key for the first time, or when it is replaced before anybody did. */
+  /** Calls `used` when the key is used for the first time, or replaced before anybody has used it. */
   onFirstUse(used: () => void): void {
     this.#firstUsed = used
   }
 
-  /** Calls `replaced` at the moment a new key is in force, by `replace` or because the file was replaced. */
+  /** Calls `replaced` as soon as a new key is in force, through `replace` or because the file was replaced. */
   onReplaced(replaced: (key: string) => void): void {
     this.#replaced = replaced
     const reload = () => {
@@ -106,11 +106,11 @@ export class ApiKeyStore {
   }
 
   /**
-   * Replaces the key: the new one is durable first, then in force. With the key in force nothing changes, so a client whose
-   * answer was lost can ask again.
-   * @param chosen The new key; without it one is made.
-   * @param precondition Called when its turn has come; throws if the key must not be replaced.
-   * @throws {RefusedKey} if it is not a key, or was in force before.
+   * Replaces the key: the new one is first durable, then in force. If it is the key in force, nothing changes, so a client
+   * that lost the response can repeat the request.
+   * @param chosen The new key. If omitted, one is generated.
+   * @param precondition Called when the turn of this change has come; throws if the key must not be replaced.
+   * @throws {RefusedKey} if the key is invalid, or was in force before.
    */
   replace(chosen?: string, precondition: () => void = () => undefined): Promise<string> {
     return this.#queue.run(async () => {
@@ -121,7 +121,7 @@ export class ApiKeyStore {
     })
   }
 
-  /** @throws {RefusedKey} if `replace` would refuse this key. */
+  /** @throws {RefusedKey} if `replace` would refuse the key. */
   async requireUsable(chosen: string): Promise<void> {
     if (chosen !== this.#current) await requireNewKey(this.#state, chosen)
   }
@@ -133,15 +133,15 @@ export class ApiKeyStore {
     } catch (error) {
       this.#log(
         'error',
-        `API key: ${reasonOf(error)}; only tokens of issuers are accepted until \`receiverd key rotate\` mends it`,
+        `API key: ${reasonOf(error)}; only tokens of issuers are accepted until \`receiverd key rotate\` repairs it`,
       )
       return
     }
     if (this.#current === undefined) return this.#first(passed, marksUnused)
-    // Writes only if the mode is not ours: a copied file may be readable by everyone.
+    // This writes only if the mode is wrong: a copied file may be readable by everyone.
     await this.#tolerate('restore the mode of its file', () => writeKey(this.#state, this.#current ?? ''))
     this.#isUnused = marksUnused && (await isMarkedUnused(this.#state, this.#current).catch(() => false))
-    // Nothing is remembered while it is off, so the key may have been used meanwhile.
+    // While the option is off, use is not recorded, so the key may have been used in the meantime.
     if (!marksUnused) await this.#forgetUnused()
   }
 
@@ -183,7 +183,7 @@ export class ApiKeyStore {
     }
   }
 
-  /** Takes a key that something else has written. */
+  /** Puts in force a key that another program has written. */
   async #takeOver(key: string): Promise<void> {
     const former = this.#current
     this.#isStored = true
@@ -203,7 +203,7 @@ export class ApiKeyStore {
     return this.#tolerate('record its first use', () => this.#state.remove(UNUSED_FILE))
   }
 
-  /** Does something that the key can do without if the storage refuses it. */
+  /** Does something that is not essential, and only logs a failure. */
   async #tolerate(what: string, act: () => Promise<unknown>): Promise<void> {
     try {
       await act()

@@ -11,16 +11,16 @@ import { type Claims, JwtVerifier, validity } from './jwt.ts'
 /** A verified credential: the API key, or a token with its claims. */
 export interface Credential extends Claims {
   readonly isApiKey: boolean
-  /** Counts the API keys of this run. A credential of an earlier one is refused. */
+  /** The number of the API key in this run. A credential made from an earlier one is refused. */
   readonly generation: number
-  /** Of a token that an issuer has signed. */
+  /** Present for a token that an issuer signed. */
   readonly issued?: Issued
 }
 
-/** In place of a count: that of no API key. */
+/** The generation of credentials that do not depend on the API key. */
 const OF_NO_KEY = -1
 
-/** The holder of a credential, for the log: `the API key`, `a token of panel-4`, or `a token of ops, by the issuer fleet`. */
+/** Returns the holder for the log: `the API key`, `a token of panel-4`, or `a token of ops, by the issuer fleet`. */
 export function holderOf({ isApiKey, sub, issued }: Credential): string {
   if (isApiKey) return 'the API key'
   const token = sub === undefined ? 'a token' : `a token of ${sub}`
@@ -30,18 +30,18 @@ export function holderOf({ isApiKey, sub, issued }: Credential): string {
 export interface AuthenticatorOptions {
   readonly clock: Clock
   readonly log: Log
-  /** When the program was built, milliseconds since 1970. A clock before it has not been set. */
+  /** When the program was built, in milliseconds since 1970. A clock that is earlier has not been set. */
   readonly builtAt: number
   readonly leewayS: number
-  /** Called for the first credential that is accepted: the API key, or a token made from it. */
+  /** Called when the API key, or a token made from it, is accepted for the first time. */
   readonly onFirstUse?: () => void
-  /** The issuers whose tokens are accepted; without it, there are none. */
+  /** The issuers whose tokens are accepted; if omitted, there are none. */
   readonly issuers?: { get(name: string): Issuer | undefined }
   /** The names of this device, for `aud`. */
   readonly device?: () => DeviceNames
 }
 
-/** Three parts, separated by dots. */
+/** Matches three parts, separated by dots. */
 const TOKEN = /^[^.]+\.[^.]+\.[^.]+$/
 const EMPTY =
   'The credential is empty. With Basic, the API key or token is the password and not the user name: curl -u :CREDENTIAL.'
@@ -51,7 +51,7 @@ const BAD_TOKEN =
   'be numbers of seconds since 1970. A token of an issuer must be signed with EdDSA or ES256, as suits its key, and have kid ' +
   '(the name of the issuer), iat and exp.'
 
-/** The likely mistake in a malformed credential; undefined if it resembles no known one. */
+/** Returns the likely mistake in a malformed credential; undefined if it resembles no known one. */
 function malformed(presented: readonly string[]): string | undefined {
   if (presented.includes('')) return EMPTY
   return presented.some(text => TOKEN.test(text)) ? BAD_TOKEN : undefined
@@ -59,25 +59,25 @@ function malformed(presented: readonly string[]): string | undefined {
 
 const NAMELESS: DeviceNames = { serial: undefined, hostname: undefined, groups: [] }
 
-/** Turns a presented credential into what it grants, for one API key at a time. */
+/** Turns presented credentials into verified ones, for one API key at a time. */
 export class Authenticator {
   readonly #options: AuthenticatorOptions
   readonly #issued: IssuedTokens
   /** Undefined while no API key is in force. */
   #key: KeyInForce | undefined
-  /** Counts the API keys of this run. */
+  /** The number of the API key in this run. */
   #generation = 0
   /**
-   * Tokens that were verified; refused ones are not remembered, so a flood of them drops no good one. In two halves, of
-   * which the older is dropped as a whole: to drop tokens one by one from a single map took a fifth of what a token takes
-   * that is not remembered.
+   * Verified tokens. Refused tokens are not kept, so a flood of them evicts no valid one. There are two halves, the older of
+   * which is dropped as a whole: dropping tokens one by one from a single map took a fifth of the time of a token that is not
+   * cached.
    */
   #newer = new Map<string, Credential>()
   #older: ReadonlyMap<string, Credential> = this.#newer
   #hasWarnedOfClock = false
   #onFirstUse: (() => void) | undefined
 
-  /** @param apiKey Undefined if it cannot be read: then every credential is refused. */
+  /** @param apiKey Undefined if it cannot be read: then only tokens of issuers are accepted. */
   constructor(apiKey: string | undefined, options: AuthenticatorOptions) {
     this.#options = options
     this.#onFirstUse = options.onFirstUse
@@ -86,7 +86,7 @@ export class Authenticator {
     if (apiKey !== undefined) this.#key = putInForce(apiKey, this.#generation)
   }
 
-  /** Puts a new API key in force: from here on every credential of the old one is refused. */
+  /** Puts a new API key in force. From then on, every credential of the old one is refused. */
   replaceKey(apiKey: string): void {
     this.#key = putInForce(apiKey, ++this.#generation)
     this.#newer = new Map()
@@ -94,15 +94,15 @@ export class Authenticator {
   }
 
   /**
-   * The first of the presented texts that is a credential; later, if it is a new token of an issuer.
-   * @param network What the client is counted by.
+   * Returns the first presented text that is a valid credential; a promise if it is a new token of an issuer.
+   * @param network The network under which the client is counted.
    * @throws {Problem} 401; 503 if too many tokens of issuers wait to be verified.
    */
   authenticate(presented: readonly string[], network = ''): Credential | Promise<Credential> {
     return this.#first(presented, network, 0, undefined)
   }
 
-  /** The first from `at` on. @param refusal Why those before it are none. */
+  /** Tries the texts from `at` on. @param refusal Why the texts before it were refused. */
   #first(
     presented: readonly string[],
     network: string,
@@ -126,15 +126,15 @@ export class Authenticator {
     throw new RefusedCredential(why, why === 'malformed' ? malformed(presented) : undefined)
   }
 
-  /** @throws {Problem} 401 if a credential that was accepted does not hold any more. */
+  /** @throws {Problem} 401 if a credential that was accepted is no longer valid. */
   recheck(credential: Credential): void {
     const refusal = this.refusalNow(credential)
     if (refusal !== undefined) throw new RefusedCredential(refusal)
   }
 
   /**
-   * Why a credential that was accepted does not hold any more; undefined while it does.
-   * @param now Milliseconds since 1970, for a caller that checks thousands at once.
+   * Returns why a credential that was accepted is no longer valid; undefined while it is.
+   * @param now Milliseconds since 1970, for callers that check thousands at once.
    */
   refusalNow(credential: Credential, now = this.#options.clock.now()): Refusal | undefined {
     if (credential.generation !== this.#generation) {
@@ -147,8 +147,8 @@ export class Authenticator {
   }
 
   /**
-   * Milliseconds until the credential expires by the present clock; Infinity if it never does. Rounded up, plus one: a
-   * timer may fire early by the fraction that it cuts off.
+   * Returns the milliseconds until the credential expires by the current clock; Infinity if it never does. Rounded up, plus
+   * one: a timer may fire early by the fraction that it cuts off.
    */
   validMs(credential: Credential): number {
     const { clock, leewayS } = this.#options
@@ -195,7 +195,7 @@ export class Authenticator {
     )
   }
 
-  /** A token whose signature is good, unless it does not hold now. */
+  /** Accepts and caches a token whose signature is valid, unless its claims do not hold now. */
   #believed(text: string, credential: Credential): Credential | Refusal {
     const refusal = this.refusalNow(credential)
     if (refusal === undefined) this.#remember(text, credential)
@@ -211,7 +211,7 @@ export class Authenticator {
   }
 }
 
-/** An error in a token says more than that the same text, decoded, is malformed. */
+/** Chooses the refusal to report: an error in a token says more than that the same text, decoded, is malformed. */
 function moreTelling(before: Refusal | undefined, refusal: Refusal): Refusal {
   return before === undefined || refusal !== 'malformed' ? refusal : before
 }
@@ -226,7 +226,7 @@ function putInForce(apiKey: string, generation: number): KeyInForce {
   let verifier: JwtVerifier | undefined
   return {
     bytes: Buffer.from(apiKey),
-    // Made for the first token: deriving the signing key and loading its code take 2 ms of a start.
+    // Created for the first token: deriving the signing key and loading its code take 2 ms of the start time.
     get verifier() {
       verifier ??= new JwtVerifier(apiKey)
       return verifier

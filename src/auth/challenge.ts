@@ -1,9 +1,9 @@
-/** The refusals of authentication and authorization, as RFC 6750 §3 has them. */
+/** The refusals of authentication and authorization, in the form of RFC 6750 §3. */
 import { MAX_TOKEN_LENGTH } from '../limits.ts'
 import { Problem } from '../problem.ts'
 import type { Grant } from './grants.ts'
 
-/** Why a credential is refused. */
+/** Why a credential was refused. */
 export type Refusal =
   | 'malformed'
   | 'bad signature'
@@ -48,11 +48,11 @@ const DETAIL: Readonly<Record<Refusal, string>> = {
   'issuer changed': 'The issuer of the token has another key on this device, or may not make such a token any more.',
 }
 
-/** The 401 for a credential that was sent and is refused. */
+/** The 401 for a credential that was sent but refused. */
 export class RefusedCredential extends Problem {
   readonly refusal: Refusal
 
-  /** @param detail What helps whoever sent it; never the credential itself. */
+  /** @param detail Text that helps the sender; never the credential itself. */
   constructor(refusal: Refusal, detail = DETAIL[refusal]) {
     super('unauthorized', detail, {
       headers: ['WWW-Authenticate', `${CHALLENGE}, error="invalid_token", error_description="${refusal}"`],
@@ -61,7 +61,7 @@ export class RefusedCredential extends Problem {
   }
 }
 
-/** The 401 for a request without a credential: without an error code (RFC 6750 §3.1). */
+/** Returns the 401 for a request without a credential, which has no error code (RFC 6750 §3.1). */
 export function credentialRequired(): Problem {
   return new Problem(
     'unauthorized',
@@ -70,7 +70,7 @@ export function credentialRequired(): Problem {
   )
 }
 
-/** The 403 of RFC 6750 §3.1. `sufficient` are the grants of which any would do; none if no token could. */
+/** Returns the 403 of RFC 6750 §3.1. @param sufficient Grants of which one would suffice; empty if no token could. */
 export function insufficientScope(detail: string, sufficient: readonly Grant[]): Problem {
   const scope = sufficient.length === 0 ? '' : `, scope="${sufficient.join(' ')}"`
   return new Problem('forbidden', detail, {

@@ -3,23 +3,23 @@ import { Problem } from '../problem.ts'
 import { RefusedCredential } from './challenge.ts'
 
 const NONE: readonly string[] = []
-/** An empty text: a credential in form, and refused as one. */
+/** An empty text: valid in form, but refused as a credential. */
 const EMPTY = ['']
-/** base64, with or without padding; also in its URL-safe alphabet. Node's decoder skips any other character. */
+/** Base64 in either alphabet, with or without padding. Node's decoder skips all other characters. */
 const BASE64 = /^[\w+/-]+={0,2}$/
 const SPACE = 0x20
 const TAB = 0x09
 
 /**
- * The credential of a request, as texts to try in turn; none if it has none.
+ * Returns the credential of a request, as texts to try in order; none if it has no credential.
  *
- * A `Basic` credential is the key itself here, or the usual base64 of `user:key`. The key itself comes first: one key
+ * A `Basic` credential here is either the key itself, or the usual base64 of `user:key`. The key itself comes first: one key
  * in eight is also base64 with a colon inside.
  *
  * @param authorization The value of the only `Authorization` header.
  * @param apiKeys The values of `apiKey` in the query.
- * @throws {Problem} 400 for two credentials that differ: which one counts must not depend on who reads. 401 for a
- * header that holds none in any reading.
+ * @throws {Problem} 400 for two different credentials, because which one counts must not depend on the reader. 401 for a
+ * header that has no credential under either interpretation.
  */
 export function presentedCredential(
   authorization: string | undefined,
@@ -43,7 +43,7 @@ function readHeader(header: string): readonly string[] | RefusedCredential {
   const scheme = (end < 0 ? header : header.slice(0, end)).toLowerCase()
   if (scheme === 'bearer') return end < 0 ? EMPTY : [header.slice(skipSpace(header, end))]
   if (scheme === 'basic') return end < 0 ? EMPTY : readBasic(header.slice(skipSpace(header, end)))
-  // The header is not quoted: the text in place of the scheme may be the key.
+  // The detail does not quote the header: the text in place of the scheme may be the key.
   if (end < 0)
     return new RefusedCredential(
       'malformed',
@@ -55,7 +55,7 @@ function readHeader(header: string): readonly string[] | RefusedCredential {
   )
 }
 
-/** Whitespace of HTTP (RFC 9110 §5.6.3) alone: what `trim` takes off besides is part of a credential, and refused. */
+/** Skips only HTTP whitespace (RFC 9110 §5.6.3). Other space that `trim` removes makes the credential invalid. */
 function skipSpace(header: string, at: number): number {
   let end = at
   while (header.charCodeAt(end) === SPACE || header.charCodeAt(end) === TAB) end++

@@ -18,7 +18,7 @@ for (const role of ['admin', 'moderator'] as const)
 /** The valid entries of the `roles` claim. */
 export const ROLES = [...GRANTS.keys()]
 
-/** The grants of an entry in the `roles` claim; undefined if the entry is invalid. */
+/** Returns the grants of an entry in the `roles` claim; undefined if the entry is invalid. */
 export function grantsOf(entry: unknown): ReadonlySet<Grant> | undefined {
   return typeof entry === 'string' ? GRANTS.get(entry) : undefined
 }

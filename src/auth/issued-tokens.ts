@@ -1,7 +1,7 @@
 /**
  * Tokens that issuers sign: RFC 7515 compact form with EdDSA (RFC 8037) or ES256 (RFC 7518 §3.4), both with signatures of
- * 64 bytes. Those of HS256 have 32: by its length alone, no token is ever tried as both, and the public key of an issuer
- * is never the key of an HMAC.
+ * 64 bytes. HS256 signatures have 32 bytes. The length alone decides, so no token is ever tried as both, and the public key
+ * of an issuer is never used as an HMAC key.
  */
 import { verify } from 'node:crypto'
 import type { JsonObject } from '../json.ts'
@@ -13,20 +13,20 @@ import { ALGORITHMS, type Issuer } from './issuer.ts'
 import { type Claims, parseObject, readClaims, validity } from './jwt.ts'
 import { Verifications } from './verifications.ts'
 
-/** By what a token may name this device. An empty value matches nothing. */
+/** The names by which a token can refer to this device. An empty value matches nothing. */
 export interface DeviceNames {
   readonly serial: string | undefined
   readonly hostname: string | undefined
   readonly groups: readonly string[]
 }
 
-/** The part of a verified token that is compared with its issuer and with the device at each use. */
+/** The part of a verified token that is compared with its issuer and with the device on each use. */
 export interface Issued {
-  /** As it was when the token was verified. */
+  /** The issuer at the time of verification. */
   readonly issuer: Issuer
   readonly iat: number
   readonly exp: number
-  /** Undefined if it has none. */
+  /** Undefined if the token has no `aud`. */
   readonly aud: readonly string[] | undefined
 }
 
@@ -35,22 +35,22 @@ export interface IssuedClaims extends Claims {
 }
 
 export interface IssuedTokensOptions {
-  /** The issuer of a name that is in force; undefined if there is none. */
+  /** Returns the issuer in force with a name; undefined if there is none. */
   readonly issuer: (name: string) => Issuer | undefined
   readonly device: () => DeviceNames
 }
 
 const COMPACT = new RegExp(`^(${ANY_BYTES})\\.(${ANY_BYTES})\\.(${BYTES_64})$`)
-/** Characters of a signature of 64 bytes. */
+/** Length of a 64-byte signature in base64url. */
 const SIGNATURE_LENGTH = 86
-/** ES256 signs with SHA-256; with EdDSA the hash is a part of the algorithm. */
+/** ES256 signs with SHA-256; for EdDSA, the hash is part of the algorithm. */
 const DIGEST = { EdDSA: null, ES256: 'sha256' } as const
 const WRITING: readonly Grant[] = ['admin:w', 'moderator:w']
 
 export class IssuedTokens {
   readonly #options: IssuedTokensOptions
   readonly #verifications = new Verifications()
-  /** Tokens that are being verified: a client that sends a new one in many requests at once has it verified once. */
+  /** Verifications in progress: a new token that arrives in many concurrent requests is verified only once. */
   readonly #inFlight = new Map<string, Promise<IssuedClaims | Refusal>>()
 
   constructor(options: IssuedTokensOptions) {
@@ -58,11 +58,11 @@ export class IssuedTokens {
   }
 
   /**
-   * Checks form and signature, then the claims. Of the header, which selects the key, nothing is believed before that; and
-   * no key is ever taken from it.
-   * @param token Of bounded length.
-   * @param network What the client is counted by.
-   * @throws {Problem} 503 if too many signatures are waiting.
+   * Checks the form and the signature, then the claims. The header only selects the key; nothing else in it is trusted before
+   * the signature is verified, and no key is ever taken from it.
+   * @param token A text of bounded length.
+   * @param network The network under which the client is counted.
+   * @throws {Problem} 503 if too many signatures wait to be verified.
    */
   verify(token: string, network: string): Promise<IssuedClaims | Refusal> | Refusal {
     const inFlight = this.#inFlight.get(token)
@@ -81,7 +81,7 @@ export class IssuedTokens {
     return verifying
   }
 
-  /** Why a token that was verified does not hold at `now` (milliseconds since 1970); undefined while it does. */
+  /** Returns why a verified token is not valid at `now` (milliseconds since 1970); undefined while it is. */
   refusalNow(issued: Issued, claims: Claims, now: number): Refusal | undefined {
     const { issuer, iat, exp, aud } = issued
     const present = this.#options.issuer(issuer.name)
@@ -92,18 +92,18 @@ export class IssuedTokens {
     return validity(claims, now, 0) ?? (this.#isFor(aud, claims.grants) ? undefined : 'not for this device')
   }
 
-  /** @returns why there is none, as text. */
+  /** @returns the issuer that signed the token, or the reason for refusing it. */
   #issuerFor(header: JsonObject | undefined): Issuer | Refusal {
     if (!header || Object.hasOwn(header, 'crit')) return 'malformed'
     const { alg, kid } = header
     if (!ALGORITHMS.some(name => name === alg) || typeof kid !== 'string') return 'malformed'
     const issuer = this.#options.issuer(kid)
     if (!issuer) return 'unknown issuer'
-    // The algorithm is the key's; the token may only agree.
+    // The key determines the algorithm; the token may only agree.
     return issuer.algorithm === alg ? issuer : 'malformed'
   }
 
-  /** A token that is shown to many devices must not be good for writing to the others, so it says which ones it is for. */
+  /** Reports whether the token is for this device. A device could replay it to others, so one that can write must name them. */
   #isFor(aud: readonly string[] | undefined, grants: ReadonlySet<Grant>): boolean {
     if (!aud) return !WRITING.some(grant => grants.has(grant))
     const { serial, hostname, groups } = this.#options.device()
@@ -114,7 +114,7 @@ export class IssuedTokens {
   }
 }
 
-/** Whether a text may be a token of an issuer, as opposed to one that is made from the API key: told by its end alone. */
+/** Reports whether a text may be a token of an issuer, rather than one made from the API key, by the length of its signature. */
 export function hasLongSignature(text: string): boolean {
   const dot = text.lastIndexOf('.')
   return dot > 0 && text.length - dot - 1 === SIGNATURE_LENGTH
@@ -144,13 +144,13 @@ function claimsOf(object: JsonObject | undefined, issuer: Issuer): IssuedClaims 
   return whyNot(issuer, claims, exp - iat) ?? { ...claims, issued: { issuer, iat, exp, aud } }
 }
 
-/** Why an issuer may not make such a token; undefined if it may. */
+/** Returns why an issuer may not make such a token; undefined if it may. */
 function whyNot({ grants, maxAgeS }: Issuer, claims: Claims, ageS: number): Refusal | undefined {
   for (const grant of claims.grants) if (!grants.has(grant)) return 'roles exceed those of the issuer'
   return ageS > maxAgeS ? 'lifetime exceeds that of the issuer' : undefined
 }
 
-/** RFC 7519 §4.1.3: one string, or a list of them. */
+/** Parses `aud`: one string, or a list of them (RFC 7519 §4.1.3). */
 function audienceOf({ aud }: JsonObject): readonly string[] | undefined | 'malformed' {
   if (aud === undefined) return undefined
   const entries = typeof aud === 'string' ? [aud] : aud

@@ -1,4 +1,4 @@
-/** An issuer: somebody outside the device whose tokens it accepts, by a public key. */
+/** An issuer: a third party whose tokens the device accepts, verified with a public key. */
 import { createPublicKey, type KeyObject } from 'node:crypto'
 import * as Type from 'typebox/type'
 import { HalError } from '../../hal/errors.ts'
@@ -7,14 +7,14 @@ import { DEFAULT_TOKEN_AGE_S, MAX_TOKEN_AGE_S, MIN_TOKEN_AGE_S } from '../limits
 import { schemaErrors } from '../validate.ts'
 import { type Grant, grantsOf, ROLES } from './grants.ts'
 
-/** Of the file without `.json`, and of `kid` in its tokens. */
+/** Matches the name of an issuer: its file name without `.json`, and the `kid` of its tokens. */
 export const ISSUER_NAME = /^[a-z0-9-]{1,32}$/
 
 /** Where an issuer comes from: the image, its card, or a client of the API. */
 export const SOURCES = ['image', 'card', 'api'] as const
 export type Source = (typeof SOURCES)[number]
 
-/** By the algorithm of its tokens: EdDSA with Ed25519 (RFC 8037 §3.1), ES256 with P-256 (RFC 7518 §3.4). */
+/** The algorithms of tokens: EdDSA with Ed25519 (RFC 8037 §3.1), ES256 with P-256 (RFC 7518 §3.4). */
 export const ALGORITHMS = ['EdDSA', 'ES256'] as const
 export type Algorithm = (typeof ALGORITHMS)[number]
 
@@ -30,7 +30,7 @@ const members = {
   }),
   maxAgeS: Type.Optional(
     Type.Integer({
-      description: 'The longest life of its tokens, in seconds from `iat` to `exp`.',
+      description: 'The longest lifetime of its tokens, in seconds from `iat` to `exp`.',
       minimum: MIN_TOKEN_AGE_S,
       maximum: MAX_TOKEN_AGE_S,
       default: DEFAULT_TOKEN_AGE_S,
@@ -38,11 +38,11 @@ const members = {
   ),
 }
 
-/** An issuer as a client gives it. */
+/** An issuer as sent by a client. */
 export const IssuerRequest = Type.Object(members, { $id: 'IssuerRequest', additionalProperties: false })
 export type GivenIssuer = Type.Static<typeof IssuerRequest>
 
-/** The same in its file, which may say where it comes from; without that, it is the image's. */
+/** The content of an issuer's file, which may have a source. Without one, it belongs to the image. */
 const IssuerFile = Type.Object(
   { ...members, source: Type.Optional(Type.Enum([...SOURCES])) },
   {
@@ -53,7 +53,7 @@ const IssuerFile = Type.Object(
 export interface Issuer {
   readonly name: string
   readonly key: KeyObject
-  /** Base64 of the SPKI: the same for the same key. */
+  /** Base64 of the SPKI, which is the same for the same key. */
   readonly keyId: string
   readonly algorithm: Algorithm
   readonly roles: readonly string[]
@@ -63,13 +63,13 @@ export interface Issuer {
   readonly source: Source
 }
 
-/** The issuer in a file. @throws {HalError} saying why it cannot be used. */
+/** Parses the file of an issuer. @throws {HalError} saying why it cannot be used. */
 export function issuerIn(name: string, bytes: Uint8Array): Issuer {
   const { source = 'image', ...given } = issuerFileIn(bytes)
   return issuerOf(name, given, source)
 }
 
-/** The content of a file of an issuer, whose key may still be one that cannot be used. @throws {HalError} */
+/** Parses the file of an issuer, without checking that its key can be used. @throws {HalError} */
 export function issuerFileIn(bytes: Uint8Array): Type.Static<typeof IssuerFile> {
   let value: ReturnType<typeof parseJson>
   try {
@@ -91,7 +91,7 @@ export function issuerOf(name: string, { publicKey, roles, maxAgeS }: GivenIssue
   return { name, ...found, roles: [...new Set(roles)], grants, maxAgeS: maxAgeS ?? DEFAULT_TOKEN_AGE_S, source }
 }
 
-/** The file of an issuer. */
+/** Returns the content of an issuer's file. */
 export function issuerFile({ publicKey, roles, maxAgeS = DEFAULT_TOKEN_AGE_S }: GivenIssuer, source: Source): string {
   return `${JSON.stringify({ publicKey, roles, maxAgeS, source }, undefined, 2)}\n`
 }
@@ -99,7 +99,7 @@ export function issuerFile({ publicKey, roles, maxAgeS = DEFAULT_TOKEN_AGE_S }: 
 export const WRONG_KEY = 'must be an Ed25519 or P-256 public key in PEM, which begins with -----BEGIN PUBLIC KEY-----'
 const PEM = /^\s*-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]+)-----END PUBLIC KEY-----\s*$/
 
-/** The key in a PEM; undefined if there is any other than one of the two kinds, such as a private key or a certificate. */
+/** Parses a PEM with one Ed25519 or P-256 public key; undefined for anything else, such as a private key or a certificate. */
 export function publicKeyIn(pem: string): Pick<Issuer, 'key' | 'keyId' | 'algorithm'> | undefined {
   const [, base64] = PEM.exec(pem) ?? []
   if (base64 === undefined) return undefined
@@ -107,7 +107,7 @@ export function publicKeyIn(pem: string): Pick<Issuer, 'key' | 'keyId' | 'algori
   try {
     const key = createPublicKey({ key: der, format: 'der', type: 'spki' })
     const algorithm = algorithmOf(key)
-    // OpenSSL ignores what follows a key.
+    // OpenSSL ignores any data after a key.
     if (!algorithm || !key.export({ format: 'der', type: 'spki' }).equals(der)) return undefined
     return { key, keyId: der.toString('base64'), algorithm }
   } catch {
@@ -115,7 +115,7 @@ export function publicKeyIn(pem: string): Pick<Issuer, 'key' | 'keyId' | 'algori
   }
 }
 
-/** The algorithm of the signatures that a key makes or verifies; undefined for any other key. */
+/** Returns the algorithm of the signatures that a key makes or verifies; undefined for unsupported keys. */
 export function algorithmOf({
   asymmetricKeyType: type,
   asymmetricKeyDetails: details,

@@ -9,14 +9,14 @@ import { type GivenIssuer, ISSUER_NAME, type Issuer, issuerFile, issuerIn, issue
 
 const FOLDER = '/etc/receiverd/issuers'
 const FILE = /^([^.].*)\.json$/
-/** It holds public keys alone. */
+/** The files hold only public keys. */
 const MODE = 0o644
-/** Stands in place of a setting for the files that were there first. */
+/** Stands in place of a setting in the records of original files. */
 const ORIGINAL = 'issuers'
 
 const REFUSED = 'its tokens are refused'
 
-/** There are as many issuers as there may be. */
+/** Thrown when the maximum number of issuers exists already. */
 export class TooManyIssuers extends Error {}
 
 export interface IssuersOptions {
@@ -26,14 +26,14 @@ export interface IssuersOptions {
   readonly recordOriginal: (original: Undo) => Promise<void>
 }
 
-/** The issuers in force, and their files: `NAME.json` each. A file that cannot be used grants nothing. */
+/** The issuers in force, and their files, named `NAME.json`. A file that cannot be used grants nothing. */
 export class Issuers {
   readonly #options: IssuersOptions
-  /** Reads and changes take turns. */
+  /** Makes reads and changes take turns. */
   readonly #queue = new Serial()
   readonly #stops: Stop[] = []
   readonly #complaint: Complaint
-  /** Why files cannot be used, as far as it was logged. */
+  /** Why files cannot be used, as already logged. */
   #wrong: ReadonlyMap<string, string> = new Map()
   #inForce: ReadonlyMap<string, Issuer> = new Map()
   #settling: NodeJS.Timeout | undefined
@@ -44,7 +44,7 @@ export class Issuers {
     this.#complaint = new Complaint(options.log)
   }
 
-  /** Reads the files, and watches them from then on. @param changed Called after each change of what is in force. */
+  /** Reads the files, and watches them from then on. @param changed Called after each change of the issuers in force. */
   async start(changed: () => void): Promise<void> {
     const { system } = this.#options
     await this.#queue.run(() => this.#recover())
@@ -58,18 +58,18 @@ export class Issuers {
     }
     const poll = setInterval(reload, POLL_MS).unref()
     this.#stops.push(system.watch(`${FOLDER}/*`, reload), () => clearInterval(poll))
-    // A file may have changed between the read and the watch.
+    // A file may have changed between the first read and the start of the watch.
     reload()
   }
 
-  /** Resolves when a change in progress is done. */
+  /** Resolves once a change in progress is done. */
   async stop(): Promise<void> {
     for (const stop of this.#stops) stop()
     clearTimeout(this.#settling)
     await this.#queue.run(async () => undefined)
   }
 
-  /** The issuers in force, by name in alphabetical order. */
+  /** The issuers in force, sorted by name. */
   get all(): readonly Issuer[] {
     return [...this.#inForce.values()]
   }
@@ -80,10 +80,10 @@ export class Issuers {
 
   /**
    * Stores an issuer durably, and puts it in force.
-   * @param name Of the form `ISSUER_NAME`.
-   * @param given Whose key can be used.
-   * @param precondition Called when its turn has come; throws if the issuer must not be changed.
-   * @returns whether it was there before.
+   * @param name A name that matches `ISSUER_NAME`.
+   * @param given An issuer whose key can be used.
+   * @param precondition Called when the turn of this change has come; throws if the issuer must not be changed.
+   * @returns whether an issuer of this name was in force before.
    * @throws {TooManyIssuers}; the system's own errors.
    */
   put(name: string, given: GivenIssuer, precondition: () => void, source: Source = 'api'): Promise<boolean> {
@@ -108,7 +108,7 @@ export class Issuers {
     })
   }
 
-  /** Removes the issuers that clients of the API have put there. @returns their names. */
+  /** Removes the issuers that were added by clients of the API. @returns their names. */
   removeOwn(precondition: () => void): Promise<string[]> {
     return this.#queue.run(async () => {
       precondition()
@@ -145,9 +145,9 @@ export class Issuers {
   }
 
   /**
-   * Reads all files. Does not throw: an issuer whose file the system refuses to read stays as it is.
-   * @param changed The issuer that was just stored or removed, which is in force or is not, whether it can be read or not.
-   * @param stored As it was stored; undefined if it was removed.
+   * Reads all files. Never throws: an issuer whose file the system refuses to read stays as it is.
+   * @param changed The name of the issuer that was just stored or removed. Takes effect even if its file cannot be read.
+   * @param stored The issuer as stored; undefined if it was removed.
    */
   async #read(changed?: string, stored?: Issuer): Promise<void> {
     const { system, log } = this.#options
@@ -180,16 +180,16 @@ export class Issuers {
 }
 
 interface Found {
-  /** In alphabetical order. */
+  /** Sorted by name. */
   readonly issuers: readonly Issuer[]
-  /** Why other files cannot be used, by their names. */
+  /** Why the other files cannot be used, by file name. */
   readonly wrong: ReadonlyMap<string, string>
 }
 
 /**
- * The issuers of a system.
- * @param known Those that stay where the system refuses to let their files be read.
- * @throws the system's own errors if their folder cannot be read.
+ * Reads the issuers of a system.
+ * @param known Issuers that stay if the system refuses to read their files.
+ * @throws the system's own errors if the folder cannot be read.
  */
 export async function readIssuers(system: Files, known: ReadonlyMap<string, Issuer> = new Map()): Promise<Found> {
   const issuers: Issuer[] = []
@@ -211,8 +211,8 @@ export async function readIssuers(system: Files, known: ReadonlyMap<string, Issu
 }
 
 /**
- * Removes the issuers of a system that clients of the API have put there. Needs no record for a factory reset: the API has
- * made it before it wrote the file.
+ * Removes the issuers that were added by clients of the API. Makes no record for a factory reset: the API made it before it
+ * wrote the file.
  * @throws the system's own errors.
  */
 export async function removeOwnIssuers(system: Files): Promise<void> {
@@ -231,7 +231,7 @@ function pathOf(name: string): string {
   return `${FOLDER}/${name}.json`
 }
 
-/** The issuer as it was, if it is the same: tokens compare by identity first. */
+/** Returns the previous object if the issuer is unchanged: tokens compare issuers by identity first. */
 function same(issuer: Issuer, before: Issuer | undefined): Issuer {
   const isSame =
     before !== undefined &&

@@ -1,8 +1,8 @@
 /**
- * JSON Web Tokens that are made from the API key: RFC 7515 compact form, HS256 only, and a `roles` claim.
+ * JSON Web Tokens made from the API key: RFC 7515 compact form, HS256 only, with a `roles` claim.
  *
- * Verifying tells whether a token was made with the key. Whether it is valid *now* is up to `validity`: a verified token
- * is remembered, and its times are checked at each use.
+ * Verification shows whether a token was made with the key. Whether it is valid *now* is up to `validity`: verified tokens
+ * are cached, and their times are checked on each use.
  */
 import { hmac } from '@noble/hashes/hmac.js'
 import { sha256 } from '@noble/hashes/sha2.js'
@@ -21,19 +21,19 @@ export interface Claims {
 }
 
 const NO_GRANTS: ReadonlySet<Grant> = new Set()
-/** The compact form (RFC 7515 §7.1), with a signature of 32 bytes. */
+/** The compact form (RFC 7515 §7.1), with a 32-byte signature. */
 const COMPACT = new RegExp(`^(${ANY_BYTES})\\.(${ANY_BYTES})\\.(${BYTES_32})$`)
 const ascii = new TextEncoder()
 
-/** The signing key of an API key: HMAC-SHA256 with the key `ServiceApiJwt` and the API key as the message, raw. */
+/** Derives the signing key from an API key: raw HMAC-SHA256 with the key `ServiceApiJwt` and the API key as the message. */
 export function signingKey(apiKey: string): Uint8Array {
   return hmac(sha256, ascii.encode('ServiceApiJwt'), ascii.encode(apiKey))
 }
 
 export class JwtVerifier {
-  /** The HMAC with the key absorbed, which saves two of four SHA-256 blocks for each token. */
+  /** An HMAC that has absorbed the key, which saves two of four SHA-256 blocks per token. */
   readonly #keyed
-  /** The header of the last good token. Nearly all tokens have the same. */
+  /** The header of the last valid token. Nearly all tokens have the same header. */
   #goodHeader = ''
 
   constructor(apiKey: string) {
@@ -41,8 +41,8 @@ export class JwtVerifier {
   }
 
   /**
-   * Checks form and signature, then the claims. Nothing in a token is believed, or even parsed, before its signature.
-   * @param token Of bounded length: all of it is hashed.
+   * Checks the form and the signature, then the claims. Nothing in a token is trusted, or even parsed, before its signature.
+   * @param token A text of bounded length, because all of it is hashed.
    */
   verify(token: string): Claims | Refusal {
     const [, header, payload, signature] = COMPACT.exec(token) ?? []
@@ -61,8 +61,8 @@ export class JwtVerifier {
 }
 
 /**
- * Why claims do not hold at `now` (milliseconds since 1970); undefined if they do. A token is refused on and after its
- * `exp` (RFC 7519 §4.1.4), and before its `nbf` (§4.1.5).
+ * Returns why claims are not valid at `now` (milliseconds since 1970); undefined if they are. A token is refused at and after
+ * its `exp` (RFC 7519 §4.1.4), and before its `nbf` (§4.1.5).
  */
 export function validity(claims: Pick<Claims, 'exp' | 'nbf'>, now: number, leewayS: number): Refusal | undefined {
   const seconds = now / 1000
@@ -71,7 +71,7 @@ export function validity(claims: Pick<Claims, 'exp' | 'nbf'>, now: number, leewa
   return undefined
 }
 
-/** Makes a token from the API key. `claims` (`roles`, `exp`, `sub`, …) are used as they are. */
+/** Makes a token from the API key. `claims` (`roles`, `exp`, `sub`, …) are used unchanged. */
 export function mint(apiKey: string, claims: Readonly<Record<string, unknown>>): string {
   const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url')
   const input = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode(claims)}`
@@ -79,12 +79,12 @@ export function mint(apiKey: string, claims: Readonly<Record<string, unknown>>):
   return `${input}.${Buffer.from(signature).toString('base64url')}`
 }
 
-/** `alg` is what we demand, never what the token offers (RFC 7515 §4.1.1); no extension of `crit` is supported (§4.1.11). */
+/** Requires a fixed `alg`, whatever the token offers (RFC 7515 §4.1.1), and no `crit` extension (§4.1.11). */
 function isOurHeader(header: JsonObject | undefined): boolean {
   return header !== undefined && header.alg === 'HS256' && !Object.hasOwn(header, 'crit')
 }
 
-/** The claims that every token has; undefined if one of them has another form. */
+/** Returns the claims that all tokens have; undefined if one of them is malformed. */
 export function readClaims(claims: JsonObject | undefined): Claims | undefined {
   if (!claims || !Array.isArray(claims.roles)) return undefined
   let grants: ReadonlySet<Grant> = NO_GRANTS
@@ -98,12 +98,12 @@ export function readClaims(claims: JsonObject | undefined): Claims | undefined {
   return { grants, exp, nbf, sub: typeof sub === 'string' ? sub : undefined }
 }
 
-/** JSON's `1e999` becomes Infinity: a token with a date that never comes would never expire. */
+/** Refuses Infinity, which JSON's `1e999` becomes: a token with such a date would never expire. */
 function isDateOrAbsent(value: unknown): value is number | undefined {
   return value === undefined || (typeof value === 'number' && Number.isFinite(value))
 }
 
-/** The JSON object in a part of a token; undefined if there is none. */
+/** Parses the JSON object in a part of a token; undefined if it is none. */
 export function parseObject(base64url: string): JsonObject | undefined {
   try {
     const value = parseJson(Buffer.from(base64url, 'base64url'))

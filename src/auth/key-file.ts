@@ -5,36 +5,36 @@ import { UsageError } from '../usage-error.ts'
 import { BYTES_32 } from './base64url.ts'
 
 export const KEY_FILE = '/api-key'
-/** A salted hash of each key that was in force before, one a line, the oldest first: `SALT HASH` in base64url. */
+/** Salted hashes of the keys that were in force before, oldest first, one per line: `SALT HASH` in base64url. */
 export const FORMER_FILE = '/api-key.former'
-/** The salted hash of the key that was generated here, while nobody has used it. */
+/** The salted hash of a key that was generated here and that nobody has used yet. */
 export const UNUSED_FILE = '/api-key.unused'
 const KEY_MODE = 0o600
 const KEY_BYTES = 32
 const SALT_BYTES = 16
 const GENERATED_KEY = new RegExp(`^${BYTES_32}$`)
-/** A key of any origin, as a part of a regular expression. */
+/** Any API key, as part of a regular expression. */
 export const KEY_PATTERN = '[A-Za-z0-9._~-]{22,128}'
-/** A key that was not generated here. Its line must be whole: a file that was cut off must not be taken for one. */
+/** A key that was not generated here. Its line must be complete, so that a truncated file does not count as a key. */
 const OUTSIDE_KEY = new RegExp(`^${KEY_PATTERN}\\n$`)
-/** Different characters in a key. Every token is an HMAC under the key, so its holder can try weak keys offline. */
+/** Minimum number of different characters. Every token is an HMAC under the key, so its holder can try weak keys offline. */
 const MIN_DIFFERENT = 12
-/** Former keys that are refused. */
+/** Number of former keys that are remembered and refused. */
 const MAX_FORMER = 16
 /** The name of the credential in which systemd passes a key (systemd.exec(5), LoadCredential=). */
 const CREDENTIAL = 'receiverd.api-key'
 
-/** A new API key: 32 random bytes as base64url. */
+/** Returns a new API key: 32 random bytes in base64url. */
 export function generateKey(): string {
   return randomBytes(KEY_BYTES).toString('base64url')
 }
 
-/** A key that was chosen cannot be taken. The message is a clause about it. */
+/** A chosen key was refused. The message is a clause about the key. */
 export class RefusedKey extends Error {}
 
 /**
- * The key in the state directory; undefined if there is none.
- * @throws {HalError} if the file does not hold a key; errors of the system as they are.
+ * Reads the key in the state directory; undefined if it has none.
+ * @throws {HalError} if the file does not contain a key; system errors as they are.
  */
 export async function readKey(state: Files): Promise<string | undefined> {
   const text = await state.readText(KEY_FILE)
@@ -45,12 +45,12 @@ export async function readKey(state: Files): Promise<string | undefined> {
   return key
 }
 
-/** Stores a key durably. A power cut leaves the old key or the new one, whole. */
+/** Stores a key durably. A power cut leaves either the old key or the new one intact. */
 export async function writeKey(state: Files, key: string): Promise<void> {
   await state.writeAtomic(KEY_FILE, `${key}\n`, KEY_MODE)
 }
 
-/** Removes the key durably, and the memory of earlier ones: the next start makes a new one. */
+/** Durably removes the key and the record of former ones. The next start makes a new key. */
 export async function removeKey(state: Files): Promise<void> {
   await state.remove(KEY_FILE)
   await state.remove(FORMER_FILE)
@@ -58,10 +58,10 @@ export async function removeKey(state: Files): Promise<void> {
 
 /**
  * Replaces the key in the state directory durably.
- * @param current The present key, which is remembered; undefined if there is none.
- * @param chosen The new key; without it one is made.
+ * @param current The current key, which is remembered; undefined if there is none.
+ * @param chosen The new key. If omitted, one is generated.
  * @returns the new key.
- * @throws {RefusedKey} if the chosen one is not a key, or was in force before: its tokens would come back.
+ * @throws {RefusedKey} if the chosen key is invalid, or was in force before: its tokens would become valid again.
  */
 export async function replaceKey(state: Files, current: string | undefined, chosen?: string): Promise<string> {
   if (chosen !== undefined && chosen === current) return chosen
@@ -71,14 +71,14 @@ export async function replaceKey(state: Files, current: string | undefined, chos
   try {
     await writeKey(state, key)
   } catch (error) {
-    // It may be in place, and only not durable. Whoever asked does not get it, so nobody would hold the key in force.
+    // The key may be in place, only not durable. The caller does not get it, so nobody would hold the key in force.
     if (current !== undefined) await writeKey(state, current).catch(() => undefined)
     throw error
   }
   return key
 }
 
-/** @throws {RefusedKey} if `replaceKey` would refuse it. */
+/** @throws {RefusedKey} if `replaceKey` would refuse the key. */
 export async function requireNewKey(state: Files, key: string): Promise<void> {
   if (!OUTSIDE_KEY.test(`${key}\n`)) throw new RefusedKey('must be 22 to 128 characters of A-Z, a-z, 0-9 and ._~-')
   if (new Set(key).size < MIN_DIFFERENT)
@@ -90,17 +90,17 @@ async function isFormerKey(state: Files, key: string): Promise<boolean> {
   return (await formerKeys(state)).some(line => isHashOf(key, line))
 }
 
-/** Remembers durably that nobody has used a key since it was made. */
+/** Durably records that nobody has used a key since it was generated. */
 export async function markUnused(state: Files, key: string): Promise<void> {
   await state.writeAtomic(UNUSED_FILE, `${saltedHash(key)}\n`, KEY_MODE)
 }
 
-/** Whether nobody has used this key, as far as that was remembered; not if it was replaced since. */
+/** Reports whether this key is recorded as unused; false if it has been replaced since. */
 export async function isMarkedUnused(state: Files, key: string): Promise<boolean> {
   return isHashOf(key, (await state.readLossless(UNUSED_FILE))?.trimEnd() ?? '')
 }
 
-/** Remembers durably that a key was in force, so that it is not taken again. */
+/** Durably records that a key was in force, so that it is not accepted again. */
 export async function rememberKey(state: Files, key: string): Promise<void> {
   if (await isFormerKey(state, key)) return
   const lines = [...(await formerKeys(state)), saltedHash(key)].slice(-MAX_FORMER)
@@ -125,9 +125,9 @@ function hashOf(key: string, salt: string): string {
 }
 
 /**
- * The key that systemd passes; undefined if it passes none.
+ * Reads the key that systemd passes; undefined if it passes none.
  * @param folder `$CREDENTIALS_DIRECTORY`.
- * @throws {UsageError} if it is not a key.
+ * @throws {UsageError} if the credential is not a key.
  */
 export async function readCredential(folder: string): Promise<string | undefined> {
   const text = await new Files(folder).readText(`/${CREDENTIAL}`).catch(error => {

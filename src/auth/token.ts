@@ -1,18 +1,18 @@
-/** Tokens that this device makes: on its command line, and by its API. */
+/** Tokens that this device makes, on its command line and through its API. */
 import { MAX_SUBJECT_LENGTH } from '../limits.ts'
 import { mint } from './jwt.ts'
 
 export interface TokenRequest {
-  /** Each once: a long list must not make a token that is over the limit of the service. */
+  /** Roles without duplicates: a long list must not make a token that exceeds the limit of the service. */
   readonly roles: readonly string[]
   readonly expiresInMs: number | undefined
   readonly subject: string | undefined
 }
 
-/** In code points, none of them a control character: the log names the subject with each change. */
+/** Matches a subject. The length is in code points, and control characters are excluded, because the log quotes it. */
 export const SUBJECT = `^\\P{Cc}{1,${MAX_SUBJECT_LENGTH}}$`
 
-/** Milliseconds of a duration such as `90s`, `15m`, `8h`, `30d`; undefined for anything else. */
+/** Parses a duration such as `90s`, `15m`, `8h` or `30d` into milliseconds; undefined for anything else. */
 export function parseDuration(text: string): number | undefined {
   const match = /^(\d{1,9})([smhd])$/.exec(text)
   const unit = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }[match?.[2] ?? '']
@@ -22,7 +22,7 @@ export function parseDuration(text: string): number | undefined {
 /**
  * Makes a token from the API key.
  * @param now Milliseconds since 1970.
- * @returns it, and when it expires, in seconds since 1970; undefined if it does not.
+ * @returns the token and its expiry, in seconds since 1970; undefined if it does not expire.
  */
 export function issueToken(
   apiKey: string,

@@ -1,4 +1,4 @@
-/** Signatures are verified off the event loop, a few at once. The others wait, within bounds. */
+/** Runs signature verifications off the event loop, a few at a time. The others wait, within limits. */
 import { AddressCount } from '../address-count.ts'
 import { MAX_SIGNATURES_PER_ADDRESS, MAX_VERIFYING, MAX_WAITING_SIGNATURES } from '../limits.ts'
 import { Problem } from '../problem.ts'
@@ -13,8 +13,8 @@ export class Verifications {
 
   /**
    * Runs a verification when its turn has come.
-   * @param network What its client is counted by.
-   * @throws {Problem} 503 if too many wait: of this client, or of all.
+   * @param network The network under which the client is counted.
+   * @throws {Problem} 503 if too many verifications wait, of this client or in total.
    */
   run<T>(network: string, verify: () => Promise<T>): Promise<T> {
     if (!this.#places.hasRoom(network)) throw busy('Too many new tokens of this address are being verified.')
@@ -27,7 +27,7 @@ export class Verifications {
     this.#places.enter(network)
     try {
       if (this.#running < MAX_VERIFYING) this.#running++
-      // The place of the one that ends is handed over.
+      // A verification that ends hands over its place.
       else await new Promise<void>(resolve => this.#waiting.push(resolve))
       return await verify()
     } finally {

@@ -21,9 +21,9 @@ export type Command =
   | {
       readonly name: 'key rotate'
       readonly flags: Flags
-      /** Holds the new key; `-` is standard input. */
+      /** The file with the new key; `-` is standard input. */
       readonly keyFile: string | undefined
-      /** Whether to remove the issuers that clients of the API have put there. */
+      /** Whether to remove the issuers that clients of the API added. */
       readonly removesIssuers: boolean
     }
   | {
@@ -129,19 +129,19 @@ const COMMANDS = {
 
 type CommandName = keyof typeof COMMANDS
 
-/** They are no commands by themselves: their help is that of their commands. */
+/** Groups of commands, which are not commands by themselves. Their help is that of their commands. */
 const GROUPS = new Map([
   ['key', 'show or rotate'],
   ['config', 'save or load'],
   ['update', 'status, install or rollback'],
 ])
-/** As a word, the same as `--help`. */
+/** As a word, equivalent to `--help`. */
 const HELP = 'help'
 const NAMES = [...Object.keys(COMMANDS), ...GROUPS.keys(), HELP]
 
 /**
  * Parses a command line.
- * @throws {UsageError} one line that names the mistake and where to look for help.
+ * @throws {UsageError} with one line that names the mistake and where to find help.
  */
 export function parseCommand(argv: readonly string[], version: string): Command {
   const [own, command] = splitAtCommand(argv)
@@ -178,7 +178,7 @@ export function parseCommand(argv: readonly string[], version: string): Command 
   return name === 'token' ? { name, flags: values, token: tokenRequest(values) } : { name, flags: values }
 }
 
-/** The arguments before and after `--`. */
+/** Splits the arguments at `--`. */
 function splitAtCommand(argv: readonly string[]): [own: readonly string[], command: readonly string[] | undefined] {
   const at = argv.indexOf('--')
   return at < 0 ? [argv, undefined] : [argv.slice(0, at), argv.slice(at + 1)]
@@ -190,7 +190,7 @@ function parse(argv: readonly string[]) {
   })
 }
 
-/** The command that the words begin with, which is one word or two, and what follows it. */
+/** Splits off the command that the words begin with, which is one word or two, from what follows it. */
 function splitAtArguments(words: readonly string[]): [name: CommandName | undefined, rest: readonly string[]] {
   for (const count of [2, 1]) {
     const name = words.slice(0, count).join(' ')
@@ -216,7 +216,7 @@ function unknownOption(option: string, words: readonly string[]): string {
   return `${name ?? 'receiverd'} has no option ${option}; ${meant ? `did you mean --${meant}?` : `see ${help}`}`
 }
 
-/** How to pass something that was given as an argument. */
+/** Returns how to pass something that was given as an argument. */
 function hintFor(name: CommandName, argument: string): string {
   if (name === 'token' && grantsOf(argument)) return `; did you mean --role ${argument}?`
   return name === 'session' ? '; put the command after --, as in: receiverd session … -- mirror' : ''
@@ -228,7 +228,7 @@ interface TokenOptions {
   readonly 'expires-in'?: string | undefined
 }
 
-/** Accepts only what gives a token that the service accepts, and that has not expired before it is printed. */
+/** Accepts only requests for a token that the service accepts, and that does not expire before it is printed. */
 export function tokenRequest(values: TokenOptions, program = 'receiverd'): TokenRequest {
   const roles = [...new Set(values.role)]
   if (roles.length === 0)
@@ -252,7 +252,7 @@ function sessionRequest(values: ReturnType<typeof parse>['values'], command: rea
   if (!name) throw new UsageError('--name: give the name that the moderator sees')
   if (address !== '' && isIP(address) === 0) throw new UsageError(`--address: "${address}" is not an IP address`)
   const [program, ...args] = command
-  if (!program) throw new UsageError('session: missing command; put it behind --, as in: receiverd session … -- mirror')
+  if (!program) throw new UsageError('session: missing command; put it after --, as in: receiverd session … -- mirror')
   return { device: { protocol, name, model, deviceId, address }, argv: [program, ...args] }
 }
 

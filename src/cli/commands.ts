@@ -11,10 +11,10 @@ import { type Environment, readTlsPort } from '../config.ts'
 import { HTTPS_PORT, pageAt } from '../http/address.ts'
 import { CommandError } from './failure.ts'
 
-/** Milliseconds for a request of our own to arrive. */
+/** Milliseconds for a command's own request to arrive. */
 const PASSING_MS = 60_000
 
-/** The API key. @throws {CommandError} if there is none, or its file contains something else. */
+/** Returns the API key. @throws {CommandError} if there is none, or its file contains something else. */
 export async function showKey(state: Files): Promise<string> {
   try {
     const key = await readKey(state)
@@ -29,8 +29,8 @@ export async function showKey(state: Files): Promise<string> {
 }
 
 /**
- * The API key, and how a client uses it with the certificate of this device.
- * @throws {CommandError} as `showKey`; if there is no certificate, or it cannot be used.
+ * Returns the API key, and how a client uses it with the certificate of this device.
+ * @throws {CommandError} as `showKey`; also if the certificate is missing or cannot be used.
  */
 export async function showAccess(state: Files, system: System, env: Environment): Promise<string> {
   const key = await showKey(state)
@@ -51,11 +51,11 @@ curl --insecure --pinnedpubkey '${pin}' -H 'Authorization: Bearer ${key}' ${url}
 
 /**
  * Replaces the API key, and returns the new one.
- * @param text The new key, on a line of its own; without it one is made.
- * @throws {CommandError} if it is not a key, or was in force before.
+ * @param text The new key, on a line by itself. If omitted, one is generated.
+ * @throws {CommandError} if the key is invalid, or was in force before.
  */
 export async function rotateKey(state: Files, text?: string): Promise<string> {
-  // A file that holds something else is what this command mends.
+  // A file that contains something else is what this command repairs.
   const current = await readKey(state).catch(error => {
     if (isUnreadable(error)) return undefined
     throw error
@@ -67,9 +67,9 @@ export async function rotateKey(state: Files, text?: string): Promise<string> {
 }
 
 /**
- * The issuers that a new API key leaves in force.
- * @param removesOwn Whether to remove those that clients of the API have put there. A running
- *   service takes the old key for a moment longer, and an issuer that is put there meanwhile stays.
+ * Returns the issuers that a new API key leaves in force.
+ * @param removesOwn Whether to remove those that clients of the API added. A running service accepts the old key for a
+ *   moment longer, and an issuer that is added in that time stays.
  * @returns a sentence that names them; undefined if there are none.
  * @throws {CommandError} if they cannot be read or removed.
  */
@@ -86,9 +86,9 @@ export async function issuersThatStay(system: Files, removesOwn: boolean): Promi
 }
 
 /**
- * A token of the current API key.
+ * Makes a token from the current API key.
  * @param now Milliseconds since 1970.
- * @param builtAt An earlier time than this cannot be right.
+ * @param builtAt When the program was built. An earlier `now` means that the clock is not set.
  * @throws {CommandError} if there is no key, or an expiry cannot be calculated.
  */
 export async function makeToken(state: Files, request: TokenRequest, now: number, builtAt: number): Promise<string> {
@@ -98,7 +98,7 @@ export async function makeToken(state: Files, request: TokenRequest, now: number
 }
 
 /**
- * A token for one request to the service of this device: soon worthless to a program that listens in its place.
+ * Makes a token for one request to the service of this device, which soon expires in case another program is listening.
  * @param now and `builtAt` as for `makeToken`; while the clock is not set, the service accepts no expiry.
  */
 export function passingToken(

@@ -16,19 +16,19 @@ export interface Receiver {
   readonly port: number
   readonly model: string
   readonly serial: string
-  /** Its groups, as many as fit into the announcement. */
+  /** The groups of the device, as many as fit into its announcement. */
   readonly groups: readonly string[]
-  /** Base64 of the SHA-256 of its public key; empty if it does not answer by TLS. */
+  /** SHA-256 of the public key in base64; empty if the device does not serve TLS. */
   readonly pin: string
   readonly url: string
 }
 
-/** Devices of a network. If there are more, they are not listed. */
+/** Maximum number of devices on a network. Further ones are not listed. */
 const MAX_RECEIVERS = 1_000
 const LOOPBACK = /^(127\.|::1$)/
 const COLUMNS = ['NAME', 'URL', 'HOST', 'MODEL', 'SERIAL'] as const
 
-/** The receivers of the network: as a table, or as JSON. @throws {CommandError} if avahi cannot be asked. */
+/** Returns the receivers on the network, as a table or as JSON. @throws {CommandError} if avahi cannot be asked. */
 export async function discover(run: Run, isJson: boolean): Promise<string> {
   const receivers = await findReceivers(run)
   if (isJson) return JSON.stringify(receivers, null, 2)
@@ -39,7 +39,7 @@ export async function discover(run: Run, isJson: boolean): Promise<string> {
   ])
 }
 
-/** The receivers of the network, by name. All of it is what they claim. @throws {CommandError} if avahi cannot be asked. */
+/** Returns the receivers on the network, by name. All values are their own claims. @throws {CommandError} as `discover` */
 export async function findReceivers(run: Run): Promise<readonly Receiver[]> {
   const output = await run(['avahi-browse', '--resolve', '--parsable', '--terminate', SERVICE_TYPE]).catch(error => {
     throw new CommandError(`${reasonOf(error)}; discover needs avahi-utils, and avahi-daemon running`)
@@ -47,7 +47,7 @@ export async function findReceivers(run: Run): Promise<readonly Receiver[]> {
   return receiversIn(output)
 }
 
-/** A device is found once for each of its addresses, and for each network interface. */
+/** Merges what avahi found: a device appears once for each of its addresses, and for each network interface. */
 function receiversIn(output: string): readonly Receiver[] {
   const all = new Map<string, Found[]>()
   for (const line of output.split('\n')) {
@@ -64,7 +64,7 @@ function receiversIn(output: string): readonly Receiver[] {
 function receiverOf(found: readonly Found[]): Receiver {
   const [{ name = '', host = '', port = 0, txt = {} } = {}] = found
   const all = [...new Set(found.map(({ address }) => printable(address)))]
-  // This device finds itself at its loopback, too.
+  // This device also finds itself at its loopback address.
   const remote = all.filter(address => !LOOPBACK.test(address))
   const addresses = ipv4First(remote.length > 0 ? remote : all)
   const [address = host] = addresses

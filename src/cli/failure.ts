@@ -4,7 +4,7 @@ import { hostAndPort } from '../http/address.ts'
 /** A command that cannot do what was asked. The message is one line that says what to do about it. */
 export class CommandError extends Error {}
 
-/** One line for the user of the command: what failed, why, and the remedy where there is a known one. */
+/** Returns one line for the user of the command: what failed, why, and the remedy if one is known. */
 export function describeFailure(error: unknown, isRoot: boolean): string {
   if (!(error instanceof Error)) return String(error)
   const what = subjectOf(error)
@@ -12,7 +12,7 @@ export function describeFailure(error: unknown, isRoot: boolean): string {
   return `cannot ${what}: ${reasonOf(error)}${remedyFor(error, isRoot)}`
 }
 
-/** The purpose of the system call that failed, from the properties of Node's system errors; undefined for other errors. */
+/** Returns the purpose of the failed system call, from Node's error properties; undefined for other errors. */
 function subjectOf(error: Error & NodeJS.ErrnoException): string | undefined {
   if (typeof error.errno !== 'number') return undefined
   if (isPath(error)) return `listen on ${error.address}`
@@ -22,7 +22,7 @@ function subjectOf(error: Error & NodeJS.ErrnoException): string | undefined {
   return error.path === undefined ? undefined : `access ${error.path}`
 }
 
-/** Whether it is about a Unix socket: Node gives it a port of -1. */
+/** Reports whether the error is about a Unix socket, which has the port -1 in Node. */
 function isPath(error: Error): error is Error & { readonly address: string } {
   return 'address' in error && 'port' in error && error.port === -1
 }

@@ -4,9 +4,9 @@ import { UsageError } from '../usage-error.ts'
 type Options = NonNullable<ParseArgsConfig['options']>
 
 /**
- * Reads the options on a command line, and the words between them.
- * @param refuse Throws for an option that is not among them, which it gets as it was written.
- * @throws {UsageError} for any other mistake; it names the program, whose help is to be read.
+ * Parses the options on a command line, and the words between them.
+ * @param refuse Throws for an unknown option, which is passed as it was written.
+ * @throws {UsageError} for any other mistake, naming the program whose help to read.
  */
 export function parseFlags<O extends Options>(
   argv: readonly string[],
@@ -21,7 +21,7 @@ export function parseFlags<O extends Options>(
     const { tokens, positionals } = parseArgs({ ...config, strict: false, tokens: true })
     for (const token of tokens)
       if (token.kind === 'option' && !Object.hasOwn(options, token.name)) refuse(token.rawName, positionals)
-    // Node's messages are one or more sentences, of which the first names the mistake.
+    // Node's messages consist of one or more sentences, the first of which names the mistake.
     const [sentence = ''] = (error instanceof Error ? error.message : '').split(/\.\s/, 1)
     throw new UsageError(`${sentence.replace(/\.$/, '')}; see ${program} --help`)
   }

@@ -1,6 +1,6 @@
 import { ALL_OPTIONS, OPTIONS, type Option } from '../options.ts'
 
-/** The help text of a command; of the program itself for anything else. */
+/** Returns the help text of a command; that of the program for anything else. */
 export function helpFor(command: string | undefined): string {
   if (command === 'serve') return SERVE_HELP
   if (command === 'key') return KEY_HELP
@@ -12,7 +12,7 @@ export function helpFor(command: string | undefined): string {
   return HELP
 }
 
-/** Columns of a terminal, and where descriptions begin beside flags and beside variables. */
+/** Columns of a terminal, and where descriptions begin next to flags and next to variables. */
 const WIDTH = 80
 const BESIDE_FLAG = 23
 const BESIDE_VARIABLE = 33
@@ -196,7 +196,7 @@ function describeVariable({ env, fallback, min, max, help }: Option): string {
   return described(env, BESIDE_VARIABLE, `${help} (default ${fallback}${range})`)
 }
 
-/** Wrapped beside the name; from the next line on if the name is too long. */
+/** Wraps text next to the name, or from the next line on if the name is too long. */
 function described(name: string, indent: number, text: string): string {
   const lines = [`  ${name}`.padEnd(indent)]
   if (name.length + 3 > indent) lines.push(' '.repeat(indent))

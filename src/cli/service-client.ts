@@ -12,7 +12,7 @@ import { CommandError } from './failure.ts'
 
 /** Longer than any change takes. */
 const TIMEOUT_MS = 60_000
-/** Without a byte, while a file is sent; longer than it takes to check the file when it is whole. */
+/** Milliseconds without a byte while a file is sent; longer than it takes to check the complete file. */
 const SILENCE_MS = 300_000
 /** Far more than any configuration has. */
 const MAX_ANSWER_BYTES = 1024 * 1024
@@ -28,7 +28,7 @@ interface ProblemBody {
   readonly type?: string
 }
 
-/** A file that is sent. */
+/** A file to send. */
 export interface Sent {
   readonly headers: Readonly<Record<string, string>>
   readonly bytes: number
@@ -45,7 +45,7 @@ export interface Client {
 export class Refused extends CommandError {
   readonly status: number
   readonly errors: readonly FieldError[]
-  /** The end of its type, such as `conflict`. */
+  /** The last part of the problem type, such as `conflict`. */
   readonly type: string
 
   constructor(status: number, { detail = '', errors = [], type = '' }: ProblemBody) {
@@ -61,13 +61,13 @@ export class ServiceClient implements Client {
   readonly #address: Address
   readonly #token: () => string
 
-  /** @param token Makes one for each request. */
+  /** @param token Makes a token for each request. */
   constructor(address: Address, token: () => string) {
     this.#address = address
     this.#token = token
   }
 
-  /** @throws {Refused} {CommandError} if there is no service. */
+  /** @throws {Refused} {CommandError} if no service answers. */
   async send(method: string, path: string, body?: JsonObject, etag?: string): Promise<Answer> {
     const text = body ? JSON.stringify(body) : ''
     const headers = {
@@ -86,7 +86,7 @@ export class ServiceClient implements Client {
     const all = { ...headers, 'Content-Length': String(bytes), Expect: '100-continue' }
     return this.#answer('PUT', path, all, async out => {
       out.setTimeout(SILENCE_MS, () => out.destroy(new Error('it does not answer')))
-      // One that is refused is not sent.
+      // A refused file is not sent.
       await once(out, 'continue')
       await pipeline(Readable.from(chunks, { objectMode: false }), out)
     })

@@ -9,20 +9,20 @@ export interface SessionRequest {
   readonly argv: Argv
 }
 
-/** sysexits.h: EX_TEMPFAIL, try again later. */
+/** EX_TEMPFAIL of sysexits.h: try again later. */
 export const DENIED = 75
 /** Milliseconds between SIGTERM and SIGKILL. */
 const KILL_MS = 5_000
-/** Milliseconds until a lost connection is made again; doubled each time. */
+/** Milliseconds until a lost connection is reopened; doubled each time. */
 const FIRST_RETRY_MS = 250
 const LAST_RETRY_MS = 5_000
 
 /**
- * Runs a command as a session: asks to be let in, runs the command once it is, and ends it when the session is ended. The
- * command goes on while the service restarts, and while it is too busy to take the session again.
+ * Runs a command as a session: asks for admission, runs the command once admitted, and stops it when the session is ended.
+ * The command keeps running while the service restarts, and while it is too busy to accept the session again.
  * @param engines The path of the engines' socket.
- * @param report Takes one line for the person who started it.
- * @returns the exit status: the command's, or `DENIED`.
+ * @param report Called with one line for the person who started the command.
+ * @returns the exit status of the command, or `DENIED`.
  */
 export async function runSession(
   { device, argv }: SessionRequest,
@@ -36,7 +36,7 @@ export async function runSession(
   let since: string | undefined
   let link = NOWHERE
   let tellOver: () => void = () => undefined
-  /** Whatever is waited for, it is not waited for any longer: the service may take a while to answer. */
+  /** Resolves when the session is over, to cut short any wait: the service may take a while to answer. */
   const over = new Promise<EngineConnection>(resolve => {
     tellOver = () => resolve(NOWHERE)
   })
@@ -63,7 +63,7 @@ export async function runSession(
         report('let in')
         command = await attachCommand(argv)
         command.ended.then(finish)
-        // It was interrupted while it started the command.
+        // A signal arrived while the command was being started.
         if (status !== undefined) await stop(command)
       } else if (state === 'denied' && !command) {
         report(reason === 'full' ? 'denied: too many sessions' : `denied (${reason})`)
@@ -95,7 +95,7 @@ function sleep(ms: number): Promise<void> {
   return new Promise(resolve => setTimeout(resolve, ms))
 }
 
-/** A connection that could not be made. */
+/** Stands for a connection that could not be made. */
 const NOWHERE: EngineConnection = { lines: (async function* () {})(), close: () => undefined }
 
 async function connectFirst(engines: string, device: Device): Promise<EngineConnection> {

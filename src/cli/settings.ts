@@ -25,23 +25,23 @@ export interface LoadOptions {
   readonly isPartial: boolean
 }
 
-/** Characters of a name or a value that are shown. */
+/** Maximum number of characters shown of a name or a value. */
 const MAX_SHOWN = 200
 const NOT_OURS = {
   foreign: 'the file has no settings of a receiver',
   newer: 'the file is of a newer version; update this device first',
 }
 
-/** The text of a file with the settings of this device. @param schema Of the configuration. */
+/** Returns the text of a file with the settings of this device. @param schema The schema of the configuration. */
 export async function saveSettings(client: ServiceClient, schema: Schema, withIdentity: boolean): Promise<string> {
   const { body } = await client.send('GET', '/system')
   return settingsFile(schema, body, withIdentity)
 }
 
 /**
- * Writes the file that a person has named. A folder of that name is not replaced, and none is made on the way: one that is
- * missing is misspelled, or on a stick that is not plugged in.
- * @throws {CommandError} for such a name.
+ * Writes the file that a person has named. Does not replace a folder of that name, and creates no parent folder: a missing
+ * one is misspelled, or on a stick that is not plugged in.
+ * @throws {CommandError} for such names.
  */
 export async function writeSettings(path: string, text: string): Promise<void> {
   const files = new Files('/')
@@ -57,9 +57,9 @@ export async function writeSettings(path: string, text: string): Promise<void> {
 }
 
 /**
- * Loads the settings in a file, as far as the person wants it. A change that can cut the person off is on trial until they
- * answer once more.
- * @throws {CommandError} if they are not loaded.
+ * Loads the settings in a file, as far as the person agrees. A change that could cut the person off is on trial until they
+ * confirm it.
+ * @throws {CommandError} if the settings are not loaded.
  */
 export async function loadSettings(
   client: ServiceClient,
@@ -91,7 +91,7 @@ export async function loadSettings(
   person.say('Loaded.')
 }
 
-/** Somebody who has come over the network may be cut off by now, and then nobody answers. */
+/** Asks whether to keep the settings. Somebody who came over the network may be cut off by now, and then nobody answers. */
 async function settle(client: ServiceClient, etag: string | undefined, trialS: number, person: Person): Promise<void> {
   const isKept = await person.ask(`Keep them? Otherwise they are undone in ${trialS} s.`)
   await client.send(isKept ? 'POST' : 'DELETE', '/system/confirm', undefined, etag)
@@ -107,12 +107,12 @@ function describe({ differences, leftOut }: Preview): readonly string[] {
   ]
 }
 
-/** `/ntp/servers: [] → ["ntp.example.org"]`. */
+/** Formats a difference: `/ntp/servers: [] → ["ntp.example.org"]`. */
 export function describeDifference({ path, before, after }: Difference): string {
   return `${named(path)}: ${shown(before)} → ${shown(after)}`
 }
 
-/** `/ntp/servers: must be an array`. */
+/** Formats a refused part: `/ntp/servers: must be an array`. */
 export function describeLeftOut({ path, reason }: LeftOut): string {
   return `${named(path)}: ${shortened(reason)}`
 }

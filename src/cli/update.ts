@@ -13,20 +13,20 @@ export interface InstallChoices {
   readonly restart: Restart | undefined
 }
 
-/** Attempts in a row that bring nothing, and milliseconds between two: a service that restarts is away for some seconds. */
+/** Failed attempts in a row, and milliseconds between two: a service that restarts is away for some seconds. */
 const MAX_VAIN = 40
 const PAUSE_MS = 2_000
 const MIB = 1024 * 1024
 const RESTART_TAKES = 'The restart takes about two minutes. The new version is then on trial for up to five.'
 
-/** The version that runs, the other one, and the work in progress: a line for each. */
+/** Returns a line each about the running version, the other one, and the work in progress. */
 export async function updateStatus(client: Client): Promise<readonly string[]> {
   const { running, other, state, waitingFor, bundle, percent, error, last, available, testKeys } = await read(client)
   const lines = [
     `Version ${of(running)} runs, in system ${running.slot}.`,
     running.state === 'trial' &&
       'It is on trial for up to five minutes: unless it proves good, the device goes back by itself.',
-    // While it is written, it is neither good nor bad.
+    // While it is being written, the other system is neither good nor bad.
     state !== 'installing' && OTHERS[other.state](of(other)),
     ACTIVITIES[state]({ version: of(bundle ?? other), far: farOf(bundle), percent: percent ?? 0 }),
     waitingFor !== undefined && `The restart waits for ${WAITS_FOR[waitingFor]}.`,
@@ -39,9 +39,9 @@ export async function updateStatus(client: Client): Promise<readonly string[]> {
 }
 
 /**
- * Sends a bundle, and installs it once the person says so.
- * @param wait Resolves after so many milliseconds.
- * @throws {CommandError} if it is not installed.
+ * Sends a bundle, and installs it once the person agrees.
+ * @param wait Resolves after the given milliseconds.
+ * @throws {CommandError} if the bundle is not installed.
  */
 export async function installUpdate(
   client: Client,
@@ -74,7 +74,7 @@ export async function installUpdate(
   person.say(RESTART_TAKES)
 }
 
-/** @throws {CommandError} if the device does not go back. */
+/** @throws {CommandError} if the device does not return to the other version. */
 export async function rollBack(client: Client, isSure: boolean, person: Person): Promise<void> {
   const { running, other } = await read(client)
   const question = `Restart into version ${of(other)}? ${of(running)} runs. Mirroring ends, and all settings stay.`
@@ -83,7 +83,7 @@ export async function rollBack(client: Client, isSure: boolean, person: Person):
   person.say(`The device restarts into version ${of(other)}, which takes about two minutes.`)
 }
 
-/** Sends it, or what is missing of it. @returns its version. */
+/** Sends a bundle, or the missing part of it. @returns its version. */
 export async function sendBundle(
   client: Client,
   file: LargeFile,
@@ -112,7 +112,7 @@ export async function sendBundle(
     } catch (error) {
       if (sent > 0) vain = 1
       hasSent ||= sent > 0
-      // The service restarts, or takes the broken connection for alive.
+      // The service is restarting, or has not noticed yet that the connection broke.
       const isPassing = error instanceof Refused ? error.status === 409 : error instanceof CommandError
       if (!hasSent || !isPassing || vain >= MAX_VAIN) throw error
       await wait(PAUSE_MS)
@@ -122,7 +122,7 @@ export async function sendBundle(
   }
 }
 
-/** Where to go on with what an earlier attempt has sent of a file of this size. */
+/** Returns where to resume after an earlier attempt to send a file of this size. */
 async function startOf(client: Client, { bytes }: LargeFile) {
   const part = await client.send('GET', '/update/bundle').catch(error => {
     if (error instanceof Refused && error.status === 404) return undefined
@@ -133,12 +133,12 @@ async function startOf(client: Client, { bytes }: LargeFile) {
   return { offset, headers: { 'If-Match': part.etag ?? '', 'Content-Range': `bytes ${offset}-${bytes - 1}/${bytes}` } }
 }
 
-/** It is whole: waits until it was checked. @returns its version. */
+/** Waits until a completely sent bundle has been checked. @returns its version. */
 async function checked(client: Client, wait: (ms: number) => Promise<unknown>): Promise<string> {
   for (;;) {
     const { state, bundle, error } = await read(client)
     if (state !== 'receiving') {
-      // An installation of it that has failed is another matter.
+      // If the bundle is present, a failure is about its installation, which does not matter here.
       if (bundle?.version !== undefined) return of(bundle)
       throw new CommandError(`the service refused: ${(error?.detail ?? 'the bundle is gone').replace(/\.$/, '')}`)
     }
@@ -146,7 +146,7 @@ async function checked(client: Client, wait: (ms: number) => Promise<unknown>): 
   }
 }
 
-/** Resolves when the installation has ended. The service may restart meanwhile. */
+/** Resolves when the installation has ended. The service may restart in the meantime. */
 export async function installed(
   client: Client,
   person: Pick<Person, 'show'>,

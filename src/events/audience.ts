@@ -1,14 +1,14 @@
 import type { Reader } from './reader.ts'
 import type { Topic } from './topic.ts'
 
-/** Milliseconds of a wake that is too short to rest after. */
+/** Milliseconds below which a wake is too short to rest after. */
 const SHORT_WAKE_MS = 1
 
 /**
  * The readers of one topic, woken together: once for all events of a turn of the event loop, so that a burst costs each
  * reader one write. While more changes are waiting, the audience rests for as long as the last wake took. Without the
- * rest, each PATCH of a burst would wait until all readers were told of the one before it; with 10,000 streams and 64
- * PATCHes at once that is six times slower.
+ * rest, each PATCH of a burst would wait until all readers had received the one before it. With 10,000 streams and 64
+ * concurrent PATCHes, that is six times slower.
  */
 export class Audience {
   readonly #topic: Topic
@@ -16,10 +16,10 @@ export class Audience {
   readonly #readers = new Set<Reader>()
   #next: NodeJS.Immediate | undefined
   #isResting = false
-  /** There are events to deliver when the rest is over. */
+  /** Whether events must be delivered when the rest is over. */
   #isAwaited = false
 
-  /** @param forEach Calls `act` for each reader that may still read, and ends the others. */
+  /** @param forEach Calls `act` for each reader whose credential is still valid, and ends the others. */
   constructor(topic: Topic, forEach: (readers: Iterable<Reader>, act: (reader: Reader) => void) => void) {
     this.#topic = topic
     this.#forEach = forEach
@@ -34,7 +34,7 @@ export class Audience {
     this.#readers.add(reader)
   }
 
-  /** @returns whether the reader was there. */
+  /** @returns whether the reader was in the audience. */
   delete(reader: Reader): boolean {
     return this.#readers.delete(reader)
   }

@@ -1,24 +1,24 @@
-/** Where a client stopped, as it tells it: a UUID from an ETag, from a stream's `id:`, or from `initialEventId`. */
+/** Where a client stopped, as the client reports it: a UUID from an ETag, from a stream's `id:`, or from `initialEventId`. */
 import { notEtags, parseEtags } from '../http/conditional.ts'
 import type { Request } from '../http/request.ts'
 import { UUID } from '../http/uuid.ts'
 import { Problem } from '../problem.ts'
 import type { EventLog, Position } from './event-log.ts'
 
-/** A place in the log; `unknown` for an id that it does not hold; `none` where the client names none. */
+/** A position in the log; `unknown` for an id that the log does not hold; `none` if the client names no id. */
 export type Cursor = Position | 'unknown' | 'none'
 
-/** The cursor of a stream: `Last-Event-ID`, which a client sends when it reconnects, else the query. */
+/** Returns the cursor of a stream: `Last-Event-ID`, which a client sends when it reconnects, or else the query. */
 export function streamCursor(request: Request, log: EventLog): Cursor {
   const header = request.header('last-event-id')?.trim()
   return header ? locate(header, 'Last-Event-ID', log) : queryCursor(request, log)
 }
 
-/** The cursor of a poll: the newest id of `If-None-Match` that the log holds, else the query. */
+/** Returns the cursor of a poll: the newest id in `If-None-Match` that the log holds, or else the query. */
 export function pollCursor(request: Request, log: EventLog): Cursor {
   const header = request.header('if-none-match')?.trim()
   if (!header) return queryCursor(request, log)
-  // The usual one, read without the grammar of the header.
+  // The common case of a single ETag, read without parsing the whole grammar of the header.
   const usual = /^".*"$/.test(header) ? log.positionOf(header.slice(1, -1)) : undefined
   if (usual !== undefined) return usual
   const etags = parseEtags(header)

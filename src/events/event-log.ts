@@ -1,34 +1,34 @@
-/** The ring: the latest events of a topic, each encoded once under a UUID. All that clients read comes out of here. */
+/** The ring: the latest events of a topic, each encoded once under a UUID. Everything that clients read comes from it. */
 
 import { MAX_BATCH_BYTES } from '../limits.ts'
 
-/** A number of events: the position of the start's own id is 0, that of the first event 1. */
+/** The number of an event: the initial id of the log has position 0, the first event 1. */
 export type Position = number
 
 interface LoggedEvent {
   readonly id: string
-  /** The event as an SSE block, `id:` line to blank line. Shared by every socket, never written to again. */
+  /** The event as an SSE block, from the `id:` line to the blank line. Shared by all sockets and never modified. */
   readonly frame: Buffer
   /** Offset of the data in the frame. The data ends before the two line feeds that end the block. */
   readonly dataAt: number
   readonly name: string
 }
 
-/** Events from the ring, encoded in one piece: at most `MAX_BATCH_BYTES`, unless it is a single event. */
+/** Events from the ring, encoded in one piece of at most `MAX_BATCH_BYTES`, unless it is a single event. */
 export interface Batch {
   readonly from: Position
   /** The latest event at the time of reading. */
   readonly head: Position
-  /** The last event in it. */
+  /** The position of the last event in the batch. */
   readonly next: Position
   readonly bytes: Buffer
 }
 
 export interface EventLogOptions {
   readonly maxEvents: number
-  /** Total size of the frames. */
+  /** Maximum total size of the frames. */
   readonly maxBytes: number
-  /** Returns a UUID that was never used before, not even by an earlier run. */
+  /** Returns a UUID that has never been used before, not even by an earlier run. */
   readonly newId: () => string
 }
 
@@ -40,9 +40,9 @@ const END = Buffer.from('}')
 
 export class EventLog {
   readonly #options: EventLogOptions
-  /** The entry of position p is at p modulo the length. */
+  /** The entry for position p is at index p modulo the length. */
   readonly #ring: (LoggedEvent | undefined)[]
-  /** Positions of the ids that clients can resume from: the ids of the kept events, and the one before them. */
+  /** Positions by id, for the ids that clients can resume from: those of the kept events, and the one before them. */
   readonly #positions = new Map<string, Position>()
   readonly #listeners = new Set<() => void>()
   #oldestId: string
@@ -50,7 +50,7 @@ export class EventLog {
   #head: Position = 0
   #tail: Position = 0
   #bytes = 0
-  /** The last batches, kept for the other readers at the same position: a burst is joined once for all of them. */
+  /** The last batches, cached for other readers at the same position: a burst is joined once for all of them. */
   #lastFrames: Batch | undefined
   #lastArray: Batch | undefined
 
@@ -61,7 +61,7 @@ export class EventLog {
     this.#positions.set(this.#latestId, 0)
   }
 
-  /** The id of the latest event; before the first, the start's own. */
+  /** The id of the latest event; before the first event, the initial id of the log. */
   get latestId(): string {
     return this.#latestId
   }
@@ -70,7 +70,7 @@ export class EventLog {
     return this.#head
   }
 
-  /** How many events are not kept any more. */
+  /** Number of events that are no longer kept. */
   get evicted(): number {
     return this.#tail
   }
@@ -80,7 +80,7 @@ export class EventLog {
     return position >= this.#tail
   }
 
-  /** The position of an id; undefined if events after it were evicted, or if it is not an id of this log. */
+  /** Returns the position of an id; undefined if events after it were evicted, or if it is not an id of this log. */
   positionOf(id: string): Position | undefined {
     return this.#positions.get(id)
   }
@@ -101,12 +101,12 @@ export class EventLog {
     return id
   }
 
-  /** Calls `listener` after each event. It must be quick, and must not throw. */
+  /** Calls `listener` after each event. The listener must be quick, and must not throw. */
   onAppend(listener: () => void): void {
     this.#listeners.add(listener)
   }
 
-  /** The frames after `from` in one piece. */
+  /** Returns the frames after `from` in one piece. */
   frames(from: Position): Batch {
     const last = this.#lastFrames
     if (last?.from === from && last.head === this.#head) return last
@@ -122,7 +122,7 @@ export class EventLog {
     return this.#lastFrames
   }
 
-  /** The events after `from` as a JSON array of event objects. */
+  /** Returns the events after `from` as a JSON array of event objects. */
   array(from: Position): Batch {
     const last = this.#lastArray
     if (last?.from === from && last.head === this.#head) return last
@@ -139,12 +139,12 @@ export class EventLog {
     return this.#lastArray
   }
 
-  /** The id at a position that the log holds. */
+  /** Returns the id at a position that the log holds. */
   idAt(position: Position): string {
     return position === this.#tail ? this.#oldestId : this.#entry(position).id
   }
 
-  /** At least one if there is one; otherwise no more than fit into `MAX_BATCH_BYTES`. */
+  /** Returns the entries that fit into `MAX_BATCH_BYTES`, but at least one if any exists. */
   #entriesAfter(from: Position): LoggedEvent[] {
     const entries: LoggedEvent[] = []
     for (let position = from + 1, size = 0; position <= this.#head; position++) {
@@ -179,8 +179,8 @@ export class EventLog {
 }
 
 /**
- * An SSE block. `data` is JSON text without line ends, so it cannot begin another field (RFC 8259 §7). The buffer is not
- * from Node's pool: a slice of the pool would keep all 8 KiB of it alive for as long as the event is kept.
+ * Encodes an SSE block. `data` is JSON text without line ends, so it cannot begin another field (RFC 8259 §7). The buffer is
+ * not from Node's pool: a slice of the pool would keep all 8 KiB of it alive for as long as the event is kept.
  */
 export function encodeFrame(name: string, data: string, id?: string): Buffer {
   const text = `${id === undefined ? '' : `id: ${id}\n`}event: ${name}\ndata: ${data}\n\n`
@@ -189,7 +189,7 @@ export function encodeFrame(name: string, data: string, id?: string): Buffer {
   return frame
 }
 
-/** An event as an element of a poll's answer. */
+/** Encodes an event as an element of the response to a poll. */
 export function eventObject(name: string, data: Uint8Array, id?: string): Buffer {
   const named = id === undefined ? '' : `"id":"${id}",`
   const head = `{${named}"contentType":"${CONTENT_TYPE}","event":${JSON.stringify(name)},"data":`

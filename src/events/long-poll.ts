@@ -8,7 +8,7 @@ import type { End, Reader } from './reader.ts'
 import type { Readers } from './readers.ts'
 import type { Topic } from './topic.ts'
 
-/** The answers to polls of a topic: the same object for all polls at one position, so that it is encoded only once. */
+/** The responses to polls of a topic: the same object for all polls at one position, so that it is encoded only once. */
 export class PollAnswers {
   readonly #topic: Topic
   #last: { readonly id: string; readonly body: Buffer | undefined; readonly reply: WholeReply } | undefined
@@ -17,7 +17,7 @@ export class PollAnswers {
     this.#topic = topic
   }
 
-  /** The events after a cursor, as many as fit one answer, and the id to go on from. 304 if there are none. */
+  /** Returns the events after a cursor, as many as fit into one response, and the id to continue from; 304 without events. */
   after(cursor: Position | 'unknown'): WholeReply {
     const { log, resync } = this.#topic
     if (cursor === 'unknown' || !log.holds(cursor)) return this.#reply(log.latestId, resync.array)
@@ -43,7 +43,7 @@ export interface HeldPollOptions {
   readonly readers: Readers
 }
 
-/** A poll that waits for an event, for the end of its time, or for the end of its credential. */
+/** A poll that waits for an event, for its time to run out, or for its credential to expire. */
 export class HeldPoll implements HeldReply, Held, Reader {
   readonly credential: Credential
   readonly network: string
@@ -55,8 +55,8 @@ export class HeldPoll implements HeldReply, Held, Reader {
   #timer: NodeJS.Timeout | undefined
 
   /**
-   * @param holdMs Milliseconds until it is answered that nothing has changed.
-   * @param headers More headers for its answer.
+   * @param holdMs Milliseconds after which the poll is answered without events.
+   * @param headers Additional headers for the response.
    */
   constructor(
     options: HeldPollOptions,
@@ -91,7 +91,7 @@ export class HeldPoll implements HeldReply, Held, Reader {
   }
 
   wake(): void {
-    // The cursor may already include the event of this wake, if both came in one turn of the event loop.
+    // The cursor may already include the event of this wake, if both arrived in one turn of the event loop.
     if (this.#cursor !== this.topic.head) this.#answer()
   }
 
@@ -120,7 +120,7 @@ export class HeldPoll implements HeldReply, Held, Reader {
   }
 }
 
-/** One function for all polls, rather than a closure for each. */
+/** A single function for all polls, instead of a closure for each. */
 function timeOut(poll: HeldPoll): void {
   poll.release()
 }

@@ -2,19 +2,19 @@ import { toJsonLine } from '../json.ts'
 import { Topic, type TopicOptions } from './topic.ts'
 
 export interface PacedTopicOptions extends Omit<TopicOptions, 'snapshot' | 'isBusy'> {
-  /** The whole resource as it is now. */
+  /** Returns the whole current resource. */
   readonly read: () => object
-  /** Milliseconds between two events, at least. */
+  /** Minimum milliseconds between two events. */
   readonly paceMs: number
 }
 
-/** The topic of a resource that may change at any rate: an event has the whole of it, and may stand for several changes. */
+/** The topic of a resource that may change at any rate: an event has the whole resource, and may cover several changes. */
 export class PacedTopic {
   readonly topic: Topic
   readonly #read: () => object
   readonly #paceMs: number
   #json: string | undefined
-  /** Whether there are changes that no event has told. */
+  /** Whether changes have not been published in an event yet. */
   #isDirty = false
   #publishing: NodeJS.Timeout | undefined
 
@@ -24,14 +24,14 @@ export class PacedTopic {
     this.topic = new Topic({ ...options, snapshot: () => this.#text() })
   }
 
-  /** To be called after each change: the event comes at once, or when it may. */
+  /** Must be called after each change. The event follows at once, or as soon as the pace allows. */
   changed(): void {
     this.#json = undefined
     this.#isDirty = true
     if (!this.#publishing) this.#publish()
   }
 
-  /** The resource as JSON, and the id of the event that says the same. */
+  /** The resource as JSON, and the id of the event with the same content. */
   get current(): { readonly id: string; readonly json: string } {
     if (this.#isDirty) this.#publish()
     return { id: this.topic.latestId, json: this.#text() }

@@ -5,18 +5,18 @@ import type { Topic } from './topic.ts'
 /** Why a reader must end: its credential is no longer valid, or the service is stopping. */
 export type End = Refusal | 'shutting down'
 
-/** An open stream or a held poll: a cursor into the log of a topic, and the client to tell. */
+/** An open stream or a held poll: a cursor into the log of a topic, and the client to notify. */
 export interface Reader {
   readonly topic: Topic
   readonly credential: Credential
-  /** The network that its address is counted under. */
+  /** The network under which the client's address is counted. */
   readonly network: string
-  /** Whether it is a poll. */
+  /** Whether the reader is a held poll. */
   readonly isHeld: boolean
   /** Called when there are events after the cursor. */
   wake(): void
   /** Called at each heartbeat. */
   tick(): void
-  /** Tells the client why, as far as its transport can, and lets go of it. */
+  /** Tells the client the reason, as far as its transport allows, and releases it. */
   end(why: End): void
 }

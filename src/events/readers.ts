@@ -10,7 +10,7 @@ import type { Topic } from './topic.ts'
 
 export interface ReadersOptions {
   readonly limits: Pick<Limits, 'streams' | 'streamsPerAddress' | 'heartbeatS'>
-  /** Why a credential is no longer valid; undefined while it is. */
+  /** Returns why a credential is no longer valid; undefined while it is. */
   readonly refusalNow: (credential: Credential, now: number) => Refusal | undefined
   readonly clock: Clock
 }
@@ -18,13 +18,13 @@ export interface ReadersOptions {
 /** Seconds after which a refused client may try again. */
 const RETRY_AFTER_S = 5
 
-/** Everyone who waits for events, of whatever topic: bounded in number, and ended when their credential ends. */
+/** All readers that wait for events, of any topic: limited in number, and ended when their credential becomes invalid. */
 export class Readers {
   readonly #options: ReadersOptions
   readonly #audiences = new Map<Topic, Audience>()
   readonly #perNetwork: AddressCount
   #size = 0
-  /** Runs while there is anyone to send a heartbeat to. */
+  /** Runs while there is any reader to send heartbeats to. */
   #heartbeat: NodeJS.Timeout | undefined
   #isClosed = false
 
@@ -37,7 +37,7 @@ export class Readers {
     return this.#size
   }
 
-  /** How many of them are held polls; counted anew each time. */
+  /** Number of readers that are held polls, counted on each call. */
   get heldPolls(): number {
     let count = 0
     for (const readers of this.#audiences.values()) for (const { isHeld } of readers) if (isHeld) count++
@@ -69,7 +69,7 @@ export class Readers {
     this.#heartbeat ??= setInterval(() => this.#beat(), this.#options.limits.heartbeatS * 1000).unref()
   }
 
-  /** Gives the reader's place back. A second call does nothing. */
+  /** Frees the reader's place. A second call does nothing. */
   remove(reader: Reader): void {
     if (!this.#audience(reader.topic).delete(reader)) return
     this.#perNetwork.leave(reader.network)
@@ -104,7 +104,7 @@ export class Readers {
     this.#heartbeat = undefined
   }
 
-  /** Nobody is sent an event after `exp`, or under a key that was replaced. */
+  /** Calls `act` for the readers whose credential is valid: nobody gets an event after `exp`, or under a replaced key. */
   #forEach(readers: Iterable<Reader>, act: (reader: Reader) => void): void {
     const { refusalNow, clock } = this.#options
     const now = clock.now()

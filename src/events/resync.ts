@@ -5,20 +5,20 @@ const REASON = '{"reason":"unknown"}'
 
 /**
  * The events for a client whose cursor is not in the log: a notice that it missed something, then the whole resource. Only
- * the last of them has an id, so a connection that is cut in between resyncs again. Encoded once for all clients at one id.
+ * the last event has an id, so a connection that breaks in between resyncs again. Encoded once for all clients at one id.
  */
 export class Resync {
   readonly #log: EventLog
   readonly #changed: string
   readonly #snapshot: () => string
-  /** Events before the whole resource. */
+  /** Events sent before the whole resource. */
   #reports: readonly (readonly [event: string, data: string])[] = [[RESYNC, REASON]]
   #given = 0
   #encoded: { readonly id: string; readonly frames: Buffer; readonly array: Buffer } | undefined
 
   /**
    * @param changed The name of the event that carries the whole resource.
-   * @param snapshot The whole resource as JSON, as of the log's latest event.
+   * @param snapshot Returns the whole resource as JSON, as of the log's latest event.
    */
   constructor(log: EventLog, changed: string, snapshot: () => string) {
     this.#log = log
@@ -32,23 +32,23 @@ export class Resync {
     this.#encoded = undefined
   }
 
-  /** Drops what `report` has added. */
+  /** Removes the events added by `report`. */
   forgetReports(): void {
     this.#reports = [[RESYNC, REASON]]
     this.#encoded = undefined
   }
 
-  /** How many there were. */
+  /** Number of resyncs so far. */
   get given(): number {
     return this.#given
   }
 
-  /** For a stream, whose cursor is the log's head from then on. */
+  /** The frames for a stream, whose cursor is the head of the log from then on. */
   get frames(): Buffer {
     return this.#encode().frames
   }
 
-  /** For a poll. */
+  /** The JSON array for a poll. */
   get array(): Buffer {
     return this.#encode().array
   }

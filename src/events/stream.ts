@@ -13,17 +13,17 @@ const MAX_RETRY_MS = 3_000
 const NOTHING = Buffer.alloc(0)
 
 /**
- * The first block of a stream: how long to wait before reconnecting, at random so that clients do not all come back at
- * once after a restart, and the id from which the stream goes on, so that a client which is cut off before its first event
- * can resume.
- * @param id Undefined before a resync: a client that is cut off in it must come back with the id that it had.
+ * Returns the first block of a stream. It has the time to wait before reconnecting, which is random so that clients do not
+ * all return at once after a restart, and the id from which the stream continues, so that a client that is disconnected
+ * before its first event can resume.
+ * @param id Undefined before a resync: a client that is disconnected during it must return with its previous id.
  */
 export function preamble(random: number, id: string | undefined): string {
   const retryMs = MIN_RETRY_MS + Math.floor(random * (MAX_RETRY_MS - MIN_RETRY_MS))
   return `retry: ${retryMs}\n: receiverd\n${id === undefined ? '' : `id: ${id}\n`}\n`
 }
 
-/** Shared by all streams of a topic. */
+/** Options that all streams of a topic share. */
 export interface StreamOptions {
   readonly topic: Topic
   /** Milliseconds after which a client that does not read is disconnected. */
@@ -33,8 +33,8 @@ export interface StreamOptions {
 }
 
 /**
- * A stream of Server-Sent Events. It is a cursor, not a queue: events that the socket does not take stay in the log, once for all
- * clients, and a client that falls behind the log is resynced.
+ * A stream of Server-Sent Events. It is a cursor, not a queue: events that the socket does not accept stay in the log, once
+ * for all clients, and a client that falls behind the log is resynced.
  */
 export class StreamReader implements Reader, Cancelable {
   readonly credential: Credential
@@ -42,11 +42,11 @@ export class StreamReader implements Reader, Cancelable {
   readonly #options: StreamOptions
   readonly #socket: Socket
   #cursor: Position | 'unknown'
-  /** A write has not reached the kernel yet: the client reads slowly, or not at all. */
+  /** Whether a write has not reached the kernel yet, because the client reads slowly or not at all. */
   #blocked = false
   #ended = false
 
-  /** @param cursor Where the client stands; `unknown` resyncs it first. */
+  /** @param cursor The client's position; `unknown` resyncs the client first. */
   constructor(
     options: StreamOptions,
     socket: Socket,
@@ -90,22 +90,22 @@ export class StreamReader implements Reader, Cancelable {
   end(why: End): void {
     if (this.#ended) return
     this.cancel()
-    // A client that does not read would not see the reason until it does.
+    // A client that does not read would not see the reason for an unlimited time.
     if (this.#blocked) this.#socket.destroy()
-    // A client that never closes its side must not keep the connection either.
+    // A client that never closes its side must not keep the connection open, either.
     else {
       const last = encodeFrame(CLOSED, JSON.stringify({ reason: why }))
       this.#socket.setTimeout(this.#options.stallMs).end(last, () => this.#socket.destroy())
     }
   }
 
-  /** Writes as much as the kernel takes at once; if a rest remains, writes nothing more until it has been taken. */
+  /** Writes what the kernel takes at once. If some bytes remain, writes nothing more until they have been taken. */
   #write(bytes: Buffer): void {
     this.#socket.write(bytes)
     if (this.#socket.writableLength === 0) return
     this.#blocked = true
     const stalled = setTimeout(() => this.#socket.destroy(), this.#options.stallMs)
-    // The callback of an empty write runs once everything before it is in the kernel. `drain` would not do: it is never
+    // The callback of an empty write runs once everything before it is in the kernel. `drain` would not work: it is never
     // emitted below the high-water mark.
     this.#socket.write(NOTHING, error => {
       clearTimeout(stalled)

@@ -4,24 +4,24 @@ import { Resync } from './resync.ts'
 
 /** A resource that clients can follow. */
 export interface TopicOptions {
-  /** The first part of its events' names, such as `system`. */
+  /** The first part of the names of its events, such as `system`. */
   readonly name: string
-  /** The grant that reads it. */
+  /** The grant for reading the resource. */
   readonly grant: Grant
-  /** The whole resource as a JSON object, as of its latest event. */
+  /** Returns the whole resource as a JSON object, as of its latest event. */
   readonly snapshot: () => string
-  /** Whether the next event is already on its way, so that readers may be woken once for both. */
+  /** Reports whether another event is about to follow, so that readers may be woken once for both. */
   readonly isBusy?: () => boolean
-  /** Events that are kept to resume from, and the bytes of their frames. No other topic can evict them. */
+  /** Maximum number of events kept to resume from, and maximum bytes of their frames. No other topic can evict them. */
   readonly maxEvents: number
   readonly maxBytes: number
-  /** Returns a UUID that was never used before, not even by an earlier run. */
+  /** Returns a UUID that has never been used before, not even by an earlier run. */
   readonly newId: () => string
 }
 
 /**
- * The events of one resource, in an id space and a ring of their own. A change of the resource is appended here;
- * streams and polls are given a topic and never ask which one it is.
+ * The events of one resource, with their own ids and their own ring. Changes of the resource are appended here; streams and
+ * polls work with any topic.
  */
 export class Topic {
   readonly name: string
@@ -38,7 +38,7 @@ export class Topic {
     this.resync = new Resync(this.log, `${name}.changed`, snapshot)
   }
 
-  /** The id of the latest event, which is the ETag of the resource. Before the first event it is the start's own id. */
+  /** The id of the latest event, which is the ETag of the resource. Before the first event, the initial id of the log. */
   get latestId(): string {
     return this.log.latestId
   }
@@ -50,7 +50,7 @@ export class Topic {
   /**
    * Appends `NAME.changed`.
    * @param data The changed properties as a JSON object, each with its whole value.
-   * @returns its id.
+   * @returns the id of the event.
    */
   changed(data: string): string {
     return this.append('changed', data)
@@ -61,12 +61,12 @@ export class Topic {
     return this.log.append(`${this.name}.${kind}`, data)
   }
 
-  /** Has every resync report an event that happened before this run, when no client had a cursor yet. */
+  /** Makes every resync report an event that happened before this run, when no client had a cursor yet. */
   reportOnResync(kind: string, data: string): void {
     this.resync.report(`${this.name}.${kind}`, data)
   }
 
-  /** Ends what `reportOnResync` began: it is not true any more. */
+  /** Ends the effect of `reportOnResync`, because the report is out of date. */
   forgetReports(): void {
     this.resync.forgetReports()
   }

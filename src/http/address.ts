@@ -2,23 +2,23 @@
 export interface Client {
   /** The IP address, without port or zone; `local` on a Unix socket. */
   readonly address: string
-  /** The unit that limits for one client count by: see `networkOf`. */
+  /** The key under which limits count the client: see `networkOf`. */
   readonly network: string
 }
 
 const LINK_LOCAL = { prefix: 0xfe80, mask: 0xffc0 }
 const UNIQUE_LOCAL = { prefix: 0xfc00, mask: 0xfe00 }
 
-/** @param remoteAddress As a socket has it: undefined on a Unix socket. */
+/** @param remoteAddress The property of the socket: undefined on a Unix socket. */
 export function clientAt(remoteAddress: string | undefined): Client {
   const [unmapped = ''] = (remoteAddress ?? 'local').replace(/^::ffff:(?=[\d.]+$)/i, '').split('%', 1)
   return { address: unmapped, network: networkOf(unmapped) }
 }
 
 /**
- * The network that an address is counted under. A host on the internet has a whole IPv6 /64 to choose addresses from
- * (RFC 4291 §2.5.4), so the /64 counts. On a local network all hosts share one: link-local (RFC 4291 §2.5.6) and unique
- * local addresses (RFC 4193) count one by one, as IPv4 addresses do.
+ * Returns the network under which an address is counted. A host on the internet can choose addresses from a whole IPv6 /64
+ * (RFC 4291 §2.5.4), so the /64 counts as one. All hosts on a local network share one /64, so link-local (RFC 4291 §2.5.6)
+ * and unique local addresses (RFC 4193) count individually, as IPv4 addresses do.
  */
 function networkOf(address: string): string {
   if (!address.includes(':')) return address
@@ -32,7 +32,7 @@ function networkOf(address: string): string {
   return `${prefix.join(':')}::/64`
 }
 
-/** As in a URL (RFC 3986 §3.2.2). */
+/** Formats a host and a port as in a URL (RFC 3986 §3.2.2). */
 export function hostAndPort(host: string, port: number): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
 }
@@ -40,7 +40,7 @@ export function hostAndPort(host: string, port: number): string {
 export const HTTPS_PORT = 443
 const HTTP_PORT = 80
 
-/** The URL of a page at a host name or an address. */
+/** Returns the URL of the page at a host name or an address. */
 export function pageAt(host: string, port: number, isTls: boolean): string {
   const [scheme, usual] = isTls ? ['https', HTTPS_PORT] : ['http', HTTP_PORT]
   return `${scheme}://${hostAndPort(host, port).replace(new RegExp(`:${usual}$`), '')}/`

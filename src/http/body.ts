@@ -5,18 +5,18 @@ import { Problem } from '../problem.ts'
 import { illFormedStrings, refusal, schemaErrors } from '../validate.ts'
 import type { BodyRules } from './route.ts'
 
-/** RFC 9112 §6.3: without either header a request has no body. */
+/** Reports whether a request has a body: without either header it has none (RFC 9112 §6.3). */
 export function hasBody({ headers }: IncomingMessage): boolean {
   return Number(headers['content-length'] ?? 0) !== 0 || headers['transfer-encoding'] !== undefined
 }
 
-/** Whether nothing of a request is still to come. */
+/** Reports whether a request has been received completely. */
 export function isRead(message: IncomingMessage): boolean {
   return message.complete || !hasBody(message)
 }
 
 /**
- * Whether so much of a request may still be on its way that it is not read to its end only because of the answer. A client
+ * Reports whether so much of a request may still be in transit that it should not be read to the end just to answer. A client
  * that sends 1 GiB with a wrong token must not keep the device busy.
  */
 export function isLeftUnread(message: IncomingMessage): boolean {
@@ -25,12 +25,12 @@ export function isLeftUnread(message: IncomingMessage): boolean {
   return coding !== undefined || Number(length) > MAX_BODY_BYTES
 }
 
-/** Whether a client waits for 100 Continue. One of HTTP/1.0 takes no interim response (RFC 9110 §10.1.1, §15.2). */
+/** Reports whether a client waits for 100 Continue. HTTP/1.0 has no interim responses (RFC 9110 §10.1.1, §15.2). */
 export function expectsContinue({ headers, httpVersion }: IncomingMessage): boolean {
   return headers.expect !== undefined && httpVersion !== '1.0'
 }
 
-/** @throws {Problem} 411 without Content-Length, 400 for an empty body, 413 for one that is too long to be taken. */
+/** @throws {Problem} 411 without Content-Length, 400 for an empty body, 413 for one that is too long. */
 export function requireLength({ headers }: IncomingMessage, maxBytes: number): void {
   const { 'content-length': length } = headers
   if (length === undefined) throw new Problem('length-required', 'Send Content-Length: the size of the body in bytes.')
@@ -39,8 +39,8 @@ export function requireLength({ headers }: IncomingMessage, maxBytes: number): v
 }
 
 /**
- * @param how The end of the refusal.
- * @throws {Problem} 415 unless the body is of one of these media types, uncompressed, and if it is a text, in UTF-8.
+ * @param how The end of the detail.
+ * @throws {Problem} 415 unless the body has one of these media types, is uncompressed, and if it is text, is in UTF-8.
  */
 export function requireMediaType(
   message: IncomingMessage,
@@ -59,8 +59,8 @@ export function requireMediaType(
 }
 
 /**
- * Reads a body of JSON. A client that waits for 100 Continue is asked for it first.
- * @throws {Problem} 413 as soon as it is known to be too large, 400 if it is not JSON or incomplete.
+ * Reads a JSON body. Sends 100 Continue first if the client waits for it.
+ * @throws {Problem} 413 as soon as the body is known to be too large, 400 if it is not JSON or is incomplete.
  */
 export async function readJson(message: IncomingMessage, response: ServerResponse): Promise<JsonValue> {
   if (Number(message.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw tooLarge(MAX_BODY_BYTES)
@@ -78,7 +78,7 @@ export async function readJson(message: IncomingMessage, response: ServerRespons
   }
 }
 
-/** @throws {Problem} 422 if a value does not fit the route's schema, or cannot be written as UTF-8. */
+/** @throws {Problem} 422 if a value does not match the route's schema, or cannot be written as UTF-8. */
 export function requireValid(body: JsonValue, { schema, invalid = 'invalid-body' }: BodyRules): void {
   const illFormed = illFormedStrings(body)
   const errors = illFormed.length > 0 ? illFormed : schemaErrors(schema, body, '')
@@ -87,7 +87,7 @@ export function requireValid(body: JsonValue, { schema, invalid = 'invalid-body'
 
 function readAll(message: IncomingMessage): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    // The client may have gone while its credential was verified; then nothing is reported any more.
+    // The client may have disconnected while its credential was verified, in which case no further event is emitted.
     if (message.destroyed) return reject(cutShort())
     const chunks: Buffer[] = []
     let size = 0

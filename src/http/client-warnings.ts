@@ -2,7 +2,7 @@ import { CLIENT_WARNING_MS, MAX_WARNED_CLIENTS } from '../limits.ts'
 import type { Log } from '../log.ts'
 
 interface Warned {
-  /** Warnings since the last line. */
+  /** Number of warnings since the last line. */
   count: number
   latest: string
 }
@@ -10,8 +10,8 @@ interface Warned {
 const OTHERS = 'others'
 
 /**
- * Warnings about clients, at most one line a minute for each: the first at once, then how many more there were. Beyond a
- * number of clients, the others share their lines.
+ * Logs warnings about clients, at most one line per minute for each: the first at once, then the number of further ones.
+ * Beyond a limit, the remaining clients share their lines.
  */
 export class ClientWarnings {
   readonly #log: Log
@@ -24,8 +24,8 @@ export class ClientWarnings {
   }
 
   /**
-   * @param network The network that the client is counted under.
-   * @param text A line for the log, with the client's address and without its credential.
+   * @param network The network under which the client is counted.
+   * @param text A log line with the client's address but without its credential.
    */
   warn(network: string, text: string): void {
     const isKnown = this.#warned.has(network) || this.#warned.size < MAX_WARNED_CLIENTS

@@ -1,4 +1,4 @@
-/** Header values that decide how a request is answered: ETags (RFC 9110 §8.8.3, §13.1), Prefer (RFC 7240), Accept. */
+/** Header values that select the response: ETags (RFC 9110 §8.8.3, §13.1), Prefer (RFC 7240), Accept. */
 import * as Type from 'typebox/type'
 import { Problem } from '../problem.ts'
 import type { WholeReply } from './reply.ts'
@@ -12,14 +12,14 @@ export interface EntityTag {
 }
 
 const ANY = /^[ \t]*\*[ \t]*$/
-/** An element of a list, which may be empty (RFC 9110 §5.6.1), and the comma after it. */
+/** A list element, which may be empty (RFC 9110 §5.6.1), and the comma after it. */
 const LIST_ELEMENT = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y
 
 export function formatEtag(id: string): string {
   return `"${id}"`
 }
 
-/** The tags of `If-Match` or `If-None-Match`; undefined for anything else. */
+/** Parses the tags of `If-Match` or `If-None-Match`; undefined if the header is invalid. */
 export function parseEtags(header: string): '*' | readonly EntityTag[] | undefined {
   if (ANY.test(header)) return '*'
   const tags: EntityTag[] = []
@@ -32,27 +32,27 @@ export function parseEtags(header: string): '*' | readonly EntityTag[] | undefin
   return tags
 }
 
-/** `If-None-Match` against the current ETag, by the weak comparison (RFC 9110 §13.1.2). */
+/** Matches `If-None-Match` against the current ETag, by weak comparison (RFC 9110 §13.1.2). */
 export function matchesWeakly(header: string | undefined, id: string): boolean {
   const tags = header === undefined ? undefined : parseEtags(header)
   return tags === '*' || (tags?.some(({ tag }) => tag === id) ?? false)
 }
 
-/** The 304 to a client that knows the current state (RFC 9110 §15.4.5); undefined if it does not. */
+/** Returns the 304 for a client that has the current state (RFC 9110 §15.4.5); undefined for any other client. */
 export function notModified(request: Request, id: string): WholeReply | undefined {
   if (!matchesWeakly(request.header('if-none-match'), id)) return undefined
   return { status: 304, headers: ['ETag', formatEtag(id)] }
 }
 
-/** The header of a GET that `notModified` answers. */
+/** The header of a GET that `notModified` handles. */
 export const IfNoneMatch: ParameterDocs = {
   in: 'header',
   name: 'If-None-Match',
   schema: Type.String(),
-  description: 'An ETag that the client has: 304 if it is still current.',
+  description: 'The ETag of the copy that the client has. 304 if it is still current.',
 }
 
-/** `If-Match` against the current ETag, by the strong comparison (RFC 9110 §13.1.1): a weak tag never matches. */
+/** Matches `If-Match` against the current ETag, by strong comparison (RFC 9110 §13.1.1): a weak tag never matches. */
 export function matchesStrongly(header: string, id: string): boolean {
   const tags = parseEtags(header)
   return tags === '*' || (tags?.some(({ weak, tag }) => !weak && tag === id) ?? false)
@@ -60,7 +60,7 @@ export function matchesStrongly(header: string, id: string): boolean {
 
 /**
  * Checks the preconditions of a request that changes a resource whose current ETag is `id` (RFC 9110 §13.2.2). A header
- * that names no tag is refused rather than ignored: a client that sends one meant not to overwrite.
+ * that names no tag is refused rather than ignored: a client that sends one does not mean to overwrite.
  * @throws {Problem} 400 or 412
  */
 export function checkPreconditions(request: Request, id: string): void {
@@ -77,7 +77,7 @@ export function checkPreconditions(request: Request, id: string): void {
     throw preconditionFailed('If-None-Match names the current state of the resource.', id)
 }
 
-/** Seconds of the first `wait` in `Prefer` (RFC 7240 §2, §4.3); undefined without a valid one. */
+/** Returns the seconds of the first `wait` in `Prefer` (RFC 7240 §2, §4.3); undefined if it is missing or invalid. */
 export function preferredWait(header: string | undefined): number | undefined {
   if (header === undefined) return undefined
   for (const preference of header.split(',')) {
@@ -90,8 +90,8 @@ export function preferredWait(header: string | undefined): number | undefined {
 }
 
 /**
- * Whether `Accept` prefers a media type to the usual one: it names it, at no lower quality. A wildcard alone does not ask
- * for it (RFC 9110 §12.5.1).
+ * Reports whether `Accept` prefers a media type to the usual one: it names the type, at no lower quality. A wildcard alone
+ * does not count as naming it (RFC 9110 §12.5.1).
  */
 export function prefers(accept: string | undefined, type: string, usual: string): boolean {
   if (!accept?.toLowerCase().includes(type)) return false
@@ -99,7 +99,7 @@ export function prefers(accept: string | undefined, type: string, usual: string)
   for (const range of accept.split(',')) {
     const [name = '', ...parameters] = range.split(';').map(part => part.trim().toLowerCase())
     const q = parameters.find(parameter => parameter.startsWith('q='))?.slice(2)
-    // A type may stand in it once for each of its versions.
+    // A type may be listed once for each of its versions.
     qualities.set(name, Math.max(qualities.get(name) ?? 0, q === undefined ? 1 : Number(q) || 0))
   }
   const quality = qualities.get(type) ?? 0
@@ -107,7 +107,7 @@ export function prefers(accept: string | undefined, type: string, usual: string)
   return quality > 0 && quality >= (qualities.get(usual) ?? qualities.get(wildcard) ?? qualities.get('*/*') ?? 0)
 }
 
-/** The value of a header; undefined without one. @throws {Problem} 400 if it names no tag. */
+/** Returns the value of a header; undefined if absent. @throws {Problem} 400 if it names no tag. */
 export function requireEtags(request: Request, name: 'If-Match' | 'If-None-Match'): string | undefined {
   const header = request.header(name.toLowerCase())
   if (header === undefined) return undefined
@@ -116,7 +116,7 @@ export function requireEtags(request: Request, name: 'If-Match' | 'If-None-Match
   return header
 }
 
-/** The 400 for a header that holds no ETags. */
+/** Returns the 400 for a header that has no ETags. */
 export function notEtags(name: string): Problem {
   const detail = `${name} must be * or ETags in double quotes, such as "64c06ef3-…", separated by commas.`
   return new Problem('bad-request', detail)

@@ -24,26 +24,26 @@ interface Exchange {
   readonly response: ServerResponse
 }
 
-/** Shared by all connections of a server. */
+/** State shared by all connections of a server. */
 export interface ConnectionContext {
   readonly pipeline: Pipeline
   readonly writer: Writer
-  /** Connections by client, up to a limit for each. */
+  /** Counts the connections of each client, up to a limit. */
   readonly places: AddressCount
   /** Open connections. */
   readonly connections: Map<Duplex, Connection>
-  /** The operation that unrouted requests count towards. */
+  /** The operation under which unrouted requests are counted. */
   readonly unrouted: Operation
-  /** Requests that wait for their turn, on all connections together. */
+  /** Number of requests waiting for their turn, on all connections together. */
   deferred: number
 }
 
 /**
  * The state of one connection.
  *
- * Requests that a client sends ahead (RFC 9112 §9.3.2) are answered one after the other: the next one begins when the
- * answer to the one before has been written, and while the client reads its answers. Requests that were parsed too early
- * wait here, and no more are read from the socket.
+ * Pipelined requests (RFC 9112 §9.3.2) are answered one at a time: the next one begins once the response to the one before
+ * has been written, and only while the client reads its responses. Requests that were parsed too early wait here, and no
+ * more are read from the socket.
  */
 export class Connection implements Asker, Answerer {
   readonly socket: Socket
@@ -51,20 +51,20 @@ export class Connection implements Asker, Answerer {
   readonly network: string
   operation: Operation
   incoming: IncomingBody | undefined
-  /** When the request began that is being answered, in milliseconds of the monotonic clock. */
+  /** When the current request began, in milliseconds of the monotonic clock. */
   began = 0
-  /** The request that is being answered, or the last one that was, if Node wrote its answer. */
+  /** The response to the current request, or to the last one if Node wrote that response. */
   response: ServerResponse | undefined
-  /** The poll that waits on it. */
+  /** The poll that waits on this connection. */
   held: Held | undefined
-  /** CORS headers for the answer to that poll. */
+  /** CORS headers for the response to that poll. */
   cors: readonly string[] = []
-  /** Set when the connection has become an event stream; nothing else is sent on it. */
+  /** Set once the connection has become an event stream. Nothing else is sent on it. */
   stream: Cancelable | undefined
   readonly #context: ConnectionContext
-  /** Requests whose answers the kernel has not taken yet. */
+  /** Number of requests whose responses the kernel has not taken yet. */
   #unsent = 0
-  /** Requests that wait for their turn; undefined where none does. */
+  /** Requests waiting for their turn; undefined if there are none. */
   #deferred: Exchange[] | undefined
 
   constructor(socket: Socket, { address, network }: Client, context: ConnectionContext) {
@@ -77,7 +77,7 @@ export class Connection implements Asker, Answerer {
     socket.on('close', this.ended)
   }
 
-  /** An answer is with the kernel. */
+  /** Called when the kernel has taken a response. */
   readonly sent = (): void => {
     this.#unsent--
     if (this.#deferred) this.#advance()
@@ -92,46 +92,46 @@ export class Connection implements Asker, Answerer {
     this.stream?.cancel()
   }
 
-  /** Whether the client connected before it had a request, as browsers do. */
+  /** Whether the client has connected but not sent anything yet, as browsers do. */
   get isUnused(): boolean {
     return this.socket.bytesRead === 0
   }
 
   /** Takes a request whose head has been parsed. */
   receive(message: IncomingMessage, response: ServerResponse): void {
-    // No answer can follow a stream.
+    // No response can follow a stream.
     if (this.stream) return void this.socket.destroy()
-    // Answers come in the order of their requests, so a request that follows a held poll ends the wait.
+    // Responses are sent in the order of their requests, so a request after a held poll ends the wait.
     this.held?.release()
     if (!this.#deferred && this.#isReady()) this.#begin(message, response)
     else this.#defer({ message, response })
   }
 
-  /** Answers the poll that waits. */
+  /** Answers the held poll. */
   answer(reply: WholeReply | Problem): void {
     this.held = undefined
     this.#context.writer.writeBytes(this, wholeOf(reply), this.cors)
   }
 
-  /** Ends the connection after a parse error or a timeout, with a problem if there is a place for one. */
+  /** Ends the connection after a parse error or a timeout, with a problem if one can be sent. */
   refuse(error: NodeJS.ErrnoException): void {
     const reason = parserError(error)
-    // Node counts from the head. Such a body has limits of its own.
+    // Node counts from the head, but a streamed body has its own limits.
     if (reason === 'timeout' && this.incoming) return
     this.held?.release()
     const { socket } = this
     if (reason === 'reset' || !socket.writable || this.stream) return void socket.destroy()
     const last = this.#deferred?.at(-1)?.response ?? this.response
-    // Nothing follows the last answer of a connection.
+    // Nothing follows the last response of a connection.
     if (last?.headersSent && !last.shouldKeepAlive) return
     if (last && !(last.writableFinished && last.req.complete)) {
-      // The error follows a complete request, whose answer is the last.
+      // The error follows a complete request, whose response is then the last.
       if (last.req.complete && !last.headersSent) {
         last.shouldKeepAlive = false
         return
       }
-      // The error is in a request that has been answered, or whose turn has not come: a problem would be read as the
-      // answer to another one.
+      // The error is in a request that was already answered, or whose turn has not come: a problem would be read as the
+      // response to another request.
       if (last.headersSent || last.socket !== socket) return void socket.destroy()
     }
     const problem = connectionProblem(reason)
@@ -163,7 +163,7 @@ export class Connection implements Asker, Answerer {
   async #writeLater(message: IncomingMessage, response: ServerResponse, reply: Promise<Reply>): Promise<void> {
     try {
       const answer = await reply
-      // The client has gone, and nothing would end what is kept open for it.
+      // The client has disconnected, and nothing would end what is kept open for it.
       if (this.socket.destroyed && ('open' in answer || 'hold' in answer)) return
       this.#context.writer.write(this, message, response, answer)
       this.#advance()
@@ -173,7 +173,7 @@ export class Connection implements Asker, Answerer {
   }
 
   #defer(exchange: Exchange): void {
-    // One chunk of tiny requests becomes 2,500 of them and 4 MB, so their number is limited for all connections at once.
+    // One chunk of tiny requests becomes 2,500 requests and 4 MB, so their number is limited across all connections.
     if (this.#context.deferred >= MAX_DEFERRED) return void this.socket.destroy()
     this.#context.deferred++
     this.#deferred ??= []
@@ -181,9 +181,9 @@ export class Connection implements Asker, Answerer {
     pauseReading(this.socket)
   }
 
-  /** Begins the requests that wait, as far as the client reads the answers. */
+  /** Begins waiting requests for as long as the client reads the responses. */
   #advance(): void {
-    // Behind the last answer of the connection, nothing is begun that could not be answered.
+    // After the last response of the connection, do not begin requests that could not be answered.
     for (let next = this.#deferred?.[0]; next && this.socket.writable; next = this.#deferred?.[0]) {
       if (this.stream) return void this.socket.destroy()
       this.held?.release()

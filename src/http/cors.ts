@@ -1,4 +1,4 @@
-/** Cross-origin requests (the Fetch standard, "CORS protocol"). No cookie is ever used, so any origin may ask. */
+/** Cross-origin requests (the Fetch standard, "CORS protocol"). No cookies are used, so any origin may be allowed. */
 import type { IncomingMessage } from 'node:http'
 import type { Origins } from '../config.ts'
 
@@ -12,10 +12,10 @@ const ALLOWED = [
 ]
 const ANY = ['Access-Control-Allow-Origin', '*', ...EXPOSED]
 const VARY = ['Vary', 'Origin']
-/** Seconds that a browser may remember a preflight. */
+/** Seconds for which a browser may cache a preflight. */
 const MAX_AGE_S = 600
 
-/** The CORS headers of answers. Each origin gets the same array every time, so that a shared answer is encoded once. */
+/** The CORS headers of responses. Each origin always gets the same array, so that a shared response is encoded once. */
 export class Cors {
   readonly #listed: ReadonlyMap<string, readonly string[]> | undefined
 
@@ -26,7 +26,7 @@ export class Cors {
       )
   }
 
-  /** With a list, answers differ by origin, and `Vary` says so to caches. */
+  /** Returns the headers for a request. With a list of origins, responses differ by origin, so they carry `Vary`. */
   headers(message: IncomingMessage): readonly string[] {
     if (!this.#listed) return ANY
     const { origin } = message.headers
@@ -42,7 +42,7 @@ export function isPreflight(message: IncomingMessage): boolean {
   )
 }
 
-/** Headers that the answer to a preflight has in addition. */
+/** Returns the additional headers of the response to a preflight. */
 export function preflightHeaders(methods: string): readonly string[] {
   return [
     ...['Access-Control-Allow-Methods', methods],

@@ -3,14 +3,14 @@ import type { Clock } from '../clock.ts'
 import { MAX_HOLD_S } from '../limits.ts'
 import type { WholeReply } from './reply.ts'
 
-/** On every answer: only this client may use it, only now, and only as the type in its header. */
+/** Sent with every response: only this client may use it, only once, and only as the declared type. */
 const COMMON = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
-/** The same for files that never change: a year, the most that caches heed, without asking again (RFC 8246). */
+/** Sent with files that never change: cacheable for a year, the most that caches heed, without revalidation (RFC 8246). */
 const IMMUTABLE = ['Cache-Control', 'public, max-age=31536000, immutable', 'X-Content-Type-Options', 'nosniff']
 export const CLOSE = ['Connection', 'close']
-/** Connections are in fact kept for longer (`IDLE_MS`): a request must not cross the end of its connection. */
+/** Connections are actually kept for longer (`IDLE_MS`), so that no request crosses the end of its connection. */
 const KEEP_ALIVE = ['Connection', 'keep-alive', 'Keep-Alive', `timeout=${MAX_HOLD_S}`]
-/** Up to this many bytes, head and body are joined into one buffer. A larger body is sent to all clients without a copy. */
+/** Up to this size, head and body are joined into one buffer. A larger body is sent to all clients without a copy. */
 const MAX_JOINED_BYTES = 16 * 1024
 
 interface Encoded {
@@ -21,7 +21,7 @@ interface Encoded {
   readonly bytes: readonly Buffer[]
 }
 
-/** The headers that all answers of a kind have in common. */
+/** Returns the headers that all responses of a kind have in common. */
 export function commonHeaders({ isImmutable }: WholeReply): readonly string[] {
   return isImmutable ? IMMUTABLE : COMMON
 }
@@ -30,19 +30,19 @@ export function contentLength(body: Buffer | undefined): readonly string[] {
   return body ? ['Content-Length', String(body.length)] : []
 }
 
-/** Answers as bytes (RFC 9112 §4). */
+/** Encodes responses as bytes (RFC 9112 §4). */
 export class Encoder {
   readonly #clock: Clock
   #second = Number.NaN
   #date = ''
-  /** The last answer. Most are the same as the one before: one event for thousands of polls, or GET after GET. */
+  /** The last response. Most equal the one before: one event for thousands of polls, or GET after GET. */
   #last: Encoded | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** A status line, `Date`, and the given headers. */
+  /** Returns the head: the status line, `Date`, and the given headers. */
   head(status: number, ...parts: readonly (readonly string[])[]): string {
     let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nDate: ${this.#now()}\r\n`
     for (const headers of parts)
@@ -51,8 +51,8 @@ export class Encoder {
   }
 
   /**
-   * A whole answer, as one or two buffers.
-   * @param isLast Whether the connection ends with it.
+   * Encodes a whole response, as one or two buffers.
+   * @param isLast Whether the connection ends after it.
    */
   whole(reply: WholeReply, cors: readonly string[], isLast: boolean): readonly Buffer[] {
     const date = this.#now()

@@ -11,11 +11,11 @@ function durationOf(ms: number): string {
 }
 
 /**
- * A body that is taken as it arrives, and no faster than it is taken: what the handler does with a chunk holds up the
- * client. It ends early for a client that stalls or goes away, and for a credential that is refused meanwhile.
+ * A streamed body, read no faster than the handler consumes it: the processing of each chunk holds up the client. It ends
+ * early if the client stalls or disconnects, or if its credential is refused in the meantime.
  */
 export class IncomingBody {
-  /** Bytes, as the client has announced them. Neither fewer nor more come out. */
+  /** The size that the client announced, in bytes. `chunks` yields exactly as many. */
   readonly length: number
   readonly #message: IncomingMessage
   readonly #response: ServerResponse
@@ -24,7 +24,7 @@ export class IncomingBody {
   #refusal: Problem | undefined
   #wake: () => void = () => undefined
 
-  /** @param recheck Throws once the credential does not hold any more. */
+  /** @param recheck Throws once the credential is no longer valid. */
   constructor(message: IncomingMessage, response: ServerResponse, rules: StreamRules, recheck: () => void) {
     this.length = Number(message.headers['content-length'])
     this.#message = message
@@ -33,15 +33,16 @@ export class IncomingBody {
     this.#recheck = recheck
   }
 
-  /** Takes no more of it: the chunk that is awaited is this problem. */
+  /** Stops reading: the next chunk is replaced by this problem. */
   end(problem: Problem): void {
     this.#refusal ??= problem
     this.#wake()
   }
 
   /**
-   * The chunks, once; each is gone when the next one is asked for. A client that waits for 100 Continue is asked for the body now.
-   * @throws {Problem} 408, 400 if the body is cut short, 401, or as `end` says.
+   * Yields the chunks, once; each is only valid until the next one is requested. Sends 100 Continue first if the client
+   * waits for it.
+   * @throws {Problem} 408, 400 if the body is cut short, 401, or the problem passed to `end`.
    */
   async *chunks(): AsyncGenerator<Buffer, void, undefined> {
     if (expectsContinue(this.#message)) this.#response.writeContinue()
@@ -56,7 +57,7 @@ export class IncomingBody {
     this.#recheck()
   }
 
-  /** Waits for the client, and for nothing else; undefined at the end. */
+  /** Waits for the next chunk; undefined at the end. Only the wait for the client counts as stalling. */
   async #next(deadline: number): Promise<Buffer | undefined> {
     const { stallMs, totalMs } = this.#rules
     const stalled = performance.now() + stallMs
@@ -75,7 +76,7 @@ export class IncomingBody {
     }
   }
 
-  /** Resolves when there may be something to read, and after so many milliseconds. */
+  /** Resolves when there may be something to read, or after `ms` milliseconds. */
   async #woken(ms: number): Promise<void> {
     let timer: NodeJS.Timeout | undefined
     await new Promise<void>(resolve => {

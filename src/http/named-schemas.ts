@@ -1,22 +1,22 @@
 /**
- * The schemas of an OpenAPI document that have a name, their `$id`: listed once, and referred to everywhere else, so that
- * generated clients have a type for each.
+ * The schemas of an OpenAPI document that have a name, their `$id`. Each is listed once and referenced everywhere else, so
+ * that generated clients have one type for it.
  */
 export class NamedSchemas {
   readonly #all: Record<string, unknown> = {}
 
-  /** By name, in the order in which they were met. */
+  /** The schemas by name, in the order of their first use. */
   get all(): Readonly<Record<string, unknown>> {
     return this.#all
   }
 
-  /** The schema, with a reference in place of each named one in it. */
+  /** Returns the schema with references in place of the named schemas in it. */
   reference(schema: unknown): unknown {
     if (Array.isArray(schema)) return schema.map(item => this.reference(item))
     if (typeof schema !== 'object' || schema === null) return schema
     const { $id: name, ...rest } = schema as { $id?: unknown }
     if (typeof name !== 'string') return this.#inside(rest)
-    // Without `$id`: it would be the base of the references in it (JSON Schema 2020-12 §8.2.1).
+    // `$id` is removed: it would become the base of the references inside (JSON Schema 2020-12 §8.2.1).
     this.#all[name] ??= this.#inside(rest)
     return { $ref: `#/components/schemas/${name}` }
   }

@@ -5,7 +5,7 @@ import { BASE_PATH } from './router.ts'
 
 const PROBLEM_TYPE = 'application/problem+json'
 
-/** RFC 9457, as every error is answered. */
+/** The body of every error (RFC 9457). */
 const ProblemSchema = Type.Object(
   {
     type: Type.String({ format: 'uri' }),
@@ -26,17 +26,17 @@ const ProblemSchema = Type.Object(
 )
 
 const CREDENTIAL_ANSWERS: RouteDocs['answers'] = {
-  400: { description: 'The request is not valid HTTP, or has two credentials that differ.' },
+  400: { description: 'The request is not valid HTTP, or has two different credentials.' },
   401: {
-    description: 'There is no credential, or it is refused.',
+    description: 'The credential is missing or was refused.',
     headers: ['WWW-Authenticate'],
   },
 }
 
-/** A popular generator of clients takes the last one. */
+/** `bearer` is last, because a popular client generator uses the last one. */
 const SCHEMES = ['basic', 'query', 'bearer']
 
-/** The OpenAPI 3.1 document of routes, made from the same schemas that check their bodies. */
+/** Returns the OpenAPI 3.1 document of the routes, generated from the schemas that validate their bodies. */
 export function openApi(version: string, routes: readonly AnyRoute[]): object {
   const schemas = new NamedSchemas()
   const paths: Record<string, Record<string, object>> = {}
@@ -66,7 +66,7 @@ export function openApi(version: string, routes: readonly AnyRoute[]): object {
           type: 'apiKey',
           in: 'query',
           name: 'apiKey',
-          description: 'The credential, for clients that cannot set headers.',
+          description: 'The credential as a query parameter, for clients that cannot set headers.',
         },
         bearer: {
           type: 'http',
@@ -113,7 +113,7 @@ function bodySchema(body: BodyRules | StreamRules): Type.TSchema {
   return body.documented ?? body.schema
 }
 
-/** Credentials with one of these grants will do. They stand where OpenAPI 3.1 has names of roles (§4.8.30). */
+/** Returns the alternatives, one per scheme and grant. The grants stand where OpenAPI 3.1 has names of roles (§4.8.30). */
 function security(needs: AnyRoute['needs']): readonly object[] {
   if (needs === 'nothing') return []
   if (needs === 'credential') return SCHEMES.map(scheme => ({ [scheme]: [] }))
@@ -127,7 +127,7 @@ function notGranted(needs: Exclude<AnyRoute['needs'], 'nothing'>): RouteDocs['an
   return { 403: { description: `The credential ${reason}.`, headers: ['WWW-Authenticate'] } }
 }
 
-/** The parameters of a route's path that its docs do not describe. */
+/** Returns the parameters of a route's path that its docs do not describe. */
 function pathParameters({ path, docs }: AnyRoute): readonly ParameterDocs[] {
   return Array.from(path.matchAll(/\{(\w+)\}/g), ([, name = '']) => name)
     .filter(name => !docs.parameters?.some(other => other.in === 'path' && other.name === name))

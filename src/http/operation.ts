@@ -1,15 +1,15 @@
 import { Histogram } from '../metrics/histogram.ts'
 
-/** Counts the requests of one route by outcome. Counting takes no memory. */
+/** Counts the requests of one route by outcome. Counting allocates no memory. */
 export class Operation {
   readonly path: string
   readonly method: string
-  /** Answers by the first digit of their status. */
+  /** Responses by the first digit of their status. */
   readonly answers = new Float64Array(6)
-  /** From the head of a request to its answer, to the beginning of its stream, or until it was held. */
+  /** Time from the head of a request to its response, to the start of its stream, or until it was held. */
   readonly duration = new Histogram()
 
-  /** @param path As the route has it, parameters unfilled. */
+  /** @param path The path of the route, with its parameters as placeholders. */
   constructor(path: string, method: string) {
     this.path = path
     this.method = method

@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox/type'
 
 /**
- * The schema of a JSON Merge Patch (RFC 7396) for a schema: no member of an object is required, at any depth. Arrays are
+ * Returns the schema of a JSON Merge Patch (RFC 7396) for a schema: no object member is required, at any depth. Arrays are
  * replaced whole. A named object `Thing` becomes `ThingPatch`.
  */
 export function patchOf(schema: TSchema): TSchema {

@@ -22,14 +22,14 @@ import type { BodyRules, Route, StreamRules } from './route.ts'
 import type { Router } from './router.ts'
 import { checkHost, isRepeated, parseTarget } from './target.ts'
 
-/** The client of a request, and the operation that the request counts towards. */
+/** The client of a request, and the operation under which the request is counted. */
 export interface Asker extends Client {
   operation: Operation
-  /** The body that the handler takes as it arrives. */
+  /** The body, if the handler streams it. */
   incoming: IncomingBody | undefined
 }
 
-/** A request whose route is known, and its query. */
+/** A request whose route is known, with its query. */
 interface Asked {
   readonly route: Route
   readonly request: Request
@@ -44,14 +44,14 @@ export interface PipelineOptions {
   readonly authenticator: Authenticator
   readonly warnings: ClientWarnings
   readonly log: Log
-  /** Whether requests come from the server in front, which says for whom; a client of its own may say anything. */
+  /** Whether requests come from the server in front, which names their client. Other clients could claim any address. */
   readonly isFronted: boolean
 }
 
 /**
- * The path of a request, from its head to the reply: limits, route (404, 405), credential (401), grant (403),
- * preconditions (412), media type (415), body (400, 411, 413, 422), handler. The handler of a route that takes its body as it
- * arrives comes before that body.
+ * Processes a request from its head to the reply: limits, route (404, 405), credential (401), grant (403), preconditions
+ * (412), media type (415), body (400, 411, 413, 422), handler. If the route streams its body, the handler runs before the
+ * body is read.
  */
 export class Pipeline {
   readonly #options: PipelineOptions
@@ -61,7 +61,7 @@ export class Pipeline {
     this.#options = options
   }
 
-  /** Never throws or rejects: an error becomes a reply, too. */
+  /** Never throws or rejects: errors become replies, too. */
   answer(message: IncomingMessage, response: ServerResponse, client: Asker): Reply | Promise<Reply> {
     const address = this.#options.isFronted ? addressIn(message, client.address) : client.address
     try {
@@ -97,8 +97,8 @@ export class Pipeline {
     }
 
     const presented = presentedCredential(authorizationOf(message), query?.getAll('apiKey'))
-    // The signatures of issuers are counted by the address that warnings are for: with a server in front, all clients have
-    // one connection's address, and a flood from one of them would keep the others out.
+    // Limits on verifying issuers' signatures count by the same address as warnings: with a server in front, all clients
+    // have the address of one connection, and a flood from one of them would lock out the others.
     const credential = authenticator.authenticate(
       presented,
       address === client.address ? client.network : clientAt(address).network,
@@ -109,8 +109,8 @@ export class Pipeline {
   }
 
   /**
-   * Each such request is handled and answered in a turn of its own: a token is verified once for many requests at once, and
-   * a place that one of them finds must be taken before the next one looks.
+   * Handles each such request in its own turn of the event loop: a token is verified once for many concurrent requests, and
+   * a place that one of them finds must be taken before the next one looks for it.
    */
   async #handleLater(asked: Asked, verifying: Promise<Credential>): Promise<Reply> {
     const credential = await verifying
@@ -119,7 +119,7 @@ export class Pipeline {
     return this.#handle(asked, credential)
   }
 
-  /** The rest of the path of a request that has a valid credential. */
+  /** Processes the rest of a request whose credential is valid. */
   #handle({ route, request, message, response, query, client }: Asked, credential: Credential): Reply | Promise<Reply> {
     const { authenticator } = this.#options
     requireGrant(route, credential)
@@ -149,7 +149,7 @@ export class Pipeline {
     if (body.isOptional && !hasBody(message)) return
     requireMediaType(message, body.accepts)
     request.body = await readJson(message, response)
-    // The body may have taken its time to arrive: the credential must still hold.
+    // The body may have taken long to arrive: check that the credential still holds.
     if (credential) this.#options.authenticator.recheck(credential)
     requireValid(request.body, body)
   }
@@ -158,7 +158,7 @@ export class Pipeline {
     const { log, warnings } = this.#options
     if (!(error instanceof Problem)) {
       log('error', `answered with 500: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
-      // A system that refuses to be read or written is no secret, and somebody must know of it.
+      // That a system refuses to be read or written is no secret, and somebody must learn of it.
       if (isOfSystem(error)) return problemReply(systemProblem(`The system refused: ${reasonOf(error)}.`, error))
       return problemReply(new Problem('internal', 'The device failed to answer; its log has the reason.'))
     }
@@ -186,15 +186,15 @@ function takeBody(
   return new IncomingBody(message, response, rules, recheck)
 }
 
-/** For log lines alone: a program on the device itself can say what it likes. */
+/** Returns the address for log lines only: a program on the device itself can claim any address. */
 function addressIn(message: IncomingMessage, peer: string): string {
   const address = message.headers['x-real-ip']
   return typeof address === 'string' && isIP(address) !== 0 ? address : peer
 }
 
-/** @throws {Problem} 431, 400 or 417 for a head that no route could answer. */
+/** @throws {Problem} 431, 400, 417 or 501 for a head that no route could answer. */
 function checkHead(message: IncomingMessage): void {
-  // Each header takes memory that Node's count of bytes leaves out.
+  // Each header takes memory that Node's byte count does not include.
   if (message.rawHeaders.length > 2 * MAX_HEADERS)
     throw new Problem('head-too-large', `A request must not have more than ${MAX_HEADERS} headers.`)
   checkHost(message)
@@ -205,12 +205,12 @@ function checkHead(message: IncomingMessage): void {
     throw new Problem('expectation-failed', 'The only supported expectation is 100-continue.')
 }
 
-/** A client whose body has no effect may think that it has. @throws {Problem} 422 if there is one. */
+/** Refuses a body that would have no effect, because the client may think that it has. @throws {Problem} 422 */
 function refuseBody(message: IncomingMessage): void {
   if (hasBody(message)) throw new Problem('invalid-body', 'This request takes no body.', { headers: CLOSE })
 }
 
-/** @throws {Problem} 400 if it is repeated. */
+/** @throws {Problem} 400 if the header is repeated. */
 function authorizationOf(message: IncomingMessage): string | undefined {
   const { authorization } = message.headers
   if (authorization !== undefined && isRepeated(message, 'authorization'))
@@ -219,8 +219,8 @@ function authorizationOf(message: IncomingMessage): string | undefined {
 }
 
 /**
- * A misspelled `confirmWithin` must not make a change permanent that was meant to be on trial. The name is not repeated: it
- * may be a credential in the wrong place.
+ * Refuses unknown query parameters: a misspelled `confirmWithin` must not make a change permanent that was meant to be on
+ * trial. The detail does not quote the name, because it may be a credential in the wrong place.
  * @throws {Problem} 400
  */
 function requireKnown({ docs }: Route, query: URLSearchParams): void {

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { Problem } from '../problem.ts'
 
-/** A handler's answer, which the server writes. Headers are names and values in turn. */
+/** A handler's response, which the server writes. Headers are alternating names and values. */
 export type Reply = WholeReply | HeldReply | StreamReply
 
 export interface WholeReply {
@@ -9,13 +9,13 @@ export interface WholeReply {
   readonly headers: readonly string[]
   /** Absent for 204 and 304. */
   readonly body?: Buffer
-  /** The path stands for this content for ever: browsers may keep it. */
+  /** The content at this path never changes, so browsers may cache it forever. */
   readonly isImmutable?: true
 }
 
 /**
- * An answer that is given later. `hold` is called at once, with what takes the answer: exactly once, and not before
- * `hold` has returned.
+ * A response that is given later. The server calls `hold` at once with the answerer, which must be called exactly once, and
+ * not before `hold` has returned.
  */
 export interface HeldReply {
   hold(answerer: Answerer): Held
@@ -26,19 +26,19 @@ export interface Answerer {
 }
 
 export interface Cancelable {
-  /** Frees its place: the connection has closed, or there is nothing left to wait for. */
+  /** Frees the place, because the connection has closed or there is nothing left to wait for. */
   cancel(): void
 }
 
 export interface Held extends Cancelable {
-  /** Answers now: the time is over, or another request has come on the connection. */
+  /** Answers now, because the time is up or another request has arrived on the connection. */
   release(): void
 }
 
-/** A 200 whose body goes on. `open` is called as soon as `preamble` is written, and owns the socket from then on. */
+/** A 200 whose body is open-ended. `open` is called once `preamble` is written, and owns the socket from then on. */
 export interface StreamReply {
   readonly headers: readonly string[]
-  /** The beginning of the body. */
+  /** The first part of the body. */
   readonly preamble: string
   readonly open: (socket: Socket) => Cancelable
 }

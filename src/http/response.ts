@@ -1,6 +1,9 @@
 import type { ClientRequest, IncomingMessage } from 'node:http'
 
-/** The response to a request. Rejects with its error, and if none comes, as after a 101 that was not asked for (RFC 9110 section 15.2.2). */
+/**
+ * Resolves with the response to a request. Rejects with the error of the request, or if it gets no response, such as after a
+ * 101 that was not asked for (RFC 9110 section 15.2.2).
+ */
 export function responseTo(request: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     request

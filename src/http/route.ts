@@ -10,7 +10,7 @@ export type Method = 'GET' | 'PATCH' | 'POST' | 'PUT' | 'DELETE'
 /** An operation that needs no credential. */
 export interface OpenRoute {
   readonly method: Method
-  /** Below the base path. `{name}` stands for one segment. */
+  /** The path below the base path. `{name}` stands for one segment. */
   readonly path: string
   readonly needs: 'nothing'
   readonly body?: BodyRules
@@ -18,13 +18,13 @@ export interface OpenRoute {
   readonly docs: RouteDocs
 }
 
-/** One operation of the API: the grant that it needs, its handler, and its part of the OpenAPI document. */
+/** An operation of the API: the grant that it needs, its handler, and its part of the OpenAPI document. */
 export interface Route {
   readonly method: Method
   readonly path: string
-  /** A grant, or several of which any one suffices; `api-key` for what no token may do; `credential` if any valid one will do. */
+  /** A grant, or several of which one suffices; `api-key` for what no token may do; `credential` for any valid credential. */
   readonly needs: Grant | readonly Grant[] | 'api-key' | 'credential'
-  /** Absent for a route that takes no body: a request with one is refused. */
+  /** Absent for a route that takes no body: a request that has one is refused. */
   readonly body?: BodyRules | StreamRules
   readonly handle: (request: Request, credential: Credential) => Reply | Promise<Reply>
   readonly docs: RouteDocs
@@ -35,28 +35,28 @@ export interface BodyRules {
   readonly accepts: readonly string[]
   /** Enforced before the handler is called. */
   readonly schema: TSchema
-  /** Takes the place of `schema` in the OpenAPI document where the handler checks more than that. */
+  /** Replaces `schema` in the OpenAPI document if the handler checks more than `schema`. */
   readonly documented?: TSchema
-  /** The kind of the 422 for a body that does not fit; by default `invalid-body`. */
+  /** The kind of the 422 for an invalid body. Defaults to `invalid-body`. */
   readonly invalid?: ProblemKind
-  /** Whether the body may be left out, and with it its Content-Type. */
+  /** Whether the request may omit the body and its Content-Type. */
   readonly isOptional?: boolean
   /** Checked before the body is read (RFC 9110 §13.2.2). Throws if a precondition fails. */
   readonly precondition?: (request: Request) => void
 }
 
-/** A body that the handler takes as it arrives, from `Request.incoming`. The time for a whole request does not apply. */
+/** Rules for a body that the handler streams from `Request.incoming`. The time limit for a whole request does not apply. */
 export interface StreamRules {
   readonly accepts: readonly string[]
-  /** A larger one is refused before any of it is read. */
+  /** A larger body is refused before any of it is read. */
   readonly maxBytes: number
-  /** Milliseconds without a byte, and in all. */
+  /** Maximum milliseconds without a byte, and in total. */
   readonly stallMs: number
   readonly totalMs: number
   readonly precondition?: (request: Request) => void
 }
 
-/** The same route for a device that may not have what it is about: `requirePresent` throws then, before a body is read. */
+/** Wraps a route that not every device has: on one without it, `requirePresent` throws before the body is read. */
 export function onlyIf(requirePresent: () => void, route: Route): Route {
   const { body, handle } = route
   const precondition = (request: Request) => {
@@ -76,21 +76,21 @@ export function onlyIf(requirePresent: () => void, route: Route): Route {
 export type AnyRoute = Route | OpenRoute
 
 export interface RouteDocs {
-  /** Unique among all routes: generated clients name a function after it. */
+  /** Unique among all routes: generated clients derive function names from it. */
   readonly operationId: string
   readonly summary: string
   readonly description?: string
-  /** Marks an operation on the device. The page has a button for each. */
+  /** Present for an operation on the device. The page has a button for each. */
   readonly operation?: OperationDocs
-  /** Path parameters that are not described here are added. */
+  /** Path parameters that are not listed here are added. */
   readonly parameters?: readonly ParameterDocs[]
-  /** Answers by status. The ones that every route can give (401, 403, …) are added. */
+  /** Responses by status. Those that every route can give (401, 403, …) are added. */
   readonly answers: Readonly<Record<number, AnswerDocs>>
 }
 
-/** `x-operation` in the OpenAPI document. The summary is the name of the button, and the description is shown beside it. */
+/** `x-operation` in the OpenAPI document. The summary is the label of the button; the description is shown next to it. */
 export interface OperationDocs {
-  /** Whether people are asked for a confirmation first. */
+  /** Whether people are asked to confirm first. */
   readonly confirm: boolean
   /** Whether they must type the name of the device to confirm. */
   readonly destructive: boolean
@@ -105,10 +105,10 @@ export interface ParameterDocs {
 
 export interface AnswerDocs {
   readonly description: string
-  /** By media type; absent for an answer without a body. */
+  /** Schemas by media type; absent for a response without a body. */
   readonly content?: Readonly<Record<string, TSchema>>
-  /** Headers that the answer always has. */
+  /** Headers that the response always has. */
   readonly headers?: readonly string[]
-  /** Headers that it may have. */
+  /** Headers that the response may have. */
   readonly sometimes?: readonly string[]
 }

@@ -5,7 +5,7 @@ import { Operation } from './operation.ts'
 import { NO_PARAMETERS, type PathParameters } from './request.ts'
 import type { AnyRoute } from './route.ts'
 
-/** The path in front of every route's. */
+/** The prefix of every route's path. */
 export const BASE_PATH = '/api/v1'
 
 export interface Match {
@@ -18,14 +18,14 @@ export interface Match {
 type Methods = ReadonlyMap<string, Match>
 
 interface Template {
-  /** `{name}` for a parameter. */
+  /** The segments of the path; `{name}` is a parameter. */
   readonly segments: readonly string[]
   readonly methods: Methods
 }
 
 /**
- * Finds the route of a method and a path. A path without parameters is one look-up; for the others, a segment that is
- * spelled out wins over a parameter.
+ * Finds the route for a method and a path. A path without parameters takes one lookup; among the others, a literal segment
+ * takes precedence over a parameter.
  */
 export class Router {
   readonly #paths = new Map<string, Methods>()
@@ -33,17 +33,17 @@ export class Router {
   readonly #operations: Operation[] = []
   #maxSegments = 0
 
-  /** @param base In front of every route's path. */
+  /** @param base The prefix of every route's path. */
   constructor(routes: readonly AnyRoute[], base = BASE_PATH) {
     this.add(routes, base)
   }
 
-  /** The counts of requests, for each route. */
+  /** The request counts of each route. */
   get operations(): readonly Operation[] {
     return this.#operations
   }
 
-  /** Adds routes at paths that have none yet. */
+  /** Adds routes, at paths that have none yet. */
   add(routes: readonly AnyRoute[], base: string): void {
     const paths = new Map<string, Map<string, Match>>()
     for (const route of routes) {
@@ -70,12 +70,12 @@ export class Router {
     return { ...matchOf(template.methods, method), parameters }
   }
 
-  /** The methods of a path, as `Allow` lists them. @throws {Problem} 404 */
+  /** Returns the methods of a path, as listed in `Allow`. @throws {Problem} 404 */
   allowed(path: string): string {
     return allowed(this.#paths.get(path) ?? this.#matchTemplate(path).template.methods)
   }
 
-  /** How to go on from a wrong path, as the end of a sentence. */
+  /** Returns the end of a sentence that helps with a wrong path. */
   #hint(path: string): string {
     const meant = closest(path.replace(/\/$/, ''), [...this.#paths.keys()])
     if (meant !== undefined) return `; did you mean ${meant}?`
@@ -105,7 +105,7 @@ function allowed(methods: Methods): string {
   return [...methods.keys()].join(', ')
 }
 
-/** Sorts the templates of a length: earlier segments count more, and one that is spelled out comes first. */
+/** Returns a sort key for templates: earlier segments count more, and literal segments come first. */
 function shape({ segments }: Template): string {
   return segments.map(segment => (isParameter(segment) ? 1 : 0)).join('')
 }
@@ -130,7 +130,7 @@ function matchSegments(template: readonly string[], segments: readonly string[])
   return parameters
 }
 
-/** Undefined for a text that is not percent-encoded UTF-8, or is too long. */
+/** Returns undefined for text that is not percent-encoded UTF-8, or is too long. */
 function decode(segment: string): string | undefined {
   if (segment.length > MAX_PATH_PARAMETER) return undefined
   try {

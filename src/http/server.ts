@@ -28,17 +28,17 @@ export interface HttpServerOptions {
   readonly authenticator: Authenticator
   readonly origins: Origins
   readonly connections: number
-  /** The same for one client, so that none can take all of them. */
+  /** The limit for one client, so that no client can take all connections. */
   readonly connectionsPerAddress: number
-  /** Milliseconds between looks for requests that take too long to arrive. */
+  /** Milliseconds between checks for requests that take too long to arrive. */
   readonly timeoutCheckMs: number
   readonly clock: Clock
   readonly log: Log
-  /** Whether a server in front passes the requests on, and says for whom (X-Real-IP). */
+  /** Whether requests come through a server in front, which names their client (X-Real-IP). */
   readonly isFronted?: boolean
 }
 
-/** Listens, and hands each request to its connection. */
+/** Listens, and passes each request to its connection. */
 export class HttpServer {
   readonly #log: Log
   readonly #router: Router
@@ -86,22 +86,22 @@ export class HttpServer {
     })
   }
 
-  /** How many connections are open. */
+  /** Number of open connections. */
   get connections(): number {
     return this.#context.places.total
   }
 
-  /** Outcomes of requests by route; the last operation counts requests without a route. */
+  /** Request outcomes by route; the last operation counts requests without a route. */
   get operations(): readonly Operation[] {
     return [...this.#router.operations, this.#context.unrouted]
   }
 
-  /** Credentials that were refused, by reason. */
+  /** Refused credentials, by reason. */
   get refusals(): Counts {
     return this.#context.pipeline.refusals
   }
 
-  /** Listens; resolves with the address as a URL. */
+  /** Listens, and resolves with the address as a URL. */
   listen(where: ListenOptions | { readonly fd: number }): Promise<string> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject)
@@ -114,8 +114,9 @@ export class HttpServer {
   }
 
   /**
-   * Accepts no more connections, answers the requests that have come (those whose bodies still arrive with a refusal), and resolves when the last connection has ended.
-   * @param endReaders Ends the streams and the held polls: Node takes them for idle, as it has let go of their requests.
+   * Accepts no more connections, answers the requests that have arrived (those whose bodies are incomplete with a refusal),
+   * and resolves once the last connection has ended.
+   * @param endReaders Ends streams and held polls: Node considers them idle, because it has released their requests.
    */
   close(endReaders: () => void): Promise<void> {
     this.#writer.close()
@@ -124,9 +125,9 @@ export class HttpServer {
     for (const { incoming } of this.#context.connections.values()) incoming?.end(why)
     const closed = new Promise<void>(resolve => this.#server.close(() => resolve()))
     this.#server.closeIdleConnections()
-    // Node counts connections as idle only after their first request, which may be on its way.
+    // Node counts connections as idle only after their first request, which may be in transit.
     const ahead = setTimeout(() => {
-      // After a busy turn of the event loop, timers run before bytes are read that have arrived meanwhile: read those first.
+      // After a long turn of the event loop, timers run before bytes that have arrived are read: read those first.
       setImmediate(() => {
         for (const { isUnused, socket } of this.#context.connections.values()) if (isUnused) socket.destroy()
       })
@@ -156,14 +157,14 @@ function createHttpServer(connections: number, timeoutCheckMs: number): Server {
     headersTimeout: HEAD_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
     connectionsCheckingInterval: timeoutCheckMs,
-    // One timer for each connection, `timeout` below: with this one as well Node makes two more for each request.
+    // `timeout` below takes one timer per connection; with this one as well, Node makes two more for each request.
     keepAliveTimeout: 0,
     // Node would answer a request without Host with an empty 400.
     requireHostHeader: false,
   })
   server.maxConnections = connections
   server.timeout = IDLE_MS
-  // Beyond a limit of its own Node drops headers in silence; ours refuses the request.
+  // Beyond its own limit Node silently drops headers; the limit of the pipeline refuses the request.
   server.maxHeadersCount = 0
   return server
 }

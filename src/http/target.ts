@@ -9,14 +9,14 @@ export interface Target {
 }
 
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)/i
-/** A name or an IPv4 address, and an optional port (RFC 3986 §3.2.2, §3.2.3). A name may be empty. */
+/** A name or an IPv4 address, and an optional port (RFC 3986 §3.2.2, §3.2.3). The name may be empty. */
 const NAME_AND_PORT = /^[\w.~!$&'()*+,;=%-]*(?::\d*)?$/
 const BAD_ENCODING = /%(?![\dA-F]{2})/i
 const LITERAL_AND_PORT = /^\[([^\]]+)\](?::\d*)?$/
 
 /**
- * Checks that an HTTP/1.1 request names its host, and that no request names two. The host decides nothing here; but a
- * proxy may have routed the request by one that we do not see.
+ * Checks that an HTTP/1.1 request names its host, and that no request names two. The host makes no difference here, but a
+ * proxy may have routed the request by one that this service does not see.
  * @throws {Problem} 400 (RFC 9112 §3.2)
  */
 export function checkHost(message: IncomingMessage): void {
@@ -31,8 +31,8 @@ export function checkHost(message: IncomingMessage): void {
 }
 
 /**
- * Splits a target in origin form (`/path?query`) or in absolute form (`http://host/path?query`). The authority of the
- * latter stands in for `Host` (RFC 9112 §3.2.2).
+ * Splits a target in origin form (`/path?query`) or in absolute form (`http://host/path?query`). In absolute form, the
+ * authority replaces `Host` (RFC 9112 §3.2.2).
  * @throws {Problem} 400 for an absolute form without a valid authority.
  */
 export function parseTarget(target: string): Target {
@@ -42,11 +42,11 @@ export function parseTarget(target: string): Target {
   return { path: origin.slice(0, mark), query: new URLSearchParams(origin.slice(mark + 1)) }
 }
 
-/** Whether a header stands in a request more than once. Node keeps the first in silence; a proxy may read the second. */
+/** Reports whether a request repeats a header. Node silently keeps the first one, but a proxy may read the second. */
 export function isRepeated({ rawHeaders }: IncomingMessage, name: string): boolean {
   let candidates = 0
   for (let at = 0; at < rawHeaders.length; at += 2) if (rawHeaders[at]?.length === name.length) candidates++
-  // Most often there is one name of that length, and none needs to be put into lower case.
+  // Usually only one name has that length, so no name needs to be converted to lower case.
   return candidates > 1 && countOf(rawHeaders, name) > 1
 }
 
@@ -57,7 +57,7 @@ function countOf(rawHeaders: readonly string[], name: string): number {
 function originForm(target: string): string {
   const [start = '', authority] = ABSOLUTE_FORM.exec(target) ?? []
   if (authority === undefined) return target
-  // An empty host is no http URI (RFC 9110 §4.2.1), and a user name in it is an attempt to deceive (§4.2.4).
+  // An empty host is not valid in an http URI (RFC 9110 §4.2.1), and a user name in it is an attempt to deceive (§4.2.4).
   if (/^(?::|$)/.test(authority) || !isHost(authority))
     throw new Problem('bad-request', 'The target in absolute form must name a valid host, without a user name.')
   const rest = target.slice(start.length)

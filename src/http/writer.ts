@@ -14,7 +14,7 @@ import { type HeldReply, problemReply, type Reply, type StreamReply, type WholeR
 
 const NOSNIFF = ['X-Content-Type-Options', 'nosniff']
 
-/** Writes replies to their connections; only a stream, once it is open, writes for itself. */
+/** Writes replies to their connections. Only a stream, once open, writes by itself. */
 export class Writer {
   readonly #encoder: Encoder
   readonly #cors: Cors
@@ -25,7 +25,7 @@ export class Writer {
     this.#cors = new Cors(origins)
   }
 
-  /** From here on every answer is the last one of its connection. */
+  /** Makes every response from now on the last one of its connection. */
   close(): void {
     this.#isClosing = true
   }
@@ -38,7 +38,7 @@ export class Writer {
     connection.incoming = undefined
   }
 
-  /** Writes an answer after a response that Node takes for sent. */
+  /** Writes a response directly to the socket, in place of one that Node considers sent. */
   writeBytes(connection: Connection, reply: WholeReply, cors: readonly string[]): void {
     const { socket, sent, operation } = connection
     operation.answered(reply.status)
@@ -53,15 +53,15 @@ export class Writer {
     if (this.#isClosing) endSoon(socket)
   }
 
-  /** Ends a connection that cannot be parsed any further with a problem. */
+  /** Answers a connection that cannot be parsed any further with a problem, and ends it. */
   writeLast(socket: Duplex, problem: Problem): void {
     endSoon(socket, Buffer.concat(this.#encoder.whole(problemReply(problem), [], true)))
   }
 
   /**
-   * Most answers are written to the socket as bytes that were encoded once, and Node learns that its response is sent:
-   * `response.end` would check, join and copy the head of each of them anew, a third of the time of a small GET. Node
-   * writes the other answers.
+   * Writes most responses to the socket as bytes that were encoded once, and tells Node that its response is sent:
+   * `response.end` would check, join and copy the head of each of them again, a third of the time of a small GET. Node
+   * writes the other responses.
    */
   #writeWhole(connection: Connection, message: IncomingMessage, response: ServerResponse, reply: WholeReply): void {
     if (response.destroyed) return
@@ -86,7 +86,7 @@ export class Writer {
     response.end(message.method === 'HEAD' ? undefined : body)
   }
 
-  /** Whether it is the response's turn, its request has been read, and the connection goes on after it. */
+  /** Reports whether it is the response's turn, its request has been read, and the connection continues after it. */
   #isPlain(message: IncomingMessage, response: ServerResponse): boolean {
     return (
       response.socket === message.socket &&
@@ -98,8 +98,8 @@ export class Writer {
   }
 
   /**
-   * Answers a request of which the rest is not read. The connection is not closed at once: that would reset it, and some
-   * clients then drop an answer that they have not read yet.
+   * Answers a request whose rest is not read. The connection is not closed at once: that would reset it, and some clients
+   * would then drop a response that they have not read yet.
    */
   #writeUnread(socket: Socket, reply: WholeReply, cors: readonly string[]): void {
     pauseReading(socket)
@@ -109,8 +109,8 @@ export class Writer {
   }
 
   /**
-   * A poll that waits needs neither its request nor its response: 5 KB, which each garbage collection would find alive.
-   * So nothing that waits refers to them, as a closure made here would.
+   * Holds a poll. It needs neither its request nor its response while it waits: 5 KB, which each garbage collection would
+   * find alive. So nothing that waits refers to them, as a closure made here would.
    */
   #hold(connection: Connection, message: IncomingMessage, response: ServerResponse, reply: HeldReply): void {
     if (this.#isPlain(message, response)) {
@@ -128,7 +128,7 @@ export class Writer {
   }
 
   /**
-   * Answers with a body that ends with the connection (RFC 9112 §6.3), written to the socket itself: `response.write`
+   * Answers with a body that ends with the connection (RFC 9112 §6.3), written directly to the socket: `response.write`
    * would frame and copy each event again for each client.
    */
   #openStream(connection: Connection, message: IncomingMessage, response: ServerResponse, reply: StreamReply): void {
@@ -148,7 +148,7 @@ export class Writer {
   }
 }
 
-/** Ends a connection, and does not wait for a client that never closes its side. */
+/** Ends a connection without waiting for a client that never closes its side. */
 function endSoon(socket: Duplex, bytes?: Buffer): void {
   socket.end(bytes, () => socket.destroy())
 }

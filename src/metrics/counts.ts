@@ -1,6 +1,6 @@
 import type { Sample } from './exposition.ts'
 
-/** Counts by labels. The values must be of closed sets, because each combination is kept for good. */
+/** Counts by labels. Label values must come from closed sets, because each combination is kept forever. */
 export class Counts {
   readonly #names: readonly string[]
   readonly #counts = new Map<string, { readonly values: readonly string[]; count: number }>()
@@ -9,7 +9,7 @@ export class Counts {
     this.#names = names
   }
 
-  /** @param values Of the labels, in their order. */
+  /** @param values The values of the labels, in order. */
   add(values: readonly string[]): void {
     const key = values.join('\n')
     const entry = this.#counts.get(key)

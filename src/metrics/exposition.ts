@@ -1,6 +1,6 @@
 /**
- * Metrics as text: the format 0.0.4 of Prometheus (prometheus.io/docs/instrumenting/exposition_formats), and OpenMetrics
- * 1.0, which differ in the names of families and in the last line.
+ * Metrics as text: Prometheus format 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats), and OpenMetrics 1.0,
+ * which differs in the names of families and in the last line.
  */
 import { BOUNDS, type Histogram } from './histogram.ts'
 
@@ -12,7 +12,7 @@ export interface Sample {
 }
 
 export interface Family {
-  /** As OpenMetrics has it: without `_total` or `_info`. */
+  /** The name as in OpenMetrics: without `_total` or `_info`. */
   readonly name: string
   readonly type: 'counter' | 'gauge' | 'histogram' | 'info'
   readonly help: string
@@ -44,7 +44,7 @@ function familyText({ name, type, help, samples }: Family, format: Format): stri
   return [`# HELP ${shown} ${help}`, `# TYPE ${shown} ${kind}`, ...lines, ''].join('\n')
 }
 
-/** Buckets are cumulative: each counts what is in those before it, too. */
+/** Formats a histogram. Buckets are cumulative: each includes the counts of those before it. */
 function histogramLines(name: string, labels: Labels, { counts, sum }: Histogram): readonly string[] {
   let total = 0
   const buckets = Array.from(counts, (count, at) => {
@@ -54,7 +54,7 @@ function histogramLines(name: string, labels: Labels, { counts, sum }: Histogram
   return [...buckets, line(`${name}_sum`, labels, sum), line(`${name}_count`, labels, total)]
 }
 
-/** OpenMetrics 1.0, "Canonical Numbers": `1.0`, not `1`. */
+/** Formats a bound as a canonical number of OpenMetrics 1.0: `1.0`, not `1`. */
 function boundText(bound: number | undefined): string {
   if (bound === undefined) return '+Inf'
   return Number.isInteger(bound) ? `${bound}.0` : String(bound)

@@ -1,18 +1,18 @@
-/** Seconds: from a GET, which takes 20 µs, to a change that waits for a slow disk. */
+/** Upper bounds in seconds: from a GET, which takes 20 µs, to a change that waits for a slow disk. */
 export const BOUNDS: readonly number[] = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5]
 
-/** How long things took. It has its size from the start: to observe takes no memory. */
+/** A histogram of durations. Its size is fixed, so observing allocates no memory. */
 export class Histogram {
-  /** Observations by bucket, the last one for those over all bounds. */
+  /** Observations by bucket; the last bucket counts those above all bounds. */
   readonly counts = new Float64Array(BOUNDS.length + 1)
   #sum = 0
 
-  /** Seconds of all observations together. */
+  /** Sum of all observations, in seconds. */
   get sum(): number {
     return this.#sum
   }
 
-  /** Whether there was none. */
+  /** Whether nothing has been observed. */
   get isEmpty(): boolean {
     return this.counts.every(count => count === 0)
   }

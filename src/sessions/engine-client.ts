@@ -1,4 +1,4 @@
-/** An engine's end of the engines' socket. */
+/** The engine's side of the engines' socket. */
 import { request } from 'node:http'
 import { connect } from 'node:net'
 import type { Device, EndReason } from '../../hal/engine.ts'
@@ -6,15 +6,15 @@ import { isObject, parseJson } from '../json.ts'
 
 /** A session as the service describes it. */
 export interface SessionLine {
-  /** In the first line. */
+  /** Present in the first line. */
   readonly id?: string
   readonly state: 'pending' | 'active' | 'denied' | 'ended'
-  /** When that state began, RFC 3339. */
+  /** When that state began, in RFC 3339. */
   readonly since?: string
   readonly reason?: EndReason
 }
 
-/** An answer that is no session: the detail of its problem. */
+/** The service answered with a problem instead of a session. The message is the detail of the problem. */
 export class SessionRefused extends Error {
   /** Whether the same request may be accepted later. */
   readonly isPassing: boolean
@@ -25,7 +25,7 @@ export class SessionRefused extends Error {
   }
 }
 
-/** A session that goes on after the connection was lost. */
+/** A session that continues after the connection was lost. */
 export interface GoingOn {
   readonly state: 'active'
   readonly id: string | undefined
@@ -33,19 +33,19 @@ export interface GoingOn {
 }
 
 export interface EngineConnection {
-  /** Ends when the service has no more to say, or the connection is lost. */
+  /** Ends when the service has nothing more to send, or the connection is lost. */
   readonly lines: AsyncIterable<SessionLine>
   /** Tells the service that the device is gone. */
   close(): void
 }
 
-/** Characters of a line, and of a problem. */
+/** Maximum number of characters in a line, and in a problem. */
 const MAX_LINE = 4_096
 
 /**
- * Asks for a session. After `ended` by a moderator the connection stays open until `close`, which says that the device is
- * out.
- * @throws {SessionRefused} if the request is refused; the error of the socket if nobody listens.
+ * Asks for a session. After a moderator has ended it, the connection stays open until `close`, which reports that the device
+ * is disconnected.
+ * @throws {SessionRefused} if the request is refused; the error of the socket if the service is not listening.
  */
 export function openSession(path: string, ask: Device & (GoingOn | object)): Promise<EngineConnection> {
   return new Promise((resolve, reject) => {
@@ -66,7 +66,7 @@ export function openSession(path: string, ask: Device & (GoingOn | object)): Pro
   })
 }
 
-/** A connection that breaks off ends the lines; an unfinished line does not count. */
+/** Yields the lines. A lost connection ends them, and an unfinished line is dropped. */
 async function* linesOf(chunks: AsyncIterable<string>): AsyncGenerator<SessionLine> {
   let rest = ''
   try {
@@ -76,12 +76,12 @@ async function* linesOf(chunks: AsyncIterable<string>): AsyncGenerator<SessionLi
       for (const line of lines) yield JSON.parse(line)
     }
   } catch (error) {
-    if (error instanceof SyntaxError) throw new SessionRefused('the service answers with what is not a session')
-    // Lost, as after a crash of the service.
+    if (error instanceof SyntaxError) throw new SessionRefused('the response of the service is not a session')
+    // The connection was lost, as after a crash of the service.
   }
 }
 
-/** The detail of a problem. */
+/** Returns the detail of a problem. */
 async function refusalIn(chunks: AsyncIterable<string>): Promise<string> {
   let text = ''
   for await (const chunk of chunks) text = (text + chunk).slice(0, MAX_LINE)

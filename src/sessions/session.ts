@@ -1,22 +1,25 @@
 import type { Device, SessionState } from '../../hal/engine.ts'
 
-/** A device that mirrors or wants to, as clients see it. */
+/** A device that mirrors or asks to, as clients see it. */
 export interface Session extends Device {
   readonly id: string
   readonly state: SessionState
-  /** When that state began, RFC 3339 in UTC. */
+  /** When that state began, in RFC 3339 (UTC). */
   readonly since: string
-  /** When it is denied unless somebody decides, or ended unless the device comes; RFC 3339 in UTC. Absent while it is active. */
+  /**
+   * When a pending session is denied if nobody decides, or an admitted one ends if its device does not connect; RFC 3339 in
+   * UTC. Absent while the session is active.
+   */
   readonly deadline?: string
 }
 
-/** An engine's claim that a session goes on after a restart of the service. */
+/** An engine's claim that a session continues after a restart of the service. */
 export interface Former {
   readonly id?: unknown
   readonly since?: unknown
 }
 
-/** The protocols that metrics tell apart: engines may name any. */
+/** The protocols that metrics distinguish, because engines may name any. */
 const LABELS = ['airplay', 'miracast', 'cast']
 
 export function protocolLabel(protocol: string): string {
@@ -24,15 +27,15 @@ export function protocolLabel(protocol: string): string {
 }
 
 export const PROTOCOL = '^[a-z0-9-]{1,32}$'
-/** Code points of each text, and of an address. */
+/** Maximum number of code points of each text, and of an address. */
 export const MAX_NAME = 128
 export const MAX_MODEL = 64
 export const MAX_DEVICE_ID = 64
 export const MAX_ADDRESS = 64
-/** Controls, line separators, and characters that reorder the text around them (UAX #9). */
+/** Control characters, line separators, and characters that reorder the text around them (UAX #9). */
 const UNSAFE = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
 
-/** The device with texts that are safe to show: bounded, well formed, and on one line. */
+/** Returns the device with texts that are safe to show: limited in length, well formed, and on one line. */
 export function safeDevice({ protocol, name, model, deviceId, address }: Device): Device {
   return {
     protocol,
@@ -44,7 +47,7 @@ export function safeDevice({ protocol, name, model, deviceId, address }: Device)
 }
 
 function safeText(text: string, max: number): string {
-  // A code point is at most two UTF-16 units, so the rest need not be looked at.
+  // A code point is at most two UTF-16 units, so the rest can be ignored.
   const characters = [...text.slice(0, 2 * max).toWellFormed()].slice(0, max)
   return characters.join('').replace(UNSAFE, '\u{fffd}')
 }

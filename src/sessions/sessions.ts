@@ -14,7 +14,7 @@ const RFC3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d
 
 export interface SessionsOptions {
   readonly ring: Pick<TopicOptions, 'maxEvents' | 'maxBytes' | 'newId'>
-  /** Seconds after which a device is denied if nobody has decided, and given up if it was admitted and has not come. */
+  /** Seconds after which a pending device is denied if nobody decides, and an admitted one is given up if it does not connect. */
   readonly timeoutS: () => number
   readonly clock: Clock
   readonly log: Log
@@ -31,13 +31,13 @@ interface TrackedSession {
   readonly carrier: Carrier
   timer: NodeJS.Timeout | undefined
   decision: Decision | undefined
-  /** How it ended; undefined while it lives. */
+  /** How the session ended; preset until then. */
   outcome: 'left' | 'denied' | 'ended' | 'timed out'
 }
 
-/** The devices that mirror or want to, through any engine, and the decisions about them. */
+/** The devices that mirror or ask to, through any engine, and the decisions about them. */
 export class Sessions implements EngineHost {
-  /** Their outcomes, by protocol. */
+  /** Outcomes of sessions, by protocol. */
   readonly outcomes = new Counts(['protocol', 'outcome'])
   readonly #options: SessionsOptions
   /** Oldest first. */
@@ -56,25 +56,25 @@ export class Sessions implements EngineHost {
     return this.#paced.topic
   }
 
-  /** All sessions as JSON, oldest first, and the id of the event that says the same. */
+  /** All sessions as JSON, oldest first, and the id of the event with the same content. */
   get current(): PacedTopic['current'] {
     return this.#paced.current
   }
 
-  /** All of them, oldest first. */
+  /** All sessions, oldest first. */
   get all(): readonly Session[] {
     return Array.from(this.#entries.values(), ({ session }) => session)
   }
 
-  /** @throws {Problem} 404 if there is no such session. */
+  /** @throws {Problem} 404 if no session has this id. */
   get(id: string): Session {
     return this.#find(id).session
   }
 
   /**
-   * Enters a device.
-   * @returns the id of its session; undefined if there are too many: the engine must turn it away. A device that mirrors
-   * through an engine for one at a time is always entered: it is on the screen already.
+   * Adds a session for a device.
+   * @returns its id; undefined if there are too many sessions, so that the engine must turn the device away. A device that
+   * mirrors through an exclusive engine is always added, because it is already on the screen.
    * @param former Its `id` is kept if it is a UUID that no session has, and its `since` if it is not in the future.
    */
   enter(carrier: Carrier, device: Device, state: SessionState, former: Former = {}): string | undefined {
@@ -93,7 +93,7 @@ export class Sessions implements EngineHost {
     return id
   }
 
-  /** Moves a session on. Does nothing if it is gone. */
+  /** Changes the state of a session. Does nothing if the session is gone. */
   move(id: string, state: SessionState): void {
     const entry = this.#entries.get(id)
     if (!entry || entry.session.state === state) return
@@ -113,18 +113,17 @@ export class Sessions implements EngineHost {
     this.#paced.changed()
   }
 
-  /** Logs what an engine did of its own accord. */
+  /** Logs what an engine did by itself. */
   warn(what: string): void {
     this.#options.log('warning', what)
   }
 
   /**
-   * Lets a pending device in. A device that was let in already is left as it is.
-   * @param replaced Which sessions may be ended for it, on an engine that carries one at a time: all, none, or the
-   * session with this ID.
+   * Lets a pending device in. Has no effect on a device that was already admitted.
+   * @param replaced Which sessions may be ended for it, on an exclusive engine: all, none, or the session with this ID.
    * @param who Who decided, for the log.
-   * @throws {Problem} 404 if there is no such session, 409 if it was decided otherwise or another is in the way, 504 if
-   * the engine did not do it in time.
+   * @throws {Problem} 404 if no session has this ID, 409 if a different decision was made or another device is in the way,
+   * 504 if the engine did not carry it out in time.
    */
   async admit(id: string, replaced: boolean | string, who: string): Promise<Session> {
     const entry = this.#find(id)
@@ -146,23 +145,23 @@ export class Sessions implements EngineHost {
   }
 
   /**
-   * Denies a pending device, or ends the session of another.
+   * Denies a pending device, or ends the session of another one.
    * @throws {Problem} as `admit`.
    */
   async end(id: string, who: string): Promise<void> {
     await this.#end(this.#find(id), 'moderator', who)
   }
 
-  /** A device that nobody has decided about is let in: devices are not moderated any more. */
+  /** Lets in all pending devices, because devices are no longer moderated. */
   admitPending(): void {
     for (const entry of [...this.#entries.values()])
       if (entry.session.state === 'pending')
         this.admit(entry.session.id, false, 'the end of moderation').catch(error =>
-          this.#logFailure(entry, 'still waits, although devices need not wait any more', error),
+          this.#logFailure(entry, 'is still waiting, although devices no longer need to wait', error),
         )
   }
 
-  /** Stops its timers. Devices go on mirroring. */
+  /** Stops the timers. Devices keep mirroring. */
   stop(): void {
     for (const { timer } of this.#entries.values()) clearTimeout(timer)
     this.#paced.stop()
@@ -197,7 +196,7 @@ export class Sessions implements EngineHost {
     })
   }
 
-  /** Of two different decisions at once the first wins; the same one twice is one. */
+  /** Of two different concurrent decisions, the first wins; the same decision made twice counts as one. */
   async #decide(entry: TrackedSession, verb: Decision['verb'], act: () => Promise<void>): Promise<void> {
     if (entry.decision && entry.decision.verb !== verb)
       throw new Problem('conflict', 'Another moderator has just decided otherwise about this session.')
@@ -219,7 +218,7 @@ export class Sessions implements EngineHost {
     const seconds = this.#options.timeoutS()
     entry.timer = setTimeout(() => {
       this.#end(entry, 'timeout', `a timeout of ${seconds} s`).catch(error => {
-        // A decision of a moderator that came just before is none of our business.
+        // A moderator made a decision just before the timeout, which is not a failure.
         if (!entry.decision) this.#logFailure(entry, 'stays, although its time is over', error)
         if (this.#entries.has(entry.session.id)) this.#startTimer(entry)
       })
@@ -255,7 +254,7 @@ export class Sessions implements EngineHost {
     return this.#entries.has(id) ? undefined : id
   }
 
-  /** When a state that begins now began, and when it ends by itself. */
+  /** Returns when a state that begins now began, and when it will end by itself. */
   #times(state: SessionState, former?: unknown): Pick<Session, 'since' | 'deadline'> {
     const now = this.#options.clock.now()
     const before = typeof former === 'string' && RFC3339.test(former) ? Date.parse(former) : Number.NaN

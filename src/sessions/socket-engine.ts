@@ -6,13 +6,13 @@ import type { Sessions } from './sessions.ts'
 
 const HEADERS = ['Content-Type', 'application/x-ndjson', 'Cache-Control', 'no-store']
 
-/** A line of the answer to a request for a session. */
+/** A line of the response to a request for a session. */
 type AnswerLine =
   | { readonly id?: string; readonly state: 'pending' | 'active'; readonly since: string }
   | { readonly state: 'denied' | 'ended'; readonly reason: EndReason }
 
 /**
- * Engines that speak HTTP on a Unix socket. Each request is a session, its answer has a line for each state, and both last
+ * Engines that speak HTTP on a Unix socket. Each request is a session, and its response has a line for each state. Both last
  * as long as the connection.
  */
 export class SocketEngine implements Carrier {
@@ -24,7 +24,7 @@ export class SocketEngine implements Carrier {
     this.#sessions = sessions
   }
 
-  /** The answer to a request for a session. @param former The session that goes on, if it is one. */
+  /** Answers a request for a session. @param former The session that continues, if it does. */
   open(device: Device, state: 'pending' | 'active', former: Former = {}): StreamReply {
     return {
       headers: HEADERS,
@@ -57,12 +57,12 @@ export class SocketEngine implements Carrier {
       this.#remove(id, link)
     } else {
       link.write({ state: 'ended', reason })
-      // The engine closes the connection when it has stopped showing the device.
+      // The engine closes the connection once it has stopped showing the device.
       await link.closed
     }
   }
 
-  /** Tells all engines that the service is stopping. They go on showing their devices. */
+  /** Tells all engines that the service is stopping. They keep showing their devices. */
   close(): void {
     for (const link of this.#links.values()) {
       link.finish({ state: 'ended', reason: 'shutdown' })
@@ -70,7 +70,7 @@ export class SocketEngine implements Carrier {
     }
   }
 
-  /** By now, another connection may have the id. */
+  /** Removes a session, unless another connection has taken over its id. */
   #remove(id: string, link: SessionStream): void {
     if (this.#links.get(id) !== link) return
     this.#links.delete(id)
@@ -96,14 +96,14 @@ class SessionStream implements Cancelable {
     if (!this.#isFinished) this.#socket.write(text(line))
   }
 
-  /** Writes the last line, and ends our side of the connection. */
+  /** Writes the last line, and ends this side of the connection. */
   finish(line: AnswerLine): void {
     if (this.#isFinished) return
     this.#isFinished = true
     this.#socket.end(text(line))
   }
 
-  /** Closes the connection once its last line is with the kernel. */
+  /** Closes the connection once the kernel has taken its last line. */
   destroy(): void {
     this.#socket.destroySoon()
   }

@@ -3,10 +3,10 @@ import { toCanonicalJson } from '../json.ts'
 import { type Schema, savedSettings } from './settings-file.ts'
 
 /**
- * Returns the digest of a device's settings, again and again: the SHA-256, in hexadecimal, of those that a file of saved
- * settings without identity has, as canonical JSON (RFC 8785). Devices with the same digest are set up alike.
- * @param schema Of the configuration.
- * @param json The configuration as it is. While it stays the same, nothing is computed.
+ * Returns a function that computes the digest of a device's settings: the SHA-256, in hexadecimal, of the settings in a file
+ * saved without identity, as canonical JSON (RFC 8785). Devices with the same digest are set up alike.
+ * @param schema The schema of the configuration.
+ * @param json Returns the current configuration. While it stays the same, nothing is computed.
  */
 export function digester(schema: Schema, json: () => string): () => string {
   let last: { readonly json: string; readonly digest: string } | undefined

@@ -5,7 +5,7 @@ export interface JsonObject {
   readonly [name: string]: Json
 }
 
-/** The part of a JSON Schema that says what goes into the file, and what is on trial when it is loaded. */
+/** The part of a JSON Schema that determines what goes into the file, and what is on trial when it is loaded. */
 export interface Schema {
   readonly format?: string
   readonly readOnly?: boolean
@@ -17,15 +17,15 @@ export interface Schema {
 }
 
 const FORMAT = 'receiverd-settings'
-/** Goes up if an older program would misread the file. A new setting needs no new version. */
+/** Goes up if an older program would misread the file. A new setting does not need a new version. */
 const VERSION = 1
 const SECRET = 'password'
-/** As many as a body may have. */
+/** The limit for a request body. */
 export const MAX_FILE_BYTES = 64 * 1024
 
 /**
- * The text of the file: what can be written of a configuration, without secrets.
- * @param withIdentity Whether names and addresses go into it, too.
+ * Returns the text of the file: the writable part of a configuration, without secrets.
+ * @param withIdentity Whether to include names and addresses.
  */
 export function settingsFile(schema: Schema, system: JsonObject, withIdentity: boolean): string {
   const { hardware, firmware } = system as Readonly<Record<string, JsonObject | undefined>>
@@ -34,28 +34,28 @@ export function settingsFile(schema: Schema, system: JsonObject, withIdentity: b
   return `${JSON.stringify({ format: FORMAT, version: VERSION, device, settings }, null, 2)}\n`
 }
 
-/** The settings that go into the file. */
+/** Returns the settings that go into the file. */
 export function savedSettings(schema: Schema, system: JsonObject, withIdentity: boolean): JsonObject {
   return (saved(schema, system, withIdentity) ?? {}) as JsonObject
 }
 
-/** The settings in a file, unchecked; why there are none that could be loaded. */
+/** Returns the settings in a file, unchecked, or why it has none that can be loaded. */
 export function settingsIn(text: string): JsonObject | 'foreign' | 'newer' {
-  // Some editors put a byte-order mark before it.
+  // Some editors put a byte-order mark at the beginning.
   const file = parsed(text.replace(/^\ufeff/, ''))
   if (!isObject(file) || file.format !== FORMAT || typeof file.version !== 'number') return 'foreign'
   if (file.version > VERSION) return 'newer'
   return isObject(file.settings) ? file.settings : 'foreign'
 }
 
-/** A part of the file that the device does not take. */
+/** A part of the file that the device does not accept. */
 export interface LeftOut {
   readonly path: readonly string[]
-  /** Why, without a full stop. */
+  /** The reason, without a final period. */
   readonly reason: string
 }
 
-/** A value that would be another one. */
+/** A value that would change. */
 export interface Difference {
   readonly path: readonly string[]
   readonly before: Json | undefined
@@ -75,10 +75,10 @@ interface FieldError {
 }
 
 /**
- * The effect that the settings in a file would have. Those that the device refuses are left out, and the rest is tried again: each time
- * there is less of it.
- * @param system The configuration as it is.
- * @param validate Asks the device. It rejects with an error that has `errors` if a part is refused.
+ * Determines the effect that loading a file would have. Settings that the device refuses are left out, and the rest is tried
+ * again, until nothing is refused.
+ * @param system The current configuration.
+ * @param validate Asks the device. Rejects with an error that has `errors` if a part is refused.
  */
 export async function previewOf(
   settings: JsonObject,
@@ -106,7 +106,7 @@ export async function previewOf(
 
 function saved(schema: Schema, value: Json, withIdentity: boolean): Json | undefined {
   if (schema.readOnly || schema.format === SECRET || (schema['x-identity'] && !withIdentity)) return undefined
-  // A list is replaced whole when it is loaded: even an empty one would take the secrets of the device that loads it.
+  // A list is replaced whole when it is loaded: even an empty one would remove the secrets of the device that loads it.
   if (Array.isArray(value)) return hasSecret(schema.items ?? {}) ? undefined : value
   if (!isObject(value)) return value
   const members = Object.entries(value).flatMap(([name, member]) => {
@@ -116,18 +116,18 @@ function saved(schema: Schema, value: Json, withIdentity: boolean): Json | undef
   return members.length === 0 ? undefined : Object.fromEntries(members)
 }
 
-/** Whether values of the schema can have one. */
+/** Reports whether values of the schema can contain a secret. */
 function hasSecret({ format, items, properties = {}, additionalProperties }: Schema): boolean {
   const more = typeof additionalProperties === 'object' ? [additionalProperties] : []
   return format === SECRET || [...Object.values(properties), ...more, ...(items ? [items] : [])].some(hasSecret)
 }
 
-/** A property that the schema does not know cannot be written. */
+/** Returns the schema of a property. A property that the schema does not have cannot be written. */
 function schemaOf({ properties, additionalProperties }: Schema, name: string): Schema {
   return properties?.[name] ?? (typeof additionalProperties === 'object' ? additionalProperties : { readOnly: true })
 }
 
-/** The values in a changed setting that differ; all of it if none does that can be seen, as with a secret. */
+/** Returns the differing values in a changed setting; the whole setting if no difference is visible, as with a secret. */
 function changed(system: JsonObject, name: string, after: Json): readonly Difference[] {
   const whole = { path: [name], before: system[name], after }
   const found = differences(whole)
@@ -141,7 +141,7 @@ function differences({ path, before, after }: Difference): readonly Difference[]
   )
 }
 
-/** The deepest member on the way to a pointer (RFC 6901). A list is one value: it is replaced whole. */
+/** Returns the path of the deepest member on the way to a pointer (RFC 6901). A list is one value: it is replaced whole. */
 function nearest(settings: JsonObject, { pointer }: FieldError): readonly string[] {
   const path: string[] = []
   let value: Json | undefined = settings

@@ -11,31 +11,31 @@ import type { Log } from '../log.ts'
 import { resetCard } from './card/memory.ts'
 import { KeptTrial } from './kept-trial.ts'
 
-/** While it is there, a factory reset is to be finished before anything is served. */
+/** While this file exists, a factory reset must be finished before anything is served. */
 const MARKER = '/factory-reset'
 
-/** The content of the marker if what the card gave is to go, too. */
+/** The content of the marker if the settings from the card are to be removed, too. */
 const FORGET_CARD = 'forget-card\n'
 
 /**
- * From when this returns the device will be reset, whatever happens to the power.
- * @param forgetsCard Whether what the card gave is removed, too. Otherwise it is taken again.
+ * Orders a factory reset. Once it returns, the reset is certain, even if the power fails.
+ * @param forgetsCard Whether to also remove the settings from the card. Otherwise they are applied again.
  */
 export async function orderReset(state: Files, forgetsCard: boolean): Promise<void> {
   await state.writeAtomic(MARKER, forgetsCard ? FORGET_CARD : '')
 }
 
 /**
- * Finishes a factory reset that was ordered: puts back what was there before the first change, removes the API key, and
- * has what the card gave taken again, or forgets it. A stop at any moment leaves it to the next start, which does all of it
- * again: the marker is removed last. Nothing else may change the configuration meanwhile.
+ * Finishes a factory reset that was ordered: restores everything to its state before the first change, removes the API key,
+ * and has the settings from the card applied again, or forgets them. If it is interrupted, the next start repeats all of it,
+ * because the marker is removed last. Nothing else may change the configuration in the meantime.
  *
- * If none was ordered, tries again to put back what an earlier one could not.
- * @returns whether there was one. Then the device must be restarted, because running programs have read the files as they were.
- * @throws the system's own errors if it cannot be finished now.
+ * If no reset was ordered, tries again to restore what an earlier one could not.
+ * @returns whether a reset was finished. The device must then be restarted, because running programs have read the old files.
+ * @throws the system's own errors if the reset cannot be finished now.
  */
 export async function finishReset(state: Files, system: System, log: Log): Promise<boolean> {
-  // On another root it is left to the device itself.
+  // On another root, the reset is left to the device itself.
   if (!system.isRunning) return false
   await state.recover(MARKER)
   const order = await state.readText(MARKER)
@@ -43,7 +43,7 @@ export async function finishReset(state: Files, system: System, log: Log): Promi
   const originals = new Originals(state, warn)
   if (order === undefined && Object.keys(await originals.notReset.read()).length === 0) return false
   const settings = registry(system)
-  // Only now are the files known that depend on the hardware.
+  // Files that depend on the hardware are known only after this.
   for (const setting of settings) await setting.unavailable?.().catch(() => undefined)
   const transactions = new Transactions(system, settings, new Journal(state), originals)
   const certificates = new CertificateFiles(system)

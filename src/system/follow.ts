@@ -9,23 +9,23 @@ export interface FollowOptions<T> {
   readonly configuration: SystemStore
   /** Derives a value from the configuration. */
   readonly derive: () => T
-  /** Makes it so. Called at once, whenever something else follows, and again a while after it has thrown. */
+  /** Applies the value. Called at once, whenever the value changes, and again a while after it has thrown. */
   readonly apply: (derived: T) => Promise<void>
-  /** A clause for the log that says what failed when `apply` throws. */
+  /** A clause for the log, which says what failed if `apply` throws. */
   readonly failure: string
   readonly log: Log
-  /** Other sources: arranges for a function to be called whenever they change. */
+  /** Registers a function to be called whenever other sources change. */
   readonly onOther?: ((refresh: () => void) => void) | undefined
 }
 
-/** Keeps something in step with the configuration. */
+/** Keeps something in sync with the configuration. */
 export function follow<T>({ configuration, derive, apply, failure, log, onOther }: FollowOptions<T>): void {
   const queue = new Serial()
   const complaint = new Complaint(log)
   let applied: T | undefined
   let retry: NodeJS.Timeout | undefined
   const refresh = () => {
-    // A refresh that is waiting will see this change, too.
+    // A waiting refresh will see this change, too.
     if (queue.length > 1) return
     queue
       .run(async () => {

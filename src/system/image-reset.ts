@@ -4,42 +4,42 @@ import type { System } from '../../hal/os/system.ts'
 import type { Log } from '../log.ts'
 
 const BOOT_ID = '/proc/sys/kernel/random/boot_id'
-/** Beside the order: what it takes the place of when the partition is full. */
+/** Suffix of a file next to the order that reserves the space for it, in case the partition is full. */
 const RESERVE = '.reserve'
 const RESERVE_BYTES = 64 * 1024
 const [FORGET_CARD, KEEP_CARD] = ['forget-card', 'keep-card'] as const
 
 /**
- * A factory reset on an image whose `/etc` and `/var` are overlays: the next boot empties them, before anything runs. The
- * order is a file outside of them. Its first line says whether what the card gave is forgotten; the second is the boot in
- * which it was given.
+ * A factory reset on an image whose `/etc` and `/var` are overlays, which the next boot empties before anything runs. The
+ * order is a file outside of them. Its first line says whether to forget the settings from the card; its second line is the
+ * boot in which the order was given.
  */
 export class ImageReset {
   readonly #system: System
   readonly #order: string
 
-  /** @param order The path of that file. */
+  /** @param order The path of the order. */
   constructor(system: System, order: string) {
     this.#system = system
     this.#order = order
   }
 
-  /** Keeps room for an order: a device that is full needs one most. */
+  /** Reserves space for an order: a full device is the most likely to need a reset. */
   async reserve(log: Log): Promise<void> {
     const path = this.#order + RESERVE
     try {
-      // In memory, no order outlasts the restart.
+      // An order in memory would not survive the restart.
       if (await isTemporary(this.#system)) return
       if ((await this.#system.size(path)) === RESERVE_BYTES) return
       await this.#system.writeAtomic(path, Buffer.alloc(RESERVE_BYTES))
     } catch (error) {
-      log('warning', `factory reset: no room could be kept for an order: ${reasonOf(error)}`)
+      log('warning', `factory reset: no space could be reserved for an order: ${reasonOf(error)}`)
     }
   }
 
   /**
-   * From when this returns the device will be reset, whatever happens to the power.
-   * @throws {HalError} `ABSENT` if what is to be reset is on a partition that could not be mounted.
+   * Orders the reset. Once it returns, the reset is certain, even if the power fails.
+   * @throws {HalError} `ABSENT` if the data to reset is on a partition that could not be mounted.
    */
   async order(forgetsCard: boolean): Promise<void> {
     if (await isTemporary(this.#system))
@@ -58,8 +58,8 @@ export class ImageReset {
   }
 
   /**
-   * Whether the device has yet to restart for it. A boot that should have carried the order out, and has not, is logged: it
-   * must not be repeated for ever, because nobody could reach the device.
+   * Reports whether the device still has to restart for the order. If this boot should have carried it out but did not, logs
+   * that instead: restarting again and again would make the device unreachable.
    */
   async isDue(log: Log): Promise<boolean> {
     const text = await this.#system.readText(this.#order).catch(error => {

@@ -3,7 +3,7 @@ import { UUID } from '../http/uuid.ts'
 
 const FILE = '/kept-trial'
 
-/** The trial that was kept last, also by an earlier run: a client whose answer was lost asks again. */
+/** The ID of the last trial that was kept, even by an earlier run, for a client that lost the response and asks again. */
 export class KeptTrial {
   readonly #state: Files
   #id: string | undefined
@@ -17,7 +17,7 @@ export class KeptTrial {
     return this.#id
   }
 
-  /** @param isUndone Whether a trial was undone at this start: it may be the one in the file. */
+  /** @param isUndone Whether this start undid a trial, which may be the one in the file. */
   async start(isUndone: boolean): Promise<void> {
     await this.#state.recover(FILE)
     if (isUndone) return this.forget()
@@ -25,13 +25,13 @@ export class KeptTrial {
     if (text !== undefined && UUID.test(text)) this.#id = text
   }
 
-  /** Before it is certain, or a crash in between would leave a change that was kept without the record of it. */
+  /** Records a trial before it is kept for certain: a crash in between must not leave a kept change without its record. */
   async keep(id: string): Promise<void> {
     this.#id = id
     await this.#state.writeAtomic(FILE, `${id}\n`)
   }
 
-  /** Durable when it returns. */
+  /** Removes the record durably. */
   async forget(): Promise<void> {
     this.#id = undefined
     await this.#state.remove(FILE)

@@ -2,7 +2,7 @@ import { isObject, type JsonObject, type JsonValue } from '../json.ts'
 
 /**
  * Applies a JSON Merge Patch to a value (RFC 7396 §2). The result is built from entries, so that a member named `__proto__`
- * is a member and nothing else.
+ * is an ordinary member.
  */
 export function mergePatch(target: JsonValue | undefined, patch: JsonValue): JsonValue {
   if (!isObject(patch)) return patch

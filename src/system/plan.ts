@@ -21,9 +21,9 @@ import type { SettingState, Snapshot } from './snapshot.ts'
 const INVALID = 'invalid-configuration'
 
 /**
- * The changes that a JSON Merge Patch asks for, in the order of the registry: to the settings that it names, and to the
- * settings that embed one of them.
- * @throws {Problem} 422 with everything that is refused.
+ * Returns the changes that a JSON Merge Patch asks for, in the order of the registry: to the settings that it names, and to
+ * the settings that embed one of them.
+ * @throws {Problem} 422 with everything that was refused.
  */
 export async function planChanges(patch: JsonValue, snapshot: Snapshot): Promise<readonly Change[]> {
   if (!isObject(patch))
@@ -59,12 +59,12 @@ export async function planChanges(patch: JsonValue, snapshot: Snapshot): Promise
   return snapshot.available.flatMap(entry => changes.get(entry) ?? [])
 }
 
-/** Changes that write the same values again, into files that embed another setting's. */
+/** Returns changes that write the same values again, to files that embed another setting's value. */
 export function changesOf(entries: readonly SettingState[]): readonly (Change & { readonly entry: SettingState })[] {
   return entries.map(entry => ({ entry, setting: entry.setting, previous: entry.value, next: entry.value }))
 }
 
-/** The values that the configuration would have after these changes, of the properties in a patch. */
+/** Returns the values that the properties in a patch would have after these changes. */
 export function previewOf(changes: readonly Change[], patch: JsonValue): JsonObject {
   const named = changes.filter(({ setting }) => isObject(patch) && Object.hasOwn(patch, setting.name))
   return Object.fromEntries(
@@ -72,7 +72,7 @@ export function previewOf(changes: readonly Change[], patch: JsonValue): JsonObj
   )
 }
 
-/** As it would be read back: a secret that a client has sent is not answered. */
+/** Masks secrets as when the value is read back: a response must not contain a secret that a client sent. */
 function withoutSecrets(schema: unknown, value: JsonValue): JsonValue {
   if (Array.isArray(value)) return value.map((item, at) => withoutSecrets(memberOf(schema, at), item))
   if (isObject(value))
@@ -97,7 +97,7 @@ async function check(
   return violations.map(violation => ({ pointer: pointer + violation.pointer, detail: violation.detail }))
 }
 
-/** A check may look at the device, which may not let itself be read. Any other error is one of ours. */
+/** A check may read the device, which can fail. Any other error is a bug. */
 function notChecked(name: string, error: unknown): never {
   if (!isOfSystem(error)) throw error
   throw systemProblem(`The system could not be read to check ${name}: ${reasonOf(error)}. Nothing has changed.`, error)

@@ -9,19 +9,19 @@ import { illFormedStrings, schemaErrors } from '../validate.ts'
 export interface SettingState {
   readonly setting: Setting
   readonly name: string
-  /** Why the device does not have it; undefined if it has. A setting that it once had stays. */
+  /** Why the device does not have the setting; undefined if it has. A setting that it once had stays. */
   missing: string | undefined
-  /** As read last. */
+  /** The value that was read last. */
   value: JsonValue
-  /** Why the fallback is used instead of what is stored; undefined if it is not. */
+  /** Why the fallback is used instead of the stored value; undefined if it is not. */
   fallbackReason: string | undefined
-  /** The stored value is unusable. Writing any value repairs it, even the one that the fallback shows. */
+  /** Whether the stored value is unusable. Writing any value repairs it, even the one that the fallback shows. */
   isBroken: boolean
-  /** The system refused to let it be read, and may do so the next time. */
+  /** Whether the system refused the last read, which may succeed the next time. */
   isUnread: boolean
 }
 
-/** The configuration as read last, one entry per setting in the order of the registry. */
+/** The configuration as read last, with one entry per setting in the order of the registry. */
 export class Snapshot {
   readonly #entries: readonly SettingState[]
   readonly #log: Log
@@ -60,8 +60,8 @@ export class Snapshot {
   }
 
   /**
-   * Checks again for settings that the device did not have: while it boots, hardware may appear after the service.
-   * @returns the entries that are available from now on. They are not read yet.
+   * Checks again for settings that the device did not have: during boot, hardware may appear after the service.
+   * @returns the entries that have become available. They have not been read yet.
    */
   async probe(entries: Iterable<SettingState> = this.#entries): Promise<readonly SettingState[]> {
     const found: SettingState[] = []
@@ -74,8 +74,8 @@ export class Snapshot {
   }
 
   /**
-   * Reads settings, and those that depend on them.
-   * @returns the settings that have changed, with whole values.
+   * Reads settings and those that depend on them.
+   * @returns the settings that changed, with their whole values.
    */
   async read(entries: Iterable<SettingState>): Promise<JsonObject> {
     const delta: JsonObject = {}
@@ -89,7 +89,7 @@ export class Snapshot {
     return delta
   }
 
-  /** Available entries among these and those whose values depend on them, in the order of the registry. */
+  /** Returns the available entries among these, and those whose values depend on them, in the order of the registry. */
   withDependents(entries: Iterable<SettingState>): readonly SettingState[] {
     const names = new Set(Array.from(entries, entry => entry.name))
     const dependents: SettingState[] = []
@@ -101,15 +101,15 @@ export class Snapshot {
     return dependents
   }
 
-  /** Entries whose files embed the value of one of these or of their dependents, and must be written again. */
+  /** Returns entries whose files embed the value of one of these or of their dependents, and must be written again. */
   embedding(entries: Iterable<SettingState>): readonly SettingState[] {
     const changed = new Set(this.withDependents(entries).map(entry => entry.name))
     return this.available.filter(({ setting, value }) => setting.embeds?.(value).some(other => changed.has(other)))
   }
 
   /**
-   * The value; undefined if there is not even a fallback. Then the last value stays, and a setting that has none is not
-   * available: one setting must not keep the others from being read.
+   * Returns the value; undefined if not even the fallback can be read. Then the last value is kept, and a setting without one
+   * becomes unavailable: one setting must not keep the others from being read.
    */
   async #readOrKeep(entry: SettingState): Promise<JsonValue | undefined> {
     try {
@@ -125,7 +125,7 @@ export class Snapshot {
     }
   }
 
-  /** A value that fits the schema, whatever is stored. Each reason for using the fallback is logged once. */
+  /** Returns a value that matches the schema, whatever is stored. Each reason for using the fallback is logged once. */
   async #readOne(entry: SettingState): Promise<JsonValue> {
     const { setting, name } = entry
     let reason: string
@@ -144,7 +144,7 @@ export class Snapshot {
       reason = `the stored value is invalid: ${error.detail}`
     } catch (error) {
       entry.isUnread = !isUnreadable(error)
-      // Clients and the files that embed it would otherwise follow a value that nobody has set.
+      // Otherwise clients, and files that embed the value, would adopt a value that nobody has set.
       if (entry.isUnread && entry.value !== null) throw error
       reason = reasonOf(error)
       isBroken = errorCode(error) !== 'ABSENT'

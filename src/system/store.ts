@@ -19,7 +19,7 @@ import { SettingWatcher } from './watcher.ts'
 
 export interface SystemStoreOptions {
   readonly system: System
-  /** The files of the state directory. */
+  /** The files in the state directory. */
   readonly state: Files
   readonly settings: readonly Setting[]
   readonly transactions: Transactions
@@ -37,12 +37,12 @@ const REVERTED_BECAUSE: Readonly<Record<RevertReason, string>> = {
 export interface Patched {
   /** The names of the settings that were written. */
   readonly written: readonly string[]
-  /** Seconds within which the change must be confirmed; undefined if it is kept, or if nothing was changed. */
+  /** Seconds within which the change must be confirmed; undefined if it is kept, or if nothing changed. */
   readonly confirmWithinS: number | undefined
 }
 
 /**
- * The queue of everything that reads or changes the configuration. A PATCH and a change by somebody else take the same
+ * The queue of everything that reads or changes the configuration. A PATCH and a change made by another program take the same
  * path: the settings that may have changed are read again and compared with the snapshot, and the difference is one event.
  */
 export class SystemStore {
@@ -91,7 +91,7 @@ export class SystemStore {
     return entry?.missing === undefined ? entry?.value : undefined
   }
 
-  /** The change that awaits its confirmation. */
+  /** The change that is waiting for confirmation. */
   get trial(): Pick<Trial, 'id' | 'properties' | 'remainingS'> | undefined {
     return this.#trial
   }
@@ -99,16 +99,16 @@ export class SystemStore {
   /** Undoes what an earlier run left unfinished, reads everything, and watches it from then on. */
   start(): Promise<void> {
     const snapshot = this.#snapshot
-    // In the queue: on a slow board, something changes before everything is read.
+    // This runs in the queue: on a slow board, something changes before everything is read.
     return this.#queue.run(async () => {
       await snapshot.probe()
       for (const { name, missing } of snapshot.all)
         if (missing !== undefined) this.#log('info', `${name}: not available: ${missing}`)
-      // Only now are the files known that depend on the hardware.
+      // Files that depend on the hardware are known only now.
       const files = snapshot.all.flatMap(({ setting }) => setting.files)
       await this.#tolerate('finish interrupted writes', () => this.#system.recover(...files))
       await this.#recover()
-      // Watched first, then read: a change in between is seen twice rather than never.
+      // Watch first, then read, so that a change in between is seen twice rather than never.
       for (const entry of snapshot.available) this.#watcher.watch(entry)
       await snapshot.read(snapshot.available)
       await this.#updateEmbedding(snapshot.available)
@@ -117,7 +117,7 @@ export class SystemStore {
     })
   }
 
-  /** Stops watching, and resolves when the changes that are waiting have been made. */
+  /** Stops watching, and resolves once the waiting changes have been made. */
   async stop(): Promise<void> {
     await this.#queue.run(async () => {
       this.#watcher.stop()
@@ -130,7 +130,7 @@ export class SystemStore {
    * Applies a JSON Merge Patch durably: all of it, or nothing.
    * @param precondition Called when no other change can come in between; throws if the change must not happen.
    * @param confirmWithinS Seconds after which the change is undone unless `confirm` is called; undefined to keep it.
-   * @throws {Problem} 409 while another change awaits its confirmation, 422 if a value is refused, 500 or 507 if the system
+   * @throws {Problem} 409 while another change waits for confirmation, 422 if a value is refused, 500 or 507 if the system
    * refuses, 503 if too many changes are waiting.
    */
   patch(patch: JsonValue, precondition: () => void, confirmWithinS?: number): Promise<Patched> {
@@ -154,20 +154,20 @@ export class SystemStore {
   }
 
   /**
-   * The changes that a JSON Merge Patch would make: each property with its whole new value. Writes nothing.
+   * Returns the changes that a JSON Merge Patch would make: each property with its whole new value. Writes nothing.
    * @param precondition As for `patch`.
-   * @throws {Problem} 409, 422 or 503 as `patch`.
+   * @throws {Problem} 409, 422 or 503, as for `patch`.
    */
   preview(patch: JsonValue, precondition: () => void): Promise<JsonObject> {
     return this.#inTurn(patch, precondition, async () => previewOf(await planChanges(patch, this.#snapshot), patch))
   }
 
   /**
-   * Keeps the change that awaits its confirmation. The one that was kept last is kept already.
+   * Keeps the change that is waiting for confirmation. Does nothing if `isMeant` accepts the change that was kept last.
    * @param precondition As for `patch`.
-   * @param isMeant Whether the change with this ID is meant; any, without it.
-   * @throws {Problem} 409 if there is none, 412 if another one is meant; 500 or 507 if the system refuses, and the change is
-   * undone.
+   * @param isMeant Reports whether the change with this ID is meant. If omitted, any change is.
+   * @throws {Problem} 409 if no change is waiting, 412 if another one is meant; 500 or 507 if the system refuses, and the
+   * change is undone.
    */
   confirm(precondition: () => void, isMeant?: (id: string) => boolean): Promise<void> {
     return this.#queue.run(async () => {
@@ -176,7 +176,7 @@ export class SystemStore {
       if (isOther && this.#kept.id !== undefined && isMeant?.(this.#kept.id)) return
       const { id } = this.#endTrial(isMeant)
       try {
-        // Without it, only a client that asks again after a restart goes without an answer.
+        // If this fails, only a client that asks again after a restart misses its answer.
         await this.#tolerate('remember the change that was kept', () => this.#kept.keep(id))
         await this.#transactions.keep()
       } catch (error) {
@@ -190,10 +190,10 @@ export class SystemStore {
   }
 
   /**
-   * Undoes the change that awaits its confirmation.
+   * Undoes the change that is waiting for confirmation.
    * @param precondition As for `patch`.
    * @param isMeant As for `confirm`.
-   * @throws {Problem} 409 if there is none, 412 if another one is meant.
+   * @throws {Problem} 409 if no change is waiting, 412 if another one is meant.
    */
   cancel(precondition: () => void, isMeant?: (id: string) => boolean): Promise<void> {
     return this.#queue.run(async () => {
@@ -203,7 +203,7 @@ export class SystemStore {
     })
   }
 
-  /** Calls `act` when no other change can come in between, and the snapshot has what the patch is about. */
+  /** Calls `act` when no other change can come in between, and the snapshot is up to date for the patch. */
   #inTurn<T>(patch: JsonValue, precondition: () => void, act: () => Promise<T>): Promise<T> {
     if (this.#queue.length >= MAX_WAITING_CHANGES)
       throw new Problem('unavailable', `${MAX_WAITING_CHANGES} changes are already waiting.`, {
@@ -225,7 +225,7 @@ export class SystemStore {
     })
   }
 
-  /** The trial, which is over now. @throws {Problem} as `cancel` */
+  /** Ends the trial, and returns it. @throws {Problem} as `cancel` */
   #endTrial(isMeant?: (id: string) => boolean): Trial {
     const trial = this.#trial
     if (!trial) throw new Problem('conflict', 'No change awaits a confirmation.')
@@ -261,7 +261,7 @@ export class SystemStore {
   #expire(trial: Trial): void {
     this.#queue
       .run(async () => {
-        // Confirmed by a request that was ahead in the queue.
+        // The trial was confirmed by a request ahead in the queue.
         if (this.#trial !== trial) return
         this.#trial = undefined
         await this.#undo('not confirmed')
@@ -277,7 +277,7 @@ export class SystemStore {
   }
 
   async #recover(): Promise<void> {
-    // If it cannot be told, it may have been.
+    // If recovery fails, a change may have been undone.
     let isUndone = true
     try {
       const undone = await this.#transactions.recover()
@@ -289,12 +289,12 @@ export class SystemStore {
     await this.#tolerate('tell which change was kept last', () => this.#kept.start(isUndone))
   }
 
-  /** Does something for the few clients that ask again; storage that refuses it must not stop the others. */
+  /** Does something for the few clients that ask again. Failing storage must not affect the other clients. */
   async #tolerate(what: string, act: () => Promise<unknown>): Promise<void> {
     await act().catch(error => this.#log('warning', `could not ${what}: ${reasonOf(error)}`))
   }
 
-  /** Logs what was undone, and returns the data of its event. */
+  /** Logs what was undone, and returns the data of the event. */
   #report(undone: Undone, reason: RevertReason): string {
     const why = REVERTED_BECAUSE[reason]
     const rest = undone.notUndone.length === 0 ? '' : `; ${outcome(undone.notUndone)}`
@@ -315,13 +315,13 @@ export class SystemStore {
     await this.#updateEmbedding(found.length > 0 ? this.#snapshot.available : changed)
   }
 
-  /** Reads settings again. All differences are one event. Returns the entries that differ. */
+  /** Reads settings again. All differences become one event. Returns the entries that differ. */
   async #readBack(entries: readonly SettingState[]): Promise<readonly SettingState[]> {
-    // So that the notifications of our own writes do not have the same files read twice.
+    // Prevents the notifications of this service's own writes from causing the same files to be read twice.
     this.#watcher.forget(entries)
     const delta = await this.#snapshot.read(entries)
     this.#lookAgain()
-    // Which files they have may depend on what was read.
+    // The files of a setting may depend on what was read.
     for (const entry of entries) if (entry.missing === undefined) this.#watcher.watch(entry)
     const names = Object.keys(delta)
     if (names.length > 0) this.topic.changed(toJsonLine(delta))
@@ -332,12 +332,12 @@ export class SystemStore {
     this.#watcher.lookAgain(this.#snapshot.all.filter(({ isUnread }) => isUnread))
   }
 
-  /** After changes by somebody else: writes the files that embed the settings which changed. */
+  /** After changes by other programs, writes the files that embed the changed settings. */
   async #updateEmbedding(changed: readonly SettingState[]): Promise<void> {
-    // During a trial nothing else is changed. Its end calls this for all settings.
+    // During a trial, nothing else may change. Its end calls this for all settings.
     if (this.#trial) return
     const stale: SettingState[] = []
-    // Where that cannot be said, writing says why.
+    // If that cannot be determined, writing reports why.
     for (const entry of this.#snapshot.embedding(changed))
       if (await entry.setting.isEmbeddedStale?.().catch(() => true)) stale.push(entry)
     const changes = changesOf(stale)
@@ -351,8 +351,8 @@ export class SystemStore {
   }
 
   /**
-   * The settings in a patch that no file holds. Whether changes by others are noticed depends on a command that the system
-   * may lack, and a value that seems to be there already is not written.
+   * Returns the settings in a patch that no file holds. Whether changes by others are noticed depends on a command that the
+   * system may lack, and a value that seems to be set already is not written.
    */
   #unwatched(patch: JsonValue): readonly SettingState[] {
     const names = isObject(patch) ? Object.keys(patch) : []

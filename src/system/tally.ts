@@ -5,11 +5,11 @@ import type { RevertReason } from './trial.ts'
 /** The outcome of a change of one setting. */
 export type Outcome = 'applied' | 'refused' | 'failed' | 'reverted'
 
-/** Counts the changes of settings, whose names are known. */
+/** Counts the changes of known settings. */
 export class Tally {
   readonly changes = new Counts(['setting', 'outcome'])
   readonly undos = new Counts(['reason'])
-  /** Of all settings of a change together. */
+  /** Durations of changes, each with all its settings together. */
   readonly duration = new Histogram()
   readonly #known: ReadonlySet<string>
 
@@ -17,7 +17,7 @@ export class Tally {
     this.#known = new Set(names)
   }
 
-  /** @param names Names that are not of settings are ignored: clients and the journal may name any. */
+  /** @param names Names. Those of unknown settings are ignored, because clients and the journal may contain any name. */
   count(outcome: Outcome, names: Iterable<string>): void {
     for (const name of new Set(names)) if (this.#known.has(name)) this.changes.add([name, outcome])
   }

@@ -1,16 +1,16 @@
 import type { Undone } from '../../hal/transaction/transaction.ts'
 
-/** A change that is undone unless it is confirmed in time. */
+/** A change that will be undone unless it is confirmed in time. */
 export class Trial {
-  /** Of the event that the change was, which is the ETag of the answer to it. */
+  /** The ID of the event for the change, which is also the ETag of the response to it. */
   readonly id: string
-  /** The settings that it has changed. */
+  /** The names of the changed settings. */
   readonly properties: readonly string[]
-  /** Of the monotonic clock, in milliseconds. */
+  /** Milliseconds of the monotonic clock. */
   readonly #endsAt: number
   readonly #deadline: NodeJS.Timeout
 
-  /** @param expired Called after `seconds`, unless the trial has ended by then. */
+  /** @param expired Called after `seconds`, unless the trial ends earlier. */
   constructor(id: string, properties: readonly string[], seconds: number, expired: (trial: Trial) => void) {
     this.id = id
     this.properties = properties
@@ -18,7 +18,7 @@ export class Trial {
     this.#deadline = setTimeout(() => expired(this), seconds * 1000)
   }
 
-  /** Whole seconds until it is undone, rounded up. */
+  /** Whole seconds until the change is undone, rounded up. */
   get remainingS(): number {
     return Math.max(0, Math.ceil((this.#endsAt - performance.now()) / 1000))
   }
@@ -37,7 +37,7 @@ export function revertedData({ settings, notUndone }: Undone, reason: RevertReas
   return JSON.stringify({ reason, properties: settings, notUndone })
 }
 
-/** A sentence that names what a failed or reverted change has left changed. */
+/** Returns a sentence that says what a failed or reverted change left behind. */
 export function outcome(notUndone: readonly string[]): string {
   return notUndone.length === 0 ? 'Nothing has changed.' : `Could not be undone: ${notUndone.join(', ')}.`
 }

@@ -10,19 +10,19 @@ export class SettingWatcher {
   readonly #refresh: () => void
   readonly #stale = new Set<SettingState>()
   readonly #stops: Stop[] = []
-  /** The files that are watched. */
+  /** The watched files. */
   readonly #watched = new Map<SettingState, Set<string>>()
   #settling: NodeJS.Timeout | undefined
   #lookingAgain: NodeJS.Timeout | undefined
   #lookAgainMs = SETTLE_MS
 
-  /** @param refresh Called at most once every `SETTLE_MS`, however often a file is written: by then it is probably whole. */
+  /** @param refresh Called at most once per `SETTLE_MS`, however often a file is written: by then it is probably complete. */
   constructor(system: System, refresh: () => void) {
     this.#system = system
     this.#refresh = refresh
   }
 
-  /** Watches for whatever makes a setting available, and polls those that are read from files. */
+  /** Watches for whatever can make a setting available, and polls the settings that are read from files. */
   watchAll(entries: readonly SettingState[]): void {
     const subsystems = new Set(entries.flatMap(({ setting }) => setting.devices ?? []))
     if (subsystems.size > 0)
@@ -32,13 +32,13 @@ export class SettingWatcher {
         }),
       )
     const timer = setInterval(() => {
-      // Polling the others would start processes, again and again.
+      // Polling the others would keep starting processes.
       for (const entry of entries) if (filesOf(entry).length > 0) this.#changed(entry)
     }, POLL_MS).unref()
     this.#stops.push(() => clearInterval(timer))
   }
 
-  /** Watches a setting that is available; called again, its files that have been added. */
+  /** Watches an available setting. When called again, watches the files that it has gained. */
   watch(entry: SettingState): void {
     const changed = () => this.#changed(entry)
     const watched = this.#watched.get(entry) ?? new Set()
@@ -51,7 +51,7 @@ export class SettingWatcher {
     }
   }
 
-  /** Looks again at settings that could not be read, later each time. Called after each read, with all of them. */
+  /** Reads again settings that could not be read, at growing intervals. Called after each read, with all such settings. */
   lookAgain(unread: readonly SettingState[]): void {
     if (unread.length === 0) this.#lookAgainMs = SETTLE_MS
     else
@@ -75,7 +75,7 @@ export class SettingWatcher {
     return stale
   }
 
-  /** Called before these settings are read: they are stale again only if something changes from here on. */
+  /** Called before these settings are read: they become stale again only through later changes. */
   forget(entries: readonly SettingState[]): void {
     for (const entry of entries) this.#stale.delete(entry)
   }

@@ -33,7 +33,7 @@ t.test('a bundle that can be neither used nor removed does not keep the service 
     write('etc/rauc/system.conf', '[system]\ncompatible=receiver\n')
     write('data/update/bundle/folder', 'damage')
   })
-  t.match(service.log.join('\n'), /^warning: update: what was kept of a bundle is left: /m)
+  t.match(service.log.join('\n'), /^warning: update: cannot resume with the stored bundle: /m)
   const response = await service.fetch('/update')
   t.match([response.status, await response.json()], [200, { running: { slot: 'A' }, state: 'idle' }])
 })

@@ -222,7 +222,7 @@ t.test('usage errors', async t => {
     [['--protocol', 'p', '--', 'true'], '--name: give the name that the moderator sees'],
     [
       ['--protocol', 'p', '--name', 'x'],
-      'session: missing command; put it behind --, as in: receiverd session … -- mirror',
+      'session: missing command; put it after --, as in: receiverd session … -- mirror',
     ],
   ] as const)
     t.same(await receiverd(['session', ...args]), { status: 2, stdout: '', stderr: `receiverd: ${error}\n` })

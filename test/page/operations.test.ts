@@ -69,7 +69,7 @@ t.test('operations', { skip: NO_RIG || missingBrowser('shell') }, async t => {
     t.notOk(await isDisabled())
     await page
       .locator(
-        '::-p-aria(Also remove the settings and the API key that its card gave, for a device that changes hands.)',
+        '::-p-aria(Also remove the settings and the API key that came from its card, for a device that changes hands.)',
       )
       .click()
     await click(page, title, 'Factory reset')

@@ -230,7 +230,7 @@ t.test('devices that need not wait any more are let in, and the log names those 
   enter('Bob', 'active')
   sessions.admitPending()
   await turn()
-  const still = 'still waits, although devices need not wait any more'
+  const still = 'is still waiting, although devices no longer need to wait'
   t.strictSame(log, [`error: session "Ann" ${still}. "Bob" is mirroring; this device shows one at a time.`])
   t.strictSame(states(), ['Ann pending', 'Bob active'])
   sessions.leave(sessions.all[1]?.id ?? '')

@@ -65,7 +65,7 @@ t.test('a full device takes the order, too', async t => {
   await plain.reserve(write)
   t.ok(existsSync(reserve), 'for the next one')
   await new ImageReset(system, '/data/orders/else').reserve(write)
-  t.same(log, ['warning: factory reset: no room could be kept for an order: no space left on device (ENOSPC)'])
+  t.same(log, ['warning: factory reset: no space could be reserved for an order: no space left on device (ENOSPC)'])
 })
 
 t.test('it is refused while the settings are on a partition that could not be mounted', async t => {

@@ -3,12 +3,12 @@ import type { System } from '../../os/system.ts'
 import type { Output } from './schema.ts'
 
 export const CONNECTORS = '/sys/class/drm'
-/** Connectors of card 0 are `card0-HDMI-A-1` and so on. A writeback connector leads to memory, not to a monitor. */
+/** Connectors of card 0 are `card0-HDMI-A-1` and so on. A writeback connector writes to memory, not to a monitor. */
 const CONNECTOR = /^card(\d+)-((?!Writeback-)[\w-]+)$/
 
 export type Monitor = Pick<Output, 'present' | 'monitor' | 'modes'>
 
-/** The folder of each connector by its name. If two cards have connectors of the same name, the lower card counts. */
+/** Returns the folder of each connector, by name. If two cards have connectors of the same name, the lower card counts. */
 export async function connectorFolders(system: System): Promise<ReadonlyMap<string, string>> {
   const found = (await system.list(CONNECTORS)).flatMap(folder => {
     const [, card, name] = CONNECTOR.exec(folder) ?? []
@@ -18,7 +18,7 @@ export async function connectorFolders(system: System): Promise<ReadonlyMap<stri
   return new Map(lastFirst.map(({ name, folder }) => [name, folder] as const))
 }
 
-/** The monitor that is connected now: none, if the connector disappears while it is read. */
+/** Returns the monitor that is connected now; none if the connector disappears while it is being read. */
 export async function readMonitor(system: System, folder: string | undefined): Promise<Monitor> {
   const attribute = async (name: string) =>
     (await system.readBytes(`${folder}/${name}`).catch(() => undefined)) ?? Buffer.alloc(0)
@@ -30,7 +30,7 @@ export async function readMonitor(system: System, folder: string | undefined): P
   return { present: true, monitor, modes: modesOf(resolutions, timings) }
 }
 
-/** The resolutions that the kernel can drive, at the rates that the monitor lists for them; without a rate if it lists none. */
+/** Returns the resolutions that the kernel can drive, at the rates that the monitor lists for them; without a rate if none. */
 export function modesOf(resolutions: readonly string[], timings: readonly string[]): string[] {
   const modes = [...new Set(resolutions)].flatMap(resolution => {
     const rated = timings.filter(timing => timing.startsWith(`${resolution}@`))

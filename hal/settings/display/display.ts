@@ -13,12 +13,12 @@ const FILE = '/etc/xdg/weston/weston.ini'
 const WESTON = ['/etc/xdg/weston', '/usr/bin/weston']
 const READ_ONLY = ['present', 'monitor', 'modes'] as const
 
-/** Display outputs: the connectors and monitors from the kernel's DRM, the configuration from weston.ini(5). */
+/** Display outputs: connectors and monitors from the kernel's DRM, configuration from weston.ini(5). */
 export function display(system: System): Setting<typeof schema> {
   const unit = new Unit(system, 'weston.service')
-  /** Every connector seen since the start, with all modes of its monitors: a removed connector is still shown. */
+  /** Every connector seen since the start, with all modes of its monitors. A removed connector is still shown. */
   const seen = new Map<string, Set<string>>()
-  /** One character per byte: weston's file has no declared encoding, and other people's bytes must be kept. */
+  /** Reads one character per byte: weston's file has no declared encoding, and foreign bytes must be kept. */
   const config = async () => (await system.readLossless(FILE)) ?? ''
   const outputs = async (config: string): Promise<Outputs> => {
     const folders = await connectorFolders(system)

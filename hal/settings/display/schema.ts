@@ -13,7 +13,8 @@ const output = Type.Object(
     modes: Type.Array(Type.String(), { description: 'Modes that the monitor offers, highest first.', readOnly: true }),
     mode: Type.String({
       description:
-        'A mode of the monitor, or preferred: the mode that it asks for. If weston.ini says current or off, that is shown, but cannot be chosen.',
+        'A mode of the monitor, or preferred: the mode that the monitor asks for. If weston.ini has current or off, ' +
+        'that is shown, but cannot be chosen.',
       maxLength: MAX_MODE,
       pattern: MODE,
     }),

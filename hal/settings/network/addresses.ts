@@ -13,10 +13,10 @@ export const LEASES = '/run/systemd/netif/leases'
 /** Milliseconds after a reload of networkd within which a static address must be in use. */
 const APPLY_MS = 5_000
 const APPLY_POLL_MS = 20
-/** Milliseconds for which it must stay: networkd removes an address once more after networkctl(1) has returned. */
+/** Milliseconds for which the address must stay in use: networkd removes it once more after networkctl(1) returns. */
 const STABLE_MS = 200
 
-/** The addresses of a system that is not running: the static one, or that of its last lease. */
+/** Returns the addresses on a system that is not running: the static one, or that of the last lease. */
 export async function givenAddresses(
   system: System,
   { index }: NetworkLink,
@@ -28,7 +28,7 @@ export async function givenAddresses(
 
 type Lease = Readonly<Record<'address' | 'gateway' | 'dns', readonly string[]>>
 
-/** The address that DHCP has given an interface, and the router and the name servers that came with it: none without a lease. */
+/** Returns the address, the router and the name servers that DHCP assigned to an interface; empty lists without a lease. */
 export async function leased(system: System, index: string): Promise<Lease> {
   const lease = (await system.readText(`${LEASES}/${index}`).catch(() => '')) ?? ''
   const address = getValue(lease, 'ADDRESS')
@@ -41,8 +41,9 @@ export async function leased(system: System, index: string): Promise<Lease> {
 }
 
 /**
- * Waits for a static address, because networkctl(1) returns before networkd is done. Does not wait without a carrier.
- * @throws {HalError} if it does not come into use.
+ * Waits until a static address is in use, because networkctl(1) returns before networkd is done. Does not wait without a
+ * carrier.
+ * @throws {HalError} if the address does not come into use.
  */
 export async function untilApplied(system: System, name: string, { method, address, up }: Interface): Promise<void> {
   const wanted = parseCidr(address)

@@ -14,7 +14,7 @@ import type { Interface, Interfaces } from './schema.ts'
 
 const MAX_SERVERS = 8
 
-/** The mistakes in the values of one interface. */
+/** Returns the mistakes in the values of one interface. */
 export function whyNotValues(next: Interface, previous: Interface): readonly Violation[] {
   if (next.method === 'dhcp')
     return [
@@ -41,7 +41,7 @@ export function whyNotTwice(name: string, { [name]: own, ...others }: Interfaces
   return refuse('/address', holder && `${holder[0]} already has this address`)
 }
 
-/** With DHCP, address and gateway must be empty, unless they keep their previous value. */
+/** With DHCP, the address and the gateway must be empty, unless they keep their previous value. */
 function whyNotWithDhcp(key: 'address' | 'gateway', next: Interface, previous: Interface): string | undefined {
   return next[key] === '' || next[key] === previous[key] ? undefined : 'must be empty unless the method is static'
 }
@@ -57,7 +57,7 @@ function whyNotGateway({ gateway: text, address }: Interface, network: Cidr | un
   const gateway = parseAddress(text)
   if (text === '') return undefined
   if (!gateway) return 'must be an IPv4 or IPv6 address'
-  // An invalid address is reported at the address.
+  // An invalid address is reported under `address`.
   if (!network) return mustNotBe(whyNoHost(gateway))
   if (isSame(gateway, network)) return mustNotBe('the address of the interface itself')
   const isReached = isWithin(network, gateway) || (network.family === 6 && isLinkLocal6(gateway))
@@ -67,7 +67,7 @@ function whyNotGateway({ gateway: text, address }: Interface, network: Cidr | un
   )
 }
 
-/** Servers that were set elsewhere may be in another form, such as with a port, and can be kept. */
+/** Refuses invalid servers. Those that were set elsewhere may have another form, such as with a port, and can be kept. */
 function whyNotServers(next: readonly string[], previous: readonly string[], network?: Cidr): readonly Violation[] {
   if (next.length > MAX_SERVERS && next.length > previous.length)
     return refuse('/dns', `must not have more than ${MAX_SERVERS} items`)

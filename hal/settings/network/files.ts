@@ -5,7 +5,7 @@ import { configFiles } from '../../os/config-files.ts'
 import type { System } from '../../os/system.ts'
 import type { NetworkLink } from './links.ts'
 
-/** systemd.network(5), lowest priority first. */
+/** The folders of systemd.network(5), lowest priority first. */
 export const FOLDERS = ['/lib', '/usr/lib', '/usr/local/lib', '/run', '/etc'].map(root => `${root}/systemd/network`)
 /** Where networkd keeps the state of each link, in a file named after the link's index. */
 export const STATE = '/run/systemd/netif/links'
@@ -17,10 +17,10 @@ export interface NetworkFile {
   readonly text: string
 }
 
-/** Every .network file, in the order in which networkd looks for one that applies to a link. */
+/** Returns all .network files, in the order in which networkd looks for one that applies to a link. */
 export async function networkFiles(system: System): Promise<readonly NetworkFile[]> {
   const names = new Set((await Promise.all(FOLDERS.map(folder => system.list(folder)))).flat())
-  // A file that is unreadable, or masked by a link to /dev/null, applies to no link.
+  // An unreadable file, or one masked by a link to /dev/null, applies to no link.
   const read = async (path: string) => (await system.readLossless(path).catch(absentUnlessRefused)) ?? ''
   const files = await configFiles(system, FOLDERS, '.network')
   return Promise.all(
@@ -34,7 +34,7 @@ export async function networkFiles(system: System): Promise<readonly NetworkFile
   )
 }
 
-/** The file in force for a link. Where the files do not tell, networkd's own state decides. */
+/** Returns the file in force for a link. If the files do not settle it, networkd's own state does. */
 export async function fileInForce(
   system: System,
   files: readonly NetworkFile[],

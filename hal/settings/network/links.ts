@@ -5,9 +5,9 @@ import type { System } from '../../os/system.ts'
 export const LINKS = '/sys/class/net'
 /** ARPHRD_ETHER in <linux/if_arp.h>: wired and wireless interfaces. */
 const ETHERNET = '1'
-/** Valid in a file name, and without special meaning in the patterns of systemd.network(5). */
+/** Matches names that are valid in a file name and have no special meaning in the patterns of systemd.network(5). */
 const NAME = /^[\w.-]+$/
-/** wpa_supplicant creates one for each Wi-Fi Direct group, each time under a new name. */
+/** wpa_supplicant creates such an interface for each Wi-Fi Direct group, each time under a new name. */
 const PEER_TO_PEER = /^p2p-/
 
 /** A network interface, wired or wireless, as the kernel describes it. */
@@ -17,11 +17,11 @@ export interface NetworkLink {
   readonly index: string
   readonly mac: string
   readonly up: boolean
-  /** The properties that the [Match] section of a .network file is compared with. */
+  /** The properties that a .network file matches in its [Match] section. */
   readonly facts: Facts
 }
 
-/** The physical interfaces: `lo`, bridges and the like have no device behind them. */
+/** Returns the physical interfaces: `lo`, bridges and the like have no underlying device. */
 export async function deviceLinks(system: System): Promise<readonly NetworkLink[]> {
   const names = (await system.list(LINKS)).filter(name => NAME.test(name) && !PEER_TO_PEER.test(name))
   const links = await Promise.all(names.map(name => readLink(system, name)))
@@ -53,7 +53,7 @@ async function readLink(system: System, name: string): Promise<NetworkLink | und
     facts: {
       Name: name,
       MACAddress: mac,
-      // NET_ADDR_PERM: nobody has changed the address.
+      // NET_ADDR_PERM: the address is the hardware's own.
       ...((await attribute('addr_assign_type')) === '0' && { PermanentMACAddress: mac }),
       Type: getValue(await attribute('uevent'), 'DEVTYPE') || (isWireless ? 'wlan' : 'ether'),
       Kind: null,

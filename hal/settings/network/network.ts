@@ -13,7 +13,7 @@ import { configured, type Interface, type Interfaces, isSameConfiguration, schem
 
 const UNIT = 'systemd-networkd.service'
 const READ_ONLY = ['present', 'mac', 'up', 'addresses'] as const
-/** One of these exists if networkd manages the network: it is enabled (netplan does so until the next boot), or it has run. */
+/** One of these exists if networkd manages the network: it is enabled (by netplan, only until the next boot), or it has run. */
 const IN_USE = [
   ...['/etc', '/run'].map(root => `${root}/systemd/system/multi-user.target.wants/${UNIT}`),
   '/run/systemd/netif/state',
@@ -21,14 +21,14 @@ const IN_USE = [
 
 const UNSET: Configuration = { method: 'dhcp', address: '', gateway: '', dns: [] }
 
-/** The network by systemd-networkd: one .network file of ours for each interface, which must precede all others. */
+/** The network through systemd-networkd: one .network file of this service per interface, which must precede all others. */
 export function network(system: System): Setting<typeof schema> {
-  /** Every interface seen since the start; an unplugged one as it was last seen. */
+  /** Every interface seen since the start. An unplugged one is kept as it was last seen. */
   const seen = new Map<string, NetworkLink>()
 
   const listLinks = async (): Promise<ReadonlySet<NetworkLink>> => {
     const links = await deviceLinks(system)
-    // Drops interfaces that udev has renamed since the last time, as it does at boot: the old name never comes back.
+    // Drops interfaces that udev has renamed since the last call, as it does at boot: the old name never comes back.
     for (const { name, index } of seen.values()) {
       const isGone = links.every(link => link.name !== name)
       if (isGone && index !== '' && links.some(link => link.index === index)) seen.delete(name)
@@ -117,13 +117,13 @@ export function network(system: System): Setting<typeof schema> {
     },
     async activate(next, previous, isRewritten) {
       if (!isRewritten) return
-      // networkctl(1): a reload reconfigures every link whose file has changed. Reconfiguring a link once more would remove
-      // an address in use, after networkctl has returned.
+      // A reload reconfigures every link whose file has changed (networkctl(1)). Reconfiguring a link again would remove
+      // an address in use after networkctl has returned.
       await system.run(['networkctl', 'reload'])
       for (const [name, value] of Object.entries(next)) {
         const before = ownMember(previous, name)
         if (!before || isSameConfiguration(value, before)) continue
-        // An interface that was unplugged meanwhile is configured when it is back.
+        // An interface that has been unplugged in the meantime is configured when it returns.
         if (await system.exists(`${LINKS}/${name}`)) await untilApplied(system, name, value)
       }
     },

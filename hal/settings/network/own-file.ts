@@ -4,24 +4,24 @@ import { refuse, type Violation } from '../../setting.ts'
 import { networkFiles } from './files.ts'
 import type { NetworkLink } from './links.ts'
 
-/** The file of ours for an interface. */
+/** Returns the path of this service's file for an interface. */
 export function pathOf(name: string): string {
   return `/etc/systemd/network/${fileOf(name)}`
 }
 
-/** Whether `pathOf` may have returned a path, for an interface that is gone. */
+/** Reports whether `pathOf` may have returned a path, for an interface that is gone. */
 export function isOwnFile(path: string): boolean {
   return /^\/etc\/systemd\/network\/10-receiverd-[\w.-]+\.network$/.test(path)
 }
 
-/** Sorts before the files of distributions, and after those that an administrator or netplan puts first. */
+/** The name sorts before the files of distributions, and after those that an administrator or netplan puts first. */
 function fileOf(name: string): string {
   return `10-receiverd-${name}.network`
 }
 
 /**
- * Why our file cannot come into force. Files of others are not edited: if one of them would win, or keeps ours from being
- * read, the change is refused.
+ * Returns why the file of this service cannot take effect. Other files are never edited: if one of them takes precedence, or
+ * keeps the service's file from being read, the change is refused.
  */
 export async function whyNotOurs(system: System, { name, facts }: NetworkLink): Promise<readonly Violation[]> {
   const own = fileOf(name)

@@ -5,23 +5,24 @@ import { IDENTITY } from '../identity.ts'
 import { Keyed } from '../keyed.ts'
 import { LOCKS_OUT } from '../locks-out.ts'
 
-/** Forms show such a member only while its sibling has this value, and begin with what `choices` has for it. */
+/** Forms show such a member only while its sibling has this value, and prefill it from `choices`. */
 const WITH_STATIC = { 'x-only-with': { method: 'static' } }
-/** Forms fill in such a member, if it is empty, when its sibling is given this value. */
+/** Forms prefill such a member, if it is empty, when its sibling is set to this value. */
 const PROPOSED_WITH_STATIC = { 'x-propose-with': { method: 'static' } }
 
 const interfaceSchema = Type.Object(
   {
     present: Type.Boolean({ description: 'Whether the interface is plugged in.', readOnly: true }),
     mac: Type.String({ description: 'Hardware address.', readOnly: true }),
-    up: Type.Boolean({ description: 'Whether there is a carrier.', readOnly: true }),
+    up: Type.Boolean({ description: 'Whether the link has a carrier.', readOnly: true }),
     method: Type.Enum(['dhcp', 'static'], {
-      description: 'Whether address and gateway are assigned by the network (dhcp) or set here (static).',
+      description: 'Whether the network assigns the address and the gateway (dhcp), or they are set here (static).',
     }),
     address: Type.String({
       ...WITH_STATIC,
       description:
-        'For static: IPv4 or IPv6 address with its prefix length, such as 192.0.2.10/24. Empty for dhcp; see addresses. Further addresses in the file of the interface are kept, unless the method changes.',
+        'For static: IPv4 or IPv6 address with its prefix length, such as 192.0.2.10/24. Empty for dhcp; see ' +
+        'addresses. Further addresses in the file of the interface are kept, unless the method changes.',
     }),
     gateway: Type.String({
       ...WITH_STATIC,
@@ -30,7 +31,7 @@ const interfaceSchema = Type.Object(
     dns: Type.Array(Type.String(), {
       ...PROPOSED_WITH_STATIC,
       description:
-        'Addresses of name servers in order of preference. For dhcp, in addition to those that the network assigns.',
+        'Addresses of name servers, in order of preference. For dhcp, in addition to those that the network assigns.',
     }),
     addresses: Type.Array(Type.String(), { description: 'Addresses in use, in CIDR notation.', readOnly: true }),
   },
@@ -45,7 +46,7 @@ export const schema = Keyed(interfaceSchema, {
 })
 export type Interfaces = Type.Static<typeof schema>
 
-/** The members that can be set, as they are written: with DHCP, a previous address is dropped. */
+/** Returns the members that can be set, in the form that is written: with DHCP, a previous address is dropped. */
 export function configured({ method, address, gateway, dns }: Interface): Configuration {
   return method === 'static' ? { method, address, gateway, dns } : { method, address: '', gateway: '', dns }
 }

@@ -8,30 +8,30 @@ import { deviceLinks, LINKS } from '../network/links.ts'
 
 const FOLDER = '/etc/wpa_supplicant'
 const FILE = /^\/etc\/wpa_supplicant\/wpa_supplicant-[\w.-]+\.conf$/
-/** It holds passwords. */
+/** The file holds passwords. */
 const MODE = 0o600
 
-/** Whether a network was set for any adapter, even one that is not there. */
+/** Reports whether a network was set for any adapter, even one that is no longer present. */
 export async function isWifiSet(system: System): Promise<boolean> {
   const paths = (await system.list(FOLDER)).map(name => `${FOLDER}/${name}`).filter(path => FILE.test(path))
   const texts = await Promise.all(paths.map(path => system.readLossless(path).catch(absentUnlessRefused)))
   return texts.some(text => readWpa(text ?? '').networks.length > 0)
 }
 
-/** How strong the network is that the device is in. */
+/** The current network of the device, and its signal strength. */
 export interface Signal {
   readonly ssid: string
-  /** Absent if the adapter cannot tell. */
+  /** Absent if the adapter does not report it. */
   readonly signalDbm?: number
 }
 
 /**
- * The Wi-Fi adapter of the device, and the wpa_supplicant(8) that is enabled for it. The first one counts where there are
- * several; one that was unplugged is remembered.
+ * The Wi-Fi adapter of the device, and the wpa_supplicant(8) that is enabled for it. If the device has several, the first one
+ * counts. An adapter that was unplugged is remembered.
  */
 export class Wifi {
   readonly #system: System
-  /** The adapter that was seen last. */
+  /** The adapter seen last. */
   #name: string | undefined
 
   constructor(system: System) {
@@ -42,20 +42,20 @@ export class Wifi {
     return this.#name === undefined ? [] : [fileOf(this.#name)]
   }
 
-  /** Whether `files` may have had a path, with another adapter. */
+  /** Reports whether `files` may have contained a path, with another adapter. */
   mayHave(path: string): boolean {
     return FILE.test(path)
   }
 
-  /** Links that enable its unit. */
+  /** The links that enable the unit. */
   readonly sources: readonly string[] = [`${ADMIN_UNITS}/*`]
 
-  /** The name of the adapter; undefined before one was found. */
+  /** The name of the adapter; undefined until one is found. */
   get adapter(): string | undefined {
     return this.#name
   }
 
-  /** Why there is no Wi-Fi here that could be managed; undefined if there is. */
+  /** Returns why the device has no Wi-Fi that can be managed; undefined if it has. */
   async whyNone(): Promise<string | undefined> {
     const names = (await deviceLinks(this.#system)).filter(({ facts }) => facts.Type === 'wlan').map(({ name }) => name)
     if (names.length === 0) return 'no Wi-Fi adapter'
@@ -79,7 +79,7 @@ export class Wifi {
     return name !== undefined && this.#system.exists(`${LINKS}/${name}`)
   }
 
-  /** The text of its file; undefined if there is none. */
+  /** Returns the text of the adapter's file; undefined if the file does not exist. */
   async text(): Promise<string | undefined> {
     const name = await this.#known()
     return name === undefined ? undefined : this.#system.readLossless(fileOf(name))
@@ -90,35 +90,35 @@ export class Wifi {
     return name === undefined ? undefined : this.#system.readForEdit(fileOf(name))
   }
 
-  /** @returns whether the file was changed. */
+  /** @returns whether the file changed. */
   async write(text: string): Promise<boolean> {
     const name = await this.#known()
     return name !== undefined && this.#system.writeAtomic(fileOf(name), text, MODE)
   }
 
-  /** Has the daemon use the file as it is now. Nobody knows how long a network takes to answer, so this does not wait for it. */
+  /** Makes the daemon load the file. Does not wait for a connection, because nobody knows how long a network takes to answer. */
   async reload(): Promise<void> {
     const name = await this.#known()
     // When the adapter appears, systemd starts the unit.
     if (name === undefined || !(await this.#system.exists(`${LINKS}/${name}`))) return
-    // Without the file, an undone change has left a daemon that could not start.
+    // Without the file, an undone change left behind a daemon that could not start.
     const verb = (await this.#system.exists(fileOf(name))) ? 'restart' : 'stop'
     try {
       if (verb === 'restart') return await (await this.#supplicant(name)).reconfigure()
     } catch {
-      // It does not run, or has no control socket yet.
+      // The daemon does not run, or has no control socket yet.
     }
     await this.#system.unitJobs.run(() => this.#system.run(['systemctl', verb, unitOf(name)]))
   }
 
-  /** The network that it is in; "" if none, or if that cannot be known. */
+  /** Returns the current network; "" if there is none, or if that cannot be determined. */
   async connected(): Promise<string> {
     const name = await this.#known()
     if (name === undefined || !this.#system.isRunning || !(await this.#isUp(name))) return ''
     return (await this.#supplicant(name)).connected().catch(() => '')
   }
 
-  /** Undefined if it is in no network. */
+  /** Returns undefined if the device is in no network. */
   async signal(): Promise<Signal | undefined> {
     const ssid = await this.connected()
     if (ssid === '' || this.#name === undefined) return undefined
@@ -126,7 +126,7 @@ export class Wifi {
     return { ssid, ...(signalDbm !== undefined && { signalDbm }) }
   }
 
-  /** See `Supplicant.scan`. @throws {HalError} also if there is no adapter. */
+  /** Scans for networks: see `Supplicant.scan`. Returns none without an adapter. @throws {HalError} */
   async scan(): Promise<readonly FoundNetwork[]> {
     const name = await this.#known()
     return name === undefined ? [] : (await this.#supplicant(name)).scan()
@@ -137,7 +137,7 @@ export class Wifi {
     return this.#name
   }
 
-  /** wpa_supplicant reports a connection by RFC 2863's state of the interface. */
+  /** Reports whether the adapter is connected: wpa_supplicant sets the operational state of the interface (RFC 2863). */
   async #isUp(name: string): Promise<boolean> {
     const state = await this.#system.readText(`${LINKS}/${name}/operstate`).catch(() => undefined)
     return state?.trim() === 'up'
@@ -153,7 +153,7 @@ function fileOf(name: string): string {
   return `${FOLDER}/wpa_supplicant-${name}.conf`
 }
 
-/** systemd.unit(5): a dash in an instance's name stands for a slash. */
+/** Returns the unit of an adapter. A dash in an instance name stands for a slash, so it is escaped (systemd.unit(5)). */
 function unitOf(name: string): string {
   return `wpa_supplicant@${name.replaceAll('-', '\\x2d')}.service`
 }

@@ -16,7 +16,7 @@ import { LOCKS_OUT } from '../locks-out.ts'
 import { LINKS } from '../network/links.ts'
 import { Wifi } from './adapter.ts'
 
-/** A key in hexadecimal digits; a passphrase is shorter. */
+/** Length of a key in hexadecimal digits; passphrases are shorter. */
 const MAX_PASSWORD = 64
 
 const networkSchema = Type.Object(
@@ -27,11 +27,13 @@ const networkSchema = Type.Object(
       maxLength: MAX_SSID_BYTES,
     }),
     password: Type.String({
-      description: `Passphrase of 8 to 63 characters, or a key of 64 hexadecimal digits. Empty for an open network. It reads as ${KEPT}, which keeps the present password if it is sent.`,
+      description:
+        'Passphrase of 8 to 63 characters, or a key of 64 hexadecimal digits. Empty for an open network. Reads as ' +
+        `${KEPT}; sending that back keeps the current password.`,
       maxLength: MAX_PASSWORD,
       format: 'password',
     }),
-    hidden: Type.Boolean({ description: 'Whether the network does not announce its name.' }),
+    hidden: Type.Boolean({ description: 'Whether the network hides its name.' }),
   },
   { additionalProperties: false },
 )
@@ -40,22 +42,26 @@ const schema = Type.Object(
   {
     country: Type.String({
       description:
-        'Two capital letters of the country that the device is in (ISO 3166-1), such as DK: it decides which channels may be used. Empty if unset.',
+        'Two capital letters of the country that the device is in (ISO 3166-1), such as DK, which decide the channels ' +
+        'that may be used. Empty if unset.',
       maxLength: 2,
     }),
     networks: Type.Array(networkSchema, {
       description:
-        'Networks to join, in order of preference. Others that are set elsewhere, such as enterprise networks, are kept.',
+        'Networks to join, in order of preference. Networks set elsewhere, such as enterprise networks, are kept.',
       maxItems: MAX_NETWORKS,
     }),
-    present: Type.Boolean({ description: 'Whether the adapter is there.', readOnly: true }),
-    connected: Type.String({ description: 'The network that the device is in. Empty if none.', readOnly: true }),
+    present: Type.Boolean({ description: 'Whether the adapter is present.', readOnly: true }),
+    connected: Type.String({
+      description: 'The network that the device is connected to. Empty if none.',
+      readOnly: true,
+    }),
   },
   { description: 'Networks that the device joins by radio.', additionalProperties: false, ...LOCKS_OUT },
 )
 type Value = Type.Static<typeof schema>
 
-/** Wi-Fi by wpa_supplicant: the file of the first adapter. */
+/** Wi-Fi through wpa_supplicant, in the file of the first adapter. */
 export function wifi(system: System, radio = new Wifi(system)): Setting<typeof schema> {
   const withFacts = async ({ country, networks }: WpaConfiguration): Promise<Value> => ({
     country,
@@ -72,7 +78,7 @@ export function wifi(system: System, radio = new Wifi(system)): Setting<typeof s
     mayHave: path => radio.mayHave(path),
     sources: [`${LINKS}/*`, ...radio.sources],
     devices: ['net'],
-    // The kernel tells when a network is joined or left.
+    // The kernel reports when a network is joined or left.
     watch: changed => system.monitor(['ip', '-oneline', 'monitor', 'link'], changed),
     unavailable: () => radio.whyNone(),
     read: async () => withFacts(readWpa((await radio.text()) ?? '')),
@@ -113,7 +119,7 @@ function whyNotNetwork(next: Networks, at: number, previous: Networks): readonly
   ]
 }
 
-/** A password that is given may be another one. */
+/** Compares two configurations. A given password always counts as different, because it may be. */
 function isSame({ country, networks }: WpaConfiguration, present: WpaConfiguration): boolean {
   return country === present.country && isDeepStrictEqual(networks, present.networks)
 }

@@ -26,23 +26,23 @@ const ERRORS = 'receiver-errors.txt'
 const [CERTIFICATE, KEY] = ['certificate.pem', 'key.pem'] as const
 const MAX_TEXT_BYTES = 16 * 1024
 const MAX_PEM_BYTES = 64 * 1024
-/** The interfaces of a board; another one of the same kind is taken where there is none of that name. */
+/** The usual interfaces of a board. If it has none with this name, another one of the same kind is used. */
 const WIRED = 'eth0'
 const WIRELESS = 'wlan0'
 const LINK_POLL_MS = 250
 
 export interface CardOptions {
   readonly system: System
-  /** The files of the state directory. */
+  /** The files in the state directory. */
   readonly state: Files
-  /** Where the boot partition is mounted. */
+  /** The mount point of the boot partition. */
   readonly folder: string
   readonly log: Log
-  /** Milliseconds for an interface to appear whose address is on the card. */
+  /** Milliseconds to wait for the interface whose address is on the card. */
   readonly linkMs?: number
 }
 
-/** The stores that take the settings. */
+/** The stores that receive the settings. */
 export interface Takers {
   readonly configuration: SystemStore
   readonly keys: ApiKeyStore
@@ -50,23 +50,23 @@ export interface Takers {
   readonly originals: Originals
 }
 
-/** The files on the card that are to be taken. */
+/** The files on the card that are to be applied. */
 interface Found {
   readonly text: string | undefined
   readonly parsed: Parsed
   readonly issuers: Given
   readonly pair: Pair | undefined
-  /** Of its files, by their names. */
+  /** Digests of the files, by name. */
   readonly digests: Readonly<Record<string, string>>
   readonly mistakes: readonly string[]
 }
 
 /**
- * Takes the settings that the owner of the device has put on its card, before the device is served: all of them or, if
- * there is a mistake, none.
+ * Applies the settings that the owner of the device put on its card, before the device is served: all of them or, if there
+ * is a mistake, none.
  *
- * The power may fail at any moment. Until the settings are remembered, the card has not been touched, and the next
- * start takes them again. From then on they are taken no more, and the next start goes on removing them from the card.
+ * The power may fail at any moment. Until the settings are remembered, the card is not touched, and the next start applies
+ * them again. After that they are not applied again, and the next start continues to remove them from the card.
  */
 export class CardTaker {
   readonly #system: System
@@ -85,7 +85,7 @@ export class CardTaker {
     this.#certificates = new CertificateFiles(system)
   }
 
-  /** Waits for the interface whose address or network is on the card: on some boards it appears after the service. */
+  /** Waits for the interface whose address or network is on the card: on some boards it appears after the service starts. */
   async waitForLink(): Promise<void> {
     const wanted: Given = await this.#wanted().catch(() => ({}))
     if (!needsLink(wanted)) return
@@ -95,7 +95,7 @@ export class CardTaker {
     }
   }
 
-  /** Takes the settings, and reports mistakes in the log and on the card. Never throws. */
+  /** Applies the settings, and reports mistakes in the log and on the card. Never throws. */
   async take(takers: Takers): Promise<void> {
     try {
       if (await this.#card.isOwn()) await this.#take(takers)
@@ -105,18 +105,18 @@ export class CardTaker {
     }
   }
 
-  /** The settings that are about to be taken. */
+  /** Returns the settings that are about to be applied. */
   async #wanted(): Promise<Given> {
     if (!(await this.#card.isOwn())) return {}
     const { given, isDue, stillDue, taken } = await remembered(this.#state)
     const { parsed } = await this.#look(taken)
-    // An earlier start has waited for it already.
+    // An earlier start has already waited for these.
     return { ...(isDue && !stillDue && given), ...givenIn(parsed) }
   }
 
   async #take(takers: Takers): Promise<void> {
     const memory = await this.#again(takers, await this.#remembered())
-    // Settings that were taken may still be on it.
+    // Settings that were applied may still be on the card.
     if (!(await this.#card.isThere())) return
     const found = await this.#look(memory.taken)
     const mistakes = [...found.mistakes]
@@ -135,13 +135,13 @@ export class CardTaker {
       }
     }
     for (const mistake of mistakes) this.#log('warning', `${TEXT}: ${mistake}`)
-    // Where the data partition is away, all that was taken is in memory, and the next start needs the card again.
+    // If the data partition is missing, the applied settings are only in memory, and the next start needs the card again.
     if (!(await isTemporary(this.#system))) await this.#tidy(next, mistakes)
   }
 
   /**
-   * After a factory reset, applies the settings that the card gave before. A setting that fails does not stop the others;
-   * one whose interface is not there stays due.
+   * After a factory reset, applies the settings from the card again. A setting that fails does not stop the others; a setting
+   * whose interface is missing stays due.
    */
   async #again(takers: Takers, memory: Memory): Promise<Memory> {
     if (!memory.isDue) return memory
@@ -163,7 +163,7 @@ export class CardTaker {
     return next
   }
 
-  /** Applies what is still due as soon as its interface appears, which the configuration tells. Call it after `take`. */
+  /** Applies what is still due once its interface appears in the configuration. Call this after `take`. */
   async follow(takers: Takers): Promise<void> {
     const { given, isDue } = await this.#remembered().catch(() => NOTHING_DUE)
     if (!isDue) return
@@ -188,7 +188,7 @@ export class CardTaker {
     })
   }
 
-  /** The files on the card, except for settings that were taken and not yet removed. */
+  /** Reads the files on the card, except for settings that were applied and not yet removed. */
   async #look(taken?: Taken): Promise<Found> {
     const mistakes: string[] = []
     const digests: Record<string, string> = {}
@@ -210,8 +210,8 @@ export class CardTaker {
   }
 
   /**
-   * Applies all of it. @returns the mistakes in it; if there are any, nothing was applied.
-   * @param whole What it is a part of.
+   * Applies settings. @returns the mistakes in them; if there are any, nothing was applied.
+   * @param whole All settings, if `given` is a part of them.
    */
   async #apply(
     takers: Takers,
@@ -243,7 +243,7 @@ export class CardTaker {
     return []
   }
 
-  /** The interface that an address is for: Wi-Fi if it was ever set here, otherwise the cable. */
+  /** Returns the interface that an address is for: Wi-Fi if a network was ever set, otherwise the cable. */
   async #linkFor(given: Given): Promise<{ readonly name: string; readonly isThere: boolean }> {
     const links = await deviceLinks(this.#system)
     const isWireless = given['wifi-ssid'] !== undefined || (await isWifiSet(this.#system))
@@ -252,7 +252,7 @@ export class CardTaker {
     return { name: found?.name ?? wanted, isThere: found !== undefined }
   }
 
-  /** Removes the taken settings from the card, and brings its file of mistakes up to date. */
+  /** Removes the applied settings from the card, and updates its file of mistakes. */
   async #tidy(memory: Memory, mistakes: readonly string[]): Promise<void> {
     const { taken } = memory
     const replaced: Record<string, string> = {}
@@ -274,13 +274,13 @@ export class CardTaker {
 
 const NOTHING_DUE: Memory = { given: {}, isDue: false }
 
-/** The part of a memory that says what is due, of these names. */
+/** Returns the members of a memory that mark these names as due. */
 function dueOf(given: Given, names: readonly string[]): Pick<Memory, 'isDue' | 'stillDue'> {
   const stillDue = names.filter(name => name in given)
   return stillDue.length === 0 ? { isDue: false } : { isDue: true, stillDue }
 }
 
-/** Whether it is about an interface. */
+/** Reports whether the settings need a network interface. */
 function needsLink(part: Given): boolean {
   return part['wifi-ssid'] !== undefined || setsAddresses(part)
 }
@@ -294,24 +294,24 @@ function decode(bytes: Buffer, mistakes: string[]): string | undefined {
   return undefined
 }
 
-/** Remembers the files that were taken; a file that was taken before may still be there. */
+/** Records the files that were applied. A file that was applied before may still be on the card. */
 function takenOf({ text, parsed, digests: { [TEXT]: digest, ...pair } }: Found, before: Taken | undefined): Taken {
   if (text === undefined || digest === undefined || Object.keys(parsed.lines).length === 0)
     return { ...before, digests: { ...before?.digests, ...pair } }
   return { digests: { ...before?.digests, ...pair, [TEXT]: digest }, commentedOut: commentedOut(text) }
 }
 
-/** Whether a file was taken, or is the rest that a power cut has left while it was being removed. */
+/** Reports whether a file was applied, or is what a power cut left of one that was being removed. */
 function isRest(name: string, bytes: Buffer, taken: Taken | undefined): boolean {
   const digest = taken?.digests[name]
   if (digest === undefined) return false
-  // It is overwritten from its start, and then written anew.
+  // Removing a file overwrites it from its start, and then writes it anew.
   if (digestOf(bytes) === digest || bytes.length === 0 || bytes[0] === 0) return true
   const { lines, mistakes } = parseReceiverTxt(bytes.toString())
   return name === TEXT && Object.keys(lines).length === 0 && mistakes.length === 0
 }
 
-/** Where an interface itself is refused, its name helps. */
+/** Adds the name of the interface if the interface itself is refused. */
 function whyRefused({ pointer, detail }: FieldError): string {
   const [, name, link, ...more] = pointer.split('/')
   return name === 'network' && link !== undefined && more.length === 0 ? `${link}: ${detail}` : detail

@@ -4,17 +4,17 @@ import { toJsonLine } from '../../json.ts'
 import { MAX_ISSUERS } from '../../limits.ts'
 import type { Given, IssuerFile } from './receiver-txt.ts'
 
-/** The folder of the issuers, beside receiver.txt. */
+/** The folder of the issuers, next to receiver.txt. */
 export const ISSUERS = 'issuers'
 const FILE = new RegExp(`^${ISSUERS}/(.+)\\.json$`)
-/** Characters of a wrong name that are repeated. */
+/** Maximum number of characters quoted from an invalid name. */
 const MAX_NAME = 64
 
 /**
- * The issuers in that folder, each as it is remembered.
- * @param files The names in it.
- * @param read Reads a file of the card; undefined if it is not to be taken.
- * @param mistakes Those in it are appended.
+ * Reads the issuers in that folder, in the form in which they are remembered.
+ * @param files The names of the files in it.
+ * @param read Reads a file of the card; undefined if it must not be applied.
+ * @param mistakes The list to which mistakes are appended.
  */
 export async function readIssuers(
   files: readonly string[],
@@ -23,7 +23,7 @@ export async function readIssuers(
 ): Promise<Given> {
   const given: Record<IssuerFile, string> = {}
   for (const file of files) {
-    // Files that begin with a dot belong to the PC.
+    // Files that begin with a dot are created by the PC.
     if (file.startsWith('.')) continue
     const path = `${ISSUERS}/${file}` as IssuerFile
     const [, name = ''] = FILE.exec(path) ?? []
@@ -35,7 +35,7 @@ export async function readIssuers(
     const bytes = await read(path)
     if (!bytes) continue
     try {
-      // Editors on a PC may begin it with a byte-order mark.
+      // Editors on a PC may put a byte-order mark at the beginning.
       const issuer = issuerIn(bytes.toString().replace(/^\ufeff/, ''))
       issuerOf(name, issuer, 'card')
       given[path] = JSON.stringify(issuer)
@@ -47,7 +47,7 @@ export async function readIssuers(
   return given
 }
 
-/** The issuers that the card gives, by their names. */
+/** Returns the issuers from the card, by name. */
 export function issuersIn(given: Given): ReadonlyMap<string, GivenIssuer> {
   const found = new Map<string, GivenIssuer>()
   for (const [path, text] of Object.entries(given)) {
@@ -62,7 +62,7 @@ function issuerIn(text: string): GivenIssuer {
   return given
 }
 
-/** The mistake if the device would have more issuers than it can. */
+/** Returns the mistake if the device would have too many issuers. */
 export function whyTooMany(names: Iterable<string>): readonly string[] {
   if (new Set(names).size <= MAX_ISSUERS) return []
   return [

@@ -4,15 +4,15 @@ import { HalError, isUnreadable } from '../../../hal/errors.ts'
 import type { Files } from '../../../hal/files/files.ts'
 import type { Given } from './receiver-txt.ts'
 
-/** It may hold the API key and a password. */
+/** The file may hold the API key and a password. */
 const MODE = 0o600
 const FILE = '/card'
-/** The memory after a factory reset that the image has carried out, until something is taken (build/image/initramfs/). */
+/** What replaces the file after a factory reset by the image, until it is written again (build/image/initramfs/). */
 const AFTER_RESET = '/card.reset'
-/** It holds receiver.txt twice, each character as up to six, and 16 issuers. */
+/** The file holds receiver.txt twice, with up to six bytes per character, and 16 issuers. */
 const MAX_BYTES = 384 * 1024
 
-/** Texts by names. */
+/** Texts by name. */
 const texts = Type.Object({}, { additionalProperties: Type.String() })
 const schema = Type.Object(
   {
@@ -24,20 +24,20 @@ const schema = Type.Object(
   { additionalProperties: false },
 )
 
-/** The device's memory of its card. */
+/** What the device remembers of its card. */
 export interface Memory {
-  /** Everything that the card ever gave, the latest value of each: a factory reset goes back to it. */
+  /** Everything that the card ever gave, with the latest value of each: a factory reset returns to it. */
   readonly given: Given
-  /** Whether that is to be applied, because a factory reset has put everything else back. */
+  /** Whether `given` must be applied, because a factory reset has restored everything else. */
   readonly isDue: boolean
-  /** The names of it that are left to apply, because their interface was not there yet; undefined for all. */
+  /** The names in `given` that remain to be applied, because their interface was missing; undefined for all. */
   readonly stillDue?: readonly string[] | undefined
-  /** Files that were applied, but may still be on the card, because the power failed or the card cannot be written. */
+  /** Files that were applied but may still be on the card, because the power failed or the card cannot be written. */
   readonly taken?: Taken | undefined
 }
 
 export interface Taken {
-  /** Base64 of the SHA-256 of each file, by its name. */
+  /** SHA-256 of each file in base64, by file name. */
   readonly digests: Readonly<Record<string, string>>
   /** The text that replaces receiver.txt. */
   readonly commentedOut?: string | undefined
@@ -45,7 +45,7 @@ export interface Taken {
 
 const NOTHING: Memory = { given: {}, isDue: false }
 
-/** @throws {HalError} if the file does not hold it. */
+/** Reads the memory. @throws {HalError} if the file does not hold it. */
 export async function remembered(state: Files): Promise<Memory> {
   await state.recover(FILE)
   const text = await state.readText(FILE, MAX_BYTES)
@@ -54,7 +54,7 @@ export async function remembered(state: Files): Promise<Memory> {
   return kept === undefined ? NOTHING : { ...memoryIn(kept), isDue: true }
 }
 
-/** Durable when it returns. */
+/** Stores the memory durably. */
 export async function remember(state: Files, memory: Memory): Promise<void> {
   const isNothing = Object.keys(memory.given).length === 0 && !memory.taken
   if (isNothing) await state.remove(FILE)
@@ -62,7 +62,7 @@ export async function remember(state: Files, memory: Memory): Promise<void> {
   await state.remove(AFTER_RESET)
 }
 
-/** For a factory reset: the settings from the card are applied again at the next start, or forgotten. May be repeated. */
+/** For a factory reset: has the settings from the card applied again at the next start, or forgets them. Can be repeated. */
 export async function resetCard(state: Files, isForgotten: boolean): Promise<void> {
   const memory = await remembered(state).catch(error => {
     if (isUnreadable(error)) return NOTHING

@@ -1,4 +1,4 @@
-/** The names that a line may begin with, as they are written in the file. */
+/** The names that a line may begin with, in the form used in the file. */
 const NAMES = [
   'hostname',
   'name',
@@ -11,34 +11,34 @@ const NAMES = [
   'dns',
 ] as const
 export type Name = (typeof NAMES)[number]
-/** Of an issuer, beside receiver.txt. */
+/** The path of an issuer's file, next to receiver.txt. */
 export type IssuerFile = `issuers/${string}.json`
-/** Values by their names; of an issuer, the JSON in its file. */
+/** Values by name; for an issuer, the JSON in its file. */
 export type Given = Readonly<Partial<Record<Name | IssuerFile, string>>>
 
-/** A setting that was found. */
+/** A setting that was found in a line. */
 export interface Assignment {
-  /** From 1. */
+  /** Line number, from 1. */
   readonly number: number
   readonly value: string
 }
 
 export interface Parsed {
   readonly lines: Readonly<Partial<Record<Name, Assignment>>>
-  /** Each is a clause that never quotes a value. */
+  /** Clauses that never quote a value. */
   readonly mistakes: readonly string[]
 }
 
 const BYTE_ORDER_MARK = '\u{feff}'
-/** A name that may be repeated in an error: it is not a secret that somebody put into the wrong place. */
+/** A name that may be quoted in an error, because it cannot be a secret that was put in the wrong place. */
 const PLAIN_NAME = /^[a-z0-9-]{1,32}$/
 const QUOTED = /^(["'])(.*)\1$/s
 const SECRETS: readonly string[] = ['api-key', 'wifi-password'] satisfies Name[]
 const SETTING = /^\s*[^#\s]/
 
 /**
- * The lines `NAME=VALUE` of receiver.txt: names in any case, with `-` or `_`; blanks around both are ignored, quotes around a
- * value removed. A name with an empty value sets nothing.
+ * Parses the lines `NAME=VALUE` of receiver.txt. Names are in any case, with `-` or `_`. Blanks around names and values are
+ * ignored, and quotes around a value are removed. A name with an empty value sets nothing.
  */
 export function parseReceiverTxt(text: string): Parsed {
   const lines: Partial<Record<Name, Assignment>> = {}
@@ -65,7 +65,7 @@ export function parseReceiverTxt(text: string): Parsed {
   return { lines, mistakes }
 }
 
-/** The text before the `=` of a line, as the names above are written. */
+/** Returns the text before the `=` of a line, spelled like the names above. */
 function nameIn(line: string): string {
   return line.slice(0, line.indexOf('=')).trim().toLowerCase().replaceAll('_', '-')
 }
@@ -75,7 +75,7 @@ function unknown(name: string): string {
   return `${what} is not a setting; use ${NAMES.slice(0, -1).join(', ')} or ${NAMES.at(-1)}`
 }
 
-/** The text with each setting as a comment, and without its secrets. */
+/** Returns the text with each setting commented out, and without its secrets. */
 export function commentedOut(text: string): string {
   const lines = withoutMark(text)
     .split('\n')

@@ -3,28 +3,28 @@ import type { JsonObject } from '../../json.ts'
 import type { FieldError } from '../../problem.ts'
 import type { Given, Name, Parsed } from './receiver-txt.ts'
 
-/** In place of an address: the network assigns one. */
+/** Used instead of an address: the network assigns one. */
 const DHCP = 'dhcp'
-/** Names that belong together: when the first is given, the others are those that came with it, or none. */
+/** Names that belong together: when the first one is given, the others are replaced, too, or unset if not given. */
 const GROUPS: readonly (readonly [Name, ...Name[]])[] = [
-  // Before the address, which may be that of the Wi-Fi adapter.
+  // The Wi-Fi comes before the address, which may be that of the Wi-Fi adapter.
   ['wifi-ssid', 'wifi-password', 'wifi-country'],
   ['address', 'gateway', 'dns'],
 ]
 
-/** The values of the lines. */
+/** Returns the values of the parsed lines. */
 export function givenIn({ lines }: Parsed): Given {
   return Object.fromEntries(Object.entries(lines).map(([name, { value }]) => [name, value]))
 }
 
-/** The settings given before, replaced by those given now. */
+/** Returns the settings given before, overridden by those given now. */
 export function merged(before: Given, now: Given): Given {
   const replaced = GROUPS.flatMap(([first, ...others]) => (now[first] === undefined ? [] : others))
   const kept = Object.entries(before).filter(([name]) => !replaced.includes(name as Name))
   return { ...Object.fromEntries(kept), ...now }
 }
 
-/** Parts of it that make sense without the others: the groups, and each of the other values. */
+/** Splits settings into parts that can be applied separately: the groups, and each of the other values. */
 export function partsOf(given: Given): readonly Given[] {
   const singles = Object.keys(given).filter(name => !GROUPS.flat().includes(name as Name))
   return [...GROUPS, ...singles.map(name => [name as keyof Given])].map(names =>
@@ -32,12 +32,12 @@ export function partsOf(given: Given): readonly Given[] {
   )
 }
 
-/** Whether it sets anything of an interface's addresses. */
+/** Reports whether the settings include anything about an interface's addresses. */
 export function setsAddresses({ address, gateway, dns }: Given): boolean {
   return [address, gateway, dns].some(value => value !== undefined)
 }
 
-/** The configuration's part of it, as a JSON Merge Patch. @param link The interface that takes the address. */
+/** Returns the part for the configuration, as a JSON Merge Patch. @param link The interface that gets the address. */
 export function patchOf(given: Given, link: string): JsonObject {
   const { hostname, name } = given
   const wifi = wifiOf(given)
@@ -56,7 +56,7 @@ function addressesOf({ address, gateway, dns }: Given): JsonObject {
   return { method: 'static', address, gateway: gateway ?? '', dns: servers ?? [] }
 }
 
-/** The name whose value has a refused part of that patch. */
+/** Returns the name whose value caused a refused part of that patch. */
 export function nameAt({ pointer }: FieldError, { address, gateway }: Given): Name {
   if (pointer === '/hostname') return 'hostname'
   if (pointer === '/deviceName') return 'name'
@@ -67,7 +67,7 @@ export function nameAt({ pointer }: FieldError, { address, gateway }: Given): Na
   return gateway === undefined ? 'dns' : 'gateway'
 }
 
-/** Mistakes in the lines about Wi-Fi, by name. The API would take a password that is to be kept; a card has none. */
+/** Returns mistakes in the lines about Wi-Fi, by name. Unlike the API, a card cannot ask to keep the current password. */
 export function wifiMistakes(given: Given): Readonly<Partial<Record<Name, string>>> {
   const { 'wifi-ssid': ssid, 'wifi-password': password, 'wifi-country': country } = given
   if (ssid === undefined && password === undefined && country === undefined) return {}
@@ -81,7 +81,7 @@ export function wifiMistakes(given: Given): Readonly<Partial<Record<Name, string
   }
 }
 
-/** The only network from now on. One that hides its name is found, too. */
+/** Returns a Wi-Fi configuration with this network only. `hidden` is set so that a hidden network is found, too. */
 function wifiOf(given: Given): JsonObject | undefined {
   const ssid = given['wifi-ssid']
   if (ssid === undefined) return undefined

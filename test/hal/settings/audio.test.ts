@@ -51,7 +51,7 @@ test('a volume that amixer does not say it has set is refused', async t => {
   const service = await startTestService(t, { ...running(alsa), run: commands({ amixer, alsactl: alsa.alsactl }) })
   const answer = await service.patch({ audio: { volume: 50 } })
   t.equal(answer.status, 500)
-  t.match(await answer.json(), { detail: /audio.*amixer has set nothing/ })
+  t.match(await answer.json(), { detail: /audio.*amixer did not set anything/ })
   t.match((await service.system()).value.audio, { volume: 100 })
 })
 

@@ -204,7 +204,7 @@ t.test('downloads', { skip: NO_RIG || needs('openssl') }, async t => {
       ['endless', /Range/],
       ['endless-range', /Range/],
       ['missing', /refuses it/],
-      ['to-file', /something else/],
+      ['to-file', /something other/],
       ['to-loopback', /cannot be reached|too slow/],
     ]
     for (const [name, message] of cases) await t.rejects(manifest(name), { message }, name)

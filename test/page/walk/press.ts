@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { eventually } from '../../support/eventually.ts'
 import type { Random } from '../../support/random.ts'
-import { type Model, textOf } from './model.ts'
+import { KEY_REPLACED, type Model, REPLACE_KEY, textOf } from './model.ts'
 import type { Fault } from './proxy.ts'
 import type { Room } from './room.ts'
 import type { Step } from './steps.ts'
@@ -13,13 +13,18 @@ import type { Hit } from './watcher.ts'
 const ON_ITS_WAY_MS = 300
 /** A control that came under the finger later than this is not the one that was meant. */
 const STEADY_MS = 250
+const CONFLICT = 409
 /** Presses that ask the device for something, or throw away entries. With any other, nothing is lost. */
-const GRAVE = /^(Let in|Deny|End|Save|Discard|Use that): /
+const GRAVE = /^((Let in|Deny|End|Save|Discard|Use that): |Replace the API key$)/
 
 export interface Around {
   /** Happens while the finger is on its way. */
   readonly news?: Step
   readonly fault?: Fault
+  /** Strikes the confirmation that follows. */
+  readonly then?: Fault | undefined
+  /** Somebody leaves the page before the answer. */
+  readonly isLeft?: true
   /** The thumb taps once more, by mistake. */
   readonly isTwice?: true
 }
@@ -56,9 +61,10 @@ export class Press {
   }
 
   /** A press that asks the device for something. */
-  async asking(name: string, { news, fault, isTwice }: Around = {}): Promise<void> {
+  async asking(name: string, { news, fault, then, isLeft, isTwice }: Around = {}): Promise<void> {
     const { proxy } = this.#room
-    proxy.arm(fault)
+    proxy.arm(fault, then)
+    if (name.startsWith('Save: ')) this.#model.ends.reset()
     let told: Promise<string | undefined> = Promise.resolve(undefined)
     const meanwhile =
       news &&
@@ -71,18 +77,22 @@ export class Press {
     const promises = hit ? this.#model.promisesOf(hit) : ['']
     if (hit) this.#meant(hit, name)
     if (!promises.includes('')) await eventually(() => proxy.first)
-    const isStruck = fault !== undefined && !proxy.isArmed
-    proxy.arm(undefined)
-    if (hit && !(isStruck && fault?.kind === 'refused')) this.#done(hit, news, isStruck ? fault : undefined)
+    const answer = await proxy.first?.answered
+    const struck = proxy.first?.fault
+    if (!then) proxy.arm()
+    // Another change is on trial.
+    const isRefused = struck?.kind === 'refused' || (name.startsWith('Save: ') && answer?.status === CONFLICT)
+    if (hit && !isRefused) this.#done(hit, news, struck)
     const failure = await told
     // Of two decisions about one device, one may come too late.
     if (failure !== undefined && !news?.guest) throw new Error(failure)
-    const goesOn = fault?.kind === 'late' && this.#random.chance(0.5)
-    if (!goesOn) await this.#answered()
+    const isLong = fault?.kind === 'late' || this.#model.trial?.isOwn
+    const goesOn = isLeft ?? (isLong && this.#random.chance(0.5))
+    if (!goesOn) await this.#answered(name === REPLACE_KEY && answer !== undefined)
     const sent = proxy.take()
     if (sent.length > 0) this.asked++
-    if (hit && !goesOn && !isStruck) this.#model.answered(hit.name)
-    const asked = sent.filter(({ mayBeRepeat }, at) => at === 0 || !mayBeRepeat).map(textOf)
+    if (hit && !goesOn && !struck) this.#model.answered(hit.name)
+    const asked = sent.filter((one, at) => at === 0 || !(one.mayBeRepeat || this.#model.isFollowUp(one))).map(textOf)
     if (asked.length > 1 || !promises.includes(asked[0] ?? ''))
       throw new Error(
         `pressed: ${hit?.name}\nexpected: ${promises.join('\nor: ')}\nasked for: ${asked.join('\nand: ')}`,
@@ -99,9 +109,12 @@ export class Press {
     if (news?.field && hit.name === `Save: ${news.field.card}`) this.#model.unsure(news.field)
   }
 
-  /** Nothing waits for an answer any more. */
-  #answered(): Promise<unknown> {
-    return eventually(async () => !(await this.#thumb.see()).isBusy)
+  /** Nothing waits for an answer any more. @param isKeyNew The page is to go on with another key. */
+  #answered(isKeyNew: boolean): Promise<unknown> {
+    return eventually(async () => {
+      const { isBusy, dialog, isSigningIn } = await this.#thumb.see()
+      return isKeyNew ? dialog === KEY_REPLACED || isSigningIn : !isBusy
+    })
   }
 
   /** @throws if the control came under the finger only just now. */

@@ -1,6 +1,7 @@
 /** The device that is walked over: its guests, others who manage it, and mishaps. */
 import { randomBytes } from 'node:crypto'
 import type { Test } from 'tap'
+import { idOf } from '../../support/api.ts'
 import { deviceRoot } from '../../support/device.ts'
 import { eventually } from '../../support/eventually.ts'
 import type { Random } from '../../support/random.ts'
@@ -15,6 +16,8 @@ const NAMES = ['Ann', 'Bob’s iPad', 'Meeting room laptop of the second floor, 
 /** Most devices are quick to go, some are not. */
 const SLOWNESS_MS = [0, 0, 0, 700]
 const KEY_BYTES = 32
+const UNAUTHORIZED = 401
+const CONFLICT = 409
 
 export interface Listed {
   readonly id: string
@@ -90,11 +93,34 @@ export class Room {
     if (!answer.ok) throw new Error(`${verb} ${guest.name}: ${answer.status} ${await answer.text()}`)
   }
 
-  /** Somebody else changes a setting: through the API, or in its file. */
-  async change(field: Field, value: string, isByHand: boolean): Promise<void> {
-    if (isByHand && field.byHand) return field.byHand(name => this.service.path(name), value)
-    const answer = await this.service.patch(patchOf([[field, value]]))
+  /** Somebody else changes a setting in its file. */
+  changeByHand({ byHand }: Field, value: string): void {
+    byHand?.(name => this.service.path(name), value)
+  }
+
+  /**
+   * Somebody else changes a setting through the API.
+   * @param trialS Seconds within which it must be confirmed; 0 to keep it.
+   * @returns its ETag; undefined if another change is on trial.
+   */
+  async change(field: Field, value: string, trialS = 0): Promise<string | undefined> {
+    const query = trialS > 0 ? `?confirmWithin=${trialS}` : ''
+    const answer = await this.service.patch(patchOf([[field, value]]), {}, query)
+    if (answer.status === CONFLICT) return undefined
     if (!answer.ok) throw new Error(`${field.label}: ${answer.status} ${await answer.text()}`)
+    return idOf(answer)
+  }
+
+  /** Somebody else ends a trial. @returns whether it was still going on. */
+  async endTrial(id: string, method: 'POST' | 'DELETE'): Promise<boolean> {
+    const answer = await this.service.fetch('/system/confirm', { method, headers: { 'If-Match': `"${id}"` } })
+    return answer.ok
+  }
+
+  /** The ETag of the change that is on trial. */
+  async onTrial(): Promise<string | undefined> {
+    const status = (await (await this.service.fetch('/status')).json()) as { trial?: { etag: string } }
+    return status.trial?.etag.replaceAll('"', '')
   }
 
   async approve(approval: 'none' | 'moderator'): Promise<void> {
@@ -122,6 +148,8 @@ export class Room {
       body: JSON.stringify({ apiKey }),
       headers: { 'Content-Type': 'application/json' },
     })
+    // The page itself has just replaced it.
+    if (answer.status === UNAUTHORIZED) return
     if (!answer.ok) throw new Error(`a new key: ${answer.status} ${await answer.text()}`)
   }
 }

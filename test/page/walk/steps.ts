@@ -2,7 +2,7 @@
 import type { Random } from '../../support/random.ts'
 import { FIELDS, type Field, keyOf } from './fields.ts'
 import type { Guest } from './guest.ts'
-import type { Model } from './model.ts'
+import { KEY_REPLACED, type Model, REPLACE_KEY } from './model.ts'
 import type { Press } from './press.ts'
 import type { Fault } from './proxy.ts'
 import type { Room } from './room.ts'
@@ -12,7 +12,10 @@ import type { Shown } from './watcher.ts'
 const MAX_GUESTS = 6
 /** The page waits longer after each. */
 const MAX_REFUSED = 2
-const VIEWS = ['Sessions', 'Settings', 'Sessions', 'Settings', 'Status', 'Log']
+const VIEWS = ['Sessions', 'Settings', 'Sessions', 'Settings', 'Status', 'Log', 'Access']
+/** The least that the device takes, and more. */
+const TRIALS_S = [5, 60]
+const TRIED = FIELDS.filter(({ isTried }) => isTried)
 
 /** All that a step can act on. */
 export interface Scene {
@@ -36,27 +39,57 @@ export interface Step {
 }
 
 /** By others: the page learns of these by its streams. */
-export function newsSteps({ room, model, random, at }: Scene): readonly Step[] {
+export function newsSteps(scene: Scene): readonly Step[] {
+  const { room, model, random, at } = scene
   const guests = [...room.guests.values()].filter(({ state }) => state === 'pending' || state === 'active')
   const guest = guests.length > 0 ? random.pick(guests) : undefined
   const field = random.pick(FIELDS)
   const value = field.other(random, at)
-  const isByHand = random.chance(0.3)
+  // Nothing but a file can be changed during a trial.
+  const isByHand = field.byHand !== undefined && (model.trial !== undefined || random.chance(0.3))
+  const change = async () => {
+    const before = model.valueIn(field)
+    model.changed(field, value)
+    if (isByHand) room.changeByHand(field, value)
+    else if ((await room.change(field, value)) === undefined) model.changed(field, before)
+  }
   const come = async () => model.fate(await room.enter(random), model.isOpen ? 'active' : 'pending')
   const steps: (Step | false)[] = [
     guests.length < MAX_GUESTS && { what: 'a device comes', weight: guests.length < 2 ? 10 : 3, act: come },
-    {
+    (isByHand || !model.trial) && {
       what: `others set ${keyOf(field)} to ${value}${isByHand ? ' by hand' : ''}`,
       weight: 3,
       field,
-      act: () => {
-        model.changed(field, value)
-        return room.change(field, value, isByHand)
-      },
+      act: change,
     },
+    ...trialSteps(scene),
   ]
   if (guest) steps.push(...stepsOf(guest, room, model))
   return steps.filter(step => step !== false)
+}
+
+/** Others put a change on trial, or end one: their own, or the page's. */
+function trialSteps({ room, model, random, at }: Scene): readonly Step[] {
+  const { trial } = model
+  const field = random.pick(TRIED)
+  const value = field.other(random, at)
+  const seconds = random.pick(TRIALS_S)
+  const begin = async () => {
+    const id = await room.change(field, value, seconds)
+    if (id !== undefined) model.tried({ id, isOwn: false, seconds, values: [[field, value]] })
+  }
+  if (!trial) return [{ what: `others try ${keyOf(field)} ${value} for ${seconds} s`, weight: 1, field, act: begin }]
+  const { id } = trial
+  const keep = async () => {
+    if (await room.endTrial(id, 'POST')) model.kept()
+  }
+  const undo = async () => {
+    if (await room.endTrial(id, 'DELETE')) model.undone('cancelled')
+  }
+  return [
+    { what: 'others keep the change that is on trial', weight: 2, act: keep },
+    { what: 'others undo the change that is on trial', weight: 2, act: undo },
+  ]
 }
 
 function stepsOf(guest: Guest, room: Room, model: Model): readonly Step[] {
@@ -89,17 +122,20 @@ export function upheavals({ room, model, random, at }: Scene): readonly Step[] {
     model.isOpen = false
     const field = FIELDS[0]
     await room.restart(() => {
-      if (!field || random.chance(0.5)) return
-      const value = field.other(random, at)
-      model.changed(field, value)
-      field.byHand?.(name => room.service.path(name), value)
+      if (field && random.chance(0.5)) {
+        const value = field.other(random, at)
+        model.changed(field, value)
+        room.changeByHand(field, value)
+      }
+      model.undone('restarted')
     })
+    model.ends.closed()
   }
-  return [
+  const steps: (Step | false)[] = [
     { what: 'the connections are cut', weight: 1, act: async () => room.proxy.cut() },
     { what: `they are cut, and ${refused} requests refused`, weight: 0.5, act: async () => room.proxy.cut(refused) },
     { what: 'the service is restarted', weight: 0.7, act: restart },
-    {
+    !model.trial && {
       what: model.isOpen ? 'devices must be let in' : 'everybody may mirror',
       weight: model.isOpen ? 3 : 0.5,
       act: approve(model.isOpen ? 'moderator' : 'none'),
@@ -107,18 +143,17 @@ export function upheavals({ room, model, random, at }: Scene): readonly Step[] {
     {
       what: 'others replace the key',
       weight: 0.3,
-      act: async () => {
-        await room.replaceKey()
-        model.isKeyOld = true
-      },
+      act: () => room.replaceKey(),
     },
   ]
+  return steps.filter(step => step !== false)
 }
 
 /** By the thumb, with the page as shown. */
 export function thumbSteps(scene: Scene, shown: Shown): readonly Step[] {
   if (shown.isSigningIn) return [{ what: 'sign in', weight: 1_000, act: () => signIn(scene) }]
   const { random, press, model } = scene
+  if (shown.dialog !== '') return dialogSteps(scene, shown)
   const view = random.pick(VIEWS.filter(view => view !== shown.view && shown.buttons.includes(view)))
   const steps: Step[] = [
     { what: `go to ${view}`, weight: 2, act: () => press.goTo(view) },
@@ -130,12 +165,23 @@ export function thumbSteps(scene: Scene, shown: Shown): readonly Step[] {
       { what: 'try now', weight: 6, act: () => press.plain('Try now') },
       { what: 'wait for the connection', weight: 3, act: () => press.reconnected() },
     )
+  if (shown.buttons.includes('Close'))
+    steps.push({
+      what: 'close the banner',
+      weight: 1,
+      act: async () => {
+        const hit = await press.plain('Close')
+        if (hit?.isAimed) model.ends.closed()
+      },
+    })
+  if (shown.view === 'Access')
+    steps.push({ what: 'think of a new key', weight: 6, act: () => press.plain(`${REPLACE_KEY}…`) })
   if (shown.view === 'Settings' && !shown.isBusy) {
-    const field = random.pick(FIELDS)
-    const value = field.other(random, scene.at)
-    const isNew = shown.fields[keyOf(field)] !== value
-    if (isNew)
-      steps.push({ what: `enter ${keyOf(field)}: ${value}`, weight: 8, act: () => enter(scene, field, value, shown) })
+    for (const [field, weight] of [[random.pick(FIELDS), 8] as const, [random.pick(TRIED), 4] as const]) {
+      const value = field.other(random, scene.at)
+      if (shown.fields[keyOf(field)] !== value)
+        steps.push({ what: `enter ${keyOf(field)}: ${value}`, weight, act: () => enter(scene, field, value, shown) })
+    }
     const noted = FIELDS.filter(field => shown.buttons.includes(`Use that: ${keyOf(field)}`))
     for (const field of noted)
       steps.push({
@@ -148,6 +194,35 @@ export function thumbSteps(scene: Scene, shown: Shown): readonly Step[] {
       })
   }
   return steps
+}
+
+/** With an open dialog, nothing else can be pressed. */
+function dialogSteps(scene: Scene, { dialog }: Shown): readonly Step[] {
+  const { press, random, room } = scene
+  const leave = { what: 'reload', weight: 0.5, act: () => reload(scene) }
+  if (dialog === KEY_REPLACED) return [leave, { what: 'Done', weight: 5, act: () => press.plain('Done') }]
+  if (!dialog.startsWith(REPLACE_KEY)) return [leave, { what: 'wait', weight: 1, act: async () => undefined }]
+  const fault = random.pick(FAULTS)
+  const replace = { what: 'others replace the key', weight: 1, act: () => room.replaceKey() }
+  const [late] = FAULTS.filter(({ kind }) => kind === 'late')
+  return [
+    { what: 'Cancel', weight: 2, act: () => press.plain('Cancel') },
+    { what: REPLACE_KEY, weight: 3, act: () => press.asking(REPLACE_KEY) },
+    { what: `${REPLACE_KEY}, which is ${fault.kind}`, weight: 4, act: () => press.asking(REPLACE_KEY, { fault }) },
+    { what: `${REPLACE_KEY}, while others do`, weight: 1, act: () => press.asking(REPLACE_KEY, { news: replace }) },
+    ...(late
+      ? [
+          {
+            what: `${REPLACE_KEY}, and reload`,
+            weight: 2,
+            act: async () => {
+              await press.asking(REPLACE_KEY, { fault: late, isLeft: true })
+              await reload(scene)
+            },
+          },
+        ]
+      : []),
+  ]
 }
 
 /** Presses that ask the device for something: as they are, with news on their way, and with a fault. */
@@ -165,14 +240,21 @@ function pressSteps(scene: Scene, { buttons }: Shown): readonly Step[] {
   }
   const fault = random.pick(FAULTS)
   const isSession = !name.startsWith('Save')
-  const news = random.pick(newsSteps(scene).filter(({ what }) => isSession || what.startsWith('others set')))
+  const news = random.pick(newsSteps(scene).filter(({ what }) => isSession || ABOUT_SETTINGS.test(what)))
+  const then = isSession || random.chance(0.5) ? undefined : random.pick(FAULTS)
   return [
     { what: name, weight: 10, act: () => press.asking(name) },
     { what: `${name}, twice`, weight: 5, act: () => press.asking(name, { isTwice: true }) },
     { what: `${name}, while ${news.what}`, weight: 16, act: () => press.asking(name, { news }) },
-    { what: `${name}, which is ${fault.kind}`, weight: 8, act: () => press.asking(name, { fault }) },
+    {
+      what: `${name}, which is ${fault.kind}${then ? `, then ${then.kind}` : ''}`,
+      weight: 8,
+      act: () => press.asking(name, { fault, then }),
+    },
   ]
 }
+
+const ABOUT_SETTINGS = /^others (set|try|keep|undo) /
 
 const FAULTS: readonly Fault[] = [
   { kind: 'refused', status: 500 },
@@ -202,5 +284,5 @@ async function signIn({ thumb, room, model }: Scene): Promise<void> {
     location.hash = `#key=${key}`
   }, room.service.key)
   model.forget()
-  model.isKeyOld = false
+  model.key = room.service.key
 }

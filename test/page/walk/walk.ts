@@ -42,6 +42,7 @@ export class Walk {
   static async start(t: Test, browser: BrowserName, seed: number): Promise<Walk> {
     const room = await Room.start(t)
     const model = await Model.of(room)
+    room.proxy.listen((sent, answer) => model.heard(sent, answer))
     const tab = await openTab(await startBrowser(t, browser), room.link, page => Thumb.prepare(page, browser))
     // A reload with entries that are not saved.
     tab.page.on('dialog', dialog => void dialog.accept())
@@ -90,7 +91,7 @@ export class Walk {
     await eventually(isThere, RECONNECT_MS)
     await patiently(async () => model.differenceOfPage(await thumb.see()))
     model.settled(await thumb.see())
-    const unasked = room.proxy.take().filter(({ mayBeRepeat }) => !mayBeRepeat)
+    const unasked = room.proxy.take().filter(one => !one.mayBeRepeat && !model.isFollowUp(one))
     if (unasked.length > 0) throw new Error(`nobody asked for ${JSON.stringify(unasked)}`)
     const offences = this.#tab.offences.filter(offence => /^(exception|request|a credential)/.test(offence))
     if (offences.length > 0) throw new Error(offences.join('\n'))

@@ -22,6 +22,14 @@ export interface Shown {
   readonly buttons: readonly string[]
   /** A press waits for its answer. */
   readonly isBusy: boolean
+  /** The heading of an open dialog. */
+  readonly dialog: string
+  /** The key that a dialog shows. */
+  readonly key: string
+  readonly banners: readonly string[]
+  readonly toast: string
+  /** In sight, and of cards. */
+  readonly problems: readonly string[]
   readonly text: string
 }
 
@@ -52,6 +60,8 @@ export function install(): void {
   const BUSY = ['Letting in…', 'Denying…', 'Ending…', 'Saving…']
   const all = (selector: string, inside: ParentNode = document) => [...inside.querySelectorAll<HTMLElement>(selector)]
   const textOf = (selector: string, inside: ParentNode = document) => inside.querySelector(selector)?.textContent ?? ''
+  const textsOf = (selector: string) =>
+    all(selector).flatMap(element => (element.checkVisibility() ? [textOf('p', element) || element.innerText] : []))
   const shownBy = (control: Element | null | undefined) => {
     if (control instanceof HTMLInputElement)
       return control.type === 'checkbox' ? String(control.checked) : control.value
@@ -65,7 +75,9 @@ export function install(): void {
       }),
     )
   const fields = () => Object.fromEntries(labels().map(({ key, label }) => [key, shownBy(label.control)]))
+  const dialog = () => all('dialog[open]').at(-1)
   const isPressable = (element: HTMLElement) =>
+    dialog()?.contains(element) !== false &&
     element.checkVisibility({ visibilityProperty: true }) &&
     !element.matches(':disabled') &&
     !element.closest('[inert]')
@@ -124,6 +136,11 @@ export function install(): void {
       ),
       buttons: all('button, body > nav a').filter(isPressable).map(nameOf),
       isBusy: all('button').some(({ textContent }) => BUSY.includes(textContent ?? '')),
+      dialog: textOf('h2', dialog() ?? new DocumentFragment()),
+      key: shownBy(dialog()?.querySelector('input[readonly]')),
+      banners: textsOf('.banner'),
+      toast: textOf('.toast'),
+      problems: textsOf('.card .error'),
       text: document.body.innerText,
     }),
     aim: name => {

@@ -1,6 +1,7 @@
 /** The settings that are walked over: where each is on the page, and its values. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import type { Random } from '../../support/random.ts'
+import { NETWORKS } from './air.ts'
 
 export interface Field {
   readonly card: string
@@ -11,7 +12,7 @@ export interface Field {
   /** Its change is on trial. */
   readonly isTried?: true
   /** Another value, as its control shows it. */
-  readonly other: (random: Random, step: number) => string
+  readonly other: (random: Random, step: number, now: string) => string
   readonly toJson: (shown: string) => unknown
   /** The control's value for a value of the device. */
   readonly shown: (value: unknown) => string
@@ -110,7 +111,9 @@ export function shownOf({ path, shown }: Field, system: unknown): string {
 
 /** The reverse of `patchOf`. */
 export function valuesOf(patch: unknown): readonly (readonly [Field, string])[] {
-  return FIELDS.filter(({ path }) => valueAt(path, patch) !== undefined).map(field => [field, shownOf(field, patch)])
+  return [...FIELDS, NETWORKS]
+    .filter(({ path }) => valueAt(path, patch) !== undefined)
+    .map(field => [field, shownOf(field, patch)])
 }
 
 function valueAt(path: readonly string[], system: unknown): unknown {

@@ -1,4 +1,6 @@
 /** The expected state of the device and of its page. */
+
+import { NETWORKS, type Network, networksOf } from './air.ts'
 import { FIELDS, type Field, keyOf, patchOf, shownOf, valuesOf } from './fields.ts'
 import type { Guest } from './guest.ts'
 import { type Answer, type Sent, TRIAL_S } from './proxy.ts'
@@ -28,6 +30,10 @@ export class Model {
   #trial: Trial | undefined
   readonly #ownTrials = new Set<string>()
   readonly ends = new Ends()
+  /** What the open dialog is to join. */
+  joining: Network | undefined
+  /** What it is to remove. */
+  removing = ''
 
   private constructor(room: Room) {
     this.#room = room
@@ -37,8 +43,12 @@ export class Model {
   static async of(room: Room): Promise<Model> {
     const model = new Model(room)
     const { value } = await room.service.system()
-    for (const field of FIELDS) model.#values.set(field, shownOf(field, value))
+    for (const field of model.#all) model.#values.set(field, shownOf(field, value))
     return model
+  }
+
+  get #all(): readonly Field[] {
+    return this.#room.hasWifi ? [...FIELDS, NETWORKS] : FIELDS
   }
 
   /** The page's key is not the one in force. */
@@ -153,7 +163,9 @@ export class Model {
     const onTrial = await this.#room.onTrial()
     if (onTrial !== expected) return `${onTrial} is on trial, not ${expected}`
     const { value } = await this.#room.service.system()
-    for (const field of FIELDS) {
+    const { connected = '' } = value.wifi as { connected?: string }
+    if (connected !== this.#room.joined) return `the device is in “${connected}”, not in “${this.#room.joined}”`
+    for (const field of this.#all) {
       const shown = shownOf(field, value)
       if (this.#unsure.has(field)) this.changed(field, shown)
       else if (shown !== this.valueIn(field)) return `${keyOf(field)} is ${shown}, not ${this.valueIn(field)}`
@@ -207,6 +219,11 @@ export class Model {
   }
 
   #differenceOfFields(shown: Shown): string | undefined {
+    const known = networksOf(this.valueIn(NETWORKS)).map(
+      ({ ssid }) => `${ssid}${ssid === this.#room.joined ? ' *' : ''}`,
+    )
+    const found = shown.networks.map(({ ssid, isConnected }) => `${ssid}${isConnected ? ' *' : ''}`)
+    if (this.#room.hasWifi && String(found) !== String(known)) return `shows the networks ${found}, not ${known}`
     for (const field of FIELDS) {
       const key = keyOf(field)
       const [found, value, entered] = [shown.fields[key], this.valueIn(field), this.#entered.get(field)]
@@ -239,7 +256,7 @@ export class Model {
    * The promise of this control, as `METHOD path body`. There are two answers where the entered value has just become
    * the device's: it may be sent, or not.
    */
-  promisesOf({ name, fields }: Hit): readonly string[] {
+  promisesOf({ name, fields, networks }: Hit): readonly string[] {
     const [verb = '', what] = parts(name)
     if (verb === 'Save') {
       const all = this.enteredIn(what).map(field => [field, fields[keyOf(field)] ?? ''] as const)
@@ -249,6 +266,12 @@ export class Model {
         return values.length === 0 ? '' : `PATCH /system${query} ${canonical(patchOf(values))}`
       })
     }
+    const known = networks.map(({ ssid }) => ssid)
+    const without = (gone: string) => networksOf(known.filter(ssid => ssid !== gone).join(', '))
+    const { joining, removing } = this
+    if (verb === 'Prefer') return [promiseOfNetworks([...networksOf(what), ...without(what)])]
+    if (joining && /^Join( anyway)?$/.test(name)) return [promiseOfNetworks([joining, ...without(joining.ssid)])]
+    if (name === 'Remove') return [promiseOfNetworks(without(removing))]
     if (name === REPLACE_KEY) return ['POST /api-key {"apiKey":"…","removeIssuers":false}']
     // Its row may still be that of the session which it had before a restart.
     const ids = this.#room.idsOf(what)
@@ -297,6 +320,10 @@ export class Model {
 function parts(name: string): readonly [verb: string, what: string] {
   const [verb = '', ...rest] = name.split(': ')
   return [verb, rest.join(': ')]
+}
+
+function promiseOfNetworks(networks: readonly Network[]): string {
+  return `PATCH /system?confirmWithin=${TRIAL_S} ${canonical({ wifi: { networks } })}`
 }
 
 /** As `promisesOf` says it. */

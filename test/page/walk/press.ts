@@ -14,9 +14,13 @@ const ON_ITS_WAY_MS = 300
 /** A control that came under the finger later than this is not the one that was meant. */
 const STEADY_MS = 250
 const BAD_REQUEST = 400
-const CONFLICT = 409
 /** Presses that ask the device for something, or throw away entries. With any other, nothing is lost. */
-const GRAVE = /^((Let in|Deny|End|Save|Discard|Use that): |Replace the API key$)/
+const GRAVE = /^((Let in|Deny|End|Save|Discard|Use that|Prefer): |(Replace the API key|Join|Join anyway|Remove)$)/
+/** These are refused during a trial; the last ones also where others have changed the list. */
+const REFUSED: readonly (readonly [RegExp, readonly number[]])[] = [
+  [/^Save: /, [409]],
+  [/^(Prefer: |(Join|Join anyway|Remove)$)/, [409, 422]],
+]
 
 export interface Around {
   /** Happens while the finger is on its way. */
@@ -57,6 +61,11 @@ export class Press {
     if (hit?.isAimed) await eventually(async () => (await this.#thumb.see()).view === view)
   }
 
+  async look(): Promise<void> {
+    await this.plain('Look for networks')
+    await this.#answered(false)
+  }
+
   reconnected(): Promise<unknown> {
     return eventually(async () => (await this.#thumb.see()).state === 'Connected')
   }
@@ -65,7 +74,7 @@ export class Press {
   async asking(name: string, { news, fault, then, isLeft, isTwice }: Around = {}): Promise<void> {
     const { proxy } = this.#room
     proxy.arm(fault, then)
-    if (name.startsWith('Save: ')) this.#model.ends.reset()
+    if (REFUSED.some(([names]) => names.test(name))) this.#model.ends.reset()
     let told: Promise<string | undefined> = Promise.resolve(undefined)
     const meanwhile =
       news &&
@@ -73,16 +82,17 @@ export class Press {
         told = news.act().then(() => undefined, String)
         return sleep(this.#random.below(ON_ITS_WAY_MS))
       })
-    const again = isTwice && (() => sleep(this.#random.below(ON_ITS_WAY_MS)))
-    const hit = await this.#thumb.tap(name, meanwhile, again)
+    const againMs = isTwice && this.#random.below(ON_ITS_WAY_MS)
+    const hit = await this.#thumb.tap(name, meanwhile, againMs)
     const promises = hit ? this.#model.promisesOf(hit) : ['']
     if (hit) this.#meant(hit, name)
     if (!promises.includes('')) await eventually(() => proxy.first)
     const answer = await proxy.first?.answered
     const struck = proxy.first?.fault
     if (!then) proxy.arm()
-    // Another change is on trial.
-    const isRefused = struck?.kind === 'refused' || (name.startsWith('Save: ') && answer?.status === CONFLICT)
+    const isRefused =
+      struck?.kind === 'refused' ||
+      REFUSED.some(([names, statuses]) => names.test(name) && answer && statuses.includes(answer.status))
     if (hit && !isRefused) this.#done(hit, news, struck)
     const failure = await told
     // Of two decisions about one device, one may come too late.

@@ -4,9 +4,15 @@ import type { Test } from 'tap'
 import { idOf } from '../../support/api.ts'
 import { deviceRoot } from '../../support/device.ts'
 import { eventually } from '../../support/eventually.ts'
+import { FakeRauc } from '../../support/fakes/rauc.ts'
+import type { FakeSupplicant } from '../../support/fakes/supplicant.ts'
+import { needs } from '../../support/needs.ts'
 import type { Random } from '../../support/random.ts'
-import type { TestService } from '../../support/service.ts'
+import type { ServiceOptions, TestService } from '../../support/service.ts'
+import { updatable } from '../../support/update-device.ts'
+import { startWifiDevice } from '../../support/wifi-device.ts'
 import { type PageDevice, startPageDevice } from '../device.ts'
+import { STATIONS } from './air.ts'
 import { type Field, patchOf } from './fields.ts'
 import { Guest } from './guest.ts'
 import { FaultyProxy } from './proxy.ts'
@@ -25,30 +31,39 @@ export interface Listed {
   readonly state: 'pending' | 'active'
 }
 
+interface Receiver {
+  readonly options: ServiceOptions
+  /** The daemon of its Wi-Fi. */
+  readonly fake?: FakeSupplicant
+}
+
 export class Room {
   readonly guests = new Map<string, Guest>()
   /** Of all that were ever here, by the name of the device. */
   readonly #ids = new Map<string, string[]>()
   readonly proxy: FaultyProxy
   readonly #t: Test
-  readonly #root: string
+  readonly #options: ServiceOptions
+  /** The daemon of its Wi-Fi; undefined where that cannot be. */
+  readonly #radio: FakeSupplicant | undefined
   #device: PageDevice
   #count = 0
 
-  private constructor(t: Test, root: string, device: PageDevice, proxy: FaultyProxy) {
+  private constructor(t: Test, { options, fake }: Receiver, device: PageDevice, proxy: FaultyProxy) {
     this.#t = t
-    this.#root = root
+    this.#options = options
+    this.#radio = fake
     this.#device = device
     this.proxy = proxy
   }
 
   static async start(t: Test): Promise<Room> {
-    const root = deviceRoot(t)
-    const device = await startPageDevice(t, { root })
+    const receiver = await startReceiver(t)
+    const device = await startPageDevice(t, receiver.options)
     await device.service.patch({ moderation: { timeoutS: 600 } })
     let room: Room | undefined
     const proxy = await FaultyProxy.start(t, () => room?.service.url ?? device.service.url)
-    room = new Room(t, root, device, proxy)
+    room = new Room(t, receiver, device, proxy)
     return room
   }
 
@@ -58,6 +73,21 @@ export class Room {
 
   get link(): string {
     return `${this.proxy.url}/#key=${this.service.key}`
+  }
+
+  get hasWifi(): boolean {
+    return this.#radio !== undefined
+  }
+
+  /** The network that the device is in, as its radio says; empty if none. */
+  get joined(): string {
+    const said = this.#radio?.said.findLast(line => line.startsWith('in '))?.slice('in '.length)
+    return said === undefined || said === 'none' ? '' : said
+  }
+
+  /** These access points are in reach. */
+  async reach(names: readonly string[]): Promise<void> {
+    await this.#radio?.air(STATIONS.filter(({ ssid }) => names.includes(ssid)))
   }
 
   /** A device comes. */
@@ -101,14 +131,18 @@ export class Room {
   /**
    * Somebody else changes a setting through the API.
    * @param trialS Seconds within which it must be confirmed; 0 to keep it.
-   * @returns its ETag; undefined if another change is on trial.
+   * @returns undefined if another change is on trial.
    */
-  async change(field: Field, value: string, trialS = 0): Promise<string | undefined> {
+  async change(
+    field: Field,
+    value: string,
+    trialS = 0,
+  ): Promise<{ readonly id: string; readonly isOnTrial: boolean } | undefined> {
     const query = trialS > 0 ? `?confirmWithin=${trialS}` : ''
     const answer = await this.service.patch(patchOf([[field, value]]), {}, query)
     if (answer.status === CONFLICT) return undefined
     if (!answer.ok) throw new Error(`${field.label}: ${answer.status} ${await answer.text()}`)
-    return idOf(answer)
+    return { id: idOf(answer), isOnTrial: answer.headers.has('Confirm-Within') }
   }
 
   /** Somebody else ends a trial. @returns whether it was still going on. */
@@ -133,7 +167,7 @@ export class Room {
     meanwhile()
     const before = [...this.guests.values()]
     await eventually(() => before.every(({ state }) => state === 'away' || state === 'gone'))
-    this.#device = await startPageDevice(this.#t, { root: this.#root })
+    this.#device = await startPageDevice(this.#t, this.#options)
     for (const guest of before) {
       if (guest.state === 'away') await guest.come(this.#device.ask)
       this.#ids.get(guest.name)?.push(guest.id)
@@ -151,5 +185,26 @@ export class Room {
     // The page itself has just replaced it.
     if (answer.status === UNAUTHORIZED) return
     if (!answer.ok) throw new Error(`a new key: ${answer.status} ${await answer.text()}`)
+  }
+}
+
+/** A running receiver, with Wi-Fi if this machine has the programs for it. */
+async function startReceiver(t: Test): Promise<Receiver> {
+  if (needs('wpa_cli', 'python3')) {
+    const root = deviceRoot(t)
+    return { options: updatable(root, new FakeRauc()) }
+  }
+  const wifi = await startWifiDevice(t)
+  const { options, fake } = wifi
+  await fake.air(STATIONS, 'in Office')
+  const receiver = updatable(options.root, new FakeRauc())
+  return {
+    fake,
+    options: {
+      ...receiver,
+      run: argv => (argv[0] === 'wpa_cli' ? options : receiver).run?.(argv) ?? Promise.resolve(''),
+      // The kernel tells of Wi-Fi, and nothing else here.
+      monitor: (argv, line) => (argv[0] === 'ip' ? options : receiver).monitor?.(argv, line) ?? (() => undefined),
+    },
   }
 }

@@ -1,5 +1,6 @@
 /** The steps that may come next: by the thumb, by others, and mishaps. */
 import type { Random } from '../../support/random.ts'
+import { NETWORKS, passwordOf, STATIONS, WRONG } from './air.ts'
 import { FIELDS, type Field, keyOf } from './fields.ts'
 import type { Guest } from './guest.ts'
 import { KEY_REPLACED, type Model, REPLACE_KEY } from './model.ts'
@@ -16,6 +17,8 @@ const VIEWS = ['Sessions', 'Settings', 'Sessions', 'Settings', 'Status', 'Log', 
 /** The least that the device takes, and more. */
 const TRIALS_S = [5, 60]
 const TRIED = FIELDS.filter(({ isTried }) => isTried)
+/** The names of networks stand between marks that isolate them. */
+const WIFI_DIALOG = /^(Join|Remove) \u2068/
 
 /** All that a step can act on. */
 export interface Scene {
@@ -44,7 +47,7 @@ export function newsSteps(scene: Scene): readonly Step[] {
   const guests = [...room.guests.values()].filter(({ state }) => state === 'pending' || state === 'active')
   const guest = guests.length > 0 ? random.pick(guests) : undefined
   const field = random.pick(FIELDS)
-  const value = field.other(random, at)
+  const value = field.other(random, at, model.valueIn(field))
   // Nothing but a file can be changed during a trial.
   const isByHand = field.byHand !== undefined && (model.trial !== undefined || random.chance(0.3))
   const change = async () => {
@@ -71,12 +74,12 @@ export function newsSteps(scene: Scene): readonly Step[] {
 /** Others put a change on trial, or end one: their own, or the page's. */
 function trialSteps({ room, model, random, at }: Scene): readonly Step[] {
   const { trial } = model
-  const field = random.pick(TRIED)
-  const value = field.other(random, at)
+  const field = random.pick(room.hasWifi ? [...TRIED, NETWORKS] : TRIED)
+  const value = field.other(random, at, model.valueIn(field))
   const seconds = random.pick(TRIALS_S)
   const begin = async () => {
-    const id = await room.change(field, value, seconds)
-    if (id !== undefined) model.tried({ id, isOwn: false, seconds, values: [[field, value]] })
+    const begun = await room.change(field, value, seconds)
+    if (begun?.isOnTrial) model.tried({ id: begun.id, isOwn: false, seconds, values: [[field, value]] })
   }
   if (!trial) return [{ what: `others try ${keyOf(field)} ${value} for ${seconds} s`, weight: 1, field, act: begin }]
   const { id } = trial
@@ -117,13 +120,14 @@ export function upheavals({ room, model, random, at }: Scene): readonly Step[] {
     else model.isOpen = false
     await room.approve(approval)
   }
+  const reached = STATIONS.map(({ ssid }) => ssid).filter(() => random.chance(0.7))
   const refused = 1 + random.below(MAX_REFUSED)
   const restart = async () => {
     model.isOpen = false
     const field = FIELDS[0]
     await room.restart(() => {
       if (field && random.chance(0.5)) {
-        const value = field.other(random, at)
+        const value = field.other(random, at, model.valueIn(field))
         model.changed(field, value)
         room.changeByHand(field, value)
       }
@@ -135,6 +139,11 @@ export function upheavals({ room, model, random, at }: Scene): readonly Step[] {
     { what: 'the connections are cut', weight: 1, act: async () => room.proxy.cut() },
     { what: `they are cut, and ${refused} requests refused`, weight: 0.5, act: async () => room.proxy.cut(refused) },
     { what: 'the service is restarted', weight: 0.7, act: restart },
+    room.hasWifi && {
+      what: `in reach are ${reached.join(', ') || 'none'}`,
+      weight: 0.7,
+      act: () => room.reach(reached),
+    },
     !model.trial && {
       what: model.isOpen ? 'devices must be let in' : 'everybody may mirror',
       weight: model.isOpen ? 3 : 0.5,
@@ -178,10 +187,11 @@ export function thumbSteps(scene: Scene, shown: Shown): readonly Step[] {
     steps.push({ what: 'think of a new key', weight: 6, act: () => press.plain(`${REPLACE_KEY}…`) })
   if (shown.view === 'Settings' && !shown.isBusy) {
     for (const [field, weight] of [[random.pick(FIELDS), 8] as const, [random.pick(TRIED), 4] as const]) {
-      const value = field.other(random, scene.at)
+      const value = field.other(random, scene.at, model.valueIn(field))
       if (shown.fields[keyOf(field)] !== value)
         steps.push({ what: `enter ${keyOf(field)}: ${value}`, weight, act: () => enter(scene, field, value, shown) })
     }
+    steps.push(...wifiSteps(scene, shown))
     const noted = FIELDS.filter(field => shown.buttons.includes(`Use that: ${keyOf(field)}`))
     for (const field of noted)
       steps.push({
@@ -196,10 +206,39 @@ export function thumbSteps(scene: Scene, shown: Shown): readonly Step[] {
   return steps
 }
 
+/** On the card of Wi-Fi, as far as nothing is changed yet. */
+function wifiSteps({ press, thumb, model, random }: Scene, { buttons }: Shown): readonly Step[] {
+  const isListed = buttons.some(name => name.startsWith('Join: '))
+  const look = { what: 'look for networks', weight: isListed ? 0.5 : 3, act: () => press.look() }
+  const offered = buttons.filter(name => /^(Join|Remove): /.test(name))
+  if (!buttons.includes('Look for networks')) return []
+  if (offered.length === 0) return [look]
+  const name = random.pick(offered)
+  const ssid = name.slice(name.indexOf(' ') + 1)
+  const right = passwordOf(ssid)
+  const password = right !== '' && random.chance(0.3) ? WRONG : right
+  const open = async () => {
+    const hit = await press.plain(name)
+    if (!hit?.isAimed) return
+    const isJoin = name.startsWith('Join')
+    model.joining = isJoin ? { ssid, password, hidden: false } : undefined
+    model.removing = isJoin ? '' : ssid
+    if (isJoin && right !== '') await thumb.enter(`Join \u2068${ssid}\u2069`, 'Password', password, false)
+  }
+  return [look, { what: name, weight: 6, act: open }]
+}
+
 /** With an open dialog, nothing else can be pressed. */
-function dialogSteps(scene: Scene, { dialog }: Shown): readonly Step[] {
+function dialogSteps(scene: Scene, { dialog, buttons }: Shown): readonly Step[] {
   const { press, random, room } = scene
   const leave = { what: 'reload', weight: 0.5, act: () => reload(scene) }
+  if (WIFI_DIALOG.test(dialog)) {
+    const [action = ''] = buttons.filter(name => /^(Join|Join anyway|Remove)$/.test(name))
+    return [
+      { what: 'Cancel', weight: 1, act: () => press.plain('Cancel') },
+      ...(action === '' ? [] : variantsOf(scene, action)),
+    ]
+  }
   if (dialog === KEY_REPLACED) return [leave, { what: 'Done', weight: 5, act: () => press.plain('Done') }]
   if (!dialog.startsWith(REPLACE_KEY)) return [leave, { what: 'wait', weight: 1, act: async () => undefined }]
   const fault = random.pick(FAULTS)
@@ -228,7 +267,7 @@ function dialogSteps(scene: Scene, { dialog }: Shown): readonly Step[] {
 /** Presses that ask the device for something: as they are, with news on their way, and with a fault. */
 function pressSteps(scene: Scene, { buttons }: Shown): readonly Step[] {
   const { random, press, model } = scene
-  const offered = buttons.filter(name => /^(Let in|Deny|End|Save|Discard): /.test(name))
+  const offered = buttons.filter(name => /^(Let in|Deny|End|Save|Discard|Prefer): /.test(name))
   if (offered.length === 0) return []
   const name = random.pick(offered)
   if (name.startsWith('Discard: ')) {
@@ -238,8 +277,13 @@ function pressSteps(scene: Scene, { buttons }: Shown): readonly Step[] {
     }
     return [{ what: name, weight: 2, act: discard }]
   }
+  return variantsOf(scene, name)
+}
+
+function variantsOf(scene: Scene, name: string): readonly Step[] {
+  const { random, press } = scene
   const fault = random.pick(FAULTS)
-  const isSession = !name.startsWith('Save')
+  const isSession = /^(Let in|Deny|End): /.test(name)
   const news = random.pick(newsSteps(scene).filter(({ what }) => isSession || ABOUT_SETTINGS.test(what)))
   const then = isSession || random.chance(0.5) ? undefined : random.pick(FAULTS)
   return [

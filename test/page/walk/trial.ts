@@ -2,8 +2,8 @@
 import type { Field } from './fields.ts'
 
 /** Looked for on the page once a trial is over. */
-const KEPT = 'The device can still be reached.'
-const UNDONE = /so the device has undone it\.$|It undoes the change by itself\.$/
+const KEPT = /^Saved\. The device (can still be reached|is in .*)\.$/
+const UNDONE = /so the device has undone it\.$|It undoes the change by itself\.$|so the change was undone\./
 
 const BECAUSE = {
   'not confirmed': 'The change was not confirmed in time, so the device has undone it:',
@@ -44,13 +44,14 @@ export class Trial {
 export interface Told {
   readonly banners: readonly string[]
   readonly toast: string
-  readonly problems: readonly string[]
+  readonly problems: readonly { readonly card: string; readonly text: string }[]
 }
 
 /** The end of trials, as the page may tell it. */
 export class Ends {
-  /** The end of the page's own last one; undefined if that has not ended, or if there was none. */
-  #own: 'kept' | 'undone' | undefined
+  /** The card of the page's own last one, and whether that is kept; it is not as long as it has not ended. */
+  #own = ''
+  #isKept = false
   /** Banners on those that were undone: the last one, and any that may still be there because the page has missed the last. */
   #banners: readonly string[] = []
   /** The page must have the last one. */
@@ -58,16 +59,18 @@ export class Ends {
 
   /** The page begins one, or is a new page. */
   reset(): void {
-    this.#own = undefined
+    this.#own = ''
+    this.#isKept = false
   }
 
-  kept({ isOwn }: Trial): void {
-    if (isOwn) this.#own = 'kept'
+  kept({ isOwn, values }: Trial): void {
+    if (!isOwn) return
+    this.#own = [...values.keys()][0]?.card ?? ''
+    this.#isKept = true
   }
 
   /** @param isTold The page cannot have missed it. */
-  undone({ isOwn, values }: Trial, reason: Reason, isTold: boolean): void {
-    if (isOwn) this.#own = 'undone'
+  undone({ values }: Trial, reason: Reason, isTold: boolean): void {
     const changed = [...values].flatMap(([{ label }, { before, now }]) => (before === now ? [] : [label]))
     this.#banners = [...this.#banners, `${BECAUSE[reason]} ${namesOf(changed.join(', '))}`]
     this.#isShown = isTold
@@ -85,9 +88,9 @@ export class Ends {
     if (this.#isShown ? found !== last : found !== undefined && !this.#banners.includes(found))
       return `its banner says “${found}”, not “${last}”`
     if (found === last) this.#banners = this.#banners.slice(-1)
-    const said = problems.find(text => UNDONE.test(text))
-    if (said !== undefined && this.#own === 'kept') return `the change is kept, and the page says: ${said}`
-    if (toast.endsWith(KEPT) && this.#own !== 'kept') return `the change is not kept, and the page says: ${toast}`
+    const said = problems.find(({ card, text }) => card === this.#own && UNDONE.test(text))
+    if (said && this.#isKept) return `the change is kept, and the page says: ${said.text}`
+    if (KEPT.test(toast) && !this.#isKept) return `the change is not kept, and the page says: ${toast}`
     return undefined
   }
 }

@@ -1,4 +1,4 @@
-import { type Client, Refusal } from '../client.ts'
+import { Refusal } from '../client.ts'
 import { linkFor } from '../credential.ts'
 import type { Device } from '../device.ts'
 import { openDialog } from '../dialog.ts'
@@ -77,10 +77,12 @@ export async function runTrial(device: Device, { id: given, other, seconds, move
     if (given !== undefined || !move) await pause(FIRST_LOOK_MS)
     for (let attempts = 0; performance.now() < deadline; attempts++) {
       const isReached = goal === undefined || (await look(device, goal))
-      id ??= await meant(device.client, other)
-      if (isReached && id !== undefined && (await confirm(device.client, id))) return
+      // None may be there, because it may yet begin.
+      const found = id ?? (await onTrial(device))?.id
+      if (found !== other) id = found
+      if (isReached && id !== undefined && (await confirm(device, id))) return
       if (isReached === false && performance.now() - began > GOAL_PART * seconds * 1000) {
-        if (id !== undefined) await undo(device.client, id).catch(() => undefined)
+        if (id !== undefined) await undo(device, id).catch(() => undefined)
         throw new Error(goal?.failure)
       }
       // Once: to go there again would cut off a connection that takes its time.
@@ -104,7 +106,7 @@ export async function runTrial(device: Device, { id: given, other, seconds, move
  * @param id The ETag of the change, so that no other one is kept.
  * @throws {Error} if the device has undone it already.
  */
-async function confirm(client: Client, id: string): Promise<boolean> {
+async function confirm({ client }: Device, id: string): Promise<boolean> {
   try {
     const signal = AbortSignal.timeout(ANSWER_MS)
     await client.send('POST', '/system/confirm', { headers: { 'If-Match': `"${id}"` }, signal })
@@ -122,22 +124,16 @@ async function confirm(client: Client, id: string): Promise<boolean> {
  * @throws {Error} if the change was undone, as `runTrial`.
  */
 export async function goOnWithTrial(device: Device, goal: Goal | undefined): Promise<boolean> {
-  const trial = await currentTrial(device.client).catch(() => undefined)
+  const trial = await onTrial(device)
   if (!trial) return false
-  if (!goal) return confirm(device.client, trial.id).catch(() => false)
+  if (!goal) return confirm(device, trial.id).catch(() => false)
   await runTrial(device, { ...trial, move: undefined, goal })
   return true
 }
 
 /** Undoes the change now. */
-async function undo(client: Client, id: string): Promise<void> {
+async function undo({ client }: Device, id: string): Promise<void> {
   await client.send('DELETE', '/system/confirm', { headers: { 'If-Match': `"${id}"` } })
-}
-
-/** The change that is on trial now; undefined if there is none, because it may yet begin, or if it is the other one. */
-async function meant(client: Client, other?: string): Promise<string | undefined> {
-  const id = await onTrial(client).catch(() => undefined)
-  return id === other ? undefined : id
 }
 
 /** Whether the goal is reached; undefined if the device is not. */
@@ -146,17 +142,14 @@ async function look({ client }: Device, { isReached }: Goal): Promise<boolean | 
   return read.then(isReached, () => undefined)
 }
 
-/** The ETag of the change that is on trial. */
-export async function onTrial(client: Client): Promise<string | undefined> {
-  return (await currentTrial(client))?.id
-}
-
-async function currentTrial(client: Client) {
+/** The change that is on trial; undefined if there is none, or no answer. */
+export async function onTrial({
+  client,
+}: Device): Promise<{ readonly id: string; readonly seconds: number } | undefined> {
   const signal = AbortSignal.timeout(ANSWER_MS)
-  const { trial } = await client.read<{ readonly trial?: { readonly etag: string; readonly remainingS: number } }>(
-    '/status',
-    { signal },
-  )
+  const { trial } = await client
+    .read<{ readonly trial?: { readonly etag: string; readonly remainingS: number } }>('/status', { signal })
+    .catch(() => ({ trial: undefined }))
   return trial && { id: trial.etag.replaceAll('"', ''), seconds: trial.remainingS }
 }
 

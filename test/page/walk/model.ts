@@ -272,6 +272,8 @@ export class Model {
     if (verb === 'Prefer') return [promiseOfNetworks([...networksOf(what), ...without(what)])]
     if (joining && /^Join( anyway)?$/.test(name)) return [promiseOfNetworks([joining, ...without(joining.ssid)])]
     if (name === 'Remove') return [promiseOfNetworks(without(removing))]
+    if (name === 'Install') return ['POST /update/install {"allowOlder":false,"restart":"manual"}']
+    if (name === 'Discard') return ['DELETE /update/bundle ']
     if (name === REPLACE_KEY) return ['POST /api-key {"apiKey":"…","removeIssuers":false}']
     // Its row may still be that of the session which it had before a restart.
     const ids = this.#room.idsOf(what)

@@ -15,11 +15,13 @@ const ON_ITS_WAY_MS = 300
 const STEADY_MS = 250
 const BAD_REQUEST = 400
 /** Presses that ask the device for something, or throw away entries. With any other, nothing is lost. */
-const GRAVE = /^((Let in|Deny|End|Save|Discard|Use that|Prefer): |(Replace the API key|Join|Join anyway|Remove)$)/
+const GRAVE =
+  /^((Let in|Deny|End|Save|Discard|Use that|Prefer): |(Replace the API key|Join|Join anyway|Remove|Install)$)/
 /** These are refused during a trial; the last ones also where others have changed the list. */
 const REFUSED: readonly (readonly [RegExp, readonly number[]])[] = [
   [/^Save: /, [409]],
   [/^(Prefer: |(Join|Join anyway|Remove)$)/, [409, 422]],
+  [/^(Install|Discard)$/, [404, 409]],
 ]
 
 export interface Around {
@@ -59,6 +61,14 @@ export class Press {
   async goTo(view: string): Promise<void> {
     const hit = await this.plain(view)
     if (hit?.isAimed) await eventually(async () => (await this.#thumb.see()).view === view)
+  }
+
+  /** The page does not send a bundle any more. */
+  sent(): Promise<unknown> {
+    return eventually(async () => {
+      const { buttons, isSigningIn } = await this.#thumb.see()
+      return isSigningIn || !buttons.includes('Cancel')
+    })
   }
 
   async look(): Promise<void> {

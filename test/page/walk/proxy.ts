@@ -15,6 +15,15 @@ export type Fault =
   | { readonly kind: 'cut before' }
   | { readonly kind: 'cut after' }
 
+export const FAULTS: readonly Fault[] = [
+  { kind: 'refused', status: 500 },
+  { kind: 'refused', status: 503 },
+  { kind: 'late', ms: 700 },
+  { kind: 'late', ms: 3_000 },
+  { kind: 'cut before' },
+  { kind: 'cut after' },
+]
+
 /** A request that changes something. */
 export interface Sent {
   readonly method: string

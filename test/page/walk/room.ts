@@ -1,6 +1,9 @@
 /** The device that is walked over: its guests, others who manage it, and mishaps. */
 import { randomBytes } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Test } from 'tap'
+import type { UpdateState } from '../../../src/update/state.ts'
 import { idOf } from '../../support/api.ts'
 import { deviceRoot } from '../../support/device.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -9,13 +12,14 @@ import type { FakeSupplicant } from '../../support/fakes/supplicant.ts'
 import { needs } from '../../support/needs.ts'
 import type { Random } from '../../support/random.ts'
 import type { ServiceOptions, TestService } from '../../support/service.ts'
-import { updatable } from '../../support/update-device.ts'
+import { bundleSays, updatable } from '../../support/update-device.ts'
 import { startWifiDevice } from '../../support/wifi-device.ts'
 import { type PageDevice, startPageDevice } from '../device.ts'
 import { STATIONS } from './air.ts'
 import { type Field, patchOf } from './fields.ts'
 import { Guest } from './guest.ts'
 import { FaultyProxy } from './proxy.ts'
+import { VERSION } from './update.ts'
 
 /** Rows of one line, and rows of more than one. */
 const NAMES = ['Ann', 'Bob’s iPad', 'Meeting room laptop of the second floor, left', '<i>Cid</i>']
@@ -33,6 +37,7 @@ export interface Listed {
 
 interface Receiver {
   readonly options: ServiceOptions
+  readonly rauc: FakeRauc
   /** The daemon of its Wi-Fi. */
   readonly fake?: FakeSupplicant
 }
@@ -42,6 +47,7 @@ export class Room {
   /** Of all that were ever here, by the name of the device. */
   readonly #ids = new Map<string, string[]>()
   readonly proxy: FaultyProxy
+  readonly rauc: FakeRauc
   readonly #t: Test
   readonly #options: ServiceOptions
   /** The daemon of its Wi-Fi; undefined where that cannot be. */
@@ -49,10 +55,11 @@ export class Room {
   #device: PageDevice
   #count = 0
 
-  private constructor(t: Test, { options, fake }: Receiver, device: PageDevice, proxy: FaultyProxy) {
+  private constructor(t: Test, { options, rauc, fake }: Receiver, device: PageDevice, proxy: FaultyProxy) {
     this.#t = t
     this.#options = options
     this.#radio = fake
+    this.rauc = rauc
     this.#device = device
     this.proxy = proxy
   }
@@ -88,6 +95,15 @@ export class Room {
   /** These access points are in reach. */
   async reach(names: readonly string[]): Promise<void> {
     await this.#radio?.air(STATIONS.filter(({ ssid }) => names.includes(ssid)))
+  }
+
+  async updateState(): Promise<UpdateState['state']> {
+    return ((await (await this.service.fetch('/update')).json()) as UpdateState).state
+  }
+
+  /** Somebody else removes the bundle, if there is one, and if it is not in use. */
+  removeBundle(): Promise<unknown> {
+    return this.service.fetch('/update/bundle', { method: 'DELETE' })
   }
 
   /** A device comes. */
@@ -165,6 +181,8 @@ export class Room {
   async restart(meanwhile: () => void): Promise<void> {
     await this.service.close()
     meanwhile()
+    // A version that is installed, and was never started, is given up.
+    this.rauc.primary = 'rootfs.0'
     const before = [...this.guests.values()]
     await eventually(() => before.every(({ state }) => state === 'away' || state === 'gone'))
     this.#device = await startPageDevice(this.#t, this.#options)
@@ -190,16 +208,18 @@ export class Room {
 
 /** A running receiver, with Wi-Fi if this machine has the programs for it. */
 async function startReceiver(t: Test): Promise<Receiver> {
-  if (needs('wpa_cli', 'python3')) {
-    const root = deviceRoot(t)
-    return { options: updatable(root, new FakeRauc()) }
-  }
-  const wifi = await startWifiDevice(t)
+  const wifi = needs('wpa_cli', 'python3') ? undefined : await startWifiDevice(t)
+  const root = wifi?.options.root ?? deviceRoot(t)
+  writeFileSync(join(root, 'etc/os-release'), 'NAME=Receiver\nIMAGE_VERSION=1.0.0\n')
+  const rauc = new FakeRauc()
+  bundleSays(root, rauc, { version: VERSION })
+  const receiver = updatable(root, rauc)
+  if (!wifi) return { options: receiver, rauc }
   const { options, fake } = wifi
   await fake.air(STATIONS, 'in Office')
-  const receiver = updatable(options.root, new FakeRauc())
   return {
     fake,
+    rauc,
     options: {
       ...receiver,
       run: argv => (argv[0] === 'wpa_cli' ? options : receiver).run?.(argv) ?? Promise.resolve(''),

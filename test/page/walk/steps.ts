@@ -5,20 +5,21 @@ import { FIELDS, type Field, keyOf } from './fields.ts'
 import type { Guest } from './guest.ts'
 import { KEY_REPLACED, type Model, REPLACE_KEY } from './model.ts'
 import type { Press } from './press.ts'
-import type { Fault } from './proxy.ts'
+import { FAULTS } from './proxy.ts'
 import type { Room } from './room.ts'
 import type { Thumb } from './thumb.ts'
+import { updateNews, updateSteps } from './update.ts'
 import type { Shown } from './watcher.ts'
 
 const MAX_GUESTS = 6
 /** The page waits longer after each. */
 const MAX_REFUSED = 2
-const VIEWS = ['Sessions', 'Settings', 'Sessions', 'Settings', 'Status', 'Log', 'Access']
+const VIEWS = ['Sessions', 'Settings', 'Sessions', 'Settings', 'Status', 'Log', 'Access', 'Update', 'Update']
 /** The least that the device takes, and more. */
 const TRIALS_S = [5, 60]
 const TRIED = FIELDS.filter(({ isTried }) => isTried)
 /** The names of networks stand between marks that isolate them. */
-const WIFI_DIALOG = /^(Join|Remove) \u2068/
+const ASKING_DIALOG = /^((Join|Remove) \u2068|Install )/
 
 /** All that a step can act on. */
 export interface Scene {
@@ -66,6 +67,7 @@ export function newsSteps(scene: Scene): readonly Step[] {
       act: change,
     },
     ...trialSteps(scene),
+    ...updateNews(scene),
   ]
   if (guest) steps.push(...stepsOf(guest, room, model))
   return steps.filter(step => step !== false)
@@ -168,6 +170,7 @@ export function thumbSteps(scene: Scene, shown: Shown): readonly Step[] {
     { what: `go to ${view}`, weight: 2, act: () => press.goTo(view) },
     { what: 'reload', weight: 0.3, act: () => reload(scene) },
     ...pressSteps(scene, shown),
+    ...updateSteps(scene, shown, name => variantsOf(scene, name)),
   ]
   if (shown.state !== '' && shown.state !== 'Connected')
     steps.push(
@@ -232,8 +235,8 @@ function wifiSteps({ press, thumb, model, random }: Scene, { buttons }: Shown): 
 function dialogSteps(scene: Scene, { dialog, buttons }: Shown): readonly Step[] {
   const { press, random, room } = scene
   const leave = { what: 'reload', weight: 0.5, act: () => reload(scene) }
-  if (WIFI_DIALOG.test(dialog)) {
-    const [action = ''] = buttons.filter(name => /^(Join|Join anyway|Remove)$/.test(name))
+  if (ASKING_DIALOG.test(dialog)) {
+    const [action = ''] = buttons.filter(name => /^(Join|Join anyway|Remove|Install)$/.test(name))
     return [
       { what: 'Cancel', weight: 1, act: () => press.plain('Cancel') },
       ...(action === '' ? [] : variantsOf(scene, action)),
@@ -299,15 +302,6 @@ function variantsOf(scene: Scene, name: string): readonly Step[] {
 }
 
 const ABOUT_SETTINGS = /^others (set|try|keep|undo) /
-
-const FAULTS: readonly Fault[] = [
-  { kind: 'refused', status: 500 },
-  { kind: 'refused', status: 503 },
-  { kind: 'late', ms: 700 },
-  { kind: 'late', ms: 3_000 },
-  { kind: 'cut before' },
-  { kind: 'cut after' },
-]
 
 async function enter({ thumb, model, press }: Scene, field: Field, value: string, shown: Shown): Promise<void> {
   const key = keyOf(field)

@@ -12,6 +12,7 @@ import { Press } from './press.ts'
 import { Room } from './room.ts'
 import { newsSteps, type Scene, type Step, thumbSteps, upheavals } from './steps.ts'
 import { Thumb } from './thumb.ts'
+import { differenceOfUpdate } from './update.ts'
 
 const OUT = join(REPOSITORY, 'build/out/walk')
 /** Two seconds, in looks: on a busy machine the looks are slow, and so is the page. */
@@ -89,7 +90,10 @@ export class Walk {
       return model.isKeyOld ? shown.isSigningIn : shown.isSigningIn || shown.state !== ''
     }
     await eventually(isThere, RECONNECT_MS)
-    await patiently(async () => model.differenceOfPage(await thumb.see()))
+    await patiently(async () => {
+      const shown = await thumb.see()
+      return model.differenceOfPage(shown) ?? differenceOfUpdate(shown, await room.updateState())
+    })
     model.settled(await thumb.see())
     const unasked = room.proxy.take().filter(one => !one.mayBeRepeat && !model.isFollowUp(one))
     if (unasked.length > 0) throw new Error(`nobody asked for ${JSON.stringify(unasked)}`)

@@ -18,6 +18,8 @@ export interface Shown {
   readonly notes: Readonly<Record<string, string>>
   /** Of Wi-Fi, in order of preference. */
   readonly networks: readonly { readonly ssid: string; readonly isConnected: boolean }[]
+  /** The text on a new version. */
+  readonly update: string
   /** Cards that offer to save. */
   readonly unsaved: readonly string[]
   /** Names of pressable controls. */
@@ -139,6 +141,7 @@ export function install(): void {
           ?.textContent ?? '',
       fields: fields(),
       networks: networks(),
+      update: textOf('main h2 ~ .card:has(input[type=file]) p[role=status]'),
       notes: Object.fromEntries(labels().map(({ key, field }) => [key, textOf('.note bdi', field)])),
       unsaved: all('.settings .card').flatMap(card =>
         card.querySelector('.actions .primary')?.checkVisibility() ? [textOf('h3', card)] : [],

@@ -4,7 +4,7 @@ import { eventually } from '../support/eventually.ts'
 import { TestIssuer } from '../support/issuer.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { click, enter, goTo, stored, valueIn, waitForText } from './steps.ts'
+import { click, enter, fill, goTo, stored, valueIn, waitForText } from './steps.ts'
 
 t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
   const browser = await startBrowser(t)
@@ -130,6 +130,21 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     t.equal(await valueIn(page, 'The new API key', 'API key'), service.key)
     t.ok(await page.evaluate(() => 'lost' in globalThis))
     await waitForText(page, 'Connected')
+  })
+
+  await t.test('entries that would be lost with the old key are spoken of first', async t => {
+    const { page } = await openTab(browser, link())
+    const isSpokenOf = async () => {
+      await goTo(page, 'Access')
+      await click(page, 'API key', 'Replace the API key…')
+      const text = await page.$eval('dialog', dialog => dialog.innerText)
+      await click(page, 'Replace the API key of Meeting Room 4?', 'Cancel')
+      return text.includes('Your changes are not saved.')
+    }
+    t.notOk(await isSpokenOf())
+    await goTo(page, 'Settings')
+    await fill(page, 'General', 'Device name', 'Being typed')
+    t.ok(await isSpokenOf())
   })
 
   await t.test('the key is replaced, and the page is left before the answer: it goes on with the new one', async t => {

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { addressAfter } from '../../src/page/trial/address-after.ts'
+import { eventually } from '../support/eventually.ts'
 import { needs } from '../support/needs.ts'
 import { startWifiDevice } from '../support/wifi-device.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
@@ -16,10 +17,10 @@ class Network {
   readonly #from: string
   readonly #to: string
   /** The name under which the device can no longer be reached; "" for any. */
-  #lost: string | undefined
+  #lostName: string | undefined
   #losing: string | undefined
-  /** Whether the answer to a PATCH is lost, and that to the browser's second try. */
-  isAnswerLost = false
+  /** The methods whose answers are lost, and those to the browser's second try. */
+  readonly lost = new Set<string>()
   /** The name under which the device takes its time to give the page. */
   #slow = ''
   readonly #sockets = new Set<Socket>()
@@ -50,7 +51,7 @@ class Network {
   }
 
   heal(): void {
-    this.#lost = undefined
+    this.#lostName = undefined
   }
 
   #join(browser: Socket, device: Socket): void {
@@ -59,19 +60,22 @@ class Network {
       socket.on('error', () => undefined).on('close', () => this.#sockets.delete(socket))
     }
     let isPatch = false
+    let isLost = false
     browser.on('data', chunk => {
       const text = chunk.toString('latin1')
-      if (this.#lost !== undefined && text.includes(`Host: ${this.#lost}`)) return void browser.destroy()
+      if (this.#lostName !== undefined && text.includes(`Host: ${this.#lostName}`)) return void browser.destroy()
+      const [method = ''] = text.split(' ', 1)
+      isLost ||= this.lost.has(method)
       isPatch ||= text.startsWith('PATCH') && text.includes('confirmWithin')
       const isSlow = this.#slow !== '' && text.startsWith('GET / ') && text.includes(`Host: ${this.#slow}`)
       const sent = this.#from ? text.replace(this.#from, this.#to) : text
       setTimeout(() => device.write(sent, 'latin1'), isSlow ? 3_000 : 0)
     })
     device.on('data', chunk => {
-      if (isPatch && this.isAnswerLost) return void browser.destroy()
+      if (isLost) return void browser.destroy()
       browser.write(chunk)
       if (!isPatch || this.#losing === undefined) return
-      this.#lost = this.#losing
+      this.#lostName = this.#losing
       this.#losing = undefined
       setTimeout(() => this.#drop(), 100)
     })
@@ -156,7 +160,7 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     await fill(page, 'General', 'Host name', 'mine')
     const other = await service.patch({ hostname: 'of-another' }, {}, '?confirmWithin=600')
     await waitForText(page, 'Connected')
-    network.isAnswerLost = true
+    network.lost.add('PATCH')
     await click(page, 'General', 'Save')
     await waitForText(page, 'Checking the connection')
     const look = () => page.waitForResponse(response => response.url().endsWith('/status'))
@@ -165,6 +169,25 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     const { trial } = (await (await service.fetch('/status')).json()) as { trial?: { etag: string } }
     t.equal(trial?.etag, other.headers.get('etag'))
   })
+
+  await t.test(
+    'where the answers to a change and to its confirmation are lost, it is kept, and said to be',
+    async t => {
+      const { service } = await startPageDevice(t)
+      const network = new Network()
+      await network.start(t, service.port)
+      const { page } = await openTab(browser, `http://127.0.0.1:${network.port}/#key=${service.key}`)
+      await goTo(page, 'Settings')
+      await fill(page, 'General', 'Host name', 'kept')
+      for (const method of ['PATCH', 'POST']) network.lost.add(method)
+      await click(page, 'General', 'Save')
+      await waitForText(page, 'Checking the connection')
+      await eventually(() => service.log.some(line => line.includes('changed hostname')))
+      await eventually(async () => (await service.patch({ deviceName: 'Now' })).status === 200)
+      network.lost.clear()
+      await waitForText(page, 'Saved. The device can still be reached.')
+    },
+  )
 
   await t.test('a device that moves is followed to its new address, and the change is kept', async t => {
     const { service } = await startPageDevice(t)

@@ -98,6 +98,8 @@ t.test('Wi-Fi', { skip: missingBrowser('shell') || needs('wpa_cli', 'python3') }
 
   await t.test('a network is preferred, another is removed', async t => {
     await clickNamed(page, 'Prefer: Lab')
+    await waitForText(page, 'Checking the connection')
+    t.notMatch(await page.evaluate(() => document.body.innerText), 'Saved.', 'not of this change')
     await waitForText(page, 'Saved. The device can still be reached.')
     t.strictSame(await names(), ['Lab', 'Guests', 'Office'])
     await clickNamed(page, 'Remove: Guests')

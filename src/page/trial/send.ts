@@ -32,7 +32,7 @@ export async function sendPatch(
   const after = addressAfter(body, device.system.value)
   const move = trialS > 0 && after !== undefined ? await prepareMove(device, after, goal) : undefined
   // Of somebody else: should the answer be lost, that one is not taken for ours.
-  const other = trialS > 0 ? await onTrial(device.client).catch(() => undefined) : undefined
+  const other = trialS > 0 ? (await onTrial(device))?.id : undefined
   const began = performance.now()
   const returns = device.returns.value
   try {

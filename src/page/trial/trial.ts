@@ -1,4 +1,4 @@
-import { type Client, Refusal } from '../client.ts'
+import { Refusal } from '../client.ts'
 import { linkFor } from '../credential.ts'
 import type { Device } from '../device.ts'
 import { openDialog } from '../dialog.ts'
@@ -53,7 +53,9 @@ export interface TrialOf {
  * Confirms a change as soon as the device is reached with it; shows how long it waits otherwise.
  * @throws {Error} if the change was undone, or nobody can tell.
  */
-export async function runTrial(device: Device, { id, other, seconds, move, goal }: TrialOf): Promise<void> {
+export async function runTrial(device: Device, { id: given, other, seconds, move, goal }: TrialOf): Promise<void> {
+  // Once seen, it is known: after a confirmation without an answer, there may be none on trial any more.
+  let id = given
   const left = h('p', { role: 'timer' })
   const link = h(
     'p',
@@ -72,12 +74,15 @@ export async function runTrial(device: Device, { id, other, seconds, move, goal 
   const timer = setInterval(count, 1_000)
   try {
     // Without an answer, it has taken long enough.
-    if (id !== undefined || !move) await pause(FIRST_LOOK_MS)
+    if (given !== undefined || !move) await pause(FIRST_LOOK_MS)
     for (let attempts = 0; performance.now() < deadline; attempts++) {
       const isReached = goal === undefined || (await look(device, goal))
-      if (isReached && (await confirm(device, id, other))) return
+      // None may be there, because it may yet begin.
+      const found = id ?? (await onTrial(device))?.id
+      if (found !== other) id = found
+      if (isReached && id !== undefined && (await confirm(device, id))) return
       if (isReached === false && performance.now() - began > GOAL_PART * seconds * 1000) {
-        await undo(device, id, other).catch(() => undefined)
+        if (id !== undefined) await undo(device, id).catch(() => undefined)
         throw new Error(goal?.failure)
       }
       // Once: to go there again would cut off a connection that takes its time.
@@ -98,17 +103,13 @@ export async function runTrial(device: Device, { id, other, seconds, move, goal 
 
 /**
  * Keeps the change if the device can be reached; false if it cannot.
- * @param id The ETag of the change, so that no other one is kept. Without it, the change that is on trial now is meant; false
- * if there is none, because it may yet begin.
- * @param other A trial that is not meant.
+ * @param id The ETag of the change, so that no other one is kept.
  * @throws {Error} if the device has undone it already.
  */
-export async function confirm({ client }: Pick<Device, 'client'>, id?: string, other?: string): Promise<boolean> {
-  const signal = AbortSignal.timeout(ANSWER_MS)
+async function confirm({ client }: Device, id: string): Promise<boolean> {
   try {
-    const etag = id === undefined ? await onTrial(client, signal) : `"${id}"`
-    if (etag === undefined || etag === other) return false
-    await client.send('POST', '/system/confirm', { headers: { 'If-Match': etag }, signal })
+    const signal = AbortSignal.timeout(ANSWER_MS)
+    await client.send('POST', '/system/confirm', { headers: { 'If-Match': `"${id}"` }, signal })
     return true
   } catch (error) {
     // A proxy in front of a device that it does not reach answers with 502 or 504.
@@ -123,19 +124,16 @@ export async function confirm({ client }: Pick<Device, 'client'>, id?: string, o
  * @throws {Error} if the change was undone, as `runTrial`.
  */
 export async function goOnWithTrial(device: Device, goal: Goal | undefined): Promise<boolean> {
-  if (!goal) return confirm(device).catch(() => false)
-  const trial = await currentTrial(device.client).catch(() => undefined)
+  const trial = await onTrial(device)
   if (!trial) return false
-  const id = trial.etag.replaceAll('"', '')
-  await runTrial(device, { id, seconds: trial.remainingS, move: undefined, goal })
+  if (!goal) return confirm(device, trial.id).catch(() => false)
+  await runTrial(device, { ...trial, move: undefined, goal })
   return true
 }
 
-/** Undoes the change now. Its parameters are those of `confirm`. */
-async function undo({ client }: Device, id: string | undefined, other: string | undefined): Promise<void> {
-  const etag = id === undefined ? await onTrial(client) : `"${id}"`
-  if (etag === undefined || etag === other) return
-  await client.send('DELETE', '/system/confirm', { headers: { 'If-Match': etag } })
+/** Undoes the change now. */
+async function undo({ client }: Device, id: string): Promise<void> {
+  await client.send('DELETE', '/system/confirm', { headers: { 'If-Match': `"${id}"` } })
 }
 
 /** Whether the goal is reached; undefined if the device is not. */
@@ -144,17 +142,15 @@ async function look({ client }: Device, { isReached }: Goal): Promise<boolean | 
   return read.then(isReached, () => undefined)
 }
 
-/** The ETag of the change that is on trial. */
-export async function onTrial(client: Client, signal?: AbortSignal): Promise<string | undefined> {
-  return (await currentTrial(client, signal))?.etag
-}
-
-async function currentTrial(client: Client, signal = AbortSignal.timeout(ANSWER_MS)) {
-  const { trial } = await client.read<{ readonly trial?: { readonly etag: string; readonly remainingS: number } }>(
-    '/status',
-    { signal },
-  )
-  return trial
+/** The change that is on trial; undefined if there is none, or no answer. */
+export async function onTrial({
+  client,
+}: Device): Promise<{ readonly id: string; readonly seconds: number } | undefined> {
+  const signal = AbortSignal.timeout(ANSWER_MS)
+  const { trial } = await client
+    .read<{ readonly trial?: { readonly etag: string; readonly remainingS: number } }>('/status', { signal })
+    .catch(() => ({ trial: undefined }))
+  return trial && { id: trial.etag.replaceAll('"', ''), seconds: trial.remainingS }
 }
 
 /**

@@ -41,7 +41,11 @@ function keyCard(device: Device, actions: Actions): HTMLElement {
   const confirm = () =>
     ask({
       title: texts.replaceKeyTitle(device.name),
-      content: [h('p', {}, texts.replaceKeyWarning), removal.row],
+      content: [
+        h('p', {}, texts.replaceKeyWarning),
+        device.unsaved.size > 0 && h('p', {}, texts.unsavedLost),
+        removal.row,
+      ],
       action: texts.replaceKey,
       isDangerous: true,
       go: replace,

@@ -45,6 +45,7 @@ export function withNetworks(device: Device, schema: Schema, field: Field): Fiel
   /** Undone if the device does not come into the network that it is to join. */
   const change = async (next: readonly Known[], joined?: string) => {
     say(problem, '')
+    announce('')
     const body: JsonObject = { wifi: { networks: next.map(network => ({ ...network })) } }
     const goal = joined !== undefined && joining(joined)
     buttons.inert = known.inert = found.inert = true

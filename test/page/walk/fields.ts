@@ -1,6 +1,7 @@
 /** The settings that are walked over: where each is on the page, and its values. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import type { Random } from '../../support/random.ts'
+import { NETWORKS } from './air.ts'
 
 export interface Field {
   readonly card: string
@@ -8,8 +9,10 @@ export interface Field {
   /** Names from the configuration down to the value. */
   readonly path: readonly string[]
   readonly kind: 'text' | 'choice' | 'toggle'
+  /** Its change is on trial. */
+  readonly isTried?: true
   /** Another value, as its control shows it. */
-  readonly other: (random: Random, step: number) => string
+  readonly other: (random: Random, step: number, now: string) => string
   readonly toJson: (shown: string) => unknown
   /** The control's value for a value of the device. */
   readonly shown: (value: unknown) => string
@@ -45,6 +48,14 @@ export const FIELDS: readonly Field[] = [
     path: ['timezone'],
     kind: 'choice',
     other: random => random.pick(['Europe/London', 'Europe/Brussels', 'America/New_York', 'Asia/Tokyo']),
+  },
+  {
+    ...text,
+    card: 'General',
+    label: 'Host name',
+    path: ['hostname'],
+    isTried: true,
+    other: (_, step) => `room-${step}`,
   },
   {
     ...text,
@@ -95,7 +106,18 @@ export function patchOf(values: readonly (readonly [Field, string])[]): Record<s
 
 /** The value that a field shows for a configuration. */
 export function shownOf({ path, shown }: Field, system: unknown): string {
-  return shown(path.reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[name], system))
+  return shown(valueAt(path, system))
+}
+
+/** The reverse of `patchOf`. */
+export function valuesOf(patch: unknown): readonly (readonly [Field, string])[] {
+  return [...FIELDS, NETWORKS]
+    .filter(({ path }) => valueAt(path, patch) !== undefined)
+    .map(field => [field, shownOf(field, patch)])
+}
+
+function valueAt(path: readonly string[], system: unknown): unknown {
+  return path.reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[name], system)
 }
 
 function replaceIn(file: string, pattern: RegExp, line: string): void {

@@ -1,12 +1,19 @@
 /** The expected state of the device and of its page. */
-import { FIELDS, type Field, keyOf, patchOf, shownOf } from './fields.ts'
+
+import { NETWORKS, type Network, networksOf } from './air.ts'
+import { FIELDS, type Field, keyOf, patchOf, shownOf, valuesOf } from './fields.ts'
 import type { Guest } from './guest.ts'
-import type { Sent } from './proxy.ts'
+import { type Answer, type Sent, TRIAL_S } from './proxy.ts'
 import type { Listed, Room } from './room.ts'
+import { type Begun, Ends, type Reason, Trial } from './trial.ts'
 import type { Hit, Shown } from './watcher.ts'
 
 /** `unknown`: a decision about it was cut off. */
 type Fate = 'pending' | 'active' | 'gone' | 'unknown'
+
+/** The dialog with a new key, and the button that makes one. */
+export const KEY_REPLACED = 'The new API key'
+export const REPLACE_KEY = 'Replace the API key'
 
 export class Model {
   readonly #room: Room
@@ -18,18 +25,84 @@ export class Model {
   /** Fields that somebody is changing at this moment, or whose change was cut off: either value may be the one. */
   readonly #unsure = new Set<Field>()
   isOpen = false
-  /** The page's key is not the one in force. */
-  isKeyOld = false
+  /** The key that the page has, or has made. */
+  key: string
+  #trial: Trial | undefined
+  readonly #ownTrials = new Set<string>()
+  readonly ends = new Ends()
+  /** What the open dialog is to join. */
+  joining: Network | undefined
+  /** What it is to remove. */
+  removing = ''
 
   private constructor(room: Room) {
     this.#room = room
+    this.key = room.service.key
   }
 
   static async of(room: Room): Promise<Model> {
     const model = new Model(room)
     const { value } = await room.service.system()
-    for (const field of FIELDS) model.#values.set(field, shownOf(field, value))
+    for (const field of model.#all) model.#values.set(field, shownOf(field, value))
     return model
+  }
+
+  get #all(): readonly Field[] {
+    return this.#room.hasWifi ? [...FIELDS, NETWORKS] : FIELDS
+  }
+
+  /** The page's key is not the one in force. */
+  get isKeyOld(): boolean {
+    return this.key !== this.#room.service.key
+  }
+
+  /** The change that awaits its confirmation. */
+  get trial(): Trial | undefined {
+    if (this.#trial?.isOver) this.undone('not confirmed')
+    return this.#trial
+  }
+
+  /** A change is on trial. */
+  tried(begun: Begun): void {
+    this.#trial = new Trial(begun, field => this.valueIn(field))
+    if (begun.isOwn) this.#ownTrials.add(begun.id)
+    for (const [field, value] of begun.values) this.changed(field, value)
+  }
+
+  /** It was confirmed. */
+  kept(): void {
+    if (this.#trial) this.ends.kept(this.#trial)
+    this.#trial = undefined
+  }
+
+  undone(reason: Reason): void {
+    const trial = this.#trial
+    this.#trial = undefined
+    if (!trial) return
+    for (const [field, { before, now }] of trial.values) {
+      // Others have changed it as well; or the page, which had no answer, need not know that it was ever changed.
+      if (this.valueIn(field) !== now || this.#entered.has(field)) this.unsure(field)
+      this.changed(field, before)
+    }
+    // After a restart, the page hears of it only if it comes back before the next change.
+    this.ends.undone(trial, reason, reason !== 'restarted' && !this.isKeyOld)
+  }
+
+  /** The device has answered the page. */
+  heard({ method, path, body, ifMatch }: Sent, { status, etag, trialS }: Answer): void {
+    if (status >= 300) return
+    // One that was kept before is kept again.
+    if (path === '/system/confirm' && ifMatch !== this.#trial?.id) return
+    if (path === '/system/confirm') return method === 'POST' ? this.kept() : this.undone('cancelled')
+    if (trialS !== undefined) this.tried({ id: etag, isOwn: true, seconds: trialS, values: valuesOf(JSON.parse(body)) })
+    if (path !== '/api-key') return
+    this.key = (JSON.parse(body) as { apiKey: string }).apiKey
+    this.forget()
+  }
+
+  /** It confirms a change that was made on the page, or undoes it: nobody presses for that. */
+  isFollowUp({ path, ifMatch }: Sent): boolean {
+    return path === '/system/confirm' && this.#ownTrials.has(ifMatch)
   }
 
   fate(guest: Guest, fate: Fate): void {
@@ -48,6 +121,8 @@ export class Model {
   /** All entries are lost, as with the page. */
   forget(): void {
     this.#entered.clear()
+    this.ends.reset()
+    this.ends.closed()
   }
 
   discarded(card: string): void {
@@ -84,8 +159,13 @@ export class Model {
 
   /** How the device differs from the model; takes over what nobody can know. */
   async differenceOfDevice(): Promise<string | undefined> {
+    const expected = this.trial?.id
+    const onTrial = await this.#room.onTrial()
+    if (onTrial !== expected) return `${onTrial} is on trial, not ${expected}`
     const { value } = await this.#room.service.system()
-    for (const field of FIELDS) {
+    const { connected = '' } = value.wifi as { connected?: string }
+    if (connected !== this.#room.joined) return `the device is in “${connected}”, not in “${this.#room.joined}”`
+    for (const field of this.#all) {
       const shown = shownOf(field, value)
       if (this.#unsure.has(field)) this.changed(field, shown)
       else if (shown !== this.valueIn(field)) return `${keyOf(field)} is ${shown}, not ${this.valueIn(field)}`
@@ -115,6 +195,7 @@ export class Model {
   differenceOfPage(shown: Shown): string | undefined {
     if (this.isKeyOld) return shown.isSigningIn ? undefined : 'the page goes on with a key that was replaced'
     if (shown.isSigningIn) return 'the page asks for a key that it has'
+    if (shown.dialog === KEY_REPLACED && shown.key !== this.key) return `the page shows the key ${shown.key}`
     if (shown.state !== 'Connected') return undefined
     const [waiting, mirroring] = (['pending', 'active'] as const).map(fate => this.#namesOf(fate))
     const name = this.#named('General/Device name')
@@ -134,10 +215,15 @@ export class Model {
       const seen = Array.isArray(found) ? found.toSorted() : found
       if (String(seen) !== String(value)) return `${part} shows “${seen}”, not “${value}”`
     }
-    return shown.view === 'Settings' ? this.#differenceOfFields(shown) : undefined
+    return this.ends.difference(shown) ?? (shown.view === 'Settings' ? this.#differenceOfFields(shown) : undefined)
   }
 
   #differenceOfFields(shown: Shown): string | undefined {
+    const known = networksOf(this.valueIn(NETWORKS)).map(
+      ({ ssid }) => `${ssid}${ssid === this.#room.joined ? ' *' : ''}`,
+    )
+    const found = shown.networks.map(({ ssid, isConnected }) => `${ssid}${isConnected ? ' *' : ''}`)
+    if (this.#room.hasWifi && String(found) !== String(known)) return `shows the networks ${found}, not ${known}`
     for (const field of FIELDS) {
       const key = keyOf(field)
       const [found, value, entered] = [shown.fields[key], this.valueIn(field), this.#entered.get(field)]
@@ -170,13 +256,25 @@ export class Model {
    * The promise of this control, as `METHOD path body`. There are two answers where the entered value has just become
    * the device's: it may be sent, or not.
    */
-  promisesOf({ name, fields }: Hit): readonly string[] {
+  promisesOf({ name, fields, networks }: Hit): readonly string[] {
     const [verb = '', what] = parts(name)
     if (verb === 'Save') {
       const all = this.enteredIn(what).map(field => [field, fields[keyOf(field)] ?? ''] as const)
       const different = all.filter(([field, shown]) => shown !== this.valueIn(field))
-      return [different, all].map(values => (values.length === 0 ? '' : `PATCH /system ${canonical(patchOf(values))}`))
+      return [different, all].map(values => {
+        const query = values.some(([{ isTried }]) => isTried) ? `?confirmWithin=${TRIAL_S}` : ''
+        return values.length === 0 ? '' : `PATCH /system${query} ${canonical(patchOf(values))}`
+      })
     }
+    const known = networks.map(({ ssid }) => ssid)
+    const without = (gone: string) => networksOf(known.filter(ssid => ssid !== gone).join(', '))
+    const { joining, removing } = this
+    if (verb === 'Prefer') return [promiseOfNetworks([...networksOf(what), ...without(what)])]
+    if (joining && /^Join( anyway)?$/.test(name)) return [promiseOfNetworks([joining, ...without(joining.ssid)])]
+    if (name === 'Remove') return [promiseOfNetworks(without(removing))]
+    if (name === 'Install') return ['POST /update/install {"allowOlder":false,"restart":"manual"}']
+    if (name === 'Discard') return ['DELETE /update/bundle ']
+    if (name === REPLACE_KEY) return ['POST /api-key {"apiKey":"…","removeIssuers":false}']
     // Its row may still be that of the session which it had before a restart.
     const ids = this.#room.idsOf(what)
     if (verb === 'Let in') return ids.map(id => `POST /sessions/${id}/admit?replace=false `)
@@ -226,9 +324,15 @@ function parts(name: string): readonly [verb: string, what: string] {
   return [verb, rest.join(': ')]
 }
 
+function promiseOfNetworks(networks: readonly Network[]): string {
+  return `PATCH /system?confirmWithin=${TRIAL_S} ${canonical({ wifi: { networks } })}`
+}
+
 /** As `promisesOf` says it. */
 export function textOf({ method, path, body }: Sent): string {
-  return `${method} ${path} ${body === '' ? '' : canonical(JSON.parse(body))}`
+  const text = body === '' ? '' : canonical(JSON.parse(body))
+  // The page itself makes it.
+  return `${method} ${path} ${text.replace(/(?<="apiKey":")[\w-]{43}/, '…')}`
 }
 
 /** JSON with the names in order, as far down as a patch of these fields goes. */

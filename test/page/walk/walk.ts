@@ -12,6 +12,7 @@ import { Press } from './press.ts'
 import { Room } from './room.ts'
 import { newsSteps, type Scene, type Step, thumbSteps, upheavals } from './steps.ts'
 import { Thumb } from './thumb.ts'
+import { differenceOfUpdate } from './update.ts'
 
 const OUT = join(REPOSITORY, 'build/out/walk')
 /** Two seconds, in looks: on a busy machine the looks are slow, and so is the page. */
@@ -42,6 +43,7 @@ export class Walk {
   static async start(t: Test, browser: BrowserName, seed: number): Promise<Walk> {
     const room = await Room.start(t)
     const model = await Model.of(room)
+    room.proxy.listen((sent, answer) => model.heard(sent, answer))
     const tab = await openTab(await startBrowser(t, browser), room.link, page => Thumb.prepare(page, browser))
     // A reload with entries that are not saved.
     tab.page.on('dialog', dialog => void dialog.accept())
@@ -88,9 +90,12 @@ export class Walk {
       return model.isKeyOld ? shown.isSigningIn : shown.isSigningIn || shown.state !== ''
     }
     await eventually(isThere, RECONNECT_MS)
-    await patiently(async () => model.differenceOfPage(await thumb.see()))
+    await patiently(async () => {
+      const shown = await thumb.see()
+      return model.differenceOfPage(shown) ?? differenceOfUpdate(shown, await room.updateState())
+    })
     model.settled(await thumb.see())
-    const unasked = room.proxy.take().filter(({ mayBeRepeat }) => !mayBeRepeat)
+    const unasked = room.proxy.take().filter(one => !one.mayBeRepeat && !model.isFollowUp(one))
     if (unasked.length > 0) throw new Error(`nobody asked for ${JSON.stringify(unasked)}`)
     const offences = this.#tab.offences.filter(offence => /^(exception|request|a credential)/.test(offence))
     if (offences.length > 0) throw new Error(offences.join('\n'))

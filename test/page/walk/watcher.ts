@@ -16,12 +16,24 @@ export interface Shown {
   /** By `card/label`. */
   readonly fields: Readonly<Record<string, string>>
   readonly notes: Readonly<Record<string, string>>
+  /** Of Wi-Fi, in order of preference. */
+  readonly networks: readonly { readonly ssid: string; readonly isConnected: boolean }[]
+  /** The text on a new version. */
+  readonly update: string
   /** Cards that offer to save. */
   readonly unsaved: readonly string[]
   /** Names of pressable controls. */
   readonly buttons: readonly string[]
   /** A press waits for its answer. */
   readonly isBusy: boolean
+  /** The heading of an open dialog. */
+  readonly dialog: string
+  /** The key that a dialog shows. */
+  readonly key: string
+  readonly banners: readonly string[]
+  readonly toast: string
+  /** In sight, and of cards. */
+  readonly problems: readonly { readonly card: string; readonly text: string }[]
   readonly text: string
 }
 
@@ -35,6 +47,7 @@ export interface Hit {
   readonly steadyMs: number
   /** The controls' values at that moment, by `card/label`. */
   readonly fields: Readonly<Record<string, string>>
+  readonly networks: Shown['networks']
 }
 
 export interface Watcher {
@@ -49,9 +62,11 @@ export interface Watcher {
 export function install(): void {
   const LOOK_MS = 20
   const CONTROLS = 'button, a, input, select, label'
-  const BUSY = ['Letting in…', 'Denying…', 'Ending…', 'Saving…']
+  const BUSY = ['Letting in…', 'Denying…', 'Ending…', 'Saving…', 'Looking…']
   const all = (selector: string, inside: ParentNode = document) => [...inside.querySelectorAll<HTMLElement>(selector)]
   const textOf = (selector: string, inside: ParentNode = document) => inside.querySelector(selector)?.textContent ?? ''
+  const textsOf = (selector: string) =>
+    all(selector).flatMap(element => (element.checkVisibility() ? [textOf('p', element) || element.innerText] : []))
   const shownBy = (control: Element | null | undefined) => {
     if (control instanceof HTMLInputElement)
       return control.type === 'checkbox' ? String(control.checked) : control.value
@@ -65,7 +80,14 @@ export function install(): void {
       }),
     )
   const fields = () => Object.fromEntries(labels().map(({ key, label }) => [key, shownBy(label.control)]))
+  const dialog = () => all('dialog[open]').at(-1)
+  const networks = () =>
+    all('ol.networks li').map(row => ({
+      ssid: textOf('bdi', row),
+      isConnected: textOf('.help', row).startsWith('connected'),
+    }))
   const isPressable = (element: HTMLElement) =>
+    dialog()?.contains(element) !== false &&
     element.checkVisibility({ visibilityProperty: true }) &&
     !element.matches(':disabled') &&
     !element.closest('[inert]')
@@ -100,7 +122,7 @@ export function install(): void {
       if (!aimed || hit || !event.isTrusted) return
       const element = event.target instanceof Element ? event.target.closest(CONTROLS) : undefined
       const steadyMs = element === there ? performance.now() - since : 0
-      hit = { name: nameOf(element), isAimed: element === aimed, steadyMs, fields: fields() }
+      hit = { name: nameOf(element), isAimed: element === aimed, steadyMs, fields: fields(), networks: networks() }
     },
     true,
   )
@@ -118,12 +140,24 @@ export function install(): void {
         all('.help:has(bdi)').find(({ hidden, textContent }) => !hidden && textContent?.startsWith('Phones'))
           ?.textContent ?? '',
       fields: fields(),
+      networks: networks(),
+      update: textOf('main h2 ~ .card:has(input[type=file]) p[role=status]'),
       notes: Object.fromEntries(labels().map(({ key, field }) => [key, textOf('.note bdi', field)])),
       unsaved: all('.settings .card').flatMap(card =>
         card.querySelector('.actions .primary')?.checkVisibility() ? [textOf('h3', card)] : [],
       ),
       buttons: all('button, body > nav a').filter(isPressable).map(nameOf),
-      isBusy: all('button').some(({ textContent }) => BUSY.includes(textContent ?? '')),
+      isBusy:
+        document.querySelector('.networks[inert]') !== null ||
+        all('button').some(({ textContent }) => BUSY.includes(textContent ?? '')),
+      dialog: textOf('h2', dialog() ?? new DocumentFragment()),
+      key: shownBy(dialog()?.querySelector('input[readonly]')),
+      banners: textsOf('.banner'),
+      toast: textOf('.toast'),
+      problems: all('.card .error').flatMap(element => {
+        const card = element.closest<HTMLElement>('.card')
+        return card && element.checkVisibility() ? [{ card: textOf('h3', card), text: element.innerText }] : []
+      }),
       text: document.body.innerText,
     }),
     aim: name => {

@@ -1,4 +1,4 @@
-/** The files of a bundle: `bundle.part` until it is whole and was checked, then `bundle`, and `bundle.json` about it. */
+/** The files of a bundle: `bundle.part` until it is complete and checked, then `bundle`; and its record, `bundle.json`. */
 import * as Type from 'typebox/type'
 import { HalError } from '../../hal/errors.ts'
 import type { Files } from '../../hal/files/files.ts'
@@ -12,22 +12,22 @@ const RECORD = '/bundle.json'
 const MODE = 0o600
 
 const BundleRecord = Type.Object({
-  /** Of this upload: another one of the same bundle has another. */
+  /** Identifies this upload: uploading the same bundle again gives it a new ETag. */
   etag: Type.String({ minLength: 1 }),
   source: Type.Enum([...SOURCES]),
   bytes: Type.Integer({ minimum: 1 }),
-  /** The bytes that are durable. */
+  /** Bytes received and synced to storage. */
   receivedBytes: Type.Integer({ minimum: 0 }),
-  /** Whether it was whole, and was not refused. */
+  /** Whether the bundle is complete and passed the check. */
   isChecked: Type.Boolean(),
-  /** Where the rest comes from, if the service is to fetch it: an address with its query, and what the server names the file. */
+  /** Where the service fetches the rest, if it is to: the address with its query, and the server's ETag. */
   origin: Type.Optional(Type.Object({ url: Type.String({ minLength: 1 }), etag: Type.Optional(Type.String()) })),
 })
 export type BundleRecord = Readonly<Type.Static<typeof BundleRecord>>
 
 /**
- * The record of the bundle that is there; undefined if there is none. Finishes what a power cut interrupted.
- * @throws {HalError} if the record is damaged, or its bundle is shorter than it says.
+ * Returns the record of the stored bundle, or undefined if none is stored. Finishes a change that a power cut interrupted.
+ * @throws {HalError} if the record is damaged, or the bundle is shorter than the record says.
  */
 export async function readRecord(folder: Files): Promise<BundleRecord | undefined> {
   await folder.recover(RECORD)
@@ -44,7 +44,7 @@ export async function writeRecord(folder: Files, record: BundleRecord): Promise<
   await folder.writeAtomic(RECORD, `${JSON.stringify(record)}\n`, MODE)
 }
 
-/** Removes a bundle and what there is of one, the record first: without it, the next start removes the rest. */
+/** Removes a bundle, complete or partial. The record goes first: without a record, the next start removes the rest. */
 export async function removeBundle(folder: Files): Promise<void> {
   for (const path of [RECORD, PART, WHOLE]) await folder.remove(path)
 }

@@ -7,65 +7,68 @@ import { type BundleRecord, PART, readRecord, removeBundle, WHOLE, writeRecord }
 import type { Source, UpdateState } from './state.ts'
 import { describeRefusal, storageProblem } from './storage-problem.ts'
 
-/** A whole bundle, as it describes itself. */
+/** The description of a complete bundle. */
 export type BundleSays = UpdateState['bundle']
 
-/** Follows what the store does, and may refuse it. */
+/** Follows the store's work, and may refuse a step. */
 export interface BundleWatcher {
-  /** A bundle begins to come in, or goes on. @throws {Problem} 409 while that cannot be. */
+  /** The transfer of a bundle begins or resumes. @throws {Problem} 409 if no transfer is possible now. */
   receiving(source: Source, bytes: number, receivedBytes: number): void
   progress(receivedBytes: number): void
-  /** It is whole and durable at this path, and nothing replaces it meanwhile. @throws {Problem} 422 if it is refused. */
+  /**
+   * The bundle is complete and synced at `path`, and nothing replaces it until the promise settles.
+   * @throws {Problem} 422 if the bundle is refused.
+   */
   received(path: string): Promise<BundleSays>
-  /** It was not refused, and is there to be installed. */
+  /** The bundle passed the check, and can be installed. */
   kept(says: BundleSays): void
-  /** It broke off, or was refused. */
+  /** The transfer broke off, or the bundle was refused. Without a problem, the transfer had stalled for too long. */
   dropped(problem?: Problem): void
-  /** It is about to be removed. @throws {Problem} 409 while that cannot be. */
+  /** The bundle is about to be removed. @throws {Problem} 409 if it cannot be removed now. */
   removing(): void
 }
 
-/** Bytes that come from somewhere, no faster than they are taken. */
+/** A source of bytes, read no faster than they are consumed. */
 export interface Incoming {
   chunks(): AsyncIterable<Buffer>
-  /** Makes the chunk that is awaited this problem. */
+  /** Ends the transfer: the pending read rejects with `problem`. */
   end(problem: Problem): void
 }
 
-/** All of a bundle, or its rest. */
+/** A whole bundle, or the rest of one. */
 export interface Upload {
   readonly source: Source
-  /** Of the whole bundle. */
+  /** Size of the whole bundle. */
   readonly bytes: number
-  /** Of its first byte in `incoming`. At 0, it takes the place of the bundle that is there. */
+  /** Offset in the bundle of the first byte of `incoming`. An upload at 0 replaces the stored bundle. */
   readonly offset: number
   readonly incoming: Incoming
-  /** Where it comes from, if a later run of the service is to go on with it. */
+  /** The origin, if a later run of the service is to resume the transfer. */
   readonly origin?: Origin
 }
 
 type Origin = NonNullable<BundleRecord['origin']>
 
-/** A download that an earlier run of the service has begun. */
+/** A download that an earlier run of the service began. */
 export interface Unfinished extends Origin {
-  /** Of the whole bundle. */
+  /** Size of the whole bundle. */
   readonly bytes: number
-  /** Of the first byte that is missing. */
+  /** Offset of the first missing byte. */
   readonly offset: number
 }
 
-/** A bundle, or what has come of it. */
+/** A stored bundle, complete or partial. */
 export interface BundleState {
   readonly etag: string
   readonly source: Source
   readonly bytes: number
   readonly receivedBytes: number
-  /** Where it is; undefined until it is whole and was checked. */
+  /** The path of the bundle; undefined until it is complete and checked. */
   readonly path: string | undefined
 }
 
 export interface BundleStoreOptions {
-  /** Has nothing but the bundle in these files. */
+  /** A folder for the bundle alone. */
   readonly folder: Files
   readonly watcher: BundleWatcher
   readonly newId: () => string
@@ -78,16 +81,15 @@ export interface BundleStoreOptions {
 const FOLDER_MODE = 0o700
 
 /**
- * The folder of the one firmware bundle. A bundle comes in piece by piece; what has come is kept for an hour when it breaks
- * off, also over a restart of the service, so that it can go on from there. When it is whole and durable it is checked, and
- * removed if it is refused.
+ * Stores at most one firmware bundle. If a transfer breaks off, the part received is kept for an hour, even across a restart
+ * of the service, so that the transfer can resume. A complete bundle is synced, then checked, and removed if it is refused.
  */
 export class BundleStore {
   readonly #options: Required<BundleStoreOptions>
   #record: BundleRecord | undefined
-  /** Bytes of the part, durable or not. */
+  /** Bytes received, synced or not. */
   #receivedBytes = 0
-  /** The work in progress: it can be ended only while it waits for bytes. */
+  /** The work in progress. It can be ended only while it waits for bytes. */
   #work: { readonly incoming: Incoming | undefined; readonly done: Promise<unknown> } | undefined
   #removal: NodeJS.Timeout | undefined
 
@@ -107,21 +109,21 @@ export class BundleStore {
     return { etag, source, bytes, receivedBytes: this.#receivedBytes, path }
   }
 
-  /** The part of the bundle that is to be fetched; undefined if there is none. */
+  /** The download to resume; undefined if there is none, or if the store is busy. */
   get unfinished(): Unfinished | undefined {
     if (!this.#record?.origin || this.#work) return undefined
     const { origin, bytes } = this.#record
     return { ...origin, bytes, offset: this.#receivedBytes }
   }
 
-  /** Takes up what an earlier run left. A part that is whole was not checked yet. */
+  /** Restores the bundle that an earlier run left, and checks a bundle that is complete but not yet checked. */
   async start(): Promise<void> {
     const { folder, log } = this.#options
     await folder.makeRoot(FOLDER_MODE)
     try {
       this.#record = await readRecord(folder)
     } catch (error) {
-      log('warning', `update: what was left of a bundle cannot be used: ${describeRefusal(error)}`)
+      log('warning', `update: the stored bundle is unusable: ${describeRefusal(error)}`)
     }
     if (!this.#record) return removeBundle(folder)
     this.#receivedBytes = this.#record.receivedBytes
@@ -135,22 +137,23 @@ export class BundleStore {
     }).catch(error => log('warning', `update: the bundle was refused: ${describeRefusal(error)}`))
   }
 
-  /** Resolves when what goes on is done. The body of an upload has ended by then, as the server does not take any more. */
+  /** Resolves when the work in progress is done. It does not wait for an upload: the server no longer reads its body. */
   async stop(): Promise<void> {
     clearTimeout(this.#removal)
     await this.#work?.done
   }
 
   /**
-   * Receives a bundle; resolves with what it says of itself when it is whole, durable and checked.
-   * @throws {Problem} 409, 422, 500, 507, or as the chunks do. The part that has arrived is then kept, unless the storage failed.
+   * Receives a bundle; resolves with its description once it is complete, synced and checked.
+   * @throws {Problem} 409, 422, 500, 507, or a problem of the chunks. The part received is kept, unless the storage failed or
+   * the bundle was refused.
    */
   async receive(upload: Upload): Promise<BundleSays> {
     const { watcher } = this.#options
     this.#requireIdle()
     if (upload.offset > 0) this.#requireOffset(upload)
     return this.#run(upload.incoming, async () => {
-      // Until it begins to come, the bundle that is there stays.
+      // The stored bundle stays until the new one begins to arrive.
       await this.#requireRoom(upload).catch(error => {
         throw storageProblem(error)
       })
@@ -166,7 +169,7 @@ export class BundleStore {
     })
   }
 
-  /** Removes the bundle, and ends its upload. @throws {Problem} 409 while it is installed. */
+  /** Removes the bundle, and ends its transfer. @throws {Problem} 409 while the bundle is being installed. */
   async remove(): Promise<void> {
     while (this.#work) {
       this.#work.incoming?.end(new Problem('conflict', 'The bundle was removed while it was received.'))
@@ -176,7 +179,7 @@ export class BundleStore {
     await this.#run(undefined, () => this.#discard())
   }
 
-  /** The service does not fetch the rest. */
+  /** Forgets the origin of an unfinished download, so that the service does not resume it. */
   async abandon(): Promise<void> {
     if (!this.unfinished || !this.#record) return
     const { origin, ...record } = this.#record
@@ -207,7 +210,7 @@ export class BundleStore {
     return run
   }
 
-  /** Takes all chunks into the part, which is durable then. */
+  /** Appends all chunks to the partial bundle, and syncs it. */
   async #take({ source, bytes, offset, incoming, origin }: Upload): Promise<void> {
     clearTimeout(this.#removal)
     try {
@@ -219,7 +222,7 @@ export class BundleStore {
         file.close()
       }
     } catch (error) {
-      // Bytes that were not synced may be lost, and other programs need the room.
+      // Bytes that were not synced may be lost, and other programs need the space.
       if (!(error instanceof Problem)) await this.#discard()
       throw error
     } finally {
@@ -230,7 +233,7 @@ export class BundleStore {
   /** @throws {Problem} 507 */
   async #requireRoom({ bytes, offset }: Upload): Promise<void> {
     const { folder, reserveBytes } = this.#options
-    // A new bundle takes the place of the old one.
+    // A new bundle replaces the old one.
     const freed = offset === 0 ? ((await folder.size(WHOLE)) ?? 0) + ((await folder.size(PART)) ?? 0) : 0
     const { availableBytes } = await folder.space()
     const missing = bytes - offset + reserveBytes - availableBytes - freed
@@ -271,7 +274,7 @@ export class BundleStore {
     if (this.#record) await this.#write({ ...this.#record, receivedBytes: this.#receivedBytes })
   }
 
-  /** The part is whole: it becomes the bundle if it is not refused. The record says first that it may. */
+  /** Checks the complete part, and makes it the bundle unless it is refused. The record is written before the rename. */
   async #check(): Promise<BundleSays> {
     const { folder, watcher } = this.#options
     try {
@@ -304,13 +307,13 @@ export class BundleStore {
     await removeBundle(this.#options.folder)
   }
 
-  /** A part that nobody goes on with is removed after some time. */
+  /** Removes a partial bundle after `keptMs`, unless its transfer resumes. */
   #keepForAWhile(): void {
     const { keptMs, watcher, log } = this.#options
     clearTimeout(this.#removal)
     this.#removal = setTimeout(() => {
       if (this.#work || !this.#record || this.#record.isChecked) return
-      log('notice', 'update: removed a bundle that was received in part, and stood still')
+      log('notice', 'update: removed an incomplete bundle that had stalled')
       watcher.dropped()
       this.#run(undefined, () => this.#discard()).catch(error => log('error', `update: ${describeRefusal(error)}`))
     }, keptMs).unref()

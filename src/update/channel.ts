@@ -11,34 +11,34 @@ import { Problem } from '../problem.ts'
 import { problemOf } from './fetcher.ts'
 import type { UpdateState } from './state.ts'
 
-/** The purpose that openssl-cms(1), and so RAUC, requires of a certificate by default. */
+/** The certificate purpose that openssl-cms(1), and so RAUC, requires by default. */
 const PURPOSE = 'smimesign'
 
 export interface ChannelOptions {
   readonly system: System
   readonly downloads: Pick<Downloads, 'manifest'>
-  /** The address of the channel with its query; empty if none is set. */
+  /** Returns the channel's address with its query; empty if no channel is set. */
   readonly url: () => Promise<string>
   readonly found: (available: UpdateState['available']) => void
   readonly failed: (problem: Problem) => void
-  /** Another channel is set than the one of which that was said. */
+  /** The channel that `found` or `failed` reported on is no longer the one that is set. */
   readonly changed: () => void
   readonly clock: Clock
   readonly log: Log
 }
 
-/** The address of the bundle that the device is to have. Only its signed manifest is read to know what it has. */
+/** The channel: the address of the bundle that the device should run. A check reads only the bundle's signed manifest. */
 export class Channel {
   readonly #options: ChannelOptions
   #current: { readonly url: string; readonly version: Promise<string | undefined> } | undefined
-  /** Of the channel whose version, or whose failure, is shown. */
+  /** The address of the channel whose version or failure was reported. */
   #shown: string | undefined
 
   constructor(options: ChannelOptions) {
     this.#options = options
   }
 
-  /** The address. @throws {Problem} 409 if there is none. */
+  /** Returns the channel's address. @throws {Problem} 409 if no channel is set. */
   async url(): Promise<string> {
     const url = await this.#options.url()
     if (url === '') throw new Problem('conflict', 'No channel is set.')
@@ -46,8 +46,8 @@ export class Channel {
   }
 
   /**
-   * Finds out which version the channel at this address has; undefined if that fails, or another channel is set meanwhile. One
-   * check for all who ask meanwhile.
+   * Returns the version in the channel at `url`; undefined if the check fails, or another channel is set meanwhile. Concurrent
+   * calls share one check.
    */
   check(url: string): Promise<string | undefined> {
     if (this.#current?.url === url) return this.#current.version
@@ -59,7 +59,7 @@ export class Channel {
     return current.version
   }
 
-  /** The configuration may have changed. */
+  /** To be called when the configuration may have changed. */
   async reconsider(): Promise<void> {
     if (this.#shown === undefined || (await this.#isSet(this.#shown))) return
     this.#shown = undefined
@@ -95,12 +95,12 @@ export class Channel {
     return version
   }
 
-  /** Whether the channel is still this one. A setting that cannot be read has not changed. */
+  /** Reports whether `url` is still the channel. A setting that cannot be read counts as unchanged. */
   async #isSet(url: string): Promise<boolean> {
     return (await this.#options.url().catch(() => url)) === url
   }
 
-  /** The part of RAUC's configuration that is about bundles. A relative path is that of the configuration. */
+  /** Reads the part of RAUC's configuration that concerns bundles. Relative paths start at the folder of the configuration. */
   async #rauc(): Promise<Omit<ManifestRequest, 'url'> & { readonly compatible: string }> {
     const configuration = await raucConfiguration(this.#options.system)
     const keyring = configuration?.value('keyring', 'path')
@@ -110,7 +110,7 @@ export class Channel {
       compatible: value('system', 'compatible') ?? '',
       keyring: keyring.startsWith('/') ? keyring : join(dirname(path), keyring),
       purpose: value('keyring', 'check-purpose') ?? PURPOSE,
-      // As GLib reads it.
+      // GLib accepts these two as true.
       isAsOfSigning: ['true', '1'].includes(value('keyring', 'use-bundle-signing-time') ?? ''),
     }
   }

@@ -17,29 +17,29 @@ import {
 import { statusAt } from './probe.ts'
 import type { Expectations } from './trial.ts'
 
-/** How the service is asked on its own device. */
+/** How the checks reach the service on its own device. */
 export interface Doors {
   readonly api: Address
-  /** The port of the server in front. */
+  /** The port of nginx, which serves TLS in front of the service. */
   readonly tlsPort: number
-  /** A token that may read. */
+  /** Returns a token with read access. */
   readonly token: () => Promise<string>
 }
 
-/** The state of everything that is checked, at one moment. */
+/** The result of all checks at one moment. */
 export interface Look {
-  /** The parts that do not work, each as a clause; none if all is well. */
+  /** One clause for each part that does not work; empty if all is well. */
   readonly wanting: readonly string[]
-  /** Of each unit that this is about: another one after it was started again. */
+  /** The run of each checked unit, by unit name. It changes when the unit is restarted. */
   readonly runs: ReadonlyMap<string, string>
 }
 
 interface Check {
-  /** The units that must be active for it. */
+  /** The units that must be active. */
   readonly units: readonly string[]
-  /** The clause that says that it does not work. */
+  /** The clause that reports a failure. */
   readonly clause: string
-  /** Asked while the units are active. */
+  /** Reports whether the part works. Called only while the units are active. */
   readonly works: (system: System, doors: Doors) => Promise<boolean>
 }
 
@@ -56,20 +56,20 @@ const CHECKS: Readonly<Record<string, Check>> = {
   [NGINX]: {
     units: [NGINX],
     clause: 'nginx does not answer by TLS',
-    // The whole way through it. Without a credential: nobody knows yet who answers there.
+    // Goes through nginx to the API. Sends no credential: nothing has verified yet which server answers on this port.
     works: async (_, { tlsPort }) =>
       (await statusAt({ address: { host: LOOPBACK, port: tlsPort }, isTls: true })) === UNAUTHORIZED,
   },
   [UXPLAY]: { units: [UXPLAY], clause: 'UxPlay does not listen', works: system => new UxPlay(system).isListening() },
   [WESTON]: {
-    // It shows a picture as long as weston draws.
+    // The idle screen shows a picture as long as weston draws.
     units: [WESTON, IDLE_UNIT],
     clause: 'weston does not draw',
     works: system => new Screen(system).isAnswering(),
   },
 }
 
-/** Looks whether what worked at the installation works now. @throws {HalError} if systemd does not answer. */
+/** Checks whether the parts that worked at the installation work now. @throws {HalError} if systemd does not answer. */
 export async function look(system: System, expect: Expectations, doors: Doors): Promise<Look> {
   const checks = await checksFor(system, expect)
   const names = checks.flatMap(({ units }) => units)
@@ -91,17 +91,17 @@ async function checksFor(system: System, { units, screen }: Expectations): Promi
   const checks: Check[] = []
   for (const name of units) {
     if (await isSwitchedOff(system, name)) continue
-    // Nobody sees what is drawn for a monitor that was unplugged, or switched off, since. A kernel without a connector is
-    // another matter: it has lost its driver.
+    // Without a monitor, drawing does not matter: it may have been unplugged or switched off since the installation. A kernel
+    // without a connector is different: it has lost its driver.
     if (name === WESTON && (!screen || (await monitorState(system)) === 'disconnected')) continue
     checks.push(CHECKS[name] ?? { units: [name], clause: `${name} does not run`, works: async () => true })
   }
   return checks
 }
 
-/** Undefined if there is an address, or if all cables that led to one were unplugged. */
+/** Returns a clause if no interface has an address; undefined if one has, or if all cables in question are unplugged. */
 async function whyNoAddress(system: System, expect: Expectations): Promise<string | undefined> {
-  // An earlier version has counted tunnels.
+  // The record may come from an earlier version, which counted tunnels.
   const interfaces = await withoutTunnels(system, expect.interfaces)
   if (interfaces.length === 0 || (await reachableInterfaces(system)).length > 0) return undefined
   const unplugged = await Promise.all(interfaces.map(name => isUnplugged(system, name)))
@@ -109,13 +109,13 @@ async function whyNoAddress(system: System, expect: Expectations): Promise<strin
 }
 
 /**
- * Whether an interface is up, and its cable leads nowhere. Wi-Fi without a network is no such case: a version that cannot
- * join one is out of reach for good.
+ * Reports whether an interface is up without a carrier. Wi-Fi never counts as unplugged: a version that cannot join a network
+ * would be unreachable for good.
  */
 async function isUnplugged(system: System, name: string): Promise<boolean> {
   const folder = `${LINKS}/${name}`
   if ((await system.exists(`${folder}/phy80211`)) || (await system.exists(`${folder}/wireless`))) return false
-  // Of an interface that nobody has brought up, it cannot be read.
+  // The carrier of an interface that is down cannot be read.
   const carrier = await system.readText(`${folder}/carrier`).catch(() => undefined)
   return carrier?.trim() === '0'
 }

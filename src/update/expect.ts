@@ -10,10 +10,10 @@ export const RECEIVERD = 'receiverd.service'
 export const UXPLAY = 'uxplay.service'
 export const WESTON = 'weston.service'
 export const NGINX = 'nginx.service'
-/** The units by which a version on trial is judged. */
+/** The units that decide whether a version on trial is good. */
 const JUDGED = [RECEIVERD, UXPLAY, WESTON, NGINX] as const
 
-/** The parts that work now. @throws {HalError} if systemd does not answer. */
+/** Returns the parts that work now. @throws {HalError} if systemd does not answer. */
 export async function expectations(system: System): Promise<Expectations> {
   const states = await unitStates(system, JUDGED)
   const units: string[] = []
@@ -25,7 +25,7 @@ export async function expectations(system: System): Promise<Expectations> {
   }
 }
 
-/** The interfaces with an address that others can reach. A tunnel has one whatever becomes of the network below it. */
+/** Returns the interfaces with a reachable address. Tunnels do not count: they keep theirs when the network below fails. */
 export async function reachableInterfaces(system: System): Promise<readonly string[]> {
   const addresses = Object.entries(system.addresses() ?? {})
   return withoutTunnels(
@@ -40,17 +40,17 @@ export async function withoutTunnels(system: System, names: readonly string[]): 
 }
 
 /**
- * Whether a setting has switched a unit off. Of those that are judged, that is UxPlay's alone. The others need not be
- * enabled: devices start weston, and receiverd starts nginx.
+ * Reports whether a setting switched a unit off. Only UxPlay has such a setting. The other judged units need not be enabled:
+ * devices start weston, and receiverd starts nginx.
  */
 export async function isSwitchedOff(system: System, name: string): Promise<boolean> {
   if (name !== UXPLAY) return false
   const unit = new Unit(system, name)
-  // One that is missing was not switched off.
+  // A missing unit was not switched off.
   return (await unit.isInstalled()) && !(await unit.isEnabled())
 }
 
-/** Whether a monitor is connected. `absent`: the kernel has no connector for one. */
+/** Returns the state of the monitor. `absent`: the kernel has no display connector. */
 export async function monitorState(system: System): Promise<'connected' | 'disconnected' | 'absent'> {
   const folders = [...(await connectorFolders(system)).values()]
   const monitors = await Promise.all(folders.map(folder => readMonitor(system, folder)))

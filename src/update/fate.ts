@@ -1,13 +1,13 @@
 import type { Slot } from '../../hal/format/rauc.ts'
 import type { Trial } from './trial.ts'
 
-/** The fate of a version: see `fateOf`. */
+/** The fate of an installed version, see `fateOf`. `waits`: the next restart starts it. */
 export type Fate = 'runs' | 'waits' | 'rolled back' | 'interrupted'
 
 /**
- * The fate of a version whose installation an earlier run of the service began.
- * @param booted The slot that runs.
- * @param primary The one that the next start begins with.
+ * Returns the fate of a version whose installation an earlier run of the service began.
+ * @param booted The slot that is running.
+ * @param primary The slot that the boot loader tries first at the next start.
  */
 export function fateOf(
   { slot, version }: Pick<Trial, 'slot' | 'version'>,
@@ -18,9 +18,9 @@ export function fateOf(
   if (slot === booted) return 'runs'
   const installed = slots.find(each => each.bootName === slot)
   if (installed?.version !== version) return 'interrupted'
-  // RAUC tells the boot loader before it notes that the slot was activated, and only once all of it is written.
+  // RAUC tells the boot loader only after the whole slot is written, and before it records the activation.
   if (primary === slot && installed.state === 'good') return 'waits'
-  // The boot loader takes a version out of the running when its attempts are used up. RAUC notes that a slot is being written
-  // before the first byte, and that it was activated after the last.
+  // The boot loader drops a version whose attempts are used up. RAUC marks a slot as being written
+  // before the first byte, and as activated after the last.
   return installed.isActivated ? 'rolled back' : 'interrupted'
 }

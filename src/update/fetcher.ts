@@ -6,20 +6,20 @@ import { Problem } from '../problem.ts'
 import type { BundleStore, Incoming } from './bundle-store.ts'
 import { pause, timer, type Wait } from './wait.ts'
 
-/** Milliseconds until a download that broke off goes on; doubled each time in a row. */
+/** Milliseconds before a broken download is retried; doubled after each fruitless try, up to the last value. */
 const FIRST_RETRY_MS = 5_000
 const LAST_RETRY_MS = 5 * 60_000
-/** Further tries in a row that bring nothing: a quarter of an hour with their pauses. */
+/** Fruitless retries in a row before the download fails. With their pauses, they take a quarter of an hour. */
 const MAX_RETRIES = 8
-/** Milliseconds for a download in all. */
+/** Milliseconds that a whole download may take. */
 const TOTAL_MS = 6 * 60 * 60_000
 
 export interface FetcherOptions {
   readonly downloads: Pick<Downloads, 'bundle'>
   readonly store: Pick<BundleStore, 'receive' | 'unfinished' | 'abandon'>
-  /** Tells that the server of a bundle is asked. @throws {Problem} 409 while that cannot be. */
+  /** Called before the server of a bundle is contacted. @throws {Problem} 409 if no download is possible now. */
   readonly asking: () => void
-  /** Tells that it does not come. */
+  /** Called when the download fails. */
   readonly failed: (problem: Problem) => void
   readonly maxBytes: number
   readonly log: Log
@@ -40,12 +40,12 @@ export class Fetcher {
     return this.#current !== undefined
   }
 
-  /** Begins a download. It never rejects: what is shown of the update tells how it ends. @throws {Problem} 409 while that cannot be. */
+  /** Begins a download; the state of the update shows how it ends. @throws {Problem} 409 if no download is possible now. */
   begin(url: string): void {
     void this.fetch(url)
   }
 
-  /** The same. @returns once it has ended, whether the store has the bundle. */
+  /** Downloads a bundle. @returns whether the store has it, once the download has ended. @throws as `begin` */
   fetch(url: string): Promise<boolean> {
     if (this.#current) throw new Problem('conflict', 'A bundle is being downloaded.')
     this.#options.asking()
@@ -58,29 +58,29 @@ export class Fetcher {
     })
   }
 
-  /** Goes on with what an earlier run of the service has begun; from its beginning if the server cannot give the rest. */
+  /** Resumes the download that an earlier run of the service began; restarts it if the server gave no ETag. */
   resume(): void {
     const { store, log } = this.#options
     const { unfinished } = store
     if (!unfinished) return
     const { url, etag, bytes, offset } = unfinished
-    log('notice', `update: goes on with the download of ${masked(url)}`)
+    log('notice', `update: resuming the download of ${masked(url)}`)
     try {
       if (etag === undefined || offset === 0) return this.begin(url)
       const goOn = (incoming: Download) => store.receive({ source: 'url', bytes, offset, incoming })
       void this.#run(url, goOn, { offset, bytes, etag })
     } catch (error) {
-      log('warning', `update: that cannot be: ${describe(error)}`)
+      log('warning', `update: the download cannot be resumed: ${describe(error)}`)
     }
   }
 
-  /** Ends a download; resolves when it has ended. */
+  /** Ends the download, if any; resolves when it has ended. */
   async cancel(problem: Problem): Promise<void> {
     this.#current?.download.end(problem)
     await this.#current?.done
   }
 
-  /** The same, and the next run of the service goes on. */
+  /** Ends the download, so that the next run of the service can resume it. */
   async stop(): Promise<void> {
     this.#isStopping = true
     await this.cancel(new Problem('download-failed', 'The service has stopped.'))
@@ -110,16 +110,17 @@ export class Fetcher {
   }
 }
 
-/** The part still missing of a bundle to which a server gave this ETag. */
+/** The missing rest of a bundle. */
 interface Rest {
-  /** Of its first byte. */
+  /** Offset of its first byte in the bundle. */
   readonly offset: number
-  /** Of the whole bundle. */
+  /** Size of the whole bundle. */
   readonly bytes: number
+  /** The ETag that the server gave the bundle. */
   readonly etag: string | undefined
 }
 
-/** The bytes of a download, which goes on by itself where it breaks off. */
+/** The bytes of a download. It resumes by itself when the connection breaks off. */
 class Download implements Incoming {
   readonly #url: string
   readonly #options: FetcherOptions
@@ -128,14 +129,14 @@ class Download implements Incoming {
   #answer: BundleAnswer | undefined
   #ended: Problem | undefined
 
-  /** @param rest If only that is to come. */
+  /** @param rest The part to download, if not the whole bundle. */
   constructor(url: string, options: FetcherOptions, rest?: Rest) {
     this.#url = url
     this.#options = options
     this.#rest = rest
   }
 
-  /** Asks for all of it, for as long as the server says that it is busy. @throws {Problem | DownloadError} */
+  /** Requests the whole bundle, again while the server reports that it is busy. @throws {Problem | DownloadError} */
   async open(): Promise<BundleAnswer> {
     const isPassing = (error: DownloadError) => error.isServerBusy
     const answer = await this.#ask(undefined, { pauses: 0, isPassing })
@@ -151,7 +152,7 @@ class Download implements Incoming {
     try {
       let at = rest.offset
       for (let retries = 0; ; retries++) {
-        // A download that an earlier run of the service began goes on at once.
+        // The first request is sent at once, also for a download that an earlier run of the service began.
         this.#answer ??= await this.#goOn({ ...rest, offset: at }, retries)
         const began = at
         for await (const chunk of this.#answer.body) {
@@ -180,7 +181,7 @@ class Download implements Incoming {
     this.#answer = undefined
   }
 
-  /** Asks for the rest, until the server gives it. */
+  /** Requests the rest of the bundle, again while failures are transient. */
   async #goOn({ offset, bytes, etag }: Rest, pauses: number): Promise<BundleAnswer> {
     if (etag === undefined) throw new Problem('download-failed', 'The download broke off, and the server cannot go on.')
     const isPassing = (error: DownloadError) => error.isTransient
@@ -190,7 +191,7 @@ class Download implements Incoming {
     throw new DownloadError('changed')
   }
 
-  /** Asks the server, again and again while its failures pass. @param pauses How many times in a row it has brought nothing. */
+  /** Sends a request, again while `isPassing` accepts its failures. @param pauses Number of fruitless tries in a row so far. */
   async #ask(
     from: BundleRequest['from'],
     { pauses, isPassing }: { readonly pauses: number; readonly isPassing: (error: DownloadError) => boolean },
@@ -209,7 +210,7 @@ class Download implements Incoming {
         if (this.#ended) throw this.#ended
         if (!(error instanceof DownloadError) || !isPassing(error)) throw error
         why = error.message
-        log('info', `update: the download waits, and goes on: ${why}`)
+        log('info', `update: the download will be retried: ${why}`)
       }
     }
     throw new Problem('download-failed', `The download was tried ${MAX_RETRIES + 1} times in a row: ${why}.`)
@@ -218,7 +219,7 @@ class Download implements Incoming {
 
 const TOO_SLOW = 'The download took more than 6 hours.'
 
-/** @returns what to show of a download that failed. */
+/** Returns the problem to show for a failed download. */
 export function problemOf(error: unknown): Problem {
   if (error instanceof Problem) return error
   return new Problem('download-failed', `The download failed: ${reasonOf(error)}.`, { cause: error })

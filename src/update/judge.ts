@@ -4,16 +4,16 @@ import type { Log } from '../log.ts'
 import type { Look } from './checks.ts'
 import type { Expectations, Trial, TrialRecords } from './trial.ts'
 
-/** Time as it passes, whatever the clock says. */
+/** Monotonic time, independent of the clock. */
 export interface Pace {
-  /** Milliseconds since some moment. */
+  /** Milliseconds since a fixed moment. */
   now(): number
   wait(ms: number): Promise<void>
 }
 
-/** The slot that this system was started from, as RAUC has it. */
+/** RAUC's view of the slot that the system was started from. */
 export interface Bootloader {
-  /** The name of the slot is empty if it was not started from one. */
+  /** `bootSlot` is empty if the system was not started from a slot. */
   status(): Promise<{ readonly bootSlot: string }>
   mark(state: 'good', bootName: string): Promise<void>
 }
@@ -24,32 +24,32 @@ export interface JudgeOptions {
   readonly look: (expect: Expectations) => Promise<Look>
   readonly pace: Pace
   readonly clock: Clock
-  /** An earlier time than this, in milliseconds since 1970, cannot be right. */
+  /** When the program was built, in milliseconds since 1970: before that, the clock is not set. */
   readonly builtAt: number
   readonly log: Log
 }
 
 /**
- * How long it is asked. The unit has a minute and a half more (receiverd-judge.service): for Node to start on a busy board, for a look,
- * and for the verdict.
+ * Milliseconds that a version has to prove good. The unit allows a minute and a half more (receiverd-judge.service): for Node to
+ * start on a busy board, for the last check, and for the verdict.
  */
 export const TRIAL_MS = 270_000
 const POLL_MS = 3_000
-/** How long all must be well, without a unit that is started again: some crash only after a while. */
+/** Milliseconds for which all must be well, without a restart of a unit: some crash only after a while. */
 export const STEADY_MS = 10_000
 
 /**
- * Judges the version that runs, if it is on trial: it stays if it does what worked at the installation. Any other version
- * stays anyway.
- * @returns whether it stays; if not, the reason is on record, and the device is to be restarted.
- * @throws {HalError} if there is a record of a trial that cannot be read, or without a trial RAUC does not answer.
+ * Judges the running version, if it is on trial: it stays if everything works that worked at the installation. A version that
+ * is not on trial stays.
+ * @returns whether the version stays. If not, the reason is on record, and the caller must restart the device.
+ * @throws {HalError} if the record of a trial cannot be read, or if RAUC does not answer and there is no trial.
  */
 export async function judge(options: JudgeOptions): Promise<boolean> {
   const { rauc, records, log } = options
   const trial = await records.trial()
-  // A version that cannot read the record cannot be judged by it. Its attempts are limited.
+  // A version that cannot read the record cannot be judged. The boot loader limits its attempts.
   if (!trial && (await records.isTrial())) throw new HalError('UNREADABLE', 'the record of the trial is damaged')
-  // On trial, RAUC must answer in time, as all others.
+  // During a trial, RAUC has until the deadline to answer, as everything else has.
   const { bootSlot } = await rauc.status().catch(error => {
     if (trial) return { bootSlot: trial.slot }
     throw error
@@ -61,13 +61,13 @@ export async function judge(options: JudgeOptions): Promise<boolean> {
   return true
 }
 
-/** A trial in this run of the system. */
+/** The trial of the running version. */
 class TrialRun {
   readonly #trial: Trial
   readonly #options: JudgeOptions
-  /** Since when all is well, and in which runs of the units. */
+  /** Since when all has been well, and with which runs of the units. */
   #well: { readonly since: number; readonly runs: Look['runs'] } | undefined
-  /** The last thing that did not work. */
+  /** The last fault seen. */
   #fault = ''
 
   constructor(trial: Trial, options: JudgeOptions) {
@@ -75,7 +75,7 @@ class TrialRun {
     this.#options = options
   }
 
-  /** Resolves when it is over, with whether the version stays. */
+  /** Runs the trial. @returns whether the version stays. */
   async end(): Promise<boolean> {
     const { pace, log } = this.#options
     const { version } = this.#trial
@@ -102,7 +102,7 @@ class TrialRun {
     }
   }
 
-  /** Whether all has been well for long enough. */
+  /** Reports whether all has been well for `STEADY_MS`. */
   async #isWell(): Promise<boolean> {
     const { look, pace } = this.#options
     const { wanting, runs } = await look(this.#trial.expect)
@@ -116,15 +116,15 @@ class TrialRun {
   }
 
   /**
-   * Makes it good. After a power cut in between, the next start goes on here, without judging again what was good: or the
-   * other system starts, because no attempt was left, and sees a trial that has not ended.
+   * Marks the version good. If a power cut interrupts this, the next start resumes here, and does not judge the version again.
+   * Or no attempt was left: then the other system starts, and finds an unfinished trial.
    */
   async #settle(): Promise<void> {
     const { rauc, records, log } = this.#options
     const { slot, version } = this.#trial
     const isNoted = this.#trial.isGood || (await this.#noteGood())
     await rauc.mark('good', slot)
-    // From here on it is good. The rest is for people, and the next start can do it, if it does not judge again.
+    // From here on, the version is good. The record only informs people, and the next start can write it if `isGood` was noted.
     try {
       await records.conclude({ version, outcome: 'installed', ...this.#at })
     } catch (error) {
@@ -133,7 +133,7 @@ class TrialRun {
     }
   }
 
-  /** A full disk is not the fault of this version. */
+  /** Records that the version is good. Returns false if the disk is full, which is not the fault of this version. */
   async #noteGood(): Promise<boolean> {
     const { records, log } = this.#options
     try {
@@ -141,7 +141,7 @@ class TrialRun {
       return true
     } catch (error) {
       if (!isNoSpace(error)) throw error
-      log('warning', `that the version is good cannot be put on record: ${reasonOf(error)}`)
+      log('warning', `the good verdict could not be recorded: ${reasonOf(error)}`)
       return false
     }
   }
@@ -151,7 +151,7 @@ class TrialRun {
     const { slot, version } = this.#trial
     const reason = this.#fault
     log('error', `version ${version} is not good: ${reason}; the device restarts`)
-    // Storage that refuses it must not keep a bad version.
+    // A bad version must not stay because the storage fails.
     await records
       .condemn({ slot, version, reason, ...this.#at })
       .catch(error => log('error', `the verdict could not be written: ${reasonOf(error)}`))

@@ -12,16 +12,19 @@ import type { Update } from './update.ts'
 import { timer, type Wait } from './wait.ts'
 import { isSet } from './window.ts'
 
-/** When the channel was asked last, in the folder RECEIVERD_UPDATE. */
+/** The file in the folder RECEIVERD_UPDATE with the time of the last check. */
 const CHECKED = '/checked'
 const MODE = 0o600
 const DAY_MS = 24 * 60 * 60_000
-/** From one check to the next: about a day, and at another time each day, so that a fleet does not ask at once. */
+/** Checks are about a day apart, with a random part, so that the devices of a fleet do not all check at once. */
 const LEAST_MS = 0.75 * DAY_MS
 const SPREAD_MS = 0.5 * DAY_MS
-/** Milliseconds within which a device asks for the first time. */
+/** Milliseconds within which a device makes its first check. */
 const FIRST_MS = 60 * 60_000
-/** Far below the 24.8 days after which a timer of Node fires at once; and the clock may be set at any time. */
+/**
+ * Milliseconds between two looks at the clock, which may be set at any time. Far below 24.8 days: a longer timer of Node fires
+ * at once.
+ */
 const LOOK_MS = 60_000
 
 export interface PolicyOptions {
@@ -39,12 +42,12 @@ export interface PolicyOptions {
   readonly wait?: Wait
 }
 
-/** The device's own part in updates: it asks the channel once a day, and goes as far as the setting says. */
+/** Updates the device by itself: checks the channel once a day, then downloads and installs as far as the setting allows. */
 export class Policy {
   readonly #options: PolicyOptions
   readonly #wait: Wait
   #dueAt: number | undefined
-  /** Of the channel, while it is asked or its bundle is fetched. */
+  /** The channel's address during a check or a download; otherwise undefined. */
   #url: string | undefined
   #isFetching = false
   #stop: Stop | undefined
@@ -59,7 +62,7 @@ export class Policy {
       this.#look()
         .catch(error => {
           const why = error instanceof Problem ? error.message : reasonOf(error)
-          this.#options.log('warning', `update: what the policy asks for could not be done: ${why}`)
+          this.#options.log('warning', `update: the policy could not be followed: ${why}`)
         })
         .finally(() => {
           if (this.#stop) this.start()
@@ -72,7 +75,7 @@ export class Policy {
     this.#stop = undefined
   }
 
-  /** The configuration may have changed: the bundle of another channel is not fetched any more. */
+  /** To be called when the configuration may have changed. Ends the download if its channel is no longer set. */
   async reconsider(): Promise<void> {
     const { fetcher } = this.#options
     const url = this.#url
@@ -88,19 +91,19 @@ export class Policy {
       return
     }
     this.#dueAt ??= await this.#plan(now)
-    // A clock that was set back must not put it off for years.
+    // After the clock was set back, the next check must not be years away.
     this.#dueAt = Math.min(this.#dueAt, now + LEAST_MS + SPREAD_MS)
     if (now < this.#dueAt) return
     this.#dueAt = nextAfter(now, random())
-    // Before it is done: a device that restarts in the middle does not ask again at once. Storage that
-    // refuses to note it is no reason not to ask.
+    // Noted before the check, so that a device that restarts in the middle does not check again at once. The check runs even if
+    // the storage refuses the note.
     await folder
       .writeAtomic(CHECKED, `${rfc3339(now)}\n`, MODE)
       .catch(error => log('warning', `update: the time of the check could not be noted: ${reasonOf(error)}`))
     try {
       await this.#act()
     } finally {
-      // Another channel may have been set meanwhile, and was not asked.
+      // A channel that was set meanwhile has not been checked.
       if (this.#url !== undefined && !(await this.#isSet(this.#url))) this.#dueAt = clock.now()
       this.#url = undefined
     }
@@ -109,7 +112,7 @@ export class Policy {
   async #plan(now: number): Promise<number> {
     const { folder, random } = this.#options
     const last = Date.parse((await folder.readText(CHECKED).catch(() => undefined))?.trim() ?? '')
-    // One in the future was noted while the clock was wrong, and tells nothing.
+    // A time in the future was noted while the clock was wrong, and is useless.
     return last <= now ? nextAfter(last, random()) : now + random() * FIRST_MS
   }
 
@@ -122,7 +125,7 @@ export class Policy {
     const { state, bundle } = update.state
     const isThere = state === 'downloaded' && bundle?.version === version
     if (!isThere && !(await this.#fetch(url))) return
-    // Hours may have passed: the setting, the channel and what it has may be others.
+    // The download may have taken hours: the setting, the channel and its version may have changed.
     if (settings().policy !== 'install' || !(await this.#isSet(url)) || !this.#isWanted(update.state.bundle?.version))
       return
     await update.install({ restart: isSet(settings().window) ? 'window' : 'manual' }, 'the policy of this device')
@@ -139,14 +142,14 @@ export class Policy {
     }
   }
 
-  /** Whether the channel is still this one; not if there is none. */
+  /** Reports whether `url` is still the channel. */
   async #isSet(url: string): Promise<boolean> {
     return (await this.#options.channel.url().catch(() => '')) === url
   }
 
   /**
-   * Whether it is newer than what runs and what is installed, and was not rolled back: that would go on for ever. So would a
-   * bundle whose image says that it has another version: it was installed, and never runs by that name.
+   * Reports whether a version is newer than the running one, and neither installed nor rolled back. Retrying a version that was
+   * rolled back would never end. Neither would installing a bundle whose image reports another version than the bundle does.
    */
   #isWanted(version: string | undefined): boolean {
     if (version === undefined) return false
@@ -158,7 +161,7 @@ export class Policy {
   }
 }
 
-/** When the channel is asked after a check at `last`. @param part Of the spread, 0 to 1. */
+/** Returns the time of the check that follows a check at `last`. @param part Random part of the spread, 0 to 1. */
 function nextAfter(last: number, part: number): number {
   return last + LEAST_MS + part * SPREAD_MS
 }

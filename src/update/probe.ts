@@ -2,21 +2,21 @@ import { request } from 'node:http'
 import { createConnection } from 'node:net'
 import type { Address } from '../config.ts'
 
-/** Milliseconds for an answer. A small board that has just started is busy. */
+/** Milliseconds to wait for an answer. A small board is busy just after its start. */
 const ANSWER_MS = 10_000
-/** Costs receiverd little, and needs a credential. */
+/** A request that costs receiverd little, and needs a credential. */
 const PATH = '/api/v1/status'
 
-/** How the API is asked. */
+/** A way to reach the API. */
 export interface Door {
   readonly address: Address
-  /** Whether a server in front answers by TLS. Its certificate may be the owner's, for any name. */
+  /** Whether to go through the server in front, by TLS. Its certificate is not verified: an owner's own may be for any name. */
   readonly isTls: boolean
 }
 
-/** The status of the API's answer; undefined if there is none. @param token Not sent through a server in front. */
+/** Returns the HTTP status of the API's answer; undefined without an answer. @param token Never send one through TLS here. */
 export async function statusAt({ address, isTls }: Door, token?: string): Promise<number | undefined> {
-  // Loaded only where it is asked for, as in hal/os/certificate.ts.
+  // Loaded only when needed, as in hal/os/certificate.ts.
   const tls = isTls ? await import('node:tls') : undefined
   const connect = () =>
     tls

@@ -7,11 +7,11 @@ import type { Restarter } from './update.ts'
 import { timer, type Wait } from './wait.ts'
 import { isSet, nextOpening } from './window.ts'
 
-/** Milliseconds of which a random part passes, so that a fleet does not restart at once. */
+/** The longest random delay in milliseconds, so that the devices of a fleet do not all restart at once. */
 const SPREAD_MS = 10 * 60_000
 /**
- * Milliseconds after which a waiting restart is looked at again, for nothing tells that the clock was set. Far below the 24.8
- * days after which a timer of Node fires at once.
+ * Milliseconds between two looks at a pending restart, because nothing reports that the clock was set. Far below 24.8 days: a
+ * longer timer of Node fires at once.
  */
 const LOOK_MS = 60_000
 
@@ -23,7 +23,7 @@ export interface RestartOptions {
   readonly random: () => number
   readonly window: () => UpdateWindow
   readonly timeZone: () => string
-  /** How many devices mirror, or want to. */
+  /** Returns the number of devices that mirror, or ask to. */
   readonly sessions: () => number
   readonly reboot: () => Promise<void>
   readonly log: Log
@@ -32,13 +32,14 @@ export interface RestartOptions {
 
 type WaitsFor = (hindrance: Hindrance | undefined) => void
 
-/** A restart that waits. */
+/** A pending restart. */
 interface Waiting {
   readonly waitsFor: WaitsFor
-  /** The part of `SPREAD_MS` that passes, 0 to 1. */
+  /** The random part of `SPREAD_MS` to wait, 0 to 1. */
   readonly part: number
-  /** When everything else began to allow it. */
+  /** When the clock, the window and the sessions began to allow the restart. */
   since: number | undefined
+  /** The hindrance last reported. */
   told: Hindrance | undefined
 }
 
@@ -58,7 +59,7 @@ export class Restarts implements Restarter {
     return isSet(this.#options.window())
   }
 
-  /** @returns once a restart at once has begun; one that waits is under way by itself. @throws if the system refuses. */
+  /** Resolves once a restart `now` has begun, or one for the window is pending. @throws if the system refuses. */
   async restart(when: 'now' | 'window', waitsFor: WaitsFor): Promise<void> {
     this.cancel()
     if (when === 'now') return this.#options.reboot()
@@ -84,7 +85,7 @@ export class Restarts implements Restarter {
     waiting.waitsFor(hindrance)
   }
 
-  /** Why it does not restart now, and for how many milliseconds at least. The random time counts as the window's. */
+  /** Returns why the device does not restart now, and for at least how long. The random delay is reported as `window`. */
   #hindrance(waiting: Waiting): { readonly hindrance: Hindrance | undefined; readonly forMs: number } {
     const { clock, builtAt, window, timeZone, sessions } = this.#options
     const now = clock.now()
@@ -108,8 +109,8 @@ export class Restarts implements Restarter {
       await this.#options.reboot()
       if (this.#waiting === waiting) this.#waiting = undefined
     } catch {
-      this.#options.log('error', 'update: the system has refused to restart; it is asked again in a minute')
-      // Unless it was cancelled, or somebody has planned another one.
+      this.#options.log('error', 'update: the system refused to restart; trying again in a minute')
+      // Unless this restart was canceled or replaced.
       if (this.#waiting === waiting) this.#stop = this.#wait(LOOK_MS, () => this.reconsider())
     }
   }

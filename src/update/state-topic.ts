@@ -4,10 +4,10 @@ import { UPDATE_PUBLISH_MS } from '../limits.ts'
 import { Problem } from '../problem.ts'
 import type { UpdateState } from './state.ts'
 
-/** Members to replace; those that are undefined go. */
+/** Members to replace; undefined removes a member. */
 export type Change = { readonly [name in keyof UpdateState]?: UpdateState[name] | undefined }
 
-/** The state of the update and the topic that it is followed by, with at most one event a second. */
+/** The state of the update, and its topic, with at most one event a second. */
 export class StateTopic {
   readonly #paced: PacedTopic
   /** Undefined if the device cannot be updated. */
@@ -22,7 +22,7 @@ export class StateTopic {
     return this.#paced.topic
   }
 
-  /** The state that clients begin with. */
+  /** Sets the initial state, without an event. */
   begin(state: UpdateState): void {
     this.#state = state
   }
@@ -44,7 +44,7 @@ export class StateTopic {
     this.#paced.changed()
   }
 
-  /** The state as JSON, and the id of the event that says the same. @throws {Problem} as `state` */
+  /** The state as JSON, and the id of the event with that state. @throws {Problem} as `state` */
   get current(): PacedTopic['current'] {
     return this.#paced.current
   }

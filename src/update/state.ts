@@ -2,9 +2,9 @@ import * as Type from 'typebox/type'
 
 const percentage = Type.Integer({ minimum: 0, maximum: 100 })
 const time = (description: string) => Type.String({ format: 'date-time', description })
-const version = Type.String({ description: 'SemVer 2.0, as the image or the bundle says.' })
+const version = Type.String({ description: 'SemVer 2.0, as stated by the image or bundle.' })
 
-/** The step at which the device is. */
+/** The step of the update that the device is at. */
 export const ACTIVITIES = [
   'idle',
   'receiving',
@@ -24,7 +24,7 @@ export type Hindrance = (typeof HINDRANCES)[number]
 export const SOURCES = ['upload', 'url'] as const
 export type Source = (typeof SOURCES)[number]
 
-/** Also `last.json`, in the folder RECEIVERD_UPDATE. */
+/** Also the content of `last.json` in the folder RECEIVERD_UPDATE. */
 export const Outcome = Type.Object(
   {
     version: Type.String(),
@@ -43,7 +43,7 @@ export const UpdateState = Type.Object(
       {
         version: Type.Optional(version),
         slot: Type.String({ description: 'The name of the system that runs, such as `A`.' }),
-        state: Type.Enum(['good', 'trial'], { description: '`trial`: it goes back unless it proves good.' }),
+        state: Type.Enum(['good', 'trial'], { description: '`trial`: rolled back unless it proves good.' }),
       },
       { description: 'The system that runs.' },
     ),
@@ -56,13 +56,13 @@ export const UpdateState = Type.Object(
     ),
     state: Type.Enum([...ACTIVITIES], {
       description:
-        '`downloaded`: a bundle is there, and was checked. `installed`: the next restart starts it. `failed`: see `error`.',
+        '`downloaded`: a checked bundle is ready. `installed`: the next restart starts it. `failed`: see `error`.',
     }),
     waitingFor: Type.Optional(Type.Enum([...HINDRANCES], { description: 'The condition that the restart waits for.' })),
     bundle: Type.Optional(
       Type.Object({
         version: Type.Optional(version),
-        bytes: Type.Optional(Type.Integer({ minimum: 0, description: 'Its whole size, if known.' })),
+        bytes: Type.Optional(Type.Integer({ minimum: 0, description: 'Size of the whole bundle, if known.' })),
         receivedBytes: Type.Integer({ minimum: 0 }),
         source: Type.Enum([...SOURCES]),
       }),
@@ -70,19 +70,19 @@ export const UpdateState = Type.Object(
     percent: Type.Optional(percentage),
     error: Type.Optional(
       Type.Object(
-        { type: Type.String({ description: 'As in a problem.' }), detail: Type.String() },
+        { type: Type.String({ description: 'A problem type.' }), detail: Type.String() },
         { description: 'Why the last step failed.' },
       ),
     ),
     last: Type.Optional(Outcome),
     available: Type.Optional(
       Type.Object(
-        { version, checkedAt: time('When the channel was asked.') },
+        { version, checkedAt: time('Time of the check.') },
         { description: 'The newest version in the channel.' },
       ),
     ),
     testKeys: Type.Optional(
-      Type.Literal(true, { description: 'The device takes bundles that are signed with throw-away keys.' }),
+      Type.Literal(true, { description: 'The device accepts bundles signed with throw-away keys.' }),
     ),
   },
   { $id: 'Update' },

@@ -12,16 +12,16 @@ export const Expectations = Type.Object({
 })
 export type Expectations = Type.Static<typeof Expectations>
 
-/** The unit's script reads the name of the slot from it, too (build/package/judge). */
+/** The script of the judge's unit also reads the slot name from this file (build/package/judge). */
 const TRIAL = '/trial.json'
 const VERDICT = '/verdict.json'
 const LAST = '/last.json'
-/** They belong to root. */
+/** The files belong to root. */
 const MODE = 0o600
 
 /**
- * `trial.json`: a version that is being installed, or that runs until it is good or goes back. The version before has
- * written it: members may be added, but none may go, or mean something else.
+ * `trial.json`: a version that is being installed, or that is on trial. The previous version writes it and the new one reads it:
+ * members may be added, but none may be removed or change its meaning.
  */
 export const Trial = Type.Object({
   slot: Type.String(),
@@ -29,9 +29,9 @@ export const Trial = Type.Object({
   from: Type.String(),
   at: Type.Optional(Type.String()),
   expect: Expectations,
-  /** When the device restarts into it; `manual` if it is absent. */
+  /** When the device restarts into the version; `manual` if absent. */
   restart: Type.Optional(Type.Enum(['now', 'window', 'manual'])),
-  /** It was found good, and only has to say so. */
+  /** The version was judged good, but RAUC may not have been told yet. */
   isGood: Type.Optional(Type.Boolean()),
 })
 export type Trial = Type.Static<typeof Trial>
@@ -53,17 +53,17 @@ export class TrialRecords {
     this.folder = folder
   }
 
-  /** Undefined if there is none, or if it is damaged. */
+  /** Returns the record of the trial; undefined if there is none, or if it is damaged. */
   async trial(): Promise<Trial | undefined> {
     return this.#read(TRIAL, Trial)
   }
 
-  /** Whether there is a record, damaged or not. */
+  /** Reports whether a record of a trial exists, damaged or not. */
   async isTrial(): Promise<boolean> {
     return this.folder.exists(TRIAL)
   }
 
-  /** Before anything is installed: without the record, a version would not have to prove itself. */
+  /** Writes the record of the trial, before the installation: without it, the version would not be judged. */
   async begin(trial: Trial): Promise<void> {
     // A power cut may have left the verdict on an earlier attempt at the same version.
     await this.folder.remove(VERDICT)
@@ -74,12 +74,12 @@ export class TrialRecords {
     return this.#read(VERDICT, Verdict)
   }
 
-  /** The judge's reason, before it restarts the device. */
+  /** Writes the verdict. The judge calls it before it restarts the device. */
   async condemn(verdict: Verdict): Promise<void> {
     await this.#write(VERDICT, verdict)
   }
 
-  /** The outcome of the last update. */
+  /** Returns the outcome of the last update, if any. */
   async last(): Promise<Outcome | undefined> {
     return this.#read(LAST, Outcome)
   }
@@ -90,18 +90,18 @@ export class TrialRecords {
     await this.remove()
   }
 
-  /** Ends the trial without a word about it, which takes no space. */
+  /** Ends the trial without writing its outcome, which needs no space. */
   async remove(): Promise<void> {
     await this.folder.remove(TRIAL)
     await this.folder.remove(VERDICT)
   }
 
-  /** Finishes what a power cut interrupted. */
+  /** Finishes writes that a power cut interrupted. */
   async recover(): Promise<void> {
     await this.folder.recover(TRIAL, VERDICT, LAST)
   }
 
-  /** Calls `changed` when a trial has begun or ended. */
+  /** Calls `changed` whenever a trial begins or ends. Returns a function that stops that. */
   watch(changed: () => void): () => void {
     return this.folder.watch(TRIAL, changed)
   }

@@ -16,25 +16,25 @@ import { type Change, StateTopic } from './state-topic.ts'
 import type { Expectations, Trial, TrialRecords } from './trial.ts'
 import { pause, type Wait } from './wait.ts'
 
-/** When the device restarts into what was installed. */
+/** When the device restarts into an installed version. */
 export const RESTARTS = ['now', 'window', 'manual'] as const
 export type Restart = (typeof RESTARTS)[number]
 
-/** Restarts the device when it may. */
+/** Restarts the device as soon as that is allowed. */
 export interface Restarter {
   /** Whether a window is set, so that `window` is the default. */
   readonly hasWindow: boolean
   /**
-   * Restarts the device at once, or when the clock, the window and the sessions allow: then it resolves before that.
-   * @param waitsFor Called with what it waits for, whenever that changes; with undefined before it restarts.
+   * Restarts the device at once, or once the clock, the window and the sessions allow it. Does not wait for a later restart.
+   * @param waitsFor Called whenever the hindrance changes; with undefined just before the restart.
    */
   restart(when: 'now' | 'window', waitsFor: (hindrance: Hindrance | undefined) => void): Promise<void>
-  /** Gives up a restart that still waits. */
+  /** Cancels a pending restart. */
   cancel(): void
 }
 
 export interface KeptBundle {
-  /** Where it is on the device; undefined until it is whole and was checked. */
+  /** The path on the device; undefined until the bundle is complete and checked. */
   readonly path: string | undefined
   readonly bytes: number
   readonly source: Source
@@ -43,14 +43,14 @@ export interface KeptBundle {
 export interface UpdateOptions {
   readonly system: System
   readonly rauc: Rauc
-  /** In the folder RECEIVERD_UPDATE; undefined without one. */
+  /** The records in the folder RECEIVERD_UPDATE; undefined without that folder. */
   readonly records: TrialRecords | undefined
-  /** The parts that work now, and must work with another version. */
+  /** Returns the parts that work now, and must work with the new version. */
   readonly expect: () => Promise<Expectations>
   readonly restarter: Restarter
-  /** The bundle that is kept. */
+  /** Returns the stored bundle, complete or partial. */
   readonly bundle: () => KeptBundle | undefined
-  /** Removes it: it is not needed once it is installed. */
+  /** Removes the stored bundle, which is not needed once it is installed. */
   readonly removeBundle: () => Promise<void>
   readonly ring: Pick<TopicOptions, 'maxEvents' | 'maxBytes' | 'newId'>
   readonly clock: Clock
@@ -67,24 +67,24 @@ export interface InstallOptions {
 
 type Bundle = NonNullable<UpdateState['bundle']>
 
-/** Milliseconds after which RAUC is asked again, when it did not say what has become of an installation. */
+/** Milliseconds before RAUC is asked again about an installation whose progress was lost. */
 const SILENCE_MS = 1_000
-/** Times that it is asked which version is started next. It never says so once the boot loader's state is lost. */
+/** How often RAUC is asked which slot starts next. It cannot answer once the boot loader's state is lost. */
 const MAX_SILENCE = 30
-/** An image that takes bundles signed with throw-away keys has it. */
+/** Present in images that accept bundles signed with throw-away keys. */
 const TEST_KEYS = '/usr/lib/receiver/test-keys'
 
-/** The update of the firmware: what runs, what else is there, and what is being done. One thing is done at a time. */
+/** The firmware update: the running system, the other system, and the step in progress. One step runs at a time. */
 export class Update {
   readonly #options: UpdateOptions
   readonly #topic: StateTopic
   readonly #stopping = new AbortController()
   #following: Promise<void> | undefined
-  /** Whether a start has failed, which is logged once. */
+  /** Whether a start has failed: only the first failure is logged. */
   #hasFailed = false
-  /** While the server of a bundle is asked: what there was. */
+  /** The state before the server of a bundle was contacted, until it answers. */
   #asked: { readonly state: Activity; readonly bundle: UpdateState['bundle'] } | undefined
-  /** The error of the last check of the channel, as it stands in the state. */
+  /** The error of the last check of the channel: the same object as in the state. */
   #channelError: UpdateState['error']
   #stopWatching = () => {}
 
@@ -102,19 +102,19 @@ export class Update {
     return this.#topic.state
   }
 
-  /** The outcome of the last update. Undefined if there was none, or if the device cannot be updated. */
+  /** The outcome of the last update; undefined if there was none, or if the device cannot be updated. */
   get last(): UpdateState['last'] {
     return this.#topic.hasBegun ? this.state.last : undefined
   }
 
-  /** The state as JSON, and the id of the event that says the same. @throws {Problem} 409 */
+  /** The state as JSON, and the id of the event with that state. @throws {Problem} 409 if the device cannot be updated. */
   get current(): StateTopic['current'] {
     return this.#topic.current
   }
 
   /**
-   * Finds out what runs, and what has become of what an earlier run began.
-   * @returns whether the device can be updated; undefined if that could not be found out, and nothing is begun.
+   * Reads the state of both systems, and takes up the update that an earlier run began.
+   * @returns whether the device can be updated; undefined if that is unknown, and nothing was begun.
    */
   async start(): Promise<boolean | undefined> {
     const { rauc, records } = this.#options
@@ -129,7 +129,7 @@ export class Update {
     }
   }
 
-  /** An installation goes on without us. */
+  /** Stops following the update. RAUC continues an installation in progress by itself. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#stopWatching()
@@ -139,9 +139,9 @@ export class Update {
   }
 
   /**
-   * A bundle begins to come in, or goes on, in place of any other.
-   * @param bytes Of all of it.
-   * @throws {Problem} 409 while something else is done.
+   * The transfer of a bundle begins or resumes. The bundle replaces any other.
+   * @param bytes Size of the whole bundle.
+   * @throws {Problem} 409 while another step is in progress.
    */
   receiving(source: Source, bytes: number, receivedBytes: number): void {
     if (source !== 'url' || !this.#asked) this.requireIdle()
@@ -156,9 +156,9 @@ export class Update {
   }
 
   /**
-   * It is whole and durable at this path: checks who signed it, and whether it is for this device.
-   * @returns what it says of itself.
-   * @throws {Problem} 422 if it is refused. The caller removes it, and says `dropped`.
+   * Checks the complete bundle at `path`: its signature, and whether it is for this device.
+   * @returns the description of the bundle.
+   * @throws {Problem} 422 if the bundle is refused. The caller then calls `dropped`, and removes the bundle.
    */
   async received(path: string): Promise<Bundle | undefined> {
     const { version } = await this.#options.rauc.inspect(path).catch(error => {
@@ -168,14 +168,14 @@ export class Update {
     return bundle && { version, ...bundle }
   }
 
-  /** It was not refused, and is there to be installed. */
+  /** The bundle passed the check, and can be installed. */
   kept(bundle: UpdateState['bundle']): void {
     if (bundle) this.#topic.set({ state: 'downloaded', bundle })
   }
 
   /**
-   * Takes up the bundle that an earlier run, perhaps of the other system, has kept. One that was installed is removed: a power
-   * cut, or the end of that run, came before.
+   * Takes up the bundle that an earlier run stored, perhaps in the other system. A bundle that is already installed is removed: a
+   * power cut, or the end of that run, prevented the removal.
    */
   async resume(): Promise<void> {
     const { bundle, removeBundle, rauc } = this.#options
@@ -184,38 +184,38 @@ export class Update {
     const { path, bytes, source } = kept
     const says = (version = '') => ({ version, bytes, receivedBytes: bytes, source }) as const
     const { state, other } = this.state
-    // RAUC says nothing about it meanwhile. If the installation fails, it is there to be installed again.
+    // RAUC does not inspect bundles while it installs. If the installation fails, the bundle can be installed again.
     if (state === 'installing') return this.#topic.set({ bundle: says(other.version) })
     if (state === 'installed') return removeBundle()
     if (state !== 'idle' && state !== 'failed') return
     try {
       const { version } = await rauc.inspect(path)
       if (this.#hasInstalled(version)) return await removeBundle()
-      // An installation may have failed just now.
+      // In the state `failed`, an installation may just have failed: its error stays.
       this.#topic.set({ ...(state === 'idle' && { state: 'downloaded' }), bundle: says(version) })
     } catch (error) {
-      this.#log('warning', 'the bundle that was kept is removed', error)
+      this.#log('warning', 'removing the stored bundle', error)
       await removeBundle()
     }
   }
 
-  /** Whether this version runs because of the last update. */
+  /** Reports whether `version` runs because the last update installed it. */
   #hasInstalled(version: string): boolean {
     const { running, last } = this.state
     if (version !== running.version) return false
     return running.state === 'trial' || (last?.version === version && last.outcome === 'installed')
   }
 
-  /** It broke off, or was refused; without a problem, a part of it stood still for too long. */
+  /** The transfer broke off, or the bundle was refused. Without a problem, the transfer had stalled for too long. */
   dropped(problem?: Problem): void {
     const { state } = this.state
-    // A server is being asked for another one, or the device restarts.
+    // Another bundle is being requested from a server, or the device is restarting.
     if (!problem && (state === 'downloading' || state === 'restarting')) return
     const error = problem && { type: problem.type, detail: problem.message }
     this.#topic.set({ state: problem ? 'failed' : 'idle', bundle: undefined, error })
   }
 
-  /** It is about to be removed. @throws {Problem} 409 while it is installed. */
+  /** The bundle is about to be removed. @throws {Problem} 409 while it is being installed. */
   removing(): void {
     const { state } = this.state
     if (state === 'installing') throw new Problem('conflict', 'The bundle is being installed.')
@@ -223,7 +223,10 @@ export class Update {
     this.#topic.set({ bundle: undefined, ...(!isInstalled && { state: 'idle', error: undefined }) })
   }
 
-  /** The server of a bundle is asked. A bundle that is there stays, until it answers. @throws {Problem} 409 while something else is done. */
+  /**
+   * The server of a bundle is being contacted. Until it answers, the stored bundle stays.
+   * @throws {Problem} 409 while another step is in progress.
+   */
   asking(): void {
     this.requireIdle()
     const { state, bundle } = this.state
@@ -231,7 +234,7 @@ export class Update {
     this.#topic.set({ state: 'downloading', bundle: { receivedBytes: 0, source: 'url' }, error: undefined })
   }
 
-  /** A download does not come. Of one that had begun, the store has told. */
+  /** The download failed. Once bytes had begun to arrive, the store has already reported that with `dropped`. */
   notDownloaded({ type, message: detail }: Problem): void {
     const before = this.#asked
     this.#asked = undefined
@@ -240,12 +243,12 @@ export class Update {
     this.#topic.set({ state, bundle: before.bundle, error: { type, detail } })
   }
 
-  /** The version that the channel has. Why it could not be read before no longer matters. */
+  /** The channel was read. Clears the error of an earlier check. */
   found(available: UpdateState['available']): void {
     this.#topic.set({ available, ...this.#withoutChannelError() })
   }
 
-  /** The channel could not be read. Work in progress, and a bundle that is there, stay as they are. */
+  /** The channel could not be read. A step in progress and the stored bundle are not affected. */
   notFound({ type, message: detail }: Problem): void {
     const { state } = this.state
     if (state !== 'idle' && state !== 'failed' && state !== 'downloaded') return
@@ -253,12 +256,12 @@ export class Update {
     this.#topic.set({ error: this.#channelError, ...(state === 'idle' && { state: 'failed' }) })
   }
 
-  /** Another channel is set. */
+  /** Another channel was set: clears the result of the last check. */
   forgetChannel(): void {
     this.#topic.set({ available: undefined, ...this.#withoutChannelError() })
   }
 
-  /** In the same event as what ends it: nothing is available and has failed. */
+  /** Clears the channel's error together with the change that ends it, so that no event shows both a version and the error. */
   #withoutChannelError(): Change {
     const { state, error, bundle } = this.state
     if (!error || error !== this.#channelError) return {}
@@ -267,12 +270,12 @@ export class Update {
 
   /**
    * Begins to install the bundle.
-   * @param who Who asked for it, for the log.
-   * @throws {Problem} 409 without a bundle, for an older one, and while that cannot be; 422 if the bundle is refused after all.
+   * @param who The initiator, for the log.
+   * @throws {Problem} 409 without a bundle, for an older version, or if the state forbids it; 422 if the bundle is refused.
    */
   async install({ restart, allowOlder = false }: InstallOptions, who: string): Promise<void> {
     const { system, restarter } = this.#options
-    // The other system would not know that it is on trial.
+    // Without the data partition, the new system could not read that it is on trial.
     if (await isTemporary(system))
       throw new Problem(
         'conflict',
@@ -282,7 +285,7 @@ export class Update {
     this.requireIdle()
     const path = this.#options.bundle()?.path
     if (path === undefined) throw new Problem('conflict', 'There is no bundle to install.')
-    // The other system is the only one that has proved good.
+    // The other system is the only one that has proved good, so it must not be overwritten.
     if (running.state === 'trial')
       throw new Problem('conflict', 'The version that runs is on trial: wait until it has proved good.')
     if (restart === 'window' && !restarter.hasWindow)
@@ -303,7 +306,7 @@ export class Update {
     }
   }
 
-  /** Restarts into the other system. @throws {Problem} 409 if that is not good, and while that cannot be. */
+  /** Restarts into the other system. @throws {Problem} 409 if that system is not good, or if the state does not allow it. */
   async rollback(who: string): Promise<void> {
     const { log } = this.#options
     const { running, other, state } = this.state
@@ -311,13 +314,13 @@ export class Update {
     if (other.state !== 'good') throw new Problem('conflict', `The other system is ${other.state}: stay with this one.`)
     this.#topic.set({ state: 'restarting' })
     const asked = { reason: 'asked for', ...this.#at }
-    // For people. On a disk that is full or read-only, it must be possible to go back.
+    // The record only informs people. Going back must work even if the disk is full or read-only.
     const noted = (written: Promise<void>) =>
-      written.catch(error => this.#log('warning', 'the record of the update', error))
+      written.catch(error => this.#log('warning', 'could not record the update', error))
     try {
       const records = this.#records
       const trial = running.state === 'trial' ? await records.trial() : undefined
-      // The other system ends the trial, and reads that it was not a fault.
+      // The other system ends the trial, and learns from the verdict that the rollback was requested.
       if (trial) await noted(records.condemn({ ...asked, slot: trial.slot, version: trial.version }))
       await this.#activate((await this.#otherSlot()).bootName)
       if (!trial) await noted(records.conclude({ ...asked, version: running.version ?? '', outcome: 'rolled back' }))
@@ -329,7 +332,7 @@ export class Update {
     this.#restart('now')
   }
 
-  /** @throws {Problem} 409 while something is done that nothing must come in between of. */
+  /** @throws {Problem} 409 while a step is in progress that must not be interrupted. */
   requireIdle(): void {
     const { state, other } = this.state
     if (state === 'receiving' || state === 'downloading') throw new Problem('conflict', 'A bundle is being received.')
@@ -340,8 +343,8 @@ export class Update {
   }
 
   /**
-   * A version is judged by what worked when it was installed, such as Wi-Fi. After a factory reset that may not work even with a
-   * good one, which would go back. And the restart would break off an installation.
+   * A version on trial is judged by what worked at its installation, such as Wi-Fi. After a factory reset, that may fail even
+   * with a good version, which would be rolled back. And the restart of a reset would interrupt an installation.
    * @throws {Problem} 409 while a factory reset must wait.
    */
   requireResettable(): void {
@@ -354,12 +357,12 @@ export class Update {
       throw new Problem('conflict', 'The version that runs is on trial: wait until it has proved good.')
   }
 
-  /** Once RAUC has told the boot loader, it may fail to note that. */
+  /** Makes a slot the one to start next. It is not an error if RAUC told the boot loader, but failed to record that. */
   async #activate(bootName: string): Promise<void> {
     const { rauc } = this.#options
     await rauc.mark('active', bootName).catch(async error => {
       if ((await rauc.primary().catch(() => undefined)) !== bootName) throw error
-      this.#log('warning', 'the record of RAUC', error)
+      this.#log('warning', 'RAUC did not record the activation', error)
     })
   }
 
@@ -375,7 +378,7 @@ export class Update {
     return now < builtAt ? {} : { at: rfc3339(now) }
   }
 
-  /** Either throws, or all is begun. */
+  /** Reads and sets the initial state, and continues an update that was begun. If it throws, nothing was begun. */
   async #takeUp(records: TrialRecords): Promise<void> {
     const { system, rauc } = this.#options
     const { bootSlot, isInstalling } = await rauc.status()
@@ -384,16 +387,18 @@ export class Update {
     const [trial, last] = [await records.trial(), await records.last()]
     const version = getValue((await readOsRelease(system)) ?? '', 'IMAGE_VERSION')
     const isTrial = trial?.slot === bootSlot
-    // While RAUC installs, it does not tell.
+    // While RAUC installs, it does not report the state of the slots.
     const other: UpdateState['other'] = isInstalling ? { state: 'bad' } : described(await this.#otherSlot(bootSlot))
     const fate = trial && !isTrial && !isInstalling ? await this.#fateOf(trial, bootSlot) : undefined
     const hasTestKeys = await system.exists(TEST_KEYS)
-    // The judge ends a trial.
+    // The judge, another process, ends the trial by removing its record.
     const ended = async () => {
       const isOver = this.state.running.state === 'trial' && !(await records.isTrial())
       if (isOver) this.#topic.set({ running: { ...this.state.running, state: 'good' }, last: await records.last() })
     }
-    this.#stopWatching = records.watch(() => void ended().catch(error => this.#log('warning', 'a trial', error)))
+    this.#stopWatching = records.watch(
+      () => void ended().catch(error => this.#log('warning', 'the trial records', error)),
+    )
     this.#topic.begin({
       running: { ...(version && { version }), slot: bootSlot, state: isTrial ? 'trial' : 'good' },
       other,
@@ -410,13 +415,16 @@ export class Update {
       await this.#replaced(last.version)
   }
 
-  /** The boot loader started this system, and nobody asked for it: the version in use has used up its attempts, or its state is lost. */
+  /**
+   * The boot loader started this system unasked: the installed version used up its attempts, or the boot loader's state was
+   * lost.
+   */
   async #replaced(version: string): Promise<void> {
     const reason = this.state.other.state === 'bad' ? 'did not start' : 'the boot loader started this system instead'
     const last: Outcome = { version, outcome: 'rolled back', reason, ...this.#at }
     this.#topic.set({ last })
     this.#options.log('warning', `version ${version} no longer runs: ${reason}`)
-    await this.#records.conclude(last).catch(error => this.#log('warning', 'the record of the update', error))
+    await this.#records.conclude(last).catch(error => this.#log('warning', 'could not record the update', error))
   }
 
   async #fateOf(trial: Trial, booted = this.state.running.slot): Promise<Fate> {
@@ -424,7 +432,7 @@ export class Update {
     return fateOf(trial, booted, await rauc.primary(), await rauc.slots())
   }
 
-  /** Ends what an earlier run began, unless it still waits for the restart. Never throws. */
+  /** Concludes the update that an earlier run began, unless it still waits for the restart. Never throws. */
   async #conclude(trial: Trial, fate: Fate): Promise<void> {
     const { rauc, log } = this.#options
     if (fate === 'waits') {
@@ -440,8 +448,8 @@ export class Update {
     this.#topic.set({ last })
     log('warning', `version ${version} ${isBack ? 'was rolled back' : 'was not installed'}: ${reason}`)
     try {
-      // Out of the boot loader's order: when no system has an attempt left, it gives new ones to all that are in it. A slot
-      // that still has an older version was not touched.
+      // Takes the slot out of the boot order: when no slot has an attempt left, the boot loader gives new ones to all slots in that
+      // order. A slot that still holds an older version was not touched.
       if ((await this.#otherSlot()).version === version) await rauc.mark('bad', slot)
       await this.#readOther()
       await this.#records.conclude(last)
@@ -450,7 +458,7 @@ export class Update {
     }
   }
 
-  /** @throws if nothing is being installed. */
+  /** Begins the installation. @throws if it did not begin. */
   async #begin(path: string, restart: Restart): Promise<Trial> {
     const { rauc, expect } = this.#options
     const { version } = await rauc.inspect(path)
@@ -461,7 +469,7 @@ export class Update {
     try {
       await rauc.install(path)
     } catch (error) {
-      // The answer may have been lost, and RAUC may install it nevertheless.
+      // The answer may have been lost while RAUC installs the bundle.
       if ((await this.#fateOfInstallation(trial)) === 'failed') throw error
     }
     this.#topic.set({ other: { version, state: 'bad' } })
@@ -469,8 +477,8 @@ export class Update {
   }
 
   /**
-   * Resolves when the installation has ended, one way or the other. Until RAUC says so the version may yet be started, and its
-   * record must stay: without it, nobody would judge it.
+   * Resolves when the installation has succeeded or failed. Until RAUC reports that, the version may still be started, so the
+   * record of its trial stays: without it, the version would not be judged.
    */
   async #follow(trial: Trial): Promise<void> {
     const { rauc, removeBundle, log, wait } = this.#options
@@ -483,11 +491,11 @@ export class Update {
         break
       } catch (error) {
         const fate = signal.aborted ? undefined : await this.#fateOfInstallation(trial)
-        // The next start follows it on.
+        // The next start of the service follows the installation again.
         if (signal.aborted) return
         if (fate === 'failed' || (fate === 'unknown' && ++silence > MAX_SILENCE))
           return void (await this.#notInstalled(version, error, fate))
-        if (reasonOf(error) !== said) this.#log('warning', `the installation of version ${version}`, error)
+        if (reasonOf(error) !== said) this.#log('warning', `following the installation of version ${version}`, error)
         said = reasonOf(error)
         if (fate === 'installed') break
         await pause(SILENCE_MS, signal, wait)
@@ -495,12 +503,12 @@ export class Update {
     }
     log('notice', `version ${version} is installed`)
     this.#topic.set({ state: 'installed', percent: undefined })
-    await this.#readOther().catch(error => this.#log('warning', 'the other system', error))
+    await this.#readOther().catch(error => this.#log('warning', 'could not read the other system', error))
     await removeBundle().catch(error => this.#log('warning', 'the installed bundle could not be removed', error))
     this.#restart(trial.restart)
   }
 
-  /** `under way` also while RAUC does not answer; `unknown` if it has ended, and RAUC does not say which version is started next. */
+  /** `under way` also while RAUC does not answer; `unknown` if it has ended, but RAUC cannot tell which slot starts next. */
   async #fateOfInstallation(trial: Trial): Promise<'under way' | 'installed' | 'failed' | 'unknown'> {
     const status = await this.#options.rauc.status().catch(() => undefined)
     if (!status || status.isInstalling) return 'under way'
@@ -510,16 +518,16 @@ export class Update {
   }
 
   /**
-   * Nothing was installed.
-   * @param fate If that is not certain, the record of the trial stays for the next start, which sees what has started.
-   * @returns what to answer.
+   * Reports that an installation failed.
+   * @param fate `unknown`: the record of the trial stays, because the next start may find the new version running.
+   * @returns the problem to answer with.
    */
   async #notInstalled(version: string, error: unknown, fate: 'failed' | 'unknown' = 'failed'): Promise<Problem> {
     const problem = problemOf(error)
     this.#log('error', `version ${version} was not installed`, error)
     const last: Outcome = { version, outcome: 'failed', reason: reasonOf(error), ...this.#at }
     if (fate === 'failed')
-      await this.#records.conclude(last).catch(error => this.#log('error', 'the record of the update', error))
+      await this.#records.conclude(last).catch(error => this.#log('error', 'could not record the update', error))
     await this.#readOther().catch(() => undefined)
     const { type, message: detail } = problem
     this.#topic.set({ state: 'failed', percent: undefined, error: { type, detail }, last })
@@ -548,7 +556,7 @@ export class Update {
     return other
   }
 
-  /** With the words of RAUC, which may have paths. */
+  /** Logs an error with RAUC's own message, which may contain paths and is for the log only. */
   #log(level: 'warning' | 'error', what: string, error: unknown): void {
     const words = error instanceof HalError && error.cause instanceof Error ? ` (${error.cause.message})` : ''
     this.#options.log(level, `${what}: ${reasonOf(error)}${words}`)
@@ -559,7 +567,7 @@ function described({ version, state }: Slot): UpdateState['other'] {
   return { ...(version !== undefined && { version }), state }
 }
 
-/** A version that cannot be compared with the one that runs counts as older. */
+/** Reports whether a version is older than the running one. A version that cannot be compared counts as older. */
 function isOlder(version: string, running: string | undefined): boolean {
   return running !== undefined && (compareVersions(version, running) ?? -1) < 0
 }

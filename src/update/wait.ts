@@ -1,6 +1,6 @@
 import type { Stop } from '../../hal/files/watcher.ts'
 
-/** Calls `due` once after so many milliseconds, unless it is stopped. It does not keep the process running. */
+/** Calls `due` once after `ms` milliseconds, unless stopped. Does not keep the process running. */
 export type Wait = (ms: number, due: () => void) => Stop
 
 export const timer: Wait = (ms, due) => {
@@ -8,7 +8,7 @@ export const timer: Wait = (ms, due) => {
   return () => clearTimeout(running)
 }
 
-/** Resolves after so many milliseconds, or as soon as it is aborted. */
+/** Resolves after `ms` milliseconds, or as soon as `signal` is aborted. */
 export function pause(ms: number, signal: AbortSignal, wait: Wait = timer): Promise<void> {
   return new Promise(resolve => {
     const over = () => {

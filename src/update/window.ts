@@ -1,9 +1,9 @@
-/** The window of the setting `update`: when the device may restart by itself, in its local time. */
+/** The window of the setting `update`: when the device may restart by itself, in local time. */
 import { DAYS, type UpdateWindow } from '../../hal/settings/update.ts'
 
 const MINUTE_MS = 60_000
 const DAY_MS = 24 * 60 * MINUTE_MS
-/** Every weekday comes in eight days, even if the clock change of one leaves nothing of its window. */
+/** Days to search ahead: enough to reach every weekday again. */
 const DAYS_AHEAD = 8
 
 /** Moments in milliseconds since 1970. */
@@ -12,7 +12,7 @@ export interface Opening {
   readonly closesAt: number
 }
 
-/** Of the time zone used last: to make one takes a millisecond. */
+/** The formatter of the last time zone, kept because creating one takes a millisecond. */
 let format: { readonly timeZone: string; readonly dates: Intl.DateTimeFormat } | undefined
 
 export function isSet({ from, to }: UpdateWindow): boolean {
@@ -20,11 +20,11 @@ export function isSet({ from, to }: UpdateWindow): boolean {
 }
 
 /**
- * The window that is open at `now`, or else the next one; undefined if none is set.
+ * Returns the window that is open at `now`, or else the next one; undefined if none is set.
  *
- * A window belongs to the day on which it begins. A local time that a change of the clock skips is taken as the offset
- * before the change has it, and one that comes twice is the first of them (RFC 5545 §3.3.5). If that would leave nothing of
- * a window, it has the length that the wall clock gives it on other days: no week passes without it.
+ * A window belongs to the day on which it begins. A local time that a clock change skips is read with the offset before the
+ * change, and the first of two equal local times counts (RFC 5545 §3.3.5). If that leaves nothing of a window, the window keeps
+ * its usual length, so that no week passes without one.
  */
 export function nextOpening(window: UpdateWindow, timeZone: string, now: number): Opening | undefined {
   if (!isSet(window)) return undefined
@@ -42,7 +42,7 @@ export function nextOpening(window: UpdateWindow, timeZone: string, now: number)
   return undefined
 }
 
-/** @param midnight Of the day, as if it were in UTC. */
+/** Reports whether a window begins on the day. @param midnight Local midnight of the day, as if in UTC. */
 function isOn({ days }: UpdateWindow, midnight: number): boolean {
   const day = DAYS[new Date(midnight).getUTCDay()]
   return days.length === 0 || (day !== undefined && days.includes(day))
@@ -53,14 +53,14 @@ function minutesOf(time: string): number {
   return hours * 60 + minutes
 }
 
-/** @param local What the wall clock shows, as if it were in UTC. */
+/** Returns the instant of a local time. @param local The local time, as if in UTC. */
 function instantOf(local: number, timeZone: string): number {
   const [before, after] = [offsetAt(local - DAY_MS, timeZone), offsetAt(local + DAY_MS, timeZone)]
   const found = [before, after].map(offset => local - offset).filter(at => at + offsetAt(at, timeZone) === local)
   return found.length === 0 ? local - before : Math.min(...found)
 }
 
-/** How far the wall clock is ahead of UTC, in milliseconds. A zone that the runtime does not know is taken for UTC. */
+/** Returns the offset of local time from UTC in milliseconds. A zone that the runtime does not know counts as UTC. */
 function offsetAt(ms: number, timeZone: string): number {
   const parts = formatOf(timeZone).formatToParts(ms)
   const [year = 0, month = 0, day, hour, minute, second] = (

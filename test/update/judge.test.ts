@@ -232,7 +232,7 @@ t.test('a full disk neither condemns a good version nor keeps a bad one', async 
   t.strictSame(good.marks, ['B good'])
   t.equal(good.read('trial'), undefined, 'it is not judged again')
   t.match(good.log, [
-    /^warning: that the version is good cannot be put on record: no space left/,
+    /^warning: the good verdict could not be recorded: no space left/,
     /cannot be closed/,
     /is good/,
   ])

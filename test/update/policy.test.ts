@@ -153,7 +153,7 @@ test('a policy that cannot be followed says why', async t => {
   const { time, done, device } = policy(t)
   device.meanwhile = () => Promise.reject(new Problem('conflict', 'A bundle is being received.'))
   await time.pass(HOUR)
-  t.match(done, [/^check/, 'update: what the policy asks for could not be done: A bundle is being received.'])
+  t.match(done, [/^check/, 'update: the policy could not be followed: A bundle is being received.'])
 })
 
 test('without a window, the restart is left to a person', async t => {

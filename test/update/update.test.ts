@@ -304,7 +304,7 @@ t.test('as long as RAUC may start the version, its trial is on record', async t 
   await receive(update, '1.1.0')
   await update.install({ restart: 'manual' }, 'Ann')
   rauc.isAbsent = true
-  await eventually(() => log.some(line => line.startsWith('warning: the installation of version 1.1.0: ')))
+  await eventually(() => log.some(line => line.startsWith('warning: following the installation of version 1.1.0: ')))
   t.match(update.state, { state: 'installing' })
   t.match(await records.trial(), { slot: 'B', version: '1.1.0' })
   rauc.isAbsent = false
@@ -570,7 +570,7 @@ t.test('back by hand on a full disk', async t => {
     t.equal(next.state.state, 'restarting')
     t.equal(rauc.primary, 'rootfs.0')
     t.strictSame(restarts, ['now'])
-    t.ok(log.some(line => /^warning: the record of the update: no space left/.test(line)))
+    t.ok(log.some(line => /^warning: could not record the update: no space left/.test(line)))
     // The version before comes up, and takes the other out of the order.
     rauc.unanswered.clear()
     rauc.bootSlot = 'A'

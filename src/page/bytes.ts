@@ -1,4 +1,4 @@
-/** A number of bytes, in the unit that suits it. */
+/** Formats a number of bytes in a suitable unit. */
 export function bytesText(bytes: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
   const power = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10))

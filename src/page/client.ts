@@ -1,7 +1,7 @@
 import type { Json } from './json.ts'
 import * as texts from './texts.ts'
 
-/** A refused part of a body. */
+/** An error in one part of a request body. */
 export interface FieldError {
   readonly pointer: string
   readonly detail: string
@@ -11,9 +11,9 @@ export interface FieldError {
 export class Refusal extends Error {
   readonly status: number
   readonly errors: readonly FieldError[]
-  /** The end of its type, such as `conflict`; empty if it has none. */
+  /** The last part of the problem type, such as `conflict`; empty without a type. */
   readonly type: string
-  /** The session that is in the way. */
+  /** The id of the session that is in the way. */
   readonly session: string | undefined
 
   constructor(status: number, { detail, type = '', errors = [], session }: ProblemBody = {}) {
@@ -30,19 +30,19 @@ export class Unreachable extends Error {}
 
 export interface Send {
   readonly body?: Json
-  /** Instead of a body. */
+  /** Sent instead of `body`. */
   readonly file?: Blob
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
 }
 
-/** Milliseconds for an answer: longer than any change of settings takes. */
+/** Milliseconds to wait for an answer: longer than any change of settings takes. */
 const ANSWER_MS = 60_000
 
-/** A credential that fits into a header. On anything else `fetch` fails as if the device did not answer. */
+/** A credential that a header can carry. With any other, `fetch` fails as if the device did not answer. */
 const CREDENTIAL = /^[!-~]{1,4096}$/
 
-/** Requests with a credential, below the path of the page. */
+/** Sends requests with a credential. Addresses are relative to the page. */
 export class Client {
   readonly credential: string
 
@@ -79,7 +79,7 @@ export class Client {
   }
 }
 
-/** The JSON of an answer. @throws {Unreachable} if it was cut off. */
+/** Returns the JSON of an answer. @throws {Unreachable} if the answer was cut off. */
 export async function jsonOf<T>(response: Response): Promise<T> {
   try {
     return (await response.json()) as T
@@ -95,7 +95,7 @@ interface ProblemBody {
   readonly session?: string
 }
 
-/** The refusal in the text of an answer. A proxy may answer with something other than a problem. */
+/** Returns the refusal in an answer's text, which may not be a problem if a proxy sent it. */
 export function refusalOf(status: number, text: string): Refusal {
   try {
     return new Refusal(status, JSON.parse(text) as ProblemBody)
@@ -109,7 +109,7 @@ export function typeOf(type: string): string {
   return type.slice(type.lastIndexOf(':') + 1)
 }
 
-/** The message for an error. */
+/** Returns the message to show for an error. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

@@ -1,22 +1,22 @@
 import { device, NAME, tab } from './storage.ts'
 
-/** An API key that this tab has chosen, until it knows that the device has taken it. */
+/** The item for an API key that this tab generated, until the device is known to have accepted it. */
 const NEXT = `${NAME} next`
 
 /** The contents of a link's fragment, which no browser sends to a server. */
 export interface SignInLink {
   readonly credential: string
-  /** The link is of a change that waits for its confirmation. */
+  /** The link belongs to a change that still needs confirmation. */
   readonly isConfirming: boolean
-  /** The change is kept only if the device comes into this Wi-Fi network. */
+  /** The Wi-Fi network that the device must join for the change to be kept. */
   readonly joining: string | undefined
   /** The credential is a short-lived token in place of the API key. */
   readonly isMoved: boolean
-  /** The link was on the screen of a new device, for everybody to see. */
+  /** The link was shown publicly, on the screen of a new device. */
   readonly isSetup: boolean
 }
 
-/** Takes the credential out of the address, so that the address can be shown and shared. */
+/** Reads the link, and removes the credential from the address, so that the address can be shown and shared. */
 export function takeLink(): SignInLink | undefined {
   const parameters = new URLSearchParams(location.hash.slice(1))
   const credential = parameters.get('key')?.trim()
@@ -31,7 +31,7 @@ export function takeLink(): SignInLink | undefined {
   }
 }
 
-/** A link that signs in whoever opens it. */
+/** Returns a link that signs in anyone who opens it. */
 export function linkFor(credential: string, base = location.href, more = ''): string {
   const url = new URL('.', base)
   return `${url.origin}${url.pathname}#key=${encodeURIComponent(credential)}${more}`
@@ -47,12 +47,12 @@ export function isKept(): boolean {
 
 export function storeCredential(credential: string, isKept: boolean): void {
   const [place, other] = isKept ? [device, tab] : [tab, device]
-  // First, so that other tabs do not take it for the end of the session.
+  // Store before removing, so that other tabs do not mistake this for signing out.
   place.setItem(NAME, credential)
   other.removeItem(NAME)
 }
 
-/** Forgets a refused credential of this tab. The device's stays: another tab may be replacing it at this moment. */
+/** Forgets a refused credential of this tab. The one stored for all tabs stays: another tab may be replacing it right now. */
 export function dropCredential(credential: string): void {
   if (tab.getItem(NAME) === credential) tab.removeItem(NAME)
 }
@@ -62,19 +62,19 @@ export function forgetCredential(): void {
   device.removeItem(NAME)
 }
 
-/** Keeps a key before the device is asked to take it: whatever becomes of the answer, or of the page, somebody has the key. */
+/** Stores a new key before it is sent to the device, so that it is not lost with the answer or the page. */
 export function keepNextKey(key: string): void {
   tab.setItem(NEXT, key)
 }
 
-/** The key that was kept, once. */
+/** Returns and removes the key that `keepNextKey` stored. */
 export function takeNextKey(): string | undefined {
   const key = tab.getItem(NEXT) ?? undefined
   tab.removeItem(NEXT)
   return key
 }
 
-/** Calls it when another tab has kept another credential, or has signed out. */
+/** Calls `changed` when another tab stores a credential for all tabs, or signs out. */
 export function onStoredElsewhere(changed: () => void): void {
   addEventListener('storage', event => {
     if (event.storageArea === device && event.key === NAME) changed()

@@ -20,25 +20,25 @@ export interface Session {
   readonly deadline?: string
 }
 
-/** `restarting`: the device has said that it goes, and will be back. */
+/** `restarting`: the device announced its shutdown, and should be back soon. */
 export type Connection = 'connected' | 'lost' | 'restarting'
 
-/** A change that the device has undone. */
+/** A change that the device reverted. */
 export interface Reverted {
   readonly reason: string
   readonly properties: readonly string[]
   readonly notUndone: readonly string[]
 }
 
-/** How many ids of events are remembered, to recognize an answer that is older than the stream's latest event. */
+/** Number of event ids to remember, to recognize an answer that is older than the latest event of the stream. */
 const SEEN = 64
-/** Milliseconds after which a device that restarts should be back, on a slow board as well. */
+/** Milliseconds within which a restarting device should be back, even on a slow board. */
 const RESTART_MS = 180_000
-/** Milliseconds for an answer about a new API key, and until it is asked for again. */
+/** Milliseconds to wait for an answer about a new API key, and before the request is repeated. */
 const KEY_ANSWER_MS = 10_000
 const KEY_RETRY_MS = 1_000
 const UPDATE_EVENTS = '/update/events'
-/** No event has this id: a stream that goes on from it begins with everything. */
+/** No event has this id: a stream that resumes from it begins with the whole state. */
 const EVERYTHING = '00000000-0000-0000-0000-000000000000'
 
 /** The state of the device, kept up to date by its streams. */
@@ -52,29 +52,30 @@ export class Device {
   /** Undefined where the device cannot be updated. */
   readonly update = new Signal<UpdateState | undefined>(undefined)
   readonly connection = new Signal<Connection>('connected')
-  /** How often it was connected anew: each time it may be another version, also after the phone has slept through that. */
+  /** Counts reconnections. After each, the device may run another version, even if the phone was asleep during the update. */
   readonly returns = new Signal(0)
   /** When the credential expires, in milliseconds since 1970; undefined if it does not. */
   readonly expiresAt: number | undefined
   readonly reverted = new Signal<Reverted | undefined>(undefined)
-  /** The forms whose entries are not saved. */
+  /** The action rows of forms with unsaved entries. */
   readonly unsaved = new Set<HTMLElement>()
   readonly #ended: (why: string) => void
   readonly #streams = new Map<string, LiveStream>()
   readonly #closing = new AbortController()
-  /** Aborted when nothing may be sent any more. */
+  /** Aborted when nothing more may be sent. */
   readonly closed = this.#closing.signal
+  /** The paths of the streams that are not connected. */
   readonly #lost = new Set<string>()
-  /** When it has said that it restarts, by the clock of `performance.now()`; undefined while it is there. */
+  /** When the device announced its shutdown, by `performance.now()`; undefined once it is connected again. */
   #leftAt: number | undefined
-  /** While the page itself replaces the key, the end of its streams is no news. */
+  /** Whether the page itself is replacing the key, so that it expects its streams to end. */
   #isReplacingKey = false
-  /** Its name when the page was opened. */
+  /** The device's name when the page was opened. */
   readonly #name: string | undefined
   /** Why the device no longer accepts the credential. */
   #why: string | undefined
   #seen: string[] = []
-  /** The event that repeats what an answer has said already; events before it are old. */
+  /** The id of the event that matches the configuration from an answer. Events before it are outdated. */
   #awaited: string | undefined
 
   private constructor(client: Client, credential: Credential, document: Document, ended: (why: string) => void) {
@@ -87,11 +88,12 @@ export class Device {
   }
 
   /**
+   * Signs in, and reads the state of the device.
    * @param ended Called when the device no longer accepts the credential.
    * @throws {Refusal} or {Unreachable}
    */
   static async open(client: Client, ended: (why: string) => void): Promise<Device> {
-    // First alone: a wrong credential is refused once.
+    // Nothing else is requested before this answer, so that a wrong credential is refused only once.
     const credential = await readCredential(client)
     const { grants } = credential
     const document = await client.read<JsonObject>('/openapi.json')
@@ -104,7 +106,7 @@ export class Device {
       const { value, id } = system
       device.system.set(value)
       device.#remember(id)
-      // Before the first stream: it may throw.
+      // May throw, so it comes before the first stream.
       await device.#readUpdate()
       device.#follow('/events', id, event => device.#receiveSystem(event))
       device.#readChoices()
@@ -117,31 +119,31 @@ export class Device {
     return device
   }
 
-  /** Its name, or its address where the name is blank. */
+  /** The name of the device, or its address if the name is blank. */
   get name(): string {
     const { deviceName = this.#name } = this.system.value
     return typeof deviceName === 'string' && deviceName.trim() !== '' ? deviceName : location.hostname
   }
 
-  /** As phones list it; undefined if that is not known, or if no phone can find it. */
+  /** The name that phones list; undefined if it is unknown, or if phones cannot find the device. */
   get nameOnPhones(): string | undefined {
     const { airplay } = this.system.value
     if (!isObject(airplay) || airplay.enabled !== true || typeof airplay.name !== 'string') return undefined
     return airplay.name === '' ? this.name : airplay.name
   }
 
-  /** Whether every device may mirror; undefined if that is not known. */
+  /** Whether every device may mirror; undefined if that is unknown. */
   get isOpen(): boolean | undefined {
     const { moderation } = this.system.value
     return isObject(moderation) ? moderation.approval === 'none' : undefined
   }
 
-  /** Connects now, if it is not connected. */
+  /** Reconnects now any stream that waits to. */
   retry(): void {
     for (const stream of this.#streams.values()) stream.retry()
   }
 
-  /** A request was not answered: everything on the page is in doubt until its stream is heard from again. */
+  /** To be called when a request was not answered. The streams reconnect; until then, the page counts as disconnected. */
   doubt(): void {
     for (const stream of this.#streams.values()) stream.doubt()
   }
@@ -151,7 +153,7 @@ export class Device {
     this.#closing.abort()
   }
 
-  /** Follows the update, which changes often, for as long as somebody looks at it. */
+  /** Begins to follow the update. It changes often, so it is followed only while its view is shown. */
   followUpdate(): void {
     if (this.#streams.has(UPDATE_EVENTS)) return
     this.#follow(UPDATE_EVENTS, EVERYTHING, ({ event, data }) => {
@@ -159,14 +161,14 @@ export class Device {
     })
   }
 
-  /** A browser has six connections to a device, for all its windows: each stream takes one. */
+  /** Stops following the update, to free its connection: a browser has only six to a device, for all its windows. */
   leaveUpdate(): void {
     this.#streams.get(UPDATE_EVENTS)?.end()
     this.#streams.delete(UPDATE_EVENTS)
     this.#heard(UPDATE_EVENTS, true)
   }
 
-  /** Takes over the configuration from an answer, unless a later one is known. */
+  /** Adopts the configuration from an answer, unless a later one is known. */
   adopt(system: JsonObject, id: string): void {
     if (this.#seen.includes(id)) return
     this.#awaited = id
@@ -174,11 +176,11 @@ export class Device {
   }
 
   /**
-   * Puts a new API key in force, and asks again until it is known whether it is.
-   * @param removeIssuers Whether to remove the issuers that were added with the old one.
-   * @param waiting Called when there is no answer.
+   * Puts a new API key in force. Repeats the request until the outcome is known.
+   * @param removeIssuers Whether to remove the issuers that were added with the old key.
+   * @param waiting Called whenever no answer arrives.
    * @returns the names of the issuers that stay.
-   * @throws {Refusal} if the old one stays, or somebody else has replaced it.
+   * @throws {Refusal} if the old key stays, or if somebody else replaced it.
    */
   async replaceKey(apiKey: string, removeIssuers: boolean, waiting: () => void): Promise<readonly string[]> {
     this.#isReplacingKey = true
@@ -196,7 +198,8 @@ export class Device {
       for (;;) {
         const issuers = await put(this.client).catch((error: Refusal) => {
           if (error.status !== 401) throw error
-          // The answer to an earlier request was lost, or it was somebody else. A key that is in force changes nothing.
+          // Either the answer to an earlier request was lost, or somebody else replaced the key. Repeating a key that is in
+          // force changes nothing.
           return put(new Client(apiKey)).catch(() => Promise.reject(error))
         })
         if (issuers) return issuers
@@ -205,7 +208,7 @@ export class Device {
       }
     } catch (error) {
       this.#isReplacingKey = false
-      // Somebody else has replaced it, or the answer was lost.
+      // The credential was refused meanwhile: somebody else replaced the key, or an answer was lost.
       if (this.#why !== undefined) this.#ended(this.#why)
       throw error
     }
@@ -249,7 +252,7 @@ export class Device {
   }
 
   async #readUpdate(): Promise<void> {
-    // A refusal would be an error in the browser's console.
+    // Not requested where it would be refused: the browser's console would show an error.
     if (!('update' in this.system.value)) return
     try {
       this.update.set(await this.client.read<UpdateState>('/update'))
@@ -282,7 +285,7 @@ export class Device {
     this.#seen = [...this.#seen.slice(1 - SEEN), id]
   }
 
-  /** A device that only restarts is followed on. */
+  /** Ends the session, unless the device is only shutting down: then the stream reconnects. */
   #streamClosed({ data }: ServerEvent): void {
     const { reason } = JSON.parse(data) as { reason: string }
     if (reason === 'shutting down') this.#leftAt ??= performance.now()
@@ -294,7 +297,7 @@ export class Device {
     if (!this.#isReplacingKey) this.#ended(why)
   }
 
-  /** Without choices the forms still work. */
+  /** Reads the choices. The forms also work without them. */
   async #readChoices(): Promise<void> {
     if (!this.document.has('GET', '/system/choices')) return
     const choices = await this.client.read<JsonObject>('/system/choices').catch(() => undefined)
@@ -302,7 +305,7 @@ export class Device {
   }
 }
 
-/** The id in the ETag of a response. A proxy that compresses makes the ETag weak. */
+/** Returns the event id in the ETag of a response. A proxy that compresses makes the ETag weak. */
 export function idOf(response: Response): string {
   return (response.headers.get('ETag') ?? '').replace(/^W\//, '').replaceAll('"', '')
 }

@@ -2,7 +2,7 @@ import { button, type Child, h, newId, present } from './dom.ts'
 import * as texts from './texts.ts'
 
 /**
- * Opens a modal dialog. The browser keeps the focus in it, and gives it back afterwards.
+ * Opens a modal dialog. The browser keeps the focus inside, and restores it afterwards.
  * @param isClosable Whether Escape closes it.
  * @returns a function that closes it.
  */
@@ -11,7 +11,7 @@ export function openDialog(title: string, content: readonly Child[], isClosable 
   const dialog = h('dialog', { 'aria-labelledby': heading.id }, heading, ...present(content))
   if (!isClosable) {
     dialog.addEventListener('cancel', event => event.preventDefault())
-    // The second time, browsers close a dialog without asking it.
+    // On the second Escape, browsers close a dialog without a `cancel` event that can be prevented.
     dialog.addEventListener('keydown', event => {
       if (event.key === 'Escape') event.preventDefault()
     })
@@ -25,17 +25,17 @@ export function openDialog(title: string, content: readonly Child[], isClosable 
 export interface Question {
   readonly title: string
   readonly content: readonly Child[]
-  /** Without one, there is only something to read. */
+  /** The label of the confirming button. Without it, the dialog only informs. */
   readonly action?: string
   readonly isDangerous?: boolean
   /** Text that must be typed to confirm. */
   readonly typed?: string
-  /** Whether the entries in the content can be sent. */
+  /** Reports whether the entries in the content can be sent. */
   readonly isValid?: () => boolean
   readonly go: () => void
 }
 
-/** Asks before something is done, or for what is needed to do it. */
+/** Opens a dialog that asks for confirmation, or for entries, before an action. */
 export function ask(question: Question): void {
   const { title, content, action, isDangerous = false, typed, isValid = () => true, go } = question
   const input = h('input', { type: 'text', autofocus: true, autocomplete: 'off', spellcheck: 'false', id: newId() })

@@ -1,11 +1,12 @@
-/** Elements, made in one expression. Text is always text: nothing here or elsewhere on the page parses HTML. */
+/** Creates elements in one expression. Text stays text: no code of the page parses HTML. */
 
 export type Child = Node | string | false | undefined
 type Attributes = Readonly<Record<string, string | number | boolean | undefined | ((event: Event) => void)>>
 
 /**
- * @param attributes By name. A function is a listener, its name that of the event; `true` sets an empty attribute; false
- * and undefined set none.
+ * Creates an element.
+ * @param attributes By name. A function is a listener for the event of that name; `true` sets an empty attribute; `false` and
+ * `undefined` set none.
  */
 export function h<Tag extends keyof HTMLElementTagNameMap>(
   tag: Tag,
@@ -25,7 +26,7 @@ export function present(children: readonly Child[]): readonly (Node | string)[] 
   return children.filter(child => child !== false && child !== undefined)
 }
 
-/** Text that others have chosen: its direction does not spread to the text around it. */
+/** Wraps text from elsewhere, such as names, so that its writing direction does not affect the text around it. */
 export function foreign(text: string): HTMLElement {
   return h('bdi', { class: 'foreign' }, text)
 }
@@ -34,7 +35,7 @@ export function button(text: string, click: () => void, kind = ''): HTMLButtonEl
   return h('button', { type: 'button', class: kind, click }, text)
 }
 
-/** A box to tick, and the row with its label. @param more What follows the label. */
+/** Creates a checkbox, and the row with its label. @param more Elements after the label. */
 export function checkbox(
   text: string,
   ...more: readonly Child[]
@@ -43,21 +44,21 @@ export function checkbox(
   return { input, row: h('div', { class: 'check' }, input, h('label', { for: input.id }, text), ...more) }
 }
 
-/** Shows a text, or nothing where it is empty. */
+/** Shows a text in an element; hides the element if the text is empty. */
 export function say(element: HTMLElement, text: string): void {
-  // A screen reader repeats what is written again.
+  // A screen reader would announce the same text again.
   if (element.textContent !== text) element.textContent = text
   element.hidden = text === ''
 }
 
-/** A place to say what went wrong. */
+/** Creates the line that shows an error. */
 export function problemLine(): HTMLElement {
   return h('p', { class: 'error', role: 'alert', hidden: true })
 }
 
 let ids = 0
 
-/** An id that no other element has. */
+/** Returns an unused element id. */
 export function newId(): string {
   return `i${++ids}`
 }

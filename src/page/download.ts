@@ -1,6 +1,6 @@
 import { h } from './dom.ts'
 
-/** Milliseconds for the browser to take the content. */
+/** Milliseconds that the browser has to read the content. */
 const KEPT_MS = 60_000
 
 /** Lets the browser save a file. */

@@ -1,7 +1,7 @@
 /** Server-Sent Events over fetch: an EventSource cannot send the credential in a header. */
 
 export interface ServerEvent {
-  /** Empty for an event that cannot be resumed from. */
+  /** Empty if the stream cannot resume from this event. */
   readonly id: string
   readonly event: string
   readonly data: string
@@ -9,7 +9,7 @@ export interface ServerEvent {
 
 /**
  * Parses a stream (HTML standard, §9.2.6).
- * @param heard Called whenever anything arrives, also a comment.
+ * @param heard Called whenever anything arrives, even a comment.
  */
 export async function* parseEvents(
   body: ReadableStream<Uint8Array>,

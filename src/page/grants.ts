@@ -6,11 +6,11 @@ export interface Grants {
   readonly changesSystem: boolean
   readonly seesSessions: boolean
   readonly decidesSessions: boolean
-  /** It is the API key itself. */
+  /** Whether the credential is the API key itself. */
   readonly isApiKey: boolean
 }
 
-/** Whether one of these grants, as the OpenAPI document names them, is among those of the credential. */
+/** Reports whether the credential has one of the grants `needs`, named as in the OpenAPI document. */
 export function holdsOneOf(needs: readonly string[], grants: Grants): boolean {
   const held: Readonly<Record<string, boolean>> = {
     'admin:r': grants.readsSystem,
@@ -27,11 +27,11 @@ export interface Credential {
   readonly grants: Grants
   /** The name of the device; undefined if it has none. */
   readonly deviceName: string | undefined
-  /** In milliseconds since 1970; undefined if it does not expire. */
+  /** Expiry in milliseconds since 1970; undefined if the credential does not expire. */
   readonly expiresAt: number | undefined
 }
 
-/** @throws {Refusal} if the credential is refused, {Unreachable} */
+/** Asks the device about the credential. @throws {Refusal} if the credential is refused, {Unreachable} */
 export async function readCredential(client: Client): Promise<Credential> {
   const { kind, grants, deviceName, expiresAt } = await client.read<{
     readonly kind: string

@@ -15,7 +15,7 @@ export function isEqual(a: unknown, b: unknown): boolean {
   return names.length === Object.keys(b).length && names.every(name => isEqual(a[name], b[name]))
 }
 
-/** A step of an RFC 6901 pointer. */
+/** Returns one step of a JSON Pointer (RFC 6901), escaped. */
 export function step(name: string | number): string {
   return `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`
 }

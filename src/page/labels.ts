@@ -1,4 +1,4 @@
-/** How names and values of settings are shown: as texts.ts has them, or made from their names. */
+/** Labels for names and values of settings: from texts.ts, or derived from the names. */
 import { isObject, type Json } from './json.ts'
 import type { Schema } from './schema.ts'
 import * as texts from './texts.ts'
@@ -11,20 +11,20 @@ export function labelOf(name: string): string {
   return label.charAt(0).toUpperCase() + label.slice(1)
 }
 
-/** The purpose of a control. @param path Names from the configuration down to its value. */
+/** Returns the help text of a control. @param path Names from the configuration down to the value. */
 export function helpOf(path: readonly string[], { description }: Schema): string | undefined {
   const known = `${path[0]}.${path.at(-1)}`
   return Object.hasOwn(texts.helps, known) ? texts.helps[known] : description
 }
 
-/** A value of an enumeration. */
+/** Returns the label of an enumeration value. */
 export function valueLabel(name: string, value: Json): string {
   const known = `${name}.${value}`
   if (Object.hasOwn(texts.values, known)) return texts.values[known] ?? String(value)
   return String(value)
 }
 
-/** Any value, as text. */
+/** Returns any value as text. */
 export function valueText(name: string, value: Json | undefined): string {
   if (value === undefined || value === null || value === '') return texts.empty
   if (typeof value === 'boolean') return value ? texts.yes : texts.no

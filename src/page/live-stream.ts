@@ -4,23 +4,23 @@ import { parseEvents, type ServerEvent } from './event-source.ts'
 export interface LiveStreamOptions {
   readonly client: Client
   readonly path: string
-  /** The id to go on from. */
+  /** The id of the event to resume from. */
   readonly cursor: string
   readonly receive: (event: ServerEvent) => void
   readonly connected: (isConnected: boolean) => void
-  /** It is connected anew. */
+  /** Called after each reconnection. */
   readonly returned: () => void
-  /** The credential is refused. */
+  /** Called when the credential is refused. */
   readonly refused: (why: string) => void
 }
 
 const FIRST_RETRY_MS = 1_000
 const MAX_RETRY_MS = 30_000
-/** Milliseconds until the first sign of a new connection, and of silence after which it is tried anew: two heartbeats and more. */
+/** Milliseconds to wait for the first bytes of a connection, and of silence before a reconnection: over two heartbeats. */
 const FIRST_SIGN_MS = 10_000
 const SILENCE_MS = 40_000
 
-/** Follows a topic for as long as somebody looks at the page: it goes on where it was after every interruption. */
+/** Follows a topic while the page is visible, and resumes at the last event after every interruption. */
 export class LiveStream {
   readonly #options: LiveStreamOptions
   #cursor: string
@@ -43,12 +43,12 @@ export class LiveStream {
     this.#updateVisibility()
   }
 
-  /** Connects now, if it waits to. */
+  /** Connects now if a reconnection is pending. */
   readonly retry = (): void => {
     if (this.#timer) this.#connect()
   }
 
-  /** Connects anew: the device has left something else unanswered, so nobody knows whether this connection is alive. */
+  /** Reconnects: the device did not answer another request, so this connection may be dead. */
   doubt(): void {
     if (!this.#attempt) return
     this.#options.connected(false)
@@ -60,7 +60,7 @@ export class LiveStream {
     this.#leave()
   }
 
-  /** A browser has six connections to a device; hidden tabs leave them to the others. */
+  /** Disconnects while the tab is hidden: a browser has only six connections to a device, for all tabs. */
   readonly #updateVisibility = (): void => {
     if (document.visibilityState === 'hidden') this.#leave()
     else if (!this.#attempt) this.#connect()
@@ -85,9 +85,9 @@ export class LiveStream {
       const { body } = await client.send('GET', path, { headers, signal: attempt.signal })
       if (!body || attempt.signal.aborted) return
       let isReturn = this.#wasHeard
-      // Not before something has arrived: a proxy may answer, and swallow the rest.
+      // An answer without data does not count: a proxy may answer, and swallow the rest.
       const heard = () => {
-        // The device may have been told to send heartbeats rarely, so a new connection decides.
+        // The device may be configured for rare heartbeats, so silence only leads to a new connection, not to `lost`.
         this.#listenForSilence(attempt, SILENCE_MS, () => this.#connect())
         this.#failures = 0
         connected(true)
@@ -112,7 +112,7 @@ export class LiveStream {
     this.#options.receive(event)
   }
 
-  /** Waits at least as long as the device asks for, longer each time, and not as long as all the others. */
+  /** Schedules a reconnection: after the delay that the device asks for, plus a random one that grows with each failure. */
   #lost(): void {
     this.#leave()
     if (this.#over.signal.aborted) return
@@ -121,7 +121,7 @@ export class LiveStream {
     this.#timer = setTimeout(() => this.#connect(), this.#retryMs + Math.random() * most)
   }
 
-  /** A connection that was cut without a word looks like one on which nothing happens, even if others reach the device. */
+  /** Calls `act` after `ms` of silence: a connection that was cut silently looks like an idle one. */
   #listenForSilence(attempt: AbortController, ms: number, act: () => void): void {
     clearTimeout(this.#silence)
     this.#silence = setTimeout(() => {

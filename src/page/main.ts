@@ -1,4 +1,4 @@
-/** The Device Management page: signs in, and shows the device for as long as it accepts the credential. */
+/** The Device Management page: signs in, and shows the device while it accepts the credential. */
 import { Client, messageOf, Refusal, Unreachable } from './client.ts'
 import {
   dropCredential,
@@ -25,7 +25,7 @@ import { replaceKey } from './views/access.ts'
 const RETRY_MS = 3_000
 
 interface Opening {
-  /** Where to store the credential once the device has accepted it; undefined if it is stored already. */
+  /** Whether to store the accepted credential for all tabs, or for this tab only; undefined if it is already stored. */
   readonly isKept?: boolean
   readonly isConfirming?: boolean
   readonly joining?: string | undefined
@@ -36,10 +36,10 @@ interface Opening {
 let device: Device | undefined
 /** The credential in use, or being tried. */
 let current: string | undefined
-/** Counts the attempts to open the device: only the last one may show anything. */
+/** Counts the attempts to open the device: only the latest may show anything. */
 let attempts = 0
 
-/** Replaces everything on the page but a dialog: a new key must stay until it is copied. */
+/** Replaces everything on the page except dialogs: a new key must stay visible until it is copied. */
 function show(...elements: readonly HTMLElement[]): void {
   for (const element of [...document.body.children]) if (!element.matches('dialog, .toast')) element.remove()
   document.body.prepend(...elements)
@@ -69,7 +69,7 @@ function signOut(): void {
   })
 }
 
-/** Goes on, after a question if entries would be lost. */
+/** Calls `go`, after a question if entries would be lost. */
 function unlessUnsaved(title: string, action: string, go: () => void): void {
   if (!device || device.unsaved.size === 0) return go()
   ask({ title, content: [h('p', {}, texts.unsavedLost)], action, go })
@@ -82,7 +82,7 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
   current = credential
   const refused = (why: string) => {
     if (attempt !== attempts) return
-    // The page was left while the device was taking a new key.
+    // The page was closed while the device was replacing the key.
     const next = takeNextKey()
     if (next !== undefined) return void open(next, { isKept: isKept() })
     dropCredential(credential)
@@ -110,7 +110,7 @@ async function enter(opened: Device, opening: Opening, refused: (why: string) =>
   const { readsSystem, changesSystem, seesSessions } = opened.grants
   if (!readsSystem && !changesSystem && !seesSessions) return refused(texts.grantsNothing)
   if (opening.isKept !== undefined) storeCredential(opened.client.credential, opening.isKept)
-  /** Goes on with another key, unless somebody has signed out meanwhile. */
+  /** Continues with another key, unless somebody signed out meanwhile. */
   const replaceCredential = (credential: string) => {
     if (device !== opened) return
     storeCredential(credential, isKept())
@@ -118,7 +118,7 @@ async function enter(opened: Device, opening: Opening, refused: (why: string) =>
   }
   const actions = { signOut, replaceCredential }
   show(...shell(opened, actions))
-  // A photograph of the screen must not contain a key that works.
+  // The key was shown on the screen: it must not work for anyone with a photograph.
   if (opening.isSetup)
     await replaceKey(opened, actions, false, () => announce(texts.replacingKey)).catch(error =>
       announce(messageOf(error)),
@@ -139,7 +139,7 @@ function openLink(link: SignInLink): void {
   open(link.credential, { ...link, isKept: isKept() })
 }
 
-/** Goes on with the stored credential. */
+/** Continues with the stored credential. */
 function goOn(): void {
   const credential = storedCredential()
   if (credential === undefined) signIn()
@@ -149,7 +149,7 @@ function goOn(): void {
 addEventListener('hashchange', ({ oldURL }) => {
   const link = location.hash.startsWith('#key=') ? takeLink() : undefined
   if (!link) return
-  // Before the shell goes by the address: the entries stay in view.
+  // Restores the address before the shell reacts to it, so that unsaved entries stay in view.
   if (device && device.unsaved.size > 0) history.replaceState(null, '', oldURL)
   unlessUnsaved(texts.openLinkTitle, texts.useIt, () => openLink(link))
 })

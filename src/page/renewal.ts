@@ -5,13 +5,13 @@ import * as texts from './texts.ts'
 
 const RELOADED = `${NAME} reloaded`
 
-/** The files of a page: their names change with their content. */
+/** Returns the names of a page's files, which change with their content. */
 const filesOf = (html: string) => String(html.match(/page-\w+\.\w+/g))
 const OWN = filesOf(document.head.innerHTML)
 
 /**
- * After an update of the device, an open page is still the one of the old version. It loads the new one, or offers that
- * where something would be lost.
+ * After an update of the device, an open page is still the old version. The page reloads itself, or offers to if a reload
+ * would lose something.
  */
 export function renewalBanner(device: Device): HTMLElement {
   const reload = () => location.reload()
@@ -28,9 +28,9 @@ export function renewalBanner(device: Device): HTMLElement {
         .then(response => response.text())
         .catch(() => ''),
     )
-    // A proxy may have answered instead.
+    // `null`: a proxy may have answered instead.
     banner.hidden = files === 'null' || files === OWN
-    // Where the browser stores nothing, a reload would sign out. One that has brought the old page again is not repeated.
+    // If the browser stores nothing, a reload would sign out. A reload that brought the old page again is not repeated.
     const isSafe = device.unsaved.size === 0 && !document.querySelector('dialog') && tab instanceof Storage
     if (banner.hidden || !isSafe || tab.getItem(RELOADED) === files) return
     tab.setItem(RELOADED, files)

@@ -13,39 +13,39 @@ export interface Schema {
   readonly items?: Schema
   readonly properties?: Readonly<Record<string, Schema>>
   readonly additionalProperties?: boolean | Schema
-  /** It is shown only while a sibling has this value. */
+  /** The setting is shown only while a sibling has this value. */
   readonly 'x-only-with'?: JsonObject
-  /** Where it is empty, it begins with what the device proposes when a sibling is given this value. */
+  /** When a sibling is set to this value, an empty setting takes the device's proposal. */
   readonly 'x-propose-with'?: JsonObject
   /** The setting whose value stands for an empty one. */
   readonly 'x-empty-means'?: string
-  /** Hours and minutes, such as 02:00, or nothing. */
+  /** The value is a time of day such as 02:00, or empty. */
   readonly 'x-time-of-day'?: boolean
-  /** It tells one device from another. */
+  /** The setting identifies the device. */
   readonly 'x-identity'?: boolean
-  /** Seconds within which a change of it must be confirmed: it can lock its maker out. */
+  /** Seconds within which a change must be confirmed, because it can lock out its author. */
   readonly 'x-confirm-within'?: number
 }
 
 interface Operation {
   readonly summary?: string
   readonly description?: string
-  /** Grants, one of which is needed, by the scheme of the credential. */
+  /** Grants by credential scheme; any one of them suffices. */
   readonly security?: readonly Readonly<Record<string, readonly string[]>>[]
   readonly 'x-operation'?: { readonly confirm: boolean; readonly destructive: boolean }
   readonly parameters?: readonly { readonly name: string; readonly description?: string; readonly schema?: Schema }[]
 }
 
-/** An operation that somebody can start on the device. */
+/** An operation of the device that can be started from the page. */
 export interface DeviceOperation {
   readonly path: string
   readonly title: string
   readonly help: string
-  /** Grants, one of which is needed. */
+  /** Grants; any one of them suffices. */
   readonly needs: readonly string[]
   readonly confirm: boolean
   readonly destructive: boolean
-  /** Its options: query parameters that have a single value. */
+  /** Query parameters with a single possible value. */
   readonly options: readonly OperationOption[]
 }
 
@@ -60,7 +60,7 @@ const BASE_PATH = '/api/v1'
 /** Operations by path and method. */
 type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>
 
-/** The OpenAPI document of the device: which routes it has, and what the configuration consists of. */
+/** The OpenAPI document of the device: its routes, and the schema of its configuration. */
 export class Document {
   readonly #paths: Paths
   /** The schema of the configuration. */
@@ -75,12 +75,12 @@ export class Document {
     return this.#operation(method, path) !== undefined
   }
 
-  /** An operation, as the device describes it. */
+  /** Returns the device's description of an operation. */
   help(method: string, path: string): string {
     return this.#operation(method, path)?.description ?? ''
   }
 
-  /** The schema of a query parameter. */
+  /** Returns the schema of a query parameter; empty if there is none. */
   parameter(method: string, path: string, name: string): Schema {
     return this.#operation(method, path)?.parameters?.find(parameter => parameter.name === name)?.schema ?? {}
   }
@@ -104,12 +104,12 @@ export class Document {
   }
 }
 
-/** Far more than any description has: references to references can multiply without end. */
+/** The most values of a resolved schema: far more than any real one has. Nested references can multiply without end. */
 const MAX_VALUES = 100_000
 
 /**
- * The schema at a reference, with what its own references refer to in their place.
- * @throws {RangeError} if it has no end.
+ * Returns the schema at a reference, with all references in it resolved.
+ * @throws {RangeError} if the schema is too large, as a recursive one is.
  */
 function resolved(document: JsonObject, reference: string): Schema {
   let values = 0

@@ -13,7 +13,7 @@ import { statusView } from './views/status.ts'
 import { updateView } from './views/update.ts'
 import { whileShown } from './while-shown.ts'
 
-/** Milliseconds before a credential expires when the page says so, and between two looks at the clock. */
+/** Milliseconds before the credential's expiry at which the page warns, and between two looks at the clock. */
 const EXPIRY_NOTICE_MS = 10 * 60_000
 const CLOCK_MS = 20_000
 
@@ -23,7 +23,7 @@ interface Place {
   readonly make: () => View
 }
 
-/** Everything around the views: the device's name and state, and the way from one view to the other. */
+/** Creates everything around the views: the device's name and state, the navigation, and the banners. */
 export function shell(device: Device, actions: Actions): readonly HTMLElement[] {
   const places = placesFor(device, actions)
   const main = h('main', { id: 'main', tabindex: -1 })
@@ -111,7 +111,7 @@ export function shell(device: Device, actions: Actions): readonly HTMLElement[] 
   ]
 }
 
-/** Says in time that the credential is about to expire. */
+/** Creates the banner that warns before the credential expires. */
 function expiryBanner({ expiresAt }: Device): HTMLElement {
   const banner = h('div', { class: 'banner calm', role: 'status', hidden: true })
   if (expiresAt === undefined) return banner
@@ -154,7 +154,7 @@ function placesFor(device: Device, actions: Actions): readonly Place[] {
   return places.filter(({ isThere }) => isThere)
 }
 
-/** Lists the changes that the device has undone, until it is closed. */
+/** Creates the banner that lists the changes that the device reverted, until it is closed. */
 function revertedBanner(device: Device): HTMLElement {
   const banner = h('div', { class: 'banner', role: 'alert', hidden: true })
   device.reverted.follow(reverted => {

@@ -2,8 +2,8 @@ import { checkbox, h, newId } from './dom.ts'
 import * as texts from './texts.ts'
 
 /**
- * The form that asks for a credential.
- * @param why Why the last credential does not work any more; empty if there was none.
+ * Creates the form that asks for a credential.
+ * @param why Why the last credential no longer works; empty if there was none.
  */
 export function signInForm(why: string, go: (credential: string, isKept: boolean) => void): HTMLElement {
   const problem = h('p', { class: 'error', role: 'alert', id: newId(), hidden: why === '' }, why)

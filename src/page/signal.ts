@@ -1,6 +1,6 @@
 import { moving } from './steady.ts'
 
-/** A value that others follow. */
+/** A value with listeners. */
 export class Signal<T> {
   #value: T
   readonly #listeners = new Set<(value: T) => void>()
@@ -20,7 +20,7 @@ export class Signal<T> {
     })
   }
 
-  /** Calls it now, and after every change. */
+  /** Calls `listener` now, and after every `set`. */
   follow(listener: (value: T) => void): void {
     this.#listeners.add(listener)
     listener(this.#value)

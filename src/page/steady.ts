@@ -1,6 +1,6 @@
-/** Milliseconds for which what has moved, or is new, takes no finger: it may be on its way to what was there before. */
+/** Milliseconds for which an element that moved or appeared ignores clicks, which may be meant for what was there before. */
 const MOVED_MS = 500
-/** What acts at once. */
+/** Elements whose buttons act at once. */
 const ACTING = '.decide, .actions, .note'
 
 const look = () =>
@@ -10,18 +10,18 @@ let places = look()
 function compare(isNewToo: boolean): void {
   const before = places
   places = look()
-  // Keys have their focus, which moves with it.
+  // The keyboard needs no such protection: the focus moves with the element.
   for (const [element, place] of places)
     if (place !== before.get(element) && (isNewToo || before.get(element)))
       element.animate({ pointerEvents: ['none', 'none'] }, MOVED_MS)
 }
 
-/** Does what may move something on the page, or bring something new, while a finger is on its way. */
+/** Makes a change that may move or add elements, and protects them from clicks meant for others. */
 export function moving(change: () => void): void {
   places = look()
   change()
   compare(true)
 }
 
-// What else moves something changes the height of the page. What is new then is what somebody has asked for.
+// Anything else that moves elements changes the height of the page. New elements are not protected then: the user asked for them.
 new ResizeObserver(() => compare(false)).observe(document.body)

@@ -1,13 +1,13 @@
 /**
- * Where the page keeps what must outlive it: for this tab, or for this device. Under its path, so that devices behind one
- * proxy do not take each other's.
+ * The name under which the page stores what must outlive it. It includes the path, so that devices behind the same proxy do not
+ * share their items.
  */
 export const NAME = `receiverd ${location.pathname}`
 
-/** The storage of this tab, and of all tabs on this device. */
+/** The storage for this tab, and the one for all tabs of this browser. */
 export const [tab, device] = [storage('sessionStorage'), storage('localStorage')]
 
-/** Where the browser blocks it, values are kept until the page is left. */
+/** Returns a storage of the browser. If the browser blocks it, values are kept until the page is closed. */
 function storage(name: 'sessionStorage' | 'localStorage'): Pick<Storage, 'getItem' | 'setItem' | 'removeItem'> {
   try {
     return window[name]

@@ -1,12 +1,12 @@
 import * as texts from './texts.ts'
 
-/** A moment, as the browser's language writes it. */
+/** Formats a moment in the browser's language. */
 export function momentText(time: string): string {
   const moment = new Date(time)
   return Number.isNaN(moment.getTime()) ? time : moment.toLocaleString()
 }
 
-/** A length of time, in its largest whole unit. */
+/** Formats a duration in its largest whole unit. */
 export function durationText(seconds: number): string {
   const minutes = Math.floor(seconds / 60)
   if (minutes < 1) return texts.sinceNow

@@ -5,9 +5,9 @@ const SHOWN_MS = 6_000
 const region = h('div', { class: 'toast', role: 'status' })
 let timer = 0
 
-/** Says something for a while, also to a screen reader. */
+/** Shows a message for a few seconds, and announces it to screen readers. */
 export function announce(text: string): void {
-  // Inside a modal dialog, which covers everything else and makes it inert.
+  // Goes into an open modal dialog, which covers everything else and makes it inert.
   const place = document.querySelector('dialog[open]') ?? document.body
   if (region.parentElement !== place) place.append(region)
   clearTimeout(timer)

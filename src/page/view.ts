@@ -1,14 +1,14 @@
-/** A part of the page that has a place in the address. It is made when it is first shown, and kept with what was typed. */
+/** A part of the page with its own address fragment. It is created when first shown, and then kept with its entries. */
 export interface View {
   readonly element: HTMLElement
-  /** Called each time that it comes into sight. */
+  /** Called each time the view is shown. */
   readonly shown?: () => void
-  /** Called each time that it goes out of sight. */
+  /** Called each time the view is hidden. */
   readonly hidden?: () => void
 }
 
 export interface Actions {
   readonly signOut: () => void
-  /** Goes on with another credential. */
+  /** Continues with another credential. */
   readonly replaceCredential: (credential: string) => void
 }

@@ -1,11 +1,11 @@
 const timers = new WeakMap<HTMLElement, number>()
 
 /**
- * Does something again and again, for as long as the element is on the page and somebody can see it. While
- * one turn takes longer than `ms`, no other begins.
+ * Calls `act` every `ms` milliseconds until the element leaves the page, except while the page is hidden or the last call has
+ * not finished.
  */
 export function whileShown(element: HTMLElement, ms: number, act: () => void | Promise<void>): void {
-  // It may be shown again before the timer has noticed that it was not.
+  // The element may be shown again before the old timer notices that it was removed.
   clearInterval(timers.get(element))
   let isActing = false
   const timer = setInterval(async () => {

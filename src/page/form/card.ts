@@ -13,19 +13,19 @@ export interface CardOptions {
   readonly title: string
   readonly help: string | undefined
   readonly field: Field
-  /** The schemas of the settings in it, by name. */
+  /** The schemas of the card's settings, by name. */
   readonly settings: Readonly<Record<string, Schema>>
-  /** The user's entries, as a patch of the whole configuration. */
+  /** Returns the user's entries as a patch of the whole configuration; undefined without any. */
   readonly patch: () => JsonObject | undefined
 }
 
-/** Settings that are saved together. */
+/** Creates a form with settings that are saved together. */
 export function card(options: CardOptions): HTMLFormElement {
   const { device, title, help, field, settings, patch } = options
   const heading = h('h3', { id: newId(), tabindex: -1 }, title)
   const problem = problemLine()
   const save = h('button', { class: 'primary' }, texts.save)
-  // A list of all buttons, as screen readers have one, must tell them from those of the other cards.
+  // Screen readers can list all buttons: the title tells them from the buttons of other cards.
   const name = (button: HTMLElement, text: string) => {
     button.textContent = text
     button.setAttribute('aria-label', `${text}: ${title}`)
@@ -63,7 +63,7 @@ export function card(options: CardOptions): HTMLFormElement {
     save.disabled = true
     name(save, texts.saving)
     try {
-      // Keep what the user has entered meanwhile.
+      // Keeps entries that the user made meanwhile.
       const taken = () => {
         if (isEqual(patch(), body)) field.reset()
       }
@@ -76,7 +76,7 @@ export function card(options: CardOptions): HTMLFormElement {
       save.disabled = false
       name(save, texts.save)
       refresh()
-      // A button that is disabled or hidden loses the focus.
+      // A button loses the focus when it is disabled or hidden.
       const isLost = wasPressed && !document.activeElement?.matches('input, select, textarea, dialog[open] *')
       if (isLost) (actions.hidden ? heading : save).focus({ preventScroll: true })
     }
@@ -103,7 +103,7 @@ export function card(options: CardOptions): HTMLFormElement {
   return form
 }
 
-/** Shows each error at the control that its pointer names, or at the nearest thing around it. */
+/** Shows each error at the control that its pointer names, or at the nearest enclosing one. */
 function mark(field: Field, errors: readonly FieldError[], problem: HTMLElement): void {
   const slots = new Map(field.slots())
   const shown: string[] = []

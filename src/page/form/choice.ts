@@ -3,7 +3,7 @@ import type { Json } from '../json.ts'
 import { valueLabel } from '../labels.ts'
 import type { Control, ControlOptions } from './control.ts'
 
-/** One of the values of an enumeration, whatever their type. */
+/** A control for one of the values of an enumeration, of any type. */
 export function choice({ name, schema }: ControlOptions): Control {
   const values: readonly Json[] = schema.enum ?? []
   const options = values.map((value, at) => h('option', { value: at }, valueLabel(name, value)))

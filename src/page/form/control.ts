@@ -11,18 +11,18 @@ import { timeOfDay } from './time-of-day.ts'
 import { toggle } from './toggle.ts'
 import { withSuggestions } from './with-suggestions.ts'
 
-/** A control to enter a value with. It fires `input` events that bubble. */
+/** A control for entering a value. It fires bubbling `input` events. */
 export interface Control {
   readonly element: HTMLElement
-  /** Elements that can have the focus; the first visible one has the label. */
+  /** Focusable elements; the label belongs to the first visible one. */
   readonly inputs: readonly HTMLElement[]
-  /** It consists of several controls, and names itself. */
+  /** Set if the control consists of several, and has its own accessible name. */
   readonly isGroup?: true
   get(): Json
   set(value: Json): void
-  /** Entries that cannot be sent; pointers are relative to the control. */
+  /** Returns the errors of entries that cannot be sent; pointers are relative to the control. */
   invalid?(): readonly FieldError[]
-  /** Where the errors of its parts go, by relative pointer. */
+  /** Returns the error slots of the control's parts, by relative pointer. */
   slots?(): readonly (readonly [string, ErrorSlot])[]
   suggest?(choices: readonly string[]): void
   /** Shows what an empty value stands for. */
@@ -35,7 +35,7 @@ export interface ControlOptions {
   readonly schema: Schema
 }
 
-/** The control that suits a schema. A value of a kind that the page does not know is entered as JSON. */
+/** Returns a control that suits the schema. Values of unknown kinds are entered as JSON. */
 export function controlFor(options: ControlOptions): Control {
   const { schema } = options
   if (schema.enum) return choice(options)

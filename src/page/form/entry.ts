@@ -6,7 +6,7 @@ import { controlFor } from './control.ts'
 import { ErrorSlot } from './error-slot.ts'
 import { type Field, type FieldOptions, nameOf } from './field.ts'
 
-/** A value that can be changed: its control, what the schema says about it, and what went wrong. */
+/** A value that can be changed: its control, its help text and its errors. */
 export function entry({ path, label, schema, value, choices, system }: FieldOptions): Field {
   const name = nameOf(path)
   const pointer = path.map(step).join('')
@@ -85,7 +85,7 @@ export function entry({ path, label, schema, value, choices, system }: FieldOpti
   }
 }
 
-/** Draws the eye to what somebody else has changed. */
+/** Draws attention to a value that was changed elsewhere. */
 function flash(element: HTMLElement): void {
   element.classList.remove('changed')
   requestAnimationFrame(() => element.classList.add('changed'))

@@ -1,6 +1,6 @@
 import { h, newId } from '../dom.ts'
 
-/** Where the errors of a control are shown: beneath it, and said with it by a screen reader. */
+/** The place for a control's errors: below the control, and read with it by screen readers. */
 export class ErrorSlot {
   readonly element = h('p', { class: 'error', id: newId(), hidden: true })
   readonly #inputs: readonly HTMLElement[]

@@ -3,7 +3,7 @@ import type { Json } from '../json.ts'
 import { valueText } from '../labels.ts'
 import { type Field, type FieldOptions, nameOf } from './field.ts'
 
-/** A value that is only shown. */
+/** A read-only value. */
 export function fact({ path, label, value }: FieldOptions): Field {
   const shown = h('dd', {})
   const update = (value: Json) => {

@@ -7,22 +7,22 @@ import type { ErrorSlot } from './error-slot.ts'
 import { fact } from './fact.ts'
 import { fieldset } from './fieldset.ts'
 
-/** A value of the configuration on the page, and what somebody enters in its place. */
+/** A value of the configuration on the page, and the user's entry for it. */
 export interface Field {
   readonly element: HTMLElement
-  /** It only shows: a row of a description list. */
+  /** Set if the field is read-only: a row of a description list. */
   readonly isFact?: true
-  /** The part of a merge patch (RFC 7396) that makes of the device's value what was entered; undefined if nothing was. */
+  /** Returns the entry as part of a merge patch (RFC 7396) of the device's value; undefined if nothing was entered. */
   patch(): Json | undefined
-  /** Takes the value that the device has now, and leaves alone any text that is being entered. */
+  /** Adopts the device's current value, without overwriting an entry. */
   update(value: Json): void
-  /** Enters a value that suits the device, where there is none. */
+  /** Enters the value that the device proposes, if the field is empty. */
   propose?(): void
-  /** Forgets what was entered. */
+  /** Discards the entry. */
   reset(): void
-  /** Entries that cannot be sent. */
+  /** Returns the errors of entries that cannot be sent. */
   invalid(): readonly FieldError[]
-  /** Where errors go, by pointer. */
+  /** Returns the error slots by pointer. */
   slots(): readonly (readonly [string, ErrorSlot])[]
 }
 

@@ -2,7 +2,7 @@ import { h } from '../dom.ts'
 import type { Field, FieldOptions } from './field.ts'
 import { group } from './group.ts'
 
-/** An object inside another, under its own name. */
+/** A nested object, under its own name. */
 export function fieldset(options: FieldOptions): Field {
   const inner = group(options)
   const { description } = options.schema

@@ -5,8 +5,8 @@ import type { Schema } from '../schema.ts'
 import { type Field, type FieldOptions, fieldFor } from './field.ts'
 
 /**
- * The members of an object: the ones in its schema, or in a record the ones that the device has, all with the same schema.
- * Members that can only be read come first.
+ * The members of an object: those in its schema, or for a record those that the device has, all with the same schema.
+ * Read-only members come first.
  */
 export function group(options: FieldOptions): Field {
   const { path, schema, isReadOnly, choices, system } = options
@@ -37,7 +37,7 @@ export function group(options: FieldOptions): Field {
     }
     showApplicable(false)
   }
-  /** As it is entered. */
+  /** Returns a member's value with the user's entry applied. */
   const entered = (name: string) => members.get(name)?.patch() ?? latest[name]
   const showApplicable = (propose: boolean) => {
     for (const [name, field] of members) {

@@ -3,7 +3,7 @@ import type { Json } from '../json.ts'
 import * as texts from '../texts.ts'
 import type { Control } from './control.ts'
 
-/** Any value, as JSON, so that a value which no other control can show can still be changed. */
+/** A control for any value, as JSON text, for values that no other control supports. */
 export function jsonText(): Control {
   const input = h('textarea', { id: newId(), rows: 4, spellcheck: 'false' })
   const parse = (): Json | undefined => {

@@ -15,7 +15,7 @@ interface Row {
 /** The initial value of a new item. */
 const BLANK: Readonly<Record<string, Json>> = { boolean: false, integer: 0, number: 0 }
 
-/** A list of texts, numbers or switches, in the order of the rows. */
+/** A control for an ordered list of texts, numbers or switches. */
 export function list({ name, label, schema }: ControlOptions): Control {
   const items: Schema = schema.items ?? {}
   const rows = h('ol', { class: 'list' })

@@ -2,7 +2,7 @@ import { h, newId } from '../dom.ts'
 import * as texts from '../texts.ts'
 import type { Control, ControlOptions } from './control.ts'
 
-/** A number, and a slider beside it where the range has two ends. */
+/** A control for a number, with a slider if the range has both limits. */
 export function number({ label, schema }: ControlOptions): Control {
   const { minimum, maximum, type } = schema
   const limits = { min: minimum, max: maximum, step: type === 'integer' ? 1 : 'any' }

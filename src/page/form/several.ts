@@ -3,7 +3,7 @@ import type { Json } from '../json.ts'
 import { valueLabel } from '../labels.ts'
 import type { Control, ControlOptions } from './control.ts'
 
-/** Any of the values of an enumeration, in its order. */
+/** A control for a subset of an enumeration's values. */
 export function several({ name, label, schema }: ControlOptions): Control {
   const boxes = (schema.items?.enum ?? []).map((value: Json) => ({
     value,

@@ -2,10 +2,10 @@ import { h, newId } from '../dom.ts'
 import * as texts from '../texts.ts'
 import type { Control } from './control.ts'
 
-/** Hours and minutes, or nothing. */
+/** A control for a time of day, or none. */
 export function timeOfDay(): Control {
   let isBroken = false
-  // Browsers say nothing about hours without minutes.
+  // Browsers fire no `input` event for hours without minutes.
   const keyup = () => {
     if (input.validity.badInput === isBroken) return
     isBroken = input.validity.badInput

@@ -1,7 +1,7 @@
 import { h, newId } from '../dom.ts'
 import type { Control } from './control.ts'
 
-/** A switch. */
+/** A control for a boolean: a switch. */
 export function toggle(): Control {
   const input = h('input', { type: 'checkbox', role: 'switch', id: newId() })
   return {

@@ -2,7 +2,7 @@ import { h, newId } from '../dom.ts'
 import * as texts from '../texts.ts'
 import type { Control } from './control.ts'
 
-/** A text. Where the device knows what it would accept, one of these is chosen, or another is entered. */
+/** A control for a text. If the device suggests values, the user chooses one of them, or enters another. */
 export function withSuggestions({ label }: { readonly label: string }): Control {
   const other = h('option', { value: '' }, texts.other)
   const select = h('select', { id: newId(), hidden: true })
@@ -41,7 +41,7 @@ export function withSuggestions({ label }: { readonly label: string }): Control 
   }
 }
 
-/** Time zones by region: the part before a slash names a group. */
+/** Groups choices by the part before a slash, such as time zones by region. */
 function grouped(choices: readonly string[]): readonly HTMLElement[] {
   const groups = new Map<string, HTMLElement[]>()
   for (const choice of choices) {

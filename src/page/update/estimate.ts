@@ -1,13 +1,13 @@
 import * as texts from '../texts.ts'
 
-/** Milliseconds of which nothing can be told yet. */
+/** Milliseconds of progress that are needed for an estimate. */
 const FIRST_MS = 3_000
 
-/** Says how long something still takes, by how fast it has gone since it was first seen. */
+/** Estimates the time left of a task from its speed since the first call. */
 export class Estimate {
   #first: { readonly at: number; readonly done: number } | undefined
 
-  /** @param done Of `total`, in any unit; 0 of 0 begins anew. @param now In milliseconds. */
+  /** @param done Progress toward `total`, in any unit; a total of 0 starts over. @param now In milliseconds. */
   left(done: number, total: number, now: number): string {
     if (!this.#first || total === 0 || done < this.#first.done) this.#first = { at: now, done }
     const elapsedMs = now - this.#first.at

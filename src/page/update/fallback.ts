@@ -7,7 +7,7 @@ import { newsOf } from './state.ts'
 
 const READ = `${NAME} read`
 
-/** Says that the device has gone back to its old version, on every view, until somebody has read it. */
+/** Creates the banner that reports a rollback to the old version, on every view, until it is dismissed. */
 export function fallbackBanner(device: Device): HTMLElement {
   const banner = h('div', { class: 'banner fallback', role: 'alert', hidden: true })
   let shown = ''

@@ -14,10 +14,10 @@ import { Estimate } from './estimate.ts'
 import { type Part, partOf, upload } from './upload.ts'
 import { channelOf, windowText } from './window.ts'
 
-/** The name of the file that was begun, for whoever comes back after a reload. */
+/** The item with the name of the file being uploaded, to be shown after a reload. */
 const FILE = `${NAME} file`
 
-/** A new version's way, from a file or a channel to the restart. */
+/** Creates the card that takes a new version from a file or the channel to the restart. */
 export function newVersionCard(device: Device): HTMLElement {
   const { client, closed, grants, system, update } = device
   const heading = h('h3', { tabindex: -1 }, texts.newVersion)
@@ -28,9 +28,9 @@ export function newVersionCard(device: Device): HTMLElement {
   const channel = h('p', { class: 'help' })
   const problem = problemLine()
   const estimate = new Estimate()
-  /** The part of a stalled upload that has arrived. */
+  /** The part that the device received of a stalled upload. */
   let part: Part | undefined
-  /** Stops what this page is sending. */
+  /** Stops the upload that this page is sending. */
   let sending: AbortController | undefined
   /** The error of the last action here, until the next one. */
   let failure = ''
@@ -51,16 +51,16 @@ export function newVersionCard(device: Device): HTMLElement {
     closed.addEventListener('abort', () => mine.abort())
     show()
     kept.setItem(FILE, file.name)
-    // A phone that goes to sleep sends nothing.
+    // A sleeping phone would stop sending.
     const lock = await navigator.wakeLock?.request('screen').catch(() => undefined)
     await attempt(upload(client, file, mine.signal))
     lock?.release()
     sending = undefined
-    // Stopped by hand: it is no mistake.
+    // The user stopped it: that is not a failure.
     if (mine.signal.aborted) failure = ''
     readPart()
   }
-  /** Nothing tells of it but the device's answer about the bundle. */
+  /** Reads how much of an upload the device has: the state of the update does not include a stalled one. */
   const readPart = async () => {
     part = isAtRest(update.value) && !sending ? await partOf(client).catch(() => undefined) : undefined
     show()
@@ -75,7 +75,7 @@ export function newVersionCard(device: Device): HTMLElement {
     'aria-label': texts.chooseFile,
     change: () => {
       send(chooser.files?.[0])
-      // The same file may be chosen again.
+      // Allows choosing the same file again.
       chooser.value = ''
     },
   })
@@ -104,7 +104,7 @@ export function newVersionCard(device: Device): HTMLElement {
     if (!now) return
     const { state, available, running, bundle, error } = now
     const rest = sending || bundle ? undefined : part
-    // The device may say a moment later that it has ended.
+    // The device may report the end of the transfer a moment later.
     const isOver = failure !== '' && state === 'receiving'
     say(status, sending ? sendingText(now) : rest ? partText(rest) : isOver ? '' : statusText(now, system.value))
     say(problem, failure || (!sending && !rest && error?.detail) || '')
@@ -112,7 +112,7 @@ export function newVersionCard(device: Device): HTMLElement {
     bar.hidden = whole === 0
     bar.value = done / (whole || 1)
     const left = estimate.left(done, whole, performance.now())
-    // RAUC's percent jumps, and so no time can be told by it.
+    // RAUC's percentage jumps, so it allows no estimate.
     const text = state === 'installing' ? `${done} %` : texts.progressOf(bytesText(done), bytesText(whole)) + left
     say(far, whole === 0 ? '' : text)
     say(channel, available ? texts.inChannel(available.version, momentText(available.checkedAt)) : '')
@@ -185,7 +185,7 @@ function askOlder(go: () => void): void {
   })
 }
 
-/** Whether nothing is being done, and no bundle is ready. */
+/** Reports whether no step is in progress, and no bundle is ready. */
 function isAtRest(update: UpdateState | undefined): boolean {
   return update?.state === 'idle' || update?.state === 'failed'
 }
@@ -205,14 +205,14 @@ function statusText({ state, bundle, other, waitingFor }: UpdateState, system: J
   return `${text}${waits}${isInstalled ? ` ${texts.restartTakes}` : ''}`
 }
 
-/** How much of it is done, and how much there is; 0 where there is nothing to be seen. */
+/** Returns the progress and its total; the total is 0 if no progress is to be shown. */
 function progressOf({ state, bundle, percent = 0 }: UpdateState): [number, number] {
   if (state === 'installing') return [percent, 100]
   const isComing = state === 'receiving' || state === 'downloading'
   return [bundle?.receivedBytes ?? 0, isComing ? (bundle?.bytes ?? 0) : 0]
 }
 
-/** Shows or hides buttons. One that goes leaves the focus at the heading. */
+/** Shows or hides buttons. If the focused button is hidden, the heading gets the focus. */
 export function reveal(
   heading: HTMLElement,
   buttons: readonly (readonly [button: HTMLElement, isShown: boolean])[],

@@ -1,6 +1,6 @@
 import type { Outcome, UpdateState } from '../../update/state.ts'
 
-/** The outcome of the last update, unless somebody asked for exactly that, or the error of the last step says it. */
+/** Returns the outcome of the last update, unless it was requested, or the error of the last step already reports it. */
 export function newsOf(update: UpdateState | undefined): Outcome | undefined {
   const { last, error } = update ?? {}
   const { outcome, reason = '' } = last ?? {}

@@ -4,15 +4,15 @@ import * as texts from '../texts.ts'
 
 /** Milliseconds until the next attempt. */
 const RETRY_MS = 3_000
-/** Attempts in a row that bring nothing, while the device answers: longer than it takes a broken connection for alive. */
+/** Fruitless attempts in a row before the upload fails. They outlast the time in which the device notices a dead connection. */
 const MAX_VAIN = 30
 /**
- * What the device says while it does that; for what a browser has sent a second time by itself, after a connection broke;
- * and what a proxy says for a device that is not there.
+ * Statuses that are worth a retry: 409 while the device is busy with the broken upload, 412 for a request that the browser
+ * repeated by itself after a broken connection, and those of a proxy whose device is unreachable.
  */
 const PASSING = [409, 412, 502, 503, 504]
 
-/** How much of a bundle that is being sent the device has. */
+/** The part of a bundle that the device has received. */
 export interface Part {
   readonly bytes: number
   readonly receivedBytes: number
@@ -20,9 +20,9 @@ export interface Part {
 }
 
 /**
- * Sends a bundle to the device, whose events say how far it is. After a break it goes on where the device has stopped, for
- * as long as it takes: a connection that is cut without a word fails when the network is back, for the device has closed it.
- * @throws {Refusal} {Error} if it is another file, or cannot be sent; or if the signal is aborted.
+ * Sends a bundle to the device, whose events report the progress. After a break, it resumes where the device stopped. There is
+ * no timeout: a connection that was cut silently fails when the network is back, because the device has closed it.
+ * @throws {Refusal} {Error} if the device has part of another file, the upload fails, or the signal is aborted.
  */
 export async function upload(client: Client, file: File, signal: AbortSignal): Promise<void> {
   let last: unknown
@@ -30,11 +30,11 @@ export async function upload(client: Client, file: File, signal: AbortSignal): P
     try {
       const part = await partOf(client)
       signal.throwIfAborted()
-      // Somebody else sends another one, or has begun to.
+      // Somebody else is sending another bundle, or has begun to.
       if (part && part.bytes !== file.size) throw last ?? new Error(texts.otherFile)
-      // The last answer was lost: it is being checked, or was taken.
+      // The last answer was lost: the bundle is being checked, or was accepted.
       if (part?.receivedBytes === file.size) return
-      // It was refused, or somebody else has removed it, or the device does something else.
+      // The bundle was refused, somebody else removed it, or the device is busy with another step.
       if (!part && (from > 0 || last instanceof Refusal)) throw last
       const start = part?.receivedBytes ?? 0
       if (start > from) vain = 0
@@ -59,7 +59,7 @@ export async function upload(client: Client, file: File, signal: AbortSignal): P
   throw new Error(texts.uploadBroken)
 }
 
-/** How much of a bundle the device has, if any; all of it once it is whole. @throws {Refusal} or {Unreachable} */
+/** Returns the part of a bundle that the device has, maybe all of it; undefined if none. @throws {Refusal} or {Unreachable} */
 export async function partOf(client: Client): Promise<Part | undefined> {
   try {
     const response = await client.send('GET', '/update/bundle')

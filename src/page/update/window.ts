@@ -2,7 +2,7 @@ import { isObject, type JsonObject } from '../json.ts'
 import { valueText } from '../labels.ts'
 import * as texts from '../texts.ts'
 
-/** The window for restarts in the configuration, in words; undefined if none is set. */
+/** Describes the configured window for restarts; undefined if none is set. */
 export function windowText({ update }: JsonObject): string | undefined {
   const window = isObject(update) ? update.window : undefined
   if (!isObject(window) || !window.from) return undefined
@@ -10,7 +10,7 @@ export function windowText({ update }: JsonObject): string | undefined {
   return texts.windowOf(days, String(window.from), String(window.to))
 }
 
-/** Where new versions come from; empty if that is not set. */
+/** Returns the address of the channel; empty if none is set. */
 export function channelOf({ update }: JsonObject): string {
   return isObject(update) && typeof update.channel === 'string' ? update.channel : ''
 }

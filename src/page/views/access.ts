@@ -10,7 +10,7 @@ import { qrImage } from './qr-image.ts'
 import { secret } from './secret.ts'
 import { tokenCard } from './token-card.ts'
 
-/** For holders of the API key: tokens made from it, its replacement, and the certificate of the device. */
+/** The view for holders of the API key: new tokens, the replacement of the key, issuers, and the device's certificate. */
 export function accessView(device: Device, actions: Actions): View {
   return {
     element: h(
@@ -60,7 +60,7 @@ function keyCard(device: Device, actions: Actions): HTMLElement {
   )
 }
 
-/** How programs make sure that they talk to this device, if it serves TLS. */
+/** Creates the card that tells how programs can verify this device; hidden if the device does not serve TLS. */
 function certificateCard({ client }: Device): HTMLElement {
   const card = h('section', { class: 'card', hidden: true })
   const fill = async () => {
@@ -75,12 +75,12 @@ function certificateCard({ client }: Device): HTMLElement {
     )
     card.hidden = false
   }
-  // Without an answer there is nothing to show; the rest of the page says that the device cannot be reached.
+  // Without an answer the card stays hidden; the rest of the page reports that the device is unreachable.
   fill().catch(() => undefined)
   return card
 }
 
-/** Replaces the API key, goes on with the new one, and shows it. The parameters are those of the device's own method. */
+/** Replaces the API key, continues with the new one, and shows it. Parameters as for `Device.replaceKey`. */
 export async function replaceKey(
   device: Device,
   actions: Actions,
@@ -94,7 +94,7 @@ export async function replaceKey(
   showKey(apiKey, issuers)
 }
 
-/** 32 random bytes as base64url, as the device makes them. */
+/** Returns 32 random bytes as base64url, like the keys that the device generates. */
 function newKey(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(32))
   return btoa(String.fromCharCode(...bytes))
@@ -103,7 +103,7 @@ function newKey(): string {
     .replace(/=/g, '')
 }
 
-/** Nothing closes it but its button: the key is not shown again. */
+/** Shows the new key once, in a dialog that only its button closes. */
 function showKey(apiKey: string, issuers: readonly string[]): void {
   const actions = h(
     'div',

@@ -10,7 +10,7 @@ interface Issuer {
   readonly source: keyof typeof texts.issuerSources
 }
 
-/** The issuers in force, each with its removal; hidden while there are none. */
+/** Lists the issuers in force, with a button to remove each; hidden while there are none. */
 export function issuersCard(client: Client): HTMLElement {
   const problem = problemLine()
   const list = h('ul', { class: 'networks' })

@@ -16,10 +16,10 @@ interface LogLine {
 
 const LINES = [100, 200, 500, 2_000]
 const EVERYTHING = 7
-/** Milliseconds between two requests while the log is followed. */
+/** Milliseconds between requests while the log is followed. */
 const FOLLOW_MS = 3_000
 
-/** The journal of the device: filtered, searched, and downloaded. */
+/** The journal of the device, with filters, a search and a download. */
 export function logView(device: Device): View {
   const units = device.document.parameter('GET', '/logs', 'unit').enum ?? []
   const unit = select([['', texts.allUnits], ...units.map(unit => [String(unit), String(unit)] as const)], '')
@@ -38,7 +38,7 @@ export function logView(device: Device): View {
   let lines: readonly LogLine[] = []
   /** The lines in the table, as JSON. */
   let shown = ''
-  /** Counts the requests: only the last one may show its answer. */
+  /** Counts the requests: only the latest may show its answer. */
   let reads = 0
 
   const path = () => {
@@ -47,7 +47,7 @@ export function logView(device: Device): View {
     return `/logs?${query}`
   }
   const say = (text: string) => {
-    // A screen reader would say the same again.
+    // A screen reader would announce the same text again.
     if (state.textContent !== text) state.textContent = text
   }
   const show = () => {
@@ -55,7 +55,7 @@ export function logView(device: Device): View {
     const found = lines.filter(({ unit, message }) => `${unit} ${message}`.toLowerCase().includes(wanted))
     const { timeZone } = new Intl.DateTimeFormat().resolvedOptions()
     say(found.length === 0 ? texts.noLines : texts.logLines(found.length, timeZone))
-    // While nothing is new, a text that somebody has selected stays selected.
+    // Unchanged lines are not replaced, so that selected text stays selected.
     const next = JSON.stringify(found)
     if (next === shown) return
     shown = next

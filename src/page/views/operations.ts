@@ -9,7 +9,7 @@ import { announce } from '../toast.ts'
 
 type Started = Pick<DeviceOperation, 'path' | 'title' | 'help'> & Partial<DeviceOperation>
 
-/** The device's operations that the credential may start. */
+/** Creates the card with the operations that the credential may start; undefined if there are none. */
 export function operationsCard(device: Device): HTMLElement | undefined {
   const operations = device.document.operations.filter(({ needs }) => holdsOneOf(needs, device.grants))
   if (operations.length === 0) return undefined
@@ -21,7 +21,7 @@ export function operationsCard(device: Device): HTMLElement | undefined {
   return h('section', { class: 'card' }, h('h3', {}, texts.operations), h('ul', { class: 'operations' }, ...rows))
 }
 
-/** Starts it once somebody has confirmed that. */
+/** Starts an operation after the user confirms it. */
 export function confirmed(device: Device, operation: Started): void {
   const { title, help, destructive = false, options = [] } = operation
   const boxes = options.map(({ query, help }) => ({ query, ...checkbox(help) }))

@@ -2,7 +2,7 @@ import { qrPath } from '../../qr/qr-path.ts'
 
 const SVG = 'http://www.w3.org/2000/svg'
 
-/** A QR code as a picture: dark on light in every colour scheme, or scanners do not see it. */
+/** Draws a QR code, dark on light in every color scheme, because scanners miss inverted codes. */
 export function qrImage(text: string, label: string): SVGElement {
   const { size, path } = qrPath(text)
   return svg('svg', { viewBox: `0 0 ${size} ${size}`, class: 'qr', role: 'img', 'aria-label': label }, [

@@ -2,13 +2,13 @@ import { button, h, newId } from '../dom.ts'
 import * as texts from '../texts.ts'
 import { announce } from '../toast.ts'
 
-/** A text to copy. */
+/** Creates a read-only text with a button that copies it. */
 export function secret(label: string, text: string): HTMLElement {
   const input = h('input', { type: 'text', readonly: true, id: newId(), spellcheck: 'false' })
   input.value = text
   const copy = async () => {
     input.select()
-    // Without TLS a browser offers no clipboard, but still obeys the older command.
+    // Without TLS, browsers offer no clipboard, but still support the older command.
     const isCopied = await navigator.clipboard?.writeText(text).then(
       () => true,
       () => false,

@@ -9,23 +9,23 @@ import { announce } from '../toast.ts'
 import type { View } from '../view.ts'
 import { whileShown } from '../while-shown.ts'
 
-/** Milliseconds between two looks at the clock, which counts down while somebody waits. */
+/** Milliseconds between updates of the times shown, such as the time left of a waiting session. */
 const CLOCK_MS = 1_000
-/** Milliseconds for which a row that goes stays in its place: a finger on its way must not hit the next one. */
+/** Milliseconds for which an ended row stays in place, so that a tap meant for it does not hit the next row. */
 const GONE_MS = 2_000
-/** Milliseconds for the answer to a decision. The device itself gives up after five seconds. */
+/** Milliseconds to wait for the answer to a decision. The device itself gives up after five seconds. */
 const DECISION_MS = 8_000
-/** The clock of this device and that of the browser may differ by this many milliseconds. */
+/** Tolerated difference in milliseconds between the clocks of the device and the browser. */
 const LATE_MS = 2_000
 
-/** The moderator's view: the devices that wait, and those that mirror. */
+/** The moderator's view: the devices that are waiting, and those that are mirroring. */
 export function sessionsView(device: Device): View {
   const waiting = h('ul', { class: 'sessions' })
   const mirroring = h('ul', { class: 'sessions' })
   const nobodyWaits = h('p', { class: 'nobody' }, texts.nobodyWaits)
   const nobodyMirrors = h('p', { class: 'nobody' }, texts.nobodyMirrors)
   const items = new Map<string, Item>()
-  /** Who waits when the view is opened is no news. */
+  /** Whether this is the first update: sessions that already wait are not announced. */
   let isFirst = true
 
   const tidy = () => {
@@ -41,7 +41,7 @@ export function sessionsView(device: Device): View {
     setTimeout(() => moving(remove), GONE_MS)
   }
 
-  // Rows that stay are not rebuilt, and none moves up at once: a finger on its way to a button must find it there.
+  // Remaining rows are not rebuilt, and none moves up at once, so that a tap hits the button it was meant for.
   const update = (sessions: readonly Session[]) => {
     for (const [id, item] of items) {
       if (sessions.some(session => session.id === id)) continue
@@ -90,15 +90,15 @@ export function sessionsView(device: Device): View {
 interface Item {
   readonly element: HTMLElement
   readonly update: (session: Session) => void
-  /** Whether it was decided about here. */
+  /** Reports whether the session was decided on this page. */
   readonly isDecided: () => boolean
-  /** How the session ended. */
+  /** Returns a text on how the session ended. */
   readonly outcome: () => string
-  /** Shows it as over: nothing can be pressed any more. */
+  /** Shows the session as over, and disables its buttons. */
   readonly end: (outcome: string) => void
 }
 
-/** The texts of a button: instead of `text`, `doing` until there is an answer; then `done` is announced. */
+/** The texts of a button: its label `text`, `doing` while the answer is pending, and `done` to announce afterwards. */
 type Says = typeof texts.allow | typeof texts.deny | typeof texts.end
 
 function sessionItem(device: Device): Item {
@@ -131,10 +131,10 @@ function sessionItem(device: Device): Item {
       decision(session, texts.allow, () => admit(device, session), 'primary'),
     ]
   }
-  /** @param act Resolves with undefined if it was not done after all. */
+  /** Creates the button for a decision. @param act Resolves with undefined if the decision was not carried out. */
   const decision = (session: Session, says: Says, act: () => Promise<unknown>, kind = 'danger'): HTMLElement => {
     const decide = async () => {
-      // The row goes, and takes the focus with it.
+      // The row will be removed, with the focus in it.
       const heading = element.closest('section')?.querySelector('h3')
       say(problem, '')
       const wasPressed = document.activeElement === made
@@ -150,7 +150,7 @@ function sessionItem(device: Device): Item {
         if (error instanceof Unreachable) device.doubt()
       } finally {
         made.textContent = says.text
-        // What is done is not to be done again while its news is on its way.
+        // After a decision, the buttons stay inert until its event arrives.
         actions.inert = isDecided
         if (wasPressed && [made, document.body].some(element => element === document.activeElement))
           (problem.hidden ? heading : made)?.focus({ preventScroll: true })
@@ -163,7 +163,7 @@ function sessionItem(device: Device): Item {
   const outcome = () => {
     if (isDecided) return last?.state === 'pending' ? texts.gone.denied : texts.gone.ended
     if (last?.state !== 'pending') return texts.gone[last?.state ?? 'active']
-    // Without a deadline, it is not late.
+    // Without a deadline, the session cannot have timed out.
     return Date.parse(last.deadline ?? '') - Date.now() < LATE_MS ? texts.gone.timedOut : texts.gone.withdrawn
   }
   const end = (outcome: string) => {
@@ -176,8 +176,8 @@ function sessionItem(device: Device): Item {
 }
 
 /**
- * Asks first where that would end another session; undefined if it did.
- * @param replaced The session that may be ended for it.
+ * Admits a session. If that would end another one, opens a question instead, and resolves with undefined.
+ * @param replaced The id of the session that may be ended; `false` for none.
  */
 async function admit(device: Device, session: Session, replaced = 'false'): Promise<Response | undefined> {
   try {
@@ -186,7 +186,7 @@ async function admit(device: Device, session: Session, replaced = 'false'): Prom
   } catch (error) {
     const inTheWay = error instanceof Refusal ? error.session : undefined
     if (inTheWay === undefined || !(error instanceof Refusal)) throw error
-    // By then yet another one may be in the way.
+    // Another session may be in the way by then.
     const go = () => admit(device, session, inTheWay).catch(error => announce(messageOf(error)))
     ask({ title: texts.replaceTitle, content: [h('p', {}, foreign(error.message))], action: texts.replace, go })
     return undefined

@@ -10,10 +10,10 @@ import * as texts from '../texts.ts'
 import { announce } from '../toast.ts'
 import { sendPatch } from '../trial/send.ts'
 
-/** Characters of a name from a file that are shown. */
+/** The most characters shown of a name from a file. */
 const MAX_NAME = 64
 
-/** Saves the settings in a file, and loads them from one. */
+/** Creates the card that saves the settings to a file, and loads them from one. */
 export function settingsFileCard(device: Device): HTMLElement {
   const { system: schema } = device.document
   const withIdentity = checkbox(texts.withIdentity)
@@ -43,7 +43,7 @@ export function settingsFileCard(device: Device): HTMLElement {
     'aria-label': texts.loadSettings,
     change: async () => {
       await load(chooser.files?.[0])
-      // The same file may be chosen again.
+      // Allows choosing the same file again.
       chooser.value = ''
     },
   })
@@ -64,7 +64,7 @@ export function settingsFileCard(device: Device): HTMLElement {
   )
 }
 
-/** Shows what would change, and asks whether it shall. */
+/** Shows the changes that loading would make, and asks for confirmation. */
 function show(device: Device, { patch, differences, leftOut }: Preview, problem: HTMLElement): void {
   const { system: schema } = device.document
   const row = (path: readonly string[], ...value: readonly Child[]) =>
@@ -94,7 +94,7 @@ function show(device: Device, { patch, differences, leftOut }: Preview, problem:
   })
 }
 
-/** A name that the device or a stranger has chosen stays as it is. */
+/** Returns the label of a path. Names that are not plain words, such as those of networks, stay as they are. */
 function labelAt(path: readonly string[]): string {
   return path.map(name => (/^[a-z]+$/i.test(name) ? labelOf(name) : name).slice(0, MAX_NAME)).join(', ')
 }

@@ -13,7 +13,7 @@ import { withNetworks } from './wifi.ts'
 
 type Settings = Readonly<Record<string, Schema>>
 
-/** Every setting of the device, from the schema of the configuration: of these, this page knows Wi-Fi alone. */
+/** All settings of the device, generated from the schema of the configuration. Only Wi-Fi has code of its own. */
 export function settingsView(device: Device): View {
   const cards = h('div', { class: 'cards' })
   const index = h('ul', {})
@@ -53,7 +53,7 @@ export function settingsView(device: Device): View {
   }
 }
 
-/** The settings that are a single value, together. */
+/** Creates the card for all settings that are a single value. */
 function simpleCard(device: Device, settings: Settings): HTMLFormElement {
   const field = group(optionsFor(device, [], { properties: settings }, device.system.value))
   device.system.follow(field.update)
@@ -61,7 +61,7 @@ function simpleCard(device: Device, settings: Settings): HTMLFormElement {
   return card({ device, title: texts.general, help: texts.generalHelp, field, settings, patch })
 }
 
-/** A setting that consists of several. */
+/** Creates the card for a setting that is an object. */
 function objectCard(device: Device, name: string, schema: Schema): HTMLFormElement {
   const isWifi = name === 'wifi'
   const options = optionsFor(

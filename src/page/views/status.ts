@@ -12,7 +12,7 @@ import { whileShown } from '../while-shown.ts'
 import { operationsCard } from './operations.ts'
 import { signalText } from './wifi.ts'
 
-/** Milliseconds between two requests for the status, which has no events. */
+/** Milliseconds between requests for the status, which has no events. */
 const REFRESH_MS = 5_000
 
 /** The device's health, its properties, and its operations. */
@@ -46,7 +46,7 @@ export function statusView(device: Device): View {
   return hasStatus ? { element, shown } : { element }
 }
 
-/** The settings that can only be read: they describe the device. */
+/** Creates cards for the read-only settings, which describe the device. */
 function factCards({ system, document }: Device): readonly HTMLElement[] {
   return Object.entries(document.system.properties ?? {})
     .filter(([name, schema]) => schema.readOnly && name in system.value)

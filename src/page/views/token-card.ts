@@ -23,7 +23,7 @@ interface Made {
   readonly expiresAt?: string
 }
 
-/** Makes tokens. */
+/** Creates the form that makes tokens. */
 export function tokenCard(device: Device): HTMLElement {
   const role = h('select', { id: newId() }, ...options(texts.tokenRoles))
   const expiry = h('select', { id: newId() }, ...options({ ...texts.tokenExpiries, '': texts.tokenForever }))
@@ -75,7 +75,7 @@ function options(names: Readonly<Record<string, string>>): readonly HTMLElement[
   return Object.entries(names).map(([value, text]) => h('option', { value }, text))
 }
 
-/** Shown once: nobody keeps it. */
+/** Shows a token once: neither the page nor the device stores it. */
 function showToken({ token, expiresAt }: Made): void {
   const link = linkFor(token)
   const close = openDialog(texts.tokenMade, [

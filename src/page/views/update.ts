@@ -9,7 +9,7 @@ import type { View } from '../view.ts'
 import { confirmed } from './operations.ts'
 import { fact } from './status.ts'
 
-/** The versions on the device, and how a new one gets there. */
+/** The view with the versions on the device, and the card that installs a new one. */
 export function updateView(device: Device): View {
   const element = h(
     'div',
@@ -22,7 +22,7 @@ export function updateView(device: Device): View {
   return { element, shown: () => device.followUpdate(), hidden: () => device.leaveUpdate() }
 }
 
-/** The version that runs, and the one that the device can go back to. */
+/** Creates the card with the running version, and the one that the device can go back to. */
 function versionsCard(device: Device): HTMLElement {
   const heading = h('h3', { tabindex: -1 }, texts.versions)
   const testKeys = h('p', { class: 'hint' }, texts.testKeys)

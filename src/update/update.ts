@@ -448,7 +448,7 @@ export class Update {
     this.#topic.set({ last })
     log('warning', `version ${version} ${isBack ? 'was rolled back' : 'was not installed'}: ${reason}`)
     try {
-      // Takes the slot out of the boot order: when no slot has an attempt left, the boot loader gives new ones to all slots in that
+      // Takes the slot out of the boot order: when no slot has an attempt left, the boot loader gives new ones to all in the
       // order. A slot that still holds an older version was not touched.
       if ((await this.#otherSlot()).version === version) await rauc.mark('bad', slot)
       await this.#readOther()

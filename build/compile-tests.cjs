@@ -1,8 +1,8 @@
-// Compiles tests to build/out/tests: all of them when it is run, which takes a second, or those that are asked for. Sources
-// that tests share, and the product's libraries, become chunks that are loaded as plain JavaScript.
+// Compiles tests to build/out/tests: all of them when run as a program, which takes a second, or the requested ones. Shared
+// sources of the tests, and the product's libraries, become chunks that are loaded as plain JavaScript.
 //
-// When it is run, it also prints what to pass to tap for all tests, or with `quick` for those that start nothing: no command, no
-// browser, no machine. Small tests of a room share a process: to start one takes longer than most of them.
+// As a program, it also prints the arguments to pass to tap for all tests, or with `quick` for the tests that start no command,
+// browser or machine. The small tests of a folder share a process, because starting one takes longer than most of them.
 const { mkdirSync, readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } = require('node:fs')
 const { readFile } = require('node:fs/promises')
 const { dirname, join, relative } = require('node:path')
@@ -10,22 +10,22 @@ const { pathToFileURL } = require('node:url')
 
 const REPOSITORY = join(__dirname, '..')
 const OUT = join(REPOSITORY, 'build/out/tests')
-/** Everything that tests are compiled from. Libraries change only with the lock file. */
+/** All sources of compiled tests. Libraries change only with the lock file. */
 const SOURCES = ['src', 'hal', 'test', 'build', 'package-lock.json']
-/** Folders that hold no sources to compile. */
+/** Folders without sources to compile. */
 const OTHERS = new Set(['node_modules', 'fixtures', 'out'])
-/** Libraries that the product bundles. The others stay where they are. */
+/** Libraries that the product bundles. The others are imported from node_modules. */
 const BUNDLED = /^(typebox|@noble\/hashes)\b/
 /**
- * tap in one file: loading its two hundred files takes longer than most tests. A file of its own and no chunk, because tap must
- * be loaded only once, in a folder that tap leaves out of stacks.
+ * tap in one file, because loading its two hundred files takes longer than most tests. The file is not a chunk: tap must be
+ * loaded only once, from a folder that it omits from stack traces.
  */
 const TAP = join(OUT, 'node_modules/@tapjs/tap.mjs')
-/** Written whenever tap is installed, or compiles itself for its plugins. */
+/** A file that is written whenever tap is installed, or compiles itself for its plugins. */
 const TAP_SOURCE = join(REPOSITORY, 'node_modules/@tapjs/test/test-built/package.json')
-/** Rooms with packages of their own. */
+/** Folders that have their own packages, in them or below. */
 const OWN_PACKAGES = ['test/', 'src/fleet/']
-/** Rooms of test/ whose tests share a process; `.` are those in test/ itself. */
+/** Folders of test/ whose tests share a process. `.` stands for the tests directly in test/. */
 const SHARED = [
   'hal/format',
   'hal/settings',
@@ -41,8 +41,8 @@ const SHARED = [
   '.',
 ]
 /**
- * The tests that take longest, most of it waiting: they begin first, so that nobody waits for them at the end. tap runs programs in the
- * order of their paths: build/out/tests/test, where these are compiled to, build/out/tests/together, and test.
+ * The slowest tests, which mostly wait. They run first, so that the run does not end with them. tap runs programs in the order
+ * of their paths: build/out/tests/test, which has these compiled tests, then build/out/tests/together, then test.
  */
 const FIRST = new Set([
   'crash/states.test.ts',
@@ -71,30 +71,30 @@ const FIRST = new Set([
   'soak/soak.test.ts',
   'visits/address.test.ts',
 ])
-/** Rooms with tests that start something. */
+/** Folders with tests that start commands, browsers or machines. */
 const STARTING =
   /^(bench|crash|e2e|engines|fleet|fuzz|hal\/os|hostile|image|interop|package|page|presence|rig|soak|system\/card|visits)\//
-/** Tests that measure, or go on until so much has happened, which takes its time. */
+/** Slow tests that measure, or run until enough has happened. */
 const MEASURING = new Set([
   'contract/linear-time.test.ts',
   'faults/strikes.test.ts',
   'hal/transaction/memory.test.ts',
   'presence/picture.test.ts',
 ])
-/** How long a test run that has begun may still need old chunks: a day. */
+/** Milliseconds for which a test run in progress may still need old chunks: a day. */
 const KEPT_MS = 24 * 60 * 60 * 1000
 
 /**
- * The path of a test after compilation.
- * @param {string} test Its absolute path.
+ * Returns the path of a compiled test.
+ * @param {string} test The test's absolute path.
  */
 function compiledPath(test) {
   return join(OUT, relative(REPOSITORY, test).replace(/\.ts$/, '.js'))
 }
 
 /**
- * Whether a test is compiled from the sources as they are now.
- * @param {string} test Its absolute path.
+ * Reports whether the compiled test is up to date.
+ * @param {string} test The test's absolute path.
  */
 function isCompiled(test) {
   return isCurrent(
@@ -104,8 +104,8 @@ function isCompiled(test) {
 }
 
 /**
- * Whether what was compiled to `path` is newer than its sources.
- * @param {string} path
+ * Reports whether a compiled file is newer than its sources.
+ * @param {string} path The compiled file.
  * @param {readonly string[]} sources Files and folders.
  */
 function isCurrent(path, sources) {
@@ -114,7 +114,7 @@ function isCurrent(path, sources) {
 }
 
 /**
- * When a file, or anything in a folder, last changed. By its status change time, which a copy or a move sets, too.
+ * Returns when a file, or anything in a folder, last changed. Uses the status change time, which copying and moving also set.
  * @param {string} path
  * @returns {number} Milliseconds since 1970.
  */
@@ -127,7 +127,7 @@ function lastChange(path) {
   return Math.max(status.ctimeMs, ...inside)
 }
 
-/** @param {readonly string[]} tests Absolute paths. */
+/** Compiles tests, and tap if needed. @param {readonly string[]} tests Absolute paths. */
 async function compile(tests) {
   await Promise.all([
     bundle({
@@ -164,7 +164,7 @@ async function bundle(options) {
     platform: 'node',
     format: 'esm',
     target: 'node20',
-    // Conditions of exports (nodejs.org/api/packages.html) that Node knows, and not esbuild's own "module".
+    // Only the conditions for exports that Node knows (nodejs.org/api/packages.html), without esbuild's own "module".
     conditions: [],
     logLevel: 'warning',
     ...options,
@@ -172,17 +172,17 @@ async function bundle(options) {
   })
   for (const { path, contents } of outputFiles) {
     mkdirSync(dirname(path), { recursive: true })
-    // Another run may be about to load it.
+    // Replaces the file atomically: another run may be about to load it.
     const temporary = `${path}.${process.pid}`
     writeFileSync(temporary, contents)
-    // A source that changes meanwhile makes it out of date.
+    // Dated to the start, so that a source that changes meanwhile makes the file out of date.
     utimesSync(temporary, began / 1000, began / 1000)
     renameSync(temporary, path)
   }
 }
 
 /**
- * Compiled code behaves as it does where its source is: import.meta is the source's, and packages are found from there.
+ * Makes compiled code behave as if it ran at its source: import.meta and the lookup of packages are those of the source.
  * @param {import('esbuild').PluginBuild} build
  */
 function asInPlace(build) {
@@ -197,7 +197,7 @@ function asInPlace(build) {
 }
 
 /**
- * import.meta is that of the source.
+ * Replaces import.meta with the values of the source file.
  * @param {import('esbuild').PluginBuild} build
  */
 function withOrigin(build) {
@@ -212,12 +212,12 @@ function withOrigin(build) {
   })
 }
 
-/** @param {import('esbuild').PluginBuild} build */
+/** Imports tap from its compiled file. @param {import('esbuild').PluginBuild} build */
 function withCompiledTap(build) {
   build.onResolve({ filter: /^tap$/ }, () => ({ path: pathToFileURL(TAP).href, external: true }))
 }
 
-/** Removes chunks that no run needs any more. */
+/** Removes chunks that no run needs anymore. */
 function removeOldChunks() {
   const chunks = join(OUT, 'chunks')
   for (const name of readdirSync(chunks)) {
@@ -226,7 +226,7 @@ function removeOldChunks() {
   }
 }
 
-/** All tests, by their paths in test/. */
+/** Returns the paths of all tests, relative to test/. */
 function allTests() {
   return readdirSync(join(REPOSITORY, 'test'), { recursive: true, encoding: 'utf8' })
     .filter(name => name.endsWith('.test.ts') && !name.includes('node_modules'))
@@ -234,9 +234,9 @@ function allTests() {
 }
 
 /**
- * The programs that run these tests, by their paths in the repository.
- * @param {readonly string[]} tests
- * @returns {readonly string[]}
+ * Writes the shared programs, and returns the programs that run these tests.
+ * @param {readonly string[]} tests Paths relative to test/.
+ * @returns {readonly string[]} Paths relative to the repository.
  */
 function programsOf(tests) {
   const rooms = SHARED.map(room => ({ room, tests: tests.filter(test => roomOf(test) === room) }))
@@ -265,7 +265,7 @@ function roomOf(test) {
 }
 
 /**
- * Whether a test starts nothing, and measures nothing.
+ * Reports whether a test starts nothing, and measures nothing.
  * @param {string} test
  */
 function startsNothing(test) {

@@ -67,6 +67,8 @@ class TrialRun {
   readonly #options: JudgeOptions
   /** Since when all has been well, and with which runs of the units. */
   #well: { readonly since: number; readonly runs: Look['runs'] } | undefined
+  /** The parts that did not work in the last look that succeeded. */
+  #wanting: readonly string[] = []
   /** The last fault seen. */
   #fault = ''
 
@@ -97,7 +99,8 @@ class TrialRun {
       await this.#settle()
       return true
     } catch (error) {
-      this.#say(reasonOf(error))
+      // A look that fails says nothing about the parts: those that did not work before are still the reason.
+      this.#say([...this.#wanting, reasonOf(error)].join('; '))
       return false
     }
   }
@@ -108,6 +111,7 @@ class TrialRun {
     const { wanting, runs } = await look(this.#trial.expect)
     const before = this.#well?.runs
     const again = before && [...runs].find(([name, run]) => before.get(name) !== run)
+    this.#wanting = wanting
     if (wanting.length > 0) this.#say(wanting.join('; '))
     else if (again) this.#say(`${again[0]} was started again`)
     if (wanting.length > 0) this.#well = undefined

@@ -124,6 +124,28 @@ t.test('a version that does not is on record, and goes', async t => {
   t.equal(device.read('verdict'), undefined)
 })
 
+t.test('a look that fails takes no reason away', async t => {
+  const device = new Device(t)
+  await device.records.begin(TRIAL)
+  device.sees = second => {
+    if (second % 9 === 0) throw new HalError('COMMAND_FAILED', 'systemctl failed with status 1')
+    return { wanting: ['nginx does not answer by TLS'] }
+  }
+  t.equal(await device.judge(), false)
+  t.match(device.read('verdict'), { reason: 'nginx does not answer by TLS; systemctl failed with status 1' })
+
+  device.seconds = 0
+  device.log.length = 0
+  device.sees = second => {
+    if (second < 30) return { wanting: ['nginx does not answer by TLS'] }
+    if (second < 60) return {}
+    throw new HalError('COMMAND_FAILED', 'systemctl failed with status 1')
+  }
+  device.rauc = BROKEN
+  t.equal(await device.judge(), false)
+  t.match(device.read('verdict'), { reason: 'systemctl failed with status 1' }, 'a part that works by now is no reason')
+})
+
 t.test('a unit that keeps crashing is not good, although each look finds all well', async t => {
   const device = new Device(t)
   await device.records.begin(TRIAL)

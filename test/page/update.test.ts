@@ -55,7 +55,7 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     await choose(page, small)
     await waitForText(page, 'Version 1.1.0 is here, and can be installed.')
     await click(page, CARD, 'Install…')
-    await waitForText(page, 'the device goes back by itself')
+    await waitForText(page, 'returns to the old version by itself')
     await choosing(page, 'Install 1.1.0?', 'Restart', 'Later, by hand')
     await click(page, 'Install 1.1.0?', 'Install')
     await waitForText(page, 'Version 1.1.0 is being installed')

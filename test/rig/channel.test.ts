@@ -256,7 +256,7 @@ t.test('a channel', { skip: NO_RIG || needs('rauc', 'mksquashfs', 'openssl') }, 
         'download-failed',
         /how large/,
       ],
-      ['to a file', redirect('file:///etc/shadow'), 'download-failed', /something else/],
+      ['to a file', redirect('file:///etc/shadow'), 'download-failed', /something other/],
       ['to where it is not', redirect('/../../etc/shadow'), 'download-failed', /refuses/],
     ] as const) {
       handlers['..%2fbad'] = handler

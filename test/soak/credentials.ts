@@ -54,11 +54,12 @@ export class Credentials {
     return { text: mint(key, { roles: ROLES, ...claims }), kind: 'token', of: key, iat: undefined, exp: until }
   }
 
-  /** Whether it is good; undefined within seconds of the moment at which that changes. */
+  /** Whether it is good; undefined within seconds of the moment at which that changes, and while the clock is stepped. */
   isGood({ kind, of, iat, exp }: Credential): boolean | undefined {
     if (this.#isChanging) return undefined
     if (of !== (kind === 'issuer' ? this.#issuer?.publicKey : this.#service.key)) return false
     if (exp === undefined) return true
+    if (this.#service.isStepping) return undefined
     const now = this.#service.now() / 1000
     if (!this.#service.isClockSet) return false
     if (Math.abs(now - exp) < SLACK_S) return undefined

@@ -38,6 +38,8 @@ export class SoakedService extends Receiver {
   requests = 0
   /** Whether the service takes the time for known. */
   isClockSet = true
+  /** The clock is being stepped: whether the service knows the time is unknown until it has said so. */
+  isStepping = false
   #offsetMs = 0
   #agent = new Agent({ keepAlive: true, maxSockets: 16 })
 
@@ -56,9 +58,11 @@ export class SoakedService extends Receiver {
 
   /** Steps the clock to so many milliseconds from that of the host. */
   async stepClock(offsetMs: number): Promise<void> {
+    this.isStepping = true
     this.#offsetMs = offsetMs
     await this.#order({ offsetMs })
     this.isClockSet = ((await (await this.fetch('/status')).json()) as { clockSet: boolean }).clockSet
+    this.isStepping = false
   }
 
   measure(): Promise<Measured> {

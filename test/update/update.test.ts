@@ -84,17 +84,22 @@ function device(t: Test, fs?: FileSystem, wait?: Wait) {
     update.kept(await update.received(PATH))
     state.kept = BUNDLE
   }
-  /** The device runs 1.1.0, which an update has installed. */
-  const updated = async (isTrial: boolean) => {
+  /** Starts, and has begun to install 1.1.0. */
+  const installing = async () => {
     const update = await start()
     await receive(update, '1.1.0')
     await update.install({}, 'Ann')
+    return update
+  }
+  /** The device runs 1.1.0, which an update has installed. */
+  const updated = async (isTrial: boolean) => {
+    const update = await installing()
     rauc.succeed('1.1.0')
     await eventually(() => update.state.state === 'installed')
     rauc.bootSlot = 'B'
     if (!isTrial) await records.conclude({ version: '1.1.0', outcome: 'installed' })
   }
-  return { write, rauc, records, log, restarts, state, start, receive, updated }
+  return { write, rauc, records, log, restarts, state, start, receive, installing, updated }
 }
 
 const problem = (kind: string, detail: RegExp) => ({ kind, message: detail })
@@ -270,10 +275,8 @@ t.test('an installation that fails', async t => {
     ["Version mismatch: Expected at least '1.0.0' but bundle manifest has '0.9.0'", 'bundle-too-old', /older/],
   ]
   for (const [words, kind, reason] of cases) {
-    const { rauc, records, log, start, receive } = device(t)
-    const update = await start()
-    await receive(update, '1.1.0')
-    await update.install({}, 'Ann')
+    const { rauc, records, log, installing } = device(t)
+    const update = await installing()
     rauc.fail(words)
     await eventually(() => update.state.state === 'failed')
     t.match(update.state, { error: { type: `urn:receiverd:problem:${kind}` }, last: { outcome: 'failed', reason } })
@@ -289,10 +292,8 @@ t.test('an installation that fails', async t => {
 })
 
 t.test('RAUC dies while it installs', async t => {
-  const { rauc, start, receive } = device(t)
-  const update = await start()
-  await receive(update, '1.1.0')
-  await update.install({}, 'Ann')
+  const { rauc, installing } = device(t)
+  const update = await installing()
   Object.assign(rauc, { operation: 'idle', percent: 0 })
   await eventually(() => update.state.state === 'failed')
   t.match(update.state.error, { detail: /RAUC ended before/ })
@@ -422,11 +423,8 @@ t.test('an installation fails, and RAUC cannot tell which version is started nex
 })
 
 t.test('the service is restarted while RAUC installs', async t => {
-  const { rauc, start, receive } = device(t)
-  const update = await start()
-  await receive(update, '1.1.0')
-  await update.install({}, 'Ann')
-  await update.stop()
+  const { rauc, start, installing } = device(t)
+  await (await installing()).stop()
   const next = await start()
   t.match(next.state, { state: 'installing', other: { version: '1.1.0', state: 'bad' } })
   rauc.succeed('1.1.0')
@@ -441,10 +439,8 @@ t.test(
       if (isFull && call.name === 'file.write') throw systemError('ENOSPC')
       return call.proceed()
     })
-    const { rauc, log, records, start, receive } = device(t, fs)
-    const update = await start()
-    await receive(update, '1.1.0')
-    await update.install({}, 'Ann')
+    const { rauc, log, records, start, installing } = device(t, fs)
+    const update = await installing()
     rauc.succeed('1.1.0')
     await eventually(() => update.state.state === 'installed')
     await update.stop()
@@ -486,11 +482,8 @@ t.test('the fate of a version that is not running', async t => {
     ['the power was cut', undefined, false, { outcome: 'failed', reason: 'interrupted' }],
   ]
   for (const [what, verdict, isWritten, last] of cases) {
-    const { rauc, records, log, start, receive } = device(t)
-    const update = await start()
-    await receive(update, '1.1.0')
-    await update.install({}, 'Ann')
-    await update.stop()
+    const { rauc, records, log, start, installing } = device(t)
+    await (await installing()).stop()
     if (isWritten) rauc.succeed('1.1.0')
     Object.assign(rauc, { primary: isWritten ? 'rootfs.0' : '', operation: 'idle', percent: 0 })
     if (verdict) await records.condemn({ slot: 'B', version: '1.1.0', reason: verdict })
@@ -610,12 +603,9 @@ t.test('a factory reset waits until no version is under way', async t => {
 })
 
 t.test('a verdict that a power cut left says nothing about the next attempt at the same version', async t => {
-  const { rauc, records, start, receive } = device(t)
+  const { rauc, records, start, installing } = device(t)
   await records.condemn({ slot: 'B', version: '1.1.0', reason: 'weston does not answer' })
-  const update = await start()
-  await receive(update, '1.1.0')
-  await update.install({}, 'Ann')
-  await update.stop()
+  await (await installing()).stop()
   Object.assign(rauc, { operation: 'idle', percent: 0 })
   t.match((await start()).state, { last: { version: '1.1.0', outcome: 'failed', reason: 'interrupted' } })
 })
@@ -665,11 +655,8 @@ t.test('a bundle that was installed is not offered again', async t => {
 })
 
 t.test('a bundle whose installation goes on is there if that fails', async t => {
-  const { rauc, start, receive } = device(t)
-  const update = await start()
-  await receive(update, '1.1.0')
-  await update.install({}, 'Ann')
-  await update.stop()
+  const { rauc, start, installing } = device(t)
+  await (await installing()).stop()
   const next = await start()
   await next.resume()
   const bundle = { version: '1.1.0', bytes: 1_000, receivedBytes: 1_000, source: 'upload' }

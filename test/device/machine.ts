@@ -227,14 +227,14 @@ export class Machine extends Api {
 
   /** Waits until the shell answers, even after the device has restarted by itself. */
   async reconnect(): Promise<void> {
-    if (this.#board.shell === 'network') {
-      this.#shell?.destroy()
-      this.#useShell(connect(SHELL_TCP_PORT, this.address))
-    }
+    const isOverNetwork = this.#board.shell === 'network'
+    if (isOverNetwork) this.#shell?.destroy()
     // Output from before this boot is not an answer.
     this.#said = ''
     // Repeats the question until the shell answers.
     await eventually(async () => {
+      // QEMU accepts a connection before it knows whether the device does.
+      if (isOverNetwork && this.#shell?.destroyed !== false) this.#useShell(connect(SHELL_TCP_PORT, this.address))
       this.#shell?.write('echo up\n')
       await sleep(500)
       return this.#said.includes('up')

@@ -138,7 +138,8 @@ function replace(text: string, names: readonly string[], lines: readonly string[
     const present = options(line)
     const others = present.filter(option => !names.includes(option.name))
     if (others.length === present.length) return [line]
-    const replaced = [...own, ...others.map(option => option.raw)]
+    // UxPlay does not start with a lone hyphen, and on a line of its own, the item after it would be another option.
+    const replaced = [...own, ...others.flatMap(({ name, raw }) => (name === '' ? [] : [raw]))]
     own = []
     return replaced
   })

@@ -25,8 +25,8 @@ export interface Startup {
 interface Option {
   readonly name: string
   readonly value: string | undefined
-  /** The option as a line of its own. */
-  readonly raw: string
+  /** The option on a line of its own; undefined if no line is read so, as with the empty name of a lone hyphen. */
+  readonly raw: string | undefined
 }
 
 const MARK = "# The device's name: "
@@ -108,24 +108,35 @@ export function nearestName(deviceName: string): string {
   return name === '' || whyNotName(name) !== undefined ? 'AirPlay' : name
 }
 
-/** An item that UxPlay reads as `value`; undefined if there is none. */
+/** A value that UxPlay reads as `value`; undefined if there is none. */
 function quote(value: string): string | undefined {
-  const marks = /^[^"' ][^ ]*$/.test(value) ? [''] : ['"', "'"]
-  return marks.map(mark => mark + value + mark).find(item => options(`n ${item}`)[0]?.value === value)
+  return value.startsWith('-') ? undefined : itemOf(value)
+}
+
+/** An item with this text, which does not begin with a number sign; undefined if there is none. */
+function itemOf(text: string): string | undefined {
+  const marks = /^[^"' #][^ ]*$/.test(text) ? [''] : ['"', "'"]
+  const isRead = (item: string) => {
+    const [first, ...more] = item.matchAll(ITEM)
+    return more.length === 0 && (first?.[2] ?? first?.[0]) === text
+  }
+  return text === '' ? undefined : marks.map(mark => mark + text + mark).find(isRead)
 }
 
 /** The options on a line. A later item that begins with a hyphen is another option, followed by its value. */
 function options(line: string): Option[] {
-  const found: { name: string; value: string | undefined; raw: string }[] = []
+  const found: { name: string; value: string | undefined; raw: string | undefined }[] = []
   if (line.startsWith('#')) return found
   for (const { 0: item, 2: quoted = item } of line.matchAll(ITEM)) {
     if (quoted === '') continue
     const last = found.at(-1)
     if (!last) found.push({ name: quoted, value: undefined, raw: item })
-    else if (quoted.startsWith('-')) found.push({ name: quoted.slice(1), value: undefined, raw: quoted.slice(1) })
-    else {
+    else if (quoted.startsWith('-')) {
+      const name = quoted.slice(1)
+      found.push({ name, value: undefined, raw: itemOf(name) })
+    } else {
       last.value ??= quoted
-      last.raw += ` ${item}`
+      last.raw &&= `${last.raw} ${item}`
     }
   }
   return found
@@ -138,8 +149,7 @@ function replace(text: string, names: readonly string[], lines: readonly string[
     const present = options(line)
     const others = present.filter(option => !names.includes(option.name))
     if (others.length === present.length) return [line]
-    // UxPlay does not start with a lone hyphen, and on a line of its own, the item after it would be another option.
-    const replaced = [...own, ...others.flatMap(({ name, raw }) => (name === '' ? [] : [raw]))]
+    const replaced = [...own, ...others.flatMap(({ raw }) => raw ?? [])]
     own = []
     return replaced
   })

@@ -222,8 +222,7 @@ const ALONG: Partial<Record<keyof Startup, readonly (keyof Startup)[]>> = { name
 function uxplayrc(input: Input): Edit | undefined {
   const [property, value, apply] = input.pick(STARTUP_EDITS)(input) ?? []
   const text = input.text()
-  // With an option that begins with a number sign, UxPlay does not start; on a line of its own it would be a comment.
-  if (!property || !apply || text.includes('-#')) return undefined
+  if (!property || !apply) return undefined
   return {
     text,
     apply,

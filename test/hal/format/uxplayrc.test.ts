@@ -64,6 +64,11 @@ test('options are replaced in place, and everything else is kept', t => {
   t.equal(setGuarded('fs', true), 'fs\npin\n')
   t.equal(setGuarded('pw secret\npin\n', false), '')
   t.equal(setGuarded('h -pw - s 1x1', false), 'h\n', 'a lone hyphen does not make an option of its value')
+  t.equal(
+    setGuarded('pin "-pw " -#x -"pw"', false),
+    '"pw "\n"#x"\n""pw""\n',
+    'an option on a line of its own keeps its name',
+  )
   t.equal(setResolution(text, '1920x1080'), '# mine\nn Old\nfs\npin 1234\ns 1920x1080@30\nvs "a b"\n')
   t.equal(setResolution(text, ''), '# mine\nn Old\nfs\npin 1234\nvs "a b"\n')
   t.equal(setResolution('', '1920x1080'), 's 1920x1080\n')

@@ -9,6 +9,8 @@ const LOCAL_NAME = '127.0.1.1'
  */
 export function renameLocalHost(text: string, previous: string | undefined, next: string): string {
   const lines = text.split('\n')
+  // Aliases may share its first label.
+  if (previous === next && lines.some(line => isLocal(line) && namesOf(line).includes(next))) return text
   const label = firstLabel(previous ?? '')
   const isKnown = lines.some(line => isLocal(line) && namesOf(line).some(name => firstLabel(name) === label))
   return lines.map(line => (isLocal(line) ? renameLine(line, isKnown ? label : undefined, next) : line)).join('\n')

@@ -24,6 +24,7 @@ const cases: readonly (readonly [
   ['127.0.1.1 old.lan old', 'old.lan', 'new', '127.0.1.1 new.lan new', 'an old name with its domain'],
   ['127.0.1.1 old.lan old', 'old.lan', 'new.net', '127.0.1.1 new.net new', 'both with their domains'],
   ['127.0.1.1 old.lan', 'old.lan', 'new.net', '127.0.1.1 new.net', 'the same, without an alias'],
+  ['127.0.1.1 new.net new.lan', 'new.net', 'new.net', '127.0.1.1 new.net new.lan', 'the name that it has'],
   ['127.0.0.1 old', 'old', 'new', '127.0.0.1 old', 'another address'],
   ['127.0.1.10 old', 'old', 'new', '127.0.1.10 old', 'an address with the same beginning'],
   ['#127.0.1.1 old', 'old', 'new', '#127.0.1.1 old', 'a comment'],

@@ -13,6 +13,7 @@ CHANGES=${CHANGES:-300} tier crash-test
 tier fuzz
 N=${N:-200} tier power-test
 N=${DEVICES:-1000} tier fleet-test
+PROOF=1 tier device-test
 PROOF=1 tier update-test
 tier activation-test
 tier phone-test

@@ -1,4 +1,7 @@
-/** The booted image, from its first second on: proven from outside by its API, and from inside by the system's own tools. */
+/**
+ * The booted image, from its first second on: proven from outside by its API, and from inside by the system's own tools. PROOF=1
+ * also runs the bench for boards.
+ */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -331,7 +334,7 @@ t.test('idle means idle', async t => {
   t.ok(least.wakes <= MAX_WAKES, `${least.wakes} wakes`)
 })
 
-t.test('the bench for boards runs there', async t => {
+t.test('the bench for boards runs there', { skip: !process.env.PROOF && 'PROOF=1 is not set' }, async t => {
   await device.upload(BENCH, '/tmp/bench-board.cjs')
   const table = await device.shell('node /tmp/bench-board.cjs --quick', 15 * 60_000)
   t.comment(table)

@@ -1,14 +1,16 @@
-/** Signed updates for emulated boards: the system that `make image` made, under another version. */
+/** Signed updates for emulated boards: the system that `make image` made, under another version, or a few files. */
 import { execFileSync } from 'node:child_process'
-import { rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import type { Board } from './boards.ts'
 import { prepareSystem } from './machine.ts'
 
 const RELEASE = '/usr/lib/os-release'
+const BARE_BYTES = 16 * 1024 ** 2
 
 /**
+ * Makes a bundle of the board's own system.
  * @param folder Where to make the bundle.
  * @param files Files that replace the system's own, by path.
  * @returns its path.
@@ -24,7 +26,29 @@ export function makeBundle(
   const release = execFileSync('/sbin/debugfs', ['-R', `cat ${RELEASE}`, system], { encoding: 'utf8', stdio: 'pipe' })
   const changed = release.replace(/^IMAGE_VERSION=.*$/m, `IMAGE_VERSION=${version}`)
   prepareSystem(system, board, { [RELEASE]: changed, ...files })
-  const out = join(folder, `${version}.raucb`)
+  return sign(system, board, version)
+}
+
+/** Makes a bundle of a system that has only these files, by path. It is uploaded and installed in seconds. */
+export function makeBareBundle(
+  folder: string,
+  board: Board,
+  version: string,
+  files: Readonly<Record<string, string>>,
+): string {
+  const root = join(folder, version)
+  for (const [path, text] of Object.entries({ ...files, [RELEASE]: `IMAGE_VERSION=${version}\n` })) {
+    mkdirSync(dirname(join(root, path)), { recursive: true })
+    writeFileSync(join(root, path), text)
+  }
+  const system = join(folder, `${version}.ext4`)
+  execFileSync('/sbin/mke2fs', ['-q', '-t', 'ext4', '-d', root, system, `${BARE_BYTES / 1024}k`])
+  return sign(system, board, version)
+}
+
+/** Puts a system into a bundle beside it. The system is removed. */
+function sign(system: string, board: Board, version: string): string {
+  const out = system.replace(/ext4$/, 'raucb')
   // A level that takes seconds instead of minutes.
   const env = { ...process.env, VERSION: version, BOARD: board.name, KEYS: join(REPOSITORY, '.keys'), LEVEL: '1' }
   execFileSync('build/image/bundle.sh', [system, out], { cwd: REPOSITORY, env, stdio: ['ignore', 'pipe', 'inherit'] })

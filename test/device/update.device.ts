@@ -8,7 +8,7 @@ import { Owner } from '../fleet/support.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { earlier, virt } from './boards.ts'
-import { makeBundle } from './bundle.ts'
+import { makeBareBundle, makeBundle } from './bundle.ts'
 import { factoryDisk, Machine } from './machine.ts'
 import { INSTALL_MS, TRIAL_MS, updating } from './updating.ts'
 
@@ -70,26 +70,35 @@ t.test('and back to the version before', async t => {
 
 /** Freezes systemd, so that nobody serves the watchdog. It runs in a unit of its own, because nginx's may not write there. */
 const HANG = "#!/bin/sh\nsystemd-run sh -c 'echo 1 >/sys/fs/cgroup/init.scope/cgroup.freeze'\nsleep 1d\n"
-/** Files of versions that do not work, and how the device reports it. Each gets its attempts, of about a minute. */
-const BROKEN: Readonly<Record<string, readonly [files: Readonly<Record<string, string>>, reason: RegExp]>> = {
-  'no kernel': [{ '/boot/vmlinuz': 'no kernel\n' }, /^did not start$/],
+/** The system with other files, under a version. */
+const withFiles = (files: Readonly<Record<string, string>>) => (version: string) =>
+  makeBundle(folder, virt, version, files)
+/** Bundles of versions that do not work, and how the device reports it. Each gets its attempts, of about a minute. */
+const BROKEN: Readonly<Record<string, readonly [make: (version: string) => string, reason: RegExp]>> = {
+  'no kernel': [
+    version => makeBareBundle(folder, virt, version, { '/boot/vmlinuz': 'no kernel\n' }),
+    /^did not start$/,
+  ],
   ...(process.env.PROOF && {
-    'half an initrd': [{ '/boot/initrd.img': 'half an initrd\n' }, /^did not start$/],
-    'a panic': [{ '/usr/lib/systemd/systemd': 'no program\n' }, /^did not start$/],
-    'a hang': [{ '/usr/sbin/nginx': HANG }, /^did not start$/],
-    'a service that does not start': [{ '/usr/lib/receiverd/receiverd.cjs': 'process.exit(1)\n' }, /^did not start$/],
-    'a screen that does not draw': [{ '/usr/bin/weston': '#!/bin/sh\nexit 1\n' }, /weston/],
-    'a door that is closed': [{ '/usr/sbin/nginx': '#!/bin/sh\nexit 1\n' }, /nginx/],
+    'half an initrd': [withFiles({ '/boot/initrd.img': 'half an initrd\n' }), /^did not start$/],
+    'a panic': [withFiles({ '/usr/lib/systemd/systemd': 'no program\n' }), /^did not start$/],
+    'a hang': [withFiles({ '/usr/sbin/nginx': HANG }), /^did not start$/],
+    'a service that does not start': [
+      withFiles({ '/usr/lib/receiverd/receiverd.cjs': 'process.exit(1)\n' }),
+      /^did not start$/,
+    ],
+    'a screen that does not draw': [withFiles({ '/usr/bin/weston': '#!/bin/sh\nexit 1\n' }), /weston/],
+    'a door that is closed': [withFiles({ '/usr/sbin/nginx': '#!/bin/sh\nexit 1\n' }), /nginx/],
   }),
 }
 /** Three attempts of at most five minutes, and their restarts. */
 const FALLBACK_MS = 40 * 60_000
 
-for (const [name, [files, reason]] of Object.entries(BROKEN))
+for (const [name, [make, reason]] of Object.entries(BROKEN))
   t.test(`a version that does not work: ${name}; the device is back in the one before, with the settings`, async t => {
     const before = await identity()
     const version = `0.3.${Object.keys(BROKEN).indexOf(name)}`
-    await upload(makeBundle(folder, virt, version, files))
+    await upload(make(version))
     await install({ restart: 'now' })
     const now = await settled(({ last }) => last?.version === version, FALLBACK_MS)
     t.match(now, { running: { slot: 'A', state: 'good' }, other: { state: 'bad' }, state: 'idle' })

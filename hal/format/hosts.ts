@@ -25,9 +25,9 @@ function renameLine(line: string, previous: string | undefined, next: string): s
   const old = previous ?? firstLabel(names[0] ?? '')
   const label = firstLabel(next)
   const isQualified = names.some(name => name !== old && firstLabel(name) === old)
-  const renamed = body.replace(/\S+/g, word => {
+  const renamed = body.replace(/(?<=\S\s+)\S+/g, word => {
     const name = word.toLowerCase()
-    if (name === LOCAL_NAME || firstLabel(name) !== old) return word
+    if (firstLabel(name) !== old) return word
     if (name === old) return isQualified ? label : next
     return label === next ? next + word.slice(old.length) : next
   })

@@ -18,6 +18,7 @@ const cases: readonly (readonly [
   ['127.0.1.1 other.lan other', undefined, 'new', '127.0.1.1 new.lan new', 'an unknown old name'],
   ['127.0.1.1 other.lan other', 'old', 'new', '127.0.1.1 new.lan new', 'an old name that is not in the table'],
   ['127.0.1.1', 'old', 'new', '127.0.1.1\tnew', 'no name'],
+  ['127.0.1.1 127.0.1.1', 'old', 'new', '127.0.1.1 new.0.1.1', 'a name like the address'],
   ['127.0.1.1 # none', 'old', 'new', '127.0.1.1\tnew # none', 'a comment and no name'],
   ['127.0.1.1 old', 'old', 'new.lan', '127.0.1.1 new.lan', 'a new domain'],
   ['127.0.1.1 old.lan old', 'old', 'new.net', '127.0.1.1 new.net new', 'another domain'],

@@ -9,8 +9,8 @@ interface Column {
   readonly digits: number
   /**
    * The growth allowed from the first sample after the warm-up to the end, whatever the time; where it is not given, the
-   * machine decides. The heap and its dependents move by tenths of a MiB with code that V8 compiles, and the bounded
-   * caches hold half a MiB. The resident set has in addition what the allocators keep: three young generations.
+   * machine or V8 decides. The bounded caches hold half a MiB of the heap. The resident set has in addition what the
+   * allocators keep: three young generations.
    * Gone clients leave nothing behind: of descriptors, handles and their like, one or two may come and go by themselves.
    */
   readonly allowed?: number
@@ -19,6 +19,7 @@ interface Column {
 const COLUMNS: Readonly<Record<string, Column>> = {
   'RSS MiB': { value: ({ rss }) => rss / MIB, digits: 1, allowed: 24 },
   'heap MiB': { value: ({ heap }) => heap / MIB, digits: 2, allowed: 1 },
+  'code MiB': { value: ({ code }) => code / MIB, digits: 2 },
   'external MiB': { value: ({ external }) => external / MIB, digits: 2, allowed: 1 },
   handles: { value: ({ handles }) => handles, digits: 0, allowed: 2 },
   descriptors: { value: ({ descriptors }) => descriptors, digits: 0, allowed: 2 },

@@ -17,7 +17,9 @@ const ENV = { RECEIVERD_EVENTS: '16', RECEIVERD_HEARTBEAT_S: '1', RECEIVERD_STAL
 export interface Measured {
   /** Bytes. */
   readonly rss: number
+  /** Without the compiled code. */
   readonly heap: number
+  readonly code: number
   readonly external: number
   /** Of libuv, as `process.getActiveResourcesInfo()` lists them. */
   readonly handles: number

@@ -69,7 +69,10 @@ type Bundle = NonNullable<UpdateState['bundle']>
 
 /** Milliseconds before RAUC is asked again about an installation whose progress was lost. */
 const SILENCE_MS = 1_000
-/** How often RAUC is asked which slot starts next. It cannot answer once the boot loader's state is lost. */
+/**
+ * How often RAUC is asked in vain. It may be starting again, or not be able to start; and it cannot tell which slot starts next
+ * once the boot loader's state is lost.
+ */
 const MAX_SILENCE = 30
 /** Present in images that accept bundles signed with throw-away keys. */
 const TEST_KEYS = '/usr/lib/receiver/test-keys'
@@ -508,11 +511,11 @@ export class Update {
     this.#restart(trial.restart)
   }
 
-  /** `under way` also while RAUC does not answer; `unknown` if it has ended, but RAUC cannot tell which slot starts next. */
+  /** `unknown` if RAUC does not answer, or if the installation has ended, but RAUC cannot tell which slot starts next. */
   async #fateOfInstallation(trial: Trial): Promise<'under way' | 'installed' | 'failed' | 'unknown'> {
     const status = await this.#options.rauc.status().catch(() => undefined)
-    if (!status || status.isInstalling) return 'under way'
-    const fate = await this.#fateOf(trial).catch(() => undefined)
+    if (status?.isInstalling) return 'under way'
+    const fate = status && (await this.#fateOf(trial).catch(() => undefined))
     if (fate === undefined) return 'unknown'
     return fate === 'waits' ? 'installed' : 'failed'
   }

@@ -299,6 +299,22 @@ t.test('RAUC dies while it installs', async t => {
   t.match(update.state.error, { detail: /RAUC ended before/ })
 })
 
+t.test('RAUC dies while it installs, and does not start again', async t => {
+  let looks = 0
+  const { rauc, records, log, installing } = device(t, undefined, (ms, due) => {
+    if (ms === 1_000) looks++
+    const soon = setImmediate(due)
+    return () => clearImmediate(soon)
+  })
+  const update = await installing()
+  rauc.isAbsent = true
+  await eventually(() => update.state.state === 'failed')
+  t.equal(looks, 30, 'the person is told after half a minute')
+  t.match(update.state, { last: { version: '1.1.0', outcome: 'failed' } })
+  t.match(log.at(-1), /^error: version 1\.1\.0 was not installed: /)
+  t.match(await records.trial(), { version: '1.1.0' }, 'if the version is started all the same, it is judged')
+})
+
 t.test('as long as RAUC may start the version, its trial is on record', async t => {
   const { rauc, records, log, start, receive } = device(t)
   const update = await start()

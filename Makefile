@@ -99,7 +99,7 @@ image-tools:
 	@[ -e build/image/boards/$(BOARD)/boot.sh ] || \
 		{ echo 'there is no board $(BOARD); BOARD= is one of: $(notdir $(wildcard build/image/boards/*))' >&2; exit 1; }
 
-bundle: bundle-tools image ## build a signed update: make bundle BOARD=raspberry-pi VERSION=1.1.0 KEY=key.pem CERT=cert.pem (as root)
+bundle: bundle-tools image ## build a signed update: make bundle BOARD=raspberry-pi VERSION=1.1.0 KEY=sign.key CERT=sign.pem KEYRING=ca.pem (as root)
 	@build/image/bundle.sh build/out/image/$(BOARD).ext4 build/out/receiver-$(BOARD)-$(VERSION).raucb
 
 bundle-tools:

@@ -13,7 +13,9 @@ printf %s "$VERSION" | grep -Eqx "$number\.$number\.$number(-$part(\.$part)*)?(\
 	fail "VERSION=$VERSION is not a version as in SemVer, such as 1.1.0 or 1.1.0-rc.1"
 key=${KEY:-} cert=${CERT:-} keyring=${KEYRING:-}
 case ${key:+key}${cert:+cert} in
-keycert) ;;
+keycert)
+	[ -n "$keyring" ] || fail 'with KEY= and CERT=, make bundle needs KEYRING=, too: without it, receivers that install the bundle trust the throw-away keys, and refuse your next one'
+	;;
 '')
 	[ -z "$keyring" ] || fail 'with KEYRING=, make bundle needs KEY= and CERT= of a signer that it trusts'
 	build/image/keys.sh "$KEYS"
@@ -27,6 +29,15 @@ pkcs11:*) ;;
 esac
 [ -r "$cert" ] || case $cert in pkcs11:*) ;; *) fail "CERT=$cert cannot be read" ;; esac
 build/image/keyring.sh check
+# RAUC would say so only at the end, minutes later. Keys of tokens and encrypted ones are left to it.
+if [ -r "$cert" ]; then
+	public=$(openssl x509 -in "$cert" -noout -pubkey 2>/dev/null) || fail "CERT=$cert is not a certificate in PEM"
+	[ ! -r "$key" ] || grep -q 'PRIVATE KEY' "$key" || fail "KEY=$key is not a private key in PEM"
+	own=$(openssl pkey -in "$key" -passin pass: -pubout 2>/dev/null) || own=$public
+	[ "$own" = "$public" ] || fail "KEY=$key does not belong to CERT=$cert"
+	why=$(openssl verify -CAfile "$keyring" -untrusted "$cert" -purpose smimesign "$cert" 2>&1) ||
+		fail "CERT=$cert is not trusted by KEYRING=$keyring: $(printf '%s\n' "$why" | sed -n 's/^error [0-9]* at .*lookup: *//p' | head -n 1)"
+fi
 [ "$1" != check ] || exit 0
 
 work=$(mktemp -d "$2.XXXXXX")

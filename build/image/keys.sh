@@ -3,8 +3,13 @@
 # keys for a build without KEY, CERT and KEYRING: everyone who can read the folder can sign what such receivers install. They
 # are not in build/out, because receivers would refuse bundles of new keys that were made after `make clean`.
 set -eu
-dir=${1%/} name=${2:-receiver test}
-[ ! -e "$dir" ] || exit 0
+dir=${1:?DIR is missing: build/image/keys.sh DIR [NAME]} name=${2:-receiver test}
+dir=${dir%/}
+if [ -e "$dir/sign.pem" ]; then
+	[ $# -eq 1 ] || echo "$dir has keys already, and they are kept" >&2
+	exit 0
+fi
+[ ! -e "$dir" ] || { echo "$dir exists, and has no keys: remove it, or choose another folder" >&2; exit 1; }
 umask 077
 mkdir -p "$(dirname "$dir")"
 new=$(mktemp -d "$dir.XXXXXX")

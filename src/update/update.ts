@@ -505,8 +505,11 @@ export class Update {
       }
     }
     log('notice', `version ${version} is installed`)
-    this.#topic.set({ state: 'installed', percent: undefined })
-    await this.#readOther().catch(error => this.#log('warning', 'could not read the other system', error))
+    // In one event: until it is installed, the other system counts as one that cannot be started.
+    const other = await this.#otherSlot().then(described, error =>
+      this.#log('warning', 'could not read the other system', error),
+    )
+    this.#topic.set({ state: 'installed', percent: undefined, ...(other && { other }) })
     await removeBundle().catch(error => this.#log('warning', 'the installed bundle could not be removed', error))
     this.#restart(trial.restart)
   }

@@ -1,5 +1,6 @@
 /** Signed updates for emulated boards: the system that `make image` made, under another version, or a few files. */
 import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { REPOSITORY } from '../../build/bundle-file.ts'
@@ -8,6 +9,8 @@ import { prepareSystem } from './machine.ts'
 
 const RELEASE = '/usr/lib/os-release'
 const BARE_BYTES = 16 * 1024 ** 2
+/** RAUC refuses a bundle of less than a few blocks, compressed. */
+const LEAST_BYTES = 128 * 1024
 
 /**
  * Makes a bundle of the board's own system.
@@ -41,6 +44,7 @@ export function makeBareBundle(
     mkdirSync(dirname(join(root, path)), { recursive: true })
     writeFileSync(join(root, path), text)
   }
+  writeFileSync(join(root, 'random'), randomBytes(LEAST_BYTES))
   const system = join(folder, `${version}.ext4`)
   execFileSync('/sbin/mke2fs', ['-q', '-t', 'ext4', '-d', root, system, `${BARE_BYTES / 1024}k`])
   return sign(system, board, version)

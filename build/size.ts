@@ -17,8 +17,8 @@ import type { Metafile } from 'esbuild'
 const BUDGET_BYTES = 443_250
 /** HTML, style and script of the page, before they are compressed. */
 const PAGE_BUDGET_BYTES = 110_000
-/** The same as they are sent, compressed. The list of issuers takes 350 of it. */
-const SENT_BUDGET_BYTES = 32_350
+/** The same as they are sent, compressed. The list of issuers takes 350 of it, and the words about an update 350. */
+const SENT_BUDGET_BYTES = 32_700
 const PAGE = 'build/out/page'
 /**
  * Everything that may be in the bundle: our own code, without the owner's program, and the parts of two packages that it uses.

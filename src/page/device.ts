@@ -239,6 +239,8 @@ export class Device {
     if (isConnected) this.#lost.delete(path)
     else this.#lost.add(path)
     if (this.#lost.size === 0) this.#leftAt = undefined
+    // The network may be gone before the device says goodbye.
+    else if (this.update.value?.state === 'restarting') this.#leftAt ??= performance.now()
     const isRestarting = this.#leftAt !== undefined && performance.now() - this.#leftAt < RESTART_MS
     const now = this.#lost.size === 0 ? 'connected' : isRestarting ? 'restarting' : 'lost'
     if (this.connection.value === now) return

@@ -66,10 +66,12 @@ export function shell(device: Device, actions: Actions): readonly HTMLElement[] 
     state.classList.toggle('lost', connection !== 'connected')
     lost.hidden = connection === 'connected'
     lost.classList.toggle('calm', connection === 'restarting')
+    if (connection === 'connected') return void lost.replaceChildren()
+    const isUpdating = connection === 'lost' && device.update.value?.state === 'restarting'
+    const help = isUpdating ? texts.stillTrying : texts.connectionHelp[connection]
     lost.replaceChildren(
-      ...(connection === 'connected'
-        ? []
-        : [h('p', {}, texts.connectionHelp[connection]), button(texts.tryNow, () => device.retry())]),
+      h('p', {}, help),
+      button(texts.tryNow, () => device.retry()),
     )
   })
   device.system.follow(() => {

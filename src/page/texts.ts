@@ -23,6 +23,8 @@ export const connectionHelp = {
   lost: 'Not connected to the device. This page may be out of date. Trying again…',
   restarting: 'The device is restarting. This page continues by itself when the device is back.',
 } as const
+export const stillTrying =
+  'The device is not back yet. Leave it switched on: if a version does not work, the device tries it up to three times, and then goes back to the version before. That may take half an hour.'
 export const otherPage = 'The device was updated, and has another version of this page.'
 export const reload = 'Reload'
 export const refusedAfterRestart =
@@ -210,14 +212,17 @@ export const otherSystem = 'Other system'
 export const versionIn = (version: Version, slot: string) => `${known(version)}, system ${slot}`
 export const otherStates = {
   good: known,
-  bad: (version = '') => `${version} cannot be started`,
+  bad: (version?: string) => (version ? `${version} cannot be started` : 'cannot be started'),
   empty: (_: Version) => empty,
 } as const
 export const onTrial =
   'The new version is on trial for up to five minutes: unless everything works, the device goes back by itself.'
 export const beingWritten = 'being written'
-export const testKeys = 'Test keys: anybody can make a version that this device accepts.'
+export const testKeys =
+  'This device accepts versions that were signed with test keys: whoever has those keys can replace its software.'
 export const goBack = (version: Version) => `Go back to ${known(version)}`
+export const goTo = (version: Version) => `Go to ${known(version)}`
+export const wentBack = (version: string) => `The device went back from version ${version}, as somebody asked it to.`
 export const outcomes = {
   installed: (version: string) => `Version ${version} was installed, and works.`,
   failed: (version: string) => `Version ${version} was not installed.`,
@@ -231,6 +236,7 @@ export const newVersion = 'New version'
 export const newVersionHelp = 'A file that ends in .raucb. Sending and installing it take some minutes each.'
 const coming = () => 'A new version is coming in, which takes some minutes.'
 export const restartTakes = 'The restart takes about two minutes. A new version is then on trial for up to five.'
+export const sameVersion = (version: Version) => `Version ${known(version)} is here. The same version runs already.`
 export const activities = {
   idle: () => '',
   receiving: coming,
@@ -261,7 +267,11 @@ export const inChannel = (version: string, when: string) => `The channel has ${v
 export const install = 'Install'
 export const installTitle = (version: Version) => `Install ${known(version)}?`
 export const restartWhen = 'Restart'
-export const restarts = { window: 'In the window', manual: 'Later, by hand', now: 'At once: mirroring ends' } as const
+export const restarts = {
+  window: 'In the window',
+  manual: 'Later, by “Restart now”',
+  now: 'At once: mirroring ends',
+} as const
 export const restartNow = 'Restart now'
 export const restartHelp = 'Mirroring ends. The device is back in about two minutes.'
 export const installAnyway = 'Install it anyway'
@@ -294,7 +304,7 @@ export const tokenSubjectHelp = 'Optional. The name of its holder, shown in the 
 export const makeToken = 'Make a token'
 export const tokenMade = 'Your new token'
 export const tokenOnce = 'Shown only now: copy the link, or scan the code with a phone. Both open this page, signed in.'
-export const tokenUntil = (when: string) => `Valid until ${when}.`
+export const validUntil = (when: string) => `Valid until ${when}.`
 export const token = 'Token'
 export const link = 'Link that signs in'
 export const qrCode = 'QR code of the link that signs in'

@@ -154,6 +154,33 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     await waitForText(page, 'Version 1.1.0 did not work.')
   })
 
+  await t.test('after going back, the page says so, and leads to the newer version again', async t => {
+    const last = { version: '1.1.0', outcome: 'rolled back', reason: 'asked for', at: '2026-11-25T01:00:00Z' }
+    const { link } = await startUpdateDevice(t, ({ rauc, write }) => {
+      Object.assign(rauc.slots['rootfs.1'] ?? {}, { status: 'ok', 'boot-status': 'good', 'bundle.version': '1.1.0' })
+      write('data/update/last.json', JSON.stringify(last))
+    })
+    const { page } = await open(link)
+    await waitForText(page, 'The device went back from version 1.1.0, as somebody asked it to.')
+    t.equal(await page.$$eval('.banner:not([hidden])', found => found.length), 0, 'which is no reason for a warning')
+    await click(page, VERSIONS, 'Go to 1.1.0…')
+    await click(page, 'Go to 1.1.0: Meeting Room 4?', 'Cancel')
+  })
+
+  await t.test('an error of this page goes when others begin something', async t => {
+    const device = await startUpdateDevice(t)
+    const { link, service } = device
+    device.says({ version: '1.0.0' })
+    const { page } = await open(link)
+    await choose(page, fileOf('empty.raucb', 0))
+    await waitForText(page, 'The body is empty.')
+    const headers = { 'Content-Type': 'application/vnd.rauc.bundle' }
+    const answer = await service.fetch('/update/bundle', { method: 'PUT', headers, body: readFileSync(small) })
+    t.equal(answer.status, 201)
+    await waitForText(page, 'Version 1.0.0 is here. The same version runs already.')
+    await waitForNoText(page, 'The body is empty.')
+  })
+
   await t.test('going back asks first; a person who may only read sees no button', async t => {
     const { link, rauc, service, network } = await startUpdateDevice(t, ({ rauc }) =>
       Object.assign(rauc.slots['rootfs.1'] ?? {}, { status: 'ok', 'boot-status': 'good', 'bundle.version': '0.9.0' }),

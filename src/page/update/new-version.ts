@@ -137,10 +137,12 @@ export function newVersionCard(device: Device): HTMLElement {
   }
   let state = ''
   update.follow(now => {
-    show()
-    if (now?.state === state) return
+    const isNext = now?.state !== state
     state = now?.state ?? ''
-    readPart()
+    // It was about the step before.
+    if (isNext) failure = ''
+    show()
+    if (isNext) readPart()
   })
   system.follow(show)
   return h(
@@ -198,9 +200,11 @@ function partText({ receivedBytes, bytes }: Part): string {
   return texts.partThere(bytesText(receivedBytes), bytesText(bytes), kept.getItem(FILE) ?? '')
 }
 
-function statusText({ state, bundle, other, waitingFor }: UpdateState, system: JsonObject): string {
+function statusText({ state, bundle, running, other, waitingFor }: UpdateState, system: JsonObject): string {
   const isInstalled = state === 'installed'
-  const text = texts.activities[state]((isInstalled ? other : bundle)?.version)
+  const version = (isInstalled ? other : bundle)?.version
+  const isSame = state === 'downloaded' && version === running.version
+  const text = isSame ? texts.sameVersion(version) : texts.activities[state](version)
   const waits = waitingFor ? ` ${texts.waitsFor[waitingFor](windowText(system))}` : ''
   return `${text}${waits}${isInstalled ? ` ${texts.restartTakes}` : ''}`
 }

@@ -1,9 +1,17 @@
 import type { Outcome, UpdateState } from '../../update/state.ts'
 
-/** Returns the outcome of the last update, unless it was requested, or the error of the last step already reports it. */
+/** Steps after the outcome of the update before is no news any more. */
+const NEXT = ['installing', 'installed', 'restarting']
+
+/** Returns the outcome of the last update, unless the next one is under way, or the error of the last step already reports it. */
 export function newsOf(update: UpdateState | undefined): Outcome | undefined {
-  const { last, error } = update ?? {}
+  if (!update || NEXT.includes(update.state)) return undefined
+  const { last, error } = update
   const { outcome, reason = '' } = last ?? {}
   const isTold = outcome === 'failed' && reason !== '' && error?.detail.includes(reason)
-  return isTold || reason === 'asked for' ? undefined : last
+  return isTold ? undefined : last
 }
+
+/** Reports whether somebody asked the device to go back to the version before. */
+export const wasAskedFor = ({ outcome, reason }: Outcome): boolean =>
+  outcome === 'rolled back' && reason === 'asked for'

@@ -79,6 +79,8 @@ function row([name, value]: readonly [string, Json]): HTMLElement {
     const signal = typeof value.signalDbm === 'number' ? [signalText(value.signalDbm)] : []
     return fact(label, [shown(value.ssid), ...signal].join(', '))
   }
+  if (isObject(value) && typeof value.expiresAt === 'string')
+    return fact(label, texts.validUntil(momentText(value.expiresAt)))
   return fact(label, statusText(name, value))
 }
 

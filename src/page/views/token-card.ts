@@ -81,7 +81,7 @@ function showToken({ token, expiresAt }: Made): void {
   const close = openDialog(texts.tokenMade, [
     h('p', {}, texts.tokenOnce),
     qrImage(link, texts.qrCode),
-    expiresAt !== undefined && h('p', { class: 'help' }, texts.tokenUntil(momentText(expiresAt))),
+    expiresAt !== undefined && h('p', { class: 'help' }, texts.validUntil(momentText(expiresAt))),
     secret(texts.token, token),
     secret(texts.link, link),
     h(

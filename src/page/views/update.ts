@@ -1,10 +1,11 @@
+import type { UpdateState } from '../../update/state.ts'
 import type { Device } from '../device.ts'
 import { button, h, say } from '../dom.ts'
 import * as texts from '../texts.ts'
 import { momentText } from '../time.ts'
 import { outcomeText } from '../update/fallback.ts'
 import { newVersionCard, reveal } from '../update/new-version.ts'
-import { newsOf } from '../update/state.ts'
+import { newsOf, wasAskedFor } from '../update/state.ts'
 import type { View } from '../view.ts'
 import { confirmed } from './operations.ts'
 import { fact } from './status.ts'
@@ -22,6 +23,13 @@ export function updateView(device: Device): View {
   return { element, shown: () => device.followUpdate(), hidden: () => device.leaveUpdate() }
 }
 
+/** Returns the name of the button that restarts into the other system, which is forward after going back. */
+function titleOf(update: UpdateState | undefined): string {
+  const { other, last } = update ?? {}
+  const isForward = last && wasAskedFor(last) && last.version === other?.version
+  return (isForward ? texts.goTo : texts.goBack)(other?.version)
+}
+
 /** Creates the card with the running version, and the one that the device can go back to. */
 function versionsCard(device: Device): HTMLElement {
   const heading = h('h3', { tabindex: -1 }, texts.versions)
@@ -31,7 +39,7 @@ function versionsCard(device: Device): HTMLElement {
   const last = h('div', { class: 'outcome', role: 'status' })
   const back = button('', () => {
     const path = '/update/rollback'
-    const title = texts.goBack(device.update.value?.other.version)
+    const title = titleOf(device.update.value)
     confirmed(device, { path, title, help: device.document.help('POST', path) })
   })
   device.update.follow(update => {
@@ -49,7 +57,7 @@ function versionsCard(device: Device): HTMLElement {
     const news = newsOf(update)
     last.hidden = !news
     last.replaceChildren(...(news ? [outcomeText(news), h('p', { class: 'help' }, momentText(news.at ?? ''))] : []))
-    back.textContent = `${texts.goBack(other.version)}…`
+    back.textContent = `${titleOf(update)}…`
     const isIdle = ['idle', 'downloaded', 'failed'].includes(state)
     reveal(heading, [[back, isIdle && other.state === 'good' && device.grants.changesSystem]])
   })

@@ -269,7 +269,7 @@ export const installTitle = (version: Version) => `Install ${known(version)}?`
 export const restartWhen = 'Restart'
 export const restarts = {
   window: 'In the window',
-  manual: 'Later, by “Restart now”',
+  manual: 'Later, by hand',
   now: 'At once: mirroring ends',
 } as const
 export const restartNow = 'Restart now'

@@ -30,7 +30,7 @@ export const UPDATE_VIEWS: readonly UpdateViewCase[] = [
       older(device)
       device.write('usr/lib/receiver/test-keys', '')
     },
-    come: page => waitForText(page, 'Test keys'),
+    come: page => waitForText(page, 'signed with test keys'),
   },
   {
     name: 'channel',

@@ -88,8 +88,9 @@ testInOwnNetwork('connections that others take', NO_RIG, async t => {
   await t.test('a thousand slow ones of eight addresses', async t => {
     // A third each: nothing, half a handshake, half a request.
     const sockets = await Promise.all(Array.from({ length: SLOW }, (_, n) => slowClient(t, rig, address(n), n % 3)))
-    const beside = await use(rig, 10)
+    // On a busy machine, they are cut off before the measurement ends.
     const open = sockets.filter(socket => !socket.destroyed).length
+    const beside = await use(rig, 10)
     t.comment(`${beside.toFixed(0)} ms beside ${open} of them, ${alone.toFixed(0)} ms alone`)
     t.ok(open > 0)
     await Promise.all(

@@ -25,13 +25,14 @@ function renameLine(line: string, previous: string | undefined, next: string): s
   const old = previous ?? firstLabel(names[0] ?? '')
   const label = firstLabel(next)
   const isQualified = names.some(name => name !== old && firstLabel(name) === old)
-  const renamed = body.replace(/(?<=\S\s+)\S+/g, word => {
+  const start = body.indexOf(LOCAL_NAME) + LOCAL_NAME.length
+  const renamed = body.slice(start).replace(/\S+/g, word => {
     const name = word.toLowerCase()
     if (firstLabel(name) !== old) return word
     if (name === old) return isQualified ? label : next
     return label === next ? next + word.slice(old.length) : next
   })
-  return renamed + (comment < 0 ? '' : line.slice(comment))
+  return body.slice(0, start) + renamed + (comment < 0 ? '' : line.slice(comment))
 }
 
 function isLocal(line: string): boolean {

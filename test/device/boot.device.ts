@@ -1,6 +1,6 @@
 /**
  * The booted image, from its first second on: proven from outside by its API, and from inside by the system's own tools. PROOF=1
- * also runs the bench for boards.
+ * also runs the bench for boards, and has the watchdog restart it.
  */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -31,6 +31,7 @@ const device = new Machine(factoryDisk(), NO_LAN ? {} : { lan: LAN })
 /** Milliseconds until a certificate is made, or made again. */
 const CERTIFICATE_MS = 180_000
 t.setTimeout(30 * 60_000)
+const skip = !process.env.PROOF && 'PROOF=1 is not set'
 /** Limit of an idle minute of the service, in starts of Node, however slow the emulator is. */
 const MAX_STARTS = 1.5
 /**
@@ -334,7 +335,7 @@ t.test('idle means idle', async t => {
   t.ok(least.wakes <= MAX_WAKES, `${least.wakes} wakes`)
 })
 
-t.test('the bench for boards runs there', { skip: !process.env.PROOF && 'PROOF=1 is not set' }, async t => {
+t.test('the bench for boards runs there', { skip }, async t => {
   await device.upload(BENCH, '/tmp/bench-board.cjs')
   const table = await device.shell('node /tmp/bench-board.cjs --quick', 15 * 60_000)
   t.comment(table)
@@ -343,7 +344,7 @@ t.test('the bench for boards runs there', { skip: !process.env.PROOF && 'PROOF=1
   t.equal(delivered, of)
 })
 
-t.test('a device that hangs is restarted by its watchdog', async t => {
+t.test('a device that hangs is restarted by its watchdog', { skip }, async t => {
   t.match(await device.shell('wdctl /dev/watchdog0'), /i6300ESB/)
   const began = performance.now()
   await device.restartsBy(async () => {

@@ -13,6 +13,7 @@ import type { JsonObject } from '../../src/json.ts'
 import { NO_RIG } from '../rig/available.ts'
 import { startRig } from '../rig/rig.ts'
 import { eventually } from '../support/eventually.ts'
+import { NEEDS_PROOF } from '../support/needs.ts'
 import { DISK_BYTES } from './boards.ts'
 import { factoryDisk, Machine, OUTSIDE_PORT } from './machine.ts'
 import { startNameServer } from './name-server.ts'
@@ -31,7 +32,6 @@ const device = new Machine(factoryDisk(), NO_LAN ? {} : { lan: LAN })
 /** Milliseconds until a certificate is made, or made again. */
 const CERTIFICATE_MS = 180_000
 t.setTimeout(30 * 60_000)
-const skip = !process.env.PROOF && 'PROOF=1 is not set'
 /** Limit of an idle minute of the service, in starts of Node, however slow the emulator is. */
 const MAX_STARTS = 1.5
 /**
@@ -335,7 +335,7 @@ t.test('idle means idle', async t => {
   t.ok(least.wakes <= MAX_WAKES, `${least.wakes} wakes`)
 })
 
-t.test('the bench for boards runs there', { skip }, async t => {
+t.test('the bench for boards runs there', { skip: NEEDS_PROOF }, async t => {
   await device.upload(BENCH, '/tmp/bench-board.cjs')
   const table = await device.shell('node /tmp/bench-board.cjs --quick', 15 * 60_000)
   t.comment(table)
@@ -344,7 +344,7 @@ t.test('the bench for boards runs there', { skip }, async t => {
   t.equal(delivered, of)
 })
 
-t.test('a device that hangs is restarted by its watchdog', { skip }, async t => {
+t.test('a device that hangs is restarted by its watchdog', { skip: NEEDS_PROOF }, async t => {
   t.match(await device.shell('wdctl /dev/watchdog0'), /i6300ESB/)
   const began = performance.now()
   await device.restartsBy(async () => {

@@ -8,6 +8,7 @@ import t from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { NEEDS_PROOF } from '../support/needs.ts'
 import { cardOnVirt, copyToCard, raspberryPi } from './boards.ts'
 import { makeBundle } from './bundle.ts'
 import { type Disk, factoryDisk, Machine } from './machine.ts'
@@ -29,8 +30,6 @@ dns=10.0.2.3
 const TUNNEL_MS = 180_000
 /** Each card's ID at its first start. */
 const machineIds = new Set<string>()
-
-const skip = !process.env.PROOF && 'PROOF=1 is not set'
 
 t.setTimeout(90 * 60_000)
 
@@ -71,7 +70,7 @@ t.test('a Raspberry Pi 3 starts from the card, with the settings of its owner', 
   const gibibytes = Number(await device.shell('df --output=size --block-size=1M /data | tail -1')) / 1024
   t.ok(gibibytes > 3.3, `the data partition has ${gibibytes.toFixed(1)} GiB of the card's 8`)
 
-  await t.test('the power is cut', { skip }, async t => {
+  await t.test('the power is cut', { skip: NEEDS_PROOF }, async t => {
     await device.patch({ hostname: 'changed' })
     device.cutPower()
     await device.boot()
@@ -84,7 +83,7 @@ t.test('a Raspberry Pi 3 starts from the card, with the settings of its owner', 
     t.equal(await device.systemState(), 'running')
   })
 
-  await t.test('an update, and back', { skip }, async t => {
+  await t.test('an update, and back', { skip: NEEDS_PROOF }, async t => {
     const { post, settled, upload, install, identity } = updating(device, line => t.comment(line))
     const before = await identity()
     await upload(makeBundle(temporaryFolder(t), raspberryPi, '0.2.0'))

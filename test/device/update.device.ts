@@ -7,6 +7,7 @@ import t from 'tap'
 import { Owner } from '../fleet/support.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { NEEDS_PROOF } from '../support/needs.ts'
 import { earlier, virt } from './boards.ts'
 import { makeBareBundle, makeBundle } from './bundle.ts'
 import { factoryDisk, Machine } from './machine.ts'
@@ -108,7 +109,7 @@ for (const [name, [make, reason]] of Object.entries(BROKEN))
     t.match(await device.shell('fw_printenv'), /^BOOT_A_LEFT=14$/m, 'it has all its attempts')
   })
 
-t.test('a bundle with other bytes than were signed', { skip: !process.env.PROOF && 'PROOF=1 is not set' }, async t => {
+t.test('a bundle with other bytes than were signed', { skip: NEEDS_PROOF }, async t => {
   const before = await identity()
   const bundle = makeBundle(folder, virt, '0.3.9')
   const file = openSync(bundle, 'r+')
@@ -129,7 +130,7 @@ t.test('a bundle with other bytes than were signed', { skip: !process.env.PROOF 
   t.same(await identity(), before)
 })
 
-t.test('the power is cut during an installation', { skip: !process.env.PROOF && 'PROOF=1 is not set' }, async t => {
+t.test('the power is cut during an installation', { skip: NEEDS_PROOF }, async t => {
   const before = await identity()
   await upload(makeBundle(folder, virt, '0.4.0'))
   for (const percent of [5, 50, 90]) {

@@ -6,6 +6,7 @@ import { Agent, get } from 'node:http'
 import { join } from 'node:path'
 import t from 'tap'
 import { temporaryFolder } from '../support/folder.ts'
+import { NEEDS_PROOF } from '../support/needs.ts'
 import { NO_RIG } from './available.ts'
 import { RAUC_FILES } from './rauc.ts'
 import { type Rig, startRig } from './rig.ts'
@@ -15,7 +16,6 @@ const BYTES = 500 * MB
 const GROWTH_BYTES = 8 * 1024 * 1024
 /** Milliseconds; on a machine that is busy with something else, twice as many as without an upload. */
 const P99_MS = 20
-const NOT_ASKED = !process.env.PROOF && 'PROOF=1 is not set'
 
 /** Bytes of memory that the service has for itself. */
 async function memoryOf(rig: Rig): Promise<number> {
@@ -50,7 +50,7 @@ function ask(rig: Rig): () => Promise<readonly number[]> {
 const percentile = (times: readonly number[], part: number) =>
   [...times].sort((a, b) => a - b)[Math.floor(times.length * part)] ?? Number.NaN
 
-t.test('an upload of 500 MB', { skip: NO_RIG || NOT_ASKED }, async t => {
+t.test('an upload of 500 MB', { skip: NO_RIG || NEEDS_PROOF }, async t => {
   const rig = await startRig(t, { files: RAUC_FILES })
   const file = join(temporaryFolder(t), 'bundle')
   writeFileSync(file, 'hsqs')

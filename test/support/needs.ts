@@ -54,5 +54,8 @@ export function needs(...files: readonly (keyof typeof PACKAGES)[]): string | fa
   return missing.length > 0 && `install ${missing.map(file => PACKAGES[file]).join(' ')}`
 }
 
+/** The same for a test that is too long for every change (`make proof`). */
+export const NEEDS_PROOF: string | false = !process.env.PROOF && 'PROOF=1 is not set'
+
 /** The same for a test that only root can run. */
 export const NEEDS_ROOT: string | false = process.getuid?.() !== 0 && 'run as root'

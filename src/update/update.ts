@@ -70,7 +70,7 @@ type Bundle = NonNullable<UpdateState['bundle']>
 /** Milliseconds before RAUC is asked again about an installation whose progress was lost. */
 const SILENCE_MS = 1_000
 /**
- * How often RAUC is asked in vain. It may be starting again, or not be able to start; and it cannot tell which slot starts next
+ * How often in a row RAUC is asked in vain. It may be starting again, or not be able to start; and it cannot tell which slot starts next
  * once the boot loader's state is lost.
  */
 const MAX_SILENCE = 30
@@ -498,6 +498,7 @@ export class Update {
         if (signal.aborted) return
         if (fate === 'failed' || (fate === 'unknown' && ++silence > MAX_SILENCE))
           return void (await this.#notInstalled(version, error, fate))
+        if (fate === 'under way') silence = 0
         if (reasonOf(error) !== said) this.#log('warning', `following the installation of version ${version}`, error)
         said = reasonOf(error)
         if (fate === 'installed') break
@@ -505,11 +506,9 @@ export class Update {
       }
     }
     log('notice', `version ${version} is installed`)
-    // In one event: until it is installed, the other system counts as one that cannot be started.
-    const other = await this.#otherSlot().then(described, error =>
-      this.#log('warning', 'could not read the other system', error),
-    )
-    this.#topic.set({ state: 'installed', percent: undefined, ...(other && { other }) })
+    // First: a system that is installed, but counts as bad, would look as if it could not be started.
+    await this.#readOther().catch(error => this.#log('warning', 'could not read the other system', error))
+    this.#topic.set({ state: 'installed', percent: undefined })
     await removeBundle().catch(error => this.#log('warning', 'the installed bundle could not be removed', error))
     this.#restart(trial.restart)
   }

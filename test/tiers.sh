@@ -57,7 +57,7 @@ conclude() {
     [[ " ${tiers[*]} " == *" $name "* ]] || row "$name" 0 0 1 "SKIP names no tier of these: ${tiers[*]}"
   done
   cat "$failures"
-  printf '%-12s %7s %8s %8s  %s\n' tier seconds passed failed ''
+  printf '%-12s %7s %8s %8s\n' tier seconds passed failed
   printf '%s\n' "${rows[@]}"
   echo "$passed passed, $failed failed"
   exit $((failed > 0))

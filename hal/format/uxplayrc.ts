@@ -108,12 +108,12 @@ export function nearestName(deviceName: string): string {
   return name === '' || whyNotName(name) !== undefined ? 'AirPlay' : name
 }
 
-/** A value that UxPlay reads as `value`; undefined if there is none. */
+/** An item that UxPlay reads as a value of an option; undefined if there is none. */
 function quote(value: string): string | undefined {
   return value.startsWith('-') ? undefined : itemOf(value)
 }
 
-/** An item with this text, which does not begin with a number sign; undefined if there is none. */
+/** An item that has this text, also at the beginning of a line, where `#` would begin a comment; undefined if there is none. */
 function itemOf(text: string): string | undefined {
   const marks = /^[^"' #][^ ]*$/.test(text) ? [''] : ['"', "'"]
   const isRead = (item: string) => {

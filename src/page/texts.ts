@@ -267,11 +267,7 @@ export const inChannel = (version: string, when: string) => `The channel has ${v
 export const install = 'Install'
 export const installTitle = (version: Version) => `Install ${known(version)}?`
 export const restartWhen = 'Restart'
-export const restarts = {
-  window: 'In the window',
-  manual: 'Later, by hand',
-  now: 'At once: mirroring ends',
-} as const
+export const restarts = { window: 'In the window', manual: 'Later, by hand', now: 'At once: mirroring ends' } as const
 export const restartNow = 'Restart now'
 export const restartHelp = 'Mirroring ends. The device is back in about two minutes.'
 export const installAnyway = 'Install it anyway'

@@ -1,6 +1,6 @@
 import type { Outcome, UpdateState } from '../../update/state.ts'
 
-/** Steps after the outcome of the update before is no news any more. */
+/** The states in which the outcome of the update before is no longer news. */
 const NEXT = ['installing', 'installed', 'restarting']
 
 /** Returns the outcome of the last update, unless the next one is under way, or the error of the last step already reports it. */

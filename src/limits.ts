@@ -19,8 +19,8 @@ export const MAX_BODY_BYTES = 64 * 1024
 /** Milliseconds without a byte of a streamed body, and for all of it. */
 export const UPLOAD_STALL_MS = 60_000
 export const UPLOAD_TOTAL_MS = 6 * 60 * 60 * 1000
-/** Milliseconds for the response to a request that is not read to its end to arrive, until the connection is closed. */
-export const UNREAD_MS = 1_000
+/** Milliseconds from a connection's last response until it is closed, for a client that sends on instead of closing it. */
+export const LINGER_MS = 1_000
 /** Bytes of a bundle that may wait to be made durable: a slow card takes a second for this many. */
 export const BUNDLE_SYNC_BYTES = 16 * 1024 * 1024
 /** Bytes that a bundle leaves free, so that a setting can still be saved. */

@@ -13,7 +13,8 @@ import {
 import { Problem } from '../problem.ts'
 import type { Client } from './address.ts'
 import type { IncomingBody } from './incoming-body.ts'
-import { parserError, pauseReading, resumeReading, stopsParser } from './node-internals.ts'
+import { lingeringClose } from './lingering-close.ts'
+import { afterLastResponse, parserError, pauseReading, resumeReading, stopsParser } from './node-internals.ts'
 import type { Operation } from './operation.ts'
 import type { Asker, Pipeline } from './pipeline.ts'
 import { type Answerer, type Cancelable, type Held, type Reply, type WholeReply, wholeOf } from './reply.ts'
@@ -75,6 +76,7 @@ export class Connection implements Asker, Answerer {
     this.operation = context.unrouted
     context.places.enter(network)
     socket.on('close', this.ended)
+    afterLastResponse(socket, lingeringClose)
   }
 
   /** Called when the kernel has taken a response. */
@@ -101,6 +103,7 @@ export class Connection implements Asker, Answerer {
   receive(message: IncomingMessage, response: ServerResponse): void {
     // No response can follow a stream.
     if (this.stream) return void this.socket.destroy()
+    if (this.#isLingering) return pauseReading(this.socket)
     // Responses are sent in the order of their requests, so a request after a held poll ends the wait.
     this.held?.release()
     if (!this.#deferred && this.#isReady()) this.#begin(message, response)
@@ -120,6 +123,7 @@ export class Connection implements Asker, Answerer {
     if (reason === 'timeout' && this.incoming) return
     this.held?.release()
     const { socket } = this
+    if (this.#isLingering && reason !== 'reset' && reason !== 'timeout') return pauseReading(socket)
     if (reason === 'reset' || !socket.writable || this.stream) return void socket.destroy()
     const last = this.#deferred?.at(-1)?.response ?? this.response
     // Nothing follows the last response of a connection.
@@ -137,6 +141,11 @@ export class Connection implements Asker, Answerer {
     const problem = connectionProblem(reason)
     this.#context.unrouted.answered(problem.status)
     this.#context.writer.writeLast(socket, problem)
+  }
+
+  /** Whether the last response has been written. Later bytes of the client are left unread. */
+  get #isLingering(): boolean {
+    return this.socket.writableEnded && !this.stream
   }
 
   #isReady(): boolean {

@@ -39,6 +39,15 @@ export function resumeReading(socket: Socket): void {
 }
 
 /**
+ * Sets how a connection ends after its last response. Node would close it as soon as the kernel has taken the response.
+ *
+ * Relies on: `resOnFinish` calls `socket.destroySoon`, and no other part of a server does.
+ */
+export function afterLastResponse(socket: Socket, end: (socket: Socket) => void): void {
+  socket.destroySoon = () => end(socket)
+}
+
+/**
  * Reports whether a connection must end with the response to this request. No other protocol is offered here (RFC 9110
  * §7.8), but llhttp stops after a request with `Upgrade`, and Node drops the rest of the chunk.
  */

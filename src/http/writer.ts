@@ -3,12 +3,12 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Clock } from '../clock.ts'
 import type { Origins } from '../config.ts'
-import { UNREAD_MS } from '../limits.ts'
 import type { Problem } from '../problem.ts'
 import { isLeftUnread, isRead } from './body.ts'
 import type { Connection } from './connection.ts'
 import { Cors } from './cors.ts'
 import { CLOSE, commonHeaders, contentLength, Encoder } from './encoder.ts'
+import { lingeringClose } from './lingering-close.ts'
 import { detachResponse, pauseReading } from './node-internals.ts'
 import { type HeldReply, problemReply, type Reply, type StreamReply, type WholeReply, wholeOf } from './reply.ts'
 
@@ -50,12 +50,12 @@ export class Writer {
     }
     socket.write(second ?? first, sent)
     if (second) socket.uncork()
-    if (this.#isClosing) endSoon(socket)
+    if (this.#isClosing) lingeringClose(socket)
   }
 
   /** Answers a connection that cannot be parsed any further with a problem, and ends it. */
   writeLast(socket: Duplex, problem: Problem): void {
-    endSoon(socket, Buffer.concat(this.#encoder.whole(problemReply(problem), [], true)))
+    lingeringClose(socket, Buffer.concat(this.#encoder.whole(problemReply(problem), [], true)))
   }
 
   /**
@@ -97,15 +97,10 @@ export class Writer {
     )
   }
 
-  /**
-   * Answers a request whose rest is not read. The connection is not closed at once: that would reset it, and some clients
-   * would then drop a response that they have not read yet.
-   */
+  /** Answers a request whose rest is not read. */
   #writeUnread(socket: Socket, reply: WholeReply, cors: readonly string[]): void {
     pauseReading(socket)
-    socket.end(Buffer.concat(this.#encoder.whole(reply, cors, true)))
-    const timer = setTimeout(() => socket.destroy(), UNREAD_MS)
-    socket.on('close', () => clearTimeout(timer))
+    lingeringClose(socket, Buffer.concat(this.#encoder.whole(reply, cors, true)))
   }
 
   /**
@@ -146,9 +141,4 @@ export class Writer {
     socket.write(`${this.#encoder.head(200, NOSNIFF, cors, reply.headers, CLOSE)}${reply.preamble}`)
     connection.stream = reply.open(socket)
   }
-}
-
-/** Ends a connection without waiting for a client that never closes its side. */
-function endSoon(socket: Duplex, bytes?: Buffer): void {
-  socket.end(bytes, () => socket.destroy())
 }

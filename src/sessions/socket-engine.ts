@@ -105,7 +105,7 @@ class SessionStream implements Cancelable {
 
   /** Closes the connection once the kernel has taken its last line. */
   destroy(): void {
-    this.#socket.destroySoon()
+    this.#socket.end(() => this.#socket.destroy())
   }
 }
 

@@ -154,6 +154,44 @@ t.test('unsent answers are bounded by bytes and by number', async t => {
   t.ok(begun < 20_000, `${begun} answers were made`)
 })
 
+for (const [what, last] of [
+  ['HTTP/1.0', get('/small').replace('HTTP/1.1', 'HTTP/1.0')],
+  ['Connection: close', get('/small').replace('Host:', 'Host:\r\nConnection: close')],
+  ['a request that cannot be parsed', 'GARBAGE\r\n\r\n'],
+] as const)
+  t.test(`a client that sends on after ${what} gets the answers to all that came before`, async t => {
+    const { port, server, counts } = await startServer(t)
+    const socket = await send(t, port, get('/small') + get('/small') + last + get('/small'))
+    await eventually(() => counts.small >= 2)
+    for (const more of [get('/small'), 'GARBAGE', get('/small')]) {
+      await sleep(50)
+      socket.write(more)
+    }
+    await sleep(50)
+    let text = ''
+    socket.on('data', chunk => {
+      text += chunk
+    })
+    socket.resume()
+    await once(socket, 'close')
+    t.same(
+      Array.from(text.matchAll(/HTTP\/1.1 (\d+)/g), match => match[1]),
+      ['200', '200', last.startsWith('GARBAGE') ? '400' : '200'],
+    )
+    await eventually(() => server.connections === 0)
+  })
+
+t.test('a client that never closes its side does not keep its place for long', async t => {
+  const { port, server } = await startServer(t)
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true }).resume()
+  t.teardown(() => socket.destroy())
+  socket.on('error', () => undefined)
+  socket.write(get('/small').replace('HTTP/1.1', 'HTTP/1.0'))
+  await once(socket, 'end')
+  t.equal(server.connections, 1)
+  await eventually(() => server.connections === 0)
+})
+
 t.test(
   'a stop does not wait for connections on which nothing was asked, but for those that wait for an answer',
   async t => {

@@ -126,6 +126,22 @@ async function internals(t: Test, node: string): Promise<void> {
     t.strictSame(statuses(answer), [...Array(30).fill([200, 200, 200, 200, 304, 404, 404]).flat(), 200])
   })
 
+  await t.test('a client that sends on after its last request gets all answers', async t => {
+    const socket = connect(receiver.port, '127.0.0.1').pause()
+    socket.write(get('/health').repeat(3) + LAST)
+    for (let n = 0; n < 3; n++) {
+      await sleep(100)
+      socket.write(get('/health'))
+    }
+    let answer = ''
+    socket.on('data', chunk => {
+      answer += chunk.toString('latin1')
+    })
+    socket.resume()
+    await once(socket, 'end')
+    t.strictSame(statuses(answer), [200, 200, 200, 200])
+  })
+
   await t.test('nothing is read from a client that does not read', async t => {
     const before = memoryOf(receiver)
     const sockets = Array.from({ length: 20 }, () => connect(receiver.port, '127.0.0.1').pause())

@@ -175,9 +175,9 @@ function look(replay: Replay): Found {
 t.test('an installation is recorded', async t => {
   const device = new Machine(factory, { writeLog: log })
   t.teardown(() => device.cutPower())
-  const { upload, install, identity } = updating(device, comment)
+  const { configure, upload, install, identity } = updating(device, comment)
   await device.boot()
-  await device.patch({ hostname: 'lobby', deviceName: 'Lobby', ntp: { servers: ['192.0.2.7'] } })
+  await configure()
   await upload(makeBundle(folder, virt, '0.2.0'))
   before = await identity()
   await device.shell('sync')

@@ -1,5 +1,5 @@
 /** The image, booted by QEMU: its ports, its screen, and a root shell. */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import {
@@ -16,9 +16,12 @@ import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { Api } from '../support/api.ts'
 import { eventually } from '../support/eventually.ts'
 import { A_OFFSET, addToCommandLine, type Board, DISK_BYTES, QEMU, virt } from './boards.ts'
+
+const run = promisify(execFile)
 
 /** A Pi, with four cores on a host with two, takes four and a half minutes, and seven beside another emulator. */
 const BOOT_MS = 1_200_000
@@ -27,6 +30,8 @@ const COMMAND_MS = 240_000
 const ANSWER_MS = 10_000
 /** Milliseconds from the first answer of the API until no unit is starting any more. */
 const STARTED_MS = 300_000
+/** Milliseconds until a certificate is made, or made again. */
+export const CERTIFICATE_MS = 180_000
 /** A port of the device for the test alone: the API itself, which listens on the loopback. */
 const TEST_PORT = 18080
 /** On the host, the port of the API from outside, where nobody should answer. */
@@ -365,6 +370,13 @@ export class Machine extends Api {
 
   async loadKey(): Promise<void> {
     this.#key = await this.receiverd('key', 'show')
+  }
+
+  /** The names in the certificate that nginx presents; empty without an answer. */
+  async certifiedNames(): Promise<string> {
+    const connect = `openssl s_client -connect ${this.address}:443 </dev/null 2>/dev/null`
+    const command = `${connect} | openssl x509 -noout -ext subjectAltName 2>/dev/null || true`
+    return (await run('sh', ['-c', command])).stdout
   }
 
   /** Uses another API key, after the key was replaced. */

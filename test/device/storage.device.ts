@@ -23,15 +23,13 @@ const VERSION = '0.2.0'
 const folder = temporaryFolder(t)
 const card = new BadCard(folder)
 const device = new Machine(factoryDisk(), { isPlain: true, env: card.env })
-const { state, post, settled, upload, install, identity } = updating(device, line => t.comment(line))
+const { state, post, settled, configure, upload, install, identity } = updating(device, line => t.comment(line))
 let bundle: string | undefined
 
 /** Boots the device, and sets it up as somebody would. */
 async function setUp(): Promise<void> {
   await device.boot()
-  const answer = await device.patch({ hostname: 'lobby', deviceName: 'Lobby', ntp: { servers: ['192.0.2.7'] } })
-  if (!answer.ok) throw new Error(await answer.text())
-  await eventually(() => device.receiverd('key', 'show', '--verbose').catch(() => undefined), 180_000)
+  await configure()
 }
 
 /** Makes sure that the device has a bundle that is not installed yet. */

@@ -5,7 +5,6 @@
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs'
 import t from 'tap'
 import { Owner } from '../fleet/support.ts'
-import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { NEEDS_PROOF } from '../support/needs.ts'
 import { earlier, virt } from './boards.ts'
@@ -17,18 +16,17 @@ t.setTimeout(4 * 60 * 60_000)
 
 const folder = temporaryFolder(t)
 const device = new Machine(factoryDisk(process.env.FROM ? earlier : virt))
-const { state, post, settled, upload, install, identity } = updating(device, line => t.comment(line))
+const { state, post, settled, configure, upload, install, identity } = updating(device, line => t.comment(line))
 
 t.test('the image as it leaves the factory', async t => {
   t.comment(`${(await device.boot()).toFixed(0)} s from power-on to the first answer`)
-  await device.patch({ hostname: 'lobby', deviceName: 'Lobby', ntp: { servers: ['192.0.2.7'] } })
+  await configure()
   t.match(await state(), {
     running: { slot: 'A', state: 'good' },
     other: { state: 'empty' },
     state: 'idle',
     testKeys: true,
   })
-  await eventually(() => device.receiverd('key', 'show', '--verbose').catch(() => undefined), 180_000)
 })
 
 t.test('the group that it is in gets an update; settings, key and identity stay', async t => {

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import type { UpdateState } from '../../src/update/state.ts'
 import { eventually } from '../support/eventually.ts'
-import type { Machine } from './machine.ts'
+import { CERTIFICATE_MS, type Machine } from './machine.ts'
 
 const run = promisify(execFile)
 const UPLOAD_S = 10 * 60
@@ -35,6 +35,16 @@ export function updating(device: Machine, comment: (line: string) => void) {
     }, withinMs).catch(() => {
       throw new Error(`the state is ${JSON.stringify(last)}\n${device.console.slice(-4_000)}`)
     })
+  }
+
+  /**
+   * Gives the device settings that must outlive any update. It makes a certificate for its new name, and nginx ends the
+   * connections that were opened before that, an upload among them.
+   */
+  async function configure(): Promise<void> {
+    const answer = await device.patch({ hostname: 'lobby', deviceName: 'Lobby', ntp: { servers: ['192.0.2.7'] } })
+    if (!answer.ok) throw new Error(await answer.text())
+    await eventually(async () => (await device.certifiedNames()).includes('DNS:lobby,'), CERTIFICATE_MS)
   }
 
   /**
@@ -72,5 +82,5 @@ export function updating(device: Machine, comment: (line: string) => void) {
     return { hostname, deviceName, ntp, pin, key: device.key, machineId: await device.shell('cat /etc/machine-id') }
   }
 
-  return { state, post, settled, upload, install, identity }
+  return { state, post, settled, configure, upload, install, identity }
 }

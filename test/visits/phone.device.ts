@@ -26,10 +26,9 @@ t.setTimeout(90 * 60_000)
 t.test('updated from a phone, with the plug pulled in the middle', async t => {
   const device = new Machine(factoryDisk())
   t.teardown(() => device.cutPower())
-  const { settled, identity } = updating(device, line => t.comment(line))
+  const { settled, configure, identity } = updating(device, line => t.comment(line))
   await device.boot()
-  await device.patch({ hostname: 'lobby', deviceName: 'Lobby', ntp: { servers: ['192.0.2.7'] } })
-  await eventually(() => device.receiverd('key', 'show', '--verbose').catch(() => undefined), 180_000)
+  await configure()
   const before = await identity()
 
   // Its owner has accepted the certificate.

@@ -11,7 +11,6 @@ import { factoryDisk, Machine } from '../device/machine.ts'
 import { INSTALL_MS, TRIAL_MS, updating } from '../device/updating.ts'
 import { openTab, PHONE, startBrowser } from '../page/browser.ts'
 import { choose, chooseFile, click, goTo, waitForText } from '../page/steps.ts'
-import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 
 const VERSION = '0.2.0'

@@ -10,6 +10,7 @@ import { Problem } from '../problem.ts'
 import type { Sessions } from '../sessions/sessions.ts'
 import { BundleStore } from '../update/bundle-store.ts'
 import { Channel } from '../update/channel.ts'
+import { isConnected } from '../update/checks.ts'
 import { expectations } from '../update/expect.ts'
 import { Fetcher } from '../update/fetcher.ts'
 import { Policy } from '../update/policy.ts'
@@ -43,18 +44,23 @@ const RETRY_MS = 30_000
 export function updateResource(options: UpdateResourceOptions): Resource {
   const { system, configuration, sessions, authenticator, folder, maxBytes, ring, log, wait = timer } = options
   const settings = () => configuration.value('update') ?? NO_UPDATES
+  const files = new Files(join(system.root, folder ?? ''))
+  const records = folder === undefined ? undefined : new TrialRecords(files)
   const restarts = new Restarts({
     ...options,
     window: () => settings().window,
     timeZone: () => configuration.value('timezone') ?? 'UTC',
     sessions: () => sessions.all.length,
+    isConnected: async () => {
+      const trial = await records?.trial()
+      return !trial || isConnected(system, trial.expect)
+    },
     reboot: () => reboot(system),
   })
-  const files = new Files(join(system.root, folder ?? ''))
   const update: Update = new Update({
     ...options,
     rauc: new Rauc(system),
-    records: folder === undefined ? undefined : new TrialRecords(files),
+    records,
     expect: () => expectations(system),
     restarter: restarts,
     bundle: () => store.current,

@@ -219,6 +219,7 @@ const OTHERS: Readonly<Record<UpdateState['other']['state'], (version: string) =
 const WAITS_FOR = {
   window: 'the window of the setting update',
   sessions: 'the end of all sessions',
+  network: 'the network',
   clock: 'the clock to be set',
 }
 const OUTCOMES = { installed: 'installed', 'rolled back': 'rolled back', failed: 'not installed' }

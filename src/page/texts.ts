@@ -251,6 +251,7 @@ export const activities = {
 export const waitsFor = {
   window: (window: string | undefined) => `That is in its window: ${window}.`,
   sessions: (window: string | undefined) => `That is once nobody is mirroring, in its window: ${window}.`,
+  network: (window: string | undefined) => `That is once it has its network again, in its window: ${window}.`,
   clock: () => 'That is once its clock is set.',
 } as const satisfies Record<string, (window: string | undefined) => string>
 export const windowOf = (days: string, from: string, to: string) => `${days || 'every day'}, ${from} to ${to}`

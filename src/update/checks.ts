@@ -99,6 +99,11 @@ async function checksFor(system: System, { units, screen }: Expectations): Promi
   return checks
 }
 
+/** Reports whether the network that worked at the installation works now. */
+export async function isConnected(system: System, expect: Expectations): Promise<boolean> {
+  return (await whyNoAddress(system, expect)) === undefined
+}
+
 /** Returns a clause if no interface has an address; undefined if one has, or if all cables in question are unplugged. */
 async function whyNoAddress(system: System, expect: Expectations): Promise<string | undefined> {
   // The record may come from an earlier version, which counted tunnels.

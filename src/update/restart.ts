@@ -25,6 +25,8 @@ export interface RestartOptions {
   readonly timeZone: () => string
   /** Returns the number of devices that mirror, or ask to. */
   readonly sessions: () => number
+  /** Whether the network that worked at the installation still does: the new version is judged by it. */
+  readonly isConnected: () => Promise<boolean>
   readonly reboot: () => Promise<void>
   readonly log: Log
   readonly wait?: Wait
@@ -41,9 +43,13 @@ interface Waiting {
   since: number | undefined
   /** The hindrance last reported. */
   told: Hindrance | undefined
+  isRestarting: boolean
 }
 
-/** Restarts the device once the clock is set, the window is open, nobody mirrors, and a random time has passed. */
+/**
+ * Restarts the device once the clock is set, the window is open, nobody mirrors, a random time has passed, and the network is
+ * there: at night, access points may be off, and a good version would be rolled back.
+ */
 export class Restarts implements Restarter {
   readonly #options: RestartOptions
   readonly #wait: Wait
@@ -63,7 +69,7 @@ export class Restarts implements Restarter {
   async restart(when: 'now' | 'window', waitsFor: WaitsFor): Promise<void> {
     this.cancel()
     if (when === 'now') return this.#options.reboot()
-    this.#waiting = { waitsFor, part: this.#options.random(), since: undefined, told: undefined }
+    this.#waiting = { waitsFor, part: this.#options.random(), since: undefined, told: undefined, isRestarting: false }
     this.reconsider()
   }
 
@@ -75,10 +81,14 @@ export class Restarts implements Restarter {
   /** To be called when the window, the time zone or the sessions have changed. */
   reconsider(): void {
     const waiting = this.#waiting
-    if (!waiting) return
+    if (!waiting || waiting.isRestarting) return
     this.#stop?.()
     const { hindrance, forMs } = this.#hindrance(waiting)
-    if (hindrance === undefined) return void this.#reboot(waiting)
+    if (hindrance === undefined) void this.#reboot(waiting)
+    else this.#delay(waiting, hindrance, forMs)
+  }
+
+  #delay(waiting: Waiting, hindrance: Hindrance, forMs = LOOK_MS): void {
     this.#stop = this.#wait(Math.min(forMs, LOOK_MS), () => this.reconsider())
     if (hindrance === waiting.told) return
     waiting.told = hindrance
@@ -103,6 +113,13 @@ export class Restarts implements Restarter {
   }
 
   async #reboot(waiting: Waiting): Promise<void> {
+    waiting.isRestarting = true
+    // A network that cannot be examined does not hold up the restart.
+    const isConnected = await this.#options.isConnected().catch(() => true)
+    waiting.isRestarting = false
+    // Meanwhile this restart may have been canceled or replaced.
+    if (this.#waiting !== waiting) return
+    if (!isConnected) return this.#delay(waiting, 'network')
     waiting.told = undefined
     waiting.waitsFor(undefined)
     try {
@@ -110,7 +127,6 @@ export class Restarts implements Restarter {
       if (this.#waiting === waiting) this.#waiting = undefined
     } catch {
       this.#options.log('error', 'update: the system refused to restart; trying again in a minute')
-      // Unless this restart was canceled or replaced.
       if (this.#waiting === waiting) this.#stop = this.#wait(LOOK_MS, () => this.reconsider())
     }
   }

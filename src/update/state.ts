@@ -18,7 +18,7 @@ export const ACTIVITIES = [
 export type Activity = (typeof ACTIVITIES)[number]
 
 /** The condition that a restart waits for. */
-export const HINDRANCES = ['window', 'sessions', 'clock'] as const
+export const HINDRANCES = ['window', 'sessions', 'clock', 'network'] as const
 export type Hindrance = (typeof HINDRANCES)[number]
 
 export const SOURCES = ['upload', 'url'] as const

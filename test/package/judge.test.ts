@@ -12,8 +12,13 @@ const SCRIPT = join(REPOSITORY, 'build/package/judge')
 const UPDATE = '/data/update'
 const JUDGED = 42
 
-/** The exit status of each verb, where `receiverd` and `stat` are stubs. */
-async function statuses(t: Test, cmdline: string, trial: string | Trial | undefined, fileSystem = 'ext2/ext3') {
+/** The exit status of each verb, where `receiverd`, `stat` and `fw_printenv` are stubs. `left`: the attempts of A and of B. */
+async function statuses(
+  t: Test,
+  cmdline: string,
+  trial: string | Trial | undefined,
+  { fileSystem = 'ext2/ext3', left = '' } = {},
+) {
   const root = temporaryFolder(t, IN_MEMORY)
   for (const folder of ['proc', 'bin', UPDATE]) mkdirSync(join(root, folder), { recursive: true })
   writeFileSync(join(root, 'proc/cmdline'), `${cmdline}\n`)
@@ -24,6 +29,8 @@ async function statuses(t: Test, cmdline: string, trial: string | Trial | undefi
     writeFileSync(join(root, 'bin', name), `#!/bin/sh\n${text}\n`, { mode: 0o755 })
   stub('receiverd', `[ "$*" = 'update judge' ] && exit ${JUDGED}`)
   stub('stat', `[ "$3" = "${root}/data" ] && echo ${fileSystem}`)
+  const [a = '', b = ''] = left.split(' ')
+  stub('fw_printenv', `case "$*" in "-n BOOT_A_LEFT") echo ${a} ;; "-n BOOT_B_LEFT") echo ${b} ;; *) exit 1 ;; esac`)
   const env = { PATH: `${join(root, 'bin')}:/usr/bin:/bin`, RECEIVERD_UPDATE: UPDATE }
   return ['trial', 'late', 'over'].map(verb => spawnSync(SCRIPT, [verb, root], { env, stdio: 'ignore' }).status)
 }
@@ -48,5 +55,20 @@ t.test('on trial is the slot that runs, if the record is about it', async t => {
 })
 
 t.test('without its data partition, no version is marked as good', async t => {
-  for (const fileSystem of ['tmpfs', 'ramfs']) t.same(await statuses(t, CMDLINE, undefined, fileSystem), [0, 0, 1])
+  for (const fileSystem of ['tmpfs', 'ramfs']) t.same(await statuses(t, CMDLINE, undefined, { fileSystem }), [0, 0, 1])
+})
+
+t.test('without its data partition, a version that has not proved good gives way to one that has', async t => {
+  const late = async (left: string, fileSystem = 'tmpfs') =>
+    (await statuses(t, CMDLINE, undefined, { fileSystem, left }))[1]
+  // Hexadecimal, as RAUC writes them.
+  t.equal(await late('14 2'), 1)
+  t.equal(await late('14 0'), 1)
+  t.equal(await late('13 1'), 1)
+  t.equal(await late('14 13'), 0, 'good until now')
+  t.equal(await late('14 3'), 0)
+  t.equal(await late('3 2'), 0, 'neither has proved good, or both have used up their attempts')
+  t.equal(await late('0 2'), 0, 'there is no other system')
+  t.equal(await late(''), 0, 'without a state')
+  t.equal(await late('14 2', 'ext2/ext3'), 0, 'with its data partition, and no trial')
 })

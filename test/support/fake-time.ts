@@ -37,13 +37,15 @@ export class FakeTime implements Clock {
   /** Lets time pass, and runs the timers that are due, one after the other. */
   async pass(ms: number): Promise<void> {
     const end = this.#monotonic + ms
+    const settled = () => new Promise(resolve => setImmediate(resolve))
+    await settled()
     for (;;) {
       const [next] = [...this.#timers].sort((a, b) => a.at - b.at)
       if (!next || next.at > end) break
       this.#timers.delete(next)
       this.#monotonic = next.at
       next.due()
-      await new Promise(resolve => setImmediate(resolve))
+      await settled()
     }
     this.#monotonic = end
   }

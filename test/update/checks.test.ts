@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { CertificateFiles } from '../../hal/os/certificate.ts'
 import { type Addresses, System } from '../../hal/os/system.ts'
-import { type Doors, look } from '../../src/update/checks.ts'
+import { type Doors, isConnected, look } from '../../src/update/checks.ts'
 import { expectations } from '../../src/update/expect.ts'
 import type { Expectations } from '../../src/update/trial.ts'
 import { deviceRoot } from '../support/device.ts'
@@ -279,7 +279,9 @@ for (const [name, change, wanting, expect] of CASES)
   t.test(name, async t => {
     const device = await receiver(t)
     await change(device)
-    t.same((await look(device.system, { ...ALL, ...expect }, device.doors)).wanting, wanting)
+    const expected = { ...ALL, ...expect }
+    t.same((await look(device.system, expected, device.doors)).wanting, wanting)
+    t.equal(await isConnected(device.system, expected), !wanting.includes('there is no address'))
   })
 
 t.test('nobody listens', async t => {

@@ -9,7 +9,14 @@ const MINUTE = 60_000
 
 function restarts(options: Partial<RestartOptions> & { readonly at?: number } = {}) {
   const time = new FakeTime(options.at ?? NOON)
-  const device = { window: WINDOW, sessions: 0, timeZone: 'UTC', refuses: false, restartedAt: [] as string[] }
+  const device = {
+    window: WINDOW,
+    sessions: 0,
+    timeZone: 'UTC',
+    refuses: false,
+    isConnected: true,
+    restartedAt: [] as string[],
+  }
   const told: unknown[] = []
   const log: string[] = []
   const subject = new Restarts({
@@ -20,6 +27,7 @@ function restarts(options: Partial<RestartOptions> & { readonly at?: number } = 
     window: () => device.window,
     timeZone: () => device.timeZone,
     sessions: () => device.sessions,
+    isConnected: async () => device.isConnected,
     reboot: async () => {
       if (device.refuses) throw new Error('refused')
       device.restartedAt.push(new Date(time.now()).toISOString())
@@ -65,6 +73,46 @@ test('sessions hold it up, also those that begin in the random time', async t =>
   subject.reconsider()
   await time.pass(10 * MINUTE)
   t.strictSame(device.restartedAt, ['2026-11-26T03:09:00.000Z'])
+})
+
+test('a network that is away holds it up, and so does the window if it closes meanwhile', async t => {
+  const { time, device, told, start } = restarts({ at: Date.parse('2026-11-26T02:30Z') })
+  device.isConnected = false
+  await start()
+  await time.pass(20 * MINUTE)
+  t.strictSame([device.restartedAt, told], [[], ['window', 'network']])
+  await time.pass(2 * 60 * MINUTE)
+  t.strictSame([device.restartedAt, told], [[], ['window', 'network', 'window']])
+  await time.pass(21 * 60 * MINUTE + 30 * MINUTE)
+  device.isConnected = true
+  await time.pass(2 * MINUTE)
+  t.strictSame(device.restartedAt.length, 1, `${device.restartedAt}`)
+  t.strictSame(told, ['window', 'network', 'window', 'network', undefined])
+})
+
+test('a network that cannot be examined does not hold it up', async t => {
+  const { device, time, start } = restarts({
+    at: Date.parse('2026-11-26T02:30Z'),
+    isConnected: async () => {
+      throw new Error('no answer')
+    },
+  })
+  await start()
+  await time.pass(10 * MINUTE)
+  t.equal(device.restartedAt.length, 1)
+})
+
+test('a restart that is canceled while the network is examined does not begin', async t => {
+  const { subject, device, time, start } = restarts({
+    at: Date.parse('2026-11-26T02:30Z'),
+    isConnected: async () => {
+      subject.cancel()
+      return true
+    },
+  })
+  await start()
+  await time.pass(60 * MINUTE)
+  t.strictSame(device.restartedAt, [])
 })
 
 test('sessions that last until the window has closed hold it up until the next', async t => {

@@ -38,8 +38,8 @@ export function updating(device: Machine, comment: (line: string) => void) {
   }
 
   /**
-   * Gives the device settings that must outlive any update. It makes a certificate for its new name, and nginx ends the
-   * connections that were opened before that, an upload among them.
+   * Gives the device settings that must outlive any update, and waits for the certificate with its new name: the nginx of earlier
+   * versions ends an upload soon after that.
    */
   async function configure(): Promise<void> {
     const answer = await device.patch({ hostname: 'lobby', deviceName: 'Lobby', ntp: { servers: ['192.0.2.7'] } })

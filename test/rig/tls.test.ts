@@ -1,7 +1,8 @@
 /** TLS in front of the service, by a real nginx under the units that ship. */
-import { execFile, execFileSync } from 'node:child_process'
+import { execFile, execFileSync, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { eventually } from '../support/eventually.ts'
@@ -11,6 +12,8 @@ import { type Rig, startRig } from './rig.ts'
 
 const run = promisify(execFile)
 const FOLDER = '/etc/receiverd/tls'
+/** Milliseconds that a stream goes on after a new certificate, at least. The rest of the test takes about as long. */
+const LONGER_MS = 12_000
 
 const curl = async (...args: string[]) => (await run('curl', ['-sS', '--max-time', '10', ...args])).stdout
 /** As a client that knows the pin and nothing else. */
@@ -71,9 +74,20 @@ t.test('TLS from the first boot', { skip: NO_RIG }, async t => {
   const modes = await rig.run(['stat', '-c', '%a %U %n', `${FOLDER}/key.pem`, `${FOLDER}/certificate.pem`])
   t.equal(modes, `600 root ${FOLDER}/key.pem\n644 root ${FOLDER}/certificate.pem\n`)
 
+  const stream = spawn('curl', [
+    ...['-sSN', '--insecure', '-H', `Authorization: Bearer ${rig.key}`, '-H', 'Accept: text/event-stream'],
+    `${url}api/v1/events`,
+  ])
+  t.teardown(() => stream.kill())
+  let events = ''
+  stream.stdout.on('data', chunk => {
+    events += chunk
+  })
+  await eventually(() => events.length > 0)
   t.equal((await rig.patch({ hostname: 'room-4' })).status, 200)
   await eventually(async () => (await presented(rig)).includes('DNS:room-4, DNS:room-4.local'))
   t.match(JSON.parse(await health()), { status: 'ok' }, 'the same pin')
+  const renewedAt = performance.now()
 
   const folder = temporaryFolder(t)
   const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')]
@@ -107,6 +121,10 @@ t.test('TLS from the first boot', { skip: NO_RIG }, async t => {
     return found && ![pin, owners].includes(found.pin) && found.pin
   })
   t.match(JSON.parse(await pinned(next, `${url}api/v1/health`)), { status: 'ok' }, 'a new identity')
+  await sleep(Math.max(0, renewedAt + LONGER_MS - performance.now()))
+  t.equal((await rig.patch({ deviceName: 'Room 4' })).status, 200)
+  await eventually(() => events.includes('"deviceName":"Room 4"'))
+  t.pass('a new certificate, or a new key, ends no request')
   t.equal(await rig.shell('systemctl is-failed nginx.service receiverd.service || true'), 'active\nactive\n')
 })
 

@@ -91,7 +91,7 @@ build/out/node-arm64.stamp: build/runtime/node_modules/.package-lock.json build/
 	@build/deb.sh arch && touch $@
 
 image: image-tools deb build/out/image/$(BOARD).tar ## build an image for a board: make image BOARD=raspberry-pi (as root)
-	@build/image/image.sh
+	@echo 'The image for $(BOARD): a minute or two' && build/image/image.sh
 
 image-tools:
 	@. build/image/binfmt.sh
@@ -100,17 +100,17 @@ image-tools:
 		{ echo 'there is no board $(BOARD); BOARD= is one of: $(notdir $(wildcard build/image/boards/*))' >&2; exit 1; }
 
 bundle: bundle-tools image ## build a signed update: make bundle BOARD=raspberry-pi VERSION=1.1.0 KEY=sign.key CERT=sign.pem KEYRING=ca.pem (as root)
-	@build/image/bundle.sh build/out/image/$(BOARD).ext4 build/out/receiver-$(BOARD)-$(VERSION).raucb
+	@echo 'The bundle: a few minutes' && build/image/bundle.sh build/out/image/$(BOARD).ext4 build/out/receiver-$(BOARD)-$(VERSION).raucb
 
 bundle-tools:
 	@build/image/bundle.sh check
 
 build/out/image/base.tar: build/image/base.sh build/image/left-out
-	@mkdir -p $(@D) && build/image/base.sh $@
+	@mkdir -p $(@D) && echo 'Debian for the image, once: ten minutes or more, with the details in $@.log' && build/image/base.sh $@
 
 # A board's additions to the base: its packages, its overlay, which says how they are set up, and its initrd.
 build/out/image/$(BOARD).tar: build/out/image/base.tar build/image/board.sh $(shell find build/image/initramfs build/image/boards/$(BOARD) -type f ! -name '*.sh' 2>/dev/null)
-	@build/image/board.sh $(BOARD) $< $@
+	@echo 'The packages of $(BOARD), once: a few minutes' && build/image/board.sh $(BOARD) $< $@
 
 # TAP shows each step as it ends, some after minutes, and the measurements.
 DEVICE_TEST = @TEST_DEADLINE_MS=120000 $(BIN)/tap --reporter=tap --timeout=86400 --jobs=1

@@ -93,4 +93,4 @@ MTOOLS_SKIP_CHECK=1 mcopy -s -i "$work/boot.vfat" "$work"/boot/* ::/
 printf '[slot.rootfs.0]\nbundle.compatible=receiver-%s\nbundle.version=%s\nstatus=ok\n' "$BOARD" "$VERSION" >"$work/data/rauc/central.raucs"
 build/image/slot.sh "$root" "$out/$BOARD.ext4"
 build/image/disk.sh "$out/$BOARD.ext4" "$work/boot.vfat" "$work/data" "$out/$BOARD.img"
-[ ! -e "$board/product.sh" ] || "$board/product.sh" "$out/$BOARD.img"
+if [ -e "$board/product.sh" ]; then "$board/product.sh" "$out/$BOARD.img"; else echo "build/out/image/$BOARD.img"; fi

@@ -4,3 +4,4 @@ set -eu
 xz -T0 -1 --stdout "$1" >build/out/receiver-raspberry-pi.img.xz.new
 mv build/out/receiver-raspberry-pi.img.xz.new build/out/receiver-raspberry-pi.img.xz
 cp build/out/image/raspberry-pi.manifest build/out/receiver-raspberry-pi.manifest
+echo build/out/receiver-raspberry-pi.img.xz

@@ -103,7 +103,8 @@ export class Connection implements Asker, Answerer {
   receive(message: IncomingMessage, response: ServerResponse): void {
     // No response can follow a stream.
     if (this.stream) return void this.socket.destroy()
-    if (this.#isLingering) return pauseReading(this.socket)
+    // Nor can one follow the last response, and what the client still sends is left unread.
+    if (!this.socket.writable) return pauseReading(this.socket)
     // Responses are sent in the order of their requests, so a request after a held poll ends the wait.
     this.held?.release()
     if (!this.#deferred && this.#isReady()) this.#begin(message, response)
@@ -123,8 +124,10 @@ export class Connection implements Asker, Answerer {
     if (reason === 'timeout' && this.incoming) return
     this.held?.release()
     const { socket } = this
-    if (this.#isLingering && reason !== 'reset' && reason !== 'timeout') return pauseReading(socket)
-    if (reason === 'reset' || !socket.writable || this.stream) return void socket.destroy()
+    if (reason === 'reset' || this.stream || (reason === 'timeout' && !socket.writable)) return void socket.destroy()
+    // The rest of a request that is refused must not be carried out.
+    pauseReading(socket)
+    if (!socket.writable) return
     const last = this.#deferred?.at(-1)?.response ?? this.response
     // Nothing follows the last response of a connection.
     if (last?.headersSent && !last.shouldKeepAlive) return
@@ -141,11 +144,6 @@ export class Connection implements Asker, Answerer {
     const problem = connectionProblem(reason)
     this.#context.unrouted.answered(problem.status)
     this.#context.writer.writeLast(socket, problem)
-  }
-
-  /** Whether the last response has been written. Later bytes of the client are left unread. */
-  get #isLingering(): boolean {
-    return this.socket.writableEnded && !this.stream
   }
 
   #isReady(): boolean {

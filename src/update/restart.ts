@@ -43,6 +43,9 @@ interface Waiting {
   since: number | undefined
   /** The hindrance last reported. */
   told: Hindrance | undefined
+  /** Whether the network was away at the last look. */
+  isAway: boolean
+  /** Whether the network is being examined, or the system restarts. */
   isRestarting: boolean
 }
 
@@ -69,7 +72,14 @@ export class Restarts implements Restarter {
   async restart(when: 'now' | 'window', waitsFor: WaitsFor): Promise<void> {
     this.cancel()
     if (when === 'now') return this.#options.reboot()
-    this.#waiting = { waitsFor, part: this.#options.random(), since: undefined, told: undefined, isRestarting: false }
+    this.#waiting = {
+      waitsFor,
+      part: this.#options.random(),
+      since: undefined,
+      told: undefined,
+      isAway: false,
+      isRestarting: false,
+    }
     this.reconsider()
   }
 
@@ -88,7 +98,7 @@ export class Restarts implements Restarter {
     else this.#delay(waiting, hindrance, forMs)
   }
 
-  #delay(waiting: Waiting, hindrance: Hindrance, forMs = LOOK_MS): void {
+  #delay(waiting: Waiting, hindrance: Hindrance, forMs: number): void {
     this.#stop = this.#wait(Math.min(forMs, LOOK_MS), () => this.reconsider())
     if (hindrance === waiting.told) return
     waiting.told = hindrance
@@ -116,10 +126,16 @@ export class Restarts implements Restarter {
     waiting.isRestarting = true
     // A network that cannot be examined does not hold up the restart.
     const isConnected = await this.#options.isConnected().catch(() => true)
-    waiting.isRestarting = false
     // Meanwhile this restart may have been canceled or replaced.
     if (this.#waiting !== waiting) return
-    if (!isConnected) return this.#delay(waiting, 'network')
+    // When the network comes back to a whole fleet, each device waits for a random time again.
+    if (isConnected && waiting.isAway) waiting.since = undefined
+    waiting.isAway = !isConnected
+    const { hindrance, forMs } = isConnected
+      ? this.#hindrance(waiting)
+      : ({ hindrance: 'network', forMs: LOOK_MS } as const)
+    waiting.isRestarting = hindrance === undefined
+    if (hindrance !== undefined) return this.#delay(waiting, hindrance, forMs)
     waiting.told = undefined
     waiting.waitsFor(undefined)
     try {
@@ -127,6 +143,7 @@ export class Restarts implements Restarter {
       if (this.#waiting === waiting) this.#waiting = undefined
     } catch {
       this.#options.log('error', 'update: the system refused to restart; trying again in a minute')
+      waiting.isRestarting = false
       if (this.#waiting === waiting) this.#stop = this.#wait(LOOK_MS, () => this.reconsider())
     }
   }

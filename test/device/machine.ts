@@ -81,8 +81,9 @@ LimitNOFILE=16384
 const USB_UNIT = `[Unit]
 Description=The emulated USB controller, until the network adapter is found
 [Service]
-ExecStart=/bin/sh -c 'cd /sys/bus/platform/drivers/dwc2 && while sleep 30 && ! [ -e /sys/class/net/eth0 ]; do \\
-  echo 3f980000.usb >unbind; echo 3f980000.usb >bind; done'
+Environment=DWC2=/sys/bus/platform/drivers/dwc2
+ExecStart=/bin/sh -c 'while sleep 30 && ! [ -e /sys/class/net/eth0 ]; do \\
+  echo 3f980000.usb >$DWC2/unbind; echo 3f980000.usb >$DWC2/bind; done; true'
 `
 /** The text of each unit, and the target that wants it. */
 type Units = Readonly<Record<string, readonly [text: string, target?: string]>>

@@ -31,7 +31,7 @@ const PATCH =
   'PATCH /api/v1/system HTTP/1.1\r\nHost: device\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n'
 
 t.test('slow clients get a 408, and their connections are closed', async t => {
-  const service = await startTestService(t, { env: { RECEIVERD_CONNECTIONS: '8' } })
+  const service = await startTestService(t, { env: { RECEIVERD_CONNECTIONS: '9' } })
   const credential = `Authorization: Bearer ${service.key}\r\n`
   const started = performance.now()
   const clients = {
@@ -54,12 +54,19 @@ t.test('slow clients get a 408, and their connections are closed', async t => {
       'GET /api/v1/health HTTP/1.1\r\nHost: device\r\n\r\nGET /',
     ),
   }
+  const late = JSON.stringify({ deviceName: 'Late' })
+  const head = PATCH.replace('1000', `${late.length}`)
+  const tooLate = new HalfOpen(service, `${head}${credential}\r\n${late.slice(0, -1)}`)
   t.equal(
     await service.raw('GET /api/v1/health HTTP/1.1\r\nHost: device\r\n\r\n').catch(() => ''),
     '',
     'no connection is left',
   )
 
+  const isRefused = tooLate.answer().then(answer => {
+    t.match(answer, /^HTTP\/1\.1 408 /)
+    tooLate.socket.write(late.slice(-1))
+  })
   await Promise.all(
     Object.entries(clients).map(async ([name, client]): Promise<void> => {
       const answer = await client.answer()
@@ -71,8 +78,9 @@ t.test('slow clients get a 408, and their connections are closed', async t => {
       else t.match(answer, /HTTP\/1\.1 408 Request Timeout\r\n.*application\/problem\+json.*"status":408/s, name)
     }),
   )
+  await isRefused
   // They closed nothing, so each of them kept its place for a second after its answer.
   const { value } = await eventually(() => service.system().catch(() => undefined))
-  t.equal(value.deviceName, 'Meeting Room 4', 'their connections are free')
-  for (const { socket } of Object.values(clients)) socket.destroy()
+  t.equal(value.deviceName, 'Meeting Room 4', 'their connections are free, and a change that was refused is not made')
+  for (const { socket } of [...Object.values(clients), tooLate]) socket.destroy()
 })

@@ -12,12 +12,12 @@ const SCRIPT = join(REPOSITORY, 'build/package/judge')
 const UPDATE = '/data/update'
 const JUDGED = 42
 
-/** The exit status of each verb, where `receiverd`, `stat` and `fw_printenv` are stubs. `left`: the attempts of A and of B. */
+/** The exit status of each verb, where the programs that it calls are stubs. `left`: the attempts of A and of B. */
 async function statuses(
   t: Test,
   cmdline: string,
   trial: string | Trial | undefined,
-  { fileSystem = 'ext2/ext3', left = '' } = {},
+  { fileSystem = 'ext2/ext3', left = '', canWrite = true } = {},
 ) {
   const root = temporaryFolder(t, IN_MEMORY)
   for (const folder of ['proc', 'bin', UPDATE]) mkdirSync(join(root, folder), { recursive: true })
@@ -30,7 +30,10 @@ async function statuses(
   stub('receiverd', `[ "$*" = 'update judge' ] && exit ${JUDGED}`)
   stub('stat', `[ "$3" = "${root}/data" ] && echo ${fileSystem}`)
   const [a = '', b = ''] = left.split(' ')
-  stub('fw_printenv', `case "$*" in "-n BOOT_A_LEFT") echo ${a} ;; "-n BOOT_B_LEFT") echo ${b} ;; *) exit 1 ;; esac`)
+  writeFileSync(join(root, 'BOOT_A_LEFT'), `${a}\n`)
+  writeFileSync(join(root, 'BOOT_B_LEFT'), `${b}\n`)
+  stub('fw_printenv', `[ "$1" = -n ] && cat "${root}/$2"`)
+  stub('fw_setenv', canWrite ? `echo "$2" >"${root}/$1"` : 'exit 1')
   const env = { PATH: `${join(root, 'bin')}:/usr/bin:/bin`, RECEIVERD_UPDATE: UPDATE }
   return ['trial', 'late', 'over'].map(verb => spawnSync(SCRIPT, [verb, root], { env, stdio: 'ignore' }).status)
 }
@@ -71,4 +74,6 @@ t.test('without its data partition, a version that has not proved good gives way
   t.equal(await late('0 2'), 0, 'there is no other system')
   t.equal(await late(''), 0, 'without a state')
   t.equal(await late('14 2', 'ext2/ext3'), 0, 'with its data partition, and no trial')
+  const stuck = await statuses(t, CMDLINE, undefined, { fileSystem: 'tmpfs', left: '14 2', canWrite: false })
+  t.equal(stuck[1], 0, 'on a disk that cannot be written, restarts would never end')
 })

@@ -85,9 +85,9 @@ test('a network that is away holds it up, and so does the window if it closes me
   t.strictSame([device.restartedAt, told], [[], ['window', 'network', 'window']])
   await time.pass(21 * 60 * MINUTE + 30 * MINUTE)
   device.isConnected = true
-  await time.pass(2 * MINUTE)
+  await time.pass(10 * MINUTE)
   t.strictSame(device.restartedAt.length, 1, `${device.restartedAt}`)
-  t.strictSame(told, ['window', 'network', 'window', 'network', undefined])
+  t.strictSame(told, ['window', 'network', 'window', 'network', 'window', undefined])
 })
 
 test('a network that cannot be examined does not hold it up', async t => {
@@ -100,6 +100,57 @@ test('a network that cannot be examined does not hold it up', async t => {
   await start()
   await time.pass(10 * MINUTE)
   t.equal(device.restartedAt.length, 1)
+})
+
+test('when the network comes back, it waits for a random time again', async t => {
+  const { time, device, told, start } = restarts({ at: Date.parse('2026-11-26T02:30Z') })
+  device.isConnected = false
+  await start()
+  await time.pass(40 * MINUTE)
+  device.isConnected = true
+  await time.pass(4 * MINUTE)
+  t.strictSame(device.restartedAt, [])
+  await time.pass(4 * MINUTE)
+  t.strictSame([device.restartedAt, told], [['2026-11-26T03:16:00.000Z'], ['window', 'network', 'window', undefined]])
+})
+
+for (const [what, change] of [
+  ['a session', { sessions: 1 }],
+  ['another window', { window: { days: [], from: '12:00', to: '13:00' } }],
+] as const)
+  test(`${what} that comes while the network is examined still holds it up`, async t => {
+    let answer: (isConnected: boolean) => void = () => undefined
+    const { subject, device, time, start } = restarts({
+      at: Date.parse('2026-11-26T02:30Z'),
+      random: () => 0,
+      isConnected: () =>
+        new Promise(resolve => {
+          answer = resolve
+        }),
+    })
+    await start()
+    Object.assign(device, change)
+    subject.reconsider()
+    answer(true)
+    await time.pass(30 * MINUTE)
+    t.strictSame(device.restartedAt, [])
+  })
+
+test('looks while the system restarts do not restart it again', async t => {
+  let asked = 0
+  const { subject, time, start } = restarts({
+    at: Date.parse('2026-11-26T02:30Z'),
+    random: () => 0,
+    reboot: () => {
+      asked++
+      return new Promise(() => undefined)
+    },
+  })
+  await start()
+  await time.pass(0)
+  subject.reconsider()
+  await time.pass(10 * MINUTE)
+  t.equal(asked, 1)
 })
 
 test('a restart that is canceled while the network is examined does not begin', async t => {

@@ -18,6 +18,8 @@ interface Expected {
   readonly status: number
   /** The answer has no body, whatever its header says. */
   readonly isHead?: boolean
+  /** 200 with events will do: a client that has gone leaves a change that is still being made. */
+  readonly mayHaveEvents?: boolean
   /** Whether the connection may end with the answer: the rest of the body is not read, or it is the client's wish. */
   readonly mayEnd?: boolean
   readonly ends?: boolean
@@ -121,7 +123,7 @@ const KINDS: readonly ((input: Input, service: TestService) => Expected)[] = [
   (_, { key }) => ({
     bytes: head('GET', '/api/v1/events', [`Authorization: Bearer ${key}`, 'If-None-Match: *']),
     status: 304,
-    isHead: true,
+    mayHaveEvents: true,
   }),
   input => ({
     bytes: `\r\n${head('GET', '/api/v1/health', [
@@ -271,7 +273,8 @@ function judge(
     )
       return
     must(answer !== undefined, 'a request is not answered', facts)
-    must(answer.status === expected.status, 'a request has another answer', facts)
+    const hasEvents = expected.mayHaveEvents && answer.status === 200
+    must(hasEvents || answer.status === expected.status, 'a request has another answer', facts)
     const isLast = /^Connection: close$/im.test(answer.head)
     if (expected.reads && answer.status === 200) {
       const { deviceName } = JSON.parse(Buffer.from(answer.body, 'latin1').toString())

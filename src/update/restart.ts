@@ -43,8 +43,6 @@ interface Waiting {
   since: number | undefined
   /** The hindrance last reported. */
   told: Hindrance | undefined
-  /** Whether the network was away at the last look. */
-  isAway: boolean
   /** Whether the network is being examined, or the system restarts. */
   isRestarting: boolean
 }
@@ -72,14 +70,8 @@ export class Restarts implements Restarter {
   async restart(when: 'now' | 'window', waitsFor: WaitsFor): Promise<void> {
     this.cancel()
     if (when === 'now') return this.#options.reboot()
-    this.#waiting = {
-      waitsFor,
-      part: this.#options.random(),
-      since: undefined,
-      told: undefined,
-      isAway: false,
-      isRestarting: false,
-    }
+    const part = this.#options.random()
+    this.#waiting = { waitsFor, part, since: undefined, told: undefined, isRestarting: false }
     this.reconsider()
   }
 
@@ -129,8 +121,7 @@ export class Restarts implements Restarter {
     // Meanwhile this restart may have been canceled or replaced.
     if (this.#waiting !== waiting) return
     // When the network comes back to a whole fleet, each device waits for a random time again.
-    if (isConnected && waiting.isAway) waiting.since = undefined
-    waiting.isAway = !isConnected
+    if (isConnected && waiting.told === 'network') waiting.since = undefined
     const { hindrance, forMs } = isConnected
       ? this.#hindrance(waiting)
       : ({ hindrance: 'network', forMs: LOOK_MS } as const)

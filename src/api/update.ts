@@ -107,9 +107,10 @@ export function updateRoutes({ update, authenticator }: UpdateRoutesOptions): re
         summary: 'Return to the other system',
         description:
           'The device restarts at once, which takes about two minutes and ends all mirroring. Settings are kept, and so is the ' +
-          'version that runs now: you can return to it, unless it is on trial.',
+          'version that runs now: you can return to it, unless it is on trial. In the state `installed`, nothing restarts: the ' +
+          'version that waits for the restart is called off, and does not start.',
         answers: {
-          202: acceptedDocs('The device restarts.'),
+          202: acceptedDocs('The device restarts, or the version is called off.'),
           409: { description: 'The other system is not known to work, or another update operation is in progress.' },
           500: { description: 'The system refused the rollback.' },
           507: { description: 'No space left on the device.' },

@@ -120,6 +120,7 @@ FILE is a bundle, such as receiver-1.1.0.raucb. If the command is interrupted,
 give it again: it sends what is missing. The device installs it beside the
 version that runs, which is untouched, and goes back by itself if the new one
 does not prove good. You are asked before it is installed, and before a restart.
+Until that restart, rollback calls the new version off.
 
 Options (with the environment variable and the default):
   --yes, -y            do not ask

@@ -74,13 +74,20 @@ export async function installUpdate(
   person.say(RESTART_TAKES)
 }
 
-/** @throws {CommandError} if the device does not return to the other version. */
+/** Returns to the other version, or calls off one that has not started yet. @throws {CommandError} if nothing has changed. */
 export async function rollBack(client: Client, isSure: boolean, person: Person): Promise<void> {
-  const { running, other } = await read(client)
-  const question = `Restart into version ${of(other)}? ${of(running)} runs. Mirroring ends, and all settings stay.`
+  const { running, other, state } = await read(client)
+  const isWaiting = state === 'installed'
+  const question = isWaiting
+    ? `Call off version ${of(other)}, which is installed? ${of(running)} runs, and stays.`
+    : `Restart into version ${of(other)}? ${of(running)} runs. Mirroring ends, and all settings stay.`
   if (!isSure && !(await person.ask(question))) throw new CommandError('nothing has changed')
   await client.send('POST', '/update/rollback')
-  person.say(`The device restarts into version ${of(other)}, which takes about two minutes.`)
+  person.say(
+    isWaiting
+      ? `Version ${of(other)} is called off, and does not start.`
+      : `The device restarts into version ${of(other)}, which takes about two minutes.`,
+  )
 }
 
 /** Sends a bundle, or the missing part of it. @returns its version. */

@@ -90,6 +90,7 @@ export class Update {
   /** The error of the last check of the channel: the same object as in the state. */
   #channelError: UpdateState['error']
   #stopWatching = () => {}
+  #callingOff: Promise<void> | undefined
 
   constructor(options: UpdateOptions) {
     this.#options = options
@@ -309,30 +310,62 @@ export class Update {
     }
   }
 
-  /** Restarts into the other system. @throws {Problem} 409 if that system is not good, or if the state does not allow it. */
+  /**
+   * Restarts into the other system. An installed version that waits for the restart is called off instead.
+   * @throws {Problem} 409 if the other system is not good, or if the state does not allow it.
+   */
   async rollback(who: string): Promise<void> {
     const { log } = this.#options
     const { running, other, state } = this.state
+    if (state === 'installed') {
+      this.#callingOff ??= this.#callOff(who).finally(() => {
+        this.#callingOff = undefined
+      })
+      return this.#callingOff
+    }
     this.requireIdle()
     if (other.state !== 'good') throw new Problem('conflict', `The other system is ${other.state}: stay with this one.`)
     this.#topic.set({ state: 'restarting' })
     const asked = { reason: 'asked for', ...this.#at }
-    // The record only informs people. Going back must work even if the disk is full or read-only.
-    const noted = (written: Promise<void>) =>
-      written.catch(error => this.#log('warning', 'could not record the update', error))
     try {
       const records = this.#records
       const trial = running.state === 'trial' ? await records.trial() : undefined
       // The other system ends the trial, and learns from the verdict that the rollback was requested.
-      if (trial) await noted(records.condemn({ ...asked, slot: trial.slot, version: trial.version }))
+      if (trial) await this.#noted(records.condemn({ ...asked, slot: trial.slot, version: trial.version }))
       await this.#activate((await this.#otherSlot()).bootName)
-      if (!trial) await noted(records.conclude({ ...asked, version: running.version ?? '', outcome: 'rolled back' }))
+      if (!trial)
+        await this.#noted(records.conclude({ ...asked, version: running.version ?? '', outcome: 'rolled back' }))
     } catch (error) {
       this.#topic.set({ state })
       throw problemOf(error)
     }
     log('notice', `${who} went back from version ${running.version} to ${other.version}`)
     this.#restart('now')
+  }
+
+  /** Keeps an installed version from starting. Until that is certain, no other step begins. */
+  async #callOff(who: string): Promise<void> {
+    const { restarter, log } = this.#options
+    const { running, other } = this.state
+    const { version = '' } = other
+    const reason = 'called off'
+    const trial = await this.#records.trial()
+    restarter.cancel()
+    try {
+      if (trial) await this.#noted(this.#records.condemn({ slot: trial.slot, version, reason, ...this.#at }))
+      await this.#activate(running.slot)
+    } catch (error) {
+      this.#restart(trial?.restart)
+      throw problemOf(error)
+    }
+    log('notice', `${who} called off version ${version}`)
+    if (trial) await this.#conclude(trial, 'rolled back', reason)
+    this.#topic.set({ state: 'idle', waitingFor: undefined })
+  }
+
+  /** Records that only inform people. Going back must work even if the disk is full or read-only. */
+  async #noted(written: Promise<void>): Promise<void> {
+    await written.catch(error => this.#log('warning', 'could not record the update', error))
   }
 
   /** @throws {Problem} 409 while a step is in progress that must not be interrupted. */
@@ -435,8 +468,11 @@ export class Update {
     return fateOf(trial, booted, await rauc.primary(), await rauc.slots())
   }
 
-  /** Concludes the update that an earlier run began, unless it still waits for the restart. Never throws. */
-  async #conclude(trial: Trial, fate: Fate): Promise<void> {
+  /**
+   * Concludes an update, unless it still waits for the restart. Never throws.
+   * @param given Why it was rolled back; without it, the verdict tells that.
+   */
+  async #conclude(trial: Trial, fate: Fate, given?: string): Promise<void> {
     const { rauc, log } = this.#options
     if (fate === 'waits') {
       this.#topic.set({ state: 'installed' })
@@ -445,7 +481,7 @@ export class Update {
     const { version, slot } = trial
     const verdict = await this.#records.verdict().catch(() => undefined)
     const isBack = fate === 'rolled back' || verdict?.version === version
-    const why = verdict?.version === version ? verdict.reason : 'did not start'
+    const why = given ?? (verdict?.version === version ? verdict.reason : 'did not start')
     const reason = isBack ? why : 'interrupted'
     const last: Outcome = { version, outcome: isBack ? 'rolled back' : 'failed', reason, ...this.#at }
     this.#topic.set({ last })

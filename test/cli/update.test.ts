@@ -167,6 +167,23 @@ t.test('going back asks first', async t => {
   t.ok(rauc.did.includes('Mark active rootfs.1'))
 })
 
+t.test('an installed version is called off', async t => {
+  const device = await deviceOf(t)
+  device.says({ version: '1.1.0' })
+  await device.install(fileOf(t, MIB), { ...SURE, restart: 'manual' }, () => device.rauc.succeed('1.1.0'))
+  const question = 'Call off version 1.1.0, which is installed? 1.0.0 runs, and stays.'
+  t.match(await device.rollBack(false, false), { read: [question], failure: 'nothing has changed' })
+  t.match(await device.rollBack(false, true), {
+    read: [question, 'Version 1.1.0 is called off, and does not start.'],
+    failure: undefined,
+  })
+  t.strictSame(await device.status(), [
+    'Version 1.0.0 runs, in system A.',
+    'The other system, version 1.1.0, cannot be started.',
+    'Last: version 1.1.0 was rolled back: called off.',
+  ])
+})
+
 t.test('there is nothing to go back to, or no service: one line', async t => {
   const { rollBack, network, install } = await deviceOf(t)
   t.match((await rollBack(true)).failure, /^the service refused: The other system is empty/)

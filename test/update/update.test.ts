@@ -45,6 +45,7 @@ function device(t: Test, fs?: FileSystem, wait?: Wait) {
     kept: undefined as KeptBundle | undefined,
     hasWindow: false,
     hindrance: undefined as Hindrance | undefined,
+    canceled: 0,
   }
   const start = async (kept = records) => {
     const update: Update = new Update({
@@ -60,7 +61,9 @@ function device(t: Test, fs?: FileSystem, wait?: Wait) {
           restarts.push(when)
           waitsFor(state.hindrance)
         },
-        cancel: () => undefined,
+        cancel: () => {
+          state.canceled++
+        },
       },
       bundle: () => state.kept,
       removeBundle: async () => {
@@ -193,7 +196,7 @@ t.test('when it restarts', async t => {
     await eventually(() => update.state.state === 'installed' && restarts.length === expected.length)
     t.strictSame(restarts, expected, `${hasWindow} ${restart}`)
     t.equal(update.state.waitingFor, expected.length > 0 ? 'sessions' : undefined)
-    await t.rejects(update.rollback('Ann'), problem('conflict', /1.1.0 is installed/))
+    await t.rejects(update.install({}, 'Ann'), problem('conflict', /1.1.0 is installed/))
     // The service is restarted while the device waits.
     restarts.length = 0
     const next = await start()
@@ -536,6 +539,57 @@ t.test('back to the other system by hand', async t => {
       last: { outcome: 'rolled back', reason: 'asked for' },
     })
     t.equal(rauc.did.at(-1), isTrial ? 'Mark bad rootfs.1' : 'Mark active rootfs.0')
+  }
+})
+
+t.test('a version that waits for the restart is called off', async t => {
+  const last = { version: '1.1.0', outcome: 'rolled back', reason: 'called off', at: '2026-11-25T01:00:00Z' }
+  const waiting = async (fs?: FileSystem) => {
+    const made = device(t, fs)
+    Object.assign(made.state, { hasWindow: true, hindrance: 'window' })
+    const update = await made.start()
+    await made.receive(update, '1.1.0')
+    await update.install({}, 'Ann')
+    made.rauc.succeed('1.1.0')
+    await eventually(() => update.state.waitingFor === 'window')
+    return { ...made, update }
+  }
+  {
+    const { rauc, records, log, restarts, state, update, start, receive } = await waiting()
+    // Two people may press the same button.
+    await Promise.all([update.rollback('Ann'), update.rollback('Ben')])
+    t.strictSame(
+      { ...update.state, running: update.state.running.version },
+      { running: '1.0.0', other: { version: '1.1.0', state: 'bad' }, state: 'idle', last },
+    )
+    t.strictSame(rauc.did.slice(-2), ['Mark active rootfs.0', 'Mark bad rootfs.1'])
+    t.equal(state.canceled, 1, 'the restart in the window is off')
+    t.equal(await records.trial(), undefined)
+    t.match(log.join('\n'), /^notice: Ann called off version 1\.1\.0$/m)
+    t.notMatch(log.join('\n'), /Ben/)
+    t.same((await start()).state.last, last, 'and it stays known')
+    t.strictSame(restarts, ['window'])
+    // It may be installed after all.
+    await receive(update, '1.1.0')
+    await update.install({ restart: 'manual' }, 'Ann')
+    rauc.succeed('1.1.0')
+    await eventually(() => update.state.state === 'installed')
+  }
+  {
+    // The power fails before the version is out of the order.
+    const { rauc, start, update } = await waiting()
+    rauc.refused.add('Mark bad')
+    await update.rollback('Ann')
+    rauc.refused.clear()
+    const next = await start()
+    t.match(next.state, { state: 'idle', other: { state: 'bad' }, last: { reason: 'called off' } })
+  }
+  {
+    const { rauc, restarts, update } = await waiting()
+    rauc.refused.add('Mark')
+    await t.rejects(update.rollback('Ann'), problem('system-refused', /./))
+    t.match(update.state, { state: 'installed', waitingFor: 'window' })
+    t.strictSame(restarts, ['window', 'window'], 'it waits on')
   }
 })
 

@@ -89,6 +89,11 @@ export function newVersionCard(device: Device): HTMLElement {
   }
   const restart = () =>
     confirmed(device, { path: '/operations/reboot', title: texts.restartNow, help: texts.restartHelp })
+  const callOff = () => {
+    const { running, other } = update.value ?? {}
+    const title = texts.callOff(other?.version)
+    confirmed(device, { path: '/update/rollback', title, help: texts.callOffHelp(running?.version) })
+  }
   const buttons = {
     stop: button(texts.cancel, discard),
     discard: button(texts.discard, discard),
@@ -97,12 +102,13 @@ export function newVersionCard(device: Device): HTMLElement {
     choose: button(`${texts.chooseFile}…`, () => chooser.click(), 'primary'),
     install: button(`${texts.install}…`, () => askInstall(device, install), 'primary'),
     restart: button(`${texts.restartNow}…`, restart, 'primary'),
+    callOff: button('', callOff),
   }
 
   const show = () => {
     const now = update.value
     if (!now) return
-    const { state, available, running, bundle, error } = now
+    const { state, available, running, other, bundle, error } = now
     const rest = sending || bundle ? undefined : part
     // The device may report the end of the transfer a moment later.
     const isOver = failure !== '' && state === 'receiving'
@@ -115,6 +121,7 @@ export function newVersionCard(device: Device): HTMLElement {
     // RAUC's percentage jumps, so it allows no estimate.
     const text = state === 'installing' ? `${done} %` : texts.progressOf(bytesText(done), bytesText(whole)) + left
     say(far, whole === 0 ? '' : text)
+    buttons.callOff.textContent = `${texts.callOff(other.version)}…`
     say(channel, available ? texts.inChannel(available.version, momentText(available.checkedAt)) : '')
     const isFree = !sending && isAtRest(now)
     const hasBundle = bundle !== undefined
@@ -129,6 +136,7 @@ export function newVersionCard(device: Device): HTMLElement {
       [buttons.choose, isFree && !hasBundle],
       [buttons.install, canInstall],
       [buttons.restart, state === 'installed'],
+      [buttons.callOff, state === 'installed'],
     ]
     reveal(
       heading,

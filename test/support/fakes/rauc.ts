@@ -30,7 +30,7 @@ export class FakeRauc {
   lastError = ''
   /** Whether nothing answers, as without the package. */
   isAbsent = false
-  /** Methods that are carried out but whose answer is lost, and methods that are refused. */
+  /** Methods that are carried out but whose answer is lost, and methods that are refused: `Mark`, or `Mark bad` alone. */
   readonly unanswered = new Set<string>()
   readonly refused = new Set<string>()
   readonly bundles = new Map<string, FakeBundle>()
@@ -64,7 +64,7 @@ export class FakeRauc {
     if (verb === 'get-property') return rest.map(name => `${JSON.stringify(this.#property(name))}\n`).join('')
     const [method = '', , ...args] = rest
     if (this.operation !== 'idle') throw failure('already processing a different method')
-    if (this.refused.has(method)) throw failure('refused')
+    if (this.refused.has(method) || this.refused.has(`${method} ${args[0]}`)) throw failure('refused')
     const answer = this.#call(method, args)
     if (this.unanswered.has(method)) throw failure('Connection timed out')
     return `${JSON.stringify(answer)}\n`

@@ -318,9 +318,11 @@ const json: Reader = input => {
 const receiverTxt: Reader = input => {
   const text = input.text()
   const { lines, mistakes } = parseReceiverTxt(text)
+  // The mistakes' own example may be a value.
+  const told = mistakes.map(mistake => mistake.replace('hostname=lobby', ''))
   for (const { value } of Object.values(lines))
     must(
-      !mistakes.some(mistake => value.length > 12 && mistake.includes(value)),
+      !told.some(mistake => value.length > 12 && mistake.includes(value)),
       'a value is repeated in a mistake',
       () => ({ text, mistakes }),
     )

@@ -1,5 +1,5 @@
 /** The image, booted by QEMU: its ports, its screen, and a root shell. */
-import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import {
@@ -16,12 +16,10 @@ import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { promisify } from 'node:util'
 import { Api } from '../support/api.ts'
 import { eventually } from '../support/eventually.ts'
+import { presented } from '../support/presented.ts'
 import { A_OFFSET, addToCommandLine, type Board, DISK_BYTES, QEMU, virt } from './boards.ts'
-
-const run = promisify(execFile)
 
 /** A Pi, with four cores on a host with two, takes four and a half minutes, and seven beside another emulator. */
 const BOOT_MS = 1_200_000
@@ -375,9 +373,7 @@ export class Machine extends Api {
 
   /** The names in the certificate that nginx presents; empty without an answer. */
   async certifiedNames(): Promise<string> {
-    const connect = `openssl s_client -connect ${this.address}:443 </dev/null 2>/dev/null`
-    const command = `${connect} | openssl x509 -noout -ext subjectAltName 2>/dev/null || true`
-    return (await run('sh', ['-c', command])).stdout
+    return (await presented(this.address))?.subjectAltName ?? ''
   }
 
   /** Uses another API key, after the key was replaced. */

@@ -8,6 +8,7 @@ import { startAcme } from '../support/acme.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { needs } from '../support/needs.ts'
+import { presented } from '../support/presented.ts'
 import { examples } from '../support/readme.ts'
 import { NO_RIG } from './available.ts'
 import { type Rig, startRig } from './rig.ts'
@@ -51,13 +52,6 @@ async function isTrusted({ address }: Rig, root: string, name: string): Promise<
   )
 }
 
-/** The SHA-256 of the certificate that is presented, as browsers show it. */
-async function presented({ address }: Rig): Promise<string> {
-  const command = `openssl s_client -connect ${address}:443 </dev/null 2>/dev/null | openssl x509 -noout -fingerprint -sha256`
-  const { stdout } = await run('sh', ['-c', command])
-  return stdout.trim().split('=')[1] ?? ''
-}
-
 t.test("the owner's own authority", { skip: NO_RIG || needs('openssl') }, async t => {
   t.equal(RECIPES.length, 4)
   const { rig, folder, status, pin, paste } = await startDevice(t)
@@ -70,7 +64,7 @@ t.test("the owner's own authority", { skip: NO_RIG || needs('openssl') }, async 
   for (const name of ['room-4', 'room-4.local'])
     t.ok(await eventually(() => isTrusted(rig, path('ca.pem'), name)), name)
   t.notOk(await isTrusted(rig, path('ca.pem'), 'room-5'))
-  await eventually(async () => (await presented(rig)) === after?.fingerprint)
+  await eventually(async () => (await presented(rig.address))?.fingerprint256 === after?.fingerprint)
   const strict = ['verify', '-x509_strict', '-purpose', 'sslserver', '-CAfile', path('ca.pem'), path('room-4.pem')]
   t.match((await run('openssl', strict)).stdout, /: OK\n$/)
   t.match(await rig.receiverd('key', 'show', '--verbose'), after?.fingerprint ?? 'none')
@@ -89,7 +83,7 @@ t.test("the owner's own authority", { skip: NO_RIG || needs('openssl') }, async 
   await paste('device -X DELETE $API/certificate')
   const own = await status()
   t.match(own, { pin, madeBy: 'device' })
-  await eventually(async () => (await presented(rig)) === own?.fingerprint)
+  await eventually(async () => (await presented(rig.address))?.fingerprint256 === own?.fingerprint)
   // For a moment, a worker from before nginx read its files again takes connections, too.
   t.ok(await eventually(async () => !(await isTrusted(rig, path('ca.pem'), 'room-4'))))
   t.equal(await rig.shell('systemctl is-failed nginx.service receiverd.service || true'), 'active\nactive\n')
@@ -129,6 +123,6 @@ t.test('a public authority, by ACME', { skip: NO_RIG || needs('openssl', 'pebble
   const renewed = await status()
   t.match(renewed, { pin, madeBy: 'owner' })
   t.not(renewed?.fingerprint, first?.fingerprint)
-  await eventually(async () => (await presented(rig)) === renewed?.fingerprint)
+  await eventually(async () => (await presented(rig.address))?.fingerprint256 === renewed?.fingerprint)
   t.ok(await isTrusted(rig, root, 'room-4.example.org'))
 })

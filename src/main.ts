@@ -22,7 +22,7 @@ import { personAt, requireAsking } from './cli/person.ts'
 import { ServiceClient } from './cli/service-client.ts'
 import { runSession } from './cli/session.ts'
 import { loadSettings, saveSettings, writeSettings } from './cli/settings.ts'
-import { installUpdate, rollBack, updateStatus } from './cli/update.ts'
+import { discardUpdate, installUpdate, rollBack, updateStatus } from './cli/update.ts'
 import { systemClock } from './clock.ts'
 import {
   type Config,
@@ -112,6 +112,9 @@ async function run(command: Command): Promise<void> {
       if (!bundle) throw new CommandError(`${command.name}: there is no ${file}`)
       return installUpdate(await serviceOf(flags, 'admin:rw', 'update'), bundle, choices, personAt(process), sleep)
     }
+    case 'update discard':
+      requireAsking(command.name, command.isSure)
+      return discardUpdate(await serviceOf(flags, 'admin:rw', 'update'), command.isSure, personAt(process))
     case 'update rollback':
       requireAsking(command.name, command.isSure)
       return rollBack(await serviceOf(flags, 'admin:rw', 'update'), command.isSure, personAt(process))

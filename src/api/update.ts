@@ -95,6 +95,25 @@ export function updateRoutes({ update, authenticator }: UpdateRoutesOptions): re
       },
     },
     {
+      method: 'DELETE',
+      path: '/update/install',
+      needs: 'admin:w',
+      handle: async (request, credential) => {
+        await update.discard(callerOf(request, credential))
+        return { status: 204, headers: [] }
+      },
+      docs: {
+        operationId: 'discardUpdate',
+        summary: 'Discard the installed version',
+        description: 'The installed version does not start. The device stays with the version that runs.',
+        answers: {
+          204: { description: 'The version was discarded.' },
+          409: { description: 'No installed version waits for the restart, or the restart has begun.' },
+          500: { description: 'The system refused to discard the version.' },
+        },
+      },
+    },
+    {
       method: 'POST',
       path: '/update/rollback',
       needs: 'admin:w',
@@ -107,10 +126,9 @@ export function updateRoutes({ update, authenticator }: UpdateRoutesOptions): re
         summary: 'Return to the other system',
         description:
           'The device restarts at once, which takes about two minutes and ends all mirroring. Settings are kept, and so is the ' +
-          'version that runs now: you can return to it, unless it is on trial. In the state `installed`, nothing restarts: the ' +
-          'version that waits for the restart is called off, and does not start.',
+          'version that runs now: you can return to it, unless it is on trial.',
         answers: {
-          202: acceptedDocs('The device restarts, or the version is called off.'),
+          202: acceptedDocs('The device restarts.'),
           409: { description: 'The other system is not known to work, or another update operation is in progress.' },
           500: { description: 'The system refused the rollback.' },
           507: { description: 'No space left on the device.' },

@@ -71,7 +71,7 @@ export type Command =
       readonly choices: InstallChoices
     }
   | {
-      readonly name: 'update rollback'
+      readonly name: 'update discard' | 'update rollback'
       readonly flags: Flags
       readonly isSure: boolean
     }
@@ -120,6 +120,7 @@ const COMMANDS = {
   'config load': ['yes', 'partial', 'listen', ...PLACE],
   'update status': ['listen', ...PLACE],
   'update install': ['yes', 'restart', 'allow-older', 'listen', ...PLACE],
+  'update discard': ['yes', 'listen', ...PLACE],
   'update rollback': ['yes', 'listen', ...PLACE],
   token: ['role', 'expires-in', 'subject', ...PLACE],
   discover: ['json'],
@@ -133,7 +134,7 @@ type CommandName = keyof typeof COMMANDS
 const GROUPS = new Map([
   ['key', 'show or rotate'],
   ['config', 'save or load'],
-  ['update', 'status, install or rollback'],
+  ['update', 'status, install, discard or rollback'],
 ])
 /** As a word, equivalent to `--help`. */
 const HELP = 'help'
@@ -173,7 +174,8 @@ export function parseCommand(argv: readonly string[], version: string): Command 
     return { name, flags: values, file, options: { isSure: yes, isPartial: partial } }
   }
   if (name === 'update install') return { name, flags: values, ...installRequest(values, file) }
-  if (name === 'update rollback') return { name, flags: values, isSure: values.yes ?? false }
+  if (name === 'update discard' || name === 'update rollback')
+    return { name, flags: values, isSure: values.yes ?? false }
   if (name === 'discover') return { name, flags: values, isJson: values.json ?? false }
   return name === 'token' ? { name, flags: values, token: tokenRequest(values) } : { name, flags: values }
 }

@@ -74,20 +74,28 @@ export async function installUpdate(
   person.say(RESTART_TAKES)
 }
 
-/** Returns to the other version, or calls off one that has not started yet. @throws {CommandError} if nothing has changed. */
+/** @throws {CommandError} if the device does not return to the other version. */
 export async function rollBack(client: Client, isSure: boolean, person: Person): Promise<void> {
-  const { running, other, state } = await read(client)
-  const isWaiting = state === 'installed'
-  const question = isWaiting
-    ? `Call off version ${of(other)}, which is installed? ${of(running)} runs, and stays.`
-    : `Restart into version ${of(other)}? ${of(running)} runs. Mirroring ends, and all settings stay.`
+  const { running, other } = await read(client)
+  const question = `Restart into version ${of(other)}? ${of(running)} runs. Mirroring ends, and all settings stay.`
   if (!isSure && !(await person.ask(question))) throw new CommandError('nothing has changed')
   await client.send('POST', '/update/rollback')
-  person.say(
-    isWaiting
-      ? `Version ${of(other)} is called off, and does not start.`
-      : `The device restarts into version ${of(other)}, which takes about two minutes.`,
-  )
+  person.say(`The device restarts into version ${of(other)}, which takes about two minutes.`)
+}
+
+/**
+ * Discards the new version: the installed one, which has not started yet, or the bundle on the device.
+ * @throws {CommandError} if there is none, or if it stays.
+ */
+export async function discardUpdate(client: Client, isSure: boolean, person: Person): Promise<void> {
+  const { running, other, state, bundle } = await read(client)
+  const isInstalled = state === 'installed'
+  const version = of((!isInstalled && bundle) || other)
+  if (!isInstalled && !bundle) throw new CommandError(`there is no new version; ${of(running)} runs`)
+  const question = `Discard version ${version}? ${of(running)} runs, and stays.`
+  if (!isSure && !(await person.ask(question))) throw new CommandError('nothing has changed')
+  await client.send('DELETE', isInstalled ? '/update/install' : '/update/bundle')
+  person.say(`Version ${version} is discarded.`)
 }
 
 /** Sends a bundle, or the missing part of it. @returns its version. */
@@ -229,4 +237,9 @@ const WAITS_FOR = {
   network: 'the network',
   clock: 'the clock to be set',
 }
-const OUTCOMES = { installed: 'installed', 'rolled back': 'rolled back', failed: 'not installed' }
+const OUTCOMES = {
+  installed: 'installed',
+  'rolled back': 'rolled back',
+  failed: 'not installed',
+  discarded: 'discarded',
+}

@@ -223,10 +223,10 @@ export const testKeys =
 export const goBack = (version: Version) => `Go back to ${known(version)}`
 export const goTo = (version: Version) => `Go to ${known(version)}`
 export const wentBack = (version: string) => `The device went back from version ${version}, as somebody asked it to.`
-export const calledOff = (version: string) => `Version ${version} was called off before it started.`
 export const outcomes = {
   installed: (version: string) => `Version ${version} was installed, and works.`,
   failed: (version: string) => `Version ${version} was not installed.`,
+  discarded: (version: string) => `Version ${version} was discarded before it started.`,
   'rolled back': (version: string) =>
     `Version ${version} did not work. The device has gone back to the one before, with all settings.`,
 } as const
@@ -272,8 +272,8 @@ export const restartWhen = 'Restart'
 export const restarts = { window: 'In the window', manual: 'Later, by hand', now: 'At once: mirroring ends' } as const
 export const restartNow = 'Restart now'
 export const restartHelp = 'Mirroring ends. The device is back in about two minutes.'
-export const callOff = (version: Version) => `Call off ${known(version)}`
-export const callOffHelp = (running: Version) => `It does not start. The device stays with ${known(running)}.`
+export const discardVersion = (version: Version) => `${discard} ${known(version)}`
+export const discardHelp = (running: Version) => `It does not start. The device stays with ${known(running)}.`
 export const installAnyway = 'Install it anyway'
 export const olderHelp = 'It is older than the version that runs, and may lack security fixes.'
 export const otherFile = 'This is another file. Choose the one that was begun, or discard it.'

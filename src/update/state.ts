@@ -28,7 +28,7 @@ export type Source = (typeof SOURCES)[number]
 export const Outcome = Type.Object(
   {
     version: Type.String(),
-    outcome: Type.Enum(['installed', 'rolled back', 'failed']),
+    outcome: Type.Enum(['installed', 'rolled back', 'failed', 'discarded']),
     reason: Type.Optional(Type.String()),
     at: Type.Optional(time('Absent while the clock is not set.')),
   },

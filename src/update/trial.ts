@@ -33,6 +33,8 @@ export const Trial = Type.Object({
   restart: Type.Optional(Type.Enum(['now', 'window', 'manual'])),
   /** The version was judged good, but RAUC may not have been told yet. */
   isGood: Type.Optional(Type.Boolean()),
+  /** The version is not to be started, but RAUC may not have been told yet. */
+  isDiscarded: Type.Optional(Type.Boolean()),
 })
 export type Trial = Type.Static<typeof Trial>
 

@@ -90,7 +90,7 @@ export class Update {
   /** The error of the last check of the channel: the same object as in the state. */
   #channelError: UpdateState['error']
   #stopWatching = () => {}
-  #callingOff: Promise<void> | undefined
+  #discarding: Promise<void> | undefined
 
   constructor(options: UpdateOptions) {
     this.#options = options
@@ -137,6 +137,7 @@ export class Update {
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#stopWatching()
+    await this.#discarding?.catch(() => undefined)
     this.#topic.stop()
     this.#options.restarter.cancel()
     await this.#following
@@ -310,19 +311,10 @@ export class Update {
     }
   }
 
-  /**
-   * Restarts into the other system. An installed version that waits for the restart is called off instead.
-   * @throws {Problem} 409 if the other system is not good, or if the state does not allow it.
-   */
+  /** Restarts into the other system. @throws {Problem} 409 if that system is not good, or if the state does not allow it. */
   async rollback(who: string): Promise<void> {
     const { log } = this.#options
     const { running, other, state } = this.state
-    if (state === 'installed') {
-      this.#callingOff ??= this.#callOff(who).finally(() => {
-        this.#callingOff = undefined
-      })
-      return this.#callingOff
-    }
     this.requireIdle()
     if (other.state !== 'good') throw new Problem('conflict', `The other system is ${other.state}: stay with this one.`)
     this.#topic.set({ state: 'restarting' })
@@ -332,7 +324,7 @@ export class Update {
       const trial = running.state === 'trial' ? await records.trial() : undefined
       // The other system ends the trial, and learns from the verdict that the rollback was requested.
       if (trial) await this.#noted(records.condemn({ ...asked, slot: trial.slot, version: trial.version }))
-      await this.#activate((await this.#otherSlot()).bootName)
+      await this.#mark('active', (await this.#otherSlot()).bootName)
       if (!trial)
         await this.#noted(records.conclude({ ...asked, version: running.version ?? '', outcome: 'rolled back' }))
     } catch (error) {
@@ -343,24 +335,45 @@ export class Update {
     this.#restart('now')
   }
 
-  /** Keeps an installed version from starting. Until that is certain, no other step begins. */
-  async #callOff(who: string): Promise<void> {
+  /**
+   * Keeps the installed version from starting. Until that is certain, no other step begins.
+   * @param who The initiator, for the log.
+   * @throws {Problem} 409 if no version waits for the restart.
+   */
+  async discard(who: string): Promise<void> {
+    const { state } = this.state
+    if (state === 'restarting') throw new Problem('conflict', 'The device is about to restart.')
+    if (state !== 'installed') throw new Problem('conflict', 'No installed version waits for the restart.')
+    this.#discarding ??= this.#discard(who).finally(() => {
+      this.#discarding = undefined
+    })
+    return this.#discarding
+  }
+
+  async #discard(who: string): Promise<void> {
     const { restarter, log } = this.#options
-    const { running, other } = this.state
-    const { version = '' } = other
-    const reason = 'called off'
-    const trial = await this.#records.trial()
+    const { version = '' } = this.state.other
     restarter.cancel()
+    const records = this.#records
+    // Damaged or not, the record must not keep the version from being discarded.
+    const trial = await records.trial().catch(() => undefined)
     try {
-      if (trial) await this.#noted(this.#records.condemn({ slot: trial.slot, version, reason, ...this.#at }))
-      await this.#activate(running.slot)
+      // The next start finishes what a power cut interrupts.
+      if (trial) await this.#noted(records.begin({ ...trial, isDiscarded: true }))
+      await this.#mark('bad', trial?.slot ?? (await this.#otherSlot()).bootName)
     } catch (error) {
-      this.#restart(trial?.restart)
+      if (trial) await this.#noted(records.begin(trial))
+      if (trial?.restart === 'window') this.#restart('window')
       throw problemOf(error)
     }
-    log('notice', `${who} called off version ${version}`)
-    if (trial) await this.#conclude(trial, 'rolled back', reason)
-    this.#topic.set({ state: 'idle', waitingFor: undefined })
+    log('notice', `${who} discarded version ${version}`)
+    const last: Outcome = { version, outcome: 'discarded', ...this.#at }
+    await records.conclude(last).catch(async error => {
+      this.#log('warning', 'could not record the update', error)
+      // Without space, the outcome is forgotten. A trial that did not take place must not look like a failed one.
+      await this.#noted(records.remove())
+    })
+    this.#topic.set({ state: 'idle', waitingFor: undefined, other: { version, state: 'bad' }, last })
   }
 
   /** Records that only inform people. Going back must work even if the disk is full or read-only. */
@@ -388,17 +401,24 @@ export class Update {
     const { state, running, other } = this.state
     if (state === 'installing') throw new Problem('conflict', 'A bundle is being installed: wait until that has ended.')
     if (state === 'installed' || state === 'restarting')
-      throw new Problem('conflict', `Restart into version ${other.version} first, and wait until it has proved good.`)
+      throw new Problem(
+        'conflict',
+        `Version ${other.version} is installed: restart into it and wait until it has proved good, or discard it.`,
+      )
     if (running.state === 'trial')
       throw new Problem('conflict', 'The version that runs is on trial: wait until it has proved good.')
   }
 
-  /** Makes a slot the one to start next. It is not an error if RAUC told the boot loader, but failed to record that. */
-  async #activate(bootName: string): Promise<void> {
+  /**
+   * Makes a slot the next one to start (`active`), or takes it out of the boot order (`bad`). It is not an error if RAUC told the
+   * boot loader, but failed to record that.
+   */
+  async #mark(how: 'active' | 'bad', bootName: string): Promise<void> {
     const { rauc } = this.#options
-    await rauc.mark('active', bootName).catch(async error => {
-      if ((await rauc.primary().catch(() => undefined)) !== bootName) throw error
-      this.#log('warning', 'RAUC did not record the activation', error)
+    await rauc.mark(how, bootName).catch(async error => {
+      const primary = await rauc.primary().catch(() => undefined)
+      if (primary === undefined || (primary === bootName) !== (how === 'active')) throw error
+      this.#log('warning', `RAUC did not record that system ${bootName} is ${how}`, error)
     })
   }
 
@@ -468,24 +488,21 @@ export class Update {
     return fateOf(trial, booted, await rauc.primary(), await rauc.slots())
   }
 
-  /**
-   * Concludes an update, unless it still waits for the restart. Never throws.
-   * @param given Why it was rolled back; without it, the verdict tells that.
-   */
-  async #conclude(trial: Trial, fate: Fate, given?: string): Promise<void> {
+  /** Concludes the update that an earlier run began, unless it still waits for the restart. Never throws. */
+  async #conclude(trial: Trial, fate: Fate): Promise<void> {
     const { rauc, log } = this.#options
-    if (fate === 'waits') {
+    if (fate === 'waits' && !trial.isDiscarded) {
       this.#topic.set({ state: 'installed' })
       return this.#restart(trial.restart)
     }
     const { version, slot } = trial
-    const verdict = await this.#records.verdict().catch(() => undefined)
-    const isBack = fate === 'rolled back' || verdict?.version === version
-    const why = given ?? (verdict?.version === version ? verdict.reason : 'did not start')
-    const reason = isBack ? why : 'interrupted'
-    const last: Outcome = { version, outcome: isBack ? 'rolled back' : 'failed', reason, ...this.#at }
+    const last: Outcome = { version, ...(await this.#outcomeOf(trial, fate)), ...this.#at }
     this.#topic.set({ last })
-    log('warning', `version ${version} ${isBack ? 'was rolled back' : 'was not installed'}: ${reason}`)
+    const { outcome, reason } = last
+    log(
+      'warning',
+      `version ${version} was ${outcome === 'failed' ? 'not installed' : outcome}${reason ? `: ${reason}` : ''}`,
+    )
     try {
       // Takes the slot out of the boot order: when no slot has an attempt left, the boot loader gives new ones to all in the
       // order. A slot that still holds an older version was not touched.
@@ -494,7 +511,19 @@ export class Update {
       await this.#records.conclude(last)
     } catch (error) {
       this.#log('warning', `the record of version ${version} stays until the next start`, error)
+      // Going there by hand would remove the record, and the version would not be judged.
+      this.#topic.set({ other: { version, state: 'bad' } })
     }
+  }
+
+  /** Of a version that does not run. */
+  async #outcomeOf({ version, isDiscarded }: Trial, fate: Fate): Promise<Pick<Outcome, 'outcome' | 'reason'>> {
+    const verdict = await this.#records.verdict().catch(() => undefined)
+    if (verdict?.version === version) return { outcome: 'rolled back', reason: verdict.reason }
+    if (isDiscarded) return { outcome: 'discarded' }
+    return fate === 'rolled back'
+      ? { outcome: 'rolled back', reason: 'did not start' }
+      : { outcome: 'failed', reason: 'interrupted' }
   }
 
   /** Begins the installation. @throws if it did not begin. */
@@ -546,7 +575,8 @@ export class Update {
     await this.#readOther().catch(error => this.#log('warning', 'could not read the other system', error))
     this.#topic.set({ state: 'installed', percent: undefined })
     await removeBundle().catch(error => this.#log('warning', 'the installed bundle could not be removed', error))
-    this.#restart(trial.restart)
+    // Meanwhile it may have been discarded.
+    if (this.state.state === 'installed' && !this.#discarding) this.#restart(trial.restart)
   }
 
   /** `unknown` if RAUC does not answer, or if the installation has ended, but RAUC cannot tell which slot starts next. */

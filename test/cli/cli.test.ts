@@ -23,7 +23,7 @@ t.test('a mistake is named, with what was probably meant', async t => {
     ['config drop', 'unknown command "config drop"; see receiverd config --help'],
     ['constructor', 'unknown command "constructor"; see receiverd --help'],
     ['config load', 'config load: missing FILE; see receiverd config --help'],
-    ['update', 'update: missing command, status, install or rollback; see receiverd update --help'],
+    ['update', 'update: missing command, status, install, discard or rollback; see receiverd update --help'],
     ['update instal a.raucb', 'unknown command "update instal a.raucb"; did you mean update install?'],
     ['update install', 'update install: missing FILE; see receiverd update --help'],
     ['update install a b', 'update install takes one file: "b"'],
@@ -98,6 +98,7 @@ t.test('an update is installed as it is told, or undone', async t => {
   })
   t.match(parse('update rollback'), { name: 'update rollback', isSure: false })
   t.match(parse('update rollback --yes'), { isSure: true })
+  t.match(parse('update discard -y'), { name: 'update discard', isSure: true })
 })
 
 t.test('a command that is not ours is taken as it is', async t => {

@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import { KERNEL } from '../../hal/files/kernel.ts'
 import { largeFile } from '../../hal/files/read.ts'
 import { ServiceClient } from '../../src/cli/service-client.ts'
-import { type InstallChoices, installUpdate, rollBack, updateStatus } from '../../src/cli/update.ts'
+import { discardUpdate, type InstallChoices, installUpdate, rollBack, updateStatus } from '../../src/cli/update.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { MIB, startUpdateDevice, type UpdateDevice } from '../support/update-device.ts'
 
@@ -53,6 +53,8 @@ async function deviceOf(t: Test, prepare?: Parameters<typeof startUpdateDevice>[
       }
       return told(person => installUpdate(client, file, choices, person, wait), ...answers)
     },
+    discard: (isSure: boolean, ...answers: readonly boolean[]) =>
+      told(person => discardUpdate(client, isSure, person), ...answers),
     rollBack: (isSure: boolean, ...answers: readonly boolean[]) =>
       told(person => rollBack(client, isSure, person), ...answers),
   }
@@ -167,20 +169,21 @@ t.test('going back asks first', async t => {
   t.ok(rauc.did.includes('Mark active rootfs.1'))
 })
 
-t.test('an installed version is called off', async t => {
+t.test('the new version is discarded, as a bundle or installed', async t => {
   const device = await deviceOf(t)
+  t.match(await device.discard(true), { read: [], failure: 'there is no new version; 1.0.0 runs' })
   device.says({ version: '1.1.0' })
+  const discarded = 'Version 1.1.0 is discarded.'
+  await device.install(fileOf(t, MIB), ASKING, () => undefined, false)
+  t.match(await device.discard(true), { read: [discarded], failure: undefined })
   await device.install(fileOf(t, MIB), { ...SURE, restart: 'manual' }, () => device.rauc.succeed('1.1.0'))
-  const question = 'Call off version 1.1.0, which is installed? 1.0.0 runs, and stays.'
-  t.match(await device.rollBack(false, false), { read: [question], failure: 'nothing has changed' })
-  t.match(await device.rollBack(false, true), {
-    read: [question, 'Version 1.1.0 is called off, and does not start.'],
-    failure: undefined,
-  })
+  const question = 'Discard version 1.1.0? 1.0.0 runs, and stays.'
+  t.match(await device.discard(false, false), { read: [question], failure: 'nothing has changed' })
+  t.match(await device.discard(false, true), { read: [question, discarded], failure: undefined })
   t.strictSame(await device.status(), [
     'Version 1.0.0 runs, in system A.',
     'The other system, version 1.1.0, cannot be started.',
-    'Last: version 1.1.0 was rolled back: called off.',
+    'Last: version 1.1.0 was discarded.',
   ])
 })
 

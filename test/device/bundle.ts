@@ -22,7 +22,7 @@ export function makeBundle(
   folder: string,
   board: Board,
   version: string,
-  files: Readonly<Record<string, string>> = {},
+  files: Readonly<Record<string, string | Buffer>> = {},
 ): string {
   const system = join(folder, `${version}.ext4`)
   execFileSync('cp', ['--sparse=always', board.system, system])
@@ -48,6 +48,27 @@ export function makeBareBundle(
   const system = join(folder, `${version}.ext4`)
   execFileSync('/sbin/mke2fs', ['-q', '-t', 'ext4', '-d', root, system, `${BARE_BYTES / 1024}k`])
   return sign(system, board, version)
+}
+
+/** Returns the initrd of the board's system, with a script in place of its own. */
+export function initrdWith({ system }: Board, path: string, script: string): Buffer {
+  const options = { maxBuffer: 64 * 1024 ** 2, stdio: 'pipe' } as const
+  const debugfs = (command: string) => execFileSync('/sbin/debugfs', ['-R', command, system], options)
+  const name = /initrd\.img-[^/]+/.exec(debugfs('ls -p /boot').toString())?.[0]
+  return Buffer.concat([debugfs(`cat /boot/${name}`), Buffer.alloc(4), archive(path, script)])
+}
+
+/** Returns an archive that the kernel unpacks over those before it (initramfs-buffer-format.rst of its documentation). */
+function archive(path: string, script: string): Buffer {
+  const aligned = (text: string) => text + '\0'.repeat(-Buffer.byteLength(text) & 3)
+  const entry = (name: string, mode: number, content: string) => {
+    const [ino, uid, gid, links, mtime, device, check] = [0, 0, 0, 1, 0, [0, 0, 0, 0], 0]
+    const bytes = Buffer.byteLength(content)
+    const fields = [ino, mode, uid, gid, links, mtime, bytes, ...device, name.length + 1, check]
+    const header = `070701${fields.map(field => field.toString(16).padStart(8, '0')).join('')}`
+    return aligned(`${header}${name}\0`) + aligned(content)
+  }
+  return Buffer.from(entry(path, 0o100755, script) + entry('TRAILER!!!', 0, ''))
 }
 
 /** Puts a system into a bundle beside it. The system is removed. */

@@ -111,12 +111,16 @@ export interface Disk {
 }
 
 /** Adds what the tests need to a system's file system, and replaces its files with `others`, by path. */
-export function prepareSystem(image: string, board: Board, others: Readonly<Record<string, string>> = {}): void {
+export function prepareSystem(
+  image: string,
+  board: Board,
+  others: Readonly<Record<string, string | Buffer>> = {},
+): void {
   const folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
   const commands: string[] = []
-  const write = (path: string, text: string) => {
+  const write = (path: string, content: string | Buffer) => {
     const file = join(folder, basename(path))
-    writeFileSync(file, text)
+    writeFileSync(file, content)
     commands.push(`rm ${path}`, `write ${file} ${path}`)
   }
   for (const [name, [text, target]] of Object.entries({ ...API_UNITS, ...SHELL_UNITS[board.shell] })) {

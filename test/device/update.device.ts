@@ -2,13 +2,15 @@
  * An update of the booted image through its API: to another version and back, and to one that does not work. PROOF=1 tests all
  * broken versions, and a power cut during an installation; FROM=COMMIT starts with the image of that commit.
  */
-import { closeSync, fstatSync, openSync, writeSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readFileSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
+import { REPOSITORY } from '../../build/bundle-file.ts'
 import { Owner } from '../fleet/support.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { NEEDS_PROOF } from '../support/needs.ts'
 import { earlier, virt } from './boards.ts'
-import { makeBareBundle, makeBundle } from './bundle.ts'
+import { initrdWith, makeBareBundle, makeBundle } from './bundle.ts'
 import { factoryDisk, Machine } from './machine.ts'
 import { INSTALL_MS, TRIAL_MS, updating } from './updating.ts'
 
@@ -70,8 +72,17 @@ t.test('and back to the version before', async t => {
 /** Freezes systemd, so that nobody serves the watchdog. It runs in a unit of its own, because nginx's may not write there. */
 const HANG = "#!/bin/sh\nsystemd-run sh -c 'echo 1 >/sys/fs/cgroup/init.scope/cgroup.freeze'\nsleep 1d\n"
 /** The system with other files, under a version. */
-const withFiles = (files: Readonly<Record<string, string>>) => (version: string) =>
+const withFiles = (files: Readonly<Record<string, string | Buffer>>) => (version: string) =>
   makeBundle(folder, virt, version, files)
+/** The script of the initrd that mounts the data partition. */
+const MOUNTS = 'scripts/init-bottom/receiver'
+/** A system that starts without the data partition: it has another key, and cannot know that it is on trial. */
+const withoutData = (version: string) => {
+  const script = readFileSync(join(REPOSITORY, 'build/image/initramfs', MOUNTS), 'utf8')
+  const broken = script.replace('! mount -t ext4', '! false')
+  if (broken === script) throw new Error(`${MOUNTS} mounts the data partition in another way`)
+  return makeBundle(folder, virt, version, { '/boot/initrd.img': initrdWith(virt, MOUNTS, broken) })
+}
 /** Bundles of versions that do not work, and how the device reports it. Each gets its attempts, of about a minute. */
 const BROKEN: Readonly<Record<string, readonly [make: (version: string) => string, reason: RegExp]>> = {
   'no kernel': [
@@ -87,6 +98,7 @@ const BROKEN: Readonly<Record<string, readonly [make: (version: string) => strin
       /^did not start$/,
     ],
     'a screen that does not draw': [withFiles({ '/usr/bin/weston': '#!/bin/sh\nexit 1\n' }), /weston/],
+    'a data partition that it cannot mount': [withoutData, /^did not start$/],
     'a door that is closed': [withFiles({ '/usr/sbin/nginx': '#!/bin/sh\nexit 1\n' }), /nginx/],
   }),
 }

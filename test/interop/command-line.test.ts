@@ -56,7 +56,7 @@ t.test('prints its version and its help', async t => {
     ],
     [
       ['update', '--help'],
-      ['status', 'install', 'rollback', '--yes', '--restart', '--allow-older', '--listen'],
+      ['status', 'install', 'discard', 'rollback', '--yes', '--restart', '--allow-older', '--listen'],
     ],
     [
       ['token', '--help'],

@@ -188,6 +188,7 @@ t.test('every answer conforms to the document', async t => {
   const bundle = { body: 'bundle', headers: { 'Content-Type': 'application/octet-stream' } }
   await check(409, 'PUT', '/api/v1/update/bundle', bundle)
   await check(409, 'DELETE', '/api/v1/update/bundle')
+  await check(409, 'DELETE', '/api/v1/update/install')
   for (const name of ['install', 'rollback', 'check', 'download']) await check(409, 'POST', `/api/v1/update/${name}`)
   // Nor is there TLS: see test/rig/authority.test.ts.
   const chain = { body: 'chain', headers: { 'Content-Type': 'application/pem-certificate-chain' } }

@@ -260,17 +260,18 @@ printf xyz | dd of=flipped bs=1 seek=$(($(stat -c %s good) - 900)) conv=notrunc`
     t.match(await countersOf(rig), /BOOT_B_LEFT=0 BOOT_ORDER=A$/, 'nothing starts it again')
   })
 
-  await t.test('an installed version is called off', async t => {
+  await t.test('an installed version is discarded', async t => {
     t.equal((await put()).status, 201)
     t.equal((await post('install', { restart: 'manual' })).status, 202)
     await eventually(async () => ((await state()) as { state: string }).state === 'installed')
     t.match(await countersOf(rig), /BOOT_B_LEFT=3 BOOT_ORDER=B A$/)
-    t.equal((await post('rollback')).status, 202)
+    const discard = async () => (await rig.fetch('/update/install', { method: 'DELETE' })).status
+    t.same([await discard(), await discard()], [204, 409])
     t.match(await state(), {
       running: { version: '1.0.0', slot: 'A', state: 'good' },
       other: { version: '1.2.0', state: 'bad' },
       state: 'idle',
-      last: { version: '1.2.0', outcome: 'rolled back', reason: 'called off' },
+      last: { version: '1.2.0', outcome: 'discarded' },
     })
     t.match(await countersOf(rig), /BOOT_B_LEFT=0 BOOT_ORDER=A$/, 'nothing starts it')
     t.equal(await rig.shell('ls -A /data/update'), 'last.json\n')

@@ -9,8 +9,8 @@ import { Rauc } from '../../hal/os/rauc.ts'
 import { System } from '../../hal/os/system.ts'
 import { Problem } from '../../src/problem.ts'
 import type { Hindrance } from '../../src/update/state.ts'
-import { TrialRecords } from '../../src/update/trial.ts'
-import { type KeptBundle, Update } from '../../src/update/update.ts'
+import { type Trial, TrialRecords } from '../../src/update/trial.ts'
+import { type KeptBundle, type Restart, Update } from '../../src/update/update.ts'
 import type { Wait } from '../../src/update/wait.ts'
 import { intercepted, systemError } from '../hal/support/file-system.ts'
 import { eventually } from '../support/eventually.ts'
@@ -46,6 +46,7 @@ function device(t: Test, fs?: FileSystem, wait?: Wait) {
     hasWindow: false,
     hindrance: undefined as Hindrance | undefined,
     canceled: 0,
+    removal: Promise.resolve(),
   }
   const start = async (kept = records) => {
     const update: Update = new Update({
@@ -67,6 +68,7 @@ function device(t: Test, fs?: FileSystem, wait?: Wait) {
       },
       bundle: () => state.kept,
       removeBundle: async () => {
+        await state.removal
         update.removing()
         state.kept = undefined
       },
@@ -542,55 +544,144 @@ t.test('back to the other system by hand', async t => {
   }
 })
 
-t.test('a version that waits for the restart is called off', async t => {
-  const last = { version: '1.1.0', outcome: 'rolled back', reason: 'called off', at: '2026-11-25T01:00:00Z' }
-  const waiting = async (fs?: FileSystem) => {
-    const made = device(t, fs)
+t.test('a version that waits for the restart is discarded', async t => {
+  const last = { version: '1.1.0', outcome: 'discarded', at: '2026-11-25T01:00:00Z' }
+  const discarded = { running: { slot: 'A' }, other: { version: '1.1.0', state: 'bad' }, state: 'idle', last }
+  const waiting = async (t: Test, restart: Restart = 'window') => {
+    const made = device(t)
     Object.assign(made.state, { hasWindow: true, hindrance: 'window' })
     const update = await made.start()
     await made.receive(update, '1.1.0')
-    await update.install({}, 'Ann')
+    await update.install({ restart }, 'Ann')
     made.rauc.succeed('1.1.0')
-    await eventually(() => update.state.waitingFor === 'window')
+    await eventually(() => update.state.state === 'installed' && (restart === 'manual' || update.state.waitingFor))
     return { ...made, update }
   }
-  {
-    const { rauc, records, log, restarts, state, update, start, receive } = await waiting()
-    // Two people may press the same button.
-    await Promise.all([update.rollback('Ann'), update.rollback('Ben')])
+
+  await t.test('by two people at once', async t => {
+    const { rauc, records, log, restarts, state, update, start, receive } = await waiting(t)
+    const canceled = state.canceled
+    await Promise.all([update.discard('Ann'), update.discard('Ben')])
+    t.match(update.state, discarded)
+    t.notOk('waitingFor' in JSON.parse(update.current.json))
     t.strictSame(
-      { ...update.state, running: update.state.running.version },
-      { running: '1.0.0', other: { version: '1.1.0', state: 'bad' }, state: 'idle', last },
+      rauc.did.filter(call => call.startsWith('Mark')),
+      ['Mark bad rootfs.1'],
     )
-    t.strictSame(rauc.did.slice(-2), ['Mark active rootfs.0', 'Mark bad rootfs.1'])
-    t.equal(state.canceled, 1, 'the restart in the window is off')
+    t.equal(state.canceled, canceled + 1, 'it is not restarted in the window')
     t.equal(await records.trial(), undefined)
-    t.match(log.join('\n'), /^notice: Ann called off version 1\.1\.0$/m)
-    t.notMatch(log.join('\n'), /Ben/)
-    t.same((await start()).state.last, last, 'and it stays known')
+    t.equal(log.at(-1), 'notice: Ann discarded version 1.1.0')
+    await t.rejects(update.discard('Ann'), problem('conflict', /^No installed version/))
+    await t.rejects(update.rollback('Ann'), problem('conflict', /is bad/))
+    t.match((await start()).state, { last }, 'and it stays known')
     t.strictSame(restarts, ['window'])
     // It may be installed after all.
     await receive(update, '1.1.0')
     await update.install({ restart: 'manual' }, 'Ann')
     rauc.succeed('1.1.0')
     await eventually(() => update.state.state === 'installed')
-  }
-  {
-    // The power fails before the version is out of the order.
-    const { rauc, start, update } = await waiting()
-    rauc.refused.add('Mark bad')
-    await update.rollback('Ann')
-    rauc.refused.clear()
-    const next = await start()
-    t.match(next.state, { state: 'idle', other: { state: 'bad' }, last: { reason: 'called off' } })
-  }
-  {
-    const { rauc, restarts, update } = await waiting()
+  })
+
+  await t.test('all of it in one event', async t => {
+    const { update } = await waiting(t)
+    const { log } = update.topic
+    await eventually(() => update.current.json.includes('waitingFor') && update.topic.latestId === update.current.id)
+    const from = log.head
+    await update.discard('Ann')
+    await eventually(() => log.head > from)
+    const events = JSON.parse(log.array(from).bytes.toString())
+    t.match(events, [{ data: discarded }])
+    t.equal(events.length, 1)
+  })
+
+  await t.test('RAUC has done it, and its answer is lost', async t => {
+    const { rauc, update } = await waiting(t)
+    rauc.unanswered.add('Mark')
+    await update.discard('Ann')
+    t.match(update.state, discarded)
+  })
+
+  await t.test('RAUC refuses: it waits on, and is judged as if nobody had asked', async t => {
+    for (const restart of ['window', 'now', 'manual'] as const) {
+      const { rauc, records, restarts, state, update, start } = await waiting(t, restart === 'now' ? 'manual' : restart)
+      const trial = { ...(await records.trial()), restart }
+      await records.begin(trial as Trial)
+      rauc.refused.add('Mark')
+      await t.rejects(update.discard('Ann'), problem('system-refused', /./))
+      t.match(update.state, { state: 'installed', other: { state: 'good' } })
+      t.strictSame(restarts, restart === 'window' ? ['window', 'window'] : [], 'not at once')
+      t.same(await records.trial(), trial)
+      rauc.refused.clear()
+      Object.assign(state, { hindrance: undefined })
+      Object.assign(rauc, { primary: 'rootfs.0' })
+      Object.assign(rauc.slots['rootfs.1'] ?? {}, { 'boot-status': 'bad' })
+      t.match((await start()).state.last, { outcome: 'rolled back', reason: 'did not start' })
+    }
+  })
+
+  await t.test('the power is cut before RAUC is told, or before the record is closed', async t => {
+    for (const isTold of [false, true]) {
+      const { rauc, records, start } = await waiting(t)
+      const trial = await records.trial()
+      if (trial) await records.begin({ ...trial, isDiscarded: true })
+      if (isTold) await new Rauc(new System('/', { run: rauc.run, running: true }), 5).mark('bad', 'B')
+      const next = await start()
+      t.match(next.state, discarded, `${isTold}`)
+      t.equal(rauc.did.at(-1), 'Mark bad rootfs.1')
+      t.equal(await records.trial(), undefined)
+    }
+  })
+
+  await t.test('the next start cannot tell RAUC, either', async t => {
+    const { rauc, records, restarts, start } = await waiting(t)
+    const trial = await records.trial()
+    if (trial) await records.begin({ ...trial, isDiscarded: true })
     rauc.refused.add('Mark')
-    await t.rejects(update.rollback('Ann'), problem('system-refused', /./))
-    t.match(update.state, { state: 'installed', waitingFor: 'window' })
-    t.strictSame(restarts, ['window', 'window'], 'it waits on')
-  }
+    restarts.length = 0
+    const next = await start()
+    t.match(next.state, discarded)
+    await t.rejects(next.rollback('Ann'), problem('conflict', /is bad/), 'it would not be judged')
+    t.strictSame(restarts, [])
+    rauc.refused.clear()
+    t.match((await start()).state, discarded)
+    t.equal(await records.trial(), undefined)
+  })
+
+  await t.test('without its record, or with one that cannot be read', async t => {
+    for (const spoil of [
+      (records: TrialRecords) => records.remove(),
+      async ({ folder }: TrialRecords) => folder.writeAtomic('/trial.json', 'no json', 0o600),
+      async ({ folder }: TrialRecords) => {
+        await folder.remove('/trial.json')
+        mkdirSync(join(folder.root, 'trial.json'))
+      },
+    ]) {
+      const { rauc, records, update } = await waiting(t)
+      await spoil(records)
+      await update.discard('Ann')
+      t.match(update.state, discarded)
+      t.ok(rauc.did.includes('Mark bad rootfs.1'))
+    }
+  })
+
+  await t.test('while the bundle is being removed: no restart follows', async t => {
+    const { rauc, restarts, state, start, receive } = device(t)
+    Object.assign(state, { hasWindow: true, hindrance: 'window' })
+    let remove = () => {}
+    state.removal = new Promise(resolve => {
+      remove = resolve
+    })
+    const update = await start()
+    await receive(update, '1.1.0')
+    await update.install({}, 'Ann')
+    rauc.succeed('1.1.0')
+    await eventually(() => update.state.state === 'installed')
+    await update.discard('Ann')
+    remove()
+    await eventually(() => state.kept === undefined)
+    t.match(update.state, discarded)
+    t.strictSame(restarts, [])
+  })
 })
 
 t.test('a good version no longer runs, and nobody asked for that', async t => {
@@ -660,7 +751,7 @@ t.test('a factory reset waits until no version is under way', async t => {
   t.throws(() => update.requireResettable(), problem('conflict', /being installed/))
   rauc.succeed('1.1.0')
   await eventually(() => update.state.state === 'installed')
-  t.throws(() => update.requireResettable(), problem('conflict', /Restart into version 1\.1\.0 first/))
+  t.throws(() => update.requireResettable(), problem('conflict', /^Version 1\.1\.0 is installed: restart into it/))
   rauc.bootSlot = 'B'
   const next = await start()
   t.throws(() => next.requireResettable(), problem('conflict', /on trial/))

@@ -3,7 +3,7 @@ import type { Device } from '../device.ts'
 import { button, foreign, h } from '../dom.ts'
 import { device as kept, NAME } from '../storage.ts'
 import * as texts from '../texts.ts'
-import { newsOf, wasAskedFor, wasCalledOff } from './state.ts'
+import { newsOf, wasAskedFor } from './state.ts'
 
 const READ = `${NAME} read`
 
@@ -13,8 +13,7 @@ export function fallbackBanner(device: Device): HTMLElement {
   let shown = ''
   device.update.follow(update => {
     const last = newsOf(update)
-    const isNews = last?.outcome === 'rolled back' && !wasAskedFor(last) && !wasCalledOff(last)
-    const id = isNews ? `${last.version} ${last.at}` : ''
+    const id = last?.outcome === 'rolled back' && !wasAskedFor(last) ? `${last.version} ${last.at}` : ''
     if (id === shown) return
     shown = id
     banner.hidden = id === '' || kept.getItem(READ) === id
@@ -31,6 +30,5 @@ export function fallbackBanner(device: Device): HTMLElement {
 export function outcomeText(last: Outcome): HTMLElement {
   const { version, outcome, reason } = last
   if (wasAskedFor(last)) return h('p', {}, texts.wentBack(version))
-  if (wasCalledOff(last)) return h('p', {}, texts.calledOff(version))
   return h('p', {}, texts.outcomes[outcome](version), ' ', reason !== undefined && foreign(texts.reason(reason)))
 }

@@ -89,11 +89,6 @@ export function newVersionCard(device: Device): HTMLElement {
   }
   const restart = () =>
     confirmed(device, { path: '/operations/reboot', title: texts.restartNow, help: texts.restartHelp })
-  const callOff = () => {
-    const { running, other } = update.value ?? {}
-    const title = texts.callOff(other?.version)
-    confirmed(device, { path: '/update/rollback', title, help: texts.callOffHelp(running?.version) })
-  }
   const buttons = {
     stop: button(texts.cancel, discard),
     discard: button(texts.discard, discard),
@@ -102,13 +97,15 @@ export function newVersionCard(device: Device): HTMLElement {
     choose: button(`${texts.chooseFile}…`, () => chooser.click(), 'primary'),
     install: button(`${texts.install}…`, () => askInstall(device, install), 'primary'),
     restart: button(`${texts.restartNow}…`, restart, 'primary'),
-    callOff: button('', callOff),
+    discardInstalled: button(`${texts.discard}…`, () =>
+      askDiscard(update.value, () => attempt(client.send('DELETE', '/update/install'))),
+    ),
   }
 
   const show = () => {
     const now = update.value
     if (!now) return
-    const { state, available, running, other, bundle, error } = now
+    const { state, available, running, bundle, error } = now
     const rest = sending || bundle ? undefined : part
     // The device may report the end of the transfer a moment later.
     const isOver = failure !== '' && state === 'receiving'
@@ -121,7 +118,6 @@ export function newVersionCard(device: Device): HTMLElement {
     // RAUC's percentage jumps, so it allows no estimate.
     const text = state === 'installing' ? `${done} %` : texts.progressOf(bytesText(done), bytesText(whole)) + left
     say(far, whole === 0 ? '' : text)
-    buttons.callOff.textContent = `${texts.callOff(other.version)}…`
     say(channel, available ? texts.inChannel(available.version, momentText(available.checkedAt)) : '')
     const isFree = !sending && isAtRest(now)
     const hasBundle = bundle !== undefined
@@ -136,7 +132,7 @@ export function newVersionCard(device: Device): HTMLElement {
       [buttons.choose, isFree && !hasBundle],
       [buttons.install, canInstall],
       [buttons.restart, state === 'installed'],
-      [buttons.callOff, state === 'installed'],
+      [buttons.discardInstalled, state === 'installed'],
     ]
     reveal(
       heading,
@@ -193,6 +189,11 @@ function askOlder(go: () => void): void {
     isDangerous: true,
     go,
   })
+}
+
+function askDiscard(update: UpdateState | undefined, go: () => void): void {
+  const action = texts.discardVersion(update?.other.version)
+  ask({ title: `${action}?`, content: [h('p', {}, texts.discardHelp(update?.running.version))], action, go })
 }
 
 /** Reports whether no step is in progress, and no bundle is ready. */

@@ -15,7 +15,3 @@ export function newsOf(update: UpdateState | undefined): Outcome | undefined {
 /** Reports whether somebody asked the device to go back to the version before. */
 export const wasAskedFor = ({ outcome, reason }: Outcome): boolean =>
   outcome === 'rolled back' && reason === 'asked for'
-
-/** Reports whether somebody called the version off before it started. */
-export const wasCalledOff = ({ outcome, reason }: Outcome): boolean =>
-  outcome === 'rolled back' && reason === 'called off'

@@ -274,7 +274,7 @@ export class Model {
     if (name === 'Remove') return [promiseOfNetworks(without(removing))]
     if (name === 'Install') return ['POST /update/install {"allowOlder":false,"restart":"manual"}']
     if (name === 'Discard') return ['DELETE /update/bundle ']
-    if (/^Call off .*\d$/.test(name)) return ['POST /update/rollback ']
+    if (/^Discard [\d.]+$/.test(name)) return ['DELETE /update/install ']
     if (name === REPLACE_KEY) return ['POST /api-key {"apiKey":"…","removeIssuers":false}']
     // Its row may still be that of the session which it had before a restart.
     const ids = this.#room.idsOf(what)

@@ -16,12 +16,12 @@ const STEADY_MS = 250
 const BAD_REQUEST = 400
 /** Presses that ask the device for something, or throw away entries. With any other, nothing is lost. */
 const GRAVE =
-  /^((Let in|Deny|End|Save|Discard|Use that|Prefer): |(Replace the API key|Join|Join anyway|Remove|Install)$|Call off .*\d$)/
+  /^((Let in|Deny|End|Save|Discard|Use that|Prefer): |(Replace the API key|Join|Join anyway|Remove|Install)$|Discard [\d.]+$)/
 /** These are refused during a trial; the last ones also where others have changed the list. */
 const REFUSED: readonly (readonly [RegExp, readonly number[]])[] = [
   [/^Save: /, [409]],
   [/^(Prefer: |(Join|Join anyway|Remove)$)/, [409, 422]],
-  [/^(Install|Discard|Call off .*\d)$/, [404, 409]],
+  [/^(Install|Discard|Discard [\d.]+)$/, [404, 409]],
 ]
 
 export interface Around {

@@ -19,7 +19,7 @@ const VIEWS = ['Sessions', 'Settings', 'Sessions', 'Settings', 'Status', 'Log', 
 const TRIALS_S = [5, 60]
 const TRIED = FIELDS.filter(({ isTried }) => isTried)
 /** The names of networks stand between marks that isolate them. */
-const ASKING_DIALOG = /^((Join|Remove) \u2068|Install |Call off )/
+const ASKING_DIALOG = /^((Join|Remove) \u2068|Install |Discard )/
 
 /** All that a step can act on. */
 export interface Scene {
@@ -236,7 +236,7 @@ function dialogSteps(scene: Scene, { dialog, buttons }: Shown): readonly Step[] 
   const { press, random, room } = scene
   const leave = { what: 'reload', weight: 0.5, act: () => reload(scene) }
   if (ASKING_DIALOG.test(dialog)) {
-    const [action = ''] = buttons.filter(name => /^(Join|Join anyway|Remove|Install|Call off .*\d)$/.test(name))
+    const [action = ''] = buttons.filter(name => /^(Join|Join anyway|Remove|Install|Discard [\d.]+)$/.test(name))
     return [
       { what: 'Cancel', weight: 1, act: () => press.plain('Cancel') },
       ...(action === '' ? [] : variantsOf(scene, action)),

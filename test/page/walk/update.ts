@@ -44,8 +44,8 @@ export function updateSteps(scene: Scene, shown: Shown, variants: (name: string)
     ...(buttons.includes('Install…')
       ? [{ what: 'think of installing it', weight: 8, act: () => press.plain('Install…') }]
       : []),
-    ...(buttons.includes(`Call off ${VERSION}…`)
-      ? [{ what: 'think of calling it off', weight: 4, act: () => press.plain(`Call off ${VERSION}…`) }]
+    ...(buttons.includes('Discard…')
+      ? [{ what: 'think of discarding it', weight: 4, act: () => press.plain('Discard…') }]
       : []),
     ...(buttons.includes('Discard') ? variants('Discard').map(step => ({ ...step, weight: step.weight / 10 })) : []),
   ]

@@ -102,6 +102,9 @@ export class FakeRauc {
       const slot = this.slots[second]
       if (first === 'active') this.primary = second
       if (first === 'bad' && slot) slot['boot-status'] = 'bad'
+      // The next one in the boot order.
+      if (first === 'bad' && this.primary === second)
+        this.primary = Object.keys(this.slots).find(name => this.slots[name]?.['boot-status'] === 'good') ?? ''
       return variant('ss', [second, `marked slot ${second} as ${first}`])
     }
     if (method === 'InstallBundle') {

@@ -104,8 +104,9 @@ export function updateRoutes({ update, authenticator }: UpdateRoutesOptions): re
       },
       docs: {
         operationId: 'discardUpdate',
-        summary: 'Discard the installed version',
-        description: 'The installed version does not start. The device stays with the version that runs.',
+        summary: 'Discard the version that waits for the restart',
+        description:
+          'Keeps the new version from starting. The version that runs stays, and a pending restart is canceled.',
         answers: {
           204: { description: 'The version was discarded.' },
           409: { description: 'No installed version waits for the restart, or the restart has begun.' },

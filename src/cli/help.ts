@@ -31,7 +31,7 @@ Usage:
   receiverd update status      say which versions are on the device
   receiverd update install FILE
                                send a bundle, and install it, after asking
-  receiverd update discard     keep the new version from starting, after asking
+  receiverd update discard     discard the new version, after asking
   receiverd update rollback    restart into the version before, after asking
   receiverd token --role ROLE  print a token (JWT) with limited rights
   receiverd session … -- CMD   run a command as a mirroring session, once a
@@ -122,7 +122,7 @@ FILE is a bundle, such as receiver-1.1.0.raucb. If the command is interrupted,
 give it again: it sends what is missing. The device installs it beside the
 version that runs, which is untouched, and goes back by itself if the new one
 does not prove good. You are asked before it is installed, and before a restart.
-Until that restart, it can be discarded.
+Until it starts, the new version can be discarded.
 
 Options (with the environment variable and the default):
   --yes, -y            do not ask

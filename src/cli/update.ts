@@ -89,12 +89,14 @@ export async function rollBack(client: Client, isSure: boolean, person: Person):
  */
 export async function discardUpdate(client: Client, isSure: boolean, person: Person): Promise<void> {
   const { running, other, state, bundle } = await read(client)
-  const isInstalled = state === 'installed'
+  const isInstalled = state === 'installed' || state === 'restarting'
   const version = of((!isInstalled && bundle) || other)
   if (!isInstalled && !bundle) throw new CommandError(`there is no new version; ${of(running)} runs`)
   const question = `Discard version ${version}? ${of(running)} runs, and stays.`
   if (!isSure && !(await person.ask(question))) throw new CommandError('nothing has changed')
   await client.send('DELETE', isInstalled ? '/update/install' : '/update/bundle')
+  if (whyNotInstalled(version, await read(client)) === undefined)
+    throw new CommandError(`version ${version} was installed in the meantime; give the command again to discard it`)
   person.say(`Version ${version} is discarded.`)
 }
 
@@ -189,7 +191,9 @@ export function whyNotInstalled(version: string, { state, running, error, last }
   if (state === 'installed' || state === 'restarting') return undefined
   // The device may have restarted into it already.
   if (state !== 'failed' && running.version === version) return undefined
-  const reason = error?.detail ?? (last?.version === version ? last.reason : undefined)
+  const isLast = last?.version === version
+  const reason =
+    error?.detail ?? (isLast && last.outcome === 'discarded' ? 'it was discarded' : isLast ? last.reason : undefined)
   return printable((reason ?? 'the device does not say why').replace(/\.$/, ''))
 }
 

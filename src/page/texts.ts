@@ -226,7 +226,7 @@ export const wentBack = (version: string) => `The device went back from version 
 export const outcomes = {
   installed: (version: string) => `Version ${version} was installed, and works.`,
   failed: (version: string) => `Version ${version} was not installed.`,
-  discarded: (version: string) => `Version ${version} was discarded before it started.`,
+  discarded: (version: string) => `Version ${version} was discarded.`,
   'rolled back': (version: string) =>
     `Version ${version} did not work. The device has gone back to the one before, with all settings.`,
 } as const
@@ -273,7 +273,7 @@ export const restarts = { window: 'In the window', manual: 'Later, by hand', now
 export const restartNow = 'Restart now'
 export const restartHelp = 'Mirroring ends. The device is back in about two minutes.'
 export const discardVersion = (version: Version) => `${discard} ${known(version)}`
-export const discardHelp = (running: Version) => `It does not start. The device stays with ${known(running)}.`
+export const discardHelp = (running: Version) => `It will not start. The device stays with ${known(running)}.`
 export const installAnyway = 'Install it anyway'
 export const olderHelp = 'It is older than the version that runs, and may lack security fixes.'
 export const otherFile = 'This is another file. Choose the one that was begun, or discard it.'

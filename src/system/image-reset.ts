@@ -1,9 +1,9 @@
 import { HalError, isNoSpace, reasonOf } from '../../hal/errors.ts'
+import { readBootId } from '../../hal/os/boot-id.ts'
 import { isTemporary } from '../../hal/os/data-partition.ts'
 import type { System } from '../../hal/os/system.ts'
 import type { Log } from '../log.ts'
 
-const BOOT_ID = '/proc/sys/kernel/random/boot_id'
 /** Suffix of a file next to the order that reserves the space for it, in case the partition is full. */
 const RESERVE = '.reserve'
 const RESERVE_BYTES = 64 * 1024
@@ -47,7 +47,7 @@ export class ImageReset {
         'ABSENT',
         'the data partition could not be mounted, and its settings and keys would stay on it; erase the card, or destroy it',
       )
-    const text = `${forgetsCard ? FORGET_CARD : KEEP_CARD}\n${await this.#bootId()}\n`
+    const text = `${forgetsCard ? FORGET_CARD : KEEP_CARD}\n${await readBootId(this.#system)}\n`
     try {
       await this.#system.writeAtomic(this.#order, text)
     } catch (error) {
@@ -67,15 +67,11 @@ export class ImageReset {
       return undefined
     })
     if (text === undefined) return false
-    if (text.split('\n')[1] === (await this.#bootId())) return true
+    if (text.split('\n')[1] === (await readBootId(this.#system))) return true
     log(
       'error',
       'factory reset: this boot has not carried it out; the device is served as it is, and the next boot tries again',
     )
     return false
-  }
-
-  async #bootId(): Promise<string> {
-    return (await this.#system.readText(BOOT_ID))?.trim() ?? ''
   }
 }

@@ -7,19 +7,25 @@ export type Fate = 'runs' | 'waits' | 'rolled back' | 'interrupted'
 /**
  * Returns the fate of a version whose installation an earlier run of the service began.
  * @param booted The slot that is running.
+ * @param bootId The current boot.
  * @param primary The slot that the boot loader tries first at the next start.
  */
 export function fateOf(
-  { slot, version }: Pick<Trial, 'slot' | 'version'>,
+  trial: Pick<Trial, 'slot' | 'version' | 'bootId'>,
   booted: string,
+  bootId: string,
   primary: string | undefined,
   slots: readonly Slot[],
 ): Fate {
+  const { slot, version } = trial
   if (slot === booted) return 'runs'
   const installed = slots.find(each => each.bootName === slot)
   if (installed?.version !== version) return 'interrupted'
   // RAUC tells the boot loader only after the whole slot is written, and before it records the activation.
-  if (primary === slot && installed.state === 'good') return 'waits'
+  // If the device has restarted, the boot loader has tried the version, and could not even load it. Each further restart would
+  // only use up another attempt.
+  if (primary === slot && installed.state === 'good')
+    return trial.bootId === undefined || trial.bootId === bootId ? 'waits' : 'rolled back'
   // The boot loader drops a version whose attempts are used up. RAUC marks a slot as being written
   // before the first byte, and as activated after the last.
   return installed.isActivated ? 'rolled back' : 'interrupted'

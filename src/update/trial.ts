@@ -29,6 +29,8 @@ export const Trial = Type.Object({
   from: Type.String(),
   at: Type.Optional(Type.String()),
   expect: Expectations,
+  /** The boot during which it was installed. */
+  bootId: Type.Optional(Type.String()),
   /** When the device restarts into the version; `manual` if absent. */
   restart: Type.Optional(Type.Enum(['now', 'window', 'manual'])),
   /** The version was judged good, but RAUC may not have been told yet. */

@@ -2,6 +2,7 @@ import { HalError, reasonOf } from '../../hal/errors.ts'
 import { getValue } from '../../hal/format/key-value.ts'
 import type { Slot } from '../../hal/format/rauc.ts'
 import { compareVersions } from '../../hal/format/semver.ts'
+import { readBootId } from '../../hal/os/boot-id.ts'
 import { isTemporary } from '../../hal/os/data-partition.ts'
 import { type Rauc, RefusedBundle } from '../../hal/os/rauc.ts'
 import type { System } from '../../hal/os/system.ts'
@@ -137,7 +138,6 @@ export class Update {
   async stop(): Promise<void> {
     this.#stopping.abort()
     this.#stopWatching()
-    await this.#discarding?.catch(() => undefined)
     this.#topic.stop()
     this.#options.restarter.cancel()
     await this.#following
@@ -352,18 +352,21 @@ export class Update {
 
   async #discard(who: string): Promise<void> {
     const { restarter, log } = this.#options
-    const { version = '' } = this.state.other
+    const { signal } = this.#stopping
+    const { other, waitingFor } = this.state
+    const { version = '' } = other
     restarter.cancel()
     const records = this.#records
     // Damaged or not, the record must not keep the version from being discarded.
     const trial = await records.trial().catch(() => undefined)
     try {
-      // The next start finishes what a power cut interrupts.
+      // The next start of the service finishes what the end of this one interrupts.
       if (trial) await this.#noted(records.begin({ ...trial, isDiscarded: true }))
       await this.#mark('bad', trial?.slot ?? (await this.#otherSlot()).bootName)
     } catch (error) {
-      if (trial) await this.#noted(records.begin(trial))
-      if (trial?.restart === 'window') this.#restart('window')
+      if (trial) await this.#noted(records.begin({ ...trial, isDiscarded: false }))
+      const isForWindow = waitingFor !== undefined || trial?.restart === 'window'
+      if (isForWindow && !signal.aborted) this.#restart('window')
       throw problemOf(error)
     }
     log('notice', `${who} discarded version ${version}`)
@@ -373,7 +376,8 @@ export class Update {
       // Without space, the outcome is forgotten. A trial that did not take place must not look like a failed one.
       await this.#noted(records.remove())
     })
-    this.#topic.set({ state: 'idle', waitingFor: undefined, other: { version, state: 'bad' }, last })
+    if (!signal.aborted)
+      this.#topic.set({ state: 'idle', waitingFor: undefined, other: { version, state: 'bad' }, last })
   }
 
   /** Records that only inform people. Going back must work even if the disk is full or read-only. */
@@ -403,7 +407,7 @@ export class Update {
     if (state === 'installed' || state === 'restarting')
       throw new Problem(
         'conflict',
-        `Version ${other.version} is installed: restart into it and wait until it has proved good, or discard it.`,
+        `Version ${other.version} is installed: discard it, or restart into it and wait until it has proved good.`,
       )
     if (running.state === 'trial')
       throw new Problem('conflict', 'The version that runs is on trial: wait until it has proved good.')
@@ -416,8 +420,10 @@ export class Update {
   async #mark(how: 'active' | 'bad', bootName: string): Promise<void> {
     const { rauc } = this.#options
     await rauc.mark(how, bootName).catch(async error => {
-      const primary = await rauc.primary().catch(() => undefined)
-      if (primary === undefined || (primary === bootName) !== (how === 'active')) throw error
+      const primary = await rauc.primary().catch(() => {
+        throw error
+      })
+      if ((primary === bootName) !== (how === 'active')) throw error
       this.#log('warning', `RAUC did not record that system ${bootName} is ${how}`, error)
     })
   }
@@ -484,16 +490,19 @@ export class Update {
   }
 
   async #fateOf(trial: Trial, booted = this.state.running.slot): Promise<Fate> {
-    const { rauc } = this.#options
-    return fateOf(trial, booted, await rauc.primary(), await rauc.slots())
+    const { rauc, system } = this.#options
+    return fateOf(trial, booted, await readBootId(system), await rauc.primary(), await rauc.slots())
   }
 
   /** Concludes the update that an earlier run began, unless it still waits for the restart. Never throws. */
   async #conclude(trial: Trial, fate: Fate): Promise<void> {
     const { rauc, log } = this.#options
-    if (fate === 'waits' && !trial.isDiscarded) {
+    if (fate === 'waits') {
       this.#topic.set({ state: 'installed' })
-      return this.#restart(trial.restart)
+      if (!trial.isDiscarded) return this.#restart(trial.restart)
+      return this.discard('an interrupted request').catch(error =>
+        this.#log('warning', `version ${trial.version} could not be discarded`, error),
+      )
     }
     const { version, slot } = trial
     const last: Outcome = { version, ...(await this.#outcomeOf(trial, fate)), ...this.#at }
@@ -511,8 +520,6 @@ export class Update {
       await this.#records.conclude(last)
     } catch (error) {
       this.#log('warning', `the record of version ${version} stays until the next start`, error)
-      // Going there by hand would remove the record, and the version would not be judged.
-      this.#topic.set({ other: { version, state: 'bad' } })
     }
   }
 
@@ -528,11 +535,12 @@ export class Update {
 
   /** Begins the installation. @throws if it did not begin. */
   async #begin(path: string, restart: Restart): Promise<Trial> {
-    const { rauc, expect } = this.#options
+    const { rauc, system, expect } = this.#options
     const { version } = await rauc.inspect(path)
     const { bootName: slot } = await this.#otherSlot()
     const from = this.state.running.version ?? ''
-    const trial = { slot, version, from, restart, ...this.#at, expect: await expect() }
+    const bootId = await readBootId(system)
+    const trial = { slot, version, from, bootId, restart, ...this.#at, expect: await expect() }
     await this.#records.begin(trial)
     try {
       await rauc.install(path)

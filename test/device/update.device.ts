@@ -1,6 +1,6 @@
 /**
- * An update of the booted image through its API: to another version and back, and to one that does not work. PROOF=1 tests all
- * broken versions, and a power cut during an installation; FROM=COMMIT starts with the image of that commit.
+ * An update of the booted image through its API: to another version, and to one that does not work. PROOF=1 also goes back, and
+ * tests all broken versions, and a power cut during an installation; FROM=COMMIT starts with the image of that commit.
  */
 import { closeSync, fstatSync, openSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -59,7 +59,7 @@ t.test('the group that it is in gets an update; settings, key and identity stay'
   t.match(await device.shell('fw_printenv'), /^BOOT_B_LEFT=14$/m, 'twenty attempts')
 })
 
-t.test('and back to the version before', async t => {
+t.test('and back to the version before', { skip: NEEDS_PROOF }, async t => {
   const before = await identity()
   const answer = await post('/update/rollback')
   t.equal(answer.status, 202, await answer.text())
@@ -83,7 +83,10 @@ const withoutData = (version: string) => {
   if (broken === script) throw new Error(`${MOUNTS} mounts the data partition in another way`)
   return makeBundle(folder, virt, version, { '/boot/initrd.img': initrdWith(virt, MOUNTS, broken) })
 }
-/** Bundles of versions that do not work, and how the device reports it. Each gets its attempts, of about a minute. */
+/**
+ * Bundles of versions that do not work, and how the device reports it. One that can be loaded gets its attempts, of about a
+ * minute.
+ */
 const BROKEN: Readonly<Record<string, readonly [make: (version: string) => string, reason: RegExp]>> = {
   'no kernel': [
     version => makeBareBundle(folder, virt, version, { '/boot/vmlinuz': 'no kernel\n' }),
@@ -108,15 +111,16 @@ const FALLBACK_MS = 40 * 60_000
 for (const [name, [make, reason]] of Object.entries(BROKEN))
   t.test(`a version that does not work: ${name}; the device is back in the one before, with the settings`, async t => {
     const before = await identity()
+    const { running } = await state()
     const version = `0.3.${Object.keys(BROKEN).indexOf(name)}`
     await upload(make(version))
     await install({ restart: 'now' })
     const now = await settled(({ last }) => last?.version === version, FALLBACK_MS)
-    t.match(now, { running: { slot: 'A', state: 'good' }, other: { state: 'bad' }, state: 'idle' })
+    t.match(now, { running, other: { state: 'bad' }, state: 'idle' })
     t.match(now.last, { outcome: 'rolled back', reason })
     await device.reconnect()
     t.same(await identity(), before)
-    t.match(await device.shell('fw_printenv'), /^BOOT_A_LEFT=14$/m, 'it has all its attempts')
+    t.match(await device.shell(`fw_printenv BOOT_${running.slot}_LEFT`), /=14$/m, 'it has all its attempts')
   })
 
 t.test('a bundle with other bytes than were signed', { skip: NEEDS_PROOF }, async t => {

@@ -5,6 +5,8 @@ import { fateOf } from '../../src/update/fate.ts'
 const A: Slot = { name: 'rootfs.0', bootName: 'A', version: '1.0.0', state: 'good', isActivated: true }
 const B: Slot = { name: 'rootfs.1', bootName: 'B', version: '1.1.0', state: 'good', isActivated: true }
 
+const TRIAL = { slot: 'B', version: '1.1.0', bootId: 'this boot' }
+
 t.test('the fate of a version that was being installed', async t => {
   const cases: readonly (readonly [
     what: string,
@@ -26,6 +28,8 @@ t.test('the fate of a version that was being installed', async t => {
     ['the other system was empty', 'A', 'A', { state: 'empty', version: undefined, isActivated: false }, 'interrupted'],
   ]
   for (const [what, booted, primary, b, fate] of cases)
-    t.equal(fateOf({ slot: 'B', version: '1.1.0' }, booted, primary, [{ ...B, ...b }, A]), fate, what)
-  t.equal(fateOf({ slot: 'C', version: '1.1.0' }, 'A', 'A', [A, B]), 'interrupted', 'a slot that is gone')
+    t.equal(fateOf(TRIAL, booted, 'this boot', primary, [{ ...B, ...b }, A]), fate, what)
+  t.equal(fateOf({ ...TRIAL, slot: 'C' }, 'A', 'this boot', 'A', [A, B]), 'interrupted', 'a slot that is gone')
+  t.equal(fateOf(TRIAL, 'A', 'a later boot', 'B', [A, B]), 'rolled back', 'the boot loader could not load it')
+  t.equal(fateOf({ slot: 'B', version: '1.1.0' }, 'A', 'a later boot', 'B', [A, B]), 'waits', 'an old record')
 })

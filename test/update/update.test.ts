@@ -610,7 +610,7 @@ t.test('a version that waits for the restart is discarded', async t => {
       await t.rejects(update.discard('Ann'), problem('system-refused', /./))
       t.match(update.state, { state: 'installed', other: { state: 'good' } })
       t.strictSame(restarts, restart === 'window' ? ['window', 'window'] : [], 'not at once')
-      t.same(await records.trial(), trial)
+      t.same(await records.trial(), { ...trial, isDiscarded: false })
       rauc.refused.clear()
       Object.assign(state, { hindrance: undefined })
       Object.assign(rauc, { primary: 'rootfs.0' })
@@ -619,7 +619,7 @@ t.test('a version that waits for the restart is discarded', async t => {
     }
   })
 
-  await t.test('the power is cut before RAUC is told, or before the record is closed', async t => {
+  await t.test('the service ends before RAUC is told, or before the record is closed', async t => {
     for (const isTold of [false, true]) {
       const { rauc, records, start } = await waiting(t)
       const trial = await records.trial()
@@ -632,18 +632,19 @@ t.test('a version that waits for the restart is discarded', async t => {
     }
   })
 
-  await t.test('the next start cannot tell RAUC, either', async t => {
+  await t.test('the next start cannot tell RAUC, either: it can be discarded again', async t => {
     const { rauc, records, restarts, start } = await waiting(t)
     const trial = await records.trial()
     if (trial) await records.begin({ ...trial, isDiscarded: true })
     rauc.refused.add('Mark')
     restarts.length = 0
     const next = await start()
-    t.match(next.state, discarded)
-    await t.rejects(next.rollback('Ann'), problem('conflict', /is bad/), 'it would not be judged')
-    t.strictSame(restarts, [])
+    t.match(next.state, { state: 'installed', waitingFor: 'window', other: { state: 'good' } })
+    t.notOk(next.state.last)
+    t.strictSame(restarts, ['window'])
     rauc.refused.clear()
-    t.match((await start()).state, discarded)
+    await next.discard('Ann')
+    t.match(next.state, discarded)
     t.equal(await records.trial(), undefined)
   })
 
@@ -682,6 +683,29 @@ t.test('a version that waits for the restart is discarded', async t => {
     t.match(update.state, discarded)
     t.strictSame(restarts, [])
   })
+})
+
+t.test('a version that the boot loader cannot load', async t => {
+  const { rauc, records, restarts, write, start, receive } = device(t)
+  const bootIs = (id: string) => write('/proc/sys/kernel/random/boot_id', `${id}\n`)
+  bootIs('first')
+  const update = await start()
+  await receive(update, '1.1.0')
+  await update.install({ restart: 'now' }, 'Ann')
+  rauc.succeed('1.1.0')
+  await eventually(() => update.state.state === 'restarting')
+  // Two attempts are left, which would be two more restarts.
+  bootIs('second')
+  restarts.length = 0
+  const next = await start()
+  t.match(next.state, {
+    state: 'idle',
+    other: { state: 'bad' },
+    last: { outcome: 'rolled back', reason: 'did not start' },
+  })
+  t.strictSame(restarts, [])
+  t.equal(rauc.did.at(-1), 'Mark bad rootfs.1')
+  t.equal(await records.trial(), undefined)
 })
 
 t.test('a good version no longer runs, and nobody asked for that', async t => {
@@ -751,7 +775,7 @@ t.test('a factory reset waits until no version is under way', async t => {
   t.throws(() => update.requireResettable(), problem('conflict', /being installed/))
   rauc.succeed('1.1.0')
   await eventually(() => update.state.state === 'installed')
-  t.throws(() => update.requireResettable(), problem('conflict', /^Version 1\.1\.0 is installed: restart into it/))
+  t.throws(() => update.requireResettable(), problem('conflict', /^Version 1\.1\.0 is installed: discard it/))
   rauc.bootSlot = 'B'
   const next = await start()
   t.throws(() => next.requireResettable(), problem('conflict', /on trial/))

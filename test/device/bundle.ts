@@ -55,7 +55,8 @@ export function initrdWith({ system }: Board, path: string, script: string): Buf
   const options = { maxBuffer: 64 * 1024 ** 2, stdio: 'pipe' } as const
   const debugfs = (command: string) => execFileSync('/sbin/debugfs', ['-R', command, system], options)
   const name = /initrd\.img-[^/]+/.exec(debugfs('ls -p /boot').toString())?.[0]
-  return Buffer.concat([debugfs(`cat /boot/${name}`), Buffer.alloc(4), archive(path, script)])
+  const initrd = debugfs(`cat /boot/${name}`)
+  return Buffer.concat([initrd, Buffer.alloc(-initrd.length & 3), archive(path, script)])
 }
 
 /** Returns an archive that the kernel unpacks over those before it (initramfs-buffer-format.rst of its documentation). */

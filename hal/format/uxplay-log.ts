@@ -14,8 +14,8 @@ export const DEVICE_ID = /^(?:[0-9A-F]{2}:){5}[0-9A-F]{2}$/
 const REQUEST = /^(?:connection request from (.*) \(([^()]*)\)|.*) with deviceID = (\S+)$/s
 /** Without the blank after it, which is trimmed before a line feed. */
 const REQUEST_START = 'connection request from'
-/** Comes before a header that the device sent. */
-const AGENT = 'Client identified as User-Agent: '
+/** Comes before a header that the device sent. Without the blank after it, too, because the header may be empty. */
+const AGENT = 'Client identified as User-Agent:'
 const RESTRICTED = 'client connections have been restricted to those with listed deviceID,'
 const ALLOW = /^use "-allow (\S+)" to allow this client to connect\.$/
 /** Messages that may follow a refusal: the device leaves, or another one comes and finds UxPlay busy. */

@@ -1,5 +1,6 @@
 import type { Engine, ShowPin } from '../../hal/engine.ts'
 import { enginesOf } from '../../hal/engines/registry.ts'
+import { reasonOf } from '../../hal/errors.ts'
 import type { Files } from '../../hal/files/files.ts'
 import type { System } from '../../hal/os/system.ts'
 import { registry } from '../../hal/registry.ts'
@@ -10,7 +11,8 @@ import { Originals } from '../../hal/transaction/originals.ts'
 import { Transactions } from '../../hal/transaction/transaction.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import type { Config } from '../config.ts'
-import { MAX_KEPT_BYTES } from '../limits.ts'
+import { MAX_KEPT_BYTES, POLL_MS } from '../limits.ts'
+import { Complaint } from '../log.ts'
 import { Sessions } from '../sessions/sessions.ts'
 import { SocketEngine } from '../sessions/socket-engine.ts'
 import { SystemStore } from '../system/store.ts'
@@ -101,12 +103,24 @@ function systemResource({ configuration, authenticator, log }: Shared, settings:
 }
 
 function sessionsResource(
-  { system, engines, configuration, authenticator }: Shared,
+  { system, engines, configuration, authenticator, log }: Shared,
   sessions: Sessions,
   showPin: ShowPin,
 ): Resource {
   const socket = new SocketEngine(sessions)
   const isModerated = () => moderationOf(configuration).approval === 'moderator'
+  const complaint = new Complaint(log)
+  let retry: NodeJS.Timeout | undefined
+  /** An engine that cannot be watched must not keep the service from starting. */
+  const begin = async (engine: Engine): Promise<void> => {
+    try {
+      await engine.start(sessions, showPin)
+      complaint.end()
+    } catch (error) {
+      complaint.say(`${engine.units.join(', ')}: its devices cannot be watched: ${reasonOf(error)}`)
+      retry = setTimeout(() => void begin(engine), POLL_MS).unref()
+    }
+  }
   return {
     topic: sessions.topic,
     eventsPath: '/sessions/events',
@@ -119,10 +133,11 @@ function sessionsResource(
       configuration.topic.log.onAppend(() => {
         if (!isModerated()) sessions.admitPending()
       })
-      if (system.isRunning) for (const engine of engines) await engine.start(sessions, showPin)
+      if (system.isRunning) for (const engine of engines) await begin(engine)
     },
     closeEngines: () => socket.close(),
     async stop() {
+      clearTimeout(retry)
       for (const engine of engines) await engine.stop()
       sessions.stop()
     },

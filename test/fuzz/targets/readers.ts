@@ -333,7 +333,8 @@ const receiverTxt: Reader = input => {
     commented,
   }))
   for (const name of ['api-key', 'wifi-password'] as const) {
-    const secret = lines[name]?.value ?? ''
+    // A value like the name itself is not hidden.
+    const secret = lines[name]?.value.replace(/^[A-Z_-]+=$/i, '') ?? ''
     const elsewhere = text.split('\n').filter((_, at) => at + 1 !== lines[name]?.number)
     must(
       secret.length < 6 || elsewhere.some(line => line.includes(secret)) || !commented.includes(secret),

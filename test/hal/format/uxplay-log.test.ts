@@ -65,6 +65,8 @@ t.test('lines that a device forges, by what it says of itself', async t => {
       t.not(lastCaller(lines)?.name, 'Boss')
     }
   }
+  const hidden = request('Ann', ANN, '\nClient identified as User-Agent: ')
+  t.match(lastCaller([...hidden, 'Client identified as User-Agent:']), { deviceId: ANN }, 'its own header is empty')
   const agent = `Client identified as User-Agent: x with deviceID = ${BOB}`
   t.match(lastCaller([...request('Ann', ANN), agent]), { name: 'Ann', deviceId: ANN })
   const timing = [

@@ -111,15 +111,18 @@ function sessionsResource(
   const isModerated = () => moderationOf(configuration).approval === 'moderator'
   const complaint = new Complaint(log)
   let retry: NodeJS.Timeout | undefined
-  /** An engine that cannot be watched must not keep the service from starting. */
-  const begin = async (engine: Engine): Promise<void> => {
-    try {
-      await engine.start(sessions, showPin)
-      complaint.end()
-    } catch (error) {
-      complaint.say(`${engine.units.join(', ')}: its devices cannot be watched: ${reasonOf(error)}`)
-      retry = setTimeout(() => void begin(engine), POLL_MS).unref()
-    }
+  /** Watches engines. Those that cannot be watched must not keep the service from starting: each minute, they are tried again. */
+  const watch = async (all: readonly Engine[]): Promise<void> => {
+    const failed: Engine[] = []
+    const reasons: string[] = []
+    for (const engine of all)
+      await engine.start(sessions, showPin).catch(error => {
+        failed.push(engine)
+        reasons.push(`${engine.units.join(', ')}: its devices cannot be watched: ${reasonOf(error)}`)
+      })
+    if (failed.length === 0) return complaint.end()
+    complaint.say(reasons.join('; '))
+    retry = setTimeout(() => void watch(failed), POLL_MS).unref()
   }
   return {
     topic: sessions.topic,
@@ -133,7 +136,7 @@ function sessionsResource(
       configuration.topic.log.onAppend(() => {
         if (!isModerated()) sessions.admitPending()
       })
-      if (system.isRunning) for (const engine of engines) await begin(engine)
+      if (system.isRunning) await watch(engines)
     },
     closeEngines: () => socket.close(),
     async stop() {

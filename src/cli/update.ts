@@ -83,19 +83,24 @@ export async function rollBack(client: Client, isSure: boolean, person: Person):
   person.say(`The device restarts into version ${of(other)}, which takes about two minutes.`)
 }
 
-/**
- * Discards the new version: the installed one, which has not started yet, or the bundle on the device.
- * @throws {CommandError} if there is none, or if it stays.
- */
-export async function discardUpdate(client: Client, isSure: boolean, person: Person): Promise<void> {
-  const { running, other, state, bundle } = await read(client)
+/** The version that has not started yet, installed or as a bundle, and the path under which it is discarded. */
+export function newVersion({ state, other, bundle }: UpdateState): { version: string; path: string } | undefined {
   const isInstalled = state === 'installed' || state === 'restarting'
-  const version = of((!isInstalled && bundle) || other)
-  if (!isInstalled && !bundle) throw new CommandError(`there is no new version; ${of(running)} runs`)
-  const question = `Discard version ${version}? ${of(running)} runs, and stays.`
+  if (isInstalled) return { version: of(other), path: '/update/install' }
+  return bundle && { version: of(bundle), path: '/update/bundle' }
+}
+
+/** Discards the new version. @throws {CommandError} if there is none, or if it stays. */
+export async function discardUpdate(client: Client, isSure: boolean, person: Person): Promise<void> {
+  const before = await read(client)
+  const found = newVersion(before)
+  const runs = of(before.running)
+  if (!found) throw new CommandError(`there is no new version; ${runs} runs`)
+  const { version, path } = found
+  const question = `Discard version ${version}? ${runs} runs, and stays.`
   if (!isSure && !(await person.ask(question))) throw new CommandError('nothing has changed')
-  await client.send('DELETE', isInstalled ? '/update/install' : '/update/bundle')
-  if (whyNotInstalled(version, await read(client)) === undefined)
+  await client.send('DELETE', path)
+  if (newVersion(await read(client))?.path === '/update/install')
     throw new CommandError(`version ${version} was installed in the meantime; give the command again to discard it`)
   person.say(`Version ${version} is discarded.`)
 }

@@ -62,6 +62,7 @@ export type Command =
       readonly restart: Restart
       readonly allowOlder: boolean
     } & Changing)
+  | ({ readonly name: 'discard-update' } & Changing)
   | ({ readonly name: 'rotate-keys'; readonly isSure: boolean; readonly removeIssuers: boolean } & Common)
   | ({ readonly name: 'backup'; readonly folder: string; readonly withIdentity: boolean } & Common)
   | ({ readonly name: 'restore'; readonly folder: string; readonly isTrial: boolean } & Changing)
@@ -110,6 +111,7 @@ const COMMANDS = {
   apply: [...CHANGING, 'confirm'],
   run: CHANGING,
   update: [...CHANGING, 'restart', 'allow-older'],
+  'discard-update': CHANGING,
   'rotate-keys': [...COMMON, 'yes', 'remove-issuers'],
   'add-issuer': [...CHANGING, 'role', 'max-age'],
   'remove-issuer': CHANGING,
@@ -196,6 +198,8 @@ export function parseCommand(argv: readonly string[], version: string): Command 
         restart: restartOf(values.restart) ?? 'now',
         allowOlder: values['allow-older'] ?? false,
       }
+    case 'discard-update':
+      return { name, ...changingOf(values, common) }
     case 'rotate-keys':
       return { name, ...common, isSure: values.yes ?? false, removeIssuers: values['remove-issuers'] ?? false }
     case 'add-issuer': {

@@ -34,6 +34,9 @@ Usage:
                                identify, reboot or restart-receiver, in waves
   receiverd-fleet update BUNDLE
                                install a firmware bundle, in waves, after asking
+  receiverd-fleet discard-update
+                               keep a new version from starting, in waves, after
+                               asking
   receiverd-fleet rotate-keys  replace the API key of each device
   receiverd-fleet backup FOLDER
                                save the settings of each device in a file
@@ -170,6 +173,18 @@ ${CHANGING}  --restart WHEN       when the devices restart: now (default), windo
                        setting update) or manual; the last two are not waited for
   --allow-older        install a version that is older than the running one
 
+${STATUS}`
+
+const DISCARD_UPDATE = `receiverd-fleet discard-update: keep a new version from starting.
+
+Usage: receiverd-fleet discard-update [OPTION]...
+
+If a version that was installed for the window turns out to be bad: the devices
+on which it has not started yet discard it, and stay with the version that runs.
+A bundle that has not been installed yet is removed. A device on which the new
+version runs is left alone.
+
+${CHANGING}
 ${STATUS}`
 
 const DISCOVER = `receiverd-fleet discover: print a fleet file with the receivers on this network.
@@ -328,6 +343,7 @@ const HELPS = new Map([
   ['certificates', CERTIFICATES],
   ['token', TOKEN],
   ['update', UPDATE],
+  ['discard-update', DISCARD_UPDATE],
   ['run', RUN],
   ['rotate-keys', ROTATE],
   ['backup', BACKUP],

@@ -32,7 +32,7 @@ import { rotateKeys } from './rotate.ts'
 import { targetsOf } from './targets.ts'
 import { issueFleetToken } from './token.ts'
 import { type Ui, uiAt } from './ui.ts'
-import { updateFleet } from './update.ts'
+import { discard, updateFleet } from './update.ts'
 import { countOf, type RollOutOptions } from './waves.ts'
 
 const { env } = process
@@ -113,6 +113,11 @@ async function run(command: Command): Promise<number> {
       requireAnswer(command)
       const file = await bundleAt(command.file)
       return updateFleet(await chosen(command), file, { ...options, ...command, ...TIME })
+    }
+    case 'discard-update': {
+      const members = await chosenToChange(command)
+      const question = `Have ${countOf(members.length)} discard a new version that has not started yet?`
+      return afterAsking(members, question, { ...options, ...command }, member => discard(member.client()))
     }
     case 'rotate-keys':
       return rotate(command, options)

@@ -1,7 +1,7 @@
 import type { LargeFile } from '../../hal/files/read.ts'
 import { CommandError } from '../cli/failure.ts'
 import { Refused } from '../cli/service-client.ts'
-import { installed, sendBundle, whyNotInstalled } from '../cli/update.ts'
+import { installed, newVersion, sendBundle, whyNotInstalled } from '../cli/update.ts'
 import { printable } from '../log.ts'
 import type { UpdateState } from '../update/state.ts'
 import type { Restart } from '../update/update.ts'
@@ -53,11 +53,16 @@ class Bundle {
   }
 }
 
+/** Has a device discard the version that waits for a restart, or the bundle that it has. */
+export async function discard(client: DeviceClient): Promise<Result> {
+  const found = newVersion(await stateOf(client))
+  if (!found) return { state: 'unchanged' }
+  await client.send('DELETE', found.path)
+  return { state: 'changed', note: `version ${found.version} is discarded` }
+}
+
 async function updateDevice(client: DeviceClient, bundle: Bundle, options: UpdateOptions): Promise<Result> {
-  const before = await stateOf(client).catch(error => {
-    if (!(error instanceof Refused) || error.status !== 409) throw error
-    throw new CommandError('it takes no firmware bundles: its image has only one system')
-  })
+  const before = await stateOf(client)
   const { restart, allowOlder, wait } = options
   if (bundle.version !== undefined && runs(before, bundle.version))
     return settled(client, before, bundle.version, options)
@@ -140,7 +145,11 @@ async function settled(
 class WentBack extends CommandError {}
 
 async function stateOf(client: DeviceClient): Promise<UpdateState> {
-  return (await client.send('GET', '/update')).body as unknown as UpdateState
+  const { body } = await client.send('GET', '/update').catch(error => {
+    if (!(error instanceof Refused) || error.status !== 409) throw error
+    throw new CommandError('it takes no firmware bundles: its image has only one system')
+  })
+  return body as unknown as UpdateState
 }
 
 function runs({ running }: UpdateState, version: string): boolean {

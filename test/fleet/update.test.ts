@@ -61,9 +61,11 @@ t.test('a device whose image has one system', async t => {
   const lobby = `{ address: "http://127.0.0.1:${device.port}", key: { file: key } }`
   owner.write('fleet.yaml', `devices: { lobby: ${lobby} }\n`)
   owner.write('next.raucb', 'bundle')
-  const { status, of } = await owner.outcomes(['update', 'next.raucb', '--yes'])
-  t.equal(status, 1)
-  t.equal(of.lobby?.reason, 'it takes no firmware bundles: its image has only one system')
+  for (const command of [['update', 'next.raucb'], ['discard-update']]) {
+    const { status, of } = await owner.outcomes([...command, '--yes'])
+    t.equal(status, 1)
+    t.equal(of.lobby?.reason, 'it takes no firmware bundles: its image has only one system')
+  }
 })
 
 t.test('a failure on one device stops the waves after it', async t => {
@@ -87,6 +89,29 @@ t.test('a failure on one device stops the waves after it', async t => {
   first.rauc.fail('write error')
   t.match((await failing).of['room-0'], { state: 'failed', reason: /^the installation failed: / })
   t.strictSame(second.rauc.did, [])
+})
+
+t.test('a version that has not started yet is discarded on each device that has it', async t => {
+  const devices = [await startUpdateDevice(t), await startUpdateDevice(t)] as const
+  const [first, second] = devices
+  const owner = await fleetOf(t, devices)
+  first.says({ version: '1.1.0' })
+  const updating = owner.outcomes(['update', 'next.raucb', '--yes', '--restart', 'manual', '--device', 'room-0'])
+  await installing(first)
+  first.rauc.succeed('1.1.0')
+  t.equal((await updating).status, 0)
+  const discarding = ['discard-update', '--yes']
+  t.match(await owner.outcomes(discarding), {
+    status: 0,
+    of: { 'room-0': { state: 'changed', note: 'version 1.1.0 is discarded' }, 'room-1': { state: 'unchanged' } },
+  })
+  t.equal(first.rauc.did.at(-1), 'Mark bad rootfs.1')
+  t.strictSame(second.rauc.did, [])
+  t.match(await owner.outcomes(discarding), { of: { 'room-0': { state: 'unchanged' } } })
+  first.rauc.refused.add('InstallBundle')
+  const again = ['update', 'next.raucb', '--yes', '--restart', 'manual', '--device', 'room-0']
+  t.equal((await owner.outcomes(again)).status, 1)
+  t.match(await owner.outcomes(discarding), { of: { 'room-0': { state: 'changed' } } }, 'a bundle, too')
 })
 
 t.test('a service that restarts while RAUC gives up has installed nothing', async t => {

@@ -196,9 +196,8 @@ export function whyNotInstalled(version: string, { state, running, error, last }
   if (state === 'installed' || state === 'restarting') return undefined
   // The device may have restarted into it already.
   if (state !== 'failed' && running.version === version) return undefined
-  const isLast = last?.version === version
-  const reason =
-    error?.detail ?? (isLast && last.outcome === 'discarded' ? 'it was discarded' : isLast ? last.reason : undefined)
+  const told = last?.version === version ? last : undefined
+  const reason = error?.detail ?? (told?.outcome === 'discarded' ? 'it was discarded' : told?.reason)
   return printable((reason ?? 'the device does not say why').replace(/\.$/, ''))
 }
 

@@ -63,9 +63,8 @@ export function initrdWith({ system }: Board, path: string, script: string): Buf
 function archive(path: string, script: string): Buffer {
   const aligned = (text: string) => text + '\0'.repeat(-Buffer.byteLength(text) & 3)
   const entry = (name: string, mode: number, content: string) => {
-    const [ino, uid, gid, links, mtime, device, check] = [0, 0, 0, 1, 0, [0, 0, 0, 0], 0]
-    const bytes = Buffer.byteLength(content)
-    const fields = [ino, mode, uid, gid, links, mtime, bytes, ...device, name.length + 1, check]
+    // Inode, mode, owner, group, links, time, size, two devices, size of the name, checksum: without a link, no inode is needed.
+    const fields = [0, mode, 0, 0, 1, 0, Buffer.byteLength(content), 0, 0, 0, 0, name.length + 1, 0]
     const header = `070701${fields.map(field => field.toString(16).padStart(8, '0')).join('')}`
     return aligned(`${header}${name}\0`) + aligned(content)
   }

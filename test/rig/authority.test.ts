@@ -76,7 +76,10 @@ t.test("the owner's own authority", { skip: NO_RIG || needs('openssl') }, async 
   const before = await workers()
   await rig.restart()
   await eventually(async () => (await status())?.madeBy === 'owner')
-  await eventually(async () => /^\d+$/.test(await workers()) && (await workers()) !== before)
+  await eventually(async () => {
+    const now = await workers()
+    return /^\d+$/.test(now) && now !== before
+  })
   t.equal(await whyNotTrusted(rig, path('ca.pem'), 'room-4'), undefined, 'after a restart')
   const wrong = paste(`device -T ca.pem -H 'Content-Type: application/pem-certificate-chain' $API/certificate`)
   const { stdout = '' } = await wrong.then(

@@ -198,6 +198,7 @@ t.test('when it restarts', async t => {
     await eventually(() => update.state.state === 'installed' && restarts.length === expected.length)
     t.strictSame(restarts, expected, `${hasWindow} ${restart}`)
     t.equal(update.state.waitingFor, expected.length > 0 ? 'sessions' : undefined)
+    await t.rejects(update.rollback('Ann'), problem('conflict', /1.1.0 is installed/))
     await t.rejects(update.install({}, 'Ann'), problem('conflict', /1.1.0 is installed/))
     // The service is restarted while the device waits.
     restarts.length = 0

@@ -333,11 +333,12 @@ const receiverTxt: Reader = input => {
     commented,
   }))
   for (const name of ['api-key', 'wifi-password'] as const) {
-    // A value like the name itself is not hidden.
-    const secret = lines[name]?.value.replace(/^[A-Z_-]+=$/i, '') ?? ''
+    const secret = lines[name]?.value ?? ''
+    // The name of a setting may end like a value.
+    const values = commented.replace(/^[^=\n]*=/gm, '')
     const elsewhere = text.split('\n').filter((_, at) => at + 1 !== lines[name]?.number)
     must(
-      secret.length < 6 || elsewhere.some(line => line.includes(secret)) || !commented.includes(secret),
+      secret.length < 6 || elsewhere.some(line => line.includes(secret)) || !values.includes(secret),
       'a secret is left',
       () => ({ text, commented }),
     )

@@ -188,6 +188,39 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     t.equal(rauc.did.at(-1), 'Mark bad rootfs.1')
   })
 
+  await t.test('a question about a version that others have replaced is asked again about the other one', async t => {
+    const device = await startUpdateDevice(t)
+    const { link, rauc, service } = device
+    const replace = async (version: string) => {
+      device.says({ version })
+      const headers = { 'Content-Type': 'application/vnd.rauc.bundle' }
+      await service.fetch('/update/bundle', { method: 'DELETE' })
+      const answer = await service.fetch('/update/bundle', { method: 'PUT', headers, body: readFileSync(small) })
+      t.equal(answer.status, 201)
+    }
+    const install = async (version: string) => {
+      await replace(version)
+      t.equal((await service.fetch('/update/install', { method: 'POST' })).status, 202)
+      rauc.succeed(version)
+      await waitForText(page, `Version ${version} is installed.`)
+    }
+    await replace('1.0.8')
+    const { page } = await open(link)
+    await click(page, CARD, 'Install…')
+    await replace('1.0.9')
+    await waitForText(page, 'Version 1.0.9 is here')
+    await click(page, 'Install 1.0.8?', 'Install')
+    await click(page, 'Install 1.0.9?', 'Cancel')
+    t.notOk(rauc.did.some(call => call.startsWith('InstallBundle')))
+    await install('1.1.0')
+    await click(page, CARD, 'Discard…')
+    t.equal((await service.fetch('/update/install', { method: 'DELETE' })).status, 204)
+    await install('1.2.0')
+    await click(page, 'Discard 1.1.0?', 'Discard 1.1.0')
+    await click(page, 'Discard 1.2.0?', 'Discard 1.2.0')
+    await waitForText(page, 'Version 1.2.0 was discarded.')
+  })
+
   await t.test('an error of this page goes when others begin something', async t => {
     const device = await startUpdateDevice(t)
     const { link, service } = device

@@ -98,7 +98,7 @@ export function newVersionCard(device: Device): HTMLElement {
     install: button(`${texts.install}…`, () => askInstall(device, install), 'primary'),
     restart: button(`${texts.restartNow}…`, restart, 'primary'),
     discardInstalled: button(`${texts.discard}…`, () =>
-      askDiscard(update.value, () => attempt(client.send('DELETE', '/update/install'))),
+      askDiscard(device, () => attempt(client.send('DELETE', '/update/install'))),
     ),
   }
 
@@ -166,18 +166,20 @@ export function newVersionCard(device: Device): HTMLElement {
 
 function askInstall(device: Device, go: (restart: string) => void): void {
   const { update, document, system } = device
+  const version = update.value?.bundle?.version
   const window = windowText(system.value)
   const options = Object.entries(texts.restarts).filter(([value]) => value !== 'window' || window !== undefined)
   const select = h('select', { id: newId() }, ...options.map(([value, text]) => h('option', { value }, text)))
   ask({
-    title: texts.installTitle(update.value?.bundle?.version),
+    title: texts.installTitle(version),
     content: [
       h('p', {}, document.help('POST', '/update/install')),
       h('div', { class: 'field' }, h('label', { for: select.id }, texts.restartWhen), select),
       window !== undefined && h('p', { class: 'help' }, window),
     ],
     action: texts.install,
-    go: () => go(select.value),
+    // Others may have replaced it.
+    go: () => (update.value?.bundle?.version === version ? go(select.value) : askInstall(device, go)),
   })
 }
 
@@ -191,9 +193,17 @@ function askOlder(go: () => void): void {
   })
 }
 
-function askDiscard(update: UpdateState | undefined, go: () => void): void {
-  const action = texts.discardVersion(update?.other.version)
-  ask({ title: `${action}?`, content: [h('p', {}, texts.discardHelp(update?.running.version))], action, go })
+function askDiscard(device: Device, go: () => void): void {
+  const { update } = device
+  const version = update.value?.other.version
+  const action = texts.discardVersion(version)
+  ask({
+    title: `${action}?`,
+    content: [h('p', {}, texts.discardHelp(update.value?.running.version))],
+    action,
+    // Others may have replaced it.
+    go: () => (update.value?.other.version === version ? go() : askDiscard(device, go)),
+  })
 }
 
 /** Reports whether no step is in progress, and no bundle is ready. */

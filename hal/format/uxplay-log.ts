@@ -44,7 +44,8 @@ export interface Refusal extends Caller {
  *
  * UxPlay prints names unescaped, so a line feed in a name, a model or an ID can forge lines. UxPlay's own text comes after
  * them. So the block counts only if nothing but noise follows it, and the name counts only if it stands right before the block,
- * with the same ID.
+ * with the same ID. A device can still forge a whole block, because nothing follows the name that it gives for a PIN
+ * (`pair-setup-pin:  device_id =`). It gains nothing: it could have asked with the same ID.
  */
 export function refusedCaller(lines: readonly string[]): Refusal | undefined {
   const at = lines.findLastIndex(line => !NOISE.test(line))

@@ -23,6 +23,8 @@ interface Room {
   start: number
   /** The device that asked last, and was refused; `others` connections were accepted since, of which `open` are. */
   refused: { readonly id: string; readonly said: string; readonly open: Set<number> } | undefined
+  /** The last text of a device that UxPlay prints at the end of a message: it can claim that some device was refused. */
+  claim: string | undefined
   /** The device that was let in. */
   present: string | undefined
   /** The index of the line that ends with its ID. */
@@ -55,6 +57,7 @@ const STEPS: readonly ((room: Room, input: Input) => void)[] = [
     Object.assign(room, { pin: undefined, hasSpoken: false, present: undefined })
   },
   function ask(room, input) {
+    room.claim = undefined
     const isIn = input.flag()
     const model = input.chunk().toString().replaceAll('\0', '')
     const name = input.chunk().toString().replaceAll('\0', '')
@@ -84,6 +87,7 @@ const STEPS: readonly ((room: Room, input: Input) => void)[] = [
   function mirror(room) {
     print(room, 'raop_rtp_mirror starting mirroring')
     room.refused = undefined
+    room.claim = undefined
     room.hasSpoken = true
   },
   function requestPin(room, input) {
@@ -99,6 +103,7 @@ const STEPS: readonly ((room: Room, input: Input) => void)[] = [
       ].join('\n'),
     )
     room.refused = undefined
+    room.claim = undefined
     room.pins.push(pin)
     if (!room.hasSpoken) room.pin = pin
   },
@@ -109,6 +114,7 @@ const STEPS: readonly ((room: Room, input: Input) => void)[] = [
     // Once it is in, it can forge such a line: see `lastCaller`.
     if (user.includes('deviceID')) room.present = undefined
     room.refused = undefined
+    room.claim = user
     room.hasSpoken = true
   },
   function another(room) {
@@ -125,6 +131,7 @@ function log(input: Input): void {
     lines: [],
     start: 0,
     refused: undefined,
+    claim: undefined,
     present: undefined,
     presentLine: 0,
     pin: undefined,
@@ -157,7 +164,10 @@ function judgeLog(room: Room): void {
 
   const refused = refusedCaller(lines)
   const isValid = room.refused !== undefined && DEVICE_ID.test(room.refused.id)
-  if (refused) {
+  if (room.claim !== undefined) {
+    // The device could as well ask with that ID, and be refused.
+    must(!refused || room.claim.includes(refused.deviceId), 'a device asks that nobody named', facts(refused))
+  } else if (refused) {
     must(isValid && refused.deviceId === room.refused?.id, 'a device asks that was not refused', facts(refused))
     must(refused.newer === room.refused?.open.size, 'another number of devices came after it', facts(refused))
     must(room.refused.said.includes(refused.name.trim()), 'it has the name of another', facts(refused))

@@ -69,8 +69,8 @@ t.test('and back to the version before', { skip: NEEDS_PROOF }, async t => {
   t.same(await identity(), before)
 })
 
-/** Freezes systemd, so that nobody serves the watchdog. It runs in a unit of its own, because nginx's may not write there. */
-const HANG = "#!/bin/sh\nsystemd-run sh -c 'echo 1 >/sys/fs/cgroup/init.scope/cgroup.freeze'\nsleep 1d\n"
+/** Freezes systemd once nginx has started, so that nobody serves the watchdog. `+` is for outside nginx's sandbox. */
+const HANG = "[Service]\nExecStartPost=+/bin/sh -c 'echo 1 >/sys/fs/cgroup/init.scope/cgroup.freeze'\n"
 /** The system with other files, under a version. */
 const withFiles = (files: Readonly<Record<string, string | Buffer>>) => (version: string) =>
   makeBundle(folder, virt, version, files)
@@ -95,7 +95,7 @@ const BROKEN: Readonly<Record<string, readonly [make: (version: string) => strin
   ...(process.env.PROOF && {
     'half an initrd': [withFiles({ '/boot/initrd.img': 'half an initrd\n' }), /^did not start$/],
     'a panic': [withFiles({ '/usr/lib/systemd/systemd': 'no program\n' }), /^did not start$/],
-    'a hang': [withFiles({ '/usr/sbin/nginx': HANG }), /^did not start$/],
+    'a hang': [withFiles({ '/usr/lib/systemd/system/nginx.service.d/hang.conf': HANG }), /^did not start$/],
     'a service that does not start': [
       withFiles({ '/usr/lib/receiverd/receiverd.cjs': 'process.exit(1)\n' }),
       /^did not start$/,

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { Check } from 'typebox/schema'
 import { HalError, isUnreadable } from '../errors.ts'
 import type { Image } from '../files/image.ts'
@@ -36,7 +37,7 @@ export class TransactionFailed extends Error {
 export interface Undone {
   /** The settings that it had changed, in the order in which they were undone. */
   readonly settings: readonly string[]
-  /** Settings that could not be put back: they stay in the journal, and the next start tries again. */
+  /** Settings that could not be put back: they stay in the journal for `retry`, and for the next start. */
   readonly notUndone: readonly string[]
 }
 
@@ -56,6 +57,8 @@ export class Transactions {
   #open: readonly Undo[] = []
   /** Changes that could not be undone. They stay in the journal for the next start. */
   #left: readonly Undo[] = []
+  /** Fingerprints of their files, by setting and path, as they were left. */
+  #leftAs: Readonly<Record<string, Readonly<Record<string, string>>>> = {}
 
   /** @param settings Every setting that a journal may name. */
   constructor(system: System, settings: readonly Setting[], journal: Journal, originals: Originals) {
@@ -65,13 +68,20 @@ export class Transactions {
     this.#originals = originals
   }
 
+  /** The settings that could not be put back. The system may use other values of theirs than the files have. */
+  get left(): readonly string[] {
+    return this.#left.map(nameOf)
+  }
+
   /**
    * Applies changes in order. Until `keep`, `undo` takes them back, and so does the next start.
    * @param isKept Whether `keep` follows at once, so that a change which cannot be torn needs no journal.
+   * @returns whether any file changed.
    * @throws {TransactionFailed} after undoing, in reverse order, the changes made so far.
    */
-  async apply(changes: readonly Change[], isKept = false): Promise<void> {
+  async apply(changes: readonly Change[], isKept = false): Promise<boolean> {
     const undos: Undo[] = []
+    let isChanged = false
     let at = ''
     try {
       for (const change of changes) {
@@ -86,8 +96,10 @@ export class Transactions {
         at = setting.name
         this.#open = undos.slice(0, n + 1)
         const isRewritten = (await setting.write?.(next)) ?? false
-        if (this.#system.isRunning) await setting.activate?.(next, previous, isRewritten)
+        isChanged ||= isRewritten
+        if (this.#system.isRunning) await setting.activate?.(next, previous, isRewritten || this.left.includes(at))
       }
+      return isChanged
     } catch (error) {
       throw new TransactionFailed(at, (await this.undo()).notUndone, error)
     }
@@ -118,7 +130,16 @@ export class Transactions {
     // If the journal cannot be written now, it still has all undos of the change. The next change must not remove them.
     await this.#leave(left).catch(() => undefined)
     this.#left = left
+    this.#leftAs = await this.#fingerprints(left)
     return { settings, notUndone: failed.map(nameOf) }
+  }
+
+  /** Tries again to take back what could not be taken back, unless somebody has changed its files since. */
+  async retry(): Promise<Undone> {
+    const now = await this.#fingerprints(this.#left)
+    this.#open = this.#left.filter(({ setting }) => isDeepStrictEqual(now[setting], this.#leftAs[setting]))
+    this.#left = []
+    return this.undo()
   }
 
   /**

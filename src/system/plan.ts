@@ -23,9 +23,14 @@ const INVALID = 'invalid-configuration'
 /**
  * Returns the changes that a JSON Merge Patch asks for, in the order of the registry: to the settings that it names, and to
  * the settings that embed one of them.
+ * @param left The settings that may have another value in use than the one that was read: they are written again.
  * @throws {Problem} 422 with everything that was refused.
  */
-export async function planChanges(patch: JsonValue, snapshot: Snapshot): Promise<readonly Change[]> {
+export async function planChanges(
+  patch: JsonValue,
+  snapshot: Snapshot,
+  left: readonly string[],
+): Promise<readonly Change[]> {
   if (!isObject(patch))
     throw refusal(INVALID, [{ pointer: '', detail: 'must be a JSON object with the properties to change' }])
   const illFormed = illFormedStrings(patch)
@@ -48,7 +53,8 @@ export async function planChanges(patch: JsonValue, snapshot: Snapshot): Promise
     }
     const { setting, value: previous } = entry
     const next = mergePatch(previous, part)
-    if (isDeepStrictEqual(next, previous) && !(entry.isBroken && isWritable(setting))) continue
+    const isUnsure = (entry.isBroken || left.includes(name)) && isWritable(setting)
+    if (isDeepStrictEqual(next, previous) && !isUnsure) continue
     const found = await check(entry, next, pointer)
     errors.push(...found)
     if (found.length === 0) changes.set(entry, { setting, previous, next })

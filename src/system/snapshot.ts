@@ -55,8 +55,12 @@ export class Snapshot {
 
   /** The whole configuration as JSON. */
   get json(): string {
-    this.#json ??= toJsonLine(Object.fromEntries(this.available.map(({ name, value }) => [name, value])))
+    this.#json ??= this.jsonOf(this.available)
     return this.#json
+  }
+
+  jsonOf(entries: readonly SettingState[]): string {
+    return toJsonLine(Object.fromEntries(entries.map(({ name, value }) => [name, value])))
   }
 
   /**

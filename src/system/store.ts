@@ -27,6 +27,10 @@ export interface SystemStoreOptions {
   readonly log: Log
 }
 
+/** Milliseconds before the first new attempt to undo what could not be undone. The time doubles, up to an hour. */
+const RETRY_MS = 5_000
+const MAX_RETRY_MS = 3_600_000
+
 const REVERTED_BECAUSE: Readonly<Record<RevertReason, string>> = {
   'not confirmed': 'it was not confirmed in time',
   cancelled: 'a client asked for it',
@@ -56,6 +60,8 @@ export class SystemStore {
   readonly #queue = new Serial()
   #trial: Trial | undefined
   readonly #kept: KeptTrial
+  #retry: NodeJS.Timeout | undefined
+  #retryMs = RETRY_MS
 
   constructor({ system, state, settings, transactions, ring, log }: SystemStoreOptions) {
     this.#system = system
@@ -121,6 +127,7 @@ export class SystemStore {
   async stop(): Promise<void> {
     await this.#queue.run(async () => {
       this.#watcher.stop()
+      clearTimeout(this.#retry)
       // An unconfirmed change stays in the journal, and the next start undoes it.
       this.#trial?.end()
     })
@@ -135,7 +142,7 @@ export class SystemStore {
    */
   patch(patch: JsonValue, precondition: () => void, confirmWithinS?: number): Promise<Patched> {
     return this.#inTurn(patch, precondition, async () => {
-      const changes = await planChanges(patch, this.#snapshot).catch(error => {
+      const changes = await this.#plan(patch).catch(error => {
         const pointers = error instanceof Problem ? (error.errors ?? []) : []
         this.tally.count(
           'refused',
@@ -144,9 +151,12 @@ export class SystemStore {
         throw error
       })
       if (changes.length === 0) return { written: [], confirmWithinS: undefined }
-      await this.#apply(changes, confirmWithinS === undefined)
+      const before = this.topic.latestId
+      const isRewritten = await this.#apply(changes, confirmWithinS === undefined)
       this.topic.forgetReports()
       const written = changes.map(({ setting }) => setting.name)
+      // A new password reads like the old one, but an ETag must not stand for both.
+      if (isRewritten && this.topic.latestId === before) this.topic.changed(this.#snapshot.jsonOf(this.#named(written)))
       if (confirmWithinS !== undefined)
         this.#trial = new Trial(this.topic.latestId, written, confirmWithinS, trial => this.#expire(trial))
       return { written, confirmWithinS }
@@ -159,7 +169,7 @@ export class SystemStore {
    * @throws {Problem} 409, 422 or 503, as for `patch`.
    */
   preview(patch: JsonValue, precondition: () => void): Promise<JsonObject> {
-    return this.#inTurn(patch, precondition, async () => previewOf(await planChanges(patch, this.#snapshot), patch))
+    return this.#inTurn(patch, precondition, async () => previewOf(await this.#plan(patch), patch))
   }
 
   /**
@@ -225,6 +235,10 @@ export class SystemStore {
     })
   }
 
+  #plan(patch: JsonValue): Promise<readonly Change[]> {
+    return planChanges(patch, this.#snapshot, this.#transactions.left)
+  }
+
   /** Ends the trial, and returns it. @throws {Problem} as `cancel` */
   #endTrial(isMeant?: (id: string) => boolean): Trial {
     const trial = this.#trial
@@ -242,19 +256,22 @@ export class SystemStore {
     return trial
   }
 
-  async #apply(changes: readonly Change[], keep: boolean): Promise<void> {
+  /** @returns whether any file changed. */
+  async #apply(changes: readonly Change[], keep: boolean): Promise<boolean> {
     const names = changes.map(({ setting }) => setting.name)
     const began = performance.now()
     try {
-      await this.#transactions.apply(changes, keep)
+      const isRewritten = await this.#transactions.apply(changes, keep)
       if (keep) await this.#transactions.keep()
       this.tally.count('applied', names)
+      return isRewritten
     } catch (error) {
       this.tally.count('failed', names)
       throw refusedBySystem(error)
     } finally {
       this.tally.duration.observe((performance.now() - began) / 1000)
       await this.#readBack(this.#named(names))
+      this.#retryLater()
     }
   }
 
@@ -274,6 +291,32 @@ export class SystemStore {
     await this.#readBack(this.#named(undone.settings))
     this.topic.append('reverted', this.#report(undone, reason))
     await this.#updateEmbedding(this.#snapshot.available)
+    this.#retryLater()
+  }
+
+  /** Undoes what could not be undone: until then, a device may use an address at which nobody finds it. */
+  async #retryUndo(): Promise<void> {
+    // During a trial, nothing else may change.
+    if (!this.#trial) {
+      const { settings, notUndone } = await this.#transactions.retry()
+      await this.#readBack(this.#named(settings))
+      const done = settings.filter(name => !notUndone.includes(name))
+      if (done.length > 0) this.#log('notice', `the change of ${done.join(', ')} is undone now`)
+    }
+    this.#retryLater()
+  }
+
+  #retryLater(): void {
+    if (this.#transactions.left.length === 0) this.#retryMs = RETRY_MS
+    else if (!this.#retry) {
+      this.#retry = setTimeout(() => {
+        this.#retry = undefined
+        this.#queue
+          .run(() => this.#retryUndo())
+          .catch(error => this.#log('error', `undoing a change failed: ${reasonOf(error)}`))
+      }, this.#retryMs).unref()
+      this.#retryMs = Math.min(2 * this.#retryMs, MAX_RETRY_MS)
+    }
   }
 
   async #recover(): Promise<void> {
@@ -286,6 +329,7 @@ export class SystemStore {
     } catch (error) {
       this.#log('error', `the journal of an unfinished change: ${reasonOf(error)}; its changes stay as they are`)
     }
+    this.#retryLater()
     await this.#tolerate('tell which change was kept last', () => this.#kept.start(isUndone))
   }
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { Files } from '../../hal/files/files.ts'
@@ -11,6 +11,7 @@ import { Transactions } from '../../hal/transaction/transaction.ts'
 import { SystemStore } from '../../src/system/store.ts'
 import { intercepted, Stopped } from '../hal/support/file-system.ts'
 import { deviceRoot } from '../support/device.ts'
+import { FakeReceiver } from '../support/fakes/receiver.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
 const JOURNAL = 'var/lib/receiverd/journal'
@@ -92,6 +93,32 @@ t.test('a change on trial can be seen, and kept or undone by its own ETag alone'
   t.equal((await ask('POST', '*')).status, 409, 'and none is there, although an earlier one was kept')
   t.equal((await service.fetchAs(service.token(['admin:r']), '/system/confirm', { method: 'DELETE' })).status, 403)
   stream.close()
+})
+
+t.test('changes of a password, which reads the same before and after, have ETags of their own', async t => {
+  const root = deviceRoot(t, 'raspberry-pi-4')
+  mkdirSync(join(root, 'proc/sys/kernel'), { recursive: true })
+  const service = await startTestService(t, { root, ...new FakeReceiver(root).options })
+  const joined = (password: string) =>
+    patch(service, { wifi: { country: 'DK', networks: [{ ssid: 'Office', password, hidden: false }] } }, '60')
+  const ask = async (method: string, answer: Response) => {
+    const headers = { 'If-Match': answer.headers.get('etag') ?? '' }
+    return (await service.fetch('/system/confirm', { method, headers })).status
+  }
+  const first = await joined('password one')
+  t.equal(await ask('POST', first), 200)
+  const second = await joined('password two')
+  t.equal(await ask('POST', first), 200, 'again: it is the change that was kept last')
+  t.equal(await ask('DELETE', second), 200)
+  t.equal(await ask('POST', second), 409, 'it was undone')
+  t.match(readFileSync(service.path('etc/wpa_supplicant/wpa_supplicant-wlan0.conf'), 'utf8'), /psk="password one"/)
+  const same = await service.patch({
+    wifi: { networks: [{ ssid: 'Office', password: 'password one', hidden: false }] },
+  })
+  const again = await service.patch({
+    wifi: { networks: [{ ssid: 'Office', password: 'password one', hidden: false }] },
+  })
+  t.equal(again.headers.get('etag'), same.headers.get('etag'), 'the same password is no change')
 })
 
 t.test('a confirmation whose answer was lost can be repeated after a restart', async t => {

@@ -73,7 +73,7 @@ export async function transact(system: System, changes: readonly Change[]): Prom
   await transactions.keep()
 }
 
-export async function failureOf(done: Promise<void>): Promise<TransactionFailed> {
+export async function failureOf(done: Promise<unknown>): Promise<TransactionFailed> {
   const error = await done.then(
     () => undefined,
     error => error,

@@ -1,5 +1,5 @@
 /** A start that finds the journal of an earlier run. */
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
 import { Files } from '../../../hal/files/files.ts'
@@ -68,6 +68,27 @@ test('a setting that was set again since is not undone', async t => {
   await second.keep()
   t.equal(await transactionsOf(system, settings).recover(), undefined)
   t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'new')
+})
+
+test('what could not be undone is tried again, but not once somebody else has changed it', async t => {
+  const root = rootWithFiles(t)
+  const steps: string[] = []
+  const system = runningAt(root)
+  let isBroken = true
+  const settings = ['a', 'b'].map(name => setting(system, name, steps, step => isBroken && step === 'activate old'))
+  const transactions = transactionsOf(system, settings)
+  await transactions.apply(settings.map(change))
+  t.same((await transactions.undo()).notUndone, ['b', 'a'])
+  t.same(await transactions.retry(), { settings: ['b', 'a'], notUndone: ['b', 'a'] })
+  t.same(transactions.left, ['a', 'b'])
+  writeFileSync(join(root, 'etc/b'), 'by hand')
+  isBroken = false
+  steps.length = 0
+  t.same(await transactions.retry(), { settings: ['a'], notUndone: [] })
+  t.same(steps, ['activate a old'])
+  t.same(transactions.left, [])
+  t.equal(readFileSync(join(root, 'etc/b'), 'utf8'), 'by hand')
+  t.equal(await transactionsOf(system, settings).recover(), undefined)
 })
 
 test('a failed undo is not forgotten while the journal cannot be written', async t => {

@@ -19,7 +19,7 @@ export interface CertificateRequest {
 
 /** A certificate signing request. */
 export interface SigningRequest {
-  /** The private key: on an elliptic curve, RSA, or Ed25519. */
+  /** The private key: on an elliptic curve, or RSA. */
   readonly key: KeyObject
   /** Host names and IP addresses. The first is also the common name, if it is a host name that is short enough. */
   readonly names: readonly string[]
@@ -49,8 +49,6 @@ const OID = {
   ecdsaWithSha256: '2a8648ce3d040302',
   /** RFC 4055 §5 */
   rsaWithSha256: '2a864886f70d01010b',
-  /** RFC 8410 §3 */
-  ed25519: '2b6570',
   /** RFC 2985 §5.4.2 */
   extensionRequest: '2a864886f70d01090e',
   commonName: '550403',
@@ -101,8 +99,7 @@ export function signingRequest({ key, names }: SigningRequest): Buffer {
     createPublicKey(key).export({ type: 'spki', format: 'der' }),
     der('attributes', sequence(oid('extensionRequest'), der('set', extensions))),
   )
-  const [digest, ...algorithm] = signatureOf(key)
-  return signed(body, sequence(...algorithm), sign(digest, body, key))
+  return signed(body, sequence(...algorithmOf(key)), sign('sha256', body, key))
 }
 
 /** Each certificate in a text of PEM (RFC 7468). */
@@ -115,10 +112,9 @@ export function pinOf(publicKey: KeyObject): string {
     .digest('base64')
 }
 
-function signatureOf({ asymmetricKeyType }: KeyObject): readonly [digest: string | null, ...algorithm: Buffer[]] {
-  if (asymmetricKeyType === 'ec') return ['sha256', oid('ecdsaWithSha256')]
-  if (asymmetricKeyType === 'rsa') return ['sha256', oid('rsaWithSha256'), der('null')]
-  if (asymmetricKeyType === 'ed25519') return [null, oid('ed25519')]
+function algorithmOf({ asymmetricKeyType }: KeyObject): readonly Buffer[] {
+  if (asymmetricKeyType === 'ec') return [oid('ecdsaWithSha256')]
+  if (asymmetricKeyType === 'rsa') return [oid('rsaWithSha256'), der('null')]
   throw new TypeError(`no request is made for a key of the type ${asymmetricKeyType}`)
 }
 

@@ -30,8 +30,8 @@ const CURVE = 'prime256v1'
 const SERIAL_BYTES = 15
 const PRIVATE_KEY = /-----BEGIN [^-]*PRIVATE KEY-----/
 const OTHER_BLOCK = /-----BEGIN (?!CERTIFICATE-----)/
-/** The curves that browsers accept for a server's key, by OpenSSL's names. */
-const CURVES: readonly string[] = [CURVE, 'secp384r1', 'secp521r1']
+/** The curves of keys that every browser accepts, by OpenSSL's names. Chromium lacks P-521, Ed25519, Ed448 and RSA-PSS keys. */
+const CURVES: readonly string[] = [CURVE, 'secp384r1']
 /** Debian's default for OpenSSL, which applies to nginx too. */
 const SECURITY_LEVEL = 2
 /** Stands in for a setting's name in the undo of the original pair. */
@@ -54,6 +54,8 @@ export interface Certificate {
   readonly digest: string
   /** Whether the device made it. */
   readonly isOwn: boolean
+  /** Whether browsers accept the kind of its key. */
+  readonly isForBrowsers: boolean
   /** Milliseconds since 1970. `to` is the earliest expiry in the chain. */
   readonly from: number
   readonly to: number
@@ -98,12 +100,14 @@ export class CertificateFiles {
     const key = await this.#readKey()
     if (!key && isOwn) return undefined
     if (!key) throw new HalError('UNREADABLE', 'the certificate has no key')
-    await requireUsable(x509, text, key)
+    // Whatever browsers think of it, it may serve other clients.
+    await requireLoadable(x509, text, key)
     return {
       pin: pinOf(x509.publicKey),
       fingerprint: x509.fingerprint256,
       digest: createHash('sha256').update(text).digest('base64'),
       isOwn,
+      isForBrowsers: isForBrowsers(key),
       from: Date.parse(x509.validFrom),
       to: Math.min(...[x509, ...issuers].map(({ validTo }) => Date.parse(validTo))),
       addresses: Array.from(x509.subjectAltName?.matchAll(/IP Address:([^,]+)/g) ?? [], ([, address = '']) => address),
@@ -125,16 +129,13 @@ export class CertificateFiles {
   /**
    * Returns a certificate signing request (PKCS #10, in DER) for the installed key.
    * @param names Host names and IP addresses.
-   * @throws {HalError} if there is no key, or it cannot be used.
+   * @throws {HalError} if there is no key, or no certificate for it would be accepted.
    */
   async request(names: readonly string[]): Promise<Buffer> {
     const key = await this.#readKey()
     if (!key) throw new HalError('ABSENT', 'the device has no key yet')
-    try {
-      return signingRequest({ key, names })
-    } catch (error) {
-      throw new HalError('UNREADABLE', 'the key in place is neither on an elliptic curve nor RSA', { cause: error })
-    }
+    requireForBrowsers(key)
+    return signingRequest({ key, names })
   }
 
   /**
@@ -286,22 +287,31 @@ function absent(path: string): Image {
   return { path, entry: { kind: 'absent' } }
 }
 
+function isForBrowsers({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): boolean {
+  return asymmetricKeyType === 'rsa' || CURVES.includes(asymmetricKeyDetails?.namedCurve ?? '')
+}
+
+function requireForBrowsers(key: KeyObject): void {
+  if (!isForBrowsers(key))
+    throw new HalError('UNREADABLE', 'browsers refuse a key of this kind: use P-256, P-384 or RSA')
+}
+
+/** As `requireLoadable`, for a pair that is not in place yet. @throws {HalError} also if browsers would refuse the key. */
+async function requireUsable(leaf: X509Certificate, certificate: string, key: KeyObject): Promise<void> {
+  requireForBrowsers(key)
+  await requireLoadable(leaf, certificate, key)
+}
+
 /**
  * Loads a pair into OpenSSL as the server does: OpenSSL refuses short keys and weak signatures, and the server would not start
  * with them.
  * @param leaf The first certificate.
  * @param certificate The whole text of its file.
- * @throws {HalError} if the two do not belong together, OpenSSL refuses them, or clients would refuse the curve.
+ * @throws {HalError} if the two do not belong together, or OpenSSL refuses them.
  */
-async function requireUsable(leaf: X509Certificate, certificate: string, key: KeyObject): Promise<void> {
+async function requireLoadable(leaf: X509Certificate, certificate: string, key: KeyObject): Promise<void> {
   if (!leaf.checkPrivateKey(key))
     throw new HalError('UNREADABLE', 'the key does not belong to the first certificate of its file')
-  const curve = key.asymmetricKeyDetails?.namedCurve
-  if (curve !== undefined && !CURVES.includes(curve))
-    throw new HalError(
-      'UNREADABLE',
-      `the key is on the curve ${curve}, which clients refuse: use P-256, P-384 or P-521`,
-    )
   // Loaded only once there is a certificate, because it takes memory and time.
   const { createSecureContext } = await import('node:tls')
   try {

@@ -83,7 +83,7 @@ export function certificateRoutes({ tls, authenticator, log }: CertificateRoutes
           413: { description: 'The body is too large.' },
           415: { description: 'Not JSON.', headers: ['Accept'] },
           422: { description: 'A name was rejected; `errors` says which, and what would be accepted.' },
-          500: { description: 'The key of the device cannot be used.' },
+          500: { description: 'The key of the device cannot be used, or browsers would refuse it.' },
           503: BUSY,
         },
       },
@@ -120,7 +120,7 @@ export function certificateRoutes({ tls, authenticator, log }: CertificateRoutes
           422: {
             description:
               'The certificate is not for the key of this device, has expired, has no subjectAltName, includes a private key, or ' +
-              'cannot be used for TLS; `errors` says which, and what would be accepted.',
+              'cannot be used for TLS or by browsers; `errors` says which, and what would be accepted.',
           },
           500: { description: 'The system or the TLS server refused the certificate; nothing has changed.' },
           503: BUSY,

@@ -207,7 +207,7 @@ export class Tls {
   }
 
   /** Why clients refuse the certificate, or soon will, as a predicate. The device renews its own certificate in time. */
-  #objectionTo({ isOwn, from, to }: Certificate): string | undefined {
+  #objectionTo({ isOwn, isForBrowsers, from, to }: Certificate): string | undefined {
     if (isOwn || !this.#isClockSet) return undefined
     const now = this.#options.clock.now()
     const day = (ms: number) => new Date(ms).toISOString().slice(0, 10)
@@ -215,7 +215,7 @@ export class Tls {
     if (now >= to) return `expired on ${day(to)}; clients refuse it`
     if (now >= to - Math.min(WARNED_BEFORE_DAYS * DAY_MS, (to - from) * WARNED_BEFORE_PART))
       return `expires on ${day(to)}; clients refuse it from then on`
-    return undefined
+    return isForBrowsers ? undefined : 'has a key of a kind that browsers refuse: use P-256, P-384 or RSA'
   }
 
   /** Replaces an unusable pair, which must not lock everybody out of a device that has no other way in. */

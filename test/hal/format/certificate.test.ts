@@ -81,7 +81,6 @@ t.test('a request is signed with its key, and has its names', async t => {
     generateKeyPairSync('ec', { namedCurve: 'P-256' }),
     generateKeyPairSync('ec', { namedCurve: 'P-521' }),
     generateKeyPairSync('rsa', { modulusLength: 2048 }),
-    generateKeyPairSync('ed25519'),
   ]
   for (const { privateKey, publicKey } of kinds) {
     writeFileSync(path, signingRequest({ key: privateKey, names: REQUEST.names }))
@@ -98,7 +97,7 @@ t.test('a request is signed with its key, and has its names', async t => {
       publicKey.export({ type: 'spki', format: 'pem' }),
     )
   }
-  t.throws(() => signingRequest({ key: generateKeyPairSync('x25519').privateKey, names: ['a'] }), TypeError)
+  t.throws(() => signingRequest({ key: generateKeyPairSync('ed25519').privateKey, names: ['a'] }), TypeError)
 })
 
 t.test('a request for an address or a long name has no common name', async t => {

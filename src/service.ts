@@ -36,7 +36,11 @@ export async function startService(
   const passed = async () => (credentialsDir ? readCredential(credentialsDir) : undefined)
   const keys = await ApiKeyStore.open(state, { log, passed, marksUnused: screenKey })
   const onFirstUse = () => keys.used()
-  const issuers = new Issuers({ system, log, recordOriginal: original => resources.originals.add([original]) })
+  const issuers = new Issuers({
+    system,
+    log,
+    recordOriginal: (original, isNeedless) => resources.originals.add([original], isNeedless),
+  })
   const device = () => ({
     serial: resources.configuration.value('hardware')?.serial,
     hostname: resources.configuration.value('hostname'),

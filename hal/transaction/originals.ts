@@ -31,13 +31,14 @@ export class Originals {
 
   /**
    * Durably records what is about to be changed for the first time. Does nothing if all of it was changed before.
+   * @param isNeedless Whether a reset no longer needs an undo, which gives way to the new ones.
    * @throws {HalError} if it is too large to keep; the system's own errors.
    */
-  add(undos: readonly Undo[]): Promise<void> {
-    return this.#queue.run(() => this.#add(undos))
+  add(undos: readonly Undo[], isNeedless: (undo: Undo) => boolean = () => false): Promise<void> {
+    return this.#queue.run(() => this.#add(undos, isNeedless))
   }
 
-  async #add(undos: readonly Undo[]): Promise<void> {
+  async #add(undos: readonly Undo[], isNeedless: (undo: Undo) => boolean): Promise<void> {
     this.#known ??= new Set((await this.read()).flatMap(keysOf))
     const known = new Set(this.#known)
     const firsts = undos.flatMap(undo => {
@@ -48,8 +49,9 @@ export class Originals {
       return isFirst ? [{ ...undo, next: undo.previous, images }] : []
     })
     if (firsts.length === 0) return
-    await this.#file.open([...(await this.read()), ...firsts])
-    this.#known = known
+    const kept = [...(await this.read()).filter(undo => !isNeedless(undo)), ...firsts]
+    await this.#file.open(kept)
+    this.#known = new Set(kept.flatMap(keysOf))
   }
 
   /** Its undos, in the order in which they were added. A malformed file is set aside, and its undos are lost. */

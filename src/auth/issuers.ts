@@ -22,8 +22,8 @@ export class TooManyIssuers extends Error {}
 export interface IssuersOptions {
   readonly system: Files
   readonly log: Log
-  /** Durably records a file before its first change, for a factory reset. */
-  readonly recordOriginal: (original: Undo) => Promise<void>
+  /** Durably records a file before its first change, for a factory reset, in place of records that are needless by now. */
+  readonly recordOriginal: (original: Undo, isNeedless: (undo: Undo) => boolean) => Promise<void>
 }
 
 /** The issuers in force, and their files, named `NAME.json`. A file that cannot be used grants nothing. */
@@ -126,12 +126,12 @@ export class Issuers {
 
   async #recordOriginal(name: string): Promise<void> {
     const { system, recordOriginal } = this.#options
-    await recordOriginal({
-      setting: ORIGINAL,
-      previous: null,
-      next: null,
-      images: [await system.capture(pathOf(name))],
-    })
+    const present = new Set((await system.list(FOLDER)).map(file => `${FOLDER}/${file}`))
+    // Issuers may come and go under ever new names: the records of those that are gone must not fill the disk.
+    const isNeedless = ({ setting, images }: Undo) =>
+      setting === ORIGINAL && images.every(({ path, entry }) => entry.kind === 'absent' && !present.has(path))
+    const images = [await system.capture(pathOf(name))]
+    await recordOriginal({ setting: ORIGINAL, previous: null, next: null, images }, isNeedless)
   }
 
   async #recover(): Promise<void> {

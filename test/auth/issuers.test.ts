@@ -1,9 +1,18 @@
 /** Issuers as files, and the fate of their tokens and streams. */
-import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { Files } from '../../hal/files/files.ts'
+import type { FileSystem } from '../../hal/files/kernel.ts'
+import { System } from '../../hal/os/system.ts'
+import { Journal } from '../../hal/transaction/journal.ts'
+import { Originals } from '../../hal/transaction/originals.ts'
+import { Transactions } from '../../hal/transaction/transaction.ts'
+import { Issuers } from '../../src/auth/issuers.ts'
+import { Stopped, stoppingAt } from '../hal/support/file-system.ts'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
+import { IN_MEMORY, temporaryFolder } from '../support/folder.ts'
 import { TestIssuer } from '../support/issuer.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
@@ -101,4 +110,83 @@ t.test('a write that a power cut interrupted leaves nothing behind', async t => 
   const service = await startTestService(t, { root })
   t.equal((await service.fetchAs(fleet.token())).status, 401)
   t.throws(() => renameSync(service.path(`${FOLDER}/.fleet.json.receiverd-0`), service.path('x')), { code: 'ENOENT' })
+})
+
+/** The issuers of a root, without a service. */
+function issuersAt(root: string, fs?: FileSystem) {
+  const system = new System(root, fs && { fs })
+  const state = new Files(join(root, 'state'), fs)
+  const originals = new Originals(state)
+  const issuers = new Issuers({
+    system,
+    log: () => undefined,
+    recordOriginal: (original, isNeedless) => originals.add([original], isNeedless),
+  })
+  const reset = () => new Transactions(system, [], new Journal(state), originals).reset()
+  const names = () => readdirSync(join(root, FOLDER)).filter(name => !name.startsWith('.'))
+  return { originals, issuers, reset, names }
+}
+
+const free = () => undefined
+const given = (publicKey: string) => ({ publicKey, roles: ['admin:r' as const] })
+
+t.test('issuers that come and go under ever new names leave no more than one record, and a reset is right', async t => {
+  const root = temporaryFolder(t, IN_MEMORY)
+  const image = new TestIssuer('image').file()
+  put({ root }, 'image.json', image)
+  const { originals, issuers, reset, names } = issuersAt(root)
+  const { publicKey } = new TestIssuer('x')
+  await issuers.put('image', given(publicKey), free)
+  await issuers.put('kept', given(publicKey), free)
+  for (let n = 0; n < 20; n++) {
+    await issuers.put(`run-${n}`, given(publicKey), free)
+    t.equal((await originals.read()).length, 3, `run ${n}`)
+    await issuers.remove(`run-${n}`, free)
+  }
+  await issuers.put('run-3', given(publicKey), free)
+  t.same(names(), ['image.json', 'kept.json', 'run-3.json'])
+  t.same((await reset()).notUndone, [])
+  t.same(names(), ['image.json'])
+  t.equal(readFileSync(join(root, FOLDER, 'image.json'), 'utf8'), image)
+})
+
+t.test('a full record of issuers that are gone, as an earlier version left it, makes room', async t => {
+  const { originals, issuers, reset, names } = issuersAt(temporaryFolder(t, IN_MEMORY))
+  const { publicKey } = new TestIssuer('x')
+  const gone = Array.from({ length: 3_000 }, (_, n) => ({
+    ...{ setting: 'issuers', previous: null, next: null },
+    images: [{ path: `/${FOLDER}/${String(n).padStart(32, '0')}.json`, entry: { kind: 'absent' as const } }],
+  }))
+  await originals.add(gone)
+  await issuers.put('next', given(publicKey), free)
+  t.equal((await originals.read()).length, 1)
+  await reset()
+  t.same(names(), [])
+})
+
+t.test('stopped at any step, a reset removes what was added and puts back what was removed', async t => {
+  const image = new TestIssuer('image').file()
+  const { publicKey } = new TestIssuer('x')
+  let [n, stopped] = [0, true]
+  while (stopped) {
+    const root = temporaryFolder(t, IN_MEMORY)
+    put({ root }, 'image.json', image)
+    const { issuers } = issuersAt(root, stoppingAt(++n))
+    const error = await (async () => {
+      await issuers.put('first', given(publicKey), free)
+      await issuers.remove('first', free)
+      await issuers.put('image', given(publicKey), free)
+      await issuers.put('second', given(publicKey), free)
+      await issuers.remove('image', free)
+      await issuers.put('first', given(publicKey), free)
+      await issuers.remove('second', free)
+    })().catch(error => error)
+    stopped = error instanceof Stopped
+    if (!stopped) t.equal(error, undefined)
+    const { reset, names } = issuersAt(root)
+    await reset()
+    t.same(names(), ['image.json'], `step ${n}`)
+    t.equal(readFileSync(join(root, FOLDER, 'image.json'), 'utf8'), image, `step ${n}`)
+  }
+  t.ok(n > 30, `${n} steps`)
 })

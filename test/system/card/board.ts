@@ -10,7 +10,6 @@ import { Files } from '../../../hal/files/files.ts'
 import type { Run } from '../../../hal/os/command.ts'
 import { System } from '../../../hal/os/system.ts'
 import { registry } from '../../../hal/registry.ts'
-import type { Undo } from '../../../hal/setting.ts'
 import { Journal } from '../../../hal/transaction/journal.ts'
 import { Originals } from '../../../hal/transaction/originals.ts'
 import { Transactions } from '../../../hal/transaction/transaction.ts'
@@ -151,8 +150,11 @@ export class Board {
       const configuration = this.#store(system, state, write)
       await configuration.start()
       const originals = new Originals(state)
-      const recordOriginal = (original: Undo) => originals.add([original])
-      const issuers = new Issuers({ system, log: write, recordOriginal })
+      const issuers = new Issuers({
+        system,
+        log: write,
+        recordOriginal: (original, isNeedless) => originals.add([original], isNeedless),
+      })
       await issuers.start(() => undefined)
       const takers = { configuration, keys, issuers, originals }
       await card.take(takers)

@@ -14,6 +14,9 @@ import { KeptTrial } from './kept-trial.ts'
 /** While this file exists, a factory reset must be finished before anything is served. */
 const MARKER = '/factory-reset'
 
+/** Where a journal and originals that could not be read are set aside. They may hold the owner's passwords. */
+const SET_ASIDE = ['journal.bad', 'originals.bad']
+
 /** The content of the marker if the settings from the card are to be removed, too. */
 const FORGET_CARD = 'forget-card\n'
 
@@ -59,6 +62,8 @@ export async function finishReset(state: Files, system: System, log: Log): Promi
   await transactions.recover().catch(error => warn(`the journal of an unfinished change: ${reasonOf(error)}`))
   const { notUndone } = await transactions.reset([certificates.removalOfSetAside])
   if (notUndone.length > 0) warn(`could not be put back: ${namesOf(notUndone)}`)
+  for (const name of SET_ASIDE)
+    await state.remove(`/${name}`).catch(error => warn(`${name} could not be removed: ${reasonOf(error)}`))
   await new KeptTrial(state).forget()
   await removeKey(state)
   await resetCard(state, order === FORGET_CARD)

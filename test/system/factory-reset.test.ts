@@ -97,6 +97,31 @@ t.test('after changes to every setting each file is as it was, and the key is ne
   t.notOk(next.log.some(line => /^(warning|error)/.test(line) && !/fallback/.test(line)))
 })
 
+t.test('a journal and originals that were set aside are removed, even if the reset itself sets them aside', async t => {
+  for (const suffix of ['.bad', '']) {
+    const root = deviceRoot(t)
+    const folder = join(root, STATE)
+    mkdirSync(folder, { recursive: true })
+    for (const name of ['journal', 'originals'])
+      writeFileSync(join(folder, `${name}${suffix}`), '{} psk="correct horse"')
+    const state = new Files(folder)
+    await orderReset(state, true)
+    t.ok(await finishReset(state, new System(root, new FakeReceiver(root).options), quiet))
+    t.same(Object.keys(treeOf(folder)), [])
+  }
+})
+
+t.test('a journal that is a folder does not keep a reset from ending', async t => {
+  const root = deviceRoot(t)
+  mkdirSync(join(root, STATE, 'journal/folder'), { recursive: true })
+  const state = new Files(join(root, STATE))
+  await orderReset(state, true)
+  const log: string[] = []
+  t.ok(await finishReset(state, new System(root, new FakeReceiver(root).options), (_, line) => log.push(line)))
+  t.match(log.at(-2), /^factory reset: journal\.bad could not be removed: /)
+  t.notOk(existsSync(join(root, STATE, 'factory-reset')))
+})
+
 t.test('a Wi-Fi file that cannot be removed is removed by a later start, unless a network was set since', async t => {
   for (const isSet of [false, true]) {
     const root = deviceRoot(t, 'raspberry-pi-4')

@@ -84,7 +84,7 @@ export async function startService(
   const { configuration, originals } = resources
   const takers = { configuration, keys, issuers, originals }
   await card?.take(takers)
-  await card?.follow(takers)
+  card?.follow(takers)
   const led = new Led(system)
   const presence = createPresence({ ...parts, screen, configuration, originals })
   const servers = createServers({ ...parts, resources, led, screen, tls: presence.tls })

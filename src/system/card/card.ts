@@ -75,6 +75,8 @@ export class CardTaker {
   readonly #card: Card
   readonly #certificates: CertificateFiles
   readonly #linkMs: number
+  /** Settings that wait for their interface. What failed is not among them: it is tried again at the next start. */
+  #waiting: Given[] = []
 
   constructor({ system, state, folder, log, linkMs = CARD_LINK_MS }: CardOptions) {
     this.#linkMs = linkMs
@@ -85,12 +87,11 @@ export class CardTaker {
     this.#certificates = new CertificateFiles(system)
   }
 
-  /** Waits for the interface whose address or network is on the card: on some boards it appears after the service starts. */
+  /** Waits for the interfaces whose address or network is on the card: on some boards they appear after the service starts. */
   async waitForLink(): Promise<void> {
-    const wanted: Given = await this.#wanted().catch(() => ({}))
-    if (!needsLink(wanted)) return
+    const wanted = partsOf(await this.#wanted().catch(() => ({})))
     for (let waitedMs = 0; waitedMs < this.#linkMs; waitedMs += LINK_POLL_MS) {
-      if ((await this.#linkFor(wanted)).isThere) return
+      if ((await this.#lacking(wanted)).length === 0) return
       await new Promise(resolve => setTimeout(resolve, LINK_POLL_MS))
     }
   }
@@ -111,22 +112,24 @@ export class CardTaker {
     const { given, isDue, stillDue, taken } = await remembered(this.#state)
     const { parsed } = await this.#look(taken)
     // An earlier start has already waited for these.
-    return { ...(isDue && !stillDue && given), ...givenIn(parsed) }
+    return { ...(isDue && !stillDue && given), ...(await this.#located(givenIn(parsed), given)) }
   }
 
   async #take(takers: Takers): Promise<void> {
-    const memory = await this.#again(takers, await this.#remembered())
+    const notAgain: string[] = []
+    const memory = await this.#again(takers, await this.#remembered(), notAgain)
     // Settings that were applied may still be on the card.
     if (!(await this.#card.isThere())) return
     const found = await this.#look(memory.taken)
     const mistakes = [...found.mistakes]
-    const given = { ...givenIn(found.parsed), ...found.issuers }
+    const read = { ...givenIn(found.parsed), ...found.issuers }
+    const names = [...Object.keys(read), ...(found.pair ? [CERTIFICATE, KEY] : [])]
+    const given = await this.#located(read, memory.given)
     const all = merged(memory.given, given)
-    const names = [...Object.keys(given), ...(found.pair ? [CERTIFICATE, KEY] : [])]
     let next = memory
     if (mistakes.length === 0 && names.length > 0) {
       mistakes.push(...whyTooMany(issuersIn(all).keys()))
-      if (mistakes.length === 0) mistakes.push(...(await this.#apply(takers, given, found)))
+      if (mistakes.length === 0) mistakes.push(...(await this.#apply(takers, given, found).catch(whyFailed)))
       if (mistakes.length === 0) {
         const stillDue = (memory.stillDue ?? []).filter(name => !(name in given))
         next = { given: all, ...dueOf(all, stillDue), taken: takenOf(found, memory.taken) }
@@ -136,45 +139,51 @@ export class CardTaker {
     }
     for (const mistake of mistakes) this.#log('warning', `${TEXT}: ${mistake}`)
     // If the data partition is missing, the applied settings are only in memory, and the next start needs the card again.
-    if (!(await isTemporary(this.#system))) await this.#tidy(next, mistakes)
+    if (!(await isTemporary(this.#system))) await this.#tidy(next, [...notAgain, ...mistakes])
   }
 
   /**
-   * After a factory reset, applies the settings from the card again. A setting that fails does not stop the others; a setting
-   * whose interface is missing stays due.
+   * After a factory reset, applies the settings from the card again. A setting that fails does not stop the others. Unless its
+   * value is refused, it stays due, as does a setting whose interface is missing.
+   * @param mistakes The list to which the reasons are appended.
    */
-  async #again(takers: Takers, memory: Memory): Promise<Memory> {
+  async #again(takers: Takers, memory: Memory, mistakes: string[]): Promise<Memory> {
+    this.#waiting = []
     if (!memory.isDue) return memory
     const { given, stillDue = Object.keys(given) } = memory
     const left: string[] = []
     for (const part of partsOf(given)) {
-      const names = Object.keys(part)
+      const names = Object.keys(part).filter(name => name !== 'link')
       if (!names.some(name => stillDue.includes(name))) continue
-      if (needsLink(part) && !(await this.#linkFor(given)).isThere) {
+      if ((await this.#lacking([part])).length > 0) {
         left.push(...names)
+        this.#waiting.push(part)
         this.#log('warning', `${TEXT}: ${names.join(', ')}: taken again when its network interface is there`)
         continue
       }
-      for (const mistake of await this.#apply(takers, part, {}, given))
-        this.#log('error', `${TEXT}: not taken again after the factory reset: ${mistake}`)
+      const why = await this.#apply(takers, part).catch(error => {
+        left.push(...names)
+        return whyFailed(error)
+      })
+      mistakes.push(...why.map(mistake => `not taken again after the factory reset: ${mistake}`))
     }
+    for (const mistake of mistakes) this.#log('warning', `${TEXT}: ${mistake}`)
     const next = { ...memory, stillDue: undefined, ...dueOf(given, left) }
     await remember(this.#state, next)
     return next
   }
 
-  /** Applies what is still due once its interface appears in the configuration. Call this after `take`. */
-  async follow(takers: Takers): Promise<void> {
-    const { given, isDue } = await this.#remembered().catch(() => NOTHING_DUE)
-    if (!isDue) return
-    let isOver = false
+  /** Applies what waits for its interface once that appears in the configuration. Call this after `take`. */
+  follow(takers: Takers): void {
+    const { configuration } = takers
     const queue = new Serial()
-    takers.configuration.topic.log.onAppend(() => {
-      if (isOver || queue.length > 1) return
+    configuration.topic.log.onAppend(() => {
+      // During a trial, nothing else may change.
+      if (this.#waiting.length === 0 || configuration.trial || queue.length > 1) return
       queue
         .run(async () => {
-          if (isOver || !(await this.#linkFor(given)).isThere) return
-          isOver = !(await this.#again(takers, await this.#remembered())).isDue
+          if ((await this.#lacking(this.#waiting)).length < this.#waiting.length)
+            await this.#again(takers, await this.#remembered(), [])
         })
         .catch(error => this.#log('error', `${TEXT}: ${reasonOf(error)}`))
     })
@@ -211,14 +220,9 @@ export class CardTaker {
 
   /**
    * Applies settings. @returns the mistakes in them; if there are any, nothing was applied.
-   * @param whole All settings, if `given` is a part of them.
+   * @throws {Problem} if they could not be applied now.
    */
-  async #apply(
-    takers: Takers,
-    given: Given,
-    { parsed, pair }: Partial<Found>,
-    whole: Given = given,
-  ): Promise<readonly string[]> {
+  async #apply(takers: Takers, given: Given, { parsed, pair }: Partial<Found> = {}): Promise<readonly string[]> {
     const { configuration, keys, originals } = takers
     const issuers = issuersIn(given)
     const at = (name: Name) => `${parsed?.lines[name] ? `line ${parsed.lines[name].number}, ` : ''}${name}`
@@ -229,10 +233,10 @@ export class CardTaker {
     mistakes.push(...whyTooMany([...takers.issuers.all.map(({ name }) => name), ...issuers.keys()]))
     if (mistakes.length > 0) return mistakes
     try {
-      await configuration.patch(patchOf(given, (await this.#linkFor(whole)).name), () => undefined)
+      await configuration.patch(patchOf(given, (await this.#linkFor(given)).name), () => undefined)
     } catch (error) {
-      if (!(error instanceof Problem)) throw error
-      return error.errors?.map(refused => `${at(nameAt(refused, given))}: ${whyRefused(refused)}`) ?? [error.message]
+      if (!(error instanceof Problem && error.errors)) throw error
+      return error.errors.map(refused => `${at(nameAt(refused, given))}: ${whyRefused(refused)}`)
     }
     if (pair) {
       await originals.add([await this.#certificates.original()])
@@ -243,13 +247,34 @@ export class CardTaker {
     return []
   }
 
-  /** Returns the interface that an address is for: Wi-Fi if a network was ever set, otherwise the cable. */
+  /**
+   * Adds to an address the kind of interface that it is for: a factory reset goes back to it, even if a card gives Wi-Fi later.
+   * A part of an address is for the interface that has the address of the card.
+   */
+  async #located(given: Given, { address, link }: Given): Promise<Given> {
+    if (!setsAddresses(given)) return given
+    if (given.address !== undefined || address === undefined) return { ...given, link: await this.#kindFor(given) }
+    return link === undefined ? given : { ...given, link }
+  }
+
+  /** Returns the kind of interface that an address is for: Wi-Fi if a network was ever set, otherwise the cable. */
+  async #kindFor(given: Given): Promise<string> {
+    return given['wifi-ssid'] !== undefined || (await isWifiSet(this.#system)) ? 'wlan' : 'ether'
+  }
+
+  /** Returns the interface that settings are for. */
   async #linkFor(given: Given): Promise<{ readonly name: string; readonly isThere: boolean }> {
     const links = await deviceLinks(this.#system)
-    const isWireless = given['wifi-ssid'] !== undefined || (await isWifiSet(this.#system))
+    const isWireless = (given.link ?? (await this.#kindFor(given))) === 'wlan'
     const [wanted, type] = isWireless ? [WIRELESS, 'wlan'] : [WIRED, 'ether']
     const found = links.find(({ name }) => name === wanted) ?? links.find(({ facts }) => facts.Type === type)
     return { name: found?.name ?? wanted, isThere: found !== undefined }
+  }
+
+  /** Returns those of the parts whose interface is missing. */
+  async #lacking(parts: readonly Given[]): Promise<readonly Given[]> {
+    const lacking = await Promise.all(parts.map(async part => needsLink(part) && !(await this.#linkFor(part)).isThere))
+    return parts.filter((_, at) => lacking[at])
   }
 
   /** Removes the applied settings from the card, and updates its file of mistakes. */
@@ -283,6 +308,12 @@ function dueOf(given: Given, names: readonly string[]): Pick<Memory, 'isDue' | '
 /** Reports whether the settings need a network interface. */
 function needsLink(part: Given): boolean {
   return part['wifi-ssid'] !== undefined || setsAddresses(part)
+}
+
+/** Returns why settings could not be applied now. @throws any other error. */
+function whyFailed(error: unknown): readonly string[] {
+  if (error instanceof Problem) return [error.message]
+  throw error
 }
 
 const NOTHING_PARSED: Parsed = { lines: {}, mistakes: [] }

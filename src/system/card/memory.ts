@@ -30,7 +30,7 @@ export interface Memory {
   readonly given: Given
   /** Whether `given` must be applied, because a factory reset has restored everything else. */
   readonly isDue: boolean
-  /** The names in `given` that remain to be applied, because their interface was missing; undefined for all. */
+  /** The names in `given` that remain to be applied, because they failed or their interface was missing; undefined for all. */
   readonly stillDue?: readonly string[] | undefined
   /** Files that were applied but may still be on the card, because the power failed or the card cannot be written. */
   readonly taken?: Taken | undefined
@@ -78,7 +78,11 @@ export async function resetCard(state: Files, isForgotten: boolean): Promise<voi
 function memoryIn(text: string): Memory {
   const value = parse(text)
   if (!Check(schema, value)) throw new HalError('UNREADABLE', 'its shape is unknown')
-  return value as Memory
+  const memory = value as Memory
+  const { given } = memory
+  // In the memory of an earlier version, an address has no link. If the card gave Wi-Fi, it is for that.
+  if (given.address === undefined || given['wifi-ssid'] === undefined) return memory
+  return { ...memory, given: { ...given, link: given.link ?? 'wlan' } }
 }
 
 function parse(text: string): unknown {

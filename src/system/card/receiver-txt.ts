@@ -13,8 +13,11 @@ const NAMES = [
 export type Name = (typeof NAMES)[number]
 /** The path of an issuer's file, next to receiver.txt. */
 export type IssuerFile = `issuers/${string}.json`
-/** Values by name; for an issuer, the JSON in its file. */
-export type Given = Readonly<Partial<Record<Name | IssuerFile, string>>>
+/**
+ * Values by name; for an issuer, the JSON in its file. `link` is in no file: the kind of interface that the address is for,
+ * `ether` or `wlan`.
+ */
+export type Given = Readonly<Partial<Record<Name | IssuerFile | 'link', string>>>
 
 /** A setting that was found in a line. */
 export interface Assignment {

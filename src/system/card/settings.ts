@@ -6,10 +6,10 @@ import type { Given, Name, Parsed } from './receiver-txt.ts'
 /** Used instead of an address: the network assigns one. */
 const DHCP = 'dhcp'
 /** Names that belong together: when the first one is given, the others are replaced, too, or unset if not given. */
-const GROUPS: readonly (readonly [Name, ...Name[]])[] = [
+const GROUPS: readonly (readonly [Name, ...(keyof Given)[]])[] = [
   // The Wi-Fi comes before the address, which may be that of the Wi-Fi adapter.
   ['wifi-ssid', 'wifi-password', 'wifi-country'],
-  ['address', 'gateway', 'dns'],
+  ['address', 'gateway', 'dns', 'link'],
 ]
 
 /** Returns the values of the parsed lines. */

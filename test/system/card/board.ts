@@ -67,6 +67,8 @@ export class Board {
   readonly monitors = new FakeMonitors()
   /** Whether the unit that changes the card works. */
   isCardWritable = true
+  /** Whether the system refuses a command. */
+  refuses: (command: string) => boolean = () => false
 
   constructor(t: Test) {
     this.root = deviceRoot(t, 'raspberry-pi-4')
@@ -131,6 +133,7 @@ export class Board {
         isCut = script < 1_000_000
         throw new HalError('COMMAND_FAILED', 'systemctl failed with status 1')
       }
+      if (this.refuses(argv.join(' '))) throw new HalError('COMMAND_FAILED', `${argv[0]} failed with status 1`)
       return options.run?.(argv) ?? ''
     }
     const fs = intercepted(cut)
@@ -158,7 +161,7 @@ export class Board {
       await issuers.start(() => undefined)
       const takers = { configuration, keys, issuers, originals }
       await card.take(takers)
-      await card.follow(takers)
+      card.follow(takers)
       await meanwhile(configuration, issuers)
       key = keys.current
       await issuers.stop()

@@ -1,0 +1,124 @@
+/** After a factory reset, what the card gave is applied again: on the interface that it was for, and until it works. */
+import { renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { orderReset } from '../../../src/system/factory-reset.ts'
+import { eventually } from '../../support/eventually.ts'
+import { ALL, Board, KEY } from './board.ts'
+
+const MEMORY = 'var/lib/receiverd/card'
+const WIFI = { networks: [{ ssid: 'Guests' }], country: 'DE' }
+
+t.test('after a factory reset, what fails is reported, and tried again at the next start', async t => {
+  const board = new Board(t)
+  await board.insert(ALL).boot()
+  await board.change((_, state) => orderReset(state, false))
+  board.refuses = command => command.includes('wpa_')
+  for (const isFirst of [true, false]) {
+    const { log, key } = await board.boot()
+    const why = 'not taken again after the factory reset: The system refused to write wifi: '
+    t.match(log.join('\n'), `warning: receiver.txt: ${why}`)
+    t.match(board.errors, `Not used, because of:\n\n${why}`)
+    t.match(await board.setting('wifi'), { networks: [] })
+    t.match(await board.setting('network'), { wlan0: { method: 'static', address: '192.0.2.10/24' } })
+    t.equal(await board.setting('hostname'), isFirst ? 'lobby' : 'since')
+    t.equal(key, KEY)
+    await board.change(store => store.patch({ hostname: 'since' }, () => undefined))
+  }
+  board.refuses = () => false
+  await board.boot()
+  t.match(await board.setting('wifi'), WIFI)
+  t.equal(await board.setting('hostname'), 'since')
+  t.equal(board.errors, '')
+  const before = board.files
+  await board.boot()
+  t.same(board.files, before, 'once')
+})
+
+t.test('after a factory reset, a value that is refused is reported, and not tried again', async t => {
+  const board = new Board(t)
+  await board.insert(ALL).boot()
+  await board.change((_, state) => orderReset(state, false))
+  const memory = board.read(MEMORY) ?? ''
+  writeFileSync(join(board.root, MEMORY), memory.replace('"lobby"', '"lob_by"'))
+  const delivered = await board.setting('hostname')
+  await board.boot()
+  t.match(board.errors, 'not taken again after the factory reset: hostname: invalid value')
+  t.match(await board.setting('wifi'), WIFI)
+  const { log } = await board.boot()
+  t.notMatch(log.join('\n'), 'not taken again')
+  t.equal(board.errors, '')
+  t.equal(await board.setting('hostname'), delivered)
+})
+
+t.test('a radio that comes during a trial gets its Wi-Fi when that was undone, or at the next start', async t => {
+  for (const isKept of [false, true]) {
+    const board = new Board(t)
+    await board.insert(ALL).boot()
+    await board.change((_, state) => orderReset(state, false))
+    const [radio, aside] = [join(board.root, 'sys/class/net/wlan0'), join(board.root, 'radio')]
+    renameSync(radio, aside)
+    const { log } = await board.boot({}, async store => {
+      await store.patch({ hostname: 'on-trial' }, () => undefined, 600)
+      renameSync(aside, radio)
+      board.monitors.tell('add', 'net')
+      await eventually(() => store.value('network')?.wlan0?.present === true)
+      if (isKept) return store.confirm(() => undefined)
+      await store.cancel(() => undefined)
+      return eventually(() => store.value('network')?.wlan0?.method === 'static')
+    })
+    t.notMatch(log.join('\n'), 'not taken again')
+    if (isKept) await board.boot()
+    t.match(await board.setting('wifi'), WIFI)
+    t.match(await board.setting('network'), { wlan0: { method: 'static' } })
+    t.equal(await board.setting('hostname'), isKept ? 'on-trial' : 'lobby')
+  }
+})
+
+t.test('the address is for the interface that it was given for, also after a factory reset', async t => {
+  const [wifi, address, dns] = ['wifi-ssid=Guests\n', 'address=192.0.2.10/24\n', 'dns=192.0.2.54\n']
+  const set = { method: 'static', address: '192.0.2.10/24' }
+  const unset = { method: 'dhcp', address: '' }
+  const cases: [cards: string[], { eth0: object; wlan0: object }][] = [
+    [[address, wifi], { eth0: set, wlan0: unset }],
+    [[address, wifi, dns], { eth0: { ...set, dns: ['192.0.2.54'] }, wlan0: unset }],
+    [[wifi, address, dns], { eth0: unset, wlan0: { ...set, dns: ['192.0.2.54'] } }],
+    [['address=192.0.2.9/24\n', wifi, address], { eth0: unset, wlan0: set }],
+  ]
+  for (const [cards, expected] of cases) {
+    const board = new Board(t)
+    for (const card of cards) t.match((await board.insert(card).boot()).log.at(-1), /taken: [a-z-]+$/)
+    await board.change((_, state) => orderReset(state, false))
+    const { log } = await board.boot()
+    t.match(await board.setting('network'), expected, cards.join())
+    t.match(await board.setting('wifi'), { networks: [{ ssid: 'Guests' }] })
+    t.notMatch(log.join('\n'), /warning|error/)
+  }
+})
+
+t.test('a part of the address of the cable is for the cable, although a client has set Wi-Fi', async t => {
+  const board = new Board(t).insert('address=192.0.2.10/24\n')
+  await board.boot()
+  const { wlan0: before } = (await board.setting('network')) as { wlan0: object }
+  const wifi = { country: '', networks: [{ ssid: 'Guests', password: '', hidden: false }] }
+  await board.change(store => store.patch({ wifi }, () => undefined))
+  await board.insert('dns=192.0.2.54\n').boot()
+  t.match(await board.setting('network'), { eth0: { method: 'static', dns: ['192.0.2.54'] }, wlan0: before })
+})
+
+t.test('a memory that does not say which interface the address is for', async t => {
+  for (const [text, expected] of [
+    [ALL, { eth0: { method: 'dhcp' }, wlan0: { method: 'static' } }],
+    ['address=192.0.2.10/24\n', { eth0: { method: 'static' }, wlan0: { method: 'dhcp' } }],
+  ] as const) {
+    const board = new Board(t)
+    await board.insert(text).boot()
+    const { given, ...memory } = JSON.parse(board.read(MEMORY) ?? '')
+    const { link, ...earlier } = given
+    t.ok(link)
+    writeFileSync(join(board.root, MEMORY), JSON.stringify({ given: earlier, ...memory }))
+    await board.change((_, state) => orderReset(state, false))
+    await board.boot()
+    t.match(await board.setting('network'), expected)
+  }
+})

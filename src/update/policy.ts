@@ -12,15 +12,22 @@ import type { Update } from './update.ts'
 import { timer, type Wait } from './wait.ts'
 import { isSet } from './window.ts'
 
-/** The file in the folder RECEIVERD_UPDATE with the time of the last check. */
+/** The file in the folder RECEIVERD_UPDATE with the time of the last check that reached the channel. */
 const CHECKED = '/checked'
 const MODE = 0o600
 const DAY_MS = 24 * 60 * 60_000
 /** Checks are about a day apart, with a random part, so that the devices of a fleet do not all check at once. */
 const LEAST_MS = 0.75 * DAY_MS
 const SPREAD_MS = 0.5 * DAY_MS
-/** Milliseconds within which a device makes its first check. */
-const FIRST_MS = 60 * 60_000
+/**
+ * Milliseconds within which a check is made that is due when the service starts: devices that are switched on together do not
+ * check together, and one that is on for an hour a day does check.
+ */
+const START_MS = 15 * 60_000
+/** The shortest pause in milliseconds before a channel is asked again that could not be read; doubled after each failure. */
+const RETRY_MS = 10 * 60_000
+/** By how much a pause may be longer, at random. */
+const RETRY_SPREAD = 5
 /**
  * Milliseconds between two looks at the clock, which may be set at any time. Far below 24.8 days: a longer timer of Node fires
  * at once.
@@ -50,6 +57,8 @@ export class Policy {
   /** The channel's address during a check or a download; otherwise undefined. */
   #url: string | undefined
   #isFetching = false
+  /** How often in a row the channel could not be read. */
+  #failures = 0
   #stop: Stop | undefined
 
   constructor(options: PolicyOptions) {
@@ -58,8 +67,9 @@ export class Policy {
   }
 
   start(): void {
+    const from = this.#options.clock.now()
     this.#stop = this.#wait(LOOK_MS, () => {
-      this.#look()
+      this.#look(from)
         .catch(error => {
           const why = error instanceof Problem ? error.message : reasonOf(error)
           this.#options.log('warning', `update: the policy could not be followed: ${why}`)
@@ -83,9 +93,12 @@ export class Policy {
     if (this.#isFetching) await fetcher.cancel(new Problem('conflict', 'Another channel was set meanwhile.'))
   }
 
-  async #look(): Promise<void> {
-    const { settings, clock, builtAt, folder, random, log } = this.#options
+  /** @param from The time at the end of the last look. */
+  async #look(from: number): Promise<void> {
+    const { settings, clock, builtAt, random } = this.#options
     const now = clock.now()
+    // A clock that is set when the network comes makes checks due on many devices at once, as their start does.
+    if (now - from > 2 * LOOK_MS) this.#dueAt = undefined
     if (settings().policy === 'off' || now < builtAt) {
       this.#dueAt = undefined
       return
@@ -95,11 +108,6 @@ export class Policy {
     this.#dueAt = Math.min(this.#dueAt, now + LEAST_MS + SPREAD_MS)
     if (now < this.#dueAt) return
     this.#dueAt = nextAfter(now, random())
-    // Noted before the check, so that a device that restarts in the middle does not check again at once. The check runs even if
-    // the storage refuses the note.
-    await folder
-      .writeAtomic(CHECKED, `${rfc3339(now)}\n`, MODE)
-      .catch(error => log('warning', `update: the time of the check could not be noted: ${reasonOf(error)}`))
     try {
       await this.#act()
     } finally {
@@ -113,15 +121,28 @@ export class Policy {
     const { folder, random } = this.#options
     const last = Date.parse((await folder.readText(CHECKED).catch(() => undefined))?.trim() ?? '')
     // A time in the future was noted while the clock was wrong, and is useless.
-    return last <= now ? nextAfter(last, random()) : now + random() * FIRST_MS
+    const due = last <= now ? nextAfter(last, random()) : now
+    return Math.max(due, now + random() * START_MS)
   }
 
   async #act(): Promise<void> {
-    const { settings, channel, update } = this.#options
+    const { settings, channel, update, clock, folder, random, log } = this.#options
     const url = await channel.url()
     this.#url = url
     const version = await channel.check(url)
-    if (version === undefined || settings().policy === 'check' || !this.#isWanted(version)) return
+    const now = clock.now()
+    if (version === undefined) {
+      const pauseMs = RETRY_MS * 2 ** this.#failures++ * (1 + random() * RETRY_SPREAD)
+      this.#dueAt = Math.min(now + pauseMs, nextAfter(now, random()))
+      return
+    }
+    this.#failures = 0
+    // Noted before the download, so that a device that restarts in the middle does not check again at once. The policy is
+    // followed even if the storage refuses the note.
+    await folder
+      .writeAtomic(CHECKED, `${rfc3339(now)}\n`, MODE)
+      .catch(error => log('warning', `update: the time of the check could not be noted: ${reasonOf(error)}`))
+    if (settings().policy === 'check' || !this.#isWanted(version)) return
     const { state, bundle } = update.state
     const isThere = state === 'downloaded' && bundle?.version === version
     if (!isThere && !(await this.#fetch(url))) return

@@ -16,6 +16,7 @@ function policy(
     at = NOON,
     record = { text: undefined } as { text: string | undefined; isRefused?: boolean },
     state = {} as Partial<UpdateState>,
+    random = (): number => 0.5,
   } = {},
 ) {
   const time = new FakeTime(at)
@@ -29,7 +30,8 @@ function policy(
       policy: 'install',
       window: { days: [], from: '02:00', to: '04:00' },
     } as UpdateSettings,
-    version: '1.1.0',
+    /** Undefined while the channel cannot be read. */
+    version: '1.1.0' as string | undefined,
     state: {
       running: { version: '1.0.0', slot: 'A', state: 'good' },
       other: { state: 'empty' },
@@ -60,7 +62,7 @@ function policy(
       isBusy: false,
       fetch: async () => {
         done.push('fetch')
-        const { version } = device
+        const { version = '' } = device
         await device.meanwhile('fetch')
         if (done.at(-1) === 'cancel') return false
         device.state = { ...device.state, state: 'downloaded', bundle: { version, receivedBytes: 1, source: 'url' } }
@@ -80,7 +82,7 @@ function policy(
     },
     clock: time,
     builtAt: Date.parse('2026-11-01T00:00Z'),
-    random: () => 0.5,
+    random,
     log: (_, message) => done.push(message),
     wait: time.wait,
   })
@@ -89,18 +91,18 @@ function policy(
   return { time, done, device, record, subject }
 }
 
-test('about once a day, from within an hour, as far as the policy says', async t => {
+test('about once a day, from within a quarter of an hour, as far as the policy says', async t => {
   const { time, done, device } = policy(t)
   await time.pass(HOUR)
-  t.strictSame(done, ['check 2026-11-25T12:31:00.000Z', 'fetch', 'install window'])
+  t.strictSame(done, ['check 2026-11-25T12:09:00.000Z', 'fetch', 'install window'])
   done.length = 0
   device.settings = { ...device.settings, policy: 'download' }
   await time.pass(24 * HOUR)
-  t.match(done, [/^check 2026-11-26T12:3/, 'fetch'])
+  t.match(done, [/^check 2026-11-26T12:[01]/, 'fetch'])
   done.length = 0
   device.settings = { ...device.settings, policy: 'check' }
   await time.pass(24 * HOUR)
-  t.match(done, [/^check 2026-11-27T12:3/])
+  t.match(done, [/^check 2026-11-27T12:[01]/])
   done.length = 0
   device.settings = { ...device.settings, policy: 'off' }
   await time.pass(72 * HOUR)
@@ -145,8 +147,77 @@ test('storage that refuses to note a check: it is made once a day all the same',
   const { time, done, device } = policy(t, { record: { text: '2026-11-01T00:00:00Z\n', isRefused: true } })
   device.settings = { ...device.settings, policy: 'check' }
   await time.pass(24 * HOUR)
-  t.match(done, [/^update: the time of the check could not be noted: no space left/, 'check 2026-11-25T12:01:00.000Z'])
+  t.match(done, ['check 2026-11-25T12:09:00.000Z', /^update: the time of the check could not be noted: no space left/])
   t.equal(done.length, 2)
+})
+
+test('a check that is due at the start is made within a quarter of an hour, and not by all devices at once', async t => {
+  const minutes = async (random: () => number, text?: string) => {
+    const { time, done } = policy(t, { record: { text }, random })
+    await time.pass(HOUR)
+    return (Date.parse(done[0]?.slice(6) ?? '') - NOON) / 60_000
+  }
+  for (const text of [undefined, '2026-11-01T00:00:00Z\n']) {
+    t.equal(await minutes(() => 0, text), 1, 'the network has a minute')
+    t.equal(await minutes(() => 0.2, text), 4)
+    t.equal(await minutes(() => 0.999, text), 16)
+  }
+})
+
+test('a check that is due because the clock was set is not made by all devices at once, either', async t => {
+  // A board without a battery goes on from the time at which it was switched off.
+  const at = Date.parse('2026-11-25T17:00Z')
+  const { time, done } = policy(t, { at, record: { text: '2026-11-25T08:00:00Z\n' } })
+  await time.pass(90_000)
+  time.set(Date.parse('2026-11-26T14:00Z'))
+  await time.pass(HOUR)
+  t.equal(done[0], 'check 2026-11-26T14:08:30.000Z')
+})
+
+test('a channel that cannot be read is asked again, less and less often, and by no other device at the same time', async t => {
+  const after = async (random: () => number) => {
+    const { time, done, device, record } = policy(t, { random })
+    device.version = undefined
+    await time.pass(70 * HOUR)
+    t.equal(record.text, undefined)
+    const times = done.map(line => Date.parse(line.slice(6)) / 60_000)
+    return { time, done, device, record, pauses: times.slice(1).map((at, n) => Math.round(at - (times[n] ?? 0))) }
+  }
+  const day = 24 * 60
+  t.strictSame((await after(() => 0)).pauses.slice(0, 8), [10, 20, 40, 80, 160, 320, 640, 0.75 * day])
+  t.strictSame((await after(() => 1)).pauses.slice(0, 6), [60, 120, 240, 480, 960, 1.25 * day])
+  const { time, done, device, record } = await after(() => 0.5)
+  device.version = '1.1.0'
+  done.length = 0
+  await time.pass(24 * HOUR)
+  t.match(done, [/^check/, 'fetch', 'install window'])
+  t.match(record.text, /^2026-11-/)
+  device.version = undefined
+  done.length = 0
+  await time.pass(25 * HOUR)
+  t.ok(done.length > 1, 'soon again, after one that succeeded')
+})
+
+test('a device that is on for an hour a day is updated, also if its network takes minutes', async t => {
+  const record = { text: '2026-11-01T00:00:00Z\n' as string | undefined }
+  const parts = [0.01, 0.4, 0.8, 0.1, 0.6]
+  const random = () => {
+    const [part = 0] = parts.splice(0, 1)
+    parts.push(part)
+    return part
+  }
+  let updated = 0
+  for (let day = 0; day < 10; day++) {
+    const at = NOON + day * 24 * HOUR
+    const { time, done, device, subject } = policy(t, { at, record, random })
+    device.version = undefined
+    await time.pass(5 * 60_000)
+    device.version = '1.1.0'
+    await time.pass(55 * 60_000)
+    subject.stop()
+    if (done.at(-1) === 'install window') updated++
+  }
+  t.ok(updated >= 4, `${updated}`)
 })
 
 test('a policy that cannot be followed says why', async t => {

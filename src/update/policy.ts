@@ -10,7 +10,6 @@ import type { Channel } from './channel.ts'
 import type { Fetcher } from './fetcher.ts'
 import type { Update } from './update.ts'
 import { timer, type Wait } from './wait.ts'
-import { isSet } from './window.ts'
 
 /** The file in the folder RECEIVERD_UPDATE with the time of the last check that reached the channel. */
 const CHECKED = '/checked'
@@ -149,7 +148,7 @@ export class Policy {
     // The download may have taken hours: the setting, the channel and its version may have changed.
     if (settings().policy !== 'install' || !(await this.#isSet(url)) || !this.#isWanted(update.state.bundle?.version))
       return
-    await update.install({ restart: isSet(settings().window) ? 'window' : 'manual' }, 'the policy of this device')
+    await update.install({ restart: 'window', isWindowToCome: true }, 'the policy of this device')
   }
 
   async #fetch(url: string): Promise<boolean> {

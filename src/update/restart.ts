@@ -2,8 +2,7 @@ import type { Stop } from '../../hal/files/watcher.ts'
 import type { UpdateWindow } from '../../hal/settings/update.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
-import type { Hindrance } from './state.ts'
-import type { Restarter } from './update.ts'
+import type { Delay, Restarter } from './update.ts'
 import { timer, type Wait } from './wait.ts'
 import { isSet, nextOpening } from './window.ts'
 
@@ -32,7 +31,7 @@ export interface RestartOptions {
   readonly wait?: Wait
 }
 
-type WaitsFor = (hindrance: Hindrance | undefined) => void
+type WaitsFor = (hindrance: Delay | undefined) => void
 
 /** A pending restart. */
 interface Waiting {
@@ -41,8 +40,8 @@ interface Waiting {
   readonly part: number
   /** When the clock, the window and the sessions began to allow the restart. */
   since: number | undefined
-  /** The hindrance last reported. */
-  told: Hindrance | undefined
+  /** The delay last reported. */
+  told: Delay | undefined
   /** Whether the network is being examined, or the system restarts. */
   isRestarting: boolean
 }
@@ -90,7 +89,7 @@ export class Restarts implements Restarter {
     else this.#delay(waiting, hindrance, forMs)
   }
 
-  #delay(waiting: Waiting, hindrance: Hindrance, forMs: number): void {
+  #delay(waiting: Waiting, hindrance: Delay, forMs: number): void {
     this.#stop = this.#wait(Math.min(forMs, LOOK_MS), () => this.reconsider())
     if (hindrance === waiting.told) return
     waiting.told = hindrance
@@ -98,7 +97,7 @@ export class Restarts implements Restarter {
   }
 
   /** Returns why the device does not restart now, and for at least how long. The random delay is reported as `window`. */
-  #hindrance(waiting: Waiting): { readonly hindrance: Hindrance | undefined; readonly forMs: number } {
+  #hindrance(waiting: Waiting): { readonly hindrance: Delay | undefined; readonly forMs: number } {
     const { clock, builtAt, window, timeZone, sessions } = this.#options
     const now = clock.now()
     const opening = now < builtAt ? undefined : nextOpening(window(), timeZone(), now)
@@ -106,7 +105,8 @@ export class Restarts implements Restarter {
     if (!isOpen || sessions() > 0) {
       waiting.since = undefined
       const forMs = isOpen || !opening ? LOOK_MS : opening.opensAt - now
-      return { hindrance: now < builtAt ? 'clock' : isOpen ? 'sessions' : 'window', forMs }
+      const hindrance = now < builtAt ? 'clock' : isOpen ? 'sessions' : 'window'
+      return { hindrance: this.hasWindow ? hindrance : 'manual', forMs }
     }
     // The clock may have been set back.
     waiting.since = Math.min(waiting.since ?? now, now)

@@ -21,15 +21,18 @@ import { pause, type Wait } from './wait.ts'
 export const RESTARTS = ['now', 'window', 'manual'] as const
 export type Restart = (typeof RESTARTS)[number]
 
+/** Why a pending restart does not begin. `manual`: no window is set, so it is left to a person. */
+export type Delay = Hindrance | 'manual'
+
 /** Restarts the device as soon as that is allowed. */
 export interface Restarter {
   /** Whether a window is set, so that `window` is the default. */
   readonly hasWindow: boolean
   /**
    * Restarts the device at once, or once the clock, the window and the sessions allow it. Does not wait for a later restart.
-   * @param waitsFor Called whenever the hindrance changes; with undefined just before the restart.
+   * @param waitsFor Called whenever the reason for the delay changes; with undefined just before the restart.
    */
-  restart(when: 'now' | 'window', waitsFor: (hindrance: Hindrance | undefined) => void): Promise<void>
+  restart(when: 'now' | 'window', waitsFor: (delay: Delay | undefined) => void): Promise<void>
   /** Cancels a pending restart. */
   cancel(): void
 }
@@ -64,6 +67,8 @@ export interface UpdateOptions {
 export interface InstallOptions {
   readonly restart?: Restart
   readonly allowOlder?: boolean
+  /** Whether `window` is accepted while none is set: the restart then waits for one to be set. */
+  readonly isWindowToCome?: boolean
 }
 
 type Bundle = NonNullable<UpdateState['bundle']>
@@ -278,7 +283,7 @@ export class Update {
    * @param who The initiator, for the log.
    * @throws {Problem} 409 without a bundle, for an older version, or if the state forbids it; 422 if the bundle is refused.
    */
-  async install({ restart, allowOlder = false }: InstallOptions, who: string): Promise<void> {
+  async install({ restart, allowOlder = false, isWindowToCome = false }: InstallOptions, who: string): Promise<void> {
     const { system, restarter } = this.#options
     // Without the data partition, the new system could not read that it is on trial.
     if (await isTemporary(system))
@@ -293,7 +298,7 @@ export class Update {
     // The other system is the only one that has proved good, so it must not be overwritten.
     if (running.state === 'trial')
       throw new Problem('conflict', 'The version that runs is on trial: wait until it has proved good.')
-    if (restart === 'window' && !restarter.hasWindow)
+    if (restart === 'window' && !restarter.hasWindow && !isWindowToCome)
       throw new Problem('conflict', 'No window is set for restarts: set one, or choose now or manual.')
     const version = bundle?.version ?? ''
     if (!allowOlder && isOlder(version, running.version))
@@ -615,8 +620,8 @@ export class Update {
 
   #restart(when: Restart | undefined): void {
     if (when !== 'now' && when !== 'window') return
-    const waitsFor = (waitingFor: Hindrance | undefined) =>
-      this.#topic.set({ waitingFor, state: waitingFor ? 'installed' : 'restarting' })
+    const waitsFor = (delay: Delay | undefined) =>
+      this.#topic.set({ waitingFor: delay === 'manual' ? undefined : delay, state: delay ? 'installed' : 'restarting' })
     if (when === 'now') waitsFor(undefined)
     this.#options.restarter.restart(when, waitsFor).catch(error => {
       this.#log('error', 'the device could not be restarted', error)

@@ -74,8 +74,8 @@ function policy(
       get state() {
         return device.state
       },
-      install: async ({ restart }) => {
-        done.push(`install ${restart}`)
+      install: async ({ restart, isWindowToCome }) => {
+        done.push(`install ${restart}${device.settings.window.from === '' && isWindowToCome ? ' to come' : ''}`)
         const { bundle, ...rest } = device.state
         device.state = { ...rest, state: 'idle' }
       },
@@ -227,11 +227,11 @@ test('a policy that cannot be followed says why', async t => {
   t.match(done, [/^check/, 'update: the policy could not be followed: A bundle is being received.'])
 })
 
-test('without a window, the restart is left to a person', async t => {
+test('without a window, the restart waits for one to be set', async t => {
   const { time, done, device } = policy(t)
   device.settings = { ...device.settings, window: { days: [], from: '', to: '' } }
   await time.pass(HOUR)
-  t.equal(done.at(-1), 'install manual')
+  t.equal(done.at(-1), 'install window to come')
 })
 
 test('a bundle that is not wanted is not fetched', async t => {

@@ -213,12 +213,28 @@ test('a new window, another time zone, and no window at all', async t => {
   subject.reconsider()
   t.equal(subject.hasWindow, false)
   await time.pass(48 * 60 * MINUTE)
-  t.strictSame([device.restartedAt, told], [[], ['window']])
+  t.strictSame([device.restartedAt, told], [[], ['window', 'manual']])
   device.window = { days: [], from: '21:00', to: '22:00' }
   device.timeZone = 'Asia/Tokyo'
   subject.reconsider()
   await time.pass(10 * MINUTE)
   t.strictSame(device.restartedAt, ['2026-11-27T12:05:00.000Z'])
+})
+
+test('as long as no window is set, it is left to a person, whatever else is in the way', async t => {
+  const { subject, time, device, told, start } = restarts({ at: Date.parse('2020-01-01T02:30Z') })
+  Object.assign(device, { window: { days: [], from: '', to: '' }, sessions: 1, isConnected: false })
+  await start()
+  await time.pass(10 * MINUTE)
+  time.set(NOON)
+  await time.pass(48 * 60 * MINUTE)
+  t.strictSame([device.restartedAt, told], [[], ['manual']])
+  Object.assign(device, { window: WINDOW, sessions: 0, isConnected: true })
+  subject.reconsider()
+  t.strictSame(told, ['manual', 'window'])
+  await time.pass(15 * 60 * MINUTE)
+  t.equal(device.restartedAt.length, 1)
+  t.strictSame(told, ['manual', 'window', undefined])
 })
 
 test('a restart by the system that is refused is tried again each minute', async t => {

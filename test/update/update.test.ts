@@ -8,9 +8,8 @@ import { realRoot } from '../../hal/files/root.ts'
 import { Rauc } from '../../hal/os/rauc.ts'
 import { System } from '../../hal/os/system.ts'
 import { Problem } from '../../src/problem.ts'
-import type { Hindrance } from '../../src/update/state.ts'
 import { type Trial, TrialRecords } from '../../src/update/trial.ts'
-import { type KeptBundle, type Restart, Update } from '../../src/update/update.ts'
+import { type Delay, type KeptBundle, type Restart, Update } from '../../src/update/update.ts'
 import type { Wait } from '../../src/update/wait.ts'
 import { intercepted, systemError } from '../hal/support/file-system.ts'
 import { eventually } from '../support/eventually.ts'
@@ -44,7 +43,9 @@ function device(t: Test, fs?: FileSystem, wait?: Wait) {
   const state = {
     kept: undefined as KeptBundle | undefined,
     hasWindow: false,
-    hindrance: undefined as Hindrance | undefined,
+    hindrance: undefined as Delay | undefined,
+    /** Of the last restart that was asked for. */
+    waitsFor: (_: Delay | undefined): void => undefined,
     canceled: 0,
     removal: Promise.resolve(),
   }
@@ -60,6 +61,7 @@ function device(t: Test, fs?: FileSystem, wait?: Wait) {
         },
         async restart(when, waitsFor) {
           restarts.push(when)
+          state.waitsFor = waitsFor
           waitsFor(state.hindrance)
         },
         cancel: () => {
@@ -210,6 +212,33 @@ t.test('when it restarts', async t => {
   const update = await start()
   await receive(update, '1.1.0')
   await t.rejects(update.install({ restart: 'window' }, 'Ann'), problem('conflict', /No window/))
+})
+
+t.test('installed by the policy without a window: as by hand, until one is set', async t => {
+  const { rauc, records, restarts, state, start, receive } = device(t)
+  state.hindrance = 'manual'
+  const update = await start()
+  await receive(update, '1.1.0')
+  await update.install({ restart: 'window', isWindowToCome: true }, 'the policy')
+  rauc.succeed('1.1.0')
+  await eventually(() => restarts.length === 1)
+  t.match(await records.trial(), { restart: 'window' })
+  await update.stop()
+
+  const next = await start()
+  t.strictSame(restarts, ['window', 'window'], 'a restart of the service changes nothing')
+  for (const [delay, waitingFor] of [
+    ['manual', undefined],
+    ['window', 'window'],
+    ['sessions', 'sessions'],
+    ['manual', undefined],
+  ] as const) {
+    state.waitsFor(delay)
+    t.equal(next.state.state, 'installed')
+    t.equal(JSON.parse(next.current.json).waitingFor, waitingFor)
+  }
+  state.waitsFor(undefined)
+  t.equal(next.state.state, 'restarting')
 })
 
 t.test('an older version only if it is asked for', async t => {

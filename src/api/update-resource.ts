@@ -82,7 +82,8 @@ export function updateResource(options: UpdateResourceOptions): Resource {
     failed: problem => update.notFound(problem),
     changed: () => update.forgetChannel(),
   })
-  const policy = new Policy({ ...options, folder: files, settings, channel, fetcher, update })
+  const refused = async () => (await records?.refused()) ?? []
+  const policy = new Policy({ ...options, folder: files, settings, channel, fetcher, update, refused })
   let isStopped = false
   let stopWaiting: Stop = () => undefined
   /** RAUC may answer late: it is started on demand, while the board is still busy booting. */

@@ -39,6 +39,8 @@ export interface PolicyOptions {
   readonly channel: Pick<Channel, 'url' | 'check'>
   readonly fetcher: Pick<Fetcher, 'fetch' | 'cancel' | 'isBusy'>
   readonly update: Pick<Update, 'state' | 'install'>
+  /** Returns the versions that were rolled back or discarded. */
+  readonly refused: () => Promise<readonly string[]>
   readonly clock: Clock
   /** When the program was built, in milliseconds since 1970: before that, the clock is not set. */
   readonly builtAt: number
@@ -141,13 +143,13 @@ export class Policy {
     await folder
       .writeAtomic(CHECKED, `${rfc3339(now)}\n`, MODE)
       .catch(error => log('warning', `update: the time of the check could not be noted: ${reasonOf(error)}`))
-    if (settings().policy === 'check' || !this.#isWanted(version)) return
+    if (settings().policy === 'check' || !(await this.#isWanted(version))) return
     const { state, bundle } = update.state
     const isThere = state === 'downloaded' && bundle?.version === version
     if (!isThere && !(await this.#fetch(url))) return
     // The download may have taken hours: the setting, the channel and its version may have changed.
-    if (settings().policy !== 'install' || !(await this.#isSet(url)) || !this.#isWanted(update.state.bundle?.version))
-      return
+    const isWanted = (await this.#isSet(url)) && (await this.#isWanted(update.state.bundle?.version))
+    if (settings().policy !== 'install' || !isWanted) return
     await update.install({ restart: 'window', isWindowToCome: true }, 'the policy of this device')
   }
 
@@ -168,11 +170,12 @@ export class Policy {
   }
 
   /**
-   * Reports whether a version is newer than the running one, and neither installed nor rolled back. Retrying a version that was
-   * rolled back would never end. Neither would installing a bundle whose image reports another version than the bundle does.
+   * Reports whether a version is newer than the running one, and neither installed, nor rolled back or discarded. Retrying a
+   * version that was rolled back would never end. Neither would installing a bundle whose image reports another version than
+   * the bundle does.
    */
-  #isWanted(version: string | undefined): boolean {
-    if (version === undefined) return false
+  async #isWanted(version: string | undefined): Promise<boolean> {
+    if (version === undefined || (await this.#options.refused()).includes(version)) return false
     const { running, other, state, last } = this.#options.update.state
     if (['receiving', 'downloading', 'installing', 'installed', 'restarting'].includes(state)) return false
     if (running.state === 'trial' || (last?.version === version && last.outcome !== 'failed')) return false

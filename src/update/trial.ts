@@ -16,6 +16,9 @@ export type Expectations = Type.Static<typeof Expectations>
 const TRIAL = '/trial.json'
 const VERDICT = '/verdict.json'
 const LAST = '/last.json'
+const REFUSED = '/refused.json'
+/** More than a device is likely to be offered again. */
+const MAX_REFUSED = 16
 /** The files belong to root. */
 const MODE = 0o600
 
@@ -48,6 +51,9 @@ export const Verdict = Type.Object({
   at: Type.Optional(Type.String()),
 })
 export type Verdict = Type.Static<typeof Verdict>
+
+/** `refused.json`: the versions that were rolled back or discarded, the latest last, except those that were installed since. */
+const Refused = Type.Object({ versions: Type.Array(Type.String()) })
 
 /** The records of a trial, in the folder RECEIVERD_UPDATE. */
 export class TrialRecords {
@@ -88,8 +94,17 @@ export class TrialRecords {
     return this.#read(LAST, Outcome)
   }
 
-  /** Ends the trial: writes `last.json`, then removes `trial.json` and `verdict.json`. The judge calls it with `installed`. */
+  /** Returns the versions that must not be installed unasked. A damaged record counts as none: it must not end all updates. */
+  async refused(): Promise<readonly string[]> {
+    return (await this.#read(REFUSED, Refused).catch(() => undefined))?.versions ?? []
+  }
+
+  /**
+   * Ends the trial: writes `refused.json` and `last.json`, then removes `trial.json` and `verdict.json`. The judge calls it with
+   * `installed`.
+   */
   async conclude(outcome: Outcome): Promise<void> {
+    await this.#noteRefused(outcome)
     await this.#write(LAST, outcome)
     await this.remove()
   }
@@ -102,12 +117,20 @@ export class TrialRecords {
 
   /** Finishes writes that a power cut interrupted. */
   async recover(): Promise<void> {
-    await this.folder.recover(TRIAL, VERDICT, LAST)
+    await this.folder.recover(TRIAL, VERDICT, LAST, REFUSED)
   }
 
   /** Calls `changed` whenever a trial begins or ends. Returns a function that stops that. */
   watch(changed: () => void): () => void {
     return this.folder.watch(TRIAL, changed)
+  }
+
+  async #noteRefused({ version, outcome }: Outcome): Promise<void> {
+    const refused = await this.refused()
+    const others = refused.filter(each => each !== version)
+    const isRefused = outcome === 'rolled back' || outcome === 'discarded'
+    if (isRefused) await this.#write(REFUSED, { versions: [...others, version].slice(-MAX_REFUSED) })
+    else if (outcome === 'installed' && others.length < refused.length) await this.#write(REFUSED, { versions: others })
   }
 
   async #write(path: string, value: object): Promise<void> {

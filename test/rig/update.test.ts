@@ -274,7 +274,7 @@ printf xyz | dd of=flipped bs=1 seek=$(($(stat -c %s good) - 900)) conv=notrunc`
       last: { version: '1.2.0', outcome: 'discarded' },
     })
     t.match(await countersOf(rig), /BOOT_B_LEFT=0 BOOT_ORDER=A$/, 'nothing starts it')
-    t.equal(await rig.shell('ls -A /data/update'), 'last.json\n')
+    t.equal(await rig.shell('ls -A /data/update'), 'last.json\nrefused.json\n')
   })
 
   await t.test('a version that does not start', async t => {

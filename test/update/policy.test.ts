@@ -17,6 +17,7 @@ function policy(
     record = { text: undefined } as { text: string | undefined; isRefused?: boolean },
     state = {} as Partial<UpdateState>,
     random = (): number => 0.5,
+    refused = [] as string[],
   } = {},
 ) {
   const time = new FakeTime(at)
@@ -80,6 +81,7 @@ function policy(
         device.state = { ...rest, state: 'idle' }
       },
     },
+    refused: async () => refused,
     clock: time,
     builtAt: Date.parse('2026-11-01T00:00Z'),
     random,
@@ -252,6 +254,10 @@ test('a bundle that is not wanted is not fetched', async t => {
     await time.pass(HOUR)
     t.equal(done.length, 1, what)
   }
+  const again = policy(t, { refused: ['1.1.0'], state: { last: { version: '1.2.0', outcome: 'failed' } } })
+  await again.time.pass(HOUR)
+  t.equal(again.done.length, 1, 'one that was rolled back before another one failed')
+
   const bundle = { version: '1.1.0', receivedBytes: 1, source: 'upload' } as const
   const { time, done } = policy(t, { state: { state: 'downloaded', bundle } })
   await time.pass(HOUR)
@@ -290,4 +296,10 @@ test('the bundle that came is no other than was wanted, by a policy that still h
   }
   await moved.time.pass(HOUR)
   t.equal(moved.done.at(-1), 'fetch', 'a version that was rolled back is not installed')
+
+  const refused: string[] = []
+  const discarded = policy(t, { refused })
+  discarded.device.meanwhile = async now => void (now === 'fetch' && refused.push('1.1.0'))
+  await discarded.time.pass(HOUR)
+  t.equal(discarded.done.at(-1), 'fetch', 'nor one that was discarded')
 })

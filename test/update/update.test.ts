@@ -600,6 +600,7 @@ t.test('a version that waits for the restart is discarded', async t => {
     )
     t.equal(state.canceled, canceled + 1, 'it is not restarted in the window')
     t.equal(await records.trial(), undefined)
+    t.strictSame(await records.refused(), ['1.1.0'])
     t.equal(log.at(-1), 'notice: Ann discarded version 1.1.0')
     await t.rejects(update.discard('Ann'), problem('conflict', /^No installed version/))
     await t.rejects(update.rollback('Ann'), problem('conflict', /is bad/))

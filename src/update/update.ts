@@ -463,9 +463,8 @@ export class Update {
       const isOver = this.state.running.state === 'trial' && !(await records.isTrial())
       if (isOver) this.#topic.set({ running: { ...this.state.running, state: 'good' }, last: await records.last() })
     }
-    this.#stopWatching = records.watch(
-      () => void ended().catch(error => this.#log('warning', 'the trial records', error)),
-    )
+    const look = () => void ended().catch(error => this.#log('warning', 'the trial records', error))
+    this.#stopWatching = records.watch(look)
     this.#topic.begin({
       running: { ...(version && { version }), slot: bootSlot, state: isTrial ? 'trial' : 'good' },
       other,
@@ -473,6 +472,8 @@ export class Update {
       ...(last && { last }),
       ...(hasTestKeys && { testKeys: true }),
     })
+    // The trial may have ended since its record was read.
+    look()
     if (trial && isInstalling) {
       this.#topic.set({ state: 'installing', other: { version: trial.version, state: 'bad' } })
       this.#following = this.#follow(trial)

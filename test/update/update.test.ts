@@ -178,6 +178,20 @@ t.test('received, installed, restarted, and good', async t => {
   t.not(next.current.id, before)
 })
 
+t.test('a trial that ends while the service starts has ended', async t => {
+  const { rauc, records, start, updated } = device(t)
+  await updated(true)
+  rauc.hold('GetSlotStatus')
+  const starting = start()
+  await eventually(() => rauc.isWaiting)
+  await records.conclude({ version: '1.1.0', outcome: 'installed' })
+  rauc.release()
+  const update = await starting
+  await eventually(() => update.state.running.state === 'good')
+  t.match(update.state.last, { version: '1.1.0', outcome: 'installed' })
+  update.requireResettable()
+})
+
 t.test('when it restarts', async t => {
   const cases: readonly (readonly [
     hasWindow: boolean,

@@ -41,6 +41,9 @@ export class FakeRauc {
     'rootfs.0': { bootname: 'A', 'boot-status': 'good', status: 'ok', 'bundle.version': '1.0.0' },
   }
 
+  /** Whether a call has come that `hold` makes wait. */
+  isWaiting = false
+
   #held: string | undefined
   #released = Promise.resolve()
   #release = () => {}
@@ -58,7 +61,10 @@ export class FakeRauc {
   }
 
   readonly run: Run = async ([, , ...words]) => {
-    if (words.some(word => word === this.#held)) await this.#released
+    if (words.some(word => word === this.#held)) {
+      this.isWaiting = true
+      await this.#released
+    }
     const [verb, , , , ...rest] = words
     if (this.isAbsent) throw failure('The name de.pengutronix.rauc was not provided by any .service files')
     if (verb === 'get-property') return rest.map(name => `${JSON.stringify(this.#property(name))}\n`).join('')

@@ -186,7 +186,8 @@ class Download implements Incoming {
     if (etag === undefined) throw new Problem('download-failed', 'The download broke off, and the server cannot go on.')
     const isPassing = (error: DownloadError) => error.isTransient
     const answer = await this.#ask({ offset, etag }, { pauses, isPassing })
-    if (answer.offset === offset && answer.bytes === bytes) return answer
+    // Parts are of the same bundle only if their strong tags are the same (RFC 9110 §15.3.7.3), which a 206 must repeat.
+    if (answer.offset === offset && answer.bytes === bytes && answer.etag === etag) return answer
     answer.close()
     throw new DownloadError('changed')
   }

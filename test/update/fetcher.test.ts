@@ -10,8 +10,10 @@ const WHOLE = Buffer.from('0123456789')
 
 type Left = { readonly url: string; readonly etag?: string; readonly bytes: number; readonly offset: number }
 
-/** A server whose answers are cut after so many bytes, fail with a reason, or (`hangs`) do not come. */
-function fetcher(script: readonly (number | string)[], etag: string | undefined = '"v1"', left?: Left) {
+type Step = number | string | { readonly etag: string | undefined }
+
+/** A server whose answers are cut after so many bytes, fail with a reason, do not come (`hangs`), or have another tag. */
+function fetcher(script: readonly Step[], etag: string | undefined = '"v1"', left?: Left) {
   const steps = [...script]
   const asked: BundleRequest[] = []
   const problems: Problem[] = []
@@ -27,11 +29,12 @@ function fetcher(script: readonly (number | string)[], etag: string | undefined 
         if (step === 'hangs') await new Promise((_, reject) => request.signal?.addEventListener('abort', reject))
         if (typeof step === 'string') throw new DownloadError(step)
         const offset = request.from?.offset ?? 0
-        const part = WHOLE.subarray(offset, offset + step)
+        const part = WHOLE.subarray(offset, typeof step === 'object' ? undefined : offset + step)
         async function* body() {
           yield part
         }
-        return { offset, bytes: WHOLE.length, etag, body: body(), close: () => undefined }
+        const tag = typeof step === 'object' ? step.etag : etag
+        return { offset, bytes: WHOLE.length, etag: tag, body: body(), close: () => undefined }
       },
     },
     store: {
@@ -71,10 +74,12 @@ test('a download that breaks off goes on where it was', async t => {
 })
 
 test('how a download ends that does not succeed; no address is in the log', async t => {
-  const cases: readonly (readonly [script: readonly (number | string)[], etag: string | undefined, words: RegExp])[] = [
+  const cases: readonly (readonly [script: readonly Step[], etag: string | undefined, words: RegExp])[] = [
     [['22'], '"v1"', /refuses it/],
     [[4, '22'], '"v1"', /refuses it/],
     [[4, 'range'], '"v1"', /Range/],
+    [[4, { etag: '"v2"' }], '"v1"', /changed/],
+    [[4, { etag: undefined }], '"v1"', /changed/],
     [[4, ...Array(20).fill('7')], '"v1"', /in a row: the server cannot be reached/],
     [Array(20).fill(0), '"v1"', /in a row: it breaks off/],
   ]

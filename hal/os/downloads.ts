@@ -191,7 +191,8 @@ async function readHead(
     for (let end = endOfHead(pending); end > 0; end = endOfHead(pending)) {
       const head = pending.toString('latin1', 0, end)
       pending = pending.subarray(end)
-      if (!/^HTTP\/[\d.]+ [13]/.test(head)) return { head, rest: pending }
+      // An answer in the 300s that leads nowhere, such as 304, is final.
+      if (!/^HTTP\/[\d.]+ (1|3.*\nlocation:[ \t]*\S)/is.test(head)) return { head, rest: pending }
     }
     const failure = /^error (\w+)\n/.exec(pending.toString('latin1', 0, 32))
     if (failure) throw new DownloadError(failure[1] ?? '')

@@ -89,6 +89,14 @@ t.test('a body comes as far as it comes, and ends when it stands still', async t
   t.equal(Buffer.concat(chunks).toString(), 'ab')
 })
 
+t.test('answers that lead to the final one are passed over', async t => {
+  const before = 'HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 302 Found\r\nDate: x\r\nlocation: /c\r\n\r\n'
+  const downloads = await unit(t, socket => void socket.write(`${HELLO}${before}${OK}\r\nabcd`))
+  const answer = await downloads.bundle({ url: URL, max: 10 })
+  t.match(answer, { bytes: 4, offset: 0 })
+  answer.close()
+})
+
 t.test('failures that pass are told from others', async t => {
   for (const [status, isServerBusy] of [
     [503, true],
@@ -97,6 +105,8 @@ t.test('failures that pass are told from others', async t => {
     [404, false],
     [403, false],
     [501, false],
+    [304, false],
+    [300, false],
   ] as const) {
     const downloads = await unit(t, socket => void socket.write(`${HELLO}HTTP/1.1 ${status} No\r\n\r\n`))
     const error = await downloads.bundle({ url: URL, max: 10 }).catch(error => error)

@@ -130,16 +130,32 @@ export class Transactions {
     // If the journal cannot be written now, it still has all undos of the change. The next change must not remove them.
     await this.#leave(left).catch(() => undefined)
     this.#left = left
-    this.#leftAs = await this.#fingerprints(left)
+    // The files of the others may have been changed since they were left.
+    const isNew = ({ setting }: Undo) => settings.includes(setting) || !Object.hasOwn(this.#leftAs, setting)
+    this.#leftAs = { ...this.#leftAs, ...(await this.#fingerprints(left.filter(isNew))) }
     return { settings, notUndone: failed.map(nameOf) }
   }
 
-  /** Tries again to take back what could not be taken back, unless somebody has changed its files since. */
-  async retry(): Promise<Undone> {
+  /**
+   * Tries again to take back what could not be taken back, unless somebody has changed its files since.
+   * @returns also the settings that were given up because of that.
+   */
+  async retry(): Promise<Undone & { readonly changed: readonly string[] }> {
     const now = await this.#fingerprints(this.#left)
-    this.#open = this.#left.filter(({ setting }) => isDeepStrictEqual(now[setting], this.#leftAs[setting]))
+    const isChanged = ({ setting }: Undo) => !isDeepStrictEqual(now[setting], this.#leftAs[setting])
+    const changed = this.#left.filter(isChanged).map(nameOf)
+    this.#open = this.#left.filter(undo => !isChanged(undo))
     this.#left = []
-    return this.undo()
+    this.#leftAs = {}
+    return { ...(await this.undo()), changed }
+  }
+
+  /** Reports whether the files of a setting are as before its first change. */
+  async isOriginal(name: string): Promise<boolean> {
+    const original = (await this.#originals.read()).find(({ setting }) => setting === name)
+    if (!original) return true
+    const { images, previous } = original
+    return isDeepStrictEqual(fingerprintsOf(images, previous), await this.#fingerprintsOf(original))
   }
 
   /**

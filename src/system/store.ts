@@ -25,9 +25,10 @@ export interface SystemStoreOptions {
   readonly transactions: Transactions
   readonly ring: Pick<TopicOptions, 'maxEvents' | 'maxBytes' | 'newId'>
   readonly log: Log
+  /** Milliseconds before the first new attempt to undo what could not be undone. The time doubles, up to an hour. */
+  readonly retryMs?: number
 }
 
-/** Milliseconds before the first new attempt to undo what could not be undone. The time doubles, up to an hour. */
 const RETRY_MS = 5_000
 const MAX_RETRY_MS = 3_600_000
 
@@ -61,9 +62,12 @@ export class SystemStore {
   #trial: Trial | undefined
   readonly #kept: KeptTrial
   #retry: NodeJS.Timeout | undefined
-  #retryMs = RETRY_MS
+  readonly #firstRetryMs: number
+  #retryMs: number
 
-  constructor({ system, state, settings, transactions, ring, log }: SystemStoreOptions) {
+  constructor({ system, state, settings, transactions, ring, log, retryMs = RETRY_MS }: SystemStoreOptions) {
+    this.#firstRetryMs = retryMs
+    this.#retryMs = retryMs
     this.#system = system
     this.#kept = new KeptTrial(state)
     this.#transactions = transactions
@@ -155,8 +159,7 @@ export class SystemStore {
       const isRewritten = await this.#apply(changes, confirmWithinS === undefined)
       this.topic.forgetReports()
       const written = changes.map(({ setting }) => setting.name)
-      // A new password reads like the old one, but an ETag must not stand for both.
-      if (isRewritten && this.topic.latestId === before) this.topic.changed(this.#snapshot.jsonOf(this.#named(written)))
+      if (isRewritten) this.#tell(before, written)
       if (confirmWithinS !== undefined)
         this.#trial = new Trial(this.topic.latestId, written, confirmWithinS, trial => this.#expire(trial))
       return { written, confirmWithinS }
@@ -184,7 +187,8 @@ export class SystemStore {
       precondition()
       const isOther = this.#trial === undefined || isMeant?.(this.#trial.id) === false
       if (isOther && this.#kept.id !== undefined && isMeant?.(this.#kept.id)) return
-      const { id } = this.#endTrial(isMeant)
+      const { id, properties } = this.#endTrial(isMeant)
+      const before = this.topic.latestId
       try {
         // If this fails, only a client that asks again after a restart misses its answer.
         await this.#tolerate('remember the change that was kept', () => this.#kept.keep(id))
@@ -192,6 +196,8 @@ export class SystemStore {
       } catch (error) {
         await this.#tolerate('forget a change that was not kept', () => this.#kept.forget())
         await this.#readBack(this.#snapshot.available)
+        this.#tell(before, properties)
+        this.#retryIn(this.#firstRetryMs)
         throw refusedBySystem(error)
       } finally {
         await this.#updateEmbedding(this.#snapshot.available)
@@ -235,6 +241,11 @@ export class SystemStore {
     })
   }
 
+  /** Reports whether a setting is as before its first change, which a factory reset restores. */
+  isOriginal(name: string): Promise<boolean> {
+    return this.#queue.run(() => this.#transactions.isOriginal(name))
+  }
+
   #plan(patch: JsonValue): Promise<readonly Change[]> {
     return planChanges(patch, this.#snapshot, this.#transactions.left)
   }
@@ -259,6 +270,8 @@ export class SystemStore {
   /** @returns whether any file changed. */
   async #apply(changes: readonly Change[], keep: boolean): Promise<boolean> {
     const names = changes.map(({ setting }) => setting.name)
+    const before = this.topic.latestId
+    let notUndone: readonly string[] = []
     const began = performance.now()
     try {
       const isRewritten = await this.#transactions.apply(changes, keep)
@@ -267,11 +280,15 @@ export class SystemStore {
       return isRewritten
     } catch (error) {
       this.tally.count('failed', names)
+      notUndone = error instanceof TransactionFailed ? error.notUndone : []
       throw refusedBySystem(error)
     } finally {
       this.tally.duration.observe((performance.now() - began) / 1000)
       await this.#readBack(this.#named(names))
-      this.#retryLater()
+      if (notUndone.length > 0) {
+        this.#tell(before, notUndone)
+        this.#retryIn(this.#firstRetryMs)
+      }
     }
   }
 
@@ -291,32 +308,45 @@ export class SystemStore {
     await this.#readBack(this.#named(undone.settings))
     this.topic.append('reverted', this.#report(undone, reason))
     await this.#updateEmbedding(this.#snapshot.available)
-    this.#retryLater()
+    if (undone.notUndone.length > 0) this.#retryIn(this.#firstRetryMs)
   }
 
   /** Undoes what could not be undone: until then, a device may use an address at which nobody finds it. */
   async #retryUndo(): Promise<void> {
     // During a trial, nothing else may change.
-    if (!this.#trial) {
-      const { settings, notUndone } = await this.#transactions.retry()
-      await this.#readBack(this.#named(settings))
-      const done = settings.filter(name => !notUndone.includes(name))
-      if (done.length > 0) this.#log('notice', `the change of ${done.join(', ')} is undone now`)
+    if (this.#trial) return this.#retryIn(this.#retryMs)
+    const before = this.topic.latestId
+    const { settings, notUndone, changed } = await this.#transactions.retry()
+    await this.#readBack(this.#named(settings))
+    const done = settings.filter(name => !notUndone.includes(name))
+    if (done.length > 0) {
+      this.#log('notice', `the change of ${done.join(', ')} is undone now`)
+      this.#tell(before, done)
+      await this.#updateEmbedding(this.#snapshot.available)
     }
-    this.#retryLater()
+    if (changed.length > 0)
+      this.#log('notice', `the change of ${changed.join(', ')} is not undone, because its files have changed since`)
+    this.#retryIn(2 * this.#retryMs)
   }
 
-  #retryLater(): void {
-    if (this.#transactions.left.length === 0) this.#retryMs = RETRY_MS
-    else if (!this.#retry) {
-      this.#retry = setTimeout(() => {
-        this.#retry = undefined
-        this.#queue
-          .run(() => this.#retryUndo())
-          .catch(error => this.#log('error', `undoing a change failed: ${reasonOf(error)}`))
-      }, this.#retryMs).unref()
-      this.#retryMs = Math.min(2 * this.#retryMs, MAX_RETRY_MS)
-    }
+  #retryIn(ms: number): void {
+    clearTimeout(this.#retry)
+    if (this.#transactions.left.length === 0) return
+    this.#retryMs = Math.min(ms, MAX_RETRY_MS)
+    this.#retry = setTimeout(() => {
+      this.#queue
+        .run(() => this.#retryUndo())
+        .catch(error => this.#log('error', `undoing a change failed: ${reasonOf(error)}`))
+    }, this.#retryMs).unref()
+  }
+
+  /**
+   * Appends an event for settings that were written, unless one came after `before`: a new password reads like the old one, but
+   * an ETag must not stand for both.
+   */
+  #tell(before: string, names: readonly string[]): void {
+    const entries = this.#named(names)
+    if (this.topic.latestId === before && entries.length > 0) this.topic.changed(this.#snapshot.jsonOf(entries))
   }
 
   async #recover(): Promise<void> {
@@ -329,7 +359,7 @@ export class SystemStore {
     } catch (error) {
       this.#log('error', `the journal of an unfinished change: ${reasonOf(error)}; its changes stay as they are`)
     }
-    this.#retryLater()
+    this.#retryIn(this.#firstRetryMs)
     await this.#tolerate('tell which change was kept last', () => this.#kept.start(isUndone))
   }
 

@@ -5,12 +5,13 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import * as Type from 'typebox/type'
 import { Files } from '../../hal/files/files.ts'
+import type { FileSystem } from '../../hal/files/kernel.ts'
 import type { System } from '../../hal/os/system.ts'
 import type { Setting } from '../../hal/setting.ts'
 import { Journal } from '../../hal/transaction/journal.ts'
 import { Originals } from '../../hal/transaction/originals.ts'
 import { Transactions } from '../../hal/transaction/transaction.ts'
-import { SystemStore } from '../../src/system/store.ts'
+import { SystemStore, type SystemStoreOptions } from '../../src/system/store.ts'
 
 /** A setting that is the text of a file. */
 export function plain(system: System, name: string, rest: Partial<Setting> = {}): Setting {
@@ -26,16 +27,26 @@ export function plain(system: System, name: string, rest: Partial<Setting> = {})
   }
 }
 
+interface StoreOptions extends Pick<SystemStoreOptions, 'retryMs'> {
+  /** Of the state directory. */
+  readonly fs?: FileSystem
+}
+
 /** A store of these settings without a service around it. */
-export async function startStoreOf(t: Test, system: System, settings: readonly Setting[]) {
+export async function startStoreOf(
+  t: Test,
+  system: System,
+  settings: readonly Setting[],
+  { fs, ...options }: StoreOptions = {},
+) {
   const state = mkdtempSync(join(tmpdir(), 'receiverd-'))
   t.teardown(() => rmSync(state, { recursive: true }))
   const lines: string[] = []
   const log = (level: string, line: string) => void lines.push(`${level}: ${line}`)
-  const files = new Files(state)
+  const files = new Files(state, fs)
   const transactions = new Transactions(system, settings, new Journal(files), new Originals(files))
   const ring = { maxEvents: 100, maxBytes: 100_000, newId: randomUUID }
-  const store = new SystemStore({ system, state: files, settings, transactions, ring, log })
+  const store = new SystemStore({ system, state: files, settings, transactions, ring, log, ...options })
   await store.start()
   t.teardown(() => store.stop())
   return { store, log: lines, state }

@@ -1,9 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Test, test } from 'tap'
-import { HalError } from '../../hal/errors.ts'
 import { System } from '../../hal/os/system.ts'
-import { runningAt } from '../hal/support/setting-device.ts'
 import { eventually } from '../support/eventually.ts'
 import { plain, startStoreOf } from '../support/store.ts'
 
@@ -90,45 +88,4 @@ test('a trial that begins while the store stops is left to the next start', asyn
   await wait(400)
   t.equal(file('b'), 'trial')
   t.ok(existsSync(`${state}/journal`))
-})
-
-/** A setting `a` whose value in use is another one than its file has while it cannot be activated. */
-async function startActivated(t: Test) {
-  const root = t.testdir({ a: 'old' })
-  const system = runningAt(root)
-  const device = { inUse: 'old', isFailing: false }
-  const a = plain(system, 'a', {
-    async activate(value, _previous, isRewritten) {
-      if (!isRewritten) return
-      if (device.isFailing) throw new HalError('COMMAND_FAILED', 'networkctl did not end within 20 s')
-      device.inUse = String(value)
-    },
-  })
-  const { store, state, log } = await startStoreOf(t, system, [a])
-  const patch = (a: string, seconds?: number) => store.patch({ a }, () => undefined, seconds)
-  const told = () => String(store.topic.log.array(0).bytes)
-  await patch('trial', 0.2)
-  device.isFailing = true
-  await eventually(() => told().includes('"notUndone":["a"]'))
-  t.equal(readFileSync(`${root}/a`, 'utf8'), 'old')
-  t.equal(device.inUse, 'trial')
-  return { device, patch, log, state }
-}
-
-test('a value that could not be put back into use is put back as soon as that is possible', async t => {
-  const { device, log, state } = await startActivated(t)
-  device.isFailing = false
-  await eventually(() => device.inUse === 'old')
-  await eventually(() => log.includes('notice: the change of a is undone now'))
-  t.notOk(existsSync(`${state}/journal`))
-})
-
-test('a request for the value that the file has puts it into use, too, or is refused', async t => {
-  const { device, patch, state } = await startActivated(t)
-  await t.rejects(patch('old'), { message: /networkctl did not end within 20 s\. Could not be undone: a\./ })
-  device.isFailing = false
-  t.same((await patch('old')).written, ['a'])
-  t.equal(device.inUse, 'old')
-  t.notOk(existsSync(`${state}/journal`))
-  t.same((await patch('old')).written, [])
 })

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { isUnreadable, reasonOf } from '../../../hal/errors.ts'
+import { isOfSystem, isUnreadable, reasonOf } from '../../../hal/errors.ts'
 import type { Files } from '../../../hal/files/files.ts'
 import { Card } from '../../../hal/os/card.ts'
 import { CertificateFiles, type Pair } from '../../../hal/os/certificate.ts'
@@ -151,6 +151,7 @@ export class CardTaker {
     this.#waiting = []
     if (!memory.isDue) return memory
     const { given, stillDue = Object.keys(given) } = memory
+    const isRepeated = memory.stillDue !== undefined
     const left: string[] = []
     for (const part of partsOf(given)) {
       const names = Object.keys(part).filter(name => name !== 'link')
@@ -161,11 +162,17 @@ export class CardTaker {
         this.#log('warning', `${TEXT}: ${names.join(', ')}: taken again when its network interface is there`)
         continue
       }
+      // Somebody who has set something since it failed must not find the value of the card at the next start.
+      if (isRepeated && !(await isUntouched(takers, part))) {
+        this.#log('notice', `${TEXT}: ${names.join(', ')}: not taken again, because it has been set since`)
+        continue
+      }
       const why = await this.#apply(takers, part).catch(error => {
         left.push(...names)
         return whyFailed(error)
       })
       mistakes.push(...why.map(mistake => `not taken again after the factory reset: ${mistake}`))
+      if (isRepeated && why.length === 0) this.#log('notice', `${TEXT}: taken again: ${names.join(', ')}`)
     }
     for (const mistake of mistakes) this.#log('warning', `${TEXT}: ${mistake}`)
     const next = { ...memory, stillDue: undefined, ...dueOf(given, left) }
@@ -310,9 +317,16 @@ function needsLink(part: Given): boolean {
   return part['wifi-ssid'] !== undefined || setsAddresses(part)
 }
 
-/** Returns why settings could not be applied now. @throws any other error. */
+/** Reports whether nobody has set what the settings would set, since the factory reset. */
+async function isUntouched({ configuration }: Takers, part: Given): Promise<boolean> {
+  for (const name of Object.keys(patchOf(part, ''))) if (!(await configuration.isOriginal(name))) return false
+  return true
+}
+
+/** Returns why settings could not be applied now. @throws bugs. */
 function whyFailed(error: unknown): readonly string[] {
   if (error instanceof Problem) return [error.message]
+  if (isOfSystem(error)) return [reasonOf(error)]
   throw error
 }
 

@@ -79,12 +79,12 @@ test('what could not be undone is tried again, but not once somebody else has ch
   const transactions = transactionsOf(system, settings)
   await transactions.apply(settings.map(change))
   t.same((await transactions.undo()).notUndone, ['b', 'a'])
-  t.same(await transactions.retry(), { settings: ['b', 'a'], notUndone: ['b', 'a'] })
+  t.same(await transactions.retry(), { settings: ['b', 'a'], notUndone: ['b', 'a'], changed: [] })
   t.same(transactions.left, ['a', 'b'])
   writeFileSync(join(root, 'etc/b'), 'by hand')
   isBroken = false
   steps.length = 0
-  t.same(await transactions.retry(), { settings: ['a'], notUndone: [] })
+  t.same(await transactions.retry(), { settings: ['a'], notUndone: [], changed: ['b'] })
   t.same(steps, ['activate a old'])
   t.same(transactions.left, [])
   t.equal(readFileSync(join(root, 'etc/b'), 'utf8'), 'by hand')

@@ -35,6 +35,22 @@ t.test('after a factory reset, what fails is reported, and tried again at the ne
   t.same(board.files, before, 'once')
 })
 
+t.test('what somebody has set since it failed stays', async t => {
+  const board = new Board(t)
+  await board.insert(ALL).boot()
+  await board.change((_, state) => orderReset(state, false))
+  board.refuses = command => command.includes('wpa_')
+  await board.boot({}, async store => {
+    board.refuses = () => false
+    const networks = [{ ssid: 'Home', password: 'my own password', hidden: false }]
+    await store.patch({ wifi: { country: 'DK', networks } }, () => undefined)
+  })
+  const { log } = await board.boot()
+  t.match(await board.setting('wifi'), { networks: [{ ssid: 'Home' }] })
+  t.match(log.join('\n'), 'wifi-ssid, wifi-password, wifi-country: not taken again, because it has been set since')
+  t.equal(board.errors, '')
+})
+
 t.test('after a factory reset, a value that is refused is reported, and not tried again', async t => {
   const board = new Board(t)
   await board.insert(ALL).boot()

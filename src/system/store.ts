@@ -62,11 +62,9 @@ export class SystemStore {
   #trial: Trial | undefined
   readonly #kept: KeptTrial
   #retry: NodeJS.Timeout | undefined
-  readonly #firstRetryMs: number
-  #retryMs: number
+  readonly #retryMs: number
 
   constructor({ system, state, settings, transactions, ring, log, retryMs = RETRY_MS }: SystemStoreOptions) {
-    this.#firstRetryMs = retryMs
     this.#retryMs = retryMs
     this.#system = system
     this.#kept = new KeptTrial(state)
@@ -197,7 +195,7 @@ export class SystemStore {
         await this.#tolerate('forget a change that was not kept', () => this.#kept.forget())
         await this.#readBack(this.#snapshot.available)
         this.#tell(before, properties)
-        this.#retryIn(this.#firstRetryMs)
+        this.#retryIn(this.#retryMs)
         throw refusedBySystem(error)
       } finally {
         await this.#updateEmbedding(this.#snapshot.available)
@@ -287,7 +285,7 @@ export class SystemStore {
       await this.#readBack(this.#named(names))
       if (notUndone.length > 0) {
         this.#tell(before, notUndone)
-        this.#retryIn(this.#firstRetryMs)
+        this.#retryIn(this.#retryMs)
       }
     }
   }
@@ -308,13 +306,16 @@ export class SystemStore {
     await this.#readBack(this.#named(undone.settings))
     this.topic.append('reverted', this.#report(undone, reason))
     await this.#updateEmbedding(this.#snapshot.available)
-    if (undone.notUndone.length > 0) this.#retryIn(this.#firstRetryMs)
+    if (undone.notUndone.length > 0) this.#retryIn(this.#retryMs)
   }
 
-  /** Undoes what could not be undone: until then, a device may use an address at which nobody finds it. */
-  async #retryUndo(): Promise<void> {
+  /**
+   * Undoes what could not be undone: until then, a device may use an address at which nobody finds it.
+   * @param pausedMs The pause before this attempt.
+   */
+  async #retryUndo(pausedMs: number): Promise<void> {
     // During a trial, nothing else may change.
-    if (this.#trial) return this.#retryIn(this.#retryMs)
+    if (this.#trial) return this.#retryIn(pausedMs)
     const before = this.topic.latestId
     const { settings, notUndone, changed } = await this.#transactions.retry()
     await this.#readBack(this.#named(settings))
@@ -326,18 +327,17 @@ export class SystemStore {
     }
     if (changed.length > 0)
       this.#log('notice', `the change of ${changed.join(', ')} is not undone, because its files have changed since`)
-    this.#retryIn(2 * this.#retryMs)
+    this.#retryIn(Math.min(2 * pausedMs, MAX_RETRY_MS))
   }
 
   #retryIn(ms: number): void {
     clearTimeout(this.#retry)
     if (this.#transactions.left.length === 0) return
-    this.#retryMs = Math.min(ms, MAX_RETRY_MS)
     this.#retry = setTimeout(() => {
       this.#queue
-        .run(() => this.#retryUndo())
+        .run(() => this.#retryUndo(ms))
         .catch(error => this.#log('error', `undoing a change failed: ${reasonOf(error)}`))
-    }, this.#retryMs).unref()
+    }, ms).unref()
   }
 
   /**
@@ -359,7 +359,7 @@ export class SystemStore {
     } catch (error) {
       this.#log('error', `the journal of an unfinished change: ${reasonOf(error)}; its changes stay as they are`)
     }
-    this.#retryIn(this.#firstRetryMs)
+    this.#retryIn(this.#retryMs)
     await this.#tolerate('tell which change was kept last', () => this.#kept.start(isUndone))
   }
 

@@ -116,8 +116,7 @@ export class CardTaker {
   }
 
   async #take(takers: Takers): Promise<void> {
-    const notAgain: string[] = []
-    const memory = await this.#again(takers, await this.#remembered(), notAgain)
+    const { memory, mistakes: notAgain } = await this.#again(takers, await this.#remembered())
     // Settings that were applied may still be on the card.
     if (!(await this.#card.isThere())) return
     const found = await this.#look(memory.taken)
@@ -145,13 +144,17 @@ export class CardTaker {
   /**
    * After a factory reset, applies the settings from the card again. A setting that fails does not stop the others. Unless its
    * value is refused, it stays due, as does a setting whose interface is missing.
-   * @param mistakes The list to which the reasons are appended.
+   * @returns what to remember from now on, and why settings failed.
    */
-  async #again(takers: Takers, memory: Memory, mistakes: string[]): Promise<Memory> {
+  async #again(
+    takers: Takers,
+    memory: Memory,
+  ): Promise<{ readonly memory: Memory; readonly mistakes: readonly string[] }> {
     this.#waiting = []
-    if (!memory.isDue) return memory
+    if (!memory.isDue) return { memory, mistakes: [] }
     const { given, stillDue = Object.keys(given) } = memory
     const isRepeated = memory.stillDue !== undefined
+    const mistakes: string[] = []
     const left: string[] = []
     for (const part of partsOf(given)) {
       const names = Object.keys(part).filter(name => name !== 'link')
@@ -177,7 +180,7 @@ export class CardTaker {
     for (const mistake of mistakes) this.#log('warning', `${TEXT}: ${mistake}`)
     const next = { ...memory, stillDue: undefined, ...dueOf(given, left) }
     await remember(this.#state, next)
-    return next
+    return { memory: next, mistakes }
   }
 
   /** Applies what waits for its interface once that appears in the configuration. Call this after `take`. */
@@ -190,7 +193,7 @@ export class CardTaker {
       queue
         .run(async () => {
           if ((await this.#lacking(this.#waiting)).length < this.#waiting.length)
-            await this.#again(takers, await this.#remembered(), [])
+            await this.#again(takers, await this.#remembered())
         })
         .catch(error => this.#log('error', `${TEXT}: ${reasonOf(error)}`))
     })

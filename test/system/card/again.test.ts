@@ -1,13 +1,12 @@
 /** After a factory reset, what the card gave is applied again: on the interface that it was for, and until it works. */
-import { renameSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { orderReset } from '../../../src/system/factory-reset.ts'
 import { eventually } from '../../support/eventually.ts'
-import { ALL, Board, KEY } from './board.ts'
+import { ALL, Board, KEY, WIFI } from './board.ts'
 
 const MEMORY = 'var/lib/receiverd/card'
-const WIFI = { networks: [{ ssid: 'Guests' }], country: 'DE' }
 
 t.test('after a factory reset, what fails is reported, and tried again at the next start', async t => {
   const board = new Board(t)
@@ -72,12 +71,10 @@ t.test('a radio that comes during a trial gets its Wi-Fi when that was undone, o
     const board = new Board(t)
     await board.insert(ALL).boot()
     await board.change((_, state) => orderReset(state, false))
-    const [radio, aside] = [join(board.root, 'sys/class/net/wlan0'), join(board.root, 'radio')]
-    renameSync(radio, aside)
+    board.unplugRadio()
     const { log } = await board.boot({}, async store => {
       await store.patch({ hostname: 'on-trial' }, () => undefined, 600)
-      renameSync(aside, radio)
-      board.monitors.tell('add', 'net')
+      board.plugInRadio()
       await eventually(() => store.value('network')?.wlan0?.present === true)
       if (isKept) return store.confirm(() => undefined)
       await store.cancel(() => undefined)

@@ -1,7 +1,7 @@
 /** A Raspberry Pi with its card: what the service takes at its start, and the real script that changes the card. */
 import { spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { REPOSITORY } from '../../../build/bundle-file.ts'
@@ -32,6 +32,9 @@ const FOLDER = '/boot/firmware'
 export const TEXT = `${FOLDER}/receiver.txt`
 const ERRORS = `${FOLDER}/receiver-errors.txt`
 const STATE = 'var/lib/receiverd'
+const RADIO = 'sys/class/net/wlan0'
+/** Where it is while it is unplugged. */
+const ASIDE = 'radio'
 export const WPA = '/etc/wpa_supplicant/wpa_supplicant-wlan0.conf'
 
 export const KEY = 'a-key-that-its-owner-knows.0123456789'
@@ -46,6 +49,9 @@ address=192.0.2.10/24
 gateway=192.0.2.1
 dns=192.0.2.1, 192.0.2.2
 `
+
+/** The Wi-Fi among them, as it reads. */
+export const WIFI = { networks: [{ ssid: 'Guests' }], country: 'DE' }
 
 /** Where the power fails: at which change that the service makes, or at which step of the script. Never by default. */
 export interface Cut {
@@ -99,6 +105,16 @@ export class Board {
     mkdirSync(join(this.root, FOLDER, 'issuers'), { recursive: true })
     writeFileSync(join(this.root, FOLDER, 'issuers', name), text)
     return this
+  }
+
+  unplugRadio(): void {
+    renameSync(join(this.root, RADIO), join(this.root, ASIDE))
+  }
+
+  /** Puts it back, and has the kernel say so. */
+  plugInRadio(): void {
+    renameSync(join(this.root, ASIDE), join(this.root, RADIO))
+    this.monitors.tell('add', 'net')
   }
 
   /** The issuers in force, and where each comes from. */

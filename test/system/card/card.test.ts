@@ -1,5 +1,5 @@
 /** receiver.txt becomes the configuration of the device. */
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { REPOSITORY } from '../../../build/bundle-file.ts'
@@ -7,7 +7,7 @@ import { orderReset } from '../../../src/system/factory-reset.ts'
 import type { SystemStore } from '../../../src/system/store.ts'
 import { eventually } from '../../support/eventually.ts'
 import { TestIssuer } from '../../support/issuer.ts'
-import { ALL, Board, KEY, TEXT, WPA } from './board.ts'
+import { ALL, Board, KEY, TEXT, WIFI, WPA } from './board.ts'
 
 const TEMPLATE = readFileSync(join(REPOSITORY, 'build/image/receiver.txt'), 'utf8')
 const LEFT = ALL.replace(/^/gm, '#').replace(/#$/, '').replace(KEY, '').replace('correct horse', '')
@@ -190,18 +190,14 @@ t.test('issuers of the card outlast a new key, which removes those of the API; a
   }
 })
 
-const TAKEN_AGAIN = { networks: [{ ssid: 'Guests' }], country: 'DE' }
-
 t.test('a radio that comes late after a factory reset gets its Wi-Fi all the same', async t => {
   for (const isRunning of [false, true]) {
     const board = new Board(t)
     await board.insert(ALL).boot()
     await board.change((_, state) => orderReset(state, false))
-    const [radio, aside] = [join(board.root, 'sys/class/net/wlan0'), join(board.root, 'radio')]
-    renameSync(radio, aside)
+    board.unplugRadio()
     const appear = (store: SystemStore) => {
-      renameSync(aside, radio)
-      board.monitors.tell('add', 'net')
+      board.plugInRadio()
       const shown = () => (store.value('wifi')?.networks ?? []).some(({ ssid }) => ssid === 'Guests')
       return eventually(() => shown() && store.value('network')?.wlan0?.method === 'static')
     }
@@ -211,10 +207,10 @@ t.test('a radio that comes late after a factory reset gets its Wi-Fi all the sam
     if (!isRunning) {
       await board.insert('name=New\n').boot()
       t.equal(await board.setting('deviceName'), 'New')
-      renameSync(aside, radio)
+      board.plugInRadio()
     }
     await board.boot()
-    t.match(await board.setting('wifi'), TAKEN_AGAIN)
+    t.match(await board.setting('wifi'), WIFI)
     t.match(await board.setting('network'), { wlan0: { method: 'static', address: '192.0.2.10/24' } })
     t.equal(await board.setting('hostname'), 'since', 'a setting that was taken again is not due any more')
     const before = board.files
@@ -227,8 +223,7 @@ t.test('after a factory reset, a setting that is not possible any more does not 
   const board = new Board(t).insert(ALL)
   await board.boot()
   await board.change((_, state) => orderReset(state, false))
-  const radio = join(board.root, 'sys/class/net/wlan0')
-  renameSync(radio, `${board.root}/radio`)
+  board.unplugRadio()
   const { log, key } = await board.boot()
   for (const names of ['wifi-ssid, wifi-password, wifi-country', 'address, gateway, dns'])
     t.match(log.join('\n'), `warning: receiver.txt: ${names}: taken again when its network interface is there`)

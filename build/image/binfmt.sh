@@ -11,3 +11,8 @@ need 'make image' mmdebstrap:mmdebstrap qemu-aarch64-static:qemu-user-static arc
 binfmt=/proc/sys/fs/binfmt_misc
 [ -e $binfmt/register ] || mount -t binfmt_misc binfmt_misc $binfmt
 [ -e $binfmt/qemu-aarch64 ] || cat /usr/lib/binfmt.d/qemu-aarch64.conf >$binfmt/register
+# Roots for arm64 have programs of this host while they are made.
+mmdebstrap() {
+	PATH=/native:$PATH command mmdebstrap --extract-hook='build/image/native.sh add "$1"' "$@" \
+		--customize-hook='build/image/native.sh remove "$1"'
+}

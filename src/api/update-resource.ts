@@ -50,7 +50,8 @@ export function updateResource(options: UpdateResourceOptions): Resource {
     ...options,
     window: () => settings().window,
     timeZone: () => configuration.value('timezone') ?? 'UTC',
-    sessions: () => sessions.all.length,
+    // A stranger who keeps asking must not hold up updates.
+    sessions: () => sessions.all.filter(({ state }) => state !== 'pending').length,
     isConnected: async () => {
       const trial = await records?.trial()
       return !trial || isConnected(system, trial.expect)

@@ -22,7 +22,7 @@ export interface RestartOptions {
   readonly random: () => number
   readonly window: () => UpdateWindow
   readonly timeZone: () => string
-  /** Returns the number of devices that mirror, or ask to. */
+  /** Returns the number of devices that mirror, or have been let in. */
   readonly sessions: () => number
   /** Whether the network that worked at the installation still does: the new version is judged by it. */
   readonly isConnected: () => Promise<boolean>

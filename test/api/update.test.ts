@@ -1,6 +1,10 @@
 import t from 'tap'
+import { deviceRoot } from '../support/device.ts'
+import { eventually } from '../support/eventually.ts'
+import { FakeRauc } from '../support/fakes/rauc.ts'
 import { startTestService } from '../support/service.ts'
-import { startUpdateDevice } from '../support/update-device.ts'
+import { startModerated } from '../support/sessions.ts'
+import { bundleSays, startUpdateDevice, updatable } from '../support/update-device.ts'
 
 t.test('where the device cannot be updated, each route says so, to those who may ask', async t => {
   const service = await startTestService(t)
@@ -36,4 +40,34 @@ t.test('a bundle that can be neither used nor removed does not keep the service 
   t.match(service.log.join('\n'), /^warning: update: cannot resume with the stored bundle: /m)
   const response = await service.fetch('/update')
   t.match([response.status, await response.json()], [200, { running: { slot: 'A' }, state: 'idle' }])
+})
+
+t.test('the restart waits for a device that was let in, and not for one that asks', async t => {
+  const root = deviceRoot(t)
+  const rauc = new FakeRauc()
+  const jobs: string[] = []
+  const noon = { now: () => Date.UTC(2026, 0, 5, 12) }
+  const device = await startModerated(t, { ...updatable(root, rauc, jobs), clock: noon })
+  const { service } = device
+  bundleSays(root, rauc, { version: '1.1.0' })
+  const window = { days: [], from: '11:00', to: '13:00' }
+  t.equal((await service.patch({ timezone: 'UTC', update: { window } })).status, 200)
+  const update = async () => (await (await service.fetch('/update')).json()) as { waitingFor?: string; state: string }
+
+  await device.ask(t)
+  const guest = await device.ask(t, { name: 'Ann', deviceId: '02:00:00:00:00:0a' })
+  const ann = (await device.sessions()).find(({ name }) => name === 'Ann')
+  t.equal((await device.admit(ann?.id)).status, 200)
+
+  const headers = { 'Content-Type': 'application/vnd.rauc.bundle' }
+  t.equal((await service.fetch('/update/bundle', { method: 'PUT', headers, body: 'hsqs' })).status, 201)
+  const json = { 'Content-Type': 'application/json' }
+  const order = { method: 'POST', headers: json, body: '{"restart":"window"}' }
+  t.equal((await service.fetch('/update/install', order)).status, 202)
+  rauc.succeed('1.1.0')
+  await eventually(async () => (await update()).waitingFor === 'sessions')
+  t.strictSame(jobs, [])
+  guest.close()
+  await eventually(async () => jobs.includes('reboot'))
+  t.match(await device.sessions(), [{ state: 'pending' }], 'another one still asks')
 })

@@ -8,6 +8,7 @@ import {
   FORMER_FILE,
   generateKey,
   isMarkedUnused,
+  isOnlyKey,
   KEY_FILE,
   markUnused,
   readKey,
@@ -119,6 +120,11 @@ export class ApiKeyStore {
       if (key !== this.#current) this.#putInForce(key)
       return key
     })
+  }
+
+  /** Resolves with whether no other key has been in force since the first start or the last factory reset. */
+  async isFirst(): Promise<boolean> {
+    return this.#current === undefined || isOnlyKey(this.#state, this.#current)
   }
 
   /** @throws {RefusedKey} if `replace` would refuse the key. */

@@ -128,7 +128,7 @@ export class CardTaker {
     let next = memory
     if (mistakes.length === 0 && names.length > 0) {
       mistakes.push(...whyTooMany(issuersIn(all).keys()))
-      if (mistakes.length === 0) mistakes.push(...(await this.#apply(takers, given, found).catch(whyFailed)))
+      if (mistakes.length === 0) mistakes.push(...(await this.#apply(takers, given, found).catch(whyFailed(names))))
       if (mistakes.length === 0) {
         const stillDue = (memory.stillDue ?? []).filter(name => !(name in given))
         next = { given: all, ...dueOf(all, stillDue), taken: takenOf(found, memory.taken) }
@@ -172,7 +172,7 @@ export class CardTaker {
       }
       const why = await this.#apply(takers, part).catch(error => {
         left.push(...names)
-        return whyFailed(error)
+        return whyFailed(names)(error)
       })
       mistakes.push(...why.map(mistake => `not taken again after the factory reset: ${mistake}`))
       if (isRepeated && why.length === 0) this.#log('notice', `${TEXT}: taken again: ${names.join(', ')}`)
@@ -321,16 +321,20 @@ function needsLink(part: Given): boolean {
 }
 
 /** Reports whether nobody has set what the settings would set, since the factory reset. */
-async function isUntouched({ configuration }: Takers, part: Given): Promise<boolean> {
+async function isUntouched({ configuration, issuers, keys }: Takers, part: Given): Promise<boolean> {
   for (const name of Object.keys(patchOf(part, ''))) if (!(await configuration.isOriginal(name))) return false
-  return true
+  const given = issuersIn(part)
+  if (issuers.all.some(({ name, source }) => source === 'api' && given.has(name))) return false
+  return part['api-key'] === undefined || keys.isFirst()
 }
 
-/** Returns why settings could not be applied now. @throws bugs. */
-function whyFailed(error: unknown): readonly string[] {
-  if (error instanceof Problem) return [error.message]
-  if (isOfSystem(error)) return [reasonOf(error)]
-  throw error
+/** Returns why settings of these names could not be applied now. The function throws bugs. */
+function whyFailed(names: readonly string[]): (error: unknown) => readonly string[] {
+  return error => {
+    if (error instanceof Problem) return [error.message]
+    if (isOfSystem(error)) return [`${names.join(', ')}: ${reasonOf(error)}`]
+    throw error
+  }
 }
 
 const NOTHING_PARSED: Parsed = { lines: {}, mistakes: [] }

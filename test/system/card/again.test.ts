@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { orderReset } from '../../../src/system/factory-reset.ts'
 import { eventually } from '../../support/eventually.ts'
+import { TestIssuer } from '../../support/issuer.ts'
 import { ALL, Board, KEY, WIFI } from './board.ts'
 
 const MEMORY = 'var/lib/receiverd/card'
@@ -48,6 +49,35 @@ t.test('what somebody has set since it failed stays', async t => {
   t.match(await board.setting('wifi'), { networks: [{ ssid: 'Home' }] })
   t.match(log.join('\n'), 'wifi-ssid, wifi-password, wifi-country: not taken again, because it has been set since')
   t.equal(board.errors, '')
+})
+
+t.test('a key and an issuer that could not be stored are tried again, unless they have been set since', async t => {
+  for (const isSetSince of [false, true]) {
+    const board = new Board(t).insert(ALL).insertIssuer('desk.json', new TestIssuer('desk').file())
+    await board.boot()
+    await board.change((_, state) => orderReset(state, false))
+    board.failsToChange = path => /\.(api-key\.former|desk\.json)\.receiverd-/.test(path)
+    const own = 'a-key-that-somebody-chose-later.0123456789'
+    const { key: first } = await board.boot({}, async (_, issuers, keys) => {
+      board.failsToChange = () => false
+      if (!isSetSince) return
+      await keys.replace(own)
+      const { publicKey } = new TestIssuer('desk')
+      await issuers.put('desk', { publicKey, roles: ['admin:r'] }, () => undefined)
+    })
+    t.not(first, KEY)
+    for (const name of ['api-key', 'issuers/desk.json'])
+      t.match(board.errors, `not taken again after the factory reset: ${name}: `)
+    const { log, key } = await board.boot()
+    t.equal(key, isSetSince ? own : KEY)
+    t.match(await board.issuers(), { desk: isSetSince ? 'api' : 'card' })
+    for (const name of ['api-key', 'issuers/desk.json'])
+      t.match(
+        log.join('\n'),
+        isSetSince ? `${name}: not taken again, because it has been set since` : `taken again: ${name}`,
+      )
+    t.equal(board.errors, '')
+  }
 })
 
 t.test('after a factory reset, a value that is refused is reported, and not tried again', async t => {

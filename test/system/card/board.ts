@@ -19,7 +19,14 @@ import type { JsonObject } from '../../../src/json.ts'
 import { CardTaker } from '../../../src/system/card/card.ts'
 import { finishReset } from '../../../src/system/factory-reset.ts'
 import { SystemStore } from '../../../src/system/store.ts'
-import { type Intercept, intercepted, interceptedRun, Stopped, stopAt } from '../../hal/support/file-system.ts'
+import {
+  type Intercept,
+  intercepted,
+  interceptedRun,
+  Stopped,
+  stopAt,
+  systemError,
+} from '../../hal/support/file-system.ts'
 import { deviceRoot } from '../../support/device.ts'
 import { FakeMonitors } from '../../support/fakes/monitors.ts'
 import { FakeReceiver } from '../../support/fakes/receiver.ts'
@@ -75,6 +82,8 @@ export class Board {
   isCardWritable = true
   /** Whether the system refuses a command. */
   refuses: (command: string) => boolean = () => false
+  /** Whether the system fails to change a file. */
+  failsToChange: (path: string) => boolean = () => false
 
   constructor(t: Test) {
     this.root = deviceRoot(t, 'raspberry-pi-4')
@@ -126,13 +135,15 @@ export class Board {
   /** Starts the service, up to when it would serve; once more if a factory reset restarts the device. */
   async boot(
     { service = Number.POSITIVE_INFINITY, script = 1_000_000 }: Cut = {},
-    meanwhile: (store: SystemStore, issuers: Issuers) => Promise<unknown> = async () => undefined,
+    meanwhile: (store: SystemStore, issuers: Issuers, keys: ApiKeyStore) => Promise<unknown> = async () => undefined,
   ): Promise<Boot> {
     writeFileSync(join(this.#path, '.count'), '')
     const log: string[] = []
     const write = (level: string, line: string) => void log.push(`${level}: ${line}`)
     let isCut = false
-    const intercept: Intercept = stopAt(service)
+    const intercept: Intercept = stopAt(service, ({ changes, path }) => {
+      if (changes && this.failsToChange(path)) throw systemError('EROFS')
+    })
     const cut: Intercept = call => {
       try {
         if (isCut) throw new Stopped()
@@ -178,7 +189,7 @@ export class Board {
       const takers = { configuration, keys, issuers, originals }
       await card.take(takers)
       card.follow(takers)
-      await meanwhile(configuration, issuers)
+      await meanwhile(configuration, issuers, keys)
       key = keys.current
       await issuers.stop()
       await configuration.stop()

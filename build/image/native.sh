@@ -11,7 +11,7 @@ case $1 in
 add)
 	programs=
 	for name in dpkg-deb dpkg-split tar rm basename grep sed; do
-		programs="$programs $(env which $name)"
+		programs="$programs $(command -v $name)"
 	done
 	mkdir "$2$folder" "$2/usr/lib64"
 	# base-files accepts nothing else; initrds get an empty lib64, too.

@@ -329,7 +329,10 @@ export class Strikes {
     return JSON.parse(text) as JsonObject
   }
 
-  /** The configuration, after time to look again: it must be that of the files and the running system. */
+  /**
+   * The configuration, after time to look again: it must be that of the files and the running system. The pauses between two
+   * looks at what cannot be read grow with the time for which strikes have fallen, which is long on a busy machine.
+   */
   async #settled(): Promise<JsonObject> {
     let [served, truth]: JsonObject[] = [{}, {}]
     await eventually(async () => {
@@ -340,7 +343,7 @@ export class Strikes {
       truth = rest
       served = await this.#served()
       return isDeepStrictEqual(served, truth)
-    }, 5_000).catch(() => {
+    }).catch(() => {
       const names = Object.keys(truth ?? {}).filter(name => !isDeepStrictEqual(served?.[name], truth?.[name]))
       throw new Error(
         names.map(name => `${name}: ${show(served?.[name])} is served, ${show(truth?.[name])} is so`).join('; '),

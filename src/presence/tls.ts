@@ -34,8 +34,8 @@ const WARNED_BEFORE_PART = 1 / 3
 
 /**
  * The certificate of the server in front, which terminates TLS for this service. The device makes one if there is none, and
- * renews it with the same key when a name or an address is missing from it, or when it is about to expire. A certificate that
- * the device did not make is left alone.
+ * renews it with the same key when a name or an address is missing from it, or when it is about to expire, but not during a
+ * trial. A certificate that the device did not make is left alone.
  */
 export class Tls {
   readonly #options: TlsOptions
@@ -90,6 +90,7 @@ export class Tls {
     const poll = setInterval(() => this.#poll(), POLL_MS).unref()
     this.#stops.push(files.watch(settle), () => clearInterval(poll))
     this.#queue.run(() => files.recover()).catch(() => undefined)
+    configuration.onKept(() => this.#poll())
     follow({
       configuration,
       derive: () => this.#names,
@@ -236,8 +237,12 @@ export class Tls {
     }
   }
 
-  /** A lost address is no reason to renew the certificate: the address may come back. */
+  /**
+   * A lost address is no reason to renew the certificate: the address may come back. During a trial, no renewal is due: a browser
+   * that was told to accept this certificate would refuse the next one, and the page in it could not confirm the change.
+   */
   #needsRenewal({ from, to, covers }: Certificate): boolean {
+    if (this.#options.configuration.isOnTrial) return false
     const now = this.#options.clock.now()
     const isTimely = !this.#isClockSet || (from <= now && now < to - RENEWED_BEFORE_DAYS * DAY_MS)
     return !isTimely || !this.#names.every(covers)

@@ -60,6 +60,9 @@ export class SystemStore {
   readonly #watcher: SettingWatcher
   readonly #queue = new Serial()
   #trial: Trial | undefined
+  /** Whether a change is being made that will be on trial. */
+  #isTrying = false
+  readonly #keptListeners: (() => void)[] = []
   readonly #kept: KeptTrial
   #retry: NodeJS.Timeout | undefined
   readonly #retryMs: number
@@ -102,6 +105,16 @@ export class SystemStore {
   /** The change that is waiting for confirmation. */
   get trial(): Pick<Trial, 'id' | 'properties' | 'remainingS'> | undefined {
     return this.#trial
+  }
+
+  /** Whether the values may yet be undone: a change is on trial, or is being made for one. */
+  get isOnTrial(): boolean {
+    return this.#isTrying || this.#trial !== undefined
+  }
+
+  /** Registers a function to call whenever a change on trial has been kept. */
+  readonly onKept = (kept: () => void): void => {
+    this.#keptListeners.push(kept)
   }
 
   /** Undoes what an earlier run left unfinished, reads everything, and watches it from then on. */
@@ -154,7 +167,10 @@ export class SystemStore {
       })
       if (changes.length === 0) return { written: [], confirmWithinS: undefined }
       const before = this.topic.latestId
-      const isRewritten = await this.#apply(changes, confirmWithinS === undefined)
+      this.#isTrying = confirmWithinS !== undefined
+      const isRewritten = await this.#apply(changes, !this.#isTrying).finally(() => {
+        this.#isTrying = false
+      })
       this.topic.forgetReports()
       const written = changes.map(({ setting }) => setting.name)
       if (isRewritten) this.#tell(before, written)
@@ -200,6 +216,7 @@ export class SystemStore {
       } finally {
         await this.#updateEmbedding(this.#snapshot.available)
       }
+      for (const kept of this.#keptListeners) kept()
     })
   }
 

@@ -65,11 +65,18 @@ async function start(t: Test, { root = deviceRoot(t), now = NOW, builtAt = 0, pr
     server.reloads++
     return ''
   }
-  const options: SystemOptions = { ...device.options, run, ...(fs && { fs }) }
+  let looks = 0
+  const counting = intercepted(
+    ({ proceed }) => proceed(),
+    path => {
+      if (path.endsWith('/certificate.pem')) looks++
+    },
+  )
+  const options: SystemOptions = { ...device.options, run, fs: fs ?? counting }
   const service = await startTestService(t, { root, env: ENV, clock, builtAt, ...options })
   const path = (name: string) => join(root, 'etc/receiverd/tls', `${name}.pem`)
   const read = () => new X509Certificate(readFileSync(path('certificate')))
-  return { service, root, options, clock, path, read, server, reloads: () => server.reloads }
+  return { service, root, options, clock, path, read, server, reloads: () => server.reloads, looks: () => looks }
 }
 
 type Device = Awaited<ReturnType<typeof start>>
@@ -145,6 +152,37 @@ t.test('a new name is in a new certificate with the same pin', async t => {
   await sleep(50)
   t.equal(device.reloads(), 2, 'not for what is not in it')
 })
+
+t.test(
+  'a name on trial is in a new certificate once it is kept: until then, a browser accepts only the old one',
+  async t => {
+    const device = await start(t)
+    const { service, path } = device
+    await untilReloaded(device, 1)
+    const { fingerprint256 } = device.read()
+    const cancelled = await service.patch({ hostname: 'not-kept' }, {}, '?confirmWithin=60')
+    t.equal(cancelled.status, 200)
+    // The device looks at a file that has changed.
+    const key = readFileSync(path('key'))
+    const looks = async () => {
+      const before = device.looks()
+      writeFileSync(path('key'), key)
+      await eventually(() => device.looks() > before)
+    }
+    await looks()
+    t.equal(device.read().fingerprint256, fingerprint256)
+    await service.fetch('/system/confirm', { method: 'DELETE' })
+    await looks()
+    t.equal(device.read().fingerprint256, fingerprint256, 'nor after it was undone')
+    await service.patch({ hostname: 'room-5.example' }, {}, '?confirmWithin=60')
+    await looks()
+    t.equal(device.read().fingerprint256, fingerprint256)
+    t.equal(device.reloads(), 1)
+    await service.fetch('/system/confirm', { method: 'POST' })
+    await untilReloaded(device, 2)
+    t.match(device.read().subjectAltName, /^DNS:room-5\.example, DNS:room-5\.local, IP/)
+  },
+)
 
 t.test('where storage refuses a new certificate, the one in place goes on', async t => {
   const root = deviceRoot(t)

@@ -45,6 +45,8 @@ const CREDENTIAL = /^[!-~]{1,4096}$/
 /** Sends requests with a credential. Addresses are relative to the page. */
 export class Client {
   readonly credential: string
+  /** Called when a request gets no answer, unless its sender has given it up. */
+  unanswered: () => void = () => undefined
 
   constructor(credential: string) {
     this.credential = credential
@@ -68,6 +70,7 @@ export class Client {
         body: file ?? (body === undefined ? null : JSON.stringify(body)),
       })
     } catch (error) {
+      if (!(error instanceof DOMException && error.name === 'AbortError')) this.unanswered()
       throw new Unreachable(texts.noAnswer, { cause: error })
     }
     if (!response.ok) throw refusalOf(response.status, await response.text().catch(() => ''))

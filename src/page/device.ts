@@ -3,7 +3,7 @@ import { Client, jsonOf, Refusal, Unreachable } from './client.ts'
 import type { ServerEvent } from './event-source.ts'
 import { type Credential, type Grants, readCredential } from './grants.ts'
 import { isObject, type JsonObject } from './json.ts'
-import { LiveStream } from './live-stream.ts'
+import { LiveStream, type StreamState } from './live-stream.ts'
 import { Document } from './schema.ts'
 import { Signal } from './signal.ts'
 import * as texts from './texts.ts'
@@ -21,7 +21,7 @@ export interface Session {
 }
 
 /** `restarting`: the device announced its shutdown, and should be back soon. */
-export type Connection = 'connected' | 'lost' | 'restarting'
+export type Connection = StreamState | 'restarting'
 
 /** A change that the device reverted. */
 export interface Reverted {
@@ -64,8 +64,8 @@ export class Device {
   readonly #closing = new AbortController()
   /** Aborted when nothing more may be sent. */
   readonly closed = this.#closing.signal
-  /** The paths of the streams that are not connected. */
-  readonly #lost = new Set<string>()
+  /** The streams that are not connected, by path. */
+  readonly #away = new Map<string, StreamState>()
   /** When the device announced its shutdown, by `performance.now()`; undefined once it is connected again. */
   #leftAt: number | undefined
   /** Whether the page itself is replacing the key, so that it expects its streams to end. */
@@ -85,6 +85,7 @@ export class Device {
     this.#name = credential.deviceName
     this.document = document
     this.#ended = ended
+    client.unanswered = () => this.#doubt()
   }
 
   /**
@@ -143,11 +144,6 @@ export class Device {
     for (const stream of this.#streams.values()) stream.retry()
   }
 
-  /** To be called when a request was not answered. The streams reconnect; until then, the page counts as disconnected. */
-  doubt(): void {
-    for (const stream of this.#streams.values()) stream.doubt()
-  }
-
   close(): void {
     for (const stream of this.#streams.values()) stream.end()
     this.#closing.abort()
@@ -165,7 +161,7 @@ export class Device {
   leaveUpdate(): void {
     this.#streams.get(UPDATE_EVENTS)?.end()
     this.#streams.delete(UPDATE_EVENTS)
-    this.#heard(UPDATE_EVENTS, true)
+    this.#heard(UPDATE_EVENTS, 'connected')
   }
 
   /** Adopts the configuration from an answer, unless a later one is known. */
@@ -221,28 +217,35 @@ export class Device {
 
   #follow(path: string, cursor: string, receive: (event: ServerEvent) => void): void {
     const stream = new LiveStream({
-      client: this.client,
+      // One of its own, because a stream without an answer tells nothing about the other streams.
+      client: new Client(this.client.credential),
       path,
       cursor,
       receive: event => {
         if (event.event === 'events.closed') this.#streamClosed(event)
         else receive(event)
       },
-      connected: isConnected => this.#heard(path, isConnected),
+      changed: state => this.#heard(path, state),
       returned: () => this.#returned(path),
       refused: why => this.#end(this.#leftAt === undefined ? why : texts.refusedAfterRestart),
     })
     this.#streams.set(path, stream)
   }
 
-  #heard(path: string, isConnected: boolean): void {
-    if (isConnected) this.#lost.delete(path)
-    else this.#lost.add(path)
-    if (this.#lost.size === 0) this.#leftAt = undefined
+  /** Called when a request was not answered. The streams reconnect; until then, the page counts as disconnected. */
+  #doubt(): void {
+    for (const stream of this.#streams.values()) stream.doubt()
+  }
+
+  #heard(path: string, state: StreamState): void {
+    if (state === 'connected') this.#away.delete(path)
+    else this.#away.set(path, state)
+    const away = [...this.#away.values()]
+    if (away.length === 0) this.#leftAt = undefined
     // The network may be gone before the device says goodbye.
     else if (this.update.value?.state === 'restarting') this.#leftAt ??= performance.now()
     const isRestarting = this.#leftAt !== undefined && performance.now() - this.#leftAt < RESTART_MS
-    const now = this.#lost.size === 0 ? 'connected' : isRestarting ? 'restarting' : 'lost'
+    const now = isRestarting ? 'restarting' : away.includes('lost') ? 'lost' : (away[0] ?? 'connected')
     if (this.connection.value === now) return
     this.connection.set(now)
   }

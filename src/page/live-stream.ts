@@ -1,13 +1,16 @@
 import { type Client, Refusal } from './client.ts'
 import { parseEvents, type ServerEvent } from './event-source.ts'
 
+/** `connecting`: the page was hidden, and nothing has been heard since. */
+export type StreamState = 'connected' | 'connecting' | 'lost'
+
 export interface LiveStreamOptions {
   readonly client: Client
   readonly path: string
   /** The id of the event to resume from. */
   readonly cursor: string
   readonly receive: (event: ServerEvent) => void
-  readonly connected: (isConnected: boolean) => void
+  readonly changed: (state: StreamState) => void
   /** Called after each reconnection. */
   readonly returned: () => void
   /** Called when the credential is refused. */
@@ -31,6 +34,8 @@ export class LiveStream {
   #timer = 0
   #silence = 0
   #wasHeard = false
+  /** Whether the present connection was heard. */
+  #isHeard = false
 
   constructor(options: LiveStreamOptions) {
     this.#options = options
@@ -48,10 +53,13 @@ export class LiveStream {
     if (this.#timer) this.#connect()
   }
 
-  /** Reconnects: the device did not answer another request, so this connection may be dead. */
+  /**
+   * Reconnects: the device did not answer another request, so this connection may be dead, or the last one that the browser
+   * accepts. An attempt to connect goes on.
+   */
   doubt(): void {
-    if (!this.#attempt) return
-    this.#options.connected(false)
+    if (!this.#isHeard) return
+    this.#options.changed('lost')
     this.#connect()
   }
 
@@ -62,14 +70,18 @@ export class LiveStream {
 
   /** Disconnects while the tab is hidden: a browser has only six connections to a device, for all tabs. */
   readonly #updateVisibility = (): void => {
-    if (document.visibilityState === 'hidden') this.#leave()
-    else if (!this.#attempt) this.#connect()
+    if (document.visibilityState === 'hidden') {
+      this.#leave()
+      // The phone may wake in another place: what it knows may be old.
+      this.#options.changed('connecting')
+    } else if (!this.#attempt) this.#connect()
   }
 
   readonly #leave = (): void => {
     clearTimeout(this.#timer)
     clearTimeout(this.#silence)
     this.#timer = 0
+    this.#isHeard = false
     this.#attempt?.abort()
     this.#attempt = undefined
   }
@@ -78,7 +90,7 @@ export class LiveStream {
     this.#leave()
     const attempt = new AbortController()
     this.#attempt = attempt
-    const { client, path, connected, returned, refused } = this.#options
+    const { client, path, changed, returned, refused } = this.#options
     try {
       this.#listenForSilence(attempt, FIRST_SIGN_MS, () => this.#lost())
       const headers = { Accept: 'text/event-stream', 'Last-Event-ID': this.#cursor }
@@ -90,8 +102,9 @@ export class LiveStream {
         // The device may be configured for rare heartbeats, so silence only leads to a new connection, not to `lost`.
         this.#listenForSilence(attempt, SILENCE_MS, () => this.#connect())
         this.#failures = 0
-        connected(true)
+        changed('connected')
         this.#wasHeard = true
+        this.#isHeard = true
         if (isReturn) returned()
         isReturn = false
       }
@@ -116,7 +129,7 @@ export class LiveStream {
   #lost(): void {
     this.#leave()
     if (this.#over.signal.aborted) return
-    this.#options.connected(false)
+    this.#options.changed('lost')
     const most = Math.min(MAX_RETRY_MS, this.#retryMs * 2 ** this.#failures++)
     this.#timer = setTimeout(() => this.#connect(), this.#retryMs + Math.random() * most)
   }

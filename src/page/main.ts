@@ -14,6 +14,7 @@ import {
 import { Device } from './device.ts'
 import { ask } from './dialog.ts'
 import { h } from './dom.ts'
+import { reloadOffer } from './reload-offer.ts'
 import { shell } from './shell.ts'
 import { signInForm } from './sign-in.ts'
 import * as texts from './texts.ts'
@@ -99,7 +100,7 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
       if (error instanceof Refusal && error.status === 401) return refused(error.message)
       const isAway = error instanceof Unreachable || error instanceof Refusal
       if (!isAway) throw error
-      show(h('main', { class: 'centre', role: 'status' }, h('p', {}, texts.retrying)))
+      show(h('main', { class: 'centre', role: 'status' }, h('p', {}, texts.retrying), ...reloadOffer()))
       await new Promise(resolve => setTimeout(resolve, RETRY_MS))
     }
   }

@@ -1,6 +1,7 @@
 import type { Device } from './device.ts'
 import { button, foreign, h } from './dom.ts'
 import { labelOf, valueText } from './labels.ts'
+import { reloadOffer } from './reload-offer.ts'
 import { renewalBanner } from './renewal.ts'
 import * as texts from './texts.ts'
 import { fallbackBanner } from './update/fallback.ts'
@@ -35,7 +36,9 @@ export function shell(device: Device, actions: Actions): readonly HTMLElement[] 
   let place: Place | undefined
 
   const retitle = () => {
-    const waiting = device.sessions.value.filter(session => session.state === 'pending').length
+    // In a hidden tab, nobody would know that the number is old.
+    const isCurrent = device.connection.value === 'connected'
+    const waiting = device.sessions.value.filter(({ state }) => isCurrent && state === 'pending').length
     document.title = `${waiting > 0 ? `(${waiting}) ` : ''}${device.name} – ${place?.title ?? texts.product}`
   }
   const go = (isFirst = false) => {
@@ -63,15 +66,17 @@ export function shell(device: Device, actions: Actions): readonly HTMLElement[] 
   const lost = h('div', { class: 'banner connection', role: 'alert', hidden: true })
   device.connection.follow(connection => {
     state.textContent = texts.connections[connection]
-    state.classList.toggle('lost', connection !== 'connected')
-    lost.hidden = connection === 'connected'
+    state.classList.toggle('lost', connection === 'lost' || connection === 'restarting')
+    retitle()
+    lost.hidden = connection === 'connected' || connection === 'connecting'
     lost.classList.toggle('calm', connection === 'restarting')
-    if (connection === 'connected') return void lost.replaceChildren()
+    if (connection === 'connected' || connection === 'connecting') return void lost.replaceChildren()
     const isUpdating = connection === 'lost' && device.update.value?.state === 'restarting'
     const help = isUpdating ? texts.stillTrying : texts.connectionHelp[connection]
     lost.replaceChildren(
       h('p', {}, help),
       button(texts.tryNow, () => device.retry()),
+      ...(connection === 'lost' ? reloadOffer() : []),
     )
   })
   device.system.follow(() => {

@@ -18,7 +18,12 @@ export const closed = (reason: string) => CLOSED[reason] ?? `The device ended th
 
 export const connecting = 'Connecting…'
 export const retrying = 'The device does not answer. Trying again…'
-export const connections = { connected: 'Connected', lost: 'Not connected', restarting: 'Restarting' } as const
+export const connections = {
+  connected: 'Connected',
+  connecting,
+  lost: 'Not connected',
+  restarting: 'Restarting',
+} as const
 export const connectionHelp = {
   lost: 'Not connected to the device. This page may be out of date. Trying again…',
   restarting: 'The device is restarting. This page continues by itself when the device is back.',
@@ -27,6 +32,8 @@ export const stillTrying =
   'The device is not back yet. Leave it switched on: if a version does not work, the device tries it up to three times, and then goes back to the version before. That may take half an hour.'
 export const otherPage = 'The device was updated, and has another version of this page.'
 export const reload = 'Reload'
+export const newCertificate =
+  'If the device stays away, it may have a new certificate. Your browser asks about that when you reload the page.'
 export const refusedAfterRestart =
   'The device has restarted, and no longer accepts this credential. If it was reset, sign in with the new API key on its screen.'
 export const tryNow = 'Try now'

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { missingBrowser, openTab, startBrowser, type Tab } from './browser.ts'
+import { missingBrowser, openTab, POLL, startBrowser, type Tab } from './browser.ts'
 import { startPageDevice } from './device.ts'
 import { tap, waitForNoText, waitForText } from './steps.ts'
 
@@ -96,6 +96,28 @@ t.test('a link that fails without a word', { skip: missingBrowser('shell') }, as
     const seen = await page.evaluate(() => (globalThis as unknown as { seen: readonly string[] }).seen)
     t.notOk(seen.includes('Not connected'), seen.join())
     engine.close()
+  })
+
+  await t.test('a tab that is shown again is connected only once it hears something', async t => {
+    const { ask, link, page } = await start(t)
+    await ask('Ann’s iPhone')
+    await waitForText(page, 'Ann’s iPhone')
+    const look = (visibility: string) =>
+      page.evaluate(visibility => {
+        Object.defineProperty(document, 'visibilityState', { value: visibility, configurable: true })
+        document.dispatchEvent(new Event('visibilitychange'))
+      }, visibility)
+    t.match(await page.title(), /^\(1\) /)
+    await look('hidden')
+    t.notMatch(await page.title(), /^\(/, 'nobody would know how old the number is')
+    link.down()
+    await look('visible')
+    await waitForText(page, 'Connecting…')
+    t.notMatch(await page.title(), /^\(/)
+    await waitForText(page, 'Not connected')
+    link.up()
+    await page.waitForFunction(() => document.title.startsWith('(1) '), POLL)
+    await waitForText(page, 'Connected')
   })
 
   await t.test('a decision that gets no answer: the button says so, and the page is not connected', async t => {

@@ -1,4 +1,5 @@
 /** The page of the bundle, behind nginx with TLS and a path in front. */
+import type { HTTPRequest } from 'puppeteer-core'
 import t from 'tap'
 import { startNginx } from '../interop/nginx.ts'
 import { startReceiver } from '../interop/support.ts'
@@ -27,4 +28,18 @@ for (const prefix of ['/', '/building-7/room-4/'])
     await receiver.patch({ deviceName: 'And after a restart' })
     await waitForText(page, 'And after a restart')
     t.strictSame(offences, [])
+    // A certificate that the browser does not accept: the stream goes on, and everything else fails.
+    await waitForText(page, 'Connected')
+    await page.setRequestInterception(true)
+    const refuse = (request: HTTPRequest) => void request.abort('connectionfailed')
+    page.on('request', refuse)
+    await fill(page, 'General', 'Device name', 'Not sent')
+    await click(page, 'General', 'Save')
+    await waitForText(page, 'Not connected')
+    await waitForText(page, 'it may have a new certificate')
+    await click(page, 'General', 'Discard')
+    page.off('request', refuse)
+    await page.setRequestInterception(false)
+    await Promise.all([page.waitForNavigation(), page.locator('button::-p-text(Reload)').click()])
+    await waitForText(page, 'And after a restart')
   })

@@ -1,4 +1,4 @@
-import { messageOf, Refusal, Unreachable } from '../client.ts'
+import { messageOf, Refusal } from '../client.ts'
 import type { Device, Session } from '../device.ts'
 import { ask } from '../dialog.ts'
 import { button, foreign, h, problemLine, say } from '../dom.ts'
@@ -147,7 +147,6 @@ function sessionItem(device: Device): Item {
       } catch (error) {
         isDecided = false
         say(problem, messageOf(error))
-        if (error instanceof Unreachable) device.doubt()
       } finally {
         made.textContent = says.text
         // After a decision, the buttons stay inert until its event arrives.

@@ -20,12 +20,17 @@ async function start(t: Test) {
   const { service, link } = await startPageDevice(t, options)
   const wifi = async () =>
     (await service.system()).value.wifi as unknown as { networks: readonly { ssid: string }[]; connected: string }
+  const add = async (ssid: string) => {
+    const { networks } = await wifi()
+    const patched = { wifi: { networks: [...networks, { ssid, password: '', hidden: false }] } as never }
+    t.equal((await service.patch(patched)).status, 200)
+  }
   const names = async () => (await wifi()).networks.map(({ ssid }) => ssid)
-  return { service, link, wifi, names, file }
+  return { service, link, wifi, add, names, file }
 }
 
 t.test('Wi-Fi', { skip: missingBrowser('shell') || needs('wpa_cli', 'python3') }, async t => {
-  const { link, wifi, names, file } = await start(t)
+  const { link, wifi, add, names, file } = await start(t)
   const browser = await startBrowser(t)
   // A phone, held upright.
   const { page, offences } = await openTab(browser, link, page =>
@@ -103,12 +108,14 @@ t.test('Wi-Fi', { skip: missingBrowser('shell') || needs('wpa_cli', 'python3') }
     await waitForText(page, 'Saved. The device can still be reached.')
     t.strictSame(await names(), ['Lab', 'Guests', 'Office'])
     await clickNamed(page, 'Remove: Guests')
+    await add('Added by somebody else')
+    await waitForText(page, 'Added by somebody else')
     // The device has the change before the page opens the dialog, which covers everything else.
     const isChecked = waitForText(page, 'Checking the connection')
     await click(page, 'Remove \u2068Guests\u2069?', 'Remove')
     await isChecked
     await waitForNoText(page, 'Checking the connection')
-    t.strictSame(await names(), ['Lab', 'Office'])
+    t.strictSame(await names(), ['Lab', 'Office', 'Added by somebody else'])
   })
 
   await t.test('the signal is in the status', async () => {

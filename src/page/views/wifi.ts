@@ -40,7 +40,9 @@ export function withNetworks(device: Device, schema: Schema, field: Field): Fiel
   const other = button(texts.otherNetwork, () => askForNetwork())
   const buttons = h('div', { class: 'actions' }, scan, other)
 
+  /** The networks that the device knows now, which others may have changed since a row was built. */
   const networks = () => networksOf(device.system.value)
+  const others = (than: Known) => networks().filter(({ ssid }) => ssid !== than.ssid)
 
   /** Undone if the device does not come into the network that it is to join. */
   const change = async (next: readonly Known[], joined?: string) => {
@@ -60,9 +62,9 @@ export function withNetworks(device: Device, schema: Schema, field: Field): Fiel
     }
   }
   const join = (network: Known) => {
-    const others = networks().filter(({ ssid }) => ssid !== network.ssid)
-    if (others.length >= MAX_KNOWN) return say(problem, texts.tooManyNetworks(MAX_KNOWN))
-    change([network, ...others], network.ssid)
+    const rest = others(network)
+    if (rest.length >= MAX_KNOWN) return say(problem, texts.tooManyNetworks(MAX_KNOWN))
+    change([network, ...rest], network.ssid)
   }
   /** Anybody can listen in, and anybody can set one up under that name. */
   const joinOpen = (network: Known) =>
@@ -108,17 +110,16 @@ export function withNetworks(device: Device, schema: Schema, field: Field): Fiel
     known.hidden = all.length === 0
     known.replaceChildren(
       ...all.map((network, at) => {
-        const others = all.filter(other => other !== network)
         const remove = () =>
           ask({
             title: texts.removeTitle(shown(network.ssid)),
             content: [h('p', {}, texts.removeWarning)],
             action: texts.remove,
             isDangerous: true,
-            go: () => change(others),
+            go: () => change(others(network)),
           })
         const actions = [
-          at > 0 && named(texts.prefer, network, () => change([network, ...others])),
+          at > 0 && named(texts.prefer, network, () => change([network, ...others(network)])),
           named(texts.remove, network, remove),
         ]
         const isConnected = connectedIn(system) === network.ssid

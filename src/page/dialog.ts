@@ -69,3 +69,10 @@ export function ask(question: Question): void {
   )
   const close = openDialog(title, [form])
 }
+
+/** As `ask`, about a subject that others may replace while the dialog is open: then it asks again, about the other one. */
+export function askAbout<T>(subject: () => T, questionOn: (subject: T) => Question): void {
+  const asked = subject()
+  const question = questionOn(asked)
+  ask({ ...question, go: () => (subject() === asked ? question.go() : askAbout(subject, questionOn)) })
+}

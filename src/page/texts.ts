@@ -281,6 +281,7 @@ export const restartNow = 'Restart now'
 export const restartHelp = 'Mirroring ends. The device is back in about two minutes.'
 export const discardVersion = (version: Version) => `${discard} ${known(version)}`
 export const discardHelp = (running: Version) => `It will not start. The device stays with ${known(running)}.`
+export const installOlderTitle = (version: Version) => `Install ${known(version)} anyway?`
 export const installAnyway = 'Install it anyway'
 export const olderHelp = 'It is older than the version that runs, and may lack security fixes.'
 export const otherFile = 'This is another file. Choose the one that was begun, or discard it.'

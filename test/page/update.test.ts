@@ -131,7 +131,7 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     await click(page, 'Install 0.9.0?', 'Install')
     await waitForText(page, 'It is older than the version that runs')
     t.notOk(rauc.did.some(call => call.startsWith('InstallBundle')))
-    await click(page, 'Install it anyway?', 'Install it anyway')
+    await click(page, 'Install 0.9.0 anyway?', 'Install it anyway')
     await waitForText(page, 'Version 0.9.0 is being installed')
     rauc.fail('write error')
     await waitForText(page, 'RAUC could not install the bundle')
@@ -212,6 +212,16 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     await click(page, 'Install 1.0.8?', 'Install')
     await click(page, 'Install 1.0.9?', 'Cancel')
     t.notOk(rauc.did.some(call => call.startsWith('InstallBundle')))
+    await replace('0.8.0')
+    await waitForText(page, 'Version 0.8.0 is here')
+    await click(page, CARD, 'Install…')
+    await click(page, 'Install 0.8.0?', 'Install')
+    await waitForText(page, 'Install 0.8.0 anyway?')
+    await replace('0.7.0')
+    await waitForText(page, 'Version 0.7.0 is here')
+    await click(page, 'Install 0.8.0 anyway?', 'Install it anyway')
+    await click(page, 'Install 0.7.0 anyway?', 'Cancel')
+    t.notOk(rauc.did.some(call => call.startsWith('InstallBundle')))
     await install('1.1.0')
     await click(page, CARD, 'Discard…')
     t.equal((await service.fetch('/update/install', { method: 'DELETE' })).status, 204)
@@ -219,6 +229,22 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     await click(page, 'Discard 1.1.0?', 'Discard 1.1.0')
     await click(page, 'Discard 1.2.0?', 'Discard 1.2.0')
     await waitForText(page, 'Version 1.2.0 was discarded.')
+  })
+
+  await t.test('a question about going back, when others have sent the device elsewhere, is asked again', async t => {
+    const device = await startUpdateDevice(t, ({ rauc }) =>
+      Object.assign(rauc.slots['rootfs.1'] ?? {}, { status: 'ok', 'boot-status': 'good', 'bundle.version': '0.9.0' }),
+    )
+    const { link, rauc } = device
+    const { page } = await open(link)
+    await click(page, VERSIONS, 'Go back to 0.9.0…')
+    await waitForText(page, 'Go back to 0.9.0: Meeting Room 4?')
+    Object.assign(rauc.slots['rootfs.1'] ?? {}, { 'bundle.version': '0.8.0' })
+    await device.restartInto('A', '1.0.0')
+    await waitForText(page, 'Go back to 0.8.0…')
+    await click(page, 'Go back to 0.9.0: Meeting Room 4?', 'Go back to 0.9.0')
+    await click(page, 'Go back to 0.8.0: Meeting Room 4?', 'Cancel')
+    t.notOk(rauc.did.some(call => call.startsWith('Mark active')))
   })
 
   await t.test('an error of this page goes when others begin something', async t => {

@@ -2,7 +2,7 @@ import type { UpdateState } from '../../update/state.ts'
 import { bytesText } from '../bytes.ts'
 import { messageOf, Refusal } from '../client.ts'
 import type { Device } from '../device.ts'
-import { ask } from '../dialog.ts'
+import { askAbout } from '../dialog.ts'
 import { button, h, newId, problemLine, say } from '../dom.ts'
 import type { JsonObject } from '../json.ts'
 import { device as kept, NAME } from '../storage.ts'
@@ -83,7 +83,7 @@ export function newVersionCard(device: Device): HTMLElement {
   const install = (restart: string, allowOlder = false) => {
     const asked = (error: unknown) => {
       if (!(error instanceof Refusal) || error.type !== 'bundle-older') throw error
-      askOlder(() => install(restart, true))
+      askOlder(device, () => install(restart, true))
     }
     attempt(post('install', { restart, allowOlder }).catch(asked))
   }
@@ -165,45 +165,58 @@ export function newVersionCard(device: Device): HTMLElement {
 }
 
 function askInstall(device: Device, go: (restart: string) => void): void {
-  const { update, document, system } = device
-  const version = update.value?.bundle?.version
-  const window = windowText(system.value)
-  const options = Object.entries(texts.restarts).filter(([value]) => value !== 'window' || window !== undefined)
-  const select = h('select', { id: newId() }, ...options.map(([value, text]) => h('option', { value }, text)))
-  ask({
-    title: texts.installTitle(version),
-    content: [
-      h('p', {}, document.help('POST', '/update/install')),
-      h('div', { class: 'field' }, h('label', { for: select.id }, texts.restartWhen), select),
-      window !== undefined && h('p', { class: 'help' }, window),
-    ],
-    action: texts.install,
-    // Others may have replaced it.
-    go: () => (update.value?.bundle?.version === version ? go(select.value) : askInstall(device, go)),
-  })
+  const { document, system } = device
+  askAbout(
+    () => versionHere(device),
+    version => {
+      const window = windowText(system.value)
+      const options = Object.entries(texts.restarts).filter(([value]) => value !== 'window' || window !== undefined)
+      const select = h('select', { id: newId() }, ...options.map(([value, text]) => h('option', { value }, text)))
+      return {
+        title: texts.installTitle(version),
+        content: [
+          h('p', {}, document.help('POST', '/update/install')),
+          h('div', { class: 'field' }, h('label', { for: select.id }, texts.restartWhen), select),
+          window !== undefined && h('p', { class: 'help' }, window),
+        ],
+        action: texts.install,
+        go: () => go(select.value),
+      }
+    },
+  )
 }
 
-function askOlder(go: () => void): void {
-  ask({
-    title: `${texts.installAnyway}?`,
-    content: [h('p', {}, texts.olderHelp)],
-    action: texts.installAnyway,
-    isDangerous: true,
-    go,
-  })
+function askOlder(device: Device, go: () => void): void {
+  askAbout(
+    () => versionHere(device),
+    version => ({
+      title: texts.installOlderTitle(version),
+      content: [h('p', {}, texts.olderHelp)],
+      action: texts.installAnyway,
+      isDangerous: true,
+      go,
+    }),
+  )
 }
 
-function askDiscard(device: Device, go: () => void): void {
-  const { update } = device
-  const version = update.value?.other.version
-  const action = texts.discardVersion(version)
-  ask({
-    title: `${action}?`,
-    content: [h('p', {}, texts.discardHelp(update.value?.running.version))],
-    action,
-    // Others may have replaced it.
-    go: () => (update.value?.other.version === version ? go() : askDiscard(device, go)),
-  })
+function askDiscard({ update }: Device, go: () => void): void {
+  askAbout(
+    () => update.value?.other.version,
+    version => {
+      const action = texts.discardVersion(version)
+      return {
+        title: `${action}?`,
+        content: [h('p', {}, texts.discardHelp(update.value?.running.version))],
+        action,
+        go,
+      }
+    },
+  )
+}
+
+/** Returns the version of the bundle that can be installed. */
+function versionHere({ update }: Device): string | undefined {
+  return update.value?.bundle?.version
 }
 
 /** Reports whether no step is in progress, and no bundle is ready. */

@@ -1,6 +1,6 @@
 import { messageOf } from '../client.ts'
 import type { Device } from '../device.ts'
-import { ask } from '../dialog.ts'
+import { ask, type Question } from '../dialog.ts'
 import { button, checkbox, h } from '../dom.ts'
 import { holdsOneOf } from '../grants.ts'
 import type { DeviceOperation } from '../schema.ts'
@@ -23,17 +23,22 @@ export function operationsCard(device: Device): HTMLElement | undefined {
 
 /** Starts an operation after the user confirms it. */
 export function confirmed(device: Device, operation: Started): void {
+  ask(questionOn(device, operation))
+}
+
+/** Returns the question whether to start an operation. */
+export function questionOn(device: Device, operation: Started): Question {
   const { title, help, destructive = false, options = [] } = operation
   const boxes = options.map(({ query, help }) => ({ query, ...checkbox(help) }))
   const chosen = () => boxes.filter(({ input }) => input.checked).map(({ query }) => query)
-  ask({
+  return {
     title: texts.confirmOperation(title, device.name),
     content: [h('p', {}, help), ...boxes.map(({ row }) => row)],
     action: title,
     isDangerous: destructive,
     ...(destructive && { typed: device.name }),
     go: () => start(device, operation, chosen()),
-  })
+  }
 }
 
 async function start({ client }: Device, { path, title }: Started, options: readonly string[] = []): Promise<void> {

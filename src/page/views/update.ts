@@ -1,5 +1,6 @@
 import type { UpdateState } from '../../update/state.ts'
 import type { Device } from '../device.ts'
+import { askAbout } from '../dialog.ts'
 import { button, h, say } from '../dom.ts'
 import * as texts from '../texts.ts'
 import { momentText } from '../time.ts'
@@ -7,7 +8,7 @@ import { outcomeText } from '../update/fallback.ts'
 import { newVersionCard, reveal } from '../update/new-version.ts'
 import { newsOf, wasAskedFor } from '../update/state.ts'
 import type { View } from '../view.ts'
-import { confirmed } from './operations.ts'
+import { questionOn } from './operations.ts'
 import { fact } from './status.ts'
 
 /** The view with the versions on the device, and the card that installs a new one. */
@@ -39,8 +40,11 @@ function versionsCard(device: Device): HTMLElement {
   const last = h('div', { class: 'outcome', role: 'status' })
   const back = button('', () => {
     const path = '/update/rollback'
-    const title = titleOf(device.update.value)
-    confirmed(device, { path, title, help: device.document.help('POST', path) })
+    const help = device.document.help('POST', path)
+    askAbout(
+      () => titleOf(device.update.value),
+      title => questionOn(device, { path, title, help }),
+    )
   })
   device.update.follow(update => {
     if (!update) return

@@ -41,8 +41,9 @@ export function storedCredential(): string | undefined {
   return tab.getItem(NAME) ?? device.getItem(NAME) ?? undefined
 }
 
+/** Reports whether the stored credential is kept for all tabs. */
 export function isKept(): boolean {
-  return device.getItem(NAME) !== null
+  return tab.getItem(NAME) === null && device.getItem(NAME) !== null
 }
 
 export function storeCredential(credential: string, isKept: boolean): void {
@@ -50,6 +51,19 @@ export function storeCredential(credential: string, isKept: boolean): void {
   // Store before removing, so that other tabs do not mistake this for signing out.
   place.setItem(NAME, credential)
   other.removeItem(NAME)
+}
+
+/** Stores the credential of a link, for this tab only: the one that is kept for all tabs may be a better one. */
+export function storeInTab(credential: string): void {
+  // A tab with the kept one goes on following the others.
+  if (device.getItem(NAME) === credential) tab.removeItem(NAME)
+  else tab.setItem(NAME, credential)
+}
+
+/** Stores a credential in place of the present one, for all tabs if that is kept for them. */
+export function storeReplacement(credential: string): void {
+  if (isKept()) device.setItem(NAME, credential)
+  else storeInTab(credential)
 }
 
 /** Forgets a refused credential of this tab. The one stored for all tabs stays: another tab may be replacing it right now. */

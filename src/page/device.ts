@@ -57,8 +57,8 @@ export class Device {
   /** When the credential expires, in milliseconds since 1970; undefined if it does not. */
   readonly expiresAt: number | undefined
   readonly reverted = new Signal<Reverted | undefined>(undefined)
-  /** The action rows of forms with unsaved entries. */
-  readonly unsaved = new Set<HTMLElement>()
+  /** What leaving the page would lose, as a sentence, by the action row of its form. */
+  readonly unsaved = new Map<HTMLElement, string>()
   readonly #ended: (why: string) => void
   readonly #streams = new Map<string, LiveStream>()
   readonly #closing = new AbortController()
@@ -137,6 +137,11 @@ export class Device {
   get isOpen(): boolean | undefined {
     const { moderation } = this.system.value
     return isObject(moderation) ? moderation.approval === 'none' : undefined
+  }
+
+  /** The sentences on what leaving the page would lose, each once. */
+  get losses(): readonly string[] {
+    return [...new Set(this.unsaved.values())]
   }
 
   /** Reconnects now any stream that waits to. */

@@ -8,6 +8,8 @@ import {
   type SignInLink,
   storeCredential,
   storedCredential,
+  storeInTab,
+  storeReplacement,
   takeLink,
   takeNextKey,
 } from './credential.ts'
@@ -21,13 +23,13 @@ import * as texts from './texts.ts'
 import { announce } from './toast.ts'
 import { joining } from './trial/joining.ts'
 import { goOnWithTrial } from './trial/trial.ts'
-import { replaceKey } from './views/access.ts'
+import { ONLY_NOW, replaceKey } from './views/access.ts'
 
 const RETRY_MS = 3_000
 
 interface Opening {
-  /** Whether to store the accepted credential for all tabs, or for this tab only; undefined if it is already stored. */
-  readonly isKept?: boolean
+  /** Stores the accepted credential; undefined if it is already stored. */
+  readonly store?: (credential: string) => void
   readonly isConfirming?: boolean
   readonly joining?: string | undefined
   readonly isMoved?: boolean
@@ -40,6 +42,9 @@ let current: string | undefined
 /** Counts the attempts to open the device: only the latest may show anything. */
 let attempts = 0
 
+/** The dialog with a new API key, which is shown only once. */
+const keyDialog = () => document.querySelector(`dialog:has(.${ONLY_NOW})`)
+
 /** Replaces everything on the page except dialogs: a new key must stay visible until it is copied. */
 function show(...elements: readonly HTMLElement[]): void {
   for (const element of [...document.body.children]) if (!element.matches('dialog, .toast')) element.remove()
@@ -51,13 +56,15 @@ function signIn(why = ''): void {
   device?.close()
   device = undefined
   current = undefined
-  for (const dialog of document.querySelectorAll('dialog')) dialog.close()
+  for (const dialog of document.querySelectorAll('dialog')) if (dialog !== keyDialog()) dialog.close()
   document.title = texts.product
   show(
     h(
       'main',
       { class: 'centre' },
-      signInForm(why, (credential, isKept) => open(credential, { isKept })),
+      signInForm(why, (credential, isKept) =>
+        open(credential, { store: accepted => storeCredential(accepted, isKept) }),
+      ),
     ),
   )
   document.querySelector('input')?.focus()
@@ -70,10 +77,11 @@ function signOut(): void {
   })
 }
 
-/** Calls `go`, after a question if entries would be lost. */
+/** Calls `go`, after a question if something would be lost. */
 function unlessUnsaved(title: string, action: string, go: () => void): void {
-  if (!device || device.unsaved.size === 0) return go()
-  ask({ title, content: [h('p', {}, texts.unsavedLost)], action, go })
+  const lost = device?.losses ?? []
+  if (lost.length === 0) return go()
+  ask({ title, content: lost.map(text => h('p', {}, text)), action, go })
 }
 
 async function open(credential: string, opening: Opening = {}): Promise<void> {
@@ -85,7 +93,9 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
     if (attempt !== attempts) return
     // The page was closed while the device was replacing the key.
     const next = takeNextKey()
-    if (next !== undefined) return void open(next, { isKept: isKept() })
+    if (next !== undefined) return void open(next, { store: storeReplacement })
+    // Another tab has replaced it.
+    if (device && isKept() && storedCredential() !== credential) return goOn()
     dropCredential(credential)
     signIn(why)
   }
@@ -110,11 +120,11 @@ async function enter(opened: Device, opening: Opening, refused: (why: string) =>
   device = opened
   const { readsSystem, changesSystem, seesSessions } = opened.grants
   if (!readsSystem && !changesSystem && !seesSessions) return refused(texts.grantsNothing)
-  if (opening.isKept !== undefined) storeCredential(opened.client.credential, opening.isKept)
+  opening.store?.(opened.client.credential)
   /** Continues with another key, unless somebody signed out meanwhile. */
   const replaceCredential = (credential: string) => {
     if (device !== opened) return
-    storeCredential(credential, isKept())
+    storeReplacement(credential)
     open(credential)
   }
   const actions = { signOut, replaceCredential }
@@ -137,7 +147,7 @@ function start(): void {
 }
 
 function openLink(link: SignInLink): void {
-  open(link.credential, { ...link, isKept: isKept() })
+  open(link.credential, { ...link, store: storeInTab })
 }
 
 /** Continues with the stored credential. */
@@ -151,13 +161,16 @@ addEventListener('hashchange', ({ oldURL }) => {
   const link = location.hash.startsWith('#key=') ? takeLink() : undefined
   if (!link) return
   // Restores the address before the shell reacts to it, so that unsaved entries stay in view.
-  if (device && device.unsaved.size > 0) history.replaceState(null, '', oldURL)
+  if (device && device.losses.length > 0) history.replaceState(null, '', oldURL)
   unlessUnsaved(texts.openLinkTitle, texts.useIt, () => openLink(link))
 })
 addEventListener('beforeunload', event => {
-  if (device && device.unsaved.size > 0) event.preventDefault()
+  if (keyDialog() || (device && device.losses.length > 0)) event.preventDefault()
 })
 onStoredElsewhere(() => {
-  if (storedCredential() !== current) goOn()
+  const follow = () => {
+    if (storedCredential() !== current) goOn()
+  }
+  if (storedCredential() !== current) unlessUnsaved(texts.signedInElsewhere, texts.followOther, follow)
 })
 start()

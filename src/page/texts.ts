@@ -41,8 +41,11 @@ export const skip = 'Skip to the content'
 export const views = 'Views'
 export const signOut = 'Sign out'
 export const openLinkTitle = 'Use the link?'
-export const signOutTitle = 'Sign out without saving?'
+export const signOutTitle = 'Sign out?'
+export const signedInElsewhere = 'Somebody signed in or out in another tab. Do the same here?'
+export const followOther = 'Do the same'
 export const unsavedLost = 'Your changes are not saved.'
+export const sendingLost = 'The file is still being sent.'
 
 export const signIn = 'Sign in'
 export const signInHelp =

@@ -84,7 +84,56 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     t.equal(await valueIn(page, 'The new API key', 'API key'), service.key)
     t.strictSame(await stored(page), { session: [], local: [service.key] })
     await waitForText(other.page, 'Connected')
+    const asked: string[] = []
+    page.on('dialog', dialog => {
+      asked.push(dialog.type())
+      dialog.dismiss()
+    })
+    await page.reload({ timeout: 1_000 }).catch(() => undefined)
+    t.strictSame(asked, ['beforeunload'], 'the key is shown only now')
+    await other.page.locator('button::-p-text(Sign out)').click()
+    await waitForText(page, 'Paste the API key')
+    t.equal(await valueIn(page, 'The new API key', 'API key'), service.key)
     t.strictSame(offences, [])
+  })
+
+  await t.test('a link signs in its own tab, and leaves the kept key to the others', async t => {
+    const { page } = await openKept()
+    const token = service.token(['moderator:rw'])
+    const other = await openTab(page.browserContext(), `${service.url}/#key=${token}`)
+    await waitForText(other.page, 'No device is waiting.')
+    t.strictSame(await stored(other.page), { session: [token], local: [service.key] })
+    t.strictSame(await stored(page), { session: [], local: [service.key] })
+    const same = await openTab(page.browserContext(), link())
+    await waitForText(same.page, 'Meeting Room 4')
+    t.strictSame(await stored(same.page), { session: [], local: [service.key] }, 'and goes on following the others')
+  })
+
+  await t.test('a tab asks before it follows another one and loses entries', async t => {
+    const { page } = await openKept()
+    const other = await openTab(page.browserContext(), service.url)
+    await waitForText(other.page, 'Meeting Room 4')
+    await page.bringToFront()
+    await goTo(page, 'Settings')
+    await fill(page, 'General', 'Device name', 'Being typed')
+    const signOut = async () => {
+      await other.page.bringToFront()
+      await other.page.locator('button::-p-text(Sign out)').click()
+      await waitForText(other.page, 'Paste the API key')
+      await page.bringToFront()
+      await waitForText(page, 'Your changes are not saved.')
+    }
+    const QUESTION = 'Somebody signed in or out in another tab. Do the same here?'
+    await signOut()
+    await click(page, QUESTION, 'Cancel')
+    t.equal(await valueIn(page, 'General', 'Device name'), 'Being typed')
+    await other.page.bringToFront()
+    await other.page.locator('::-p-text(Stay signed in)').click()
+    await enter(other.page, 'API key or token', `${service.key}\n`)
+    await waitForText(other.page, 'Meeting Room 4')
+    await signOut()
+    await click(page, QUESTION, 'Do the same')
+    await waitForText(page, 'Paste the API key')
   })
 
   await t.test('a credential that no header can carry is refused, not tried for ever', async t => {

@@ -105,7 +105,18 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     Object.assign(network, { breaksAfter: 8 * MIB, staysDown: true })
     await choose(page, path)
     await eventually(async () => network.isDown)
+    const asked: string[] = []
+    page.once('dialog', dialog => {
+      asked.push(dialog.type())
+      dialog.dismiss()
+    })
+    await page.reload({ timeout: 1_000 }).catch(() => undefined)
+    t.strictSame(asked, ['beforeunload'], 'it is still being sent')
+    await page.locator('header button').click()
+    await waitForText(page, 'The file is still being sent.')
+    await click(page, 'Sign out?', 'Cancel')
     network.isDown = false
+    page.once('dialog', dialog => dialog.accept())
     await page.reload()
     await waitForText(page, 'of 24 MiB are here. To go on, choose \u2068half.raucb\u2069 again.')
     await choose(page, small)

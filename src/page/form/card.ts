@@ -49,7 +49,7 @@ export function card(options: CardOptions): HTMLFormElement {
   const refresh = () => {
     actions.hidden = patch() === undefined
     if (actions.hidden) device.unsaved.delete(actions)
-    else device.unsaved.add(actions)
+    else device.unsaved.set(actions, texts.unsavedLost)
   }
   const submit = async () => {
     const body = patch()

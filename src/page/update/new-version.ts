@@ -48,6 +48,7 @@ export function newVersionCard(device: Device): HTMLElement {
     if (!file) return
     const mine = new AbortController()
     sending = mine
+    device.unsaved.set(bar, texts.sendingLost)
     closed.addEventListener('abort', () => mine.abort())
     show()
     kept.setItem(FILE, file.name)
@@ -56,6 +57,7 @@ export function newVersionCard(device: Device): HTMLElement {
     await attempt(upload(client, file, mine.signal))
     lock?.release()
     sending = undefined
+    device.unsaved.delete(bar)
     // The user stopped it: that is not a failure.
     if (mine.signal.aborted) failure = ''
     readPart()

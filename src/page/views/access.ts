@@ -10,6 +10,9 @@ import { qrImage } from './qr-image.ts'
 import { secret } from './secret.ts'
 import { tokenCard } from './token-card.ts'
 
+/** The class of a text that only this dialog shows, and nothing shows again. */
+export const ONLY_NOW = 'only-now'
+
 /** The view for holders of the API key: new tokens, the replacement of the key, issuers, and the device's certificate. */
 export function accessView(device: Device, actions: Actions): View {
   return {
@@ -41,11 +44,7 @@ function keyCard(device: Device, actions: Actions): HTMLElement {
   const confirm = () =>
     ask({
       title: texts.replaceKeyTitle(device.name),
-      content: [
-        h('p', {}, texts.replaceKeyWarning),
-        device.unsaved.size > 0 && h('p', {}, texts.unsavedLost),
-        removal.row,
-      ],
+      content: [h('p', {}, texts.replaceKeyWarning), ...device.losses.map(text => h('p', {}, text)), removal.row],
       action: texts.replaceKey,
       isDangerous: true,
       go: replace,
@@ -111,7 +110,7 @@ function showKey(apiKey: string, issuers: readonly string[]): void {
     button(texts.done, () => close(), 'primary'),
   )
   const content = [
-    h('p', {}, texts.keyReplacedHelp),
+    h('p', { class: ONLY_NOW }, texts.keyReplacedHelp),
     qrImage(linkFor(apiKey), texts.keyQrCode),
     secret(texts.apiKey, apiKey),
     issuers.length > 0 && h('p', {}, texts.issuersStay(issuers.join(', '))),

@@ -1,4 +1,5 @@
 import { button, type Child, h, newId, present } from './dom.ts'
+import { typable } from './name.ts'
 import * as texts from './texts.ts'
 
 /**
@@ -40,7 +41,7 @@ export function ask(question: Question): void {
   const { title, content, action, isDangerous = false, typed, isValid = () => true, go } = question
   const input = h('input', { type: 'text', autofocus: true, autocomplete: 'off', spellcheck: 'false', id: newId() })
   const confirm = h('button', { class: isDangerous ? 'danger' : 'primary', hidden: action === undefined }, action)
-  const isReady = () => isValid() && (typed === undefined || input.value.trim() === typed.trim())
+  const isReady = () => isValid() && (typed === undefined || typable(input.value) === typable(typed))
   const validate = () => {
     confirm.disabled = !isReady()
   }
@@ -58,7 +59,7 @@ export function ask(question: Question): void {
       },
     },
     ...content,
-    typed !== undefined && h('label', { for: input.id }, texts.typeName(typed)),
+    typed !== undefined && h('label', { for: input.id }, texts.typeName(typable(typed))),
     typed !== undefined && input,
     h(
       'div',

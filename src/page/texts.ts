@@ -7,8 +7,11 @@ const CLOSED: Readonly<Record<string, string>> = {
   'not yet valid': 'Your token is not valid yet.',
 }
 
-/** A name that others have chosen: its direction does not spread to the text around it (Unicode Standard Annex 9). */
-const isolated = (name: string) => `\u2068${name}\u2069`
+/**
+ * A name that others have chosen: its direction does not spread to the text around it (Unicode Standard Annex 9), and it ends
+ * only at its end.
+ */
+const isolated = (name: string) => `\u2068${name.replace(/[\u202a-\u202e\u2066-\u2069]/g, '')}\u2069`
 
 const plural = (count: number, one: string, many: string) => `${count} ${count === 1 ? one : many}`
 export const product = 'Receiver'
@@ -164,6 +167,7 @@ export const trialMoved = 'The device does not answer at this address any more. 
 export const trialKept = 'Saved. The device can still be reached.'
 export const trialKeptThere =
   'The device can be reached here, and the change is kept. You are signed in for ten minutes; after that, sign in with the API key.'
+export const trialSignIn = 'Sign in to keep the change. Otherwise the device undoes it soon.'
 export const trialLate = 'The change was not confirmed in time, so the device has undone it.'
 export const revertedBecause = (reason: string) =>
   reason === 'restarted'
@@ -314,7 +318,8 @@ export const tokenSubject = 'Name'
 export const tokenSubjectHelp = 'Optional. The name of its holder, shown in the log.'
 export const makeToken = 'Make a token'
 export const tokenMade = 'Your new token'
-export const tokenOnce = 'Shown only now: copy the link, or scan the code with a phone. Both open this page, signed in.'
+export const tokenOnce =
+  'Shown only now: copy the link, or scan the code with a phone. Both open this page, signed in, and stay in the history of that browser.'
 export const validUntil = (when: string) => `Valid until ${when}.`
 export const token = 'Token'
 export const link = 'Link that signs in'
@@ -327,14 +332,14 @@ export const done = 'Done'
 export const replaceKey = 'Replace the API key'
 export const replaceKeyHelp =
   'Replace the key if it, or a token, is in the wrong hands. Every token and link made from it stops working at once.'
-export const replaceKeyTitle = (name: string) => `Replace the API key of ${name}?`
+export const replaceKeyTitle = (name: string) => `Replace the API key of ${isolated(name)}?`
 export const replaceKeyWarning =
   'Everybody but you is signed out at once. Panels, scripts and moderators need the new key, or tokens made from it. This cannot be undone.'
 export const replacingKey =
   'The device does not answer. This page keeps asking until it knows whether the device has the new key.'
 export const keyReplaced = 'The new API key'
 export const keyReplacedHelp =
-  'It is in force, and this page uses it. It is shown only now: keep it in a safe place, or scan the code with a phone, which signs the phone in. Anybody who has it controls the device.'
+  'It is in force, and this page uses it. It is shown only now: keep it in a safe place, or scan the code with a phone, which signs the phone in, and stays in the history of its browser. Anybody who has it controls the device.'
 export const apiKey = 'API key'
 
 export const issuers = 'Issuers'
@@ -376,8 +381,8 @@ export const storageTemporary =
   'Its partition could not be read: the settings are those of a new device, and a restart loses changes. Restart it, or replace its card.'
 
 export const operations = 'Maintenance'
-export const confirmOperation = (operation: string, device: string) => `${operation}: ${device}?`
-export const typeName = (name: string) => `Type “${name}” to confirm`
+export const confirmOperation = (operation: string, device: string) => `${operation}: ${isolated(device)}?`
+export const typeName = (name: string) => `Type “${isolated(name)}” to confirm`
 export const started = (operation: string) => `${operation}: started.`
 
 export const logs = 'Log'

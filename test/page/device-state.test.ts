@@ -4,7 +4,7 @@ import t from 'tap'
 import { temporaryFolder } from '../support/folder.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { livelySystem, startPageDevice } from './device.ts'
-import { download, enter, goTo, waitForText } from './steps.ts'
+import { click, download, enter, goTo, waitForText } from './steps.ts'
 
 t.test('status and log', { skip: missingBrowser('shell') }, async t => {
   const { service, link } = await startPageDevice(t, livelySystem(t))
@@ -15,6 +15,20 @@ t.test('status and log', { skip: missingBrowser('shell') }, async t => {
     await goTo(page, 'Status')
     for (const text of ['Clock is set', 'Storage in use', 'Raspberry Pi 4 Model B Rev 1.5', 'Receiver OS'])
       await waitForText(page, text)
+  })
+
+  await t.test('a name is typed as it is seen', async t => {
+    const name = 'Room\u202e \u2069 of  Ann'
+    t.equal((await service.patch({ deviceName: name })).status, 200)
+    await click(page, 'Maintenance', 'Factory reset…')
+    const isDisabled = () => page.$eval('dialog .danger', element => (element as HTMLButtonElement).disabled)
+    t.ok(await isDisabled())
+    await enter(page, 'Type “\u2068Room of Ann\u2069” to confirm', 'Room of Ann')
+    t.notOk(await isDisabled())
+    await click(page, 'Factory reset: \u2068Room  of  Ann\u2069?', 'Cancel')
+    t.equal((await service.patch({ deviceName: '\u200b\u2060' })).status, 200)
+    await page.waitForFunction(() => document.querySelector('h1')?.textContent === location.hostname)
+    t.equal((await service.patch({ deviceName: 'Meeting Room 4' })).status, 200)
   })
 
   await t.test('the log is filtered, searched and downloaded', async t => {

@@ -42,11 +42,11 @@ t.test('operations', { skip: NO_RIG || missingBrowser('shell') }, async t => {
     const { page, offences } = await open(rig.key)
     const { pid } = rig
     await click(page, 'Maintenance', 'Reboot…')
-    await click(page, 'Reboot: Boardroom?', 'Cancel')
-    await waitForNoText(page, 'Reboot: Boardroom?')
+    await click(page, 'Reboot: \u2068Boardroom\u2069?', 'Cancel')
+    await waitForNoText(page, 'Reboot: \u2068Boardroom\u2069?')
     t.equal(rig.pid, pid)
     await click(page, 'Maintenance', 'Reboot…')
-    await click(page, 'Reboot: Boardroom?', 'Reboot')
+    await click(page, 'Reboot: \u2068Boardroom\u2069?', 'Reboot')
     await waitForText(page, 'Reboot: started.')
     await waitForText(page, 'The device is restarting.')
     await rig.untilBackFrom(pid)
@@ -60,12 +60,12 @@ t.test('operations', { skip: NO_RIG || missingBrowser('shell') }, async t => {
   await t.test('factory reset: the name is typed first; the credential and what the card gave end with it', async t => {
     const { page, offences } = await open(rig.key)
     const { pid, key } = rig
-    const title = 'Factory reset: Boardroom?'
+    const title = 'Factory reset: \u2068Boardroom\u2069?'
     const isDisabled = () => page.$eval('dialog .danger', element => (element as HTMLButtonElement).disabled)
     await click(page, 'Maintenance', 'Factory reset…')
-    await enter(page, 'Type “Boardroom” to confirm', 'Board')
+    await enter(page, 'Type “\u2068Boardroom\u2069” to confirm', 'Board')
     t.ok(await isDisabled())
-    await enter(page, 'Type “Boardroom” to confirm', 'room')
+    await enter(page, 'Type “\u2068Boardroom\u2069” to confirm', 'room')
     t.notOk(await isDisabled())
     await page
       .locator(

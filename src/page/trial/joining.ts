@@ -1,11 +1,7 @@
 import { isObject, type JsonObject } from '../json.ts'
+import { shown } from '../name.ts'
 import * as texts from '../texts.ts'
 import type { Goal } from './trial.ts'
-
-/** A name that others have chosen, without what would not be seen or would turn the text around it. */
-export function shown(ssid: string): string {
-  return ssid.replace(/[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/gu, '\ufffd')
-}
 
 /** The Wi-Fi network that the device is in; "" if none. */
 export function connectedIn({ wifi }: JsonObject): string {

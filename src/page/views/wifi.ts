@@ -4,10 +4,11 @@ import { ask } from '../dialog.ts'
 import { button, checkbox, foreign, h, newId, problemLine, say } from '../dom.ts'
 import type { Field } from '../form/field.ts'
 import { isEqual, isObject, type Json, type JsonObject } from '../json.ts'
+import { shown } from '../name.ts'
 import type { Schema } from '../schema.ts'
 import * as texts from '../texts.ts'
 import { announce } from '../toast.ts'
-import { connectedIn, joining, shown } from '../trial/joining.ts'
+import { connectedIn, joining } from '../trial/joining.ts'
 import { sendPatch } from '../trial/send.ts'
 
 /** A network of the configuration. */

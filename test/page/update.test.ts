@@ -66,7 +66,7 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     await waitForText(page, 'Version 1.1.0 is installed. It starts when the device restarts.')
     t.strictSame(await buttons(page), ['Restart now…', 'Discard…'])
     await click(page, CARD, 'Restart now…')
-    await click(page, 'Restart now: Meeting Room 4?', 'Restart now')
+    await click(page, 'Restart now: \u2068Meeting Room 4\u2069?', 'Restart now')
     await eventually(async () => jobs.includes('reboot'))
     await device.restartInto('B', '1.1.0')
     await waitForText(page, 'The new version is on trial for')
@@ -119,6 +119,10 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     page.once('dialog', dialog => dialog.accept())
     await page.reload()
     await waitForText(page, 'of 24 MiB are here. To go on, choose \u2068half.raucb\u2069 again.')
+    // As after a file of another size, before somebody else began this one.
+    await page.evaluate(() => localStorage.setItem('receiverd / file', '5 another.raucb'))
+    await page.reload()
+    await waitForText(page, 'of 24 MiB are here. To go on, choose the same file again.')
     await choose(page, small)
     await waitForText(page, 'This is another file.')
     await choose(page, path)
@@ -176,7 +180,7 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     await waitForText(page, 'The device went back from version 1.1.0, as somebody asked it to.')
     t.equal(await page.$$eval('.banner:not([hidden])', found => found.length), 0, 'which is no reason for a warning')
     await click(page, VERSIONS, 'Go to 1.1.0…')
-    await click(page, 'Go to 1.1.0: Meeting Room 4?', 'Cancel')
+    await click(page, 'Go to 1.1.0: \u2068Meeting Room 4\u2069?', 'Cancel')
   })
 
   await t.test('an installed version is discarded before it starts', async t => {
@@ -249,12 +253,12 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     const { link, rauc } = device
     const { page } = await open(link)
     await click(page, VERSIONS, 'Go back to 0.9.0…')
-    await waitForText(page, 'Go back to 0.9.0: Meeting Room 4?')
+    await waitForText(page, 'Go back to 0.9.0: \u2068Meeting Room 4\u2069?')
     Object.assign(rauc.slots['rootfs.1'] ?? {}, { 'bundle.version': '0.8.0' })
     await device.restartInto('A', '1.0.0')
     await waitForText(page, 'Go back to 0.8.0…')
-    await click(page, 'Go back to 0.9.0: Meeting Room 4?', 'Go back to 0.9.0')
-    await click(page, 'Go back to 0.8.0: Meeting Room 4?', 'Cancel')
+    await click(page, 'Go back to 0.9.0: \u2068Meeting Room 4\u2069?', 'Go back to 0.9.0')
+    await click(page, 'Go back to 0.8.0: \u2068Meeting Room 4\u2069?', 'Cancel')
     t.notOk(rauc.did.some(call => call.startsWith('Mark active')))
   })
 
@@ -280,7 +284,7 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     t.strictSame(await buttons(reader), [])
     const { page } = await open(link)
     await click(page, VERSIONS, 'Go back to 0.9.0…')
-    await click(page, 'Go back to 0.9.0: Meeting Room 4?', 'Cancel')
+    await click(page, 'Go back to 0.9.0: \u2068Meeting Room 4\u2069?', 'Cancel')
     t.notOk(rauc.did.some(call => call.startsWith('Mark')))
     await page.focus('::-p-aria([name="Go back to 0.9.0…"][role="button"])')
     await page.keyboard.press('Enter')

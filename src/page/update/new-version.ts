@@ -14,7 +14,7 @@ import { Estimate } from './estimate.ts'
 import { type Part, partOf, upload } from './upload.ts'
 import { channelOf, windowText } from './window.ts'
 
-/** The item with the name of the file being uploaded, to be shown after a reload. */
+/** The item with the size and the name of the file being uploaded. The name is shown after a reload. */
 const FILE = `${NAME} file`
 
 /** Creates the card that takes a new version from a file or the channel to the restart. */
@@ -51,7 +51,7 @@ export function newVersionCard(device: Device): HTMLElement {
     device.unsaved.set(bar, texts.sendingLost)
     closed.addEventListener('abort', () => mine.abort())
     show()
-    kept.setItem(FILE, file.name)
+    kept.setItem(FILE, `${file.size} ${file.name}`)
     // A sleeping phone would stop sending.
     const lock = await navigator.wakeLock?.request('screen').catch(() => undefined)
     await attempt(upload(client, file, mine.signal))
@@ -231,7 +231,10 @@ function sendingText({ bundle }: UpdateState): string {
 }
 
 function partText({ receivedBytes, bytes }: Part): string {
-  return texts.partThere(bytesText(receivedBytes), bytesText(bytes), kept.getItem(FILE) ?? '')
+  const file = kept.getItem(FILE) ?? ''
+  // The part may be of a file that somebody else is sending.
+  const name = file.startsWith(`${bytes} `) ? file.slice(`${bytes} `.length) : ''
+  return texts.partThere(bytesText(receivedBytes), bytesText(bytes), name)
 }
 
 function statusText({ state, bundle, running, other, waitingFor }: UpdateState, system: JsonObject): string {

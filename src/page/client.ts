@@ -1,5 +1,6 @@
 import type { Json } from './json.ts'
 import * as texts from './texts.ts'
+import { setDeviceClock } from './time.ts'
 
 /** An error in one part of a request body. */
 export interface FieldError {
@@ -73,6 +74,7 @@ export class Client {
       if (!(error instanceof DOMException && error.name === 'AbortError')) this.unanswered()
       throw new Unreachable(texts.noAnswer, { cause: error })
     }
+    setDeviceClock(response.headers.get('Date'))
     if (!response.ok) throw refusalOf(response.status, await response.text().catch(() => ''))
     return response
   }

@@ -1,5 +1,22 @@
 import * as texts from './texts.ts'
 
+/** Milliseconds by which the clocks may differ without effect: an answer states whole seconds, and is on its way for a while. */
+const TOLERANCE_MS = 2_000
+
+/** Milliseconds by which the clock of the device is ahead of the browser's. */
+let aheadMs = 0
+
+/** The time by the clock of the device, in milliseconds since 1970: deadlines are given by that clock. */
+export function deviceNow(): number {
+  return Date.now() + aheadMs
+}
+
+/** Sets the clock of the device by the field `Date` of an answer that has just come. */
+export function setDeviceClock(date: string | null): void {
+  const ms = Date.parse(date ?? '') - Date.now()
+  if (Math.abs(ms - aheadMs) > TOLERANCE_MS) aheadMs = ms
+}
+
 /** Formats a moment in the browser's language. */
 export function momentText(time: string): string {
   const moment = new Date(time)

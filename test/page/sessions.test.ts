@@ -120,6 +120,7 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
     await press('Replace')
     await waitForText(page, '"Bob" is mirroring; this device shows one at a time.')
     await press('Replace')
+    await waitForText(page, 'Let in.')
     await waitForText(page, 'No device is waiting.')
     t.strictSame(asked, ['?replace=false', '?replace=a', '?replace=b'])
     await stop()
@@ -267,6 +268,23 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
     t.equal(await name.evaluate(input => input.placeholder), 'Room 5', 'the name that an empty one stands for')
     await page.locator('header .summary').click()
     await waitForText(page, 'By the door.')
+  })
+
+  await t.test('reads the time by the clock of the device', async () => {
+    const engine = await ask(' \u200b\u2060')
+    const { page: late } = await openTab(
+      browser,
+      `${service.url}/#key=${moderator}`,
+      page =>
+        page.evaluateOnNewDocument(() => {
+          const { now } = Date
+          Date.now = () => now() + 3_600_000
+        }) as unknown as Promise<void>,
+    )
+    await waitForText(late, 'denied in 1')
+    await waitForText(late, 'Unnamed device')
+    engine.close()
+    await waitForText(late, 'Withdrew, or was turned away by somebody else.')
   })
 
   await t.test('the page says in time that a token expires', async () => {

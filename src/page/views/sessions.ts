@@ -2,9 +2,10 @@ import { messageOf, Refusal } from '../client.ts'
 import type { Device, Session } from '../device.ts'
 import { ask } from '../dialog.ts'
 import { button, foreign, h, problemLine, say } from '../dom.ts'
+import { isBlank } from '../name.ts'
 import { moving } from '../steady.ts'
 import * as texts from '../texts.ts'
-import { durationText } from '../time.ts'
+import { deviceNow, durationText } from '../time.ts'
 import { announce } from '../toast.ts'
 import type { View } from '../view.ts'
 import { whileShown } from '../while-shown.ts'
@@ -53,7 +54,7 @@ export function sessionsView(device: Device): View {
       const list = session.state === 'pending' ? waiting : mirroring
       let item = items.get(session.id)
       if (item?.element.parentElement === waiting && list !== waiting) {
-        fade(item, texts.letIn(item.isDecided()))
+        fade(item, texts.letIn(item.isLetIn()))
         item = undefined
       }
       item ??= sessionItem(device)
@@ -90,8 +91,8 @@ export function sessionsView(device: Device): View {
 interface Item {
   readonly element: HTMLElement
   readonly update: (session: Session) => void
-  /** Reports whether the session was decided on this page. */
-  readonly isDecided: () => boolean
+  /** Reports whether the session was let in on this page. */
+  readonly isLetIn: () => boolean
   /** Returns a text on how the session ended. */
   readonly outcome: () => string
   /** Shows the session as over, and disables its buttons. */
@@ -107,7 +108,8 @@ function sessionItem(device: Device): Item {
   const problem = problemLine()
   const actions = h('div', { class: 'decide' })
   const element = h('li', {}, h('div', { class: 'who' }, name, facts), actions, problem)
-  let isDecided = false
+  /** The decision made on this page, from the press until the device refuses it. */
+  let decided: Says | undefined
   let last: Session | undefined
 
   const update = (session: Session) => {
@@ -115,55 +117,71 @@ function sessionItem(device: Device): Item {
     last = session
     name.replaceChildren(foreign(nameOf(session)))
     const { protocol, model, address, since, deadline, state } = session
-    const leftMs = deadline === undefined ? undefined : Date.parse(deadline) - Date.now()
+    const leftMs = deadline === undefined ? undefined : Date.parse(deadline) - deviceNow()
     const time =
-      leftMs === undefined ? durationText((Date.now() - Date.parse(since)) / 1000) : texts.leftOf(state, leftMs)
+      leftMs === undefined ? durationText((deviceNow() - Date.parse(since)) / 1000) : texts.leftOf(state, leftMs)
     const known = [texts.sessionStates[state], texts.protocolOf(protocol), texts.modelOf(model), address, time]
     facts.replaceChildren(...known.filter(text => text !== '').map(text => foreign(text)))
     element.className = state
     if (isMoved && device.grants.decidesSessions) actions.replaceChildren(...buttonsFor(session))
   }
   const buttonsFor = (session: Session): readonly HTMLElement[] => {
-    const remove = () => device.client.send('DELETE', `/sessions/${session.id}`, { signal: soon() })
+    const { id } = session
+    const remove = () => device.client.send('DELETE', `/sessions/${id}`, { signal: soon() })
+    const admit = (replaced = 'false') =>
+      device.client.send('POST', `/sessions/${id}/admit?replace=${replaced}`, { signal: soon() })
     if (session.state !== 'pending') return [decision(session, texts.end, remove)]
-    return [
-      decision(session, texts.deny, remove),
-      decision(session, texts.allow, () => admit(device, session), 'primary'),
-    ]
+    return [decision(session, texts.deny, remove), decision(session, texts.allow, admit, 'primary')]
   }
-  /** Creates the button for a decision. @param act Resolves with undefined if the decision was not carried out. */
-  const decision = (session: Session, says: Says, act: () => Promise<unknown>, kind = 'danger'): HTMLElement => {
-    const decide = async () => {
+  /**
+   * Creates the button for a decision. If the device refuses it because another session would have to end, it asks about that.
+   * @param act Is given the id of the session that may be ended, if any.
+   */
+  const decision = (
+    session: Session,
+    says: Says,
+    act: (replaced?: string) => Promise<unknown>,
+    kind = 'danger',
+  ): HTMLElement => {
+    const decide = async (replaced?: string) => {
       // The row will be removed, with the focus in it.
       const heading = element.closest('section')?.querySelector('h3')
       say(problem, '')
       const wasPressed = document.activeElement === made
       actions.inert = true
-      isDecided = true
+      decided = says
       made.textContent = says.doing
       try {
-        if ((await act()) !== undefined) announce(says.done(nameOf(session)))
-        else isDecided = false
+        await act(replaced)
+        announce(says.done(nameOf(session)))
       } catch (error) {
-        isDecided = false
-        say(problem, messageOf(error))
+        decided = undefined
+        const inTheWay = error instanceof Refusal ? error.session : undefined
+        const text = messageOf(error)
+        // Another session may be in the way by then.
+        const go = () => decide(inTheWay)
+        if (inTheWay !== undefined)
+          ask({ title: texts.replaceTitle, content: [h('p', {}, foreign(text))], action: texts.replace, go })
+        else if (element.isConnected) say(problem, text)
+        else announce(text)
       } finally {
         made.textContent = says.text
         // After a decision, the buttons stay inert until its event arrives.
-        actions.inert = isDecided
+        actions.inert = decided !== undefined
         if (wasPressed && [made, document.body].some(element => element === document.activeElement))
           (problem.hidden ? heading : made)?.focus({ preventScroll: true })
       }
     }
-    const made = button(says.text, decide, kind)
+    const made = button(says.text, () => decide(), kind)
     made.setAttribute('aria-label', `${says.text}: ${nameOf(session)}`)
     return made
   }
   const outcome = () => {
-    if (isDecided) return last?.state === 'pending' ? texts.gone.denied : texts.gone.ended
+    if (decided === texts.deny) return texts.gone.denied
+    if (decided === texts.end) return texts.gone.ended
     if (last?.state !== 'pending') return texts.gone[last?.state ?? 'active']
     // Without a deadline, the session cannot have timed out.
-    return Date.parse(last.deadline ?? '') - Date.now() < LATE_MS ? texts.gone.timedOut : texts.gone.withdrawn
+    return Date.parse(last.deadline ?? '') - deviceNow() < LATE_MS ? texts.gone.timedOut : texts.gone.withdrawn
   }
   const end = (outcome: string) => {
     // A shorter text must not move the rows below.
@@ -171,25 +189,7 @@ function sessionItem(device: Device): Item {
     facts.textContent = outcome
     element.classList.add('gone')
   }
-  return { element, update, isDecided: () => isDecided, outcome, end }
-}
-
-/**
- * Admits a session. If that would end another one, opens a question instead, and resolves with undefined.
- * @param replaced The id of the session that may be ended; `false` for none.
- */
-async function admit(device: Device, session: Session, replaced = 'false'): Promise<Response | undefined> {
-  try {
-    const path = `/sessions/${session.id}/admit?replace=${replaced}`
-    return await device.client.send('POST', path, { signal: soon() })
-  } catch (error) {
-    const inTheWay = error instanceof Refusal ? error.session : undefined
-    if (inTheWay === undefined || !(error instanceof Refusal)) throw error
-    // Another session may be in the way by then.
-    const go = () => admit(device, session, inTheWay).catch(error => announce(messageOf(error)))
-    ask({ title: texts.replaceTitle, content: [h('p', {}, foreign(error.message))], action: texts.replace, go })
-    return undefined
-  }
+  return { element, update, isLetIn: () => decided === texts.allow, outcome, end }
 }
 
 function soon(): AbortSignal {
@@ -197,5 +197,5 @@ function soon(): AbortSignal {
 }
 
 function nameOf({ name }: Session): string {
-  return name === '' ? texts.unnamed : name
+  return isBlank(name) ? texts.unnamed : name
 }

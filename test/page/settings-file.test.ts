@@ -8,7 +8,7 @@ import { deviceRoot } from '../support/device.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { click, control, download, goTo, waitForNoText, waitForText } from './steps.ts'
+import { click, control, download, goTo, waitForNoText, waitForText, waitForValue } from './steps.ts'
 
 const CARD = 'Save and load'
 const DIALOG = 'Load settings'
@@ -64,6 +64,11 @@ t.test('settings in a file', { skip: missingBrowser('shell') }, async t => {
     await click(load, DIALOG, 'Cancel')
     t.strictSame((await other.service.system()).value, before)
     await choose(load, path)
+    await waitForText(load, 'This device cannot take:')
+    t.equal((await other.service.patch({ moderation: { timeoutS: 50 } })).status, 200)
+    await waitForValue(load, 'Moderation', 'Time to decide, in seconds', '50')
+    await click(load, DIALOG, 'Load the rest')
+    await waitForText(load, '50 → 45')
     await click(load, DIALOG, 'Load the rest')
     await waitForText(load, 'Saved.')
     await waitForNoText(load, 'This device cannot take:')

@@ -4,7 +4,7 @@ import type { Device } from '../device.ts'
 import { ask } from '../dialog.ts'
 import { button, type Child, checkbox, foreign, h, problemLine, say } from '../dom.ts'
 import { download } from '../download.ts'
-import type { Json } from '../json.ts'
+import { isEqual, type Json } from '../json.ts'
 import { labelOf, valueText } from '../labels.ts'
 import * as texts from '../texts.ts'
 import { announce } from '../toast.ts'
@@ -28,10 +28,11 @@ export function settingsFileCard(device: Device): HTMLElement {
     try {
       const settings = file.size > MAX_FILE_BYTES ? 'foreign' : settingsIn(await file.text())
       if (typeof settings === 'string') return say(problem, texts.notSettings[settings])
-      const preview = await previewOf(settings, device.system.value, async body =>
-        jsonOf(await device.client.send('PATCH', '/system?validateOnly=true', { body })),
-      )
-      show(device, preview, problem)
+      const preview = () =>
+        previewOf(settings, device.system.value, async body =>
+          jsonOf(await device.client.send('PATCH', '/system?validateOnly=true', { body })),
+        )
+      show(device, preview, await preview(), problem)
     } catch (error) {
       say(problem, messageOf(error))
     }
@@ -64,8 +65,12 @@ export function settingsFileCard(device: Device): HTMLElement {
   )
 }
 
-/** Shows the changes that loading would make, and asks for confirmation. */
-function show(device: Device, { patch, differences, leftOut }: Preview, problem: HTMLElement): void {
+/**
+ * Shows the changes that loading would make, and asks for confirmation.
+ * @param preview Computes them anew: others may change settings meanwhile, and are not to be overruled unseen.
+ */
+function show(device: Device, preview: () => Promise<Preview>, now: Preview, problem: HTMLElement): void {
+  const { patch, differences, leftOut } = now
   const { system: schema } = device.document
   const row = (path: readonly string[], ...value: readonly Child[]) =>
     h('div', {}, h('dt', {}, foreign(labelAt(path))), h('dd', {}, h('span', {}, ...value)))
@@ -81,6 +86,8 @@ function show(device: Device, { patch, differences, leftOut }: Preview, problem:
   ]
   const go = async () => {
     try {
+      const next = await preview()
+      if (!isEqual(next, now)) return show(device, preview, next, problem)
       announce(await sendPatch(device, { settings: schema.properties ?? {}, body: patch }))
     } catch (error) {
       say(problem, messageOf(error))

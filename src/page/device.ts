@@ -4,6 +4,7 @@ import type { ServerEvent } from './event-source.ts'
 import { type Credential, type Grants, readCredential } from './grants.ts'
 import { isObject, type JsonObject } from './json.ts'
 import { LiveStream, type StreamState } from './live-stream.ts'
+import { isBlank } from './name.ts'
 import { Document } from './schema.ts'
 import { Signal } from './signal.ts'
 import * as texts from './texts.ts'
@@ -38,6 +39,7 @@ const RESTART_MS = 180_000
 const KEY_ANSWER_MS = 10_000
 const KEY_RETRY_MS = 1_000
 const UPDATE_EVENTS = '/update/events'
+const CREDENTIAL = '/credential'
 /** No event has this id: a stream that resumes from it begins with the whole state. */
 const EVERYTHING = '00000000-0000-0000-0000-000000000000'
 
@@ -64,7 +66,7 @@ export class Device {
   readonly #closing = new AbortController()
   /** Aborted when nothing more may be sent. */
   readonly closed = this.#closing.signal
-  /** The streams that are not connected, by path. */
+  /** The streams that are not connected, by path; also the credential, if no stream tells about it. */
   readonly #away = new Map<string, StreamState>()
   /** When the device announced its shutdown, by `performance.now()`; undefined once it is connected again. */
   #leftAt: number | undefined
@@ -123,7 +125,7 @@ export class Device {
   /** The name of the device, or its address if the name is blank. */
   get name(): string {
     const { deviceName = this.#name } = this.system.value
-    return typeof deviceName === 'string' && deviceName.trim() !== '' ? deviceName : location.hostname
+    return typeof deviceName === 'string' && !isBlank(deviceName) ? deviceName : location.hostname
   }
 
   /** The name that phones list; undefined if it is unknown, or if phones cannot find the device. */
@@ -144,8 +146,20 @@ export class Device {
     return [...new Set(this.unsaved.values())]
   }
 
+  /** Asks whether the device still accepts the credential, where no stream tells. */
+  async check(): Promise<void> {
+    try {
+      await readCredential(this.client)
+      this.#heard(CREDENTIAL, 'connected')
+    } catch (error) {
+      if (error instanceof Refusal && error.status === 401) this.#end(error.message)
+      else this.#heard(CREDENTIAL, 'lost')
+    }
+  }
+
   /** Reconnects now any stream that waits to. */
   retry(): void {
+    if (this.#streams.size === 0) this.check()
     for (const stream of this.#streams.values()) stream.retry()
   }
 

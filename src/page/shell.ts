@@ -4,6 +4,7 @@ import { labelOf, valueText } from './labels.ts'
 import { reloadOffer } from './reload-offer.ts'
 import { renewalBanner } from './renewal.ts'
 import * as texts from './texts.ts'
+import { deviceNow } from './time.ts'
 import { fallbackBanner } from './update/fallback.ts'
 import type { Actions, View } from './view.ts'
 import { accessView } from './views/access.ts'
@@ -89,6 +90,8 @@ export function shell(device: Device, actions: Actions): readonly HTMLElement[] 
     retitle()
   })
   go(true)
+  const { readsSystem, seesSessions } = device.grants
+  if (!readsSystem && !seesSessions) whileShown(state, CLOCK_MS, () => device.check())
   return [
     h(
       'a',
@@ -124,7 +127,7 @@ function expiryBanner({ expiresAt }: Device): HTMLElement {
   if (expiresAt === undefined) return banner
   const time = new Date(expiresAt).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' })
   const look = () => {
-    if (expiresAt - Date.now() > EXPIRY_NOTICE_MS) return
+    if (expiresAt - deviceNow() > EXPIRY_NOTICE_MS) return
     banner.replaceChildren(h('p', {}, texts.expiresSoon(time)))
     banner.hidden = false
   }

@@ -131,6 +131,23 @@ t.test('the end of a credential', { skip: missingBrowser('shell') }, async t => 
     await enter(page, 'API key or token', `${service.key}\n`)
     await waitForText(page, 'Meeting Room 4')
   })
+
+  await t.test('a token that may only change settings, which no stream tells of', async t => {
+    const { service } = await startPageDevice(t)
+    const { page } = await openTab(browser, `${service.url}/#key=${service.token(['admin:w'])}`, async page => {
+      await page.evaluateOnNewDocument(() => {
+        const { setInterval } = window
+        window.setInterval = ((act: () => void, ms = 0) => setInterval(act, ms / 20)) as typeof window.setInterval
+      })
+    })
+    await waitForText(page, 'Connected')
+    await page.setOfflineMode(true)
+    await waitForText(page, 'Not connected')
+    await page.setOfflineMode(false)
+    await waitForText(page, 'Connected')
+    await replaceKey(service)
+    await waitForText(page, 'Paste the API key')
+  })
 })
 
 async function replaceKey(service: TestService): Promise<void> {

@@ -5,7 +5,8 @@ const NEXT = `${NAME} next`
 
 /** The contents of a link's fragment, which no browser sends to a server. */
 export interface SignInLink {
-  readonly credential: string
+  /** Undefined if it is to be asked for. */
+  readonly credential: string | undefined
   /** The link belongs to a change that still needs confirmation. */
   readonly isConfirming: boolean
   /** The Wi-Fi network that the device must join for the change to be kept. */
@@ -19,8 +20,8 @@ export interface SignInLink {
 /** Reads the link, and removes the credential from the address, so that the address can be shown and shared. */
 export function takeLink(): SignInLink | undefined {
   const parameters = new URLSearchParams(location.hash.slice(1))
-  const credential = parameters.get('key')?.trim()
-  if (!credential) return undefined
+  const credential = parameters.get('key')?.trim() || undefined
+  if (credential === undefined && !parameters.has('confirm')) return undefined
   history.replaceState(null, '', location.pathname + location.search)
   return {
     credential,
@@ -33,8 +34,13 @@ export function takeLink(): SignInLink | undefined {
 
 /** Returns a link that signs in anyone who opens it. */
 export function linkFor(credential: string, base = location.href, more = ''): string {
+  return linkWith(`key=${encodeURIComponent(credential)}${more}`, base)
+}
+
+/** Returns a link to the page with a fragment. */
+export function linkWith(fragment: string, base: string): string {
   const url = new URL('.', base)
-  return `${url.origin}${url.pathname}#key=${encodeURIComponent(credential)}${more}`
+  return `${url.origin}${url.pathname}#${fragment}`
 }
 
 export function storedCredential(): string | undefined {

@@ -51,7 +51,8 @@ function show(...elements: readonly HTMLElement[]): void {
   document.body.prepend(...elements)
 }
 
-function signIn(why = ''): void {
+/** @param opening For the credential that is entered. */
+function signIn(why = '', opening: Opening = {}): void {
   attempts++
   device?.close()
   device = undefined
@@ -63,7 +64,7 @@ function signIn(why = ''): void {
       'main',
       { class: 'centre' },
       signInForm(why, (credential, isKept) =>
-        open(credential, { store: accepted => storeCredential(accepted, isKept) }),
+        open(credential, { ...opening, store: accepted => storeCredential(accepted, isKept) }),
       ),
     ),
   )
@@ -97,7 +98,8 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
     // Another tab has replaced it.
     if (device && isKept() && storedCredential() !== credential) return goOn()
     dropCredential(credential)
-    signIn(why)
+    const { isConfirming = false, joining } = opening
+    signIn(why, device ? {} : { isConfirming, joining })
   }
   show(h('main', { class: 'centre', role: 'status' }, h('p', {}, texts.connecting)))
   for (;;) {
@@ -147,14 +149,16 @@ function start(): void {
 }
 
 function openLink(link: SignInLink): void {
-  open(link.credential, { ...link, store: storeInTab })
+  const { credential, ...opening } = link
+  if (credential === undefined) goOn(opening)
+  else open(credential, { ...opening, store: storeInTab })
 }
 
 /** Continues with the stored credential. */
-function goOn(): void {
+function goOn(opening: Opening = {}): void {
   const credential = storedCredential()
-  if (credential === undefined) signIn()
-  else open(credential)
+  if (credential === undefined) signIn(opening.isConfirming ? texts.trialSignIn : '', opening)
+  else open(credential, opening)
 }
 
 addEventListener('hashchange', ({ oldURL }) => {

@@ -8,7 +8,18 @@ import { needs } from '../support/needs.ts'
 import { startWifiDevice } from '../support/wifi-device.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { choose, click, clickNamed, fill, goTo, valueIn, waitForNoText, waitForText, waitForValue } from './steps.ts'
+import {
+  choose,
+  click,
+  clickNamed,
+  enter,
+  fill,
+  goTo,
+  valueIn,
+  waitForNoText,
+  waitForText,
+  waitForValue,
+} from './steps.ts'
 
 /** A network between the browser and a device, which a change can cut. */
 class Network {
@@ -208,6 +219,27 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     t.not(token, service.key, 'the key itself does not go to an address that another device may have')
     await goTo(page, 'Settings')
     t.equal(await valueIn(page, 'General', 'Host name'), 'elsewhere')
+  })
+
+  await t.test('a token does not go to the new address: the page there asks to sign in', async t => {
+    const { service } = await startPageDevice(t)
+    const token = service.token(['admin:rw'])
+    const network = new Network()
+    await network.start(t, service.port)
+    const { page } = await openTab(browser, `http://receiver.local:${network.port}/#key=${token}`)
+    await goTo(page, 'Settings')
+    await fill(page, 'General', 'Host name', 'elsewhere')
+    network.loseAfterPatch('receiver.local')
+    const urls: string[] = []
+    page.on('framenavigated', frame => urls.push(frame.url()))
+    await click(page, 'General', 'Save')
+    await waitForText(page, 'Sign in to keep the change.')
+    t.equal(page.url(), `http://elsewhere.local:${network.port}/`)
+    t.notMatch(urls.join(), token)
+    await enter(page, 'API key or token', `${token}\n`)
+    await waitForText(page, 'Saved. The device can still be reached.')
+    t.equal((await service.system()).value.hostname, 'elsewhere')
+    t.equal((await service.patch({ deviceName: 'Now' })).status, 200, 'no longer on trial')
   })
 
   await t.test(

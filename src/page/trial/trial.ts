@@ -1,5 +1,5 @@
 import { Refusal } from '../client.ts'
-import { linkFor } from '../credential.ts'
+import { linkFor, linkWith } from '../credential.ts'
 import type { Device } from '../device.ts'
 import { openDialog } from '../dialog.ts'
 import { h } from '../dom.ts'
@@ -21,10 +21,10 @@ const GOAL_PART = 0.5
 /** Seconds for which a token is valid that goes to the new address: another device may have it. */
 const MOVE_TOKEN = '10m'
 
-/** Where the device will be, and the link that goes on there; undefined if no credential may be sent there. */
+/** Where the device will be, and the link that goes on there. */
 export interface Move {
   readonly address: string
-  readonly link: string | undefined
+  readonly link: string
   /** The device may as well be where it is now. */
   readonly isGuess: boolean
 }
@@ -57,12 +57,7 @@ export async function runTrial(device: Device, { id: given, other, seconds, move
   // Once seen, it is known: after a confirmation without an answer, there may be none on trial any more.
   let id = given
   const left = h('p', { role: 'timer' })
-  const link = h(
-    'p',
-    { hidden: true },
-    `${texts.trialMoved} `,
-    h('a', { href: move?.link ?? move?.address }, move?.address),
-  )
+  const link = h('p', { hidden: true }, `${texts.trialMoved} `, h('a', { href: move?.link }, move?.address))
   const close = openDialog(texts.trialTitle, [h('p', {}, texts.trial), left, link], false)
   const began = performance.now()
   const deadline = began + seconds * 1000
@@ -90,7 +85,7 @@ export async function runTrial(device: Device, { id: given, other, seconds, move
         link.hidden = false
         // The browser would ask whether to leave, with the time of the trial running out.
         device.unsaved.clear()
-        if (move.link !== undefined) location.assign(move.link)
+        location.assign(move.link)
       }
       await pause(LOOK_MS)
     }
@@ -154,20 +149,22 @@ export async function onTrial({
 }
 
 /**
- * Made before the device moves: a link to the page at its new address, with a short-lived token in place of the key. If the
- * device cannot make one, because its clock is not set, the key is not sent to an address that may be another device's.
+ * Made before the device moves: a link to the page at its new address, with a short-lived token in place of the key. No other
+ * credential is sent to an address that may be another device's. If the device cannot make such a token, because its clock is
+ * not set, or only a token asks for it, the page there asks to sign in.
  */
 export async function prepareMove(
   { client, grants }: Device,
   { address, isGuess }: AddressAfter,
   goal?: Goal,
 ): Promise<Move> {
-  const more = `&confirm${goal?.link ?? ''}`
-  if (!grants.isApiKey) return { address, isGuess, link: linkFor(client.credential, address, more) }
+  const more = `confirm${goal?.link ?? ''}`
+  const bare = { address, isGuess, link: linkWith(more, address) }
+  if (!grants.isApiKey) return bare
   const body = { roles: ['admin:rw', 'moderator:rw'], expiresIn: MOVE_TOKEN }
   const answer = await client.send('POST', '/tokens', { body }).catch(() => undefined)
   const { token } = ((await answer?.json()) ?? {}) as { token?: string }
-  return { address, isGuess, link: token && linkFor(token, address, `${more}&moved`) }
+  return token === undefined ? bare : { ...bare, link: linkFor(token, address, `&${more}&moved`) }
 }
 
 function pause(ms: number): Promise<void> {

@@ -319,7 +319,7 @@ export const tokenSubjectHelp = 'Optional. The name of its holder, shown in the 
 export const makeToken = 'Make a token'
 export const tokenMade = 'Your new token'
 export const tokenOnce =
-  'Shown only now: copy the link, or scan the code with a phone. Both open this page, signed in, and stay in the history of that browser.'
+  'Shown only now: copy the link, or scan the code with a phone. Both open this page, signed in. The browser keeps the link in its history.'
 export const validUntil = (when: string) => `Valid until ${when}.`
 export const token = 'Token'
 export const link = 'Link that signs in'
@@ -339,7 +339,7 @@ export const replacingKey =
   'The device does not answer. This page keeps asking until it knows whether the device has the new key.'
 export const keyReplaced = 'The new API key'
 export const keyReplacedHelp =
-  'It is in force, and this page uses it. It is shown only now: keep it in a safe place, or scan the code with a phone, which signs the phone in, and stays in the history of its browser. Anybody who has it controls the device.'
+  'It is in force, and this page uses it. It is shown only now: keep it in a safe place, or scan the code with a phone, which signs the phone in. Its browser keeps the link in its history. Anybody who has it controls the device.'
 export const apiKey = 'API key'
 
 export const issuers = 'Issuers'

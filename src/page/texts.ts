@@ -339,7 +339,7 @@ export const replacingKey =
   'The device does not answer. This page keeps asking until it knows whether the device has the new key.'
 export const keyReplaced = 'The new API key'
 export const keyReplacedHelp =
-  'It is in force, and this page uses it. It is shown only now: keep it in a safe place, or scan the code with a phone, which signs the phone in. Its browser keeps the link in its history. Anybody who has it controls the device.'
+  'It is in force, and this page uses it. It is shown only now: keep it in a safe place, or scan the code with a phone, which signs the phone in. Its browser keeps the link in its history. Anybody who has the key controls the device.'
 export const apiKey = 'API key'
 
 export const issuers = 'Issuers'

@@ -21,7 +21,10 @@ export interface Carrier {
   readonly isExclusive: boolean
   /** Lets a pending session in, and resolves once its device may connect. Rejects if that fails. */
   admit(id: string): Promise<void>
-  /** Denies a pending session or ends any other, and resolves once its device is disconnected. Rejects if that fails. */
+  /**
+   * Denies a pending session or ends any other, and resolves once its device is disconnected. Rejects if that fails. After a
+   * timeout, a session whose device has come in the meantime, or is about to, may stay.
+   */
   end(id: string, reason: EndReason): Promise<void>
 }
 
@@ -57,10 +60,15 @@ export type ShowPin = (pin: string | undefined) => void
 
 /** Receives an engine's reports about its devices. */
 export interface EngineHost {
+  /** Whether there are too many sessions for a device that asks. */
+  readonly isFull: boolean
   /** Adds a session. @returns its id; undefined if there are too many. */
   enter(carrier: Carrier, device: Device, state: SessionState): string | undefined
-  /** Changes the state of a session. Does nothing if the session is gone. */
-  move(id: string, state: SessionState): void
+  /**
+   * Changes the state of a session. Does nothing if the session is gone.
+   * @param device Changed properties of the device, which has connected again.
+   */
+  move(id: string, state: SessionState, device?: Partial<Device>): void
   /** Removes a session. Does nothing if it is gone. */
   leave(id: string): void
   /** Logs what an operator should know. @param what A clause with a subject. */

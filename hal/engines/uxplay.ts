@@ -1,8 +1,8 @@
-import type { ApprovalOption, Engine, EngineHost, SessionState, ShowPin } from '../engine.ts'
+import type { ApprovalOption, EndReason, Engine, EngineHost, SessionState, ShowPin } from '../engine.ts'
 import type { Stop } from '../files/watcher.ts'
-import { type Caller, lastCaller, pinIn, refusedCaller, withoutPin } from '../format/uxplay-log.ts'
+import { type Caller, isPinAnswered, lastCaller, pinIn, refusedCaller, withoutPin } from '../format/uxplay-log.ts'
 import type { System } from '../os/system.ts'
-import { type JournalEntry, type Sockets, UNIT, UxPlay } from '../os/uxplay.ts'
+import { type JournalEntry, monotonicMs, type Sockets, UNIT, UxPlay } from '../os/uxplay.ts'
 import { Serial } from '../serial.ts'
 import { uxplayApproval } from './uxplay-approval.ts'
 
@@ -10,8 +10,10 @@ import { uxplayApproval } from './uxplay-approval.ts'
 const NOTICE_MS = 20
 /** Milliseconds between looks while an unknown device is connected. */
 const MEETING_MS = 100
-/** The same while a device is pending or mirrors, or UxPlay is stuck. */
+/** The same while a device is pending or mirrors, a PIN is shown, or UxPlay is stuck. */
 const BUSY_MS = 1_000
+/** Milliseconds after which an unknown device that does nothing new is looked at no more often than UxPlay without devices. */
+const QUIET_MS = 30_000
 /** The same while UxPlay waits for devices and something logs: it may be UxPlay, about a device that has connected. */
 const LOGGED_MS = 2_000
 /**
@@ -29,6 +31,10 @@ const LOG_LOOKS_PER_S = 2
  * takes long.
  */
 const STUCK_MS = 5_000
+/** The same while a device mirrors, which a restart would interrupt. */
+const HUNG_MS = 30_000
+/** Milliseconds for which UxPlay may be stopped until devices that were let in must ask again. */
+const STOPPED_GRACE_MS = 5_000
 /** Milliseconds for which a pending device may turn out to be another one: a busy journald delivers lines late. */
 const DOUBT_MS = 5_000
 /**
@@ -36,6 +42,10 @@ const DOUBT_MS = 5_000
  * appear, and its date tells when the device connected: earlier lines of the log are about another device.
  */
 const UNFILED_MS = 500
+/** Milliseconds from when a device connects until UxPlay makes its file: older connections are those of others. */
+const FILED_MS = 2_000
+/** Milliseconds for which a PIN is shown, as the screen does it, and for which a device may take to come in. */
+const PIN_MS = 120_000
 const UNKNOWN: Caller = { name: '', model: '', deviceId: '' }
 
 interface UxPlaySession {
@@ -43,7 +53,28 @@ interface UxPlaySession {
   readonly deviceId: string
   /** When it entered, in milliseconds of the monotonic clock. */
   readonly enteredAt: number
+  /** When its device connected to ask, in the same way; undefined if that is unknown. */
+  readonly connectedAt: number | undefined
   state: SessionState
+}
+
+/** The device that is connected, whether or not it has a session. All times are in milliseconds of the monotonic clock. */
+interface Visit {
+  /** When it connected, at the earliest. */
+  readonly since: number
+  /** Its connection, if UxPlay made no file for it. Otherwise `since` is exact. */
+  readonly inode: number | undefined
+  /** How it has introduced itself. */
+  caller: Caller | undefined
+  /** The PIN that it must enter, and when that was found. */
+  pin: string | undefined
+  pinAt: number
+}
+
+/** When a connection was opened: between two looks. */
+interface Opened {
+  readonly after: number
+  readonly before: number
 }
 
 /**
@@ -57,6 +88,7 @@ export class UxPlayEngine implements Engine {
   readonly approval: ApprovalOption
   readonly withoutPin = withoutPin
   readonly #uxplay: UxPlay
+  readonly #now: () => number
   #host: EngineHost | undefined
   #showPin: ShowPin | undefined
   /** The PIN that is shown. */
@@ -67,10 +99,22 @@ export class UxPlayEngine implements Engine {
   #present: UxPlaySession | undefined
   /** The connection through which that device mirrors. */
   #video: number | undefined
-  /** The connections that were open when that device asked; its own is among them. */
+  /** The connections that were open when that device asked, and that may be its own. */
   #connections: readonly number[] = []
-  /** The cursor of the last refusal that was looked at. */
+  /** All open connections. */
+  #opened: ReadonlyMap<number, Opened> = new Map()
+  /** When the last look began. */
+  #seenAt = 0
+  #visit: Visit | undefined
+  /** When a device last connected. */
+  #changedAt = 0
+  /** The device that was connected when UxPlay's options became outdated, by `Visit.since`. It is not interrupted. */
+  #heldFor: number | undefined
+  /** Since when UxPlay has not run. */
+  #stoppedSince: number | undefined
+  /** The cursor of the last refusal that was looked at, and whether there was no room for its device. */
   #lastRefusal: string | undefined
+  #wasTurnedAway = false
   /** Since when UxPlay has been stuck, in milliseconds of the monotonic clock. */
   #stuckSince: number | undefined
   /** Since when a device has been connected without a file, in milliseconds of the monotonic clock. */
@@ -87,13 +131,15 @@ export class UxPlayEngine implements Engine {
   #lookedAt = 0
   #stopWatching: Stop | undefined
 
-  constructor(system: System) {
-    this.#uxplay = new UxPlay(system)
+  /** @param now Returns the milliseconds of the monotonic clock. */
+  constructor(system: System, now = monotonicMs) {
+    this.#now = now
+    this.#uxplay = new UxPlay(system, now)
     this.approval = uxplayApproval(system, this.#uxplay)
   }
 
   approvalChanged(): Promise<void> {
-    return this.#uxplay.update()
+    return this.#uxplay.update(this.#present?.state === 'pending')
   }
 
   /** Starts watching. A device that was let in before, but has not come yet, must ask again. */
@@ -102,6 +148,8 @@ export class UxPlayEngine implements Engine {
     this.#showPin = showPin
     // A PIN from before a crash may still be on the screen.
     showPin(undefined)
+    // A change of its other options may be waiting until the device that is connected has left.
+    if (await this.#uxplay.isRcOutdated().catch(() => true)) this.#heldFor = await this.#uxplay.connectedAt()
     await this.#uxplay.setAllowed([])
     this.#stopWatching = await this.#uxplay.watch(
       () => this.#notice(),
@@ -134,14 +182,15 @@ export class UxPlayEngine implements Engine {
     })
   }
 
-  end(id: string): Promise<void> {
+  end(id: string, reason: EndReason): Promise<void> {
+    const before = this.#entries.get(id)?.state
     return this.#decide(id, async entry => {
       const { state } = entry
+      if (reason === 'timeout' && (state !== before || this.#isComing(entry))) return
       if (state === 'admitted') entry.state = 'pending'
-      // This must not interrupt another device that mirrors. When that one leaves, UxPlay gets its new options.
-      const isInUse = this.#present !== entry && this.#present?.state === 'active'
       try {
-        await (isInUse ? this.#setAllowed() : this.#restart())
+        // When the other device leaves, UxPlay gets its new options.
+        await (this.#isOtherConnected(entry) ? this.#setAllowed() : this.#restart())
       } catch (error) {
         entry.state = state
         throw error
@@ -150,10 +199,26 @@ export class UxPlayEngine implements Engine {
     })
   }
 
+  /** Whether the device of an admitted session may be connected, and on its way in. */
+  #isComing({ state, deviceId }: UxPlaySession): boolean {
+    if (state !== 'admitted' || this.#present || !this.#visit) return false
+    const { caller, since, inode } = this.#visit
+    if (inode !== undefined) return false
+    return (caller?.deviceId ?? deviceId) === deviceId && this.#now() - since < PIN_MS
+  }
+
+  /** Whether a device is connected, or mirrors, that does not belong to this session. */
+  #isOtherConnected(entry: UxPlaySession): boolean {
+    if (this.#present) return this.#present !== entry
+    const { caller } = this.#visit ?? {}
+    return caller !== undefined && caller.deviceId !== entry.deviceId
+  }
+
   /** Acts on a session, unless it turns out that its device is gone. */
   #decide(id: string, act: (entry: UxPlaySession) => Promise<void>): Promise<void> {
     return this.#queue.run(async () => {
-      await this.#look()
+      // A flood of connections must not make decisions impossible.
+      await this.#look().catch(() => undefined)
       const entry = this.#entries.get(id)
       if (entry) await act(entry)
       this.#lookIn(NOTICE_MS)
@@ -206,21 +271,21 @@ export class UxPlayEngine implements Engine {
 
   /** Finds out which device is there, and restarts UxPlay if necessary. @returns milliseconds until the next look. */
   async #look(): Promise<number> {
-    if (!(await this.#uxplay.isRunning())) {
-      if (this.#present) this.#leave(this.#present)
-      this.#ask(undefined)
-      return STOPPED_MS
-    }
+    if (!(await this.#uxplay.isRunning())) return this.#lookAtStopped()
+    this.#stoppedSince = undefined
+    const began = this.#now()
+    const connectedAt = await this.#uxplay.connectedAt()
     let sockets = await this.#uxplay.sockets()
     // A second look, because a restart may follow: a flood of connections can hide one.
-    if (this.#isOver(sockets)) sockets = await this.#uxplay.sockets()
-    const connectedAt = await this.#uxplay.connectedAt()
+    if (this.#isOver(sockets, connectedAt) || (connectedAt !== undefined && sockets.peers.length === 0))
+      sockets = await this.#uxplay.sockets()
     const hasDevice = connectedAt !== undefined || sockets.peers.length > 0
     this.#hadDevice ||= hasDevice
-    const now = performance.now()
+    const now = this.#now()
     this.#unfiledSince = hasDevice && connectedAt === undefined ? (this.#unfiledSince ?? now) : undefined
     const isDated = now - (this.#unfiledSince ?? Number.NEGATIVE_INFINITY) >= UNFILED_MS
-    if (this.#present && this.#isOver(sockets)) {
+    this.#track(sockets, connectedAt, began)
+    if (this.#present && this.#isOver(sockets, connectedAt)) {
       this.#leave(this.#present)
       // At once, even if the next device is there already: with the old options, it might get in without asking.
       if (await this.#uxplay.isOutdated().catch(() => true)) {
@@ -228,62 +293,122 @@ export class UxPlayEngine implements Engine {
         return BUSY_MS
       }
     }
-    if (connectedAt === undefined || sockets.mirroring !== undefined) this.#ask(undefined)
     if (sockets.mirroring !== undefined) {
+      this.#ask(undefined)
       if (this.#present?.state !== 'active') await this.#enterActive(sockets.mirroring)
       this.#video = sockets.video
+      await this.#restartIfStuck(sockets.hasBacklog, HUNG_MS)
       return BUSY_MS
     }
     if (this.#present && !hasDevice) this.#leave(this.#present)
-    if (hasDevice && isDated && this.#isInDoubt(sockets)) await this.#meet(sockets, connectedAt ?? 0)
-    await this.#repair(hasDevice, sockets)
-    if (this.#stuckSince !== undefined || this.#present) return BUSY_MS
-    return hasDevice ? MEETING_MS : IDLE_MS
+    if (hasDevice && isDated && this.#isInDoubt(sockets)) await this.#meet(sockets, connectedAt)
+    this.#ask(this.#pinToShow())
+    await this.#repair(hasDevice, isDated, sockets)
+    if (this.#stuckSince !== undefined || this.#present || this.#pin !== undefined) return BUSY_MS
+    return hasDevice && began - this.#changedAt < QUIET_MS ? MEETING_MS : IDLE_MS
+  }
+
+  async #lookAtStopped(): Promise<number> {
+    if (this.#present) this.#leave(this.#present)
+    this.#visit = undefined
+    this.#ask(undefined)
+    const now = this.#now()
+    this.#stoppedSince ??= now
+    if (this.#admitted.length === 0) return STOPPED_MS
+    if (now - this.#stoppedSince < STOPPED_GRACE_MS || !(await this.#uxplay.isStopped())) return BUSY_MS
+    for (const entry of this.#admitted) this.#leave(entry)
+    await this.#setAllowed()
+    return STOPPED_MS
+  }
+
+  /** Remembers when connections were opened, and which device is connected. @param began When this look began. */
+  #track({ connections }: Sockets, connectedAt: number | undefined, began: number): void {
+    const opened = (inode: number) => this.#opened.get(inode) ?? { after: this.#seenAt, before: this.#now() }
+    if (connections.some(inode => !this.#opened.has(inode))) this.#changedAt = began
+    this.#opened = new Map(connections.map(inode => [inode, opened(inode)]))
+    this.#seenAt = began
+    let since: number | undefined
+    let inode: number | undefined
+    if (connectedAt === undefined) {
+      // Without its file, a device is known only by its connection, if there was no other one when it came.
+      inode = connections.find(inode => connections.length === 1 || inode === this.#visit?.inode)
+      since = inode && this.#opened.get(inode)?.after
+      // UxPlay keeps the file of a device that has left while another connection is open.
+    } else if (connections.some(inode => this.#isOwn(inode, connectedAt))) since = connectedAt
+    if (since === undefined) this.#visit = undefined
+    else if (this.#visit?.since !== since || this.#visit.inode !== inode)
+      this.#visit = { since, inode, caller: undefined, pin: undefined, pinAt: 0 }
+  }
+
+  /** Whether a connection may be that of the device that connected then: it was not opened long before. */
+  #isOwn(inode: number, connectedAt: number | undefined): boolean {
+    const { before } = this.#opened.get(inode) ?? {}
+    return connectedAt === undefined || before === undefined || before >= connectedAt - FILED_MS
   }
 
   /** Whether the device that mirrored or asked has left. Another one may have taken its place. */
-  #isOver({ video, connections }: Sockets): boolean {
+  #isOver({ video, connections }: Sockets, connectedAt: number | undefined): boolean {
     if (this.#present?.state === 'active') return video !== this.#video
+    if (this.#present?.state !== 'pending') return false
+    if (this.#present.connectedAt !== undefined && this.#present.connectedAt !== connectedAt) return true
     // If no connection was seen, it is unknown which one to look for.
-    if (this.#present?.state !== 'pending' || this.#connections.length === 0) return false
-    return !this.#connections.some(inode => connections.includes(inode))
+    return this.#connections.length > 0 && !this.#connections.some(inode => connections.includes(inode))
   }
 
   /** Whether the connected device may be another one than `#present`. */
   #isInDoubt({ peers }: Sockets): boolean {
     if (!this.#present || peers.length > 1) return true
-    return performance.now() - this.#present.enteredAt < DOUBT_MS
+    return this.#now() - this.#present.enteredAt < DOUBT_MS
   }
 
-  /** Shows the PIN that a connected device asks for, and registers the device as pending if UxPlay refused it. */
-  async #meet({ peers, connections }: Sockets, connectedAt: number): Promise<void> {
-    const now = performance.now()
+  /** Finds the PIN that a connected device asks for, and registers the device as pending if UxPlay refused it. */
+  async #meet({ peers, connections }: Sockets, connectedAt: number | undefined): Promise<void> {
+    const now = this.#now()
     this.#logLooks = Math.min(MAX_LOG_LOOKS, this.#logLooks + ((now - this.#logLookedAt) / 1000) * LOG_LOOKS_PER_S)
     this.#logLookedAt = now
     if (this.#logLooks < 1) return
     this.#logLooks--
     const lines = await this.#log()
-    const first = lines.findIndex(({ at }) => at >= connectedAt)
-    // Without an earlier line, some of the later ones may be missing.
-    this.#ask(first > 0 ? pinIn(lines.slice(first).map(({ text }) => text)) : undefined)
+    if (this.#visit) this.#listen(this.#visit, lines)
     const refused = refusedCaller(lines.map(({ text }) => text))
     const line = refused && lines[refused.line]
     // Messages from before it connected are about another device.
-    if (!refused || !line || line.at < connectedAt) return
+    if (!refused || !line || line.at < (connectedAt ?? 0)) return
     // A busy journald dates messages too late.
     if (refused.newer > 0 && (await this.#countSince(connections)) <= refused.newer) {
       this.#lastRefusal = undefined
       if (this.#present?.state === 'pending' && this.#present.deviceId === refused.deviceId) this.#leave(this.#present)
       return
     }
-    if (line.cursor === this.#lastRefusal) return
+    // A device that was turned away is listed once there is room.
+    if (line.cursor === this.#lastRefusal && (!this.#wasTurnedAway || this.#host?.isFull)) return
     this.#lastRefusal = line.cursor
     if (this.#present?.deviceId === refused.deviceId) return
     // The previous device left unnoticed, because another connection was open.
     if (this.#present) this.#leave(this.#present)
     const address = new Set(peers).size === 1 ? (peers[0] ?? '') : ''
-    this.#present = this.#enter(refused, address, 'pending')
-    this.#connections = connections
+    this.#present = this.#enter(refused, address, 'pending', connectedAt)
+    this.#wasTurnedAway = this.#present === undefined
+    this.#connections = connections.filter(inode => this.#isOwn(inode, connectedAt))
+  }
+
+  /** Learns from the log about the device that is connected. What is known stays so while other devices fill the log. */
+  #listen(visit: Visit, lines: readonly JournalEntry[]): void {
+    const own = linesSince(lines, visit.since)
+    visit.caller = lastCaller(own) ?? visit.caller
+    // Without an earlier line, some of the later ones may be missing.
+    const pin = own.length < lines.length ? pinIn(own) : undefined
+    if (isPinAnswered(own)) visit.pin = undefined
+    else if (pin !== undefined && pin !== visit.pin) {
+      visit.pin = pin
+      visit.pinAt = this.#now()
+    }
+  }
+
+  /** The PIN that the connected device must still enter. */
+  #pinToShow(): string | undefined {
+    const { pin, pinAt = 0 } = this.#visit ?? {}
+    return this.#now() - pinAt < PIN_MS ? pin : undefined
   }
 
   /** The number of different connections since these were read, these included. */
@@ -299,44 +424,61 @@ export class UxPlayEngine implements Engine {
 
   /** Registers a device that mirrors, because it was let in or need not ask. */
   async #enterActive(address: string): Promise<void> {
-    const lines = (await this.#log()).map(({ text }) => text)
     const allowed = await this.#uxplay.allowed().catch(() => undefined)
-    const caller = lastCaller(lines, allowed)
-    const admitted = this.#admitted
-    // Without a line about it, the device can only be one that was let in.
-    const entry = caller ? admitted.find(({ deviceId }) => deviceId === caller.deviceId) : admitted[0]
+    const { since = 0 } = this.#visit ?? {}
+    const callerIn = (lines: readonly JournalEntry[]) => lastCaller(linesSince(lines, since), allowed)
+    // Other devices may have filled the log since this one asked.
+    const caller = callerIn(await this.#log()) ?? callerIn(await this.#log(true))
+    // Without a line about it, it is known only if no other device may come.
+    const deviceId = caller?.deviceId ?? (allowed?.size === 1 ? [...allowed][0] : undefined)
+    const entry = this.#admitted.find(admitted => admitted.deviceId === deviceId)
     if (this.#present) this.#leave(this.#present)
     if (entry) {
       entry.state = 'active'
-      this.#host?.move(entry.id, 'active')
+      this.#host?.move(entry.id, 'active', { ...caller, address })
       // UxPlay goes on letting it in until the next restart, which the changed options will cause.
       await this.#setAllowed()
     }
     this.#present = entry ?? this.#enter(caller ?? UNKNOWN, address, 'active')
   }
 
-  /** Restarts UxPlay if it is stuck, or if its options were changed while a device mirrored. */
-  async #repair(hasDevice: boolean, { isBehind, isVideoOpen }: Sockets): Promise<void> {
-    const now = performance.now()
+  /** Restarts UxPlay if it is stuck, or if its options were changed while a device was connected that has left. */
+  async #repair(hasDevice: boolean, isDated: boolean, { isBehind, isVideoOpen }: Sockets): Promise<void> {
     // If UxPlay forgot to close a port, the next device would send its picture to nobody.
-    const isStuck = isBehind || (isVideoOpen && !hasDevice && this.#hadDevice)
-    this.#stuckSince = isStuck ? (this.#stuckSince ?? now) : undefined
-    if (this.#stuckSince !== undefined && now - this.#stuckSince >= STUCK_MS) {
-      await this.#restart()
-      this.#host?.warn('UxPlay was restarted, because it no longer took connections')
-      return
-    }
+    if (await this.#restartIfStuck(isBehind || (isVideoOpen && !hasDevice && this.#hadDevice), STUCK_MS)) return
+    // It may be about to make a file.
+    if (!isDated) return
+    // A connection that says nothing is no device. A device that UxPlay makes no file for is known once it was refused.
+    const isKnown = this.#present || (this.#visit && this.#visit.inode === undefined)
+    const holder = isKnown ? this.#visit?.since : undefined
     // Decisions must be possible even if the options cannot be read.
     const isStale = () => this.#uxplay.isOutdated().catch(() => false)
-    const isOutdated = !hasDevice && (await isStale())
-    if (isOutdated && !this.#restartDidNotHelp) await this.#restart(isStale)
-    this.#restartDidNotHelp = isOutdated
+    const isOutdated = await isStale()
+    if (!isOutdated) this.#heldFor = holder
+    const isDue = isOutdated && (holder === undefined || holder !== this.#heldFor)
+    if (isDue && !this.#restartDidNotHelp) await this.#restart(isStale)
+    this.#restartDidNotHelp = isDue
   }
 
-  #enter({ name, model, deviceId }: Caller, address: string, state: SessionState): UxPlaySession | undefined {
+  /** @returns whether UxPlay was restarted, because it has been stuck for `ms` milliseconds. */
+  async #restartIfStuck(isStuck: boolean, ms: number): Promise<boolean> {
+    const now = this.#now()
+    this.#stuckSince = isStuck ? (this.#stuckSince ?? now) : undefined
+    if (this.#stuckSince === undefined || now - this.#stuckSince < ms) return false
+    await this.#restart()
+    this.#host?.warn('UxPlay was restarted, because it no longer took connections')
+    return true
+  }
+
+  #enter(
+    { name, model, deviceId }: Caller,
+    address: string,
+    state: SessionState,
+    connectedAt?: number,
+  ): UxPlaySession | undefined {
     const id = this.#host?.enter(this, { protocol: 'airplay', name, model, deviceId, address }, state)
     if (id === undefined) return undefined
-    const entry = { id, deviceId, enteredAt: performance.now(), state }
+    const entry = { id, deviceId, enteredAt: this.#now(), connectedAt, state }
     this.#entries.set(id, entry)
     return entry
   }
@@ -348,7 +490,12 @@ export class UxPlayEngine implements Engine {
   }
 
   /** Without a journal, devices have no names, and none can ask. */
-  #log(): Promise<readonly JournalEntry[]> {
-    return this.#uxplay.log().catch(() => [])
+  #log(isLong = false): Promise<readonly JournalEntry[]> {
+    return this.#uxplay.log(isLong).catch(() => [])
   }
+}
+
+/** The texts of the lines that were printed at this time or later. */
+function linesSince(lines: readonly JournalEntry[], since: number): readonly string[] {
+  return lines.filter(({ at }) => at >= since).map(({ text }) => text)
 }

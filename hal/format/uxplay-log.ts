@@ -83,12 +83,16 @@ export function lastCaller(lines: readonly string[], allowed?: ReadonlySet<strin
  * @param lines All lines printed since the device connected.
  */
 export function pinIn(lines: readonly string[]): string | undefined {
+  if (isPinAnswered(lines)) return undefined
   const own = lines.findIndex(line => !(NOISE.test(line) || line === PIN_REQUEST || DRAWN.test(line) || PIN.test(line)))
-  const [trusted, later] = own < 0 ? [lines, []] : [lines.slice(0, own), lines.slice(own)]
-  const isAnswered = later.filter(line => line.startsWith(ANSWER)).length > 1
-  if (isAnswered || later.some(line => line.startsWith(REQUEST_START))) return undefined
+  const trusted = own < 0 ? lines : lines.slice(0, own)
   const [, pin] = PIN.exec(trusted.findLast(line => PIN.test(line)) ?? '') ?? []
   return pin
+}
+
+/** Whether the connected device has answered, or goes on without an answer. @param lines Lines printed since it connected. */
+export function isPinAnswered(lines: readonly string[]): boolean {
+  return lines.filter(line => line.startsWith(ANSWER)).length > 1 || lines.some(line => line.startsWith(REQUEST_START))
 }
 
 /** A line without a PIN, whether printed or drawn. */

@@ -6,6 +6,7 @@ import { readRecords, watchJournal } from './journald.ts'
 import type { System } from './system.ts'
 import { Unit } from './unit.ts'
 import { isUnitInstalled } from './unit-files.ts'
+import { unitStates } from './unit-state.ts'
 
 /** UxPlay's options, written by an administrator and by the settings. The unit names this file: `Environment=UXPLAYRC=`. */
 export const UXPLAYRC = '/etc/uxplayrc'
@@ -23,13 +24,16 @@ export const UNIT = 'uxplay.service'
 const INVOCATION = `/run/systemd/units/invocation:${UNIT}`
 const CONTROL_PORT = 7001
 const VIDEO_PORT = 7000
+/** With so many connections open, UxPlay may leave others waiting: it limits their number. */
+const MANY_CONNECTIONS = 10
 const TABLES = ['/proc/net/tcp', '/proc/net/tcp6']
 /** Limit on a table in bytes. Each connection takes 150, including those that were closed in the last minute. */
 const MAX_TABLE_BYTES = 4 * 1024 * 1024
 /** Limit on UXPLAYRC in bytes, when it is read for its checksum. */
 const MAX_RC_BYTES = 1024 * 1024
-/** How many lines of the log are read: enough for a few devices. */
+/** How many lines of the log are read: enough for a few devices; and how many to find a device that connected long ago. */
 const LOG_LINES = 30
+const MANY_LOG_LINES = 1_000
 
 /** UxPlay's sockets at one moment. */
 export interface Sockets {
@@ -43,6 +47,8 @@ export interface Sockets {
   readonly video: number | undefined
   /** Whether requests or connections are waiting for UxPlay. For a moment this is normal. */
   readonly isBehind: boolean
+  /** Whether connections are waiting for UxPlay although it has room for them. */
+  readonly hasBacklog: boolean
   /** Whether the port for video is open. UxPlay opens it for each session, and closes it afterwards. */
   readonly isVideoOpen: boolean
 }
@@ -59,13 +65,16 @@ export interface JournalEntry {
 export class UxPlay {
   readonly unit: Unit
   readonly #system: System
+  readonly #now: () => number
   /**
    * When the connected device's file was made: by the wall clock, and converted to the monotonic clock when it was first seen.
    */
   #connected: { readonly modifiedAt: number; readonly at: number } | undefined
 
-  constructor(system: System) {
+  /** @param now Returns the milliseconds of the monotonic clock. */
+  constructor(system: System, now = monotonicMs) {
     this.#system = system
+    this.#now = now
     this.unit = new Unit(system, UNIT)
   }
 
@@ -90,6 +99,11 @@ export class UxPlay {
     return this.#system.exists(STARTUP)
   }
 
+  /** Whether systemd has stopped it, and is not about to start it again. */
+  async isStopped(): Promise<boolean> {
+    return (await unitStates(this.#system, [UNIT])).get(UNIT)?.state === 'inactive'
+  }
+
   /**
    * When the current device connected, in milliseconds of the monotonic clock; undefined if there is none, or if UxPlay made no
    * file for it.
@@ -99,9 +113,9 @@ export class UxPlay {
     if (modifiedAt === undefined) this.#connected = undefined
     // Converted once: the wall clock may be set while the device is connected.
     else if (this.#connected?.modifiedAt !== modifiedAt) {
-      const ageMs = Date.now() - modifiedAt
+      const ageMs = Date.now() - Math.floor(modifiedAt)
       // A date in the future means that the clock was set back since: the real time is unknown.
-      const at = ageMs < 0 ? 0 : Number(process.hrtime.bigint() / 1_000_000n) - ageMs
+      const at = ageMs < 0 ? 0 : this.#now() - ageMs
       this.#connected = { modifiedAt, at }
     }
     return this.#connected?.at
@@ -132,10 +146,15 @@ export class UxPlay {
     return rc !== undefined && rc !== sha256(await this.#rc())
   }
 
-  /** Restarts it if its options have changed, unless a device mirrors, which must not be interrupted. */
-  async update(): Promise<void> {
+  /**
+   * Restarts it if its options have changed, unless a device is connected, which must not be interrupted: it may mirror, play
+   * sound, or be asked for a PIN.
+   * @param isRefused Whether the connected device was refused, so that a restart lets it try again.
+   */
+  async update(isRefused = false): Promise<void> {
     if (await this.isRunning()) {
       if (!(await this.isOutdated())) return
+      if (!isRefused && (await this.connectedAt()) !== undefined) return
       if ((await this.sockets()).mirroring !== undefined) return
     }
     await this.unit.restart()
@@ -152,13 +171,13 @@ export class UxPlay {
     return sockets.isVideoOpen && sockets.mirroring === undefined ? this.#sockets() : sockets
   }
 
-  /** The last lines that UxPlay has printed since its start. */
-  async log(): Promise<readonly JournalEntry[]> {
+  /** The last lines that UxPlay has printed since its start. @param isLong Whether to read many of them. */
+  async log(isLong = false): Promise<readonly JournalEntry[]> {
     const run = (await this.#system.linkTarget(INVOCATION)) ?? ''
     const lines: JournalEntry[] = []
     // Following the journal instead would be slower: journalctl looks only four times a second.
     const filter = [`_SYSTEMD_UNIT=${UNIT}`, `_SYSTEMD_INVOCATION_ID=${run}`]
-    await readRecords(this.#system, LOG_LINES, filter, ({ message, cursor, monotonic }) => {
+    await readRecords(this.#system, isLong ? MANY_LOG_LINES : LOG_LINES, filter, ({ message, cursor, monotonic }) => {
       lines.push({ text: message.trim(), cursor, at: monotonic / 1000 })
       return true
     })
@@ -177,6 +196,7 @@ export class UxPlay {
       mirroring: video?.peer,
       video: video?.inode,
       isBehind: sockets.some(({ waiting }) => waiting > 0),
+      hasBacklog: control.length < MANY_CONNECTIONS && of(CONTROL_PORT, 'listening').some(({ waiting }) => waiting > 0),
       isVideoOpen: of(VIDEO_PORT, 'listening').length > 0,
     }
   }
@@ -201,6 +221,11 @@ export class UxPlay {
   async #rc(): Promise<Buffer> {
     return Buffer.concat([(await this.#system.readBytes(UXPLAYRC, MAX_RC_BYTES)) ?? Buffer.of(), Buffer.from('\n')])
   }
+}
+
+/** Milliseconds of the monotonic clock, by which journald dates lines, too. */
+export function monotonicMs(): number {
+  return Number(process.hrtime.bigint() / 1_000_000n)
 }
 
 function sha256(bytes: Buffer): string {

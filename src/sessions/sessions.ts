@@ -78,7 +78,7 @@ export class Sessions implements EngineHost {
    * @param former Its `id` is kept if it is a UUID that no session has, and its `since` if it is not in the future.
    */
   enter(carrier: Carrier, device: Device, state: SessionState, former: Former = {}): string | undefined {
-    if (this.#entries.size >= MAX_SESSIONS && !(carrier.isExclusive && state === 'active')) {
+    if (this.isFull && !(carrier.isExclusive && state === 'active')) {
       this.#turnedAway++
       this.outcomes.add([protocolLabel(device.protocol), 'turned away'])
       if (!this.#reporting) this.#reportFull()
@@ -93,12 +93,24 @@ export class Sessions implements EngineHost {
     return id
   }
 
-  /** Changes the state of a session. Does nothing if the session is gone. */
-  move(id: string, state: SessionState): void {
+  get isFull(): boolean {
+    return this.#entries.size >= MAX_SESSIONS
+  }
+
+  /**
+   * Changes the state of a session. Does nothing if the session is gone.
+   * @param device Changed properties of the device, which has connected again. A moderator has approved the former ones.
+   */
+  move(id: string, state: SessionState, device: Partial<Device> = {}): void {
     const entry = this.#entries.get(id)
     if (!entry || entry.session.state === state) return
     const { deadline: _, ...session } = entry.session
-    entry.session = { ...session, state, ...this.#times(state) }
+    const now = safeDevice({ ...session, ...device })
+    if (now.name !== session.name || (session.address !== '' && now.address !== session.address))
+      this.warn(
+        `session ${quoted(entry)} of ${session.address} continues as ${JSON.stringify(now.name)} of ${now.address}`,
+      )
+    entry.session = { ...session, ...now, state, ...this.#times(state) }
     this.#startTimer(entry)
     this.#paced.changed()
   }
@@ -192,6 +204,10 @@ export class Sessions implements EngineHost {
         entry.outcome = 'left'
         throw error
       }
+      if (this.#entries.get(id) === entry) {
+        entry.outcome = 'left'
+        return
+      }
       this.#log(entry, `${outcome} by ${who}`)
     })
   }
@@ -217,12 +233,23 @@ export class Sessions implements EngineHost {
     if (entry.session.state === 'active') return
     const seconds = this.#options.timeoutS()
     entry.timer = setTimeout(() => {
-      this.#end(entry, 'timeout', `a timeout of ${seconds} s`).catch(error => {
-        // A moderator made a decision just before the timeout, which is not a failure.
-        if (!entry.decision) this.#logFailure(entry, 'stays, although its time is over', error)
-        if (this.#entries.has(entry.session.id)) this.#startTimer(entry)
-      })
+      this.#end(entry, 'timeout', `a timeout of ${seconds} s`)
+        .catch(error => {
+          // A moderator made a decision just before the timeout, which is not a failure.
+          if (!entry.decision) this.#logFailure(entry, 'stays, although its time is over', error)
+        })
+        .then(() => this.#postpone(entry))
     }, seconds * 1000)
+  }
+
+  /** Gives a session that stays, although its time is over, as much time again. */
+  #postpone(entry: TrackedSession): void {
+    const { session } = entry
+    if (this.#entries.get(session.id) !== entry || session.state === 'active') return
+    const { since: _, ...times } = this.#times(session.state)
+    entry.session = { ...session, ...times }
+    this.#startTimer(entry)
+    this.#paced.changed()
   }
 
   #count({ session }: TrackedSession, outcome: string): void {

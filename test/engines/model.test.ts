@@ -113,7 +113,7 @@ class Model {
     const answer = await this.#room.end(await this.#session(id))
     if (answer.status !== 204) throw new Error(`end: ${answer.status} ${await answer.text()}`)
     this.#admitted.delete(id)
-    if (this.#present?.id === id || this.#present?.state === 'pending') await this.#isOut()
+    if (this.#present?.id === id) await this.#isOut()
   }
 
   async #session(id: string) {
@@ -175,12 +175,11 @@ class Model {
   async #change(): Promise<void> {
     const maxResolution = this.#random.pick(['1280x720', '1920x1080', '640x480'])
     if (!this.#present) await this.#isSettled()
-    const isActive = this.#present?.state === 'active'
+    const isConnected = this.#present !== undefined
     const isNew = !(await this.#room.rig.readFile('/run/uxplay/options')).includes(`\ns ${maxResolution}\n`)
     const answer = await this.#room.rig.patch({ airplay: { maxResolution } })
     const { airplay } = (await answer.json()) as { airplay: { restartPending: boolean } }
-    if (airplay.restartPending !== (isActive && isNew)) throw new Error(`restartPending is ${airplay.restartPending}`)
-    if (isNew && !isActive) await this.#isOut()
+    if (airplay.restartPending !== (isConnected && isNew)) throw new Error(`restartPending is ${airplay.restartPending}`)
   }
 
   /** The connected device notices that it was put out. */

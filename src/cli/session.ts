@@ -1,3 +1,4 @@
+import { constants } from 'node:os'
 import type { Device } from '../../hal/engine.ts'
 import { errorCode, reasonOf } from '../../hal/errors.ts'
 import { type Argv, type Attached, attachCommand } from '../../hal/os/command.ts'
@@ -11,6 +12,8 @@ export interface SessionRequest {
 
 /** EX_TEMPFAIL of sysexits.h: try again later. */
 export const DENIED = 75
+/** Signals that would end this process and leave its command mirroring, in no session. */
+const INTERRUPTS: readonly NodeJS.Signals[] = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT']
 /** Milliseconds between SIGTERM and SIGKILL. */
 const KILL_MS = 5_000
 /** Milliseconds until a lost connection is reopened; doubled each time. */
@@ -47,9 +50,9 @@ export async function runSession(
   }
   const interrupt = (signal: NodeJS.Signals) => {
     if (command) command.kill(signal)
-    else finish(signal === 'SIGINT' ? 130 : 143)
+    else finish(128 + constants.signals[signal])
   }
-  process.on('SIGTERM', interrupt).on('SIGINT', interrupt)
+  for (const signal of INTERRUPTS) process.on(signal, interrupt)
   link = await Promise.race([connectFirst(engines, device), over])
 
   for (let retryMs = FIRST_RETRY_MS; ; retryMs = Math.min(2 * retryMs, LAST_RETRY_MS)) {

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Carrier, Device, EndReason } from '../../hal/engine.ts'
+import { lingeringClose } from '../http/lingering-close.ts'
 import type { Cancelable, StreamReply } from '../http/reply.ts'
 import type { Former } from './session.ts'
 import type { Sessions } from './sessions.ts'
@@ -96,11 +97,11 @@ class SessionStream implements Cancelable {
     if (!this.#isFinished) this.#socket.write(text(line))
   }
 
-  /** Writes the last line, and ends this side of the connection. */
+  /** Writes the last line, and closes the connection: an engine that keeps it open must not keep its place. */
   finish(line: AnswerLine): void {
     if (this.#isFinished) return
     this.#isFinished = true
-    this.#socket.end(text(line))
+    lingeringClose(this.#socket, Buffer.from(text(line)))
   }
 
   /** Closes the connection once the kernel has taken its last line. */

@@ -1,3 +1,4 @@
+import { nearestName } from '../../hal/format/uxplayrc.ts'
 import type { Certificate } from '../../hal/os/certificate.ts'
 import type { Screen } from '../../hal/os/screen.ts'
 import { pageAt } from '../http/address.ts'
@@ -90,7 +91,7 @@ function stepsOf(configuration: SystemStore, deviceName: string): readonly strin
   const moderation = configuration.value('moderation')
   return [
     'To mirror an iPhone, iPad or Mac, open Screen Mirroring',
-    `and choose ${airplay.name || deviceName}.`,
+    `and choose ${airplay.name || nearestName(deviceName)}.`,
     ...(moderation?.approval === 'moderator' ? ['Then wait until you are let in.'] : []),
   ]
 }

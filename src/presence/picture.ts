@@ -31,7 +31,9 @@ export interface IdleText {
 
 /** The picture while nobody mirrors: the name of the device, and how to use it. */
 export function idlePicture({ name, steps, url, link, invitation, certificate }: IdleText): string {
-  const lines = steps.map((step, row) => text(step, MARGIN, 500 + row * 84, 54, '#c9d3e0'))
+  const lines = steps.map((step, row) =>
+    text(step, MARGIN, 500 + row * 84, fitting(step, 54, WIDTH - 2 * MARGIN), '#c9d3e0'),
+  )
   const beside = WIDTH - QR_SIZE - 3 * MARGIN
   const where = url === undefined ? [] : [text(url, MARGIN, 950, fitting(url, 54, beside), '#fff')]
   const known = certificate.map((line, row) =>

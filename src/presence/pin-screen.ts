@@ -1,18 +1,29 @@
 import type { ShowPin } from '../../hal/engine.ts'
-import { reasonOf } from '../../hal/errors.ts'
 import type { Screen } from '../../hal/os/screen.ts'
-import { Serial } from '../../hal/serial.ts'
 import type { Log } from '../log.ts'
+import { follow } from '../system/follow.ts'
 import { pinPicture } from './picture.ts'
 
-/** Draws the PIN that a device asks for over everything else. Calls are carried out one after the other. */
+/** Milliseconds until a PIN is shown or hidden again after that failed: somebody is waiting to type it. */
+const RETRY_MS = 2_000
+
+/** Draws the PIN that a device asks for over everything else. */
 export function pinScreen(screen: Screen, log: Log): ShowPin {
-  const queue = new Serial()
+  let shown: string | undefined
+  let refresh: (() => void) | undefined
   return pin => {
-    queue
-      .run(() => (pin === undefined ? screen.hidePin() : screen.showPin(pinPicture(pin))))
-      .catch(error =>
-        log('warning', `the screen could not ${pin === undefined ? 'hide' : 'show'} a PIN: ${reasonOf(error)}`),
-      )
+    shown = pin
+    if (refresh) return refresh()
+    follow({
+      // An object, because a PIN from before a crash must be hidden, too.
+      derive: () => ({ pin: shown }),
+      apply: ({ pin }) => (pin === undefined ? screen.hidePin() : screen.showPin(pinPicture(pin))),
+      onOther: again => {
+        refresh = again
+      },
+      failure: 'the screen could not show or hide a PIN',
+      retryMs: RETRY_MS,
+      log,
+    })
   }
 }

@@ -6,8 +6,9 @@ import { Complaint, type Log } from '../log.ts'
 import type { SystemStore } from './store.ts'
 
 export interface FollowOptions<T> {
-  readonly configuration: SystemStore
-  /** Derives a value from the configuration. */
+  /** The configuration, unless the value depends on other sources alone. */
+  readonly configuration?: SystemStore
+  /** Derives the value. */
   readonly derive: () => T
   /** Applies the value. Called at once, whenever the value changes, and again a while after it has thrown. */
   readonly apply: (derived: T) => Promise<void>
@@ -16,10 +17,13 @@ export interface FollowOptions<T> {
   readonly log: Log
   /** Registers a function to be called whenever other sources change. */
   readonly onOther?: ((refresh: () => void) => void) | undefined
+  /** Milliseconds until `apply` is called again after it has thrown. */
+  readonly retryMs?: number
 }
 
-/** Keeps something in sync with the configuration. */
-export function follow<T>({ configuration, derive, apply, failure, log, onOther }: FollowOptions<T>): void {
+/** Keeps something in sync with the configuration, or with other sources. */
+export function follow<T>(options: FollowOptions<T>): void {
+  const { configuration, derive, apply, failure, log, onOther, retryMs = POLL_MS } = options
   const queue = new Serial()
   const complaint = new Complaint(log)
   let applied: T | undefined
@@ -38,10 +42,10 @@ export function follow<T>({ configuration, derive, apply, failure, log, onOther 
       .catch(error => {
         complaint.say(`${failure}: ${reasonOf(error)}`)
         clearTimeout(retry)
-        retry = setTimeout(refresh, POLL_MS).unref()
+        retry = setTimeout(refresh, retryMs).unref()
       })
   }
-  configuration.topic.log.onAppend(refresh)
+  configuration?.topic.log.onAppend(refresh)
   onOther?.(refresh)
   refresh()
 }

@@ -94,6 +94,19 @@ t.test('a command: waits, runs, and is ended', async t => {
   killed.child.kill('SIGTERM')
   t.equal(await killed.ended, 143)
   await none(receiver)
+
+  for (const [signal, status] of [
+    ['SIGHUP', 129],
+    ['SIGQUIT', 131],
+  ] as const) {
+    const hungUp = session('sleep', '60')
+    await admit(receiver, await only(receiver, 'pending'))
+    await hungUp.prints('let in')
+    await only(receiver, 'active')
+    hungUp.child.kill(signal)
+    t.equal(await hungUp.ended, status, 'that of the command')
+    await none(receiver)
+  }
 })
 
 t.test('the service is killed, and comes back: the command goes on', async t => {

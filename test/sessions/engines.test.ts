@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import t from 'tap'
 import { SessionRefused } from '../../src/sessions/engine-client.ts'
 import { eventually } from '../support/eventually.ts'
@@ -75,6 +77,23 @@ t.test('denied; gone by itself', async t => {
   await gone.line()
   gone.close()
   await eventually(async () => (await moderated.sessions()).length === 0)
+})
+
+t.test('an engine that was denied loses its connection, although it does not close it', async t => {
+  const moderated = await startModerated(t)
+  const socket = connect({ path: moderated.path, allowHalfOpen: true })
+  t.teardown(() => socket.destroy())
+  const body = JSON.stringify(PIXEL)
+  const head = `Host: engine\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`
+  socket.write(`POST /sessions HTTP/1.1\r\n${head}\r\n\r\n${body}`)
+  await once(socket, 'data')
+  const [session] = await moderated.sessions()
+  t.equal((await moderated.end(session?.id)).status, 204)
+  await once(socket.resume(), 'end')
+  const isClosed = () => new Promise<boolean>(resolve => socket.write('x', error => resolve(Boolean(error))))
+  socket.on('error', () => undefined)
+  await eventually(isClosed)
+  t.pass('nothing reads it')
 })
 
 t.test('a connection that ends takes nothing from a later session with the same id', async t => {

@@ -131,6 +131,53 @@ t.test('an engine that fails: 500, and it is tried again when the time is over',
   await eventually(() => states().length === 0)
 })
 
+t.test('a session that its engine keeps after a timeout has as much time again', async t => {
+  const pass = fakeTimers(t)
+  const { sessions, log, outcomes } = start(t, 10)
+  let comes = false
+  const carrier: Carrier = {
+    isExclusive: true,
+    admit: async () => undefined,
+    end: async id => (comes ? sessions.move(id, 'active') : undefined),
+  }
+  const ann = sessions.enter(carrier, { ...PIXEL, name: 'Ann' }, 'admitted') ?? ''
+  pass(10_000)
+  await turn()
+  t.match(sessions.get(ann), { state: 'admitted', deadline: '1970-01-01T00:16:50Z', since: '1970-01-01T00:16:40Z' })
+  comes = true
+  pass(9_999)
+  await turn()
+  t.match(sessions.get(ann), { state: 'admitted' })
+  pass(1)
+  await turn()
+  t.match(sessions.get(ann), { state: 'active' })
+  pass(60_000)
+  await turn()
+  t.strictSame(log, [])
+  sessions.leave(ann)
+  t.strictSame(outcomes(), { 'protocol=miracast,outcome=left': 1 })
+})
+
+t.test('a device that comes back is listed as it is then, and the log says how it differs', t => {
+  const { sessions, enter, log } = start(t)
+  const ann = enter('Ann', 'admitted')
+  sessions.move(ann, 'active', { ...PIXEL, name: 'Ann', model: 'Pixel 10' })
+  t.match(sessions.get(ann), { model: 'Pixel 10', state: 'active' })
+  t.strictSame(log, [], 'the model does not matter')
+  const bob = enter('Bob', 'admitted')
+  sessions.move(bob, 'active', { name: 'x\n\u202ey', address: '192.0.2.66' })
+  t.match(sessions.get(bob), { name: 'x\ufffd\ufffdy', address: '192.0.2.66', deviceId: PIXEL.deviceId })
+  t.strictSame(log, ['warning: session "Bob" of 192.0.2.9 continues as "x\ufffd\ufffdy" of 192.0.2.66'])
+  const unknown = sessions.enter(
+    { isExclusive: true, admit: async () => undefined, end: async () => undefined },
+    { ...PIXEL, address: '' },
+    'admitted',
+  )
+  sessions.move(unknown ?? '', 'active', { address: '192.0.2.66' })
+  t.equal(log.length, 1, 'its address was not known')
+  t.end()
+})
+
 t.test('a burst of changes is a few events, and the last one says it all', async t => {
   const { sessions, enter } = start(t)
   const before = sessions.topic.head

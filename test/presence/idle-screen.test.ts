@@ -41,6 +41,9 @@ t.test('the idle screen follows the configuration', async t => {
   t.equal(statSync(picture('idle')).mode & 0o777, 0o640, 'the program that shows it is in its group')
   await service.patch({ deviceName: 'Atrium' })
   await shows('>Atrium<')
+  const long = 'Seminar room 2.14 (North building, second floor), left'
+  await service.patch({ deviceName: long, airplay: { name: '' } })
+  await shows(`>and choose ${long.slice(0, 50)}.<`)
   await service.patch({ moderation: { approval: 'moderator' } })
   await shows('Then wait until you are let in.')
   await service.patch({ airplay: { enabled: false } })

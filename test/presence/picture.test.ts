@@ -87,6 +87,17 @@ t.test('a PIN, large', { skip }, async t => {
   for (const pin of ['0817', '1269', '3456']) t.match(read(draw(t, pinPicture(pin))), pin)
 })
 
+t.test('a step that is too long is smaller', t => {
+  const sizeOf = (step: string) => {
+    const rest = { url: undefined, link: undefined, invitation: '', certificate: [] }
+    const svg = idlePicture({ name: 'Room', steps: [step], ...rest })
+    return Number(new RegExp(`font-size="(\\d+)"[^>]*>${step}<`).exec(svg)?.[1])
+  }
+  t.equal(sizeOf('and choose Room.'), 54)
+  t.ok(sizeOf(`and choose ${'W'.repeat(50)}.`) < 54)
+  t.end()
+})
+
 t.test('any name is a picture, with all of a long one', { skip }, async t => {
   t.match(read(draw(t, namePicture('Boardroom'))), 'Boardroom')
   t.match(read(draw(t, namePicture('The large conference room on the second floor'))), /The large .* second floor/)

@@ -17,9 +17,10 @@ import type { Metafile } from 'esbuild'
  * could not be loaded takes 250, and engines that cannot be watched yet 300. Trying again takes 3,600: 1,700 to undo a change,
  * 1,100 for settings of the card after a factory reset, 770 to ask a channel and to remember versions that must not be tried again.
  * Keys that browsers refuse take 30, and records of issuers that are gone, and files set aside, 350. A certificate that waits for
- * the end of a trial takes 250.
+ * the end of a trial takes 250. 2,850 are for telling which device is connected to UxPlay, so that decisions and changes interrupt
+ * no other one, and for PINs that stay on the screen.
  */
-const BUDGET_BYTES = 451_500
+const BUDGET_BYTES = 454_900
 /** HTML, style and script of the page, before they are compressed. */
 const PAGE_BUDGET_BYTES = 110_000
 /**

@@ -35,7 +35,8 @@ const schema = Type.Object(
       pattern: '^([1-9]\\d{0,3}x[1-9]\\d{0,3})?$',
     }),
     restartPending: Type.Boolean({
-      description: 'Whether changed options are waiting until nobody mirrors, because they need a restart of UxPlay.',
+      description:
+        'Whether changed options are waiting until no device is connected, because they need a restart of UxPlay.',
       readOnly: true,
     }),
   },

@@ -179,7 +179,8 @@ class Model {
     const isNew = !(await this.#room.rig.readFile('/run/uxplay/options')).includes(`\ns ${maxResolution}\n`)
     const answer = await this.#room.rig.patch({ airplay: { maxResolution } })
     const { airplay } = (await answer.json()) as { airplay: { restartPending: boolean } }
-    if (airplay.restartPending !== (isConnected && isNew)) throw new Error(`restartPending is ${airplay.restartPending}`)
+    if (airplay.restartPending !== (isConnected && isNew))
+      throw new Error(`restartPending is ${airplay.restartPending}`)
   }
 
   /** The connected device notices that it was put out. */

@@ -382,6 +382,8 @@ export class UxPlayEngine implements Engine {
     }
     // A device that was turned away is listed once there is room.
     if (line.cursor === this.#lastRefusal && (!this.#wasTurnedAway || this.#host?.isFull)) return
+    // Another device may have connected since this look began: the next look has its date.
+    if ((await this.#uxplay.connectedAt()) !== connectedAt) return
     this.#lastRefusal = line.cursor
     if (this.#present?.deviceId === refused.deviceId) return
     // The previous device left unnoticed, because another connection was open.

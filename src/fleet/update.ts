@@ -7,6 +7,7 @@ import type { UpdateState } from '../update/state.ts'
 import type { Restart } from '../update/update.ts'
 import type { Member } from './access.ts'
 import { type AskingOptions, afterAsking } from './asking.ts'
+import { versionIn } from './bundle.ts'
 import { type DeviceClient, Unanswered } from './client.ts'
 import { causeIn, type Result } from './outcome.ts'
 import { countOf } from './waves.ts'
@@ -37,20 +38,16 @@ export async function updateFleet(
   options: UpdateOptions,
 ): Promise<number> {
   const then = options.restart === 'now' ? ' and restart them; mirroring ends' : ''
-  const bundle = new Bundle(file)
+  const bundle = { file, version: await versionIn(file) }
   return afterAsking(members, `Update ${countOf(members.length)}${then}?`, options, member =>
     updateDevice(member.client(), bundle, options),
   )
 }
 
-/** A bundle. Its version is known once a device that has the bundle reports it. */
-class Bundle {
+interface Bundle {
   readonly file: LargeFile
-  version: string | undefined
-
-  constructor(file: LargeFile) {
-    this.file = file
-  }
+  /** As its manifest says: no device is believed about the bundle of the others. Undefined if it cannot be read. */
+  readonly version: string | undefined
 }
 
 /** Has a device discard the version that waits for a restart, or the bundle that it has. */
@@ -66,8 +63,9 @@ async function updateDevice(client: DeviceClient, bundle: Bundle, options: Updat
   const { restart, allowOlder, wait } = options
   if (bundle.version !== undefined && runs(before, bundle.version))
     return settled(client, before, bundle.version, options)
-  const version = await send(client, bundle, wait)
-  bundle.version ??= version
+  const version = await sendBundle(client, bundle.file, NOWHERE, wait)
+  if (bundle.version !== undefined && version !== bundle.version)
+    throw new CommandError(`it says that the bundle has version ${version}; its manifest has ${bundle.version}`)
   if (runs(before, version)) {
     await client.send('DELETE', '/update/bundle')
     return settled(client, before, version, options)
@@ -84,15 +82,6 @@ async function updateDevice(client: DeviceClient, bundle: Bundle, options: Updat
     throw new CommandError(`the installation failed: ${why}`)
   if (restart === 'now') return settled(client, before, version, options)
   return { state: 'changed', note: `version ${printable(version)} is installed, and starts with the next restart` }
-}
-
-/** Sends the bundle to a device. @returns its version. */
-async function send(client: DeviceClient, bundle: Bundle, wait: UpdateOptions['wait']): Promise<string> {
-  const version = await sendBundle(client, bundle.file, NOWHERE, wait)
-  if (bundle.version === undefined || version === bundle.version) return version
-  // The device already had another complete bundle of the same size.
-  await client.send('DELETE', '/update/bundle')
-  return sendBundle(client, bundle.file, NOWHERE, wait)
 }
 
 async function install(

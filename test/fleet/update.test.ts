@@ -9,14 +9,24 @@ import { startTestService } from '../support/service.ts'
 import { MIB, startUpdateDevice, type UpdateDevice } from '../support/update-device.ts'
 import { Owner } from './support.ts'
 
-async function fleetOf(t: Test, devices: readonly UpdateDevice[]): Promise<Owner> {
+/** A bundle as RAUC ends it: a signature with the manifest in it, and the signature's size. */
+function bundleOf(version: string): Buffer {
+  const manifest = `[update]\ncompatible=receiver\nversion=${version}\n\n[bundle]\nformat=verity\n`
+  const signature = Buffer.concat([randomBytes(64), Buffer.from(manifest), randomBytes(64)])
+  const size = Buffer.alloc(8)
+  size.writeBigUInt64BE(BigInt(signature.length))
+  return Buffer.concat([randomBytes(2 * MIB), signature, size])
+}
+
+/** @param bundle The content of `next.raucb`. */
+async function fleetOf(t: Test, devices: readonly UpdateDevice[], bundle = bundleOf('1.1.0')): Promise<Owner> {
   const owner = new Owner(t)
   owner.write('keys.csv', devices.map(({ service }, index) => `room-${index},${service.key}\n`).join(''))
   const lines = devices.map(
     ({ network }, index) => `  room-${index}: { address: "http://127.0.0.1:${network.port}" }\n`,
   )
   owner.write('fleet.yaml', `keys: keys.csv\ndevices:\n${lines.join('')}`)
-  writeFileSync(owner.path('next.raucb'), randomBytes(2 * MIB))
+  writeFileSync(owner.path('next.raucb'), bundle)
   return owner
 }
 
@@ -54,6 +64,34 @@ t.test('a bundle is installed in waves, and a device that has it is left alone',
   }
 })
 
+t.test('no device is believed about the version of the bundle that the others get', async t => {
+  const [liar, honest] = [await startUpdateDevice(t), await startUpdateDevice(t)] as const
+  liar.says({ version: '1.0.0' })
+  honest.says({ version: '1.1.0' })
+  const owner = await fleetOf(t, [liar, honest])
+  const options = ['--yes', '--restart', 'manual', '--keep-going', '--waves', '1']
+  const updating = owner.outcomes(['update', 'next.raucb', ...options])
+  await installing(honest)
+  honest.rauc.succeed('1.1.0')
+  const reason = 'it says that the bundle has version 1.0.0; its manifest has 1.1.0'
+  t.match(await updating, {
+    status: 1,
+    of: { 'room-0': { state: 'failed', reason }, 'room-1': { state: 'changed' } },
+  })
+})
+
+t.test('a bundle whose manifest cannot be read here is sent to each device', async t => {
+  const devices = [await startUpdateDevice(t), await startUpdateDevice(t)] as const
+  const owner = await fleetOf(t, devices, randomBytes(MIB))
+  for (const { says } of devices) says({ version: '1.0.0' })
+  const { status, of } = await owner.outcomes(['update', 'next.raucb', '--yes'])
+  t.match({ status, of }, { status: 0, of: { 'room-0': { state: 'unchanged' }, 'room-1': { state: 'unchanged' } } })
+  for (const { rauc } of devices) {
+    t.ok(rauc.did.some(call => call.startsWith('InspectBundle')), rauc.did.join())
+    t.notOk(rauc.did.some(call => call.startsWith('InstallBundle')))
+  }
+})
+
 t.test('a device whose image has one system', async t => {
   const device = await startTestService(t)
   const owner = new Owner(t)
@@ -70,7 +108,7 @@ t.test('a device whose image has one system', async t => {
 
 t.test('a failure on one device stops the waves after it', async t => {
   const devices = [await startUpdateDevice(t), await startUpdateDevice(t)] as const
-  const owner = await fleetOf(t, devices)
+  const owner = await fleetOf(t, devices, bundleOf('0.9.0'))
   const [first, second] = devices
   const update = (...options: readonly string[]) => owner.outcomes(['update', 'next.raucb', '--yes', ...options])
 

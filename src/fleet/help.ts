@@ -167,8 +167,9 @@ Sends the bundle, has the device install it and restart, and waits until the new
 version has proved good there. A device that goes back by itself has failed. One
 that already has the version of the bundle's manifest is left alone. (If the
 manifest cannot be read here, because the bundle's format is not verity, each
-device gets the bundle.) An interrupted upload is resumed. Bundles are for one
-board: choose its devices with --group.
+device gets the bundle.) One that has installed it is restarted at most, and an
+interrupted upload is resumed. Bundles are for one board: choose its devices with
+--group.
 
 ${CHANGING}  --restart WHEN       when the devices restart: now (default), window (of the
                        setting update) or manual; the last two are not waited for

@@ -61,8 +61,10 @@ export async function discard(client: DeviceClient): Promise<Result> {
 async function updateDevice(client: DeviceClient, bundle: Bundle, options: UpdateOptions): Promise<Result> {
   const before = await stateOf(client)
   const { restart, allowOlder, wait } = options
-  if (bundle.version !== undefined && runs(before, bundle.version))
-    return settled(client, before, bundle.version, options)
+  if (bundle.version !== undefined) {
+    if (runs(before, bundle.version)) return settled(client, before, bundle.version, options)
+    if (waitsWith(before, bundle.version)) return started(client, before, bundle.version, options)
+  }
   const version = await sendBundle(client, bundle.file, NOWHERE, wait)
   if (bundle.version !== undefined && version !== bundle.version)
     throw new CommandError(`it says that the bundle has version ${version}; its manifest has ${bundle.version}`)
@@ -81,7 +83,27 @@ async function updateDevice(client: DeviceClient, bundle: Bundle, options: Updat
   if (why !== undefined && (restart !== 'now' || after?.state === 'failed'))
     throw new CommandError(`the installation failed: ${why}`)
   if (restart === 'now') return settled(client, before, version, options)
-  return { state: 'changed', note: `version ${printable(version)} is installed, and starts with the next restart` }
+  return { state: 'changed', note: waitingNote(version) }
+}
+
+/** Takes up an earlier roll-out: the version is installed, and waits for the restart. */
+async function started(
+  client: DeviceClient,
+  before: UpdateState,
+  version: string,
+  options: UpdateOptions,
+): Promise<Result> {
+  if (options.restart !== 'now') return { state: 'unchanged', note: waitingNote(version) }
+  if (before.state === 'installed')
+    await client.send('POST', '/operations/reboot').catch(error => {
+      // Whether the device restarts is seen by the version that runs.
+      if (!(error instanceof Unanswered)) throw error
+    })
+  return settled(client, before, version, options)
+}
+
+function waitingNote(version: string): string {
+  return `version ${printable(version)} is installed, and starts with the next restart`
 }
 
 async function install(
@@ -143,4 +165,8 @@ async function stateOf(client: DeviceClient): Promise<UpdateState> {
 
 function runs({ running }: UpdateState, version: string): boolean {
   return running.version === version
+}
+
+function waitsWith({ state, other }: UpdateState, version: string): boolean {
+  return (state === 'installed' || state === 'restarting') && other.version === version
 }

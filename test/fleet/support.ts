@@ -20,6 +20,7 @@ export interface Outcome {
   readonly device: string
   readonly state: string
   readonly reason?: string
+  readonly note?: string
   readonly changes?: readonly { readonly pointer: string; readonly before: unknown; readonly after: unknown }[]
 }
 

@@ -87,7 +87,10 @@ t.test('a bundle whose manifest cannot be read here is sent to each device', asy
   const { status, of } = await owner.outcomes(['update', 'next.raucb', '--yes'])
   t.match({ status, of }, { status: 0, of: { 'room-0': { state: 'unchanged' }, 'room-1': { state: 'unchanged' } } })
   for (const { rauc } of devices) {
-    t.ok(rauc.did.some(call => call.startsWith('InspectBundle')), rauc.did.join())
+    t.ok(
+      rauc.did.some(call => call.startsWith('InspectBundle')),
+      rauc.did.join(),
+    )
     t.notOk(rauc.did.some(call => call.startsWith('InstallBundle')))
   }
 })
@@ -127,6 +130,35 @@ t.test('a failure on one device stops the waves after it', async t => {
   first.rauc.fail('write error')
   t.match((await failing).of['room-0'], { state: 'failed', reason: /^the installation failed: / })
   t.strictSame(second.rauc.did, [])
+})
+
+t.test('a roll-out goes on past a device that waits for its restart', async t => {
+  const devices = [await startUpdateDevice(t), await startUpdateDevice(t)] as const
+  const [first, second] = devices
+  for (const { says } of devices) says({ version: '1.1.0' })
+  const owner = await fleetOf(t, devices)
+  const update = (...options: readonly string[]) => owner.outcomes(['update', 'next.raucb', '--yes', ...options])
+  const begun = update('--restart', 'manual', '--device', 'room-0')
+  await installing(first)
+  first.rauc.succeed('1.1.0')
+  t.match(await begun, { status: 0, of: { 'room-0': { state: 'changed' } } })
+
+  const goingOn = update('--restart', 'manual', '--waves', '1')
+  await installing(second)
+  second.rauc.succeed('1.1.0')
+  const note = 'version 1.1.0 is installed, and starts with the next restart'
+  t.match(await goingOn, {
+    status: 0,
+    of: { 'room-0': { state: 'unchanged', note }, 'room-1': { state: 'changed', note } },
+  })
+  t.strictSame(first.jobs, [])
+
+  const restart = update('--device', 'room-0')
+  await restarting(first)
+  await first.restartInto('B', '1.1.0')
+  await findsGood(first)
+  t.match(await restart, { status: 0, of: { 'room-0': { state: 'changed', note: 'runs version 1.1.0' } } })
+  t.equal(first.rauc.did.filter(call => call.startsWith('InstallBundle')).length, 1)
 })
 
 t.test('a version that has not started yet is discarded on each device that has it', async t => {

@@ -110,7 +110,10 @@ async function run(command: Command): Promise<void> {
       requireAsking(command.name, choices.isSure)
       const bundle = await new Files('/').openLarge(resolve(file))
       if (!bundle) throw new CommandError(`${command.name}: there is no ${file}`)
-      return installUpdate(await serviceOf(flags, 'admin:rw', 'update'), bundle, choices, personAt(process), sleep)
+      return installUpdate(await serviceOf(flags, 'admin:rw', 'update'), bundle, choices, personAt(process), {
+        wait: sleep,
+        now: () => performance.now(),
+      })
     }
     case 'update discard':
       requireAsking(command.name, command.isSure)

@@ -1,4 +1,5 @@
 import type { LargeFile } from '../../hal/files/read.ts'
+import { UPLOAD_TOTAL_MS } from '../limits.ts'
 import { printable } from '../log.ts'
 import type { UpdateState } from '../update/state.ts'
 import type { Restart } from '../update/update.ts'
@@ -13,9 +14,24 @@ export interface InstallChoices {
   readonly restart: Restart | undefined
 }
 
+/** How time passes. */
+export interface Time {
+  /** Resolves after the given milliseconds. */
+  readonly wait: (ms: number) => Promise<unknown>
+  /** The monotonic clock, in milliseconds. */
+  readonly now: () => number
+}
+
+/** The device has come no further for so long that it is given up. */
+export class Stuck extends CommandError {}
+
 /** Failed attempts in a row, and milliseconds between two: a service that restarts is away for some seconds. */
 const MAX_VAIN = 40
 const PAUSE_MS = 2_000
+/** Milliseconds to check a bundle, or to get on with an installation: on a slow card, RAUC stands still for minutes. */
+const STALL_MS = 30 * 60_000
+/** Milliseconds for a whole installation. */
+const INSTALL_MS = 3 * 60 * 60_000
 const MIB = 1024 * 1024
 const RESTART_TAKES = 'The restart takes about two minutes. The new version is then on trial for up to five.'
 
@@ -40,7 +56,6 @@ export async function updateStatus(client: Client): Promise<readonly string[]> {
 
 /**
  * Sends a bundle, and installs it once the person agrees.
- * @param wait Resolves after the given milliseconds.
  * @throws {CommandError} if the bundle is not installed.
  */
 export async function installUpdate(
@@ -48,9 +63,9 @@ export async function installUpdate(
   file: LargeFile,
   { isSure, allowOlder, restart }: InstallChoices,
   person: Person,
-  wait: (ms: number) => Promise<unknown>,
+  time: Time,
 ): Promise<void> {
-  const version = await sendBundle(client, file, person, wait)
+  const version = await sendBundle(client, file, person, time)
   const { running } = await read(client)
   const then = restart === 'now' ? ' and restart' : ''
   if (!isSure && !(await person.ask(`Install version ${version}${then}? ${of(running)} runs.`)))
@@ -62,7 +77,7 @@ export async function installUpdate(
     if (!(error instanceof Refused) || error.type !== 'bundle-older') throw error
     throw new CommandError(`version ${version} is older than ${of(running)}, which runs; --allow-older installs it`)
   }
-  const after = await installed(client, person, wait)
+  const after = await installed(client, person, time)
   const why = whyNotInstalled(version, after)
   if (why !== undefined) throw new CommandError(`the installation failed: ${why}`)
   const { state, waitingFor } = after
@@ -110,14 +125,15 @@ export async function sendBundle(
   client: Client,
   file: LargeFile,
   person: Pick<Person, 'show'>,
-  wait: (ms: number) => Promise<unknown>,
+  time: Time,
 ): Promise<string> {
   let hasSent = false
+  const until = time.now() + UPLOAD_TOTAL_MS
   for (let vain = 1; ; vain++) {
     let sent = 0
     try {
       const from = await startOf(client, file)
-      if (from.offset === file.bytes) return await checked(client, wait)
+      if (from.offset === file.bytes) return await checked(client, time)
       const counted = async function* () {
         for await (const chunk of file.chunks(from.offset)) {
           yield chunk
@@ -136,8 +152,9 @@ export async function sendBundle(
       hasSent ||= sent > 0
       // The service is restarting, or has not noticed yet that the connection broke.
       const isPassing = error instanceof Refused ? error.status === 409 : error instanceof CommandError
-      if (!hasSent || !isPassing || vain >= MAX_VAIN) throw error
-      await wait(PAUSE_MS)
+      const isHopeless = error instanceof Stuck || vain >= MAX_VAIN || time.now() >= until
+      if (!hasSent || !isPassing || isHopeless) throw error
+      await time.wait(PAUSE_MS)
     } finally {
       person.show('')
     }
@@ -156,32 +173,40 @@ async function startOf(client: Client, { bytes }: LargeFile) {
 }
 
 /** Waits until a completely sent bundle has been checked. @returns its version. */
-async function checked(client: Client, wait: (ms: number) => Promise<unknown>): Promise<string> {
-  for (;;) {
+async function checked(client: Client, { wait, now }: Time): Promise<string> {
+  for (const until = now() + STALL_MS; ; await wait(PAUSE_MS)) {
     const { state, bundle, error } = await read(client)
     if (state !== 'receiving') {
       // If the bundle is present, a failure is about its installation, which does not matter here.
       if (bundle?.version !== undefined) return of(bundle)
       throw new CommandError(`the service refused: ${(error?.detail ?? 'the bundle is gone').replace(/\.$/, '')}`)
     }
-    await wait(PAUSE_MS)
+    if (now() >= until) throw new Stuck(`the bundle was not checked within ${STALL_MS / 60_000} minutes`)
   }
 }
 
-/** Resolves when the installation has ended. The service may restart in the meantime. */
+/** Resolves when the installation has ended. The service may restart in the meantime. @throws {Stuck} */
 export async function installed(
   client: Client,
   person: Pick<Person, 'show'>,
-  wait: (ms: number) => Promise<unknown>,
+  { wait, now }: Time,
 ): Promise<UpdateState> {
+  const end = now() + INSTALL_MS
+  let until = now() + STALL_MS
+  let far = 0
   for (let vain = 1; ; vain++) {
     try {
       const update = await read(client)
       if (update.state !== 'installing') return update
       vain = 1
-      person.show(`Installing: ${update.percent ?? 0} %`)
+      const { percent = 0 } = update
+      if (percent > far) until = now() + STALL_MS
+      far = Math.max(far, percent)
+      if (now() >= Math.min(until, end))
+        throw new Stuck(`the installation has stood still at ${far} % for ${STALL_MS / 60_000} minutes`)
+      person.show(`Installing: ${percent} %`)
     } catch (error) {
-      if (vain >= MAX_VAIN) throw error
+      if (error instanceof Stuck || vain >= MAX_VAIN) throw error
     } finally {
       await wait(PAUSE_MS)
     }

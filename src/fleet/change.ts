@@ -1,5 +1,6 @@
 import { CommandError } from '../cli/failure.ts'
 import { Refused } from '../cli/service-client.ts'
+import type { Time } from '../cli/update.ts'
 import { type JsonObject, pointerStep } from '../json.ts'
 import { MAX_CONFIRM_S } from '../limits.ts'
 import type { Difference } from '../settings-file/settings-file.ts'
@@ -7,15 +8,11 @@ import { type DeviceAnswer, type DeviceClient, Unanswered } from './client.ts'
 import { causeIn, type Result } from './outcome.ts'
 import { compare, holds, isHidden, refusalOf, schemaOf } from './preview.ts'
 
-export interface ChangeOptions {
+export interface ChangeOptions extends Time {
   /** Whether every change is on trial, and not only one that can cut the device off. */
   readonly isTrial: boolean
   /** Milliseconds after which a device that has not answered a change is given up; a change on trial gets its full time. */
   readonly lostMs: number
-  /** Resolves after `ms` milliseconds. */
-  readonly wait: (ms: number) => Promise<unknown>
-  /** The monotonic clock, in milliseconds. */
-  readonly now: () => number
 }
 
 /** Seconds that a change is on trial. */

@@ -10,13 +10,14 @@ import { type Answer, type Client, Refused, type Sent } from '../cli/service-cli
 import { hostAndPort } from '../http/address.ts'
 import { responseTo } from '../http/response.ts'
 import { isObject, type JsonObject, type JsonValue } from '../json.ts'
+import { UPLOAD_TOTAL_MS } from '../limits.ts'
 import { printable } from '../log.ts'
 import { open, type Trust } from './connection.ts'
 import type { Endpoint } from './fleet-file.ts'
 
 /** How many times as long a change may take as another answer: it restarts services of the device. */
 const CHANGE_FACTOR = 4
-/** Milliseconds without a byte while a file is sent; longer than a device takes to check the whole file. */
+/** Longer than a device takes to check a whole file. */
 const SILENCE_MS = 300_000
 /** Limit on an answer in bytes: the description of the API has about 200 KB. */
 const MAX_ANSWER_BYTES = 8 * 1024 * 1024
@@ -42,23 +43,32 @@ export class DeviceClient implements Client {
   readonly #trust: Trust
   readonly #credentials: readonly string[]
   readonly #timeoutMs: number
+  readonly #silenceMs: number
   /** The index of the credential that the device last accepted. */
   #index = 0
 
   /**
    * @param credentials In the order in which they are tried: the second one is a key that the device may have by now.
    * @param timeoutMs Milliseconds that the device has to answer; a change has four times as long.
+   * @param silenceMs Milliseconds without a byte while a file is sent, and for the answer after its last byte.
    */
-  constructor(endpoint: Endpoint, trust: Trust, credentials: readonly string[], timeoutMs: number) {
+  constructor(
+    endpoint: Endpoint,
+    trust: Trust,
+    credentials: readonly string[],
+    timeoutMs: number,
+    silenceMs = SILENCE_MS,
+  ) {
     this.#endpoint = endpoint
     this.#trust = trust
     this.#credentials = credentials
     this.#timeoutMs = timeoutMs
+    this.#silenceMs = silenceMs
   }
 
   /** The same device with another credential. */
   as(credential: string): DeviceClient {
-    return new DeviceClient(this.#endpoint, this.#trust, [credential], this.#timeoutMs)
+    return new DeviceClient(this.#endpoint, this.#trust, [credential], this.#timeoutMs, this.#silenceMs)
   }
 
   /** @throws {Refused} {Unanswered} {CommandError} if there is no such device. */
@@ -91,11 +101,13 @@ export class DeviceClient implements Client {
   async put(path: string, { headers, bytes, chunks }: Sent): Promise<DeviceAnswer> {
     const all = { ...headers, 'Content-Length': String(bytes), Expect: '100-continue' }
     return this.#withEachCredential(credential =>
-      this.#answer(credential, 'PUT', path, all, undefined, async out => {
-        out.setTimeout(SILENCE_MS, () => out.destroy(new Unanswered('it does not answer')))
+      this.#answer(credential, 'PUT', path, all, UPLOAD_TOTAL_MS, async (out, within) => {
+        out.setTimeout(this.#silenceMs, () => out.destroy(new Unanswered('it does not answer')))
         // A file that the device refuses is not sent.
         await once(out, 'continue')
         await pipeline(Readable.from(chunks, { objectMode: false }), out)
+        // An answer that arrives byte by byte is not silence.
+        within(this.#silenceMs)
       }),
     )
   }
@@ -130,16 +142,26 @@ export class DeviceClient implements Client {
     }
   }
 
+  /**
+   * @param timeoutMs Milliseconds for everything.
+   * @param write Sends the body. It may set another time limit, from then on, for the rest.
+   */
   async #answer(
     credential: string,
     method: string,
     path: string,
     headers: Readonly<Record<string, string>>,
-    timeoutMs: number | undefined,
-    write: (out: ClientRequest) => Promise<void>,
+    timeoutMs: number,
+    write: (out: ClientRequest, within: (ms: number) => void) => Promise<void>,
   ): Promise<DeviceAnswer> {
     const clock = new AbortController()
-    const timer = timeoutMs !== undefined && setTimeout(() => clock.abort(new Silent(timeoutMs)), timeoutMs)
+    let timer: NodeJS.Timeout | undefined
+    let isOver = false
+    const within = (ms: number) => {
+      clearTimeout(timer)
+      if (!isOver) timer = setTimeout(() => clock.abort(new Silent(ms)), ms)
+    }
+    within(timeoutMs)
     let isSent = false
     try {
       const socket = await open(this.#endpoint, this.#trust, clock.signal)
@@ -151,7 +173,7 @@ export class DeviceClient implements Client {
       if (clock.signal.aborted) stop()
       const answer = await new Promise<IncomingMessage>((resolve, reject) => {
         responseTo(out).then(resolve, reject)
-        write(out).catch(reject)
+        write(out, within).catch(reject)
       })
       try {
         return await readAnswer(answer)
@@ -164,7 +186,8 @@ export class DeviceClient implements Client {
       if (clock.signal.aborted) throw clock.signal.reason
       throw failureOf(error, this.#endpoint, isSent)
     } finally {
-      if (timer !== false) clearTimeout(timer)
+      isOver = true
+      clearTimeout(timer)
     }
   }
 

@@ -1,7 +1,7 @@
 import type { LargeFile } from '../../hal/files/read.ts'
 import { CommandError } from '../cli/failure.ts'
 import { Refused } from '../cli/service-client.ts'
-import { installed, newVersion, sendBundle, whyNotInstalled } from '../cli/update.ts'
+import { installed, newVersion, Stuck, sendBundle, type Time, whyNotInstalled } from '../cli/update.ts'
 import { printable } from '../log.ts'
 import type { UpdateState } from '../update/state.ts'
 import type { Restart } from '../update/update.ts'
@@ -12,12 +12,9 @@ import { type DeviceClient, Unanswered } from './client.ts'
 import { causeIn, type Result } from './outcome.ts'
 import { countOf } from './waves.ts'
 
-export interface UpdateOptions extends AskingOptions {
+export interface UpdateOptions extends AskingOptions, Time {
   readonly allowOlder: boolean
   readonly restart: Restart
-  readonly wait: (ms: number) => Promise<unknown>
-  /** The monotonic clock, in milliseconds. */
-  readonly now: () => number
 }
 
 /** Milliseconds for a device to restart and prove good: it gives up a version that has not after seven minutes, and goes back. */
@@ -60,12 +57,12 @@ export async function discard(client: DeviceClient): Promise<Result> {
 
 async function updateDevice(client: DeviceClient, bundle: Bundle, options: UpdateOptions): Promise<Result> {
   const before = await stateOf(client)
-  const { restart, allowOlder, wait } = options
+  const { restart, allowOlder } = options
   if (bundle.version !== undefined) {
     if (runs(before, bundle.version)) return settled(client, before, bundle.version, options)
     if (waitsWith(before, bundle.version)) return started(client, before, bundle.version, options)
   }
-  const version = await sendBundle(client, bundle.file, NOWHERE, wait)
+  const version = await sendBundle(client, bundle.file, NOWHERE, options)
   if (bundle.version !== undefined && version !== bundle.version)
     throw new CommandError(`it says that the bundle has version ${version}; its manifest has ${bundle.version}`)
   if (runs(before, version)) {
@@ -73,10 +70,11 @@ async function updateDevice(client: DeviceClient, bundle: Bundle, options: Updat
     return settled(client, before, version, options)
   }
   await install(client, { restart, allowOlder }, version, before)
-  const after = await installed(client, NOWHERE, wait).catch(error => {
+  const after = await installed(client, NOWHERE, options).catch(error => {
+    if (restart !== 'now' || error instanceof Refused || error instanceof Stuck || !(error instanceof CommandError))
+      throw error
     // The device is restarting.
-    if (restart === 'now' && !(error instanceof Refused) && error instanceof CommandError) return undefined
-    throw error
+    return undefined
   })
   const why = after && whyNotInstalled(version, after)
   // Without an error it may have been installed, and have gone back.

@@ -8,6 +8,7 @@ import { KERNEL } from '../../hal/files/kernel.ts'
 import { largeFile } from '../../hal/files/read.ts'
 import { ServiceClient } from '../../src/cli/service-client.ts'
 import { discardUpdate, type InstallChoices, installUpdate, rollBack, updateStatus } from '../../src/cli/update.ts'
+import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { MIB, startUpdateDevice, type UpdateDevice } from '../support/update-device.ts'
 
@@ -39,8 +40,11 @@ async function deviceOf(t: Test, prepare?: Parameters<typeof startUpdateDevice>[
     }).catch(error => error)
     return { read, shown, failure: failure?.message }
   }
+  /** The clock of the command, which its pauses advance. */
+  const clock = { ms: 0, perPause: 0 }
   return {
     ...device,
+    clock,
     status: () => updateStatus(client),
     /** An installation ends as soon as the command looks at it for the second time. */
     install: (path: string, choices: InstallChoices, end: () => unknown, ...answers: readonly boolean[]) => {
@@ -48,10 +52,11 @@ async function deviceOf(t: Test, prepare?: Parameters<typeof startUpdateDevice>[
       if (!file) throw new Error(`there is no ${path}`)
       // The service needs some time to notice that a connection has broken.
       const wait = async (ms: number) => {
+        clock.ms += Math.max(ms, clock.perPause)
         await sleep(ms / 20)
         if (device.rauc.operation === 'installing') await end()
       }
-      return told(person => installUpdate(client, file, choices, person, wait), ...answers)
+      return told(person => installUpdate(client, file, choices, person, { wait, now: () => clock.ms }), ...answers)
     },
     discard: (isSure: boolean, ...answers: readonly boolean[]) =>
       told(person => discardUpdate(client, isSure, person), ...answers),
@@ -142,6 +147,30 @@ t.test('the service restarts meanwhile, and RAUC has ended without installing it
   const { read, failure } = await install(fileOf(t, MIB), SURE, end)
   t.equal(failure, 'the installation failed: interrupted')
   t.strictSame(read, [])
+})
+
+t.test('a device that comes no further is given up', async t => {
+  const { rauc, says, install, clock, network, status } = await deviceOf(t)
+  says({ version: '1.1.0' })
+  const path = fileOf(t, MIB)
+  clock.perPause = 20 * 60_000
+  rauc.hold('InspectBundle')
+  const checking = install(path, SURE, () => undefined)
+  await eventually(() => rauc.isWaiting)
+  network.breakOff()
+  t.equal((await checking).failure, 'the bundle was not checked within 30 minutes')
+  rauc.release()
+  await eventually(async () => (await status()).at(-1)?.startsWith('Version 1.1.0 is on the device'))
+
+  const percents = [50, 60, 60, 70]
+  const { failure } = await install(path, SURE, async () => {
+    const percent = percents.shift()
+    if (percent === undefined) return
+    rauc.percent = percent
+    await eventually(async () => (await status()).some(line => line.endsWith(`: ${percent} %.`)))
+  })
+  t.equal(failure, 'the installation has stood still at 70 % for 30 minutes')
+  t.strictSame(percents, [])
 })
 
 t.test('a connection that breaks off costs nothing that has arrived', async t => {

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
 import { type AddressInfo, createServer as createNetServer } from 'node:net'
 import t, { type Test } from 'tap'
+import { DeviceClient } from '../../src/fleet/client.ts'
 import type { Json } from '../../src/settings-file/settings-file.ts'
 import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/port.ts'
@@ -101,6 +102,29 @@ t.test('a device that switches to another protocol fails, and the others carry o
     t.equal(status, 1, command.join(' '))
     t.match(of, { liar: { state: 'failed', reason: 'it broke off: no answer' }, lobby: { state: /^(?!failed)/ } })
   }
+})
+
+t.test('an answer to a file that arrives byte by byte is not waited for', async t => {
+  const server = createNetServer(socket => {
+    const drip = setInterval(() => socket.write(' '), 20)
+    socket
+      .on('error', () => undefined)
+      .on('close', () => clearInterval(drip))
+      .once('data', () =>
+        socket.write('HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 8000000\r\n\r\n'),
+      )
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const client = new DeviceClient({ host: '127.0.0.1', port }, { kind: 'none' }, [KEY], 10_000, 500)
+  const chunks = async function* () {
+    yield Buffer.from('bundle')
+  }
+  await t.rejects(client.put('/update/bundle', { headers: {}, bytes: 6, chunks: chunks() }), {
+    message: 'it does not answer within 0.5 s',
+  })
 })
 
 t.test('changes without end are not shown', async t => {

@@ -108,7 +108,7 @@ export class Network {
     const network = new Network(target)
     await new Promise<void>(resolve => network.#server.listen(0, '127.0.0.1', resolve))
     t.teardown(() => {
-      network.#breakOff()
+      network.breakOff()
       network.#server.close()
     })
     return network
@@ -118,7 +118,7 @@ export class Network {
     return (this.#server.address() as AddressInfo).port
   }
 
-  #breakOff(): void {
+  breakOff(): void {
     for (const socket of this.#sockets) socket.destroy()
   }
 
@@ -141,7 +141,7 @@ export class Network {
       if (carried <= (this.breaksAfter ?? Number.POSITIVE_INFINITY)) return
       this.breaksAfter = undefined
       this.isDown = this.staysDown
-      this.#breakOff()
+      this.breakOff()
     })
     socket.pipe(service).pipe(socket)
   }

@@ -132,7 +132,7 @@ export async function sendBundle(
   for (let vain = 1; ; vain++) {
     let sent = 0
     try {
-      const from = await startOf(client, file)
+      const from = await startOf(client, file, hasSent)
       if (from.offset === file.bytes) return await checked(client, time)
       const counted = async function* () {
         for await (const chunk of file.chunks(from.offset)) {
@@ -161,14 +161,18 @@ export async function sendBundle(
   }
 }
 
-/** Returns where to resume after an earlier attempt to send a file of this size. */
-async function startOf(client: Client, { bytes }: LargeFile) {
+/**
+ * Returns where to resume after an earlier attempt to send a file of this size. A complete bundle of that size may be another
+ * one, and only its sender knows: unless it was sent just now, the file replaces it.
+ */
+async function startOf(client: Client, { bytes }: LargeFile, hasSent: boolean) {
   const part = await client.send('GET', '/update/bundle').catch(error => {
     if (error instanceof Refused && error.status === 404) return undefined
     throw error
   })
   const { receivedBytes: offset = 0 } = part?.body ?? {}
-  if (part?.body.bytes !== bytes || typeof offset !== 'number' || offset === 0) return { offset: 0, headers: {} }
+  const isResumable = part?.body.bytes === bytes && typeof offset === 'number' && (offset < bytes || hasSent)
+  if (!isResumable || offset === 0) return { offset: 0, headers: {} }
   return { offset, headers: { 'If-Match': part.etag ?? '', 'Content-Range': `bytes ${offset}-${bytes - 1}/${bytes}` } }
 }
 

@@ -107,10 +107,16 @@ t.test('a bundle is sent, and installed and started after two questions', async 
   t.equal(yes.failure, undefined)
   t.match(lines[0]?.slice(1), [/^Version 1\.1\.0 is being installed, which takes some minutes: \d+ %\.$/])
   t.strictSame(jobs, ['reboot'])
-  t.notOk(
-    yes.shown.some(line => line.startsWith('Sending: ')),
-    'a bundle that is there is not sent again',
-  )
+})
+
+t.test('a bundle that somebody left is not taken for another one of its size', async t => {
+  const device = await deviceOf(t)
+  device.says({ version: '1.1.0' })
+  const [left, named] = [fileOf(t, 3 * MIB), fileOf(t, 3 * MIB)]
+  await device.install(left, ASKING, () => undefined, false)
+  t.equal(whole(device), digest(left))
+  await device.install(named, ASKING, () => undefined, false)
+  t.equal(whole(device), digest(named))
 })
 
 t.test('a script is asked nothing, and learns what failed', async t => {

@@ -3,7 +3,7 @@ import type { JsonObject } from '../json.ts'
 import type { Member } from './access.ts'
 import { atOnce } from './at-once.ts'
 import { type ChangeOptions, changeDevice, changesOf } from './change.ts'
-import { named, type Outcome, outcomeOf } from './outcome.ts'
+import { named, type Outcome, outcomeOf, type Result } from './outcome.ts'
 import { compare, isHidden, linesOf, refusalOf } from './preview.ts'
 import { DIFFERENT, grouped, listed, report, SUCCESS } from './report.ts'
 import type { Ui } from './ui.ts'
@@ -71,13 +71,13 @@ export async function apply(all: readonly Wanted[], options: ApplyOptions): Prom
 }
 
 /** Asks each device what would change. */
-async function plan(all: readonly Wanted[], { limit, stop, ui }: RollOutOptions): Promise<readonly Plan[]> {
+async function plan(all: readonly Wanted[], { limit, stop, halted, ui }: RollOutOptions): Promise<readonly Plan[]> {
   let asked = 0
   const plans = await atOnce(
     all,
     limit,
     async wanted => {
-      const made = await planOf(wanted)
+      const made = await planOf(wanted, halted)
       ui.show(`Comparing: ${++asked} of ${countOf(all.length)}`)
       return made
     },
@@ -90,10 +90,10 @@ async function plan(all: readonly Wanted[], { limit, stop, ui }: RollOutOptions)
   })
 }
 
-async function planOf(wanted: Wanted): Promise<Plan> {
+async function planOf(wanted: Wanted, halted: Promise<never>): Promise<Plan> {
   let lines: readonly string[] = []
   let isRefused = false
-  const outcome = await outcomeOf(wanted.member, async member => {
+  const compared = async (member: Member): Promise<Result> => {
     if (Object.keys(wanted.settings).length === 0) return { state: 'unchanged' }
     const comparison = await compare(member.client(), wanted.settings)
     isRefused = comparison.leftOut.length > 0
@@ -103,7 +103,8 @@ async function planOf(wanted: Wanted): Promise<Plan> {
     if (Object.keys(patch).length === 0) return { state: 'unchanged' }
     const note = differences.every(isHidden) ? { note: 'only secrets are sent again' } : {}
     return { state: 'would change', changes: changesOf(differences), ...note }
-  })
+  }
+  const outcome = await outcomeOf(wanted.member, compared, halted)
   return { wanted, outcome, lines, isRefused }
 }
 

@@ -25,7 +25,7 @@ export async function certificatesOf(
   members: readonly Member[],
   fleet: readonly FleetDevice[],
   before: string | undefined,
-  options: Pick<RollOutOptions, 'limit' | 'stop' | 'ui'>,
+  options: Pick<RollOutOptions, 'limit' | 'stop' | 'halted' | 'ui'>,
 ): Promise<readonly [pem: string, status: number]> {
   const { stop, ui } = options
   const names = new Names(fleet)

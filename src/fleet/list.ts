@@ -29,13 +29,14 @@ const SHOWN_DIGEST = 12
 const MAX_TEXT = 128
 
 /** Lists the devices, and how each is doing. @returns the exit status. */
-export async function list(members: readonly Member[], { limit, stop, ui }: RollOutOptions): Promise<number> {
+export async function list(members: readonly Member[], { limit, stop, halted, ui }: RollOutOptions): Promise<number> {
   let asked = 0
   const results = await atOnce(
     members,
     limit,
     async member => {
-      const listed = await look(member).catch(error => ({ state: 'failed' as const, reason: causeIn(error) }))
+      const failed = (error: unknown) => ({ state: 'failed' as const, reason: causeIn(error) })
+      const listed = await Promise.race([look(member), halted]).catch(failed)
       ui.show(`Asking: ${++asked} of ${members.length}`)
       return listed
     },

@@ -75,8 +75,13 @@ async function run(command: Command): Promise<number> {
   }
   if (command.name === 'bridge') return bridge(command)
   const ui = uiAt(process, command.isJson)
-  const stop = stopAtInterrupt(ui)
-  const options: RollOutOptions = { waves: [], isKeptGoing: false, limit: command.limit, stop, ui }
+  const options: RollOutOptions = {
+    waves: [],
+    isKeptGoing: false,
+    limit: command.limit,
+    ...stopAtInterrupt(ui),
+    ui,
+  }
   switch (command.name) {
     case 'list':
       return list(await chosen(command), options)
@@ -265,11 +270,24 @@ function requireKnown(option: string, given: readonly string[], known: readonly 
   }
 }
 
-/** A signal that the first Ctrl-C aborts. The second one ends the program, and so does one in place of an answer. */
-function stopAtInterrupt(ui: Ui): AbortSignal {
+/** Milliseconds for the last report. */
+const REPORT_MS = 1_000
+
+/** The first Ctrl-C begins no further device, and the second one waits for none. One in place of an answer ends the program. */
+function stopAtInterrupt(ui: Ui): Pick<RollOutOptions, 'stop' | 'halted'> {
   const stop = new AbortController()
+  let halt = () => {}
+  const halted = new Promise<never>((_, reject) => {
+    halt = () => reject(new CommandError('interrupted: its outcome is unknown'))
+  })
+  // Not every command waits for devices.
+  halted.catch(() => undefined)
   const interrupt = () => {
-    if (stop.signal.aborted) process.exit(INTERRUPTED)
+    if (stop.signal.aborted) {
+      halt()
+      setTimeout(() => process.exit(INTERRUPTED), REPORT_MS)
+      return
+    }
     if (ui.isAsking) {
       process.stderr.write('\n')
       ui.note('Nothing was done.')
@@ -279,7 +297,7 @@ function stopAtInterrupt(ui: Ui): AbortSignal {
     ui.note('No further device is begun. Press Ctrl-C again to end at once.')
   }
   process.on('SIGINT', interrupt).on('SIGTERM', interrupt)
-  return stop.signal
+  return { stop: stop.signal, halted }
 }
 
 async function main(): Promise<number> {
@@ -297,4 +315,6 @@ async function main(): Promise<number> {
 process.exitCode = FAILURE
 main().then(status => {
   process.exitCode = status
+  // Requests that nobody waits for any longer would keep the program running.
+  if (status === INTERRUPTED) process.exit()
 })

@@ -24,9 +24,14 @@ export interface Outcome {
 
 export type Result = Omit<Outcome, 'device' | 'address'>
 
-/** Does something with a device. A failure is an outcome, too. */
-export async function outcomeOf(member: Member, act: (member: Member) => Promise<Result>): Promise<Outcome> {
-  return named(member, await act(member).catch(error => ({ state: 'failed' as const, reason: causeIn(error) })))
+/** Does something with a device. A failure is an outcome, too, and so is the end of the waiting. @param halted Rejects then. */
+export async function outcomeOf(
+  member: Member,
+  act: (member: Member) => Promise<Result>,
+  halted: Promise<never>,
+): Promise<Outcome> {
+  const failed = (error: unknown) => ({ state: 'failed' as const, reason: causeIn(error) })
+  return named(member, await Promise.race([act(member), halted]).catch(failed))
 }
 
 export function named({ device, address }: Member, result: Result): Outcome {

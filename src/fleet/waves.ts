@@ -14,6 +14,8 @@ export interface RollOutOptions {
   readonly isKeptGoing: boolean
   /** Once the person aborts it, no further device is started. */
   readonly stop: AbortSignal
+  /** Rejects with a `CommandError` once the person does not wait for the devices under way either. */
+  readonly halted: Promise<never>
   readonly ui: Ui
 }
 
@@ -79,7 +81,7 @@ export async function rollOut(
  */
 export async function eachOf(
   members: readonly Member[],
-  { limit, stop, ui }: Pick<RollOutOptions, 'limit' | 'stop' | 'ui'>,
+  { limit, stop, halted, ui }: Pick<RollOutOptions, 'limit' | 'stop' | 'halted' | 'ui'>,
   progress: (done: number) => string,
   act: (member: Member) => Promise<Result>,
 ): Promise<readonly Outcome[]> {
@@ -88,7 +90,7 @@ export async function eachOf(
     members,
     limit,
     async member => {
-      const outcome = await outcomeOf(member, act)
+      const outcome = await outcomeOf(member, act, halted)
       ui.show(progress(++done))
       if (outcome.state === 'failed') ui.note(`${outcome.device}: ${outcome.reason}`)
       return outcome

@@ -1,5 +1,6 @@
 /** `receiverd-fleet list`, `diff` and `apply`, against real devices. */
 import type { ChildProcess } from 'node:child_process'
+import { mkdirSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { startReceiver } from '../interop/support.ts'
 import type { Api } from '../support/api.ts'
@@ -335,6 +336,33 @@ t.test('Ctrl-C begins no further device, and waits for those under way', async t
     ])
   }
   t.not(await settingOf(device, 'timezone'), 'UTC')
+})
+
+t.test('the second Ctrl-C waits for no device, and the report has what is known', async t => {
+  const owner = new Owner(t)
+  let child: ChildProcess | undefined
+  const hanging = await silentAddress(t, () => child?.kill('SIGINT'))
+  const device = await startTestService(t)
+  const names = ['lobby', 'hanging', 'hall']
+  owner.write('keys.csv', names.map(name => `${name},${device.key}\n`).join(''))
+  const addresses = { lobby: `127.0.0.1:${device.port}`, hanging, hall: '127.0.0.1:9' }
+  owner.write('fleet.yaml', fleetFile(addresses, 'settings: { timezone: UTC }\n'))
+  mkdirSync(owner.path('saved'))
+  for (const command of [['list'], ['diff'], ['backup', 'saved']]) {
+    const args = [...command, '--at-once', '1', '--timeout', '600', '--json']
+    const { status, stdout } = await owner.run(args, {}, started => {
+      child = started
+      started.stderr?.on('data', text => {
+        if (String(text).includes('Press Ctrl-C again')) started.kill('SIGINT')
+      })
+    })
+    t.equal(status, 130, args.join(' '))
+    t.match(JSON.parse(stdout).devices, [
+      { device: 'lobby', state: /^(ok|would change|done)$/ },
+      { device: 'hanging', state: 'failed', reason: 'interrupted: its outcome is unknown' },
+      { device: 'hall', state: 'not begun' },
+    ])
+  }
 })
 
 t.test('a change that can cut a device off is on trial, and is kept once the device was reached again', async t => {

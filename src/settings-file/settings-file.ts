@@ -13,6 +13,7 @@ export interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>
   readonly additionalProperties?: boolean | Schema
   readonly 'x-identity'?: boolean
+  readonly 'x-secret-query'?: boolean
   readonly 'x-confirm-within'?: number
 }
 
@@ -20,6 +21,8 @@ const FORMAT = 'receiverd-settings'
 /** Goes up if an older program would misread the file. A new setting does not need a new version. */
 const VERSION = 1
 const SECRET = 'password'
+/** The end of an address whose query the device masks. */
+const MASK = '?…'
 /** The limit for a request body. */
 export const MAX_FILE_BYTES = 64 * 1024
 
@@ -106,6 +109,8 @@ export async function previewOf(
 
 function saved(schema: Schema, value: Json, withIdentity: boolean): Json | undefined {
   if (schema.readOnly || schema.format === SECRET || (schema['x-identity'] && !withIdentity)) return undefined
+  // Only a device that already has the whole address accepts a masked one.
+  if (schema['x-secret-query'] && typeof value === 'string' && value.endsWith(MASK)) return undefined
   // A list is replaced whole when it is loaded: even an empty one would remove the secrets of the device that loads it.
   if (Array.isArray(value)) return hasSecret(schema.items ?? {}) ? undefined : value
   if (!isObject(value)) return value

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { masked } from '../../hal/format/bundle-url.ts'
 import { System } from '../../hal/os/system.ts'
 import { registry } from '../../hal/registry.ts'
 import { configurationSchema } from '../../src/api/system.ts'
@@ -25,6 +26,7 @@ const SCHEMA: Schema = {
       },
     },
     display: { additionalProperties: { properties: { mode: {}, present: { readOnly: true } } } },
+    update: { properties: { channel: { 'x-secret-query': true }, policy: {} } },
     firmware: { readOnly: true },
     hardware: { readOnly: true },
   },
@@ -68,6 +70,13 @@ t.test('a file has what can be written, without secrets, and names only if they 
   const open = { ssid: 'Guests', password: '' }
   for (const networks of [[], [open], [open, { ssid: 'Staff', password: 'set' }]])
     t.strictSame(fileWith({ wifi: { country: 'DK', networks } }), { wifi: { country: 'DK' } }, `${networks.length}`)
+})
+
+t.test('an address whose query is masked is left out, because another device could not load it', async t => {
+  const update = (channel: string) => fileWith({ update: { channel, policy: 'install' } }).update
+  t.strictSame(update(masked('https://updates.example/r.raucb?token=1')), { policy: 'install' })
+  const open = { channel: 'https://updates.example/r.raucb', policy: 'install' }
+  t.strictSame(update(open.channel), open)
 })
 
 t.test('a file that is not ours is told from one that is too new', async t => {

@@ -117,7 +117,8 @@ export function describeLeftOut({ path, reason }: LeftOut): string {
   return `${named(path)}: ${shortened(reason)}`
 }
 
-function named(path: readonly string[]): string {
+/** A path as it is shown: a device chooses the names in it. */
+export function named(path: readonly string[]): string {
   return shortened(path.map(pointerStep).join(''))
 }
 

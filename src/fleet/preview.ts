@@ -1,7 +1,7 @@
 import { CommandError } from '../cli/failure.ts'
 import type { Client } from '../cli/service-client.ts'
-import { describeDifference, describeLeftOut } from '../cli/settings.ts'
-import { isObject, type JsonObject, type JsonValue, pointerStep } from '../json.ts'
+import { describeDifference, describeLeftOut, named } from '../cli/settings.ts'
+import { isObject, type JsonObject, type JsonValue } from '../json.ts'
 import { Document } from '../page/schema.ts'
 import { type Difference, type Preview, previewOf } from '../settings-file/settings-file.ts'
 
@@ -20,7 +20,9 @@ export async function compare(client: Client, settings: JsonObject): Promise<Com
     const { body } = await client.send('PATCH', '/system?validateOnly=true', patch as JsonObject)
     return bounded(body)
   })
-  return { ...preview, etag }
+  // A device may claim that other settings would change as well.
+  const differences = preview.differences.filter(({ path: [name = ''] }) => Object.hasOwn(settings, name))
+  return { ...preview, differences, etag }
 }
 
 /** Refuses a configuration without an end: all of it may be shown to a person. */
@@ -53,7 +55,7 @@ export function refusalOf({ leftOut }: Preview): string {
 export function linesOf({ differences }: Preview): readonly string[] {
   return differences.map(difference =>
     isHidden(difference)
-      ? `${difference.path.map(pointerStep).join('')}: sent again, because a secret in it cannot be compared`
+      ? `${named(difference.path)}: sent again, because a secret in it cannot be compared`
       : describeDifference(difference),
   )
 }

@@ -142,6 +142,16 @@ t.test('changes without end are not shown', async t => {
   }
 })
 
+t.test('of what a device claims, only the settings that were sent are shown, and printable', async t => {
+  const name = '\u001b[2Jall: nothing differs\nhall:'
+  const body = ({ method }: IncomingMessage) => ({
+    body: method === 'GET' ? { [name]: 1 } : { changes: { [name]: 1, timezone: { [name]: 1 } } },
+  })
+  const { status, stdout } = await ownerOf(t, await liar(t, body)).run(['diff'])
+  t.equal(status, 3)
+  t.equal(stdout, `liar:\n  /timezone/${name.replace(/[\u001b\n]/g, '\ufffd')}: undefined → 1\n1 device: 1 would change\n`)
+})
+
 t.test('references that multiply are not followed', async t => {
   const levels = Array.from({ length: LEVELS }, (_, level) => {
     const next = { $ref: `#/components/schemas/A${level + 1}` }

@@ -13,6 +13,8 @@ import { countOf, inWaves, type RollOutOptions, rollOut } from './waves.ts'
 export interface Wanted {
   readonly member: Member
   readonly settings: JsonObject
+  /** Why there are no settings for it. */
+  readonly problem?: string
 }
 
 export interface ApplyOptions extends RollOutOptions, ChangeOptions {
@@ -94,6 +96,7 @@ async function planOf(wanted: Wanted, halted: Promise<never>): Promise<Plan> {
   let lines: readonly string[] = []
   let isRefused = false
   const compared = async (member: Member): Promise<Result> => {
+    if (wanted.problem !== undefined) throw new CommandError(wanted.problem)
     if (Object.keys(wanted.settings).length === 0) return { state: 'unchanged' }
     const comparison = await compare(member.client(), wanted.settings)
     isRefused = comparison.leftOut.length > 0

@@ -1,10 +1,11 @@
 import { join } from 'node:path'
+import { CommandError } from '../cli/failure.ts'
 import type { JsonObject } from '../json.ts'
-import { settingsFile, settingsIn } from '../settings-file/settings-file.ts'
-import { UsageError } from '../usage-error.ts'
+import { MAX_FILE_BYTES, settingsFile, settingsIn } from '../settings-file/settings-file.ts'
 import type { Member } from './access.ts'
 import type { Wanted } from './apply.ts'
-import { readOwn, requireFolder, writeOwn } from './files.ts'
+import { readIfThere, requireFolder, writeOwn } from './files.ts'
+import { causeIn } from './outcome.ts'
 import { schemaOf } from './preview.ts'
 import { report } from './report.ts'
 import { type RollOutOptions, rollOut } from './waves.ts'
@@ -30,24 +31,34 @@ export async function backup(
     const client = member.client()
     const schema = await schemaOf(client)
     const { body: system } = await client.send('GET', '/system')
-    await writeOwn(fileOf(folder, member), settingsFile(schema, system, withIdentity), MODE)
+    const text = settingsFile(schema, system, withIdentity)
+    if (Buffer.byteLength(text) > MAX_FILE_BYTES)
+      throw new CommandError(`its settings have more than ${MAX_FILE_BYTES / 1024} KiB: it is no receiver`)
+    await writeOwn(fileOf(folder, member), text, MODE)
     return { state: 'done' }
   })
   return report(options.ui, outcomes, options.stop.aborted)
 }
 
-/** The settings that `backup` saved of these devices. @throws {UsageError} if a device has no such file. */
+/** The settings that `backup` saved of these devices. A device without a usable file has a problem instead. */
 export async function backupsOf(members: readonly Member[], folder: string): Promise<readonly Wanted[]> {
   await requireFolder(folder)
   const wanted: Wanted[] = []
   for (const member of members) {
-    const path = fileOf(folder, member)
-    const settings = settingsIn((await readOwn(path)).text)
-    if (settings === 'newer') throw new UsageError(`${path} is of a newer version`)
-    if (settings === 'foreign') throw new UsageError(`${path} has no settings of a receiver`)
-    wanted.push({ member, settings: settings as JsonObject })
+    const found = await savedOf(member, folder).catch(error => ({ settings: {}, problem: causeIn(error) }))
+    wanted.push({ member, ...found })
   }
   return wanted
+}
+
+async function savedOf(member: Member, folder: string): Promise<Pick<Wanted, 'settings'>> {
+  const path = fileOf(folder, member)
+  const file = await readIfThere(path)
+  if (!file) throw new CommandError(`there is no backup of it in ${folder}`)
+  const settings = settingsIn(file.text)
+  if (settings === 'newer') throw new CommandError(`${path} is of a newer version`)
+  if (settings === 'foreign') throw new CommandError(`${path} has no settings of a receiver`)
+  return { settings: settings as JsonObject }
 }
 
 function fileOf(folder: string, { device }: Member): string {

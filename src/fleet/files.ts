@@ -56,7 +56,8 @@ function isCredential(path: string): boolean {
   return folder !== undefined && dirname(path) === folder
 }
 
-async function readIfThere(path: string): Promise<OwnFile | undefined> {
+/** As `readOwn`; undefined if there is no such file. */
+export async function readIfThere(path: string): Promise<OwnFile | undefined> {
   try {
     const { entry, behind } = await HERE.capture(path)
     const content = behind ?? entry
@@ -82,9 +83,11 @@ async function isFolder(path: string): Promise<boolean> {
   return (found?.behind ?? found?.entry)?.kind === 'folder'
 }
 
-/** The text of a file that an earlier run wrote; undefined if it is missing or cannot be read. */
+/** The text of a file that an earlier run wrote; undefined if it is missing. @throws {UsageError} if it cannot be read. */
 export async function readEarlier(path: string): Promise<string | undefined> {
-  return HERE.readText(path, MAX_EARLIER_BYTES).catch(() => undefined)
+  return HERE.readText(path, MAX_EARLIER_BYTES).catch(error => {
+    throw new UsageError(`${path}: ${reasonOf(error)}`)
+  })
 }
 
 /** Writes a file of this computer, in a folder that exists. @throws {CommandError} */

@@ -1,6 +1,7 @@
 import { reasonOf } from '../../hal/errors.ts'
 import { CommandError } from '../cli/failure.ts'
 import type { Json } from '../settings-file/settings-file.ts'
+import { UsageError } from '../usage-error.ts'
 import type { Member } from './access.ts'
 
 /** Limit on a reason or a note, in characters. */
@@ -41,7 +42,7 @@ export function named({ device, address }: Member, result: Result): Outcome {
 
 /** Why something failed with a device, as a clause without a full stop. */
 export function causeIn(error: unknown): string {
-  return clipped(error instanceof CommandError ? error.message : reasonOf(error))
+  return clipped(error instanceof CommandError || error instanceof UsageError ? error.message : reasonOf(error))
 }
 
 /** A device may send text of any length. */

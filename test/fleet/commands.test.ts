@@ -1,6 +1,6 @@
 /** More of `receiverd-fleet`: TLS, devices that are found, operations, backups, tokens. */
 import { generateKeyPairSync, verify } from 'node:crypto'
-import { mkdirSync, statSync } from 'node:fs'
+import { mkdirSync, rmSync, statSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { startTestService } from '../support/service.ts'
 import { certificateOf, Network, Owner } from './support.ts'
@@ -82,9 +82,18 @@ t.test('settings are saved, and loaded again', async t => {
   t.equal((await two.system()).value.timezone, 'UTC', 'it is in the other group')
 
   owner.write('saved/room-1.json', '{}')
-  t.match(await owner.run(['restore', 'saved', '--yes']), {
-    status: 2,
-    stderr: /room-1\.json has no settings of a receiver/,
+  t.equal((await one.patch({ timezone: 'UTC' })).status, 200)
+  t.match(await owner.outcomes(['restore', 'saved', '--yes']), {
+    status: 1,
+    of: {
+      'room-0': { state: 'changed' },
+      'room-1': { state: 'failed', reason: /room-1\.json has no settings of a receiver$/ },
+    },
+  })
+  rmSync(owner.path('saved/room-0.json'))
+  t.match(await owner.outcomes(['restore', 'saved', '--yes', '--device', 'room-0']), {
+    status: 1,
+    of: { 'room-0': { state: 'failed', reason: /^there is no backup of it in .*saved$/ } },
   })
 })
 

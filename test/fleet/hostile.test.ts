@@ -1,5 +1,6 @@
 /** A device that lies: it may fail, and holds up neither the program nor the other devices. */
 import { once } from 'node:events'
+import { mkdirSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
 import { type AddressInfo, createServer as createNetServer } from 'node:net'
 import t, { type Test } from 'tap'
@@ -149,7 +150,22 @@ t.test('of what a device claims, only the settings that were sent are shown, and
   })
   const { status, stdout } = await ownerOf(t, await liar(t, body)).run(['diff'])
   t.equal(status, 3)
-  t.equal(stdout, `liar:\n  /timezone/${name.replace(/[\u001b\n]/g, '\ufffd')}: undefined → 1\n1 device: 1 would change\n`)
+  t.equal(
+    stdout,
+    `liar:\n  /timezone/${name.replace(/[\u001b\n]/g, '\ufffd')}: undefined → 1\n1 device: 1 would change\n`,
+  )
+})
+
+t.test('settings without end are not saved', async t => {
+  const schemas = { System: { properties: { timezone: {} } } }
+  const asked = ({ url }: IncomingMessage) => ({
+    body: url?.endsWith('/openapi.json') ? { components: { schemas } } : { timezone: LONG },
+  })
+  const owner = ownerOf(t, await liar(t, asked))
+  mkdirSync(owner.path('saved'))
+  const reason = 'its settings have more than 64 KiB: it is no receiver'
+  t.match(await owner.outcomes(['backup', 'saved']), { status: 1, of: { liar: { state: 'failed', reason } } })
+  t.notOk(owner.has('saved/liar.json'))
 })
 
 t.test('references that multiply are not followed', async t => {

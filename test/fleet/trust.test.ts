@@ -138,6 +138,10 @@ t.test('certificates of devices that have shown their pins, and of an authority'
   t.equal(owner.read('receivers.pem'), lobby.own.cert + hall.own.cert)
   t.equal(statSync(owner.path('receivers.pem')).mode & 0o777, 0o644)
 
+  const notText = ['certificates', '--output', 'binary.pem']
+  writeFileSync(owner.path('binary.pem'), Buffer.of(0xff))
+  t.match(await owner.run(notText), { status: 2, stderr: /binary\.pem: / }, 'what is in it would be lost')
+
   hall.network.breakDown()
   const { status, stderr } = await owner.run(output)
   t.equal(status, 0)

@@ -3,6 +3,7 @@ import { CommandError } from '../cli/failure.ts'
 import { Refused } from '../cli/service-client.ts'
 import type { Member } from './access.ts'
 import type { DeviceClient } from './client.ts'
+import { Mismatch } from './connection.ts'
 import type { KeyFile, Keys } from './key-file.ts'
 import { causeIn, type Result } from './outcome.ts'
 import { report } from './report.ts'
@@ -22,6 +23,7 @@ interface Rotating {
   readonly isGoingOn: boolean
 }
 
+const AGAIN = 'write its pin into the fleet file, and NAME,KEY into the key file'
 /** Attempts to learn which key a device has, and milliseconds between two. */
 const ATTEMPTS = 5
 const RETRY_MS = 1_000
@@ -68,7 +70,8 @@ async function rotate(
 ) {
   const { name } = member.device
   const client = member.client()
-  const replace = async ({ key, next }: Rotating['keys']) => {
+  /** @param isNew Whether no attempt has sent the new key yet. */
+  const replace = async ({ key, next }: Rotating['keys'], isNew: boolean) => {
     try {
       return await give(
         client.as(key),
@@ -77,17 +80,17 @@ async function rotate(
         wait,
       )
     } catch (error) {
-      // The device refused the new key itself, so that key is not in force.
-      if (isRefusedKey(error)) await settled.add(name, { key, next: undefined })
+      // The device refused the new key itself, or never got it, so that key is not in force.
+      if (isRefusedKey(error) || (isNew && error instanceof Replaced)) await settled.add(name, { key, next: undefined })
       throw error
     }
   }
-  let issuers = await replace(keys)
+  let issuers = await replace(keys, !isGoingOn)
   let key = keys.next
   if (isGoingOn) {
     const next = generateKey()
     await settled.add(name, { key, next })
-    issuers = await replace({ key, next })
+    issuers = await replace({ key, next }, true)
     key = next
   }
   await settled.add(name, { key, next: undefined })
@@ -116,6 +119,10 @@ async function give(
     try {
       return await giveOnce(old, fresh, body)
     } catch (error) {
+      if (error instanceof Mismatch) {
+        const why = `${error.message}; it was reset or replaced: ${AGAIN}`
+        throw attempt === 1 ? new Replaced(why) : new CommandError(why)
+      }
       const isPassing =
         error instanceof Refused ? error.status === 503 || error.status === 429 : !(error instanceof Lost)
       if (!isPassing) throw error
@@ -160,6 +167,9 @@ function isRefusedKey(error: unknown): boolean {
 
 /** A failure that asking again would not solve. */
 class Lost extends CommandError {}
+
+/** Another device answers, or the same one after a factory reset. Nothing was sent to it. */
+class Replaced extends CommandError {}
 
 /** Writes which keys are in force, for several devices at once. */
 class Settled {

@@ -94,6 +94,7 @@ function temporaryPrefix(at: string): string {
   return `${at.slice(0, name)}.${at.slice(name)}.receiverd-`
 }
 
-function redoName(at: string): string {
+/** The name under which `replace` keeps the new content of a file that it overwrites. */
+export function redoName(at: string): string {
   return `${temporaryPrefix(at)}redo`
 }

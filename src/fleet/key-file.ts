@@ -1,6 +1,8 @@
+import { realpath } from 'node:fs/promises'
+import { redoName } from '../../hal/files/replace.ts'
 import { KEY_PATTERN } from '../auth/key-file.ts'
 import { UsageError } from '../usage-error.ts'
-import { readPrivate, writeOwn } from './files.ts'
+import { HERE, readPrivate, writeOwn } from './files.ts'
 
 /** The keys that may be in force on a device. */
 export interface Keys {
@@ -27,8 +29,21 @@ export class KeyFile {
     this.path = path
   }
 
-  /** All keys by the names of their devices. @throws {UsageError} for a malformed line, with its number. */
+  /** The path of the file itself, which may be behind links. */
+  async target(): Promise<string> {
+    return realpath(this.path).catch(() => this.path)
+  }
+
+  /**
+   * All keys by the names of their devices.
+   * @throws {UsageError} for a malformed line, with its number, and for a file that may have been written only in part.
+   */
   async read(): Promise<ReadonlyMap<string, Keys>> {
+    const redo = redoName(await this.target())
+    if (await HERE.exists(redo))
+      throw new UsageError(
+        `${this.path} may be incomplete: the writing was interrupted, and ${redo} has all keys; rotate-keys finishes it`,
+      )
     return keysIn(await readPrivate(this.path), this.path)
   }
 

@@ -190,12 +190,15 @@ async function rotate(command: Command & { readonly name: 'rotate-keys' }, optio
   requireAnswer(command)
   const { keys } = await fleetOf(command)
   if (keys === undefined) throw new UsageError(`${command.fleet} names no file of keys: keys: keys.csv`)
-  await claimKeys(dirname(keys), options.ui)
+  const file = new KeyFile(keys)
+  const target = await file.target()
+  await claimKeys(dirname(target), options.ui)
+  await HERE.recover(target)
   const members = await chosen(command)
   const elsewhere = members.filter(member => !member.keys).map(({ device }) => device.name)
   if (elsewhere.length > 0)
     throw new UsageError(`rotate-keys: these have no key in ${keys}: ${listed(elsewhere)}; choose others by --device`)
-  return rotateKeys(members, new KeyFile(keys), { ...options, ...command, wait: sleep })
+  return rotateKeys(members, file, { ...options, ...command, wait: sleep })
 }
 
 /** Claims the key file: of two processes that replace keys, one would lose the keys of the other. */

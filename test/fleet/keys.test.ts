@@ -1,5 +1,6 @@
 /** `receiverd-fleet rotate-keys`: whatever is lost on the way, the owner has the key that is in force. */
-import { mkdirSync, writeFileSync } from 'node:fs'
+import type { ChildProcess } from 'node:child_process'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import t, { type Test } from 'tap'
 import { startReceiver } from '../interop/support.ts'
@@ -7,7 +8,7 @@ import { eventually } from '../support/eventually.ts'
 import { TestIssuer } from '../support/issuer.ts'
 import { freePort } from '../support/port.ts'
 import { startTestService, type TestService } from '../support/service.ts'
-import { Network, Owner } from './support.ts'
+import { certificateOf, Network, Owner, silentAddress } from './support.ts'
 
 const isRotation = (head: string) => head.startsWith('POST /api/v1/api-key')
 
@@ -187,6 +188,56 @@ t.test('no key is sent before it is in the file', async t => {
   const old = device.key
   await owner.outcomes(['rotate-keys', '--yes'])
   t.strictSame(before, [old, device.key])
+})
+
+t.test('a key file whose writing was interrupted is made whole', async t => {
+  const device = await startTestService(t)
+  const owner = await fleetOf(t, ['lobby', `127.0.0.1:${device.port}`, device.key])
+  // As a power cut leaves a file that is a mount point.
+  const [redo, stale] = ['.keys.csv.receiverd-redo', '.keys.csv.receiverd-3f0c']
+  for (const name of [redo, stale]) owner.write(name, owner.read('keys.csv'))
+  owner.write('keys.csv', '')
+  t.match(await owner.run(['list']), {
+    status: 2,
+    stderr: /keys\.csv may be incomplete: .*\/\.keys\.csv\.receiverd-redo has all keys; rotate-keys finishes it\n$/,
+  })
+  t.match(await owner.outcomes(['rotate-keys', '--yes']), { status: 0, of: { lobby: { state: 'changed' } } })
+  t.strictSame(keysOf(owner).lobby, [device.key])
+  for (const name of [redo, stale]) t.notOk(owner.has(name), name)
+})
+
+t.test('two who reach the same keys by different paths do not replace them at once', async t => {
+  const reached = new Set<string>()
+  const hanging = await silentAddress(t, () => reached.add('hanging'))
+  const owner = await fleetOf(t, ['lobby', hanging, 'A'.repeat(43)])
+  mkdirSync(owner.path('other'))
+  symlinkSync('../keys.csv', owner.path('other/keys.csv'))
+  owner.write('other/fleet.yaml', owner.read('fleet.yaml'))
+  let first: ChildProcess | undefined
+  const running = owner.run(['rotate-keys', '--yes', '--timeout', '600'], {}, child => {
+    first = child
+  })
+  await eventually(() => reached.size > 0)
+  t.match(await owner.run(['rotate-keys', '--yes', '--fleet', 'other/fleet.yaml']), {
+    status: 1,
+    stderr: /another receiverd-fleet is replacing the keys in /,
+  })
+  first?.kill('SIGINT')
+  await eventually(() => first?.kill('SIGINT') === false)
+  t.equal((await running).status, 130)
+})
+
+t.test('a device that was reset or replaced is named, and its line stays as it was', async t => {
+  const device = await startTestService(t)
+  const network = await Network.to(t, device.port, certificateOf('lobby'))
+  const owner = await fleetOf(t, ['lobby', network.address, device.key])
+  const { pin } = certificateOf('lobby')
+  owner.write('fleet.yaml', `keys: keys.csv\ndevices: { lobby: { address: "${network.address}", pin: "${pin}" } }\n`)
+  const { status, of } = await owner.outcomes(['rotate-keys', '--yes'])
+  t.equal(status, 1)
+  const advice = 'it was reset or replaced: write its pin into the fleet file, and NAME,KEY into the key file'
+  t.match(of.lobby, { state: 'failed', reason: new RegExp(`^its certificate has another pin: .*; ${advice}$`) })
+  t.strictSame(keysOf(owner).lobby, [device.key])
 })
 
 t.test('keys that are elsewhere are not replaced, and a token cannot replace them', async t => {

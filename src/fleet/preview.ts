@@ -12,6 +12,8 @@ export interface Comparison extends Preview {
 
 /** Limit on a configuration in characters: many times the size of any device's. */
 const MAX_CONFIGURATION = 256 * 1024
+/** Limit on the levels of a configuration: a report indents each of them. */
+const MAX_LEVELS = 16
 
 /** Asks a device what these settings would change. It changes nothing. */
 export async function compare(client: Client, settings: JsonObject): Promise<Comparison> {
@@ -27,8 +29,15 @@ export async function compare(client: Client, settings: JsonObject): Promise<Com
 
 /** Refuses a configuration without an end: all of it may be shown to a person. */
 function bounded(configuration: JsonObject): JsonObject {
-  if (JSON.stringify(configuration).length <= MAX_CONFIGURATION) return configuration
+  if (isFlat(configuration, MAX_LEVELS) && JSON.stringify(configuration).length <= MAX_CONFIGURATION)
+    return configuration
   throw new CommandError('its configuration has no end: it is no receiver')
+}
+
+/** Whether a value has no more than these levels. */
+function isFlat(value: JsonValue, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return true
+  return levels > 0 && Object.values(value).every(member => isFlat(member, levels - 1))
 }
 
 /** The properties of a device's configuration. */

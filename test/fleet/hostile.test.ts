@@ -14,6 +14,7 @@ import { Owner } from './support.ts'
 
 const KEY = 'A'.repeat(43)
 const LONG = 'x'.repeat(1_000_000)
+const DEEP: Json = Array.from({ length: 4_000 }).reduce<Json>(value => [value], [])
 /** As many levels of references, each to two of the next: 2^40 values. */
 const LEVELS = 40
 
@@ -132,6 +133,7 @@ t.test('changes without end are not shown', async t => {
   for (const [value, change] of [
     ['UTC', LONG],
     [LONG, 'Europe/Paris'],
+    [DEEP, 'Europe/Paris'],
   ] as const) {
     const body = ({ method }: IncomingMessage) => ({
       body: method === 'GET' ? { timezone: value } : { changes: { timezone: change } },

@@ -107,9 +107,9 @@ async function run(command: Command): Promise<void> {
       return
     case 'update install': {
       const { file, choices } = command
-      requireAsking(command.name, choices.isSure)
       const bundle = await new Files('/').openLarge(resolve(file))
       if (!bundle) throw new CommandError(`${command.name}: there is no ${file}`)
+      requireAsking(command.name, choices.isSure)
       return installUpdate(await serviceOf(flags, 'admin:rw', 'update'), bundle, choices, personAt(process), {
         wait: sleep,
         now: () => performance.now(),

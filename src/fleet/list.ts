@@ -4,14 +4,16 @@ import { printable } from '../log.ts'
 import type { Member } from './access.ts'
 import { atOnce } from './at-once.ts'
 import { causeIn } from './outcome.ts'
-import { FAILURE, INTERRUPTED, SUCCESS } from './report.ts'
+import { FAILURE, INTERRUPTED, SUCCESS, summaryOf } from './report.ts'
 import type { RollOutOptions } from './waves.ts'
+
+const STATES = ['ok', 'on trial', 'read-only', 'failed', 'not begun'] as const
 
 interface Listed {
   readonly device: string
   readonly address: string
   readonly groups: readonly string[]
-  readonly state: 'ok' | 'on trial' | 'read-only' | 'failed' | 'not begun'
+  readonly state: (typeof STATES)[number]
   readonly reason?: string
   readonly deviceName?: string
   readonly model?: string
@@ -49,7 +51,7 @@ export async function list(members: readonly Member[], { limit, stop, halted, ui
     groups,
     ...(results[at] ?? { state: 'not begun' }),
   }))
-  if (ui.isJson) process.stdout.write(`${JSON.stringify({ devices: all }, null, 2)}\n`)
+  if (ui.isJson) process.stdout.write(`${JSON.stringify({ devices: all, summary: summaryOf(STATES, all) }, null, 2)}\n`)
   ui.say(table([COLUMNS, ...all.map(row)]))
   if (stop.aborted) return INTERRUPTED
   return all.some(({ state }) => state === 'failed') ? FAILURE : SUCCESS

@@ -39,18 +39,22 @@ export function listed(names: readonly string[]): string {
 /** Prints the outcomes. @returns the exit status. */
 export function report(ui: Ui, outcomes: readonly Outcome[], isInterrupted = false): number {
   if (ui.isJson)
-    process.stdout.write(`${JSON.stringify({ devices: outcomes, summary: summaryOf(outcomes) }, null, 2)}\n`)
+    process.stdout.write(`${JSON.stringify({ devices: outcomes, summary: summaryOf(STATES, outcomes) }, null, 2)}\n`)
   for (const [note, those] of grouped(outcomes, ({ note }) => note))
     ui.say(printable(`${listed(those.map(({ device }) => device))}: ${note}`))
   for (const [reason, those] of grouped(outcomes, ({ reason }) => reason))
     ui.say(printable(`failed: ${listed(those.map(({ device }) => device))}: ${reason}`))
-  const counts = Object.entries(summaryOf(outcomes)).map(([state, count]) => `${count} ${state}`)
+  const counts = Object.entries(summaryOf(STATES, outcomes)).map(([state, count]) => `${count} ${state}`)
   ui.say(`${countOf(outcomes.length)}: ${counts.join(', ')}`)
   if (isInterrupted) return INTERRUPTED
   return outcomes.some(({ state }) => state === 'failed' || state === 'not begun') ? FAILURE : SUCCESS
 }
 
-function summaryOf(outcomes: readonly Outcome[]): Readonly<Record<string, number>> {
-  const counts = STATES.map(state => [state, outcomes.filter(outcome => outcome.state === state).length] as const)
+/** How many devices are in each state, in this order of the states. */
+export function summaryOf<S extends string>(
+  states: readonly S[],
+  outcomes: readonly { readonly state: S }[],
+): Readonly<Record<string, number>> {
+  const counts = states.map(state => [state, outcomes.filter(outcome => outcome.state === state).length] as const)
   return Object.fromEntries(counts.filter(([, count]) => count > 0))
 }

@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net'
 import { dirname, resolve } from 'node:path'
-import { isMap, LineCounter, parseDocument } from 'yaml'
+import { isAlias, isMap, isScalar, LineCounter, parseDocument } from 'yaml'
 import { closest } from '../../hal/format/closest.ts'
 import { GROUP } from '../../hal/settings/groups.ts'
 import { ISSUER_NAME } from '../auth/issuer.ts'
@@ -72,6 +72,8 @@ const GROUP_KEYS = ['settings']
 const DEVICE_KEYS = ['address', 'serial', 'pin', 'ca', 'key', 'groups', 'settings']
 /** Members of settings that are secrets. */
 const SECRET_MEMBER = 'password'
+/** The query of an address may be a secret. `?…` stands for the one that the device has. */
+const SECRET_QUERY = /^https?:\/\/[^?]*\?(?!…$)./i
 
 /**
  * Reads a fleet file.
@@ -307,7 +309,16 @@ class Reader {
   }
 
   #members(at: readonly string[], value: JsonValue | undefined): readonly (readonly [string, JsonValue])[] {
-    return Object.entries(this.#object(at, value ?? {}))
+    const members = this.#object(at, value ?? {})
+    const node = this.#document.getIn(at, true)
+    const map = isAlias(node) ? node.resolve(this.#document) : node
+    // An object has names like 101 first, whatever their order in the file.
+    const order = isMap(map) ? map.items.map(({ key }) => (isScalar(key) ? String(key.value) : '')) : []
+    const names = [...new Set([...order, ...Object.keys(members)])]
+    return names.flatMap(name => {
+      const member = Object.hasOwn(members, name) ? members[name] : undefined
+      return member === undefined ? [] : [[name, member] as const]
+    })
   }
 
   /** @param known The members that it may have; by default any. */
@@ -354,6 +365,7 @@ class Reader {
 
 /** Whether a value contains a secret, also within lists. */
 function hasSecret(value: JsonValue): boolean {
+  if (typeof value === 'string') return SECRET_QUERY.test(value)
   if (Array.isArray(value)) return value.some(hasSecret)
   if (!isObject(value)) return false
   return Object.entries(value).some(

@@ -228,7 +228,9 @@ async function fleetOf(command: Chosen): Promise<Fleet> {
   const { text, isPrivate } = await readOwn(path)
   const fleet = parseFleet(text, path)
   if (fleet.hasSecrets && !isPrivate)
-    throw new UsageError(`${path} has a key or a password, and others may read it: chmod 600 ${path}`)
+    throw new UsageError(
+      `${path} has a key, a password or an address with a query, and others may read it: chmod 600 ${path}`,
+    )
   return fleet
 }
 

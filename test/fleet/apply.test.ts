@@ -271,10 +271,28 @@ t.test('a mistake in the file has its line and its place', async t => {
   for (const yaml of [
     `devices:\n  a: { address: "http://b", ${key} }`,
     `settings: { wifi: { networks: [{ ssid: x, password: secret-secret }] } }\ndevices:\n  a: { address: "http://b" }`,
+    `settings: { update: { channel: "https://u/r.raucb?secret-secret" } }\ndevices:\n  a: { address: "http://b" }`,
   ]) {
     const said = await refusal(t, yaml, 0o644)
-    t.match(said, 'has a key or a password, and others may read it: chmod 600')
+    t.match(said, 'has a key, a password or an address with a query, and others may read it: chmod 600')
     t.notMatch(said, /0123456789abc|secret-secret/)
+  }
+})
+
+t.test('devices are in the order of the file, whatever their names', async t => {
+  const owner = new Owner(t)
+  const names = ['lobby', '305', '101']
+  owner.write('keys.csv', names.map(name => `${name},${'A'.repeat(43)}\n`).join(''))
+  for (const [index, form] of ['devices:\n', 'settings: &a {}\ndevices: &d\n'].entries()) {
+    const lines = names.map((name, at) => `  ${name}: { address: "http://127.0.0.1:${at + 1}" }\n`)
+    owner.write('fleet.yaml', `keys: keys.csv\n${form}${lines.join('')}`)
+    const { stdout } = await owner.run(['list', '--json'])
+    const { devices } = JSON.parse(stdout) as { readonly devices: readonly { readonly device: string }[] }
+    t.strictSame(
+      devices.map(({ device }) => device),
+      names,
+      `${index}`,
+    )
   }
 })
 
@@ -357,11 +375,13 @@ t.test('the second Ctrl-C waits for no device, and the report has what is known'
       })
     })
     t.equal(status, 130, args.join(' '))
-    t.match(JSON.parse(stdout).devices, [
+    const { devices, summary } = JSON.parse(stdout)
+    t.match(devices, [
       { device: 'lobby', state: /^(ok|would change|done)$/ },
       { device: 'hanging', state: 'failed', reason: 'interrupted: its outcome is unknown' },
       { device: 'hall', state: 'not begun' },
     ])
+    t.strictSame(summary, { [devices[0].state]: 1, failed: 1, 'not begun': 1 })
   }
 })
 

@@ -24,7 +24,7 @@ export interface Receiver {
 }
 
 /** Maximum number of devices on a network. Further ones are not listed. */
-const MAX_RECEIVERS = 1_000
+export const MAX_RECEIVERS = 1_000
 const LOOPBACK = /^(127\.|::1$)/
 const COLUMNS = ['NAME', 'URL', 'HOST', 'MODEL', 'SERIAL'] as const
 

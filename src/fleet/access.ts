@@ -1,14 +1,18 @@
 import type { Run } from '../../hal/os/command.ts'
-import { findReceivers } from '../cli/discover.ts'
+import { findReceivers, type Receiver } from '../cli/discover.ts'
 import { CommandError } from '../cli/failure.ts'
 import { hostAndPort } from '../http/address.ts'
 import { UsageError } from '../usage-error.ts'
-import { DeviceClient } from './client.ts'
+import { DeviceClient, type Endpoints } from './client.ts'
 import type { Trust } from './connection.ts'
 import { readOwn, readPrivate } from './files.ts'
 import type { Endpoint, Fleet, FleetDevice, Proof, Secret } from './fleet-file.ts'
 import { KeyFile, type Keys } from './key-file.ts'
 import { certificatesIn } from './pem.ts'
+import { grouped } from './report.ts'
+
+/** Limit on the receivers that are tried if several announce a serial number. */
+const MAX_CLAIMING = 4
 
 /** A device, and a way to it. */
 export interface Member {
@@ -60,21 +64,21 @@ async function waysTo(
   { run, timeoutMs }: AccessOptions,
   access: (device: FleetDevice) => Promise<{ readonly keys?: Keys; readonly credentials: readonly string[] }>,
 ): Promise<readonly Member[]> {
-  const placeOf = await placesOf(devices, run)
+  const placesOf = await lookUp(devices, run)
   const trusts = new Trusts()
   return Promise.all(
     devices.map(async device => {
       const { serial, proof } = device
       const { keys, credentials } = await access(device)
-      const place = placeOf(device)
+      const places = placesOf(device)
       const trust = await trusts.of(proof)
       return {
         device,
-        address: place ? addressOf(place, proof) : '',
+        address: places ? addressOf(places[0], proof) : '',
         keys,
         client: () => {
-          if (!place) throw new CommandError(`no receiver with the serial number ${serial} is on this network`)
-          return new DeviceClient(place, trust, credentials, timeoutMs)
+          if (!places) throw new CommandError(`no receiver with the serial number ${serial} is on this network`)
+          return new DeviceClient(places, trust, credentials, timeoutMs)
         },
       }
     }),
@@ -86,18 +90,25 @@ function credentialsOf({ key, next }: Keys): readonly string[] {
 }
 
 /**
- * Returns where each device is. Devices without an address are looked up on the network by their serial numbers.
+ * Returns where each device may be. Devices without an address are looked up on the network by their serial numbers. Anybody
+ * can announce one: those that announce the device's pin come first.
  * @throws {CommandError} if avahi cannot be asked.
  */
-export async function placesOf(
+export async function lookUp(
   devices: readonly FleetDevice[],
   run: Run,
-): Promise<(device: FleetDevice) => Endpoint | undefined> {
+): Promise<(device: FleetDevice) => Endpoints | undefined> {
   const found = devices.some(({ endpoint }) => !endpoint) ? await findReceivers(run) : []
-  return ({ endpoint, serial }) => {
-    if (endpoint) return endpoint
-    const receiver = found.find(each => each.serial === serial && each.addresses.length > 0)
-    return receiver && { host: receiver.addresses[0] ?? '', port: receiver.port }
+  const bySerial = grouped(found, ({ serial }) => serial)
+  return ({ endpoint, serial, proof }) => {
+    if (endpoint) return [endpoint]
+    const isLikely = ({ pin }: Receiver) => proof.kind === 'pin' && pin === proof.pin
+    const claiming = (bySerial.get(serial) ?? []).filter(({ addresses }) => addresses.length > 0)
+    const [first, ...others] = claiming
+      .toSorted((one, other) => Number(isLikely(other)) - Number(isLikely(one)))
+      .slice(0, MAX_CLAIMING)
+      .map(({ addresses: [host = ''], port }) => ({ host, port }))
+    return first && [first, ...others]
   }
 }
 

@@ -23,6 +23,8 @@ const SILENCE_MS = 300_000
 const MAX_ANSWER_BYTES = 8 * 1024 * 1024
 const MAX_REASON = 300
 
+export type Endpoints = readonly [Endpoint, ...Endpoint[]]
+
 export interface DeviceAnswer extends Answer {
   readonly headers: IncomingHttpHeaders
 }
@@ -39,27 +41,30 @@ export class Silent extends Unanswered {
 
 /** Sends requests to one device, each on a new connection: one that is kept open would not show that the device is gone. */
 export class DeviceClient implements Client {
-  readonly #endpoint: Endpoint
+  readonly #endpoints: Endpoints
   readonly #trust: Trust
   readonly #credentials: readonly string[]
   readonly #timeoutMs: number
   readonly #silenceMs: number
   /** The index of the credential that the device last accepted. */
   #index = 0
+  /** The index of the address at which it last proved its identity. */
+  #at = 0
 
   /**
+   * @param endpoints Where it may be: of several, all but one are other devices that claim to be this one.
    * @param credentials In the order in which they are tried: the second one is a key that the device may have by now.
    * @param timeoutMs Milliseconds that the device has to answer; a change has four times as long.
    * @param silenceMs Milliseconds without a byte while a file is sent, and for the answer after its last byte.
    */
   constructor(
-    endpoint: Endpoint,
+    endpoints: Endpoints,
     trust: Trust,
     credentials: readonly string[],
     timeoutMs: number,
     silenceMs = SILENCE_MS,
   ) {
-    this.#endpoint = endpoint
+    this.#endpoints = endpoints
     this.#trust = trust
     this.#credentials = credentials
     this.#timeoutMs = timeoutMs
@@ -68,7 +73,7 @@ export class DeviceClient implements Client {
 
   /** The same device with another credential. */
   as(credential: string): DeviceClient {
-    return new DeviceClient(this.#endpoint, this.#trust, [credential], this.#timeoutMs, this.#silenceMs)
+    return new DeviceClient(this.#endpoints, this.#trust, [credential], this.#timeoutMs, this.#silenceMs)
   }
 
   /** @throws {Refused} {Unanswered} {CommandError} if there is no such device. */
@@ -119,14 +124,30 @@ export class DeviceClient implements Client {
   async certificate(): Promise<X509Certificate> {
     try {
       return await new Promise((resolve, reject) => {
-        open(this.#endpoint, this.#trust, new AbortController().signal, resolve).then(
-          socket => socket.destroy(),
-          reject,
-        )
+        this.#open(new AbortController().signal, resolve).then(socket => socket.destroy(), reject)
       })
     } catch (error) {
       throw failureOf(error, this.#endpoint, false)
     }
+  }
+
+  get #endpoint(): Endpoint {
+    return this.#endpoints[this.#at] ?? this.#endpoints[0]
+  }
+
+  /** Connects where the device proves its identity, and looks there first the next time. @throws as `open` */
+  async #open(signal: AbortSignal, shown?: (certificate: X509Certificate) => void): Promise<Socket> {
+    const failures: unknown[] = []
+    for (const _ of this.#endpoints) {
+      try {
+        return await open(this.#endpoint, this.#trust, signal, shown)
+      } catch (error) {
+        failures.push(error)
+        if (signal.aborted) break
+        this.#at = (this.#at + 1) % this.#endpoints.length
+      }
+    }
+    throw failures[0]
   }
 
   async #withEachCredential<T>(attempt: (credential: string) => Promise<T>): Promise<T> {
@@ -164,7 +185,7 @@ export class DeviceClient implements Client {
     within(timeoutMs)
     let isSent = false
     try {
-      const socket = await open(this.#endpoint, this.#trust, clock.signal)
+      const socket = await this.#open(clock.signal)
       const out = this.#request(socket, credential, method, path, headers)
       isSent = true
       const stop = () => out.destroy(clock.signal.reason)
@@ -205,7 +226,7 @@ export class DeviceClient implements Client {
       end()
     }, this.#timeoutMs)
     try {
-      socket = await open(this.#endpoint, this.#trust, signal)
+      socket = await this.#open(signal)
       signal.addEventListener('abort', end)
       socket.once('close', () => signal.removeEventListener('abort', end))
       if (signal.aborted || isLate) end()

@@ -1,4 +1,4 @@
-import type { Receiver } from '../cli/discover.ts'
+import { MAX_RECEIVERS, type Receiver } from '../cli/discover.ts'
 import { hostAndPort } from '../http/address.ts'
 import { grouped } from './report.ts'
 
@@ -10,25 +10,35 @@ const MAX_NAME = 60
 export function fleetFileOf(receivers: readonly Receiver[]): string {
   const names = new Set<string>()
   const claimed = grouped(receivers, nameOf)
+  const taken = new Set<string>()
   const devices = receivers.map(receiver => {
     const name = freeName(receiver, names)
     names.add(name)
     const isAlone = claimed.get(nameOf(receiver))?.length === 1
-    return deviceOf(name, receiver, isAlone)
+    const own = [placeOf(receiver), receiver.serial].filter(text => text !== '')
+    const isTwin = own.some(text => taken.has(text))
+    for (const text of own) taken.add(text)
+    return isTwin ? twinOf(deviceOf(name, receiver, isAlone)) : deviceOf(name, receiver, isAlone)
   })
   return `# Receivers on this network, by their own announcements. Anybody can announce anything: compare the pins.
-keys: keys.csv
+${receivers.length < MAX_RECEIVERS ? '' : `# There may be more: the list ends after ${MAX_RECEIVERS}.\n`}keys: keys.csv
 devices:
 ${devices.join('')}`
 }
 
+/** A fleet file must not have two devices at one address, or with one serial number. */
+function twinOf(lines: string): string {
+  const why = '  # The same address or serial number as above. Of these devices, use the one whose pin is right:\n'
+  return why + lines.replace(/^ {2}/gm, '  # ')
+}
+
+function placeOf({ addresses: [address = ''], port }: Receiver): string {
+  return hostAndPort(address, port)
+}
+
 /** @param isAlone Whether no other receiver claims its host name. */
-function deviceOf(
-  name: string,
-  { name: shown, model, serial, addresses, port, pin }: Receiver,
-  isAlone: boolean,
-): string {
-  const place = hostAndPort(addresses[0] ?? '', port)
+function deviceOf(name: string, receiver: Receiver, isAlone: boolean): string {
+  const { name: shown, model, serial, pin } = receiver
   const lines = [
     // Otherwise, the key in the key file would go to the receiver that was announced first.
     ...(isAlone
@@ -36,7 +46,7 @@ function deviceOf(
       : ['  # Several claim this host name: find out by the pin which one it is, before a key is sent.']),
     ...(pin === '' ? ['  # Without TLS: its key is sent in clear, to whoever answers there.'] : []),
     `  ${JSON.stringify(name)}: # ${[shown, model].filter(text => text !== '').join(', ')}`.trimEnd(),
-    `    address: ${JSON.stringify(`${pin === '' ? 'http' : 'https'}://${place}`)}`,
+    `    address: ${JSON.stringify(`${pin === '' ? 'http' : 'https'}://${placeOf(receiver)}`)}`,
     ...(serial === '' ? [] : [`    serial: ${JSON.stringify(serial)}`]),
     ...(pin === '' ? [] : [`    pin: ${JSON.stringify(`sha256//${pin}`)}`]),
   ]

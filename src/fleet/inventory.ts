@@ -1,5 +1,5 @@
 import type { Run } from '../../hal/os/command.ts'
-import { addressOf, placesOf } from './access.ts'
+import { addressOf, lookUp } from './access.ts'
 import type { Fleet, FleetDevice, Proof, Secret } from './fleet-file.ts'
 import { KeyFile } from './key-file.ts'
 
@@ -10,12 +10,12 @@ import { KeyFile } from './key-file.ts'
  * @throws {UsageError} for a key file that cannot be read. {CommandError} if avahi cannot be asked.
  */
 export async function inventoryOf({ keys, token }: Fleet, devices: readonly FleetDevice[], run: Run): Promise<string> {
-  const placeOf = await placesOf(devices, run)
+  const placesOf = await lookUp(devices, run)
   // A device may be missing in the key file only if there is a token.
   const known = keys !== undefined && token ? await new KeyFile(keys).read() : undefined
   const members = devices.map(device => {
     const { name, groups, serial, proof, key, settings } = device
-    const place = placeOf(device)
+    const [place] = placesOf(device) ?? []
     const inFile = keys !== undefined && (known?.has(name) ?? true) ? { file: keys, device: name } : undefined
     const credential = key ? secretOf(key) : (inFile ?? (token && secretOf(token)))
     return {

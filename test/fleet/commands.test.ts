@@ -106,12 +106,16 @@ t.test('a device that is found by its serial number', async t => {
   const found = (name: string, port: string | undefined, serial: string, txt: string) =>
     `=;eth0;IPv4;${name};_receiverd._tcp;local;${name}.local;127.0.0.1;${port};"serial=${serial}" ${txt}`
   // In the place of avahi, which would need a network: its output (avahi-browse(1)).
+  const other = await Network.to(t, device.port, certificateOf('lobby'))
+  const posing = (name: string, txt: string) => found(name, other.address.split(':')[1], '100', txt)
   const lines = [
+    posing('zoo', `"pin=${'C'.repeat(43)}="`),
     found('lobby', network.address.split(':')[1], '100', `"model=Pi" "pin=${pin}"`),
     found('evil', '9', '666', '"model=$(reboot)"'),
     `=;eth0;IPv4;twin;_receiverd._tcp;local;lobby.local;127.0.0.2;9;"serial=667" "pin=${'B'.repeat(43)}="`,
   ]
-  owner.write('avahi-browse', `#!/bin/sh\ncat <<'END'\n${lines.join('\n')}\nEND\n`, 0o700)
+  const announce = () => owner.write('avahi-browse', `#!/bin/sh\ncat <<'END'\n${lines.join('\n')}\nEND\n`, 0o700)
+  announce()
   const env = { PATH: `${owner.folder}:${process.env.PATH}` }
   const { status, stdout } = await owner.run(['discover'], env)
   t.equal(status, 0)
@@ -119,12 +123,17 @@ t.test('a device that is found by its serial number', async t => {
   for (const name of ['lobby', 'lobby-2'])
     t.match(stdout, new RegExp(`^ {2}# Several claim this host name.*\\n {2}"${name}":`, 'm'))
 
-  owner.write('keys.csv', `lobby,${device.key}\nevil,${device.key}\n`)
+  t.match(stdout, /^ {2}# The same address or serial number as above\..*\n {2}# "zoo": # zoo\n {2}# {3}address: /m)
+
+  owner.write('keys.csv', `lobby,${device.key}\nlobby-2,${device.key}\nevil,${device.key}\n`)
   owner.write('fleet.yaml', stdout)
   t.match((await owner.run(['list', '--device', 'lobby'], env)).stdout, / ok\n$/, 'its output is a fleet file')
 
   const bySerial = (serial: string) =>
     owner.write('fleet.yaml', `keys: keys.csv\ndevices:\n  lobby: { serial: "${serial}", pin: "${own.pin}" }\n`)
+  // Others announce its serial number, and its pin, which is no secret.
+  lines.unshift(posing('a', `"pin=${'C'.repeat(43)}="`), posing('b', `"pin=${pin}"`))
+  announce()
   bySerial('100')
   t.match((await owner.run(['list'], env)).stdout, / ok\n$/)
   bySerial('200')

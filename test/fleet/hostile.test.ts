@@ -120,7 +120,7 @@ t.test('an answer to a file that arrives byte by byte is not waited for', async 
   await once(server, 'listening')
   t.teardown(() => server.close())
   const { port } = server.address() as AddressInfo
-  const client = new DeviceClient({ host: '127.0.0.1', port }, { kind: 'none' }, [KEY], 10_000, 500)
+  const client = new DeviceClient([{ host: '127.0.0.1', port }], { kind: 'none' }, [KEY], 10_000, 500)
   const chunks = async function* () {
     yield Buffer.from('bundle')
   }

@@ -309,6 +309,11 @@ t.test('at a terminal, settings are loaded once a person says so', { skip: needs
   t.equal((await receiver.system()).value.hostname, 'room-4')
 })
 
+t.test('a bundle that is not there: one line, exit 1, also without a terminal', async t => {
+  const stderr = 'receiverd: update install: there is no /nothere\n'
+  t.same(await receiverd(['update', 'install', '/nothere']), { status: 1, stdout: '', stderr })
+})
+
 t.test('a port that is in use: one line, exit 1', async t => {
   const server = createServer()
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))

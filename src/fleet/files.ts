@@ -1,5 +1,5 @@
 import { dirname } from 'node:path'
-import { HalError, reasonOf } from '../../hal/errors.ts'
+import { HalError, isUnreadable, reasonOf } from '../../hal/errors.ts'
 import { Files } from '../../hal/files/files.ts'
 import { CommandError } from '../cli/failure.ts'
 import { UsageError } from '../usage-error.ts'
@@ -83,9 +83,13 @@ async function isFolder(path: string): Promise<boolean> {
   return (found?.behind ?? found?.entry)?.kind === 'folder'
 }
 
-/** The text of a file that an earlier run wrote; undefined if it is missing. @throws {UsageError} if it cannot be read. */
+/**
+ * The text of a file that an earlier run wrote; undefined if it is missing, or has something else in it.
+ * @throws {UsageError} if the system cannot read it now: it may have everything.
+ */
 export async function readEarlier(path: string): Promise<string | undefined> {
   return HERE.readText(path, MAX_EARLIER_BYTES).catch(error => {
+    if (isUnreadable(error)) return undefined
     throw new UsageError(`${path}: ${reasonOf(error)}`)
   })
 }

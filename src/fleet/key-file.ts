@@ -1,4 +1,4 @@
-import { realpath } from 'node:fs/promises'
+import { KERNEL } from '../../hal/files/kernel.ts'
 import { redoName } from '../../hal/files/replace.ts'
 import { KEY_PATTERN } from '../auth/key-file.ts'
 import { UsageError } from '../usage-error.ts'
@@ -30,8 +30,13 @@ export class KeyFile {
   }
 
   /** The path of the file itself, which may be behind links. */
-  async target(): Promise<string> {
-    return realpath(this.path).catch(() => this.path)
+  get target(): string {
+    try {
+      return KERNEL.realpath(this.path)
+    } catch {
+      // Reading it says why not.
+      return this.path
+    }
   }
 
   /**
@@ -39,7 +44,7 @@ export class KeyFile {
    * @throws {UsageError} for a malformed line, with its number, and for a file that may have been written only in part.
    */
   async read(): Promise<ReadonlyMap<string, Keys>> {
-    const redo = redoName(await this.target())
+    const redo = redoName(this.target)
     if (await HERE.exists(redo))
       throw new UsageError(
         `${this.path} may be incomplete: the writing was interrupted, and ${redo} has all keys; rotate-keys finishes it`,

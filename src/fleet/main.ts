@@ -191,7 +191,7 @@ async function rotate(command: Command & { readonly name: 'rotate-keys' }, optio
   const { keys } = await fleetOf(command)
   if (keys === undefined) throw new UsageError(`${command.fleet} names no file of keys: keys: keys.csv`)
   const file = new KeyFile(keys)
-  const target = await file.target()
+  const { target } = file
   await claimKeys(dirname(target), options.ui)
   await HERE.recover(target)
   const members = await chosen(command)

@@ -1,7 +1,7 @@
 /** `add-issuer`, `remove-issuer` and `certificates`: many devices trust one issuer, and one program trusts many devices. */
 import { type ChildProcess, execFileSync } from 'node:child_process'
 import { generateKeyPairSync, type KeyObject, X509Certificate } from 'node:crypto'
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { pinOf } from '../../hal/format/certificate.ts'
 import { hostAndPort } from '../../src/http/address.ts'
@@ -138,9 +138,12 @@ t.test('certificates of devices that have shown their pins, and of an authority'
   t.equal(owner.read('receivers.pem'), lobby.own.cert + hall.own.cert)
   t.equal(statSync(owner.path('receivers.pem')).mode & 0o777, 0o644)
 
-  const notText = ['certificates', '--output', 'binary.pem']
-  writeFileSync(owner.path('binary.pem'), Buffer.of(0xff))
-  t.match(await owner.run(notText), { status: 2, stderr: /binary\.pem: / }, 'what is in it would be lost')
+  // Reading this one fails, as from a broken disk.
+  symlinkSync('/proc/self/mem', owner.path('broken.pem'))
+  t.match(await owner.run(['certificates', '--output', 'broken.pem']), {
+    status: 2,
+    stderr: /broken\.pem: .*\(EIO\)\n$/,
+  })
 
   hall.network.breakDown()
   const { status, stderr } = await owner.run(output)

@@ -84,7 +84,7 @@ async function isFolder(path: string): Promise<boolean> {
 }
 
 /**
- * The text of a file that an earlier run wrote; undefined if it is missing, or has something else in it.
+ * The text of a file that an earlier run wrote; undefined if it is missing, or is no such text.
  * @throws {UsageError} if the system cannot read it now: it may have everything.
  */
 export async function readEarlier(path: string): Promise<string | undefined> {

@@ -60,12 +60,15 @@ export function audio(system: System): Setting<typeof schema> {
 async function find(system: System): Promise<PlaybackControl & { readonly device: string }> {
   const cards = cardNumbers((await system.readText(CARDS)) ?? '')
   if (cards.length === 0) throw new HalError('ABSENT', 'there is no sound card')
-  let why: unknown = new HalError('ABSENT', 'no sound card has a volume control')
+  let why: unknown
   // `default` is not tried: it may be a sound server, which does not serve system services.
   for (const device of ['sysdefault', ...cards.map(card => `sysdefault:${card}`)])
     try {
-      const control = playbackControl(await system.run(['amixer', '-M', '-D', device, 'scontents']))
+      const said = await system.run(['amixer', '-M', '-D', device, 'scontents'])
+      const control = playbackControl(said)
       if (control) return { device, ...control }
+      // A card without any control is rare: amixer may have failed.
+      why ??= new HalError(said === '' ? 'COMMAND_FAILED' : 'ABSENT', 'no sound card has a volume control')
     } catch (error) {
       why = error
     }

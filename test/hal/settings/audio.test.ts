@@ -55,6 +55,24 @@ test('a volume that amixer does not say it has set is refused', async t => {
   t.match((await service.system()).value.audio, { volume: 100 })
 })
 
+test('an amixer that says nothing does not change the volume that is shown', async t => {
+  const alsa = new FakeAlsa([[master()]])
+  let isSilent = false
+  let asked = 0
+  const amixer: Run = async argv => {
+    if (!isSilent) return alsa.amixer(argv)
+    asked++
+    return ''
+  }
+  const service = await startTestService(t, { ...running(alsa), run: commands({ amixer, alsactl: alsa.alsactl }) })
+  isSilent = true
+  alsa.turn('Master', { step: 16 })
+  await eventually(() => asked > 0)
+  t.match((await service.system()).value.audio, { volume: 100 })
+  isSilent = false
+  await eventually(async () => ((await service.system()).value.audio as { volume: number }).volume === 52)
+})
+
 test('muting keeps the volume and the balance of the channels', async t => {
   const alsa = new FakeAlsa([[master({ levels: [31, 16] })]])
   const { service, audio } = await startWith(t, alsa)

@@ -51,13 +51,18 @@ function show(...elements: readonly HTMLElement[]): void {
   document.body.prepend(...elements)
 }
 
-/** @param opening For the credential that is entered. */
+/**
+ * @param why Why the credential was refused; empty if it was not.
+ * @param opening For the credential that is entered.
+ */
 function signIn(why = '', opening: Opening = {}): void {
   attempts++
   device?.close()
   device = undefined
   current = undefined
-  for (const dialog of document.querySelectorAll('dialog')) if (dialog !== keyDialog()) dialog.close()
+  // After signing out in another tab, a new key can still be copied. One that is refused is no longer in force.
+  const kept = why === '' ? keyDialog() : undefined
+  for (const dialog of document.querySelectorAll('dialog')) if (dialog !== kept) dialog.close()
   document.title = texts.product
   show(
     h(

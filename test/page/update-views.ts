@@ -62,6 +62,8 @@ export const UPDATE_VIEWS: readonly UpdateViewCase[] = [
     come: async (page, device) => {
       await begin(page, device)
       device.network.isDown = false
+      // The browser asks, because the page is sending a file.
+      page.once('dialog', dialog => dialog.accept())
       await page.reload()
       await waitForText(page, 'To go on')
     },

@@ -29,7 +29,8 @@ for (const prefix of ['/', '/building-7/room-4/'])
     await waitForText(page, 'And after a restart')
     t.strictSame(offences, [])
     // A certificate that the browser does not accept: the stream goes on, and everything else fails.
-    await waitForText(page, 'Connected')
+    // Until both streams are back, the device counts as restarting.
+    await page.waitForFunction(() => document.querySelector('.state')?.textContent === 'Connected')
     await page.setRequestInterception(true)
     const refuse = (request: HTTPRequest) => void request.abort('connectionfailed')
     page.on('request', refuse)

@@ -203,8 +203,9 @@ export class UxPlayEngine implements Engine {
   #isComing({ state, deviceId }: UxPlaySession): boolean {
     if (state !== 'admitted' || this.#present || !this.#visit) return false
     const { caller, since, inode } = this.#visit
-    if (inode !== undefined) return false
-    return (caller?.deviceId ?? deviceId) === deviceId && this.#now() - since < PIN_MS
+    // A connection without a file may be no device.
+    const isIt = inode === undefined ? (caller?.deviceId ?? deviceId) === deviceId : caller?.deviceId === deviceId
+    return isIt && this.#now() - since < PIN_MS
   }
 
   /** Whether a device is connected, or mirrors, that does not belong to this session. */
@@ -311,6 +312,8 @@ export class UxPlayEngine implements Engine {
   async #lookAtStopped(): Promise<number> {
     if (this.#present) this.#leave(this.#present)
     this.#visit = undefined
+    this.#stuckSince = undefined
+    this.#unfiledSince = undefined
     this.#ask(undefined)
     const now = this.#now()
     this.#stoppedSince ??= now

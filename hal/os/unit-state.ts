@@ -6,6 +6,8 @@ export interface UnitState {
   /** ActiveState, such as `active`, `activating` or `failed`. */
   readonly state: string
   readonly isActive: boolean
+  /** Whether systemd is about to start or stop it, or waits for other units before it does. */
+  readonly hasJob: boolean
   /** The invocation ID, which changes with each start; empty if the unit was never started. */
   readonly run: string
 }
@@ -13,7 +15,7 @@ export interface UnitState {
 /** The states of units, by name. A unit that is not installed is `inactive`. @throws {HalError} */
 export async function unitStates(system: System, names: readonly string[]): Promise<ReadonlyMap<string, UnitState>> {
   if (names.length === 0) return new Map()
-  const output = await system.run(['systemctl', 'show', '--property=ActiveState,InvocationID', ...names])
+  const output = await system.run(['systemctl', 'show', '--property=ActiveState,InvocationID,Job', ...names])
   const blocks = output.split('\n\n')
   return new Map(
     names.map((name, at) => {
@@ -21,7 +23,8 @@ export async function unitStates(system: System, names: readonly string[]): Prom
       const state = getValue(text, 'ActiveState') ?? ''
       // A server keeps serving while it reloads its configuration.
       const isActive = state === 'active' || state === 'reloading'
-      return [name, { state, isActive, run: getValue(text, 'InvocationID') ?? '' }] as const
+      const hasJob = getValue(text, 'Job') !== undefined
+      return [name, { state, isActive, hasJob, run: getValue(text, 'InvocationID') ?? '' }] as const
     }),
   )
 }

@@ -101,7 +101,8 @@ export class UxPlay {
 
   /** Whether systemd has stopped it, and is not about to start it again. */
   async isStopped(): Promise<boolean> {
-    return (await unitStates(this.#system, [UNIT])).get(UNIT)?.state === 'inactive'
+    const unit = (await unitStates(this.#system, [UNIT])).get(UNIT)
+    return unit?.state === 'inactive' && !unit.hasJob
   }
 
   /**

@@ -116,7 +116,7 @@ export class ApiKeyStore {
   replace(chosen?: string, precondition: () => void = () => undefined): Promise<string> {
     return this.#queue.run(async () => {
       precondition()
-      const key = await replaceKey(this.#state, this.#current, chosen)
+      const key = await replaceKey(this.#state, this.#current, chosen, this.#isStored)
       if (key !== this.#current) this.#putInForce(key)
       return key
     })

@@ -58,16 +58,22 @@ export async function removeKey(state: Files): Promise<void> {
 
 /**
  * Replaces the key in the state directory durably.
- * @param current The current key, which is remembered; undefined if there is none.
+ * @param current The current key; undefined if there is none.
  * @param chosen The new key. If omitted, one is generated.
+ * @param isStored Whether the current key was ever stored. Only then it is remembered.
  * @returns the new key.
  * @throws {RefusedKey} if the chosen key is invalid, or was in force before: its tokens would become valid again.
  */
-export async function replaceKey(state: Files, current: string | undefined, chosen?: string): Promise<string> {
+export async function replaceKey(
+  state: Files,
+  current: string | undefined,
+  chosen?: string,
+  isStored = true,
+): Promise<string> {
   if (chosen !== undefined && chosen === current) return chosen
   if (chosen !== undefined) await requireNewKey(state, chosen)
   const key = chosen ?? generateKey()
-  if (current !== undefined) await rememberKey(state, current)
+  if (current !== undefined && isStored) await rememberKey(state, current)
   try {
     await writeKey(state, key)
   } catch (error) {

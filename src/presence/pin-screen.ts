@@ -8,7 +8,7 @@ import { pinPicture } from './picture.ts'
 const RETRY_MS = 2_000
 
 /** Draws the PIN that a device asks for over everything else. */
-export function pinScreen(screen: Screen, log: Log): ShowPin {
+export function pinScreen(screen: Pick<Screen, 'showPin' | 'hidePin'>, log: Log): ShowPin {
   let shown: string | undefined
   let refresh: (() => void) | undefined
   return pin => {
@@ -21,7 +21,7 @@ export function pinScreen(screen: Screen, log: Log): ShowPin {
       onOther: again => {
         refresh = again
       },
-      failure: 'the screen could not show or hide a PIN',
+      failure: 'the screen may lack a PIN, or still show one',
       retryMs: RETRY_MS,
       log,
     })

@@ -107,9 +107,7 @@ export class Sessions implements EngineHost {
     const { deadline: _, ...session } = entry.session
     const now = safeDevice({ ...session, ...device })
     if (now.name !== session.name || (session.address !== '' && now.address !== session.address))
-      this.warn(
-        `session ${quoted(entry)} of ${session.address} continues as ${JSON.stringify(now.name)} of ${now.address}`,
-      )
+      this.warn(`session ${quoted(entry)}${placeOf(session)} continues as ${JSON.stringify(now.name)}${placeOf(now)}`)
     entry.session = { ...session, ...now, state, ...this.#times(state) }
     this.#startTimer(entry)
     this.#paced.changed()
@@ -161,7 +159,10 @@ export class Sessions implements EngineHost {
    * @throws {Problem} as `admit`.
    */
   async end(id: string, who: string): Promise<void> {
-    await this.#end(this.#find(id), 'moderator', who)
+    const entry = this.#find(id)
+    await this.#end(entry, 'moderator', who)
+    // A timeout that was being carried out may have let the device stay.
+    if (this.#entries.get(id) === entry) await this.#end(entry, 'moderator', who)
   }
 
   /** Lets in all pending devices, because devices are no longer moderated. */
@@ -288,6 +289,10 @@ export class Sessions implements EngineHost {
     const since = rfc3339(Number.isNaN(before) || before > now ? now : before)
     return state === 'active' ? { since } : { since, deadline: rfc3339(now + 1000 * this.#options.timeoutS()) }
   }
+}
+
+function placeOf({ address }: Device): string {
+  return address === '' ? '' : ` of ${address}`
 }
 
 function quoted({ session }: TrackedSession): string {

@@ -26,17 +26,20 @@ export function follow<T>(options: FollowOptions<T>): void {
   const { configuration, derive, apply, failure, log, onOther, retryMs = POLL_MS } = options
   const queue = new Serial()
   const complaint = new Complaint(log)
-  let applied: T | undefined
+  /** The value that is in effect; undefined if that is unknown. */
+  let applied: { readonly value: T } | undefined
   let retry: NodeJS.Timeout | undefined
   const refresh = () => {
     // A waiting refresh will see this change, too.
     if (queue.length > 1) return
     queue
       .run(async () => {
-        const derived = derive()
-        if (isDeepStrictEqual(derived, applied)) return
-        await apply(derived)
-        applied = derived
+        const value = derive()
+        if (applied && isDeepStrictEqual(value, applied.value)) return
+        // If this throws, part of it may be done.
+        applied = undefined
+        await apply(value)
+        applied = { value }
         complaint.end()
       })
       .catch(error => {

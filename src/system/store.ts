@@ -60,7 +60,7 @@ export class SystemStore {
   readonly #watcher: SettingWatcher
   readonly #queue = new Serial()
   #trial: Trial | undefined
-  /** Whether a change is being made that will be on trial. */
+  /** Whether a change for a trial is being made, kept or undone. */
   #isTrying = false
   readonly #keptListeners: (() => void)[] = []
   readonly #kept: KeptTrial
@@ -107,7 +107,7 @@ export class SystemStore {
     return this.#trial
   }
 
-  /** Whether the values may yet be undone: a change is on trial, or is being made for one. */
+  /** Whether the values may yet be undone: a change is on trial, or is being made for one, kept or undone. */
   get isOnTrial(): boolean {
     return this.#isTrying || this.#trial !== undefined
   }
@@ -167,10 +167,8 @@ export class SystemStore {
       })
       if (changes.length === 0) return { written: [], confirmWithinS: undefined }
       const before = this.topic.latestId
-      this.#isTrying = confirmWithinS !== undefined
-      const isRewritten = await this.#apply(changes, !this.#isTrying).finally(() => {
-        this.#isTrying = false
-      })
+      const apply = () => this.#apply(changes, confirmWithinS === undefined)
+      const isRewritten = await (confirmWithinS === undefined ? apply() : this.#tryOut(apply))
       this.topic.forgetReports()
       const written = changes.map(({ setting }) => setting.name)
       if (isRewritten) this.#tell(before, written)
@@ -202,22 +200,36 @@ export class SystemStore {
       const isOther = this.#trial === undefined || isMeant?.(this.#trial.id) === false
       if (isOther && this.#kept.id !== undefined && isMeant?.(this.#kept.id)) return
       const { id, properties } = this.#endTrial(isMeant)
-      const before = this.topic.latestId
-      try {
-        // If this fails, only a client that asks again after a restart misses its answer.
-        await this.#tolerate('remember the change that was kept', () => this.#kept.keep(id))
-        await this.#transactions.keep()
-      } catch (error) {
-        await this.#tolerate('forget a change that was not kept', () => this.#kept.forget())
-        await this.#readBack(this.#snapshot.available)
-        this.#tell(before, properties)
-        this.#retryIn(this.#retryMs)
-        throw refusedBySystem(error)
-      } finally {
-        await this.#updateEmbedding(this.#snapshot.available)
-      }
+      await this.#tryOut(() => this.#keep(id, properties))
       for (const kept of this.#keptListeners) kept()
     })
+  }
+
+  async #keep(id: string, properties: readonly string[]): Promise<void> {
+    const before = this.topic.latestId
+    try {
+      // If this fails, only a client that asks again after a restart misses its answer.
+      await this.#tolerate('remember the change that was kept', () => this.#kept.keep(id))
+      await this.#transactions.keep()
+    } catch (error) {
+      await this.#tolerate('forget a change that was not kept', () => this.#kept.forget())
+      await this.#readBack(this.#snapshot.available)
+      this.#tell(before, properties)
+      this.#retryIn(this.#retryMs)
+      throw refusedBySystem(error)
+    } finally {
+      await this.#updateEmbedding(this.#snapshot.available)
+    }
+  }
+
+  /** Makes, keeps or undoes a change for a trial. */
+  async #tryOut<T>(act: () => Promise<T>): Promise<T> {
+    this.#isTrying = true
+    try {
+      return await act()
+    } finally {
+      this.#isTrying = false
+    }
   }
 
   /**
@@ -230,7 +242,7 @@ export class SystemStore {
     return this.#queue.run(async () => {
       precondition()
       this.#endTrial(isMeant)
-      await this.#undo('cancelled')
+      await this.#tryOut(() => this.#undo('cancelled'))
     })
   }
 
@@ -313,7 +325,7 @@ export class SystemStore {
         // The trial was confirmed by a request ahead in the queue.
         if (this.#trial !== trial) return
         this.#trial = undefined
-        await this.#undo('not confirmed')
+        await this.#tryOut(() => this.#undo('not confirmed'))
       })
       .catch(error => this.#log('error', `undoing a change failed: ${reasonOf(error)}`))
   }

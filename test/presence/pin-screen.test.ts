@@ -26,7 +26,7 @@ t.test('a PIN that could not be shown or hidden is tried again', async t => {
     },
   })
   const show = pinScreen(new Screen(system), (level, line) => log.push(`${level}: ${line}`))
-  const failure = 'warning: the screen could not show or hide a PIN: systemctl failed with status 1'
+  const failure = 'warning: the screen may lack a PIN, or still show one: systemctl failed with status 1'
   for (const [pin, command] of [
     [undefined, 'systemctl stop screen@pin.service'],
     ['0007', 'systemctl restart screen@pin.service'],
@@ -43,4 +43,29 @@ t.test('a PIN that could not be shown or hidden is tried again', async t => {
     t.strictSame(ran, [command])
     await eventually(() => existsSync(picture) === (pin !== undefined))
   }
+})
+
+t.test('a PIN that may be on the screen, although showing it failed, is hidden when its device leaves', async t => {
+  let isShown = false
+  let hidden = 0
+  const show = pinScreen(
+    {
+      async showPin() {
+        isShown = true
+        throw new HalError('COMMAND_FAILED', 'systemctl did not end in time')
+      },
+      async hidePin() {
+        isShown = false
+        hidden++
+      },
+    },
+    () => undefined,
+  )
+  show(undefined)
+  await eventually(() => hidden === 1)
+  show('0007')
+  await eventually(() => isShown)
+  show(undefined)
+  await eventually(() => hidden === 2)
+  t.notOk(isShown)
 })

@@ -158,6 +158,33 @@ t.test('a session that its engine keeps after a timeout has as much time again',
   t.strictSame(outcomes(), { 'protocol=miracast,outcome=left': 1 })
 })
 
+t.test('a moderator ends a session that a timeout which is being carried out would let stay', async t => {
+  const pass = fakeTimers(t)
+  const { sessions, log } = start(t, 10)
+  const asked: string[] = []
+  let comes: () => void = () => undefined
+  const carrier: Carrier = {
+    isExclusive: true,
+    admit: async () => undefined,
+    async end(id, reason) {
+      asked.push(reason)
+      if (reason === 'moderator') sessions.leave(id)
+      else
+        await new Promise<void>(resolve => {
+          comes = resolve
+        })
+    },
+  }
+  const ann = sessions.enter(carrier, { ...PIXEL, name: 'Ann' }, 'admitted') ?? ''
+  pass(10_000)
+  const ended = sessions.end(ann, 'Mary')
+  comes()
+  await ended
+  t.strictSame(asked, ['timeout', 'moderator'])
+  t.strictSame(sessions.all, [])
+  t.strictSame(log, ['notice: session "Ann" (miracast) ended by Mary'])
+})
+
 t.test('a device that comes back is listed as it is then, and the log says how it differs', t => {
   const { sessions, enter, log } = start(t)
   const ann = enter('Ann', 'admitted')

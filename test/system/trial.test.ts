@@ -89,3 +89,25 @@ test('a trial that begins while the store stops is left to the next start', asyn
   t.equal(file('b'), 'trial')
   t.ok(existsSync(`${state}/journal`))
 })
+
+test('values count as on trial until they are kept, or undone', async t => {
+  const { store, patch } = await startTrials(t)
+  const seen = new Set<boolean>()
+  store.topic.log.onAppend(() => seen.add(store.isOnTrial))
+  const told = () => {
+    const all = [...seen]
+    seen.clear()
+    return all
+  }
+  await patch({ a: 'tried' }, 60)
+  t.strictSame(told(), [true], 'while it is made')
+  await store.cancel(() => undefined)
+  t.strictSame(told(), [true], 'while it is undone')
+  t.notOk(store.isOnTrial)
+  await patch({ a: 'kept' }, 60)
+  await store.confirm(() => undefined)
+  t.notOk(store.isOnTrial)
+  told()
+  await patch({ a: 'made' })
+  t.strictSame(told(), [false])
+})

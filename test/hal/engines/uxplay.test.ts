@@ -476,6 +476,10 @@ t.test('AirPlay is switched off: a device that was let in must ask again', async
   await later(1_200)
   t.strictSame(room.listed(), ['admitted Ann 192.0.2.1'], 'systemd is about to start it')
   uxplay.state = 'inactive'
+  uxplay.hasJob = true
+  await later(1_200)
+  t.strictSame(room.listed(), ['admitted Ann 192.0.2.1'], 'it waits for weston')
+  uxplay.hasJob = false
   await room.lists()
   uxplay.start()
   t.notMatch(uxplay.options, ANN.id)

@@ -74,7 +74,7 @@ export class FakeSystemd {
   }
 
   #show([property, value, unit = '', ...more]: readonly string[]): string {
-    if (property === '--property=ActiveState,InvocationID' && this.broken !== 'show')
+    if (property === '--property=ActiveState,InvocationID,Job' && this.broken !== 'show')
       return [value, unit, ...more]
         .filter(Boolean)
         .map(name => this.#runOf(name))

@@ -43,6 +43,8 @@ export class FakeUxPlay {
   backlog = 0
   /** As `systemctl show` prints it. */
   state = 'active'
+  /** Whether systemd is about to start it, but waits for another unit. */
+  hasJob = false
   readonly #root: string
   #lines: Line[] = []
   #printed = 0
@@ -65,7 +67,7 @@ export class FakeUxPlay {
       running: true,
       run: async ([, verb, ...more]) => {
         if (verb === 'show' && more.includes('--value')) return `${this.state}\nrunning\n`
-        if (verb === 'show') return `ActiveState=${this.state}\nInvocationID=1\n`
+        if (verb === 'show') return `ActiveState=${this.state}\nInvocationID=1\n${this.hasJob ? 'Job=7\n' : ''}`
         if (verb?.endsWith('restart')) {
           this.stop()
           this.start()

@@ -80,6 +80,23 @@ t.test('a key and an issuer that could not be stored are tried again, unless the
   }
 })
 
+t.test(
+  'a key that could not be stored is tried again, although the generated one could not be stored either',
+  async t => {
+    const board = new Board(t)
+    await board.insert(ALL).boot()
+    await board.change((_, state) => orderReset(state, false))
+    board.failsToChange = path => /\.api-key\.receiverd-/.test(path)
+    const { key: first } = await board.boot()
+    t.match(board.errors, 'not taken again after the factory reset: api-key: ')
+    board.failsToChange = () => false
+    const { log, key } = await board.boot()
+    t.not(key, first)
+    t.equal(key, KEY)
+    t.match(log.join('\n'), 'taken again: api-key')
+  },
+)
+
 t.test('after a factory reset, a value that is refused is reported, and not tried again', async t => {
   const board = new Board(t)
   await board.insert(ALL).boot()

@@ -27,8 +27,9 @@ export function takeLink(): SignInLink | undefined {
     credential,
     isConfirming: parameters.has('confirm'),
     joining: parameters.get('joining') ?? undefined,
-    isMoved: parameters.has('moved'),
-    isSetup: parameters.has('setup'),
+    // Anybody can make a link without a credential: it must not have the device do anything with that of somebody else.
+    isMoved: credential !== undefined && parameters.has('moved'),
+    isSetup: credential !== undefined && parameters.has('setup'),
   }
 }
 

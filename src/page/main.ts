@@ -22,7 +22,7 @@ import { signInForm } from './sign-in.ts'
 import * as texts from './texts.ts'
 import { announce } from './toast.ts'
 import { joining } from './trial/joining.ts'
-import { goOnWithTrial } from './trial/trial.ts'
+import { goOnWithTrial, onTrial } from './trial/trial.ts'
 import { ONLY_NOW, replaceKey } from './views/access.ts'
 
 const RETRY_MS = 3_000
@@ -104,7 +104,8 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
     if (device && isKept() && storedCredential() !== credential) return goOn()
     dropCredential(credential)
     const { isConfirming = false, joining } = opening
-    signIn(why, device ? {} : { isConfirming, joining })
+    if (device || !isConfirming) signIn(why)
+    else signIn(`${why} ${texts.trialSignIn}`, { isConfirming, joining })
   }
   show(h('main', { class: 'centre', role: 'status' }, h('p', {}, texts.connecting)))
   for (;;) {
@@ -142,9 +143,15 @@ async function enter(opened: Device, opening: Opening, refused: (why: string) =>
       announce(messageOf(error)),
     )
   if (!opening.isConfirming) return
-  const goal = opening.joining === undefined ? undefined : joining(opening.joining)
-  const isConfirmed = await goOnWithTrial(opened, goal).catch(error => void announce(messageOf(error)))
-  if (isConfirmed) announce(opening.isMoved ? texts.trialKeptThere : texts.trialKept)
+  const keep = async () => {
+    const goal = opening.joining === undefined ? undefined : joining(opening.joining)
+    const isConfirmed = await goOnWithTrial(opened, goal).catch(error => void announce(messageOf(error)))
+    if (isConfirmed) announce(opening.isMoved ? texts.trialKeptThere : texts.trialKept)
+  }
+  if (opening.store) return keep()
+  // The link had no credential, so anybody may have made it. The user has not signed in to keep the change either.
+  if ((await onTrial(opened)) && device === opened)
+    ask({ title: texts.keepTitle, content: [h('p', {}, texts.keepHelp)], action: texts.keepIt, go: keep })
 }
 
 function start(): void {

@@ -168,6 +168,10 @@ export const trialKept = 'Saved. The device can still be reached.'
 export const trialKeptThere =
   'The device can be reached here, and the change is kept. You are signed in for ten minutes; after that, sign in with the API key.'
 export const trialSignIn = 'Sign in to keep the change. Otherwise the device undoes it soon.'
+export const keepTitle = 'Keep the change?'
+export const keepHelp =
+  'Somebody has made a change after which the device may be out of reach. Unless it is kept, the device undoes it soon.'
+export const keepIt = 'Keep it'
 export const trialLate = 'The change was not confirmed in time, so the device has undone it.'
 export const revertedBecause = (reason: string) =>
   reason === 'restarted'

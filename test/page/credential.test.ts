@@ -4,7 +4,7 @@ import { eventually } from '../support/eventually.ts'
 import { TestIssuer } from '../support/issuer.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { click, enter, fill, goTo, stored, valueIn, waitForText } from './steps.ts'
+import { click, enter, fill, goTo, stored, valueIn, waitForNoText, waitForText } from './steps.ts'
 
 t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
   const browser = await startBrowser(t)
@@ -109,6 +109,65 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     t.strictSame(await stored(same.page), { session: [], local: [service.key] }, 'and goes on following the others')
   })
 
+  await t.test('a link without a credential decides nothing by the kept one', async t => {
+    const { page } = await openKept()
+    const { key } = service
+    const trial = async () =>
+      ((await (await service.fetch('/status')).json()) as { trial?: { etag: string } }).trial !== undefined
+    t.equal((await service.patch({ hostname: 'of-others' }, {}, '?confirmWithin=600')).status, 200)
+    const QUESTION = 'Keep the change?'
+    const other = await openTab(page.browserContext(), `${service.url}/#confirm&joining=Nowhere&setup&moved`)
+    await click(other.page, QUESTION, 'Cancel')
+    await waitForText(other.page, 'Meeting Room 4')
+    t.ok(await trial(), 'neither kept nor undone')
+    t.equal(service.key, key, 'nor is it a reason to replace the key')
+    const again = await openTab(page.browserContext(), `${service.url}/#confirm&setup`)
+    await click(again.page, QUESTION, 'Keep it')
+    await waitForText(again.page, 'Saved. The device can still be reached.')
+    t.notOk(await trial())
+    t.equal(service.key, key)
+    const last = await openTab(page.browserContext(), `${service.url}/#confirm&setup`)
+    await waitForText(last.page, 'Meeting Room 4')
+    await waitForText(last.page, 'Connected')
+    t.notMatch(await last.page.evaluate(() => document.body.innerText), QUESTION, 'where there is none')
+    t.strictSame(other.offences, [])
+  })
+
+  await t.test('nor is the key replaced when somebody signs in there', async t => {
+    const { page } = await openTab(browser, `${service.url}/#confirm&setup`)
+    const { key } = service
+    await waitForText(page, 'Sign in to keep the change.')
+    await enter(page, 'API key or token', `${key}\n`)
+    await waitForText(page, 'Connected')
+    await new Promise(resolve => setTimeout(resolve, 500))
+    t.equal(service.key, key)
+    t.strictSame(await stored(page), { session: [key], local: [] })
+  })
+
+  await t.test('signing out of a link leaves the kept key to the other tabs', async t => {
+    const { page } = await openKept()
+    const token = service.token(['moderator:rw'])
+    const other = await openTab(page.browserContext(), `${service.url}/#key=${token}`)
+    await waitForText(other.page, 'No device is waiting.')
+    await other.page.locator('button::-p-text(Sign out)').click()
+    await waitForText(other.page, 'Paste the API key')
+    t.strictSame(await stored(other.page), { session: [], local: [service.key] })
+    t.match(await page.evaluate(() => document.body.innerText), 'Meeting Room 4')
+  })
+
+  await t.test('a tab with the kept key as its own replaces both', async t => {
+    const { page } = await openTab(browser, link())
+    await waitForText(page, 'Meeting Room 4')
+    await page.evaluate(key => localStorage.setItem('receiverd /', key), service.key)
+    const { key } = service
+    await goTo(page, 'Access')
+    await click(page, 'API key', 'Replace the API key…')
+    await click(page, 'Replace the API key of \u2068Meeting Room 4\u2069?', 'Replace the API key')
+    await waitForText(page, 'The new API key')
+    t.not(service.key, key)
+    t.strictSame(await stored(page), { session: [], local: [service.key] })
+  })
+
   await t.test('a tab asks before it follows another one and loses entries', async t => {
     const { page } = await openKept()
     const other = await openTab(page.browserContext(), service.url)
@@ -136,12 +195,67 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     await waitForText(page, 'Paste the API key')
   })
 
+  await t.test('after “Cancel”, a tab follows another one as soon as nothing would be lost', async t => {
+    const { page } = await openKept()
+    const other = await openTab(page.browserContext(), service.url)
+    await waitForText(other.page, 'Meeting Room 4')
+    await page.bringToFront()
+    await goTo(page, 'Settings')
+    await fill(page, 'General', 'Device name', 'Being typed')
+    const QUESTION = 'Somebody signed in or out in another tab. Do the same here?'
+    const questions = () => page.$$eval('dialog', dialogs => dialogs.length)
+    // As another tab does, without its page.
+    const store = (...credentials: readonly string[]) =>
+      other.page.evaluate(credentials => {
+        for (const credential of credentials) localStorage.setItem('receiverd /', credential)
+      }, credentials)
+    await store('A'.repeat(43), 'B'.repeat(43), 'C'.repeat(43))
+    await waitForText(page, QUESTION)
+    await new Promise(resolve => setTimeout(resolve, 300))
+    t.equal(await questions(), 1, 'one question at a time')
+    await store(service.key)
+    await waitForNoText(page, QUESTION)
+    t.equal(await valueIn(page, 'General', 'Device name'), 'Being typed')
+    await other.page.evaluate(() => localStorage.removeItem('receiverd /'))
+    await click(page, QUESTION, 'Cancel')
+    t.equal(await valueIn(page, 'General', 'Device name'), 'Being typed')
+    await click(page, 'General', 'Discard')
+    await waitForText(page, 'Paste the API key')
+    t.equal(await questions(), 0)
+  })
+
   await t.test('a credential that no header can carry is refused, not tried for ever', async t => {
     for (const credential of ['%D0%BA%D0%BB%D1%8E%D1%87', 'a%0Ab', 'A'.repeat(9_000)]) {
       const { page } = await openTab(browser, `${service.url}/#key=${credential}`)
       await waitForText(page, 'neither an API key')
       t.strictSame(await stored(page), { session: [], local: [] })
     }
+  })
+
+  await t.test('a reload in search of a new certificate does not lose the credential of a link', async t => {
+    const seen = { isAway: true }
+    const { page } = await openTab(browser, `https://receiver.test/#key=${service.key}`, async page => {
+      await page.setRequestInterception(true)
+      page.on('request', async request => {
+        const { pathname } = new URL(request.url())
+        const isStream = pathname.endsWith('/events')
+        if (isStream || (seen.isAway && pathname.startsWith('/api/'))) return request.abort()
+        const answer = await fetch(service.url + pathname, { headers: request.headers() })
+        request.respond({
+          status: answer.status,
+          contentType: answer.headers.get('content-type') ?? '',
+          body: Buffer.from(await answer.arrayBuffer()),
+        })
+      })
+    })
+    await waitForText(page, 'it may have a new certificate')
+    seen.isAway = false
+    // Before the page itself tries again.
+    await page.evaluate(() => [...document.querySelectorAll('button')].find(({ textContent }) => textContent === 'Reload')?.click())
+    await page.waitForNavigation()
+    await waitForText(page, 'Meeting Room 4')
+    t.equal(page.url(), 'https://receiver.test/')
+    t.strictSame(await stored(page), { session: [service.key], local: [] })
   })
 
   await t.test('an answer that is cut off is asked for again', async t => {

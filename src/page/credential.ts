@@ -78,9 +78,10 @@ export function dropCredential(credential: string): void {
   if (tab.getItem(NAME) === credential) tab.removeItem(NAME)
 }
 
+/** Forgets the credential of this tab. If the tab has its own, the one that is kept for all tabs stays: it is for the others. */
 export function forgetCredential(): void {
-  tab.removeItem(NAME)
-  device.removeItem(NAME)
+  const place = isKept() ? device : tab
+  place.removeItem(NAME)
 }
 
 /** Stores a new key before it is sent to the device, so that it is not lost with the answer or the page. */

@@ -67,9 +67,9 @@ export function storeInTab(credential: string): void {
   else tab.setItem(NAME, credential)
 }
 
-/** Stores a credential in place of the present one, for all tabs if that is kept for them. */
-export function storeReplacement(credential: string): void {
-  if (isKept()) device.setItem(NAME, credential)
+/** Stores a credential in place of one that is no longer in force, for all tabs if that is kept for them. */
+export function storeReplacement(replaced: string, credential: string): void {
+  if (device.getItem(NAME) === replaced) storeCredential(credential, true)
   else storeInTab(credential)
 }
 

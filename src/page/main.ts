@@ -99,7 +99,7 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
     if (attempt !== attempts) return
     // The page was closed while the device was replacing the key.
     const next = takeNextKey()
-    if (next !== undefined) return void open(next, { store: storeReplacement })
+    if (next !== undefined) return void open(next, { store: () => storeReplacement(credential, next) })
     // Another tab has replaced it.
     if (device && isKept() && storedCredential() !== credential) return goOn()
     dropCredential(credential)
@@ -132,7 +132,7 @@ async function enter(opened: Device, opening: Opening, refused: (why: string) =>
   /** Continues with another key, unless somebody signed out meanwhile. */
   const replaceCredential = (credential: string) => {
     if (device !== opened) return
-    storeReplacement(credential)
+    storeReplacement(opened.client.credential, credential)
     open(credential)
   }
   const actions = { signOut, replaceCredential }

@@ -46,7 +46,7 @@ const CREDENTIAL = /^[!-~]{1,4096}$/
 /** Sends requests with a credential. Addresses are relative to the page. */
 export class Client {
   readonly credential: string
-  /** Called when a request gets no answer, unless its sender has given it up. */
+  /** Called when a request gets no answer, unless its sender has given it up, or it has a file. */
   unanswered: () => void = () => undefined
 
   constructor(credential: string) {
@@ -71,7 +71,9 @@ export class Client {
         body: file ?? (body === undefined ? null : JSON.stringify(body)),
       })
     } catch (error) {
-      if (!(error instanceof DOMException && error.name === 'AbortError')) this.unanswered()
+      const isGivenUp = error instanceof DOMException && error.name === 'AbortError'
+      // The same error tells that the file is gone, or that the device refused it before it had read it.
+      if (!isGivenUp && !file) this.unanswered()
       throw new Unreachable(texts.noAnswer, { cause: error })
     }
     setDeviceClock(response.headers.get('Date'))

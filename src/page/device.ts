@@ -46,6 +46,11 @@ const EVERYTHING = '00000000-0000-0000-0000-000000000000'
 /** The state of the device, kept up to date by its streams. */
 export class Device {
   readonly client: Client
+  /**
+   * For requests that raise no doubt if they are not answered: a stream tells nothing about the others, and a doubt leads to a
+   * reconnection, after which the update and the choices are read again.
+   */
+  readonly #undoubting: Client
   readonly grants: Grants
   readonly document: Document
   readonly system = new Signal<JsonObject>({})
@@ -82,6 +87,7 @@ export class Device {
 
   private constructor(client: Client, credential: Credential, document: Document, ended: (why: string) => void) {
     this.client = client
+    this.#undoubting = new Client(client.credential)
     this.grants = credential.grants
     this.expiresAt = credential.expiresAt
     this.#name = credential.deviceName
@@ -236,8 +242,7 @@ export class Device {
 
   #follow(path: string, cursor: string, receive: (event: ServerEvent) => void): void {
     const stream = new LiveStream({
-      // One of its own, because a stream without an answer tells nothing about the other streams.
-      client: new Client(this.client.credential),
+      client: this.#undoubting,
       path,
       cursor,
       receive: event => {
@@ -279,7 +284,7 @@ export class Device {
     // Not requested where it would be refused: the browser's console would show an error.
     if (!('update' in this.system.value)) return
     try {
-      this.update.set(await this.client.read<UpdateState>('/update'))
+      this.update.set(await this.#undoubting.read<UpdateState>('/update'))
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
     }
@@ -324,7 +329,7 @@ export class Device {
   /** Reads the choices. The forms also work without them. */
   async #readChoices(): Promise<void> {
     if (!this.document.has('GET', '/system/choices')) return
-    const choices = await this.client.read<JsonObject>('/system/choices').catch(() => undefined)
+    const choices = await this.#undoubting.read<JsonObject>('/system/choices').catch(() => undefined)
     if (isObject(choices)) this.choices.set(choices)
   }
 }

@@ -1,9 +1,14 @@
 /** The link between the page and the device fails without a word, as Wi-Fi and proxies do. */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import type { Page } from 'puppeteer-core'
 import t, { type Test } from 'tap'
+import { Client } from '../../src/page/client.ts'
+import { noAnswer } from '../../src/page/texts.ts'
+import { eventually } from '../support/eventually.ts'
+import type { ServiceOptions } from '../support/service.ts'
 import { missingBrowser, openTab, POLL, startBrowser, type Tab } from './browser.ts'
-import { startPageDevice } from './device.ts'
+import { livelySystem, startPageDevice } from './device.ts'
 import { tap, waitForNoText, waitForText } from './steps.ts'
 
 /** The page's waits are shorter by this factor, and so is the time between the heartbeats. */
@@ -47,8 +52,8 @@ async function startLink(t: Test, port: number) {
 
 t.test('a link that fails without a word', { skip: missingBrowser('shell') }, async t => {
   const browser = await startBrowser(t)
-  const start = async (t: Test, heartbeatS = 1) => {
-    const { service, ask } = await startPageDevice(t, { env: { RECEIVERD_HEARTBEAT_S: String(heartbeatS) } })
+  const start = async (t: Test, heartbeatS = 1, options: ServiceOptions = {}) => {
+    const { service, ask } = await startPageDevice(t, { ...options, env: { RECEIVERD_HEARTBEAT_S: String(heartbeatS) } })
     const link = await startLink(t, Number(new URL(service.url).port))
     const tab: Tab = await openTab(browser, `${link.url}/#key=${service.key}`, async page => {
       await page.evaluateOnNewDocument(factor => {
@@ -84,34 +89,47 @@ t.test('a link that fails without a word', { skip: missingBrowser('shell') }, as
 
   await t.test('silence between heartbeats that are rare is no loss', async t => {
     const { page, ask } = await start(t, 3_600)
-    await page.evaluate(() => {
-      const state = document.querySelector('.state')
-      const seen: string[] = []
-      new MutationObserver(() => seen.push(state?.textContent ?? '')).observe(state as Node, { childList: true })
-      Object.assign(globalThis, { seen })
-    })
+    const seen = await watchState(page)
     for (const _ of [1, 2]) await page.waitForRequest(request => request.url().endsWith('/sessions/events'))
     const engine = await ask('Ann’s iPhone')
     await waitForText(page, 'Ann’s iPhone')
-    const seen = await page.evaluate(() => (globalThis as unknown as { seen: readonly string[] }).seen)
-    t.notOk(seen.includes('Not connected'), seen.join())
+    t.notMatch(await seen(), 'Not connected')
     engine.close()
+  })
+
+  await t.test('choices and an update that are not answered say nothing of the events', async t => {
+    const { page } = await start(t, 1, livelySystem(t))
+    const paths: string[] = []
+    await page.setRequestInterception(true)
+    page.on('request', request => {
+      const path = new URL(request.url()).pathname.replace('/api/v1', '')
+      // The page opens with the first answer.
+      const isUnanswered = path === '/system/choices' || (path === '/update' && paths.includes(path))
+      paths.push(path)
+      if (isUnanswered) setTimeout(() => request.abort(), 1_500)
+      else request.continue()
+    })
+    await page.reload()
+    await waitForText(page, 'Connected')
+    const seen = await watchState(page)
+    await new Promise(resolve => setTimeout(resolve, 2_500))
+    await look(page, 'hidden')
+    await look(page, 'visible')
+    await eventually(() => paths.filter(path => path === '/update').length > 1)
+    await new Promise(resolve => setTimeout(resolve, 2_500))
+    t.ok(paths.includes('/system/choices'))
+    t.notMatch(await seen(), 'Not connected')
   })
 
   await t.test('a tab that is shown again is connected only once it hears something', async t => {
     const { ask, link, page } = await start(t)
     await ask('Ann’s iPhone')
     await waitForText(page, 'Ann’s iPhone')
-    const look = (visibility: string) =>
-      page.evaluate(visibility => {
-        Object.defineProperty(document, 'visibilityState', { value: visibility, configurable: true })
-        document.dispatchEvent(new Event('visibilitychange'))
-      }, visibility)
     t.match(await page.title(), /^\(1\) /)
-    await look('hidden')
+    await look(page, 'hidden')
     t.notMatch(await page.title(), /^\(/, 'nobody would know how old the number is')
     link.down()
-    await look('visible')
+    await look(page, 'visible')
     await waitForText(page, 'Connecting…')
     t.notMatch(await page.title(), /^\(/)
     await waitForText(page, 'Not connected')
@@ -138,3 +156,35 @@ t.test('a link that fails without a word', { skip: missingBrowser('shell') }, as
     engine.close()
   })
 })
+
+t.test('a file says nothing of the connection: it may be gone, or refused before it is read', async t => {
+  const { fetch } = globalThis
+  t.teardown(() => Object.assign(globalThis, { fetch }))
+  globalThis.fetch = () => Promise.reject(new TypeError('Failed to fetch'))
+  const client = new Client('key')
+  let unanswered = 0
+  client.unanswered = () => unanswered++
+  await t.rejects(client.send('PUT', '/update/bundle', { file: new Blob(['x']) }), { message: noAnswer })
+  t.equal(unanswered, 0)
+  await t.rejects(client.send('PATCH', '/system', { body: {} }), { message: noAnswer })
+  t.equal(unanswered, 1)
+})
+
+/** Makes the page take itself for hidden, or for shown again. */
+async function look(page: Page, visibility: 'hidden' | 'visible'): Promise<void> {
+  await page.evaluate(visibility => {
+    Object.defineProperty(document, 'visibilityState', { value: visibility, configurable: true })
+    document.dispatchEvent(new Event('visibilitychange'))
+  }, visibility)
+}
+
+/** Records the state that the page shows. Returns a function that reads the record. */
+async function watchState(page: Page): Promise<() => Promise<string>> {
+  await page.evaluate(() => {
+    const state = document.querySelector('.state')
+    const seen: string[] = []
+    new MutationObserver(() => seen.push(state?.textContent ?? '')).observe(state as Node, { childList: true })
+    Object.assign(globalThis, { seen })
+  })
+  return () => page.evaluate(() => (globalThis as unknown as { seen: readonly string[] }).seen.join())
+}

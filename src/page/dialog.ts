@@ -36,8 +36,8 @@ export interface Question {
   readonly go: () => void
 }
 
-/** Opens a dialog that asks for confirmation, or for entries, before an action. */
-export function ask(question: Question): void {
+/** Opens a dialog that asks for confirmation, or for entries, before an action. Returns a function that closes it. */
+export function ask(question: Question): () => void {
   const { title, content, action, isDangerous = false, typed, isValid = () => true, go } = question
   const input = h('input', { type: 'text', autofocus: true, autocomplete: 'off', spellcheck: 'false', id: newId() })
   const confirm = h('button', { class: isDangerous ? 'danger' : 'primary', hidden: action === undefined }, action)
@@ -69,6 +69,7 @@ export function ask(question: Question): void {
     ),
   )
   const close = openDialog(title, [form])
+  return close
 }
 
 /** As `ask`, about a subject that others may replace while the dialog is open: then it asks again, about the other one. */

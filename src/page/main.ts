@@ -24,8 +24,11 @@ import { announce } from './toast.ts'
 import { joining } from './trial/joining.ts'
 import { goOnWithTrial, onTrial } from './trial/trial.ts'
 import { ONLY_NOW, replaceKey } from './views/access.ts'
+import { whileShown } from './while-shown.ts'
 
 const RETRY_MS = 3_000
+/** Milliseconds between two looks at whether another tab has signed in or out. */
+const FOLLOW_MS = 1_000
 
 interface Opening {
   /** Stores the accepted credential; undefined if it is already stored. */
@@ -41,6 +44,8 @@ let device: Device | undefined
 let current: string | undefined
 /** Counts the attempts to open the device: only the latest may show anything. */
 let attempts = 0
+/** Closes the question whether to follow another tab. */
+let closeQuestion: () => void = () => undefined
 
 /** The dialog with a new API key, which is shown only once. */
 const keyDialog = () => document.querySelector(`dialog:has(.${ONLY_NOW})`)
@@ -57,12 +62,9 @@ function show(...elements: readonly HTMLElement[]): void {
  */
 function signIn(why = '', opening: Opening = {}): void {
   attempts++
-  device?.close()
-  device = undefined
-  current = undefined
   // After signing out in another tab, a new key can still be copied. One that is refused is no longer in force.
-  const kept = why === '' ? keyDialog() : undefined
-  for (const dialog of document.querySelectorAll('dialog')) if (dialog !== kept) dialog.close()
+  leave(why === '' ? keyDialog() : null)
+  current = undefined
   document.title = texts.product
   show(
     h(
@@ -76,6 +78,13 @@ function signIn(why = '', opening: Opening = {}): void {
   document.querySelector('input')?.focus()
 }
 
+/** Leaves the device, and closes the dialogs about it, except for `kept`. */
+function leave(kept: Element | null): void {
+  device?.close()
+  device = undefined
+  for (const dialog of document.querySelectorAll('dialog')) if (dialog !== kept) dialog.close()
+}
+
 function signOut(): void {
   unlessUnsaved(texts.signOutTitle, texts.signOut, () => {
     forgetCredential()
@@ -83,17 +92,17 @@ function signOut(): void {
   })
 }
 
-/** Calls `go`, after a question if something would be lost. */
-function unlessUnsaved(title: string, action: string, go: () => void): void {
+/** Calls `go`, after a question if something would be lost. Returns a function that closes the question. */
+function unlessUnsaved(title: string, action: string, go: () => void): () => void {
   const lost = device?.losses ?? []
-  if (lost.length === 0) return go()
-  ask({ title, content: lost.map(text => h('p', {}, text)), action, go })
+  if (lost.length > 0) return ask({ title, content: lost.map(text => h('p', {}, text)), action, go })
+  go()
+  return () => undefined
 }
 
 async function open(credential: string, opening: Opening = {}): Promise<void> {
   const attempt = ++attempts
-  device?.close()
-  device = undefined
+  leave(keyDialog())
   current = credential
   const refused = (why: string) => {
     if (attempt !== attempts) return
@@ -173,6 +182,12 @@ function goOn(opening: Opening = {}): void {
   else open(credential, opening)
 }
 
+/** Signs in or out as another tab has, after a question if something would be lost. */
+function followOthers(): void {
+  closeQuestion()
+  if (storedCredential() !== current) closeQuestion = unlessUnsaved(texts.signedInElsewhere, texts.followOther, goOn)
+}
+
 addEventListener('hashchange', ({ oldURL }) => {
   const link = location.hash.startsWith('#key=') ? takeLink() : undefined
   if (!link) return
@@ -183,10 +198,9 @@ addEventListener('hashchange', ({ oldURL }) => {
 addEventListener('beforeunload', event => {
   if (keyDialog() || (device && device.losses.length > 0)) event.preventDefault()
 })
-onStoredElsewhere(() => {
-  const follow = () => {
-    if (storedCredential() !== current) goOn()
-  }
-  if (storedCredential() !== current) unlessUnsaved(texts.signedInElsewhere, texts.followOther, follow)
+onStoredElsewhere(followOthers)
+// After “Cancel”, as soon as the entries are saved or discarded.
+whileShown(document.body, FOLLOW_MS, () => {
+  if (device?.losses.length === 0) followOthers()
 })
 start()

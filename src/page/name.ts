@@ -10,11 +10,11 @@ export function isBlank(name: string): boolean {
   return !/[^\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\u2800]/u.test(name)
 }
 
-/** Returns a name as a person types it who sees it: the page shows several spaces as one, and marks of direction not at all. */
+/** Returns a name as a person types it who sees it: the page shows several spaces as one, and marks such as soft hyphens not at all. */
 export function typable(name: string): string {
   return name
     .normalize('NFC')
-    .replace(/[\p{Bidi_Control}\u200b]/gu, '')
+    .replace(/\p{Cf}/gu, '')
     .replace(/\s+/g, ' ')
     .trim()
 }

@@ -36,7 +36,7 @@ export const stillTrying =
 export const otherPage = 'The device was updated, and has another version of this page.'
 export const reload = 'Reload'
 export const newCertificate =
-  'If the device stays away, it may have a new certificate. Your browser asks about that when you reload the page.'
+  'If the device remains unreachable, it may have a new certificate. Your browser asks about that when you reload the page.'
 export const refusedAfterRestart =
   'The device has restarted, and no longer accepts this credential. If it was reset, sign in with the new API key on its screen.'
 export const tryNow = 'Try now'
@@ -343,7 +343,7 @@ export const replacingKey =
   'The device does not answer. This page keeps asking until it knows whether the device has the new key.'
 export const keyReplaced = 'The new API key'
 export const keyReplacedHelp =
-  'It is in force, and this page uses it. It is shown only now: keep it in a safe place, or scan the code with a phone, which signs the phone in. Its browser keeps the link in its history. Anybody who has the key controls the device.'
+  'It is in force, and this page uses it. It is shown only now: keep it in a safe place, or scan the code with a phone, which signs the phone in. The phone’s browser keeps the link in its history. Anybody who has the key controls the device.'
 export const apiKey = 'API key'
 
 export const issuers = 'Issuers'

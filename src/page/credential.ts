@@ -5,6 +5,8 @@ const NEXT = `${NAME} next`
 
 /** The contents of a link's fragment, which no browser sends to a server. */
 export interface SignInLink {
+  /** The fragment itself. */
+  readonly fragment: string
   /** Undefined if it is to be asked for. */
   readonly credential: string | undefined
   /** The link belongs to a change that still needs confirmation. */
@@ -19,11 +21,13 @@ export interface SignInLink {
 
 /** Reads the link, and removes the credential from the address, so that the address can be shown and shared. */
 export function takeLink(): SignInLink | undefined {
-  const parameters = new URLSearchParams(location.hash.slice(1))
+  const fragment = location.hash
+  const parameters = new URLSearchParams(fragment.slice(1))
   const credential = parameters.get('key')?.trim() || undefined
   if (credential === undefined && !parameters.has('confirm')) return undefined
   history.replaceState(null, '', location.pathname + location.search)
   return {
+    fragment,
     credential,
     isConfirming: parameters.has('confirm'),
     joining: parameters.get('joining') ?? undefined,

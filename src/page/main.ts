@@ -33,6 +33,8 @@ const FOLLOW_MS = 1_000
 interface Opening {
   /** Stores the accepted credential; undefined if it is already stored. */
   readonly store?: (credential: string) => void
+  /** The fragment of the link. */
+  readonly fragment?: string
   readonly isConfirming?: boolean
   readonly joining?: string | undefined
   readonly isMoved?: boolean
@@ -127,7 +129,7 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
       if (error instanceof Refusal && error.status === 401) return refused(error.message)
       const isAway = error instanceof Unreachable || error instanceof Refusal
       if (!isAway) throw error
-      show(h('main', { class: 'centre', role: 'status' }, h('p', {}, texts.retrying), ...reloadOffer()))
+      show(h('main', { class: 'centre', role: 'status' }, h('p', {}, texts.retrying), ...reloadOffer(opening.fragment)))
       await new Promise(resolve => setTimeout(resolve, RETRY_MS))
     }
   }

@@ -251,7 +251,9 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     await waitForText(page, 'it may have a new certificate')
     seen.isAway = false
     // Before the page itself tries again.
-    await page.evaluate(() => [...document.querySelectorAll('button')].find(({ textContent }) => textContent === 'Reload')?.click())
+    await page.evaluate(() =>
+      [...document.querySelectorAll('button')].find(({ textContent }) => textContent === 'Reload')?.click(),
+    )
     await page.waitForNavigation()
     await waitForText(page, 'Meeting Room 4')
     t.equal(page.url(), 'https://receiver.test/')

@@ -53,7 +53,10 @@ async function startLink(t: Test, port: number) {
 t.test('a link that fails without a word', { skip: missingBrowser('shell') }, async t => {
   const browser = await startBrowser(t)
   const start = async (t: Test, heartbeatS = 1, options: ServiceOptions = {}) => {
-    const { service, ask } = await startPageDevice(t, { ...options, env: { RECEIVERD_HEARTBEAT_S: String(heartbeatS) } })
+    const { service, ask } = await startPageDevice(t, {
+      ...options,
+      env: { RECEIVERD_HEARTBEAT_S: String(heartbeatS) },
+    })
     const link = await startLink(t, Number(new URL(service.url).port))
     const tab: Tab = await openTab(browser, `${link.url}/#key=${service.key}`, async page => {
       await page.evaluateOnNewDocument(factor => {

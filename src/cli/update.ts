@@ -206,8 +206,9 @@ export async function installed(
       const { percent = 0 } = update
       if (percent > far) until = now() + STALL_MS
       far = Math.max(far, percent)
-      if (now() >= Math.min(until, end))
+      if (now() >= until)
         throw new Stuck(`the installation has stood still at ${far} % for ${STALL_MS / 60_000} minutes`)
+      if (now() >= end) throw new Stuck(`the installation was not over within ${INSTALL_MS / 3_600_000} hours`)
       person.show(`Installing: ${percent} %`)
     } catch (error) {
       if (error instanceof Stuck || vain >= MAX_VAIN) throw error

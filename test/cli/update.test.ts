@@ -179,6 +179,19 @@ t.test('a device that comes no further is given up', async t => {
   t.strictSame(percents, [])
 })
 
+t.test('an installation that goes on without an end is given up', async t => {
+  const { rauc, says, install, clock, status } = await deviceOf(t)
+  says({ version: '1.1.0' })
+  clock.perPause = 20 * 60_000
+  let percent = 0
+  const { failure } = await install(fileOf(t, MIB), SURE, async () => {
+    percent++
+    rauc.percent = percent
+    await eventually(async () => (await status()).some(line => line.endsWith(`: ${percent} %.`)))
+  })
+  t.equal(failure, 'the installation was not over within 3 hours')
+})
+
 t.test('a connection that breaks off costs nothing that has arrived', async t => {
   const device = await deviceOf(t)
   const { says, install, network } = device

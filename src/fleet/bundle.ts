@@ -18,8 +18,9 @@ export async function versionIn(file: LargeFile): Promise<string | undefined> {
   const size = (await restOf(file, sizeAt)).readBigUInt64BE()
   if (size > Math.min(sizeAt, MAX_SIGNATURE_BYTES)) return undefined
   const signature = await restOf(file, sizeAt - Number(size))
+  // Around the manifest, which is in UTF-8, the signature is no text.
   const [, version] = MANIFEST_VERSION.exec(signature.toString('latin1')) ?? []
-  return version === undefined ? undefined : printable(version.trim())
+  return version === undefined ? undefined : printable(Buffer.from(version, 'latin1').toString().trim())
 }
 
 async function restOf(file: LargeFile, from: number): Promise<Buffer> {

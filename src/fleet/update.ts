@@ -84,20 +84,31 @@ async function updateDevice(client: DeviceClient, bundle: Bundle, options: Updat
   return { state: 'changed', note: waitingNote(version) }
 }
 
-/** Takes up an earlier roll-out: the version is installed, and waits for the restart. */
+/** Takes up an earlier roll-out: the version is installed, and waits for the restart that was chosen then. */
 async function started(
   client: DeviceClient,
   before: UpdateState,
   version: string,
   options: UpdateOptions,
 ): Promise<Result> {
-  if (options.restart !== 'now') return { state: 'unchanged', note: waitingNote(version) }
+  const { restart } = options
+  if (restart !== 'now') {
+    // A device names a reason to wait only if a window is set and it is to restart in it.
+    const isAsChosen = before.state !== 'installed' || (before.waitingFor !== undefined) === (restart === 'window')
+    return { state: 'unchanged', note: `${waitingNote(version)}${isAsChosen ? '' : OTHERWISE[restart]}` }
+  }
   if (before.state === 'installed')
     await client.send('POST', '/operations/reboot').catch(error => {
       // Whether the device restarts is seen by the version that runs.
       if (!(error instanceof Unanswered)) throw error
     })
   return settled(client, before, version, options)
+}
+
+const CHANGE = 'to change that, discard-update, and update again'
+const OTHERWISE: Readonly<Record<Exclude<Restart, 'now'>, string>> = {
+  window: `; as it was installed before, it does not restart in a window: ${CHANGE}`,
+  manual: `; as it was installed before, it restarts in its window: ${CHANGE}`,
 }
 
 function waitingNote(version: string): string {

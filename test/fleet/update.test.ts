@@ -1,10 +1,15 @@
 /** `receiverd-fleet update`, against real services with RAUC at the other end of busctl(1). */
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Files } from '../../hal/files/files.ts'
+import { KERNEL } from '../../hal/files/kernel.ts'
+import { largeFile } from '../../hal/files/read.ts'
+import { versionIn } from '../../src/fleet/bundle.ts'
 import { TrialRecords } from '../../src/update/trial.ts'
 import { eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { startTestService } from '../support/service.ts'
 import { MIB, startUpdateDevice, type UpdateDevice } from '../support/update-device.ts'
 import { Owner } from './support.ts'
@@ -109,6 +114,13 @@ t.test('a device whose image has one system', async t => {
   }
 })
 
+t.test('the version of a bundle is in UTF-8', async t => {
+  const path = join(temporaryFolder(t), 'next.raucb')
+  writeFileSync(path, bundleOf('1.1.0-bêta'))
+  const file = largeFile(KERNEL, path)
+  t.equal(file && (await versionIn(file)), '1.1.0-bêta')
+})
+
 t.test('a failure on one device stops the waves after it', async t => {
   const devices = [await startUpdateDevice(t), await startUpdateDevice(t)] as const
   const owner = await fleetOf(t, devices, bundleOf('0.9.0'))
@@ -152,6 +164,12 @@ t.test('a roll-out goes on past a device that waits for its restart', async t =>
     of: { 'room-0': { state: 'unchanged', note }, 'room-1': { state: 'changed', note } },
   })
   t.strictSame(first.jobs, [])
+  const otherwise = await update('--restart', 'window', '--device', 'room-0')
+  const change = 'to change that, discard-update, and update again'
+  t.equal(
+    otherwise.of['room-0']?.note,
+    `${note}; as it was installed before, it does not restart in a window: ${change}`,
+  )
 
   const restart = update('--device', 'room-0')
   await restarting(first)
@@ -159,6 +177,29 @@ t.test('a roll-out goes on past a device that waits for its restart', async t =>
   await findsGood(first)
   t.match(await restart, { status: 0, of: { 'room-0': { state: 'changed', note: 'runs version 1.1.0' } } })
   t.equal(first.rauc.did.filter(call => call.startsWith('InstallBundle')).length, 1)
+})
+
+t.test('a device that is to restart in its window says so to a roll-out that is to be without', async t => {
+  const device = await startUpdateDevice(t)
+  device.says({ version: '1.1.0' })
+  const owner = await fleetOf(t, [device])
+  const hour = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString().slice(11, 16)
+  const update = { window: { days: [], from: hour(12), to: hour(13) } }
+  t.equal((await device.service.patch({ update })).status, 200)
+  const begun = owner.outcomes(['update', 'next.raucb', '--yes', '--restart', 'window'])
+  await installing(device)
+  device.rauc.succeed('1.1.0')
+  t.equal((await begun).status, 0)
+  const otherwise = await owner.outcomes(['update', 'next.raucb', '--yes', '--restart', 'manual'])
+  t.match(otherwise, {
+    status: 0,
+    of: {
+      'room-0': {
+        state: 'unchanged',
+        note: 'version 1.1.0 is installed, and starts with the next restart; as it was installed before, it restarts in its window: to change that, discard-update, and update again',
+      },
+    },
+  })
 })
 
 t.test('a version that has not started yet is discarded on each device that has it', async t => {

@@ -23,8 +23,14 @@ export async function compare(client: Client, settings: JsonObject): Promise<Com
     return bounded(body)
   })
   // A device may claim that other settings would change as well.
-  const differences = preview.differences.filter(({ path: [name = ''] }) => Object.hasOwn(settings, name))
+  const differences = preview.differences.filter(({ path }) => isWithin(settings, path))
   return { ...preview, differences, etag }
+}
+
+/** Whether a path lies within settings. A value that is no object was sent as a whole, with all that is in it. */
+function isWithin(settings: JsonValue | undefined, [name, ...rest]: readonly string[]): boolean {
+  if (name === undefined || !isObject(settings)) return true
+  return Object.hasOwn(settings, name) && isWithin(settings[name], rest)
 }
 
 /** Refuses a configuration without an end: all of it may be shown to a person. */

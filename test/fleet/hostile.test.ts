@@ -158,6 +158,25 @@ t.test('of what a device claims, only the settings that were sent are shown, and
   )
 })
 
+t.test('of a setting in parts, only the parts that were sent are shown', async t => {
+  const ntp = { enabled: true, servers: ['evil.example.org'], '1 device: 1 unchanged': 1 }
+  const update = { channel: { url: 'https://receiver.example.org' } }
+  const body = ({ method }: IncomingMessage) => ({
+    body: method === 'GET' ? { ntp: { enabled: false, servers: [] } } : { changes: { ntp, update, timezone: 'UTC' } },
+  })
+  const owner = ownerOf(t, await liar(t, body))
+  owner.write(
+    'fleet.yaml',
+    owner.read('fleet.yaml').replace('timezone: UTC', 'ntp: { enabled: true }, update: { channel: x }'),
+  )
+  const { status, stdout } = await owner.run(['diff'])
+  t.equal(status, 3)
+  t.equal(
+    stdout,
+    'liar:\n  /ntp/enabled: false → true\n  /update/channel/url: undefined → "https://receiver.example.org"\n1 device: 1 would change\n',
+  )
+})
+
 t.test('settings without end are not saved', async t => {
   const schemas = { System: { properties: { timezone: {} } } }
   const asked = ({ url }: IncomingMessage) => ({

@@ -1,6 +1,8 @@
+import { reasonOf } from '../../hal/errors.ts'
 import { KERNEL } from '../../hal/files/kernel.ts'
-import { redoName } from '../../hal/files/replace.ts'
+import { redoName, replace } from '../../hal/files/replace.ts'
 import { KEY_PATTERN } from '../auth/key-file.ts'
+import { CommandError } from '../cli/failure.ts'
 import { UsageError } from '../usage-error.ts'
 import { HERE, readPrivate, writeOwn } from './files.ts'
 
@@ -52,12 +54,28 @@ export class KeyFile {
     return keysIn(await readPrivate(this.path), this.path)
   }
 
+  /** Finishes a writing that was interrupted. @throws {CommandError} if that is impossible now. */
+  async finish(): Promise<void> {
+    const { target } = this
+    await HERE.recover(target)
+    const redo = redoName(target)
+    if (!(await HERE.exists(redo))) return
+    // `recover` does not say why it failed.
+    await replace(KERNEL, redo, target).catch(error => {
+      throw new CommandError(
+        `the writing of ${this.path} was interrupted, and cannot be finished: ${reasonOf(error)}; ${redo} has all keys`,
+      )
+    })
+  }
+
   /**
-   * Replaces the keys of some devices, and adds those whose line is gone. Durable when this resolves. Rejects as `read`, or if
-   * the storage refuses the write.
+   * Replaces the keys of some devices, and adds those whose line is gone. Durable when this resolves. Rejects as `read` and
+   * `finish`, or if the storage refuses the write.
    */
   change(changed: ReadonlyMap<string, Keys>): Promise<void> {
     const change = this.#last.then(async () => {
+      // The change before this one may have been interrupted by a full disk.
+      await this.finish()
       // Somebody may have edited the file in the meantime.
       const text = await readPrivate(this.path)
       keysIn(text, this.path)

@@ -191,9 +191,8 @@ async function rotate(command: Command & { readonly name: 'rotate-keys' }, optio
   const { keys } = await fleetOf(command)
   if (keys === undefined) throw new UsageError(`${command.fleet} names no file of keys: keys: keys.csv`)
   const file = new KeyFile(keys)
-  const { target } = file
-  await claimKeys(dirname(target), options.ui)
-  await HERE.recover(target)
+  await claimKeys(dirname(file.target), options.ui)
+  await file.finish()
   const members = await chosen(command)
   const elsewhere = members.filter(member => !member.keys).map(({ device }) => device.name)
   if (elsewhere.length > 0)

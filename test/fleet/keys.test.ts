@@ -1,8 +1,9 @@
 /** `receiverd-fleet rotate-keys`: whatever is lost on the way, the owner has the key that is in force. */
 import type { ChildProcess } from 'node:child_process'
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import t, { type Test } from 'tap'
+import { KeyFile } from '../../src/fleet/key-file.ts'
 import { startReceiver } from '../interop/support.ts'
 import { eventually } from '../support/eventually.ts'
 import { TestIssuer } from '../support/issuer.ts'
@@ -206,6 +207,27 @@ t.test('a key file whose writing was interrupted is made whole', async t => {
   for (const name of [redo, stale]) t.notOk(owner.has(name), name)
 })
 
+t.test('a key file that cannot be made whole is named with the reason, and is not changed', async t => {
+  const owner = await fleetOf(t, ['lobby', '127.0.0.1:9', 'A'.repeat(43)])
+  const [redo, torn] = ['.keys.csv.receiverd-redo', 'keys.csv']
+  owner.write(redo, owner.read(torn))
+  // A container engine makes a folder where a file to be mounted is missing.
+  rmSync(owner.path(torn))
+  mkdirSync(owner.path(`${torn}/in use`), { recursive: true })
+  const why = /the writing of .*\/keys\.csv was interrupted, and cannot be finished: .*; .*receiverd-redo has all keys/
+  t.match(await owner.run(['rotate-keys', '--yes']), { status: 1, stderr: why })
+  t.ok(owner.has(redo))
+
+  rmSync(owner.path(torn), { recursive: true })
+  owner.write(torn, owner.read(redo).slice(0, -30))
+  const file = new KeyFile(owner.path(torn))
+  await file.change(new Map([['lobby', { key: 'B'.repeat(43), next: undefined }]]))
+  t.equal(owner.read(torn), `lobby,${'B'.repeat(43)}\n`)
+  owner.write(redo, `hall,${'C'.repeat(43)}\n`)
+  await file.change(new Map([['lobby', { key: 'D'.repeat(43), next: undefined }]]))
+  t.equal(owner.read(torn), `hall,${'C'.repeat(43)}\nlobby,${'D'.repeat(43)}\n`, 'of the whole file')
+})
+
 t.test('two who reach the same keys by different paths do not replace them at once', async t => {
   const reached = new Set<string>()
   const hanging = await silentAddress(t, () => reached.add('hanging'))
@@ -227,7 +249,7 @@ t.test('two who reach the same keys by different paths do not replace them at on
   t.equal((await running).status, 130)
 })
 
-t.test('a device that was reset or replaced is named, and its line stays as it was', async t => {
+t.test('a device in whose place another one answers is named, and its line stays as it was', async t => {
   const device = await startTestService(t)
   const network = await Network.to(t, device.port, certificateOf('lobby'))
   const owner = await fleetOf(t, ['lobby', network.address, device.key])

@@ -12,7 +12,7 @@ import { responseTo } from '../http/response.ts'
 import { isObject, type JsonObject, type JsonValue } from '../json.ts'
 import { UPLOAD_TOTAL_MS } from '../limits.ts'
 import { printable } from '../log.ts'
-import { open, type Trust } from './connection.ts'
+import { Mismatch, open, type Trust } from './connection.ts'
 import type { Endpoint } from './fleet-file.ts'
 
 /** How many times as long a change may take as another answer: it restarts services of the device. */
@@ -24,6 +24,12 @@ const MAX_ANSWER_BYTES = 8 * 1024 * 1024
 const MAX_REASON = 300
 
 export type Endpoints = readonly [Endpoint, ...Endpoint[]]
+
+/** A connection to a device that has proved its identity. */
+interface Connected {
+  readonly socket: Socket
+  readonly endpoint: Endpoint
+}
 
 export interface DeviceAnswer extends Answer {
   readonly headers: IncomingHttpHeaders
@@ -48,8 +54,8 @@ export class DeviceClient implements Client {
   readonly #silenceMs: number
   /** The index of the credential that the device last accepted. */
   #index = 0
-  /** The index of the address at which it last proved its identity. */
-  #at = 0
+  /** Where it last proved its identity. */
+  #proved: Endpoint | undefined
 
   /**
    * @param endpoints Where it may be: of several, all but one are other devices that claim to be this one.
@@ -122,32 +128,39 @@ export class DeviceClient implements Client {
    * @throws {CommandError} if it cannot be reached, or did not prove it.
    */
   async certificate(): Promise<X509Certificate> {
-    try {
-      return await new Promise((resolve, reject) => {
-        this.#open(new AbortController().signal, resolve).then(socket => socket.destroy(), reject)
+    return new Promise((resolve, reject) => {
+      this.#open(new AbortController().signal, resolve).then(({ socket }) => socket.destroy(), reject)
+    })
+  }
+
+  /**
+   * Connects where the device last proved its identity; else everywhere at once, because one that only claims to be this device
+   * could take up all the time. @throws {CommandError} if no connection is the device's; the reason of the signal.
+   */
+  async #open(signal: AbortSignal, shown?: (certificate: X509Certificate) => void): Promise<Connected> {
+    const others = new AbortController()
+    const stop = () => others.abort(signal.reason)
+    signal.addEventListener('abort', stop)
+    const attempts = (this.#proved ? [this.#proved] : this.#endpoints).map(async endpoint => {
+      const socket = await open(endpoint, this.#trust, others.signal, shown).catch(error => {
+        throw notConnected(error, endpoint)
       })
+      // Two of them may be the device's.
+      if (others.signal.aborted) socket.destroy()
+      else this.#proved = endpoint
+      others.abort()
+      return { socket, endpoint }
+    })
+    try {
+      return await Promise.any(attempts)
     } catch (error) {
-      throw failureOf(error, this.#endpoint, false)
+      this.#proved = undefined
+      const { errors } = error as AggregateError
+      // The device itself may be off while another one answers.
+      throw errors.find(failure => !(failure instanceof Mismatch)) ?? errors[0]
+    } finally {
+      signal.removeEventListener('abort', stop)
     }
-  }
-
-  get #endpoint(): Endpoint {
-    return this.#endpoints[this.#at] ?? this.#endpoints[0]
-  }
-
-  /** Connects where the device proves its identity, and looks there first the next time. @throws as `open` */
-  async #open(signal: AbortSignal, shown?: (certificate: X509Certificate) => void): Promise<Socket> {
-    const failures: unknown[] = []
-    for (const _ of this.#endpoints) {
-      try {
-        return await open(this.#endpoint, this.#trust, signal, shown)
-      } catch (error) {
-        failures.push(error)
-        if (signal.aborted) break
-        this.#at = (this.#at + 1) % this.#endpoints.length
-      }
-    }
-    throw failures[0]
   }
 
   async #withEachCredential<T>(attempt: (credential: string) => Promise<T>): Promise<T> {
@@ -183,11 +196,9 @@ export class DeviceClient implements Client {
       if (!isOver) timer = setTimeout(() => clock.abort(new Silent(ms)), ms)
     }
     within(timeoutMs)
-    let isSent = false
     try {
-      const socket = await this.#open(clock.signal)
-      const out = this.#request(socket, credential, method, path, headers)
-      isSent = true
+      const connected = await this.#open(clock.signal)
+      const out = this.#request(connected, credential, method, path, headers)
       const stop = () => out.destroy(clock.signal.reason)
       clock.signal.addEventListener('abort', stop)
       // The time may have run out while the device proved its identity.
@@ -200,12 +211,12 @@ export class DeviceClient implements Client {
         return await readAnswer(answer)
       } finally {
         answer.destroy()
-        socket.destroy()
+        connected.socket.destroy()
       }
     } catch (error) {
       // The error of a request that was cut off by the time limit says only that it broke off.
       if (clock.signal.aborted) throw clock.signal.reason
-      throw failureOf(error, this.#endpoint, isSent)
+      throw brokeOff(error)
     } finally {
       isOver = true
       clearTimeout(timer)
@@ -218,19 +229,19 @@ export class DeviceClient implements Client {
     headers: Readonly<Record<string, string>>,
     signal: AbortSignal,
   ): Promise<AsyncIterable<Buffer>> {
-    let socket: Socket | undefined
+    let connected: Connected | undefined
     let isLate = false
-    const end = () => socket?.destroy()
+    const end = () => connected?.socket.destroy()
     const timer = setTimeout(() => {
       isLate = true
       end()
     }, this.#timeoutMs)
     try {
-      socket = await this.#open(signal)
+      connected = await this.#open(signal)
       signal.addEventListener('abort', end)
-      socket.once('close', () => signal.removeEventListener('abort', end))
+      connected.socket.once('close', () => signal.removeEventListener('abort', end))
       if (signal.aborted || isLate) end()
-      const answer = await responseTo(this.#request(socket, credential, 'GET', path, headers).end())
+      const answer = await responseTo(this.#request(connected, credential, 'GET', path, headers).end())
       if (answer.statusCode === 200 && answer.headers['content-type'] === 'text/event-stream') return answer
       await readAnswer(answer)
       throw new CommandError('it is no receiver: it answers with something other than events')
@@ -238,20 +249,19 @@ export class DeviceClient implements Client {
       end()
       if (signal.aborted) throw signal.reason
       if (isLate) throw new Silent(this.#timeoutMs)
-      throw failureOf(error, this.#endpoint, socket !== undefined)
+      throw brokeOff(error)
     } finally {
       clearTimeout(timer)
     }
   }
 
   #request(
-    socket: Socket,
+    { socket, endpoint: { host, port } }: Connected,
     credential: string,
     method: string,
     path: string,
     headers: Readonly<Record<string, string>>,
   ): ClientRequest {
-    const { host, port } = this.#endpoint
     return request({
       method,
       path: `/api/v1${path}`,
@@ -261,12 +271,13 @@ export class DeviceClient implements Client {
   }
 }
 
-/** @param isSent Whether the request was sent. */
-function failureOf(error: unknown, { host, port }: Endpoint, isSent: boolean): CommandError {
+function notConnected(error: unknown, { host, port }: Endpoint): CommandError {
   if (error instanceof CommandError) return error
-  const cause = causeOf(error)
-  if (isSent) return new Unanswered(`it broke off: ${cause}`)
-  return new CommandError(`cannot connect to ${hostAndPort(host, port)}: ${cause}`)
+  return new CommandError(`cannot connect to ${hostAndPort(host, port)}: ${causeOf(error)}`)
+}
+
+function brokeOff(error: unknown): CommandError {
+  return error instanceof CommandError ? error : new Unanswered(`it broke off: ${causeOf(error)}`)
 }
 
 /** @throws {Refused} {CommandError} if the answer is not that of a receiver. */

@@ -23,7 +23,9 @@ interface Rotating {
   readonly isGoingOn: boolean
 }
 
-const AGAIN = 'write its pin into the fleet file, and NAME,KEY into the key file'
+/** The pin that is named may be that of a device that only claims to be this one. */
+const OTHER =
+  'another device answers there, or it was reset: compare that with its screen, or with receiverd key show --verbose on it, before you write it into the fleet file, and NAME,KEY into the key file'
 /** Attempts to learn which key a device has, and milliseconds between two. */
 const ATTEMPTS = 5
 const RETRY_MS = 1_000
@@ -120,7 +122,7 @@ async function give(
       return await giveOnce(old, fresh, body)
     } catch (error) {
       if (error instanceof Mismatch) {
-        const why = `${error.message}; it was reset or replaced: ${AGAIN}`
+        const why = `${error.message}; ${OTHER}`
         throw attempt === 1 ? new Replaced(why) : new CommandError(why)
       }
       const isPassing =

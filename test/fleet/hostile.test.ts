@@ -10,7 +10,7 @@ import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/port.ts'
 import { startTestService } from '../support/service.ts'
 import { Bridge } from './bridge.ts'
-import { Owner } from './support.ts'
+import { certificateOf, Network, Owner, silentAddress } from './support.ts'
 
 const KEY = 'A'.repeat(43)
 const LONG = 'x'.repeat(1_000_000)
@@ -127,6 +127,29 @@ t.test('an answer to a file that arrives byte by byte is not waited for', async 
   await t.rejects(client.put('/update/bundle', { headers: {}, bytes: 6, chunks: chunks() }), {
     message: 'it does not answer within 0.5 s',
   })
+})
+
+t.test('others that claim to be a device, and are silent, take up none of its time', async t => {
+  const device = await startTestService(t)
+  const own = certificateOf('lobby')
+  const network = await Network.to(t, device.port, own)
+  let [accepted, ended] = [0, 0]
+  const silent = () =>
+    silentAddress(t, socket => {
+      accepted++
+      socket.on('close', () => ended++).resume()
+    })
+  const [first, ...others] = [await silent(), await silent(), await silent(), network.address].map(address => ({
+    host: '127.0.0.1',
+    port: Number(address.split(':')[1]),
+  }))
+  if (!first) throw new Error('no address')
+  const client = new DeviceClient([first, ...others], { kind: 'pin', pin: own.pin }, [device.key], 10_000)
+  const asked = async () => (await client.send('GET', '/system')).body.hardware
+  t.ok(await asked())
+  await eventually(() => ended === 3)
+  t.ok(await asked())
+  t.equal(accepted, 3, 'the device is known by now')
 })
 
 t.test('changes without end are not shown', async t => {

@@ -257,9 +257,29 @@ t.test('a device in whose place another one answers is named, and its line stays
   owner.write('fleet.yaml', `keys: keys.csv\ndevices: { lobby: { address: "${network.address}", pin: "${pin}" } }\n`)
   const { status, of } = await owner.outcomes(['rotate-keys', '--yes'])
   t.equal(status, 1)
-  const advice = 'it was reset or replaced: write its pin into the fleet file, and NAME,KEY into the key file'
+  const advice =
+    'another device answers there, or it was reset: compare that with its screen, or with receiverd key show --verbose on it, before you write it into the fleet file, and NAME,KEY into the key file'
   t.match(of.lobby, { state: 'failed', reason: new RegExp(`^its certificate has another pin: .*; ${advice}$`) })
   t.strictSame(keysOf(owner).lobby, [device.key])
+})
+
+t.test('a device that is off is not taken for another one that announces its serial number', async t => {
+  const device = await startTestService(t)
+  const other = await Network.to(t, device.port, certificateOf('lobby'))
+  const owner = new Owner(t)
+  const ports = [other.address.split(':')[1], await freePort()]
+  // In the place of avahi, which would need a network: its output (avahi-browse(1)).
+  const lines = ports.map(
+    (port, at) => `=;eth0;IPv4;${at};_receiverd._tcp;local;${at}.local;127.0.0.1;${port};"serial=100" "pin=x"`,
+  )
+  owner.write('avahi-browse', `#!/bin/sh\ncat <<'END'\n${lines.join('\n')}\nEND\n`, 0o700)
+  owner.write('keys.csv', `lobby,${device.key}\n`)
+  const { pin } = certificateOf('lobby')
+  owner.write('fleet.yaml', `keys: keys.csv\ndevices: { lobby: { serial: "100", pin: "${pin}" } }\n`)
+  const env = { PATH: `${owner.folder}:${process.env.PATH}` }
+  const { status, stdout } = await owner.run(['rotate-keys', '--yes'], env)
+  t.equal(status, 1)
+  t.match(stdout, /failed: lobby: cannot connect to 127\.0\.0\.1:\d+: .*; the key file has both keys, one is in force/)
 })
 
 t.test('keys that are elsewhere are not replaced, and a token cannot replace them', async t => {

@@ -174,11 +174,11 @@ export class Network {
 }
 
 /** An address where connections are accepted, and nothing is ever answered. @param accepted Called for each. */
-export async function silentAddress(t: Test, accepted: () => void = () => undefined): Promise<string> {
+export async function silentAddress(t: Test, accepted: (socket: Socket) => void = () => undefined): Promise<string> {
   const sockets = new Set<Socket>()
   const server = createServer(socket => {
     sockets.add(socket.on('error', () => undefined))
-    accepted()
+    accepted(socket)
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => {

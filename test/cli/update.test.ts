@@ -183,7 +183,7 @@ t.test('an installation that goes on without an end is given up', async t => {
   const { rauc, says, install, clock, status } = await deviceOf(t)
   says({ version: '1.1.0' })
   clock.perPause = 20 * 60_000
-  let percent = 0
+  let percent = 50
   const { failure } = await install(fileOf(t, MIB), SURE, async () => {
     percent++
     rauc.percent = percent

@@ -144,7 +144,12 @@ t.test('others that claim to be a device, and are silent, take up none of its ti
     port: Number(address.split(':')[1]),
   }))
   if (!first) throw new Error('no address')
-  const client = new DeviceClient([first, ...others], { kind: 'pin', pin: own.pin }, [device.key], 10_000)
+  const client = new DeviceClient(
+    [first, ...others],
+    { kind: 'pin', pin: own.pin.slice('sha256//'.length) },
+    [device.key],
+    10_000,
+  )
   const asked = async () => (await client.send('GET', '/system')).body.hardware
   t.ok(await asked())
   await eventually(() => ended === 3)

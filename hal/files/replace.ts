@@ -48,11 +48,13 @@ export async function replace(fs: FileSystem, from: string, at: string): Promise
   }
   const redo = redoName(at)
   const mode = fs.lstat(from)?.mode ?? 0
-  const target = await orRemove(fs, redo, async () => {
+  const open = async () => {
     fs.rename(from, redo)
     await syncFolder(fs, dirname(at))
     return fs.open(at, O_WRONLY | O_CREAT | O_NOFOLLOW, mode)
-  })
+  }
+  // After a power cut, the redo file is the only whole copy.
+  const target = await (from === redo ? open() : orRemove(fs, redo, open))
   // If this fails the redo file stays, and `restore` or the next start makes a torn target whole.
   await withFile(fs, target, file => {
     const bytes = readFile(fs, redo, MAX_REPLACEABLE_BYTES)

@@ -122,6 +122,20 @@ test('a disk that does not allow recovery does not stop a start', async t => {
   }
 })
 
+test('the whole text is kept if the mount point cannot be opened', async t => {
+  const root = newRoot(t)
+  writeFileSync(join(root, 'etc/place'), 'torn')
+  writeFileSync(join(root, 'etc/.place.receiverd-redo'), 'whole')
+  const refuse = refuseRename('EBUSY')
+  const fs = intercepted(call => {
+    refuse(call)
+    if (call.name === 'open' && call.path.endsWith('/place')) throw systemError('EMFILE')
+    return call.proceed()
+  })
+  await new Files(root, fs).recover('/etc/place')
+  t.equal(readFileSync(join(root, 'etc/.place.receiverd-redo'), 'utf8'), 'whole')
+})
+
 test('a leftover that is a link is not followed', async t => {
   const root = newRoot(t)
   writeFileSync(join(root, 'etc/other'), 'other')

@@ -40,13 +40,15 @@ export function proveSrp(
   const B = toNumber(serverKey)
   const u = toNumber(sha('sha1', pad(A), pad(B)))
   const k = toNumber(sha('sha1', pad(N), pad(G)))
-  const x = toNumber(sha('sha1', salt, sha('sha1', `${user}:${pin}`)))
+  // UxPlay hashes the salt as a number: one in 256 begins with a zero byte, which it leaves out.
+  const hashed = toBytes(toNumber(salt))
+  const x = toNumber(sha('sha1', hashed, sha('sha1', `${user}:${pin}`)))
   const base = (((B - k * power(G, x)) % N) + N) % N
   const shared = toBytes(power(base, a + u * x))
   const sessionKey = Buffer.concat([0, 1].map(part => sha('sha1', shared, Buffer.from([0, 0, 0, part]))))
   const hashes = [toBytes(N), toBytes(G)].map(part => toNumber(sha('sha1', part)))
   const mixed = toBytes((hashes[0] ?? 0n) ^ (hashes[1] ?? 0n), 20)
-  const proof = sha('sha1', mixed, sha('sha1', user), salt, toBytes(A), serverKey, sessionKey)
+  const proof = sha('sha1', mixed, sha('sha1', user), hashed, toBytes(A), serverKey, sessionKey)
   return { publicKey: toBytes(A), proof, sessionKey }
 }
 

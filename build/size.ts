@@ -16,11 +16,11 @@ import type { Metafile } from 'esbuild'
  * in stages 200. A restart that waits for the network takes 400, and discarding an installed version 2,800. A version that
  * could not be loaded takes 250, and engines that cannot be watched yet 300. Trying again takes 3,600: 1,700 to undo a change,
  * 1,100 for settings of the card after a factory reset, 770 to ask a channel and to remember versions that must not be tried again.
- * Keys that browsers refuse take 30, and records of issuers that are gone, and files set aside, 350. A certificate that waits for
- * the end of a trial takes 250. 2,850 are for telling which device is connected to UxPlay, so that decisions and changes interrupt
- * no other one, and for PINs that stay on the screen. Giving up an update that comes no further takes 440, leaving masked addresses
- * out of saved settings 70, and not replacing what was set since the card failed, and an amixer that says nothing, 300. A change for a trial that is
- * half done takes 250, and units that wait for others 100.
+ * Keys that browsers refuse take 30, and records of issuers that are gone, and files set aside, 350. A certificate that waits
+ * for the end of a trial takes 250. 2,850 are for telling which device is connected to UxPlay, so that decisions and changes
+ * interrupt no other one, and for PINs that stay on the screen. Giving up an update that comes no further takes 440, leaving
+ * masked addresses out of saved settings 70, and not replacing what was set since the card failed, and an amixer that says
+ * nothing, 300. A change for a trial that is half done takes 250, and units that wait for others 100.
  */
 const BUDGET_BYTES = 455_650
 /** HTML, style and script of the page, before they are compressed. */

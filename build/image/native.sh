@@ -1,7 +1,7 @@
 #!/bin/sh
-# build/image/native.sh add|remove ROOT: lends a root for arm64 this host's own programs for what its installation does most, with
-# their libraries, and takes them away again. Emulated, they take more than half of the time. None of them writes what could differ
-# between versions, as those that compress do.
+# build/image/native.sh add|remove ROOT: lends a root for arm64 this host's own programs for what its installation does most,
+# with their libraries, and takes them away again. Emulated, they take more than half of the time. None of them writes what
+# could differ between versions, as those that compress do.
 set -eu
 folder=/native
 # As dpkg-architecture(1) has it, such as x86_64-linux-gnu: for arm64, the root has its own.

@@ -18,7 +18,8 @@ export function fleetFileOf(receivers: readonly Receiver[]): string {
     const own = [placeOf(receiver), receiver.serial].filter(text => text !== '')
     const isTwin = own.some(text => taken.has(text))
     for (const text of own) taken.add(text)
-    return isTwin ? twinOf(deviceOf(name, receiver, isAlone)) : deviceOf(name, receiver, isAlone)
+    const lines = deviceOf(name, receiver, isAlone)
+    return isTwin ? twinOf(lines) : lines
   })
   return `# Receivers on this network, by their own announcements. Anybody can announce anything: compare the pins.
 ${receivers.length < MAX_RECEIVERS ? '' : `# There may be more: the list ends after ${MAX_RECEIVERS}.\n`}keys: keys.csv

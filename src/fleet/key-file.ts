@@ -57,15 +57,15 @@ export class KeyFile {
   /** Finishes a writing that was interrupted. @throws {CommandError} if that is impossible now. */
   async finish(): Promise<void> {
     const { target } = this
-    await HERE.recover(target)
     const redo = redoName(target)
-    if (!(await HERE.exists(redo))) return
-    // `recover` does not say why it failed.
-    await replace(KERNEL, redo, target).catch(error => {
-      throw new CommandError(
-        `the writing of ${this.path} was interrupted, and cannot be finished: ${reasonOf(error)}; ${redo} has all keys`,
-      )
-    })
+    // Not by `recover`, which does not say why it fails.
+    if (await HERE.exists(redo))
+      await replace(KERNEL, redo, target).catch(error => {
+        throw new CommandError(
+          `the writing of ${this.path} was interrupted, and cannot be finished: ${reasonOf(error)}; ${redo} has all keys`,
+        )
+      })
+    await HERE.recover(target)
   }
 
   /**

@@ -3,7 +3,7 @@ import { isObject, type JsonObject, type JsonValue } from '../json.ts'
 import { printable } from '../log.ts'
 import type { Member } from './access.ts'
 import { atOnce } from './at-once.ts'
-import { causeIn } from './outcome.ts'
+import { orFailed } from './outcome.ts'
 import { FAILURE, INTERRUPTED, SUCCESS, summaryOf } from './report.ts'
 import type { RollOutOptions } from './waves.ts'
 
@@ -37,8 +37,7 @@ export async function list(members: readonly Member[], { limit, stop, halted, ui
     members,
     limit,
     async member => {
-      const failed = (error: unknown) => ({ state: 'failed' as const, reason: causeIn(error) })
-      const listed = await Promise.race([look(member), halted]).catch(failed)
+      const listed = await orFailed(look(member), halted)
       ui.show(`Asking: ${++asked} of ${members.length}`)
       return listed
     },

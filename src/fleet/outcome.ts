@@ -25,14 +25,23 @@ export interface Outcome {
 
 export type Result = Omit<Outcome, 'device' | 'address'>
 
-/** Does something with a device. A failure is an outcome, too, and so is the end of the waiting. @param halted Rejects then. */
+interface Failed {
+  readonly state: 'failed'
+  readonly reason: string
+}
+
+/** Does something with a device, as `orFailed`. */
 export async function outcomeOf(
   member: Member,
   act: (member: Member) => Promise<Result>,
   halted: Promise<never>,
 ): Promise<Outcome> {
-  const failed = (error: unknown) => ({ state: 'failed' as const, reason: causeIn(error) })
-  return named(member, await Promise.race([act(member), halted]).catch(failed))
+  return named(member, await orFailed(act(member), halted))
+}
+
+/** Waits for a result. A failure is one, too, and so is the end of the waiting. @param halted Rejects then. */
+export function orFailed<T>(result: Promise<T>, halted: Promise<never>): Promise<T | Failed> {
+  return Promise.race([result, halted]).catch(error => ({ state: 'failed', reason: causeIn(error) }))
 }
 
 export function named({ device, address }: Member, result: Result): Outcome {

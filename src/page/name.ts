@@ -10,7 +10,7 @@ export function isBlank(name: string): boolean {
   return !/[^\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\u2800]/u.test(name)
 }
 
-/** Returns a name as a person types it who sees it: the page shows several spaces as one, and marks such as soft hyphens not at all. */
+/** Returns a name as somebody who sees it types it: several spaces look like one, and marks such as soft hyphens like nothing. */
 export function typable(name: string): string {
   return name
     .normalize('NFC')

@@ -67,11 +67,12 @@ export function shell(device: Device, actions: Actions): readonly HTMLElement[] 
   const lost = h('div', { class: 'banner connection', role: 'alert', hidden: true })
   device.connection.follow(connection => {
     state.textContent = texts.connections[connection]
-    state.classList.toggle('lost', connection === 'lost' || connection === 'restarting')
+    const isAway = connection === 'lost' || connection === 'restarting'
+    state.classList.toggle('lost', isAway)
     retitle()
-    lost.hidden = connection === 'connected' || connection === 'connecting'
+    lost.hidden = !isAway
     lost.classList.toggle('calm', connection === 'restarting')
-    if (connection === 'connected' || connection === 'connecting') return void lost.replaceChildren()
+    if (!isAway) return void lost.replaceChildren()
     const isUpdating = connection === 'lost' && device.update.value?.state === 'restarting'
     const help = isUpdating ? texts.stillTrying : texts.connectionHelp[connection]
     lost.replaceChildren(

@@ -21,7 +21,7 @@ const FORMAT = 'receiverd-settings'
 /** Goes up if an older program would misread the file. A new setting does not need a new version. */
 const VERSION = 1
 const SECRET = 'password'
-/** The end of an address whose query the device masks. */
+/** The end of an address whose query the device masks (hal/format/bundle-url.ts, which the page cannot import). */
 const MASK = '?…'
 /** The limit for a request body. */
 export const MAX_FILE_BYTES = 64 * 1024

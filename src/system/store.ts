@@ -242,7 +242,7 @@ export class SystemStore {
     return this.#queue.run(async () => {
       precondition()
       this.#endTrial(isMeant)
-      await this.#tryOut(() => this.#undo('cancelled'))
+      await this.#undo('cancelled')
     })
   }
 
@@ -325,17 +325,19 @@ export class SystemStore {
         // The trial was confirmed by a request ahead in the queue.
         if (this.#trial !== trial) return
         this.#trial = undefined
-        await this.#tryOut(() => this.#undo('not confirmed'))
+        await this.#undo('not confirmed')
       })
       .catch(error => this.#log('error', `undoing a change failed: ${reasonOf(error)}`))
   }
 
-  async #undo(reason: RevertReason): Promise<void> {
-    const undone = await this.#transactions.undo()
-    await this.#readBack(this.#named(undone.settings))
-    this.topic.append('reverted', this.#report(undone, reason))
-    await this.#updateEmbedding(this.#snapshot.available)
-    if (undone.notUndone.length > 0) this.#retryIn(this.#retryMs)
+  #undo(reason: RevertReason): Promise<void> {
+    return this.#tryOut(async () => {
+      const undone = await this.#transactions.undo()
+      await this.#readBack(this.#named(undone.settings))
+      this.topic.append('reverted', this.#report(undone, reason))
+      await this.#updateEmbedding(this.#snapshot.available)
+      if (undone.notUndone.length > 0) this.#retryIn(this.#retryMs)
+    })
   }
 
   /**

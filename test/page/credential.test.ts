@@ -4,7 +4,7 @@ import { eventually } from '../support/eventually.ts'
 import { TestIssuer } from '../support/issuer.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { click, enter, fill, goTo, stored, valueIn, waitForNoText, waitForText } from './steps.ts'
+import { click, enter, fill, goTo, stored, tryToReload, valueIn, waitForNoText, waitForText } from './steps.ts'
 
 t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
   const browser = await startBrowser(t)
@@ -84,13 +84,7 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     t.equal(await valueIn(page, 'The new API key', 'API key'), service.key)
     t.strictSame(await stored(page), { session: [], local: [service.key] })
     await waitForText(other.page, 'Connected')
-    const asked: string[] = []
-    page.on('dialog', dialog => {
-      asked.push(dialog.type())
-      dialog.dismiss()
-    })
-    await page.reload({ timeout: 1_000 }).catch(() => undefined)
-    t.strictSame(asked, ['beforeunload'], 'the key is shown only now')
+    t.strictSame(await tryToReload(page), ['beforeunload'], 'the key is shown only now')
     await other.page.locator('button::-p-text(Sign out)').click()
     await waitForText(page, 'Paste the API key')
     t.equal(await valueIn(page, 'The new API key', 'API key'), service.key)
@@ -171,13 +165,20 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     t.strictSame(await stored(page), { session: [], local: [service.key] })
   })
 
-  await t.test('a tab asks before it follows another one and loses entries', async t => {
+  const QUESTION = 'Somebody signed in or out in another tab. Do the same here?'
+  /** A tab with an entry that is not saved, and another one, both with the kept key. */
+  const openTyping = async () => {
     const { page } = await openKept()
     const other = await openTab(page.browserContext(), service.url)
     await waitForText(other.page, 'Meeting Room 4')
     await page.bringToFront()
     await goTo(page, 'Settings')
     await fill(page, 'General', 'Device name', 'Being typed')
+    return { page, other }
+  }
+
+  await t.test('a tab asks before it follows another one and loses entries', async t => {
+    const { page, other } = await openTyping()
     const signOut = async () => {
       await other.page.bringToFront()
       await other.page.locator('button::-p-text(Sign out)').click()
@@ -185,7 +186,6 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
       await page.bringToFront()
       await waitForText(page, 'Your changes are not saved.')
     }
-    const QUESTION = 'Somebody signed in or out in another tab. Do the same here?'
     await signOut()
     await click(page, QUESTION, 'Cancel')
     t.equal(await valueIn(page, 'General', 'Device name'), 'Being typed')
@@ -199,13 +199,7 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
   })
 
   await t.test('after “Cancel”, a tab follows another one as soon as nothing would be lost', async t => {
-    const { page } = await openKept()
-    const other = await openTab(page.browserContext(), service.url)
-    await waitForText(other.page, 'Meeting Room 4')
-    await page.bringToFront()
-    await goTo(page, 'Settings')
-    await fill(page, 'General', 'Device name', 'Being typed')
-    const QUESTION = 'Somebody signed in or out in another tab. Do the same here?'
+    const { page, other } = await openTyping()
     const questions = () => page.$$eval('dialog', dialogs => dialogs.length)
     // As another tab does, without its page.
     const store = (...credentials: readonly string[]) =>

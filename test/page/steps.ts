@@ -1,5 +1,5 @@
 /** Steps of a person on the page, by what they see. */
-import type { ElementHandle, Page } from 'puppeteer-core'
+import type { Dialog, ElementHandle, Page } from 'puppeteer-core'
 import { eventually } from '../support/eventually.ts'
 import { POLL } from './browser.ts'
 
@@ -15,6 +15,20 @@ export async function waitForText(page: Page, text: string): Promise<void> {
 
 export async function waitForNoText(page: Page, text: string): Promise<void> {
   await page.waitForFunction(text => !document.body.innerText.includes(text), POLL, text)
+}
+
+/** Reloads the page, but stays if the browser asks whether to leave. @returns the kinds of questions. */
+export async function tryToReload(page: Page): Promise<readonly string[]> {
+  const asked: string[] = []
+  const stay = (dialog: Dialog) => {
+    asked.push(dialog.type())
+    dialog.dismiss()
+  }
+  page.on('dialog', stay)
+  // One that stays does not end.
+  await page.reload({ timeout: 1_000 }).catch(() => undefined)
+  page.off('dialog', stay)
+  return asked
 }
 
 /** Opens a view by its link. */

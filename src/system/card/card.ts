@@ -128,7 +128,8 @@ export class CardTaker {
     let next = memory
     if (mistakes.length === 0 && names.length > 0) {
       mistakes.push(...whyTooMany(issuersIn(all).keys()))
-      if (mistakes.length === 0) mistakes.push(...(await this.#apply(takers, given, found).catch(whyFailed(names))))
+      if (mistakes.length === 0)
+        mistakes.push(...(await this.#apply(takers, given, found).catch(error => whyFailed(error, names))))
       if (mistakes.length === 0) {
         const stillDue = (memory.stillDue ?? []).filter(name => !(name in given))
         next = { given: all, ...dueOf(all, stillDue), taken: takenOf(found, memory.taken) }
@@ -172,7 +173,7 @@ export class CardTaker {
       }
       const why = await this.#apply(takers, part).catch(error => {
         left.push(...names)
-        return whyFailed(names)(error)
+        return whyFailed(error, names)
       })
       mistakes.push(...why.map(mistake => `not taken again after the factory reset: ${mistake}`))
       if (isRepeated && why.length === 0) this.#log('notice', `${TEXT}: taken again: ${names.join(', ')}`)
@@ -328,13 +329,11 @@ async function isUntouched({ configuration, issuers, keys }: Takers, part: Given
   return part['api-key'] === undefined || keys.isFirst()
 }
 
-/** Returns why settings of these names could not be applied now. The function throws bugs. */
-function whyFailed(names: readonly string[]): (error: unknown) => readonly string[] {
-  return error => {
-    if (error instanceof Problem) return [error.message]
-    if (isOfSystem(error)) return [`${names.join(', ')}: ${reasonOf(error)}`]
-    throw error
-  }
+/** Returns why settings of these names could not be applied now. @throws bugs. */
+function whyFailed(error: unknown, names: readonly string[]): readonly string[] {
+  if (error instanceof Problem) return [error.message]
+  if (isOfSystem(error)) return [`${names.join(', ')}: ${reasonOf(error)}`]
+  throw error
 }
 
 const NOTHING_PARSED: Parsed = { lines: {}, mistakes: [] }

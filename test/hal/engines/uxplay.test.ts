@@ -7,7 +7,7 @@ import { MAX_SESSIONS } from '../../../src/limits.ts'
 import { Sessions } from '../../../src/sessions/sessions.ts'
 import { deviceRoot } from '../../support/device.ts'
 import { eventually } from '../../support/eventually.ts'
-import { FakeUxPlay, VIDEO } from '../../support/fakes/uxplay-run.ts'
+import { type FakeSocket, FakeUxPlay, VIDEO } from '../../support/fakes/uxplay-run.ts'
 import { PIXEL } from '../../support/sessions.ts'
 
 t.setTimeout(120_000)
@@ -391,7 +391,8 @@ t.test('after a restart of the service, the device that mirrors has its name, ho
   await room.lists('active Ann 192.0.2.1')
 })
 
-t.test('a UxPlay that hangs while a device mirrors is restarted after 30 s', async t => {
+/** Ann mirrors, and connections that UxPlay does not accept have been noticed. @param open Connections that it has accepted. */
+async function startBehind(t: Test, open: readonly FakeSocket[] = []) {
   const room = start(t, OPEN)
   const { uxplay } = room
   await room.run()
@@ -399,10 +400,15 @@ t.test('a UxPlay that hangs while a device mirrors is restarted after 30 s', asy
   room.mirrors(ANN)
   await room.lists('active  192.0.2.1')
   uxplay.backlog = 2
-  uxplay.accept()
+  uxplay.accept(...open)
   uxplay.print('x')
-  // Until it was noticed.
   await later(2_500)
+  return room
+}
+
+t.test('a UxPlay that hangs while a device mirrors is restarted after 30 s', async t => {
+  const room = await startBehind(t)
+  const { uxplay } = room
   uxplay.ahead += 20_000
   await later(1_200)
   t.equal(uxplay.starts, 1)
@@ -413,16 +419,8 @@ t.test('a UxPlay that hangs while a device mirrors is restarted after 30 s', asy
 })
 
 t.test('many connections are no reason to interrupt it', async t => {
-  const room = start(t, OPEN)
-  const { uxplay } = room
-  await room.run()
-  room.connects(ANN)
-  room.mirrors(ANN)
-  await room.lists('active  192.0.2.1')
-  uxplay.backlog = 2
-  uxplay.accept(...Array.from({ length: 11 }, (_, n) => ({ ...STRANGER, inode: 100 + n })))
-  uxplay.print('x')
-  await later(2_500)
+  const open = Array.from({ length: 11 }, (_, n) => ({ ...STRANGER, inode: 100 + n }))
+  const { uxplay } = await startBehind(t, open)
   uxplay.ahead += 40_000
   await later(1_200)
   t.equal(uxplay.starts, 1)

@@ -14,6 +14,7 @@ import type { Stop } from '../files/watcher.ts'
 import { CERTIFICATE_BLOCK, type CertificateRequest, pinOf, selfSigned, signingRequest } from '../format/certificate.ts'
 import type { Undo } from '../setting.ts'
 import type { System } from './system.ts'
+import { unitStates } from './unit-state.ts'
 
 const FOLDER = '/etc/receiverd/tls'
 const CERTIFICATE = `${FOLDER}/certificate.pem`
@@ -240,17 +241,19 @@ export class CertificateFiles {
   }
 
   /**
-   * Renames an unusable pair to *.bad if it keeps the server from running, so that `make` makes a new one. A usable key stays.
+   * Renames a pair to *.bad if it keeps the server from running, so that `make` makes a new one. A usable key stays.
    * @param now Milliseconds since 1970.
+   * @param isRefused Whether only the server refuses the pair: then a start must have failed.
    * @returns whether the pair was set aside.
    */
-  async setAside(now: number): Promise<boolean> {
+  async setAside(now: number, isRefused: boolean): Promise<boolean> {
     const files = [CERTIFICATE, KEY]
     const times = await Promise.all(files.map(path => this.#system.modifiedAt(path)))
     // If the clock is wrong, a file may be dated in the future.
     if (times.some(ms => ms !== undefined && Math.abs(now - ms) < REPLACED_MS)) return false
-    const state = await this.#system.run(['systemctl', 'show', '--property=ActiveState,SubState', '--value', SERVER])
-    if (!/^(failed|auto-restart|dead)$/m.test(state)) return false
+    const { state = '', hasJob } = (await unitStates(this.#system, [SERVER])).get(SERVER) ?? {}
+    // With a job, it may be waiting for the network. Without one, `activating` means that it waits for its next attempt.
+    if (hasJob || !['failed', 'activating', ...(isRefused ? [] : ['inactive'])].includes(state)) return false
     const key = await this.#readKey().catch(() => undefined)
     const bad = key?.asymmetricKeyDetails?.namedCurve === CURVE ? [CERTIFICATE] : files
     const isThere = await Promise.all(bad.map(path => this.#system.exists(path)))

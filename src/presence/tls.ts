@@ -223,7 +223,7 @@ export class Tls {
   async #replaceUnusable(error: unknown): Promise<void> {
     const { files, clock, log } = this.#options
     const isRefused = this.#refused !== undefined && errorCode(error) === 'COMMAND_FAILED'
-    if (!(isUnreadable(error) || isRefused) || !(await files.setAside(clock.now()))) throw error
+    if (!(isUnreadable(error) || isRefused) || !(await files.setAside(clock.now(), isRefused))) throw error
     const reason = isRefused
       ? 'the server in front does not start with it'
       : `${reasonOf(error)}, so the server in front does not run`

@@ -37,7 +37,7 @@ import { FakeReceiver } from '../support/fakes/receiver.ts'
 import { startTestService } from '../support/service.ts'
 
 const RELOAD = 'systemctl reload-or-restart nginx.service'
-const STATE = 'systemctl show --property=ActiveState,SubState --value nginx.service'
+const STATE = 'systemctl show --property=ActiveState,InvocationID,Job nginx.service'
 const DAY_MS = 86_400_000
 /** openssl has no other clock than this one. */
 const NOW = Date.now() + 60_000
@@ -56,9 +56,18 @@ async function start(t: Test, { root = deviceRoot(t), now = NOW, builtAt = 0, pr
   prepare?.(root)
   const clock = { ms: now, now: () => clock.ms }
   const device = new FakeReceiver(root)
-  const server = { reloads: 0, state: 'active\nrunning\n', refuses: false, onReload: (): void => undefined }
+  const server = {
+    reloads: 0,
+    state: 'ActiveState=active\n',
+    looks: 0,
+    refuses: false,
+    onReload: (): void => undefined,
+  }
   const run: Run = async (argv, env) => {
-    if (argv.join(' ') === STATE) return server.state
+    if (argv.join(' ') === STATE) {
+      server.looks++
+      return server.state
+    }
     if (argv.join(' ') !== RELOAD) return device.options.run?.(argv, env) ?? ''
     server.onReload()
     if (server.refuses) throw new HalError('COMMAND_FAILED', 'systemctl ended with status 1')
@@ -317,7 +326,7 @@ t.test('a pair in place whose key browsers refuse stays in force, and the log sa
   for (const key of [['ed25519'], ['ec', '-pkeyopt', 'ec_paramgen_curve:P-521']]) {
     const device = await startWithOwners(t, key)
     // Old enough to be set aside, while something else keeps the server from running.
-    device.server.state = 'failed\nfailed\n'
+    device.server.state = 'ActiveState=failed\n'
     const before = new Date(NOW - 120_000)
     for (const name of ['certificate', 'key']) utimesSync(device.path(name), before, before)
     const pair = ['certificate', 'key'].map(name => readFileSync(device.path(name), 'latin1'))
@@ -408,7 +417,7 @@ t.test('a pair that keeps the server from starting is set aside, unless it is so
     await eventually(() => device.service.log.at(-1)?.startsWith('warning: TLS: systemctl'))
     t.ok(isInPlace(), 'the server runs with what it has read before')
 
-    device.server.state = 'failed\nfailed\n'
+    device.server.state = 'ActiveState=failed\n'
     device.server.onReload = () => {
       device.server.refuses = !isCause || readFileSync(device.path('certificate'), 'latin1') === owners
     }
@@ -418,6 +427,39 @@ t.test('a pair that keeps the server from starting is set aside, unless it is so
     // In between, there is none.
     else await eventually(() => existsSync(certificate) && readFileSync(certificate, 'latin1') === owners)
     t.equal(existsSync(`${device.path('certificate')}.bad`), isCause)
+  }
+})
+
+t.test('a pair stays while the server has not started for another reason, such as a network that is late', async t => {
+  const cases: [state: string, isDamaged: boolean][] = [
+    ['ActiveState=inactive\nJob=7\n', false],
+    ['ActiveState=activating\nJob=7\n', false],
+    // Somebody has stopped or masked it.
+    ['ActiveState=inactive\n', false],
+    ['ActiveState=inactive\nJob=7\n', true],
+  ]
+  const old = new Date(NOW - 120_000)
+  for (const [state, isDamaged] of cases) {
+    const device = await start(t)
+    await untilReloaded(device, 1)
+    device.server.refuses = true
+    device.server.state = state
+    putOwners(device)
+    if (isDamaged) writeFileSync(device.path('key'), '')
+    // They are looked at one after the other, so the second look ends the first.
+    for (const looks of [1, 2]) {
+      for (const name of ['certificate', 'key']) utimesSync(device.path(name), old, old)
+      await eventually(() => device.server.looks >= looks)
+    }
+    t.match(device.read().subject, 'room-4.example', state)
+    t.same(
+      device.service.log.filter(line => line.startsWith('warning: TLS')),
+      [
+        isDamaged
+          ? 'warning: TLS: the key is not valid PEM, or has a passphrase; the server in front is left as it is'
+          : 'warning: TLS: systemctl ended with status 1; the server in front is left as it is',
+      ],
+    )
   }
 })
 
@@ -457,7 +499,7 @@ t.test('a damaged pair that keeps the server from running is set aside, and only
     await eventually(() => warnings().length === 1)
     t.equal(readFileSync(device.path(damaged), 'latin1'), '', 'the server runs with what it has read before')
 
-    device.server.state = 'activating\nauto-restart\n'
+    device.server.state = 'ActiveState=activating\n'
     utimesSync(device.path(damaged), new Date(NOW), new Date(NOW))
     await sleep(CERTIFICATE_SETTLE_MS + 200)
     t.equal(readFileSync(device.path(damaged), 'latin1'), '', 'somebody may be replacing it')

@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import t from 'tap'
-import { eventually } from '../support/eventually.ts'
+import t, { type Test } from 'tap'
+import { DEADLINE_MS, eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { presented } from '../support/presented.ts'
 import { NO_RIG } from './available.ts'
@@ -15,6 +15,8 @@ const run = promisify(execFile)
 const FOLDER = '/etc/receiverd/tls'
 /** Milliseconds that a stream goes on after a new certificate, at least. The rest of the test takes about as long. */
 const LONGER_MS = 12_000
+/** Seconds that a network is late: longer than receiverd waits for systemctl. */
+const LATE_S = 25
 
 /** By HTTP/2, an nginx that reads its files again may end a connection that has had no request yet. */
 const curl = async (...args: string[]) => (await run('curl', ['-sS', '--http1.1', '--max-time', '10', ...args])).stdout
@@ -30,6 +32,17 @@ async function discovered(rig: Rig): Promise<{ readonly pin: string; readonly ur
 async function names({ address }: Rig): Promise<string> {
   const { subject, subjectAltName } = (await presented(address)) ?? {}
   return `${subject}; ${subjectAltName}`
+}
+
+/** Installs a pair of the owner by hand. Resolves when it is in force. */
+async function putOwners(t: Test, rig: Rig): Promise<void> {
+  const folder = temporaryFolder(t)
+  const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')]
+  const options = ['-newkey', 'rsa:2048', '-nodes', '-subj', '/O=Example/CN=room-4.example', '-days', '1']
+  execFileSync('openssl', ['req', '-x509', ...options, '-keyout', key, '-out', certificate], { stdio: 'pipe' })
+  await rig.replaceFile(`${FOLDER}/key.pem`, readFileSync(key, 'utf8'))
+  await rig.replaceFile(`${FOLDER}/certificate.pem`, readFileSync(certificate, 'utf8'))
+  await eventually(async () => (await names(rig)).includes('room-4.example'))
 }
 
 t.test('TLS from the first boot', { skip: NO_RIG }, async t => {
@@ -91,13 +104,7 @@ t.test('TLS from the first boot', { skip: NO_RIG }, async t => {
   t.match(JSON.parse(await health()), { status: 'ok' }, 'the same pin')
   const renewedAt = performance.now()
 
-  const folder = temporaryFolder(t)
-  const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')]
-  const options = ['-newkey', 'rsa:2048', '-nodes', '-subj', '/O=Example/CN=room-4.example', '-days', '1']
-  execFileSync('openssl', ['req', '-x509', ...options, '-keyout', key, '-out', certificate], { stdio: 'pipe' })
-  await rig.replaceFile(`${FOLDER}/key.pem`, readFileSync(key, 'utf8'))
-  await rig.replaceFile(`${FOLDER}/certificate.pem`, readFileSync(certificate, 'utf8'))
-  await eventually(async () => (await names(rig)).includes('room-4.example'))
+  await putOwners(t, rig)
   // The old worker may accept one more connection.
   await eventually(() =>
     health().then(
@@ -128,6 +135,32 @@ t.test('TLS from the first boot', { skip: NO_RIG }, async t => {
   await eventually(() => events.includes('"deviceName":"Room 4"'))
   t.pass('a new certificate, or a new key, ends no request')
   t.equal(await rig.shell('systemctl is-failed nginx.service receiverd.service || true'), 'active\nactive\n')
+})
+
+t.test("an owner's pair outlives a boot whose network is late", { skip: NO_RIG }, async t => {
+  const rig = await startRig(t, { isTls: true })
+  await eventually(async () => (await names(rig)).includes('DNS:receiver'))
+  await putOwners(t, rig)
+  // Debian's nginx.service starts after network-online.target.
+  const late = '/etc/systemd/system/late.service'
+  const unit = `[Unit]\nDefaultDependencies=no\nBefore=network-online.target\n[Service]\nType=oneshot\nExecStart=sleep ${LATE_S}\n`
+  await rig.replaceFile(late, unit)
+  const wants = '/etc/systemd/system/network-online.target.d'
+  await rig.shell(`mkdir ${wants} && printf '[Unit]\\nWants=late.service\\n' >${wants}/late.conf`)
+  await rig.shell(`touch --date='1 hour ago' ${FOLDER}/* && sync`)
+  await rig.powerOff()
+  await rig.boot()
+  const said = () => rig.journal('--boot', '--unit=receiverd')
+  await eventually(
+    async () => (await said()).some(({ MESSAGE }) => MESSAGE?.startsWith('TLS: ')),
+    LATE_S * 1000 + DEADLINE_MS,
+  )
+  t.match(
+    (await said()).at(-1)?.MESSAGE,
+    'TLS: systemctl did not end within 20 s; the server in front is left as it is',
+  )
+  await eventually(async () => (await presented(rig.address)) !== undefined, LATE_S * 1000 + DEADLINE_MS)
+  t.match(await names(rig), 'room-4.example')
 })
 
 t.test('a client cannot take all streams, and streams pass', { skip: NO_RIG }, async t => {

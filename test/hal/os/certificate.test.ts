@@ -159,7 +159,7 @@ t.test('a key that browsers refuse is not taken, and is used as before if it is 
 
 t.test('files that were set aside are put back, and none from an earlier time', async t => {
   const root = newRoot(t)
-  const files = new CertificateFiles(runningAt(root, { run: async () => 'failed\nfailed\n' }))
+  const files = new CertificateFiles(runningAt(root, { run: async () => 'ActiveState=failed\n' }))
   const pairOf = (name: string, type: readonly string[]) => {
     ownersPair(join(root, name), type)
     const read = (file: string) => readFileSync(join(root, name, `${file}.pem`), 'utf8')
@@ -167,10 +167,10 @@ t.test('files that were set aside are put back, and none from an earlier time', 
   }
   const later = Date.now() + 3_600_000
   await files.put(pairOf('first', RSA))
-  t.equal(await files.setAside(later), true, 'both of them')
+  t.equal(await files.setAside(later, true), true, 'both of them')
   const second = pairOf('second', EC)
   await files.put(second)
-  t.equal(await files.setAside(later), true, 'its key stays')
+  t.equal(await files.setAside(later, true), true, 'its key stays')
   await files.make(REQUEST)
   await files.putBack()
   const path = (name: string) => join(root, 'etc/receiverd/tls', `${name}.pem`)

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { eventually } from '../support/eventually.ts'
 import { NO_RIG } from './available.ts'
+import { browse } from './mdns.ts'
 import { startRig } from './rig.ts'
 
 t.test('the device is found by its name, and the name follows a change', { skip: NO_RIG }, async t => {
@@ -20,6 +21,22 @@ t.test('the device is found by its name, and the name follows a change', { skip:
   t.match(await rig.receiverd('discover'), /^NAME +URL +HOST.*\nGröße & <Raum>; 4\.1 +http:/)
   await rig.run(['rm', '/usr/bin/avahi-browse'])
   await t.rejects(rig.receiverd('discover'), /receiverd: avahi-browse is not installed; discover needs avahi-utils/)
+})
+
+t.test('an avahi that crashes is back soon, with all names', { skip: NO_RIG }, async t => {
+  const rig = await startRig(t)
+  const isAnnounced = async (type: string) => (await browse(type, rig.hostAddress)).length > 0
+  const areAnnounced = async () => (await isAnnounced('_receiverd._tcp')) && (await isAnnounced('_airplay._tcp'))
+  await eventually(areAnnounced)
+  const pid = () => rig.shell('systemctl show --property=MainPID --value avahi-daemon')
+  // More often than systemd would by default start it in 10 s.
+  for (let crashes = 0; crashes < 6; crashes++) {
+    const before = await pid()
+    await rig.shell(`kill -SEGV ${before}`)
+    await eventually(async () => !['0\n', before].includes(await pid()))
+  }
+  await eventually(areAnnounced)
+  t.pass('that of receiverd, and that of UxPlay')
 })
 
 t.test('unless it is switched off', { skip: NO_RIG }, async t => {

@@ -112,6 +112,14 @@ export async function joinsNetworks(t: Test, device: Machine): Promise<void> {
     await isIn(OFFICE)
   })
 
+  await t.test('its daemon crashes, and joins again', async () => {
+    const pid = () => device.shell('systemctl show --property=MainPID --value wpa_supplicant@wlan0')
+    const before = await pid()
+    await device.shell(`kill -SEGV ${before}`)
+    await eventually(async () => !['0\n', before].includes(await pid()), JOIN_MS)
+    await isIn(OFFICE)
+  })
+
   await t.test('another one is preferred, by WPA3; when that is gone, the second', async t => {
     t.equal((await set(network(CAFE, CAFE_PASSWORD), network(OFFICE, 'set'))).status, 200)
     await isIn(CAFE)

@@ -26,6 +26,16 @@ t.test('systemd restarts a system that hangs', async t => {
   t.equal(texts.filter(text => /^\[Manager\]\nRuntimeWatchdogSec=15$/m.test(text)).length, 1)
 })
 
+t.test('the daemon of Wi-Fi is restarted again and again, which its own unit leaves out', async t => {
+  const dropIn = join(IMAGE, 'boards/raspberry-pi/overlay/etc/systemd/system/wpa_supplicant@.service.d/restart.conf')
+  const lines = readFileSync(dropIn, 'utf8').split('\n')
+  const settings = ['[Unit]', 'StartLimitIntervalSec=0', '[Service]', 'Restart=always', 'RestartSec=2']
+  t.same(
+    lines.filter(line => line !== '' && !line.startsWith('#')),
+    settings,
+  )
+})
+
 t.test('units are wanted by drop-ins, because systemd takes nothing but links from folders of wants', async t => {
   t.same(
     files.filter(path => /\.(wants|requires)\//.test(path)),

@@ -37,6 +37,9 @@ const MAX_STARTS = 1.5
  * 10 ms.
  */
 const MAX_WAKES = 40
+/** Writes a line to the log, durably, and looks for it, which fails if it is not there. */
+const WITNESS = 'logger --tag witness before; journalctl --sync'
+const WITNESSED = 'journalctl --quiet --identifier=witness --grep=before'
 
 const curl = async (...args: string[]) => (await run('curl', ['-sS', '--max-time', '30', ...args])).stdout
 const pinned = (pin: string, path: string, ...args: string[]) =>
@@ -216,7 +219,9 @@ t.test('operations: an answer before the reboot; a factory reset after changes t
     return renewed.fingerprint !== first.fingerprint && renewed
   }, CERTIFICATE_MS)
   t.equal(renewed.pin, first.pin, 'another name, another certificate, the same pin')
+  await device.shell(`${WITNESS}; ${WITNESSED}`)
   await restartsBy('factory-reset')
+  await t.rejects(device.shell(WITNESSED), /failed/, 'its log is gone')
   const reset = await etc()
   const onlyIn = (lines: string[], others: string[]) => lines.filter(line => !others.includes(line)).join('\n')
   t.equal(onlyIn(original, reset), '', `missing in /etc: ${onlyIn(original, reset)}`)
@@ -336,6 +341,7 @@ t.test('the bench for boards runs there', { skip: NEEDS_PROOF }, async t => {
 
 t.test('a device that hangs is restarted by its watchdog', { skip: NEEDS_PROOF }, async t => {
   t.match(await device.shell('wdctl /dev/watchdog0'), /i6300ESB/)
+  await device.shell(WITNESS)
   const began = performance.now()
   await device.restartsBy(async () => {
     // Freezes systemd.
@@ -343,6 +349,7 @@ t.test('a device that hangs is restarted by its watchdog', { skip: NEEDS_PROOF }
   })
   t.comment(`it answers again after ${((performance.now() - began) / 1000).toFixed(0)} s`)
   t.equal((await device.system()).value.hostname, (await device.shell('hostname')).trim())
+  t.ok(await device.shell(WITNESSED), 'the log has what came before')
 })
 
 t.test('off', async () => device.cutPower())

@@ -160,8 +160,9 @@ t.test(
   },
 )
 
-/** Fills the storage as a program that runs as root could. */
+/** Fills the storage as a program that runs as root could. The journal would give way, and make room again. */
 async function fill(): Promise<void> {
+  await device.shell('journalctl --relinquish-var')
   await device.shell(
     'cd /data; fallocate -l $(($(stat -f -c %f .) * $(stat -f -c %S .) - 8388608)) filler; ' +
       'dd if=/dev/zero of=filler-2 bs=64k; sync; dd if=/dev/zero of=filler-3 bs=1k; sync',

@@ -11,7 +11,12 @@ const ORDER = 'orders/factory-reset'
 const STATE = 'state/var/upper/lib/receiverd'
 /** Of this device, whoever owns it. */
 const KEPT = { 'state/etc/upper/machine-id': 'id\n', 'update/bundle': 'a bundle' }
-const USED = { 'state/etc/upper/hostname': 'used\n', [`${STATE}/api-key`]: 'a key\n', ...KEPT }
+const USED = {
+  'state/etc/upper/hostname': 'used\n',
+  'state/var/upper/log/journal/id/system.journal': 'who mirrored, and when\n',
+  [`${STATE}/api-key`]: 'a key\n',
+  ...KEPT,
+}
 
 type Tree = Readonly<Record<string, string>>
 

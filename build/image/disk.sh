@@ -19,7 +19,9 @@ printf '%s\n' 'label: dos' 'label-id: 0x52435652' \
 [ "$(stat -c %s "$1")" -le $((slot_size * 1048576)) ] || { echo "$1 is larger than a slot: $slot_size MiB" >&2; exit 1; }
 dd if="$2" of="$4.new" bs=1M seek=$boot_start conv=notrunc,sparse status=none
 dd if="$1" of="$4.new" bs=1M seek=$a conv=notrunc,sparse status=none
-mke2fs -q -t ext4 -L data -d "$3" -E offset=$((data * 1048576)) "$4.new" ${data_size}M >/dev/null
+# As it is here, so it stays when the partition has grown. At this size mke2fs(8) would choose blocks of 1 KiB, and inodes and a
+# journal for a small disk.
+mke2fs -q -t ext4 -b 4096 -i 16384 -J size=16 -L data -d "$3" -E offset=$((data * 1048576)) "$4.new" ${data_size}M >/dev/null
 # B is not in the order until something is installed there. A has the attempts that RAUC gives a good system.
 printf '%s\n' BOOT_ORDER=A BOOT_A_LEFT=14 BOOT_B_LEFT=0 | mkenvimage -s 512 -o "$4.state" -
 dd if="$4.state" of="$4.new" bs=512 seek=2048 conv=notrunc status=none

@@ -19,6 +19,7 @@ const PACKAGES = {
   ip: 'iproute2',
   lego: 'lego',
   mcopy: 'mtools',
+  mkenvimage: 'u-boot-tools',
   mksquashfs: 'squashfs-tools',
   mosquitto: 'mosquitto',
   mosquitto_sub: 'mosquitto-clients',

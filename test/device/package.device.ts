@@ -8,6 +8,7 @@ import { NO_RIG } from '../rig/available.ts'
 import { follow } from '../rig/clients.ts'
 import { startRig } from '../rig/rig.ts'
 import { eventually } from '../support/eventually.ts'
+import { TestIssuer } from '../support/issuer.ts'
 
 t.setTimeout(300_000)
 
@@ -105,14 +106,26 @@ t.test('on a machine', { skip: NO_RIG }, async t => {
     t.notOk(await isUp(outside))
   })
 
-  await t.test('removed, the key stays; purged, it goes', async t => {
+  await t.test('removed, it is not announced or shown any more, and the key stays; purged, all goes', async t => {
     const names = 'receiverd-mirroring receiverd-tls receiverd'
+    const found = (...paths: string[]) => rig.shell(`find ${paths.join(' ')} -type f 2>/dev/null || true`)
+    const SHOWN = ['/etc/avahi/services/receiverd.service', '/run/receiverd/screen']
+    const issuer = { method: 'PUT', headers: { 'Content-Type': 'application/json' }, body: new TestIssuer('a').file() }
+    t.equal((await rig.fetch('/issuers/office', issuer)).status, 201)
+    t.equal((await rig.patch({ groups: ['floor-4'] })).status, 200)
+    await rig.shell('cd /etc/receiverd && touch notes update.conf moderation.conf .update.conf.receiverd-interrupted')
+    await eventually(async () => (await found(...SHOWN)).split('\n').length > SHOWN.length)
+
     await rig.shell(`dpkg --remove ${names}`)
     t.notOk(rig.isListening(8080))
+    t.equal(await found(...SHOWN), '')
     t.equal(await rig.readFile('/var/lib/receiverd/api-key'), `${rig.key}\n`)
+
     await rig.shell(`dpkg --purge ${names}`)
-    const left = '/var/lib/receiverd /var/cache/receiverd /etc/receiverd/tls /etc/avahi/services/receiverd.service'
-    t.equal(await rig.shell(`ls -d ${left} 2>/dev/null || true`), '')
+    const folders = ['/etc', '/var/lib', '/var/cache'].map(folder => `${folder}/receiverd`)
+    t.equal(await found(...folders), '/etc/receiverd/notes\n', "the owner's own file")
+    const others = '/var/lib/receiverd /var/cache/receiverd /var/lib/uxplay /var/cache/uxplay /var/cache/weston'
+    t.equal(await rig.shell(`ls -d ${others} 2>/dev/null || true`), '')
     t.equal(await rig.shell('systemctl list-units --failed --no-legend'), '')
   })
 })

@@ -10,11 +10,11 @@ interface Region {
   readonly lines: readonly string[]
 }
 
-const DEFAULTS_WIDTH = 120
+const EXAMPLE_WIDTH = 120
 const FLAGS = ALL_OPTIONS.filter(({ flag }) => flag)
 const VARIABLES = ALL_OPTIONS.filter(({ flag }) => !flag)
 
-/** The lists of options that are committed: in the manual page, in the file of defaults, and in the README beside them. */
+/** The lists of options that are committed: in the manual page, in the example of a file of options, and in the README beside them. */
 const REGIONS: readonly Region[] = [
   {
     path: 'build/package/README.md',
@@ -35,9 +35,10 @@ const REGIONS: readonly Region[] = [
     lines: VARIABLES.flatMap(manualVariable),
   },
   {
-    path: 'build/package/receiverd.default',
-    begin: '# The port is set in the socket unit: systemctl edit receiverd.socket',
-    lines: VARIABLES.flatMap(defaultsEntry),
+    path: 'build/package/receiverd.options',
+    begin:
+      '# All options of receiverd, with their defaults, for /etc/default/receiverd. After a change: systemctl restart receiverd',
+    lines: VARIABLES.flatMap(exampleEntry),
   },
 ]
 
@@ -72,7 +73,7 @@ function manualVariable(option: Option): readonly string[] {
   return ['.TP', `.B ${option.env}`, roff(described(option))]
 }
 
-function defaultsEntry(option: Option): readonly string[] {
+function exampleEntry(option: Option): readonly string[] {
   const { env, fallback, example = fallback } = option
   return ['', ...comment(described(option).replaceAll('`', '')), `#${env}=${example}`]
 }
@@ -88,7 +89,7 @@ function sentence(phrase: string): string {
 function comment(text: string): readonly string[] {
   const lines = ['#']
   for (const word of text.split(' '))
-    if (`${lines.at(-1)} ${word}`.length > DEFAULTS_WIDTH) lines.push(`# ${word}`)
+    if (`${lines.at(-1)} ${word}`.length > EXAMPLE_WIDTH) lines.push(`# ${word}`)
     else lines[lines.length - 1] += ` ${word}`
   return lines
 }

@@ -1,6 +1,6 @@
 import { LIMITS } from './limits.ts'
 
-/** An option of `receiverd serve`. The help text, receiverd(8), receiverd.default and a README are generated from these. */
+/** An option of `receiverd serve`. The help text, receiverd(8), receiverd.options and a README are generated from these. */
 export interface Option {
   /** The flag and its argument, if the option has a flag. Flags take precedence over the environment. */
   readonly flag?: readonly [name: string, argument: string]

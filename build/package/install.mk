@@ -23,6 +23,7 @@ install: ## install the files under DESTDIR, for an image: make install DESTDIR=
 	install -D -m 644 $(SOURCES)/receiverd.8 "$(DESTDIR)/usr/share/man/man8/receiverd.8"
 	install -D -m 644 $(SOURCES)/receiverd.default "$(DESTDIR)/etc/default/receiverd"
 	install -D -m 644 $(SOURCES)/avahi.conf "$(DESTDIR)$(UNITDIR)/avahi-daemon.service.d/50-receiverd.conf"
+	install -D -m 644 $(SOURCES)/receiverd.options "$(DESTDIR)/usr/share/doc/receiverd/examples/receiverd.options"
 	install -D -m 644 $(SOURCES)/LICENSE "$(DESTDIR)/usr/share/doc/receiverd/copyright"
 	install -D -m 644 $(BUILT)/THIRD-PARTY "$(DESTDIR)/usr/share/doc/receiverd/THIRD-PARTY"
 

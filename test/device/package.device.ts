@@ -1,13 +1,14 @@
 /** The Debian packages, as Debian's own tools see them, and on a machine where they are updated and removed. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import t from 'tap'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import t, { type Test } from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import { NO_RIG } from '../rig/available.ts'
 import { follow } from '../rig/clients.ts'
-import { startRig } from '../rig/rig.ts'
+import { type Rig, startRig } from '../rig/rig.ts'
 import { eventually } from '../support/eventually.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { TestIssuer } from '../support/issuer.ts'
 
 t.setTimeout(300_000)
@@ -16,6 +17,9 @@ const OUT = join(REPOSITORY, 'build/out')
 /** The same programs as packages of the next version. */
 const NEXT = ['receiverd', 'receiverd-tls'].map(name => join(OUT, `next/${name}.deb`))
 const run = (program: string, ...args: string[]) => execFileSync(program, args, { encoding: 'utf8' })
+
+const OPTIONS = '/etc/default/receiverd'
+const EARLIER_OPTIONS = '# All options, as of an earlier version.\n'
 
 const packages = readdirSync(OUT).filter(name => name.endsWith('.deb'))
 const fileOf = (name: string) => join(OUT, packages.find(file => file.startsWith(`${name}_`)) ?? '')
@@ -34,7 +38,6 @@ t.test('the packages contain what make install lays out', async t => {
   const lines = ['receiverd', 'receiverd-mirroring', 'receiverd-tls', 'receiverd-update'].flatMap(contents)
   for (const path of [
     '/etc/dbus-1/system.d/receiverd-rauc.conf',
-    '/etc/default/receiverd',
     '/etc/receiverd/nginx.conf',
     '/lib/systemd/system/nginx.service.d/50-receiverd.conf',
     '/lib/systemd/system/receiverd-download@.service',
@@ -45,12 +48,14 @@ t.test('the packages contain what make install lays out', async t => {
     '/lib/systemd/system/uxplay.service',
     '/lib/systemd/system/weston.service',
     '/usr/bin/receiverd',
+    '/usr/lib/receiverd/default',
     '/usr/lib/receiverd/receiverd.cjs',
     '/usr/lib/systemd/system-preset/50-receiverd.preset',
     '/usr/lib/tmpfiles.d/receiverd.conf',
     '/usr/lib/receiverd/uxplay',
     '/usr/lib/udev/rules.d/70-weston.rules',
     '/usr/share/doc/receiverd/THIRD-PARTY',
+    '/usr/share/doc/receiverd/examples/receiverd.options',
     '/usr/share/man/man8/receiverd.8.gz',
   ])
     t.ok(
@@ -130,6 +135,28 @@ t.test('on a machine', { skip: NO_RIG }, async t => {
   })
 })
 
+t.test('an update of earlier packages on a machine with options of its own', { skip: NO_RIG }, async t => {
+  const rig = await startRig(t, { isTls: true, packages: ['receiverd', 'receiverd-tls'].map(name => earlier(t, name)) })
+  const latest = ['receiverd', 'receiverd-tls'].map(fileOf)
+  for (const file of latest) await send(rig, file)
+  const update = 'dpkg --force-depends --install /root/latest/*.deb </dev/null'
+  await rig.shell(`echo RECEIVERD_LEEWAY_S=30 >>${OPTIONS}`)
+
+  await rig.shell(update)
+  t.equal(await rig.readFile(OPTIONS), `${EARLIER_OPTIONS}RECEIVERD_LEEWAY_S=30\n`, 'options that were set stay')
+  t.equal(await rig.shell('dpkg --audit receiverd receiverd-tls'), '')
+
+  const purge = 'dpkg --purge receiverd-tls receiverd'
+  await rig.shell(`${purge} && dpkg --force-depends --install /root/receiverd_*.deb && ${update}`)
+  t.equal(await rig.readFile(OPTIONS), readFileSync(join(REPOSITORY, 'build/package/receiverd.default'), 'utf8'))
+  await rig.shell(`echo RECEIVERD_LEEWAY_S=30 >${OPTIONS} && ${update}`)
+  t.equal(await rig.readFile(OPTIONS), 'RECEIVERD_LEEWAY_S=30\n')
+  await rig.shell(`rm ${OPTIONS} && ${update}`)
+  t.equal(await rig.shell(`ls ${OPTIONS} 2>/dev/null || true`), '', 'a file that was removed stays away')
+  await rig.shell(`touch ${OPTIONS} && ${purge}`)
+  t.equal(await rig.shell(`ls -d ${OPTIONS} /etc/receiverd 2>/dev/null || true`), '')
+})
+
 t.test('the timer of receiverd-fleet waits to be enabled, and goes with the package', { skip: NO_RIG }, async t => {
   const timer = 'receiverd-fleet-token.timer'
   const rig = await startRig(t, { packages: ['receiverd', 'receiverd-fleet'].map(fileOf) })
@@ -145,3 +172,32 @@ t.test('the timer of receiverd-fleet waits to be enabled, and goes with the pack
   await rig.shell('dpkg --purge receiverd-fleet')
   t.equal(await rig.shell(`find /etc/systemd -name '${timer}'`), '')
 })
+
+/** The package as it was when its options were a conffile. */
+function earlier(t: Test, name: string): string {
+  const folder = temporaryFolder(t)
+  const tree = join(folder, 'tree')
+  run('dpkg-deb', '--raw-extract', fileOf(name), tree)
+  const control = join(tree, 'DEBIAN/control')
+  writeFileSync(control, readFileSync(control, 'utf8').replaceAll(/^(Version: |.*receiverd \(= )[^)\n]+/gm, '$10.0.1'))
+  if (name === 'receiverd') {
+    mkdirSync(join(tree, 'etc/default'), { recursive: true })
+    writeFileSync(join(tree, OPTIONS), EARLIER_OPTIONS)
+    writeFileSync(join(tree, 'DEBIAN/conffiles'), `${OPTIONS}\n`)
+    const script = join(tree, 'DEBIAN/postinst')
+    writeFileSync(script, readFileSync(script, 'utf8').replace(/^options=.*?^fi$/ms, ''))
+  }
+  return built(folder, tree, name)
+}
+
+function built(folder: string, tree: string, name: string): string {
+  const file = join(folder, `${name}_0_all.deb`)
+  run('dpkg-deb', '--root-owner-group', '--build', tree, file)
+  return file
+}
+
+/** Copies a package to a folder of the machine. */
+async function send(rig: Rig, file: string): Promise<void> {
+  const command = 'mkdir -p /root/latest && base64 -d >"/root/latest/$0"'
+  await rig.run(['sh', '-c', command, basename(file)], readFileSync(file, 'base64'))
+}

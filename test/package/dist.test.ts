@@ -59,7 +59,7 @@ t.test('make dist', async t => {
     t.equal(statSync(join(root, path)).mode & 0o777, 0o755)
   for (const unit of ['receiverd', 'uxplay', 'weston', 'receiverd-card'])
     t.ok(existsSync(join(root, `usr/lib/systemd/system/${unit}.service`)), unit)
-  t.match(readdirSync(join(root, 'usr/share/doc/receiverd')).sort(), ['THIRD-PARTY', 'copyright'])
+  t.match(readdirSync(join(root, 'usr/share/doc/receiverd')).sort(), ['THIRD-PARTY', 'copyright', 'examples'])
 
   const sbom = JSON.parse(readFileSync(join(source, 'sbom.cdx.json'), 'utf8'))
   t.match(sbom, { bomFormat: 'CycloneDX', metadata: { component: { name: 'receiverd', version } } })

@@ -10,7 +10,7 @@ import { READMES, readText } from '../support/readme.ts'
 const PID = 1
 const manual = readText('build/package/receiverd.8').replaceAll('\\-', '-')
 
-t.test('the lists in the manual page, the defaults and the README are those of src/options.ts', async t => {
+t.test('the lists in the manual page, the example and the README are those of src/options.ts', async t => {
   t.equal(PATHS.length, 3)
   for (const path of PATHS) {
     const text = readText(path)

@@ -41,7 +41,7 @@ install-screen: ## the same for the screen: weston, and what it shows while nobo
 
 install-tls: ## the same for TLS: nginx in front, the only part that can be reached from outside
 	install -D -m 644 $(SOURCES)/nginx.conf "$(DESTDIR)/etc/receiverd/nginx.conf"
-	install -D -m 644 $(SOURCES)/tls-socket.conf "$(DESTDIR)$(UNITDIR)/receiverd.socket.d/50-tls.conf"
+	install -D -m 644 $(SOURCES)/tls-socket.conf "$(DESTDIR)$(UNITDIR)/receiverd.socket.d/zz-tls.conf"
 	install -D -m 644 $(SOURCES)/tls-service.conf "$(DESTDIR)$(UNITDIR)/receiverd.service.d/50-tls.conf"
 	install -D -m 644 $(SOURCES)/tls-nginx.conf "$(DESTDIR)$(UNITDIR)/nginx.service.d/50-receiverd.conf"
 

@@ -1,6 +1,6 @@
 /** The Debian packages, as Debian's own tools see them, and on a machine where they are updated and removed. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
@@ -135,15 +135,23 @@ t.test('on a machine', { skip: NO_RIG }, async t => {
   })
 })
 
-t.test('an update of earlier packages on a machine with options of its own', { skip: NO_RIG }, async t => {
+t.test('an update of earlier packages on a machine with options and a port of its own', { skip: NO_RIG }, async t => {
   const rig = await startRig(t, { isTls: true, packages: ['receiverd', 'receiverd-tls'].map(name => earlier(t, name)) })
   const latest = ['receiverd', 'receiverd-tls'].map(fileOf)
   for (const file of latest) await send(rig, file)
   const update = 'dpkg --force-depends --install /root/latest/*.deb </dev/null'
+  const health = () => fetch(`http://${rig.address}:18081/api/v1/health`).then(({ status }) => status)
   await rig.shell(`echo RECEIVERD_LEEWAY_S=30 >>${OPTIONS}`)
+  await rig.replaceFile('/etc/systemd/system/test-port.conf', '[Socket]\nListenStream=\nListenStream=18081\n')
+  await rig.shell(`cd /etc/systemd/system && install -D -m 644 test-port.conf receiverd.socket.d/override.conf`)
+  await rig.shell('systemctl daemon-reload && systemctl restart receiverd.socket')
+  await eventually(() => health().catch(() => undefined))
 
   await rig.shell(update)
   t.equal(await rig.readFile(OPTIONS), `${EARLIER_OPTIONS}RECEIVERD_LEEWAY_S=30\n`, 'options that were set stay')
+  await t.rejects(health(), 'nobody reaches the API without TLS')
+  const secured = "curl -sk -o /dev/null -w '%{http_code}' https://127.0.0.1/api/v1/health"
+  await eventually(async () => (await rig.shell(secured)) === '200')
   t.equal(await rig.shell('dpkg --audit receiverd receiverd-tls'), '')
 
   const purge = 'dpkg --purge receiverd-tls receiverd'
@@ -173,7 +181,7 @@ t.test('the timer of receiverd-fleet waits to be enabled, and goes with the pack
   t.equal(await rig.shell(`find /etc/systemd -name '${timer}'`), '')
 })
 
-/** The package as it was when its options were a conffile. */
+/** The package as it was when its options were a conffile, and its drop-in was read before the administrator's. */
 function earlier(t: Test, name: string): string {
   const folder = temporaryFolder(t)
   const tree = join(folder, 'tree')
@@ -186,6 +194,9 @@ function earlier(t: Test, name: string): string {
     writeFileSync(join(tree, 'DEBIAN/conffiles'), `${OPTIONS}\n`)
     const script = join(tree, 'DEBIAN/postinst')
     writeFileSync(script, readFileSync(script, 'utf8').replace(/^options=.*?^fi$/ms, ''))
+  } else {
+    const dropIns = join(tree, 'lib/systemd/system/receiverd.socket.d')
+    for (const file of readdirSync(dropIns)) renameSync(join(dropIns, file), join(dropIns, '50-tls.conf'))
   }
   return built(folder, tree, name)
 }

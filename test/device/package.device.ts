@@ -165,6 +165,21 @@ t.test('an update of earlier packages on a machine with options and a port of it
   t.equal(await rig.shell(`ls -d ${OPTIONS} /etc/receiverd 2>/dev/null || true`), '')
 })
 
+t.test('another Node is taken into use at once, and only once', { skip: NO_RIG }, async t => {
+  const rig = await startRig(t, { packages: [fileOf('receiverd')] })
+  const starts = async () => (await rig.journal('--unit=receiverd', '--identifier=systemd', '--grep=^Started')).length
+  await send(rig, fileOf('receiverd'))
+  await send(rig, nodePackage(t))
+  for (const [number, command] of [
+    'dpkg --install /root/latest/receiverd-node*.deb',
+    'dpkg --install /root/latest/*.deb',
+    'dpkg --purge receiverd-node',
+  ].entries()) {
+    await rig.shell(command)
+    t.equal(await starts(), number + 2, command)
+  }
+})
+
 t.test('the timer of receiverd-fleet waits to be enabled, and goes with the package', { skip: NO_RIG }, async t => {
   const timer = 'receiverd-fleet-token.timer'
   const rig = await startRig(t, { packages: ['receiverd', 'receiverd-fleet'].map(fileOf) })
@@ -198,6 +213,18 @@ function earlier(t: Test, name: string): string {
     const dropIns = join(tree, 'lib/systemd/system/receiverd.socket.d')
     for (const file of readdirSync(dropIns)) renameSync(join(dropIns, file), join(dropIns, '50-tls.conf'))
   }
+  return built(folder, tree, name)
+}
+
+/** A package with a Node that this machine's processor can run, where receiverd-node has its own. */
+function nodePackage(t: Test): string {
+  const name = 'receiverd-node'
+  const folder = temporaryFolder(t)
+  const tree = join(folder, 'tree')
+  for (const path of ['DEBIAN', 'usr/lib/receiverd']) mkdirSync(join(tree, path), { recursive: true })
+  const control = ['Version: 24.0.0', 'Architecture: all', 'Maintainer: a <a@example.com>', 'Description: Node']
+  writeFileSync(join(tree, 'DEBIAN/control'), [`Package: ${name}`, ...control, ''].join('\n'))
+  writeFileSync(join(tree, 'usr/lib/receiverd/node'), '#!/bin/sh\nexec /usr/bin/node "$@"\n', { mode: 0o755 })
   return built(folder, tree, name)
 }
 

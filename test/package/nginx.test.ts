@@ -1,10 +1,12 @@
-/** The configuration of nginx that ships counts clients as the service does. */
+/** The configuration of nginx that ships counts clients as the service does, and waits as long. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import { clientAt } from '../../src/http/address.ts'
+import { LIMITS } from '../../src/limits.ts'
 import { Random, SEED } from '../support/random.ts'
+import { examples } from '../support/readme.ts'
 
 const configuration = readFileSync(join(REPOSITORY, 'build/package/nginx.conf'), 'utf8')
 const [, map = ''] = /map \$remote_addr \$client_network \{\n(.*?)\n\t\}/s.exec(configuration) ?? []
@@ -44,4 +46,13 @@ t.test('no two clients count as one, and a /64 counts as two at most', async t =
     [],
   )
   t.equal(counted('192.0.2.17'), '192.0.2.17')
+})
+
+t.test('a stream may be silent, and a poll be held, for as long as the options allow', async t => {
+  const { heartbeatS, holdS } = Object.fromEntries(LIMITS)
+  const [example = ''] = examples('build/package/README.md', 'TLS', 'nginx')
+  for (const text of [configuration, example]) {
+    const [, seconds] = /proxy_read_timeout (\d+)s;/.exec(text) ?? []
+    t.ok(Number(seconds) > Math.max(heartbeatS?.max ?? Number.NaN, holdS?.max ?? Number.NaN), `${seconds} s`)
+  }
 })

@@ -136,9 +136,9 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
 }
 
 async function enter(opened: Device, opening: Opening, refused: (why: string) => void): Promise<void> {
-  device = opened
   const { readsSystem, changesSystem, seesSessions } = opened.grants
   if (!readsSystem && !changesSystem && !seesSessions) return refused(texts.grantsNothing)
+  device = opened
   opening.store?.(opened.client.credential)
   /** Continues with another key, unless somebody signed out meanwhile. */
   const replaceCredential = (credential: string) => {

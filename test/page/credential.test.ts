@@ -152,6 +152,13 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     t.match(await page.evaluate(() => document.body.innerText), 'Meeting Room 4')
   })
 
+  await t.test('a token that grants nothing is refused, and the kept key is not taken in its place', async t => {
+    const { page } = await openKept()
+    const other = await openTab(page.browserContext(), `${service.url}/#key=${service.token([])}`)
+    await waitForText(other.page, 'it grants nothing that this page shows')
+    t.strictSame(await stored(other.page), { session: [], local: [service.key] })
+  })
+
   await t.test('a tab with the kept key as its own replaces both', async t => {
     const { page } = await openTab(browser, link())
     await waitForText(page, 'Meeting Room 4')

@@ -119,7 +119,7 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
     else signIn(`${why} ${texts.trialSignIn}`, { isConfirming, joining })
   }
   show(h('main', { class: 'centre', role: 'status' }, h('p', {}, texts.connecting)))
-  for (;;) {
+  for (let isFirst = true; ; isFirst = false) {
     try {
       const opened = await Device.open(new Client(credential), refused)
       if (attempt !== attempts) return opened.close()
@@ -129,7 +129,11 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
       if (error instanceof Refusal && error.status === 401) return refused(error.message)
       const isAway = error instanceof Unreachable || error instanceof Refusal
       if (!isAway) throw error
-      show(h('main', { class: 'centre', role: 'status' }, h('p', {}, texts.retrying), ...reloadOffer(opening.fragment)))
+      // Once, to keep the focus where it is, and a screen reader silent.
+      if (isFirst)
+        show(
+          h('main', { class: 'centre', role: 'status' }, h('p', {}, texts.retrying), ...reloadOffer(opening.fragment)),
+        )
       await new Promise(resolve => setTimeout(resolve, RETRY_MS))
     }
   }

@@ -264,6 +264,33 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     t.strictSame(await stored(page), { session: [service.key], local: [] })
   })
 
+  await t.test('an offer to reload keeps the focus while the page tries again', async t => {
+    const seen = { attempts: 0 }
+    const { page } = await openTab(browser, `https://receiver.test/#key=${service.key}`, async page => {
+      await page.setRequestInterception(true)
+      page.on('request', async request => {
+        const { pathname } = new URL(request.url())
+        if (pathname.startsWith('/api/')) {
+          seen.attempts++
+          return request.abort()
+        }
+        const answer = await fetch(service.url + pathname)
+        request.respond({
+          status: answer.status,
+          contentType: answer.headers.get('content-type') ?? '',
+          body: Buffer.from(await answer.arrayBuffer()),
+        })
+      })
+    })
+    await waitForText(page, 'it may have a new certificate')
+    await page.keyboard.press('Tab')
+    const focused = () => page.evaluate(() => document.activeElement?.textContent)
+    t.equal(await focused(), 'Reload')
+    const { attempts } = seen
+    await eventually(() => seen.attempts === attempts + 2)
+    t.equal(await focused(), 'Reload')
+  })
+
   await t.test('an answer that is cut off is asked for again', async t => {
     const { page } = await openTab(browser, link(), page =>
       intercept(page, async (path, real) => {

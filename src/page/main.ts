@@ -195,7 +195,7 @@ function followOthers(): void {
 }
 
 addEventListener('hashchange', ({ oldURL }) => {
-  const link = location.hash.startsWith('#key=') ? takeLink() : undefined
+  const link = takeLink()
   if (!link) return
   // Restores the address before the shell reacts to it, so that unsaved entries stay in view.
   if (device && device.losses.length > 0) history.replaceState(null, '', oldURL)

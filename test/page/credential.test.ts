@@ -159,6 +159,17 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     t.strictSame(await stored(other.page), { session: [], local: [service.key] })
   })
 
+  await t.test('a link without a credential is opened in a tab that is open already', async t => {
+    const { page } = await openTab(browser, link())
+    await waitForText(page, 'Connected')
+    await goTo(page, 'Settings')
+    t.equal((await service.patch({ hostname: 'pasted' }, {}, '?confirmWithin=600')).status, 200)
+    await page.evaluate(link => location.assign(link), `${service.url}/#confirm`)
+    await click(page, 'Keep the change?', 'Cancel')
+    t.equal(page.url(), `${service.url}/`)
+    t.ok((await service.fetch('/system/confirm', { method: 'POST' })).ok)
+  })
+
   await t.test('a tab with the kept key as its own replaces both', async t => {
     const { page } = await openTab(browser, link())
     await waitForText(page, 'Meeting Room 4')

@@ -44,7 +44,9 @@ export function tokenCard(device: Device): HTMLElement {
           ...(name !== '' && { subject: name }),
         },
       })
-      showToken(await jsonOf(response))
+      const made = await jsonOf<Made>(response)
+      // Somebody else may be at the page after signing out.
+      if (!device.closed.aborted) showToken(made)
     } catch (error) {
       say(problem, messageOf(error))
     }

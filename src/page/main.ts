@@ -44,6 +44,8 @@ interface Opening {
 let device: Device | undefined
 /** The credential in use, or being tried. */
 let current: string | undefined
+/** Whether that is stored. While it is not, as that of a link that is being opened, this tab does not follow the others. */
+let isStored = true
 /** Counts the attempts to open the device: only the latest may show anything. */
 let attempts = 0
 /** Closes the question whether to follow another tab. */
@@ -67,6 +69,7 @@ function signIn(why = '', opening: Opening = {}): void {
   // After signing out in another tab, a new key can still be copied. One that is refused is no longer in force.
   leave(why === '' ? keyDialog() : null)
   current = undefined
+  isStored = true
   document.title = texts.product
   show(
     h(
@@ -106,6 +109,7 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
   const attempt = ++attempts
   leave(keyDialog())
   current = credential
+  isStored = opening.store === undefined
   const refused = (why: string) => {
     if (attempt !== attempts) return
     // The page was closed while the device was replacing the key.
@@ -144,6 +148,7 @@ async function enter(opened: Device, opening: Opening, refused: (why: string) =>
   if (!readsSystem && !changesSystem && !seesSessions) return refused(texts.grantsNothing)
   device = opened
   opening.store?.(opened.client.credential)
+  isStored = true
   /** Continues with another key, unless somebody signed out meanwhile. */
   const replaceCredential = (credential: string) => {
     if (device !== opened) return
@@ -191,6 +196,7 @@ function goOn(opening: Opening = {}): void {
 /** Signs in or out as another tab has, after a question if something would be lost. */
 function followOthers(): void {
   closeQuestion()
+  if (!isStored) return
   if (storedCredential() !== current) closeQuestion = unlessUnsaved(texts.signedInElsewhere, texts.followOther, goOn)
 }
 

@@ -152,6 +152,25 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     t.match(await page.evaluate(() => document.body.innerText), 'Meeting Room 4')
   })
 
+  await t.test('a link that is being opened does not follow the other tabs', async t => {
+    const { page } = await openKept()
+    const token = service.token(['moderator:rw'])
+    const seen = { isAway: true }
+    const other = await openTab(page.browserContext(), `${service.url}/#key=${token}`, async page => {
+      await page.setRequestInterception(true)
+      page.on('request', request =>
+        seen.isAway && request.url().includes('/api/') ? request.abort() : request.continue(),
+      )
+    })
+    await waitForText(other.page, 'Trying again')
+    await page.bringToFront()
+    await page.locator('button::-p-text(Sign out)').click()
+    await waitForText(page, 'Paste the API key')
+    seen.isAway = false
+    await waitForText(other.page, 'No device is waiting.')
+    t.strictSame(await stored(other.page), { session: [token], local: [] })
+  })
+
   await t.test('a token that grants nothing is refused, and the kept key is not taken in its place', async t => {
     const { page } = await openKept()
     const other = await openTab(page.browserContext(), `${service.url}/#key=${service.token([])}`)

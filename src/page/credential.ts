@@ -57,11 +57,17 @@ export function isKept(): boolean {
   return tab.getItem(NAME) === null && device.getItem(NAME) !== null
 }
 
-export function storeCredential(credential: string, isKept: boolean): void {
-  const [place, other] = isKept ? [device, tab] : [tab, device]
-  // Store before removing, so that other tabs do not mistake this for signing out.
-  place.setItem(NAME, credential)
-  other.removeItem(NAME)
+/** @param refused The credential that the device has just refused: it is not kept any longer. */
+export function storeCredential(credential: string, isKept: boolean, refused?: string): void {
+  if (isKept) {
+    // Store before removing, so that other tabs do not mistake this for signing out.
+    device.setItem(NAME, credential)
+    tab.removeItem(NAME)
+  } else {
+    tab.setItem(NAME, credential)
+    // Any other one is for the other tabs.
+    if (device.getItem(NAME) === refused) device.removeItem(NAME)
+  }
 }
 
 /** Stores the credential of a link, for this tab only: the one that is kept for all tabs may be a better one. */

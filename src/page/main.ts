@@ -63,8 +63,9 @@ function show(...elements: readonly HTMLElement[]): void {
 /**
  * @param why Why the credential was refused; empty if it was not.
  * @param opening For the credential that is entered.
+ * @param refused The credential that was refused.
  */
-function signIn(why = '', opening: Opening = {}): void {
+function signIn(why = '', opening: Opening = {}, refused?: string): void {
   attempts++
   // After signing out in another tab, a new key can still be copied. One that is refused is no longer in force.
   leave(why === '' ? keyDialog() : null)
@@ -76,7 +77,7 @@ function signIn(why = '', opening: Opening = {}): void {
       'main',
       { class: 'centre' },
       signInForm(why, (credential, isKept) =>
-        open(credential, { ...opening, store: accepted => storeCredential(accepted, isKept) }),
+        open(credential, { ...opening, store: accepted => storeCredential(accepted, isKept, refused) }),
       ),
     ),
   )
@@ -119,8 +120,8 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
     if (device && isKept() && storedCredential() !== credential) return goOn()
     dropCredential(credential)
     const { isConfirming = false, joining } = opening
-    if (device || !isConfirming) signIn(why)
-    else signIn(`${why} ${texts.trialSignIn}`, { isConfirming, joining })
+    if (device || !isConfirming) signIn(why, {}, credential)
+    else signIn(`${why} ${texts.trialSignIn}`, { isConfirming, joining }, credential)
   }
   show(h('main', { class: 'centre', role: 'status' }, h('p', {}, texts.connecting)))
   for (let isFirst = true; ; isFirst = false) {

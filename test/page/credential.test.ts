@@ -152,6 +152,32 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     t.match(await page.evaluate(() => document.body.innerText), 'Meeting Room 4')
   })
 
+  await t.test('signing in for one tab leaves the kept key to the other tabs', async t => {
+    const token = service.token(['moderator:rw'])
+    const ends: readonly (readonly [credential: string, end: (page: Page) => Promise<void>])[] = [
+      [token, page => page.locator('button::-p-text(Sign out)').click()],
+      ['A'.repeat(43), page => waitForText(page, 'not the API key')],
+    ]
+    for (const [credential, end] of ends) {
+      const { page } = await openKept()
+      const other = await openTab(page.browserContext(), `${service.url}/#key=${credential}`)
+      await end(other.page)
+      await enter(other.page, 'API key or token', `${token}\n`)
+      await waitForText(other.page, 'No device is waiting.')
+      t.strictSame(await stored(other.page), { session: [token], local: [service.key] })
+      t.match(await page.evaluate(() => document.body.innerText), 'Meeting Room 4')
+    }
+  })
+
+  await t.test('a kept key that was refused does not stay where somebody signs in for one tab', async t => {
+    const { page } = await openKept()
+    await service.fetch('/api-key', { method: 'POST' })
+    await waitForText(page, 'The API key of this device was replaced.')
+    await enter(page, 'API key or token', `${service.key}\n`)
+    await waitForText(page, 'Meeting Room 4')
+    t.strictSame(await stored(page), { session: [service.key], local: [] })
+  })
+
   await t.test('a link that is being opened does not follow the other tabs', async t => {
     const { page } = await openKept()
     const token = service.token(['moderator:rw'])

@@ -29,6 +29,14 @@ export class Refusal extends Error {
 /** The device did not answer. */
 export class Unreachable extends Error {}
 
+/** Statuses of a device that is too busy, or of a proxy that does not reach it. */
+const PASSING = [429, 502, 503, 504]
+
+/** Reports whether the same request may succeed later. It says nothing about whether the device has received this one. */
+export function isPassing(error: unknown): boolean {
+  return error instanceof Unreachable || (error instanceof Refusal && PASSING.includes(error.status))
+}
+
 export interface Send {
   readonly body?: Json
   /** Sent instead of `body`. */

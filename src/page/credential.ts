@@ -1,6 +1,6 @@
 import { device, NAME, tab } from './storage.ts'
 
-/** The item for an API key that this tab generated, until the device is known to have accepted it. */
+/** The item for an API key that this tab generated, after the one that it replaces, until the device is known to have accepted it. */
 const NEXT = `${NAME} next`
 
 /** The contents of a link's fragment, which no browser sends to a server. */
@@ -81,6 +81,7 @@ export function storeInTab(credential: string): void {
 export function storeReplacement(replaced: string, credential: string): void {
   if (device.getItem(NAME) === replaced) storeCredential(credential, true)
   else storeInTab(credential)
+  dropNextKey()
 }
 
 /** Forgets a refused credential of this tab. The one stored for all tabs stays: another tab may be replacing it right now. */
@@ -92,18 +93,22 @@ export function dropCredential(credential: string): void {
 export function forgetCredential(): void {
   const place = isKept() ? device : tab
   place.removeItem(NAME)
+  dropNextKey()
 }
 
 /** Stores a new key before it is sent to the device, so that it is not lost with the answer or the page. */
-export function keepNextKey(key: string): void {
-  tab.setItem(NEXT, key)
+export function keepNextKey(replaced: string, key: string): void {
+  tab.setItem(NEXT, `${replaced} ${key}`)
 }
 
-/** Returns and removes the key that `keepNextKey` stored. */
-export function takeNextKey(): string | undefined {
-  const key = tab.getItem(NEXT) ?? undefined
+/** Returns the key that `keepNextKey` stored in place of this one; for whoever has another one, there is none. */
+export function nextKey(replaced: string): string | undefined {
+  const [before, key] = tab.getItem(NEXT)?.split(' ') ?? []
+  return before === replaced ? key : undefined
+}
+
+export function dropNextKey(): void {
   tab.removeItem(NEXT)
-  return key
 }
 
 /** Calls `changed` when another tab stores a credential for all tabs, or signs out. */

@@ -1,5 +1,5 @@
 import type { UpdateState } from '../update/state.ts'
-import { Client, jsonOf, Refusal, Unreachable } from './client.ts'
+import { Client, isPassing, jsonOf, Refusal, Unreachable } from './client.ts'
 import type { ServerEvent } from './event-source.ts'
 import { type Credential, type Grants, readCredential } from './grants.ts'
 import { isObject, type JsonObject } from './json.ts'
@@ -149,7 +149,7 @@ export class Device {
 
   /** The sentences on what leaving the page would lose, each once. */
   get losses(): readonly string[] {
-    return [...new Set(this.unsaved.values())]
+    return [...new Set([...this.unsaved.values(), ...(this.#isReplacingKey ? [texts.keyPending] : [])])]
   }
 
   /** Asks whether the device still accepts the credential, where no stream tells. */
@@ -197,11 +197,11 @@ export class Device {
   }
 
   /**
-   * Puts a new API key in force. Repeats the request until the outcome is known.
+   * Puts a new API key in force. Repeats the request until the outcome is known, or the device is closed.
    * @param removeIssuers Whether to remove the issuers that were added with the old key.
    * @param waiting Called whenever no answer arrives.
    * @returns the names of the issuers that stay.
-   * @throws {Refusal} if the old key stays, or if somebody else replaced it.
+   * @throws {Refusal} if the old key stays, or if somebody else replaced it; {Unreachable} if the device was closed.
    */
   async replaceKey(apiKey: string, removeIssuers: boolean, waiting: () => void): Promise<readonly string[]> {
     this.#isReplacingKey = true
@@ -211,7 +211,7 @@ export class Device {
         const response = await client.send('POST', '/api-key', { body: { apiKey, removeIssuers }, signal })
         return (await jsonOf<{ issuers: readonly string[] }>(response)).issuers
       } catch (error) {
-        if (error instanceof Unreachable) return undefined
+        if (isPassing(error)) return undefined
         throw error
       }
     }
@@ -221,11 +221,13 @@ export class Device {
           if (error.status !== 401) throw error
           // Either the answer to an earlier request was lost, or somebody else replaced the key. Repeating a key that is in
           // force changes nothing.
-          return put(new Client(apiKey)).catch(() => Promise.reject(error))
+          return put(new Client(apiKey))
         })
         if (issuers) return issuers
-        waiting()
+        if (!this.closed.aborted) waiting()
         await new Promise(resolve => setTimeout(resolve, KEY_RETRY_MS))
+        // Somebody has signed out: nothing more may be done with their key.
+        if (this.closed.aborted) throw new Unreachable(texts.noAnswer)
       }
     } catch (error) {
       this.#isReplacingKey = false

@@ -2,8 +2,10 @@
 import { Client, messageOf, Refusal, Unreachable } from './client.ts'
 import {
   dropCredential,
+  dropNextKey,
   forgetCredential,
   isKept,
+  nextKey,
   onStoredElsewhere,
   type SignInLink,
   storeCredential,
@@ -11,7 +13,6 @@ import {
   storeInTab,
   storeReplacement,
   takeLink,
-  takeNextKey,
 } from './credential.ts'
 import { Device } from './device.ts'
 import { ask } from './dialog.ts'
@@ -23,7 +24,7 @@ import * as texts from './texts.ts'
 import { announce } from './toast.ts'
 import { joining } from './trial/joining.ts'
 import { goOnWithTrial, onTrial } from './trial/trial.ts'
-import { ONLY_NOW, replaceKey } from './views/access.ts'
+import { ONLY_NOW, replaceKey, showKeyOf } from './views/access.ts'
 import { whileShown } from './while-shown.ts'
 
 const RETRY_MS = 3_000
@@ -39,6 +40,8 @@ interface Opening {
   readonly joining?: string | undefined
   readonly isMoved?: boolean
   readonly isSetup?: boolean
+  /** The key that this one may have replaced, which is opened again if this one is refused. */
+  readonly replaced?: readonly [credential: string, opening: Opening]
 }
 
 let device: Device | undefined
@@ -52,7 +55,7 @@ let attempts = 0
 let closeQuestion: () => void = () => undefined
 
 /** The dialog with a new API key, which is shown only once. */
-const keyDialog = () => document.querySelector(`dialog:has(.${ONLY_NOW})`)
+const keyDialog = () => document.querySelector<HTMLDialogElement>(`dialog:has(.${ONLY_NOW})`)
 
 /** Replaces everything on the page except dialogs: a new key must stay visible until it is copied. */
 function show(...elements: readonly HTMLElement[]): void {
@@ -67,8 +70,7 @@ function show(...elements: readonly HTMLElement[]): void {
  */
 function signIn(why = '', opening: Opening = {}, refused?: string): void {
   attempts++
-  // After signing out in another tab, a new key can still be copied. One that is refused is no longer in force.
-  leave(why === '' ? keyDialog() : null)
+  leave()
   current = undefined
   isStored = true
   document.title = texts.product
@@ -84,10 +86,11 @@ function signIn(why = '', opening: Opening = {}, refused?: string): void {
   document.querySelector('input')?.focus()
 }
 
-/** Leaves the device, and closes the dialogs about it, except for `kept`. */
-function leave(kept: Element | null): void {
+/** Leaves the device, and closes the dialogs about it. A new key can still be copied: it may be in force without this page. */
+function leave(): void {
   device?.close()
   device = undefined
+  const kept = keyDialog()
   for (const dialog of document.querySelectorAll('dialog')) if (dialog !== kept) dialog.close()
 }
 
@@ -99,8 +102,7 @@ function signOut(): void {
 }
 
 /** Calls `go`, after a question if something would be lost. Returns a function that closes the question. */
-function unlessUnsaved(title: string, action: string, go: () => void): () => void {
-  const lost = device?.losses ?? []
+function unlessUnsaved(title: string, action: string, go: () => void, lost = device?.losses ?? []): () => void {
   if (lost.length > 0) return ask({ title, content: lost.map(text => h('p', {}, text)), action, go })
   go()
   return () => undefined
@@ -108,14 +110,25 @@ function unlessUnsaved(title: string, action: string, go: () => void): () => voi
 
 async function open(credential: string, opening: Opening = {}): Promise<void> {
   const attempt = ++attempts
-  leave(keyDialog())
+  leave()
   current = credential
   isStored = opening.store === undefined
   const refused = (why: string) => {
     if (attempt !== attempts) return
-    // The page was closed while the device was replacing the key.
-    const next = takeNextKey()
-    if (next !== undefined) return void open(next, { store: () => storeReplacement(credential, next) })
+    const shown = keyDialog()
+    if (shown?.querySelector('input')?.value === credential) shown.close()
+    // Neither this key nor the one before it is in force.
+    if (opening.replaced && !isStored) {
+      dropNextKey()
+      return void open(...opening.replaced)
+    }
+    // It was replaced, but the page was closed before the answer, or the answer was not that of the device.
+    const next = nextKey(credential)
+    if (next !== undefined)
+      return void open(next, {
+        store: () => storeReplacement(credential, next),
+        replaced: [credential, opening],
+      })
     // Another tab has replaced it.
     if (device && isKept() && storedCredential() !== credential) return goOn()
     dropCredential(credential)
@@ -148,16 +161,19 @@ async function enter(opened: Device, opening: Opening, refused: (why: string) =>
   const { readsSystem, changesSystem, seesSessions } = opened.grants
   if (!readsSystem && !changesSystem && !seesSessions) return refused(texts.grantsNothing)
   device = opened
-  opening.store?.(opened.client.credential)
+  const { credential } = opened.client
+  opening.store?.(credential)
   isStored = true
   /** Continues with another key, unless somebody signed out meanwhile. */
-  const replaceCredential = (credential: string) => {
+  const replaceCredential = (next: string) => {
     if (device !== opened) return
-    storeReplacement(opened.client.credential, credential)
-    open(credential)
+    storeReplacement(credential, next)
+    open(next)
   }
   const actions = { signOut, replaceCredential }
   show(...shell(opened, actions))
+  // Nobody has seen it yet.
+  if (opening.replaced) await showKeyOf(opened)
   // The key was shown on the screen: it must not work for anyone with a photograph.
   if (opening.isSetup)
     await replaceKey(opened, actions, false, () => announce(texts.replacingKey)).catch(error =>
@@ -201,15 +217,18 @@ function followOthers(): void {
   if (storedCredential() !== current) closeQuestion = unlessUnsaved(texts.signedInElsewhere, texts.followOther, goOn)
 }
 
+/** The sentences on what another page or credential would lose: also a new key that is not copied yet. */
+const losses = () => [...(keyDialog() ? [texts.keyShown] : []), ...(device?.losses ?? [])]
 addEventListener('hashchange', ({ oldURL }) => {
   const link = takeLink()
   if (!link) return
+  const lost = losses()
   // Restores the address before the shell reacts to it, so that unsaved entries stay in view.
-  if (device && device.losses.length > 0) history.replaceState(null, '', oldURL)
-  unlessUnsaved(texts.openLinkTitle, texts.useIt, () => openLink(link))
+  if (lost.length > 0) history.replaceState(null, '', oldURL)
+  unlessUnsaved(texts.openLinkTitle, texts.useIt, () => openLink(link), lost)
 })
 addEventListener('beforeunload', event => {
-  if (keyDialog() || (device && device.losses.length > 0)) event.preventDefault()
+  if (losses().length > 0) event.preventDefault()
 })
 onStoredElsewhere(followOthers)
 // After “Cancel”, as soon as the entries are saved or discarded.

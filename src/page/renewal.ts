@@ -31,7 +31,7 @@ export function renewalBanner(device: Device): HTMLElement {
     // `null`: a proxy may have answered instead.
     banner.hidden = files === 'null' || files === OWN
     // If the browser stores nothing, a reload would sign out. A reload that brought the old page again is not repeated.
-    const isSafe = device.unsaved.size === 0 && !document.querySelector('dialog') && tab instanceof Storage
+    const isSafe = device.losses.length === 0 && !document.querySelector('dialog') && tab instanceof Storage
     if (banner.hidden || !isSafe || tab.getItem(RELOADED) === files) return
     tab.setItem(RELOADED, files)
     reload()

@@ -48,6 +48,8 @@ export const signOutTitle = 'Sign out?'
 export const signedInElsewhere = 'Somebody signed in or out in another tab. Do the same here?'
 export const followOther = 'Do the same'
 export const unsavedLost = 'Your changes are not saved.'
+export const keyPending = 'The API key is being replaced. If you leave now, the new one may be lost.'
+export const keyShown = 'Copy the new API key first: it is shown only now.'
 export const sendingLost = 'The file is still being sent.'
 
 export const signIn = 'Sign in'

@@ -109,3 +109,15 @@ function unlessBrokenOff(error: Error): false {
   if (!error.message.includes('net::ERR_NETWORK_CHANGED')) throw error
   return false
 }
+
+/** Puts a function between the page and `fetch`. It may use nothing from outside. */
+export async function intercept(
+  page: Page,
+  answer: (path: string, real: () => Promise<Response>) => Promise<Response>,
+): Promise<void> {
+  await page.evaluateOnNewDocument(`{
+    const real = fetch
+    const answer = ${answer}
+    globalThis.fetch = (path, options) => answer(path, () => real(path, options))
+  }`)
+}

@@ -1,10 +1,20 @@
 import type { Page } from 'puppeteer-core'
 import t from 'tap'
 import { eventually } from '../support/eventually.ts'
-import { TestIssuer } from '../support/issuer.ts'
-import { missingBrowser, openTab, startBrowser } from './browser.ts'
+import { intercept, missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { click, enter, fill, goTo, stored, tryToReload, valueIn, waitForNoText, waitForText } from './steps.ts'
+import {
+  click,
+  enter,
+  fill,
+  goTo,
+  replaceKey,
+  stored,
+  tryToReload,
+  valueIn,
+  waitForNoText,
+  waitForText,
+} from './steps.ts'
 
 t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
   const browser = await startBrowser(t)
@@ -76,9 +86,7 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     const session = await other.page.createCDPSession()
     await session.send('Emulation.setFocusEmulationEnabled', { enabled: true })
     await page.bringToFront()
-    await goTo(page, 'Access')
-    await click(page, 'API key', 'Replace the API key…')
-    await click(page, 'Replace the API key of \u2068Meeting Room 4\u2069?', 'Replace the API key')
+    await replaceKey(page)
     await waitForText(page, 'The new API key')
     await new Promise(resolve => setTimeout(resolve, 500))
     t.equal(await valueIn(page, 'The new API key', 'API key'), service.key)
@@ -220,9 +228,7 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     await waitForText(page, 'Meeting Room 4')
     await page.evaluate(key => localStorage.setItem('receiverd /', key), service.key)
     const { key } = service
-    await goTo(page, 'Access')
-    await click(page, 'API key', 'Replace the API key…')
-    await click(page, 'Replace the API key of \u2068Meeting Room 4\u2069?', 'Replace the API key')
+    await replaceKey(page)
     await waitForText(page, 'The new API key')
     t.not(service.key, key)
     t.strictSame(await stored(page), { session: [], local: [service.key] })
@@ -359,90 +365,4 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     await waitForText(page, 'Meeting Room 4')
     t.ok(await page.evaluate(() => 'cut' in globalThis))
   })
-
-  await t.test('the key is replaced, but the answer is lost: the page asks again, and has it', async t => {
-    const { page } = await openTab(browser, link(), page =>
-      intercept(page, async (path, real) => {
-        const answer = await real()
-        if (!path.endsWith('/api-key') || 'lost' in globalThis) return answer
-        Object.assign(globalThis, { lost: true })
-        throw new TypeError('Failed to fetch')
-      }),
-    )
-    const body = new TestIssuer('office').file()
-    const headers = { 'Content-Type': 'application/json' }
-    t.equal((await service.fetch('/issuers/office', { method: 'PUT', headers, body })).status, 201)
-    const { key } = service
-    await goTo(page, 'Access')
-    await click(page, 'API key', 'Replace the API key…')
-    await click(page, 'Replace the API key of \u2068Meeting Room 4\u2069?', 'Replace the API key')
-    await waitForText(page, 'The new API key')
-    await waitForText(page, 'These issuers stay, and their tokens are accepted: office.')
-    t.not(service.key, key)
-    t.equal(await valueIn(page, 'The new API key', 'API key'), service.key)
-    t.ok(await page.evaluate(() => 'lost' in globalThis))
-    await waitForText(page, 'Connected')
-  })
-
-  await t.test('entries that would be lost with the old key are spoken of first', async t => {
-    const { page } = await openTab(browser, link())
-    const isSpokenOf = async () => {
-      await goTo(page, 'Access')
-      await click(page, 'API key', 'Replace the API key…')
-      const text = await page.$eval('dialog', dialog => dialog.innerText)
-      await click(page, 'Replace the API key of \u2068Meeting Room 4\u2069?', 'Cancel')
-      return text.includes('Your changes are not saved.')
-    }
-    t.notOk(await isSpokenOf())
-    await goTo(page, 'Settings')
-    await fill(page, 'General', 'Device name', 'Being typed')
-    t.ok(await isSpokenOf())
-  })
-
-  await t.test('the key is replaced, and the page is left before the answer: it goes on with the new one', async t => {
-    const { page } = await openTab(browser, link(), page =>
-      intercept(page, async (path, real) => {
-        const answer = await real()
-        if (path.endsWith('/api-key')) await new Promise(() => undefined)
-        return answer
-      }),
-    )
-    const { key } = service
-    await goTo(page, 'Access')
-    await click(page, 'API key', 'Replace the API key…')
-    await click(page, 'Replace the API key of \u2068Meeting Room 4\u2069?', 'Replace the API key')
-    await eventually(() => service.key !== key)
-    await page.reload()
-    await waitForText(page, 'Connected')
-    t.strictSame(await stored(page), { session: [service.key], local: [] })
-  })
-
-  await t.test('signing out while the key is replaced', async t => {
-    const { page } = await openTab(browser, link(), page =>
-      intercept(page, async (path, real) => {
-        const answer = await real()
-        if (path.endsWith('/api-key')) await new Promise(resolve => setTimeout(resolve, 1_500))
-        return answer
-      }),
-    )
-    await goTo(page, 'Access')
-    await click(page, 'API key', 'Replace the API key…')
-    await click(page, 'Replace the API key of \u2068Meeting Room 4\u2069?', 'Replace the API key')
-    await page.locator('button::-p-text(Sign out)').click()
-    await waitForText(page, 'The new API key')
-    t.equal(await valueIn(page, 'The new API key', 'API key'), service.key, 'nobody else can tell it')
-    t.strictSame(await stored(page), { session: [], local: [] })
-  })
 })
-
-/** Puts itself between the page and `fetch`. */
-async function intercept(
-  page: Page,
-  answer: (path: string, real: () => Promise<Response>) => Promise<Response>,
-): Promise<void> {
-  await page.evaluateOnNewDocument(`{
-    const real = fetch
-    const answer = ${answer}
-    globalThis.fetch = (path, options) => answer(path, () => real(path, options))
-  }`)
-}

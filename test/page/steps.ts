@@ -193,3 +193,16 @@ export async function download(page: Page, folder: string, press: () => Promise<
   await press()
   await isWhole
 }
+
+/** Asks for a new API key, and confirms. */
+export async function replaceKey(page: Page): Promise<void> {
+  await goTo(page, 'Access')
+  await click(page, 'API key', 'Replace the API key…')
+  await click(page, 'Replace the API key of \u2068Meeting Room 4\u2069?', 'Replace the API key')
+}
+
+/** Reloads the page, also if the browser asks whether to leave. */
+export async function reload(page: Page): Promise<void> {
+  page.once('dialog', dialog => dialog.accept())
+  await page.reload()
+}

@@ -1,4 +1,4 @@
-import { type Client, jsonOf, Refusal, Unreachable } from '../client.ts'
+import { type Client, isPassing, jsonOf, Refusal } from '../client.ts'
 import { idOf } from '../device.ts'
 import * as texts from '../texts.ts'
 
@@ -7,10 +7,10 @@ const RETRY_MS = 3_000
 /** Fruitless attempts in a row before the upload fails. They outlast the time in which the device notices a dead connection. */
 const MAX_VAIN = 30
 /**
- * Statuses that are worth a retry: 409 while the device is busy with the broken upload, 412 for a request that the browser
- * repeated by itself after a broken connection, and those of a proxy whose device is unreachable.
+ * Statuses that are worth a retry, besides those of any request: 409 while the device is busy with the broken upload, and 412
+ * for a request that the browser repeated by itself after a broken connection.
  */
-const PASSING = [409, 412, 502, 503, 504]
+const PASSING = [409, 412]
 
 /** The part of a bundle that the device has received. */
 export interface Part {
@@ -49,8 +49,8 @@ export async function upload(client: Client, file: File, signal: AbortSignal): P
       return
     } catch (error) {
       signal.throwIfAborted()
-      const isPassing = error instanceof Unreachable || (error instanceof Refusal && PASSING.includes(error.status))
-      if (!isPassing || error === last) throw error
+      const isFinal = !isPassing(error) && !(error instanceof Refusal && PASSING.includes(error.status))
+      if (isFinal || error === last) throw error
       last = error
       await new Promise(resolve => setTimeout(resolve, RETRY_MS))
       signal.throwIfAborted()

@@ -1,5 +1,5 @@
 import { messageOf } from '../client.ts'
-import { keepNextKey, linkFor, takeNextKey } from '../credential.ts'
+import { keepNextKey, linkFor, nextKey } from '../credential.ts'
 import type { Device } from '../device.ts'
 import { ask, openDialog } from '../dialog.ts'
 import { button, checkbox, h, problemLine, say } from '../dom.ts'
@@ -86,11 +86,24 @@ export async function replaceKey(
   removeIssuers: boolean,
   waiting: () => void,
 ): Promise<void> {
-  const apiKey = newKey()
-  keepNextKey(apiKey)
-  const issuers = await device.replaceKey(apiKey, removeIssuers, waiting).finally(takeNextKey)
+  const { credential } = device.client
+  // An earlier one may be in force, if the answer was not that of the device.
+  const apiKey = nextKey(credential) ?? newKey()
+  keepNextKey(credential, apiKey)
+  const issuers = await device.replaceKey(apiKey, removeIssuers, waiting)
   actions.replaceCredential(apiKey)
   showKey(apiKey, issuers)
+}
+
+/** Shows the key of a device that has it without having said so. */
+export async function showKeyOf({ client }: Device): Promise<void> {
+  const { issuers } = await client
+    .read<{ issuers: readonly { name: string }[] }>('/issuers')
+    .catch(() => ({ issuers: [] }))
+  showKey(
+    client.credential,
+    issuers.map(({ name }) => name),
+  )
 }
 
 /** Returns 32 random bytes as base64url, like the keys that the device generates. */

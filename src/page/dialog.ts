@@ -1,5 +1,6 @@
 import { button, type Child, h, newId, present } from './dom.ts'
 import { typable } from './name.ts'
+import { protectAll } from './steady.ts'
 import * as texts from './texts.ts'
 
 /**
@@ -17,9 +18,13 @@ export function openDialog(title: string, content: readonly Child[], isClosable 
       if (event.key === 'Escape') event.preventDefault()
     })
   }
-  dialog.addEventListener('close', () => dialog.remove())
+  dialog.addEventListener('close', () => {
+    dialog.remove()
+    protectAll()
+  })
   document.body.append(dialog)
   dialog.showModal()
+  protectAll()
   return () => dialog.close()
 }
 

@@ -23,5 +23,11 @@ export function moving(change: () => void): void {
   compare(true)
 }
 
+/** Protects all elements: any of them may have come to a place where another was, as when a dialog opens or closes. */
+export function protectAll(): void {
+  places = new Map()
+  compare(true)
+}
+
 // Anything else that moves elements changes the height of the page. New elements are not protected then: the user asked for them.
 new ResizeObserver(() => compare(false)).observe(document.body)

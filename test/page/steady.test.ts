@@ -1,10 +1,10 @@
-/** A control that moves under a finger takes no press for a moment, whatever moves it. */
+/** A control that moves or appears under a finger takes no press for a moment, whatever moves it. */
 import type { Page } from 'puppeteer-core'
 import t from 'tap'
 import { DEADLINE_MS } from '../support/eventually.ts'
 import { missingBrowser, openTab, PHONE, startBrowser } from './browser.ts'
 import { type PageDevice, startPageDevice } from './device.ts'
-import { choose, goTo, waitForNoText, waitForText } from './steps.ts'
+import { choose, click, goTo, tap, waitForNoText, waitForText } from './steps.ts'
 
 const LONG = 'The large meeting room on the second floor, on the left'
 
@@ -92,4 +92,52 @@ t.test('a finger on its way to a button', { skip: missingBrowser('shell') }, asy
       t.equal(await hit(), 'nothing')
       await page.browserContext().close()
     })
+})
+
+/** Watches for a dialog that opens or closes. @returns the hit of a finger at the place of a button at that moment. */
+async function watchDialog(page: Page, button: string): Promise<() => Promise<string>> {
+  const watched = await page.evaluateHandle(
+    button => ({
+      hit: new Promise<string>(resolve =>
+        new MutationObserver((_, observer) => {
+          const found = [...document.querySelectorAll('button')].find(
+            element => (element.getAttribute('aria-label') ?? element.textContent) === button,
+          )
+          if (!found) return
+          observer.disconnect()
+          const { x, y, width, height } = found.getBoundingClientRect()
+          const hit = document.elementFromPoint(x + width / 2, y + height / 2)?.closest('button')
+          resolve(hit?.textContent ?? 'nothing')
+        }).observe(document.body, { childList: true }),
+      ),
+    }),
+    button,
+  )
+  return () => watched.evaluate(({ hit }) => hit)
+}
+
+t.test('a finger on its way to a place where a dialog opens or closes', { skip: missingBrowser('shell') }, async t => {
+  const browser = await startBrowser(t)
+  const device = await startPageDevice(t)
+  const { page } = await openTab(browser, device.link, page => page.setViewport(PHONE))
+  await waitForNoText(page, 'Connecting')
+  await twoWait(page, device)
+  await page.setRequestInterception(true)
+  page.on('request', request => {
+    if (!request.url().endsWith('/admit?replace=false')) return void request.continue()
+    const body = JSON.stringify({ detail: '"Cid" is mirroring; this device shows one at a time.', session: 'c' })
+    request.respond({ status: 409, contentType: 'application/problem+json', body })
+  })
+
+  await t.test('hits nothing in a question that the device has led to', async t => {
+    const hit = await watchDialog(page, 'Replace')
+    await tap(page, 'Let in: Ann')
+    t.equal(await hit(), 'nothing')
+  })
+
+  await t.test('hits nothing that a dialog has covered', async t => {
+    const hit = await watchDialog(page, 'Let in: Bob')
+    await click(page, 'Replace the device that is mirroring?', 'Cancel')
+    t.equal(await hit(), 'nothing')
+  })
 })

@@ -5,12 +5,14 @@ import * as texts from './texts.ts'
 
 /**
  * Opens a modal dialog. The browser keeps the focus inside, and restores it afterwards.
- * @param isClosable Whether Escape closes it.
+ * @param isClosable Whether Escape closes it, or the back gesture of Android.
  * @returns a function that closes it.
  */
 export function openDialog(title: string, content: readonly Child[], isClosable = true): () => void {
   const heading = h('h2', { id: newId(), tabindex: -1 }, title)
-  const dialog = h('dialog', { 'aria-labelledby': heading.id }, heading, ...present(content))
+  const closedby = isClosable ? undefined : 'none'
+  const dialog = h('dialog', { 'aria-labelledby': heading.id, closedby }, heading, ...present(content))
+  // For browsers that do not know `closedby`.
   if (!isClosable) {
     dialog.addEventListener('cancel', event => event.preventDefault())
     // On the second Escape, browsers close a dialog without a `cancel` event that can be prevented.

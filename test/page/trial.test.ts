@@ -276,27 +276,38 @@ t.test('where a device will be', async t => {
     },
   }
   const to = (address: string) => ({ network: { eth0: { address } } })
-  const cases: readonly (readonly [here: string, patch: object, there: string | undefined])[] = [
-    ['http://192.0.2.40:8080/', to('192.0.2.50/24'), 'http://192.0.2.50:8080/'],
-    ['https://192.0.2.40/room/?x#settings', to('192.0.2.50/24'), 'https://192.0.2.50/room/?x'],
-    ['http://[2001:db8::40]/', to('2001:db8::50/64'), 'http://[2001:db8::50]/'],
-    ['http://192.0.2.41/', to('192.0.2.50/24'), undefined],
-    ['http://192.0.2.41/', { network: { eth1: { address: '192.0.2.51/24' } } }, 'http://192.0.2.51/'],
-    ['http://192.0.2.40/', to(''), undefined],
-    ['http://192.0.2.40/', { network: { eth0: { dns: [] } } }, undefined],
-    ['http://receiver/', { hostname: 'lobby' }, 'http://lobby/'],
-    ['http://receiver.local:8080/', { hostname: 'lobby' }, 'http://lobby.local:8080/'],
-    ['http://proxy.example/', { hostname: 'lobby' }, undefined],
-    ['http://192.0.2.40/', { hostname: 'lobby' }, undefined],
-    ['http://192.0.2.40/', { wifi: { networks: [] } }, 'http://receiver.local/'],
-    ['http://192.0.2.40/', { wifi: { country: 'DK' } }, undefined],
-    ['http://receiver.local/', { wifi: { networks: [] } }, undefined],
-    ['http://proxy.example/', { wifi: { networks: [] } }, undefined],
-  ]
-  for (const [here, patch, there] of cases)
+  const named = (hostname: string) => ({ ...before, hostname })
+  const cases: readonly (readonly [here: string, patch: object, there: string | undefined, before?: typeof before])[] =
+    [
+      ['http://192.0.2.40:8080/', to('192.0.2.50/24'), 'http://192.0.2.50:8080/'],
+      ['https://192.0.2.40/room/?x#settings', to('192.0.2.50/24'), 'https://192.0.2.50/room/?x'],
+      ['http://[2001:db8::40]/', to('2001:db8::50/64'), 'http://[2001:db8::50]/'],
+      ['http://192.0.2.41/', to('192.0.2.50/24'), undefined],
+      ['http://192.0.2.41/', { network: { eth1: { address: '192.0.2.51/24' } } }, 'http://192.0.2.51/'],
+      ['http://192.0.2.40/', to(''), undefined],
+      ['http://192.0.2.40/', { network: { eth0: { dns: [] } } }, undefined],
+      ['http://receiver/', { hostname: 'lobby' }, 'http://lobby/'],
+      ['http://receiver.local:8080/', { hostname: 'lobby' }, 'http://lobby.local:8080/'],
+      ['http://receiver.local/', { hostname: 'lobby.example.org' }, 'http://lobby.local/'],
+      ['http://receiver.local/', { hostname: 'receiver.example.org' }, undefined],
+      ['http://receiver.local/', { hostname: 'lobby' }, 'http://lobby.local/', named('receiver.example.org')],
+      [
+        'http://receiver.example.org/',
+        { hostname: 'lobby.example.org' },
+        'http://lobby.example.org/',
+        named('receiver.example.org'),
+      ],
+      ['http://proxy.example/', { hostname: 'lobby' }, undefined],
+      ['http://192.0.2.40/', { hostname: 'lobby' }, undefined],
+      ['http://192.0.2.40/', { wifi: { networks: [] } }, 'http://receiver.local/'],
+      ['http://192.0.2.40/', { wifi: { country: 'DK' } }, undefined],
+      ['http://receiver.local/', { wifi: { networks: [] } }, undefined],
+      ['http://proxy.example/', { wifi: { networks: [] } }, undefined],
+    ]
+  for (const [here, patch, there, system = before] of cases)
     t.equal(
-      addressAfter(patch as Parameters<typeof addressAfter>[0], before, here)?.address,
+      addressAfter(patch as Parameters<typeof addressAfter>[0], system, here)?.address,
       there,
-      `${here} ${JSON.stringify(patch)}`,
+      `${here} ${system.hostname} ${JSON.stringify(patch)}`,
     )
 })

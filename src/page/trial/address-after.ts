@@ -25,7 +25,7 @@ export function addressAfter(patch: JsonObject, before: JsonObject, here = locat
 function newName({ hostname }: JsonObject, before: JsonObject, host: string): string | undefined {
   if (typeof hostname !== 'string') return undefined
   if (host === before.hostname) return hostname
-  return host === `${before.hostname}.local` ? `${hostname}.local` : undefined
+  return host === localName(before) ? localName({ hostname }) : undefined
 }
 
 /** The interface that has the page's address gets another one. */
@@ -45,9 +45,12 @@ function nameInOtherNetwork({ wifi }: JsonObject, before: JsonObject, host: stri
   const isIts = links.some(
     link => isObject(link) && Array.isArray(link.addresses) && link.addresses.some(one => withoutPrefix(one) === host),
   )
-  if (!isObject(wifi) || !('networks' in wifi) || !isIts || typeof before.hostname !== 'string') return undefined
-  // mDNS takes the first part alone.
-  return `${before.hostname.split('.', 1)[0]}.local`
+  return isObject(wifi) && 'networks' in wifi && isIts ? localName(before) : undefined
+}
+
+/** The name in mDNS, which takes the first part of a host name alone. */
+function localName({ hostname }: JsonObject): string | undefined {
+  return typeof hostname === 'string' ? `${hostname.split('.', 1)[0]}.local` : undefined
 }
 
 function withoutPrefix(address: Json): string {

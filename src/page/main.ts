@@ -23,7 +23,7 @@ import { signInForm } from './sign-in.ts'
 import * as texts from './texts.ts'
 import { announce } from './toast.ts'
 import { joining } from './trial/joining.ts'
-import { goOnWithTrial, onTrial } from './trial/trial.ts'
+import { runTrial, trialHere } from './trial/trial.ts'
 import { ONLY_NOW, replaceKey, showKeyOf } from './views/access.ts'
 import { whileShown } from './while-shown.ts'
 
@@ -180,15 +180,18 @@ async function enter(opened: Device, opening: Opening, refused: (why: string) =>
       announce(messageOf(error)),
     )
   if (!opening.isConfirming) return
-  const keep = async () => {
-    const goal = opening.joining === undefined ? undefined : joining(opening.joining)
-    const isConfirmed = await goOnWithTrial(opened, goal).catch(error => void announce(messageOf(error)))
-    if (isConfirmed) announce(opening.isMoved ? texts.trialKeptThere : texts.trialKept)
+  const trial = await trialHere(opened)
+  if (device !== opened) return
+  if (!trial) {
+    if (opening.store) announce(texts.noTrial)
+    return
   }
+  const goal = opening.joining === undefined ? undefined : joining(opening.joining)
+  const kept = opening.isMoved ? texts.trialKeptThere : texts.trialKept
+  const keep = async () => announce(await runTrial(opened, { ...trial, goal }).then(() => kept, messageOf))
   if (opening.store) return keep()
   // The link had no credential, so anybody may have made it. The user has not signed in to keep the change either.
-  if ((await onTrial(opened)) && device === opened)
-    ask({ title: texts.keepTitle, content: [h('p', {}, texts.keepHelp)], action: texts.keepIt, go: keep })
+  ask({ title: texts.keepTitle, content: [h('p', {}, texts.keepHelp)], action: texts.keepIt, go: keep })
 }
 
 function start(): void {

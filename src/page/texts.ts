@@ -175,6 +175,7 @@ export const keepHelp =
   'Somebody has made a change after which the device may be out of reach. Unless it is kept, the device undoes it soon.'
 export const keepIt = 'Keep it'
 export const trialLate = 'The change was not confirmed in time, so the device has undone it.'
+export const noTrial = 'The device shows no change that waits to be kept. Unless it was kept before, it is undone.'
 export const revertedBecause = (reason: string) =>
   reason === 'restarted'
     ? 'The device was restarted before the change was confirmed, so it was undone:'

@@ -138,6 +138,23 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     t.notMatch(await last.page.evaluate(() => document.body.innerText), QUESTION, 'where there is none')
   })
 
+  await t.test('nor does the question keep another change than the one it asks about', async t => {
+    const { page } = await openKept()
+    const other = await openTab(page.browserContext(), service.url)
+    const LATE = 'The change was not confirmed in time, so the device has undone it.'
+    for (const next of [undefined, 'theirs']) {
+      t.equal((await service.patch({ hostname: 'mine' }, {}, '?confirmWithin=600')).status, 200)
+      await other.page.goto('about:blank')
+      await other.page.goto(`${service.url}/#confirm`)
+      await waitForText(other.page, 'Keep the change?')
+      t.equal((await service.fetch('/system/confirm', { method: 'DELETE' })).status, 200)
+      if (next) t.equal((await service.patch({ hostname: next }, {}, '?confirmWithin=600')).status, 200)
+      await click(other.page, 'Keep the change?', 'Keep it')
+      await waitForText(other.page, LATE)
+    }
+    t.equal((await service.fetch('/system/confirm', { method: 'DELETE' })).status, 200, 'theirs is still on trial')
+  })
+
   await t.test('nor is the key replaced when somebody signs in there', async t => {
     const { page } = await openTab(browser, `${service.url}/#confirm&setup`)
     const { key } = service

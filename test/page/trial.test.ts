@@ -242,6 +242,43 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     t.equal((await service.patch({ deviceName: 'Now' })).status, 200, 'no longer on trial')
   })
 
+  const LOST: readonly (readonly [path: string, status: number])[] = [
+    ['/status', 0],
+    ['/status', 502],
+    ['/system/confirm', 0],
+    ['/system/confirm', 504],
+  ]
+  for (const [path, status] of LOST)
+    await t.test(`at the new address, ${path} is asked for again after ${status || 'no answer'}`, async t => {
+      const { service, link } = await startPageDevice(t)
+      t.equal((await service.patch({ hostname: 'elsewhere' }, {}, '?confirmWithin=60')).status, 200)
+      let asked = 0
+      const { page } = await openTab(browser, `${link}&confirm`, async page => {
+        await page.setRequestInterception(true)
+        page.on('request', request => {
+          if (!request.url().endsWith(path) || asked++ > 0) request.continue()
+          else if (status === 0) request.abort()
+          else request.respond({ status })
+        })
+      })
+      await waitForText(page, 'Saved. The device can still be reached.')
+      t.equal((await service.patch({ deviceName: 'Now' })).status, 200, 'no longer on trial')
+    })
+
+  await t.test(
+    'at the new address, the page says that there is no change to keep, after it has waited for one',
+    async t => {
+      const { service, link } = await startPageDevice(t)
+      const { page } = await openTab(browser, `${link}&confirm`)
+      await waitForText(page, 'Unless it was kept before, it is undone.')
+      const late = await openTab(browser, `${link}&confirm`)
+      for (let looks = 0; looks < 2; looks++)
+        await late.page.waitForResponse(response => response.url().endsWith('/status'))
+      t.equal((await service.patch({ hostname: 'elsewhere' }, {}, '?confirmWithin=60')).status, 200)
+      await waitForText(late.page, 'Saved. The device can still be reached.')
+    },
+  )
+
   await t.test(
     'where a device has gone back to its old network, the page at its new address does not keep the one that it could not join',
     { skip: needs('wpa_cli', 'python3') },

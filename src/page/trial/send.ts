@@ -46,10 +46,12 @@ export async function sendPatch(
     if (returns === device.returns.value) device.adopt(system, idOf(response))
     const givenS = response.headers.get('Confirm-Within')
     if (givenS === null) return texts.saved
-    await runTrial(device, { id: idOf(response), seconds: Number(givenS), move, goal })
+    const until = performance.now() + Number(givenS) * 1000
+    await runTrial(device, { id: idOf(response), until, isNew: true, move, goal })
   } catch (error) {
     if (trialS === 0 || !(error instanceof Unreachable)) throw error
-    await runTrial(device, { other, seconds: trialS - (performance.now() - began) / 1000, move, goal })
+    // With a move, the answer was awaited long enough.
+    await runTrial(device, { other, until: began + trialS * 1000, isNew: !move, move, goal })
     taken()
   }
   return texts.trialKept

@@ -18,6 +18,8 @@ const LOOKS_BEFORE_MOVE = 1
 const LOOKS_BEFORE_GUESS = 7
 /** The part of the time in which the goal of a change must come true. */
 const GOAL_PART = 0.5
+/** Looks without a change on trial before there is none: the device moves first, and puts the change on trial afterwards. */
+const LOOKS_FOR_NONE = 5
 /** Seconds for which a token is valid that goes to the new address: another device may have it. */
 const MOVE_TOKEN = '10m'
 
@@ -44,39 +46,44 @@ export interface TrialOf {
   readonly id?: string | undefined
   /** The one of somebody else, which was there before: it is not to be kept. */
   readonly other?: string | undefined
-  readonly seconds: number
-  readonly move: Move | undefined
+  /** When the device undoes it, by `performance.now()`. */
+  readonly until: number
+  /** Whether it was made just now, and may not have taken effect. */
+  readonly isNew?: boolean
+  readonly move?: Move | undefined
   readonly goal?: Goal | undefined
 }
+
+/** A change on trial as the device tells of it. */
+export type OnTrial = Pick<TrialOf, 'until'> & { readonly id: string }
 
 /**
  * Confirms a change as soon as the device is reached with it; shows how long it waits otherwise.
  * @throws {Error} if the change was undone, or nobody can tell.
  */
-export async function runTrial(device: Device, { id: given, other, seconds, move, goal }: TrialOf): Promise<void> {
+export async function runTrial(device: Device, { id: given, other, until, isNew, move, goal }: TrialOf): Promise<void> {
   // Once seen, it is known: after a confirmation without an answer, there may be none on trial any more.
   let id = given
   const left = h('p', { role: 'timer' })
   const link = h('p', { hidden: true }, `${texts.trialMoved} `, h('a', { href: move?.link }, move?.address))
   const close = openDialog(texts.trialTitle, [h('p', {}, texts.trial), left, link], false)
   const began = performance.now()
-  const deadline = began + seconds * 1000
   const looks = move?.isGuess ? LOOKS_BEFORE_GUESS : LOOKS_BEFORE_MOVE
   const count = () => {
-    left.textContent = texts.trialLeft(Math.max(0, Math.ceil((deadline - performance.now()) / 1000)))
+    left.textContent = texts.trialLeft(Math.max(0, Math.ceil((until - performance.now()) / 1000)))
   }
   count()
   const timer = setInterval(count, 1_000)
   try {
-    // Without an answer, it has taken long enough.
-    if (given !== undefined || !move) await pause(FIRST_LOOK_MS)
-    for (let attempts = 0; performance.now() < deadline; attempts++) {
+    if (isNew) await pause(FIRST_LOOK_MS)
+    // At least once: only the device can tell that it is too late.
+    for (let attempts = 0; attempts === 0 || performance.now() < until; attempts++) {
       const isReached = goal === undefined || (await look(device, goal))
       // None may be there, because it may yet begin.
       const found = id ?? (await onTrial(device))?.id
       if (found !== other) id = found
       if (isReached && id !== undefined && (await confirm(device, id))) return
-      if (isReached === false && performance.now() - began > GOAL_PART * seconds * 1000) {
+      if (isReached === false && performance.now() - began > GOAL_PART * (until - began)) {
         if (id !== undefined) await undo(device, id).catch(() => undefined)
         throw new Error(goal?.failure)
       }
@@ -107,23 +114,25 @@ async function confirm({ client }: Device, id: string): Promise<boolean> {
     await client.send('POST', '/system/confirm', { headers: { 'If-Match': `"${id}"` }, signal })
     return true
   } catch (error) {
-    // A proxy in front of a device that it does not reach answers with 502 or 504.
-    if (!(error instanceof Refusal) || error.status === 502 || error.status === 504) return false
+    if (!isAnswer(error)) return false
     throw error.status === 409 || error.status === 412 ? new Error(texts.trialLate) : error
   }
 }
 
-/**
- * On the page at the new address: keeps the change that has led there; false if that cannot be done, or there is none.
- * @param goal What else must come true for it.
- * @throws {Error} if the change was undone, as `runTrial`.
- */
-export async function goOnWithTrial(device: Device, goal: Goal | undefined): Promise<boolean> {
-  const trial = await onTrial(device)
-  if (!trial) return false
-  if (!goal) return confirm(device, trial.id).catch(() => false)
-  await runTrial(device, { ...trial, move: undefined, goal })
-  return true
+/** A proxy in front of a device that it does not reach answers with 502 or 504. */
+function isAnswer(error: unknown): error is Refusal {
+  return error instanceof Refusal && error.status !== 502 && error.status !== 504
+}
+
+/** On the page at the new address: the change that has led there, once the device answers; undefined if there is none. */
+export async function trialHere(device: Device): Promise<OnTrial | undefined> {
+  for (let looks = 0; looks < LOOKS_FOR_NONE && !device.closed.aborted; ) {
+    const trial = await onTrial(device)
+    if (trial) return trial
+    if (trial === null) looks++
+    await pause(LOOK_MS)
+  }
+  return undefined
 }
 
 /** Undoes the change now. */
@@ -137,15 +146,15 @@ async function look({ client }: Device, { isReached }: Goal): Promise<boolean | 
   return read.then(isReached, () => undefined)
 }
 
-/** The change that is on trial; undefined if there is none, or no answer. */
-export async function onTrial({
-  client,
-}: Device): Promise<{ readonly id: string; readonly seconds: number } | undefined> {
-  const signal = AbortSignal.timeout(ANSWER_MS)
-  const { trial } = await client
-    .read<{ readonly trial?: { readonly etag: string; readonly remainingS: number } }>('/status', { signal })
-    .catch(() => ({ trial: undefined }))
-  return trial && { id: trial.etag.replaceAll('"', ''), seconds: trial.remainingS }
+/** The change that is on trial; null if there is none, or the device does not tell; undefined if there is no answer. */
+export async function onTrial({ client }: Device): Promise<OnTrial | null | undefined> {
+  try {
+    const signal = AbortSignal.timeout(ANSWER_MS)
+    const { trial } = await client.read<{ trial?: { etag: string; remainingS: number } }>('/status', { signal })
+    return trial ? { id: trial.etag.replaceAll('"', ''), until: performance.now() + trial.remainingS * 1000 } : null
+  } catch (error) {
+    return isAnswer(error) ? null : undefined
+  }
 }
 
 /**

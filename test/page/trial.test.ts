@@ -242,6 +242,28 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     t.equal((await service.patch({ deviceName: 'Now' })).status, 200, 'no longer on trial')
   })
 
+  await t.test('a device that is back at its old address before the new one answers is not left', async t => {
+    const { service } = await startPageDevice(t)
+    const network = new Network()
+    await network.start(t, service.port)
+    const { page } = await openTab(browser, `http://receiver.local:${network.port}/#key=${service.key}`)
+    await goTo(page, 'Settings')
+    await fill(page, 'General', 'Host name', 'elsewhere')
+    network.loseAfterPatch('receiver.local')
+    network.slowDown('elsewhere.local')
+    let isLeft = false
+    page.on('requestfailed', request => {
+      isLeft ||= request.isNavigationRequest()
+    })
+    await click(page, 'General', 'Save')
+    await waitForText(page, 'It should be at')
+    network.heal()
+    await eventually(() => isLeft)
+    await waitForText(page, 'Saved. The device can still be reached.')
+    await waitForText(page, 'Connected')
+    t.equal(page.url(), `http://receiver.local:${network.port}/#settings`)
+  })
+
   const LOST: readonly (readonly [path: string, status: number])[] = [
     ['/status', 0],
     ['/status', 502],

@@ -100,6 +100,8 @@ export async function runTrial(device: Device, { id: given, other, until, isNew,
   } finally {
     clearInterval(timer)
     close()
+    // The page at the new address may still be awaited, and there is nothing more to be done there.
+    if (!link.hidden) stop()
   }
 }
 

@@ -1,4 +1,4 @@
-import { Refusal } from '../client.ts'
+import { isPassing, Refusal } from '../client.ts'
 import { linkFor, linkWith } from '../credential.ts'
 import type { Device } from '../device.ts'
 import { openDialog } from '../dialog.ts'
@@ -116,14 +116,9 @@ async function confirm({ client }: Device, id: string): Promise<boolean> {
     await client.send('POST', '/system/confirm', { headers: { 'If-Match': `"${id}"` }, signal })
     return true
   } catch (error) {
-    if (!isAnswer(error)) return false
-    throw error.status === 409 || error.status === 412 ? new Error(texts.trialLate) : error
+    if (isPassing(error)) return false
+    throw error instanceof Refusal && [409, 412].includes(error.status) ? new Error(texts.trialLate) : error
   }
-}
-
-/** A proxy in front of a device that it does not reach answers with 502 or 504. */
-function isAnswer(error: unknown): error is Refusal {
-  return error instanceof Refusal && error.status !== 502 && error.status !== 504
 }
 
 /** On the page at the new address: the change that has led there, once the device answers; undefined if there is none. */
@@ -155,7 +150,7 @@ export async function onTrial({ client }: Device): Promise<OnTrial | null | unde
     const { trial } = await client.read<{ trial?: { etag: string; remainingS: number } }>('/status', { signal })
     return trial ? { id: trial.etag.replaceAll('"', ''), until: performance.now() + trial.remainingS * 1000 } : null
   } catch (error) {
-    return isAnswer(error) ? null : undefined
+    return isPassing(error) ? undefined : null
   }
 }
 

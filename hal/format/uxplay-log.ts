@@ -18,9 +18,27 @@ const REQUEST_START = 'connection request from'
 const AGENT = 'Client identified as User-Agent:'
 const RESTRICTED = 'client connections have been restricted to those with listed deviceID,'
 const ALLOW = /^use "-allow (\S+)" to allow this client to connect\.$/
-/** Messages that may follow a refusal: the device leaves, or another one comes and finds UxPlay busy. */
-const NOISE =
-  /^(?:Accepted IPv[46] client on socket (?<opened>\d+)|Local : .*|Remote: .*|\*{3} WARNING: rejecting new connection .*|(?:Connection closed|Removing connection) for socket (?<closed>\d+))$/
+/**
+ * Messages that may follow a refusal: the device leaves or goes on, or another one comes, finds UxPlay busy, or speaks another
+ * language. Devices choose nothing in them that could be another message.
+ */
+const NOISE = new RegExp(
+  `^(?:${[
+    'Accepted IPv[46] client on socket (?<opened>\\d+)',
+    'Local : .*',
+    'Remote: .*',
+    '\\*{3} WARNING: rejecting new connection .*',
+    '(?:Connection closed|Removing connection) for socket (?<closed>\\d+)',
+    '(?<removed>Disconnecting on software request|\\*{3} ERROR: httpd error in parsing: \\w+)',
+    'ignoring AirPlay video streaming request \\(use option -hls to activate HLS support\\)',
+    "\\*{3} WARNING: (?:httpd didn't get response|connection from unknown connection type)",
+    '\\*{3} WARNING: RAOP not initialized at (?:SET_PARAMETER(?: coverart| metadata)?|FLUSH)',
+    '\\*{3} ERROR: httpd(?:: recv socket error \\d+:.*| error in sending data)',
+    '\\*{3} ERROR: (?:Mirroring|RAOP) not initialized at SETUP, playing will fail!',
+    '\\*{3} ERROR: (?:Invalid (?:pair-setup data|pair-verify data|fp-setup data length)|Incorrect pair-verify signature)',
+    'Unhandled Client Request: .*',
+  ].join('|')})$`,
+)
 /** UxPlay draws the PIN in eight lines, and then prints it. */
 const PIN_REQUEST = 'client sent PAIR-PIN-START request'
 const DRAWN = /^[ 8bdoPY."]*8[ 8bdoPY."]*$/
@@ -54,12 +72,17 @@ export function refusedCaller(lines: readonly string[]): Refusal | undefined {
   const caller = callerIn(lines[at - 2] ?? '')
   const known = caller?.deviceId === deviceId ? caller : { name: '', model: '', deviceId }
   const newer = new Set<string>()
+  // UxPlay does not say which connections it removes for what they say: they are taken for those of others.
+  let removed = 0
   for (const line of lines.slice(at + 1)) {
-    const { opened, closed } = NOISE.exec(line)?.groups ?? {}
-    if (opened) newer.add(opened)
-    if (closed) newer.delete(closed)
+    const groups = NOISE.exec(line)?.groups
+    if (groups?.removed && removed < newer.size) removed++
+    // The number of a socket is used again.
+    if (groups?.opened && newer.has(groups.opened) && removed > 0) removed--
+    if (groups?.opened) newer.add(groups.opened)
+    if (groups?.closed) newer.delete(groups.closed)
   }
-  return { ...known, line: at, newer: newer.size }
+  return { ...known, line: at, newer: Math.max(0, newer.size - removed) }
 }
 
 /**

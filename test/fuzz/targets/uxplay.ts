@@ -49,6 +49,14 @@ function accept(room: Room): number {
   return socket
 }
 
+/** Printed about what a device goes on to say when it was refused. */
+const SAID = [
+  'ignoring AirPlay video streaming request (use option -hls to activate HLS support)',
+  "*** WARNING: httpd didn't get response",
+  '*** ERROR: RAOP not initialized at SETUP, playing will fail!',
+  'Unhandled Client Request: POST /command RTSP/1.0',
+]
+
 const STEPS: readonly ((room: Room, input: Input) => void)[] = [
   function connect(room) {
     room.start = room.lines.length
@@ -123,6 +131,13 @@ const STEPS: readonly ((room: Room, input: Input) => void)[] = [
   },
   function anotherStays(room) {
     room.refused?.open.add(accept(room))
+  },
+  function anotherIsGarbled(room) {
+    accept(room)
+    print(room, '*** ERROR: httpd error in parsing: HPE_INVALID_METHOD')
+  },
+  function goesOn(room, input) {
+    print(room, input.pick(SAID))
   },
 ]
 

@@ -496,3 +496,20 @@ t.test('a flood of connections does not keep a moderator from deciding', async t
   await sessions.end(room.idOf('Ann'), 'x')
   t.notMatch(uxplay.options, ANN.id)
 })
+
+t.test('a device is listed, whatever is logged after it was refused', async t => {
+  for (const line of [
+    'ignoring AirPlay video streaming request (use option -hls to activate HLS support)',
+    '*** ERROR: httpd error in parsing: HPE_INVALID_METHOD',
+  ])
+    await t.test(line, async t => {
+      const room = start(t, RESTRICTED)
+      await room.run()
+      room.connects(ANN)
+      await later(5)
+      room.isRefused(ANN)
+      room.uxplay.print(...accepted(20), line)
+      if (!line.includes('ERROR')) room.uxplay.print('Connection closed for socket 20')
+      await room.lists('pending Ann 192.0.2.1')
+    })
+})

@@ -16,6 +16,18 @@ const REJECTED = [
 ]
 const LEFT = ['Connection closed for socket 19', 'Connection closed for socket 19']
 const MIRRORS = ['Client identified as User-Agent: AirPlay/695.12', 'raop_rtp_mirror starting mirroring']
+/** Printed about what a refused device goes on to say, or another one. */
+const SAID = [
+  'ignoring AirPlay video streaming request (use option -hls to activate HLS support)',
+  "*** WARNING: httpd didn't get response",
+  '*** ERROR: httpd error in parsing: HPE_INVALID_METHOD',
+  '*** ERROR: httpd: recv socket error 104:Connection reset by peer',
+  '*** ERROR: httpd error in sending data',
+  '*** ERROR: Mirroring not initialized at SETUP, playing will fail!',
+  '*** WARNING: RAOP not initialized at SET_PARAMETER',
+  'Disconnecting on software request',
+  'Unhandled Client Request: POST /command RTSP/1.0',
+]
 
 /** Lines printed about a device, as in the journal. */
 const request = (name: string, id: string, model = 'iPhone15,2') =>
@@ -38,6 +50,10 @@ t.test('the device that was refused', async t => {
   t.match(refusedCaller([...lines, ...arrival(20)]), { name, newer: 1 }, 'another one has not asked yet')
   t.match(refusedCaller([...lines, ...LEFT, ...ARRIVAL, ...refusal('Bob', BOB)]), { name: 'Bob', deviceId: BOB })
   t.equal(refusedCaller([...lines, ...LEFT, ...request('Bob', BOB)]), undefined, 'Bob is let in')
+  for (const line of SAID) t.match(refusedCaller([...lines, line]), { name, line: 5, newer: 0 }, line)
+  const garbled = '*** ERROR: httpd error in parsing: HPE_INVALID_METHOD'
+  t.match(refusedCaller([...lines, ...arrival(20), garbled]), { newer: 0 }, 'another one is put out')
+  t.match(refusedCaller([...lines, ...arrival(20), garbled, ...arrival(20)]), { newer: 1 }, 'and comes back')
   t.match(refusedCaller(refusal('Ann', ANN).slice(1)), { name: '', model: '', deviceId: ANN }, 'a line is missing')
 })
 

@@ -5,6 +5,7 @@ import type { System } from '../os/system.ts'
 import { type JournalEntry, monotonicMs, type Sockets, UNIT, UxPlay } from '../os/uxplay.ts'
 import { Serial } from '../serial.ts'
 import { uxplayApproval } from './uxplay-approval.ts'
+import { type Candidates, Connections, isGone } from './uxplay-connections.ts'
 
 /** Milliseconds to wait after UxPlay or a device comes or goes, so that several changes cause only one look. */
 const NOTICE_MS = 20
@@ -42,8 +43,6 @@ const DOUBT_MS = 5_000
  * appear, and its date tells when the device connected: earlier lines of the log are about another device.
  */
 const UNFILED_MS = 500
-/** Milliseconds from when a device connects until UxPlay makes its file: older connections are those of others. */
-const FILED_MS = 2_000
 /** Milliseconds for which a PIN is shown, as the screen does it, and for which a device may take to come in. */
 const PIN_MS = 120_000
 const UNKNOWN: Caller = { name: '', model: '', deviceId: '' }
@@ -71,12 +70,6 @@ interface Visit {
   pinAt: number
 }
 
-/** When a connection was opened: between two looks. */
-interface Opened {
-  readonly after: number
-  readonly before: number
-}
-
 /**
  * AirPlay through UxPlay, which serves one device at a time and knows no moderators. With the option `restrict`, it refuses
  * devices that no `allow` lists, and it reads its options only when it starts. So a device is let in by an `allow` and a
@@ -99,15 +92,10 @@ export class UxPlayEngine implements Engine {
   #present: UxPlaySession | undefined
   /** The connection through which that device mirrors. */
   #video: number | undefined
-  /** The connections that were open when that device asked, and that may be its own. */
-  #connections: readonly number[] = []
-  /** All open connections. */
-  #opened: ReadonlyMap<number, Opened> = new Map()
-  /** When the last look began. */
-  #seenAt = 0
+  /** The connections through one of which that device asked. */
+  #own: Candidates = { inodes: [], areOld: false }
+  readonly #connections = new Connections()
   #visit: Visit | undefined
-  /** When a device last connected. */
-  #changedAt = 0
   /** The device that was connected when UxPlay's options became outdated, by `Visit.since`. It is not interrupted. */
   #heldFor: number | undefined
   /** Since when UxPlay has not run. */
@@ -306,7 +294,7 @@ export class UxPlayEngine implements Engine {
     this.#ask(this.#pinToShow())
     await this.#repair(hasDevice, isDated, sockets)
     if (this.#stuckSince !== undefined || this.#present || this.#pin !== undefined) return BUSY_MS
-    return hasDevice && began - this.#changedAt < QUIET_MS ? MEETING_MS : IDLE_MS
+    return hasDevice && began - this.#connections.changedAt < QUIET_MS ? MEETING_MS : IDLE_MS
   }
 
   async #lookAtStopped(): Promise<number> {
@@ -325,37 +313,29 @@ export class UxPlayEngine implements Engine {
   }
 
   /** Remembers when connections were opened, and which device is connected. @param began When this look began. */
-  #track({ connections }: Sockets, connectedAt: number | undefined, began: number): void {
-    const opened = (inode: number) => this.#opened.get(inode) ?? { after: this.#seenAt, before: this.#now() }
-    if (connections.some(inode => !this.#opened.has(inode))) this.#changedAt = began
-    this.#opened = new Map(connections.map(inode => [inode, opened(inode)]))
-    this.#seenAt = began
+  #track({ connections: open }: Sockets, connectedAt: number | undefined, began: number): void {
+    this.#connections.see(open, connectedAt, began, this.#now())
     let since: number | undefined
     let inode: number | undefined
     if (connectedAt === undefined) {
       // Without its file, a device is known only by its connection, if there was no other one when it came.
-      inode = connections.find(inode => connections.length === 1 || inode === this.#visit?.inode)
-      since = inode && this.#opened.get(inode)?.after
+      inode = open.find(inode => open.length === 1 || inode === this.#visit?.inode)
+      since = inode && this.#connections.openedAfter(inode)
       // UxPlay keeps the file of a device that has left while another connection is open.
-    } else if (connections.some(inode => this.#isOwn(inode, connectedAt))) since = connectedAt
+    } else if (this.#connections.filed.inodes.some(inode => open.includes(inode))) since = connectedAt
     if (since === undefined) this.#visit = undefined
     else if (this.#visit?.since !== since || this.#visit.inode !== inode)
       this.#visit = { since, inode, caller: undefined, pin: undefined, pinAt: 0 }
   }
 
-  /** Whether a connection may be that of the device that connected then: it was not opened long before. */
-  #isOwn(inode: number, connectedAt: number | undefined): boolean {
-    const { before } = this.#opened.get(inode) ?? {}
-    return connectedAt === undefined || before === undefined || before >= connectedAt - FILED_MS
-  }
-
   /** Whether the device that mirrored or asked has left. Another one may have taken its place. */
   #isOver({ video, connections }: Sockets, connectedAt: number | undefined): boolean {
-    if (this.#present?.state === 'active') return video !== this.#video
-    if (this.#present?.state !== 'pending') return false
-    if (this.#present.connectedAt !== undefined && this.#present.connectedAt !== connectedAt) return true
-    // If no connection was seen, it is unknown which one to look for.
-    return this.#connections.length > 0 && !this.#connections.some(inode => connections.includes(inode))
+    if (!this.#present) return false
+    const { state, connectedAt: own, enteredAt } = this.#present
+    if (state === 'active') return video !== this.#video
+    // The file of another device.
+    if (own === undefined ? connectedAt !== undefined && connectedAt > enteredAt : own !== connectedAt) return true
+    return isGone(this.#own, connections)
   }
 
   /** Whether the connected device may be another one than `#present`. */
@@ -394,7 +374,7 @@ export class UxPlayEngine implements Engine {
     const address = new Set(peers).size === 1 ? (peers[0] ?? '') : ''
     this.#present = this.#enter(refused, address, 'pending', connectedAt)
     this.#wasTurnedAway = this.#present === undefined
-    this.#connections = connections.filter(inode => this.#isOwn(inode, connectedAt))
+    this.#own = connectedAt === undefined ? this.#connections.newestAt(line.at) : this.#connections.filed
   }
 
   /** Learns from the log about the device that is connected. What is known stays so while other devices fill the log. */

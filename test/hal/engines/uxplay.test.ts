@@ -38,6 +38,7 @@ const BUSY = [
   'Connection closed for socket 40',
 ]
 const request = ({ name, id }: Phone) => `connection request from ${name} (iPhone15,2) with deviceID = ${id}`
+const AGENT = 'Client identified as User-Agent: AirPlay/695.12'
 const PIN = ['client sent PAIR-PIN-START request', '*** CLIENT MUST NOW ENTER PIN = "0007" AS AIRPLAY PASSWORD']
 
 function start(t: Test, options: string, timeoutS = 60) {
@@ -117,6 +118,14 @@ function start(t: Test, options: string, timeoutS = 60) {
       await sessions.admit(room.idOf(phone.name), true, 'x')
       t.equal(listed().at(-1), `admitted ${phone.name} ${phone.peer}`)
     },
+    /** Other devices find UxPlay busy, which makes the engine look: the second time, the first look is over. */
+    async isSeen() {
+      for (let looks = 0; looks < 2; looks++) {
+        const { reads } = uxplay
+        uxplay.print(...BUSY)
+        await eventually(() => uxplay.reads > reads)
+      }
+    },
     leave() {
       uxplay.print('Connection closed for socket 19')
       uxplay.connect()
@@ -185,6 +194,7 @@ t.test('the time to come is over while the device', async t => {
     const engine = await room.run()
     await room.isAdmitted(ANN)
     room.connects(ANN)
+    await later(5)
     room.uxplay.print(request(ANN))
     room.mirrors(ANN)
     await engine.end(room.idOf('Ann'), 'timeout')
@@ -512,4 +522,54 @@ t.test('a device is listed, whatever is logged after it was refused', async t =>
       if (!line.includes('ERROR')) room.uxplay.print('Connection closed for socket 20')
       await room.lists('pending Ann 192.0.2.1')
     })
+})
+
+t.test('a device that asks without a file, and leaves', async t => {
+  await t.test('is not listed, although an older connection stays', async t => {
+    const room = start(t, RESTRICTED)
+    await room.run()
+    await room.isIdle()
+    await room.asks(ANN, false)
+    room.uxplay.connect([STRANGER])
+    await room.lists()
+  })
+  await t.test('is not listed while another one is there that has a file', async t => {
+    const room = start(t, RESTRICTED)
+    const { uxplay } = room
+    await room.run()
+    // Both at once: either may be hers.
+    uxplay.accept(STRANGER)
+    await room.asks(ANN, false)
+    uxplay.connect([STRANGER])
+    await room.isSeen()
+    room.connects(BOSS)
+    await later(5)
+    uxplay.print(request(BOSS), AGENT)
+    await room.lists()
+    t.equal(uxplay.starts, 1)
+  })
+})
+
+t.test('after a restart of the service, a device that has asked and left is not listed, whoever stays', async t => {
+  const room = start(t, RESTRICTED)
+  await room.run()
+  await room.isIdle()
+  await room.asks(ANN)
+  await room.restart()
+  await eventually(() => room.listed().length === 1)
+  room.uxplay.connect([STRANGER])
+  await room.lists()
+})
+
+t.test('a device sees its PIN, however long after it has connected it asks for one', async t => {
+  const room = start(t, 'pin\n')
+  const { uxplay } = room
+  await room.run()
+  uxplay.print(...accepted(19))
+  uxplay.accept(ANN)
+  await later(2_500)
+  uxplay.file(true)
+  await later(5)
+  uxplay.print(...PIN)
+  await eventually(() => room.shown() === '0007')
 })

@@ -1,0 +1,75 @@
+/** Milliseconds from when a device connects until UxPlay makes its file, as a rule: older connections are those of others. */
+const FILED_MS = 2_000
+
+/** When a connection was opened: between two looks. */
+interface Opened {
+  readonly after: number
+  readonly before: number
+}
+
+/** Connections of which one is a device's own. None if that is unknown. */
+export interface Candidates {
+  readonly inodes: readonly number[]
+  /** Whether all of them were there at the first look, so that nothing tells them apart. */
+  readonly areOld: boolean
+}
+
+/**
+ * Tells UxPlay's connections apart by when they were opened. The kernel does not say so; looks at its table show it roughly.
+ * All times are in milliseconds of the monotonic clock.
+ */
+export class Connections {
+  #opened: ReadonlyMap<number, Opened> = new Map()
+  /** When the last look began. */
+  #seenAt = 0
+  /** When a connection was last opened. */
+  #changedAt = 0
+  #filedAt: number | undefined
+  #filed: Candidates = { inodes: [], areOld: false }
+
+  get changedAt(): number {
+    return this.#changedAt
+  }
+
+  /** Those of the device for which UxPlay made its file. It keeps the file if that device leaves and others stay. */
+  get filed(): Candidates {
+    return this.#filed
+  }
+
+  /** Takes note of those that are open. @param began @param ended Of the look. @param filedAt When UxPlay made its file. */
+  see(open: readonly number[], filedAt: number | undefined, began: number, ended: number): void {
+    const opened = (inode: number) => this.#opened.get(inode) ?? { after: this.#seenAt, before: ended }
+    if (open.some(inode => !this.#opened.has(inode))) this.#changedAt = began
+    this.#opened = new Map(open.map(inode => [inode, opened(inode)]))
+    this.#seenAt = began
+    // Once: when its device has left, an older connection must not pass for it.
+    if (filedAt !== this.#filedAt || this.#filed.inodes.length === 0)
+      this.#filed = this.#last(Number.POSITIVE_INFINITY, (filedAt ?? 0) - FILED_MS)
+    this.#filedAt = filedAt
+  }
+
+  /** The earliest time at which an open connection may have been opened. */
+  openedAfter(inode: number): number | undefined {
+    return this.#opened.get(inode)?.after
+  }
+
+  /** That of a device without a file, which spoke then: the newest one. */
+  newestAt(at: number): Candidates {
+    return this.#last(at, Number.POSITIVE_INFINITY)
+  }
+
+  /** Those that may have been opened between `since` and `at`, or else the newest ones before. */
+  #last(at: number, since: number): Candidates {
+    const opened = [...this.#opened].filter(([, { after }]) => after <= at)
+    const oldest = Math.min(since, Math.max(...opened.map(([, { before }]) => before)))
+    const last = opened.filter(([, { before }]) => before >= oldest)
+    return { inodes: last.map(([inode]) => inode), areOld: last.every(([, { after }]) => after === 0) }
+  }
+}
+
+/** Whether the device with one of these connections has left. */
+export function isGone({ inodes, areOld }: Candidates, open: readonly number[]): boolean {
+  const isOpen = (inode: number) => open.includes(inode)
+  // A device that is taken for gone asks again; one that has left must not stay listed for as long as a stranger stays.
+  return inodes.length > 0 && !(areOld ? inodes.every(isOpen) : inodes.some(isOpen))
+}

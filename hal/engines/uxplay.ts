@@ -286,7 +286,9 @@ export class UxPlayEngine implements Engine {
       this.#ask(undefined)
       if (this.#present?.state !== 'active') await this.#enterActive(sockets.mirroring)
       this.#video = sockets.video
-      await this.#restartIfStuck(sockets.hasBacklog, HUNG_MS)
+      if (await this.#restartIfStuck(sockets.hasBacklog, HUNG_MS)) return BUSY_MS
+      // UxPlay goes on letting it in until the next restart, which the changed options will cause.
+      await this.#setAllowed()
       return BUSY_MS
     }
     if (this.#present && !hasDevice) this.#leave(this.#present)
@@ -418,13 +420,10 @@ export class UxPlayEngine implements Engine {
     const deviceId = caller?.deviceId ?? (allowed?.size === 1 ? [...allowed][0] : undefined)
     const entry = this.#admitted.find(admitted => admitted.deviceId === deviceId)
     if (this.#present) this.#leave(this.#present)
-    if (entry) {
-      entry.state = 'active'
-      this.#host?.move(entry.id, 'active', { ...caller, address })
-      // UxPlay goes on letting it in until the next restart, which the changed options will cause.
-      await this.#setAllowed()
-    }
     this.#present = entry ?? this.#enter(caller ?? UNKNOWN, address, 'active')
+    if (!entry) return
+    entry.state = 'active'
+    this.#host?.move(entry.id, 'active', { ...caller, address })
   }
 
   /** Restarts UxPlay if it is stuck, or if its options were changed while a device was connected that has left. */

@@ -124,8 +124,10 @@ export class UxPlay {
 
   /** Lets these devices in from UxPlay's next start on, in addition to those that UXPLAYRC lists. */
   async setAllowed(deviceIds: readonly string[]): Promise<void> {
-    if (deviceIds.length === 0) await this.#system.remove(ALLOWED)
-    else await this.#system.writeAtomic(ALLOWED, deviceIds.map(id => `allow ${id}\n`).join(''), 0o644)
+    const text = deviceIds.map(id => `allow ${id}\n`).join('')
+    if (((await this.#system.readBytes(ALLOWED)) ?? '').toString() === text) return
+    if (text === '') await this.#system.remove(ALLOWED)
+    else await this.#system.writeAtomic(ALLOWED, text, 0o644)
   }
 
   /** The devices that UxPlay lets in; undefined if it lets in all, or if its options differ from those on disk. */

@@ -1,5 +1,7 @@
 /** What the engine makes of a UxPlay whose files, sockets and log are given. A real one is in test/engines. */
 import { randomUUID } from 'node:crypto'
+import { mkdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { UxPlayEngine } from '../../../hal/engines/uxplay.ts'
 import { System } from '../../../hal/os/system.ts'
@@ -67,6 +69,7 @@ function start(t: Test, options: string, timeoutS = 60) {
   })
   const listed = () => sessions.all.map(({ state, name, address }) => `${state} ${name} ${address}`)
   const room = {
+    root,
     uxplay,
     sessions,
     log,
@@ -572,4 +575,28 @@ t.test('a device sees its PIN, however long after it has connected it asks for o
   await later(5)
   uxplay.print(...PIN)
   await eventually(() => room.shown() === '0007')
+})
+
+t.test('a device that was let in while the disk was full is listed until it leaves', async t => {
+  const room = start(t, RESTRICTED)
+  const { uxplay } = room
+  await room.run()
+  await room.isAdmitted(ANN)
+  const allowed = join(room.root, 'run/receiverd/uxplay-allowed')
+  rmSync(allowed)
+  mkdirSync(join(allowed, 'in the way'), { recursive: true })
+  room.connects(ANN)
+  await later(5)
+  uxplay.print(request(ANN), AGENT)
+  room.mirrors(ANN)
+  await room.lists('active Ann 192.0.2.1')
+  // Longer than from one look to the next.
+  await later(1_200)
+  t.strictSame(room.listed(), ['active Ann 192.0.2.1'], 'once')
+  rmSync(allowed, { recursive: true })
+  const { starts } = uxplay
+  room.leave()
+  await room.lists()
+  await eventually(() => uxplay.starts > starts)
+  t.notMatch(uxplay.options, ANN.id)
 })

@@ -50,11 +50,14 @@ const UNKNOWN: Caller = { name: '', model: '', deviceId: '' }
 interface UxPlaySession {
   readonly id: string
   readonly deviceId: string
+  readonly address: string
   /** When it entered, in milliseconds of the monotonic clock. */
   readonly enteredAt: number
   /** When its device connected to ask, in the same way; undefined if that is unknown. */
   readonly connectedAt: number | undefined
   state: SessionState
+  /** Since when UxPlay has done what that state says, in the same way. */
+  since: number
 }
 
 /** The device that is connected, whether or not it has a session. All times are in milliseconds of the monotonic clock. */
@@ -153,8 +156,9 @@ export class UxPlayEngine implements Engine {
   }
 
   admit(id: string): Promise<void> {
-    return this.#decide(id, async entry => {
-      if (entry.state !== 'pending') return
+    return this.#decide(async () => {
+      const entry = this.#entries.get(id)
+      if (entry?.state !== 'pending') return
       entry.state = 'admitted'
       this.#present = undefined
       try {
@@ -166,25 +170,37 @@ export class UxPlayEngine implements Engine {
         await this.#setAllowed()
         throw error
       }
+      entry.since = this.#now()
       this.#host?.move(id, 'admitted')
     })
   }
 
   end(id: string, reason: EndReason): Promise<void> {
-    const before = this.#entries.get(id)?.state
-    return this.#decide(id, async entry => {
+    const former = this.#entries.get(id)
+    const since = former?.since
+    return this.#decide(async () => {
+      const entry = this.#entries.get(id) ?? this.#successorOf(former)
+      if (!entry) return
       const { state } = entry
-      if (reason === 'timeout' && (state !== before || this.#isComing(entry))) return
+      const isTimeout = reason === 'timeout'
+      if (isTimeout && (entry.since !== since || this.#isComing(entry))) return
       if (state === 'admitted') entry.state = 'pending'
       try {
         // When the other device leaves, UxPlay gets its new options.
-        await (this.#isOtherConnected(entry) ? this.#setAllowed() : this.#restart())
+        await (this.#isOtherConnected(entry, isTimeout) ? this.#setAllowed() : this.#restart())
       } catch (error) {
         entry.state = state
         throw error
       }
       this.#leave(entry)
     })
+  }
+
+  /** The session of a device that has just got another one, because it began to mirror again. */
+  #successorOf(former: UxPlaySession | undefined): UxPlaySession | undefined {
+    const present = this.#present
+    const isSame = (key: 'deviceId' | 'address') => former?.[key] && former[key] === present?.[key]
+    return isSame('deviceId') || isSame('address') ? present : undefined
   }
 
   /** Whether the device of an admitted session may be connected, and on its way in. */
@@ -196,20 +212,22 @@ export class UxPlayEngine implements Engine {
     return isIt && this.#now() - since < PIN_MS
   }
 
-  /** Whether a device is connected, or mirrors, that does not belong to this session. */
-  #isOtherConnected(entry: UxPlaySession): boolean {
+  /**
+   * Whether a device is connected, or mirrors, that does not belong to this session.
+   * @param believes Whether to believe a device without a session that it is another one.
+   */
+  #isOtherConnected(entry: UxPlaySession, believes: boolean): boolean {
     if (this.#present) return this.#present !== entry
     const { caller } = this.#visit ?? {}
-    return caller !== undefined && caller.deviceId !== entry.deviceId
+    return believes && caller !== undefined && caller.deviceId !== entry.deviceId
   }
 
-  /** Acts on a session, unless it turns out that its device is gone. */
-  #decide(id: string, act: (entry: UxPlaySession) => Promise<void>): Promise<void> {
+  /** Acts once it is known which devices are there. */
+  #decide(act: () => Promise<void>): Promise<void> {
     return this.#queue.run(async () => {
       // A flood of connections must not make decisions impossible.
       await this.#look().catch(() => undefined)
-      const entry = this.#entries.get(id)
-      if (entry) await act(entry)
+      await act()
       this.#lookIn(NOTICE_MS)
     })
   }
@@ -423,6 +441,7 @@ export class UxPlayEngine implements Engine {
     this.#present = entry ?? this.#enter(caller ?? UNKNOWN, address, 'active')
     if (!entry) return
     entry.state = 'active'
+    entry.since = this.#now()
     this.#host?.move(entry.id, 'active', { ...caller, address })
   }
 
@@ -462,7 +481,8 @@ export class UxPlayEngine implements Engine {
   ): UxPlaySession | undefined {
     const id = this.#host?.enter(this, { protocol: 'airplay', name, model, deviceId, address }, state)
     if (id === undefined) return undefined
-    const entry = { id, deviceId, enteredAt: this.#now(), connectedAt, state }
+    const now = this.#now()
+    const entry = { id, deviceId, address, enteredAt: now, connectedAt, state, since: now }
     this.#entries.set(id, entry)
     return entry
   }

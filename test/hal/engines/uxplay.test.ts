@@ -600,3 +600,53 @@ t.test('a device that was let in while the disk was full is listed until it leav
   await eventually(() => uxplay.starts > starts)
   t.notMatch(uxplay.options, ANN.id)
 })
+
+t.test('a moderator puts out a device that', async t => {
+  await t.test('plays sound, and says that it is another one', async t => {
+    const room = start(t, RESTRICTED)
+    const { uxplay, sessions } = room
+    await room.run()
+    await room.isAdmitted(ANN)
+    const { starts } = uxplay
+    room.connects(ANN)
+    await later(5)
+    uxplay.print(request(ANN), AGENT, '*** ERROR: Client specified timingProtocol=x', request(BOB), ', but …')
+    await room.isSeen()
+    await sessions.end(room.idOf('Ann'), 'x')
+    t.equal(uxplay.starts, starts + 1)
+    t.notMatch(uxplay.options, ANN.id)
+  })
+  await t.test('begins to mirror anew at that moment', async t => {
+    const room = start(t, OPEN)
+    const { uxplay, sessions } = room
+    await room.run()
+    room.connects(ANN)
+    await later(5)
+    uxplay.print(request(ANN))
+    room.mirrors(ANN)
+    await room.lists('active Ann 192.0.2.1')
+    const id = room.idOf('Ann')
+    uxplay.connect([ANN, { ...ANN, inode: 99, port: VIDEO }])
+    await sessions.end(id, 'x')
+    t.equal(uxplay.starts, 2)
+    t.strictSame(room.listed(), [])
+  })
+})
+
+t.test('the time to decide is over while UxPlay restarts to let the device in', async t => {
+  const room = start(t, RESTRICTED)
+  const { uxplay } = room
+  const engine = await room.run()
+  await room.asks(ANN)
+  const id = room.idOf('Ann')
+  let over: Promise<void> | undefined
+  uxplay.restarting = () => {
+    over ??= engine.end(id, 'timeout')
+  }
+  await engine.admit(id)
+  await over
+  t.strictSame(room.listed(), ['admitted Ann 192.0.2.1'])
+  t.equal(uxplay.starts, 2)
+  await engine.end(id, 'timeout')
+  t.strictSame(room.listed(), [], 'another time')
+})

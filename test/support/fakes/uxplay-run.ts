@@ -41,6 +41,8 @@ export class FakeUxPlay {
   reads = 0
   /** Connections that it has not accepted. */
   backlog = 0
+  /** Called when it is restarted, before it stops. */
+  restarting: () => void = () => undefined
   /** As `systemctl show` prints it. */
   state = 'active'
   /** Whether systemd is about to start it, but waits for another unit. */
@@ -69,6 +71,7 @@ export class FakeUxPlay {
         if (verb === 'show' && more.includes('--value')) return `${this.state}\nrunning\n`
         if (verb === 'show') return `ActiveState=${this.state}\nInvocationID=1\n${this.hasJob ? 'Job=7\n' : ''}`
         if (verb?.endsWith('restart')) {
+          this.restarting()
           this.stop()
           this.start()
         }

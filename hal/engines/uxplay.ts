@@ -139,8 +139,8 @@ export class UxPlayEngine implements Engine {
     this.#showPin = showPin
     // A PIN from before a crash may still be on the screen.
     showPin(undefined)
-    // A change of its other options may be waiting until the device that is connected has left.
-    if (await this.#uxplay.isRcOutdated().catch(() => true)) this.#heldFor = await this.#uxplay.connectedAt()
+    // Changed options may be waiting until the device that is connected has left.
+    if (await this.#uxplay.isOutdated().catch(() => true)) this.#heldFor = await this.#uxplay.connectedAt()
     await this.#uxplay.setAllowed([])
     this.#stopWatching = await this.#uxplay.watch(
       () => this.#notice(),

@@ -650,3 +650,21 @@ t.test('the time to decide is over while UxPlay restarts to let the device in', 
   await engine.end(id, 'timeout')
   t.strictSame(room.listed(), [], 'another time')
 })
+
+t.test('after a restart of the service, a withdrawn permission interrupts nobody who plays sound', async t => {
+  const room = start(t, RESTRICTED)
+  const { uxplay } = room
+  const engine = await room.run()
+  await room.isAdmitted(ANN)
+  const { starts } = uxplay
+  room.connects(BOSS)
+  await later(5)
+  uxplay.print(request(BOSS), AGENT)
+  await engine.end(room.idOf('Ann'), 'timeout')
+  await room.restart()
+  // Longer than from the start to the second look.
+  await later(300)
+  t.equal(uxplay.starts, starts)
+  room.leave()
+  await eventually(() => uxplay.starts === starts + 1)
+})

@@ -34,6 +34,8 @@ const LOG_LOOKS_PER_S = 2
 const STUCK_MS = 5_000
 /** The same while a device mirrors, which a restart would interrupt. */
 const HUNG_MS = 30_000
+/** The same until it listens for the first time: on a small board, GStreamer looks for its plugins for a minute. */
+const STARTING_MS = 180_000
 /** Milliseconds for which UxPlay may be stopped until devices that were let in must ask again. */
 const STOPPED_GRACE_MS = 5_000
 /** Milliseconds for which a pending device may turn out to be another one: a busy journald delivers lines late. */
@@ -108,6 +110,8 @@ export class UxPlayEngine implements Engine {
   #wasTurnedAway = false
   /** Since when UxPlay has been stuck, in milliseconds of the monotonic clock. */
   #stuckSince: number | undefined
+  /** The start after which UxPlay was last seen to listen. */
+  #listenedSince: number | undefined
   /** Since when a device has been connected without a file, in milliseconds of the monotonic clock. */
   #unfiledSince: number | undefined
   /** Whether a device has connected since UxPlay started. */
@@ -278,7 +282,8 @@ export class UxPlayEngine implements Engine {
 
   /** Finds out which device is there, and restarts UxPlay if necessary. @returns milliseconds until the next look. */
   async #look(): Promise<number> {
-    if (!(await this.#uxplay.isRunning())) return this.#lookAtStopped()
+    const startedAt = await this.#uxplay.startedAt()
+    if (startedAt === undefined) return this.#lookAtStopped()
     this.#stoppedSince = undefined
     const began = this.#now()
     const connectedAt = await this.#uxplay.connectedAt()
@@ -291,6 +296,7 @@ export class UxPlayEngine implements Engine {
     const now = this.#now()
     this.#unfiledSince = hasDevice && connectedAt === undefined ? (this.#unfiledSince ?? now) : undefined
     const isDated = now - (this.#unfiledSince ?? Number.NEGATIVE_INFINITY) >= UNFILED_MS
+    if (sockets.isListening) this.#listenedSince = startedAt
     this.#track(sockets, connectedAt, began)
     if (this.#present && this.#isOver(sockets, connectedAt)) {
       this.#leave(this.#present)
@@ -304,7 +310,7 @@ export class UxPlayEngine implements Engine {
       this.#ask(undefined)
       if (this.#present?.state !== 'active') await this.#enterActive(sockets.mirroring)
       this.#video = sockets.video
-      if (await this.#restartIfStuck(sockets.hasBacklog, HUNG_MS)) return BUSY_MS
+      if (await this.#restartIfStuck(sockets.hasBacklog || !sockets.isListening, HUNG_MS)) return BUSY_MS
       // UxPlay goes on letting it in until the next restart, which the changed options will cause.
       await this.#setAllowed()
       return BUSY_MS
@@ -312,7 +318,8 @@ export class UxPlayEngine implements Engine {
     if (this.#present && !hasDevice) this.#leave(this.#present)
     if (hasDevice && isDated && this.#isInDoubt(sockets)) await this.#meet(sockets, connectedAt)
     this.#ask(this.#pinToShow())
-    await this.#repair(hasDevice, isDated, sockets)
+    const patienceMs = this.#listenedSince === startedAt ? STUCK_MS : STARTING_MS
+    await this.#repair(hasDevice, isDated, sockets, patienceMs)
     if (this.#stuckSince !== undefined || this.#present || this.#pin !== undefined) return BUSY_MS
     return hasDevice && began - this.#connections.changedAt < QUIET_MS ? MEETING_MS : IDLE_MS
   }
@@ -445,10 +452,15 @@ export class UxPlayEngine implements Engine {
     this.#host?.move(entry.id, 'active', { ...caller, address })
   }
 
-  /** Restarts UxPlay if it is stuck, or if its options were changed while a device was connected that has left. */
-  async #repair(hasDevice: boolean, isDated: boolean, { isBehind, isVideoOpen }: Sockets): Promise<void> {
+  /**
+   * Restarts UxPlay if it is stuck, or if its options were changed while a device was connected that has left.
+   * @param patienceMs Milliseconds until it counts as stuck.
+   */
+  async #repair(hasDevice: boolean, isDated: boolean, sockets: Sockets, patienceMs: number): Promise<void> {
+    const { isBehind, isListening, isVideoOpen } = sockets
     // If UxPlay forgot to close a port, the next device would send its picture to nobody.
-    if (await this.#restartIfStuck(isBehind || (isVideoOpen && !hasDevice && this.#hadDevice), STUCK_MS)) return
+    const isStuck = isBehind || !isListening || (isVideoOpen && !hasDevice && this.#hadDevice)
+    if (await this.#restartIfStuck(isStuck, patienceMs)) return
     // It may be about to make a file.
     if (!isDated) return
     // A connection that says nothing is no device. A device that UxPlay makes no file for is known once it was refused.

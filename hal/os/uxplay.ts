@@ -45,6 +45,8 @@ export interface Sockets {
   readonly mirroring: string | undefined
   /** Identifies that device's video connection. The next device has another one. */
   readonly video: number | undefined
+  /** Whether devices can connect. */
+  readonly isListening: boolean
   /** Whether requests or connections are waiting for UxPlay. For a moment this is normal. */
   readonly isBehind: boolean
   /** Whether connections are waiting for UxPlay although it has room for them. */
@@ -97,6 +99,11 @@ export class UxPlay {
   /** Whether it runs, started by this project's unit. */
   async isRunning(): Promise<boolean> {
     return this.#system.exists(STARTUP)
+  }
+
+  /** When this run of it was started, by the wall clock at that time; undefined if it does not run. */
+  async startedAt(): Promise<number | undefined> {
+    return this.#system.modifiedAt(STARTUP)
   }
 
   /** Whether systemd has stopped it, and is not about to start it again. */
@@ -165,7 +172,7 @@ export class UxPlay {
 
   /** Whether devices can connect to it. */
   async isListening(): Promise<boolean> {
-    return (await this.#table()).some(({ port, state }) => port === CONTROL_PORT && state === 'listening')
+    return (await this.#sockets()).isListening
   }
 
   async sockets(): Promise<Sockets> {
@@ -193,13 +200,15 @@ export class UxPlay {
       sockets.filter(socket => socket.port === port && socket.state === state)
     const [video] = of(VIDEO_PORT, 'established')
     const control = of(CONTROL_PORT, 'established')
+    const listening = of(CONTROL_PORT, 'listening')
     return {
       peers: control.map(({ peer }) => peer),
       connections: control.map(({ inode }) => inode),
       mirroring: video?.peer,
       video: video?.inode,
+      isListening: listening.length > 0,
       isBehind: sockets.some(({ waiting }) => waiting > 0),
-      hasBacklog: control.length < MANY_CONNECTIONS && of(CONTROL_PORT, 'listening').some(({ waiting }) => waiting > 0),
+      hasBacklog: control.length < MANY_CONNECTIONS && listening.some(({ waiting }) => waiting > 0),
       isVideoOpen: of(VIDEO_PORT, 'listening').length > 0,
     }
   }

@@ -668,3 +668,28 @@ t.test('after a restart of the service, a withdrawn permission interrupts nobody
   room.leave()
   await eventually(() => uxplay.starts === starts + 1)
 })
+
+t.test('UxPlay is restarted because it does not listen', async t => {
+  for (const [how, ms] of [
+    ['any more', 5_000],
+    ['since its start', 180_000],
+  ] as const)
+    await t.test(how, async t => {
+      const room = start(t, OPEN)
+      const { uxplay } = room
+      uxplay.isListening = how === 'any more'
+      uxplay.connect()
+      await room.run()
+      await later(100)
+      uxplay.isListening = false
+      uxplay.connect()
+      uxplay.print('x')
+      await later(2_500)
+      uxplay.ahead += ms - 4_000
+      // Longer than from one look to the next.
+      await later(1_100)
+      t.equal(uxplay.starts, 1)
+      uxplay.ahead += 4_000
+      await eventually(() => uxplay.starts === 2)
+    })
+})

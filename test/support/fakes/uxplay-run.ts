@@ -41,6 +41,8 @@ export class FakeUxPlay {
   reads = 0
   /** Connections that it has not accepted. */
   backlog = 0
+  /** Whether devices can connect to it. */
+  isListening = true
   /** Called when it is restarted, before it stops. */
   restarting: () => void = () => undefined
   /** As `systemctl show` prints it. */
@@ -114,6 +116,7 @@ export class FakeUxPlay {
     this.state = 'inactive'
     this.#lines = []
     this.backlog = 0
+    this.isListening = true
     this.connect()
     this.file(false)
     rmSync(join(this.#root, 'run/uxplay/startup'), { force: true })
@@ -127,15 +130,11 @@ export class FakeUxPlay {
   /** From now on, these are its connections. @param rest Other rows of the kernel's table. */
   connect(sockets: readonly FakeSocket[] = [], rest = ''): void {
     this.#sockets = sockets
-    const hex = (text: string) => text.toUpperCase().padStart(8, '0')
+    const listener = { inode: 1, peer: '0.0.0.0', waiting: this.backlog }
     const rows = [
-      { inode: 1, peer: '0.0.0.0', waiting: this.backlog, state: LISTENING },
-      ...sockets.map(socket => ({ ...socket, state: ESTABLISHED })),
-    ].map(({ port = CONTROL, peer, waiting = 0, inode, state }: FakeSocket & { state: string }) => {
-      const address = hex(Buffer.from(peer.split('.').map(Number)).reverse().toString('hex'))
-      const local = `00000000:${port.toString(16).toUpperCase()}`
-      return ` 0: ${local} ${address}:C000 ${state} 00000000:${hex(waiting.toString(16))} 00:00000000 00000000 0 0 ${inode} 1\n`
-    })
+      ...(this.isListening ? [rowOf(listener, LISTENING)] : []),
+      ...sockets.map(socket => rowOf(socket, ESTABLISHED)),
+    ]
     this.#write('proc/net/tcp', rows.join('') + rest)
     this.#write('proc/net/tcp6', '')
   }
@@ -163,6 +162,14 @@ export class FakeUxPlay {
     mkdirSync(dirname(join(this.#root, path)), { recursive: true })
     writeFileSync(join(this.#root, path), text)
   }
+}
+
+/** A row of the kernel's table of sockets. */
+function rowOf({ port = CONTROL, peer, waiting = 0, inode }: FakeSocket, state: string): string {
+  const hex = (text: string) => text.toUpperCase().padStart(8, '0')
+  const address = hex(Buffer.from(peer.split('.').map(Number)).reverse().toString('hex'))
+  const local = `00000000:${port.toString(16).toUpperCase()}`
+  return ` 0: ${local} ${address}:C000 ${state} 00000000:${hex(waiting.toString(16))} 00:00000000 00000000 0 0 ${inode} 1\n`
 }
 
 function sha256(text: string): string {

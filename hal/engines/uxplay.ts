@@ -1,6 +1,14 @@
 import type { ApprovalOption, EndReason, Engine, EngineHost, SessionState, ShowPin } from '../engine.ts'
 import type { Stop } from '../files/watcher.ts'
-import { type Caller, isPinAnswered, lastCaller, pinIn, refusedCaller, withoutPin } from '../format/uxplay-log.ts'
+import {
+  type Caller,
+  hasComeIn,
+  isPinAnswered,
+  lastCaller,
+  pinIn,
+  refusedCaller,
+  withoutPin,
+} from '../format/uxplay-log.ts'
 import type { System } from '../os/system.ts'
 import { type JournalEntry, monotonicMs, type Sockets, UNIT, UxPlay } from '../os/uxplay.ts'
 import { Serial } from '../serial.ts'
@@ -68,9 +76,13 @@ interface Visit {
   readonly since: number
   /** Its connection, if UxPlay made no file for it. Otherwise `since` is exact. */
   readonly inode: number | undefined
-  /** How it has introduced itself. */
+  /** When it was first seen. */
+  readonly seenAt: number
+  /** How it has introduced itself. It may say so again, as another one. */
   caller: Caller | undefined
-  /** The PIN that it must enter, and when that was found. */
+  /** Whether UxPlay has done more for it than to ask for a PIN. From then on, it notices when the device is gone. */
+  isIn: boolean
+  /** The PIN that it must enter, and when it was asked for that, or has entered it. */
   pin: string | undefined
   pinAt: number
 }
@@ -352,7 +364,7 @@ export class UxPlayEngine implements Engine {
     } else if (this.#connections.filed.inodes.some(inode => open.includes(inode))) since = connectedAt
     if (since === undefined) this.#visit = undefined
     else if (this.#visit?.since !== since || this.#visit.inode !== inode)
-      this.#visit = { since, inode, caller: undefined, pin: undefined, pinAt: 0 }
+      this.#visit = { since, inode, seenAt: began, caller: undefined, isIn: false, pin: undefined, pinAt: 0 }
   }
 
   /** Whether the device that mirrored or asked has left. Another one may have taken its place. */
@@ -408,13 +420,13 @@ export class UxPlayEngine implements Engine {
   #listen(visit: Visit, lines: readonly JournalEntry[]): void {
     const own = linesSince(lines, visit.since)
     visit.caller = lastCaller(own) ?? visit.caller
+    visit.isIn ||= hasComeIn(own)
     // Without an earlier line, some of the later ones may be missing.
     const pin = own.length < lines.length ? pinIn(own) : undefined
-    if (isPinAnswered(own)) visit.pin = undefined
-    else if (pin !== undefined && pin !== visit.pin) {
-      visit.pin = pin
-      visit.pinAt = this.#now()
-    }
+    const asked = isPinAnswered(own) ? undefined : (pin ?? visit.pin)
+    if (asked === visit.pin) return
+    visit.pin = asked
+    visit.pinAt = this.#now()
   }
 
   /** The PIN that the connected device must still enter. */
@@ -461,6 +473,11 @@ export class UxPlayEngine implements Engine {
     // If UxPlay forgot to close a port, the next device would send its picture to nobody.
     const isStuck = isBehind || !isListening || (isVideoOpen && !hasDevice && this.#hadDevice)
     if (await this.#restartIfStuck(isStuck, patienceMs)) return
+    if (await this.#isOccupied()) {
+      await this.#restart()
+      this.#host?.warn('UxPlay was restarted, because a device had been connected for 2 minutes without coming in')
+      return
+    }
     // It may be about to make a file.
     if (!isDated) return
     // A connection that says nothing is no device. A device that UxPlay makes no file for is known once it was refused.
@@ -473,6 +490,19 @@ export class UxPlayEngine implements Engine {
     const isDue = isOutdated && (holder === undefined || holder !== this.#heldFor)
     if (isDue && !this.#restartDidNotHelp) await this.#restart(isStale)
     this.#restartDidNotHelp = isDue
+  }
+
+  /**
+   * Whether a device has not come in for so long that it may be gone without a word. Until a device is in, UxPlay waits for it
+   * without limit, and turns all others away.
+   */
+  async #isOccupied(): Promise<boolean> {
+    const visit = this.#visit
+    if (!visit || this.#present || this.#now() - Math.max(visit.seenAt, visit.pinAt) < PIN_MS) return false
+    // A device that plays sound is in, even if others have filled the log since it came.
+    if (visit.isIn || (await this.#uxplay.isPlaying())) return false
+    visit.isIn = hasComeIn(linesSince(await this.#log(true), visit.since))
+    return !visit.isIn
   }
 
   /** @returns whether UxPlay was restarted, because it has been stuck for `ms` milliseconds. */

@@ -1,9 +1,10 @@
-/** /proc/net/tcp and /proc/net/tcp6, proc_pid_net(5). */
+/** /proc/net/tcp and tcp6, and those of UDP, which look the same: proc_pid_net(5). */
 
 /** A socket of a program, in the states that matter here. */
 export interface TcpSocket {
   readonly port: number
-  readonly state: 'established' | 'listening'
+  /** `bound` is one of UDP that talks to anybody. */
+  readonly state: 'established' | 'listening' | 'bound'
   /** The other end, as an IP address. */
   readonly peer: string
   /** Identifies the socket for as long as it is open. */
@@ -12,7 +13,11 @@ export interface TcpSocket {
   readonly waiting: number
 }
 
-const STATES: Readonly<Record<string, TcpSocket['state']>> = { '01': 'established', '0A': 'listening' }
+const STATES: Readonly<Record<string, TcpSocket['state']>> = {
+  '01': 'established',
+  '0A': 'listening',
+  '07': 'bound',
+}
 /** Local address and port, peer and port, state, send and receive queue, timer, retransmits, user, timeout, inode. */
 const ROW =
   /^ *\d+: [\dA-F]+:([\dA-F]{4}) ([\dA-F]+):[\dA-F]{4} ([\dA-F]{2}) [\dA-F]+:([\dA-F]+) \S+ \S+ +\d+ +\d+ (\d+) /gm

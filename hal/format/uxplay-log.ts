@@ -18,6 +18,8 @@ const REQUEST_START = 'connection request from'
 const AGENT = 'Client identified as User-Agent:'
 const RESTRICTED = 'client connections have been restricted to those with listed deviceID,'
 const ALLOW = /^use "-allow (\S+)" to allow this client to connect\.$/
+/** Precedes the connection through which a device plays a video of its own accord (`hls`). */
+const REVERSE = 'client requested reverse connection: '
 /**
  * Messages that may follow a refusal: the device leaves or goes on, or another one comes, finds UxPlay busy, or speaks another
  * language. Devices choose nothing in them that could be another message.
@@ -116,6 +118,11 @@ export function pinIn(lines: readonly string[]): string | undefined {
 /** Whether the connected device has answered, or goes on without an answer. @param lines Lines printed since it connected. */
 export function isPinAnswered(lines: readonly string[]): boolean {
   return lines.filter(line => line.startsWith(ANSWER)).length > 1 || lines.some(line => line.startsWith(REQUEST_START))
+}
+
+/** Whether UxPlay plays for the connected device, so that it notices when that is gone. @param lines As of `isPinAnswered`. */
+export function hasComeIn(lines: readonly string[]): boolean {
+  return lines.some(line => line.startsWith(AGENT) || line.startsWith(REVERSE))
 }
 
 /** A line without a PIN, whether printed or drawn. */

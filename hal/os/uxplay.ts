@@ -24,9 +24,12 @@ export const UNIT = 'uxplay.service'
 const INVOCATION = `/run/systemd/units/invocation:${UNIT}`
 const CONTROL_PORT = 7001
 const VIDEO_PORT = 7000
+/** The UDP port that UxPlay opens for a device that plays sound. */
+const SOUND_PORT = 7001
 /** With so many connections open, UxPlay may leave others waiting: it limits their number. */
 const MANY_CONNECTIONS = 10
-const TABLES = ['/proc/net/tcp', '/proc/net/tcp6']
+const TCP = ['/proc/net/tcp', '/proc/net/tcp6']
+const UDP = ['/proc/net/udp', '/proc/net/udp6']
 /** Limit on a table in bytes. Each connection takes 150, including those that were closed in the last minute. */
 const MAX_TABLE_BYTES = 4 * 1024 * 1024
 /** Limit on UXPLAYRC in bytes, when it is read for its checksum. */
@@ -175,6 +178,11 @@ export class UxPlay {
     return (await this.#sockets()).isListening
   }
 
+  /** Whether a device plays sound, with or without a picture. */
+  async isPlaying(): Promise<boolean> {
+    return (await this.#table(UDP, [SOUND_PORT])).length > 0
+  }
+
   async sockets(): Promise<Sockets> {
     const sockets = await this.#sockets()
     // The kernel prints its table in pieces, and a change in between can hide a connection.
@@ -195,7 +203,7 @@ export class UxPlay {
   }
 
   async #sockets(): Promise<Sockets> {
-    const sockets = await this.#table()
+    const sockets = await this.#table(TCP, [CONTROL_PORT, VIDEO_PORT])
     const of = (port: number, state: TcpSocket['state']) =>
       sockets.filter(socket => socket.port === port && socket.state === state)
     const [video] = of(VIDEO_PORT, 'established')
@@ -213,9 +221,9 @@ export class UxPlay {
     }
   }
 
-  async #table(): Promise<readonly TcpSocket[]> {
-    const tables = await Promise.all(TABLES.map(path => this.#system.readBytes(path, MAX_TABLE_BYTES)))
-    return tables.flatMap(table => socketsOf(table?.toString('latin1') ?? '', [CONTROL_PORT, VIDEO_PORT]))
+  async #table(paths: readonly string[], ports: readonly number[]): Promise<readonly TcpSocket[]> {
+    const tables = await Promise.all(paths.map(path => this.#system.readBytes(path, MAX_TABLE_BYTES)))
+    return tables.flatMap(table => socketsOf(table?.toString('latin1') ?? '', ports))
   }
 
   /** The two checksums of STARTUP; none if UxPlay does not run. */

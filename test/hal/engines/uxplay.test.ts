@@ -39,6 +39,8 @@ const BUSY = [
   '*** WARNING: rejecting new connection request from 192.0.2.66',
   'Connection closed for socket 40',
 ]
+/** More lines than are ever read. */
+const CROWD = Array.from({ length: 250 }, () => BUSY).flat()
 const request = ({ name, id }: Phone) => `connection request from ${name} (iPhone15,2) with deviceID = ${id}`
 const AGENT = 'Client identified as User-Agent: AirPlay/695.12'
 const PIN = ['client sent PAIR-PIN-START request', '*** CLIENT MUST NOW ENTER PIN = "0007" AS AIRPLAY PASSWORD']
@@ -693,3 +695,43 @@ t.test('UxPlay is restarted because it does not listen', async t => {
       await eventually(() => uxplay.starts === 2)
     })
 })
+
+t.test(
+  'a device that has connected and vanished without a word, so that UxPlay waits for it without limit',
+  async t => {
+    for (const how of ['is asked for a PIN', 'has no file', 'was there before the service'])
+      await t.test(how, async t => {
+        const room = start(t, 'pin\n')
+        const { uxplay } = room
+        if (how !== 'was there before the service') await room.run()
+        await later(100)
+        room.connects(ANN, how !== 'has no file')
+        await later(5)
+        uxplay.print(...PIN, ...CROWD)
+        if (how === 'was there before the service') await room.run()
+        // The second look begins when the first one is over.
+        await eventually(() => uxplay.reads > 1)
+        uxplay.ahead += 110_000
+        await room.isSeen()
+        t.equal(uxplay.starts, 1)
+        uxplay.ahead += 11_000
+        uxplay.print(...BUSY)
+        await eventually(() => uxplay.starts === 2)
+        t.match(room.log.at(-1), 'UxPlay was restarted, because a device had been connected for 2 minutes')
+      })
+    for (const how of ['plays sound', 'has paused'])
+      await t.test(`but ${how}`, async t => {
+        const room = start(t, OPEN)
+        const { uxplay } = room
+        room.connects(ANN)
+        await later(5)
+        uxplay.print(request(ANN), AGENT, ...(how === 'plays sound' ? CROWD : BUSY))
+        uxplay.play(how === 'plays sound')
+        await room.run()
+        await eventually(() => uxplay.reads > 1)
+        uxplay.ahead += 121_000
+        await room.isSeen()
+        t.equal(uxplay.starts, 1)
+      })
+  },
+)

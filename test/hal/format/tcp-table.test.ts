@@ -33,6 +33,8 @@ t.test('the sockets of a port', async t => {
     { ...established, peer: '2001:db8::9' },
     { ...established, peer: '::1' },
   ])
+  const udp = row(`${ANY6}:1B59`, `${ANY6}:0000`, '07')
+  t.strictSame(socketsOf(udp, [7001]), [{ port: 7001, state: 'bound', peer: '::', inode: 4711, waiting: 0 }])
   t.strictSame(socketsOf('', [7000]), [])
 })
 

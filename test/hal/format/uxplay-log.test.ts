@@ -1,5 +1,5 @@
 import t from 'tap'
-import { lastCaller, pinIn, refusedCaller, withoutPin } from '../../../hal/format/uxplay-log.ts'
+import { hasComeIn, lastCaller, pinIn, refusedCaller, withoutPin } from '../../../hal/format/uxplay-log.ts'
 
 const [ANN, BOB] = ['AA:BB:CC:00:00:01', 'AA:BB:CC:00:00:02']
 const arrival = (socket: number) => [
@@ -55,6 +55,12 @@ t.test('the device that was refused', async t => {
   t.match(refusedCaller([...lines, ...arrival(20), garbled]), { newer: 0 }, 'another one is put out')
   t.match(refusedCaller([...lines, ...arrival(20), garbled, ...arrival(20)]), { newer: 1 }, 'and comes back')
   t.match(refusedCaller(refusal('Ann', ANN).slice(1)), { name: '', model: '', deviceId: ANN }, 'a line is missing')
+})
+
+t.test('whether UxPlay plays for the device', async t => {
+  t.notOk(hasComeIn([...ARRIVAL, ...refusal('Ann', ANN), ...REJECTED]))
+  t.ok(hasComeIn([...ARRIVAL, ...request('Ann', ANN), ...MIRRORS]))
+  t.ok(hasComeIn(['client requested reverse connection: PTTH/1.0; purpose: event  "event"']), 'a video')
 })
 
 t.test('the device that was let in', async t => {

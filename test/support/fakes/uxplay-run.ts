@@ -10,6 +10,7 @@ export const VIDEO = 7000
 /** The states of a connection, and of a socket that listens, in the kernel's table. */
 const ESTABLISHED = '01'
 const LISTENING = '0A'
+const BOUND = '07'
 const MACHINE_ID = '0123456789abcdef0123456789abcdef'
 const SHOWN_LINES = /^--lines=(\d+)$/
 /** Limit on a field in bytes, from which journalctl(1) prints null. */
@@ -118,6 +119,7 @@ export class FakeUxPlay {
     this.backlog = 0
     this.isListening = true
     this.connect()
+    this.play(false)
     this.file(false)
     rmSync(join(this.#root, 'run/uxplay/startup'), { force: true })
   }
@@ -142,6 +144,11 @@ export class FakeUxPlay {
   /** Adds connections. */
   accept(...sockets: readonly FakeSocket[]): void {
     this.connect([...this.#sockets, ...sockets])
+  }
+
+  /** Plays the sound of a device. */
+  play(isPlaying: boolean): void {
+    this.#write('proc/net/udp', isPlaying ? rowOf({ inode: 2, peer: '0.0.0.0' }, BOUND) : '')
   }
 
   /** Makes or removes the file of the connected device. */

@@ -30,7 +30,7 @@ const PAGE_BUDGET_BYTES = 110_000
  * The same as they are sent, compressed. The list of issuers takes 350 of it, and the words about an update 450. Not to lose
  * what others change, a key or an upload, to go by the device's clock, and to offer a reload for a new certificate take 900.
  * Questions about links without a credential, and about other tabs, take 200. Keeping a new key until its fate is known takes 250,
- * and following a change to the new address until it is kept or undone 350.
+ * following a change to the new address until it is kept or undone 350, and reading issuers and the certificate again 100.
  */
 const SENT_BUDGET_BYTES = 34_550
 const PAGE = 'build/out/page'

@@ -1,3 +1,6 @@
+/** Milliseconds between requests for what has no events. */
+const REFRESH_MS = 5_000
+
 const timers = new WeakMap<HTMLElement, number>()
 
 /**
@@ -19,4 +22,10 @@ export function whileShown(element: HTMLElement, ms: number, act: () => void | P
     }
   }, ms)
   timers.set(element, timer)
+}
+
+/** Calls `refresh` now, and then as `whileShown` does: for what has no events. */
+export function keepFresh(element: HTMLElement, refresh: () => Promise<void>): void {
+  refresh()
+  whileShown(element, REFRESH_MS, refresh)
 }

@@ -122,6 +122,42 @@ t.test('access', { skip }, async t => {
     t.strictSame(offences, [])
   })
 
+  await t.test('issuers and the certificate are what the device has, also after a failure and a change', async t => {
+    let pin: string | undefined
+    let isAway = true
+    const { page } = await openTab(browser, link, async page => {
+      await page.setRequestInterception(true)
+      page.on('request', request => {
+        const { pathname } = new URL(request.url())
+        const isIssuers = pathname.endsWith('/issuers')
+        if (isAway && (isIssuers || pathname.endsWith('/status'))) request.respond({ status: 500 })
+        else if (pathname.endsWith('/status'))
+          request.respond({ contentType: 'application/json', body: JSON.stringify({ certificate: pin && { pin } }) })
+        else request.continue()
+      })
+    })
+    await goTo(page, 'Access')
+    await waitForText(page, 'Issuers')
+    isAway = false
+    await waitForNoText(page, 'Issuers')
+    await plant(t, 'first')
+    await waitForText(page, 'first')
+    await page.focus('[aria-label="Remove: first"]')
+    for (pin of ['one', 'other'])
+      await page.waitForFunction(
+        pin => [...document.querySelectorAll('input')].some(input => input.value === pin),
+        { polling: 50 },
+        pin,
+      )
+    t.equal(await page.evaluate(() => document.activeElement?.ariaLabel), 'Remove: first')
+    await goTo(page, 'Settings')
+    t.equal((await service.fetch('/issuers/first', { method: 'DELETE' })).status, 204)
+    await goTo(page, 'Access')
+    await waitForNoText(page, 'first')
+    pin = undefined
+    await waitForNoText(page, 'Certificate')
+  })
+
   await t.test(
     'a new key: the issuers that stay are named, or removed where they were added with the old one',
     async t => {

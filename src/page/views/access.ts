@@ -1,10 +1,11 @@
-import { messageOf } from '../client.ts'
+import { type Client, messageOf } from '../client.ts'
 import { keepNextKey, linkFor, nextKey } from '../credential.ts'
 import type { Device } from '../device.ts'
 import { ask, openDialog } from '../dialog.ts'
 import { button, checkbox, h, problemLine, say } from '../dom.ts'
 import * as texts from '../texts.ts'
 import type { Actions, View } from '../view.ts'
+import { keepFresh } from '../while-shown.ts'
 import { issuersCard } from './issuers-card.ts'
 import { qrImage } from './qr-image.ts'
 import { secret } from './secret.ts'
@@ -15,17 +16,23 @@ export const ONLY_NOW = 'only-now'
 
 /** The view for holders of the API key: new tokens, the replacement of the key, issuers, and the device's certificate. */
 export function accessView(device: Device, actions: Actions): View {
-  return {
-    element: h(
-      'div',
-      { class: 'columns' },
-      h('h2', {}, texts.access),
-      device.document.has('POST', '/tokens') && tokenCard(device),
-      keyCard(device, actions),
-      device.document.has('GET', '/issuers') && issuersCard(device.client),
-      device.document.has('GET', '/status') && certificateCard(device),
-    ),
+  const { client, document } = device
+  const fresh = [
+    ...(document.has('GET', '/issuers') ? [issuersCard(client)] : []),
+    ...(document.has('GET', '/status') ? [certificateCard(client)] : []),
+  ]
+  const element = h(
+    'div',
+    { class: 'columns' },
+    h('h2', {}, texts.access),
+    document.has('POST', '/tokens') && tokenCard(device),
+    keyCard(device, actions),
+    ...fresh.map(({ element }) => element),
+  )
+  const shown = () => {
+    for (const card of fresh) card.shown?.()
   }
+  return { element, shown }
 }
 
 function keyCard(device: Device, actions: Actions): HTMLElement {
@@ -60,23 +67,25 @@ function keyCard(device: Device, actions: Actions): HTMLElement {
 }
 
 /** Creates the card that tells how programs can verify this device; hidden if the device does not serve TLS. */
-function certificateCard({ client }: Device): HTMLElement {
+function certificateCard(client: Client): View {
   const card = h('section', { class: 'card', hidden: true })
-  const fill = async () => {
+  let pin: string | undefined
+  const refresh = async () => {
     const { certificate } = await client.read<{ certificate?: { pin: string } }>('/status')
-    if (!certificate) return
+    if (certificate?.pin === pin) return
+    pin = certificate?.pin
+    card.hidden = pin === undefined
+    if (pin === undefined) return
     const url = new URL('api/v1/openapi.json', location.href)
     card.replaceChildren(
       h('h3', {}, texts.certificate),
       h('p', { class: 'help' }, texts.certificateHelp),
-      secret(texts.pin, certificate.pin),
-      secret(texts.tryPin, `curl --insecure --pinnedpubkey 'sha256//${certificate.pin}' ${url}`),
+      secret(texts.pin, pin),
+      secret(texts.tryPin, `curl --insecure --pinnedpubkey 'sha256//${pin}' ${url}`),
     )
-    card.hidden = false
   }
-  // Without an answer the card stays hidden; the rest of the page reports that the device is unreachable.
-  fill().catch(() => undefined)
-  return card
+  // Without an answer the card stays as it is; the rest of the page reports that the device is unreachable.
+  return { element: card, shown: () => keepFresh(card, () => refresh().catch(() => undefined)) }
 }
 
 /** Replaces the API key, continues with the new one, and shows it. Parameters as for `Device.replaceKey`. */

@@ -2,6 +2,8 @@ import { type Client, messageOf } from '../client.ts'
 import { ask } from '../dialog.ts'
 import { button, foreign, h, problemLine, say } from '../dom.ts'
 import * as texts from '../texts.ts'
+import type { View } from '../view.ts'
+import { keepFresh } from '../while-shown.ts'
 
 interface Issuer {
   readonly name: string
@@ -11,7 +13,8 @@ interface Issuer {
 }
 
 /** Lists the issuers in force, with a button to remove each; hidden while there are none. */
-export function issuersCard(client: Client): HTMLElement {
+export function issuersCard(client: Client): View {
+  const unread = problemLine()
   const problem = problemLine()
   const list = h('ul', { class: 'networks' })
   const card = h(
@@ -19,22 +22,30 @@ export function issuersCard(client: Client): HTMLElement {
     { class: 'card', hidden: true },
     h('h3', {}, texts.issuers),
     h('p', { class: 'help' }, texts.issuersHelp),
+    unread,
     problem,
     list,
   )
-  const fill = async () => {
-    const { issuers } = await client.read<{ issuers: readonly Issuer[] }>('/issuers')
-    list.replaceChildren(...issuers.map(row))
-    card.hidden = issuers.length === 0
+  let listed = ''
+  const refresh = async () => {
+    try {
+      const { issuers } = await client.read<{ issuers: readonly Issuer[] }>('/issuers')
+      say(unread, '')
+      card.hidden = issuers.length === 0
+      const now = JSON.stringify(issuers)
+      // A new row would take neither the focus of the old one, nor a press that has begun.
+      if (now === listed) return
+      listed = now
+      list.replaceChildren(...issuers.map(row))
+    } catch (error) {
+      card.hidden = false
+      say(unread, messageOf(error))
+    }
   }
   const remove = async (name: string) => {
-    try {
-      await client.send('DELETE', `/issuers/${name}`)
-      await fill()
-      say(problem, '')
-    } catch (error) {
-      say(problem, messageOf(error))
-    }
+    const failure = await client.send('DELETE', `/issuers/${name}`).then(() => '', messageOf)
+    say(problem, failure)
+    await refresh()
   }
   const row = ({ name, algorithm, roles, source }: Issuer) => {
     const confirm = () =>
@@ -50,9 +61,5 @@ export function issuersCard(client: Client): HTMLElement {
     const facts = [algorithm, roles.join(', '), texts.issuerSources[source]].join(' · ')
     return h('li', {}, h('div', {}, foreign(name), h('p', { class: 'help' }, facts)), made)
   }
-  fill().catch(error => {
-    card.hidden = false
-    say(problem, messageOf(error))
-  })
-  return card
+  return { element: card, shown: () => keepFresh(card, refresh) }
 }

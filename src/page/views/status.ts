@@ -8,12 +8,9 @@ import { shown } from '../name.ts'
 import * as texts from '../texts.ts'
 import { durationText, momentText } from '../time.ts'
 import type { View } from '../view.ts'
-import { whileShown } from '../while-shown.ts'
+import { keepFresh } from '../while-shown.ts'
 import { operationsCard } from './operations.ts'
 import { signalText } from './wifi.ts'
-
-/** Milliseconds between requests for the status, which has no events. */
-const REFRESH_MS = 5_000
 
 /** The device's health, its properties, and its operations. */
 export function statusView(device: Device): View {
@@ -39,11 +36,7 @@ export function statusView(device: Device): View {
     ...factCards(device),
     operationsCard(device),
   )
-  const shown = () => {
-    refresh()
-    whileShown(element, REFRESH_MS, refresh)
-  }
-  return hasStatus ? { element, shown } : { element }
+  return hasStatus ? { element, shown: () => keepFresh(element, refresh) } : { element }
 }
 
 /** Creates cards for the read-only settings, which describe the device. */

@@ -39,7 +39,7 @@ const MAX_STARTS = 1.5
 const MAX_WAKES = 40
 /** Writes a line to the log, durably, and looks for it, which fails if it is not there. */
 const WITNESS = 'logger --tag witness before; journalctl --sync'
-const WITNESSED = 'journalctl --quiet --identifier=witness --grep=before'
+const WITNESSED = 'journalctl --quiet --identifier=witness --output cat | grep before'
 
 const curl = async (...args: string[]) => (await run('curl', ['-sS', '--max-time', '30', ...args])).stdout
 const pinned = (pin: string, path: string, ...args: string[]) =>

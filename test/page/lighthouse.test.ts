@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import lighthouse from 'lighthouse'
 import t from 'tap'
 import { missingBrowser, startBrowser } from './browser.ts'
@@ -22,6 +23,9 @@ t.setTimeout(300_000)
 t.test('Lighthouse, as on a phone', { skip: missingBrowser('shell') }, async t => {
   const { link } = await startPageDevice(t)
   const browser = await startBrowser(t)
+  // Its scores are of times: other tests must not take the processor from it. Only root may have that.
+  if (process.getuid?.() === 0)
+    execFileSync('renice', ['--priority', '-20', '--pgrp', `${browser.process()?.pid}`], { stdio: 'ignore' })
   const port = Number(new URL(browser.wsEndpoint()).port)
   let cpuSlowdownMultiplier = SLOWDOWN
   for (let run = 1; ; run++) {

@@ -13,7 +13,10 @@ export interface UnitState {
 }
 
 /** The states of units, by name. A unit that is not installed is `inactive`. @throws {HalError} */
-export async function unitStates(system: System, names: readonly string[]): Promise<ReadonlyMap<string, UnitState>> {
+export async function unitStates(
+  system: Pick<System, 'run'>,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, UnitState>> {
   if (names.length === 0) return new Map()
   const output = await system.run(['systemctl', 'show', '--property=ActiveState,InvocationID,Job', ...names])
   const blocks = output.split('\n\n')
@@ -23,7 +26,7 @@ export async function unitStates(system: System, names: readonly string[]): Prom
       const state = getValue(text, 'ActiveState') ?? ''
       // A server keeps serving while it reloads its configuration.
       const isActive = state === 'active' || state === 'reloading'
-      const hasJob = getValue(text, 'Job') !== undefined
+      const hasJob = Boolean(getValue(text, 'Job'))
       return [name, { state, isActive, hasJob, run: getValue(text, 'InvocationID') ?? '' }] as const
     }),
   )

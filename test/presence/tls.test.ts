@@ -58,7 +58,7 @@ async function start(t: Test, { root = deviceRoot(t), now = NOW, builtAt = 0, pr
   const device = new FakeReceiver(root)
   const server = {
     reloads: 0,
-    state: 'ActiveState=active\n',
+    state: 'ActiveState=active\nJob=\n',
     looks: 0,
     refuses: false,
     onReload: (): void => undefined,
@@ -326,7 +326,7 @@ t.test('a pair in place whose key browsers refuse stays in force, and the log sa
   for (const key of [['ed25519'], ['ec', '-pkeyopt', 'ec_paramgen_curve:P-521']]) {
     const device = await startWithOwners(t, key)
     // Old enough to be set aside, while something else keeps the server from running.
-    device.server.state = 'ActiveState=failed\n'
+    device.server.state = 'ActiveState=failed\nJob=\n'
     const before = new Date(NOW - 120_000)
     for (const name of ['certificate', 'key']) utimesSync(device.path(name), before, before)
     const pair = ['certificate', 'key'].map(name => readFileSync(device.path(name), 'latin1'))
@@ -417,7 +417,7 @@ t.test('a pair that keeps the server from starting is set aside, unless it is so
     await eventually(() => device.service.log.at(-1)?.startsWith('warning: TLS: systemctl'))
     t.ok(isInPlace(), 'the server runs with what it has read before')
 
-    device.server.state = 'ActiveState=failed\n'
+    device.server.state = 'ActiveState=failed\nJob=\n'
     device.server.onReload = () => {
       device.server.refuses = !isCause || readFileSync(device.path('certificate'), 'latin1') === owners
     }
@@ -435,7 +435,7 @@ t.test('a pair stays while the server has not started for another reason, such a
     ['ActiveState=inactive\nJob=7\n', false],
     ['ActiveState=activating\nJob=7\n', false],
     // Somebody has stopped or masked it.
-    ['ActiveState=inactive\n', false],
+    ['ActiveState=inactive\nJob=\n', false],
     ['ActiveState=inactive\nJob=7\n', true],
   ]
   const old = new Date(NOW - 120_000)
@@ -499,7 +499,7 @@ t.test('a damaged pair that keeps the server from running is set aside, and only
     await eventually(() => warnings().length === 1)
     t.equal(readFileSync(device.path(damaged), 'latin1'), '', 'the server runs with what it has read before')
 
-    device.server.state = 'ActiveState=activating\n'
+    device.server.state = 'ActiveState=activating\nJob=\n'
     utimesSync(device.path(damaged), new Date(NOW), new Date(NOW))
     await sleep(CERTIFICATE_SETTLE_MS + 200)
     t.equal(readFileSync(device.path(damaged), 'latin1'), '', 'somebody may be replacing it')

@@ -1,5 +1,6 @@
 /** The system's own tools agree with the API. */
 import t from 'tap'
+import { unitStates } from '../../hal/os/unit-state.ts'
 import { NO_RIG } from './available.ts'
 import { startRig } from './rig.ts'
 
@@ -52,3 +53,20 @@ t.test(
     stream.close()
   },
 )
+
+t.test('the states of units are read as systemctl prints them', { skip: NO_RIG }, async t => {
+  const rig = await startRig(t)
+  const sleeps = (more = '') => `${more}[Service]\nType=oneshot\nExecStart=sleep 60\n`
+  await rig.replaceFile('/run/systemd/system/first.service', sleeps())
+  await rig.replaceFile('/run/systemd/system/second.service', sleeps('[Unit]\nAfter=first.service\n'))
+  await rig.shell('systemctl daemon-reload; systemctl start --no-block first second; systemctl stop uxplay')
+  const system = { run: (argv: readonly string[]) => rig.shell(argv.join(' ')) }
+  const states = await unitStates(system, ['first', 'second', 'uxplay', 'avahi-daemon', 'not-installed'])
+  t.match(Object.fromEntries(states), {
+    first: { state: 'activating', isActive: false, hasJob: true },
+    second: { state: 'inactive', isActive: false, hasJob: true, run: '' },
+    uxplay: { state: 'inactive', isActive: false, hasJob: false, run: /^[0-9a-f]{32}$/ },
+    'avahi-daemon': { state: 'active', isActive: true, hasJob: false },
+    'not-installed': { state: 'inactive', isActive: false, hasJob: false, run: '' },
+  })
+})

@@ -159,7 +159,7 @@ t.test('a key that browsers refuse is not taken, and is used as before if it is 
 
 t.test('files that were set aside are put back, and none from an earlier time', async t => {
   const root = newRoot(t)
-  const files = new CertificateFiles(runningAt(root, { run: async () => 'ActiveState=failed\n' }))
+  const files = new CertificateFiles(runningAt(root, { run: async () => 'ActiveState=failed\nJob=\n' }))
   const pairOf = (name: string, type: readonly string[]) => {
     ownersPair(join(root, name), type)
     const read = (file: string) => readFileSync(join(root, name, `${file}.pem`), 'utf8')

@@ -86,7 +86,7 @@ export class FakeSystemd {
   /** The properties of a unit in systemd's order, which is not that of the command. */
   #runOf(unit = ''): string {
     const state = this.#failed.has(unit) ? 'failed' : this.isActive(unit) ? 'active' : 'inactive'
-    return `InvocationID=${this.#active.get(unit) ?? ''}\nActiveState=${state}\n`
+    return `ActiveState=${state}\nJob=\nInvocationID=${this.#active.get(unit) ?? ''}\n`
   }
 
   #start(unit: string): void {

@@ -72,7 +72,7 @@ export class FakeUxPlay {
       running: true,
       run: async ([, verb, ...more]) => {
         if (verb === 'show' && more.includes('--value')) return `${this.state}\nrunning\n`
-        if (verb === 'show') return `ActiveState=${this.state}\nInvocationID=1\n${this.hasJob ? 'Job=7\n' : ''}`
+        if (verb === 'show') return `ActiveState=${this.state}\nJob=${this.hasJob ? 7 : ''}\nInvocationID=1\n`
         if (verb?.endsWith('restart')) {
           this.restarting()
           this.stop()

@@ -130,7 +130,7 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
         replaced: [credential, opening],
       })
     // Another tab has replaced it.
-    if (device && isKept() && storedCredential() !== credential) return goOn()
+    if (isStored && isKept() && storedCredential() !== credential) return goOn()
     dropCredential(credential)
     const { isConfirming = false, joining } = opening
     if (device || !isConfirming) signIn(why, {}, credential)
@@ -173,7 +173,7 @@ async function enter(opened: Device, opening: Opening, refused: (why: string) =>
   const actions = { signOut, replaceCredential }
   show(...shell(opened, actions))
   // Nobody has seen it yet.
-  if (opening.replaced) await showKeyOf(opened)
+  if (opening.replaced) showKeyOf(opened)
   // The key was shown on the screen: it must not work for anyone with a photograph.
   if (opening.isSetup)
     await replaceKey(opened, actions, false, () => announce(texts.replacingKey)).catch(error =>
@@ -209,8 +209,9 @@ function openLink(link: SignInLink): void {
 /** Continues with the stored credential. */
 function goOn(opening: Opening = {}): void {
   const credential = storedCredential()
-  if (credential === undefined) signIn(opening.isConfirming ? texts.trialSignIn : '', opening)
-  else open(credential, opening)
+  if (credential !== undefined) return void open(credential, opening)
+  dropNextKey()
+  signIn(opening.isConfirming ? texts.trialSignIn : '', opening)
 }
 
 /** Signs in or out as another tab has, after a question if something would be lost. */

@@ -287,6 +287,20 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
       t.equal((await service.patch({ deviceName: 'Now' })).status, 200, 'no longer on trial')
     })
 
+  await t.test('at the new address, a device that takes its time to answer is waited for longer each time', async t => {
+    const { service, link } = await startPageDevice(t)
+    t.equal((await service.patch({ hostname: 'elsewhere' }, {}, '?confirmWithin=60')).status, 200)
+    const { page } = await openTab(browser, `${link}&confirm`, async page => {
+      await page.setRequestInterception(true)
+      page.on('request', async request => {
+        // Longer than the first look waits.
+        if (request.url().endsWith('/status')) await new Promise(resolve => setTimeout(resolve, 2_500))
+        request.continue().catch(() => undefined)
+      })
+    })
+    await waitForText(page, 'Saved. The device can still be reached.')
+  })
+
   await t.test(
     'at the new address, the page says that there is no change to keep, after it has waited for one',
     async t => {

@@ -20,6 +20,9 @@ const LOOKS_BEFORE_GUESS = 7
 const GOAL_PART = 0.5
 /** Looks without a change on trial before there is none: the device moves first, and puts the change on trial afterwards. */
 const LOOKS_FOR_NONE = 5
+/** Looks without an answer before the page gives up. Each waits longer: too short a wait has the streams connect again. */
+const VAIN_LOOKS = 30
+const PATIENCE_MS = 10_000
 /** Seconds for which a token is valid that goes to the new address: another device may have it. */
 const MOVE_TOKEN = '10m'
 
@@ -123,10 +126,11 @@ async function confirm({ client }: Device, id: string): Promise<boolean> {
 
 /** On the page at the new address: the change that has led there, once the device answers; undefined if there is none. */
 export async function trialHere(device: Device): Promise<OnTrial | undefined> {
-  for (let looks = 0; looks < LOOKS_FOR_NONE && !device.closed.aborted; ) {
-    const trial = await onTrial(device)
+  for (let none = 0, vain = 0; none < LOOKS_FOR_NONE && vain < VAIN_LOOKS && !device.closed.aborted; ) {
+    const trial = await onTrial(device, Math.min(PATIENCE_MS, (1 + vain) * ANSWER_MS))
     if (trial) return trial
-    if (trial === null) looks++
+    if (trial === null) none++
+    else vain++
     await pause(LOOK_MS)
   }
   return undefined
@@ -144,9 +148,9 @@ async function look({ client }: Device, { isReached }: Goal): Promise<boolean | 
 }
 
 /** The change that is on trial; null if there is none, or the device does not tell; undefined if there is no answer. */
-export async function onTrial({ client }: Device): Promise<OnTrial | null | undefined> {
+export async function onTrial({ client }: Device, answerMs = ANSWER_MS): Promise<OnTrial | null | undefined> {
   try {
-    const signal = AbortSignal.timeout(ANSWER_MS)
+    const signal = AbortSignal.timeout(answerMs)
     const { trial } = await client.read<{ trial?: { etag: string; remainingS: number } }>('/status', { signal })
     return trial ? { id: trial.etag.replaceAll('"', ''), until: performance.now() + trial.remainingS * 1000 } : null
   } catch (error) {

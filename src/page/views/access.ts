@@ -105,13 +105,14 @@ export async function replaceKey(
 }
 
 /** Shows the key of a device that has it without having said so. */
-export async function showKeyOf({ client }: Device): Promise<void> {
-  const { issuers } = await client
-    .read<{ issuers: readonly { name: string }[] }>('/issuers')
-    .catch(() => ({ issuers: [] }))
+export function showKeyOf({ client }: Device): void {
+  const issuers = client.read<{ issuers: readonly { name: string }[] }>('/issuers')
   showKey(
     client.credential,
-    issuers.map(({ name }) => name),
+    issuers.then(
+      ({ issuers }) => issuers.map(({ name }) => name),
+      () => [],
+    ),
   )
 }
 
@@ -124,8 +125,13 @@ function newKey(): string {
     .replace(/=/g, '')
 }
 
-/** Shows the new key once, in a dialog that only its button closes. */
-function showKey(apiKey: string, issuers: readonly string[]): void {
+/** Shows the new key once, in a dialog that only its button closes: at once, and the issuers when they are known. */
+function showKey(apiKey: string, issuers: readonly string[] | Promise<readonly string[]>): void {
+  const stay = h('p', { hidden: true })
+  Promise.resolve(issuers).then(names => {
+    stay.hidden = names.length === 0
+    stay.textContent = texts.issuersStay(names.join(', '))
+  })
   const actions = h(
     'div',
     { class: 'actions' },
@@ -135,7 +141,7 @@ function showKey(apiKey: string, issuers: readonly string[]): void {
     h('p', { class: ONLY_NOW }, texts.keyReplacedHelp),
     qrImage(linkFor(apiKey), texts.keyQrCode),
     secret(texts.apiKey, apiKey),
-    issuers.length > 0 && h('p', {}, texts.issuersStay(issuers.join(', '))),
+    stay,
     actions,
   ]
   const close = openDialog(texts.keyReplaced, content, false)

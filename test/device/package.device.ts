@@ -1,7 +1,7 @@
 /** The Debian packages, as Debian's own tools see them, and on a machine where they are updated and removed. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import { NO_RIG } from '../rig/available.ts'
@@ -19,6 +19,9 @@ const NEXT = ['receiverd', 'receiverd-tls'].map(name => join(OUT, `next/${name}.
 const run = (program: string, ...args: string[]) => execFileSync(program, args, { encoding: 'utf8' })
 
 const OPTIONS = '/etc/default/receiverd'
+const NGINX = '/etc/receiverd/nginx.conf'
+const UPDATE = 'dpkg --force-depends --install /root/latest/*.deb </dev/null'
+const SECURED = "curl -sk -o /dev/null -w '%{http_code}' https://127.0.0.1/api/v1/health || true"
 const EARLIER_OPTIONS = '# All options, as of an earlier version.\n'
 
 const packages = readdirSync(OUT).filter(name => name.endsWith('.deb'))
@@ -38,7 +41,6 @@ t.test('the packages contain what make install lays out', async t => {
   const lines = ['receiverd', 'receiverd-mirroring', 'receiverd-tls', 'receiverd-update'].flatMap(contents)
   for (const path of [
     '/etc/dbus-1/system.d/receiverd-rauc.conf',
-    '/etc/receiverd/nginx.conf',
     '/lib/systemd/system/nginx.service.d/50-receiverd.conf',
     '/lib/systemd/system/receiverd-download@.service',
     '/lib/systemd/system/receiverd-judge.service',
@@ -49,6 +51,7 @@ t.test('the packages contain what make install lays out', async t => {
     '/lib/systemd/system/weston.service',
     '/usr/bin/receiverd',
     '/usr/lib/receiverd/default',
+    '/usr/lib/receiverd/nginx.conf',
     '/usr/lib/receiverd/receiverd.cjs',
     '/usr/lib/systemd/system-preset/50-receiverd.preset',
     '/usr/lib/tmpfiles.d/receiverd.conf',
@@ -139,30 +142,51 @@ t.test('an update of earlier packages on a machine with options and a port of it
   const rig = await startRig(t, { isTls: true, packages: ['receiverd', 'receiverd-tls'].map(name => earlier(t, name)) })
   const latest = ['receiverd', 'receiverd-tls'].map(fileOf)
   for (const file of latest) await send(rig, file)
-  const update = 'dpkg --force-depends --install /root/latest/*.deb </dev/null'
   const health = () => fetch(`http://${rig.address}:18081/api/v1/health`).then(({ status }) => status)
   await rig.shell(`echo RECEIVERD_LEEWAY_S=30 >>${OPTIONS}`)
   await rig.replaceFile('/etc/systemd/system/test-port.conf', '[Socket]\nListenStream=\nListenStream=18081\n')
   await rig.shell(`cd /etc/systemd/system && install -D -m 644 test-port.conf receiverd.socket.d/override.conf`)
   await rig.shell('systemctl daemon-reload && systemctl restart receiverd.socket')
   await eventually(() => health().catch(() => undefined))
+  await rig.shell(`echo '# Edited.' >>${NGINX}`)
+  const edited = await rig.readFile(NGINX)
 
-  await rig.shell(update)
+  await rig.shell(UPDATE)
+  t.equal(await rig.readFile(NGINX), edited)
   t.equal(await rig.readFile(OPTIONS), `${EARLIER_OPTIONS}RECEIVERD_LEEWAY_S=30\n`, 'options that were set stay')
   await t.rejects(health(), 'nobody reaches the API without TLS')
-  const secured = "curl -sk -o /dev/null -w '%{http_code}' https://127.0.0.1/api/v1/health"
-  await eventually(async () => (await rig.shell(secured)) === '200')
+  await eventually(async () => (await rig.shell(SECURED)) === '200')
   t.equal(await rig.shell('dpkg --audit receiverd receiverd-tls'), '')
 
   const purge = 'dpkg --purge receiverd-tls receiverd'
-  await rig.shell(`${purge} && dpkg --force-depends --install /root/receiverd_*.deb && ${update}`)
+  await rig.shell(`${purge} && dpkg --force-depends --install /root/receiverd_*.deb && ${UPDATE}`)
   t.equal(await rig.readFile(OPTIONS), readFileSync(join(REPOSITORY, 'build/package/receiverd.default'), 'utf8'))
-  await rig.shell(`echo RECEIVERD_LEEWAY_S=30 >${OPTIONS} && ${update}`)
+  await rig.shell(`echo RECEIVERD_LEEWAY_S=30 >${OPTIONS} && ${UPDATE}`)
   t.equal(await rig.readFile(OPTIONS), 'RECEIVERD_LEEWAY_S=30\n')
-  await rig.shell(`rm ${OPTIONS} && ${update}`)
+  await rig.shell(`rm ${OPTIONS} && ${UPDATE}`)
   t.equal(await rig.shell(`ls ${OPTIONS} 2>/dev/null || true`), '', 'a file that was removed stays away')
   await rig.shell(`touch ${OPTIONS} && ${purge}`)
-  t.equal(await rig.shell(`ls -d ${OPTIONS} /etc/receiverd 2>/dev/null || true`), '')
+  t.equal(await rig.shell(`ls -d ${OPTIONS} /etc/receiverd /var/lib/receiverd-tls 2>/dev/null || true`), '')
+})
+
+t.test('a configuration of nginx that nobody has edited is updated', { skip: NO_RIG }, async t => {
+  const rig = await startRig(t, { isTls: true, packages: ['receiverd', 'receiverd-tls'].map(name => earlier(t, name)) })
+  await send(rig, fileOf('receiverd'))
+  await send(rig, fileOf('receiverd-tls'))
+  await send(rig, otherNginx(t), '/root/other')
+  const shipped = readFileSync(join(REPOSITORY, 'build/package/nginx.conf'), 'utf8')
+  const other = UPDATE.replace('latest', 'other')
+  t.equal(await rig.readFile(NGINX), `${shipped}# Earlier.\n`)
+  await rig.shell(UPDATE)
+  t.equal(await rig.readFile(NGINX), shipped, 'an earlier one')
+  await rig.shell(other)
+  t.equal(await rig.readFile(NGINX), `${shipped}# Other.\n`, 'one of a version that has no conffile')
+  await rig.shell(`dpkg --remove receiverd-tls && ${UPDATE}`)
+  t.equal(await rig.readFile(NGINX), shipped, 'also after the package was removed')
+  await rig.shell(`echo '# Edited.' >>${NGINX} && ${other}`)
+  t.equal(await rig.readFile(NGINX), `${shipped}# Edited.\n`)
+  await rig.shell(`rm ${NGINX} && ${UPDATE}`)
+  t.equal(await rig.shell(`ls ${NGINX} 2>/dev/null || true`), '', 'a file that was removed stays away')
 })
 
 t.test('another Node is taken into use at once, and only once', { skip: NO_RIG }, async t => {
@@ -196,24 +220,35 @@ t.test('the timer of receiverd-fleet waits to be enabled, and goes with the pack
   t.equal(await rig.shell(`find /etc/systemd -name '${timer}'`), '')
 })
 
-/** The package as it was when its options were a conffile, and its drop-in was read before the administrator's. */
+/** The package as it was when its configuration was a conffile, and its drop-in was read before the administrator's. */
 function earlier(t: Test, name: string): string {
   const folder = temporaryFolder(t)
   const tree = join(folder, 'tree')
   run('dpkg-deb', '--raw-extract', fileOf(name), tree)
   const control = join(tree, 'DEBIAN/control')
   writeFileSync(control, readFileSync(control, 'utf8').replaceAll(/^(Version: |.*receiverd \(= )[^)\n]+/gm, '$10.0.1'))
-  if (name === 'receiverd') {
-    mkdirSync(join(tree, 'etc/default'), { recursive: true })
-    writeFileSync(join(tree, OPTIONS), EARLIER_OPTIONS)
-    writeFileSync(join(tree, 'DEBIAN/conffiles'), `${OPTIONS}\n`)
-    const script = join(tree, 'DEBIAN/postinst')
-    writeFileSync(script, readFileSync(script, 'utf8').replace(/^options=.*?^fi$/ms, ''))
-  } else {
+  const file = name === 'receiverd' ? OPTIONS : NGINX
+  mkdirSync(dirname(join(tree, file)), { recursive: true })
+  writeFileSync(join(tree, 'DEBIAN/conffiles'), `${file}\n`)
+  const script = join(tree, 'DEBIAN/postinst')
+  writeFileSync(script, readFileSync(script, 'utf8').replace(/^(options|configuration)=.*?^fi$/ms, ''))
+  if (name === 'receiverd') writeFileSync(join(tree, OPTIONS), EARLIER_OPTIONS)
+  else {
+    renameSync(join(tree, 'usr/lib/receiverd/nginx.conf'), join(tree, NGINX))
+    appendFileSync(join(tree, NGINX), '# Earlier.\n')
     const dropIns = join(tree, 'lib/systemd/system/receiverd.socket.d')
     for (const file of readdirSync(dropIns)) renameSync(join(dropIns, file), join(dropIns, '50-tls.conf'))
   }
   return built(folder, tree, name)
+}
+
+/** receiverd-tls with another configuration of nginx. */
+function otherNginx(t: Test): string {
+  const folder = temporaryFolder(t)
+  const tree = join(folder, 'tree')
+  run('dpkg-deb', '--raw-extract', fileOf('receiverd-tls'), tree)
+  appendFileSync(join(tree, 'usr/lib/receiverd/nginx.conf'), '# Other.\n')
+  return built(folder, tree, 'receiverd-tls')
 }
 
 /** A package with a Node that this machine's processor can run, where receiverd-node has its own. */
@@ -235,7 +270,7 @@ function built(folder: string, tree: string, name: string): string {
 }
 
 /** Copies a package to a folder of the machine. */
-async function send(rig: Rig, file: string): Promise<void> {
-  const command = 'mkdir -p /root/latest && base64 -d >"/root/latest/$0"'
-  await rig.run(['sh', '-c', command, basename(file)], readFileSync(file, 'base64'))
+async function send(rig: Rig, file: string, folder = '/root/latest'): Promise<void> {
+  const command = 'mkdir -p "$0" && base64 -d >"$0/$1"'
+  await rig.run(['sh', '-c', command, folder, basename(file)], readFileSync(file, 'base64'))
 }

@@ -169,6 +169,29 @@ t.test('an update of earlier packages on a machine with options and a port of it
   t.equal(await rig.shell(`ls -d ${OPTIONS} /etc/receiverd /var/lib/receiverd-tls 2>/dev/null || true`), '')
 })
 
+t.test('an update of earlier packages where nginx reaches the service at another port', { skip: NO_RIG }, async t => {
+  const names = ['receiverd', 'receiverd-tls']
+  const rig = await startRig(t, { isTls: true, packages: names.map(name => earlier(t, name)) })
+  for (const file of names.map(fileOf)) await send(rig, file)
+  const socket = async () => rig.run(['systemctl', 'show', '--property=Listen,InvocationID', 'receiverd.socket'])
+  await rig.replaceFile('/etc/systemd/system/test-port.conf', '[Socket]\nListenStream=\nListenStream=127.0.0.1:9090\n')
+  await rig.shell(`cd /etc/systemd/system && install -D -m 644 test-port.conf receiverd.socket.d/override.conf`)
+  await rig.shell(`sed -i s/127.0.0.1:8080/127.0.0.1:9090/ ${NGINX}`)
+  await rig.shell('systemctl daemon-reload && systemctl restart receiverd.socket && systemctl restart nginx')
+  const before = await socket()
+  t.match(before, '127.0.0.1:9090')
+
+  for (const time of ['first', 'second']) {
+    await rig.shell(UPDATE)
+    t.equal(await socket(), before, `the socket stays at the ${time} update`)
+    await eventually(async () => (await rig.shell(SECURED)) === '200')
+  }
+  await rig.shell('dpkg --purge receiverd-tls && rm /etc/systemd/system/receiverd.socket.d/override.conf')
+  t.equal(await rig.shell('ls /etc/systemd/system/receiverd.socket.d'), '', 'purged, it leaves no port behind')
+  await rig.shell(UPDATE)
+  t.match(await socket(), '127.0.0.1:8080')
+})
+
 t.test('a configuration of nginx that nobody has edited is updated', { skip: NO_RIG }, async t => {
   const rig = await startRig(t, { isTls: true, packages: ['receiverd', 'receiverd-tls'].map(name => earlier(t, name)) })
   await send(rig, fileOf('receiverd'))

@@ -123,8 +123,8 @@ export class ApiKeyStore {
   }
 
   /** Resolves with whether no other key has been in force since the first start or the last factory reset. */
-  async isFirst(): Promise<boolean> {
-    return this.#current === undefined || isOnlyKey(this.#state, this.#current)
+  isFirst(): Promise<boolean> {
+    return isOnlyKey(this.#state, this.#current)
   }
 
   /** @throws {RefusedKey} if `replace` would refuse the key. */

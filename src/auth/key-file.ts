@@ -113,9 +113,12 @@ export async function rememberKey(state: Files, key: string): Promise<void> {
   await state.writeAtomic(FORMER_FILE, lines.map(line => `${line}\n`).join(''), KEY_MODE)
 }
 
-/** Reports whether a key is the only one since the first start or the last factory reset. */
-export async function isOnlyKey(state: Files, key: string): Promise<boolean> {
-  return (await formerKeys(state)).every(line => isHashOf(key, line))
+/**
+ * Reports whether a key is the only one since the first start or the last factory reset.
+ * @param key Undefined if it cannot be read: any former key is taken for another one.
+ */
+export async function isOnlyKey(state: Files, key: string | undefined): Promise<boolean> {
+  return (await formerKeys(state)).every(line => key !== undefined && isHashOf(key, line))
 }
 
 async function formerKeys(state: Files): Promise<readonly string[]> {

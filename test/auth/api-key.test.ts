@@ -107,6 +107,16 @@ t.test('with a file that cannot be read at the start no key is in force, until i
   t.strictSame(replaced, [key])
 })
 
+t.test('a key that cannot be read is not the first if another one was in force before', async t => {
+  const dir = stateDir(t)
+  const { keys } = await open(t, dir)
+  await keys.replace()
+  keys.stop()
+  writeFileSync(join(dir, 'api-key'), 'garbage')
+  const { keys: again } = await open(t, dir)
+  t.strictSame([again.current, await again.isFirst()], [undefined, false])
+})
+
 t.test('a key that a client chooses', async t => {
   const dir = stateDir(t)
   const { keys, replaced, file } = await open(t, dir)

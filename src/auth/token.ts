@@ -12,11 +12,12 @@ export interface TokenRequest {
 /** Matches a subject. The length is in code points, and control characters are excluded, because the log quotes it. */
 export const SUBJECT = `^\\P{Cc}{1,${MAX_SUBJECT_LENGTH}}$`
 
+const UNITS_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
 /** Parses a duration such as `90s`, `15m`, `8h` or `30d` into milliseconds; undefined for anything else. */
 export function parseDuration(text: string): number | undefined {
   const match = /^(\d{1,9})([smhd])$/.exec(text)
-  const unit = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }[match?.[2] ?? '']
-  return match && unit ? Number(match[1]) * unit : undefined
+  return match ? Number(match[1]) * UNITS_MS[match[2] as keyof typeof UNITS_MS] : undefined
 }
 
 /**

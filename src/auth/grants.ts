@@ -20,5 +20,5 @@ export const ROLES = [...GRANTS.keys()]
 
 /** Returns the grants of an entry in the `roles` claim; undefined if the entry is invalid. */
 export function grantsOf(entry: unknown): ReadonlySet<Grant> | undefined {
-  return typeof entry === 'string' ? GRANTS.get(entry) : undefined
+  return GRANTS.get(entry as string)
 }

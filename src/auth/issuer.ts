@@ -75,8 +75,8 @@ export function issuerFileIn(bytes: Uint8Array): Type.Static<typeof IssuerFile> 
   try {
     value = parseJson(bytes)
   } catch (error) {
-    if (error instanceof SyntaxError) throw new HalError('UNREADABLE', `the file is not valid: ${error.message}`)
-    throw error
+    if (!(error instanceof SyntaxError)) throw error
+    throw new HalError('UNREADABLE', `the file is not valid: ${error.message}`)
   }
   const [mistake] = schemaErrors(IssuerFile, value, '')
   if (mistake) throw new HalError('UNREADABLE', `${mistake.pointer || 'the file'}: ${mistake.detail}`)
@@ -101,25 +101,26 @@ const PEM = /^\s*-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]+)-----END PUBLIC KE
 
 /** Parses a PEM with one Ed25519 or P-256 public key; undefined for anything else, such as a private key or a certificate. */
 export function publicKeyIn(pem: string): Pick<Issuer, 'key' | 'keyId' | 'algorithm'> | undefined {
-  const [, base64] = PEM.exec(pem) ?? []
+  const base64 = PEM.exec(pem)?.[1]
   if (base64 === undefined) return undefined
   const der = Buffer.from(base64, 'base64')
   try {
     const key = createPublicKey({ key: der, format: 'der', type: 'spki' })
     const algorithm = algorithmOf(key)
     // OpenSSL ignores any data after a key.
-    if (!algorithm || !key.export({ format: 'der', type: 'spki' }).equals(der)) return undefined
-    return { key, keyId: der.toString('base64'), algorithm }
+    if (algorithm && key.export({ format: 'der', type: 'spki' }).equals(der))
+      return { key, keyId: der.toString('base64'), algorithm }
   } catch {
-    return undefined
+    // OpenSSL does not take it for a key.
   }
+  return undefined
 }
 
 /** Returns the algorithm of the signatures that a key makes or verifies; undefined for unsupported keys. */
 export function algorithmOf({
   asymmetricKeyType: type,
-  asymmetricKeyDetails: details,
+  asymmetricKeyDetails: { namedCurve } = {},
 }: KeyObject): Algorithm | undefined {
   if (type === 'ed25519') return 'EdDSA'
-  return type === 'ec' && details?.namedCurve === 'prime256v1' ? 'ES256' : undefined
+  return namedCurve === 'prime256v1' ? 'ES256' : undefined
 }

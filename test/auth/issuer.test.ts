@@ -37,6 +37,7 @@ t.test('a file that does not fit is refused, and the reason names the place', as
     [{ ...good, maxAgeS: 60.5 }, /^\/maxAgeS: must be of type integer/],
     [{ ...good, maxAge: 60 }, /^\/maxAge: unknown property; did you mean maxAgeS/],
     [{ ...good, source: 'me' }, /^\/source: must be one of image, card, api/],
+    [{ ...good, publicKey: 'A'.repeat(1_025) }, /^\/publicKey: must not have more than 1024 characters/],
     [{ ...good, publicKey: 'AAAA' }, /^\/publicKey: must be an Ed25519 or P-256 public key in PEM/],
   ] as const) {
     const bytes = Buffer.isBuffer(value)

@@ -1,4 +1,4 @@
-import { HalError, isUnreadable, reasonOf } from '../../hal/errors.ts'
+import { isUnreadable, reasonOf } from '../../hal/errors.ts'
 import type { Files } from '../../hal/files/files.ts'
 import type { Stop } from '../../hal/files/watcher.ts'
 import { Serial } from '../../hal/serial.ts'
@@ -8,7 +8,7 @@ import { Complaint, type Log } from '../log.ts'
 import { type GivenIssuer, ISSUER_NAME, type Issuer, issuerFile, issuerIn, issuerOf, type Source } from './issuer.ts'
 
 const FOLDER = '/etc/receiverd/issuers'
-const FILE = /^([^.].*)\.json$/
+const SUFFIX = '.json'
 /** The files hold only public keys. */
 const MODE = 0o644
 /** Stands in place of a setting in the records of original files. */
@@ -93,7 +93,8 @@ export class Issuers {
       if (!isKnown && this.#inForce.size >= MAX_ISSUERS) throw new TooManyIssuers()
       await this.#recordOriginal(name)
       await this.#options.system.writeAtomic(pathOf(name), issuerFile(given, source), MODE)
-      await this.#read(name, issuerOf(name, given, source))
+      const issuer = issuerOf(name, given, source)
+      await this.#read(known => known.set(name, issuer))
       return isKnown
     })
   }
@@ -121,7 +122,7 @@ export class Issuers {
   async #remove(name: string): Promise<void> {
     await this.#recordOriginal(name)
     await this.#options.system.remove(pathOf(name))
-    await this.#read(name)
+    await this.#read(known => known.delete(name))
   }
 
   async #recordOriginal(name: string): Promise<void> {
@@ -136,9 +137,9 @@ export class Issuers {
 
   async #recover(): Promise<void> {
     try {
-      const names = await this.#options.system.list(FOLDER)
-      const interrupted = names.flatMap(name => /^\.([a-z0-9-]+\.json)\.receiverd-/.exec(name)?.[1] ?? [])
-      await this.#options.system.recover(...interrupted.map(name => `${FOLDER}/${name}`))
+      const names = (await this.#options.system.list(FOLDER)).join()
+      const interrupted = names.matchAll(/\.([a-z0-9-]+\.json)\.receiverd-/g)
+      await this.#options.system.recover(...Array.from(interrupted, ([, name]) => `${FOLDER}/${name}`))
     } catch (error) {
       this.#options.log('warning', `issuers: could not finish an interrupted write: ${reasonOf(error)}`)
     }
@@ -146,15 +147,13 @@ export class Issuers {
 
   /**
    * Reads all files. Never throws: an issuer whose file the system refuses to read stays as it is.
-   * @param changed The name of the issuer that was just stored or removed. Takes effect even if its file cannot be read.
-   * @param stored The issuer as stored; undefined if it was removed.
+   * @param change Makes the change that was just stored. It takes effect even if the files cannot be read.
    */
-  async #read(changed?: string, stored?: Issuer): Promise<void> {
+  async #read(change: (known: Map<string, Issuer>) => void = () => undefined): Promise<void> {
     const { system, log } = this.#options
     const before = this.#inForce
     const known = new Map(before)
-    if (changed !== undefined && stored) known.set(changed, stored)
-    else if (changed !== undefined) known.delete(changed)
+    change(known)
     const found = await readIssuers(system, known).catch((error): Found => {
       this.#complaint.say(`issuers: ${reasonOf(error)}; keeping those in force`)
       return { issuers: [...known.values()], wrong: this.#wrong }
@@ -195,8 +194,12 @@ export async function readIssuers(system: Files, known: ReadonlyMap<string, Issu
   const issuers: Issuer[] = []
   const wrong = new Map<string, string>()
   for (const file of await system.list(FOLDER)) {
-    const [, name] = FILE.exec(file) ?? []
-    if (name === undefined) continue
+    if (file.startsWith('.') || !file.endsWith(SUFFIX)) continue
+    const name = file.slice(0, -SUFFIX.length)
+    if (!ISSUER_NAME.test(name)) {
+      wrong.set(file, `the name of the file must be 1 to 32 characters of a-z, 0-9 and -; ${REFUSED}`)
+      continue
+    }
     try {
       const issuer = await readIssuer(system, name)
       if (issuer && issuers.length < MAX_ISSUERS) issuers.push(issuer)
@@ -221,14 +224,12 @@ export async function removeOwnIssuers(system: Files): Promise<void> {
 }
 
 async function readIssuer(system: Files, name: string): Promise<Issuer | undefined> {
-  if (!ISSUER_NAME.test(name))
-    throw new HalError('UNREADABLE', 'the name of the file must be 1 to 32 characters of a-z, 0-9 and -')
   const bytes = await system.readBytes(pathOf(name), MAX_ISSUER_BYTES)
   return bytes && issuerIn(name, bytes)
 }
 
 function pathOf(name: string): string {
-  return `${FOLDER}/${name}.json`
+  return `${FOLDER}/${name}${SUFFIX}`
 }
 
 /** Returns the previous object if the issuer is unchanged: tokens compare issuers by identity first. */

@@ -1,15 +1,26 @@
 /** Issuers as files, and the fate of their tokens and streams. */
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
-import t from 'tap'
+import { mock } from 'node:test'
+import t, { type Test } from 'tap'
 import { Files } from '../../hal/files/files.ts'
-import type { FileSystem } from '../../hal/files/kernel.ts'
+import { type FileSystem, KERNEL } from '../../hal/files/kernel.ts'
 import { System } from '../../hal/os/system.ts'
 import { Journal } from '../../hal/transaction/journal.ts'
 import { Originals } from '../../hal/transaction/originals.ts'
 import { Transactions } from '../../hal/transaction/transaction.ts'
-import { Issuers } from '../../src/auth/issuers.ts'
-import { Stopped, stoppingAt } from '../hal/support/file-system.ts'
+import { Issuers, removeOwnIssuers, TooManyIssuers } from '../../src/auth/issuers.ts'
+import { POLL_MS, SETTLE_MS } from '../../src/limits.ts'
+import { type Call, intercepted, Stopped, stoppingAt, systemError } from '../hal/support/file-system.ts'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
 import { IN_MEMORY, temporaryFolder } from '../support/folder.ts'
@@ -65,7 +76,8 @@ t.test('files that are wrong are named in the log, and grant nothing; the others
   put({ root }, 'bad.json', bad.file({ maxAgeS: 1 }))
   put({ root }, 'Bad Name.json', bad.file())
   put({ root }, 'huge.json', bad.file({ pad: 'x'.repeat(9_000) }))
-  put({ root }, 'readme.txt', 'not an issuer')
+  for (const name of ['readme.txt', '.bad.json', 'bad.json~']) put({ root }, name, bad.file({ maxAgeS: 1 }))
+  put({ root }, 'x.json', bad.file())
   mkdirSync(join(root, FOLDER, 'folder.json'))
   symlinkSync('/dev/null', join(root, FOLDER, 'hidden.json'))
   const service = await startTestService(t, { root })
@@ -77,6 +89,7 @@ t.test('files that are wrong are named in the log, and grant nothing; the others
       'warning: issuers, folder.json: the file is not a regular file; its tokens are refused',
       'warning: issuers, huge.json: the file is larger than 8 KiB; its tokens are refused',
       'notice: the issuer good is in force: ES256, admin:rw, moderator:rw',
+      'notice: the issuer x is in force: EdDSA, admin:rw, moderator:rw',
     ],
   )
   t.equal((await service.fetchAs(good.token())).status, 200)
@@ -117,14 +130,58 @@ function issuersAt(root: string, fs?: FileSystem) {
   const system = new System(root, fs && { fs })
   const state = new Files(join(root, 'state'), fs)
   const originals = new Originals(state)
+  const log: string[] = []
   const issuers = new Issuers({
     system,
-    log: () => undefined,
+    log: (level, message) => log.push(`${level}: ${message}`),
     recordOriginal: (original, isNeedless) => originals.add([original], isNeedless),
   })
   const reset = () => new Transactions(system, [], new Journal(state), originals).reset()
   const names = () => readdirSync(join(root, FOLDER)).filter(name => !name.startsWith('.'))
-  return { originals, issuers, reset, names }
+  return { system, originals, issuers, log, reset, names }
+}
+
+/** Issuers in force with the clock of the test, which also tells them of changes, and breaks their storage. */
+async function startTold(t: Test, root: string, intercept: (call: Call) => unknown = call => call.proceed()) {
+  mock.timers.enable({ apis: ['setInterval', 'setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const broken = new Set<string>()
+  let reads = 0
+  const read = (path: string) => {
+    for (const name of broken) if (path.endsWith(`/${name}`)) throw systemError('EIO')
+  }
+  const readdir = (path: string) => {
+    if (path.endsWith('/issuers')) reads++
+    read(path)
+    return KERNEL.readdir(path)
+  }
+  const { system, issuers, ...rest } = issuersAt(root, { ...intercepted(intercept, read), readdir })
+  const watches = new Set<() => void>()
+  system.watch = (_, changed) => {
+    watches.add(changed)
+    return () => watches.delete(changed)
+  }
+  let changes = 0
+  await issuers.start(() => changes++)
+  reads = 0
+  const told = () => {
+    for (const changed of watches) changed()
+  }
+  /** Lets this much time pass. @returns how often the folder was read. */
+  const readsIn = async (...periods: readonly number[]) => {
+    const before = reads
+    for (const ms of periods) mock.timers.tick(ms)
+    await issuers.remove('none', free)
+    return reads - before
+  }
+  /** Has the files read. @returns how many changes were told of. */
+  const changesNow = async () => {
+    const before = changes
+    told()
+    t.equal(await readsIn(SETTLE_MS), 1)
+    return changes - before
+  }
+  return { ...rest, issuers, broken, told, readsIn, changesNow }
 }
 
 const free = () => undefined
@@ -189,4 +246,216 @@ t.test('stopped at any step, a reset removes what was added and puts back what w
     t.equal(readFileSync(join(root, FOLDER, 'image.json'), 'utf8'), image, `step ${n}`)
   }
   t.ok(n > 30, `${n} steps`)
+})
+
+const EIO = 'i/o error (EIO)'
+
+t.test('the files are read once for changes at once, and each minute, until a stop', async t => {
+  for (const isTold of [false, true]) {
+    const root = temporaryFolder(t)
+    put({ root }, 'bad.json', '{')
+    put({ root }, 'good.json', new TestIssuer('good').file())
+    const { issuers, log, told, readsIn, changesNow } = await startTold(t, root)
+    const said = [
+      'warning: issuers, bad.json: the file is not valid: not JSON; its tokens are refused',
+      'notice: the issuer good is in force: EdDSA, admin:rw, moderator:rw',
+    ]
+    t.strictSame(log, said)
+    t.equal(await readsIn(SETTLE_MS), 1, 'one may have changed before it was watched')
+    for (let n = 0; n < 5; n++) told()
+    t.equal(await readsIn(SETTLE_MS - 1), 0, 'it may not be complete')
+    t.equal(await readsIn(1), 1)
+    t.equal(await readsIn(SETTLE_MS), 0)
+    t.equal(await readsIn(POLL_MS, SETTLE_MS), 1, 'in case nobody told')
+    t.equal(await changesNow(), 0)
+    t.strictSame(log, said, 'each is said once')
+    if (isTold) told()
+    await issuers.stop()
+    told()
+    t.equal(await readsIn(SETTLE_MS, POLL_MS, SETTLE_MS), 0)
+    mock.timers.reset()
+  }
+})
+
+t.test('a stop waits for the change in progress', async t => {
+  const root = temporaryFolder(t)
+  const { issuers } = issuersAt(root)
+  const change = issuers.put('fleet', given(new TestIssuer('fleet').publicKey), free)
+  await issuers.stop()
+  t.ok(existsSync(join(root, FOLDER, 'fleet.json')))
+  t.equal(await change, false)
+})
+
+t.test('a change of any member is in force; the same members again are no change', async t => {
+  const root = temporaryFolder(t)
+  const [first, second] = [new TestIssuer('fleet'), new TestIssuer('fleet', 'ES256')]
+  put({ root }, 'fleet.json', first.file())
+  put({ root }, 'other.json', first.file())
+  const { issuers, log, changesNow } = await startTold(t, root)
+  const other = issuers.get('other')
+  const members = { publicKey: first.publicKey }
+  for (const [change, shown] of [
+    [{ maxAgeS: 60 }, { maxAgeS: 60 }],
+    [{ roles: ['admin:r'] }, { roles: ['admin:r'] }],
+    [{ source: 'card' }, { source: 'card' }],
+    [{ publicKey: second.publicKey }, { algorithm: 'ES256' }],
+  ] as const) {
+    Object.assign(members, change)
+    log.length = 0
+    put({ root }, 'fleet.json', first.file(members))
+    t.equal(await changesNow(), 1, Object.keys(change).join())
+    const { algorithm, roles } = issuers.get('fleet') ?? { algorithm: undefined, roles: [] }
+    t.match(issuers.get('fleet'), shown)
+    t.strictSame(log, [`notice: the issuer fleet is in force: ${algorithm}, ${roles.join(', ')}`])
+    put({ root }, 'fleet.json', `${first.file(members)}\n`)
+    t.equal(await changesNow(), 0)
+  }
+  t.equal(issuers.get('other'), other)
+  log.length = 0
+  rmSync(join(root, FOLDER, 'fleet.json'))
+  t.equal(await changesNow(), 1)
+  t.strictSame(log, ['notice: the issuer fleet is gone, and its tokens are refused'])
+})
+
+t.test('while the folder cannot be read, issuers stay in force, and each change of them is', async t => {
+  const root = temporaryFolder(t)
+  put({ root }, 'fleet.json', new TestIssuer('fleet').file())
+  const { issuers, log, broken, changesNow } = await startTold(t, root, ({ name, path, proceed }) => {
+    const result = proceed()
+    if (/^(rename|unlink)$/.test(name) && path.endsWith('/desk.json')) broken.add('issuers')
+    return result
+  })
+  const names = () => issuers.all.map(({ name }) => name)
+  const said = `warning: issuers: ${EIO}; keeping those in force`
+  const inForce = 'notice: the issuer desk is in force: EdDSA, admin:r'
+  for (const isFirst of [true, false]) {
+    log.length = 0
+    broken.add('issuers')
+    for (let n = 0; n < 2; n++) t.equal(await changesNow(), 0)
+    t.strictSame(names(), ['fleet'])
+    t.strictSame(log, [said], isFirst ? 'once' : 'again, after it was mended')
+    broken.clear()
+    t.equal(await changesNow(), 0)
+  }
+  log.length = 0
+  t.equal(await issuers.put('desk', given(new TestIssuer('desk').publicKey), free), false)
+  t.strictSame(names().sort(), ['desk', 'fleet'])
+  t.strictSame(log, [said, inForce])
+  broken.clear()
+  t.equal(await changesNow(), 0)
+  t.equal(await issuers.remove('desk', free), true)
+  t.strictSame(names(), ['fleet'])
+})
+
+t.test('an issuer whose file cannot be read stays as it is, and a new one is refused', async t => {
+  const root = temporaryFolder(t)
+  put({ root }, 'fleet.json', new TestIssuer('fleet').file())
+  const { issuers, log, broken, changesNow } = await startTold(t, root)
+  const fleet = issuers.get('fleet')
+  log.length = 0
+  for (const name of ['desk.json', 'fleet.json']) {
+    broken.add(name)
+    put({ root }, name, new TestIssuer('x').file())
+  }
+  t.equal(await changesNow(), 0)
+  t.strictSame(issuers.all, [fleet])
+  t.strictSame(log, [
+    `warning: issuers, desk.json: ${EIO}; its tokens are refused`,
+    `warning: issuers, fleet.json: ${EIO}; it stays as it is`,
+  ])
+})
+
+t.test(
+  'where the folder cannot be read at first, the log says so, and its issuers are in force once it can',
+  async t => {
+    const root = temporaryFolder(t)
+    put({ root }, 'fleet.json', new TestIssuer('fleet').file())
+    let reads = 0
+    const readdir = (path: string) => {
+      if (++reads === 1) throw systemError('EIO')
+      return KERNEL.readdir(path)
+    }
+    const { issuers, log } = issuersAt(root, { ...KERNEL, readdir })
+    await issuers.start(() => undefined)
+    await issuers.stop()
+    t.strictSame(log, [
+      `warning: issuers: could not finish an interrupted write: ${EIO}`,
+      'notice: the issuer fleet is in force: EdDSA, admin:rw, moderator:rw',
+    ])
+  },
+)
+
+t.test('a change that is refused when its turn comes changes nothing', async t => {
+  const { issuers, names } = issuersAt(temporaryFolder(t))
+  const { publicKey } = new TestIssuer('x')
+  await issuers.put('fleet', given(publicKey), free)
+  const refuse = () => {
+    throw new Error('the key was replaced')
+  }
+  for (const change of [
+    () => issuers.put('other', given(publicKey), refuse),
+    () => issuers.remove('fleet', refuse),
+    () => issuers.removeOwn(refuse),
+  ])
+    await t.rejects(async () => change(), { message: 'the key was replaced' })
+  t.strictSame(names(), ['fleet.json'])
+})
+
+t.test('a seventeenth issuer is refused, and one of the sixteen can be replaced', async t => {
+  const { issuers, names } = issuersAt(temporaryFolder(t, IN_MEMORY))
+  const { publicKey } = new TestIssuer('x')
+  for (let n = 0; n < 16; n++) t.equal(await issuers.put(`i-${n}`, given(publicKey), free), false)
+  const refusal = await issuers.put('one-more', given(publicKey), free).catch(error => error)
+  t.ok(refusal instanceof TooManyIssuers)
+  t.equal(await issuers.put('i-3', given(publicKey), free), true)
+  t.equal(names().length, 16)
+})
+
+t.test('an issuer of the image that was removed is there again after a reset', async t => {
+  const root = temporaryFolder(t)
+  put({ root }, 'image.json', new TestIssuer('image').file())
+  const { issuers, reset, names } = await startTold(t, root)
+  t.equal(await issuers.remove('image', free), true)
+  t.strictSame(names(), [])
+  await reset()
+  t.strictSame(names(), ['image.json'])
+})
+
+t.test('records that a reset needs are kept when an issuer is put', async t => {
+  const { issuers, originals } = issuersAt(temporaryFolder(t))
+  const at = (path: string) => ({ path, entry: { kind: 'absent' as const } })
+  const needed = [
+    { setting: 'hostname', previous: null, next: null, images: [at('/etc/gone')] },
+    {
+      ...{ setting: 'issuers', previous: null, next: null },
+      images: [
+        at(`/${FOLDER}/gone.json`),
+        { path: `/${FOLDER}/link.json`, entry: { kind: 'link' as const, target: 'x' } },
+      ],
+    },
+  ]
+  await originals.add(needed)
+  await issuers.put('fleet', given(new TestIssuer('fleet').publicKey), free)
+  t.match(await originals.read(), [...needed, { setting: 'issuers', images: [at(`/${FOLDER}/fleet.json`)] }])
+})
+
+t.test('the issuers that clients added can be removed, also without the service, and no others with them', async t => {
+  for (const isRunning of [true, false]) {
+    const root = temporaryFolder(t)
+    const { publicKey } = new TestIssuer('x')
+    const { issuers, system, names } = issuersAt(root)
+    put({ root }, 'image.json', new TestIssuer('image').file())
+    for (const source of ['api', 'card'] as const) await issuers.put(source, given(publicKey), free, source)
+    if (isRunning) t.strictSame(await issuers.removeOwn(free), ['api'])
+    else await removeOwnIssuers(system)
+    t.strictSame(names().sort(), ['card.json', 'image.json'])
+  }
+})
+
+t.test('an issuer that is not in force cannot be removed', async t => {
+  const root = temporaryFolder(t)
+  const { issuers, names } = issuersAt(root)
+  put({ root }, 'bad.json', '{')
+  for (const name of ['bad', 'none']) t.equal(await issuers.remove(name, free), false)
+  t.strictSame(names(), ['bad.json'])
 })

@@ -143,21 +143,23 @@ export class ApiKeyStore {
       )
       return
     }
-    if (this.#current === undefined) return this.#first(passed, marksUnused)
+    const key = this.#current
+    if (key === undefined) return this.#first(passed, marksUnused)
     // This writes only if the mode is wrong: a copied file may be readable by everyone.
-    await this.#tolerate('restore the mode of its file', () => writeKey(this.#state, this.#current ?? ''))
-    this.#isUnused = marksUnused && (await isMarkedUnused(this.#state, this.#current).catch(() => false))
+    await this.#tolerate('restore the mode of its file', () => writeKey(this.#state, key))
+    this.#isUnused = marksUnused && (await isMarkedUnused(this.#state, key).catch(() => false))
     // While the option is off, use is not recorded, so the key may have been used in the meantime.
     if (!marksUnused) await this.#forgetUnused()
   }
 
   async #first(passed: () => Promise<string | undefined>, marksUnused: boolean): Promise<void> {
     const outside = await passed()
-    this.#current = outside ?? generateKey()
+    const key = outside ?? generateKey()
+    this.#current = key
     this.#isUnused = marksUnused && outside === undefined
     const origin = outside === undefined ? 'generated' : 'taken from systemd'
     try {
-      await this.#store()
+      await this.#store(key)
       this.#log('notice', `the first API key was ${origin}; \`receiverd key show\` prints it`)
     } catch (error) {
       this.#isStored = false
@@ -167,8 +169,7 @@ export class ApiKeyStore {
     }
   }
 
-  async #store(): Promise<void> {
-    const key = this.#current ?? ''
+  async #store(key: string): Promise<void> {
     if (this.#isUnused) await markUnused(this.#state, key)
     else await this.#state.remove(UNUSED_FILE)
     await writeKey(this.#state, key)
@@ -178,10 +179,12 @@ export class ApiKeyStore {
   async #reread(): Promise<void> {
     try {
       const key = await readKey(this.#state)
-      if (key !== undefined && key !== this.#current) await this.#takeOver(key)
-      else if (key === undefined && !this.#isStored) await this.#store()
-      else if (key === undefined && this.#current !== undefined)
-        return this.#complaint.say('API key: its file is gone; keeping the key in force')
+      if (key !== undefined) {
+        if (key !== this.#current) await this.#takeOver(key)
+      } else if (this.#current !== undefined) {
+        if (this.#isStored) return this.#complaint.say('API key: its file is gone; keeping the key in force')
+        await this.#store(this.#current)
+      }
       this.#complaint.end()
     } catch (error) {
       const outcome = this.#current === undefined ? 'only tokens of issuers are accepted' : 'keeping the key in force'
@@ -192,7 +195,6 @@ export class ApiKeyStore {
   /** Puts in force a key that another program has written. */
   async #takeOver(key: string): Promise<void> {
     const former = this.#current
-    this.#isStored = true
     this.#putInForce(key)
     if (former !== undefined) await this.#tolerate('remember the former key', () => rememberKey(this.#state, former))
   }

@@ -1,10 +1,23 @@
-import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import { Files } from '../../hal/files/files.ts'
+import { type FileSystem, KERNEL } from '../../hal/files/kernel.ts'
 import { ApiKeyStore } from '../../src/auth/api-key.ts'
-import { generateKey, readKey, replaceKey } from '../../src/auth/key-file.ts'
+import { generateKey, markUnused, readKey, replaceKey, writeKey } from '../../src/auth/key-file.ts'
+import { POLL_MS, SETTLE_MS } from '../../src/limits.ts'
 import { intercepted, systemError } from '../hal/support/file-system.ts'
 import { eventually } from '../support/eventually.ts'
 
@@ -23,6 +36,49 @@ async function open(t: Test, dir: string) {
   return { keys, log, replaced, file: join(dir, 'api-key') }
 }
 
+const refuse = () => {
+  throw new Error('not now')
+}
+
+/** Resolves when the store has done what it had begun. */
+const settled = (keys: ApiKeyStore) => keys.replace(undefined, refuse).catch(() => undefined)
+
+/** A store with the clock of the test, which also tells it of changes of its file. */
+async function openTold(t: Test, dir: string) {
+  mock.timers.enable({ apis: ['setInterval', 'setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const log: string[] = []
+  const watches = new Set<() => void>()
+  let reads = 0
+  const fs = intercepted(
+    call => call.proceed(),
+    path => {
+      if (path.endsWith('/api-key')) reads++
+    },
+  )
+  const state = new Files(dir, fs)
+  state.watch = (_, changed) => {
+    watches.add(changed)
+    return () => watches.delete(changed)
+  }
+  const keys = await ApiKeyStore.open(state, { log: (level, message) => void log.push(`${level}: ${message}`) })
+  keys.onReplaced(() => undefined)
+  reads = 0
+  return {
+    ...{ keys, log },
+    told: () => {
+      for (const changed of watches) changed()
+    },
+    /** Lets this much time pass. @returns how often the file was read. */
+    readsIn: async (...periods: readonly number[]) => {
+      const before = reads
+      for (const ms of periods) mock.timers.tick(ms)
+      await settled(keys)
+      return reads - before
+    },
+  }
+}
+
 t.test('the first start generates a key that only its owner can read', async t => {
   const umask = process.umask(0)
   t.teardown(() => process.umask(umask))
@@ -31,6 +87,7 @@ t.test('the first start generates a key that only its owner can read', async t =
   t.equal(Buffer.from(keys.current ?? '', 'base64url').length, 32)
   t.equal(readFileSync(file, 'utf8'), `${keys.current}\n`)
   t.equal(statSync(file).mode & 0o777, 0o600)
+  t.strictSame([await keys.isFirst(), keys.isUnused], [true, false], 'its use is recorded only on request')
 })
 
 t.test('the next start has the same key', async t => {
@@ -49,6 +106,7 @@ t.test('a rotation is in the file before it is in force', async t => {
   t.equal(keys.current, key)
   t.equal(readFileSync(file, 'utf8').trim(), key)
   t.strictSame(replaced, [key])
+  t.equal(await keys.isFirst(), false)
 })
 
 t.test('concurrent rotations leave one key, the same in the file and in force', async t => {
@@ -59,6 +117,21 @@ t.test('concurrent rotations leave one key, the same in the file and in force', 
   t.equal(keys.current, made.at(-1))
   t.equal(readFileSync(file, 'utf8').trim(), keys.current)
   t.strictSame(readdirSync(dir), ['api-key', 'api-key.former'], 'no temporary file is left')
+})
+
+t.test('of two concurrent rotations, the second is refused if the key that it knew is replaced', async t => {
+  const { keys, file } = await open(t, stateDir(t))
+  const { current } = keys
+  const mayStill = () => {
+    if (keys.current !== current) throw new Error('replaced')
+  }
+  const [first, second] = await Promise.allSettled([
+    keys.replace(undefined, mayStill),
+    keys.replace(undefined, mayStill),
+  ])
+  t.match(first, { status: 'fulfilled', value: keys.current })
+  t.match(second, { status: 'rejected', reason: { message: 'replaced' } })
+  t.equal(readFileSync(file, 'utf8'), `${keys.current}\n`)
 })
 
 t.test('a rotation restores the mode of the file', async t => {
@@ -98,13 +171,17 @@ t.test('with a file that cannot be read at the start no key is in force, until i
   const place = join(dir, 'api-key')
   writeFileSync(place, 'garbage')
   const { keys, log, replaced } = await open(t, dir)
-  t.equal(keys.current, undefined)
-  t.match(log[0], /^error: API key: the file does not contain an API key; only tokens of issuers are accepted/)
+  t.strictSame([keys.current, keys.isUnused], [undefined, false])
+  await eventually(() => log.length > 1)
+  const why = 'API key: the file does not contain an API key; only tokens of issuers are accepted'
+  t.strictSame(log, [`error: ${why} until \`receiverd key rotate\` repairs it`, `warning: ${why}`])
   t.equal(readFileSync(place, 'utf8'), 'garbage', 'it may be the key of somebody')
   const key = generateKey()
   writeFileSync(place, `${key}\n`)
   await eventually(() => keys.current === key)
+  await settled(keys)
   t.strictSame(replaced, [key])
+  t.equal(await keys.isFirst(), true, 'nobody knows of another one')
 })
 
 t.test('a key that cannot be read is not the first if another one was in force before', async t => {
@@ -115,6 +192,19 @@ t.test('a key that cannot be read is not the first if another one was in force b
   writeFileSync(join(dir, 'api-key'), 'garbage')
   const { keys: again } = await open(t, dir)
   t.strictSame([again.current, await again.isFirst()], [undefined, false])
+})
+
+t.test('a file that cannot be read, and goes, leaves no key in force', async t => {
+  const dir = stateDir(t)
+  writeFileSync(join(dir, 'api-key'), 'garbage')
+  const { keys, log, told } = await openTold(t, dir)
+  t.equal(log.length, 1)
+  rmSync(join(dir, 'api-key'))
+  told()
+  mock.timers.tick(SETTLE_MS)
+  await settled(keys)
+  t.equal(keys.current, undefined)
+  t.equal(log.length, 1, 'and there is nothing new to say')
 })
 
 t.test('a key that a client chooses', async t => {
@@ -164,6 +254,19 @@ t.test('where the storage refuses a key, it lasts until there is a place for it'
   keys.onReplaced(() => t.fail('it is the same'))
   await eventually(() => keys.isStored)
   t.equal(readFileSync(join(dir, 'state/api-key'), 'utf8'), `${current}\n`)
+})
+
+t.test('a key that lasted for this run only is not a former one when it is replaced', async t => {
+  const dir = stateDir(t)
+  let isReadOnly = true
+  const fs = intercepted(call => {
+    if (isReadOnly) throw systemError('EROFS')
+    return call.proceed()
+  })
+  const keys = await ApiKeyStore.open(new Files(dir, fs), { log: () => undefined })
+  isReadOnly = false
+  await keys.replace()
+  t.strictSame([keys.isStored, await keys.isFirst()], [true, true])
 })
 
 t.test('a key that is there is in force on a read-only file system', async t => {
@@ -294,6 +397,44 @@ t.test(
   },
 )
 
+t.test('where the folder cannot be read at first, the log says so, and the key is in force', async t => {
+  const dir = stateDir(t)
+  const { keys: stored } = await open(t, dir)
+  const fs: FileSystem = {
+    ...KERNEL,
+    readdir: () => {
+      throw systemError('EACCES')
+    },
+  }
+  const log: string[] = []
+  const options = { log: (level: string, message: string) => void log.push(`${level}: ${message}`) }
+  const keys = await ApiKeyStore.open(new Files(dir, fs), options)
+  t.equal(keys.current, stored.current)
+  t.strictSame(log, ['warning: API key: could not finish an interrupted write: permission denied (EACCES)'])
+})
+
+t.test('a record of use that cannot be read counts as use', async t => {
+  const dir = stateDir(t)
+  const state = new Files(dir)
+  const key = generateKey()
+  await writeKey(state, key)
+  const isUnused = async () => (await ApiKeyStore.open(state, { log: () => undefined, marksUnused: true })).isUnused
+  t.equal(await isUnused(), false)
+  await markUnused(state, key)
+  t.equal(await isUnused(), true)
+  rmSync(join(dir, 'api-key.unused'))
+  mkdirSync(join(dir, 'api-key.unused'))
+  t.equal(await isUnused(), false)
+})
+
+t.test('a weak key from outside can be chosen again while it is in force', async t => {
+  const key = 'x'.repeat(22)
+  const options = { log: () => undefined, passed: async () => key }
+  const keys = await ApiKeyStore.open(new Files(stateDir(t)), options)
+  t.equal(await keys.requireUsable(key), undefined)
+  t.equal(await keys.replace(key), key)
+})
+
 t.test('a key that was replaced from outside is not taken again', async t => {
   const { keys, file } = await open(t, stateDir(t))
   const former = keys.current ?? ''
@@ -330,5 +471,24 @@ t.test('a file that is gone is logged each time, and a new one is in force', asy
     const key = generateKey()
     writeFileSync(file, `${key}\n`)
     await eventually(() => keys.current === key)
+  }
+})
+
+t.test('the file is read once for changes at once, and each minute, until the store is stopped', async t => {
+  for (const isTold of [false, true]) {
+    const { keys, log, told, readsIn } = await openTold(t, stateDir(t))
+    for (let n = 0; n < 5; n++) told()
+    t.equal(await readsIn(SETTLE_MS - 1), 0, 'it may not be complete')
+    t.equal(await readsIn(1), 1)
+    t.equal(await readsIn(SETTLE_MS), 0)
+    told()
+    t.equal(await readsIn(SETTLE_MS), 1)
+    t.equal(await readsIn(POLL_MS, SETTLE_MS), 1, 'in case nobody told')
+    t.equal(log.length, 1, 'it is the same key')
+    if (isTold) told()
+    keys.stop()
+    told()
+    t.equal(await readsIn(SETTLE_MS, POLL_MS, SETTLE_MS), 0)
+    mock.timers.reset()
   }
 })

@@ -103,7 +103,8 @@ export async function markUnused(state: Files, key: string): Promise<void> {
 
 /** Reports whether this key is recorded as unused; false if it has been replaced since. */
 export async function isMarkedUnused(state: Files, key: string): Promise<boolean> {
-  return isHashOf(key, (await state.readLossless(UNUSED_FILE))?.trimEnd() ?? '')
+  const line = await state.readLossless(UNUSED_FILE)
+  return line !== undefined && isHashOf(key, line.trimEnd())
 }
 
 /** Durably records that a key was in force, so that it is not accepted again. */

@@ -35,10 +35,10 @@ export interface AuthenticatorOptions {
   readonly leewayS: number
   /** Called when the API key, or a token made from it, is accepted for the first time. */
   readonly onFirstUse?: () => void
-  /** The issuers whose tokens are accepted; if omitted, there are none. */
-  readonly issuers?: { get(name: string): Issuer | undefined }
+  /** The issuers whose tokens are accepted. */
+  readonly issuers: { get(name: string): Issuer | undefined }
   /** The names of this device, for `aud`. */
-  readonly device?: () => DeviceNames
+  readonly device: () => DeviceNames
 }
 
 /** Matches three parts, separated by dots. */
@@ -56,8 +56,6 @@ function malformed(presented: readonly string[]): string | undefined {
   if (presented.includes('')) return EMPTY
   return presented.some(text => TOKEN.test(text)) ? BAD_TOKEN : undefined
 }
-
-const NAMELESS: DeviceNames = { serial: undefined, hostname: undefined, groups: [] }
 
 /** Turns presented credentials into verified ones, for one API key at a time. */
 export class Authenticator {
@@ -81,8 +79,8 @@ export class Authenticator {
   constructor(apiKey: string | undefined, options: AuthenticatorOptions) {
     this.#options = options
     this.#onFirstUse = options.onFirstUse
-    const { issuers, device = () => NAMELESS } = options
-    this.#issued = new IssuedTokens({ issuer: name => issuers?.get(name), device })
+    const { issuers, device } = options
+    this.#issued = new IssuedTokens({ issuer: name => issuers.get(name), device })
     if (apiKey !== undefined) this.#key = putInForce(apiKey, this.#generation)
   }
 
@@ -98,7 +96,7 @@ export class Authenticator {
    * @param network The network under which the client is counted.
    * @throws {Problem} 401; 503 if too many tokens of issuers wait to be verified.
    */
-  authenticate(presented: readonly string[], network = ''): Credential | Promise<Credential> {
+  authenticate(presented: readonly string[], network: string): Credential | Promise<Credential> {
     return this.#first(presented, network, 0, undefined)
   }
 
@@ -111,14 +109,18 @@ export class Authenticator {
   ): Credential | Promise<Credential> {
     let why = refusal
     for (let n = at; n < presented.length; n++) {
-      const outcome = this.#check(presented[n] ?? '', network)
+      const outcome = this.#check(presented[n] as string, network)
       if (typeof outcome === 'string') why = moreTelling(why, outcome)
       else if (outcome instanceof Promise)
         return outcome.then(later =>
           typeof later === 'string' ? this.#first(presented, network, n + 1, moreTelling(why, later)) : later,
         )
       else {
-        if (this.#onFirstUse && !outcome.issued) this.#firstUse()
+        const tell = this.#onFirstUse
+        if (tell && !outcome.issued) {
+          this.#onFirstUse = undefined
+          tell()
+        }
         return outcome
       }
     }
@@ -157,12 +159,6 @@ export class Authenticator {
     return Math.max(0, Math.ceil((credential.exp + stretchedS) * 1000 - clock.now()) + 1)
   }
 
-  #firstUse(): void {
-    const tell = this.#onFirstUse
-    this.#onFirstUse = undefined
-    tell?.()
-  }
-
   #isClockSet(now: number): boolean {
     if (now >= this.#options.builtAt) return true
     if (!this.#hasWarnedOfClock)
@@ -174,13 +170,12 @@ export class Authenticator {
   #check(text: string, network: string): Credential | Refusal | Promise<Credential | Refusal> {
     if (text.length > MAX_TOKEN_LENGTH) return 'too long'
     const key = this.#key
-    const length = key?.bytes.length
-    if (key && text.length === length && equalBytes(Buffer.from(text), key.bytes)) return key.credential
+    if (text.length === key?.bytes.length && equalBytes(Buffer.from(text), key.bytes)) return key.credential
     const remembered = this.#newer.get(text) ?? this.#older.get(text)
     if (remembered) return this.refusalNow(remembered) ?? remembered
     if (hasLongSignature(text)) return this.#checkIssued(text, network)
     if (!key) return 'key unreadable'
-    if (!text.includes('.')) return text.length === length ? 'unknown key' : 'malformed'
+    if (!text.includes('.')) return text.length === key.bytes.length ? 'unknown key' : 'malformed'
 
     const claims = key.verifier.verify(text)
     if (typeof claims === 'string') return claims

@@ -7,7 +7,7 @@ import { Authenticator } from '../../src/auth/authenticator.ts'
 import { Issuers } from '../../src/auth/issuers.ts'
 import { Problem } from '../../src/problem.ts'
 import { intercepted, systemError } from '../hal/support/file-system.ts'
-import { credentialIn } from '../support/credential.ts'
+import { credentialIn, NO_ISSUERS } from '../support/credential.ts'
 import { temporaryFolder } from '../support/folder.ts'
 
 const quiet = () => undefined
@@ -26,7 +26,7 @@ for (const [code, status] of [
     const keys = await ApiKeyStore.open(new Files(temporaryFolder(t), fs), { log: quiet })
     const { current = '' } = keys
     const clock = { now: () => Date.now() }
-    const authenticator = new Authenticator(current, { clock, log: quiet, builtAt: 0, leewayS: 0, onFirstUse: quiet })
+    const authenticator = new Authenticator(current, { clock, log: quiet, builtAt: 0, leewayS: 0, ...NO_ISSUERS })
     const issuers = new Issuers({
       system: new Files(temporaryFolder(t)),
       log: quiet,

@@ -1,4 +1,4 @@
-import { createHmac, createPublicKey } from 'node:crypto'
+import { createHmac, createPublicKey, generateKeyPairSync } from 'node:crypto'
 import t from 'tap'
 import { Authenticator, type Credential, holderOf } from '../../src/auth/authenticator.ts'
 import type { DeviceNames } from '../../src/auth/issued-tokens.ts'
@@ -8,6 +8,7 @@ import { mint, signingKey } from '../../src/auth/jwt.ts'
 import { generateKey } from '../../src/auth/key-file.ts'
 import { Problem } from '../../src/problem.ts'
 import { ManualClock } from '../support/clock.ts'
+import { NO_ISSUERS } from '../support/credential.ts'
 import { TestIssuer } from '../support/issuer.ts'
 
 function setUp({ builtAt = 0, leewayS = 0 } = {}) {
@@ -35,11 +36,11 @@ function setUp({ builtAt = 0, leewayS = 0 } = {}) {
 }
 
 const grantsOf = async (authenticator: Authenticator, token: string) =>
-  [...(await authenticator.authenticate([token])).grants].sort()
+  [...(await authenticator.authenticate([token], 'a')).grants].sort()
 
 async function refusalOf(authenticator: Authenticator, ...tokens: string[]): Promise<string> {
   try {
-    await authenticator.authenticate(tokens)
+    await authenticator.authenticate(tokens, 'a')
     return 'accepted'
   } catch (error) {
     if (!(error instanceof Problem) || error.status !== 401) throw error
@@ -51,12 +52,12 @@ t.test('a token of each algorithm is accepted, and remembered', async t => {
   const { fleet, ops, authenticator } = setUp()
   for (const issuer of [fleet, ops]) {
     const token = issuer.token({ roles: ['admin:r', 'moderator:rw'], sub: 'ann', iss: 'anything' })
-    const verifying = authenticator.authenticate([token])
+    const verifying = authenticator.authenticate([token], 'a')
     t.ok(verifying instanceof Promise, 'off the loop')
     const credential = await verifying
     t.strictSame([...credential.grants].sort(), ['admin:r', 'moderator:r', 'moderator:w'])
     t.equal(holderOf(credential), `a token of ann, by the issuer ${issuer.name}`)
-    t.equal(authenticator.authenticate([token]), credential, 'from then on at once')
+    t.equal(authenticator.authenticate([token], 'a'), credential, 'from then on at once')
     t.notOk(credential.isApiKey)
   }
 })
@@ -94,6 +95,12 @@ t.test('RFC 8037 A.4 and RFC 7515 A.3: their signatures are good, and no other b
   }
 })
 
+t.test('a signature that cannot be verified is an error, and not a bad one', async t => {
+  const { publicKey } = generateKeyPairSync('x25519')
+  const verifying = verifySignature({ key: publicKey, algorithm: 'EdDSA' }, Buffer.from('x'), Buffer.alloc(64))
+  await t.rejects(verifying, { message: /not supported/ })
+})
+
 t.test('the header selects a key, and nothing else', async t => {
   const { fleet, ops, apiKey, authenticator } = setUp()
   const other = new TestIssuer('fleet')
@@ -116,6 +123,7 @@ t.test('the header selects a key, and nothing else', async t => {
     ['alg HS256', fleet.token({}, { alg: 'HS256' }), 'malformed'],
     ['alg HS512', fleet.token({}, { alg: 'HS512' }), 'malformed'],
     ['alg eddsa', fleet.token({}, { alg: 'eddsa' }), 'malformed'],
+    ['alg HS512, kid of nobody', fleet.token({}, { alg: 'HS512', kid: 'nobody' }), 'malformed'],
     ['no alg', fleet.token({}, { alg: undefined }), 'malformed'],
     ['crit', fleet.token({}, { crit: ['exp'] }), 'malformed'],
     ['crit empty', fleet.token({}, { crit: [] }), 'malformed'],
@@ -146,8 +154,12 @@ t.test('the header selects a key, and nothing else', async t => {
     ],
     ['padding', `${header}.${claims}.${signature}==`],
     ['a part more', `${header}.${claims}.x.${signature}`],
+    ['the signature twice', `${header}.${claims}.${signature}.${signature}`],
+    ['a character in front', `!${header}.${claims}.${signature}`],
     ['base64', `${header}.${claims}.+${signature.slice(1)}`],
+    ['an empty header', `.${claims}.${signature}`],
     ['an empty payload', `${header}..${signature}`],
+    ['nothing but a signature', `.${signature}`],
     ['no signature', `${header}.${claims}.`],
   ] as const)
     t.equal(await refusalOf(authenticator, token), 'malformed', name)
@@ -239,7 +251,7 @@ t.test('aud', async t => {
 t.test('issuer, key, roles, maxAgeS, aud and clock are checked at each use', async t => {
   const { fleet, inForce, put, clock, apiKey, authenticator, rename } = setUp({ builtAt: Date.now() - 3_600_000 })
   const token = fleet.token({ aud: 'host:lobby' })
-  const credential = await authenticator.authenticate([token])
+  const credential = await authenticator.authenticate([token], 'a')
   const holds = async (why: string | undefined) => {
     t.equal(authenticator.refusalNow(credential), why)
     t.equal(await refusalOf(authenticator, token), why ?? 'accepted')
@@ -262,6 +274,9 @@ t.test('issuer, key, roles, maxAgeS, aud and clock are checked at each use', asy
   rename({ hostname: 'attic' })
   await holds('not for this device')
   rename({ hostname: 'lobby' })
+  const iatMs = 1000 * Number(credential.issued?.iat)
+  t.equal(authenticator.refusalNow(credential, iatMs - 60_000), undefined, 'a clock may be a minute late')
+  t.equal(authenticator.refusalNow(credential, iatMs - 60_001), 'not yet valid')
   clock.step(-120_000)
   await holds('not yet valid')
   clock.step(-3_600_000)
@@ -272,6 +287,9 @@ t.test('issuer, key, roles, maxAgeS, aud and clock are checked at each use', asy
 
   authenticator.replaceKey(generateKey())
   await holds(undefined)
+  inForce.delete('fleet')
+  await holds('issuer removed')
+  put(fleet)
   t.equal(await refusalOf(authenticator, mint(apiKey, { roles: [] })), 'bad signature')
   clock.step(3_600_000)
   await holds('expired')
@@ -279,7 +297,7 @@ t.test('issuer, key, roles, maxAgeS, aud and clock are checked at each use', asy
 
 t.test('without an API key, issuers are accepted, and nothing else', async t => {
   const { fleet, inForce, clock, apiKey } = setUp()
-  const options = { clock, builtAt: 0, leewayS: 0, log: () => undefined, issuers: inForce }
+  const options = { ...NO_ISSUERS, clock, builtAt: 0, leewayS: 0, log: () => undefined, issuers: inForce }
   const authenticator = new Authenticator(undefined, options)
   t.equal(await refusalOf(authenticator, apiKey), 'key unreadable')
   t.equal(await refusalOf(authenticator, mint(apiKey, { roles: [] })), 'key unreadable')
@@ -295,6 +313,10 @@ t.test('an issuer that changes while a signature is verified counts as it is the
   const another = refusalOf(authenticator, fleet.token({ jti: 2 }))
   put(new TestIssuer('fleet'))
   t.equal(await another, 'issuer changed')
+  const third = fleet.token({ jti: 3 })
+  t.equal(await refusalOf(authenticator, third), 'bad signature')
+  put(fleet)
+  t.equal(await refusalOf(authenticator, third), 'accepted', 'no refusal is remembered')
 })
 
 t.test('the text as it stands is tried before the one in it', async t => {
@@ -302,10 +324,10 @@ t.test('the text as it stands is tried before the one in it', async t => {
   t.strictSame(await grantsOf(authenticator, fleet.token()), ['admin:r', 'admin:w'])
   const good = fleet.token({ jti: 1 })
   const bad = new TestIssuer('fleet').token()
-  t.ok(await authenticator.authenticate(['dXNlcjpwYXNz', good]))
+  t.ok(await authenticator.authenticate(['dXNlcjpwYXNz', good], 'a'))
   t.equal(await refusalOf(authenticator, bad, 'x'), 'bad signature', 'that says more')
   t.equal(await refusalOf(authenticator, 'x', bad), 'bad signature')
-  t.ok(await authenticator.authenticate([bad, good]))
+  t.ok(await authenticator.authenticate([bad, good], 'a'))
 })
 
 t.test('at most 8 signatures of an address and 66 in all; more are refused with 503', async t => {
@@ -314,11 +336,15 @@ t.test('at most 8 signatures of an address and 66 in all; more are refused with 
     Promise.resolve(authenticator.authenticate([fleet.token({ jti: n })], network))
 
   const ofOne = Array.from({ length: 8 }, (_, n) => ask(n, 'a'))
-  t.throws(() => authenticator.authenticate([fleet.token({ jti: 'ninth' })], 'a'), { message: /of this address/ })
+  t.throws(() => authenticator.authenticate([fleet.token({ jti: 'ninth' })], 'a'), {
+    ...{ status: 503, headers: ['Retry-After', '1'] },
+    message: 'Too many new tokens of this address are being verified.',
+  })
   t.ok(authenticator.authenticate([fleet.token({ jti: 0 })], 'a'), 'one that is being verified needs no place')
   const ofOthers = Array.from({ length: 58 }, (_, n) => ask(1_000 + n, `b${n % 29}`))
   t.throws(() => authenticator.authenticate([fleet.token({ jti: 'last' })], 'c'), {
-    message: /^Too many new tokens are/,
+    ...{ status: 503, headers: ['Retry-After', '1'] },
+    message: 'Too many new tokens are being verified.',
   })
   const answers = await Promise.all([...ofOne, ...ofOthers])
   t.equal(answers.length, 66)

@@ -5,13 +5,16 @@ import { JwtVerifier, mint, signingKey, validity } from '../../src/auth/jwt.ts'
 import { systemClock } from '../../src/clock.ts'
 import { Problem } from '../../src/problem.ts'
 import vectors from '../fixtures/jwt-vectors.json' with { type: 'json' }
-import { credentialIn } from '../support/credential.ts'
+import { credentialIn, NO_ISSUERS } from '../support/credential.ts'
 
 const { apiKey } = vectors
 
 /** A token with any header and payload, validly signed. */
 function forge(header: string, payload: string | Buffer): string {
-  const input = `${Buffer.from(header).toString('base64url')}.${Buffer.from(payload).toString('base64url')}`
+  return signed(`${Buffer.from(header).toString('base64url')}.${Buffer.from(payload).toString('base64url')}`)
+}
+
+function signed(input: string): string {
   return `${input}.${createHmac('sha256', signingKey(apiKey)).update(input).digest('base64url')}`
 }
 
@@ -27,7 +30,7 @@ t.test('the signing key is derived as documented', async t => {
 })
 
 t.test('every vector is accepted or refused as expected', async t => {
-  const options = { clock: systemClock, log: () => undefined, builtAt: 0, leewayS: 0 }
+  const options = { clock: systemClock, log: () => undefined, builtAt: 0, leewayS: 0, ...NO_ISSUERS }
   const authenticator = new Authenticator(apiKey, options)
   for (const vector of vectors.vectors) {
     const outcome = attempt(authenticator, vector.token)
@@ -67,7 +70,37 @@ t.test('a validly signed token with invalid contents is refused', async t => {
   for (const [name, token] of cases) t.equal(verifier.verify(token), 'malformed', name)
 })
 
-t.test('a token with any one character changed is refused', async t => {
+t.test('a validly signed token is refused in any spelling but the canonical one', async t => {
+  const verifier = new JwtVerifier(apiKey)
+  const [header = '', payload = ''] = claims('{"roles":["admin:r"]}').split('.')
+  t.match(verifier.verify(signed(`${header}.${payload}`)), { sub: undefined })
+  for (const input of [
+    `!${header}.${payload}`,
+    `${header}=.${payload}`,
+    `${header}.!${payload}`,
+    `${header}.${payload}=`,
+    `${header.slice(0, 8)}\n${header.slice(8)}.${payload}`,
+    `.${payload}`,
+    `${header}.`,
+    '.',
+    payload,
+    `x.${header}.${payload}`,
+  ])
+    t.equal(verifier.verify(signed(input)), 'malformed', JSON.stringify(input))
+})
+
+t.test('a token has the header that libraries expect', async t => {
+  const [header = ''] = mint(apiKey, { roles: [] }).split('.')
+  t.equal(Buffer.from(header, 'base64url').toString(), '{"alg":"HS256","typ":"JWT"}')
+})
+
+t.test('a subject that is no text is none', async t => {
+  const verifier = new JwtVerifier(apiKey)
+  for (const sub of [7, true, null, ['panel-4'], { name: 'panel-4' }])
+    t.match(verifier.verify(mint(apiKey, { roles: ['admin:r'], sub })), { sub: undefined }, JSON.stringify(sub))
+})
+
+t.test('a token with any one character changed, or more, is refused', async t => {
   const verifier = new JwtVerifier(apiKey)
   const token = mint(apiKey, { roles: ['admin:r'], sub: 'panel-4' })
   t.not(typeof verifier.verify(token), 'string')
@@ -76,7 +109,8 @@ t.test('a token with any one character changed is refused', async t => {
     for (const other of ['A', 'b', '-', '_', '.', '=', '+', ' ', 'é']) {
       if (other === token[at]) continue
       const changed = token.slice(0, at) + other + token.slice(at + 1)
-      if (typeof verifier.verify(changed) !== 'string') accepted.push(changed)
+      const longer = token.slice(0, at) + other + token.slice(at)
+      accepted.push(...[changed, longer].filter(text => typeof verifier.verify(text) !== 'string'))
     }
   t.strictSame(accepted, [])
 })

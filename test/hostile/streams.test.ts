@@ -10,7 +10,7 @@ import { Topic } from '../../src/events/topic.ts'
 import type { HeldReply } from '../../src/http/reply.ts'
 import { Request } from '../../src/http/request.ts'
 import { ManualClock } from '../support/clock.ts'
-import { credentialIn } from '../support/credential.ts'
+import { credentialIn, NO_ISSUERS } from '../support/credential.ts'
 import { eventually } from '../support/eventually.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
@@ -123,6 +123,7 @@ t.test('a poll that arrives in the same turn as an event is held for the next on
     log: () => undefined,
     builtAt: 0,
     leewayS: 0,
+    ...NO_ISSUERS,
   })
   const refusalNow = () => undefined
   const limits = { streams: 8, streamsPerAddress: 8, heartbeatS: 60, holdS: 30, stallS: 60 }

@@ -9,6 +9,7 @@ import type { Route } from '../../src/http/route.ts'
 import { Router } from '../../src/http/router.ts'
 import { HttpServer } from '../../src/http/server.ts'
 import { FIRST_REQUEST_MS, MAX_DEFERRED, MAX_UNSENT_ANSWERS, MAX_UNSENT_BYTES } from '../../src/limits.ts'
+import { NO_ISSUERS } from '../support/credential.ts'
 import { eventually } from '../support/eventually.ts'
 
 const KEY = 'A'.repeat(43)
@@ -46,7 +47,7 @@ async function startServer(t: Test) {
       }),
       route('/slow', () => released.then(() => small)),
     ]),
-    authenticator: new Authenticator(KEY, options),
+    authenticator: new Authenticator(KEY, { ...options, ...NO_ISSUERS }),
     origins: '*',
     connections: 100,
     connectionsPerAddress: 100,

@@ -10,6 +10,7 @@ import { Router } from '../../src/http/router.ts'
 import { HttpServer } from '../../src/http/server.ts'
 import { Problem } from '../../src/problem.ts'
 import { ManualClock } from '../support/clock.ts'
+import { NO_ISSUERS } from '../support/credential.ts'
 import { eventually } from '../support/eventually.ts'
 
 const KEY = 'A'.repeat(43)
@@ -19,7 +20,7 @@ const docs = { operationId: '', summary: '', answers: {} }
 /** A server whose route counts bytes, and holds them up until it is let go. */
 async function startServer(t: Test, rules: Partial<StreamRules> = {}) {
   const clock = new ManualClock()
-  const options = { clock, log: () => undefined, builtAt: 0, leewayS: 0 }
+  const options = { clock, log: () => undefined, builtAt: 0, leewayS: 0, ...NO_ISSUERS }
   const authenticator = new Authenticator(KEY, options)
   const taken: number[] = []
   const ended: string[] = []

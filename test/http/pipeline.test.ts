@@ -8,6 +8,7 @@ import type { Request } from '../../src/http/request.ts'
 import type { Route } from '../../src/http/route.ts'
 import { Router } from '../../src/http/router.ts'
 import { HttpServer } from '../../src/http/server.ts'
+import { NO_ISSUERS } from '../support/credential.ts'
 
 const KEY = 'A'.repeat(43)
 const docs = { operationId: '', summary: '', answers: {} }
@@ -15,7 +16,7 @@ const echo = (request: Request) => json(Buffer.from(JSON.stringify(request.body 
 
 /** Serves these routes; resolves with a client of them, which has the API key. */
 async function serve(t: Test, routes: readonly Route[], isFronted = false) {
-  const options = { clock: systemClock, log: () => undefined, builtAt: 0, leewayS: 0 }
+  const options = { clock: systemClock, log: () => undefined, builtAt: 0, leewayS: 0, ...NO_ISSUERS }
   const server = new HttpServer({
     ...options,
     router: new Router(routes),

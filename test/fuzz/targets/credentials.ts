@@ -63,7 +63,7 @@ function sign(algorithm: Algorithm, header: Buffer, payload: Buffer): string {
 
 async function byOurs(authenticator: Authenticator, token: string): Promise<Credential | string> {
   try {
-    return await authenticator.authenticate([token])
+    return await authenticator.authenticate([token], 'local')
   } catch (error) {
     if (error instanceof Problem && error.status === 401) return error.message
     throw error
@@ -213,7 +213,7 @@ async function judgeHeader(header: string, query: readonly string[], token: stri
 
 async function isLetIn(texts: readonly string[]): Promise<boolean> {
   try {
-    await newAuthenticator().authenticate(texts)
+    await newAuthenticator().authenticate(texts, 'local')
     return true
   } catch (error) {
     if (error instanceof Problem && error.status === 401) return false

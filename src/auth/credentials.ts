@@ -3,10 +3,12 @@ import { Problem } from '../problem.ts'
 import { RefusedCredential } from './challenge.ts'
 
 const NONE: readonly string[] = []
-/** An empty text: valid in form, but refused as a credential. */
-const EMPTY = ['']
 /** Base64 in either alphabet, with or without padding. Node's decoder skips all other characters. */
-const BASE64 = /^[\w+/-]+={0,2}$/
+const BASE64 = /^[+/\w-]+={0,2}$/
+const NO_SCHEME = 'Authorization has no scheme in front of the credential. Send Authorization: Bearer CREDENTIAL.'
+const OTHER_SCHEME =
+  'Authorization has a scheme that is not supported. Send Authorization: Bearer CREDENTIAL, or Basic with the credential as ' +
+  'the password.'
 const SPACE = 0x20
 const TAB = 0x09
 
@@ -40,19 +42,18 @@ export function presentedCredential(
 
 function readHeader(header: string): readonly string[] | RefusedCredential {
   const end = header.indexOf(' ')
-  const scheme = (end < 0 ? header : header.slice(0, end)).toLowerCase()
-  if (scheme === 'bearer') return end < 0 ? EMPTY : [header.slice(skipSpace(header, end))]
-  if (scheme === 'basic') return end < 0 ? EMPTY : readBasic(header.slice(skipSpace(header, end)))
-  // The detail does not quote the header: the text in place of the scheme may be the key.
-  if (end < 0)
-    return new RefusedCredential(
-      'malformed',
-      'Authorization has no scheme in front of the credential. Send Authorization: Bearer CREDENTIAL.',
-    )
-  return new RefusedCredential(
-    'malformed',
-    'Authorization has a scheme that is not supported. Send Authorization: Bearer CREDENTIAL, or Basic with the credential as the password.',
-  )
+  const scheme = end < 0 ? header : header.slice(0, end)
+  // Empty if the header is only a scheme: valid in form, but refused as a credential.
+  const credential = header.slice(skipSpace(header, scheme.length))
+  switch (scheme.toLowerCase()) {
+    case 'bearer':
+      return [credential]
+    case 'basic':
+      return readBasic(credential)
+    default:
+      // The detail does not quote the header: the text in place of the scheme may be the key.
+      return new RefusedCredential('malformed', scheme === header ? NO_SCHEME : OTHER_SCHEME)
+  }
 }
 
 /** Skips only HTTP whitespace (RFC 9110 §5.6.3). Other space that `trim` removes makes the credential invalid. */

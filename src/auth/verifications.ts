@@ -18,8 +18,7 @@ export class Verifications {
    */
   run<T>(network: string, verify: () => Promise<T>): Promise<T> {
     if (!this.#places.hasRoom(network)) throw busy('Too many new tokens of this address are being verified.')
-    if (this.#running >= MAX_VERIFYING && this.#waiting.length >= MAX_WAITING_SIGNATURES)
-      throw busy('Too many new tokens are being verified.')
+    if (this.#waiting.length >= MAX_WAITING_SIGNATURES) throw busy('Too many new tokens are being verified.')
     return this.#run(network, verify)
   }
 

@@ -11,6 +11,24 @@ export interface Equivalent {
 
 export const EQUIVALENT: readonly Equivalent[] = [
   {
+    file: 'src/auth/authenticator.ts',
+    code: 'verifier ??= new JwtVerifier(apiKey)',
+    mutant: '??= → =',
+    why: 'A new verifier for each token finds the same; it is only slower.',
+  },
+  {
+    file: 'src/auth/credentials.ts',
+    code: 'const BASE64 = /^[+/\\w-]+={0,2}$/',
+    mutant: '+ → *',
+    why: 'A text without characters decodes to none, in which there is no colon.',
+  },
+  {
+    file: 'src/auth/issued-tokens.ts',
+    code: "const DIGEST = { EdDSA: null, ES256: 'sha256' } as const",
+    mutant: "{ EdDSA: null, ES256: 'sha256' } → {}",
+    why: 'If no digest is named, OpenSSL 3 uses SHA-256 for a P-256 key, but no document promises it.',
+  },
+  {
     file: 'src/auth/issuer.ts',
     code: 'const grants = new Set(roles.flatMap(role => [...(grantsOf(role) ?? [])]))',
     mutant: "[] → ['mutant']",
@@ -35,34 +53,6 @@ export const EQUIVALENT: readonly Equivalent[] = [
     why: 'No write leaves a file without a name behind.',
   },
   {
-    file: 'src/auth/key-file.ts',
-    code: 'return (await formerKeys(state)).every(line => key !== undefined && isHashOf(key, line))',
-    mutant: 'key !== undefined → true',
-    why: 'No line has the hash of undefined.',
-  },
-  {
-    file: 'src/auth/key-file.ts',
-    code: "const [salt = ''] = line.split(' ')",
-    mutant: "'' → 'mutant'",
-    why: 'A text has at least one part; the compiler does not know that.',
-    file: 'src/auth/authenticator.ts',
-    code: 'verifier ??= new JwtVerifier(apiKey)',
-    mutant: '??= → =',
-    why: 'A new verifier for each token finds the same; it is only slower.',
-  },
-  {
-    file: 'src/auth/credentials.ts',
-    code: 'const BASE64 = /^[+/\\w-]+={0,2}$/',
-    mutant: '+ → *',
-    why: 'A text without characters decodes to none, in which there is no colon.',
-  },
-  {
-    file: 'src/auth/issued-tokens.ts',
-    code: "const DIGEST = { EdDSA: null, ES256: 'sha256' } as const",
-    mutant: "{ EdDSA: null, ES256: 'sha256' } → {}",
-    why: 'If no digest is named, OpenSSL 3 uses SHA-256 for a P-256 key, but no document promises it.',
-  },
-  {
     file: 'src/auth/jwt.ts',
     code: "if (header !== this.#goodHeader && !isOurHeader(parseObject(header))) return 'malformed'",
     mutant: 'header !== this.#goodHeader → true',
@@ -73,5 +63,17 @@ export const EQUIVALENT: readonly Equivalent[] = [
     code: 'this.#goodHeader = header',
     mutant: 'this.#goodHeader = header → removed',
     why: 'A header that is not remembered is parsed again, which is only slower.',
+  },
+  {
+    file: 'src/auth/key-file.ts',
+    code: 'return (await formerKeys(state)).every(line => key !== undefined && isHashOf(key, line))',
+    mutant: 'key !== undefined → true',
+    why: 'No line has the hash of undefined.',
+  },
+  {
+    file: 'src/auth/key-file.ts',
+    code: "const [salt = ''] = line.split(' ')",
+    mutant: "'' → 'mutant'",
+    why: 'A text has at least one part; the compiler does not know that.',
   },
 ]

@@ -48,13 +48,18 @@ export class Connections {
     this.#filedAt = filedAt
   }
 
+  /** When the newest open connection was opened, at the latest. */
+  get newestAt(): number {
+    return Math.max(0, ...[...this.#opened.values()].map(({ before }) => before))
+  }
+
   /** The earliest time at which an open connection may have been opened. */
   openedAfter(inode: number): number | undefined {
     return this.#opened.get(inode)?.after
   }
 
   /** That of a device without a file, which spoke then: the newest one. */
-  newestAt(at: number): Candidates {
+  before(at: number): Candidates {
     return this.#last(at, Number.POSITIVE_INFINITY)
   }
 

@@ -3,10 +3,12 @@ import type { Stop } from '../files/watcher.ts'
 import {
   type Caller,
   hasComeIn,
+  hasSpoken,
   isPinAnswered,
   lastCaller,
   pinIn,
   refusedCaller,
+  SERVER_START,
   withoutPin,
 } from '../format/uxplay-log.ts'
 import type { System } from '../os/system.ts'
@@ -55,6 +57,8 @@ const DOUBT_MS = 5_000
 const UNFILED_MS = 500
 /** Milliseconds for which a PIN is shown, as the screen does it, and for which a device may take to come in. */
 const PIN_MS = 120_000
+/** How long it may take after a restart for that reason that let no device in: it may connect again and again. */
+const AGAIN_MS = 3_600_000
 const UNKNOWN: Caller = { name: '', model: '', deviceId: '' }
 
 interface UxPlaySession {
@@ -76,12 +80,16 @@ interface Visit {
   readonly since: number
   /** Its connection, if UxPlay made no file for it. Otherwise `since` is exact. */
   readonly inode: number | undefined
-  /** When it was first seen. */
-  readonly seenAt: number
+  /** Its connections, or those of which one is its own. */
+  readonly inodes: readonly number[]
+  /** Since when it has been waited for. */
+  waitedSince: number
   /** How it has introduced itself. It may say so again, as another one. */
   caller: Caller | undefined
   /** Whether UxPlay has done more for it than to ask for a PIN. From then on, it notices when the device is gone. */
   isIn: boolean
+  /** Whether UxPlay has answered it, and turns others away. */
+  hasSpoken: boolean
   /** The PIN that it must enter, and when it was asked for that, or has entered it. */
   pin: string | undefined
   pinAt: number
@@ -130,6 +138,8 @@ export class UxPlayEngine implements Engine {
   #hadDevice = false
   /** Whether UxPlay's options were still outdated after a restart, so that it is not restarted forever. */
   #restartDidNotHelp = false
+  /** Milliseconds for which a device may take to come in. */
+  #patienceMs = PIN_MS
   #logLooks = MAX_LOG_LOOKS
   #logLookedAt = 0
   readonly #queue = new Serial()
@@ -248,12 +258,13 @@ export class UxPlayEngine implements Engine {
     })
   }
 
-  /** Restarts UxPlay, so that it reads its options. This puts out any connected device. @param isNeeded See `Unit`. */
-  async #restart(isNeeded?: () => Promise<boolean>): Promise<void> {
+  /** Restarts UxPlay, so that it reads its options. This puts out any connected device. @param isNeeded See `Unit`. @returns as `Unit`. */
+  async #restart(isNeeded?: () => Promise<boolean>): Promise<boolean> {
     await this.#setAllowed()
-    await this.#uxplay.unit.restart(isNeeded)
+    const isRestarted = await this.#uxplay.unit.restart(isNeeded)
     this.#stuckSince = undefined
     this.#hadDevice = false
+    return isRestarted
   }
 
   async #setAllowed(): Promise<void> {
@@ -318,6 +329,8 @@ export class UxPlayEngine implements Engine {
         return BUSY_MS
       }
     }
+    if (this.#visit && sockets.mirroring !== undefined) this.#visit.isIn = true
+    if (this.#present || this.#visit?.isIn) this.#patienceMs = PIN_MS
     if (sockets.mirroring !== undefined) {
       this.#ask(undefined)
       if (this.#present?.state !== 'active') await this.#enterActive(sockets.mirroring)
@@ -362,9 +375,15 @@ export class UxPlayEngine implements Engine {
       since = inode && this.#connections.openedAfter(inode)
       // UxPlay keeps the file of a device that has left while another connection is open.
     } else if (this.#connections.filed.inodes.some(inode => open.includes(inode))) since = connectedAt
+    const former = this.#visit
     if (since === undefined) this.#visit = undefined
-    else if (this.#visit?.since !== since || this.#visit.inode !== inode)
-      this.#visit = { since, inode, seenAt: began, caller: undefined, isIn: false, pin: undefined, pinAt: 0 }
+    else if (former?.since !== since || former.inode !== inode) {
+      // UxPlay makes the file anew when its device plays a video of its own accord.
+      const isIn = former?.isIn === true && former.inodes.some(inode => open.includes(inode))
+      const inodes = inode === undefined ? this.#connections.filed.inodes : [inode]
+      const unknown = { caller: undefined, hasSpoken: false, pin: undefined, pinAt: 0 }
+      this.#visit = { ...unknown, since, inode, inodes, waitedSince: began, isIn }
+    }
   }
 
   /** Whether the device that mirrored or asked has left. Another one may have taken its place. */
@@ -413,7 +432,7 @@ export class UxPlayEngine implements Engine {
     const address = new Set(peers).size === 1 ? (peers[0] ?? '') : ''
     this.#present = this.#enter(refused, address, 'pending', connectedAt)
     this.#wasTurnedAway = this.#present === undefined
-    this.#own = connectedAt === undefined ? this.#connections.newestAt(line.at) : this.#connections.filed
+    this.#own = connectedAt === undefined ? this.#connections.before(line.at) : this.#connections.filed
   }
 
   /** Learns from the log about the device that is connected. What is known stays so while other devices fill the log. */
@@ -421,6 +440,7 @@ export class UxPlayEngine implements Engine {
     const own = linesSince(lines, visit.since)
     visit.caller = lastCaller(own) ?? visit.caller
     visit.isIn ||= hasComeIn(own)
+    visit.hasSpoken ||= hasSpoken(own)
     // Without an earlier line, some of the later ones may be missing.
     const pin = own.length < lines.length ? pinIn(own) : undefined
     const asked = isPinAnswered(own) ? undefined : (pin ?? visit.pin)
@@ -474,7 +494,8 @@ export class UxPlayEngine implements Engine {
     const isStuck = isBehind || !isListening || (isVideoOpen && !hasDevice && this.#hadDevice)
     if (await this.#restartIfStuck(isStuck, patienceMs)) return
     if (await this.#isOccupied()) {
-      await this.#restart()
+      if (!(await this.#restart())) return
+      this.#patienceMs = AGAIN_MS
       this.#host?.warn('UxPlay was restarted, because a device had been connected for 2 minutes without coming in')
       return
     }
@@ -498,11 +519,25 @@ export class UxPlayEngine implements Engine {
    */
   async #isOccupied(): Promise<boolean> {
     const visit = this.#visit
-    if (!visit || this.#present || this.#now() - Math.max(visit.seenAt, visit.pinAt) < PIN_MS) return false
+    if (!visit || this.#present || visit.isIn || !visit.hasSpoken) return false
+    const now = this.#now()
+    // The newest connection may be that of a device without a file.
+    const since = Math.max(visit.waitedSince, visit.pinAt, this.#connections.newestAt)
+    if (now - since < this.#patienceMs) return false
+    // As long again before the next look, whatever comes of this one.
+    visit.waitedSince = now
     // A device that plays sound is in, even if others have filled the log since it came.
-    if (visit.isIn || (await this.#uxplay.isPlaying())) return false
-    visit.isIn = hasComeIn(linesSince(await this.#log(true), visit.since))
+    visit.isIn = (await this.#uxplay.isPlaying()) || !(await this.#isKnownToWait(visit))
     return !visit.isIn
+  }
+
+  /** Whether the log has all about a device, and not that it has come in. */
+  async #isKnownToWait({ since, inode }: Visit): Promise<boolean> {
+    const lines = await this.#log(true)
+    // The clock may have been set since a device came that was there before this service: it may be any of this run.
+    const from = inode === undefined && this.#connections.filed.areOld ? 0 : since
+    const isComplete = lines.some(({ at, text }) => at < from || text === SERVER_START)
+    return isComplete && !hasComeIn(linesSince(lines, from))
   }
 
   /** @returns whether UxPlay was restarted, because it has been stuck for `ms` milliseconds. */
@@ -510,8 +545,9 @@ export class UxPlayEngine implements Engine {
     const now = this.#now()
     this.#stuckSince = isStuck ? (this.#stuckSince ?? now) : undefined
     if (this.#stuckSince === undefined || now - this.#stuckSince < ms) return false
-    await this.#restart()
-    this.#host?.warn('UxPlay was restarted, because it no longer took connections')
+    // As long again before the next restart, even if this one fails.
+    this.#stuckSince = now
+    if (await this.#restart()) this.#host?.warn('UxPlay was restarted, because it no longer took connections')
     return true
   }
 

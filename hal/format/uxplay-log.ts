@@ -41,6 +41,9 @@ const NOISE = new RegExp(
     'Unhandled Client Request: .*',
   ].join('|')})$`,
 )
+const REJECTED = '*** WARNING: rejecting new connection '
+/** Printed before any device connects. */
+export const SERVER_START = 'Initialized server socket(s)'
 /** UxPlay draws the PIN in eight lines, and then prints it. */
 const PIN_REQUEST = 'client sent PAIR-PIN-START request'
 const DRAWN = /^[ 8bdoPY."]*8[ 8bdoPY."]*$/
@@ -123,6 +126,14 @@ export function isPinAnswered(lines: readonly string[]): boolean {
 /** Whether UxPlay plays for the connected device, so that it notices when that is gone. @param lines As of `isPinAnswered`. */
 export function hasComeIn(lines: readonly string[]): boolean {
   return lines.some(line => line.startsWith(AGENT) || line.startsWith(REVERSE))
+}
+
+/**
+ * Whether the connected device has spoken so that UxPlay serves no other one: a connection that says nothing occupies nothing.
+ * @param lines As of `isPinAnswered`.
+ */
+export function hasSpoken(lines: readonly string[]): boolean {
+  return lines.some(line => line === PIN_REQUEST || line.startsWith(ANSWER) || line.startsWith(REJECTED))
 }
 
 /** A line without a PIN, whether printed or drawn. */

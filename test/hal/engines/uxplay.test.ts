@@ -12,7 +12,7 @@ import { eventually } from '../../support/eventually.ts'
 import { type FakeSocket, FakeUxPlay, VIDEO } from '../../support/fakes/uxplay-run.ts'
 import { PIXEL } from '../../support/sessions.ts'
 
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 interface Phone {
   readonly name: string
@@ -124,12 +124,17 @@ function start(t: Test, options: string, timeoutS = 60) {
       t.equal(listed().at(-1), `admitted ${phone.name} ${phone.peer}`)
     },
     /** Other devices find UxPlay busy, which makes the engine look: the second time, the first look is over. */
-    async isSeen() {
+    async isSeen(lines: readonly string[] = BUSY) {
       for (let looks = 0; looks < 2; looks++) {
         const { reads } = uxplay
-        uxplay.print(...BUSY)
+        uxplay.print(...lines)
         await eventually(() => uxplay.reads > reads)
       }
+    },
+    /** Others find UxPlay busy when the device has taken longer to come in than it may. */
+    async isLate() {
+      uxplay.ahead += 121_000
+      await room.isSeen()
     },
     leave() {
       uxplay.print('Connection closed for socket 19')
@@ -707,7 +712,8 @@ t.test(
         await later(100)
         room.connects(ANN, how !== 'has no file')
         await later(5)
-        uxplay.print(...PIN, ...CROWD)
+        // More lines than are read at each look.
+        uxplay.print(...PIN, ...Array.from({ length: 10 }, () => BUSY).flat())
         if (how === 'was there before the service') await room.run()
         // The second look begins when the first one is over.
         await eventually(() => uxplay.reads > 1)
@@ -719,19 +725,143 @@ t.test(
         await eventually(() => uxplay.starts === 2)
         t.match(room.log.at(-1), 'UxPlay was restarted, because a device had been connected for 2 minutes')
       })
-    for (const how of ['plays sound', 'has paused'])
+    for (const how of ['plays sound', 'has paused', 'has paused, and the log no longer has its arrival'])
       await t.test(`but ${how}`, async t => {
         const room = start(t, OPEN)
         const { uxplay } = room
         room.connects(ANN)
         await later(5)
-        uxplay.print(request(ANN), AGENT, ...(how === 'plays sound' ? CROWD : BUSY))
+        uxplay.print(request(ANN), AGENT, ...(how === 'has paused' ? BUSY : CROWD))
         uxplay.play(how === 'plays sound')
         await room.run()
         await eventually(() => uxplay.reads > 1)
-        uxplay.ahead += 121_000
-        await room.isSeen()
+        await room.isLate()
         t.equal(uxplay.starts, 1)
       })
   },
 )
+
+t.test('a device that has come in is not put out', async t => {
+  const sees: Record<string, (room: ReturnType<typeof start>) => Promise<void>> = {
+    'unseen, because the journal cannot be read': async ({ uxplay, ...room }) => {
+      await room.run()
+      room.connects(ANN)
+      await later(5)
+      uxplay.print(...PIN)
+      await eventually(() => room.shown() === '0007')
+      uxplay.isReadable = false
+      uxplay.print(request(ANN), AGENT)
+    },
+    'by mirroring at once': async ({ uxplay, ...room }) => {
+      await room.run()
+      room.connects(ANN)
+      room.mirrors(ANN)
+      await room.lists('active  192.0.2.1')
+      uxplay.connect([ANN])
+      await room.lists()
+    },
+    'before it plays a video of its own accord, for which UxPlay makes its file anew': async ({ uxplay, ...room }) => {
+      await room.run()
+      room.connects(ANN)
+      await later(5)
+      uxplay.print(request(ANN), AGENT)
+      await room.isSeen()
+      await later(2_100)
+      uxplay.accept({ ...ANN, inode: 12 })
+      uxplay.file(true)
+      await room.isSeen()
+    },
+    'before this service started and the clock was set back': async ({ uxplay, ...room }) => {
+      room.connects(ANN, false)
+      uxplay.print(request(ANN), AGENT)
+      await later(20)
+      uxplay.file(true)
+      await room.run()
+      await eventually(() => uxplay.reads > 1)
+    },
+  }
+  for (const [how, comesIn] of Object.entries(sees))
+    await t.test(how, async t => {
+      const room = start(t, OPEN)
+      await comesIn(room)
+      await room.isLate()
+      t.equal(room.uxplay.starts, 1)
+    })
+})
+
+t.test('a connection that says nothing occupies nothing', async t => {
+  for (const isFiled of [false, true])
+    await t.test(isFiled ? 'with a file' : 'without a file', async t => {
+      const room = start(t, OPEN)
+      const { uxplay } = room
+      await room.run()
+      await later(100)
+      room.connects(ANN, isFiled)
+      await room.isSeen(['x'])
+      uxplay.ahead += 121_000
+      await room.isSeen(['x'])
+      t.equal(uxplay.starts, 1)
+      uxplay.print(...BUSY)
+      await eventually(() => uxplay.starts === 2)
+      t.pass('until UxPlay turns others away because of it')
+    })
+})
+
+t.test('a device that does not come in, and connects again after it was put out, has an hour', async t => {
+  for (const between of ['nothing', 'a device'])
+    await t.test(`with ${between} in between`, async t => {
+      const room = start(t, OPEN)
+      const { uxplay } = room
+      await room.run()
+      await later(100)
+      const waits = async () => {
+        room.connects(ANN)
+        await later(5)
+        uxplay.print(...PIN)
+        await eventually(() => room.shown() === '0007')
+      }
+      await waits()
+      uxplay.ahead += 121_000
+      uxplay.print(...BUSY)
+      await eventually(() => uxplay.starts === 2)
+      if (between !== 'nothing') {
+        room.connects(BOB)
+        room.mirrors(BOB)
+        await room.lists('active  192.0.2.2')
+        room.leave()
+        await room.lists()
+      }
+      await waits()
+      if (between === 'nothing') {
+        await room.isLate()
+        t.equal(uxplay.starts, 2)
+        uxplay.ahead += 3_600_000
+      } else uxplay.ahead += 121_000
+      uxplay.print(...BUSY)
+      await eventually(() => uxplay.starts === 3)
+    })
+})
+
+t.test('a restart that fails is tried again only after as long as before', async t => {
+  const room = start(t, OPEN)
+  const { uxplay } = room
+  let tries = 0
+  uxplay.restarting = () => {
+    tries++
+    throw new Error('Connection timed out')
+  }
+  await room.run()
+  await later(100)
+  room.connects(ANN)
+  await later(5)
+  uxplay.print(...PIN)
+  await eventually(() => room.shown() === '0007')
+  await room.isLate()
+  await eventually(() => tries > 0)
+  // Longer than from one look to the next.
+  await later(2_500)
+  t.equal(tries, 1)
+  t.notMatch(room.log.join('\n'), 'UxPlay was restarted')
+  await room.isLate()
+  await eventually(() => tries > 1)
+})

@@ -44,6 +44,8 @@ export class FakeUxPlay {
   backlog = 0
   /** Whether devices can connect to it. */
   isListening = true
+  /** Whether the journal can be read. */
+  isReadable = true
   /** Called when it is restarted, before it stops. */
   restarting: () => void = () => undefined
   /** As `systemctl show` prints it. */
@@ -82,6 +84,7 @@ export class FakeUxPlay {
       },
       readLines: async (argv, take) => {
         this.reads++
+        if (!this.isReadable) throw new Error('No space left on device')
         const [, count] = argv.map(word => SHOWN_LINES.exec(word)).find(Boolean) ?? []
         for (const { text, at, cursor } of this.#lines.slice(-Number(count)).reverse()) {
           const record = {

@@ -38,6 +38,10 @@ const NOISE = new RegExp(
     '\\*{3} ERROR: httpd(?:: recv socket error \\d+:.*| error in sending data)',
     '\\*{3} ERROR: (?:Mirroring|RAOP) not initialized at SETUP, playing will fail!',
     '\\*{3} ERROR: (?:Invalid (?:pair-setup data|pair-verify data|fp-setup data length)|Incorrect pair-verify signature)',
+    '\\*{3} ERROR: SETUP tries to setup stream of unknown type \\d+',
+    'client HTTP request POST stop',
+    '\\*{3} WARNING: client HTTP request POST fp-setup2 is unhandled',
+    '\\*{3} ERROR: only FairPlay version 0x03 is implemented, version is 0x[\\da-f]{2,}',
     'Unhandled Client Request: .*',
   ].join('|')})$`,
 )

@@ -26,6 +26,10 @@ const SAID = [
   '*** ERROR: Mirroring not initialized at SETUP, playing will fail!',
   '*** WARNING: RAOP not initialized at SET_PARAMETER',
   'Disconnecting on software request',
+  '*** ERROR: SETUP tries to setup stream of unknown type 130',
+  'client HTTP request POST stop',
+  '*** WARNING: client HTTP request POST fp-setup2 is unhandled',
+  '*** ERROR: only FairPlay version 0x03 is implemented, version is 0x02',
   'Unhandled Client Request: POST /command RTSP/1.0',
 ]
 

@@ -86,6 +86,8 @@ interface Visit {
   waitedSince: number
   /** How it has introduced itself. It may say so again, as another one. */
   caller: Caller | undefined
+  /** The IDs by which it has introduced itself. */
+  readonly callers: Set<string>
   /** Whether UxPlay has done more for it than to ask for a PIN. From then on, it notices when the device is gone. */
   isIn: boolean
   /** Whether UxPlay has answered it, and turns others away. */
@@ -130,6 +132,8 @@ export class UxPlayEngine implements Engine {
   #wasTurnedAway = false
   /** Since when UxPlay has been stuck, in milliseconds of the monotonic clock. */
   #stuckSince: number | undefined
+  /** Whether it was restarted for that, and is still stuck. */
+  #isStuckAgain = false
   /** The start after which UxPlay was last seen to listen. */
   #listenedSince: number | undefined
   /** Since when a device has been connected without a file, in milliseconds of the monotonic clock. */
@@ -225,8 +229,10 @@ export class UxPlayEngine implements Engine {
   /** The session of a device that has just got another one, because it began to mirror again. */
   #successorOf(former: UxPlaySession | undefined): UxPlaySession | undefined {
     const present = this.#present
-    const isSame = (key: 'deviceId' | 'address') => former?.[key] && former[key] === present?.[key]
-    return isSame('deviceId') || isSame('address') ? present : undefined
+    if (!former || !present) return undefined
+    // Devices behind the same router have the same address.
+    const key = former.deviceId && present.deviceId ? 'deviceId' : 'address'
+    return former[key] && former[key] === present[key] ? present : undefined
   }
 
   /** Whether the device of an admitted session may be connected, and on its way in. */
@@ -243,8 +249,10 @@ export class UxPlayEngine implements Engine {
    * @param believes Whether to believe a device without a session that it is another one.
    */
   #isOtherConnected(entry: UxPlaySession, believes: boolean): boolean {
-    if (this.#present) return this.#present !== entry
-    const { caller } = this.#visit ?? {}
+    const { caller, callers, isIn } = this.#visit ?? {}
+    if (this.#present === entry) return false
+    // The device may say that it is another one while its sound goes on.
+    if (this.#present) return believes || this.#present.state === 'active' || !(isIn || callers?.has(entry.deviceId))
     return believes && caller !== undefined && caller.deviceId !== entry.deviceId
   }
 
@@ -319,7 +327,11 @@ export class UxPlayEngine implements Engine {
     const now = this.#now()
     this.#unfiledSince = hasDevice && connectedAt === undefined ? (this.#unfiledSince ?? now) : undefined
     const isDated = now - (this.#unfiledSince ?? Number.NEGATIVE_INFINITY) >= UNFILED_MS
-    if (sockets.isListening) this.#listenedSince = startedAt
+    if (sockets.isListening && this.#listenedSince !== startedAt) {
+      this.#listenedSince = startedAt
+      // Having started for long is no reason to have little time from then on.
+      this.#stuckSince = undefined
+    }
     this.#track(sockets, connectedAt, began)
     if (this.#present && this.#isOver(sockets, connectedAt)) {
       this.#leave(this.#present)
@@ -345,7 +357,8 @@ export class UxPlayEngine implements Engine {
     this.#ask(this.#pinToShow())
     const patienceMs = this.#listenedSince === startedAt ? STUCK_MS : STARTING_MS
     await this.#repair(hasDevice, isDated, sockets, patienceMs)
-    if (this.#stuckSince !== undefined || this.#present || this.#pin !== undefined) return BUSY_MS
+    const isBusy = this.#stuckSince !== undefined && !this.#isStuckAgain
+    if (isBusy || this.#present || this.#pin !== undefined) return BUSY_MS
     return hasDevice && began - this.#connections.changedAt < QUIET_MS ? MEETING_MS : IDLE_MS
   }
 
@@ -381,7 +394,7 @@ export class UxPlayEngine implements Engine {
       // UxPlay makes the file anew when its device plays a video of its own accord.
       const isIn = former?.isIn === true && former.inodes.some(inode => open.includes(inode))
       const inodes = inode === undefined ? this.#connections.filed.inodes : [inode]
-      const unknown = { caller: undefined, hasSpoken: false, pin: undefined, pinAt: 0 }
+      const unknown = { caller: undefined, callers: new Set<string>(), hasSpoken: false, pin: undefined, pinAt: 0 }
       this.#visit = { ...unknown, since, inode, inodes, waitedSince: began, isIn }
     }
   }
@@ -439,6 +452,7 @@ export class UxPlayEngine implements Engine {
   #listen(visit: Visit, lines: readonly JournalEntry[]): void {
     const own = linesSince(lines, visit.since)
     visit.caller = lastCaller(own) ?? visit.caller
+    if (visit.caller) visit.callers.add(visit.caller.deviceId)
     visit.isIn ||= hasComeIn(own)
     visit.hasSpoken ||= hasSpoken(own)
     // Without an earlier line, some of the later ones may be missing.
@@ -543,10 +557,12 @@ export class UxPlayEngine implements Engine {
   /** @returns whether UxPlay was restarted, because it has been stuck for `ms` milliseconds. */
   async #restartIfStuck(isStuck: boolean, ms: number): Promise<boolean> {
     const now = this.#now()
+    this.#isStuckAgain &&= isStuck
     this.#stuckSince = isStuck ? (this.#stuckSince ?? now) : undefined
     if (this.#stuckSince === undefined || now - this.#stuckSince < ms) return false
     // As long again before the next restart, even if this one fails.
     this.#stuckSince = now
+    this.#isStuckAgain = true
     if (await this.#restart()) this.#host?.warn('UxPlay was restarted, because it no longer took connections')
     return true
   }

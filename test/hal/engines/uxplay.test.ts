@@ -865,3 +865,84 @@ t.test('a restart that fails is tried again only after as long as before', async
   await room.isLate()
   await eventually(() => tries > 1)
 })
+
+t.test(
+  'a UxPlay that has started for long, and is a moment behind when it first listens, is not restarted',
+  async t => {
+    const room = start(t, OPEN)
+    const { uxplay } = room
+    uxplay.isListening = false
+    uxplay.connect()
+    await room.run()
+    // Longer than until the first look.
+    await later(300)
+    uxplay.ahead += 60_000
+    uxplay.isListening = true
+    uxplay.backlog = 1
+    uxplay.connect()
+    // Longer than from one look to the next.
+    await later(1_500)
+    t.equal(uxplay.starts, 1)
+  },
+)
+
+t.test('a UxPlay that does not listen after a restart either is looked at less often', async t => {
+  const room = start(t, OPEN)
+  const { uxplay } = room
+  let tries = 0
+  uxplay.isListening = false
+  uxplay.connect()
+  uxplay.restarting = () => {
+    tries++
+    throw new Error('Connection timed out')
+  }
+  await room.run()
+  await later(300)
+  uxplay.ahead += 181_000
+  await eventually(() => tries === 1)
+  // Longer than from one look to the next; then, as many would follow.
+  await later(2_000)
+  uxplay.ahead += 181_000
+  await later(2_500)
+  t.equal(tries, 1)
+  uxplay.print('x')
+  await eventually(() => tries === 2)
+})
+
+t.test("a moderator's end of a device that plays sound, and asks again as another one, is carried out", async t => {
+  const room = start(t, RESTRICTED)
+  const { uxplay, sessions } = room
+  await room.run()
+  await room.isAdmitted(ANN)
+  const { starts } = uxplay
+  room.connects(ANN)
+  await later(5)
+  uxplay.print(request(ANN), AGENT)
+  await room.isSeen()
+  room.isRefused(BOB)
+  await eventually(() => room.listed().some(line => line.startsWith('pending Bob ')))
+  await sessions.end(room.idOf('Ann'), 'x')
+  t.equal(uxplay.starts, starts + 1)
+  t.notMatch(uxplay.options, ANN.id)
+})
+
+t.test("a moderator's end of a device that has left puts out no other one with its address", async t => {
+  const room = start(t, OPEN)
+  const { uxplay } = room
+  const engine = await room.run()
+  room.connects(ANN)
+  await later(5)
+  uxplay.print(request(ANN))
+  room.mirrors(ANN)
+  await room.lists('active Ann 192.0.2.1')
+  const id = room.idOf('Ann')
+  const bob = { ...BOB, peer: ANN.peer }
+  uxplay.connect()
+  room.connects(bob)
+  await later(5)
+  uxplay.print(request(bob))
+  room.mirrors(bob)
+  await engine.end(id, 'moderator')
+  t.strictSame(room.listed(), ['active Bob 192.0.2.1'])
+  t.equal(uxplay.starts, 1)
+})

@@ -26,6 +26,8 @@ export class Connections {
   #changedAt = 0
   #filedAt: number | undefined
   #filed: Candidates = { inodes: [], areOld: false }
+  #isFiledOpen = false
+  #filedLeftAt = 0
 
   get changedAt(): number {
     return this.#changedAt
@@ -34,6 +36,22 @@ export class Connections {
   /** Those of the device for which UxPlay made its file. It keeps the file if that device leaves and others stay. */
   get filed(): Candidates {
     return this.#filed
+  }
+
+  /** Whether one of those is open. */
+  get isFiledOpen(): boolean {
+    return this.#isFiledOpen
+  }
+
+  /** When none of those was open any more: what UxPlay printed before is not about a device without a file. */
+  get filedLeftAt(): number {
+    return this.#filedLeftAt
+  }
+
+  /** Whether that device may have left: nothing tells it from the only connection that stays. */
+  get mayFiledHaveLeft(): boolean {
+    const { inodes, areOld } = this.#filed
+    return areOld && inodes.length > 1 && this.#opened.size === 1
   }
 
   /** Takes note of those that are open. @param began @param ended Of the look. @param filedAt When UxPlay made its file. */
@@ -46,6 +64,9 @@ export class Connections {
     if (filedAt !== this.#filedAt || this.#filed.inodes.length === 0)
       this.#filed = this.#last(Number.POSITIVE_INFINITY, (filedAt ?? 0) - FILED_MS)
     this.#filedAt = filedAt
+    const wasOpen = this.#isFiledOpen
+    this.#isFiledOpen = filedAt !== undefined && !isGone(this.#filed.inodes, open) && open.length > 0
+    if (wasOpen && !this.#isFiledOpen) this.#filedLeftAt = began
   }
 
   /** When the newest open connection was opened, at the latest. */
@@ -58,9 +79,9 @@ export class Connections {
     return this.#opened.get(inode)?.after
   }
 
-  /** That of a device without a file, which spoke then: the newest one. */
-  before(at: number): Candidates {
-    return this.#last(at, Number.POSITIVE_INFINITY)
+  /** Those of which one is that of a device without a file, which spoke then and came after `since`. */
+  before(at: number, since: number): readonly number[] {
+    return this.#last(at, since).inodes
   }
 
   /** Those that may have been opened between `since` and `at`, or else the newest ones before. */
@@ -72,9 +93,8 @@ export class Connections {
   }
 }
 
-/** Whether the device with one of these connections has left. */
-export function isGone({ inodes, areOld }: Candidates, open: readonly number[]): boolean {
-  const isOpen = (inode: number) => open.includes(inode)
-  // A device that is taken for gone asks again; one that has left must not stay listed for as long as a stranger stays.
-  return inodes.length > 0 && !(areOld ? inodes.every(isOpen) : inodes.some(isOpen))
+/** Whether the device with one of these connections has left. None if they are unknown. */
+export function isGone(inodes: readonly number[], open: readonly number[]): boolean {
+  // A device that stays listed for too long harms less than one that keeps others out and is not listed.
+  return inodes.length > 0 && !inodes.some(inode => open.includes(inode))
 }

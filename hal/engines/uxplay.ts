@@ -15,7 +15,7 @@ import type { System } from '../os/system.ts'
 import { type JournalEntry, monotonicMs, type Sockets, UNIT, UxPlay } from '../os/uxplay.ts'
 import { Serial } from '../serial.ts'
 import { uxplayApproval } from './uxplay-approval.ts'
-import { type Candidates, Connections, isGone } from './uxplay-connections.ts'
+import { Connections, isGone } from './uxplay-connections.ts'
 
 /** Milliseconds to wait after UxPlay or a device comes or goes, so that several changes cause only one look. */
 const NOTICE_MS = 20
@@ -80,7 +80,7 @@ interface Visit {
   readonly since: number
   /** Its connection, if UxPlay made no file for it. Otherwise `since` is exact. */
   readonly inode: number | undefined
-  /** Its connections, or those of which one is its own. */
+  /** Connections of which one is its own. */
   readonly inodes: readonly number[]
   /** Since when it has been waited for. */
   waitedSince: number
@@ -120,7 +120,7 @@ export class UxPlayEngine implements Engine {
   /** The connection through which that device mirrors. */
   #video: number | undefined
   /** The connections through one of which that device asked. */
-  #own: Candidates = { inodes: [], areOld: false }
+  #own: readonly number[] = []
   readonly #connections = new Connections()
   #visit: Visit | undefined
   /** The device that was connected when UxPlay's options became outdated, by `Visit.since`. It is not interrupted. */
@@ -217,7 +217,8 @@ export class UxPlayEngine implements Engine {
       if (state === 'admitted') entry.state = 'pending'
       try {
         // When the other device leaves, UxPlay gets its new options.
-        await (this.#isOtherConnected(entry, isTimeout) ? this.#setAllowed() : this.#restart())
+        const isOther = this.#isOtherConnected(entry, isTimeout) || (state === 'pending' && (await this.#isPlaying()))
+        await (isOther ? this.#setAllowed() : this.#restart())
       } catch (error) {
         entry.state = state
         throw error
@@ -254,6 +255,11 @@ export class UxPlayEngine implements Engine {
     // The device may say that it is another one while its sound goes on.
     if (this.#present) return believes || this.#present.state === 'active' || !(isIn || callers?.has(entry.deviceId))
     return believes && caller !== undefined && caller.deviceId !== entry.deviceId
+  }
+
+  /** Whether a device plays sound. One that was refused does not: it may have left unnoticed. */
+  #isPlaying(): Promise<boolean> {
+    return this.#uxplay.isPlaying().catch(() => false)
   }
 
   /** Acts once it is known which devices are there. */
@@ -325,14 +331,16 @@ export class UxPlayEngine implements Engine {
     const hasDevice = connectedAt !== undefined || sockets.peers.length > 0
     this.#hadDevice ||= hasDevice
     const now = this.#now()
-    this.#unfiledSince = hasDevice && connectedAt === undefined ? (this.#unfiledSince ?? now) : undefined
+    this.#track(sockets, connectedAt, began)
+    // UxPlay keeps the file of a device that has left while another connection is open.
+    const isFiled = connectedAt !== undefined && this.#connections.isFiledOpen
+    this.#unfiledSince = hasDevice && !isFiled ? (this.#unfiledSince ?? now) : undefined
     const isDated = now - (this.#unfiledSince ?? Number.NEGATIVE_INFINITY) >= UNFILED_MS
     if (sockets.isListening && this.#listenedSince !== startedAt) {
       this.#listenedSince = startedAt
       // Having started for long is no reason to have little time from then on.
       this.#stuckSince = undefined
     }
-    this.#track(sockets, connectedAt, began)
     if (this.#present && this.#isOver(sockets, connectedAt)) {
       this.#leave(this.#present)
       // At once, even if the next device is there already: with the old options, it might get in without asking.
@@ -382,18 +390,23 @@ export class UxPlayEngine implements Engine {
     this.#connections.see(open, connectedAt, began, this.#now())
     let since: number | undefined
     let inode: number | undefined
-    if (connectedAt === undefined) {
+    if (connectedAt !== undefined && this.#connections.isFiledOpen) since = connectedAt
+    else {
       // Without its file, a device is known only by its connection, if there was no other one when it came.
       inode = open.find(inode => open.length === 1 || inode === this.#visit?.inode)
-      since = inode && this.#connections.openedAfter(inode)
-      // UxPlay keeps the file of a device that has left while another connection is open.
-    } else if (this.#connections.filed.inodes.some(inode => open.includes(inode))) since = connectedAt
+      const opened = inode && this.#connections.openedAfter(inode)
+      if (opened !== undefined) since = Math.max(opened, this.#connections.filedLeftAt)
+    }
     const former = this.#visit
     if (since === undefined) this.#visit = undefined
     else if (former?.since !== since || former.inode !== inode) {
       // UxPlay makes the file anew when its device plays a video of its own accord.
-      const isIn = former?.isIn === true && former.inodes.some(inode => open.includes(inode))
-      const inodes = inode === undefined ? this.#connections.filed.inodes : [inode]
+      const kept = former?.inodes.filter(inode => open.includes(inode)) ?? []
+      // If UxPlay keeps the file, its device may be there: the connections that have closed may have been those of another one.
+      const isStale = connectedAt !== undefined && inode !== undefined
+      const isIn = former?.isIn === true && (isStale || kept.length > 0)
+      const added = inode === undefined ? this.#connections.filed.inodes : isStale ? [] : [inode]
+      const inodes = [...kept, ...added]
       const unknown = { caller: undefined, callers: new Set<string>(), hasSpoken: false, pin: undefined, pinAt: 0 }
       this.#visit = { ...unknown, since, inode, inodes, waitedSince: began, isIn }
     }
@@ -443,9 +456,13 @@ export class UxPlayEngine implements Engine {
     // The previous device left unnoticed, because another connection was open.
     if (this.#present) this.#leave(this.#present)
     const address = new Set(peers).size === 1 ? (peers[0] ?? '') : ''
-    this.#present = this.#enter(refused, address, 'pending', connectedAt)
+    const { isFiledOpen, filed } = this.#connections
+    const isFiled = connectedAt !== undefined && isFiledOpen
+    this.#present = this.#enter(refused, address, 'pending', isFiled ? connectedAt : undefined)
     this.#wasTurnedAway = this.#present === undefined
-    this.#own = connectedAt === undefined ? this.#connections.before(line.at) : this.#connections.filed
+    // Any that came with it may be its own; a device does not take so long to ask.
+    const since = Math.max(this.#visit?.since ?? 0, line.at - PIN_MS)
+    this.#own = isFiled ? filed.inodes : this.#connections.before(line.at, since)
   }
 
   /** Learns from the log about the device that is connected. What is known stays so while other devices fill the log. */
@@ -516,8 +533,10 @@ export class UxPlayEngine implements Engine {
     // It may be about to make a file.
     if (!isDated) return
     // A connection that says nothing is no device. A device that UxPlay makes no file for is known once it was refused.
-    const isKnown = this.#present || (this.#visit && this.#visit.inode === undefined)
-    const holder = isKnown ? this.#visit?.since : undefined
+    const isFiled = this.#visit && this.#visit.inode === undefined
+    // It may have left, and a stranger may have stayed.
+    const isKnown = isFiled && (!this.#connections.mayFiledHaveLeft || this.#pin || (await this.#uxplay.isPlaying()))
+    const holder = this.#present || isKnown ? this.#visit?.since : undefined
     // Decisions must be possible even if the options cannot be read.
     const isStale = () => this.#uxplay.isOutdated().catch(() => false)
     const isOutdated = await isStale()

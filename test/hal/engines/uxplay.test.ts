@@ -539,6 +539,8 @@ t.test('a device that asks without a file, and leaves', async t => {
     const room = start(t, RESTRICTED)
     await room.run()
     await room.isIdle()
+    // A stranger who came a moment ago might be the device.
+    room.uxplay.ahead += 121_000
     await room.asks(ANN, false)
     room.uxplay.connect([STRANGER])
     await room.lists()
@@ -560,15 +562,32 @@ t.test('a device that asks without a file, and leaves', async t => {
   })
 })
 
-t.test('after a restart of the service, a device that has asked and left is not listed, whoever stays', async t => {
-  const room = start(t, RESTRICTED)
-  await room.run()
-  await room.isIdle()
-  await room.asks(ANN)
-  await room.restart()
-  await eventually(() => room.listed().length === 1)
-  room.uxplay.connect([STRANGER])
-  await room.lists()
+t.test('after a restart of the service, a device that asks', async t => {
+  await t.test('stays listed, whoever leaves', async t => {
+    const room = start(t, RESTRICTED)
+    await room.run()
+    await room.isIdle()
+    await room.asks(ANN)
+    await room.restart()
+    await eventually(() => room.listed().length === 1)
+    room.uxplay.connect([ANN])
+    await room.isSeen()
+    t.match(room.listed(), [/pending Ann/])
+  })
+  await t.test('and has left unnoticed keeps its time, after which nobody who plays sound is interrupted', async t => {
+    const room = start(t, RESTRICTED)
+    const { uxplay } = room
+    await room.run()
+    await room.isIdle()
+    await room.asks(ANN)
+    const engine = await room.restart()
+    await eventually(() => room.listed().length === 1)
+    uxplay.connect([STRANGER])
+    uxplay.play(true)
+    await engine.end(room.idOf('Ann'), 'timeout')
+    t.strictSame(room.listed(), [])
+    t.equal(uxplay.starts, 1)
+  })
 })
 
 t.test('a device sees its PIN, however long after it has connected it asks for one', async t => {
@@ -771,6 +790,19 @@ t.test('a device that has come in is not put out', async t => {
       uxplay.file(true)
       await room.isSeen()
     },
+    'long after it had connected, when a stranger came who leaves': async ({ uxplay, ...room }) => {
+      await room.run()
+      uxplay.print(...accepted(19))
+      uxplay.accept(ANN)
+      await later(2_500)
+      uxplay.accept(STRANGER)
+      uxplay.file(true)
+      await later(5)
+      uxplay.print(request(ANN), AGENT)
+      await room.isSeen()
+      uxplay.connect([ANN])
+      await room.isSeen()
+    },
     'before this service started and the clock was set back': async ({ uxplay, ...room }) => {
       room.connects(ANN, false)
       uxplay.print(request(ANN), AGENT)
@@ -945,4 +977,75 @@ t.test("a moderator's end of a device that has left puts out no other one with i
   await engine.end(id, 'moderator')
   t.strictSame(room.listed(), ['active Bob 192.0.2.1'])
   t.equal(uxplay.starts, 1)
+})
+
+t.test('a device without a file is known while UxPlay keeps the file of one that has left', async t => {
+  const stays = async (t: Test, options: string) => {
+    const room = start(t, options)
+    await room.run()
+    await room.isIdle()
+    room.connects(ANN)
+    await room.isSeen()
+    room.uxplay.connect([STRANGER])
+    await room.isSeen()
+    // Longer than UxPlay takes for a file.
+    await later(1_000)
+    return room
+  }
+  await t.test('and listed if it asks', async t => {
+    const room = await stays(t, RESTRICTED)
+    await room.asks(BOB, false)
+    await room.isSeen()
+    t.strictSame(room.listed(), ['pending Bob '])
+  })
+  await t.test('and sees its PIN', async t => {
+    const room = await stays(t, 'pin\n')
+    room.connects(BOB, false)
+    await later(5)
+    room.uxplay.print(...PIN)
+    await eventually(() => room.shown() === '0007')
+  })
+})
+
+t.test(
+  'after a restart of the service, a withdrawn permission ends when its device has left and a stranger stays',
+  async t => {
+    const room = start(t, RESTRICTED)
+    const { uxplay } = room
+    const engine = await room.run()
+    await room.isAdmitted(ANN)
+    const { starts } = uxplay
+    await room.isIdle()
+    room.connects(BOSS)
+    await later(5)
+    uxplay.print(request(BOSS), AGENT)
+    uxplay.play(true)
+    await room.isSeen()
+    await engine.end(room.idOf('Ann'), 'timeout')
+    await room.restart()
+    // Longer than from the start to the second look.
+    await later(300)
+    uxplay.connect([STRANGER])
+    await room.isSeen()
+    t.equal(uxplay.starts, starts, 'not while sound is played')
+    uxplay.play(false)
+    uxplay.print(...BUSY)
+    await eventually(() => uxplay.starts === starts + 1)
+    t.notMatch(uxplay.options, ANN.id)
+  },
+)
+
+t.test('a device that asks without a file stays listed when one leaves that connected after it', async t => {
+  const room = start(t, RESTRICTED)
+  const { uxplay } = room
+  await room.run()
+  room.connects(ANN, false)
+  await room.isSeen()
+  uxplay.accept(STRANGER)
+  await room.isSeen()
+  room.isRefused(ANN)
+  await eventually(() => room.listed().length === 1)
+  uxplay.connect([ANN])
+  await room.isSeen()
+  t.match(room.listed(), [/pending Ann/])
 })

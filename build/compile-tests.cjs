@@ -51,6 +51,7 @@ const FIRST = new Set([
   'fleet/ansible.test.ts',
   'fleet/apply.test.ts',
   'fuzz/fuzz.test.ts',
+  'hal/engines/uxplay.test.ts',
   'interop/node-versions.test.ts',
   'interop/sessions.test.ts',
   'page/accessibility.test.ts',

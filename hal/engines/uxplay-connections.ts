@@ -26,7 +26,6 @@ export class Connections {
   #changedAt = 0
   #filedAt: number | undefined
   #filed: Candidates = { inodes: [], areOld: false }
-  #isFiledOpen = false
   #filedLeftAt = 0
 
   get changedAt(): number {
@@ -40,7 +39,7 @@ export class Connections {
 
   /** Whether one of those is open. */
   get isFiledOpen(): boolean {
-    return this.#isFiledOpen
+    return this.#filedAt !== undefined && this.#filed.inodes.some(inode => this.#opened.has(inode))
   }
 
   /** When none of those was open any more: what UxPlay printed before is not about a device without a file. */
@@ -56,6 +55,7 @@ export class Connections {
 
   /** Takes note of those that are open. @param began @param ended Of the look. @param filedAt When UxPlay made its file. */
   see(open: readonly number[], filedAt: number | undefined, began: number, ended: number): void {
+    const wasFiledOpen = this.isFiledOpen
     const opened = (inode: number) => this.#opened.get(inode) ?? { after: this.#seenAt, before: ended }
     if (open.some(inode => !this.#opened.has(inode))) this.#changedAt = began
     this.#opened = new Map(open.map(inode => [inode, opened(inode)]))
@@ -64,9 +64,7 @@ export class Connections {
     if (filedAt !== this.#filedAt || this.#filed.inodes.length === 0)
       this.#filed = this.#last(Number.POSITIVE_INFINITY, (filedAt ?? 0) - FILED_MS)
     this.#filedAt = filedAt
-    const wasOpen = this.#isFiledOpen
-    this.#isFiledOpen = filedAt !== undefined && !isGone(this.#filed.inodes, open) && open.length > 0
-    if (wasOpen && !this.#isFiledOpen) this.#filedLeftAt = began
+    if (wasFiledOpen && !this.isFiledOpen) this.#filedLeftAt = began
   }
 
   /** When the newest open connection was opened, at the latest. */

@@ -37,6 +37,8 @@ Object.defineProperty(performance, 'now', { value: () => ${SPEED} * now() })
 ProtectProc=default
 Environment="NODE_OPTIONS=--require /usr/local/lib/fast.cjs"
 `,
+  // A stopped receiverd stays so while it is judged, however long that takes on a busy host.
+  '/etc/systemd/system/receiverd.service.d/patient.conf': '[Service]\nWatchdogSec=0\n',
   [`${UPDATE}/.keep`]: '',
 }
 /** Remembers what RAUC marks. */

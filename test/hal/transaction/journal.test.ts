@@ -15,11 +15,21 @@ import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import { Files } from '../../../hal/files/files.ts'
 import { System } from '../../../hal/os/system.ts'
+import type { Setting, Undo } from '../../../hal/setting.ts'
 import { network } from '../../../hal/settings/network/network.ts'
+import { Journal } from '../../../hal/transaction/journal.ts'
 import { deviceRoot } from '../../support/device.ts'
 import { intercepted, systemError } from '../support/file-system.ts'
 import { runningAt } from '../support/setting-device.ts'
-import { change, failureOf, rootWithFiles, setting, transact, transactionsOf } from '../support/transactions.ts'
+import {
+  change,
+  failureOf,
+  passive,
+  rootWithFiles,
+  setting,
+  transact,
+  transactionsOf,
+} from '../support/transactions.ts'
 import { newRoot, treeOf } from '../support/tree.ts'
 
 const FILE = { kind: 'file', mode: 0o644, size: 3 }
@@ -35,75 +45,107 @@ const withEntry = (entry: object, content = '') =>
   journalOf([{ ...UNDO, images: [{ path: '/etc/a', entry }] }], content)
 const withPath = (path: unknown) => journalOf([{ ...UNDO, images: [{ path, entry: FILE }] }])
 
-const NOT_JOURNALS: Readonly<Record<string, string>> = {
-  'an empty file': '',
-  'an array': '[]\n',
-  'an object': '{}\n',
-  null: 'null\n',
-  'a string': '"x"\n',
-  'an undo of nothing': '[{"setting":"a","images":[null]}]\n',
-  'a torn line': journalOf([UNDO]).slice(0, 20),
-  'no line end': journalOf([UNDO]).split('\n', 1).join(),
-  'an array of undos with absolute paths of the host': JSON.stringify([
-    { ...UNDO, images: [{ at: '/etc/a', kind: 'file', bytes: 'd2Fz', mode: 0o644 }] },
-  ]),
-  'another version': journalOf([UNDO], 'was', 2),
-  'no undos': journalOf([], ''),
-  'no list of undos': journalOf({ 0: UNDO }),
-  'an unknown property': journalOf([{ ...UNDO, owner: 0 }]),
-  'no previous value': journalOf([{ ...UNDO, previous: undefined }]),
-  'too little content': journalOf([UNDO], 'wa'),
-  'too much content': journalOf([UNDO], 'wass'),
-  'an unknown kind': withEntry({ kind: 'device' }),
-  'a negative size': withEntry({ ...FILE, size: -3 }),
-  'a size that is no integer': withEntry({ ...FILE, size: 2.5 }),
-  'a size over the limit': withEntry({ ...FILE, size: 1024 * 1024 + 1 }),
-  'a set-user-ID bit': withEntry({ ...FILE, mode: 0o4755 }, 'was'),
-  'a negative mode': withEntry({ ...FILE, mode: -1 }, 'was'),
-  'an empty link target': withEntry({ kind: 'link', target: '' }),
-  'a link target with a NUL': withEntry({ kind: 'link', target: 'a\0b' }),
-  'a link target over PATH_MAX': withEntry({ kind: 'link', target: 'x'.repeat(4096) }),
-  'something behind a file': journalOf([{ ...UNDO, images: [{ ...IMAGE, behind: { kind: 'absent' } }] }]),
-  'no file': journalOf([{ ...UNDO, images: [] }], ''),
-  'an unknown setting': journalOf([{ ...UNDO, setting: 'z' }]),
-  'a setting named like a property of objects': journalOf([{ ...UNDO, setting: 'constructor' }]),
-  'a file of another setting': withPath('/etc/b'),
-  'a file of no setting': withPath('/etc/passwd'),
-  'another way to write its path': withPath('/etc/../etc/a'),
-  'a path out of the root': withPath('/../../../../etc/a'),
-  'a relative path': withPath('etc/a'),
-  'a path that is no string': withPath(['/etc/a']),
-  'a previous value that does not fit': journalOf([{ ...UNDO, previous: 7 }]),
-  'a next value that does not fit': journalOf([{ ...UNDO, next: null }]),
-  'one of two undos that does not fit': journalOf([UNDO, { ...UNDO, setting: 'z' }], 'waswas'),
-  'brackets without end': '['.repeat(4_000_000),
-  'brackets in a line': `${'['.repeat(500_000)}\n`,
+const TOO_LARGE = 1024 * 1024 + 1
+
+/** By the reason that is given. */
+const NOT_JOURNALS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  'it has no first line': {
+    'an empty file': '',
+    'no line end': journalOf([UNDO]).split('\n', 1).join(),
+    'a torn line': journalOf([UNDO]).slice(0, 20),
+    'an array of undos with absolute paths of the host': JSON.stringify([
+      { ...UNDO, images: [{ at: '/etc/a', kind: 'file', bytes: 'd2Fz', mode: 0o644 }] },
+    ]),
+    'brackets without end': '['.repeat(4_000_000),
+  },
+  'it is not JSON': {
+    'an empty line': '\n',
+    'half a line': `${journalOf([UNDO]).slice(0, 20)}\n`,
+    'brackets in a line': `${'['.repeat(500_000)}\n`,
+  },
+  'its version or shape is unknown': {
+    'an array': '[]\n',
+    'an object': '{}\n',
+    null: 'null\n',
+    'a string': '"x"\n',
+    'an undo of nothing': '[{"setting":"a","images":[null]}]\n',
+    'another version': journalOf([UNDO], 'was', 2),
+    'no list of undos': journalOf({ 0: UNDO }),
+    'an unknown property': journalOf([{ ...UNDO, owner: 0 }]),
+    'no previous value': journalOf([{ ...UNDO, previous: undefined }]),
+    'an unknown kind': withEntry({ kind: 'device' }),
+    'a negative size': withEntry({ ...FILE, size: -3 }),
+    'a size that is no integer': withEntry({ ...FILE, size: 2.5 }),
+    'a size over the limit': withEntry({ ...FILE, size: TOO_LARGE }, 'x'.repeat(TOO_LARGE)),
+    'a set-user-ID bit': withEntry({ ...FILE, mode: 0o4755 }, 'was'),
+    'a negative mode': withEntry({ ...FILE, mode: -1 }, 'was'),
+    'an empty link target': withEntry({ kind: 'link', target: '' }),
+    'a link target with a NUL': withEntry({ kind: 'link', target: 'a\0b' }),
+    'a link target over PATH_MAX': withEntry({ kind: 'link', target: 'x'.repeat(4096) }),
+    'something behind a file': journalOf([{ ...UNDO, images: [{ ...IMAGE, behind: { kind: 'absent' } }] }]),
+    'a path that is no string': withPath(['/etc/a']),
+  },
+  'it is empty': { 'no undos': journalOf([], '') },
+  'it is not complete': {
+    'too little content': journalOf([UNDO], 'wa'),
+    'too much content': journalOf([UNDO], 'wass'),
+  },
+  'it changes something that is not a setting, or is read-only': {
+    'an unknown setting': journalOf([{ ...UNDO, setting: 'z' }]),
+    'a setting named like a property of objects': journalOf([{ ...UNDO, setting: 'constructor' }]),
+    'a setting that is only read': journalOf([{ ...UNDO, setting: 'readOnly' }]),
+    'one of two undos that does not fit': journalOf([UNDO, { ...UNDO, setting: 'z' }], 'waswas'),
+  },
+  'it has no file for its setting': { 'no file': journalOf([{ ...UNDO, images: [] }], '') },
+  'a file in it does not belong to its setting': {
+    'a file of another setting': withPath('/etc/b'),
+    'a file of no setting': withPath('/etc/passwd'),
+    'another way to write its path': withPath('/etc/../etc/a'),
+    'a path out of the root': withPath('/../../../../etc/a'),
+    'a relative path': withPath('etc/a'),
+    'one of two files that is of another setting': journalOf(
+      [{ ...UNDO, images: [IMAGE, { ...IMAGE, path: '/etc/b' }] }],
+      'waswas',
+    ),
+  },
+  'a value in it does not fit its setting': {
+    'a previous value that does not fit': journalOf([{ ...UNDO, previous: 7 }]),
+    'a next value that does not fit': journalOf([{ ...UNDO, next: null }]),
+  },
 }
 
-/** Settings `a` and `b` on a running system; a call of `activate` fails the test. */
-function settingsOf(t: Test, system: System) {
-  return ['a', 'b'].map(name => ({ ...setting(system, name), activate: async () => void t.fail('activated') }))
+/** Settings `a` and `b` on a running system, whose `activate` fails the test, and one that is only read. */
+function settingsOf(t: Test, system: System): readonly Setting[] {
+  const { write: _, ...readOnly } = passive(system, 'readOnly')
+  return [
+    ...['a', 'b'].map(name => ({ ...setting(system, name), activate: async () => void t.fail('activated') })),
+    readOnly,
+  ]
 }
 
 test('a file that is not a journal of this device is set aside, and nothing in it is done', async t => {
-  for (const [what, text] of Object.entries(NOT_JOURNALS)) {
-    const root = rootWithFiles(t)
-    const before = treeOf(join(root, 'etc'))
-    writeFileSync(join(root, 'state/journal'), text)
-    const system = runningAt(root)
-    const transactions = transactionsOf(system, settingsOf(t, system))
-    await t.rejects(
-      transactions.recover(),
-      { code: 'UNREADABLE', message: /^the file is (not a journal|larger than).*; it was set aside as journal.bad$/ },
-      what,
-    )
-    t.same(treeOf(join(root, 'etc')), before, `${what}: nothing has changed`)
-    t.equal(readFileSync(join(root, 'state/journal.bad'), 'utf8'), text, `${what}: it is kept for a person to look at`)
-    t.equal(await transactions.recover(), undefined, `${what}: once`)
-    await transact(system, [change(setting(system, 'a'))])
-    t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'new', `${what}: the next change works`)
-    t.notOk(existsSync(join(root, 'state/journal')))
-  }
+  for (const [why, texts] of Object.entries(NOT_JOURNALS))
+    for (const [what, text] of Object.entries(texts)) {
+      const root = rootWithFiles(t)
+      const before = treeOf(join(root, 'etc'))
+      writeFileSync(join(root, 'state/journal'), text)
+      const system = runningAt(root)
+      const transactions = transactionsOf(system, settingsOf(t, system))
+      await t.rejects(
+        transactions.recover(),
+        { code: 'UNREADABLE', message: `the file is not a journal: ${why}; it was set aside as journal.bad` },
+        what,
+      )
+      t.same(treeOf(join(root, 'etc')), before, `${what}: nothing has changed`)
+      t.ok(
+        readFileSync(join(root, 'state/journal.bad'), 'utf8') === text,
+        `${what}: it is kept for a person to look at`,
+      )
+      t.equal(await transactions.recover(), undefined, `${what}: once`)
+      await transact(system, [change(setting(system, 'a'))])
+      t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'new', `${what}: the next change works`)
+      t.notOk(existsSync(join(root, 'state/journal')))
+    }
 })
 
 test('the same journal with a shape, setting, file and values that fit is done', async t => {
@@ -228,6 +270,36 @@ test('the journal of a root that was moved is done where the root is now', async
   )
   t.same(treeOf(join(moved, 'etc')), before)
   t.same(treeOf(root), other, 'and not where it was')
+})
+
+test('the largest journal that is written can be read, and a byte more is refused', async t => {
+  const MIB = 1024 * 1024
+  const journal = new Journal(new Files(join(rootWithFiles(t), 'state')), 'journal', MIB)
+  const undo = (value: string, sizes: readonly number[]): Undo => ({
+    ...UNDO,
+    previous: value,
+    images: sizes.map(size => ({
+      path: '/etc/a',
+      entry: { kind: 'file', mode: 0o644, bytes: Buffer.alloc(size, 'x') },
+    })),
+  })
+  const head = JSON.stringify({ version: 1, undos: [undo('', [])] }).length
+  const longest = 'x'.repeat(512 * 1024 - head - 1)
+  const halves = [MIB / 2, MIB / 2]
+  for (const [value, sizes] of [
+    [longest, []],
+    ['', halves],
+  ] as const) {
+    await journal.open([undo(value, sizes)])
+    t.same(await journal.read(), [undo(value, sizes)])
+  }
+  for (const [message, value, sizes] of [
+    ['its values are larger than 512 KiB', `${longest}x`, []],
+    ['its files are larger than 1 MiB', '', [...halves, 1]],
+  ] as const) {
+    await t.rejects(journal.open([undo(value, sizes)]), { code: 'UNREADABLE', message })
+    t.same(await journal.read(), [undo('', halves)], 'and the one before it stays')
+  }
 })
 
 test('a change whose values the journal does not take is refused before it is begun', async t => {

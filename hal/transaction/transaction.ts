@@ -125,8 +125,7 @@ export class Transactions {
   /** Takes the applied changes back, in reverse order. */
   async undo(): Promise<Undone> {
     const { settings, failed } = await this.#undo(() => true)
-    // For the same setting, an undo that was left earlier goes further back, so it stays.
-    const left = [...this.#left, ...failed.toReversed().filter(isNotIn(this.#left))]
+    const left = onePerSetting([...this.#left, ...failed.toReversed()])
     // If the journal cannot be written now, it still has all undos of the change. The next change must not remove them.
     await this.#leave(left).catch(() => undefined)
     this.#left = left
@@ -246,7 +245,7 @@ export class Transactions {
   async recover(): Promise<Undone | undefined> {
     const undos = await this.#readJournal()
     if (undos === undefined) return undefined
-    this.#open = undos
+    this.#open = onePerSetting(undos)
     return this.undo()
   }
 
@@ -333,6 +332,17 @@ function pathsOf(undos: readonly Undo[]): readonly string[] {
 /** Whether an original is kept, because not all of it has been put back. */
 function isWanted(original: Undo, due: Undo | undefined, failed: readonly Undo[]): boolean {
   return due === undefined || failed.includes(due) || due.images.length < original.images.length
+}
+
+/** Puts the undos of each setting together, in their order. The first one goes furthest back, so its value and files count. */
+function onePerSetting(undos: readonly Undo[]): readonly Undo[] {
+  const all = new Map<string, Undo>()
+  for (const undo of undos) {
+    const { previous, images } = all.get(undo.setting) ?? { ...undo, images: [] }
+    const later = undo.images.filter(({ path }) => !images.some(image => image.path === path))
+    all.set(undo.setting, { ...undo, previous, images: [...images, ...later] })
+  }
+  return [...all.values()]
 }
 
 function isNotIn(undos: readonly Undo[]): (undo: Undo) => boolean {

@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
 import { Files } from '../../../hal/files/files.ts'
+import type { Setting } from '../../../hal/setting.ts'
 import { intercepted, systemError } from '../support/file-system.ts'
 import { runningAt } from '../support/setting-device.ts'
 import { change, failureOf, rootWithFiles, setting, transactionsOf } from '../support/transactions.ts'
@@ -63,11 +64,36 @@ test('a setting that was set again since is not undone', async t => {
   t.match(await second.recover(), { notUndone: ['a'] })
   isBroken = false
   await second.apply(settings.map(change))
-  t.equal((await transactionsOf(system, settings).recover())?.settings.length, 2, 'unless it was not kept')
+  t.same((await transactionsOf(system, settings).recover())?.settings, ['a'], 'unless it was not kept')
   await second.apply(settings.map(change))
   await second.keep()
   t.equal(await transactionsOf(system, settings).recover(), undefined)
   t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'new')
+})
+
+test('a setting whose earlier change could not be undone goes back to before that, and stays there', async t => {
+  const root = rootWithFiles(t)
+  const before = treeOf(root)
+  let renames = 0
+  const fs = intercepted(({ name, path, proceed }) => {
+    // The first undo of the first change.
+    if (name === 'rename' && path.endsWith('/a') && ++renames === 2) throw systemError('ENOSPC')
+    return proceed()
+  })
+  const system = runningAt(root, { fs })
+  const files = ['/etc/a']
+  const a: Setting = { ...setting(system, 'a', [], step => step === 'activate new'), files }
+  const first = transactionsOf(system, [a])
+  t.match(await failureOf(first.apply([change(a)])), { notUndone: ['a'] })
+  // It has this file from now on.
+  files.push('/etc/c')
+  await first.apply([{ setting: a, previous: 'new', next: 'newer' }])
+  writeFileSync(join(root, 'etc/c'), 'newer')
+
+  const second = transactionsOf(system, [a])
+  t.same(await second.recover(), { settings: ['a'], notUndone: [] })
+  await second.retry()
+  t.same(treeOf(root), before)
 })
 
 test('what could not be undone is tried again, but not once somebody else has changed it', async t => {

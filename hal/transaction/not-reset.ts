@@ -43,7 +43,6 @@ export class NotReset {
 
   /** Durable when it returns. */
   async write(left: Left): Promise<void> {
-    this.#left = undefined
     if (Object.keys(left).length === 0) await this.#state.remove(FILE)
     else await this.#state.writeAtomic(FILE, JSON.stringify(left), MODE)
     this.#left = left
@@ -57,11 +56,14 @@ export class NotReset {
   }
 }
 
+/** A path that could not be captured has no entry. */
+type Captured = Pick<Image, 'path'> & Partial<Image>
+
 /** The fingerprints of a setting's files as they are now; if it has no files, of the value that it reads as. */
-export function fingerprintsOf(images: readonly Partial<Image>[], value?: unknown): Readonly<Record<string, string>> {
+export function fingerprintsOf(images: readonly Captured[], value?: unknown): Readonly<Record<string, string>> {
   if (images.length === 0) return { [VALUE]: digest(value) }
   return Object.fromEntries(
-    images.map(({ path = VALUE, entry, behind }) => [path, digest([digestible(entry), digestible(behind)])]),
+    images.map(({ path, entry, behind }) => [path, digest([digestible(entry), digestible(behind)])]),
   )
 }
 

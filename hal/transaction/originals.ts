@@ -34,11 +34,11 @@ export class Originals {
    * @param isNeedless Whether a reset no longer needs an undo, which gives way to the new ones.
    * @throws {HalError} if it is too large to keep; the system's own errors.
    */
-  add(undos: readonly Undo[], isNeedless: (undo: Undo) => boolean = () => false): Promise<void> {
+  add(undos: readonly Undo[], isNeedless?: (undo: Undo) => boolean): Promise<void> {
     return this.#queue.run(() => this.#add(undos, isNeedless))
   }
 
-  async #add(undos: readonly Undo[], isNeedless: (undo: Undo) => boolean): Promise<void> {
+  async #add(undos: readonly Undo[], isNeedless?: (undo: Undo) => boolean): Promise<void> {
     this.#known ??= new Set((await this.read()).flatMap(keysOf))
     const known = new Set(this.#known)
     const firsts = undos.flatMap(undo => {
@@ -49,7 +49,7 @@ export class Originals {
       return isFirst ? [{ ...undo, next: undo.previous, images }] : []
     })
     if (firsts.length === 0) return
-    const kept = [...(await this.read()).filter(undo => !isNeedless(undo)), ...firsts]
+    const kept = [...(await this.read()).filter(undo => !isNeedless?.(undo)), ...firsts]
     await this.#file.open(kept)
     this.#known = new Set(kept.flatMap(keysOf))
   }

@@ -30,7 +30,8 @@ test('after any changes a reset puts back what was there before the first, also 
     for (const one of settings) await keep(transactionsOf(system, settings), to(one, next))
   t.notSame(treeOf(root), before)
   const transactions = transactionsOf(system, settings)
-  t.same((await transactions.reset()).notUndone, [])
+  await keep(transactions, to(settings[0] as Setting, '4'))
+  t.same(await transactions.reset(), { settings: ['c', 'link', 'b', 'a'], notUndone: [] }, 'each once')
   t.same(treeOf(root), before)
   t.same((await transactions.reset()).settings, [], 'once')
   await keep(transactions, to(settings[0] as Setting, 'again'))
@@ -52,6 +53,12 @@ test('settings that share a file, and a file that comes later: each path goes ba
   // It has this file from now on.
   files.push('/etc/b')
   await keep(transactions, to(one, '4'))
+  const kept = await new Originals(new Files(originalsOf(root))).read()
+  t.same(
+    kept.map(({ setting, images }) => [setting, ...images.map(({ path }) => path)]),
+    [['one', '/etc/a'], ['other'], ['b', '/etc/b']],
+    'and is kept once',
+  )
   await transactions.reset()
   t.same(treeOf(root), before)
 })
@@ -184,15 +191,6 @@ test('a setting that somebody has set since is not reset, and the next reset sti
   }
 })
 
-test('a record of what was not reset that makes no sense counts as none', async t => {
-  const { root, start } = await brokenDevice(t)
-  await start().reset()
-  for (const text of ['{', '[]', '{"b":1}', Buffer.from([0xff])]) {
-    writeFileSync(join(originalsOf(root), 'not-reset'), text)
-    t.equal(await start().resumeReset(), undefined)
-  }
-})
-
 test('a file that was changed before takes no access to the disk', async t => {
   const root = rootWithFiles(t)
   const calls: string[] = []
@@ -230,6 +228,37 @@ test('a change is refused if the original cannot be kept', async t => {
     notUndone: [],
     cause: { code: 'ENOSPC' },
   })
+  t.same(treeOf(root), before)
+})
+
+test('originals that cannot be read now are kept, and the change is refused', async t => {
+  const root = rootWithFiles(t)
+  const before = treeOf(root)
+  let isFailing = false
+  const fs = intercepted(
+    call => call.proceed(),
+    path => {
+      if (isFailing && path.endsWith('/originals')) throw systemError('EIO')
+    },
+  )
+  const system = runningAt(root)
+  const settings = ['a', 'b'].map(name => passive(system, name))
+  const [a, b] = settings as [Setting, Setting]
+  const start = () =>
+    new Transactions(
+      system,
+      settings,
+      new Journal(new Files(`${root}/state`)),
+      new Originals(new Files(originalsOf(root), fs)),
+    )
+  await keep(start(), to(a, '1'))
+  isFailing = true
+  t.match(await failureOf(start().apply([to(b, '1')])), {
+    setting: 'the copies of the original files',
+    cause: { code: 'EIO' },
+  })
+  isFailing = false
+  await start().reset()
   t.same(treeOf(root), before)
 })
 

@@ -11,6 +11,18 @@ export interface Equivalent {
 
 export const EQUIVALENT: readonly Equivalent[] = [
   {
+    file: 'hal/transaction/not-reset.ts',
+    code: "this.#left = parse(text ?? '')",
+    mutant: "text ?? '' → text",
+    why: '`JSON.parse` refuses undefined as it refuses an empty text; the compiler does not allow it.',
+  },
+  {
+    file: 'hal/transaction/not-reset.ts',
+    code: "this.#left = parse(text ?? '')",
+    mutant: "'' → 'mutant'",
+    why: 'Any text that is not JSON means that there is no record.',
+  },
+  {
     file: 'src/auth/authenticator.ts',
     code: 'verifier ??= new JwtVerifier(apiKey)',
     mutant: '??= → =',

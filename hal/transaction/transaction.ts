@@ -130,7 +130,7 @@ export class Transactions {
     await this.#leave(left).catch(() => undefined)
     this.#left = left
     // The files of the others may have been changed since they were left.
-    const isNew = ({ setting }: Undo) => settings.includes(setting) || !Object.hasOwn(this.#leftAs, setting)
+    const isNew = ({ setting }: Undo) => failed.some(other => other.setting === setting)
     this.#leftAs = { ...this.#leftAs, ...(await this.#fingerprints(left.filter(isNew))) }
     return { settings, notUndone: failed.map(nameOf) }
   }
@@ -145,7 +145,6 @@ export class Transactions {
     const changed = this.#left.filter(isChanged).map(nameOf)
     this.#open = this.#left.filter(undo => !isChanged(undo))
     this.#left = []
-    this.#leftAs = {}
     return { ...(await this.undo()), changed }
   }
 

@@ -14,12 +14,13 @@ test('a change that cannot be torn has no journal; every other one has it before
   for (const [what, isJournalled, isKept, names, rest] of [
     ['one file', false, true, ['a'], {}],
     ['a new file', false, true, ['c'], {}],
-    ['one file, on trial', true, false, ['a'], {}],
+    ['one file, on trial', true, undefined, ['a'], {}],
     ['a file and its link', true, true, ['link'], {}],
     ['a file in place of a folder', true, true, ['folder'], {}],
     ['two settings', true, true, ['a', 'b'], {}],
     ['two files', true, true, ['a'], { files: ['/etc/a', '/etc/b'] }],
     ['something to activate', true, true, ['a'], { activate }],
+    ['a file, and what no file holds', true, true, ['a', 'volume'], {}],
   ] as const) {
     const root = rootWithFiles(t)
     mkdirSync(join(root, 'etc/folder'))
@@ -29,7 +30,8 @@ test('a change that cannot be torn has no journal; every other one has it before
       return call.proceed()
     })
     const system = runningAt(root, { fs })
-    const settings = names.map(name => ({ ...passive(system, name), ...rest }))
+    const { write: _, ...volume } = { ...passive(system, 'volume'), files: [], activate }
+    const settings = names.map(name => (name === 'volume' ? volume : { ...passive(system, name), ...rest }))
     const transactions = transactionsOf(system, settings, new Files(`${root}/state`, fs))
     // The first `keep` also removes a journal of an earlier run.
     await transactions.keep()
@@ -38,7 +40,8 @@ test('a change that cannot be torn has no journal; every other one has it before
     await transactions.keep()
     t.equal(calls[0], isJournalled ? 'journal' : 'file', what)
     t.equal(calls.includes('journal'), isJournalled)
-    for (const name of names) t.equal(readFileSync(join(root, 'etc', name), 'utf8'), 'new')
+    for (const path of settings.flatMap(({ files }) => files.slice(0, 1)))
+      t.equal(readFileSync(join(root, path), 'utf8'), 'new')
     t.equal(await transactionsOf(system, settings).recover(), undefined, 'nothing is left')
   }
 })

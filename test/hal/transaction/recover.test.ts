@@ -54,21 +54,25 @@ test('however often the undo of a setting fails, the journal goes back to what w
   t.same(treeOf(root), before)
 })
 
-test('a setting that was set again since is not undone', async t => {
+test('settings that were set again since are not undone', async t => {
   const root = rootWithFiles(t)
   const system = runningAt(root)
   let isBroken = true
-  const settings = [setting(system, 'a', [], step => isBroken && step === 'activate old')]
-  await transactionsOf(system, settings).apply(settings.map(change))
+  const settings = ['a', 'b', 'c'].map(name => setting(system, name, [], step => isBroken && step === 'activate old'))
+  const [left, set] = [settings.slice(0, 2), settings.slice(1)]
+  await transactionsOf(system, settings).apply(left.map(change))
   const second = transactionsOf(system, settings)
-  t.match(await second.recover(), { notUndone: ['a'] })
+  t.match(await second.recover(), { notUndone: ['b', 'a'] })
   isBroken = false
-  await second.apply(settings.map(change))
-  t.same((await transactionsOf(system, settings).recover())?.settings, ['a'], 'unless it was not kept')
-  await second.apply(settings.map(change))
+  await second.apply(left.map(change))
+  t.same(await transactionsOf(system, settings).recover(), { settings: ['b', 'a'], notUndone: [] }, 'unless not kept')
+  await second.apply(set.map(change))
   await second.keep()
-  t.equal(await transactionsOf(system, settings).recover(), undefined)
-  t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'new')
+  t.same(await transactionsOf(system, settings).recover(), { settings: ['a'], notUndone: [] })
+  t.same(
+    ['a', 'b', 'c'].map(name => readFileSync(join(root, 'etc', name), 'utf8')),
+    ['old', 'new', 'new'],
+  )
 })
 
 test('a setting whose earlier change could not be undone goes back to before that, and stays there', async t => {
@@ -115,6 +119,34 @@ test('what could not be undone is tried again, but not once somebody else has ch
   t.same(transactions.left, [])
   t.equal(readFileSync(join(root, 'etc/b'), 'utf8'), 'by hand')
   t.equal(await transactionsOf(system, settings).recover(), undefined)
+})
+
+test('what somebody else has changed stays, also if a change of the same setting is undone after that', async t => {
+  const root = rootWithFiles(t)
+  const system = runningAt(root)
+  let isBroken = true
+  const settings = [setting(system, 'a', [], step => isBroken && step === 'activate old')]
+  const [a] = settings as [Setting]
+  const transactions = transactionsOf(system, settings)
+  await transactions.apply([change(a)])
+  t.same((await transactions.undo()).notUndone, ['a'])
+  isBroken = false
+  writeFileSync(join(root, 'etc/a'), 'by hand')
+  await transactions.apply([{ setting: a, previous: 'by hand', next: 'trial' }])
+  t.same(await transactions.undo(), { settings: ['a'], notUndone: [] })
+  t.same(await transactions.retry(), { settings: [], notUndone: [], changed: ['a'] })
+  t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'by hand')
+})
+
+test('what no file holds is put back, too', async t => {
+  const root = rootWithFiles(t)
+  const steps: string[] = []
+  const system = runningAt(root)
+  const { write: _, ...volume } = { ...setting(system, 'volume', steps), files: [] }
+  await transactionsOf(system, [volume]).apply([change(volume)])
+  steps.length = 0
+  t.same(await transactionsOf(system, [volume]).recover(), { settings: ['volume'], notUndone: [] })
+  t.same(steps, ['activate volume old'])
 })
 
 test('a failed undo is not forgotten while the journal cannot be written', async t => {

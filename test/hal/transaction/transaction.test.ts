@@ -46,7 +46,7 @@ test('a failed change and those before it are undone in reverse order, and those
       change(setting(system, 'd', steps)),
     ]
     const error = await failureOf(transact(system, changes))
-    t.match(error, { setting: 'c', notUndone: [], cause: { message: /failed/ } })
+    t.match(error, { message: 'c refused', setting: 'c', notUndone: [], cause: { message: /failed/ } })
     t.same(
       steps.slice(steps.indexOf(`${failing.replace(' ', ' c ')}`) + 1),
       ['activate c old', 'activate link old', 'activate a old'],
@@ -78,6 +78,52 @@ test('if the files of a setting cannot be captured, nothing is begun', async t =
   t.equal(errorCode(error.cause), 'EIO')
   t.same(steps, [], 'not of any setting')
   t.same(treeOf(root), before)
+})
+
+test('a change that is over is not undone once more with a later one that fails', async t => {
+  for (const end of ['keep', 'undo'] as const) {
+    const root = rootWithFiles(t)
+    let isFailing = false
+    const fs = intercepted(
+      call => call.proceed(),
+      path => {
+        if (isFailing && path.endsWith('/b')) throw systemError('EIO')
+      },
+    )
+    const system = runningAt(root, { fs })
+    const steps: string[] = []
+    const settings = ['a', 'b'].map(name => setting(system, name, steps))
+    const transactions = transactionsOf(system, settings)
+    await transactions.apply(settings.slice(0, 1).map(change))
+    await transactions[end]()
+    writeFileSync(join(root, 'etc/a'), 'by hand')
+    isFailing = true
+    steps.length = 0
+    t.match(await failureOf(transactions.apply(settings.slice(1).map(change))), { setting: 'b', notUndone: [] }, end)
+    t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'by hand')
+    t.same(steps, [])
+  }
+})
+
+test('a setting is told whether its files have changed, and the caller whether any has', async t => {
+  const root = rootWithFiles(t)
+  const system = runningAt(root)
+  const told: boolean[] = []
+  const activate = async (_value: unknown, _previous: unknown, isRewritten: boolean) => void told.push(isRewritten)
+  const [a, b] = ['a', 'b'].map(name => ({ ...setting(system, name), activate })) as [Setting, Setting]
+  const { write: _, ...volume } = { ...a, name: 'volume', files: [] }
+  const transactions = transactionsOf(system, [a, b, volume])
+  for (const [next, changed, isChanged, are] of [
+    ['old', [a, b], false, [false, false]],
+    ['new', [a], true, [true]],
+    ['new', [a, b], true, [false, true]],
+    ['new', [b, volume], false, [false, false]],
+  ] as const) {
+    told.length = 0
+    t.equal(await transactions.apply(changed.map(setting => ({ setting, previous: 'old', next }))), isChanged)
+    t.same(told, are)
+    await transactions.keep()
+  }
 })
 
 test('settings that cannot be undone are named, and the rest is undone', async t => {

@@ -150,10 +150,12 @@ export class Transactions {
 
   /** Reports whether the files of a setting are as before its first change. */
   async isOriginal(name: string): Promise<boolean> {
-    const original = (await this.#originals.read()).find(({ setting }) => setting === name)
-    if (!original) return true
-    const { images, previous } = original
-    return isDeepStrictEqual(fingerprintsOf(images, previous), await this.#fingerprintsOf(original))
+    for (const original of await this.#originals.read()) {
+      const { setting, images, previous } = original
+      if (setting !== name) continue
+      if (!isDeepStrictEqual(fingerprintsOf(images, previous), await this.#fingerprintsOf(original))) return false
+    }
+    return true
   }
 
   /**

@@ -191,6 +191,95 @@ test('a setting that somebody has set since is not reset, and the next reset sti
   }
 })
 
+test('a setting is original before its first change, after a reset, and whenever all of its files are as they were', async t => {
+  const root = rootWithFiles(t)
+  const system = runningAt(root)
+  let percent = 'old'
+  const files = ['/etc/a']
+  const a: Setting = { ...passive(system, 'a'), files }
+  const { write: _, ...rest } = passive(system, 'volume')
+  const volume: Setting = { ...rest, files: [], read: async () => percent, activate: async () => undefined }
+  const b = passive(system, 'b')
+  const transactions = transactionsOf(system, [b, a, volume])
+  const are = () => Promise.all(['b', 'a', 'volume'].map(name => transactions.isOriginal(name)))
+  t.same(await are(), [true, true, true])
+  await keep(transactions, to(b, '1'))
+  t.same(await are(), [false, true, true])
+  await keep(transactions, to(a, '1'), to(volume, '1'))
+  t.same(await are(), [false, false, true], 'the volume is what it was')
+  percent = '1'
+  t.same(await are(), [false, false, false])
+  await keep(transactions, to(b, 'old'))
+  t.same(await are(), [true, false, false])
+  // It has this file from now on.
+  files.push('/etc/c')
+  await keep(transactions, to(a, 'old'))
+  writeFileSync(join(root, 'etc/c'), 'new')
+  t.same(await are(), [true, false, false])
+  rmSync(join(root, 'etc/c'))
+  t.same(await are(), [true, true, false])
+  await keep(transactions, to(a, '2'))
+  await transactions.reset()
+  t.same(await are(), [true, true, true])
+})
+
+test('a reset that undoes more than settings does each once, from its original', async t => {
+  const root = rootWithFiles(t)
+  const system = runningAt(root)
+  const bytes = (text: string) => ({ kind: 'file', mode: 0o644, bytes: Buffer.from(text) }) as const
+  const undo = (setting: string, path: string, text: string) => ({
+    setting,
+    previous: null,
+    next: null,
+    images: [{ path, entry: bytes(text) }],
+  })
+  const originals = new Originals(new Files(originalsOf(root)))
+  await originals.add([undo('certificate', '/etc/a', 'first')])
+  const more = [undo('certificate', '/etc/a', 'second'), undo('certificate set aside', '/etc/b', 'gone')]
+  const transactions = transactionsOf(system, [])
+  t.same(await transactions.reset(more), { settings: ['certificate set aside', 'certificate'], notUndone: [] })
+  t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'first')
+  t.equal(readFileSync(join(root, 'etc/b'), 'utf8'), 'gone')
+})
+
+test('an undo that was left does not bring back what was there before it', async t => {
+  const root = rootWithFiles(t)
+  const before = treeOf(root)
+  const system = runningAt(root)
+  let isBroken = false
+  const settings = [setting(system, 'a', [], step => isBroken && step.startsWith('activate'))]
+  const [a] = settings as [Setting]
+  const transactions = transactionsOf(system, settings)
+  await keep(transactions, to(a, 'of the owner'))
+  await transactions.apply([{ setting: a, previous: 'of the owner', next: 'new' }])
+  isBroken = true
+  t.same((await transactions.undo()).notUndone, ['a'])
+  await transactions.reset()
+  isBroken = false
+  t.equal(await transactionsOf(system, settings).recover(), undefined)
+  t.same(treeOf(root), before)
+})
+
+test('settings that a later version no longer has do not end a reset', async t => {
+  const root = rootWithFiles(t)
+  const device = { isBroken: false }
+  const fs = intercepted(call => {
+    if (device.isBroken && call.changes && call.path.startsWith(join(root, 'etc'))) throw systemError('EIO')
+    return call.proceed()
+  })
+  const system = runningAt(root, { fs })
+  const { write: _, ...volume } = { ...setting(system, 'volume'), files: [] }
+  const a = passive(system, 'a')
+  const transactions = transactionsOf(system, [a, volume])
+  await keep(transactions, to(a, '1'), to(volume, '1'))
+  t.equal(await transactionsOf(system, []).isOriginal('volume'), false)
+  device.isBroken = true
+  t.same(await transactionsOf(system, []).reset(), { settings: ['volume', 'a'], notUndone: ['a'] })
+  device.isBroken = false
+  t.same(await transactionsOf(system, []).resumeReset(), { settings: ['a'], notUndone: [] })
+  t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'old')
+})
+
 test('a file that was changed before takes no access to the disk', async t => {
   const root = rootWithFiles(t)
   const calls: string[] = []

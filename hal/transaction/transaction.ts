@@ -185,7 +185,7 @@ export class Transactions {
    * @returns undefined if nothing is left.
    */
   async resumeReset(
-    isNeeded: (setting: string, paths: readonly string[]) => Promise<boolean> = async () => false,
+    isNeeded?: (setting: string, paths: readonly string[]) => Promise<boolean>,
   ): Promise<Undone | undefined> {
     const { notReset } = this.#originals
     if (Object.keys(await notReset.read()).length === 0) return undefined
@@ -193,7 +193,7 @@ export class Transactions {
     const due = new Map<Undo, Undo>()
     for (const original of originals) {
       const undo = await this.#stillLeft(original)
-      if (undo && !(await isNeeded(undo.setting, pathsOf([undo])))) due.set(original, undo)
+      if (undo && !(await isNeeded?.(undo.setting, pathsOf([undo])))) due.set(original, undo)
     }
     await this.#system.recover(...pathsOf([...due.values()]))
     this.#open = [...due.values()]
@@ -281,11 +281,11 @@ export class Transactions {
     const failed = () => {
       undone = false
     }
-    for (const image of images.toReversed()) await this.#system.restore(image).catch(failed)
+    for (const image of images) await this.#system.restore(image).catch(failed)
     const setting = this.#settings.find(setting => setting.name === name)
     if (isActivated && this.#system.isRunning && setting?.activate) {
       // An original may be from a version whose values had another shape.
-      if (fits(setting, previous) && fits(setting, next)) await setting.activate(previous, next, true).catch(failed)
+      if (fits(setting, previous)) await setting.activate(previous, next, true).catch(failed)
       else failed()
     }
     return undone

@@ -23,6 +23,12 @@ export const EQUIVALENT: readonly Equivalent[] = [
     why: 'Any text that is not JSON means that there is no record.',
   },
   {
+    file: 'hal/transaction/transaction.ts',
+    code: "let at = ''",
+    mutant: "'' → 'mutant'",
+    why: 'Each step names what it changes before it can fail; the compiler does not know that.',
+  },
+  {
     file: 'src/auth/authenticator.ts',
     code: 'verifier ??= new JwtVerifier(apiKey)',
     mutant: '??= → =',

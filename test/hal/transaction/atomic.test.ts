@@ -20,6 +20,7 @@ test('a change that cannot be torn has no journal; every other one has it before
     ['two settings', true, true, ['a', 'b'], {}],
     ['two files', true, true, ['a'], { files: ['/etc/a', '/etc/b'] }],
     ['something to activate', true, true, ['a'], { activate }],
+    ['what no file holds', true, true, ['volume'], {}],
     ['a file, and what no file holds', true, true, ['a', 'volume'], {}],
   ] as const) {
     const root = rootWithFiles(t)

@@ -211,13 +211,14 @@ test('if it is stopped at any step, the next start finishes it', async t => {
   }
 })
 
-test('settings that are set together with others are forgotten, in one write', async t => {
+test('settings that are set are forgotten, also together with others, and in one write each', async t => {
   const { root, start, keep, writes, record } = await resetInVain(t)
   const transactions = start()
-  await keep(transactions, ['c', 'a'], 'other', 'new', 'newest', 'new')
+  await keep(transactions, ['c'], 'other', 'new', 'newest')
+  await keep(transactions, ['a', 'c'], 'other', 'new')
   t.same(
     writes.filter(path => path === record),
-    [record],
+    [record, record],
   )
   t.same(await start().resumeReset(), { settings: ['link'], notUndone: [] })
   for (const name of ['a', 'c']) t.equal(readFileSync(join(root, 'etc', name), 'utf8'), 'new')

@@ -121,21 +121,29 @@ test('what could not be undone is tried again, but not once somebody else has ch
   t.equal(await transactionsOf(system, settings).recover(), undefined)
 })
 
-test('what somebody else has changed stays, also if a change of the same setting is undone after that', async t => {
-  const root = rootWithFiles(t)
-  const system = runningAt(root)
-  let isBroken = true
-  const settings = [setting(system, 'a', [], step => isBroken && step === 'activate old')]
-  const [a] = settings as [Setting]
-  const transactions = transactionsOf(system, settings)
-  await transactions.apply([change(a)])
-  t.same((await transactions.undo()).notUndone, ['a'])
-  isBroken = false
-  writeFileSync(join(root, 'etc/a'), 'by hand')
-  await transactions.apply([{ setting: a, previous: 'by hand', next: 'trial' }])
-  t.same(await transactions.undo(), { settings: ['a'], notUndone: [] })
-  t.same(await transactions.retry(), { settings: [], notUndone: [], changed: ['a'] })
-  t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'by hand')
+test('what somebody else has changed stays, whatever else is undone in between', async t => {
+  for (const [name, notUndone] of [
+    ['a', []],
+    ['b', []],
+    ['b', ['b']],
+  ] as const) {
+    const root = rootWithFiles(t)
+    const system = runningAt(root)
+    let failing: readonly string[] = ['a']
+    const of = (name: string) => setting(system, name, [], step => failing.includes(name) && step === 'activate old')
+    const [a, b] = [of('a'), of('b')]
+    const transactions = transactionsOf(system, [a, b])
+    await transactions.apply([change(a)])
+    t.same((await transactions.undo()).notUndone, ['a'])
+    writeFileSync(join(root, 'etc/a'), 'by hand')
+    failing = notUndone
+    await transactions.apply([change(name === 'a' ? a : b)])
+    t.same(await transactions.undo(), { settings: [name], notUndone })
+    failing = []
+    t.same(await transactions.retry(), { settings: notUndone, notUndone: [], changed: ['a'] })
+    t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'by hand')
+    t.equal(readFileSync(join(root, 'etc/b'), 'utf8'), 'old')
+  }
 })
 
 test('what no file holds is put back, too', async t => {

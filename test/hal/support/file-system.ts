@@ -159,6 +159,30 @@ export function refusing(fs: FileSystem, code: ErrorCode): FileSystem {
   }
 }
 
+/** The real file system with these calls in place of its own, and its descriptors that are open. */
+export function tracked(calls: Partial<FileSystem> = {}): {
+  readonly fs: FileSystem
+  readonly open: ReadonlySet<number>
+} {
+  const fs = { ...KERNEL, ...calls }
+  const open = new Set<number>()
+  return {
+    open,
+    fs: {
+      ...fs,
+      open(...args) {
+        const file = fs.open(...args)
+        open.add(file)
+        return file
+      },
+      close(file) {
+        fs.close(file)
+        open.delete(file)
+      },
+    },
+  }
+}
+
 export type ErrorCode = keyof typeof os.errno
 
 /** An error as node:fs throws it. */

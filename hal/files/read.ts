@@ -3,7 +3,7 @@
  * does not block, a device is not opened for its side effects, and no file is read beyond a limit.
  */
 import { HalError } from '../errors.ts'
-import { type FileSystem, isAbsence, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } from './kernel.ts'
+import { type FileSystem, isAbsence, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, type Stat } from './kernel.ts'
 
 /** Default limit on a file in bytes: ample for a configuration file that is parsed. */
 const MAX_FILE_BYTES = 64 * 1024
@@ -98,6 +98,10 @@ export function list(fs: FileSystem, at: string): readonly string[] {
 }
 
 function openToRead(fs: FileSystem, at: string): number | undefined {
+  const stat = fs.lstat(at)
+  if (stat === undefined) return undefined
+  // To open a device is enough to start a watchdog, and a socket cannot be opened. open(2) refuses a link.
+  if (!stat.isSymbolicLink()) requireRegular(stat)
   try {
     return fs.open(at, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
   } catch (error) {
@@ -107,7 +111,10 @@ function openToRead(fs: FileSystem, at: string): number | undefined {
 }
 
 function regularSize(fs: FileSystem, file: number): number {
-  const stat = fs.fstat(file)
+  return requireRegular(fs.fstat(file)).size
+}
+
+function requireRegular(stat: Stat): Stat {
   if (!stat.isFile()) throw new HalError('UNREADABLE', 'the file is not a regular file')
-  return stat.size
+  return stat
 }

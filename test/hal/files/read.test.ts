@@ -1,10 +1,15 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { appendFileSync, lstatSync, mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import { type Test, test } from 'tap'
 import { isUnreadable } from '../../../hal/errors.ts'
 import { Files } from '../../../hal/files/files.ts'
+import { type FileSystem, KERNEL } from '../../../hal/files/kernel.ts'
 import { NEEDS_ROOT } from '../../support/needs.ts'
+import { systemError, tracked } from '../support/file-system.ts'
 import { newRoot, treeOf } from '../support/tree.ts'
 
 async function refusesToRead(t: Test, done: Promise<unknown>, what = 'unreadable', message = /./): Promise<void> {
@@ -114,4 +119,188 @@ test('a large file is read piece by piece, from anywhere', async t => {
   t.equal((await textFrom('/empty', 0)).text, '')
   t.equal(await files.openLarge('/none'), undefined)
   await t.rejects(files.openLarge('/folder'), { code: 'UNREADABLE' })
+})
+
+test('nothing but a file is opened to be read: to open a device may have effects, and a socket cannot be opened', async t => {
+  const root = newRoot(t)
+  const at = (name: string) => join(root, 'etc', name)
+  mkdirSync(at('folder'))
+  execFileSync('mkfifo', [at('fifo')])
+  const server = createServer().listen(at('socket'))
+  t.teardown(() => server.close())
+  await once(server, 'listening')
+  const names = ['folder', 'fifo', 'socket']
+  if (!NEEDS_ROOT) execFileSync('mknod', [at(names[names.push('device') - 1] ?? ''), 'c', '1', '3'])
+  const opened: string[] = []
+  const open: FileSystem['open'] = (path, ...args) => {
+    opened.push(path)
+    return KERNEL.open(path, ...args)
+  }
+  const files = new Files(root, { ...KERNEL, open })
+  const refusal = /^the file is not a regular file$/
+  for (const name of names) {
+    symlinkSync(name, at(`${name}-link`))
+    for (const path of [`/etc/${name}`, `/etc/${name}-link`]) {
+      await refusesToRead(t, files.readText(path), path, refusal)
+      await refusesToRead(t, files.readStart(path, 1), path, refusal)
+      await refusesToRead(t, files.openLarge(path), path, refusal)
+      t.equal(await files.readForEdit(path), undefined, path)
+      if (name !== 'folder') await refusesToRead(t, files.capture(path), path, refusal)
+    }
+  }
+  t.same(
+    opened.filter(path => !path.endsWith('-link')),
+    [],
+  )
+})
+
+test('it is looked at again once it is open', async t => {
+  const root = newRoot(t)
+  execFileSync('mkfifo', [join(root, 'etc/fifo')])
+  const regular = lstatSync('/proc/self/status')
+  const { fs, open } = tracked({ lstat: path => (path.endsWith('/fifo') ? regular : KERNEL.lstat(path)) })
+  const files = new Files(root, fs)
+  for (const read of [files.readText('/etc/fifo'), files.readStart('/etc/fifo', 1), files.openLarge('/etc/fifo')])
+    await refusesToRead(t, read, 'a FIFO', /^the file is not a regular file$/)
+  t.equal(open.size, 0)
+})
+
+test('only a file that is not there counts as none', async t => {
+  const root = newRoot(t)
+  writeFileSync(join(root, 'etc/file'), 'text')
+  symlinkSync('file', join(root, 'etc/link'))
+  const reads: Record<string, (files: Files, path: string) => Promise<unknown>> = {
+    text: (files, path) => files.readText(path),
+    start: (files, path) => files.readStart(path, 4),
+    large: (files, path) => files.openLarge(path),
+    edit: (files, path) => files.readForEdit(path),
+    list: (files, path) => files.list(path),
+    capture: (files, path) => files.capture(path),
+  }
+  for (const code of ['EIO', 'EACCES', 'EMFILE'] as const)
+    for (const [what, read] of Object.entries(reads))
+      for (const path of ['/etc/file', '/etc/link'])
+        for (const call of ['open', 'lstat', 'readlink', 'readdir', 'read', 'fstat'] as const) {
+          // Only the first call fails: the file must not be tried again either.
+          let failed = false
+          const once = (...args: unknown[]) => {
+            if (failed || String(args[0]).endsWith('/etc')) return Reflect.apply(KERNEL[call], KERNEL, args)
+            failed = true
+            throw systemError(code)
+          }
+          const { fs, open } = tracked({ [call]: once })
+          const result = await read(new Files(root, fs), path).then(
+            () => undefined,
+            error => error.code,
+          )
+          if (failed) t.equal(result, code, `${what} of ${path}: ${call}`)
+          t.equal(open.size, 0, `${what} of ${path}: ${call}: all is closed`)
+        }
+})
+
+test('a file may change while it is read', async t => {
+  const root = newRoot(t)
+  const at = join(root, 'etc/file')
+  for (const [size, real] of [
+    [0, 10],
+    [10, 4095],
+    [4095, 4096],
+    [4096, 5000],
+    [5000, 5001],
+    [5000, 12_000],
+    [5000, 3000],
+    [10, 3],
+  ] as const) {
+    writeFileSync(at, 'x'.repeat(real))
+    const { fs, open } = tracked({ fstat: file => Object.assign(KERNEL.fstat(file), { size }) })
+    const files = new Files(root, fs)
+    t.equal(await files.readText('/etc/file'), 'x'.repeat(real), `${real} bytes, and ${size} before`)
+    t.equal((await files.readStart('/etc/file', 5))?.length, Math.min(size, real, 5))
+    t.equal(open.size, 0)
+  }
+  const large = await new Files(root).openLarge('/etc/file')
+  rmSync(at)
+  for await (const piece of large?.chunks(0) ?? []) t.fail(`${piece.length} bytes of a file that is gone`)
+  const gone = new Files(root, { ...KERNEL, lstat: () => lstatSync('/proc/self/status') })
+  t.same((await gone.capture('/etc/file')).entry, { kind: 'absent' })
+})
+
+test('a read costs few calls: there are hundreds of them at a start', async t => {
+  const root = newRoot(t)
+  const calls: string[] = []
+  const noting = (name: 'lstat' | 'open' | 'read' | 'fstat') => ({
+    [name]: (...args: unknown[]) => {
+      calls.push(name === 'lstat' ? `lstat ${String(args[0]).slice(root.length)}` : name)
+      return Reflect.apply(KERNEL[name], KERNEL, args)
+    },
+  })
+  const files = new Files(root, {
+    ...KERNEL,
+    ...noting('lstat'),
+    ...noting('open'),
+    ...noting('read'),
+    ...noting('fstat'),
+  })
+  const own = (name: string) => [`lstat /etc/${name}`, 'open', 'fstat', 'read']
+  for (const size of [0, 1, 4095, 4096, 5000]) writeFileSync(join(root, `etc/.${size}`), 'x'.repeat(size))
+  for (const size of [0, 1, 4095, 4096, 5000]) await files.readText(`/etc/.${size}`)
+  t.same(calls, ['lstat /etc', ...[0, 1, 4095, 4096, 5000].flatMap(size => own(`.${size}`))], 'one look at the folder')
+  await setImmediate()
+  calls.length = 0
+  await files.readText('/etc/.1')
+  t.same(calls, ['lstat /etc', ...own('.1')], 'which may have changed later')
+})
+
+test('what is at a path is told without reading it', async t => {
+  const root = newRoot(t)
+  const files = new Files(root)
+  writeFileSync(join(root, 'etc/file'), 'text')
+  utimesSync(join(root, 'etc/file'), 1, 2)
+  for (const [name, target] of Object.entries({ link: 'file', dangling: 'nowhere', loop: 'loop' }))
+    symlinkSync(target, join(root, 'etc', name))
+  for (const [path, exists, size] of [
+    ['/etc/file', true, 4],
+    ['/etc', true, undefined],
+    ['/etc/link', true, undefined],
+    ['/etc/dangling', false, undefined],
+    ['/etc/loop', true, undefined],
+    ['/etc/nothing', false, undefined],
+    ['/etc/file/below', false, undefined],
+  ] as const) {
+    t.equal(await files.exists(path), exists, path)
+    t.equal(await files.size(path), size, path)
+    t.equal((await files.modifiedAt(path)) !== undefined, exists || path === '/etc/dangling', path)
+  }
+  t.equal(await files.modifiedAt('/etc/file'), 2000)
+})
+
+test('the space is that of the file system that holds the root', async t => {
+  const root = newRoot(t)
+  const asked: string[] = []
+  const fs = (isReadOnly: boolean): FileSystem => ({
+    ...KERNEL,
+    statfs(path) {
+      asked.push(path)
+      return { bsize: 512, blocks: 100, bavail: 7 }
+    },
+    isReadOnly(path) {
+      asked.push(path)
+      return isReadOnly
+    },
+  })
+  for (const readOnly of [false, true])
+    t.same(await new Files(root, fs(readOnly)).space(), { totalBytes: 51_200, availableBytes: 3584, readOnly })
+  t.same(asked, [root, root, root, root])
+  t.equal((await new Files(root).space()).readOnly, false)
+  t.equal(KERNEL.isReadOnly(join(root, 'nothing')), false)
+})
+
+test('a file that is too large to be edited is not taken for none', async t => {
+  const root = newRoot(t)
+  writeFileSync(join(root, 'etc/file'), 'x'.repeat(1024 * 1024))
+  symlinkSync('file', join(root, 'etc/link'))
+  t.equal((await new Files(root).readForEdit('/etc/link'))?.length, 1024 * 1024)
+  appendFileSync(join(root, 'etc/file'), 'x')
+  for (const path of ['/etc/file', '/etc/link'])
+    await refusesToRead(t, new Files(root).readForEdit(path), path, /^the file is larger than 1024 KiB$/)
 })

@@ -1,7 +1,7 @@
 /** Replaces a file in one step, and finishes interrupted replacements after a power cut. */
 import { randomUUID } from 'node:crypto'
 import { dirname, join } from 'node:path'
-import { errorCode } from '../errors.ts'
+import { errorCode, HalError } from '../errors.ts'
 import { remove, syncFolder, withFile } from './folder.ts'
 import { type FileSystem, O_CREAT, O_NOFOLLOW, O_WRONLY } from './kernel.ts'
 import { list, readFile } from './read.ts'
@@ -58,9 +58,11 @@ export async function replace(fs: FileSystem, from: string, at: string): Promise
   // If this fails the redo file stays, and `restore` or the next start makes a torn target whole.
   await withFile(fs, target, file => {
     const bytes = readFile(fs, redo, MAX_REPLACEABLE_BYTES)
+    // The start of another process may have finished this, or somebody may have cleared up.
+    if (!bytes) throw new HalError('UNREADABLE', 'the new content was removed before it was in place')
     if (fs.fstat(file).mode !== mode) fs.fchmod(file, mode & 0o7777)
-    if (bytes) writeAll(fs, file, bytes)
-    fs.ftruncate(file, bytes?.length ?? 0)
+    writeAll(fs, file, bytes)
+    fs.ftruncate(file, bytes.length)
     return fs.fsync(file)
   })
   await remove(fs, redo)

@@ -136,6 +136,92 @@ test('the whole text is kept if the mount point cannot be opened', async t => {
   t.equal(readFileSync(join(root, 'etc/.place.receiverd-redo'), 'utf8'), 'whole')
 })
 
+test('a file is not emptied if somebody removes its new content before it is overwritten', async t => {
+  const root = newRoot(t)
+  writeFileSync(join(root, 'etc/place'), 'old')
+  const refuse = refuseRename('EBUSY')
+  const fs = intercepted(call => {
+    refuse(call)
+    if (call.name === 'open' && call.path.endsWith('/place')) rmSync(join(root, 'etc/.place.receiverd-redo'))
+    return call.proceed()
+  })
+  await t.rejects(new Files(root, fs).writeAtomic('/etc/place', 'new'), {
+    code: 'UNREADABLE',
+    message: 'the new content was removed before it was in place',
+  })
+  t.equal(readFileSync(join(root, 'etc/place'), 'utf8'), 'old')
+  const gone = intercepted(call => {
+    if (call.name === 'rename' && call.path.endsWith('/place')) {
+      for (const path of leftoversIn(root)) rmSync(join(root, path))
+      throw systemError('EBUSY')
+    }
+    return call.proceed()
+  })
+  await t.rejects(new Files(root, gone).writeAtomic('/etc/place', 'new'), { code: 'ENOENT' })
+  t.equal(readFileSync(join(root, 'etc/place'), 'utf8'), 'old')
+  t.same(leftoversIn(root), [])
+})
+
+test('an overwrite that is refused before it begins leaves nothing to finish', async t => {
+  for (const [name, path] of [
+    ['rename', 'etc/.place.receiverd-redo'],
+    ['file.sync', 'etc'],
+    ['open', 'etc/place'],
+  ] as const) {
+    const root = newRoot(t)
+    writeFileSync(join(root, 'etc/place'), 'old')
+    const refuse = refuseRename('EBUSY')
+    let calls = 0
+    const fs = intercepted(call => {
+      refuse(call)
+      if (call.name === name && call.path === join(root, path) && ++calls === 1) throw systemError('ENOSPC')
+      return call.proceed()
+    })
+    await t.rejects(new Files(root, fs).writeAtomic('/etc/place', 'new'), { code: 'ENOSPC' }, name)
+    await new Files(root).recover('/etc/place')
+    t.equal(
+      readFileSync(join(root, 'etc/place'), 'utf8'),
+      'old',
+      `${name}: a change that was refused does not come later`,
+    )
+    t.same(leftoversIn(root), [], name)
+  }
+})
+
+test('the first failure is reported, and not that of the clearing up after it', async t => {
+  for (const put of [
+    (files: Files) => files.writeAtomic('/etc/place', 'new'),
+    (files: Files) => files.writeLink('/etc/place', 'new'),
+  ]) {
+    const root = newRoot(t)
+    const fs = intercepted(call => {
+      if (call.name === 'unlink') throw systemError('EIO')
+      if (call.name === 'rename') throw systemError('ENOSPC')
+      return call.proceed()
+    })
+    await t.rejects(put(new Files(root, fs)), { code: 'ENOSPC' })
+    await new Files(root).recover('/etc/place')
+    t.same(leftoversIn(root), [])
+  }
+})
+
+test('several files of a folder are recovered at once', async t => {
+  const root = newRoot(t)
+  for (const name of ['a', 'b', 'c']) {
+    writeFileSync(join(root, 'etc', name), 'torn')
+    writeFileSync(join(root, `etc/.${name}.receiverd-redo`), 'whole')
+    writeFileSync(join(root, `etc/.${name}.receiverd-0`), 'rest')
+  }
+  await new Files(root).recover('/etc/a', '/nowhere/file', '/etc/b')
+  for (const [name, text] of [
+    ['a', 'whole'],
+    ['b', 'whole'],
+    ['c', 'torn'],
+  ] as const)
+    t.equal(readFileSync(join(root, 'etc', name), 'utf8'), text, name)
+  t.same(leftoversIn(root).toSorted(), ['/etc/.c.receiverd-0', '/etc/.c.receiverd-redo'])
+})
+
 test('a leftover that is a link is not followed', async t => {
   const root = newRoot(t)
   writeFileSync(join(root, 'etc/other'), 'other')

@@ -30,16 +30,12 @@ export class FolderWatcher {
   /** Calls `changed` after each change of a file, or of any file of a folder if the path ends in `/*`. */
   watch(path: string, changed: () => void): Stop {
     let stop: Stop | undefined
-    let stopped = false
     const arm = () => {
       stop?.()
-      if (!stopped) stop = this.#armNearest(path, changed, arm)
+      stop = this.#armNearest(path, changed, arm)
     }
     arm()
-    return () => {
-      stopped = true
-      stop?.()
-    }
+    return () => stop?.()
   }
 
   #armNearest(path: string, changed: () => void, rearm: () => void): Stop | undefined {
@@ -89,7 +85,10 @@ export class FolderWatcher {
   #tell(path: string, folder: Folder, event: string, name: string | undefined): void {
     // A folder that is removed or renamed reports that under its own name. Its watch reports nothing after that.
     if (event === 'rename' && name === basename(path)) this.#folders.delete(path)
-    for (const listener of [...folder.listeners])
-      if (name === undefined || listener.name === name || listener.name === '*') listener.changed()
+    for (const listener of [...folder.listeners]) {
+      const isMeant = name === undefined || listener.name === name || listener.name === '*'
+      // One that is told may stop others, or begin again.
+      if (isMeant && folder.listeners.has(listener)) listener.changed()
+    }
   }
 }

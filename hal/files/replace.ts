@@ -74,14 +74,12 @@ export function writeAll(fs: FileSystem, file: number, bytes: Uint8Array): void 
 }
 
 /** Finishes what a power cut interrupted at any of these places, with one look at each folder. See `Files.recover`. */
-export async function recover(fs: FileSystem, places: Iterable<string>): Promise<void> {
-  const folders = new Map<string, string[]>()
-  for (const at of places) folders.set(dirname(at), [...(folders.get(dirname(at)) ?? []), at])
-  for (const [folder, placesInIt] of folders)
+export async function recover(fs: FileSystem, places: ReadonlySet<string>): Promise<void> {
+  const prefixes = Array.from(places, at => ({ prefix: temporaryPrefix(at), at }))
+  for (const folder of new Set(prefixes.map(({ at }) => dirname(at))))
     for (const name of list(fs, folder)) {
-      if (!name.startsWith('.')) continue
       const leftover = join(folder, name)
-      const at = placesInIt.find(place => leftover.startsWith(temporaryPrefix(place)))
+      const at = prefixes.find(({ prefix }) => leftover.startsWith(prefix))?.at
       if (at === undefined) continue
       const finish = leftover === redoName(at) ? replace(fs, leftover, at) : remove(fs, leftover)
       await finish.catch(() => undefined)

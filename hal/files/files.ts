@@ -201,7 +201,6 @@ export class Files {
   async capture(path: string): Promise<Image> {
     const own = this.#root.resolveParent(path)
     const entry = capture(this.#fs, own)
-    if (entry.kind !== 'link') return { path, entry }
     const target = this.#root.resolveForWrite(path)
     return own === target ? { path, entry } : { path, entry, behind: capture(this.#fs, target) }
   }

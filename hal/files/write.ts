@@ -64,7 +64,7 @@ async function create(
 
 function holds(fs: FileSystem, at: string, bytes: Uint8Array): boolean {
   try {
-    return readFile(fs, at, bytes.length)?.equals(bytes) ?? false
+    return readFile(fs, at, bytes.length)?.equals(bytes) === true
   } catch {
     return false
   }

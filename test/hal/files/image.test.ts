@@ -51,7 +51,10 @@ test('a file that cannot be put back cannot be captured', async t => {
   const files = new Files(root)
   t.ok(isUnreadable(await files.capture('/etc/fifo').catch(error => error)))
   t.ok(isUnreadable(await files.writeAtomic('/etc/fifo', 'text').catch(error => error)))
-  await t.rejects(files.capture('/etc/huge'), { message: 'one of its files is larger than 1 MiB' })
+  await t.rejects(files.capture('/etc/huge'), {
+    code: 'UNREADABLE',
+    message: 'one of its files is larger than 1 MiB',
+  })
 })
 
 test('an unchanged file is not touched: it may be on a read-only file system', async t => {
@@ -61,7 +64,9 @@ test('an unchanged file is not touched: it may be on a read-only file system', a
   chmodSync(at('file'), 0o4755)
   symlinkSync('file', at('link'))
   mkdirSync(at('folder'))
+  const calls: string[] = []
   const fs = intercepted(call => {
+    calls.push(`${call.name} ${call.path.slice(root.length)}`)
     if (call.changes) throw systemError('EROFS')
     return call.proceed()
   })
@@ -70,6 +75,30 @@ test('an unchanged file is not touched: it may be on a read-only file system', a
     const image = await files.capture(`/etc/${name}`)
     await t.resolves(files.restore(image), name)
   }
+  t.same(calls, [])
+})
+
+test('a link of ours is put back without what it leads to', async t => {
+  const root = newRoot(t)
+  const files = new Files(root)
+  writeFileSync(join(root, 'etc/file'), 'old')
+  symlinkSync('file', join(root, 'etc/link'))
+  const image = await files.captureLink('/etc/link')
+  t.same(image, { path: '/etc/link', entry: { kind: 'link', target: 'file' } })
+  t.same(await files.captureLink('/etc/nothing'), { path: '/etc/nothing', entry: { kind: 'absent' } })
+  await files.writeAtomic('/etc/link', 'new')
+  await files.writeLink('/etc/link', 'elsewhere')
+  await files.restore(image)
+  t.equal(readlinkSync(join(root, 'etc/link')), 'file')
+  t.equal(await files.readText('/etc/link'), 'new')
+})
+
+test('a folder where nothing was is not removed, and that is reported', async t => {
+  const root = newRoot(t)
+  const files = new Files(root)
+  const image = await files.capture('/etc/place')
+  mkdirSync(join(root, 'etc/place'))
+  await t.rejects(files.restore(image), { code: 'EISDIR' })
 })
 
 test('a file is put back without set-ID bits, unless it has them', async t => {

@@ -13,8 +13,8 @@ import {
 import { join } from 'node:path'
 import { test } from 'tap'
 import { Files } from '../../../hal/files/files.ts'
-import { type FileSystem, KERNEL } from '../../../hal/files/kernel.ts'
-import { intercepted, refusing } from '../support/file-system.ts'
+import { type FileSystem, KERNEL, O_WRONLY } from '../../../hal/files/kernel.ts'
+import { type ErrorCode, intercepted, refusing, systemError } from '../support/file-system.ts'
 import { newRoot, treeOf } from '../support/tree.ts'
 
 const isRoot = process.getuid?.() === 0
@@ -34,8 +34,18 @@ test('a write keeps mode and owner', async t => {
     if (isRoot) t.same([stat.uid, stat.gid], [12, 34])
     t.equal(readFileSync(at, 'utf8'), 'new')
   }
-  await files.writeAtomic('/etc/file', 'new', 0o600)
+  t.equal(await files.writeAtomic('/etc/file', 'new', 0o600), true)
   t.equal(statSync(at).mode & 0o777, 0o600, 'a given mode is applied, also for the same text')
+  if (!isRoot) return
+  for (const owner of [
+    [12, 0],
+    [0, 34],
+  ] as const) {
+    chownSync(at, owner[0], owner[1])
+    await files.writeAtomic('/etc/file', `of ${owner}`)
+    const { uid, gid } = statSync(at)
+    t.same([uid, gid], owner)
+  }
 })
 
 test('a mode applies from the moment of creation, whatever the umask', async t => {
@@ -84,13 +94,129 @@ test('each name is made durable in its folder, after what it names', async t => 
       `${made} is durable in ${folder}`,
     )
   const written = steps.lastIndexOf('open /etc/a/b/.file.receiverd-')
-  t.same(steps.slice(written), [
+  const replacing = [
     'open /etc/a/b/.file.receiverd-',
     'file.write /etc/a/b/.file.receiverd-',
     'file.sync /etc/a/b/.file.receiverd-',
     'rename /etc/a/b/file',
     'file.sync /etc/a/b',
-  ])
+  ]
+  t.same(steps.slice(written), replacing)
+  steps.length = 0
+  await new Files(root, fs).writeAtomic('/etc/a/b/file', 'another')
+  t.same(steps, replacing, 'its owner and mode are right already')
+
+  for (const mode of [undefined, 0o600]) {
+    steps.length = 0
+    await new Files(root, refusing(fs, 'EBUSY')).writeAtomic('/etc/a/b/file', `in place ${mode}`, mode)
+    t.same(steps, [
+      'open /etc/a/b/.file.receiverd-',
+      'file.write /etc/a/b/.file.receiverd-',
+      'file.sync /etc/a/b/.file.receiverd-',
+      'rename /etc/a/b/.file.receiverd-',
+      'file.sync /etc/a/b',
+      'open /etc/a/b/file',
+      ...(mode === undefined ? [] : ['file.chmod /etc/a/b/file']),
+      'file.write /etc/a/b/file',
+      'file.truncate /etc/a/b/file',
+      'file.sync /etc/a/b/file',
+      'unlink /etc/a/b/.file.receiverd-',
+      'file.sync /etc/a/b',
+      'file.sync /etc/a/b',
+    ])
+  }
+})
+
+test('no file is written through a link that somebody puts in its way', async t => {
+  const root = newRoot(t)
+  const [other, place] = [join(root, 'etc/other'), join(root, 'etc/place')]
+  writeFileSync(other, 'other')
+  const planting = (at: (path: string) => boolean) =>
+    intercepted(call => {
+      if (call.name === 'open' && call.changes && at(call.path)) {
+        rmSync(call.path, { force: true })
+        symlinkSync(other, call.path)
+      }
+      return call.proceed()
+    })
+  const isTemporary = (path: string) => path.includes('.receiverd-')
+  await t.rejects(new Files(root, planting(isTemporary)).writeAtomic('/etc/place', 'text'), { code: 'EEXIST' })
+  writeFileSync(place, 'old')
+  const mounted = refusing(
+    planting(path => path === place),
+    'EBUSY',
+  )
+  await t.rejects(new Files(root, mounted).writeAtomic('/etc/place', 'text'), { code: 'ELOOP' })
+  symlinkSync(other, join(root, 'etc/attribute'))
+  await t.rejects(
+    new Files(
+      root,
+      planting(path => path.endsWith('/attribute')),
+    ).writeAttribute('/etc/attribute', 'x'),
+    { code: 'ENOENT' },
+  )
+  t.equal(readFileSync(other, 'utf8'), 'other')
+})
+
+test('a file that cannot be compared is written', async t => {
+  const root = newRoot(t)
+  const at = join(root, 'etc/file')
+  for (const code of ['EIO', 'ENOENT'] as const) {
+    writeFileSync(at, 'text')
+    const { ino } = statSync(at)
+    const fs: FileSystem = {
+      ...KERNEL,
+      open(path, flags, mode) {
+        if (path === at && (flags & O_WRONLY) === 0) throw systemError(code)
+        return KERNEL.open(path, flags, mode)
+      },
+    }
+    t.equal(await new Files(root, fs).writeAtomic('/etc/file', 'text'), true)
+    t.not(statSync(at).ino, ino)
+  }
+})
+
+test('bytes are written as they are', async t => {
+  const root = newRoot(t)
+  const bytes = Buffer.from([0xff, 0, 0xc3, 0xa9, 0xed, 0xb3, 0xbf])
+  await new Files(root).writeAtomic('/etc/file', new Uint8Array(bytes))
+  t.same(readFileSync(join(root, 'etc/file')), bytes)
+})
+
+test('a folder that cannot be made, or made durable, is reported once and not tried again', async t => {
+  for (const name of ['mkdir', 'file.chmod', 'file.sync'])
+    for (const code of ['ENOSPC', 'EIO', 'EEXIST'] as const) {
+      if (code === 'EEXIST' && name === 'mkdir') continue
+      const root = newRoot(t)
+      const steps: string[] = []
+      const fs = intercepted(call => {
+        if (call.name !== name) return call.proceed()
+        steps.push(call.path.slice(root.length))
+        if (steps.length === 1) throw systemError(code)
+        return call.proceed()
+      })
+      await t.rejects(new Files(root, fs).writeAtomic('/etc/a/file', 'text'), { code }, name)
+      t.same(steps, ['/etc/a'], name)
+      await new Files(root, fs).writeAtomic('/etc/a/file', 'text')
+      t.equal(readFileSync(join(root, 'etc/a/file'), 'utf8'), 'text')
+    }
+})
+
+test('a root is made with its mode, and one that is there stays as it is', async t => {
+  const root = newRoot(t)
+  const below = join(root, 'var/lib/state')
+  const files = new Files(root).elsewhere(below)
+  t.equal(files.root, below)
+  await files.makeRoot(0o700)
+  await files.makeRoot(0o755)
+  t.equal(statSync(below).mode & 0o7777, 0o700)
+  t.equal(statSync(join(root, 'var/lib')).mode & 0o7777, 0o755)
+  await files.writeAtomic('/file', 'text')
+  t.equal(readFileSync(join(below, 'file'), 'utf8'), 'text')
+  const calls: string[] = []
+  const fs = intercepted(call => calls.push(call.path))
+  await new Files(root, fs).elsewhere(below).remove('/file')
+  t.equal(calls[0], join(below, 'file'), 'through the same calls')
 })
 
 test('when the kernel writes only a part, the rest is written too', async t => {
@@ -161,7 +287,7 @@ test('a file or a link replaces an empty folder, but not a full one', async t =>
     chmodSync(join(root, 'etc/place'), 0o700)
     const before = treeOf(root)
     const image = await files.capture('/etc/place')
-    await put(files)
+    t.equal(await put(files), true)
     t.match(treeOf(root)['/etc/place'], /^file 644 .* text$|^link target$/)
     await files.restore(image)
     t.same(treeOf(root), before, 'put back')
@@ -172,12 +298,46 @@ test('a file or a link replaces an empty folder, but not a full one', async t =>
   }
 })
 
-test('to remove what is not there is no error, even if its folder is missing', async t => {
+test('a removal is durable, also of what is gone already, and ends at a link', async t => {
+  const root = newRoot(t)
+  const steps: string[] = []
+  const fs = intercepted(call => {
+    steps.push(`${call.name} ${call.path.slice(root.length)}`)
+    return call.proceed()
+  })
+  writeFileSync(join(root, 'etc/file'), 'text')
+  symlinkSync('file', join(root, 'etc/link'))
+  for (const name of ['link', 'link']) {
+    steps.length = 0
+    await new Files(root, fs).remove(`/etc/${name}`)
+    t.same(steps, ['unlink /etc/link', 'open /etc', 'file.sync /etc'])
+  }
+  t.equal(readFileSync(join(root, 'etc/file'), 'utf8'), 'text')
+  await new Files(root, fs).remove('/etc/file')
+  t.same(Object.keys(treeOf(root)), ['/etc'])
+})
+
+test('to remove what is not there is no error, even if its folder is missing or read-only', async t => {
   const root = newRoot(t)
   writeFileSync(join(root, 'etc/file'), 'text')
+  mkdirSync(join(root, 'etc/folder'))
   const before = treeOf(root)
-  for (const path of ['/etc/nothing', '/etc/nowhere/nothing', '/etc/file/nothing'])
+  const failing = (code: ErrorCode) =>
+    intercepted(call => {
+      if (call.changes) throw systemError(code)
+      return call.proceed()
+    })
+  for (const path of ['/etc/nothing', '/etc/nowhere/nothing', '/etc/file/nothing']) {
     await t.resolves(new Files(root).remove(path), path)
+    await t.resolves(new Files(root, failing('EROFS')).remove(path), `${path} on a read-only disk`)
+    await t.rejects(new Files(root, failing('EIO')).remove(path), { code: 'EIO' }, `${path} on a broken disk`)
+  }
+  await t.rejects(
+    new Files(root, failing('EROFS')).remove('/etc/file'),
+    { code: 'EROFS' },
+    'but of a file that is there',
+  )
+  await t.rejects(new Files(root).remove('/etc/folder'), { code: 'EISDIR' })
   t.same(treeOf(root), before)
 })
 

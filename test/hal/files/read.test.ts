@@ -102,6 +102,12 @@ test('a folder is listed in byte order, and a file is recognized by how it begin
   t.equal(await files.exists('/etc/nothing'), false)
 })
 
+test('names are sorted, in whatever order the disk has them', async t => {
+  const names = ['b', 'B', 'a10', 'é', 'a9', '.c']
+  const files = new Files('/', { ...KERNEL, readdir: () => [...names] })
+  t.same(await files.list('/etc'), ['.c', 'B', 'a10', 'a9', 'b', 'é'])
+})
+
 test('a large file is read piece by piece, from anywhere', async t => {
   const root = t.testdir({ large: 'ab'.repeat(400_000), empty: '', folder: {} })
   const files = new Files(root)
@@ -169,6 +175,7 @@ test('only a file that is not there counts as none', async t => {
   const root = newRoot(t)
   writeFileSync(join(root, 'etc/file'), 'text')
   symlinkSync('file', join(root, 'etc/link'))
+  mkdirSync(join(root, 'etc/folder'))
   const reads: Record<string, (files: Files, path: string) => Promise<unknown>> = {
     text: (files, path) => files.readText(path),
     start: (files, path) => files.readStart(path, 4),
@@ -179,7 +186,7 @@ test('only a file that is not there counts as none', async t => {
   }
   for (const code of ['EIO', 'EACCES', 'EMFILE'] as const)
     for (const [what, read] of Object.entries(reads))
-      for (const path of ['/etc/file', '/etc/link'])
+      for (const path of ['/etc/file', '/etc/link', '/etc/folder'])
         for (const call of ['open', 'lstat', 'readlink', 'readdir', 'read', 'fstat'] as const) {
           // Only the first call fails: the file must not be tried again either.
           let failed = false
@@ -203,6 +210,7 @@ test('a file may change while it is read', async t => {
   const at = join(root, 'etc/file')
   for (const [size, real] of [
     [0, 10],
+    [0, 9000],
     [10, 4095],
     [4095, 4096],
     [4096, 5000],
@@ -211,10 +219,11 @@ test('a file may change while it is read', async t => {
     [5000, 3000],
     [10, 3],
   ] as const) {
-    writeFileSync(at, 'x'.repeat(real))
+    const text = Array.from({ length: real }, (_, n) => n % 7).join('')
+    writeFileSync(at, text)
     const { fs, open } = tracked({ fstat: file => Object.assign(KERNEL.fstat(file), { size }) })
     const files = new Files(root, fs)
-    t.equal(await files.readText('/etc/file'), 'x'.repeat(real), `${real} bytes, and ${size} before`)
+    t.equal(await files.readText('/etc/file'), text, `${real} bytes, and ${size} before`)
     t.equal((await files.readStart('/etc/file', 5))?.length, Math.min(size, real, 5))
     t.equal(open.size, 0)
   }
@@ -234,13 +243,8 @@ test('a read costs few calls: there are hundreds of them at a start', async t =>
       return Reflect.apply(KERNEL[name], KERNEL, args)
     },
   })
-  const files = new Files(root, {
-    ...KERNEL,
-    ...noting('lstat'),
-    ...noting('open'),
-    ...noting('read'),
-    ...noting('fstat'),
-  })
+  const fs = { ...KERNEL, ...noting('lstat'), ...noting('open'), ...noting('read'), ...noting('fstat') }
+  const files = new Files(root, fs)
   const own = (name: string) => [`lstat /etc/${name}`, 'open', 'fstat', 'read']
   for (const size of [0, 1, 4095, 4096, 5000]) writeFileSync(join(root, `etc/.${size}`), 'x'.repeat(size))
   for (const size of [0, 1, 4095, 4096, 5000]) await files.readText(`/etc/.${size}`)
@@ -249,6 +253,12 @@ test('a read costs few calls: there are hundreds of them at a start', async t =>
   calls.length = 0
   await files.readText('/etc/.1')
   t.same(calls, ['lstat /etc', ...own('.1')], 'which may have changed later')
+  calls.length = 0
+  await files.readStart('/etc/.1', 1)
+  t.same(calls, ['lstat /etc/.1', ...own('.1')], 'a link there would be followed first')
+  calls.length = 0
+  await new Files('/', fs).readText('/proc/self/status')
+  t.equal(calls.filter(call => call === 'read').length, 2, 'a file without a size is not read byte by byte')
 })
 
 test('what is at a path is told without reading it', async t => {

@@ -247,7 +247,6 @@ export class Files {
     arm()
     return () => {
       for (const stop of stops.values()) stop()
-      stops.clear()
     }
   }
 

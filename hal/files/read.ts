@@ -21,8 +21,7 @@ export function readFile(fs: FileSystem, at: string, limit = MAX_FILE_BYTES): Bu
       // One byte more than the size: a shorter read is the end of the file. Under /proc and /sys the size is meaningless.
       const chunk = size < scratch.length ? scratch : Buffer.allocUnsafe(size + 1)
       const count = fs.read(file, chunk)
-      const part = chunk.subarray(0, count)
-      chunks.push(chunk === scratch ? Buffer.from(part) : part)
+      chunks.push(Buffer.from(chunk.subarray(0, count)))
       total += count
       if (count === 0 || total === size) return Buffer.concat(chunks)
     }

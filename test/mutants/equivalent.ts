@@ -11,6 +11,48 @@ export interface Equivalent {
 
 export const EQUIVALENT: readonly Equivalent[] = [
   {
+    file: 'hal/files/kernel.ts',
+    code: 'const QUIET = { throwIfNoEntry: false } as const',
+    mutant: 'false → true',
+    why: 'The error is thrown and caught, which is only slower.',
+  },
+  {
+    file: 'hal/files/kernel.ts',
+    code: 'const QUIET = { throwIfNoEntry: false } as const',
+    mutant: '{ throwIfNoEntry: false } → {}',
+    why: 'The error is thrown and caught, which is only slower.',
+  },
+  {
+    file: 'hal/files/replace.ts',
+    code: 'const mode = fs.lstat(from)?.mode ?? 0',
+    mutant: 'fs.lstat(from)?.mode ?? 0 → fs.lstat(from)?.mode',
+    why: 'If nothing is there, the rename fails before the mode is needed.',
+  },
+  {
+    file: 'hal/files/root.ts',
+    code: 'if (this.#folders.size === 0) setImmediate(() => this.#folders.clear())',
+    mutant: 'this.#folders.size === 0 → true',
+    why: 'To clear it several times at the end of the same turn is only slower.',
+  },
+  {
+    file: 'hal/files/watcher.ts',
+    code: '} catch {',
+    mutant: '{ return undefined } → {}',
+    why: 'A function that ends returns undefined; the compiler wants to see it.',
+  },
+  {
+    file: 'hal/files/write.ts',
+    code: 'return readFile(fs, at, bytes.length)?.equals(bytes) === true',
+    mutant: '?. → .',
+    why: 'The error that this throws counts as a difference, too.',
+  },
+  {
+    file: 'hal/files/write.ts',
+    code: '} catch {',
+    mutant: '{ return false } → {}',
+    why: 'Its caller takes undefined for false; the compiler wants a boolean.',
+  },
+  {
     file: 'hal/transaction/not-reset.ts',
     code: "this.#left = parse(text ?? '')",
     mutant: "text ?? '' → text",

@@ -1,6 +1,15 @@
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFileSync, lstatSync, mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  lstatSync,
+  mkdirSync,
+  rmdirSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
@@ -110,7 +119,8 @@ test('names are sorted, in whatever order the disk has them', async t => {
 
 test('a large file is read piece by piece, from anywhere', async t => {
   const root = t.testdir({ large: 'ab'.repeat(400_000), empty: '', folder: {} })
-  const files = new Files(root)
+  const { fs, open } = tracked()
+  const files = new Files(root, fs)
   const textFrom = async (path: string, from: number) => {
     const pieces: Buffer[] = []
     for await (const piece of (await files.openLarge(path))?.chunks(from) ?? []) pieces.push(piece)
@@ -125,6 +135,8 @@ test('a large file is read piece by piece, from anywhere', async t => {
   t.equal((await textFrom('/empty', 0)).text, '')
   t.equal(await files.openLarge('/none'), undefined)
   await t.rejects(files.openLarge('/folder'), { code: 'UNREADABLE' })
+  for await (const _ of (await files.openLarge('/large'))?.chunks(0) ?? []) break
+  t.equal(open.size, 0, 'it is closed, also when the rest is not wanted')
 })
 
 test('nothing but a file is opened to be read: to open a device may have effects, and a socket cannot be opened', async t => {
@@ -229,6 +241,15 @@ test('a file may change while it is read', async t => {
   }
   const large = await new Files(root).openLarge('/etc/file')
   rmSync(at)
+  mkdirSync(at)
+  let looks = 0
+  const removed = new Files(root, {
+    ...KERNEL,
+    lstat: path => (path === at && ++looks > 1 ? undefined : KERNEL.lstat(path)),
+  })
+  t.equal(await removed.readForEdit('/etc/file'), undefined, 'a folder that is removed while it is looked at')
+  t.equal(looks > 1, true)
+  rmdirSync(at)
   for await (const piece of large?.chunks(0) ?? []) t.fail(`${piece.length} bytes of a file that is gone`)
   const gone = new Files(root, { ...KERNEL, lstat: () => lstatSync('/proc/self/status') })
   t.same((await gone.capture('/etc/file')).entry, { kind: 'absent' })
@@ -256,6 +277,9 @@ test('a read costs few calls: there are hundreds of them at a start', async t =>
   calls.length = 0
   await files.readStart('/etc/.1', 1)
   t.same(calls, ['lstat /etc/.1', ...own('.1')], 'a link there would be followed first')
+  calls.length = 0
+  await files.exists('/etc/.1')
+  t.same(calls, ['lstat /etc/.1'], 'only a link is followed')
   calls.length = 0
   await new Files('/', fs).readText('/proc/self/status')
   t.equal(calls.filter(call => call === 'read').length, 2, 'a file without a size is not read byte by byte')

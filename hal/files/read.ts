@@ -98,9 +98,8 @@ export function list(fs: FileSystem, at: string): readonly string[] {
 
 function openToRead(fs: FileSystem, at: string): number | undefined {
   const stat = fs.lstat(at)
-  if (stat === undefined) return undefined
   // To open a device is enough to start a watchdog, and a socket cannot be opened. open(2) refuses a link.
-  if (!stat.isSymbolicLink()) requireRegular(stat)
+  if (stat && !stat.isSymbolicLink()) requireRegular(stat)
   try {
     return fs.open(at, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
   } catch (error) {

@@ -1,9 +1,9 @@
 /**
  * Reads what is at a place: an absolute path of the host that has no link left to follow. Anything may be there: a FIFO
- * does not block, a device is not opened for its side effects, and no file is read beyond a limit.
+ * does not block, a device is not read, and no file is read beyond a limit.
  */
-import { HalError } from '../errors.ts'
-import { type FileSystem, isAbsence, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, type Stat } from './kernel.ts'
+import { errorCode, HalError } from '../errors.ts'
+import { type FileSystem, isAbsence, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } from './kernel.ts'
 
 /** Default limit on a file in bytes: ample for a configuration file that is parsed. */
 const MAX_FILE_BYTES = 64 * 1024
@@ -97,22 +97,22 @@ export function list(fs: FileSystem, at: string): readonly string[] {
 }
 
 function openToRead(fs: FileSystem, at: string): number | undefined {
-  const stat = fs.lstat(at)
-  // To open a device is enough to start a watchdog, and a socket cannot be opened. open(2) refuses a link.
-  if (stat && !stat.isSymbolicLink()) requireRegular(stat)
   try {
     return fs.open(at, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
   } catch (error) {
     if (isAbsence(error)) return undefined
+    // A socket, or a device without a driver (open(2)).
+    if (errorCode(error) === 'ENXIO') throw notRegular()
     throw error
   }
 }
 
 function regularSize(fs: FileSystem, file: number): number {
-  return requireRegular(fs.fstat(file)).size
+  const stat = fs.fstat(file)
+  if (!stat.isFile()) throw notRegular()
+  return stat.size
 }
 
-function requireRegular(stat: Stat): Stat {
-  if (!stat.isFile()) throw new HalError('UNREADABLE', 'the file is not a regular file')
-  return stat
+function notRegular(): HalError {
+  return new HalError('UNREADABLE', 'the file is not a regular file')
 }

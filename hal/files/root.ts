@@ -41,7 +41,7 @@ export class Root {
 
   /**
    * Calls `open` with the place of a path, and again with its target if it is a link. @throws {HalError} for a loop. Most names
-   * are not links: because of O_NOFOLLOW, they need not be resolved first.
+   * are not links: because of O_NOFOLLOW, they cost no lstat(2).
    */
   openThrough<T>(path: string, open: (at: string) => T): T {
     if (NO_NAME.test(path)) return open(this.resolve(path))

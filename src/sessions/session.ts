@@ -47,7 +47,5 @@ export function safeDevice({ protocol, name, model, deviceId, address }: Device)
 }
 
 function safeText(text: string, max: number): string {
-  // A code point is at most two UTF-16 units, so the rest can be ignored.
-  const characters = [...text.slice(0, 2 * max).toWellFormed()].slice(0, max)
-  return characters.join('').replace(UNSAFE, '\u{fffd}')
+  return [...text.toWellFormed()].slice(0, max).join('').replace(UNSAFE, '\u{fffd}')
 }

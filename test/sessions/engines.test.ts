@@ -179,6 +179,7 @@ t.test('names of every nasty kind are text on one line, and bounded', async t =>
     ['a\nconnection request\r\u0000\u001b[31m\u0085', 'a\ufffdconnection request\ufffd\ufffd\ufffd[31m\ufffd'],
     ['\u202egnp.exe\u2066\u200f\u2028', '\ufffdgnp.exe\ufffd\ufffd\ufffd'],
     ['🎥'.repeat(200), '🎥'.repeat(128)],
+    ['x'.repeat(1_024), 'x'.repeat(128)],
     ['', ''],
     ['"}]}\\', '"}]}\\'],
     ['__proto__', '__proto__'],

@@ -2,7 +2,7 @@
 import { request } from 'node:http'
 import { connect } from 'node:net'
 import type { Device, EndReason } from '../../hal/engine.ts'
-import { isObject, parseJson } from '../json.ts'
+import { type JsonObject, parseJson } from '../json.ts'
 
 /** A session as the service describes it. */
 export interface SessionLine {
@@ -57,10 +57,7 @@ export function openSession(path: string, ask: Device & (GoingOn | object)): Pro
       .on('response', answer => {
         const chunks = answer.setEncoding('utf8')
         if (answer.statusCode === 200) resolve({ lines: linesOf(chunks), close: () => socket.destroy() })
-        else
-          refusalIn(chunks)
-            .then(detail => reject(new SessionRefused(detail, answer.statusCode)), reject)
-            .finally(() => socket.destroy())
+        else refusalIn(chunks).then(detail => reject(new SessionRefused(detail, answer.statusCode)), reject)
       })
       .end(body)
   })
@@ -68,12 +65,15 @@ export function openSession(path: string, ask: Device & (GoingOn | object)): Pro
 
 /** Yields the lines. A lost connection ends them, and an unfinished line is dropped. */
 async function* linesOf(chunks: AsyncIterable<string>): AsyncGenerator<SessionLine> {
-  let rest = ''
+  let text = ''
   try {
     for await (const chunk of chunks) {
-      const lines = (rest + chunk).split('\n')
-      rest = lines.pop()?.slice(0, MAX_LINE) ?? ''
-      for (const line of lines) yield JSON.parse(line)
+      text += chunk
+      for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n')) {
+        yield JSON.parse(text.slice(0, end))
+        text = text.slice(end + 1)
+      }
+      if (text.length > MAX_LINE) throw new SyntaxError()
     }
   } catch (error) {
     if (error instanceof SyntaxError) throw new SessionRefused('the response of the service is not a session')
@@ -85,6 +85,11 @@ async function* linesOf(chunks: AsyncIterable<string>): AsyncGenerator<SessionLi
 async function refusalIn(chunks: AsyncIterable<string>): Promise<string> {
   let text = ''
   for await (const chunk of chunks) text = (text + chunk).slice(0, MAX_LINE)
-  const problem = parseJson(Buffer.from(text))
-  return isObject(problem) && typeof problem.detail === 'string' ? problem.detail : 'the service refused the session'
+  try {
+    const { detail } = parseJson(Buffer.from(text)) as JsonObject
+    if (typeof detail === 'string') return detail
+  } catch {
+    // Not an object: another program answered.
+  }
+  return 'the service refused the session'
 }

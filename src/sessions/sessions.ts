@@ -187,11 +187,10 @@ export class Sessions implements EngineHost {
     return entry
   }
 
-  #inTheWayOf({ session, carrier }: TrackedSession): readonly TrackedSession[] {
+  /** The sessions that must end before a pending device can be let in. */
+  #inTheWayOf({ carrier }: TrackedSession): readonly TrackedSession[] {
     if (!carrier.isExclusive) return []
-    return [...this.#entries.values()].filter(
-      other => other.carrier === carrier && other.session.id !== session.id && other.session.state === 'active',
-    )
+    return [...this.#entries.values()].filter(other => other.carrier === carrier && other.session.state === 'active')
   }
 
   async #end(entry: TrackedSession, reason: EndReason, who: string): Promise<void> {
@@ -217,15 +216,15 @@ export class Sessions implements EngineHost {
   async #decide(entry: TrackedSession, verb: Decision['verb'], act: () => Promise<void>): Promise<void> {
     if (entry.decision && entry.decision.verb !== verb)
       throw new Problem('conflict', 'Another moderator has just decided otherwise about this session.')
-    entry.decision ??= { verb, done: inTime(act) }
-    const { decision } = entry
+    const done = () => {
+      entry.decision = undefined
+    }
+    entry.decision ??= { verb, done: inTime(act).finally(done) }
     try {
-      await decision.done
+      await entry.decision.done
     } catch (error) {
       if (error instanceof Problem) throw error
       throw new Problem('engine-refused', `The mirroring program refused: ${reasonOf(error)}.`, { cause: error })
-    } finally {
-      if (entry.decision === decision) entry.decision = undefined
     }
   }
 
@@ -261,9 +260,8 @@ export class Sessions implements EngineHost {
     this.#options.log('notice', `session ${quoted(entry)} (${entry.session.protocol}) ${what}`)
   }
 
-  #logFailure(entry: TrackedSession, what: string, error: unknown): void {
-    const why = error instanceof Problem ? error.message : `${reasonOf(error)}.`
-    this.#options.log('error', `session ${quoted(entry)} ${what}. ${why}`)
+  #logFailure(entry: TrackedSession, what: string, { message }: Problem): void {
+    this.#options.log('error', `session ${quoted(entry)} ${what}. ${message}`)
   }
 
   #reportFull(): void {
@@ -286,7 +284,7 @@ export class Sessions implements EngineHost {
   #times(state: SessionState, former?: unknown): Pick<Session, 'since' | 'deadline'> {
     const now = this.#options.clock.now()
     const before = typeof former === 'string' && RFC3339.test(former) ? Date.parse(former) : Number.NaN
-    const since = rfc3339(Number.isNaN(before) || before > now ? now : before)
+    const since = rfc3339(Number.isNaN(before) ? now : Math.min(before, now))
     return state === 'active' ? { since } : { since, deadline: rfc3339(now + 1000 * this.#options.timeoutS()) }
   }
 }
@@ -300,14 +298,9 @@ function quoted({ session }: TrackedSession): string {
 }
 
 async function inTime(act: () => Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
     const detail = `The mirroring program did not carry out the decision within ${DECISION_MS / 1000} s. It may still do so: check /sessions.`
-    timer = setTimeout(() => reject(new Problem('engine-timeout', detail)), DECISION_MS)
+    setTimeout(() => reject(new Problem('engine-timeout', detail)), DECISION_MS).unref()
   })
-  try {
-    await Promise.race([act(), late])
-  } finally {
-    clearTimeout(timer)
-  }
+  await Promise.race([act(), late])
 }

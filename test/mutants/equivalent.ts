@@ -142,4 +142,22 @@ export const EQUIVALENT: readonly Equivalent[] = [
     mutant: "'' → 'mutant'",
     why: 'A text has at least one part; the compiler does not know that.',
   },
+  {
+    file: 'src/sessions/engine-client.ts',
+    code: "const chunks = answer.setEncoding('utf8')",
+    mutant: "'utf8' → ''",
+    why: 'Node reads an encoding without a name as UTF-8.',
+  },
+  {
+    file: 'src/sessions/sessions.ts',
+    code: "await this.#decide(entry, 'admit', async () => {",
+    mutant: "'admit' → ''",
+    why: 'Only whether two decisions differ matters.',
+  },
+  {
+    file: 'src/sessions/sessions.ts',
+    code: "await this.#decide(entry, 'end', async () => {",
+    mutant: "'end' → ''",
+    why: 'Only whether two decisions differ matters.',
+  },
 ]

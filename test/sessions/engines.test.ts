@@ -16,6 +16,8 @@ t.test('asked, admitted, ended by the moderator', async t => {
   const pending = { ...PIXEL, id, state: 'pending', since: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/ }
   t.match(await stream.event(), { event: 'sessions.changed', data: { sessions: [pending] } })
   t.match(await moderated.sessions(), [pending])
+  const admin = service.token(['admin:rw'])
+  t.equal((await service.fetchAs(admin, '/sessions/events')).status, 403, 'a grant of its own')
 
   const token = service.token(['moderator:rw'], { sub: 'panel-4' })
   const admitted = await moderated.admit(id, '', token)

@@ -3,7 +3,7 @@ import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import type { Carrier } from '../../hal/engine.ts'
 import { HalError } from '../../hal/errors.ts'
-import { DECISION_MS, FULL_LOG_MS, MAX_SESSIONS } from '../../src/limits.ts'
+import { DECISION_MS, FULL_LOG_MS, MAX_SESSIONS, PUBLISH_MS } from '../../src/limits.ts'
 import { Sessions } from '../../src/sessions/sessions.ts'
 import { eventually } from '../support/eventually.ts'
 import { PIXEL } from '../support/sessions.ts'
@@ -11,10 +11,11 @@ import { PIXEL } from '../support/sessions.ts'
 /** Sessions without a service, on an engine that carries one at a time and makes devices try again. */
 function start(t: Test, timeoutS = 60) {
   const log: string[] = []
+  const clock = { ms: 1_000_999, now: () => clock.ms }
   const sessions = new Sessions({
     ring: { maxEvents: 100, maxBytes: 100_000, newId: randomUUID },
     timeoutS: () => timeoutS,
-    clock: { now: () => 1_000_999 },
+    clock,
     log: (level, line) => log.push(`${level}: ${line}`),
   })
   t.teardown(() => sessions.stop())
@@ -47,7 +48,7 @@ function start(t: Test, timeoutS = 60) {
         value,
       ]),
     )
-  return { sessions, engine, enter, states, did, log, outcomes }
+  return { sessions, engine, enter, states, did, log, outcomes, clock }
 }
 
 /** Timers that pass when the test says so. */
@@ -83,6 +84,10 @@ t.test('one at a time: a device that is let in replaces the one that mirrors, un
   await t.rejects(sessions.admit(dan, bob, 'x'), { message: /^"Cid"/, members: { session: cid } })
   await sessions.end(cid, 'x')
   t.match(await sessions.admit(dan, cid, 'x'), { name: 'Dan' }, 'the one that was in the way is gone')
+  sessions.move(dan, 'active')
+  const eve = enter('Eve', 'pending')
+  t.match(await sessions.admit(eve, dan, 'x'), { name: 'Eve' }, 'the one that is in the way')
+  t.strictSame(did.slice(2), ['admit Cid', 'end Cid: moderator', 'admit Dan', 'end Dan: moderator', 'admit Eve'])
 })
 
 t.test('a device on the screen is listed, even where the list is full', async t => {
@@ -94,13 +99,52 @@ t.test('a device on the screen is listed, even where the list is full', async t 
 })
 
 t.test('while it waits, a session tells until when', t => {
-  const { sessions, enter } = start(t, 60)
+  const { sessions, enter, clock } = start(t, 60)
   const ann = enter('Ann', 'pending')
   t.match(sessions.get(ann), { since: '1970-01-01T00:16:40Z', deadline: '1970-01-01T00:17:40Z' })
+  clock.ms += 10_000
+  sessions.move(ann, 'pending')
+  t.match(sessions.get(ann), { since: '1970-01-01T00:16:40Z', deadline: '1970-01-01T00:17:40Z' }, 'nothing new')
   sessions.move(ann, 'admitted')
-  t.match(sessions.get(ann), { deadline: '1970-01-01T00:17:40Z' })
+  t.match(sessions.get(ann), { since: '1970-01-01T00:16:50Z', deadline: '1970-01-01T00:17:50Z' })
   sessions.move(ann, 'active')
-  t.notHas(sessions.get(ann), { deadline: String })
+  t.strictSame(sessions.get(ann), { ...PIXEL, name: 'Ann', id: ann, state: 'active', since: '1970-01-01T00:16:50Z' })
+  t.end()
+})
+
+t.test('a session that continues keeps its id and its time, unless they are nonsense or taken', t => {
+  const { sessions, engine, enter } = start(t)
+  const taken = enter('Ann', 'active')
+  const id = '0b9f5a0e-54c3-4c1e-9b43-6c1f1d1b7a10'
+  const enters = (former: object) => {
+    const entered = sessions.enter(engine, PIXEL, 'active', former) ?? ''
+    const { since } = sessions.get(entered)
+    sessions.leave(entered)
+    return { id: entered, since }
+  }
+  for (const kept of [id, id.toUpperCase()]) t.equal(enters({ id: kept }).id, id, kept)
+  for (const lost of [undefined, 7, '', 'x', `${id}0`, [id], taken, taken.toUpperCase()]) {
+    const given = enters({ id: lost }).id
+    t.match(given, /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/, `${lost}`)
+    t.notOk([id, taken].includes(given), `not ${lost}`)
+  }
+  const now = '1970-01-01T00:16:40Z'
+  for (const [since, expected] of [
+    ['1970-01-01T00:16:40Z', now],
+    ['1970-01-01T00:16:41Z', now],
+    ['1970-01-01T00:00:00Z', '1970-01-01T00:00:00Z'],
+    ['1970-01-01T01:00:07.123456789+01:00', '1970-01-01T00:00:07Z'],
+    ['1969-07-20T20:17:40Z', '1969-07-20T20:17:40Z'],
+    ['1970-01-01T00:00:00', now],
+    ['1970-01-01', now],
+    ['1970-13-01T00:00:00Z', now],
+    ['+001970-01-01T00:00:00Z', now],
+    ['1970-01-01T00:00:00Z\0', now],
+    [['1970-01-01T00:00:00Z'], now],
+    [0, now],
+    [undefined, now],
+  ] as const)
+    t.equal(enters({ since }).since, expected, `${since}`)
   t.end()
 })
 
@@ -122,6 +166,7 @@ t.test('an engine that fails: 500, and it is tried again when the time is over',
   await t.rejects(sessions.admit(ann, true, 'x'), {
     kind: 'engine-refused',
     message: 'The mirroring program refused: systemctl failed with status 1.',
+    cause: engine.error,
   })
   t.strictSame(states(), ['Ann pending'])
   await eventually(() => log.length > 0)
@@ -133,7 +178,7 @@ t.test('an engine that fails: 500, and it is tried again when the time is over',
 
 t.test('a session that its engine keeps after a timeout has as much time again', async t => {
   const pass = fakeTimers(t)
-  const { sessions, log, outcomes } = start(t, 10)
+  const { sessions, log, outcomes, clock } = start(t, 10)
   let comes = false
   const carrier: Carrier = {
     isExclusive: true,
@@ -141,9 +186,12 @@ t.test('a session that its engine keeps after a timeout has as much time again',
     end: async id => (comes ? sessions.move(id, 'active') : undefined),
   }
   const ann = sessions.enter(carrier, { ...PIXEL, name: 'Ann' }, 'admitted') ?? ''
+  const { head } = sessions.topic
+  clock.ms += 10_000
   pass(10_000)
   await turn()
-  t.match(sessions.get(ann), { state: 'admitted', deadline: '1970-01-01T00:16:50Z', since: '1970-01-01T00:16:40Z' })
+  t.match(sessions.get(ann), { state: 'admitted', deadline: '1970-01-01T00:17:00Z', since: '1970-01-01T00:16:40Z' })
+  t.equal(sessions.topic.head, head + 1, 'an event says so')
   comes = true
   pass(9_999)
   await turn()
@@ -154,6 +202,7 @@ t.test('a session that its engine keeps after a timeout has as much time again',
   pass(60_000)
   await turn()
   t.strictSame(log, [])
+  t.equal(sessions.topic.head, head + 2, 'and one that it is active')
   sessions.leave(ann)
   t.strictSame(outcomes(), { 'protocol=miracast,outcome=left': 1 })
 })
@@ -186,7 +235,7 @@ t.test('a moderator ends a session that a timeout which is being carried out wou
 })
 
 t.test('a device that comes back is listed as it is then, and the log says how it differs', t => {
-  const { sessions, enter, log } = start(t)
+  const { sessions, engine, enter, log } = start(t)
   const ann = enter('Ann', 'admitted')
   sessions.move(ann, 'active', { ...PIXEL, name: 'Ann', model: 'Pixel 10' })
   t.match(sessions.get(ann), { model: 'Pixel 10', state: 'active' })
@@ -195,13 +244,18 @@ t.test('a device that comes back is listed as it is then, and the log says how i
   sessions.move(bob, 'active', { name: 'x\n\u202ey', address: '192.0.2.66' })
   t.match(sessions.get(bob), { name: 'x\ufffd\ufffdy', address: '192.0.2.66', deviceId: PIXEL.deviceId })
   t.strictSame(log, ['warning: session "Bob" of 192.0.2.9 continues as "x\ufffd\ufffdy" of 192.0.2.66'])
-  const unknown = sessions.enter(
-    { isExclusive: true, admit: async () => undefined, end: async () => undefined },
-    { ...PIXEL, address: '' },
-    'admitted',
-  )
-  sessions.move(unknown ?? '', 'active', { address: '192.0.2.66' })
-  t.equal(log.length, 1, 'its address was not known')
+  for (const [address, change, warning] of [
+    [PIXEL.address, { name: 'Cy' }, '"Cid" of 192.0.2.9 continues as "Cy" of 192.0.2.9'],
+    [PIXEL.address, { address: '192.0.2.66' }, '"Cid" of 192.0.2.9 continues as "Cid" of 192.0.2.66'],
+    [PIXEL.address, { address: '' }, '"Cid" of 192.0.2.9 continues as "Cid"'],
+    ['', { address: '192.0.2.66' }, undefined],
+    ['', { name: 'Cy', address: '192.0.2.66' }, '"Cid" continues as "Cy" of 192.0.2.66'],
+  ] as const) {
+    log.length = 0
+    const cid = sessions.enter(engine, { ...PIXEL, name: 'Cid', address }, 'admitted') ?? ''
+    sessions.move(cid, 'active', change)
+    t.strictSame(log, warning ? [`warning: session ${warning}`] : [], `${warning}`)
+  }
   t.end()
 })
 
@@ -216,9 +270,34 @@ t.test('a burst of changes is a few events, and the last one says it all', async
   t.match(sessions.topic.log.array(sessions.topic.head - 1).bytes.toString(), /"name":"39"/)
 })
 
+t.test('every change is an event, and there is none once it is stopped', async t => {
+  const pass = fakeTimers(t)
+  const { sessions, enter } = start(t)
+  const told = () => {
+    pass(PUBLISH_MS)
+    return sessions.topic.log
+      .frames(sessions.topic.head - 1)
+      .bytes.toString()
+      .replace(/^id: .*\n/, '')
+  }
+  const list = (...sessions: object[]) => `event: sessions.changed\ndata: ${JSON.stringify({ sessions })}\n\n`
+  const ann = enter('Ann', 'pending')
+  t.equal(told(), list(sessions.get(ann)))
+  sessions.move(ann, 'active')
+  t.equal(told(), list(sessions.get(ann)))
+  t.match(sessions.all, [{ state: 'active' }])
+  sessions.leave(ann)
+  t.equal(told(), list())
+  const { head } = sessions.topic
+  for (let n = 0; n < 2; n++) enter('Bob', 'pending')
+  sessions.stop()
+  pass(60_000)
+  t.equal(sessions.topic.head, head + 1, 'the first, which was at once')
+})
+
 t.test('devices that are turned away are counted, and the log has them once a minute', t => {
   const pass = fakeTimers(t)
-  const { enter, log, outcomes } = start(t, 3_600)
+  const { sessions, enter, log, outcomes } = start(t, 3_600)
   for (let n = 0; n < MAX_SESSIONS; n++) enter(`${n}`, 'pending')
   t.strictSame(outcomes(), {})
   for (let n = 0; n < 3; n++) enter('Ann', 'pending')
@@ -233,6 +312,10 @@ t.test('devices that are turned away are counted, and the log has them once a mi
   enter('Ann', 'pending')
   t.strictSame(log.slice(2), [one], 'at once again')
   t.strictSame(outcomes(), { 'protocol=miracast,outcome=turned away': 4 })
+  enter('Ann', 'pending')
+  sessions.stop()
+  pass(FULL_LOG_MS)
+  t.equal(log.length, 3, 'nothing more once it is stopped')
   t.end()
 })
 
@@ -278,7 +361,6 @@ t.test('a timer begins with each state, and is over with the session', async t =
   const bob = enter('Bob', 'pending')
   pass(9_000)
   sessions.move(ann, 'admitted')
-  sessions.move(ann, 'admitted')
   sessions.leave(bob)
   pass(9_000)
   sessions.move(ann, 'active')
@@ -291,7 +373,9 @@ t.test('a timer begins with each state, and is over with the session', async t =
   pass(1)
   await turn()
   t.strictSame(did, ['end Cid: timeout'])
-  t.strictSame(log, ['notice: session "Cid" (miracast) denied by a timeout of 10 s'])
+  pass(60_000)
+  await turn()
+  t.strictSame(log, ['notice: session "Cid" (miracast) denied by a timeout of 10 s'], 'once')
   enter('Dan', 'pending')
   sessions.stop()
   pass(60_000)
@@ -343,6 +427,34 @@ t.test('while an engine is slow: the same decision is one, another one is refuse
   engine.hangs = false
   await sessions.end(ann, 'x')
   t.strictSame(sessions.all, [], 'it can be tried again')
+})
+
+t.test('while a decision is being carried out, an opposite one is refused, and others wait for it', async t => {
+  const pass = fakeTimers(t)
+  const { sessions, engine, enter, log } = start(t, 4)
+  engine.hangs = true
+  const ann = enter('Ann', 'active')
+  const late = { kind: 'engine-timeout', message: /within 5 s/ }
+  const ending = t.rejects(sessions.end(ann, 'x'), late)
+  await t.rejects(sessions.admit(ann, true, 'x'), { message: /^Another moderator/ }, 'a device that mirrors')
+  sessions.admitPending()
+  const carrier: Carrier = {
+    isExclusive: false,
+    async admit(id) {
+      sessions.move(id, 'admitted')
+      await new Promise(() => undefined)
+    },
+    end: async () => undefined,
+  }
+  const bob = sessions.enter(carrier, PIXEL, 'pending') ?? ''
+  const admissions = [sessions.admit(bob, true, 'x'), sessions.admit(bob, true, 'y')].map(admission =>
+    t.rejects(admission, late),
+  )
+  pass(4_000)
+  await turn()
+  t.strictSame(log, [], 'its time is over in the meantime, and a moderator was faster')
+  pass(1_000)
+  await Promise.all([ending, ...admissions])
 })
 
 t.test('a session that ends while it is admitted is gone, and one that is gone is not moved', async t => {

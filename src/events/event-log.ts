@@ -167,14 +167,12 @@ export class EventLog {
   }
 
   #evict(): void {
-    this.#positions.delete(this.#oldestId)
+    const { id, frame } = this.#entry(this.#tail + 1)
     this.#tail++
-    const slot = this.#tail % this.#ring.length
-    const evicted = this.#ring[slot]
-    if (!evicted) return
-    this.#ring[slot] = undefined
-    this.#bytes -= evicted.frame.length
-    this.#oldestId = evicted.id
+    this.#ring[this.#tail % this.#ring.length] = undefined
+    this.#bytes -= frame.length
+    this.#positions.delete(this.#oldestId)
+    this.#oldestId = id
   }
 }
 

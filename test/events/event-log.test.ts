@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { EventLog } from '../../src/events/event-log.ts'
 import { MAX_BATCH_BYTES } from '../../src/limits.ts'
+import { collectGarbage } from '../support/garbage.ts'
 
 function newLog(options: { maxEvents?: number; maxBytes?: number } = {}) {
   return new EventLog({ maxEvents: 4, maxBytes: 1 << 20, newId: randomUUID, ...options })
@@ -17,6 +18,7 @@ function append(log: EventLog, count: number, size = 1): string[] {
 t.test('there is an id before the first event, and it can be resumed from', async t => {
   const log = newLog()
   const start = log.latestId
+  t.type(start, 'string')
   t.equal(log.positionOf(start), 0)
   t.equal(log.idAt(0), start)
   append(log, 4)
@@ -34,8 +36,11 @@ t.test('a client can resume from kept events, and from the place before them; no
   )
   t.equal(log.holds(6), true)
   t.equal(log.holds(5), false)
-  t.equal(log.idAt(6), ids[5])
-  t.throws(() => log.frames(5), RangeError)
+  t.equal(log.evicted, 6)
+  for (const position of [6, 7, 10]) t.equal(log.idAt(position), ids[position - 1])
+  const refusal = { name: 'RangeError', message: 'this event was evicted' }
+  t.throws(() => log.frames(5), refusal)
+  t.throws(() => newLog().idAt(1), refusal, 'nor one that is yet to come')
 })
 
 t.test('a frame is an SSE block, and the same bytes for everyone', async t => {
@@ -45,6 +50,39 @@ t.test('a frame is an SSE block, and the same bytes for everyone', async t => {
   t.equal(bytes.toString(), `id: ${log.latestId}\nevent: system.changed\ndata: {"n":0,"filler":"x"}\n\n`)
   t.equal(next, 1)
   t.equal(log.frames(0).bytes, bytes)
+  t.match(log.frames(1), { bytes: Buffer.alloc(0), next: 1 }, 'nothing after it')
+})
+
+t.test('a batch is joined once for all who read it, until there is more', async t => {
+  const log = newLog()
+  append(log, 2)
+  for (const read of [() => log.frames(0), () => log.array(0)]) {
+    const { bytes, next } = read()
+    t.equal(read().bytes, bytes)
+    append(log, 1)
+    t.strictSame(read().next, next + 1)
+  }
+  t.equal(log.array(2).next, 4)
+  t.equal(log.array(1).next, 4, 'from elsewhere')
+})
+
+t.test('a batch has as many events as fit', async t => {
+  const log = newLog({ maxEvents: 9, maxBytes: 1 << 20 })
+  const frame = (bytes: number) => {
+    const empty = Buffer.byteLength(`id: ${randomUUID()}\nevent: x\ndata: ""\n\n`)
+    log.append('x', JSON.stringify('y'.repeat(bytes - empty)))
+  }
+  for (const bytes of [MAX_BATCH_BYTES / 2, MAX_BATCH_BYTES / 2, 100, 2 * MAX_BATCH_BYTES, 100]) frame(bytes)
+  const ends = (read: (from: number) => { next: number }) => [0, 1, 2, 3, 4].map(from => read(from).next)
+  t.strictSame(
+    ends(from => log.frames(from)),
+    [2, 3, 3, 4, 5],
+  )
+  t.strictSame(
+    ends(from => log.array(from)),
+    [2, 3, 3, 4, 5],
+  )
+  t.equal(log.frames(0).bytes.length, MAX_BATCH_BYTES)
 })
 
 t.test('a batch is the frames one after the other, at most so many bytes', async t => {
@@ -92,6 +130,10 @@ t.test('the bytes are bounded, whatever the number; the latest event stays in an
   const ids = append(log, 100, 1_000)
   const kept = ids.filter(id => log.positionOf(id) !== undefined).length
   t.ok(kept >= 9 && kept <= 10, `${kept} kept`)
+  const size = log.frames(log.head - 1).bytes.length
+  const exact = newLog({ maxEvents: 1_000, maxBytes: 3 * size })
+  const last = append(exact, 13, 1_000).filter(id => exact.positionOf(id) !== undefined)
+  t.equal(last.length, 4, 'three, and the place before them')
   log.append('system.changed', JSON.stringify('y'.repeat(50_000)))
   t.equal(log.frames(log.head - 1).bytes.length > 50_000, true)
   t.equal(log.positionOf(ids.at(-1) ?? ''), log.head - 1)
@@ -120,4 +162,14 @@ t.test('an event keeps no more memory than its own bytes', async t => {
   append(log, 1)
   const { bytes } = log.frames(0)
   t.equal(bytes.buffer.byteLength, bytes.length)
+})
+
+t.test('an event that is gone keeps no memory', async t => {
+  const log = newLog({ maxBytes: 1_000 })
+  append(log, 1)
+  const first = new WeakRef(log.frames(0).bytes)
+  append(log, 1, 900)
+  log.frames(1)
+  await collectGarbage()
+  t.equal(first.deref(), undefined)
 })

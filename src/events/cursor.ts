@@ -18,18 +18,13 @@ export function streamCursor(request: Request, log: EventLog): Cursor {
 export function pollCursor(request: Request, log: EventLog): Cursor {
   const header = request.header('if-none-match')?.trim()
   if (!header) return queryCursor(request, log)
-  // The common case of a single ETag, read without parsing the whole grammar of the header.
-  const usual = /^".*"$/.test(header) ? log.positionOf(header.slice(1, -1)) : undefined
-  if (usual !== undefined) return usual
   const etags = parseEtags(header)
   if (etags === '*') return log.head
   if (etags === undefined) throw notEtags('If-None-Match')
-  let newest: Cursor = 'unknown'
-  for (const { tag } of etags) {
-    const cursor = locate(tag, 'An ETag of If-None-Match', log)
-    if (typeof cursor === 'number' && (newest === 'unknown' || cursor > newest)) newest = cursor
-  }
-  return newest
+  const known = etags
+    .map(({ tag }) => locate(tag, 'An ETag of If-None-Match', log))
+    .filter(cursor => cursor !== 'unknown')
+  return known.length === 0 ? 'unknown' : Math.max(...known)
 }
 
 function queryCursor(request: Request, log: EventLog): Cursor {

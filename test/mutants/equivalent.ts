@@ -143,6 +143,36 @@ export const EQUIVALENT: readonly Equivalent[] = [
     why: 'A text has at least one part; the compiler does not know that.',
   },
   {
+    file: 'src/events/audience.ts',
+    code: '#isAwaited = false',
+    mutant: 'false → true',
+    why: 'It is read only after a wake, which sets it.',
+  },
+  {
+    file: 'src/events/long-poll.ts',
+    code: "if (cursor === 'unknown' || !log.holds(cursor)) return this.#reply(log.latestId, resync.array)",
+    mutant: "cursor === 'unknown' → false",
+    why: 'No log holds it; the compiler does not know that.',
+  },
+  {
+    file: 'src/events/long-poll.ts',
+    code: 'this.#answerer?.answer(new RefusedCredential(why))',
+    mutant: '?. → .',
+    why: 'Nothing knows a poll before `hold` has set it.',
+  },
+  {
+    file: 'src/events/long-poll.ts',
+    code: 'this.#answerer?.answer(withHeaders(this.#options.answers.after(this.#cursor), this.#headers))',
+    mutant: '?. → .',
+    why: 'Nothing knows a poll before `hold` has set it.',
+  },
+  {
+    file: 'src/events/stream.ts',
+    code: "if (this.#cursor === 'unknown' || !log.holds(this.#cursor)) {",
+    mutant: "this.#cursor === 'unknown' → false",
+    why: 'No log holds it; the compiler does not know that.',
+  },
+  {
     file: 'src/sessions/engine-client.ts',
     code: "const chunks = answer.setEncoding('utf8')",
     mutant: "'utf8' → ''",

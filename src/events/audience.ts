@@ -55,7 +55,7 @@ export class Audience {
     this.#isResting = true
     setTimeout(() => {
       this.#isResting = false
-      if (this.#isAwaited && !this.#next) this.#wake()
+      if (this.#isAwaited) this.#wake()
     }, restMs)
   }
 }

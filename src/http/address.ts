@@ -38,7 +38,7 @@ export function hostAndPort(host: string, port: number): string {
 }
 
 export const HTTPS_PORT = 443
-const HTTP_PORT = 80
+export const HTTP_PORT = 80
 
 /** Returns the URL of the page at a host name or an address. */
 export function pageAt(host: string, port: number, isTls: boolean): string {

@@ -6,6 +6,7 @@ import type { Originals } from '../../hal/transaction/originals.ts'
 import type { ApiKeyStore } from '../auth/api-key.ts'
 import type { Clock } from '../clock.ts'
 import type { Config } from '../config.ts'
+import { HTTP_PORT } from '../http/address.ts'
 import type { Log } from '../log.ts'
 import type { SystemStore } from '../system/store.ts'
 import { startAnnouncing, stopAnnouncing } from './announcement.ts'
@@ -43,7 +44,9 @@ export function createPresence(options: PresenceOptions): Presence {
     tls,
     async start(address) {
       const announcement = new Announcement(system)
-      const seen = { ...options, announcement, tls, port: config.tlsPort ?? Number(new URL(address).port) }
+      // `URL` leaves out the usual port of http.
+      const port = config.tlsPort ?? Number(new URL(address).port || HTTP_PORT)
+      const seen = { ...options, announcement, tls, port }
       await startIdleScreen({
         ...seen,
         setupKey: () => (keys.isUnused ? keys.current : undefined),

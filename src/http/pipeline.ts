@@ -167,7 +167,9 @@ export class Pipeline {
       warnings.warn(clientAt(address).network, `${address}: refused a credential: ${error.refusal}`)
     } else if (error.kind === 'too-many-streams' || error.kind === 'unavailable')
       warnings.warn(clientAt(address).network, `${address}: answered with ${error.status}: ${error.message}`)
-    else if (error.status >= 500) log('error', `answered with ${error.status}: ${error.message}`)
+    // A 501 is for a mistake of the client, and anyone could fill the log with it.
+    else if (error.status >= 500 && error.kind !== 'not-implemented')
+      log('error', `answered with ${error.status}: ${error.message}`)
     return problemReply(error)
   }
 }

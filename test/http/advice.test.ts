@@ -51,4 +51,5 @@ t.test('a weak ETag in If-Match, an empty body, a coding that nobody decodes', a
       'Content-Type: application/json\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n',
   )
   t.match(coded, /^HTTP\/1\.1 501 /)
+  t.strictSame(service.said, [], 'no error of the device')
 })

@@ -49,21 +49,36 @@ export function keyRoutes({ keys, issuers, authenticator, log }: KeyRoutesOption
       handle: async ({ body, address }, credential) => {
         const { apiKey: chosen, removeIssuers = false } = (body ?? {}) as Type.Static<typeof RequestSchema>
         const mayStill = () => authenticator.recheck(credential)
+        const removed: string[] = []
+        const remove = async (precondition: () => void) => {
+          for (const name of await issuers.removeOwn(precondition)) {
+            removed.push(name)
+            log('warning', `${address} removed the issuer ${name}, with the API key`)
+          }
+        }
         try {
           if (chosen !== undefined) await keys.requireUsable(chosen)
           const before = keys.current
-          const removed = removeIssuers ? await issuers.removeOwn(mayStill) : []
+          if (removeIssuers) await remove(mayStill)
           // Of two concurrent requests, the second holds a key that has been replaced: it must not get the new one.
           const apiKey = await keys.replace(chosen, mayStill)
           if (apiKey !== before) log('notice', `${address} replaced the API key`)
-          if (removeIssuers) removed.push(...(await removeLate(issuers, log)))
-          for (const name of removed) log('warning', `${address} removed the issuer ${name}, with the API key`)
+          // The old key could add issuers until now. The new one is in force, so a failure does not fail the request: the
+          // response names the issuers that are left.
+          if (removeIssuers)
+            await remove(() => undefined).catch(error =>
+              log('error', `issuers could not be removed with the API key: ${reasonOf(error)}`),
+            )
           return json(Buffer.from(JSON.stringify({ apiKey, issuers: issuers.all.map(({ name }) => name) })))
         } catch (error) {
           if (error instanceof Problem) throw error
           if (error instanceof RefusedKey)
             throw refusal('invalid-body', [{ pointer: '/apiKey', detail: error.message }])
-          throw systemProblem(`The change could not be stored: ${reasonOf(error)}. The old key stays in force.`, error)
+          const also = removed.length > 0 ? ` These issuers are removed: ${removed.join(', ')}.` : ''
+          throw systemProblem(
+            `The change could not be stored: ${reasonOf(error)}. The old key stays in force.${also}`,
+            error,
+          )
         }
       },
       docs: {
@@ -99,17 +114,4 @@ export function keyRoutes({ keys, issuers, authenticator, log }: KeyRoutesOption
       },
     },
   ]
-}
-
-/**
- * Removes issuers that were added between the first removal and the new key; the old key can no longer add any. The new key
- * is in force, so a failure does not fail the request: the response names the issuers that are left.
- */
-async function removeLate(issuers: Issuers, log: Log): Promise<readonly string[]> {
-  try {
-    return await issuers.removeOwn(() => undefined)
-  } catch (error) {
-    log('error', `issuers could not be removed with the API key: ${reasonOf(error)}`)
-    return []
-  }
 }

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
@@ -122,6 +122,24 @@ t.test('a new API key leaves issuers alone, and names them; on request, those of
   t.match(await stream.event(), { event: 'events.closed', data: { reason: 'issuer removed' } })
   t.equal((await service.fetchAs(token)).status, 401)
   t.equal((await service.fetchAs(image.token({ roles: ['admin:r'] }))).status, 200)
+  t.match(service.said.join('\n'), 'warning: 127.0.0.1 removed the issuer planted, with the API key')
+})
+
+t.test('issuers are removed before a new API key fails to be stored: the answer and the log say so', async t => {
+  const service = await startTestService(t)
+  await put(service, 'planted', new TestIssuer('planted').file())
+  const [path, headers] = [service.path('var/lib/receiverd/api-key'), { Authorization: `Bearer ${service.key}` }]
+  rmSync(path)
+  mkdirSync(join(path, 'in the way'), { recursive: true })
+  const ask = {
+    method: 'POST',
+    body: '{"removeIssuers":true}',
+    headers: { ...headers, 'Content-Type': 'application/json' },
+  }
+  const answer = await fetch(`${service.url}/api/v1/api-key`, ask)
+  t.equal(answer.status, 500)
+  t.match(await answer.json(), { detail: / The old key stays in force\. These issuers are removed: planted\.$/ })
+  t.match(await (await fetch(`${service.url}/api/v1/issuers`, { headers })).json(), { issuers: [] })
   t.match(service.said.join('\n'), 'warning: 127.0.0.1 removed the issuer planted, with the API key')
 })
 

@@ -175,7 +175,8 @@ export function statusRoutes(options: StatusRouteOptions): readonly Route[] {
     const late = new Promise<undefined>(resolve => {
       timer = setTimeout(() => resolve(undefined), SIGNAL_WAIT_MS)
     })
-    return Promise.race([look(), late]).finally(() => clearTimeout(timer))
+    // Its configuration may be unreadable, and a status is most wanted where storage fails.
+    return Promise.race([look().catch(() => undefined), late]).finally(() => clearTimeout(timer))
   }
   return [
     {

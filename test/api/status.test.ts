@@ -3,13 +3,15 @@ import { statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
+import { type FileSystem, KERNEL } from '../../hal/files/kernel.ts'
 import type { Run } from '../../hal/os/command.ts'
+import { systemError } from '../hal/support/file-system.ts'
 import { ManualClock } from '../support/clock.ts'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
 import { commands } from '../support/fakes/commands.ts'
 import { FakeMonitors } from '../support/fakes/monitors.ts'
-import { bootKernel, KERNEL } from '../support/kernel.ts'
+import { bootKernel, KERNEL as FILES } from '../support/kernel.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 import { startModerated } from '../support/sessions.ts'
 
@@ -61,7 +63,7 @@ t.test('members that the device cannot tell are absent', async t => {
   t.notOk((await names()).includes('bootedAt'), 'the clock is not set')
   clock.step(1_000_000)
   t.ok((await names()).includes('bootedAt'))
-  for (const [name, text] of Object.entries(KERNEL))
+  for (const [name, text] of Object.entries(FILES))
     writeFileSync(service.path(name), text.slice(0, 3).replace(/\d/g, 'x'))
   t.same(await names(), always, 'it makes no sense')
 })
@@ -102,6 +104,24 @@ t.test('a Wi-Fi daemon that hangs keeps the status from nobody', async t => {
   const answer = await service.fetch('/status', { signal: AbortSignal.timeout(10_000) })
   t.equal(((await answer.json()) as { wifi?: object }).wifi, undefined)
   t.equal(asked, 1)
+})
+
+t.test('a Wi-Fi configuration that cannot be read keeps the status from nobody', async t => {
+  const root = deviceRoot(t)
+  const open: FileSystem['open'] = (path, ...rest) => {
+    if (path.endsWith('/wpa_supplicant-wlan0.conf')) throw systemError('EACCES')
+    return KERNEL.open(path, ...rest)
+  }
+  const service = await startTestService(t, {
+    root,
+    running: true,
+    fs: { ...KERNEL, open },
+    run: commands({}),
+    monitor: new FakeMonitors().monitor,
+    addresses: () => ({}),
+  })
+  writeFileSync(join(root, 'sys/class/net/wlan0/operstate'), 'up\n')
+  t.match(await statusOf(service), { version: '0.0.0', wifi: undefined })
 })
 
 function includes(status: object, part: object): boolean {

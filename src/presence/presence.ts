@@ -43,6 +43,8 @@ export function createPresence(options: PresenceOptions): Presence {
   return {
     tls,
     async start(address) {
+      // First: without a certificate nobody can connect, whatever else fails.
+      tls?.start()
       const announcement = new Announcement(system)
       // `URL` leaves out the usual port of http.
       const port = config.tlsPort ?? Number(new URL(address).port || HTTP_PORT)
@@ -53,7 +55,6 @@ export function createPresence(options: PresenceOptions): Presence {
         onSetupKey: changed => keys.onFirstUse(changed),
       })
       await (config.announce ? startAnnouncing(seen) : stopAnnouncing(seen))
-      tls?.start()
     },
     async stop() {
       await tls?.stop()

@@ -1,15 +1,39 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t from 'tap'
+import t, { type Test } from 'tap'
+import { type FileSystem, KERNEL } from '../../hal/files/kernel.ts'
 import { Screen } from '../../hal/os/screen.ts'
-import { System } from '../../hal/os/system.ts'
+import { System, type SystemOptions } from '../../hal/os/system.ts'
 import { Originals } from '../../hal/transaction/originals.ts'
 import type { ApiKeyStore } from '../../src/auth/api-key.ts'
 import { systemClock } from '../../src/clock.ts'
 import { createPresence } from '../../src/presence/presence.ts'
+import { systemError } from '../hal/support/file-system.ts'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
 import { startStoreOf } from '../support/store.ts'
+
+/** The presence of a running device at 192.0.2.40. */
+async function presenceAt(t: Test, { tlsPort, ...options }: SystemOptions & { readonly tlsPort?: number }) {
+  const root = deviceRoot(t)
+  const system = new System(root, { running: true, ...options })
+  for (const folder of ['run/receiverd/screen', 'etc/avahi/services'])
+    mkdirSync(join(root, folder), { recursive: true })
+  writeFileSync(join(root, 'usr/lib/systemd/system/screen@.service'), '')
+  const network = { eth0: { up: true, addresses: ['192.0.2.40/24'] } }
+  const setting = { schema: {}, files: [], read: async () => network, fallback: async () => network }
+  const { store, state } = await startStoreOf(t, system, [{ name: 'network', ...setting }])
+  const presence = createPresence({
+    ...{ system, clock: systemClock, builtAt: 0, log: () => undefined, configuration: store },
+    config: { tlsPort, announce: true },
+    screen: new Screen(system),
+    originals: new Originals(system.elsewhere(state), () => undefined),
+    keys: { isUnused: false, onFirstUse: () => undefined } as unknown as ApiKeyStore,
+  })
+  t.teardown(() => presence.stop())
+  const text = (path: string) => existsSync(join(root, path)) && readFileSync(join(root, path), 'utf8')
+  return { presence, text }
+}
 
 t.test('the screen and the announcement have the port of the API, also that of http itself', async t => {
   for (const [address, port, page] of [
@@ -17,30 +41,23 @@ t.test('the screen and the announcement have the port of the API, also that of h
     ['http://0.0.0.0:80', 80, 'http://192.0.2.40/'],
     ['http://[::]:80', 80, 'http://192.0.2.40/'],
   ] as const) {
-    const root = deviceRoot(t)
-    const system = new System(root, { running: true })
-    for (const folder of ['run/receiverd/screen', 'etc/avahi/services'])
-      mkdirSync(join(root, folder), { recursive: true })
-    writeFileSync(join(root, 'usr/lib/systemd/system/screen@.service'), '')
-    const network = { eth0: { up: true, addresses: ['192.0.2.40/24'] } }
-    const setting = {
-      ...{ name: 'network', schema: {}, files: [] },
-      ...{ read: async () => network, fallback: async () => network },
-    }
-    const { store, state } = await startStoreOf(t, system, [setting])
-    const presence = createPresence({
-      ...{ system, clock: systemClock, builtAt: 0, log: () => undefined, configuration: store },
-      config: { tlsPort: undefined, announce: true },
-      screen: new Screen(system),
-      originals: new Originals(system.elsewhere(state), () => undefined),
-      keys: { isUnused: false, onFirstUse: () => undefined } as unknown as ApiKeyStore,
-    })
-    t.teardown(() => presence.stop())
+    const { presence, text } = await presenceAt(t, {})
     await presence.start(address)
-    const text = (path: string) => existsSync(join(root, path)) && readFileSync(join(root, path), 'utf8')
     const picture = await eventually(() => text('run/receiverd/screen/idle.svg'))
     t.match(picture, `>${page}<`, address)
     const announced = await eventually(() => text('etc/avahi/services/receiverd.service'))
     t.strictSame(announced.match(/(?<=<port>)\d+/g), [`${port}`, `${port}`], address)
   }
+})
+
+t.test('a device that cannot announce itself makes its certificate', async t => {
+  const readdir: FileSystem['readdir'] = path => {
+    if (path.endsWith('/etc/avahi/services')) throw systemError('EACCES')
+    return KERNEL.readdir(path)
+  }
+  const run = async () => ''
+  const { presence, text } = await presenceAt(t, { tlsPort: 443, fs: { ...KERNEL, readdir }, run })
+  await t.rejects(presence.start('http://127.0.0.1:8080'), { code: 'EACCES' })
+  await eventually(() => text('etc/receiverd/tls/certificate.pem'))
+  t.pass('without it, nobody could connect')
 })

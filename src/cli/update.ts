@@ -120,13 +120,15 @@ export async function discardUpdate(client: Client, isSure: boolean, person: Per
   person.say(`Version ${version} is discarded.`)
 }
 
-/** Sends a bundle, or the missing part of it. @returns its version. */
+/** Sends a bundle, or the missing part of it. @returns its version. @throws {CommandError} */
 export async function sendBundle(
   client: Client,
   file: LargeFile,
   person: Pick<Person, 'show'>,
   time: Time,
 ): Promise<string> {
+  // Nothing would be left to send of it, as of a bundle that the device has.
+  if (file.bytes === 0) throw new CommandError('the bundle is an empty file')
   let hasSent = false
   const until = time.now() + UPLOAD_TOTAL_MS
   for (let vain = 1; ; vain++) {

@@ -119,6 +119,15 @@ t.test('a bundle that somebody left is not taken for another one of its size', a
   t.equal(whole(device), digest(named))
 })
 
+t.test('an empty file, as of a download that failed, is not taken for what somebody left', async t => {
+  const { rauc, says, install } = await deviceOf(t)
+  says({ version: '1.1.0' })
+  await install(fileOf(t, MIB), ASKING, () => undefined, false)
+  const empty = await install(fileOf(t, 0), SURE, () => rauc.succeed('1.1.0'))
+  t.strictSame(empty.read, [])
+  t.equal(empty.failure, 'the bundle is an empty file')
+})
+
 t.test('a script is asked nothing, and learns what failed', async t => {
   const { rauc, says, install, jobs, status } = await deviceOf(t)
   const path = fileOf(t, MIB)

@@ -68,8 +68,15 @@ export async function installUpdate(
   const version = await sendBundle(client, file, person, time)
   const { running } = await read(client)
   const then = restart === 'now' ? ' and restart' : ''
-  if (!isSure && !(await person.ask(`Install version ${version}${then}? ${of(running)} runs.`)))
-    throw new CommandError('nothing was installed; the bundle stays on the device')
+  if (!isSure) {
+    if (!(await person.ask(`Install version ${version}${then}? ${of(running)} runs.`)))
+      throw new CommandError('nothing was installed; the bundle stays on the device')
+    const { bundle } = await read(client)
+    if (!bundle || of(bundle) !== version)
+      throw new CommandError(
+        `nothing was installed: the bundle of version ${version} was replaced or removed meanwhile`,
+      )
+  }
   const when = restart ?? (isSure ? undefined : 'manual')
   try {
     await client.send('POST', '/update/install', { allowOlder, ...(when !== undefined && { restart: when }) })

@@ -16,6 +16,9 @@ const ASKING: InstallChoices = { isSure: false, allowOlder: false, restart: unde
 const RESTART_TAKES = 'The restart takes about two minutes. The new version is then on trial for up to five.'
 const SURE = { ...ASKING, isSure: true }
 
+/** An answer, or what happens before it. */
+type Reply = boolean | (() => Promise<boolean>)
+
 interface Told {
   readonly read: readonly string[]
   readonly shown: readonly string[]
@@ -28,14 +31,15 @@ async function deviceOf(t: Test, prepare?: Parameters<typeof startUpdateDevice>[
   const token = () => device.service.token(['admin:rw'])
   const client = new ServiceClient({ host: '127.0.0.1', port: network.port }, token)
   /** Does it with these answers to the questions in turn. */
-  const told = async (act: (person: PersonOfTest) => Promise<void>, ...answers: readonly boolean[]): Promise<Told> => {
-    const [read, shown, left]: [string[], string[], boolean[]] = [[], [], [...answers]]
+  const told = async (act: (person: PersonOfTest) => Promise<void>, ...answers: readonly Reply[]): Promise<Told> => {
+    const [read, shown, left]: [string[], string[], Reply[]] = [[], [], [...answers]]
     const failure = await act({
       say: line => void read.push(line),
       show: line => void shown.push(line),
       ask: async question => {
         read.push(question)
-        return left.shift() ?? false
+        const reply = left.shift() ?? false
+        return typeof reply === 'boolean' ? reply : reply()
       },
     }).catch(error => error)
     return { read, shown, failure: failure?.message }
@@ -47,7 +51,7 @@ async function deviceOf(t: Test, prepare?: Parameters<typeof startUpdateDevice>[
     clock,
     status: () => updateStatus(client),
     /** An installation ends as soon as the command looks at it for the second time. */
-    install: (path: string, choices: InstallChoices, end: () => unknown, ...answers: readonly boolean[]) => {
+    install: (path: string, choices: InstallChoices, end: () => unknown, ...answers: readonly Reply[]) => {
       const file = largeFile(KERNEL, path)
       if (!file) throw new Error(`there is no ${path}`)
       // The service needs some time to notice that a connection has broken.
@@ -117,6 +121,20 @@ t.test('a bundle that somebody left is not taken for another one of its size', a
   t.equal(whole(device), digest(left))
   await device.install(named, ASKING, () => undefined, false)
   t.equal(whole(device), digest(named))
+})
+
+t.test('a bundle that somebody replaces before the answer is not installed', async t => {
+  const { rauc, says, install, status } = await deviceOf(t)
+  says({ version: '1.1.0' })
+  const replaced = async () => {
+    says({ version: '1.2.0' })
+    await install(fileOf(t, 2 * MIB), ASKING, () => undefined, false)
+    return true
+  }
+  const { read, failure } = await install(fileOf(t, MIB), ASKING, () => rauc.succeed('1.2.0'), replaced, false)
+  t.strictSame(read, ['Install version 1.1.0? 1.0.0 runs.'])
+  t.equal(failure, 'nothing was installed: the bundle of version 1.1.0 was replaced or removed meanwhile')
+  t.equal((await status()).at(-1), 'Version 1.2.0 is on the device, checked, and not installed.')
 })
 
 t.test('an empty file, as of a download that failed, is not taken for what somebody left', async t => {

@@ -185,8 +185,9 @@ function readOrigins(env: Environment): Origins {
   const value = env.RECEIVERD_ORIGINS?.trim()
   if (!value || value === '*') return '*'
   const origins = value.split(/[\s,]+/)
-  const wrong = origins.find(origin => !ORIGIN.test(origin))
-  if (wrong === undefined) return origins.map(origin => origin.toLowerCase())
+  const wrong = origins.find(origin => !ORIGIN.test(origin) || !URL.canParse(origin))
+  // As browsers send them: they leave out the usual port.
+  if (wrong === undefined) return origins.map(origin => new URL(origin).origin)
   throw new UsageError(
     `RECEIVERD_ORIGINS: "${wrong}" is not an origin, such as https://panel.example; separate several with commas`,
   )

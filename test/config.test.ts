@@ -19,6 +19,24 @@ t.test('with more streams there are more connections, unless their number is giv
   t.equal(connections({ RECEIVERD_STREAMS: '2000', RECEIVERD_CONNECTIONS: '2100' }), 2_100)
 })
 
+t.test(
+  'origins are compared as browsers send them: in lower case, in Punycode, and without the usual port',
+  async t => {
+    const origins = (value: string) => readConfig({ root: '/' }, { RECEIVERD_ORIGINS: value }, 1).origins
+    for (const [given, sent] of [
+      ['https://Panel.example', 'https://panel.example'],
+      ['https://panel.example:443', 'https://panel.example'],
+      ['http://panel.example:80', 'http://panel.example'],
+      ['http://panel.example:443', 'http://panel.example:443'],
+      ['https://bücher.example', 'https://xn--bcher-kva.example'],
+    ] as const)
+      t.strictSame(origins(given), [sent], given)
+    t.throws(() => origins('https://panel.example:99999'), {
+      message: /"https:..panel.example:99999" is not an origin/,
+    })
+  },
+)
+
 t.test('a variable that is not an option is named, with the one that was meant', async t => {
   const named = (...names: string[]) => unknownVariables(Object.fromEntries(names.map(name => [name, '1'])))
   t.same(named('PATH', 'STATE_DIRECTORY', 'RECEIVERD_LISTEN', 'RECEIVERD_ROOT', 'RECEIVERD_ORIGINS'), [])

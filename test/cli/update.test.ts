@@ -5,9 +5,11 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { KERNEL } from '../../hal/files/kernel.ts'
-import { largeFile } from '../../hal/files/read.ts'
+import { type LargeFile, largeFile } from '../../hal/files/read.ts'
+import { passingToken } from '../../src/cli/commands.ts'
 import { ServiceClient } from '../../src/cli/service-client.ts'
 import { discardUpdate, type InstallChoices, installUpdate, rollBack, updateStatus } from '../../src/cli/update.ts'
+import { ManualClock } from '../support/clock.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { MIB, startUpdateDevice, type UpdateDevice } from '../support/update-device.ts'
@@ -26,9 +28,10 @@ interface Told {
 }
 
 async function deviceOf(t: Test, prepare?: Parameters<typeof startUpdateDevice>[1]) {
-  const device = await startUpdateDevice(t, prepare)
+  const wall = new ManualClock()
+  const device = await startUpdateDevice(t, prepare, undefined, wall)
   const { network } = device
-  const token = () => device.service.token(['admin:rw'])
+  const token = () => passingToken(device.service.key, { roles: ['admin:rw'], subject: 'update' }, wall.now(), 0)
   const client = new ServiceClient({ host: '127.0.0.1', port: network.port }, token)
   /** Does it with these answers to the questions in turn. */
   const told = async (act: (person: PersonOfTest) => Promise<void>, ...answers: readonly Reply[]): Promise<Told> => {
@@ -49,11 +52,11 @@ async function deviceOf(t: Test, prepare?: Parameters<typeof startUpdateDevice>[
   return {
     ...device,
     clock,
+    wall,
     status: () => updateStatus(client),
     /** An installation ends as soon as the command looks at it for the second time. */
-    install: (path: string, choices: InstallChoices, end: () => unknown, ...answers: readonly Reply[]) => {
-      const file = largeFile(KERNEL, path)
-      if (!file) throw new Error(`there is no ${path}`)
+    install: (path: string | LargeFile, choices: InstallChoices, end: () => unknown, ...answers: readonly Reply[]) => {
+      const file = typeof path === 'string' ? opened(path) : path
       // The service needs some time to notice that a connection has broken.
       const wait = async (ms: number) => {
         clock.ms += Math.max(ms, clock.perPause)
@@ -70,6 +73,12 @@ async function deviceOf(t: Test, prepare?: Parameters<typeof startUpdateDevice>[
 }
 
 type PersonOfTest = Parameters<typeof rollBack>[2]
+
+function opened(path: string): LargeFile {
+  const file = largeFile(KERNEL, path)
+  if (!file) throw new Error(`there is no ${path}`)
+  return file
+}
 
 function fileOf(t: Test, bytes: number): string {
   const path = join(temporaryFolder(t), 'receiver.raucb')
@@ -228,6 +237,26 @@ t.test('a connection that breaks off costs nothing that has arrived', async t =>
   const { failure, shown } = await install(path, ASKING, () => undefined, false)
   t.equal(failure, 'nothing was installed; the bundle stays on the device')
   t.equal(shown.filter(line => line.includes('100 %')).length, 1)
+  t.equal(whole(device), digest(path))
+})
+
+t.test('a token of the command that expires while a bundle is sent is replaced by another one', async t => {
+  const device = await deviceOf(t)
+  const { says, install, wall } = device
+  says({ version: '1.1.0' })
+  const path = fileOf(t, 2 * MIB)
+  const { bytes, chunks } = opened(path)
+  let tries = 0
+  const slow: LargeFile = {
+    bytes,
+    async *chunks(from) {
+      if (++tries === 1) wall.step(3_600_000)
+      yield* chunks(from)
+    },
+  }
+  const { failure } = await install(slow, ASKING, () => undefined, false)
+  t.equal(failure, 'nothing was installed; the bundle stays on the device')
+  t.equal(tries, 2)
   t.equal(whole(device), digest(path))
 })
 

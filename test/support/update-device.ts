@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import type { Test } from 'tap'
 import type { Run } from '../../hal/os/command.ts'
 import type { Page } from '../../src/api/built-page.ts'
+import type { Clock } from '../../src/clock.ts'
 import { deviceRoot } from './device.ts'
 import { FakeRauc } from './fakes/rauc.ts'
 import { FakeReceiver } from './fakes/receiver.ts'
@@ -32,6 +33,7 @@ export async function startUpdateDevice(
   t: Test,
   prepare: (device: Pick<UpdateDevice, 'rauc' | 'write'>) => void = () => undefined,
   page?: Page,
+  clock?: Clock,
 ): Promise<UpdateDevice> {
   const root = deviceRoot(t)
   const rauc = new FakeRauc()
@@ -47,7 +49,7 @@ export async function startUpdateDevice(
   }
   boot('A', '1.0.0')
   prepare({ rauc, write })
-  const options: ServiceOptions = { ...updatable(root, rauc, jobs), ...(page && { page }) }
+  const options: ServiceOptions = { ...updatable(root, rauc, jobs), ...(page && { page }), ...(clock && { clock }) }
   let service = await startTestService(t, options)
   const network = await Network.start(t, service.port)
   return {

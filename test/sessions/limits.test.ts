@@ -1,5 +1,6 @@
 import { connect } from 'node:net'
 import t from 'tap'
+import { isObject } from '../../src/json.ts'
 import { MAX_SESSIONS } from '../../src/limits.ts'
 import { eventually } from '../support/eventually.ts'
 import { collectGarbage } from '../support/garbage.ts'
@@ -29,7 +30,8 @@ t.test('a flood of requests: memory is flat, and the moderator can work', async 
   const { service } = moderated
   // Reads on during the flood: unread events would be memory of this test.
   const admitted = (await service.stream('/sessions/events')).eventWhere(
-    ({ sessions }) => Array.isArray(sessions) && sessions.length === 1 && sessions[0].state === 'active',
+    ({ sessions }) =>
+      Array.isArray(sessions) && sessions.length === 1 && isObject(sessions[0]) && sessions[0].state === 'active',
   )
   const body = JSON.stringify({ protocol: 'flood', name: 'x'.repeat(1_000), model: 'y'.repeat(500) })
   const ask = `POST /sessions HTTP/1.1\r\nHost: e\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`

@@ -36,9 +36,13 @@ export class Supplicant {
     this.#command = ['-p', folder, '-s', replies, '-i', adapter]
   }
 
-  /** Makes it read its file again: it leaves its current network, and joins one from the file. @throws {HalError} */
-  async reconfigure(): Promise<void> {
-    await this.#order('reconfigure')
+  /**
+   * Makes it read its file again: it leaves its current network, and joins one from the file.
+   * @returns whether it accepts the file. If not, it goes on with what it read before.
+   * @throws {HalError} if it does not answer.
+   */
+  async reconfigure(): Promise<boolean> {
+    return (await this.#run('reconfigure')).trim() === 'OK'
   }
 
   /** The name of the network that it is connected to; "" if none. @throws {HalError} */
@@ -89,10 +93,6 @@ export class Supplicant {
       from = lastId + 1
     }
     return all
-  }
-
-  async #order(what: string): Promise<void> {
-    if ((await this.#run(what)).trim() !== 'OK') throw refused(what)
   }
 
   async #run(...what: readonly string[]): Promise<string> {

@@ -1,4 +1,4 @@
-import { absentUnlessRefused } from '../../errors.ts'
+import { absentUnlessRefused, HalError } from '../../errors.ts'
 import type { FoundNetwork } from '../../format/wpa-cli.ts'
 import { CONTROL_FOLDER, controlFolder, readWpa } from '../../format/wpa-supplicant.ts'
 import { Supplicant } from '../../os/supplicant.ts'
@@ -33,6 +33,8 @@ export class Wifi {
   readonly #system: System
   /** The adapter seen last. */
   #name: string | undefined
+  /** Whether the daemon refused the file at the last `reload`, and so still uses what it read before. */
+  #isRefused = false
 
   constructor(system: System) {
     this.#system = system
@@ -96,17 +98,29 @@ export class Wifi {
     return name !== undefined && this.#system.writeAtomic(fileOf(name), text, MODE)
   }
 
-  /** Makes the daemon load the file. Does not wait for a connection, because nobody knows how long a network takes to answer. */
+  /**
+   * Makes the daemon load the file. Does not wait for a connection, because nobody knows how long a network takes to answer.
+   * @throws {HalError} if the daemon refuses the file, for example because of a line that was written by hand. The next call,
+   * which undoes the change, may find it refusing the old file, too.
+   */
   async reload(): Promise<void> {
+    const wasRefused = this.#isRefused
+    this.#isRefused = false
     const name = await this.#known()
     // When the adapter appears, systemd starts the unit.
     if (name === undefined || !(await this.#system.exists(`${LINKS}/${name}`))) return
     // Without the file, an undone change left behind a daemon that could not start.
     const verb = (await this.#system.exists(fileOf(name))) ? 'restart' : 'stop'
-    try {
-      if (verb === 'restart') return await (await this.#supplicant(name)).reconfigure()
-    } catch {
-      // The daemon does not run, or has no control socket yet.
+    if (verb === 'restart') {
+      const supplicant = this.#supplicant(name)
+      // Undefined: the daemon does not run, or has no control socket yet.
+      const isAccepted = await supplicant.then(daemon => daemon.reconfigure()).catch(() => undefined)
+      if (isAccepted) return
+      // The daemon goes on with what it read before. After a restart, it would end at once, and the device would be offline.
+      if (isAccepted === false && wasRefused) return
+      this.#isRefused = isAccepted === false
+      if (this.#isRefused)
+        throw new HalError('COMMAND_FAILED', 'wpa_supplicant refuses its file; correct the line that its log names')
     }
     await this.#system.unitJobs.run(() => this.#system.run(['systemctl', verb, unitOf(name)]))
   }

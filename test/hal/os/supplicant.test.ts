@@ -34,7 +34,7 @@ t.test('a network is joined and left', { skip: needs('wpa_cli', 'python3') }, as
   t.equal(await client.connected(), 'Office')
   t.equal(await client.signal(), -61)
   write(network('Office', 'a wrong one'))
-  await client.reconfigure()
+  t.equal(await client.reconfigure(), true)
   t.equal(await client.connected(), '')
   write(network('Office', 'correct horse'))
   await client.reconfigure()
@@ -80,6 +80,9 @@ ip link set lo up
 wpa_supplicant -B -P "$1/pid" -i lo -D wired -c "$1/wpa.conf" >"$1/log" || { cat "$1/log" >&2; exit 1; }
 wpa_cli -p "$1/control" -s "$1" -i lo list_networks
 wpa_cli -p "$1/control" -s "$1" -i lo reconfigure
+echo contry=DE >>"$1/wpa.conf"
+wpa_cli -p "$1/control" -s "$1" -i lo reconfigure
+wpa_cli -p "$1/control" -s "$1" -i lo list_networks
 kill "$(cat "$1/pid")"
 `
 
@@ -90,9 +93,10 @@ t.test('the real daemon takes what is written', { skip: NEEDS_ROOT || needs('wpa
   const text = editWpa(`ctrl_interface=${folder}/control\nfast_reauth=1\n`, { country: 'DK', networks })
   writeFileSync(join(folder, 'wpa.conf'), text)
   const said = execFileSync('unshare', ['--net', 'sh', '-c', JUDGE, 'sh', folder], { encoding: 'utf8' }).split('\n')
-  t.strictSame(
-    said.slice(1, 6).map(line => line.split('\t')[1]),
-    ['Office', 'Stra\\xc3\\x9fe \\"7\\" #\\\\', 'a'.repeat(32), ' ', '\\xe2\\x80\\xae\\n\\x00'],
-  )
+  const listed = (from: number) => said.slice(from, from + names.length).map(line => line.split('\t')[1])
+  const expected = ['Office', 'Stra\\xc3\\x9fe \\"7\\" #\\\\', 'a'.repeat(32), ' ', '\\xe2\\x80\\xae\\n\\x00']
+  t.strictSame(listed(1), expected)
   t.equal(said[6], 'OK')
+  t.equal(said[7], 'FAIL', 'a line that it does not know')
+  t.strictSame(listed(9), expected, 'it goes on with what it read before')
 })

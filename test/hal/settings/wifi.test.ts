@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, statSync } from 'node:fs'
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import type { Run } from '../../../hal/os/command.ts'
@@ -107,6 +107,26 @@ test('a daemon that does not run is started', { skip }, async t => {
   await fake.stop()
   t.equal((await service.patch({ wifi: { country: 'DK' } })).status, 200)
   t.strictSame(jobs, ['restart wpa_supplicant@wlan0.service'])
+})
+
+test('a daemon that refuses its file is not restarted, and keeps its network', { skip }, async t => {
+  const { service, fake, wifi, file, jobs } = await start(t)
+  await fake.air([OFFICE], 'in Office')
+  await eventually(async () => (await wifi()).connected === 'Office')
+  const text = `contry=DE\n${readFileSync(file, 'utf8')}`
+  writeFileSync(file, text)
+  for (let times = 0; times < 2; times++) {
+    const refused = await service.patch({ wifi: { networks: [network('Lab', OTHER), network('Office', 'set')] } })
+    t.equal(refused.status, 500)
+    const why = 'wpa_supplicant refuses its file; correct the line that its log names. Nothing has changed.'
+    t.match(await refused.text(), why)
+  }
+  t.strictSame(jobs, [])
+  t.equal(fake.said.at(-1), 'in Office')
+  t.equal(readFileSync(file, 'utf8'), text)
+  writeFileSync(file, text.replace('contry', 'country'))
+  t.equal((await service.patch({ wifi: { networks: [network('Lab', OTHER)] } })).status, 200)
+  t.equal(fake.said.at(-1), 'in none')
 })
 
 test('the signal is in the status, and a scan in the choices, for an administrator', { skip }, async t => {

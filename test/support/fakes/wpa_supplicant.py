@@ -18,6 +18,8 @@ root = sys.argv[5] if len(sys.argv) > 5 else ""
 air = []
 networks = []
 current = None
+# Lines outside of blocks; the daemon refuses a file with any other, and goes on as before.
+GLOBAL = r"\s*($|#|(ctrl_interface|country|update_config|fast_reauth|p2p_disabled)=)"
 scans = 0
 began = None
 # Seconds that a scan takes.
@@ -73,6 +75,10 @@ def answer(request):
     if words[0] == "PING":
         return "PONG\n"
     if words[0] == "RECONFIGURE":
+        text = open(path, encoding="utf-8", errors="surrogateescape").read()
+        lines = re.sub(r"^[\w-]+=\{\n.*?^\}", "", text, flags=re.M | re.S).splitlines()
+        if not all(re.match(GLOBAL, line) for line in lines):
+            return "FAIL\n"
         networks = read()
         choose()
         return "OK\n"

@@ -22,6 +22,8 @@ const CONNECTED = '/run/uxplay/device'
 export const UNIT = 'uxplay.service'
 /** The link by which systemd tells journald which run of the unit is the current one. */
 const INVOCATION = `/run/systemd/units/invocation:${UNIT}`
+/** UxPlay is found under the name that the host has when it starts. */
+const HOSTNAME = '/proc/sys/kernel/hostname'
 const CONTROL_PORT = 7001
 const VIDEO_PORT = 7000
 /** The UDP port that UxPlay opens for a device that plays sound. */
@@ -233,9 +235,10 @@ export class UxPlay {
     return bytes?.toString('latin1').match(/^[\da-f]{64}/gm) ?? []
   }
 
-  /** All options, concatenated as the unit does it. */
+  /** All options, and the host name as a comment, concatenated as the unit does it. */
   async #options(): Promise<Buffer> {
-    return Buffer.concat([await this.#rc(), (await this.#system.readBytes(ALLOWED)) ?? Buffer.of()])
+    const [allowed, hostname] = await Promise.all([ALLOWED, HOSTNAME].map(path => this.#system.readBytes(path)))
+    return Buffer.concat([await this.#rc(), allowed ?? Buffer.of(), Buffer.from('# '), hostname ?? Buffer.of()])
   }
 
   async #rc(): Promise<Buffer> {

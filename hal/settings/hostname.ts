@@ -1,6 +1,7 @@
 import * as Type from 'typebox/type'
 import { HalError } from '../errors.ts'
 import { renameLocalHost } from '../format/hosts.ts'
+import { setLocalName } from '../os/announcement.ts'
 import type { System } from '../os/system.ts'
 import type { Setting } from '../setting.ts'
 import { IDENTITY } from './identity.ts'
@@ -23,7 +24,7 @@ const schema = Type.String({
   ...LOCKS_OUT,
 })
 
-/** The host name: /etc/hostname, the kernel's host name, and the 127.0.1.1 line in /etc/hosts if it has one. */
+/** The host name: /etc/hostname, the kernel's and avahi's host name, and the 127.0.1.1 line in /etc/hosts if it has one. */
 export function hostname(system: System): Setting<typeof schema> {
   const read = async (): Promise<string> => {
     const text = await system.readText(FILE)
@@ -48,8 +49,11 @@ export function hostname(system: System): Setting<typeof schema> {
       if (hosts === undefined) return isRenamed
       return (await system.writeAtomic(HOSTS, renameLocalHost(hosts, previous, next))) || isRenamed
     },
-    // Written as by echo(1): the kernel takes the text before the line break.
-    activate: value => system.writeAttribute(KERNEL, `${value}\n`),
+    async activate(value) {
+      // Written as by echo(1): the kernel takes the text before the line break.
+      await system.writeAttribute(KERNEL, `${value}\n`)
+      await setLocalName(system, value)
+    },
   }
 }
 

@@ -23,6 +23,19 @@ t.test('the device is found by its name, and the name follows a change', { skip:
   await t.rejects(rig.receiverd('discover'), /receiverd: avahi-browse is not installed; discover needs avahi-utils/)
 })
 
+t.test('the name in mDNS follows the host name, and so does AirPlay', { skip: NO_RIG }, async t => {
+  const rig = await startRig(t)
+  // While a service points to the old name, avahi-browse waits for that.
+  const browsed = (type: string) => rig.shell(`timeout 2 avahi-browse -rp ${type} || true`)
+  const hasName = (type: string, name: string) =>
+    eventually(async () => (await browsed(type)).includes(`;${name}.local;${rig.address};`))
+  await hasName('_airplay._tcp', 'receiver')
+  t.equal((await rig.patch({ hostname: 'lobby-7.example' })).status, 200)
+  await hasName('_receiverd._tcp', 'lobby-7')
+  await hasName('_airplay._tcp', 'lobby-7')
+  t.equal((await rig.shell('hostname')).trim(), 'lobby-7.example')
+})
+
 t.test('an avahi that crashes is back soon, with all names', { skip: NO_RIG }, async t => {
   const rig = await startRig(t)
   const isAnnounced = async (type: string) => (await browse(type, rig.hostAddress)).length > 0

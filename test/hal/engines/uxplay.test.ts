@@ -1,6 +1,6 @@
 /** What the engine makes of a UxPlay whose files, sockets and log are given. A real one is in test/engines. */
 import { randomUUID } from 'node:crypto'
-import { mkdirSync, rmSync } from 'node:fs'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { UxPlayEngine } from '../../../hal/engines/uxplay.ts'
@@ -268,6 +268,19 @@ t.test('a change of its options waits for a device that does not mirror', async 
   uxplay.configure(OPEN)
   await engine.approvalChanged()
   t.equal(uxplay.starts, 3, 'nobody is connected')
+})
+
+t.test('it registers with a new host name once nobody is connected', async t => {
+  const room = start(t, OPEN)
+  const { uxplay } = room
+  const engine = await room.run()
+  room.connects(ANN)
+  mkdirSync(join(room.root, 'proc/sys/kernel'), { recursive: true })
+  writeFileSync(join(room.root, 'proc/sys/kernel/hostname'), 'lobby\n')
+  await engine.approvalChanged()
+  t.equal(uxplay.starts, 1)
+  room.leave()
+  await eventually(() => uxplay.starts === 2)
 })
 
 t.test('approval is no longer needed: a device that asks may try again', async t => {

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
+import { HalError } from '../../../hal/errors.ts'
+import type { Run } from '../../../hal/os/command.ts'
 import { hostname } from '../../../hal/settings/hostname.ts'
 import { Device, runningAt } from '../support/setting-device.ts'
 
@@ -72,8 +74,13 @@ test('names of RFC 1123 with at most 64 characters are accepted', async t => {
     t.notOk(await device.accepts(name), JSON.stringify(name))
 })
 
-test('a new name goes into the file, the host table, and the kernel', async t => {
-  const device = new Device(t, hostname, root => runningAt(root))
+test('a new name goes into the file, the host table, the kernel and mDNS', async t => {
+  const ran: string[] = []
+  const run: Run = async argv => {
+    ran.push(argv.join(' '))
+    throw new HalError('COMMAND_FAILED', 'busctl failed with status 1')
+  }
+  const device = new Device(t, hostname, root => runningAt(root, { run }))
   device.put('/proc/sys/kernel/hostname', 'receiver\n')
   const hosts = device.text('/etc/hosts')
   await device.setting.write?.('lobby-01')
@@ -82,6 +89,9 @@ test('a new name goes into the file, the host table, and the kernel', async t =>
   t.equal(device.text('/proc/sys/kernel/hostname'), 'receiver\n', 'not yet')
   await device.setting.activate?.('lobby-01', 'receiver', true)
   t.equal(device.text('/proc/sys/kernel/hostname'), 'lobby-01\n')
+  await device.setting.activate?.('lobby-02.example', 'lobby-01', true)
+  const avahi = 'busctl --auto-start=no call org.freedesktop.Avahi / org.freedesktop.Avahi.Server SetHostName s'
+  t.strictSame(ran, [`${avahi} lobby-01`, `${avahi} lobby-02`], 'whether avahi runs or not')
 })
 
 test('a host table that is missing or unreadable is left alone', async t => {

@@ -106,7 +106,7 @@ export class FakeUxPlay {
 
   start(): void {
     const rc = `${this.#read('etc/uxplayrc')}\n`
-    this.options = rc + this.#read('run/receiverd/uxplay-allowed')
+    this.options = `${rc}${this.#read('run/receiverd/uxplay-allowed')}# ${this.#read('proc/sys/kernel/hostname')}`
     this.starts++
     // It takes a second to start.
     this.#lines = [{ text: 'Initialized server socket(s)', at: this.now() - 1_000, cursor: `c${this.#printed++}` }]

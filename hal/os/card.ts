@@ -1,3 +1,4 @@
+import { dirname } from 'node:path'
 import { HalError } from '../errors.ts'
 import type { System } from './system.ts'
 
@@ -37,10 +38,11 @@ export class Card {
         return [mountPoint, device]
       }),
     )
-    const own = mounts.get(this.#folder)
-    // Not a mount point, so it is a folder of the root file system.
-    if (own === undefined) return true
-    return (await this.#diskOf(own)) === (await this.#diskOf(mounts.get('/') ?? ''))
+    // It may be a folder of a mounted file system.
+    let mountPoint = this.#folder
+    while (mountPoint !== '/' && !mounts.has(mountPoint)) mountPoint = dirname(mountPoint)
+    const [own, root] = [mountPoint, '/'].map(at => this.#diskOf(mounts.get(at) ?? ''))
+    return (await own) === (await root)
   }
 
   /** The sysfs path of the disk that a block device is on. */

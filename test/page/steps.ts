@@ -7,14 +7,18 @@ import { POLL } from './browser.ts'
 export async function waitForText(page: Page, text: string): Promise<void> {
   await page
     .waitForFunction(text => document.body.innerText.includes(text), POLL, text)
-    .catch(async error => {
-      const shown = await page.evaluate(() => document.body.innerText)
-      throw new Error(`"${text}" does not appear on the page:\n${shown}`, { cause: error })
-    })
+    .catch(error => failWith(page, `"${text}" does not appear`, error))
 }
 
 export async function waitForNoText(page: Page, text: string): Promise<void> {
-  await page.waitForFunction(text => !document.body.innerText.includes(text), POLL, text)
+  await page
+    .waitForFunction(text => !document.body.innerText.includes(text), POLL, text)
+    .catch(error => failWith(page, `"${text}" stays`, error))
+}
+
+async function failWith(page: Page, what: string, cause: unknown): Promise<never> {
+  const shown = await page.evaluate(() => document.body.innerText)
+  throw new Error(`${what} on the page:\n${shown}`, { cause })
 }
 
 /** Reloads the page, but stays if the browser asks whether to leave. @returns the kinds of questions. */
@@ -35,7 +39,9 @@ export async function tryToReload(page: Page): Promise<readonly string[]> {
 export async function goTo(page: Page, title: string): Promise<void> {
   const link = await page.waitForSelector(`nav a::-p-text(${title})`)
   await link?.click()
-  await page.waitForFunction(title => document.querySelector('main h2')?.textContent === title, POLL, title)
+  await page
+    .waitForFunction(title => document.querySelector('main h2')?.textContent === title, POLL, title)
+    .catch(error => failWith(page, `${title} does not open`, error))
 }
 
 /** The control of a label in a card, which its heading names. */
@@ -76,17 +82,19 @@ export async function choose(page: Page, card: string, label: string, text: stri
 
 /** Clicks a button in a card or a dialog. */
 export async function click(page: Page, card: string, text: string): Promise<void> {
-  const found = await page.waitForFunction(
-    (card, text) => {
-      const cards = [...document.querySelectorAll('.card, dialog')]
-      const place = cards.find(element => element.querySelector('h2, h3')?.textContent === card)
-      const buttons = [...(place?.querySelectorAll('button') ?? [])]
-      return buttons.find(element => element.textContent === text && element.checkVisibility())
-    },
-    POLL,
-    card,
-    text,
-  )
+  const found = await page
+    .waitForFunction(
+      (card, text) => {
+        const cards = [...document.querySelectorAll('.card, dialog')]
+        const place = cards.find(element => element.querySelector('h2, h3')?.textContent === card)
+        const buttons = [...(place?.querySelectorAll('button') ?? [])]
+        return buttons.find(element => element.textContent === text && element.checkVisibility())
+      },
+      POLL,
+      card,
+      text,
+    )
+    .catch(error => failWith(page, `there is no ${text} in ${card}`, error))
   await pressIt(found as ElementHandle<HTMLButtonElement>)
 }
 

@@ -1,7 +1,7 @@
 /** The protocol between the service and the unit that has a network, in case one of them is of another version. */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer, type Socket } from 'node:net'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { DownloadError, Downloads } from '../../../hal/os/downloads.ts'
@@ -87,6 +87,37 @@ t.test('a body comes as far as it comes, and ends when it stands still', async t
   const chunks: Buffer[] = []
   for await (const chunk of answer.body) chunks.push(chunk)
   t.equal(Buffer.concat(chunks).toString(), 'ab')
+})
+
+t.test('a connection that breaks off between the head and the body adds nothing to the bundle', async t => {
+  const heads = {
+    0: 'HTTP/1.1 200 OK\r\nContent-Length: 20\r\n',
+    5: 'HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 5-19/20\r\nContent-Length: 15\r\n',
+  }
+  for (const [offset, head] of Object.entries(heads)) {
+    const web = createServer(socket => {
+      socket.on('error', () => undefined).once('data', () => socket.end(`${head}ETag: "a"\r\n\r\n`))
+    }).listen(0, '127.0.0.1')
+    t.teardown(() => web.close())
+    await once(web, 'listening')
+    const { port } = web.address() as AddressInfo
+    const downloads = await unit(t, socket => {
+      const { stdin, stdout } = spawn('sh', [UNIT], { stdio: ['pipe', 'pipe', 'inherit'] })
+      socket.pipe(stdin.on('error', () => undefined))
+      stdout.pipe(socket)
+    })
+    const from = { offset: Number(offset), etag: '"a"' }
+    const answer = await downloads.bundle({
+      url: `http://127.0.0.1:${port}/`,
+      max: 20,
+      ...(from.offset > 0 && { from }),
+    })
+    t.match(answer, { bytes: 20, offset: from.offset })
+    const chunks: Buffer[] = []
+    for await (const chunk of answer.body) chunks.push(chunk)
+    t.equal(Buffer.concat(chunks).toString(), '', offset)
+    answer.close()
+  }
 })
 
 t.test('answers that lead to the final one are passed over', async t => {

@@ -608,6 +608,7 @@ export class Update {
    * @returns the problem to answer with.
    */
   async #notInstalled(version: string, error: unknown, fate: 'failed' | 'unknown' = 'failed'): Promise<Problem> {
+    const { removeBundle } = this.#options
     const problem = problemOf(error)
     this.#log('error', `version ${version} was not installed`, error)
     const last: Outcome = { version, outcome: 'failed', reason: reasonOf(error), ...this.#at }
@@ -615,7 +616,13 @@ export class Update {
       await this.#records.conclude(last).catch(error => this.#log('error', 'could not record the update', error))
     await this.#readOther().catch(() => undefined)
     const { type, message: detail } = problem
-    this.#topic.set({ state: 'failed', percent: undefined, error: { type, detail }, last })
+    const failed = { state: 'failed', percent: undefined, error: { type, detail }, last } as const
+    this.#topic.set(failed)
+    // It would be refused again, but after a restart it would look like a good one, and would not be downloaded once more.
+    if (error instanceof RefusedBundle) {
+      await removeBundle().catch(error => this.#log('warning', 'could not remove the bundle', error))
+      if (this.state.state === 'idle') this.#topic.set(failed)
+    }
     return problem
   }
 

@@ -222,7 +222,8 @@ export class Update {
     // Another bundle is being requested from a server, or the device is restarting.
     if (!problem && (state === 'downloading' || state === 'restarting')) return
     const error = problem && { type: problem.type, detail: problem.message }
-    this.#topic.set({ state: problem ? 'failed' : 'idle', bundle: undefined, error })
+    // The reason why a stalled transfer broke off stays: nobody may have seen it yet.
+    this.#topic.set({ state: problem ? 'failed' : 'idle', bundle: undefined, ...(error && { error }) })
   }
 
   /** The bundle is about to be removed. @throws {Problem} 409 while it is being installed. */

@@ -29,6 +29,9 @@ const DONE = 100
 /** The kernel's errors for storage that refuses writes, as RAUC quotes them. */
 const STORAGE_FAILED = /input\/output error|read-only file system/i
 const BAD_STORAGE = 'the storage could not be written: if that happens again, replace the card'
+/** RAUC's words for a slot without its partition. */
+const NO_PARTITION = /destination device .* not found/i
+const TOO_SMALL = 'a second system needs a card of 8 GB or more'
 
 /** RAUC's configuration. */
 export interface RaucConfiguration {
@@ -200,6 +203,7 @@ function isNoPrimary({ cause }: HalError): boolean {
 
 /** Throws unless the bundle was installed. RAUC restarts after a crash, and then reports no error either. */
 function assertInstalled({ lastError, percent }: RaucStatus): void {
+  if (NO_PARTITION.test(lastError)) throw raucError(lastError, TOO_SMALL)
   if (lastError !== '')
     throw raucError(lastError, STORAGE_FAILED.test(lastError) ? BAD_STORAGE : 'RAUC could not install the bundle')
   if (percent < DONE) throw new HalError('COMMAND_FAILED', 'RAUC ended before the bundle was installed')

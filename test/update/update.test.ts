@@ -321,6 +321,11 @@ t.test('an installation that fails', async t => {
       'system-refused',
       /replace the card/,
     ],
+    [
+      "Installation error: Destination device '/dev/receiver/b' for slot 'rootfs.1' not found",
+      'system-refused',
+      /8 GB or more/,
+    ],
   ]
   for (const [words, kind, reason] of cases) {
     const { rauc, records, log, installing } = device(t)

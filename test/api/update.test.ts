@@ -71,3 +71,19 @@ t.test('the restart waits for a device that was let in, and not for one that ask
   await eventually(async () => jobs.includes('reboot'))
   t.match(await device.sessions(), [{ state: 'pending' }], 'another one still asks')
 })
+
+t.test('a bundle that proves damaged while it is installed is removed from the storage', async t => {
+  const { service, rauc, says } = await startUpdateDevice(t)
+  const update = async () =>
+    (await (await service.fetch('/update')).json()) as { state: string; bundle?: object; error?: object }
+  says({ version: '1.1.0' })
+  const headers = { 'Content-Type': 'application/vnd.rauc.bundle' }
+  t.equal((await service.fetch('/update/bundle', { method: 'PUT', headers, body: 'hsqs' })).status, 201)
+  t.equal((await service.fetch('/update/install', { method: 'POST' })).status, 202)
+  rauc.fail('Installation error: Error reading from file: Input/output error')
+  await eventually(async () => (await service.fetch('/update/bundle')).status === 404)
+  await eventually(async () => (await update()).state === 'failed')
+  const { bundle, error } = await update()
+  t.equal(bundle, undefined)
+  t.match(error, { type: 'urn:receiverd:problem:bundle-damaged' })
+})

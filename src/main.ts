@@ -39,6 +39,7 @@ import {
 } from './config.ts'
 import { HTTPS_PORT } from './http/address.ts'
 import { REBOOT_MS, SHUTDOWN_MS } from './limits.ts'
+import { readListening } from './listening.ts'
 import { lineLog } from './log.ts'
 import { startService } from './service.ts'
 import { tellSupervisor } from './supervisor.ts'
@@ -242,7 +243,9 @@ async function readGiven(path: string, name: string): Promise<string> {
 
 /** @param group The group of commands, for the log. */
 async function serviceOf(flags: Flags, role: string, group = 'config'): Promise<ServiceClient> {
-  const address = readAddress(flags, env)
+  const isGiven = flags.listen !== undefined || Boolean(env.RECEIVERD_LISTEN)
+  const recorded = isGiven ? undefined : await readListening(new System(readRoot(flags, env)))
+  const address = recorded?.api ?? readAddress(flags, env)
   const key = await showKey(stateOf(flags))
   return new ServiceClient(address, () =>
     passingToken(key, { roles: [role], subject: `receiverd ${group}` }, systemClock.now(), BUILT_AT),
@@ -254,21 +257,23 @@ async function judgeVersion(flags: Flags): Promise<boolean> {
   const folder = readUpdateFolder(env)
   if (folder === undefined) throw new UsageError('update judge: RECEIVERD_UPDATE names no folder')
   const system = new System(readRoot(flags, env))
-  const doors = {
-    api: readAddress(flags, env),
-    tlsPort: readTlsPort(env) ?? HTTPS_PORT,
-    token: async () =>
-      passingToken(
-        await showKey(stateOf(flags)),
-        { roles: ['admin:r'], subject: 'receiverd update judge' },
-        systemClock.now(),
-        BUILT_AT,
-      ),
+  const token = async () =>
+    passingToken(
+      await showKey(stateOf(flags)),
+      { roles: ['admin:r'], subject: 'receiverd update judge' },
+      systemClock.now(),
+      BUILT_AT,
+    )
+  // At each look: the service may have yet to start.
+  const doors = async () => {
+    const { api = readAddress(flags, env), tlsPort = readTlsPort(env) ?? HTTPS_PORT } =
+      (await readListening(system)) ?? {}
+    return { api, tlsPort, token }
   }
   return judge({
     rauc: new Rauc(system),
     records: new TrialRecords(new Files(folder)),
-    look: expect => look(system, expect, doors),
+    look: async expect => look(system, expect, await doors()),
     pace: { now: () => performance.now(), wait: ms => new Promise(resolve => setTimeout(resolve, ms)) },
     clock: systemClock,
     builtAt: BUILT_AT,

@@ -11,6 +11,7 @@ import { Issuers } from './auth/issuers.ts'
 import { readCredential } from './auth/key-file.ts'
 import type { Config } from './config.ts'
 import { Readers } from './events/readers.ts'
+import { recordListening } from './listening.ts'
 import { pinScreen } from './presence/pin-screen.ts'
 import { createPresence } from './presence/presence.ts'
 import { CardTaker } from './system/card/card.ts'
@@ -89,6 +90,10 @@ export async function startService(
   const presence = createPresence({ ...parts, screen, configuration, originals })
   const servers = createServers({ ...parts, resources, led, screen, tls: presence.tls })
   const address = await servers.listen()
+  if (system.isRunning)
+    await recordListening(system, address, config.tlsPort).catch(error =>
+      log('notice', `other commands may not find this service without --listen: ${reasonOf(error)}`),
+    )
   await presence.start(address).catch(error => log('error', `the device does not show itself: ${reasonOf(error)}`))
 
   return {

@@ -24,7 +24,7 @@ const FLOORS = [
   ],
   ['src/metrics', 'src/options.ts', 'src/qr', 'src/settings-file', 'src/usage-error.ts', 'src/validate.ts'],
   ['src/auth', 'src/config.ts'],
-  ['src/http', 'src/supervisor.ts'],
+  ['src/http', 'src/listening.ts', 'src/supervisor.ts'],
   ['src/events'],
   ['src/sessions', 'src/system', 'src/update'],
   ['src/page', 'src/presence'],

@@ -9,6 +9,7 @@ import { RefusedKey, readKey, replaceKey } from '../auth/key-file.ts'
 import { issueToken, type TokenRequest } from '../auth/token.ts'
 import { type Environment, readTlsPort } from '../config.ts'
 import { HTTPS_PORT, pageAt } from '../http/address.ts'
+import { readListening } from '../listening.ts'
 import { CommandError } from './failure.ts'
 
 /** Milliseconds for a command's own request to arrive. */
@@ -39,8 +40,12 @@ export async function showAccess(state: Files, system: System, env: Environment)
   })
   if (!certificate) throw new CommandError('there is no TLS certificate on this device')
   const pin = `sha256//${certificate.pin}`
+  const recorded = await readListening(system)
+  if (recorded && recorded.tlsPort === undefined)
+    throw new CommandError('the service does not serve TLS: RECEIVERD_TLS_PORT is not set')
+  const port = recorded?.tlsPort ?? readTlsPort(env) ?? HTTPS_PORT
   const [address = await hostname(system).fallback()] = reachable(Object.values(system.addresses() ?? {}).flat())
-  const url = `${pageAt(address, readTlsPort(env) ?? HTTPS_PORT, true)}api/v1/system`
+  const url = `${pageAt(address, port, true)}api/v1/system`
   return `${key}
 
 pin of the certificate's key:    ${pin}

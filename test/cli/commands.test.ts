@@ -6,6 +6,7 @@ import { System } from '../../hal/os/system.ts'
 import { JwtVerifier } from '../../src/auth/jwt.ts'
 import { generateKey, writeKey } from '../../src/auth/key-file.ts'
 import { issuersThatStay, makeToken, rotateKey, showAccess, showKey } from '../../src/cli/commands.ts'
+import { recordListening } from '../../src/listening.ts'
 import { deviceRoot } from '../support/device.ts'
 import { TestIssuer } from '../support/issuer.ts'
 
@@ -48,6 +49,12 @@ t.test('the key and the pin for a client, with a command that it can paste', asy
   const command = `\ncurl --insecure --pinnedpubkey 'sha256//${pin}' -H 'Authorization: Bearer ${key}' https://192.0.2.17`
   t.match(text, `${command}/api/v1/system`)
   t.match(await showAccess(state, system, { RECEIVERD_TLS_PORT: '8443' }), `${command}:8443/api/v1/system`)
+  await recordListening(system, 'http://127.0.0.1:8080', 8444)
+  t.match(await showAccess(state, system, {}), `${command}:8444/api/v1/system`, 'as the running service has it')
+  await recordListening(system, 'http://[::]:8080', undefined)
+  await t.rejects(showAccess(state, system, {}), {
+    message: 'the service does not serve TLS: RECEIVERD_TLS_PORT is not set',
+  })
   await system.writeAtomic('/etc/receiverd/tls/key.pem', 'garbage')
   await t.rejects(showAccess(state, system, {}), {
     message: /^cannot use the TLS certificate: the key is not valid PEM/,

@@ -132,6 +132,23 @@ printf '[Service]\\nRestartSec=100ms\\n' >/run/systemd/system/${good}.d/fast.con
     t.same([await read(rig, 'trial'), (await read(rig, 'last')).outcome], [null, 'installed'])
   })
 
+  await t.test('wherever the owner has receiverd listen', async t => {
+    const sockets = '/etc/systemd/system/receiverd.socket.d'
+    const configuration = '/etc/receiverd/nginx.conf'
+    const restart = 'systemctl daemon-reload && systemctl restart receiverd.socket receiverd nginx'
+    await rig.shell(`mkdir -p ${sockets} /etc/systemd/system/receiverd.service.d
+printf '[Socket]\\nListenStream=\\nListenStream=127.0.0.1:8123\\n' >${sockets}/zz-tls.conf
+printf '[Service]\\nEnvironment=RECEIVERD_TLS_PORT=8443\\n' >/etc/systemd/system/receiverd.service.d/zz-port.conf
+sed -i.old 's/127.0.0.1:8080/127.0.0.1:8123/; s/443 ssl/8443 ssl/' ${configuration} && ${restart}`)
+    t.match(JSON.parse(await rig.receiverd('config', 'save')), { settings: {} })
+    t.match(await rig.receiverd('key', 'show', '--verbose'), ` https://${rig.address}:8443/api/v1/system`)
+    await begin(rig)
+    t.equal(await judged(rig), 'success')
+    await rig.shell(`rm ${sockets}/zz-tls.conf /etc/systemd/system/receiverd.service.d/zz-port.conf
+mv ${configuration}.old ${configuration} && ${restart}`)
+    await eventually(isUp)
+  })
+
   const BROKEN = [
     [
       'UxPlay',

@@ -1,0 +1,32 @@
+import type { System } from '../hal/os/system.ts'
+import type { Address } from './config.ts'
+import { isObject, parseJson } from './json.ts'
+
+const FILE = '/run/receiverd/listening'
+const MODE = 0o644
+
+/** Where the running service answers: systemd may pass another socket than the default, and its unit may have other options. */
+export interface Listening {
+  readonly api: Address
+  /** The port of the TLS server in front; undefined without one. */
+  readonly tlsPort: number | undefined
+}
+
+/** Records where the service answers, for the other commands of this program. @param api A URL. */
+export async function recordListening(system: System, api: string, tlsPort: number | undefined): Promise<void> {
+  await system.writeAtomic(FILE, `${JSON.stringify({ api, tlsPort })}\n`, MODE)
+}
+
+/** Returns where the service that started last answers; undefined if none has recorded that since the boot. */
+export async function readListening(system: System): Promise<Listening | undefined> {
+  try {
+    const record = parseJson((await system.readBytes(FILE)) ?? Buffer.of())
+    if (!isObject(record)) return undefined
+    const { hostname, port } = new URL(String(record.api))
+    // URLs have IPv6 addresses in brackets, and leave out the default port.
+    const api = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 80) }
+    return { api, tlsPort: typeof record.tlsPort === 'number' ? record.tlsPort : undefined }
+  } catch {
+    return undefined
+  }
+}

@@ -107,7 +107,7 @@ Options (with the environment variable and the default):
   --yes, -y            load and keep them without asking
   --partial            load what this device can take of them
   --listen ADDRESS:PORT
-                       the service (RECEIVERD_LISTEN; default: the one that runs)
+                       the service (RECEIVERD_LISTEN; default: the running one)
 ${PLACE_HELP}
 `
 
@@ -131,7 +131,7 @@ Options (with the environment variable and the default):
                        are asked; with --yes window if one is set, else manual)
   --allow-older        install a version that is older than the one that runs
   --listen ADDRESS:PORT
-                       the service (RECEIVERD_LISTEN; default: the one that runs)
+                       the service (RECEIVERD_LISTEN; default: the running one)
 ${PLACE_HELP}
 `
 

@@ -36,7 +36,7 @@ t.test('the name in mDNS follows the host name, and so does AirPlay', { skip: NO
   t.equal((await rig.shell('hostname')).trim(), 'lobby-7.example')
 })
 
-t.test('an avahi that crashes is back soon, with all names', { skip: NO_RIG }, async t => {
+t.test('an avahi that crashes, or whose D-Bus does, is back soon, with all names', { skip: NO_RIG }, async t => {
   const rig = await startRig(t)
   const isAnnounced = async (type: string) => (await browse(type, rig.hostAddress)).length > 0
   const areAnnounced = async () => (await isAnnounced('_receiverd._tcp')) && (await isAnnounced('_airplay._tcp'))
@@ -50,6 +50,12 @@ t.test('an avahi that crashes is back soon, with all names', { skip: NO_RIG }, a
   }
   await eventually(areAnnounced)
   t.pass('that of receiverd, and that of UxPlay')
+  const before = await pid()
+  await rig.shell('kill -SEGV $(systemctl show --property=MainPID --value dbus)')
+  await eventually(async () => !['0\n', before].includes(await pid()))
+  await eventually(areAnnounced)
+  await rig.shell('systemctl stop avahi-daemon.socket avahi-daemon')
+  t.equal(await rig.shell('systemctl is-active avahi-daemon || true'), 'inactive\n', 'stopped by hand, it stays so')
 })
 
 t.test('unless it is switched off', { skip: NO_RIG }, async t => {

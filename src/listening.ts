@@ -1,5 +1,6 @@
 import type { System } from '../hal/os/system.ts'
 import type { Address } from './config.ts'
+import { addressIn } from './http/address.ts'
 import { isObject, parseJson } from './json.ts'
 
 const FILE = '/run/receiverd/listening'
@@ -22,10 +23,8 @@ export async function readListening(system: System): Promise<Listening | undefin
   try {
     const record = parseJson((await system.readBytes(FILE)) ?? Buffer.of())
     if (!isObject(record)) return undefined
-    const { hostname, port } = new URL(String(record.api))
-    // URLs have IPv6 addresses in brackets, and leave out the default port.
-    const api = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 80) }
-    return { api, tlsPort: typeof record.tlsPort === 'number' ? record.tlsPort : undefined }
+    const { api, tlsPort } = record
+    return { api: addressIn(String(api)), tlsPort: typeof tlsPort === 'number' ? tlsPort : undefined }
   } catch {
     return undefined
   }

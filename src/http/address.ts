@@ -1,3 +1,5 @@
+import type { Address } from '../config.ts'
+
 /** The other end of a connection. */
 export interface Client {
   /** The IP address, without port or zone; `local` on a Unix socket. */
@@ -38,10 +40,16 @@ export function hostAndPort(host: string, port: number): string {
 }
 
 export const HTTPS_PORT = 443
-export const HTTP_PORT = 80
+const HTTP_PORT = 80
 
 /** Returns the URL of the page at a host name or an address. */
 export function pageAt(host: string, port: number, isTls: boolean): string {
   const [scheme, usual] = isTls ? ['https', HTTPS_PORT] : ['http', HTTP_PORT]
   return `${scheme}://${hostAndPort(host, port).replace(new RegExp(`:${usual}$`), '')}/`
+}
+
+/** Returns the host and the port of a URL of http. URLs have IPv6 addresses in brackets, and leave out the usual port. */
+export function addressIn(url: string): Address {
+  const { hostname, port } = new URL(url)
+  return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || HTTP_PORT) }
 }

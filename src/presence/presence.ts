@@ -6,7 +6,7 @@ import type { Originals } from '../../hal/transaction/originals.ts'
 import type { ApiKeyStore } from '../auth/api-key.ts'
 import type { Clock } from '../clock.ts'
 import type { Config } from '../config.ts'
-import { HTTP_PORT } from '../http/address.ts'
+import { addressIn } from '../http/address.ts'
 import type { Log } from '../log.ts'
 import type { SystemStore } from '../system/store.ts'
 import { startAnnouncing, stopAnnouncing } from './announcement.ts'
@@ -46,9 +46,7 @@ export function createPresence(options: PresenceOptions): Presence {
       // First: without a certificate nobody can connect, whatever else fails.
       tls?.start()
       const announcement = new Announcement(system)
-      // `URL` leaves out the usual port of http.
-      const port = config.tlsPort ?? Number(new URL(address).port || HTTP_PORT)
-      const seen = { ...options, announcement, tls, port }
+      const seen = { ...options, announcement, tls, port: config.tlsPort ?? addressIn(address).port }
       await startIdleScreen({
         ...seen,
         setupKey: () => (keys.isUnused ? keys.current : undefined),

@@ -159,10 +159,12 @@ export async function sendBundle(
     } catch (error) {
       if (sent > 0) vain = 1
       hasSent ||= sent > 0
-      // An upload ends when its token expires, and the next request has a new one.
-      const hasExpired = error instanceof Refused && error.status === 401 && sent > 0
-      // The service is restarting, or has not noticed yet that the connection broke.
-      const isPassing = hasExpired || (error instanceof Refused ? error.status === 409 : error instanceof CommandError)
+      // The service is restarting, or has not noticed yet that the connection broke. An upload ends when its token expires, and
+      // the next request has a new one.
+      const isPassing =
+        error instanceof Refused
+          ? error.status === 409 || (error.status === 401 && sent > 0)
+          : error instanceof CommandError
       const isHopeless = error instanceof Stuck || vain >= MAX_VAIN || time.now() >= until
       if (!hasSent || !isPassing || isHopeless) throw error
       await time.wait(PAUSE_MS)

@@ -116,11 +116,12 @@ export class Wifi {
       // Undefined: the daemon does not run, or has no control socket yet.
       const isAccepted = await supplicant.then(daemon => daemon.reconfigure()).catch(() => undefined)
       if (isAccepted) return
-      // The daemon goes on with what it read before. After a restart, it would end at once, and the device would be offline.
-      if (isAccepted === false && wasRefused) return
-      this.#isRefused = isAccepted === false
-      if (this.#isRefused)
+      if (isAccepted === false) {
+        // The daemon goes on with what it read before. After a restart, it would end at once, and the device would be offline.
+        if (wasRefused) return
+        this.#isRefused = true
         throw new HalError('COMMAND_FAILED', 'wpa_supplicant refuses its file; correct the line that its log names')
+      }
     }
     await this.#system.unitJobs.run(() => this.#system.run(['systemctl', verb, unitOf(name)]))
   }

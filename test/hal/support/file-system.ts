@@ -159,6 +159,16 @@ export function refusing(fs: FileSystem, code: ErrorCode): FileSystem {
   }
 }
 
+/** The real file system, with storage that fails when some of the files are read. */
+export function unreadable(isUnreadable: (path: string) => boolean): FileSystem {
+  return intercepted(
+    call => call.proceed(),
+    path => {
+      if (isUnreadable(path)) throw systemError('EIO')
+    },
+  )
+}
+
 /** The real file system with these calls in place of its own, and its descriptors that are open. */
 export function tracked(calls: Partial<FileSystem> = {}): {
   readonly fs: FileSystem

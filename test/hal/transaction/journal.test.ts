@@ -19,7 +19,7 @@ import type { Setting, Undo } from '../../../hal/setting.ts'
 import { network } from '../../../hal/settings/network/network.ts'
 import { Journal } from '../../../hal/transaction/journal.ts'
 import { deviceRoot } from '../../support/device.ts'
-import { intercepted, systemError } from '../support/file-system.ts'
+import { intercepted, systemError, unreadable } from '../support/file-system.ts'
 import { runningAt } from '../support/setting-device.ts'
 import {
   change,
@@ -193,12 +193,7 @@ test('a disk that is read-only does not stop a start', async t => {
 test('a disk that cannot be read now keeps its journal', async t => {
   const root = rootWithFiles(t)
   writeFileSync(join(root, 'state/journal'), journalOf([UNDO]))
-  const fs = intercepted(
-    call => call.proceed(),
-    () => {
-      throw systemError('EIO')
-    },
-  )
+  const fs = unreadable(() => true)
   await t.rejects(transactionsOf(new System(root), [], new Files(`${root}/state`, fs)).recover(), { code: 'EIO' })
   t.ok(existsSync(join(root, 'state/journal')))
 })

@@ -9,7 +9,7 @@ import type { Setting } from '../../../hal/setting.ts'
 import { Journal } from '../../../hal/transaction/journal.ts'
 import { Originals } from '../../../hal/transaction/originals.ts'
 import { type Change, Transactions } from '../../../hal/transaction/transaction.ts'
-import { intercepted, Stopped, stoppingAt, systemError } from '../support/file-system.ts'
+import { intercepted, Stopped, stoppingAt, systemError, unreadable } from '../support/file-system.ts'
 import { runningAt } from '../support/setting-device.ts'
 import { change, failureOf, passive, rootWithFiles, setting, transactionsOf } from '../support/transactions.ts'
 import { changedPaths, leftoversIn, originalsOf, treeOf } from '../support/tree.ts'
@@ -324,12 +324,7 @@ test('originals that cannot be read now are kept, and the change is refused', as
   const root = rootWithFiles(t)
   const before = treeOf(root)
   let isFailing = false
-  const fs = intercepted(
-    call => call.proceed(),
-    path => {
-      if (isFailing && path.endsWith('/originals')) throw systemError('EIO')
-    },
-  )
+  const fs = unreadable(path => isFailing && path.endsWith('/originals'))
   const system = runningAt(root)
   const settings = ['a', 'b'].map(name => passive(system, name))
   const [a, b] = settings as [Setting, Setting]

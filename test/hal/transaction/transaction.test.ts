@@ -5,7 +5,7 @@ import { errorCode, HalError } from '../../../hal/errors.ts'
 import { Files } from '../../../hal/files/files.ts'
 import { System } from '../../../hal/os/system.ts'
 import type { Setting } from '../../../hal/setting.ts'
-import { intercepted, systemError } from '../support/file-system.ts'
+import { intercepted, systemError, unreadable } from '../support/file-system.ts'
 import { runningAt } from '../support/setting-device.ts'
 import { change, failureOf, rootWithFiles, setting, transact, transactionsOf } from '../support/transactions.ts'
 import { treeOf } from '../support/tree.ts'
@@ -60,12 +60,7 @@ test('a failed change and those before it are undone in reverse order, and those
 test('if the files of a setting cannot be captured, nothing is begun', async t => {
   const root = rootWithFiles(t)
   const steps: string[] = []
-  const fs = intercepted(
-    call => call.proceed(),
-    path => {
-      if (path.endsWith('/b')) throw systemError('EIO')
-    },
-  )
+  const fs = unreadable(path => path.endsWith('/b'))
   const system = new System(root, { fs })
   const before = treeOf(root)
   const error = await failureOf(
@@ -84,12 +79,7 @@ test('a change that is over is not undone once more with a later one that fails'
   for (const end of ['keep', 'undo'] as const) {
     const root = rootWithFiles(t)
     let isFailing = false
-    const fs = intercepted(
-      call => call.proceed(),
-      path => {
-        if (isFailing && path.endsWith('/b')) throw systemError('EIO')
-      },
-    )
+    const fs = unreadable(path => isFailing && path.endsWith('/b'))
     const system = runningAt(root, { fs })
     const steps: string[] = []
     const settings = ['a', 'b'].map(name => setting(system, name, steps))

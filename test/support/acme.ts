@@ -1,5 +1,5 @@
 /** An authority that speaks ACME (RFC 8555): Pebble, and the name server that it asks. */
-import { execFileSync, spawn } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Test } from 'tap'
@@ -37,8 +37,10 @@ export async function startAcme(t: Test): Promise<Acme> {
     privateKey: path('key.pem'),
   }
   writeFileSync(path('pebble.json'), JSON.stringify({ pebble }))
+  const ended: string[] = []
   const start = (program: string, args: readonly string[]) => {
-    const child = spawn(program, args, { stdio: 'ignore', env: { ...process.env, PEBBLE_VA_NOSLEEP: '1' } })
+    const env = { ...process.env, PEBBLE_VA_NOSLEEP: '1' }
+    const child = execFile(program, args, { env }, (_, stdout, stderr) => ended.push(`${program}: ${stdout}${stderr}`))
     t.teardown(() => child.kill('SIGKILL'))
   }
   const listen = ['-dns01', `127.0.0.1:${dns}`, '-management', `127.0.0.1:${dnsManagement}`]
@@ -49,6 +51,7 @@ export async function startAcme(t: Test): Promise<Acme> {
   const url = `https://127.0.0.1:${port}/dir`
   const dnsUrl = `http://127.0.0.1:${dnsManagement}`
   await eventually(async () => {
+    if (ended.length > 0) throw new Error(ended.join(''))
     try {
       return ask(url) !== '' && (await fetch(`${dnsUrl}/clear-txt`, { method: 'POST', body: '{"host":"a."}' })).ok
     } catch {

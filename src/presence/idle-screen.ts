@@ -12,8 +12,8 @@ import type { Tls } from './tls.ts'
 export interface IdleScreenOptions {
   readonly screen: Screen
   readonly configuration: SystemStore
-  /** The port of the API. */
-  readonly port: number
+  /** The port of the API; undefined if clients cannot reach it, or not at an address that is known here. */
+  readonly port: number | undefined
   /** The TLS server on that port; undefined without one. */
   readonly tls: Tls | undefined
   /** The API key, while the screen should show a QR code that signs in with it. */
@@ -42,6 +42,15 @@ export async function startIdleScreen(options: IdleScreenOptions): Promise<void>
 
 function idleText({ configuration, port, tls, setupKey }: IdleScreenOptions): IdleText {
   const name = configuration.value('deviceName') ?? ''
+  if (port === undefined)
+    return {
+      name,
+      steps: stepsOf(configuration, name),
+      url: undefined,
+      link: undefined,
+      certificate: [],
+      invitation: '',
+    }
   const host = hostOf(configuration, tls?.certificate)
   // Without a certificate, nothing answers yet.
   const url = tls && !tls.certificate ? undefined : host && pageAt(host, port, tls !== undefined)

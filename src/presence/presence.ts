@@ -1,3 +1,4 @@
+import { reachable } from '../../hal/format/ip.ts'
 import { Announcement } from '../../hal/os/announcement.ts'
 import { CertificateFiles } from '../../hal/os/certificate.ts'
 import type { Screen } from '../../hal/os/screen.ts'
@@ -46,13 +47,18 @@ export function createPresence(options: PresenceOptions): Presence {
       // First: without a certificate nobody can connect, whatever else fails.
       tls?.start()
       const announcement = new Announcement(system)
-      const seen = { ...options, announcement, tls, port: config.tlsPort ?? addressIn(address).port }
+      const { host, port: own } = addressIn(address)
+      // On the loopback alone, it is reached through a server of the owner's, whose address is not known here.
+      const port = config.tlsPort ?? (reachable([host]).length > 0 ? own : undefined)
       await startIdleScreen({
-        ...seen,
+        ...options,
+        tls,
+        port,
         setupKey: () => (keys.isUnused ? keys.current : undefined),
         onSetupKey: changed => keys.onFirstUse(changed),
       })
-      await (config.announce ? startAnnouncing(seen) : stopAnnouncing(seen))
+      const seen = { ...options, announcement, tls }
+      await (config.announce && port !== undefined ? startAnnouncing({ ...seen, port }) : stopAnnouncing(seen))
     },
     async stop() {
       await tls?.stop()

@@ -24,7 +24,7 @@ async function startWithScreen(t: Test, env: Environment = {}) {
     ran.push(argv.join(' '))
     return argv.includes(IDENTIFY) || argv.includes('nginx.service') ? '' : (options.run?.(argv, env) ?? '')
   }
-  const service = await startTestService(t, { root, env, ...options, run })
+  const service = await startTestService(t, { root, env, ...options, run, listen: '0.0.0.0:0' })
   const picture = (name: string) => join(root, `run/receiverd/screen/${name}.svg`)
   const shows = (...texts: string[]) =>
     eventually(() => {

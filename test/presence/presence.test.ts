@@ -50,6 +50,16 @@ t.test('the screen and the announcement have the port of the API, also that of h
   }
 })
 
+t.test('a service that clients reach only through a server of the owner has neither', async t => {
+  for (const address of ['http://127.0.0.1:8080', 'http://[::1]:8080']) {
+    const { presence, text } = await presenceAt(t, {})
+    await presence.start(address)
+    const picture = await eventually(() => text('run/receiverd/screen/idle.svg'))
+    t.notMatch(picture, /Manage|192\.0\.2|network/, address)
+    t.equal(text('etc/avahi/services/receiverd.service'), false, address)
+  }
+})
+
 t.test('a device that cannot announce itself makes its certificate', async t => {
   const readdir: FileSystem['readdir'] = path => {
     if (path.endsWith('/etc/avahi/services')) throw systemError('EACCES')

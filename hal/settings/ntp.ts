@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import * as Type from 'typebox/type'
 import { HOST_PATTERN, MAX_HOST, whyNoHost } from '../format/host.ts'
 import { getValues, setValues, sinceReset, words } from '../format/ini.ts'
@@ -6,7 +7,8 @@ import type { System } from '../os/system.ts'
 import { Unit } from '../os/unit.ts'
 import { refuse, type Setting } from '../setting.ts'
 
-const FILE = '/etc/systemd/timesyncd.conf.d/50-receiverd.conf'
+const NAME = '50-receiverd.conf'
+const FILE = `/etc/systemd/timesyncd.conf.d/${NAME}`
 /** timesyncd.conf(5): drop-ins are read after the main file. */
 const MAIN = '/etc/systemd/timesyncd.conf'
 const DROP_INS = ['/usr/lib', '/usr/local/lib', '/run', '/etc'].map(root => `${root}/systemd/timesyncd.conf.d`)
@@ -34,9 +36,18 @@ const schema = Type.Object(
 /** Network time through systemd-timesyncd: the servers in a drop-in of this service, and whether the unit is enabled. */
 export function ntp(system: System): Setting<typeof schema> {
   const unit = new Unit(system, 'systemd-timesyncd.service')
+  const dropIns = () => configFiles(system, DROP_INS, '.conf')
+  /** Returns why the file of this service would not have the last word. Other files are never edited. */
+  const whyNotLast = async () => {
+    for (const { name, path } of await dropIns())
+      if (name > NAME && getValues((await system.readLossless(path).catch(() => '')) ?? '', 'Time', 'NTP').length > 0)
+        return `${name}, which is read after ${NAME}, sets servers as well`
+    return undefined
+  }
   const servers = async () => {
-    const dropIns = await configFiles(system, DROP_INS, '.conf')
-    const texts = await Promise.all([MAIN, ...dropIns.map(({ path }) => path)].map(path => system.readLossless(path)))
+    const texts = await Promise.all(
+      [MAIN, ...(await dropIns()).map(({ path }) => path)].map(path => system.readLossless(path)),
+    )
     return effectiveServers(texts.map(text => text ?? ''))
   }
   return {
@@ -53,16 +64,20 @@ export function ntp(system: System): Setting<typeof schema> {
     unavailable: async () => ((await unit.isInstalled()) ? undefined : 'systemd-timesyncd is not installed'),
     read: async () => ({ enabled: await unit.isEnabled(), servers: await servers() }),
     fallback: async () => ({ enabled: await unit.isEnabled(), servers: [] }),
-    async check({ enabled, servers }) {
+    async check({ enabled, servers }, previous) {
       return [
         ...refuse('/enabled', await unit.whyNot(enabled)),
+        ...refuse('/servers', isDeepStrictEqual(servers, previous.servers) ? undefined : await whyNotLast()),
         ...servers.flatMap((server, at) =>
           refuse(`/servers/${at}`, whyNoHost(server) ?? whyNotAgain(server, servers.slice(0, at))),
         ),
       ]
     },
-    async write({ enabled, servers }) {
-      const isRewritten = await system.writeAtomic(FILE, editDropIn(await system.readForEdit(FILE), servers))
+    async write({ enabled, servers: next }) {
+      // Servers of another file stay there, so that a later change of it counts.
+      const isRewritten =
+        !isDeepStrictEqual(next, await servers().catch(() => undefined)) &&
+        (await system.writeAtomic(FILE, editDropIn(await system.readForEdit(FILE), next)))
       return (await unit.setEnabled(enabled)) || isRewritten
     },
     activate: ({ enabled }, previous, isRewritten) => unit.activate(enabled, previous.enabled, isRewritten),

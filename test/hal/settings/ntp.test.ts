@@ -73,6 +73,24 @@ test('servers are written to a drop-in that systemd reads last', async t => {
   t.equal(device.text(DROP_IN), '# mine\n[Time]\nPollIntervalMaxSec=60\nNTP=\nNTP=a\n', 'other lines are kept')
 })
 
+test('servers of another file stay there, and one that is read later refuses a change', async t => {
+  const device = new Device(t, ntp)
+  device.put('/etc/systemd/timesyncd.conf', '[Time]\nNTP=main\n')
+  await device.setting.write?.({ enabled: false, servers: ['main'] })
+  t.throws(() => device.text(DROP_IN), { code: 'ENOENT' })
+  device.put('/etc/systemd/timesyncd.conf', '[Time]\nNTP=other\n')
+  t.same((await device.setting.read()).servers, ['other'])
+
+  const detail = '60-site.conf, which is read after 50-receiverd.conf, sets servers as well'
+  const check = async (servers: string[], enabled = false) =>
+    device.setting.check?.({ enabled, servers }, await device.setting.read())
+  device.put('/etc/systemd/timesyncd.conf.d/60-site.conf', '[Time]\nPollIntervalMaxSec=60\n')
+  t.same(await check(['a']), [])
+  device.put('/etc/systemd/timesyncd.conf.d/60-site.conf', '[Time]\nNTP=site\n')
+  for (const servers of [['a'], []]) t.same(await check(servers), [{ pointer: '/servers', detail }], `${servers}`)
+  t.same(await check(['other', 'site'], true), [], 'the rest can be changed')
+})
+
 test('enabled means what it means to systemctl', async t => {
   const device = new Device(t, ntp)
   const enabled = async () => (await device.setting.read()).enabled

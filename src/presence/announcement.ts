@@ -15,6 +15,7 @@ export interface AnnounceOptions {
   readonly configuration: SystemStore
   /** The port of the API. */
   readonly port: number
+  readonly hasPage: boolean
   /** The TLS server on that port; undefined without one. */
   readonly tls: Tls | undefined
   readonly log: Log
@@ -48,7 +49,7 @@ export async function stopAnnouncing({
     .catch(error => log('warning', `the announcement on the network could not be removed: ${reasonOf(error)}`))
 }
 
-function announced({ configuration, port, tls }: AnnounceOptions): Announced | undefined {
+function announced({ configuration, port, hasPage, tls }: AnnounceOptions): Announced | undefined {
   if (tls && !tls.certificate) return undefined
   const { pin = '' } = tls?.certificate ?? {}
   const { model = '', serial = '' } = configuration.value('hardware') ?? {}
@@ -57,7 +58,7 @@ function announced({ configuration, port, tls }: AnnounceOptions): Announced | u
     name: configuration.value('deviceName') ?? '',
     services: [
       { type: SERVICE_TYPE, port, txt: { api: 'v1', path: BASE_PATH, model, serial, pin, groups } },
-      { type: tls ? '_https._tcp' : '_http._tcp', port, txt: { path: '/' } },
+      ...(hasPage ? [{ type: tls ? '_https._tcp' : '_http._tcp', port, txt: { path: '/' } }] : []),
     ],
   }
 }

@@ -14,6 +14,8 @@ export interface IdleScreenOptions {
   readonly configuration: SystemStore
   /** The port of the API; undefined if clients cannot reach it, or not at an address that is known here. */
   readonly port: number | undefined
+  /** Whether the API's address leads a browser to the page. */
+  readonly hasPage: boolean
   /** The TLS server on that port; undefined without one. */
   readonly tls: Tls | undefined
   /** The API key, while the screen should show a QR code that signs in with it. */
@@ -40,7 +42,7 @@ export async function startIdleScreen(options: IdleScreenOptions): Promise<void>
   })
 }
 
-function idleText({ configuration, port, tls, setupKey }: IdleScreenOptions): IdleText {
+function idleText({ configuration, port, hasPage, tls, setupKey }: IdleScreenOptions): IdleText {
   const name = configuration.value('deviceName') ?? ''
   if (port === undefined)
     return {
@@ -60,9 +62,9 @@ function idleText({ configuration, port, tls, setupKey }: IdleScreenOptions): Id
     steps: stepsOf(configuration, name),
     url,
     // The fragment is not sent to a server, nor does anybody have to type it.
-    link: url && key ? `${url}#key=${key}&setup` : url,
+    link: url && key ? `${url}#key=${key}&setup` : hasPage ? url : undefined,
     certificate: knownBy(tls?.certificate, key !== undefined),
-    invitation: invitation(host, url, key),
+    invitation: invitation(host, url, key, hasPage),
   }
 }
 
@@ -77,10 +79,16 @@ function hostOf(configuration: SystemStore, certificate: Certificate | undefined
   return [...addresses, hostname].find(certificate.covers) ?? addresses[0]
 }
 
-function invitation(host: string | undefined, url: string | undefined, key: string | undefined): string {
+function invitation(
+  host: string | undefined,
+  url: string | undefined,
+  key: string | undefined,
+  hasPage: boolean,
+): string {
   if (host === undefined) return 'This device has no network address yet.'
   if (url === undefined) return 'This device is starting.'
-  return key ? 'Scan to set up this device' : 'Manage this device'
+  if (key) return 'Scan to set up this device'
+  return hasPage ? 'Manage this device' : 'The address of this device'
 }
 
 /**

@@ -15,7 +15,7 @@ import { startIdleScreen } from './idle-screen.ts'
 import { Tls } from './tls.ts'
 
 export interface PresenceOptions {
-  readonly config: Pick<Config, 'tlsPort' | 'announce'>
+  readonly config: Pick<Config, 'tlsPort' | 'announce' | 'page'>
   readonly system: System
   readonly screen: Screen
   readonly configuration: SystemStore
@@ -52,12 +52,13 @@ export function createPresence(options: PresenceOptions): Presence {
       const port = config.tlsPort ?? (reachable([host]).length > 0 ? own : undefined)
       await startIdleScreen({
         ...options,
+        hasPage: config.page,
         tls,
         port,
         setupKey: () => (keys.isUnused ? keys.current : undefined),
         onSetupKey: changed => keys.onFirstUse(changed),
       })
-      const seen = { ...options, announcement, tls }
+      const seen = { ...options, hasPage: config.page, announcement, tls }
       await (config.announce && port !== undefined ? startAnnouncing({ ...seen, port }) : stopAnnouncing(seen))
     },
     async stop() {

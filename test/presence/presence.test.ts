@@ -14,7 +14,10 @@ import { eventually } from '../support/eventually.ts'
 import { startStoreOf } from '../support/store.ts'
 
 /** The presence of a running device at 192.0.2.40. */
-async function presenceAt(t: Test, { tlsPort, ...options }: SystemOptions & { readonly tlsPort?: number }) {
+async function presenceAt(
+  t: Test,
+  { tlsPort, page = true, ...options }: SystemOptions & { readonly tlsPort?: number; readonly page?: boolean },
+) {
   const root = deviceRoot(t)
   const system = new System(root, { running: true, ...options })
   for (const folder of ['run/receiverd/screen', 'etc/avahi/services'])
@@ -25,7 +28,7 @@ async function presenceAt(t: Test, { tlsPort, ...options }: SystemOptions & { re
   const { store, state } = await startStoreOf(t, system, [{ name: 'network', ...setting }])
   const presence = createPresence({
     ...{ system, clock: systemClock, builtAt: 0, log: () => undefined, configuration: store },
-    config: { tlsPort, announce: true },
+    config: { tlsPort, announce: true, page },
     screen: new Screen(system),
     originals: new Originals(system.elsewhere(state), () => undefined),
     keys: { isUnused: false, onFirstUse: () => undefined } as unknown as ApiKeyStore,
@@ -58,6 +61,16 @@ t.test('a service that clients reach only through a server of the owner has neit
     t.notMatch(picture, /Manage|192\.0\.2|network/, address)
     t.equal(text('etc/avahi/services/receiverd.service'), false, address)
   }
+})
+
+t.test('a device without its page leads nobody to it, and still shows its address', async t => {
+  const { presence, text } = await presenceAt(t, { page: false })
+  await presence.start('http://0.0.0.0:8080')
+  const picture = await eventually(() => text('run/receiverd/screen/idle.svg'))
+  t.match(picture, '>http://192.0.2.40:8080/<')
+  t.notMatch(picture, /Manage|<path/, 'no QR code')
+  const announced = await eventually(() => text('etc/avahi/services/receiverd.service'))
+  t.strictSame(announced.match(/_\w+\._tcp/g), ['_receiverd._tcp'])
 })
 
 t.test('a device that cannot announce itself makes its certificate', async t => {

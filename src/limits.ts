@@ -102,6 +102,8 @@ export const MAX_LOG_LINES = 2_000
 export const MAX_LOG_BYTES = 1024 * 1024
 /** Requests for the log in progress or waiting: each takes a process and up to a MiB. */
 export const MAX_WAITING_LOGS = 4
+/** Bytes of responses that clients have not read, beyond which the log is not read for more clients. */
+export const MAX_UNREAD_BYTES = 4 * MAX_LOG_BYTES
 /** Operations in progress or waiting: each may take a process. */
 export const MAX_WAITING_OPERATIONS = 4
 /** Certificate changes and requests in progress or waiting: each makes or verifies a signature. */

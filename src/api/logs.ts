@@ -9,12 +9,13 @@ import { prefers } from '../http/conditional.ts'
 import { json, type WholeReply } from '../http/reply.ts'
 import type { Request } from '../http/request.ts'
 import type { Route } from '../http/route.ts'
-import { MAX_LOG_BYTES, MAX_LOG_LINES, MAX_WAITING_LOGS } from '../limits.ts'
+import { MAX_LOG_BYTES, MAX_LOG_LINES, MAX_UNREAD_BYTES, MAX_WAITING_LOGS } from '../limits.ts'
 import { printable } from '../log.ts'
 import { Problem } from '../problem.ts'
-import { Turns } from './turns.ts'
+import { busy, Turns } from './turns.ts'
 
 const DEFAULT_LINES = 200
+const BUSY = 'Too many clients are reading the log.'
 const MAX_PRIORITY = 7
 /** The priorities of syslog(3), as named by journalctl(1). */
 const PRIORITIES = ['emerg', 'alert', 'crit', 'err', 'warning', 'notice', 'info', 'debug'] as const
@@ -34,10 +35,18 @@ const RecordObject = Type.Object(
   { $id: 'LogRecord' },
 )
 
+export interface LogsOptions {
+  readonly system: System
+  readonly engines: readonly Engine[]
+  readonly authenticator: Authenticator
+  /** Returns the bytes of responses that clients have not read yet. */
+  readonly unreadBytes: () => number
+}
+
 /** The route that reads the log of this service and of the mirroring programs. */
-export function logRoutes(system: System, engines: readonly Engine[], authenticator: Authenticator): readonly Route[] {
+export function logRoutes({ system, engines, authenticator, unreadBytes }: LogsOptions): readonly Route[] {
   const units = loggingUnits(engines)
-  const turns = new Turns(MAX_WAITING_LOGS, authenticator, 'Too many clients are reading the log.')
+  const turns = new Turns(MAX_WAITING_LOGS, authenticator, BUSY)
   return [
     {
       method: 'GET',
@@ -46,7 +55,10 @@ export function logRoutes(system: System, engines: readonly Engine[], authentica
       handle: (request, credential) => {
         const query = queryOf(request, units)
         const isText = prefers(request.header('accept'), 'text/plain', 'application/json')
-        return turns.run(credential, () => read(system, engines, query, isText))
+        return turns.run(credential, () => {
+          if (unreadBytes() > MAX_UNREAD_BYTES) throw busy(BUSY)
+          return read(system, engines, query, isText)
+        })
       },
       docs: {
         operationId: 'getLogs',
@@ -83,7 +95,7 @@ export function logRoutes(system: System, engines: readonly Engine[], authentica
           },
           400: { description: 'A query parameter is not valid.' },
           409: { description: 'The device keeps no journal, or the service runs on another root.' },
-          503: { description: 'Too many clients are reading the log.', headers: ['Retry-After'] },
+          503: { description: BUSY, headers: ['Retry-After'] },
         },
       },
     },

@@ -80,7 +80,7 @@ export function createServers(options: ServersOptions): Servers {
   })
   // Routes are added after the servers are created, because the status and the metrics report on the servers.
   const status = statusOf(options, server)
-  const routes = routesOf(options, status, familiesOf(options, status, server, engineServer))
+  const routes = routesOf(options, status, server, familiesOf(options, status, server, engineServer))
   router.add([...routes, ...metaRoutes(version, routes)], BASE_PATH)
   if (config.page && page) router.add(pageRoutes(page), '')
 
@@ -112,6 +112,7 @@ function statusOf(options: ServersOptions, server: HttpServer): StatusOptions {
 function routesOf(
   options: ServersOptions,
   status: StatusOptions,
+  server: HttpServer,
   families: () => Promise<readonly Family[]>,
 ): readonly Route[] {
   const { config, system, authenticator, resources } = options
@@ -136,7 +137,7 @@ function routesOf(
     ...credentialRoutes(() => configuration.value('deviceName')),
     ...statusRoutes({ ...status, signal }),
     ...operationRoutes({ ...options, configuration, mirroring: mirroringUnits(engines), requireResettable }),
-    ...logRoutes(system, engines, authenticator),
+    ...logRoutes({ system, engines, authenticator, unreadBytes: () => server.unreadBytes }),
     ...choiceRoutes(configuration, settings, () => wifi.scan()),
     ...metricsRoutes(families),
   ]

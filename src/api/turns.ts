@@ -2,6 +2,10 @@ import { Serial } from '../../hal/serial.ts'
 import type { Authenticator, Credential } from '../auth/authenticator.ts'
 import { Problem } from '../problem.ts'
 
+export function busy(detail: string): Problem {
+  return new Problem('unavailable', detail, { headers: ['Retry-After', '1'] })
+}
+
 /** Runs requests that each start a process one at a time, and lets only a few wait. */
 export class Turns {
   readonly #queue = new Serial()
@@ -18,7 +22,7 @@ export class Turns {
 
   /** @throws {Problem} 503 if too many requests wait; 401 if the credential was revoked in the meantime. */
   async run<T>(credential: Credential, act: () => Promise<T>): Promise<T> {
-    if (this.#queue.length >= this.#max) throw new Problem('unavailable', this.#busy, { headers: ['Retry-After', '1'] })
+    if (this.#queue.length >= this.#max) throw busy(this.#busy)
     return this.#queue.run(() => {
       this.#authenticator.recheck(credential)
       return act()

@@ -91,6 +91,13 @@ export class HttpServer {
     return this.#context.places.total
   }
 
+  /** Bytes of responses that clients have not read yet, beyond what the kernel buffers. Streams have their own limit. */
+  get unreadBytes(): number {
+    let bytes = 0
+    for (const { socket, stream } of this.#context.connections.values()) if (!stream) bytes += socket.writableLength
+    return bytes
+  }
+
   /** Request outcomes by route; the last operation counts requests without a route. */
   get operations(): readonly Operation[] {
     return [...this.#router.operations, this.#context.unrouted]

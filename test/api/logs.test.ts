@@ -1,5 +1,7 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { HalError } from '../../hal/errors.ts'
 import type { ReadLines } from '../../hal/os/command.ts'
@@ -210,6 +212,32 @@ t.test('one request reads at a time, and few wait', async t => {
   await Promise.all(asked)
   clearInterval(go)
   t.same(statuses, [...Array(6).fill(503), ...Array(4).fill(200)])
+})
+
+t.test('clients that do not read their answers hold a few of them in memory, and not one each', async t => {
+  const lines = Array.from({ length: 600 }, (_, n) => record(-n, { MESSAGE: 'x'.repeat(2_000) }))
+  const { service, commands } = await startWithJournal(t, lines)
+  const sockets: Socket[] = []
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+  })
+  const ask = `GET /api/v1/logs?lines=2000 HTTP/1.1\r\nHost: device\r\nAuthorization: Bearer ${service.key}\r\n\r\n`
+  const isQuiet = async () => {
+    const before = commands.length
+    await sleep(100)
+    return commands.length === before
+  }
+  const status = async () => (await service.fetch('/logs?lines=1')).status
+  // The kernel takes the first few of the answers on each connection.
+  while (sockets.length < 12 && (await status()) === 200) {
+    sockets.push(connect(service.port, '127.0.0.1').pause())
+    sockets.at(-1)?.write(ask.repeat(20))
+    await eventually(isQuiet)
+  }
+  t.equal(await status(), 503)
+  t.ok(sockets.length >= 4, `after ${sockets.length} clients`)
+  for (const socket of sockets.slice(1)) socket.destroy()
+  await eventually(async () => (await status()) === 200)
 })
 
 t.test('a key that is replaced while a request waits', async t => {

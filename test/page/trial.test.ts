@@ -99,6 +99,9 @@ class Network {
   }
 }
 
+/** Resolves after a time for which the page does not wait at first. */
+const afterFirstLook = () => new Promise(resolve => setTimeout(resolve, 2_500))
+
 t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
   const browser = await startBrowser(t, 'shell', ['--host-resolver-rules=MAP *.local 127.0.0.1'])
 
@@ -131,6 +134,21 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
       eth0: { method: 'static', address: '192.0.2.50/24', gateway: '192.0.2.1', dns: ['192.0.2.1'] },
     })
     t.strictSame(offences, [])
+  })
+
+  await t.test('a device that takes its time to answer is waited for longer each time', async t => {
+    const { service, link } = await startPageDevice(t)
+    const { page } = await openTab(browser, link)
+    await goTo(page, 'Settings')
+    await fill(page, 'General', 'Host name', 'slow')
+    await page.setRequestInterception(true)
+    page.on('request', async request => {
+      if (request.url().endsWith('/confirm')) await afterFirstLook()
+      request.continue().catch(() => undefined)
+    })
+    await click(page, 'General', 'Save')
+    await waitForText(page, 'Saved. The device can still be reached.')
+    t.equal((await service.system()).value.hostname, 'slow')
   })
 
   await t.test('other changes are not on trial', async t => {
@@ -293,8 +311,7 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     const { page } = await openTab(browser, `${link}&confirm`, async page => {
       await page.setRequestInterception(true)
       page.on('request', async request => {
-        // Longer than the first look waits.
-        if (request.url().endsWith('/status')) await new Promise(resolve => setTimeout(resolve, 2_500))
+        if (request.url().endsWith('/status')) await afterFirstLook()
         request.continue().catch(() => undefined)
       })
     })

@@ -10,8 +10,9 @@ import type { AddressAfter } from './address-after.ts'
 /** Milliseconds until the first attempt: a change of the network takes a moment to show. */
 const FIRST_LOOK_MS = 2_000
 const LOOK_MS = 1_000
-/** Milliseconds for an answer. */
+/** Milliseconds for an answer: longer after each attempt in vain, up to a limit. Too short a wait has the streams connect again. */
 const ANSWER_MS = 2_000
+const PATIENCE_MS = 10_000
 /** After more failed polls than this, the page follows the device to its new address. */
 const LOOKS_BEFORE_MOVE = 1
 /** The same where the address is a guess: a radio that changes its network is away for some seconds. */
@@ -20,9 +21,8 @@ const LOOKS_BEFORE_GUESS = 7
 const GOAL_PART = 0.5
 /** Looks without a change on trial before there is none: the device moves first, and puts the change on trial afterwards. */
 const LOOKS_FOR_NONE = 5
-/** Looks without an answer before the page gives up. Each waits longer: too short a wait has the streams connect again. */
+/** Looks without an answer before the page gives up. */
 const VAIN_LOOKS = 30
-const PATIENCE_MS = 10_000
 /** Seconds for which a token is valid that goes to the new address: another device may have it. */
 const MOVE_TOKEN = '10m'
 
@@ -81,11 +81,13 @@ export async function runTrial(device: Device, { id: given, other, until, isNew,
     if (isNew) await pause(FIRST_LOOK_MS)
     // At least once: only the device can tell that it is too late.
     for (let attempts = 0; attempts === 0 || performance.now() < until; attempts++) {
-      const isReached = goal === undefined || (await look(device, goal))
+      // Where the device moves, the page at its new address has the patience.
+      const answerMs = move ? ANSWER_MS : patience(attempts)
+      const isReached = goal === undefined || (await look(device, goal, answerMs))
       // None may be there, because it may yet begin.
-      const found = id ?? (await onTrial(device))?.id
+      const found = id ?? (await onTrial(device, answerMs))?.id
       if (found !== other) id = found
-      if (isReached && id !== undefined && (await confirm(device, id))) return
+      if (isReached && id !== undefined && (await confirm(device, id, answerMs))) return
       if (isReached === false && performance.now() - began > GOAL_PART * (until - began)) {
         if (id !== undefined) await undo(device, id).catch(() => undefined)
         throw new Error(goal?.failure)
@@ -113,9 +115,9 @@ export async function runTrial(device: Device, { id: given, other, until, isNew,
  * @param id The ETag of the change, so that no other one is kept.
  * @throws {Error} if the device has undone it already.
  */
-async function confirm({ client }: Device, id: string): Promise<boolean> {
+async function confirm({ client }: Device, id: string, answerMs: number): Promise<boolean> {
   try {
-    const signal = AbortSignal.timeout(ANSWER_MS)
+    const signal = AbortSignal.timeout(answerMs)
     await client.send('POST', '/system/confirm', { headers: { 'If-Match': `"${id}"` }, signal })
     return true
   } catch (error) {
@@ -127,7 +129,7 @@ async function confirm({ client }: Device, id: string): Promise<boolean> {
 /** On the page at the new address: the change that has led there, once the device answers; undefined if there is none. */
 export async function trialHere(device: Device): Promise<OnTrial | undefined> {
   for (let none = 0, vain = 0; none < LOOKS_FOR_NONE && vain < VAIN_LOOKS && !device.closed.aborted; ) {
-    const trial = await onTrial(device, Math.min(PATIENCE_MS, (1 + vain) * ANSWER_MS))
+    const trial = await onTrial(device, patience(vain))
     if (trial) return trial
     if (trial === null) none++
     else vain++
@@ -142,8 +144,8 @@ async function undo({ client }: Device, id: string): Promise<void> {
 }
 
 /** Whether the goal is reached; undefined if the device is not. */
-async function look({ client }: Device, { isReached }: Goal): Promise<boolean | undefined> {
-  const read = client.read<JsonObject>('/system', { signal: AbortSignal.timeout(ANSWER_MS) })
+async function look({ client }: Device, { isReached }: Goal, answerMs: number): Promise<boolean | undefined> {
+  const read = client.read<JsonObject>('/system', { signal: AbortSignal.timeout(answerMs) })
   return read.then(isReached, () => undefined)
 }
 
@@ -175,6 +177,10 @@ export async function prepareMove(
   const answer = await client.send('POST', '/tokens', { body }).catch(() => undefined)
   const { token } = ((await answer?.json()) ?? {}) as { token?: string }
   return token === undefined ? bare : { ...bare, link: linkFor(token, address, `&${more}&moved`) }
+}
+
+function patience(attempts: number): number {
+  return Math.min(PATIENCE_MS, (1 + attempts) * ANSWER_MS)
 }
 
 function pause(ms: number): Promise<void> {

@@ -72,7 +72,7 @@ t.test('temporary files that a power cut has left are gone after the next start'
       of(STATE, name)
     const { options } = new FakeReceiver(root)
     await finishReset(new Files(join(root, STATE)), new System(root, options), quiet)
-    const service = await startTestService(t, { root, env, ...options })
+    const service = await startTestService(t, { root, env, ...options, listen: '0.0.0.0:0' })
     await eventually(() => existsSync(join(root, services, 'receiverd.service')) === (env.RECEIVERD_ANNOUNCE !== 'off'))
     t.same(leftoversIn(root), [])
     await service.close()

@@ -1,8 +1,10 @@
 /** UxPlay as a device sees it: it is found, mirrors, refuses, restarts. */
 import { once } from 'node:events'
-import { dirname } from 'node:path'
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import t from 'tap'
 import { NO_RIG } from '../rig/available.ts'
+import { REPOSITORY } from '../rig/disk.ts'
 import { forgetPictures, lastPicture, PICTURES, type Picture } from '../rig/frames.ts'
 import { browse } from '../rig/mdns.ts'
 import { startRig } from '../rig/rig.ts'
@@ -59,6 +61,20 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
     await rig.run(['systemctl', 'restart', 'avahi-daemon'])
     await eventually(async () => (await browse('_airplay._tcp', rig.hostAddress)).length > 0, READY_MS)
     t.pass('also after a restart of avahi')
+    await rig.run(['systemctl', 'stop', 'avahi-daemon.socket', 'avahi-daemon.service'])
+    await rig.run(['systemctl', 'start', 'avahi-daemon.socket', 'avahi-daemon.service'])
+    await eventually(async () => (await browse('_airplay._tcp', rig.hostAddress)).length > 0, READY_MS)
+    t.pass('and after somebody has stopped and started it')
+  })
+
+  await t.test('runs again after somebody has stopped and started the screen', async t => {
+    const unit = readFileSync(join(REPOSITORY, 'build/package/weston.service'), 'utf8')
+    const [then] = /^ExecStartPost=.*$/m.exec(unit) ?? []
+    await rig.replaceFile('/run/systemd/system/weston.service', `[Service]\nExecStart=sleep infinity\n${then}\n`)
+    await rig.run(['systemctl', 'daemon-reload'])
+    for (const verb of ['start', 'stop', 'start']) await rig.run(['systemctl', verb, 'weston'])
+    await room.untilReady()
+    t.pass('it listens')
   })
 
   for (const protocol of ['IPv4', 'IPv6'])

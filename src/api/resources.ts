@@ -133,9 +133,12 @@ function sessionsResource(
     counts: () => ({ sessions: sessions.all.length }),
     families: () => sessionFamilies(sessions),
     async start() {
-      configuration.topic.log.onAppend(() => {
+      const admitPending = () => {
         if (!isModerated()) sessions.admitPending()
-      })
+      }
+      configuration.topic.log.onAppend(admitPending)
+      // An engine whose changed option waits for a device still refuses that device when it asks.
+      sessions.topic.log.onAppend(admitPending)
       if (system.isRunning) await watch(engines)
     },
     closeEngines: () => socket.close(),

@@ -165,13 +165,15 @@ export class Sessions implements EngineHost {
     if (this.#entries.get(id) === entry) await this.#end(entry, 'moderator', who)
   }
 
-  /** Lets in all pending devices, because devices are no longer moderated. */
+  /** Lets in all pending devices about which nobody is deciding, because devices are no longer moderated. */
   admitPending(): void {
-    for (const entry of [...this.#entries.values()])
-      if (entry.session.state === 'pending')
-        this.admit(entry.session.id, false, 'the end of moderation').catch(error =>
-          this.#logFailure(entry, 'is still waiting, although devices no longer need to wait', error),
-        )
+    for (const [id, entry] of [...this.#entries])
+      if (entry.session.state === 'pending' && !entry.decision)
+        this.admit(id, false, 'the end of moderation').catch(error => {
+          // A restart for the changed option may have put it out before.
+          if (this.#entries.get(id) === entry)
+            this.#logFailure(entry, 'is still waiting, although devices no longer need to wait', error)
+        })
   }
 
   /** Stops the timers. Devices keep mirroring. */

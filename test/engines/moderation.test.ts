@@ -346,6 +346,16 @@ t.test('moderation is switched off and on', { skip: NO_RIG }, async t => {
   await room.untilEmpty()
   await room.untilReady()
 
+  await approval('moderator')
+  await eventually(async () => (await rig.shell('grep -c restrict /run/uxplay/options || true')) === '1\n')
+  await room.untilReady()
+  const connecting = room.device()
+  t.equal(await connecting.advance('pair'), 'pair')
+  t.match(await approval('none'), { airplay: { restartPending: true } }, 'a device that is connecting goes on')
+  t.equal(await connecting.advance(), 'refused')
+  await room.untilEnded(connecting)
+  await room.untilReady()
+
   const ann = await room.mirror()
   const active = await room.untilOnly('active')
   t.match(

@@ -404,6 +404,18 @@ t.test('devices that need not wait any more are let in, and the log names those 
   t.equal(log[2], 'notice: session "Ann" (miracast) admitted by the end of moderation')
 })
 
+t.test('a device that is gone, or about which a moderator is deciding, is not said to wait', async t => {
+  const { sessions, engine, enter, log } = start(t)
+  const leaves: Carrier = { isExclusive: false, admit: async id => sessions.leave(id), end: async () => undefined }
+  sessions.enter(leaves, PIXEL, 'pending')
+  engine.hangs = true
+  const ann = enter('Ann', 'pending')
+  sessions.end(ann, 'x').catch(() => undefined)
+  sessions.admitPending()
+  await turn()
+  t.strictSame(log, [])
+})
+
 t.test('while an engine is slow: the same decision is one, another one is refused, and then it is late', async t => {
   const pass = fakeTimers(t)
   const { sessions, engine, enter, log } = start(t, 4)

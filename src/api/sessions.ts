@@ -112,7 +112,7 @@ export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions)
           404: GONE,
           409: {
             description:
-              'Another moderator made a different decision at the same moment, or another device is mirroring: then the type ' +
+              'A different decision was being carried out at that moment, or another device is mirroring: then the type ' +
               'is `urn:receiverd:problem:in-the-way`, and `session` is the ID of its session.',
           },
           504: LATE,
@@ -133,7 +133,7 @@ export function sessionRoutes({ sessions, authenticator }: SessionRoutesOptions)
         answers: {
           204: { description: 'The session has ended.' },
           404: GONE,
-          409: { description: 'Another moderator made a different decision at the same moment.' },
+          409: { description: 'A different decision was being carried out at that moment.' },
           504: LATE,
         },
       },

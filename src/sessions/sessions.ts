@@ -217,7 +217,7 @@ export class Sessions implements EngineHost {
   /** Of two different concurrent decisions, the first wins; the same decision made twice counts as one. */
   async #decide(entry: TrackedSession, verb: Decision['verb'], act: () => Promise<void>): Promise<void> {
     if (entry.decision && entry.decision.verb !== verb)
-      throw new Problem('conflict', 'Another moderator has just decided otherwise about this session.')
+      throw new Problem('conflict', 'A different decision about this session is being carried out.')
     const done = () => {
       entry.decision = undefined
     }

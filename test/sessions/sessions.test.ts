@@ -429,7 +429,7 @@ t.test('while an engine is slow: the same decision is one, another one is refuse
   )
   await t.rejects(sessions.admit(ann, true, 'x'), {
     kind: 'conflict',
-    message: 'Another moderator has just decided otherwise about this session.',
+    message: 'A different decision about this session is being carried out.',
   })
   pass(DECISION_MS - 1)
   await turn()
@@ -448,7 +448,7 @@ t.test('while a decision is being carried out, an opposite one is refused, and o
   const ann = enter('Ann', 'active')
   const late = { kind: 'engine-timeout', message: /within 5 s/ }
   const ending = t.rejects(sessions.end(ann, 'x'), late)
-  await t.rejects(sessions.admit(ann, true, 'x'), { message: /^Another moderator/ }, 'a device that mirrors')
+  await t.rejects(sessions.admit(ann, true, 'x'), { message: /^A different decision/ }, 'a device that mirrors')
   sessions.admitPending()
   const carrier: Carrier = {
     isExclusive: false,
@@ -480,6 +480,18 @@ t.test('a session that ends while it is admitted is gone, and one that is gone i
   sessions.leave(bob)
   t.match(sessions.all, [{ id: ann }])
   t.equal(outcomes()['protocol=miracast,outcome=left'], 1)
+})
+
+t.test('a device that is denied because its time is over was not turned away by another moderator', async t => {
+  const pass = fakeTimers(t)
+  const { sessions, engine, enter } = start(t, 4)
+  engine.hangs = true
+  const ann = enter('Ann', 'pending')
+  pass(4_000)
+  await t.rejects(sessions.admit(ann, true, 'x'), {
+    kind: 'conflict',
+    message: 'A different decision about this session is being carried out.',
+  })
 })
 
 t.test('an engine for many: nobody is in the way', async t => {

@@ -20,6 +20,8 @@ const ALLOWED = '/run/receiverd/uxplay-allowed'
  */
 const CONNECTED = '/run/uxplay/device'
 export const UNIT = 'uxplay.service'
+/** The program that this project's unit starts. */
+const PROGRAM = '/usr/lib/receiverd/uxplay'
 /** The link by which systemd tells journald which run of the unit is the current one. */
 const INVOCATION = `/run/systemd/units/invocation:${UNIT}`
 /** UxPlay is found under the name that the host has when it starts. */
@@ -178,6 +180,12 @@ export class UxPlay {
   /** Whether devices can connect to it. */
   async isListening(): Promise<boolean> {
     return (await this.#sockets()).isListening
+  }
+
+  /** The same; undefined on another root, or if it runs by a unit of somebody else, which may choose other ports. */
+  async isReady(): Promise<boolean | undefined> {
+    if (!this.#system.isRunning || !(await this.#system.exists(PROGRAM))) return undefined
+    return this.isListening()
   }
 
   /** Whether a device plays sound, with or without a picture. */

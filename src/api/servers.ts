@@ -3,6 +3,7 @@ import type { Led } from '../../hal/os/led.ts'
 import { mirroringUnits } from '../../hal/os/receiver.ts'
 import type { Screen } from '../../hal/os/screen.ts'
 import { removeStaleSocket } from '../../hal/os/stale-socket.ts'
+import { UxPlay } from '../../hal/os/uxplay.ts'
 import { Wifi } from '../../hal/settings/wifi/adapter.ts'
 import type { ApiKeyStore } from '../auth/api-key.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
@@ -120,6 +121,8 @@ function routesOf(
   const wifi = new Wifi(system)
   // Without an adapter, do not start a process only to find that out.
   const signal = async () => (configuration.value('wifi')?.present ? wifi.signal() : undefined)
+  const uxplay = new UxPlay(system)
+  const airplayReady = async () => (configuration.value('airplay')?.enabled ? uxplay.isReady() : undefined)
   const requireResettable = () => {
     for (const resource of all) resource.requireResettable?.()
   }
@@ -135,7 +138,7 @@ function routesOf(
     ...tokenRoutes(options),
     ...certificateRoutes(options),
     ...credentialRoutes(() => configuration.value('deviceName')),
-    ...statusRoutes({ ...status, signal }),
+    ...statusRoutes({ ...status, signal, airplayReady }),
     ...operationRoutes({ ...options, configuration, mirroring: mirroringUnits(engines), requireResettable }),
     ...logRoutes({ system, engines, authenticator, unreadBytes: () => server.unreadBytes }),
     ...choiceRoutes(configuration, settings, () => wifi.scan()),

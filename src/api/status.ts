@@ -35,6 +35,8 @@ export interface StatusOptions {
 export interface StatusRouteOptions extends StatusOptions {
   /** Resolves with the signal of the current Wi-Fi network; undefined if the device is in none. */
   readonly signal: () => Promise<Signal | undefined>
+  /** Resolves with whether devices can connect by AirPlay; undefined if that is switched off, or unknown. */
+  readonly airplayReady: () => Promise<boolean | undefined>
 }
 
 const count = (description: string) => Type.Integer({ minimum: 0, description })
@@ -95,6 +97,13 @@ const StatusObject = Type.Object(
     keyStored: Type.Boolean({
       description: 'Whether the API key is stored in its file, so that it survives a restart.',
     }),
+    airplayReady: Type.Optional(
+      Type.Boolean({
+        description:
+          'Whether devices can connect by AirPlay; absent if it is switched off. While UxPlay starts, it is false. If it stays so, ' +
+          'the log of `uxplay.service` says why, as when `/etc/uxplayrc` has an option that UxPlay does not know.',
+      }),
+    ),
     certificate: Type.Optional(
       Type.Object(
         {
@@ -183,7 +192,11 @@ export function statusRoutes(options: StatusRouteOptions): readonly Route[] {
       method: 'GET',
       path: '/status',
       needs: 'admin:r',
-      handle: async () => json(Buffer.from(JSON.stringify({ ...(await readStatus(options)), wifi: await wifi() }))),
+      handle: async () => {
+        const airplayReady = await options.airplayReady().catch(() => undefined)
+        const status = { ...(await readStatus(options)), airplayReady, wifi: await wifi() }
+        return json(Buffer.from(JSON.stringify(status)))
+      },
       docs: {
         operationId: 'getStatus',
         summary: 'Read the status of the device',

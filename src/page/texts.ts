@@ -379,10 +379,12 @@ export const statusNames = {
   connections: 'Connections',
   sessions: 'Sessions',
   keyStored: 'API key is stored',
+  airplayReady: 'AirPlay is ready',
   certificatePin: 'Certificate pin',
   wifi: 'Wi-Fi',
 } as Readonly<Record<string, string>>
 export const usedOf = (used: string, total: string) => `${used} of ${total}`
+export const airplayNotReady = 'No. If that does not change, the log says why.'
 export const storageReadOnly = 'Read-only: nothing can be changed. Restart the device, or replace its card.'
 export const storageTemporary =
   'Its partition could not be read: the settings are those of a new device, and a restart loses changes. Restart it, or replace its card.'

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
@@ -11,6 +11,7 @@ import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
 import { commands } from '../support/fakes/commands.ts'
 import { FakeMonitors } from '../support/fakes/monitors.ts'
+import { FakeUxPlay } from '../support/fakes/uxplay-run.ts'
 import { bootKernel, KERNEL as FILES } from '../support/kernel.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 import { startModerated } from '../support/sessions.ts'
@@ -122,6 +123,28 @@ t.test('a Wi-Fi configuration that cannot be read keeps the status from nobody',
   })
   writeFileSync(join(root, 'sys/class/net/wlan0/operstate'), 'up\n')
   t.match(await statusOf(service), { version: '0.0.0', wifi: undefined })
+})
+
+t.test('whether devices can connect by AirPlay, unless it is switched off or runs by another unit', async t => {
+  const root = deviceRoot(t)
+  const uxplay = new FakeUxPlay(root, '')
+  const service = await startTestService(t, {
+    root,
+    running: true,
+    run: commands({}),
+    monitor: new FakeMonitors().monitor,
+    addresses: () => ({}),
+  })
+  const isReady = async () => ((await statusOf(service)) as { airplayReady?: boolean }).airplayReady
+  t.equal(await isReady(), undefined, 'its ports are not known')
+  mkdirSync(service.path('usr/lib/receiverd'), { recursive: true })
+  writeFileSync(service.path('usr/lib/receiverd/uxplay'), '')
+  t.equal(await isReady(), true)
+  uxplay.isListening = false
+  uxplay.connect()
+  t.equal(await isReady(), false, 'UxPlay has ended')
+  rmSync(service.path('etc/systemd/system/multi-user.target.wants/uxplay.service'))
+  await eventually(async () => (await isReady()) === undefined)
 })
 
 function includes(status: object, part: object): boolean {

@@ -152,6 +152,22 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
     t.match(await rig.run(['journalctl', '--unit=uxplay', '--output=cat']), 'UxPlay has lost the screen')
   })
 
+  await t.test('says that it is not ready while a mistake in its options makes it end', async t => {
+    const isReady = async () => ((await (await rig.fetch('/status')).json()) as { airplayReady?: boolean }).airplayReady
+    await restart(room)
+    t.equal(await isReady(), true)
+    const options = await rig.readFile('/etc/uxplayrc')
+    await rig.replaceFile('/etc/uxplayrc', `${options}no-such-option\n`)
+    await rig.run(['systemctl', 'restart', 'uxplay'])
+    await eventually(
+      async () => Number(await rig.run(['systemctl', 'show', '-P', 'NRestarts', 'uxplay'])) > 1,
+      READY_MS,
+    )
+    t.equal(await isReady(), false)
+    await rig.replaceFile('/etc/uxplayrc', options)
+    await eventually(isReady, READY_MS)
+  })
+
   await t.test('has little in reach', async t => {
     const exposure = await rig.run(['systemd-analyze', 'security', '--no-pager', 'uxplay'])
     t.match(exposure, /level for uxplay.service: 1\.\d OK/)

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { temporaryFolder } from '../support/folder.ts'
@@ -15,6 +15,12 @@ t.test('status and log', { skip: missingBrowser('shell') }, async t => {
     await goTo(page, 'Status')
     for (const text of ['Clock is set', 'Storage in use', 'Raspberry Pi 4 Model B Rev 1.5', 'Receiver OS'])
       await waitForText(page, text)
+  })
+
+  await t.test('that UxPlay does not listen', async () => {
+    mkdirSync(service.path('usr/lib/receiverd'), { recursive: true })
+    writeFileSync(service.path('usr/lib/receiverd/uxplay'), '')
+    await waitForText(page, 'No. If that does not change, the log says why.')
   })
 
   await t.test('a name is typed as it is seen', async t => {

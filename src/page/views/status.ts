@@ -78,6 +78,7 @@ function row([name, value]: readonly [string, Json]): HTMLElement {
 }
 
 function statusText(name: string, value: Json): string {
+  if (name === 'airplayReady' && value === false) return texts.airplayNotReady
   if (name.endsWith('At')) return momentText(String(value))
   if (name.endsWith('S') && typeof value === 'number') return durationText(value)
   if (name.endsWith('C') && typeof value === 'number') return `${Math.round(value)} °C`

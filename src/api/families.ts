@@ -58,6 +58,11 @@ export function deviceFamilies(
     gauge('device_clock_set', 'Whether the device knows the time (1) or not (0).', Number(status.clockSet)),
     gauge('api_key_stored', 'Whether the API key survives a restart (1) or not (0).', Number(status.keyStored)),
     gauge(
+      'airplay_ready',
+      'Whether devices can connect by AirPlay (1) or not (0); absent if it is switched off.',
+      status.airplayReady === undefined ? undefined : Number(status.airplayReady),
+    ),
+    gauge(
       'certificate_expiry_timestamp_seconds',
       'When the TLS certificate expires, in seconds since 1970.',
       certificate && certificate.to / 1000,

@@ -107,7 +107,9 @@ function statusOf(options: ServersOptions, server: HttpServer): StatusOptions {
   })
   const { configuration, settings } = resources
   const configurationDigest = digester(configurationSchema(settings) as Schema, () => configuration.json)
-  return { ...options, configuration, configurationDigest, counts, certificate: () => tls?.certificate }
+  const uxplay = new UxPlay(options.system)
+  const airplayReady = async () => (configuration.value('airplay')?.enabled ? uxplay.isReady() : undefined)
+  return { ...options, configuration, configurationDigest, counts, airplayReady, certificate: () => tls?.certificate }
 }
 
 function routesOf(
@@ -121,8 +123,6 @@ function routesOf(
   const wifi = new Wifi(system)
   // Without an adapter, do not start a process only to find that out.
   const signal = async () => (configuration.value('wifi')?.present ? wifi.signal() : undefined)
-  const uxplay = new UxPlay(system)
-  const airplayReady = async () => (configuration.value('airplay')?.enabled ? uxplay.isReady() : undefined)
   const requireResettable = () => {
     for (const resource of all) resource.requireResettable?.()
   }
@@ -138,7 +138,7 @@ function routesOf(
     ...tokenRoutes(options),
     ...certificateRoutes(options),
     ...credentialRoutes(() => configuration.value('deviceName')),
-    ...statusRoutes({ ...status, signal, airplayReady }),
+    ...statusRoutes({ ...status, signal }),
     ...operationRoutes({ ...options, configuration, mirroring: mirroringUnits(engines), requireResettable }),
     ...logRoutes({ system, engines, authenticator, unreadBytes: () => server.unreadBytes }),
     ...choiceRoutes(configuration, settings, () => wifi.scan()),

@@ -29,14 +29,14 @@ export interface StatusOptions {
   readonly configurationDigest: () => string
   /** Returns the certificate of the TLS server in front of the API; undefined if there is none. */
   readonly certificate: () => Certificate | undefined
+  /** Resolves with whether devices can connect by AirPlay; undefined if that is switched off, or unknown. */
+  readonly airplayReady: () => Promise<boolean | undefined>
 }
 
 /** What the status needs in addition to what it shares with the metrics. */
 export interface StatusRouteOptions extends StatusOptions {
   /** Resolves with the signal of the current Wi-Fi network; undefined if the device is in none. */
   readonly signal: () => Promise<Signal | undefined>
-  /** Resolves with whether devices can connect by AirPlay; undefined if that is switched off, or unknown. */
-  readonly airplayReady: () => Promise<boolean | undefined>
 }
 
 const count = (description: string) => Type.Integer({ minimum: 0, description })
@@ -161,6 +161,7 @@ export async function readStatus(options: StatusOptions) {
     trial: trialOf(configuration.trial, clockSet ? now : undefined),
     configurationDigest: options.configurationDigest(),
     keyStored: keys.isStored,
+    airplayReady: await options.airplayReady().catch(() => undefined),
     ...counts(),
     certificate: certificate && certificateOf(certificate),
     certificatePin: certificate?.pin,
@@ -192,11 +193,7 @@ export function statusRoutes(options: StatusRouteOptions): readonly Route[] {
       method: 'GET',
       path: '/status',
       needs: 'admin:r',
-      handle: async () => {
-        const airplayReady = await options.airplayReady().catch(() => undefined)
-        const status = { ...(await readStatus(options)), airplayReady, wifi: await wifi() }
-        return json(Buffer.from(JSON.stringify(status)))
-      },
+      handle: async () => json(Buffer.from(JSON.stringify({ ...(await readStatus(options)), wifi: await wifi() }))),
       docs: {
         operationId: 'getStatus',
         summary: 'Read the status of the device',

@@ -143,6 +143,7 @@ t.test('whether devices can connect by AirPlay, unless it is switched off or run
   uxplay.isListening = false
   uxplay.connect()
   t.equal(await isReady(), false, 'UxPlay has ended')
+  t.match(await (await service.fetch('/metrics')).text(), /^receiverd_airplay_ready 0$/m)
   rmSync(service.path('etc/systemd/system/multi-user.target.wants/uxplay.service'))
   await eventually(async () => (await isReady()) === undefined)
 })

@@ -95,6 +95,12 @@ const CASES: readonly Case[] = [
     forMinutes: 5,
   },
   {
+    alert: 'ReceiverAirplayNotReady',
+    ill: { receiverd_airplay_ready: always(0) },
+    well: { receiverd_airplay_ready: always(1) },
+    forMinutes: 10,
+  },
+  {
     alert: 'ReceiverCertificateExpires',
     // The time begins at 0.
     ill: { receiverd_certificate_expiry_timestamp_seconds: always(14 * DAY_S - 1) },

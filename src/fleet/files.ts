@@ -5,7 +5,7 @@ import { CommandError } from '../cli/failure.ts'
 import { UsageError } from '../usage-error.ts'
 
 /** Limit on a fleet file or a key file in bytes: enough for a few thousand devices. */
-const MAX_BYTES = 1024 * 1024
+export const MAX_BYTES = 1024 * 1024
 /** Limit on a file with a certificate of each device. */
 const MAX_EARLIER_BYTES = 64 * 1024 * 1024
 const OTHERS = 0o077

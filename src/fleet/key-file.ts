@@ -4,7 +4,7 @@ import { redoName, replace } from '../../hal/files/replace.ts'
 import { KEY_PATTERN } from '../auth/key-file.ts'
 import { CommandError } from '../cli/failure.ts'
 import { UsageError } from '../usage-error.ts'
-import { HERE, readPrivate, writeOwn } from './files.ts'
+import { HERE, MAX_BYTES, readPrivate, writeOwn } from './files.ts'
 
 /** The keys that may be in force on a device. */
 export interface Keys {
@@ -87,11 +87,13 @@ export class KeyFile {
       const names = new Set(lines.map(nameIn))
       const added = [...changed].filter(([name]) => !names.has(name)).map(([name, keys]) => `${lineOf(name, keys)}\n`)
       const rest = lines.join('\n')
-      await writeOwn(
-        this.path,
-        [rest, ...(rest.endsWith('\n') || added.length === 0 ? [] : ['\n']), ...added].join(''),
-        MODE,
-      )
+      const whole = [rest, ...(rest.endsWith('\n') || added.length === 0 ? [] : ['\n']), ...added].join('')
+      // No command could read it again, and it alone has the keys that devices are about to get.
+      if (Buffer.byteLength(whole) > MAX_BYTES)
+        throw new CommandError(
+          `${this.path} would be larger than ${MAX_BYTES / 1024} KiB: replace fewer keys at once, by --group or --device`,
+        )
+      await writeOwn(this.path, whole, MODE)
     })
     this.#last = change.catch(() => undefined)
     return change

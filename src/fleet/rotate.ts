@@ -42,7 +42,9 @@ export async function rotateKeys(members: readonly Member[], file: KeyFile, opti
   const { stop, ui, isSure, removeIssuers, wait } = options
   const question = `Replace the API keys of ${countOf(members.length)}? Every token made from them is revoked${removeIssuers ? ', and every issuer added with them is removed' : ''}.`
   if (!isSure && !(await ui.ask(question))) throw new CommandError('no key was replaced')
-  const rotating = new Map(members.map(member => [member, rotatingOf(member)]))
+  // Somebody may have edited the file while the question waited.
+  const present = await file.read()
+  const rotating = new Map(members.map(member => [member, rotatingOf(member, present)]))
   await file.change(new Map(Array.from(rotating, ([{ device }, { keys }]) => [device.name, keys])))
 
   const settled = new Settled(file, wait)
@@ -55,7 +57,8 @@ export async function rotateKeys(members: readonly Member[], file: KeyFile, opti
   return report(ui, outcomes, stop.aborted)
 }
 
-function rotatingOf({ device, keys }: Member): Rotating {
+function rotatingOf({ device, keys: before }: Member, present: ReadonlyMap<string, Keys>): Rotating {
+  const keys = present.get(device.name) ?? before
   if (!keys) throw new CommandError(`${device.name} has no key in the key file`)
   return { keys: { key: keys.key, next: keys.next ?? generateKey() }, isGoingOn: keys.next !== undefined }
 }

@@ -3,9 +3,12 @@ import type { ChildProcess } from 'node:child_process'
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import t, { type Test } from 'tap'
+import { membersOf } from '../../src/fleet/access.ts'
+import { parseFleet } from '../../src/fleet/fleet-file.ts'
 import { KeyFile } from '../../src/fleet/key-file.ts'
+import { rotateKeys } from '../../src/fleet/rotate.ts'
 import { startReceiver } from '../interop/support.ts'
-import { eventually } from '../support/eventually.ts'
+import { DEADLINE_MS, eventually } from '../support/eventually.ts'
 import { TestIssuer } from '../support/issuer.ts'
 import { freePort } from '../support/port.ts'
 import { startTestService, type TestService } from '../support/service.ts'
@@ -189,6 +192,49 @@ t.test('no key is sent before it is in the file', async t => {
   const old = device.key
   await owner.outcomes(['rotate-keys', '--yes'])
   t.strictSame(before, [old, device.key])
+})
+
+t.test('a key file that would be too large to be read again is left as it was', async t => {
+  const device = await startTestService(t)
+  const owner = await fleetOf(t, ['lobby', `127.0.0.1:${device.port}`, device.key])
+  const others = Array.from({ length: 10_000 }, (_, at) => `a-room-with-a-long-name-${at},${'A'.repeat(64)}\n`)
+  owner.write('keys.csv', `${owner.read('keys.csv')}${others.join('')}`)
+  const before = owner.read('keys.csv')
+  const fill = 1024 * 1024 - before.length
+  owner.write('keys.csv', `${before}#${'-'.repeat(fill - 20)}\n`)
+  const full = owner.read('keys.csv')
+  t.match(await owner.run(['rotate-keys', '--yes']), {
+    status: 1,
+    stderr: /keys\.csv would be larger than 1024 KiB: replace fewer keys at once, by --group or --device\n$/,
+  })
+  t.equal(owner.read('keys.csv'), full)
+  t.equal((await owner.run(['list'])).status, 0)
+})
+
+t.test('a key that is written into the file while the question waits is not lost', async t => {
+  const device = await startTestService(t)
+  const owner = await fleetOf(t, ['lobby', `127.0.0.1:${device.port}`, 'A'.repeat(43)])
+  const fleet = parseFleet(owner.read('fleet.yaml'), owner.path('fleet.yaml'))
+  const options = { run: () => Promise.reject(new Error('no program is needed')), env: {}, timeoutMs: DEADLINE_MS }
+  const members = await membersOf(fleet, fleet.devices, options)
+  const quiet = () => undefined
+  const status = await rotateKeys(members, new KeyFile(owner.path('keys.csv')), {
+    limit: 1,
+    isSure: false,
+    removeIssuers: false,
+    wait: async () => undefined,
+    stop: new AbortController().signal,
+    halted: new Promise(quiet),
+    ui: {
+      ...{ say: quiet, show: quiet, note: quiet, isJson: false, isAsking: false },
+      ask: async () => {
+        owner.write('keys.csv', `lobby,${device.key}\n`)
+        return true
+      },
+    },
+  })
+  t.equal(status, 0)
+  t.strictSame(keysOf(owner).lobby, [device.key])
 })
 
 t.test('a key file whose writing was interrupted is made whole', async t => {

@@ -93,7 +93,8 @@ class Reader {
   constructor(text: string, path: string) {
     this.#path = path
     this.#document = parseDocument(text, { lineCounter: this.#lines, prettyErrors: false, stringKeys: true })
-    const [error] = this.#document.errors
+    // Among the warnings are tags of other programs, such as !vault and !secret, whose text is no value but stands for one.
+    const [error] = [...this.#document.errors, ...this.#document.warnings]
     // Its message may quote the line, which may hold a key.
     if (error)
       throw new UsageError(`${path}:${this.#lines.linePos(error.pos[0]).line}: not YAML: ${describeCode(error.code)}`)

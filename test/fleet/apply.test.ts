@@ -261,6 +261,10 @@ t.test('a mistake in the file has its line and its place', async t => {
       '/fleet.yaml:3: devices.c: it has the same serial number as a',
     ],
     ['devices:\n  a: 1\n  a: 2', '/fleet.yaml:3: not YAML: duplicate key'],
+    [
+      'settings:\n  airplay: { password: !secret airplay }\ndevices: { a: { address: "http://b" } }',
+      '/fleet.yaml:2: not YAML: tag resolve failed',
+    ],
     ['devices:\n  a: { address: "http://b" }', 'a has no credential: add a line a,KEY'],
     [
       `devices:\n  a: { address: "http://b", key: { env: NOT_SET } }`,

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createServer as createHttpServer, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
+import { Refused } from '../../src/cli/service-client.ts'
 import { Broker } from '../../src/fleet/bridge/broker.ts'
 import { Credentials } from '../../src/fleet/bridge/credentials.ts'
 import { parseFleet } from '../../src/fleet/fleet-file.ts'
@@ -115,6 +116,11 @@ devices:
   now += 0.2 * 3_600_000
   const exp = Math.floor(now / 1000) + 12 * 3600
   t.match(await claims('b'), { aud: ['host:b'], exp })
+  // The clock of this computer was ahead.
+  now -= 3_600_000
+  t.match(await claims('b'), { exp })
+  t.equal(credentials.unreached('b', new Refused(401, { detail: 'The iat of the token lies in the future.' })), '')
+  t.match(await claims('b'), { aud: ['host:b'], exp: exp - 3600 })
 })
 
 /** A device that changes its configuration as often as its events are read. */

@@ -85,15 +85,16 @@ export class Credentials {
    * @returns what its owner can do about it, as the end of a sentence; empty if that is unknown.
    */
   unreached(name: string, error: unknown): string {
-    this.#refresh(name, error)
-    const isOfAnother =
-      this.#issuer && error instanceof Refused && error.status === 401 && /\baud\b/.test(error.message)
+    const isRefused = error instanceof Refused && error.status === 401
+    // If it was made before the clock of this computer was right, another one may be valid.
+    if (isRefused) this.#reading.delete(name)
+    this.#refresh(name, isRefused)
+    const isOfAnother = this.#issuer && isRefused && /\baud\b/.test(error.message)
     return isOfAnother ? `; its token is for ${this.#audiences.get(name)?.join(' or ')}: ${GIVE_SERIAL}` : ''
   }
 
-  #refresh(name: string, error: unknown): void {
+  #refresh(name: string, isRefused: boolean): void {
     const device = this.#devices.find(device => device.name === name)
-    const isRefused = error instanceof Refused && error.status === 401
     const now = performance.now()
     if ((!isRefused && device?.endpoint) || now - this.#refreshed < REFRESH_MS) return
     this.#refreshed = now

@@ -193,6 +193,15 @@ t.test('a site', { skip }, async t => {
     t.same(watcher.said('receiverd/lobby/availability', from), [])
   })
 
+  await t.test('a device that is not chosen is offline', async own => {
+    own.equal(await bridge.end('SIGTERM'), 0)
+    own.equal(watcher.text('receiverd/hall.2/availability'), 'online', 'so far')
+    bridge = new Bridge(t, owner, {}, ['--device', 'lobby'])
+    await untilOnline(watcher, ['lobby'])
+    await eventually(() => watcher.text('receiverd/hall.2/availability') === 'offline')
+    own.equal(watcher.text('receiverd/hall.2/sessions'), undefined)
+  })
+
   await t.test('a device is removed from the file', async t => {
     t.equal(await bridge.end('SIGTERM'), 0)
     await eventually(() => watcher.text('receiverd/bridge') === 'offline')

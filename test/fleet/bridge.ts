@@ -25,8 +25,8 @@ export class Bridge {
   readonly log: string[] = []
   readonly process: ChildProcess
 
-  constructor(t: Test, owner: Owner, env: NodeJS.ProcessEnv = {}) {
-    this.process = spawn(process.execPath, [PROGRAM, 'bridge'], {
+  constructor(t: Test, owner: Owner, env: NodeJS.ProcessEnv = {}, options: readonly string[] = []) {
+    this.process = spawn(process.execPath, [PROGRAM, 'bridge', ...options], {
       cwd: owner.folder,
       env: { PATH: process.env.PATH, ...env },
       stdio: ['ignore', 'inherit', 'pipe'],

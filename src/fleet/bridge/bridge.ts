@@ -169,7 +169,7 @@ class Bridge {
     if (topic.startsWith(`${prefix}/`)) {
       const [name = '', kind] = topic.slice(prefix.length + 1).split('/')
       if (kind === 'command') this.#command(name, text, isRetained)
-      else if (text !== '' && topic === this.#topic(name, 'availability')) this.#remove(name)
+      else if (text !== '' && topic === this.#topic(name, 'availability')) this.#leave(name)
     } else if (discovery !== '' && text !== '') {
       const objectId = topic.split('/').at(-2) ?? ''
       if (topic === discoveryTopicOf(this.#settings, objectId) && NAME.test(objectId) && !this.#objectIds.has(objectId))
@@ -177,9 +177,13 @@ class Bridge {
     }
   }
 
-  /** Removes the messages about a device that is not in the fleet file. */
-  #remove(name: string): void {
-    if (!NAME.test(name) || this.#names.has(name)) return
+  /** Removes the messages about a device that is not in the fleet file. One that is in it, but not shown, is offline. */
+  #leave(name: string): void {
+    if (!NAME.test(name) || this.#shown.has(name)) return
+    if (this.#names.has(name)) {
+      this.#set(name, 'sessions', '')
+      return this.#set(name, 'availability', 'offline')
+    }
     this.#sayOnce(`removed ${name}`, 'info', `${name} is not in the fleet file, and is removed`)
     // If too many are being removed, the device is found again at the next connection.
     TOPICS.every(topic => this.#broker.remove(this.#topic(name, topic)))

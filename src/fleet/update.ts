@@ -47,12 +47,28 @@ interface Bundle {
   readonly version: string | undefined
 }
 
+const INSTALLED = '/update/install'
+
 /** Has a device discard the version that waits for a restart, or the bundle that it has. */
 export async function discard(client: DeviceClient): Promise<Result> {
   const found = newVersion(await stateOf(client))
   if (!found) return { state: 'unchanged' }
-  await client.send('DELETE', found.path)
-  return { state: 'changed', note: `version ${found.version} is discarded` }
+  const { version, path } = found
+  const lost = await client.send('DELETE', path).then(
+    () => undefined,
+    error => {
+      if (error instanceof Unanswered) return error
+      throw error
+    },
+  )
+  const isInstalled = path === INSTALLED
+  const left = lost || !isInstalled ? newVersion(await stateOf(client)) : undefined
+  if (left?.path === INSTALLED && !isInstalled)
+    throw new CommandError(
+      `version ${left.version} was installed in the meantime; give the command again to discard it`,
+    )
+  if (lost && left?.path === path) throw lost
+  return { state: 'changed', note: `version ${version} is discarded` }
 }
 
 async function updateDevice(client: DeviceClient, bundle: Bundle, options: UpdateOptions): Promise<Result> {

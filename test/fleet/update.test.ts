@@ -7,6 +7,8 @@ import { Files } from '../../hal/files/files.ts'
 import { KERNEL } from '../../hal/files/kernel.ts'
 import { largeFile } from '../../hal/files/read.ts'
 import { versionIn } from '../../src/fleet/bundle.ts'
+import { type DeviceClient, Unanswered } from '../../src/fleet/client.ts'
+import { discard } from '../../src/fleet/update.ts'
 import { TrialRecords } from '../../src/update/trial.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
@@ -223,6 +225,32 @@ t.test('a version that has not started yet is discarded on each device that has 
   const again = ['update', 'next.raucb', '--yes', '--restart', 'manual', '--device', 'room-0']
   t.equal((await owner.outcomes(again)).status, 1)
   t.match(await owner.outcomes(discarding), { of: { 'room-0': { state: 'changed' } } }, 'a bundle, too')
+})
+
+t.test('a lost answer to a discard, and a version that is installed meanwhile', async t => {
+  const runs = { running: { version: '1.0.0' }, other: { version: '1.1.0' }, bundle: { version: '1.1.0' } }
+  const [stored, installed, gone] = [
+    { ...runs, state: 'downloaded' },
+    { ...runs, state: 'installed' },
+    { ...runs, bundle: undefined, state: 'idle' },
+  ]
+  const lost = new Unanswered('it broke off')
+  const discarded = async (error: Error | undefined, ...states: readonly object[]) => {
+    const left = [...states]
+    const send = async (method: string) => {
+      if (method === 'GET') return { body: left.shift() }
+      if (error) throw error
+      return { body: {} }
+    }
+    return discard({ send } as unknown as DeviceClient)
+  }
+  t.match(await discarded(undefined, stored, gone), { state: 'changed' })
+  t.match(await discarded(lost, stored, gone), { state: 'changed' })
+  t.match(await discarded(lost, installed, gone), { state: 'changed' })
+  await t.rejects(discarded(lost, stored, stored), { message: 'it broke off' })
+  await t.rejects(discarded(lost, installed, installed), { message: 'it broke off' })
+  const meanwhile = 'version 1.1.0 was installed in the meantime; give the command again to discard it'
+  await t.rejects(discarded(undefined, stored, installed), { message: meanwhile })
 })
 
 t.test('a service that restarts while RAUC gives up has installed nothing', async t => {

@@ -3,7 +3,7 @@ import { algorithmOf, type GivenIssuer } from '../auth/issuer.ts'
 import { Refused } from '../cli/service-client.ts'
 import { UsageError } from '../usage-error.ts'
 import type { Member } from './access.ts'
-import { type DeviceAnswer, type DeviceClient, Silent, Unanswered } from './client.ts'
+import { Silent, Unanswered } from './client.ts'
 import type { OwnFile } from './files.ts'
 import type { Result } from './outcome.ts'
 
@@ -39,32 +39,30 @@ function keyIn(pem: string) {
 
 /** Makes a device accept the tokens of an issuer, in place of those of an issuer with the same name. */
 export async function addIssuer(member: Member, name: string, issuer: GivenIssuer): Promise<Result> {
-  await sendTwice(member.client(), 'PUT', name, { ...issuer, roles: [...issuer.roles] })
+  const client = member.client()
+  await twice(() => client.send('PUT', `/issuers/${name}`, { ...issuer, roles: [...issuer.roles] }))
   return { state: 'done' }
 }
 
 /** Makes a device refuse the tokens of an issuer. */
 export async function removeIssuer(member: Member, name: string): Promise<Result> {
-  try {
-    await sendTwice(member.client(), 'DELETE', name)
+  const client = member.client()
+  return twice(async isAgain => {
+    try {
+      await client.send('DELETE', `/issuers/${name}`)
+    } catch (error) {
+      if (!(error instanceof Refused) || error.status !== 404) throw error
+      // The first request may have removed it.
+      if (!isAgain) return { state: 'unchanged', note: `there is no issuer ${name}` }
+    }
     return { state: 'done' }
-  } catch (error) {
-    if (error instanceof Refused && error.status === 404)
-      return { state: 'unchanged', note: `there is no issuer ${name}` }
-    throw error
-  }
+  })
 }
 
 /** Sends a request, and repeats it if the answer was lost: that changes nothing more. It is not repeated after a timeout. */
-async function sendTwice(
-  client: DeviceClient,
-  method: string,
-  name: string,
-  body?: GivenIssuer,
-): Promise<DeviceAnswer> {
-  const send = () => client.send(method, `/issuers/${name}`, body)
-  return send().catch(error => {
-    if (error instanceof Unanswered && !(error instanceof Silent)) return send()
+function twice<T>(send: (isAgain: boolean) => Promise<T>): Promise<T> {
+  return send(false).catch(error => {
+    if (error instanceof Unanswered && !(error instanceof Silent)) return send(true)
     throw error
   })
 }

@@ -97,6 +97,11 @@ t.test('an issuer is added to many devices, and removed again', async t => {
   })
   t.strictSame(await issuersOf(hall.device), [])
 
+  t.equal((await owner.run([...add, 'issuer.pem', '--device', 'lobby'])).status, 0)
+  let lost = 0
+  lobby.network.fateOf = head => (head.startsWith('DELETE ') && lost++ === 0 ? 'lose the answer' : 'pass')
+  t.match(await owner.outcomes([...remove, '--device', 'lobby']), { status: 0, of: { lobby: { state: 'done' } } })
+
   owner.write('public.pem', pem(publicKey, 'spki'))
   owner.write('rsa.pem', pem(generateKeyPairSync('rsa', { modulusLength: 2048 }).publicKey, 'spki'))
   owner.write('open.pem', pem(privateKey, 'pkcs8'), 0o644)

@@ -60,6 +60,13 @@ t.test('an operation', async t => {
   const { status, of } = await owner.outcomes(['run', 'reboot', '--yes'])
   t.equal(status, 1)
   t.match(of, { 'room-0': { state: 'failed', reason: /^the service refused: / }, 'room-1': { state: 'not begun' } })
+  const device = await startTestService(t)
+  const network = await Network.to(t, device.port)
+  network.fateOf = () => 'lose the answer'
+  const lobby = `{ address: "http://${network.address}", key: "${device.key}" }`
+  owner.write('fleet.yaml', `devices: { lobby: ${lobby} }\n`)
+  const reason = /^it broke off: .*; it may have carried out the operation$/
+  t.match(await owner.outcomes(['run', 'identify', '--yes']), { status: 1, of: { lobby: { state: 'failed', reason } } })
 })
 
 t.test('settings are saved, and loaded again', async t => {

@@ -49,7 +49,8 @@ t.test('40 devices, by the playbook in the README', { skip }, async t => {
   )
   // A rotation was interrupted: the second key is in force.
   const keys = devices.map(({ key }, at) => `room-${at + 1},${at === 0 ? `${OTHER_KEY},` : ''}${key}\n`)
-  owner.write('keys.csv', `# of August\n${keys.join('')}`)
+  // As an editor on Windows saves it.
+  owner.write('keys.csv', `\ufeff${keys.join('').replaceAll('\n', '\r\n')}# of August\r\n`)
   owner.write(
     'fleet.yaml',
     `keys: keys.csv

@@ -181,7 +181,8 @@ def credentials_in(path, device=None):
 
 def read_private(path):
     try:
-        with open(path, encoding="utf-8") as file:
+        # Some editors put a byte-order mark at the beginning.
+        with open(path, encoding="utf-8-sig") as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
                 raise WrongCall(f"key_file: {path} has secrets, and others may read it: chmod 600 {path}")
             return file.read(MAX_FILE_BYTES)

@@ -30,7 +30,7 @@ export interface PresenceOptions {
 export interface Presence {
   /** The TLS server in front; undefined without one. */
   readonly tls: Tls | undefined
-  /** @param address Where the API listens, as a URL. */
+  /** @param address Where the API listens: a URL, or the path of a Unix socket. */
   start(address: string): Promise<void>
   /** Resolves when no certificate is being written. */
   stop(): Promise<void>
@@ -47,9 +47,9 @@ export function createPresence(options: PresenceOptions): Presence {
       // First: without a certificate nobody can connect, whatever else fails.
       tls?.start()
       const announcement = new Announcement(system)
-      const { host, port: own } = addressIn(address)
-      // On the loopback alone, it is reached through a server of the owner's, whose address is not known here.
-      const port = config.tlsPort ?? (reachable([host]).length > 0 ? own : undefined)
+      const own = URL.canParse(address) ? addressIn(address) : undefined
+      // On the loopback alone, or a Unix socket, it is reached through a server of the owner's, whose address is not known here.
+      const port = config.tlsPort ?? (own && reachable([own.host]).length > 0 ? own.port : undefined)
       await startIdleScreen({
         ...options,
         hasPage: config.page,

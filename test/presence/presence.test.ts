@@ -54,7 +54,7 @@ t.test('the screen and the announcement have the port of the API, also that of h
 })
 
 t.test('a service that clients reach only through a server of the owner has neither', async t => {
-  for (const address of ['http://127.0.0.1:8080', 'http://[::1]:8080']) {
+  for (const address of ['http://127.0.0.1:8080', 'http://[::1]:8080', '/run/receiverd.sock']) {
     const { presence, text } = await presenceAt(t, {})
     await presence.start(address)
     const picture = await eventually(() => text('run/receiverd/screen/idle.svg'))

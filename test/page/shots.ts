@@ -7,7 +7,7 @@ import { startUpdateDevice } from '../support/update-device.ts'
 import { openTab, startBrowser } from './browser.ts'
 import { page as built, livelySystem, showSessions, startPageDevice } from './device.ts'
 import { goTo } from './steps.ts'
-import { UPDATE_VIEWS } from './update-views.ts'
+import { CLOCK, UPDATE_VIEWS } from './update-views.ts'
 import { VIEWS } from './views.ts'
 
 const OUT = join(REPOSITORY, 'build/out/page-shots')
@@ -40,7 +40,7 @@ t.test('every state of an update, on a small phone and on a desk', async t => {
   mkdirSync(OUT, { recursive: true })
   const browser = await startBrowser(t)
   for (const { name, prepare, come } of UPDATE_VIEWS.filter(({ name }) => ONLY?.includes(`update-${name}`) ?? true)) {
-    const device = await startUpdateDevice(t, prepare, built)
+    const device = await startUpdateDevice(t, prepare, built, CLOCK)
     const { page } = await openTab(browser, device.link, page => page.setViewport(PHONE))
     await goTo(page, 'Update')
     await come(page, device)

@@ -4,7 +4,7 @@ import { startUpdateDevice } from '../support/update-device.ts'
 import { missingBrowser, openTab, PHONE, startBrowser } from './browser.ts'
 import { page as built } from './device.ts'
 import { goTo } from './steps.ts'
-import { UPDATE_VIEWS } from './update-views.ts'
+import { CLOCK, UPDATE_VIEWS } from './update-views.ts'
 
 /** Characters from which on a sentence is more than a label. */
 const SENTENCE = 25
@@ -13,7 +13,7 @@ t.test('the states of an update', { skip: missingBrowser('shell') }, async t => 
   const browser = await startBrowser(t)
   for (const { name, prepare, come, takes, not } of UPDATE_VIEWS)
     await t.test(name, async t => {
-      const device = await startUpdateDevice(t, prepare, built)
+      const device = await startUpdateDevice(t, prepare, built, CLOCK)
       const { page } = await openTab(browser, device.link, page => page.setViewport(PHONE))
       await goTo(page, 'Update')
       await come(page, device)

@@ -1,5 +1,6 @@
 /** The view Update in every state of an update, and how to come there: for its texts, and for pictures. */
 import type { Page } from 'puppeteer-core'
+import type { Clock } from '../../src/clock.ts'
 import { eventually } from '../support/eventually.ts'
 import type { FakeRauc } from '../support/fakes/rauc.ts'
 import { MIB, type UpdateDevice } from '../support/update-device.ts'
@@ -21,6 +22,8 @@ export interface UpdateViewCase {
 const CARD = 'New version'
 const AT = '2026-11-25T01:00:00Z'
 const WINDOW = { days: ['sat', 'sun'], from: '02:00', to: '04:00' }
+/** The clock of the device, on a Wednesday: out of that window whenever the tests run. */
+export const CLOCK: Clock = { now: () => Date.parse('2026-11-25T12:00:00Z') + performance.now() }
 
 export const UPDATE_VIEWS: readonly UpdateViewCase[] = [
   { name: 'new', come: page => waitForText(page, '1.0.0'), takes: /take some minutes each/ },

@@ -18,8 +18,12 @@ const DASHBOARD = 'src/fleet/grafana/receiverd.json'
 const OFTEN = 'global: { scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 100ms }\n'
 const skip = needs('prometheus', 'promtool')
 
-/** Absent, as these devices lack nginx with a certificate, and RAUC. */
-const NOT_HERE = ['receiverd_certificate_expiry_timestamp_seconds', 'receiverd_update_last_outcome']
+/** Absent, as these devices lack UxPlay, nginx with a certificate, and RAUC. */
+const NOT_HERE = [
+  'receiverd_airplay_ready',
+  'receiverd_certificate_expiry_timestamp_seconds',
+  'receiverd_update_last_outcome',
+]
 
 interface Target {
   readonly refId: string

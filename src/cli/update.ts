@@ -105,10 +105,13 @@ export async function rollBack(client: Client, isSure: boolean, person: Person):
   person.say(`The device restarts into version ${of(other)}, which takes about two minutes.`)
 }
 
+/** The path under which an installed version is discarded. */
+const INSTALLED = '/update/install'
+
 /** The version that has not started yet, installed or as a bundle, and the path under which it is discarded. */
 export function newVersion({ state, other, bundle }: UpdateState): { version: string; path: string } | undefined {
   const isInstalled = state === 'installed' || state === 'restarting'
-  if (isInstalled) return { version: of(other), path: '/update/install' }
+  if (isInstalled) return { version: of(other), path: INSTALLED }
   return bundle && { version: of(bundle), path: '/update/bundle' }
 }
 
@@ -122,9 +125,17 @@ export async function discardUpdate(client: Client, isSure: boolean, person: Per
   const question = `Discard version ${version}? ${runs} runs, and stays.`
   if (!isSure && !(await person.ask(question))) throw new CommandError('nothing has changed')
   await client.send('DELETE', path)
-  if (newVersion(await read(client))?.path === '/update/install')
-    throw new CommandError(`version ${version} was installed in the meantime; give the command again to discard it`)
+  requireDiscarded(await read(client))
   person.say(`Version ${version} is discarded.`)
+}
+
+/** @param after The state after a version was discarded. @throws {CommandError} if one was installed in the meantime. */
+export function requireDiscarded(after: UpdateState): void {
+  const left = newVersion(after)
+  if (left?.path === INSTALLED)
+    throw new CommandError(
+      `version ${left.version} was installed in the meantime; give the command again to discard it`,
+    )
 }
 
 /** Sends a bundle, or the missing part of it. @returns its version. @throws {CommandError} */

@@ -1,7 +1,15 @@
 import type { LargeFile } from '../../hal/files/read.ts'
 import { CommandError } from '../cli/failure.ts'
 import { Refused } from '../cli/service-client.ts'
-import { installed, newVersion, Stuck, sendBundle, type Time, whyNotInstalled } from '../cli/update.ts'
+import {
+  installed,
+  newVersion,
+  requireDiscarded,
+  Stuck,
+  sendBundle,
+  type Time,
+  whyNotInstalled,
+} from '../cli/update.ts'
 import { printable } from '../log.ts'
 import type { UpdateState } from '../update/state.ts'
 import type { Restart } from '../update/update.ts'
@@ -47,8 +55,6 @@ interface Bundle {
   readonly version: string | undefined
 }
 
-const INSTALLED = '/update/install'
-
 /** Has a device discard the version that waits for a restart, or the bundle that it has. */
 export async function discard(client: DeviceClient): Promise<Result> {
   const found = newVersion(await stateOf(client))
@@ -61,13 +67,9 @@ export async function discard(client: DeviceClient): Promise<Result> {
       throw error
     },
   )
-  const isInstalled = path === INSTALLED
-  const left = lost || !isInstalled ? newVersion(await stateOf(client)) : undefined
-  if (left?.path === INSTALLED && !isInstalled)
-    throw new CommandError(
-      `version ${left.version} was installed in the meantime; give the command again to discard it`,
-    )
-  if (lost && left?.path === path) throw lost
+  const after = await stateOf(client)
+  if (lost && newVersion(after)?.path === path) throw lost
+  requireDiscarded(after)
   return { state: 'changed', note: `version ${version} is discarded` }
 }
 

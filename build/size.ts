@@ -25,8 +25,8 @@ import type { Metafile } from 'esbuild'
  * 600 are for a bundle that is replaced, or whose token expires, while a command installs it, and for issuers that are removed
  * before a new key fails to be stored. A name in mDNS that follows the host name takes 330.
  * Finding the service wherever it listens takes 900, and no address where only a server of the owner has one 180. Time servers
- * in other files take 260, a device without its page 120, and the limit on logs that nobody reads 260. To say whether AirPlay is
- * ready takes 700.
+ * in other files take 260, a device without its page 120, and the limit on logs that nobody reads 260. To say whether AirPlay
+ * is ready takes 700.
  */
 const BUDGET_BYTES = 463_300
 /** HTML, style and script of the page, before they are compressed. */

@@ -2,6 +2,7 @@ import { Serial } from '../../hal/serial.ts'
 import type { Authenticator, Credential } from '../auth/authenticator.ts'
 import { Problem } from '../problem.ts'
 
+/** @returns a 503 that asks for another attempt soon. @param detail What other requests are doing. */
 export function busy(detail: string): Problem {
   return new Problem('unavailable', detail, { headers: ['Retry-After', '1'] })
 }

@@ -44,18 +44,10 @@ export async function startIdleScreen(options: IdleScreenOptions): Promise<void>
 
 function idleText({ configuration, port, hasPage, tls, setupKey }: IdleScreenOptions): IdleText {
   const name = configuration.value('deviceName') ?? ''
-  if (port === undefined)
-    return {
-      name,
-      steps: stepsOf(configuration, name),
-      url: undefined,
-      link: undefined,
-      certificate: [],
-      invitation: '',
-    }
   const host = hostOf(configuration, tls?.certificate)
   // Without a certificate, nothing answers yet.
-  const url = tls && !tls.certificate ? undefined : host && pageAt(host, port, tls !== undefined)
+  const isAnswering = port !== undefined && (!tls || tls.certificate)
+  const url = isAnswering && host ? pageAt(host, port, tls !== undefined) : undefined
   const key = setupKey()
   return {
     name,
@@ -64,7 +56,7 @@ function idleText({ configuration, port, hasPage, tls, setupKey }: IdleScreenOpt
     // The fragment is not sent to a server, nor does anybody have to type it.
     link: url && key ? `${url}#key=${key}&setup` : hasPage ? url : undefined,
     certificate: knownBy(tls?.certificate, key !== undefined),
-    invitation: invitation(host, url, key, hasPage),
+    invitation: port === undefined ? '' : invitation(host, url, key, hasPage),
   }
 }
 

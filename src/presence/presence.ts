@@ -48,17 +48,15 @@ export function createPresence(options: PresenceOptions): Presence {
       tls?.start()
       const announcement = new Announcement(system)
       const own = URL.canParse(address) ? addressIn(address) : undefined
-      // On the loopback alone, or a Unix socket, it is reached through a server of the owner's, whose address is not known here.
+      // On the loopback alone, or on a Unix socket, only a server of the owner leads here, at an address that is not known.
       const port = config.tlsPort ?? (own && reachable([own.host]).length > 0 ? own.port : undefined)
+      const seen = { ...options, hasPage: config.page, announcement, tls }
       await startIdleScreen({
-        ...options,
-        hasPage: config.page,
-        tls,
+        ...seen,
         port,
         setupKey: () => (keys.isUnused ? keys.current : undefined),
         onSetupKey: changed => keys.onFirstUse(changed),
       })
-      const seen = { ...options, hasPage: config.page, announcement, tls }
       await (config.announce && port !== undefined ? startAnnouncing({ ...seen, port }) : stopAnnouncing(seen))
     },
     async stop() {

@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 
-/** Below the ports that Linux gives to whoever asks for any (net.ipv4.ip_local_port_range): no other test takes one of these. */
+/** Below the ports that Linux gives to whoever asks for any (net.ipv4.ip_local_port_range): no other test gets one of them. */
 const FIRST = 20_000
 const LAST = 32_767
 

@@ -10,7 +10,9 @@ import type { AddressAfter } from './address-after.ts'
 /** Milliseconds until the first attempt: a change of the network takes a moment to show. */
 const FIRST_LOOK_MS = 2_000
 const LOOK_MS = 1_000
-/** Milliseconds for an answer: longer after each attempt in vain, up to a limit. Too short a wait has the streams connect again. */
+/**
+ * Milliseconds for an answer: longer after each attempt in vain, up to a limit. Too short a wait has the streams connect again.
+ */
 const ANSWER_MS = 2_000
 const PATIENCE_MS = 10_000
 /** After more failed polls than this, the page follows the device to its new address. */

@@ -16,8 +16,13 @@ t.setTimeout(600_000)
 
 const order = (rig: Rig, name: string) => rig.fetch(`/operations/${name}`, { method: 'POST' })
 
-/** The files and links of /etc with their modes, owners and contents. */
+/**
+ * The files and links of /etc with their modes, owners and contents. The service answers a moment before it has announced
+ * itself to avahi, by a file there.
+ */
 async function etcOf(rig: Rig): Promise<readonly string[]> {
+  const { deviceName } = (await rig.system()).value
+  await eventually(async () => (await rig.shell('cat /etc/avahi/services/* || true')).includes(`>${deviceName}<`))
   const names = "find . ! -type d -printf '%p %y %m %U:%G %l\\n'"
   return (await rig.shell(`cd /etc && { ${names}; find . -type f -exec sha256sum {} +; } | sort`)).split('\n')
 }

@@ -154,7 +154,11 @@ async function serve(config: Config): Promise<void> {
     log('info', `${why}: stopping`)
     // Anything still open at the deadline must not keep the process alive.
     const deadline = setTimeout(() => process.exit(statusIfLate), SHUTDOWN_MS)
-    await service.close()
+    // It answers requests before all of it is started. A start that fails has nothing to close.
+    await starting.then(
+      service => service.close(),
+      () => undefined,
+    )
     clearTimeout(deadline)
     return true
   }
@@ -179,7 +183,10 @@ async function serve(config: Config): Promise<void> {
     reset: () => void reset().catch(fail),
     page: BUILT_PAGE,
   }
-  const service = await startService(config, surroundings)
+  const starting = startService(config, surroundings)
+  process.on('SIGTERM', stop)
+  process.on('SIGINT', stop)
+  const service = await starting
   log('info', `receiverd ${VERSION} listening on ${service.address}`)
   // Elsewhere than on a device, missing tools do not matter.
   if (config.root === '/') for (const missing of await missingTools(system)) log('notice', missing)
@@ -187,9 +194,6 @@ async function serve(config: Config): Promise<void> {
   // of a device usually ends with a power cut.
   const nodeModule = process.getBuiltinModule?.('node:module') as { flushCompileCache?: () => void } | undefined
   nodeModule?.flushCompileCache?.()
-
-  process.on('SIGTERM', stop)
-  process.on('SIGINT', stop)
   await tellSupervisor({ env, run: runCommand, log }, () => service.status)
 }
 

@@ -127,6 +127,20 @@ mount --bind /run/leds/class /sys/class && mount --bind /run/leds/platform /sys/
     t.same(await rig.journal('--unit=receiverd', '--identifier=receiverd', '--priority=err'), [])
   })
 
+  await t.test('the first request after a start may be the last', async t => {
+    for (const name of ['reboot', 'factory-reset']) {
+      const { key, pid } = rig
+      // The socket keeps the request until systemd has started the service again.
+      await rig.run(['systemctl', 'stop', 'receiverd.service'])
+      t.equal((await order(rig, name)).status, 202, name)
+      await rig.untilBackFrom(pid)
+      t.equal(rig.key === key, name === 'reboot')
+      const log = (await rig.journal('--boot=-1', '--unit=receiverd')).map(({ MESSAGE }) => MESSAGE)
+      t.match(log.at(-1), /Stopped receiverd\.service/, 'shut down in order')
+      t.same(await rig.journal('--boot=-1', '--unit=receiverd', '--identifier=receiverd', '--priority=err'), [])
+    }
+  })
+
   await t.test(`factory-reset: the power is cut ${CUTS} times at random`, async t => {
     const random = new Random(SEED)
     let [resets, olds] = [0, 0]

@@ -261,6 +261,7 @@ t.test('a removal that is lost is made good', { skip }, async t => {
     ...{ user: mosquitto.user, password: PASSWORD, clientId: 'x', presence: 'x/bridge', subscriptions: ['y/+'] },
     received: ({ topic }) => broker.remove(topic),
     connected: () => undefined,
+    leaving: () => undefined,
     log: () => undefined,
     random: () => 0,
     signal: stop.signal,

@@ -127,6 +127,7 @@ t.test('a broker that sends more than it may is left at once', async t => {
     ...{ ca: undefined, user: undefined, password: undefined, clientId: 'x', presence: 'x', subscriptions: [] },
     received: () => t.fail('received'),
     connected: () => t.fail('connected'),
+    leaving: () => t.fail('leaving'),
     log: (_, message) => log.push(message),
     random: () => 0,
     signal: stop.signal,

@@ -196,6 +196,8 @@ t.test('a site', { skip }, async t => {
   await t.test('a device that is not chosen is offline', async own => {
     own.equal(await bridge.end('SIGTERM'), 0)
     own.equal(watcher.text('receiverd/hall.2/availability'), 'online', 'so far')
+    // Nobody's name stays.
+    await eventually(() => ['lobby', 'hall.2'].every(name => watcher.text(`receiverd/${name}/sessions`) === undefined))
     bridge = new Bridge(t, owner, {}, ['--device', 'lobby'])
     await untilOnline(watcher, ['lobby'])
     await eventually(() => watcher.text('receiverd/hall.2/availability') === 'offline')

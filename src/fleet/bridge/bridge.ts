@@ -103,6 +103,10 @@ class Bridge {
       connected: () => {
         for (const { changes } of this.#shown.values()) changes.flush()
       },
+      // Nobody updates these from now on, and they name people.
+      leaving: () => {
+        for (const name of this.#shown.keys()) this.#set(name, 'sessions', '')
+      },
     })
     this.#shown = new Map(devices.map(device => [device.name, this.#show(device)]))
     this.#looks = new Looks([...this.#shown.values()].map(({ watch }) => watch))

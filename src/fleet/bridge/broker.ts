@@ -29,6 +29,8 @@ export interface BrokerOptions {
   readonly received: (message: Received) => void
   /** Called before anything is published on a connection. */
   readonly connected: () => void
+  /** Called once before the last connection ends: messages that change now are the last. */
+  readonly leaving: () => void
   readonly log: Log
   /** Returns a number from 0 to 1. */
   readonly random: () => number
@@ -216,14 +218,18 @@ export class Broker {
     }
   }
 
-  /** Publishes all messages, and each new one. Rejects when the connection ends, and resolves when the signal is aborted. */
+  /**
+   * Publishes all messages, and each new one. Rejects when the connection ends, and resolves when the signal is aborted and the
+   * last messages are published.
+   */
   async #publishAll(
     publish: (topic: string, text: string) => Promise<unknown>,
     limits: { readonly inFlight: number; readonly bytes: number },
     over: AbortSignal,
   ): Promise<void> {
-    const { signal, log } = this.#options
+    const { signal, log, leaving } = this.#options
     let active = 0
+    let isLeaving = false
     let isRefused = false
     let failure: Error | undefined
     const send = async (topic: string, text: string) => {
@@ -244,8 +250,13 @@ export class Broker {
     const wake = () => this.#wake()
     over.addEventListener('abort', wake)
     for (;;) {
+      if (signal.aborted && !isLeaving) {
+        isLeaving = true
+        this.#unsent.clear()
+        leaving()
+      }
       for (const topic of this.#unsent) {
-        if (active >= limits.inFlight || signal.aborted) break
+        if (active >= limits.inFlight) break
         this.#unsent.delete(topic)
         const text = this.#messages.get(topic) ?? ''
         if (Buffer.byteLength(topic) + Buffer.byteLength(text) <= limits.bytes) send(topic, text)
@@ -256,7 +267,7 @@ export class Broker {
       }
       if (failure) throw failure
       over.throwIfAborted()
-      if (signal.aborted && active === 0) return
+      if (isLeaving && active === 0 && this.#unsent.size === 0) return
       await new Promise<void>(resolve => {
         this.#wake = resolve
       })

@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net'
 import { dirname, resolve } from 'node:path'
-import { isAlias, isMap, isScalar, LineCounter, parseDocument } from 'yaml'
+import { isAlias, isMap, isScalar, LineCounter, parseDocument, visit } from 'yaml'
 import { closest } from '../../hal/format/closest.ts'
 import { GROUP } from '../../hal/settings/groups.ts'
 import { ISSUER_NAME } from '../auth/issuer.ts'
@@ -98,6 +98,13 @@ class Reader {
     // Its message may quote the line, which may hold a key.
     if (error)
       throw new UsageError(`${path}:${this.#lines.linePos(error.pos[0]).line}: not YAML: ${describeCode(error.code)}`)
+    visit(this.#document, {
+      // JSON has none, and would make it null, which removes the value of a wider layer.
+      Scalar: (_, { value, range }) => {
+        if (typeof value === 'number' && !Number.isFinite(value))
+          throw new UsageError(`${path}:${this.#lines.linePos(range?.[0] ?? 0).line}: infinite, or not a number`)
+      },
+    })
   }
 
   fleet(): Fleet {

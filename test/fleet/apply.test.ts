@@ -261,6 +261,8 @@ t.test('a mistake in the file has its line and its place', async t => {
       '/fleet.yaml:3: devices.c: it has the same serial number as a',
     ],
     ['devices:\n  a: 1\n  a: 2', '/fleet.yaml:3: not YAML: duplicate key'],
+    ['devices: { a: { address: b } }\nsettings:\n  volume: .nan', '/fleet.yaml:3: infinite, or not a number'],
+    ['devices: { a: { address: b } }\nsettings: { volume: [1e999] }', '/fleet.yaml:2: infinite, or not a number'],
     [
       'settings:\n  airplay: { password: !secret airplay }\ndevices: { a: { address: "http://b" } }',
       '/fleet.yaml:2: not YAML: tag resolve failed',

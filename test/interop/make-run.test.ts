@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFileSync, cpSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import { DEADLINE_MS, eventually } from '../support/eventually.ts'
@@ -17,6 +17,7 @@ const COPIED = ['Makefile', 'package.json', 'package-lock.json', 'src', 'hal', '
   ...['build/run.ts', 'build/third-party.ts', 'build/package/install.mk'],
   ...['build/out/receiverd.cjs', 'build/out/receiverd.cjs.sources'],
 ])
+const PACKAGES = 'node_modules'
 const RUN = ['--import', 'tsx', 'build/run.ts']
 const PYTHON = '/usr/bin/python3'
 
@@ -50,9 +51,10 @@ print('pressed' if pressed else 'never ready', status)
 /** A copy of the recipe's files, removed after the test. */
 function copyOfRepository(t: Test): string {
   const copy = temporaryFolder(t)
+  const filter = (path: string) => basename(path) !== PACKAGES
   for (const name of COPIED)
-    cpSync(join(REPOSITORY, name), join(copy, name), { recursive: true, verbatimSymlinks: true })
-  symlinkSync(join(REPOSITORY, 'node_modules'), join(copy, 'node_modules'))
+    cpSync(join(REPOSITORY, name), join(copy, name), { recursive: true, verbatimSymlinks: true, filter })
+  symlinkSync(join(REPOSITORY, PACKAGES), join(copy, PACKAGES))
   return copy
 }
 

@@ -41,8 +41,8 @@ export class Card {
     // It may be a folder of a mounted file system.
     let mountPoint = this.#folder
     while (mountPoint !== '/' && !mounts.has(mountPoint)) mountPoint = dirname(mountPoint)
-    const [own, root] = [mountPoint, '/'].map(at => this.#diskOf(mounts.get(at) ?? ''))
-    return (await own) === (await root)
+    const [own, root] = await Promise.all([mountPoint, '/'].map(at => this.#diskOf(mounts.get(at) ?? '')))
+    return own === root
   }
 
   /** The sysfs path of the disk that a block device is on. */

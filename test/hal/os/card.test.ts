@@ -2,15 +2,17 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
+import { type FileSystem, KERNEL } from '../../../hal/files/kernel.ts'
 import { Card } from '../../../hal/os/card.ts'
 import { System } from '../../../hal/os/system.ts'
+import { systemError } from '../support/file-system.ts'
 import { newRoot } from '../support/tree.ts'
 
 const CARD = '../../devices/platform/soc/mmc_host/mmc0/mmc0:aaaa/block/mmcblk0'
 const STICK = '../../devices/pci0000:00/usb1/1-1/block/sda'
 
 /** A system that started from `root`; `boot` is mounted, unless it is undefined. */
-function isOwn(root: string, boot?: string, folder = '/boot/firmware'): Promise<boolean> {
+function isOwn(root: string, boot?: string, folder = '/boot/firmware', fs: FileSystem = KERNEL): Promise<boolean> {
   const devices = { '179:1': `${CARD}/mmcblk0p1`, '179:2': `${CARD}/mmcblk0p2`, '8:0': STICK, '8:1': `${STICK}/sda1` }
   const at = newRoot(t)
   const path = (name: string) => {
@@ -26,7 +28,7 @@ function isOwn(root: string, boot?: string, folder = '/boot/firmware'): Promise<
   const lines = [`24 1 ${root} / / rw,relatime shared:1 - ext4 /dev/root rw`]
   if (boot) lines.push(`30 24 ${boot} / /boot/firmware ro,relatime shared:2 - vfat /dev/x ro`)
   writeFileSync(path('proc/self/mountinfo'), lines.map(line => `${line}\n`).join(''))
-  return new Card(new System(at), folder).isOwn()
+  return new Card(new System(at, { fs }), folder).isOwn()
 }
 
 t.test('a partition of the disk that the system started from is its own, one of another disk is not', async t => {
@@ -40,4 +42,12 @@ t.test('a partition of the disk that the system started from is its own, one of 
   t.equal(await isOwn('0:40'), true, 'a folder of a root that is on no disk')
   t.equal(await isOwn('179:2', '8:1', '/boot/firmware/receiver'), false, 'a folder of a partition of another disk')
   t.equal(await isOwn('179:2', '179:1', '/boot/firmware/receiver'), true)
+})
+
+t.test('disks that cannot be told apart are one error, which a caller can catch', async t => {
+  const lstat: FileSystem['lstat'] = path => {
+    if (path.includes('/sys/dev/block/')) throw systemError('EIO')
+    return KERNEL.lstat(path)
+  }
+  await t.rejects(isOwn('179:2', '179:1', '/boot/firmware', { ...KERNEL, lstat }), { code: 'EIO' })
 })

@@ -87,11 +87,16 @@ export class CardTaker {
     this.#certificates = new CertificateFiles(system)
   }
 
-  /** Waits for the interfaces whose address or network is on the card: on some boards they appear after the service starts. */
+  /**
+   * Waits for the interfaces whose address or network is on the card: on some boards they appear after the service starts.
+   * Never throws.
+   */
   async waitForLink(): Promise<void> {
     const wanted = partsOf(await this.#wanted().catch(() => ({})))
     for (let waitedMs = 0; waitedMs < this.#linkMs; waitedMs += LINK_POLL_MS) {
-      if ((await this.#lacking(wanted)).length === 0) return
+      // What cannot be read may not be there yet, either.
+      const lacking = await this.#lacking(wanted).catch(() => wanted)
+      if (lacking.length === 0) return
       await new Promise(resolve => setTimeout(resolve, LINK_POLL_MS))
     }
   }

@@ -3,8 +3,14 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { REPOSITORY } from '../../../build/bundle-file.ts'
+import { Files } from '../../../hal/files/files.ts'
+import { type FileSystem, KERNEL } from '../../../hal/files/kernel.ts'
+import { System } from '../../../hal/os/system.ts'
+import { CardTaker } from '../../../src/system/card/card.ts'
+import { remember } from '../../../src/system/card/memory.ts'
 import { orderReset } from '../../../src/system/factory-reset.ts'
 import type { SystemStore } from '../../../src/system/store.ts'
+import { systemError } from '../../hal/support/file-system.ts'
 import { eventually } from '../../support/eventually.ts'
 import { TestIssuer } from '../../support/issuer.ts'
 import { ALL, Board, KEY, TEXT, WIFI, WPA } from './board.ts'
@@ -337,4 +343,19 @@ t.test('no value is evaluated, and every one arrives as it is', async t => {
   const board = new Board(t).insert(`wifi-ssid=a\nwifi-password=${raw}\n`)
   await board.boot()
   t.match(board.read(WPA), `\n\tpsk=${raw}\n`)
+})
+
+t.test('interfaces that cannot be read do not keep the service from starting', async t => {
+  for (const folder of ['/sys/class/net', '/etc/wpa_supplicant']) {
+    const board = new Board(t)
+    const readdir: FileSystem['readdir'] = path => {
+      if (path === `${board.root}${folder}`) throw systemError('EACCES')
+      return KERNEL.readdir(path)
+    }
+    const system = new System(board.root, { fs: { ...KERNEL, readdir }, running: true })
+    const state = new Files(join(board.root, 'var/lib/receiverd'))
+    await remember(state, { given: { address: '192.0.2.10/24' }, isDue: true })
+    const card = new CardTaker({ system, state, folder: '/boot/firmware', log: () => undefined, linkMs: 1 })
+    await t.resolves(card.waitForLink(), folder)
+  }
 })

@@ -121,10 +121,19 @@ export class CertificateFiles {
     await requireUsable(chainIn(certificate)[0], certificate, parseKey(key))
   }
 
-  /** Installs a pair durably. If the power fails between the two writes, the key does not match the certificate. */
+  /**
+   * Installs a pair durably, or leaves the one in place. If the power fails between the two writes, the key does not match the
+   * certificate.
+   */
   async put({ certificate, key }: Pair): Promise<void> {
-    await this.#system.writeAtomic(KEY, key, KEY_MODE)
-    await this.putCertificate(certificate)
+    const previous = await this.capture()
+    try {
+      await this.#system.writeAtomic(KEY, key, KEY_MODE)
+      await this.putCertificate(certificate)
+    } catch (error) {
+      await this.restore(previous).catch(() => undefined)
+      throw error
+    }
   }
 
   /**

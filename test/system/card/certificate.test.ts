@@ -42,6 +42,21 @@ t.test('both are put in place, and removed from the card, whenever the power fai
     }
 })
 
+t.test('a pair of which only the key can be stored leaves the one before in place', async t => {
+  const board = copyTo(new Board(t), pair)
+  await board.boot()
+  const other = makePair(t)
+  board.failsToChange = path => path.includes('/.certificate.pem.')
+  copyTo(board, other)
+  const { log } = await board.boot()
+  t.match(log.join('\n'), `warning: receiver.txt: ${CERTIFICATE}, ${KEY}: read-only file system`)
+  const placed = () => [KEY, CERTIFICATE].map(name => board.read(`${TLS}/${name}`))
+  t.same(placed(), [pair.key, pair.certificate])
+  board.failsToChange = () => false
+  await board.boot()
+  t.same(placed(), [other.key, other.certificate])
+})
+
 t.test('a pair that cannot be served is left, and said, and nothing else is taken', async t => {
   const other = makePair(t)
   const cases: [what: string, Partial<typeof pair>, RegExp][] = [

@@ -184,13 +184,14 @@ export class CertificateFiles {
     for (const image of images) await this.#system.restore(image)
   }
 
-  /** Removes the key unless it is of the kind that the device makes. `make` then makes a new one. */
-  async removeForeignKey(): Promise<void> {
+  /** Replaces the key by a new one, unless it is of the kind that the device makes. `make` then makes a certificate for it. */
+  async replaceForeignKey(): Promise<void> {
     const key = await this.#readKey().catch(error => {
       if (!isUnreadable(error)) throw error
       return undefined
     })
-    if (key?.asymmetricKeyDetails?.namedCurve !== CURVE) await this.#system.remove(KEY)
+    // In one step: were the old key removed first, storage that is full could lose it.
+    if (key?.asymmetricKeyDetails?.namedCurve !== CURVE) await this.#writeNewKey()
   }
 
   /** Makes a certificate for the installed key, or else for a new one. @throws {HalError} if the installed key cannot be used. */
@@ -289,6 +290,10 @@ export class CertificateFiles {
   async #makeKey(): Promise<KeyObject> {
     // A power cut must not leave the old certificate beside the new key.
     await this.#system.remove(CERTIFICATE)
+    return this.#writeNewKey()
+  }
+
+  async #writeNewKey(): Promise<KeyObject> {
     const { privateKey } = generateKeyPairSync('ec', { namedCurve: CURVE })
     await this.#system.writeAtomic(KEY, privateKey.export({ type: 'pkcs8', format: 'pem' }), KEY_MODE)
     return privateKey

@@ -144,7 +144,7 @@ export class Tls {
       const { files } = this.#options
       if ((await files.read().catch(() => undefined))?.isOwn) return false
       await this.#replace(async () => {
-        await files.removeForeignKey()
+        await files.replaceForeignKey()
         await this.#make(undefined)
       })
       return true

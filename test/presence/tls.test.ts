@@ -104,8 +104,9 @@ function putOwners(device: Device, key: readonly string[] = ['rsa:2048'], days =
 }
 
 /** A device that has had an owner's pair since before its first start. */
-function startWithOwners(t: Test, key?: readonly string[]) {
+function startWithOwners(t: Test, key?: readonly string[], fs?: FileSystem) {
   return start(t, {
+    ...(fs && { fs }),
     prepare: root => {
       mkdirSync(join(root, 'etc/receiverd/tls'), { recursive: true })
       const path = (name: string) => join(root, 'etc/receiverd/tls', `${name}.pem`)
@@ -761,6 +762,25 @@ t.test('where storage refuses it, nothing changes', async t => {
   }
   code = undefined
   t.equal((await put(device, leaf)).status, 204)
+})
+
+t.test("where storage refuses a key of the device, an owner's pair stays", async t => {
+  let isRefused = false
+  const fs = intercepted(({ name, path, proceed }) => {
+    if (isRefused && name === 'open' && path.includes('.key.pem.')) throw systemError('ENOSPC')
+    return proceed()
+  })
+  const device = await startWithOwners(t, undefined, fs)
+  await untilReloaded(device, 1)
+  const pair = () =>
+    ['key', 'certificate'].map(name => existsSync(device.path(name)) && readFileSync(device.path(name)))
+  const before = pair()
+  isRefused = true
+  t.equal((await remove(device)).status, 507)
+  t.same(pair(), before)
+  isRefused = false
+  t.equal((await remove(device)).status, 204)
+  t.match(await statusOf(device), { madeBy: 'device' })
 })
 
 t.test('a key of the owner gets certificates, too, and gives way to one of the device', async t => {

@@ -108,13 +108,14 @@ t.test('a device that switches to another protocol fails, and the others carry o
 
 t.test('an answer to a file that arrives byte by byte is not waited for', async t => {
   const server = createNetServer(socket => {
-    const drip = setInterval(() => socket.write(' '), 20)
+    let drip: NodeJS.Timeout
     socket
       .on('error', () => undefined)
       .on('close', () => clearInterval(drip))
-      .once('data', () =>
-        socket.write('HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 8000000\r\n\r\n'),
-      )
+      .once('data', () => {
+        socket.write('HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 8000000\r\n\r\n')
+        drip = setInterval(() => socket.write(' '), 20)
+      })
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -21,14 +21,19 @@ const STUBS = {
   mount: `if [ -n "$REFUSED" ] && printf %s "$*" | grep -Eq -- "$REFUSED" && [ ! -e /run/receiver-without-data ]; then exit 32; fi
 exec /usr/bin/mount "$@"`,
 }
-/** A root in a mount namespace of its own, with the card as a file that is mounted by a loop device. */
+/**
+ * A root in a mount namespace of its own, where the card is a loop device. That is chosen outside, where the kernel makes a node
+ * for each new one: other tests may take those that exist.
+ */
 const START = `set -e
 cd "$FOLDER"
 mount --bind /usr usr
 mount -t proc proc proc
 mount -t tmpfs tmpfs dev
-cp -a /dev/loop* /dev/null /dev/zero dev/
-touch dev/vda4 && mount --bind card dev/vda4
+loop=$(losetup --find --show card)
+trap 'losetup --detach "$loop"' EXIT
+cp -a "$loop" dev/vda4
+cp -a /dev/null /dev/zero dev/
 export rootmnt=/root ROOT=/dev/vda2 init=/sbin/init PATH=/stubs:/usr/sbin:/usr/bin
 chroot . sh /scripts/init-bottom/receiver || echo failed >>said
 chroot . sh -c "$1"

@@ -14,13 +14,13 @@ import { TestIssuer } from '../support/issuer.ts'
 const ADDRESSES = MAX_WAITING_SIGNATURES / MAX_SIGNATURES_PER_ADDRESS
 /** Of each address: twice as many as it has places. */
 const CONNECTIONS = 2 * MAX_SIGNATURES_PER_ADDRESS
+/** Fewer if the machine is too busy: the next burst of an address waits for the answers to its last one. */
 const PER_SECOND = 1_000
 /** The addresses take turns. */
 const BURST_MS = (1_000 * CONNECTIONS) / PER_SECOND
 const BURSTS = 256
-const PEACE_MS = 2_000
 const BETWEEN_MS = 5
-/** Another program may have the processor just while there is a flood. */
+/** Another program may have the processor just while a client of the flooded receiver waits. */
 const SLACK_MS = 250
 
 /** One connection of an attacker. */
@@ -29,6 +29,7 @@ class Attacker {
   answers = 0
   withRetryAfter = 0
   readonly #socket: Socket
+  #requests = 0
   #unread = ''
 
   private constructor(socket: Socket) {
@@ -44,7 +45,13 @@ class Attacker {
     return new Attacker(socket.on('error', () => undefined))
   }
 
+  /** The requests that have no answer yet. */
+  get waiting(): number {
+    return this.#requests - this.answers
+  }
+
   send(token: string): void {
+    this.#requests++
     this.#socket.write(`GET /api/v1/system HTTP/1.1\r\nHost: device\r\nAuthorization: Bearer ${token}\r\n\r\n`)
   }
 
@@ -107,12 +114,15 @@ t.test('1,000 forgeries a second', async t => {
     'a token of an issuer, remembered': () => remembered,
     'a new token of an issuer each time': () => issuers[0].token({ sub: `new-${made++}` }),
   }
+  // Asked at the same time, it shows what the machine and this program are busy with besides the flood.
+  const elsewhere = await startReceiver(t)
   const askAll = (isOver: () => boolean) =>
-    Promise.all(Object.values(clients).map(nextToken => ask(receiver, nextToken, isOver)))
+    Promise.all([
+      ask(elsewhere, () => elsewhere.key, isOver),
+      ...Object.values(clients).map(nextToken => ask(receiver, nextToken, isOver)),
+    ])
 
   await askAll(() => made >= 50)
-  const until = performance.now() + PEACE_MS
-  const before = await askAll(() => performance.now() > until)
   const peakBefore = peakOf(receiver.pid)
   const linesBefore = receiver.log.length
 
@@ -123,14 +133,16 @@ t.test('1,000 forgeries a second', async t => {
   const during = askAll(() => isOver)
   const began = performance.now()
   for (const [n, forgery] of forgeries.entries()) {
-    attackers[n % attackers.length]?.send(forgery)
+    const attacker = attackers[n % attackers.length]
+    await eventually(() => attacker?.waiting === 0)
+    attacker?.send(forgery)
     const due = began + ((n + 1) / CONNECTIONS) * BURST_MS
     if ((n + 1) % CONNECTIONS === 0) await sleep(Math.max(0, due - performance.now()))
   }
   const seconds = (performance.now() - began) / 1000
   await eventually(() => sum(attackers.map(({ answers }) => answers)) === forgeries.length)
   isOver = true
-  const after = await during
+  const [without = [], ...took] = await during
 
   const countOf = (status: string) => sum(attackers.map(({ statuses }) => statuses.get(status) ?? 0))
   const [refused, busy] = [countOf('401'), countOf('503')]
@@ -141,12 +153,12 @@ t.test('1,000 forgeries a second', async t => {
   t.equal(sum(attackers.map(({ withRetryAfter }) => withRetryAfter)), busy, 'a 503 says when to try again')
 
   for (const [n, name] of Object.keys(clients).entries()) {
-    const [without, against] = [p99(before[n] ?? []), p99(after[n] ?? [])]
-    t.comment(`${name}: p99 ${against.toFixed(1)} ms, without the flood ${without.toFixed(1)} ms`)
+    const [calm, flooded] = [p99(without), p99(took[n] ?? [])]
+    const times = `${name}: p99 ${flooded.toFixed(1)} ms, at a receiver without a flood ${calm.toFixed(1)} ms`
+    t.comment(times)
     // A new token waits for its turn behind the flood's, which on a busy machine may take a second.
-    if (!name.startsWith('a new'))
-      t.ok(against < 10 * without + SLACK_MS, `${name}: ${against} ms, without the flood ${without} ms`)
-    t.ok((after[n]?.length ?? 0) > 20, `${name}: was answered all the time`)
+    if (!name.startsWith('a new')) t.ok(flooded < 10 * calm + SLACK_MS, times)
+    t.ok((took[n]?.length ?? 0) > 20, `${name}: was answered all the time`)
   }
 
   const grownBy = (peakOf(receiver.pid) - peakBefore) / 1024 / 1024

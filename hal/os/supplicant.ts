@@ -62,7 +62,7 @@ export class Supplicant {
   async scan(): Promise<readonly FoundNetwork[]> {
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(refused('scan in time')), SCAN_TIMEOUT_MS)
+      timer = setTimeout(() => reject(failed(`did not scan within ${SCAN_TIMEOUT_MS / 1000} s`)), SCAN_TIMEOUT_MS)
     })
     return Promise.race([this.#scan(), late]).finally(() => clearTimeout(timer))
   }
@@ -71,7 +71,7 @@ export class Supplicant {
     const began = performance.now()
     const answer = (await this.#run('scan')).trim()
     // If another scan is under way, its results will do.
-    if (answer !== 'OK' && answer !== 'FAIL-BUSY') throw refused('scan')
+    if (answer !== 'OK' && answer !== 'FAIL-BUSY') throw failed('refused to scan')
     for (;;) {
       const tookMs = performance.now() - began
       const stations = await this.#stations()
@@ -101,6 +101,6 @@ export class Supplicant {
 }
 
 /** wpa_cli(8) reports a refusal on stdout, and exits with 0. */
-function refused(what: string): HalError {
-  return new HalError('COMMAND_FAILED', `wpa_supplicant refused to ${what}`)
+function failed(how: string): HalError {
+  return new HalError('COMMAND_FAILED', `wpa_supplicant ${how}`)
 }

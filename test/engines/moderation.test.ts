@@ -7,9 +7,6 @@ import { forgetPictures, lastPicture } from '../rig/frames.ts'
 import { eventually } from '../support/eventually.ts'
 import { startRoom } from './room.ts'
 
-// It takes two minutes, and UxPlay decodes video beside other tests.
-t.setTimeout(600_000)
-
 const ANN = 'AA:BB:CC:00:00:01'
 const BOB = 'AA:BB:CC:00:00:02'
 

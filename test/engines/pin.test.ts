@@ -8,8 +8,6 @@ import { startRig } from '../rig/rig.ts'
 import { eventually } from '../support/eventually.ts'
 import { Room } from './room.ts'
 
-t.setTimeout(120_000)
-
 const PICTURE = '/run/receiverd/screen/pin.svg'
 /** Milliseconds from when a device asks until its PIN is on the screen. */
 const SHOWN_MS = 1_000

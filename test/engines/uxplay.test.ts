@@ -12,8 +12,6 @@ import { eventually } from '../support/eventually.ts'
 import { AirPlayClient } from './airplay/client.ts'
 import { Room } from './room.ts'
 
-t.setTimeout(300_000)
-
 const CONTROL = 7001
 const READY_MS = 15_000
 /** Exists while a device is connected. */

@@ -11,9 +11,6 @@ import { startWifiDevice } from '../support/wifi-device.ts'
 import { Controller, INVENTORY, PLAYBOOK } from './controller.ts'
 import { certificateOf, Network } from './support.ts'
 
-// 160 times, a task.
-t.setTimeout(300_000)
-
 const DEVICES = 40
 const MODULE = 'receiverd.receiverd.receiverd_system'
 const PASSWORD = 'correct-horse-battery'

@@ -18,8 +18,6 @@ const BENCHMARK = 1_000
 /** Lighthouse waits until the network is quiet. It never is: the page follows the device's events. */
 const LOAD_MS = 10_000
 
-t.setTimeout(300_000)
-
 t.test('Lighthouse, as on a phone', { skip: missingBrowser('shell') }, async t => {
   const { link } = await startPageDevice(t)
   const browser = await startBrowser(t)

@@ -6,8 +6,6 @@ import { startRig } from '../rig/rig.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { click, enter, goTo, waitForNoText, waitForText } from './steps.ts'
 
-t.setTimeout(300_000)
-
 t.test('operations', { skip: NO_RIG || missingBrowser('shell') }, async t => {
   const rig = await startRig(t, {
     files: {

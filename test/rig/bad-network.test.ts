@@ -1,5 +1,5 @@
 /** Networks that lose, delay, reorder and swallow packets, or carry only small ones: clients keep up all the same. */
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
 import { eventually } from '../support/eventually.ts'
 import { needs } from '../support/needs.ts'
 import { testInOwnNetwork } from '../support/own-network.ts'
@@ -9,7 +9,6 @@ import { BadNetwork } from './bad-network.ts'
 import { follow } from './clients.ts'
 import { type Rig, startRig } from './rig.ts'
 
-t.setTimeout(300_000)
 const skip = NO_RIG || needs('python3')
 /** So that a stream that is gone is noticed within seconds, and not minutes. */
 const FILES = {

@@ -21,8 +21,6 @@ const CONFIGURATION = '/usr/lib/rauc/system.conf'
 const PLAIN = RAUC_FILES[CONFIGURATION].replace('compatible=receiver-rig', 'compatible=receiver-virt')
 const DOWNLOAD = 'receiverd-download@*'
 
-t.setTimeout(300_000)
-
 interface Seen {
   readonly url: string
   readonly range: string | undefined

@@ -14,8 +14,6 @@ import { startRig } from './rig.ts'
 const UNIT = 'receiverd-fleet-bridge'
 const FOLDER = '/etc/receiverd-fleet'
 
-t.setTimeout(120_000)
-
 t.test(
   'as a user of its own, with files that root alone can read',
   {

@@ -5,13 +5,11 @@ import { Agent, request } from 'node:https'
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { promisify } from 'node:util'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
 import { eventually } from '../support/eventually.ts'
 import { testInOwnNetwork } from '../support/own-network.ts'
 import { NO_RIG } from './available.ts'
 import { type Rig, startRig } from './rig.ts'
-
-t.setTimeout(120_000)
 
 const SLOW = 1_000
 const FLOOD_MS = 6_000

@@ -74,7 +74,6 @@ async function judged(rig: Rig): Promise<string> {
   return result
 }
 
-t.setTimeout(600_000)
 t.test('good or back', { skip: NO_RIG }, async t => {
   const rig = await startRig(t, { isTls: true, slot: 'A', files: { ...FILES, '/usr/local/lib/backend': BACKEND } })
   await rig.run(['chmod', '755', '/usr/local/lib/backend'])

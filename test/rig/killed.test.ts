@@ -11,8 +11,6 @@ import { NO_RIG } from './available.ts'
 const MAIN = fileURLToPath(new URL('main.ts', import.meta.url))
 const GONE_MS = 30_000
 
-t.setTimeout(180_000)
-
 /** Boots a machine from another process. Resolves with that process, and with what the machine occupies on the host. */
 async function boot(t: Test) {
   const child = spawn(process.execPath, ['--import=tsx', MAIN], { stdio: ['pipe', 'pipe', 'inherit'] })

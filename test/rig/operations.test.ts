@@ -12,8 +12,6 @@ const RESET_MS = 1_200
 /** The same for the reset alone. */
 const SOON_MS = 100
 
-t.setTimeout(600_000)
-
 const order = (rig: Rig, name: string) => rig.fetch(`/operations/${name}`, { method: 'POST' })
 
 /**

@@ -6,8 +6,6 @@ import { NO_RIG } from './available.ts'
 import { REPOSITORY } from './disk.ts'
 import { type Rig, startRig } from './rig.ts'
 
-t.setTimeout(300_000)
-
 const isRunning = (rig: Rig) => rig.run(['systemctl', 'is-system-running', '--wait'])
 
 t.test('a machine', { skip: NO_RIG }, async t => {

@@ -6,8 +6,6 @@ import { NO_RIG } from './available.ts'
 import { type Follower, follow, get } from './clients.ts'
 import { type Rig, startRig } from './rig.ts'
 
-t.setTimeout(300_000)
-
 const DEFAULTS = '/etc/default/receiverd'
 /** Seconds. The unit that ships waits longer. */
 const WATCHDOG_S = 3

@@ -4,8 +4,6 @@ import { eventually } from '../support/eventually.ts'
 import { NO_RIG } from './available.ts'
 import { type Rig, startRig } from './rig.ts'
 
-t.setTimeout(120_000)
-
 const STATE = '/var/lib/receiverd'
 
 /** Puts a folder and its content on a file system of its own, and then as `options` of mount(8) have it. */

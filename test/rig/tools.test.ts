@@ -4,8 +4,6 @@ import { unitStates } from '../../hal/os/unit-state.ts'
 import { NO_RIG } from './available.ts'
 import { startRig } from './rig.ts'
 
-t.setTimeout(120_000)
-
 t.test(
   'the tools of the system say what a PATCH wrote, and what they change is an event',
   { skip: NO_RIG },

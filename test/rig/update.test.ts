@@ -8,8 +8,6 @@ import { NO_RIG } from './available.ts'
 import { makeBundle, makeExpiring, makeLoopDevices, RAUC_FILES, runIn, setUpRauc, untilExpired } from './rauc.ts'
 import { type Rig, startRig } from './rig.ts'
 
-t.setTimeout(300_000)
-
 /** RAUC of a machine, seen from here. */
 function raucOf(rig: Rig): Rauc {
   return new Rauc(new System(`/proc/${rig.pid}/root`, { run: runIn(rig), running: true }), 50)

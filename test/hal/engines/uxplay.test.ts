@@ -12,7 +12,6 @@ import { eventually } from '../../support/eventually.ts'
 import { type FakeSocket, FakeUxPlay, VIDEO } from '../../support/fakes/uxplay-run.ts'
 import { PIXEL } from '../../support/sessions.ts'
 
-t.setTimeout(300_000)
 // They mostly wait, each in a room of its own.
 t.jobs = 6
 

@@ -332,15 +332,17 @@ export class Machine extends Api {
     return output
   }
 
-  /**
-   * Waits until the system has started.
-   * @returns `running`, or the state that systemd reports instead, and the units that cause it.
-   */
-  async systemState(): Promise<string> {
-    const state = (await this.shell('systemctl is-system-running --wait || true', STARTED_MS)).trim()
-    if (state === 'running') return state
+  /** Waits until each unit has started. Rejects with those that have failed, and what they wrote. */
+  async untilStarted(): Promise<void> {
+    // systemctl(1) gives up if systemd is too busy to answer it.
+    const state = await eventually(async () => {
+      const said = await this.shell('systemctl is-system-running --wait || true', STARTED_MS)
+      return /^(?:running|degraded|maintenance)$/m.exec(said)?.[0]
+    }, STARTED_MS)
+    if (state === 'running') return
     const failed = 'systemctl list-units --failed --plain --no-legend | cut -d" " -f1'
-    return `${state}: ${await this.shell(`${failed} | xargs --no-run-if-empty systemctl status --lines=30 || true`)}`
+    const status = await this.shell(`${failed} | xargs --no-run-if-empty systemctl status --lines=30 || true`)
+    throw new Error(`systemd is ${state}: ${status}`)
   }
 
   async readFile(path: string): Promise<string> {

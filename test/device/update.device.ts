@@ -55,7 +55,7 @@ t.test('the group that it is in gets an update; settings, key and identity stay'
   })
   await device.reconnect()
   t.same(await identity(), before)
-  t.equal(await device.systemState(), 'running')
+  await device.untilStarted()
   t.match(await device.shell('fw_printenv'), /^BOOT_B_LEFT=14$/m, 'twenty attempts')
 })
 

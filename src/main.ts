@@ -188,8 +188,9 @@ async function serve(config: Config): Promise<void> {
   process.on('SIGINT', stop)
   const service = await starting
   log('info', `receiverd ${VERSION} listening on ${service.address}`)
-  // Elsewhere than on a device, missing tools do not matter.
-  if (config.root === '/') for (const missing of await missingTools(system)) log('notice', missing)
+  // Elsewhere than on a device, missing tools do not matter. Storage that fails must not end a service that works.
+  const missing = config.root === '/' ? await missingTools(system).catch(() => []) : []
+  for (const tool of missing) log('notice', tool)
   // Node 22.10 and later cache the compiled code (NODE_COMPILE_CACHE), but write it only at an orderly exit. The service
   // of a device usually ends with a power cut.
   const nodeModule = process.getBuiltinModule?.('node:module') as { flushCompileCache?: () => void } | undefined

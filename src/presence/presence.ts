@@ -51,13 +51,16 @@ export function createPresence(options: PresenceOptions): Presence {
       // On the loopback alone, or on a Unix socket, only a server of the owner leads here, at an address that is not known.
       const port = config.tlsPort ?? (own && reachable([own.host]).length > 0 ? own.port : undefined)
       const seen = { ...options, hasPage: config.page, announcement, tls }
-      await startIdleScreen({
-        ...seen,
-        port,
-        setupKey: () => (keys.isUnused ? keys.current : undefined),
-        onSetupKey: changed => keys.onFirstUse(changed),
-      })
-      await (config.announce && port !== undefined ? startAnnouncing({ ...seen, port }) : stopAnnouncing(seen))
+      // Neither keeps the other from starting.
+      await Promise.all([
+        startIdleScreen({
+          ...seen,
+          port,
+          setupKey: () => (keys.isUnused ? keys.current : undefined),
+          onSetupKey: changed => keys.onFirstUse(changed),
+        }),
+        config.announce && port !== undefined ? startAnnouncing({ ...seen, port }) : stopAnnouncing(seen),
+      ])
     },
     async stop() {
       await tls?.stop()

@@ -84,3 +84,14 @@ t.test('a device that cannot announce itself makes its certificate', async t => 
   await eventually(() => text('etc/receiverd/tls/certificate.pem'))
   t.pass('without it, nobody could connect')
 })
+
+t.test('a device whose screen cannot be looked up announces itself', async t => {
+  const lstat: FileSystem['lstat'] = path => {
+    if (path.endsWith('/screen@.service')) throw systemError('EIO')
+    return KERNEL.lstat(path)
+  }
+  const { presence, text } = await presenceAt(t, { fs: { ...KERNEL, lstat } })
+  await t.rejects(presence.start('http://0.0.0.0:8080'), { code: 'EIO' })
+  await eventually(() => text('etc/avahi/services/receiverd.service'))
+  t.pass('without it, nobody would find the device')
+})

@@ -71,8 +71,15 @@ const LIST = `receiverd-fleet list: list the devices, and how each is doing.
 Usage: receiverd-fleet list [OPTION]...
 
 The digest is that of the configuration: devices with the same settings have the
-same. The state is ok, "on trial" (a change waits to be confirmed), read-only
-(the storage refuses changes) or failed, and why.
+same. The state is one of:
+
+  ok
+  on trial    a change waits to be confirmed
+  read-only   the storage refuses changes
+  not stored  a restart loses the settings or the API key
+  not ready   AirPlay is switched on, but nobody can mirror: UxPlay starts, or
+              its log says why not
+  failed      and why
 
 ${COMMON}
 ${STATUS}`

@@ -7,7 +7,7 @@ import { orFailed } from './outcome.ts'
 import { FAILURE, INTERRUPTED, SUCCESS, summaryOf } from './report.ts'
 import type { RollOutOptions } from './waves.ts'
 
-const STATES = ['ok', 'on trial', 'read-only', 'failed', 'not begun'] as const
+const STATES = ['ok', 'on trial', 'read-only', 'not stored', 'not ready', 'failed', 'not begun'] as const
 
 interface Listed {
   readonly device: string
@@ -60,9 +60,8 @@ async function look(member: Member): Promise<Omit<Listed, 'device' | 'address' |
   const client = member.client()
   const { body: system } = await client.send('GET', '/system')
   const { body: status } = await client.send('GET', '/status')
-  const { storage, trial } = status
   return {
-    state: trial !== undefined ? 'on trial' : memberOf(storage, 'readOnly') === true ? 'read-only' : 'ok',
+    state: stateIn(status),
     deviceName: textOf(system.deviceName),
     model: textOf(memberOf(system.hardware, 'model')),
     serial: textOf(memberOf(system.hardware, 'serial')),
@@ -70,6 +69,14 @@ async function look(member: Member): Promise<Omit<Listed, 'device' | 'address' |
     firmware: textOf(memberOf(system.firmware, 'version')),
     digest: textOf(status.configurationDigest),
   }
+}
+
+/** Returns how a device is doing, given its `GET /status`. */
+export function stateIn({ trial, storage, keyStored, airplayReady }: JsonObject): Listed['state'] {
+  if (trial !== undefined) return 'on trial'
+  if (memberOf(storage, 'readOnly') === true) return 'read-only'
+  if (memberOf(storage, 'temporary') === true || keyStored === false) return 'not stored'
+  return airplayReady === false ? 'not ready' : 'ok'
 }
 
 function row({ device, address, version = '', firmware = '', groups, digest = '', state, reason }: Listed) {

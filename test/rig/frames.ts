@@ -15,11 +15,12 @@ export interface Picture {
   color(x: number, y: number): readonly number[]
 }
 
-/** The latest picture that is complete. Undefined if there is none. */
+/** The latest picture that is complete. Undefined if there is none, or if newer ones have just replaced it. */
 export async function lastPicture(rig: Rig): Promise<Picture | undefined> {
   // The very latest may still be being written.
-  const newest = `cd ${FOLDER} && ls -t | grep '\\.rgb$' | sed -n 2p | xargs --no-run-if-empty base64 --wrap=0`
-  const bytes = Buffer.from(await rig.run(['sh', '-c', newest]), 'base64')
+  const newest = `cd ${FOLDER} && name=$(ls -t | grep '\\.rgb$' | sed -n 2p)`
+  const read = `{ base64 --wrap=0 "$name" || [ ! -f "$name" ]; }`
+  const bytes = Buffer.from(await rig.run(['sh', '-c', `${newest} && ${read}`]), 'base64')
   if (bytes.length === 0) return undefined
   return {
     height: bytes.length / WIDTH / BYTES_PER_PIXEL,

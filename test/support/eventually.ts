@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** Milliseconds until a test gives up on an effect: far more than it takes on a busy machine. */
-export const DEADLINE_MS = Number(process.env.TEST_DEADLINE_MS ?? 30_000)
+export const DEADLINE_MS = Number(process.env.TEST_DEADLINE_MS ?? 60_000)
 
 /** The first and the longest pause between two looks. A look may be a command on a machine, which also needs the processors. */
 const FIRST_PAUSE_MS = 5

@@ -11,7 +11,7 @@ export interface LiveStreamOptions {
   readonly cursor: string
   readonly receive: (event: ServerEvent) => void
   readonly changed: (state: StreamState) => void
-  /** Called after each reconnection. */
+  /** Called after each reconnection, also if nothing was heard before: the page is older than that. */
   readonly returned: () => void
   /** Called when the credential is refused. */
   readonly refused: (why: string) => void
@@ -33,7 +33,8 @@ export class LiveStream {
   readonly #over = new AbortController()
   #timer = 0
   #silence = 0
-  #wasHeard = false
+  /** Whether there was a connection, or an attempt at one, before the present one. */
+  #isRepeated = false
   /** Whether the present connection was heard. */
   #isHeard = false
 
@@ -90,20 +91,20 @@ export class LiveStream {
     this.#leave()
     const attempt = new AbortController()
     this.#attempt = attempt
+    let isReturn = this.#isRepeated
     const { client, path, changed, returned, refused } = this.#options
+    this.#isRepeated = true
     try {
       this.#listenForSilence(attempt, FIRST_SIGN_MS, () => this.#lost())
       const headers = { Accept: 'text/event-stream', 'Last-Event-ID': this.#cursor }
       const { body } = await client.send('GET', path, { headers, signal: attempt.signal })
       if (!body || attempt.signal.aborted) return
-      let isReturn = this.#wasHeard
       // An answer without data does not count: a proxy may answer, and swallow the rest.
       const heard = () => {
         // The device may be configured for rare heartbeats, so silence only leads to a new connection, not to `lost`.
         this.#listenForSilence(attempt, SILENCE_MS, () => this.#connect())
         this.#failures = 0
         changed('connected')
-        this.#wasHeard = true
         this.#isHeard = true
         if (isReturn) returned()
         isReturn = false

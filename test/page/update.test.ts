@@ -1,7 +1,7 @@
 /** Updating the firmware: sending a bundle, installing it, and the version after that. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Page } from 'puppeteer-core'
+import type { HTTPRequest, Page } from 'puppeteer-core'
 import t, { type Test } from 'tap'
 import type { Page as BuiltPage } from '../../src/api/built-page.ts'
 import { eventually } from '../support/eventually.ts'
@@ -357,6 +357,26 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     await Promise.all([page.waitForNavigation(), page.locator('button::-p-text(Reload)').click()])
     await waitForText(page, 'Meeting Room 4')
     t.equal(await script(), old)
+  })
+
+  await t.test('so does a page that has heard nothing yet', async t => {
+    const device = await startUpdateDevice(t)
+    const held: HTTPRequest[] = []
+    const { page } = await openTab(browser, device.link, async page => {
+      await page.setRequestInterception(true)
+      page.on('request', request => {
+        const isFirst = request.url().endsWith('/events') && held.length === 0
+        if (isFirst) held.push(request)
+        else request.continue()
+      })
+    })
+    await eventually(() => held[0])
+    await page.evaluate(() => dispatchEvent(new Event('pagehide')))
+    await device.restartInto('B', '1.1.0', pageNamed('page-0011.js'))
+    const loaded = page.waitForNavigation()
+    await page.evaluate(() => dispatchEvent(new Event('pageshow')))
+    await loaded
+    t.equal(await page.$eval('script', ({ src }) => src.slice(src.lastIndexOf('/') + 1)), 'page-0011.js')
   })
 
   await t.test('a device that cannot be updated has no such view', async t => {

@@ -141,6 +141,20 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
     await waitForNoText(page, 'Dan')
   })
 
+  await t.test('is not told that it was somebody else if only the answer was lost', async () => {
+    const engine = await ask('Eve')
+    await waitForText(page, 'Eve')
+    const [session] = await sessionsOf(service, 1)
+    const stop = await intercept(request => (request.method() === 'POST' ? request.abort() : request.continue()))
+    await press('Let in: Eve')
+    await page.waitForSelector('.sessions .error:not([hidden])')
+    await service.fetch(`/sessions/${session?.id}/admit`, { method: 'POST' })
+    await waitForText(page, 'Let in.')
+    await stop()
+    engine.close()
+    await waitForText(page, 'No device is mirroring.')
+  })
+
   await t.test('a finger that comes too late does not hit the next device', async t => {
     for (const lateMs of [0, 29, 250]) {
       const ann = await ask('Ann')

@@ -108,7 +108,7 @@ function sessionItem(device: Device): Item {
   const problem = problemLine()
   const actions = h('div', { class: 'decide' })
   const element = h('li', {}, h('div', { class: 'who' }, name, facts), actions, problem)
-  /** The decision made on this page, from the press until the device refuses it. */
+  /** The decision made on this page, from the press until the device refuses it. A lost answer is no refusal. */
   let decided: Says | undefined
   let last: Session | undefined
 
@@ -151,11 +151,13 @@ function sessionItem(device: Device): Item {
       actions.inert = true
       decided = says
       made.textContent = says.doing
+      let isDone = false
       try {
         await act(replaced)
+        isDone = true
         announce(says.done(nameOf(session)))
       } catch (error) {
-        decided = undefined
+        if (error instanceof Refusal) decided = undefined
         const inTheWay = error instanceof Refusal ? error.session : undefined
         const text = messageOf(error)
         // Another session may be in the way by then.
@@ -167,7 +169,7 @@ function sessionItem(device: Device): Item {
       } finally {
         made.textContent = says.text
         // After a decision, the buttons stay inert until its event arrives.
-        actions.inert = decided !== undefined
+        actions.inert = isDone
         if (wasPressed && [made, document.body].some(element => element === document.activeElement))
           (problem.hidden ? heading : made)?.focus({ preventScroll: true })
       }

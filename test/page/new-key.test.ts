@@ -278,13 +278,14 @@ t.test('a new API key', { skip: missingBrowser('shell') }, async t => {
     const { page } = await openTab(browser, link(), page =>
       intercept(page, async (path, real) => {
         const answer = await real()
-        if (path.endsWith('/api-key')) await new Promise(resolve => setTimeout(resolve, 1_500))
+        if (path.endsWith('/api-key')) await new Promise(resolve => addEventListener('signedout', resolve))
         return answer
       }),
     )
     await replaceKey(page)
     await page.locator('button::-p-text(Sign out)').click()
     await click(page, 'Sign out?', 'Sign out')
+    await page.evaluate(() => dispatchEvent(new Event('signedout')))
     await waitForText(page, 'The new API key')
     t.equal(await valueIn(page, 'The new API key', 'API key'), service.key, 'nobody else can tell it')
     t.strictSame(await stored(page), { session: [], local: [] })

@@ -91,8 +91,8 @@ export class LiveStream {
     this.#leave()
     const attempt = new AbortController()
     this.#attempt = attempt
-    let isReturn = this.#isRepeated
     const { client, path, changed, returned, refused } = this.#options
+    let isReturn = this.#isRepeated
     this.#isRepeated = true
     try {
       this.#listenForSilence(attempt, FIRST_SIGN_MS, () => this.#lost())

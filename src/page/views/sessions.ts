@@ -1,4 +1,4 @@
-import { messageOf, Refusal } from '../client.ts'
+import { isPassing, messageOf, Refusal } from '../client.ts'
 import type { Device, Session } from '../device.ts'
 import { ask } from '../dialog.ts'
 import { button, foreign, h, problemLine, say } from '../dom.ts'
@@ -157,7 +157,7 @@ function sessionItem(device: Device): Item {
         isDone = true
         announce(says.done(nameOf(session)))
       } catch (error) {
-        if (error instanceof Refusal) decided = undefined
+        if (!isPassing(error)) decided = undefined
         const inTheWay = error instanceof Refusal ? error.session : undefined
         const text = messageOf(error)
         // Another session may be in the way by then.

@@ -229,6 +229,7 @@ t.test('operations: an answer before the reboot; a factory reset after changes t
   t.not(device.key, key)
   t.equal((await device.fetchAs(key)).status, 401)
   t.same((await device.system()).value.deviceName, value.deviceName)
+  await device.untilStarted()
   await eventually(async () => (await certificate()).pin !== first.pin, CERTIFICATE_MS)
   t.pass('the certificate has another key')
 })

@@ -4,14 +4,11 @@ import { mkdirSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { startReceiver } from '../interop/support.ts'
 import type { Api } from '../support/api.ts'
-import { DEADLINE_MS } from '../support/eventually.ts'
 import { needs } from '../support/needs.ts'
 import { freePort } from '../support/port.ts'
 import { startTestService } from '../support/service.ts'
 import { startWifiDevice } from '../support/wifi-device.ts'
 import { type Fate, Network, Owner, silentAddress } from './support.ts'
-
-t.setTimeout(8 * DEADLINE_MS)
 
 /** Devices of a fleet of 20 that answer. */
 const LIVING = 18

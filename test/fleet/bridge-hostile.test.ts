@@ -15,8 +15,6 @@ import { run } from '../support/run.ts'
 import { Bridge, LOBBY, PASSWORD, startSite, untilOnline } from './bridge.ts'
 import { certificateOf, Owner } from './support.ts'
 
-t.setTimeout(20 * DEADLINE_MS)
-
 const skip = needs('mosquitto', 'mosquitto_sub', 'openssl')
 const MB = 1024 * 1024
 

@@ -3,13 +3,11 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import t from 'tap'
-import { DEADLINE_MS, eventually } from '../support/eventually.ts'
+import { eventually } from '../support/eventually.ts'
 import { type Discovery, problemsOf, shownBy } from '../support/home-assistant.ts'
 import { needs } from '../support/needs.ts'
 import { Bridge, DISCOVERY, discoveriesIn, PASSWORD, startSite, untilOnline } from './bridge.ts'
 import { Owner } from './support.ts'
-
-t.setTimeout(20 * DEADLINE_MS)
 
 const skip = needs('mosquitto', 'mosquitto_sub', 'python3', '/usr/lib/python3/dist-packages/jinja2/__init__.py')
 /** The longest wait for news of a device. */

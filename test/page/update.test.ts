@@ -336,16 +336,11 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
   await t.test('an open page becomes that of the new version, unless something would be lost', async t => {
     const device = await startUpdateDevice(t)
     const { page } = await open(device.link)
-    const script = () => page.$eval('script', ({ src }) => src.slice(src.lastIndexOf('/') + 1))
     const [old = ''] = built.assets.map(({ name }) => name)
-    t.equal(await script(), old)
-    await page.evaluate(() => dispatchEvent(new Event('pagehide')))
-    await device.restartInto('B', '1.1.0', pageNamed('page-0011.js'))
-    const loaded = page.waitForNavigation()
-    await page.evaluate(() => dispatchEvent(new Event('pageshow')))
-    await loaded
+    t.equal(await scriptOf(page), old)
+    await sleepUntilUpdated(page, device)
     await waitForText(page, '1.1.0, system B')
-    t.equal(await script(), 'page-0011.js', 'although the phone has slept')
+    t.equal(await scriptOf(page), 'page-0011.js', 'although the phone has slept')
     t.equal(await page.$$eval('.banner:not([hidden])', found => found.length), 0)
 
     await goTo(page, 'Settings')
@@ -356,7 +351,7 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     page.on('dialog', dialog => dialog.accept())
     await Promise.all([page.waitForNavigation(), page.locator('button::-p-text(Reload)').click()])
     await waitForText(page, 'Meeting Room 4')
-    t.equal(await script(), old)
+    t.equal(await scriptOf(page), old)
   })
 
   await t.test('so does a page that has heard nothing yet', async t => {
@@ -371,12 +366,8 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
       })
     })
     await eventually(() => held[0])
-    await page.evaluate(() => dispatchEvent(new Event('pagehide')))
-    await device.restartInto('B', '1.1.0', pageNamed('page-0011.js'))
-    const loaded = page.waitForNavigation()
-    await page.evaluate(() => dispatchEvent(new Event('pageshow')))
-    await loaded
-    t.equal(await page.$eval('script', ({ src }) => src.slice(src.lastIndexOf('/') + 1)), 'page-0011.js')
+    await sleepUntilUpdated(page, device)
+    t.equal(await scriptOf(page), 'page-0011.js')
   })
 
   await t.test('a device that cannot be updated has no such view', async t => {
@@ -386,6 +377,19 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     t.notOk((await navigation(page)).includes('Update'))
   })
 })
+
+/** The phone sleeps while the device is updated, and shows the page of the new version soon after. */
+async function sleepUntilUpdated(page: Page, device: UpdateDevice): Promise<void> {
+  await page.evaluate(() => dispatchEvent(new Event('pagehide')))
+  await device.restartInto('B', '1.1.0', pageNamed('page-0011.js'))
+  const loaded = page.waitForNavigation()
+  await page.evaluate(() => dispatchEvent(new Event('pageshow')))
+  await loaded
+}
+
+function scriptOf(page: Page): Promise<string> {
+  return page.$eval('script', ({ src }) => src.slice(src.lastIndexOf('/') + 1))
+}
 
 /** The page, as another version has it. */
 function pageNamed(script: string): BuiltPage {

@@ -32,15 +32,19 @@ for (const prefix of ['/', '/building-7/room-4/'])
     // Until both streams are back, the device counts as restarting.
     await page.waitForFunction(() => document.querySelector('.state')?.textContent === 'Connected')
     await page.setRequestInterception(true)
-    const refuse = (request: HTTPRequest) => void request.abort('connectionfailed')
+    // Until the page is loaded again: otherwise it could find its way back before, and take the button away.
+    let isReloaded = false
+    const refuse = (request: HTTPRequest) => {
+      isReloaded ||= request.isNavigationRequest()
+      if (isReloaded) request.continue()
+      else request.abort('connectionfailed')
+    }
     page.on('request', refuse)
     await fill(page, 'General', 'Device name', 'Not sent')
     await click(page, 'General', 'Save')
     await waitForText(page, 'Not connected')
     await waitForText(page, 'it may have a new certificate')
     await click(page, 'General', 'Discard')
-    page.off('request', refuse)
-    await page.setRequestInterception(false)
     await Promise.all([page.waitForNavigation(), page.locator('button::-p-text(Reload)').click()])
     await waitForText(page, 'And after a restart')
   })

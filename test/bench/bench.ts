@@ -78,9 +78,15 @@ async function prepare(): Promise<void> {
 
 async function measureAll(names: readonly string[], rounds: number): Promise<readonly Verdict[]> {
   for (let round = 1; round <= rounds; round++)
-    for (const name of names)
-      for (const run of scenarios[name]?.runs ?? []) await measure(`${round}/${rounds}`, name, run)
+    for (const name of names) for (const run of runsOf(name)) await measure(`${round}/${rounds}`, name, run)
   return judge(targets, figures)
+}
+
+/** The short form only judges, so it leaves out peers that no target names. */
+function runsOf(scenario: string): readonly Run[] {
+  const runs = scenarios[scenario]?.runs ?? []
+  const peers = targets.flatMap(target => (target.scenario === scenario && target.peer) || [])
+  return isShort && peers.length > 0 ? runs.filter(({ name }) => name === receiverd.name || peers.includes(name)) : runs
 }
 
 async function measure(round: string, scenario: string, { name, missing, measure }: Run): Promise<void> {

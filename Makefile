@@ -116,7 +116,7 @@ build/out/image/$(BOARD).tar: build/out/image/base.tar build/image/board.sh $(sh
 DEVICE_TEST = @TEST_DEADLINE_MS=120000 $(BIN)/tap --reporter=tap --timeout=86400 --jobs=1
 
 device-test: device-tools image build/out/next/receiverd.deb bench-board ## boot the image, and test it from outside and inside
-	$(DEVICE_TEST) test/device/boot-script.device.ts test/device/package.device.ts test/device/boot.device.ts test/device/screen.device.ts
+	$(DEVICE_TEST) test/device/boot-script.device.ts test/device/package.device.ts test/device/boot.device.ts
 
 # It runs after the other image, because both are made in the same folder, and uses the packages of that image.
 card: image

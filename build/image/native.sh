@@ -7,7 +7,7 @@ folder=/native
 # As dpkg-architecture(1) has it, such as x86_64-linux-gnu: for arm64, the root has its own.
 libraries=/usr/lib/$(uname -m)-linux-gnu
 [ "$(uname -m)" != aarch64 ] || exit 0
-# It has a PATH of its own, and starts a thousand programs.
+# mkinitramfs(8) sets a PATH of its own, and starts a thousand programs.
 mkinitramfs=/usr/sbin/mkinitramfs
 hook=/etc/dpkg/dpkg.cfg.d/native
 case $1 in

@@ -108,6 +108,8 @@ function start(t: Test, options: string, timeoutS = 60) {
         `use "-allow ${phone.id}" to allow this client to connect.`,
       )
     },
+    /** The engine looks at UxPlay, as it does before each decision: here, there is nothing to decide. */
+    looks: () => engines.at(-1)?.admit(''),
     /** A stranger has a connection that says nothing, long before a device comes. */
     async isIdle() {
       const { reads } = uxplay
@@ -172,8 +174,8 @@ t.test('a restart of the service interrupts nobody who plays sound while other o
   uxplay.print(request(ANN))
   uxplay.configure('s 1280x720\n')
   await room.restart()
-  // Longer than from the start to the second look.
-  await later(300)
+  await room.looks()
+  await room.looks()
   t.equal(uxplay.starts, 1)
   room.leave()
   await eventually(() => uxplay.starts === 2)
@@ -243,8 +245,7 @@ t.test('a device that does not come, or is withdrawn, interrupts no other one', 
       }
       await engine.end(room.idOf('Ann'), 'timeout')
       t.strictSame(room.listed(), other === 'asks' ? ['pending Bob 192.0.2.2'] : [])
-      // Longer than from one look to the next.
-      await later(1_200)
+      await room.looks()
       t.equal(uxplay.starts, starts)
       t.match(uxplay.options, ANN.id)
       room.leave()
@@ -339,8 +340,8 @@ t.test('a device that UxPlay makes no file for sees its PIN', async t => {
   const room = start(t, 'pin\n')
   const { uxplay } = room
   await room.run()
-  // For the first look, before which anything may have been printed.
-  await later(100)
+  // Anything may have been printed before the first look.
+  await room.looks()
   room.connects(ANN, false)
   uxplay.print(...PIN)
   await eventually(() => room.shown() === '0007')
@@ -435,8 +436,7 @@ async function startBehind(t: Test, open: readonly FakeSocket[] = []) {
   await room.lists('active  192.0.2.1')
   uxplay.backlog = 2
   uxplay.accept(...open)
-  uxplay.print('x')
-  await later(2_500)
+  await room.looks()
   return room
 }
 
@@ -444,7 +444,7 @@ t.test('a UxPlay that hangs while a device mirrors is restarted after 30 s', asy
   const room = await startBehind(t)
   const { uxplay } = room
   uxplay.ahead += 20_000
-  await later(1_200)
+  await room.looks()
   t.equal(uxplay.starts, 1)
   uxplay.ahead += 10_000
   await eventually(() => uxplay.starts === 2)
@@ -454,9 +454,10 @@ t.test('a UxPlay that hangs while a device mirrors is restarted after 30 s', asy
 
 t.test('many connections are no reason to interrupt it', async t => {
   const open = Array.from({ length: 11 }, (_, n) => ({ ...STRANGER, inode: 100 + n }))
-  const { uxplay } = await startBehind(t, open)
+  const room = await startBehind(t, open)
+  const { uxplay } = room
   uxplay.ahead += 40_000
-  await later(1_200)
+  await room.looks()
   t.equal(uxplay.starts, 1)
 })
 
@@ -503,13 +504,13 @@ t.test('AirPlay is switched off: a device that was let in must ask again', async
   await room.isAdmitted(ANN)
   uxplay.stop()
   uxplay.state = 'activating'
-  await later(100)
+  await room.looks()
   uxplay.ahead += 6_000
-  await later(1_200)
+  await room.looks()
   t.strictSame(room.listed(), ['admitted Ann 192.0.2.1'], 'systemd is about to start it')
   uxplay.state = 'inactive'
   uxplay.hasJob = true
-  await later(1_200)
+  await room.looks()
   t.strictSame(room.listed(), ['admitted Ann 192.0.2.1'], 'it waits for weston')
   uxplay.hasJob = false
   await room.lists()
@@ -630,8 +631,7 @@ t.test('a device that was let in while the disk was full is listed until it leav
   uxplay.print(request(ANN), AGENT)
   room.mirrors(ANN)
   await room.lists('active Ann 192.0.2.1')
-  // Longer than from one look to the next.
-  await later(1_200)
+  await room.looks()
   t.strictSame(room.listed(), ['active Ann 192.0.2.1'], 'once')
   rmSync(allowed, { recursive: true })
   const { starts } = uxplay
@@ -702,8 +702,8 @@ t.test('after a restart of the service, a withdrawn permission interrupts nobody
   uxplay.print(request(BOSS), AGENT)
   await engine.end(room.idOf('Ann'), 'timeout')
   await room.restart()
-  // Longer than from the start to the second look.
-  await later(300)
+  await room.looks()
+  await room.looks()
   t.equal(uxplay.starts, starts)
   room.leave()
   await eventually(() => uxplay.starts === starts + 1)
@@ -720,14 +720,12 @@ t.test('UxPlay is restarted because it does not listen', async t => {
       uxplay.isListening = how === 'any more'
       uxplay.connect()
       await room.run()
-      await later(100)
+      await room.looks()
       uxplay.isListening = false
       uxplay.connect()
-      uxplay.print('x')
-      await later(2_500)
+      await room.looks()
       uxplay.ahead += ms - 4_000
-      // Longer than from one look to the next.
-      await later(1_100)
+      await room.looks()
       t.equal(uxplay.starts, 1)
       uxplay.ahead += 4_000
       await eventually(() => uxplay.starts === 2)
@@ -742,7 +740,7 @@ t.test(
         const room = start(t, 'pin\n')
         const { uxplay } = room
         if (how !== 'was there before the service') await room.run()
-        await later(100)
+        await room.looks()
         room.connects(ANN, how !== 'has no file')
         await later(5)
         // More lines than are read at each look.
@@ -841,7 +839,7 @@ t.test('a connection that says nothing occupies nothing', async t => {
       const room = start(t, OPEN)
       const { uxplay } = room
       await room.run()
-      await later(100)
+      await room.looks()
       room.connects(ANN, isFiled)
       await room.isSeen(['x'])
       uxplay.ahead += 121_000
@@ -859,7 +857,7 @@ t.test('a device that does not come in, and connects again after it was put out,
       const room = start(t, OPEN)
       const { uxplay } = room
       await room.run()
-      await later(100)
+      await room.looks()
       const waits = async () => {
         room.connects(ANN)
         await later(5)
@@ -897,7 +895,7 @@ t.test('a restart that fails is tried again only after as long as before', async
     throw new Error('Connection timed out')
   }
   await room.run()
-  await later(100)
+  await room.looks()
   room.connects(ANN)
   await later(5)
   uxplay.print(...PIN)
@@ -920,14 +918,13 @@ t.test(
     uxplay.isListening = false
     uxplay.connect()
     await room.run()
-    // Longer than until the first look.
-    await later(300)
+    await room.looks()
     uxplay.ahead += 60_000
     uxplay.isListening = true
     uxplay.backlog = 1
     uxplay.connect()
-    // Longer than from one look to the next.
-    await later(1_500)
+    await room.looks()
+    await room.looks()
     t.equal(uxplay.starts, 1)
   },
 )
@@ -943,7 +940,7 @@ t.test('a UxPlay that does not listen after a restart either is looked at less o
     throw new Error('Connection timed out')
   }
   await room.run()
-  await later(300)
+  await room.looks()
   uxplay.ahead += 181_000
   await eventually(() => tries === 1)
   // Longer than from one look to the next; then, as many would follow.
@@ -1037,8 +1034,8 @@ t.test(
     await room.isSeen()
     await engine.end(room.idOf('Ann'), 'timeout')
     await room.restart()
-    // Longer than from the start to the second look.
-    await later(300)
+    await room.looks()
+    await room.looks()
     uxplay.connect([STRANGER])
     await room.isSeen()
     t.equal(uxplay.starts, starts, 'not while sound is played')

@@ -142,9 +142,6 @@ async function internals(t: Test, node: string): Promise<void> {
 
   await t.test('nothing is read from a client that does not read', async t => {
     const before = memoryOf(receiver)
-    // The first one reads later: several times what a server reads at once, and not gigabytes, as the others would get.
-    const late = connect(receiver.port, '127.0.0.1').pause()
-    late.write(get('/openapi.json').repeat(2_000) + LAST)
     const sockets = Array.from({ length: 20 }, () => connect(receiver.port, '127.0.0.1').pause())
     for (const socket of sockets) {
       socket.on('error', () => undefined)
@@ -155,6 +152,14 @@ async function internals(t: Test, node: string): Promise<void> {
     const grown = (memoryOf(receiver) - before) / 2 ** 20
     t.ok(grown < 60, `${grown.toFixed(1)} MiB more for 20 clients with 20,000 requests each`)
     for (const socket of sockets) socket.destroy()
+  })
+
+  await t.test('a client that reads later gets all answers', async t => {
+    const late = connect(receiver.port, '127.0.0.1').pause()
+    // Many times what a server reads at once, of which it answers all before it reads on: long heads make that quick, and the
+    // head of which it has read a part must be whole in 10 s.
+    late.write(get('/openapi.json', `X-Long: ${'x'.repeat(4_000)}`).repeat(300) + LAST)
+    await sleep(500)
     let answers = 0
     let text = ''
     late.on('data', chunk => {
@@ -165,7 +170,7 @@ async function internals(t: Test, node: string): Promise<void> {
     })
     late.resume()
     await once(late, 'end')
-    t.equal(answers, 2_001, 'all are answered once the client reads')
+    t.equal(answers, 301)
   })
 
   await t.test('another request, or garbage, ends a stream, and its end frees its place', async t => {

@@ -53,6 +53,13 @@ export class Room {
     await eventually(() => this.rig.isListening(CONTROL), READY_MS)
   }
 
+  /** Waits until UxPlay has started with, or without, the option that restricts it, and listens. */
+  async untilRestricted(isRestricted: boolean): Promise<void> {
+    const count = isRestricted ? '1\n' : '0\n'
+    await eventually(async () => (await this.rig.shell('grep -c restrict /run/uxplay/options || true')) === count)
+    await this.untilReady()
+  }
+
   /** A device that mirrors, and is listed. */
   async mirror(options: Partial<ClientOptions> = {}): Promise<AirPlayClient> {
     for (;;) {

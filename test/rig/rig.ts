@@ -53,6 +53,9 @@ const MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 /** Capabilities for things shared with the host: its clock, modules, kernel log and devices. */
 const DROPPED =
   '-sys_time,-wake_alarm,-sys_module,-syslog,-sys_rawio,-mknod,-mac_admin,-mac_override,-audit_control,-block_suspend'
+/** Signals with which systemd, as PID 1, switches off and reboots (systemd(1)). SIGRTMIN is 34 in the C library. */
+const POWER_OFF = 34 + 4
+const REBOOT = 34 + 5
 const NAMESPACES = ['--mount', '--pid', '--uts', '--ipc', '--net']
 
 /** Writes the factory settings, and `files` over them. */
@@ -159,11 +162,19 @@ export class Rig extends Api {
 
   /** Kills all processes at once. Unlike with a real power cut, writes that were not synced survive. */
   async cutPower(): Promise<void> {
-    await this.#off(async () => process.kill(this.#pid, 'SIGKILL'))
+    await this.#off(() => process.kill(this.#pid, 'SIGKILL'))
   }
 
+  /** Shuts it down. A command for that may be a moment late to end, and the shutdown would wait for it (see `run`). */
   async powerOff(): Promise<void> {
-    await this.#off(() => this.run(['systemctl', 'poweroff']))
+    await this.#off(() => process.kill(this.#pid, POWER_OFF))
+  }
+
+  /** Reboots it, without a command for the same reason. Resolves when it is up again. */
+  async reboot(): Promise<void> {
+    const before = this.#pid
+    process.kill(before, REBOOT)
+    await this.untilBackFrom(before)
   }
 
   /** Arguments of nsenter(1) that run the command after them as root in the machine. @throws when it is off. */
@@ -177,7 +188,8 @@ export class Rig extends Api {
   /** Runs a command as root. Resolves with its stdout. @throws with all output if its status is not 0. */
   run(argv: readonly string[], input = ''): Promise<string> {
     return new Promise((resolve, reject) => {
-      // A shutdown stops all processes first (SIGSTOP). nsenter then stops itself, too, and nobody continues it.
+      // A shutdown stops all processes first (SIGSTOP). nsenter then stops itself, too, and nobody continues it: the shutdown
+      // waits 90 s for the command inside, which has ended, and which nsenter does not reap.
       const options = { timeout: DEADLINE_MS, killSignal: 'SIGKILL', maxBuffer: MAX_OUTPUT_BYTES } as const
       const child = execFile('nsenter', [...this.enter, ...argv], options, (error, stdout, stderr) => {
         if (error) reject(new Error(`${argv.join(' ')}: ${child.signalCode ?? child.exitCode}: ${stdout}${stderr}`))
@@ -240,15 +252,14 @@ export class Rig extends Api {
     await this.#disk.close()
   }
 
-  async #off(switchOff: () => Promise<unknown>): Promise<void> {
+  async #off(switchOff: () => void): Promise<void> {
     const power = this.#power
     if (!power || power.exitCode !== null || power.signalCode !== null) return
-    const exited = once(power, 'exit', { signal: AbortSignal.timeout(BOOT_MS) })
-    const off = async () => {
-      await switchOff()
-      this.#power = undefined
-    }
-    await Promise.all([exited, off()])
+    switchOff()
+    this.#power = undefined
+    await once(power, 'exit', { signal: AbortSignal.timeout(BOOT_MS) }).catch((cause: Error) => {
+      throw new Error(`it is still on, ${BOOT_MS} ms after it was switched off`, { cause })
+    })
   }
 
   async #isUp(power: ChildProcess): Promise<boolean> {

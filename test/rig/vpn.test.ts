@@ -36,9 +36,7 @@ t.test('the tunnel of the card', { skip: NO_RIG }, async t => {
 
   await put('wg0.netdev', netdev)
   await put('wg0.network', NETWORK)
-  const before = rig.pid
-  await rig.run(['systemctl', 'reboot'])
-  await rig.untilBackFrom(before)
+  await rig.reboot()
 
   t.equal(await rig.shell('systemctl is-failed own-vpn.service receiverd-card.service || true'), 'inactive\ninactive\n')
   t.equal(await rig.shell('ls /boot/firmware'), '', 'the key has left the card')

@@ -115,8 +115,10 @@ export async function clickNamed(page: Page, name: string): Promise<void> {
 
 /** As a person does, who scrolls until it is in sight: on a phone the navigation covers the lower edge. */
 async function pressIt(button: ElementHandle<HTMLButtonElement>): Promise<void> {
-  await button.evaluate(element => element.scrollIntoView({ block: 'center' }))
-  await hitIt(button, () => button.click())
+  await hitIt(button, async () => {
+    await button.evaluate(element => element.scrollIntoView({ block: 'center' }))
+    await button.click()
+  })
 }
 
 /** A button that has just moved takes no press, and may move between a look and the press: a person who missed presses again. */
@@ -131,6 +133,12 @@ async function hitIt(button: ElementHandle, press: () => Promise<void>): Promise
     await press()
     // A press that loads another page takes this along.
     return seen.evaluate(({ isHit }) => isHit).catch(() => true)
+  }).catch(async error => {
+    const there = await button.evaluate(element => {
+      const { x, y, width, height } = element.getBoundingClientRect()
+      return document.elementFromPoint(x + width / 2, y + height / 2)?.outerHTML.slice(0, 500)
+    })
+    throw new Error(`a press does not reach the button, but: ${there}`, { cause: error })
   })
 }
 

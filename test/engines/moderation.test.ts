@@ -260,7 +260,7 @@ t.test('strangers with tricks', { skip: NO_RIG }, async t => {
     const idle = room.idle()
     await ann.leave().catch(() => undefined)
     await room.untilEmpty()
-    await room.untilRestricted(true)
+    await room.untilOption('restrict')
     idle.destroy()
     t.equal(await room.device({ deviceId: BOB }).advance(), 'refused')
     await room.end(await room.untilOnly('pending'))
@@ -343,13 +343,13 @@ t.test('moderation is switched off and on', { skip: NO_RIG }, async t => {
   await room.untilReady()
 
   await approval('moderator')
-  await room.untilRestricted(true)
+  await room.untilOption('restrict')
   const connecting = room.device()
   t.equal(await connecting.advance('pair'), 'pair')
   t.match(await approval('none'), { airplay: { restartPending: true } }, 'a device that is connecting goes on')
   t.equal(await connecting.advance(), 'refused')
   await room.untilEnded(connecting)
-  await room.untilRestricted(false)
+  await room.untilOption('restrict', false)
 
   const ann = await room.mirror()
   const active = await room.untilOnly('active')
@@ -362,7 +362,7 @@ t.test('moderation is switched off and on', { skip: NO_RIG }, async t => {
   t.same(await room.untilOnly('active'), active, 'it goes on')
   await ann.leave().catch(() => undefined)
   await room.untilEmpty()
-  await room.untilRestricted(true)
+  await room.untilOption('restrict')
   t.equal(await room.device().advance(), 'refused')
   await room.end(await room.untilOnly('pending'))
 

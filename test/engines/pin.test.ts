@@ -33,8 +33,7 @@ t.test('a device that must enter a PIN', { skip: NO_RIG }, async t => {
   await rig.shell('systemd-sysusers && systemd-tmpfiles --create screen.conf')
   const room = new Room(rig, t)
   t.equal((await rig.patch({ airplay: { access: 'pin' } })).status, 200)
-  await eventually(async () => (await rig.shell('cat /run/uxplay/options || true')).includes('\npin\n'))
-  await room.untilReady()
+  await room.untilOption('pin')
 
   const isShown = async () => (await rig.shell('systemctl is-active screen@pin || true')) === 'active\n'
   const shown = async () =>

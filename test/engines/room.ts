@@ -53,10 +53,10 @@ export class Room {
     await eventually(() => this.rig.isListening(CONTROL), READY_MS)
   }
 
-  /** Waits until UxPlay has started with, or without, the option that restricts it, and listens. */
-  async untilRestricted(isRestricted: boolean): Promise<void> {
-    const count = isRestricted ? '1\n' : '0\n'
-    await eventually(async () => (await this.rig.shell('grep -c restrict /run/uxplay/options || true')) === count)
+  /** Waits until UxPlay has started with an option, or without it, and listens. */
+  async untilOption(option: string, isThere = true): Promise<void> {
+    const count = isThere ? '1\n' : '0\n'
+    await eventually(async () => (await this.rig.shell(`grep -cx '${option}' /run/uxplay/options || true`)) === count)
     await this.untilReady()
   }
 

@@ -138,7 +138,7 @@ async function hitIt(button: ElementHandle, press: () => Promise<void>): Promise
       const { x, y, width, height } = element.getBoundingClientRect()
       return document.elementFromPoint(x + width / 2, y + height / 2)?.outerHTML.slice(0, 500)
     })
-    throw new Error(`a press does not reach the button, but: ${there}`, { cause: error })
+    return failWith(button.frame.page(), `a press does not reach the button, but ${there},`, error)
   })
 }
 

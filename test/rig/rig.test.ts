@@ -94,6 +94,7 @@ t.test('the power of a machine', { skip: NO_RIG }, async t => {
   t.equal(await isRunning(rig), 'running\n')
 
   await rig.reboot()
+  t.pass('back after a reboot of its own')
   t.equal((await boots()).length, 3)
 
   await rig.powerOff()

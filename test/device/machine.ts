@@ -72,17 +72,6 @@ ExecStart=/usr/lib/systemd/systemd-socket-proxyd --connections-max=1024 127.0.0.
 # Six for each connection.
 LimitNOFILE=16384
 `
-/**
- * While the host is busy, the emulated USB controller of a Pi loses its devices as Linux resets the port ("Not connected"), and
- * Linux gives up: the board has no network then.
- */
-const USB_UNIT = `[Unit]
-Description=The emulated USB controller, until the network adapter is found
-[Service]
-Environment=DWC2=/sys/bus/platform/drivers/dwc2
-ExecStart=/bin/sh -c 'while sleep 30 && ! [ -e /sys/class/net/eth0 ]; do \\
-  echo 3f980000.usb >$DWC2/unbind; echo 3f980000.usb >$DWC2/bind; done; true'
-`
 /** The text of each unit, and the target that wants it. */
 type Units = Readonly<Record<string, readonly [text: string, target?: string]>>
 const API_UNITS: Units = {
@@ -94,7 +83,6 @@ const SHELL_UNITS: Readonly<Record<Board['shell'], Units>> = {
   network: {
     'test-shell.socket': [`[Socket]\nListenStream=${SHELL_TCP_PORT}\nAccept=yes\n`, 'sockets.target'],
     'test-shell@.service': ['[Service]\nExecStart=-/bin/sh\nStandardInput=socket\n'],
-    'test-usb.service': [USB_UNIT, 'multi-user.target'],
   },
 }
 
@@ -227,9 +215,7 @@ export class Machine extends Api {
     await this.isOff
     const began = performance.now()
     this.#start()
-    await eventually(() => this.#isUp(), BOOT_MS).catch(error => {
-      throw new Error(`it did not boot: ${error.message}\n${this.console.slice(-4_000)}`)
-    })
+    await this.#untilUp()
     const seconds = (performance.now() - began) / 1000
     await this.reconnect()
     return seconds
@@ -240,7 +226,7 @@ export class Machine extends Api {
     const before = this.#qemu
     await order()
     await eventually(() => this.#running() !== before, BOOT_MS)
-    await eventually(() => this.#isUp(), BOOT_MS)
+    await this.#untilUp()
     await this.reconnect()
   }
 
@@ -309,6 +295,7 @@ export class Machine extends Api {
   /** As if the plug were pulled: writes still in the guest's kernel are lost. */
   cutPower(): void {
     this.#shell?.destroy()
+    this.#shell = undefined
     this.#qemu?.kill('SIGKILL')
     this.#qemu = undefined
   }
@@ -398,6 +385,15 @@ export class Machine extends Api {
 
   get #monitor(): string {
     return join(this.#folder, 'monitor')
+  }
+
+  /** Waits until the API answers. A device that never does is switched off: all that is asked of it then fails at once. */
+  async #untilUp(): Promise<void> {
+    await eventually(() => this.#isUp(), BOOT_MS).catch(error => {
+      const said = this.console.slice(-4_000)
+      this.cutPower()
+      throw new Error(`it did not boot: ${error.message}\n${said}`)
+    })
   }
 
   async #isUp(): Promise<boolean> {

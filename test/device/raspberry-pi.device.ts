@@ -46,8 +46,8 @@ t.test('a Raspberry Pi 3 starts from the card, with the settings of its owner', 
   const disk = factoryDisk(raspberryPi)
   prepare(disk, { 'receiver.txt': SETTINGS })
   const device = new Machine(disk)
-  t.comment(`the API answered after ${(await device.boot()).toFixed(0)} s`)
   t.teardown(() => device.cutPower())
+  t.comment(`the API answered after ${(await device.boot()).toFixed(0)} s`)
 
   await device.untilStarted()
   t.equal(await device.shell('systemctl --failed --plain --no-legend'), '')
@@ -106,8 +106,8 @@ t.test('the same card where there is a screen', async t => {
   prepare(disk, { 'receiver.txt': 'name=Boardroom 7\nhostnme=typo\n', ...tunnel.files })
   const device = new Machine(disk)
   const screen = new Screen(device, join(REPOSITORY, 'build/out/card'))
-  t.comment(`the API answered after ${(await device.boot()).toFixed(0)} s`)
   t.teardown(() => device.cutPower())
+  t.comment(`the API answered after ${(await device.boot()).toFixed(0)} s`)
 
   t.not(device.key, KEY)
   machineIds.add(await device.shell('cat /etc/machine-id'))

@@ -122,8 +122,8 @@ device-test: device-tools image build/out/next/receiverd.deb bench-board ## boot
 card: image
 	@$(MAKE) --no-print-directory --assume-old=deb image BOARD=raspberry-pi
 
-# Everything that these tests boot, except the card.
-device-build: device-tools from image earlier build/out/next/receiverd.deb bench-board
+# Everything that these tests boot.
+device-build: device-tools from image card earlier build/out/next/receiverd.deb bench-board
 
 update-test: device-tools from image earlier ## update the booted image, also to versions that do not work: make update-test PROOF=1 FROM=COMMIT
 	$(DEVICE_TEST) test/device/update.device.ts

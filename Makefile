@@ -1,7 +1,7 @@
 SOURCES := build/package
 BUILT := build/out
 include build/package/install.mk
-.PHONY: run build fleet fleet-test mutants size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-build qemu device-test update-test phone-test from earlier power-test storage-test activation-test crash-test model-test fuzz soak strike-test proof card-test device-tools arm-test bench bench-board clean walk
+.PHONY: run build fleet fleet-test mutants size check format test quick page-shots dist sbom rig deb deb-tools image image-tools bundle bundle-tools card device-build qemu device-test update-test phone-test from earlier power-test storage-test activation-test crash-test model-test fuzz soak strike-test proof card-test pi-test device-tools arm-test bench bench-board clean walk
 BIN := node_modules/.bin
 TS := node --import tsx
 ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
@@ -50,7 +50,7 @@ page-shots: node_modules test/page/node_modules ## make pictures of every view o
 
 # tap compiles itself for the plugins that package.json names. A run that has to do so first starts with all of tap's own
 # plugins, which cost each test half a second.
-test quick page-shots arm-test device-test card-test update-test phone-test power-test storage-test activation-test crash-test model-test fleet-test soak walk strike-test: node_modules/.tap-built
+test quick page-shots arm-test device-test card-test pi-test update-test phone-test power-test storage-test activation-test crash-test model-test fleet-test soak walk strike-test: node_modules/.tap-built
 node_modules/.tap-built: node_modules/.package-lock.json
 	@$(BIN)/tap build
 	@touch $@
@@ -150,8 +150,11 @@ storage-test: device-tools image ## boot the image on storage that misbehaves: l
 activation-test: device-tools image ## cut the power at each write around the activation of an update of the booted image
 	$(DEVICE_TEST) test/device/activation.device.ts
 
-card-test: device-tools card build/out/image/hostapd.deb ## boot the card for the Raspberry Pi
-	$(DEVICE_TEST) test/image/card.test.ts test/device/raspberry-pi.device.ts
+card-test: device-tools card build/out/image/hostapd.deb ## boot the card for the Raspberry Pi on the virtual board, which has a screen
+	$(DEVICE_TEST) test/image/card.test.ts test/device/card.device.ts
+
+pi-test: device-tools card ## boot the card in an emulated Raspberry Pi, which takes minutes to start
+	$(DEVICE_TEST) test/device/raspberry-pi.device.ts
 
 # Access points for the card to join.
 build/out/image/hostapd.deb: test/device/hostapd.sh

@@ -19,6 +19,7 @@ tier activation-test
 tier phone-test
 tier storage-test
 PROOF=1 tier card-test
+PROOF=1 tier pi-test
 HOURS=${HOURS:-1} tier soak
 STEPS=${STEPS:-1000} tier walk
 STRIKES=${STRIKES:-10000} tier strike-test

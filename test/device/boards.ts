@@ -124,6 +124,16 @@ export function copyToCard(card: string, path: string): void {
   execFileSync('mcopy', ['-o', '-i', `${card}@@${BOOT_OFFSET}`, path, '::/'], { env, stdio: 'pipe' })
 }
 
+/** Prepares the card as its owner would on a PC: with files of these names. */
+export function prepare(card: string, files: Readonly<Record<string, string>>): void {
+  const folder = mkdtempSync(join(tmpdir(), 'receiverd-'))
+  for (const [name, text] of Object.entries(files)) {
+    writeFileSync(join(folder, name), text)
+    copyToCard(card, join(folder, name))
+  }
+  rmSync(folder, { recursive: true })
+}
+
 /** Adds to the command line of the kernel, which the boot script reads from a file of the boot partition. */
 export function addToCommandLine(disk: string, more: string, folder: string): void {
   copyFromCard(disk, ['cmdline.env'], folder)

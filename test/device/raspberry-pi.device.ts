@@ -1,20 +1,10 @@
-/**
- * The card for the Raspberry Pi, in the emulated board, and on the virtual one for its picture. PROOF=1 also cuts the power of
- * the emulated board, and updates it: it takes minutes to start.
- */
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+/** The card for the Raspberry Pi in the emulated board, which takes minutes to start. PROOF=1 also cuts its power, and updates it. */
 import t from 'tap'
-import { REPOSITORY } from '../../build/bundle-file.ts'
-import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { NEEDS_PROOF } from '../support/needs.ts'
-import { cardOnVirt, copyToCard, raspberryPi } from './boards.ts'
+import { prepare, raspberryPi } from './boards.ts'
 import { makeBundle } from './bundle.ts'
-import { type Disk, factoryDisk, Machine } from './machine.ts'
-import { joinsNetworks } from './radio.ts'
-import { qrCodeIn, SCREEN_MS, Screen } from './screen.ts'
-import { Tunnel } from './tunnel.ts'
+import { factoryDisk, Machine } from './machine.ts'
 import { TRIAL_MS, updating } from './updating.ts'
 
 const KEY = 'a-key-that-its-owner-knows.0123456789'
@@ -26,25 +16,12 @@ address=10.0.2.15/24
 gateway=10.0.2.2
 dns=10.0.2.3
 `
-/** Milliseconds until the tunnel is up, on a busy emulator. */
-const TUNNEL_MS = 180_000
-/** Each card's ID at its first start. */
-const machineIds = new Set<string>()
 
 t.setTimeout(90 * 60_000)
 
-/** Prepares the card as its owner would on a PC. */
-function prepare({ path }: Disk, files: Readonly<Record<string, string>>): void {
-  const folder = temporaryFolder(t)
-  for (const [name, text] of Object.entries(files)) {
-    writeFileSync(join(folder, name), text)
-    copyToCard(path, join(folder, name))
-  }
-}
-
 t.test('a Raspberry Pi 3 starts from the card, with the settings of its owner', async t => {
   const disk = factoryDisk(raspberryPi)
-  prepare(disk, { 'receiver.txt': SETTINGS })
+  prepare(disk.path, { 'receiver.txt': SETTINGS })
   const device = new Machine(disk)
   t.teardown(() => device.cutPower())
   t.comment(`the API answered after ${(await device.boot()).toFixed(0)} s`)
@@ -52,7 +29,6 @@ t.test('a Raspberry Pi 3 starts from the card, with the settings of its owner', 
   await device.untilStarted()
   t.equal(await device.shell('systemctl --failed --plain --no-legend'), '')
   t.equal(device.key, KEY)
-  machineIds.add(await device.shell('cat /etc/machine-id'))
   const { value } = await device.system()
   t.match(value, {
     hostname: 'lobby',
@@ -98,39 +74,4 @@ t.test('a Raspberry Pi 3 starts from the card, with the settings of its owner', 
     await device.reconnect()
     t.same(await identity(), before)
   })
-})
-
-t.test('the same card where there is a screen', async t => {
-  const disk = factoryDisk(cardOnVirt)
-  const tunnel = await Tunnel.open(t)
-  prepare(disk, { 'receiver.txt': 'name=Boardroom 7\nhostnme=typo\n', ...tunnel.files })
-  const device = new Machine(disk)
-  const screen = new Screen(device, join(REPOSITORY, 'build/out/card'))
-  t.teardown(() => device.cutPower())
-  t.comment(`the API answered after ${(await device.boot()).toFixed(0)} s`)
-
-  t.not(device.key, KEY)
-  machineIds.add(await device.shell('cat /etc/machine-id'))
-  t.equal(machineIds.size, 2, 'another card of the same image is another device')
-  const { deviceName } = (await device.system()).value
-  t.match(deviceName, /^receiver-[0-9a-f]{6}$/, 'a mistake: nothing is taken')
-  await screen.shows('idle', String(deviceName))
-  await eventually(async () => qrCodeIn(await screen.shot('idle')).startsWith('https://10.0.2.15/'), SCREEN_MS)
-  t.pass('the code is there once the device serves')
-  t.match(
-    await device.readFile('/boot/firmware/receiver-errors.txt'),
-    'line 2: "hostnme" is not a setting; use hostname, name,',
-  )
-  t.match(await device.shell('journalctl --unit receiverd --priority warning --output cat'), 'line 2: "hostnme"')
-  await device.untilStarted()
-  await t.test('from behind NAT, its owner reaches it through WireGuard', async t => {
-    const [, pin = ''] = /sha256\/\/([\w+/]{43}=)/.exec(await device.receiverd('key', 'show', '--verbose')) ?? []
-    const url = `https://${tunnel.address}/api/v1/health`
-    const curl = ['curl', '-sS', '--max-time', '10', '--insecure', '--pinnedpubkey', `sha256//${pin}`] as const
-    const answer = await eventually(() => tunnel.answerTo(...curl, url), TUNNEL_MS)
-    t.match(JSON.parse(answer), { status: 'ok' })
-    t.equal(await device.shell('find /boot/firmware -name "wg0*"'), '', 'the key has left the card')
-    t.notOk((await device.shell('journalctl --quiet --boot')).includes(tunnel.privateKey))
-  })
-  await t.test('Wi-Fi', t => joinsNetworks(t, device))
 })

@@ -1,0 +1,47 @@
+/** The card for the Raspberry Pi, on the virtual board, where it has a screen. */
+import { join } from 'node:path'
+import t from 'tap'
+import { REPOSITORY } from '../../build/bundle-file.ts'
+import { eventually } from '../support/eventually.ts'
+import { cardOnVirt, prepare } from './boards.ts'
+import { factoryDisk, Machine } from './machine.ts'
+import { joinsNetworks } from './radio.ts'
+import { qrCodeIn, SCREEN_MS, Screen } from './screen.ts'
+import { Tunnel } from './tunnel.ts'
+
+/** Milliseconds until the tunnel is up, on a busy emulator. */
+const TUNNEL_MS = 180_000
+
+t.setTimeout(90 * 60_000)
+
+t.test('the card where there is a screen', async t => {
+  const disk = factoryDisk(cardOnVirt)
+  const tunnel = await Tunnel.open(t)
+  prepare(disk.path, { 'receiver.txt': 'name=Boardroom 7\nhostnme=typo\n', ...tunnel.files })
+  const device = new Machine(disk)
+  const screen = new Screen(device, join(REPOSITORY, 'build/out/card'))
+  t.teardown(() => device.cutPower())
+  t.comment(`the API answered after ${(await device.boot()).toFixed(0)} s`)
+
+  const { deviceName } = (await device.system()).value
+  t.match(deviceName, /^receiver-[0-9a-f]{6}$/, 'a mistake: nothing is taken')
+  await screen.shows('idle', String(deviceName))
+  await eventually(async () => qrCodeIn(await screen.shot('idle')).startsWith('https://10.0.2.15/'), SCREEN_MS)
+  t.pass('the code is there once the device serves')
+  t.match(
+    await device.readFile('/boot/firmware/receiver-errors.txt'),
+    'line 2: "hostnme" is not a setting; use hostname, name,',
+  )
+  t.match(await device.shell('journalctl --unit receiverd --priority warning --output cat'), 'line 2: "hostnme"')
+  await device.untilStarted()
+  await t.test('from behind NAT, its owner reaches it through WireGuard', async t => {
+    const [, pin = ''] = /sha256\/\/([\w+/]{43}=)/.exec(await device.receiverd('key', 'show', '--verbose')) ?? []
+    const url = `https://${tunnel.address}/api/v1/health`
+    const curl = ['curl', '-sS', '--max-time', '10', '--insecure', '--pinnedpubkey', `sha256//${pin}`] as const
+    const answer = await eventually(() => tunnel.answerTo(...curl, url), TUNNEL_MS)
+    t.match(JSON.parse(answer), { status: 'ok' })
+    t.equal(await device.shell('find /boot/firmware -name "wg0*"'), '', 'the key has left the card')
+    t.notOk((await device.shell('journalctl --quiet --boot')).includes(tunnel.privateKey))
+  })
+  await t.test('Wi-Fi', t => joinsNetworks(t, device))
+})

@@ -119,7 +119,7 @@ export function copyFromCard(card: string, names: readonly string[], folder: str
 }
 
 /** Copies a file to the card's boot partition. */
-export function copyToCard(card: string, path: string): void {
+function copyToCard(card: string, path: string): void {
   const env = { ...process.env, MTOOLS_SKIP_CHECK: '1' }
   execFileSync('mcopy', ['-o', '-i', `${card}@@${BOOT_OFFSET}`, path, '::/'], { env, stdio: 'pipe' })
 }

@@ -9,6 +9,8 @@ import { REPOSITORY } from '../../build/bundle-file.ts'
 export const QEMU = join(REPOSITORY, 'build/out/qemu/qemu-system-aarch64')
 const IMAGE = join(REPOSITORY, 'build/out/image')
 export const CARD = join(IMAGE, 'raspberry-pi.img')
+/** The machine ID of the card's last start on the virtual board, where `make card-test` leaves it for `make pi-test`. */
+export const CARDS_ID = join(IMAGE, 'card.machine-id')
 /** U-Boot for the virtual board; its image includes it. */
 export const U_BOOT = join(IMAGE, 'u-boot.bin')
 /** Bytes into a disk, as `build/image/disk.sh` lays it out: the boot partition, and system A. */

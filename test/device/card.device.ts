@@ -1,9 +1,10 @@
 /** The card for the Raspberry Pi, on the virtual board, where it has a screen. */
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import { eventually } from '../support/eventually.ts'
-import { cardOnVirt, prepare } from './boards.ts'
+import { CARDS_ID, cardOnVirt, prepare } from './boards.ts'
 import { factoryDisk, Machine } from './machine.ts'
 import { joinsNetworks } from './radio.ts'
 import { qrCodeIn, SCREEN_MS, Screen } from './screen.ts'
@@ -23,6 +24,7 @@ t.test('the card where there is a screen', async t => {
   t.teardown(() => device.cutPower())
   t.comment(`the API answered after ${(await device.boot()).toFixed(0)} s`)
 
+  writeFileSync(CARDS_ID, await device.shell('cat /etc/machine-id'))
   const { deviceName } = (await device.system()).value
   t.match(deviceName, /^receiver-[0-9a-f]{6}$/, 'a mistake: nothing is taken')
   await screen.shows('idle', String(deviceName))

@@ -1,8 +1,9 @@
 /** The card for the Raspberry Pi in the emulated board, which takes minutes to start. PROOF=1 also cuts its power, and updates it. */
+import { existsSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { temporaryFolder } from '../support/folder.ts'
 import { NEEDS_PROOF } from '../support/needs.ts'
-import { prepare, raspberryPi } from './boards.ts'
+import { CARDS_ID, prepare, raspberryPi } from './boards.ts'
 import { makeBundle } from './bundle.ts'
 import { factoryDisk, Machine } from './machine.ts'
 import { TRIAL_MS, updating } from './updating.ts'
@@ -29,6 +30,9 @@ t.test('a Raspberry Pi 3 starts from the card, with the settings of its owner', 
   await device.untilStarted()
   t.equal(await device.shell('systemctl --failed --plain --no-legend'), '')
   t.equal(device.key, KEY)
+  const machineId = await device.shell('cat /etc/machine-id')
+  if (existsSync(CARDS_ID))
+    t.not(machineId, readFileSync(CARDS_ID, 'utf8'), 'another card of the same image is another device')
   const { value } = await device.system()
   t.match(value, {
     hostname: 'lobby',

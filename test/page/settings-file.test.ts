@@ -8,7 +8,7 @@ import { deviceRoot } from '../support/device.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { click, control, download, goTo, waitForNoText, waitForText, waitForValue } from './steps.ts'
+import { click, control, download, goTo, holdConfirmations, waitForNoText, waitForText, waitForValue } from './steps.ts'
 
 const CARD = 'Save and load'
 const DIALOG = 'Load settings'
@@ -97,9 +97,11 @@ t.test('settings in a file', { skip: missingBrowser('shell') }, async t => {
     // From its title to Cancel, and to Load.
     for (let steps = 0; steps < 2; steps++) await page.keyboard.press('Tab')
     t.equal(await page.evaluate(() => document.activeElement?.textContent), 'Load')
+    const confirm = await holdConfirmations(page)
     await page.keyboard.press('Enter')
     await waitForText(page, 'Checking the connection')
     t.equal((await service.patch({ deviceName: 'Not now' })).status, 409, 'on trial')
+    await confirm()
     await waitForText(page, 'Saved. The device can still be reached.')
     t.match((await service.system()).value, { hostname: 'room-4', timezone: 'UTC', ntp: { servers } })
     t.equal((await service.patch({ deviceName: 'Now' })).status, 200)

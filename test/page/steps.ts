@@ -1,5 +1,5 @@
 /** Steps of a person on the page, by what they see. */
-import type { Dialog, ElementHandle, Page } from 'puppeteer-core'
+import type { Dialog, ElementHandle, HTTPRequest, Page } from 'puppeteer-core'
 import { eventually } from '../support/eventually.ts'
 import { POLL } from './browser.ts'
 
@@ -190,6 +190,26 @@ export async function valueIn(page: Page, card: string, label: string): Promise<
 export async function waitForValue(page: Page, card: string, label: string, value: string): Promise<void> {
   const input = await control(page, card, label)
   await page.waitForFunction((input, value) => input.value === value, POLL, input, value)
+}
+
+/** Holds back the requests that keep a change on trial, which the page sends after two seconds. @returns lets them go. */
+export async function holdConfirmations(page: Page): Promise<() => Promise<void>> {
+  let isHeld = true
+  const held: HTTPRequest[] = []
+  // The page gives up a request that takes too long.
+  const goOn = (request: HTTPRequest) => request.continue().catch(() => undefined)
+  const hold = (request: HTTPRequest) => {
+    if (isHeld && request.url().endsWith('/system/confirm')) held.push(request)
+    else void goOn(request)
+  }
+  page.on('request', hold)
+  await page.setRequestInterception(true)
+  return async () => {
+    isHeld = false
+    await Promise.all(held.map(goOn))
+    await page.setRequestInterception(false)
+    page.off('request', hold)
+  }
 }
 
 /** Saves the download of a press in a folder, whole: the file is there before its content is. */

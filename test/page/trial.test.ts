@@ -15,6 +15,7 @@ import {
   enter,
   fill,
   goTo,
+  holdConfirmations,
   valueIn,
   waitForNoText,
   waitForText,
@@ -123,10 +124,12 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     await click(page, 'Network', 'Save')
     await waitForText(page, 'Not saved. Each mistake is explained at its field.')
     await fill(page, 'Network', 'Address', '192.0.2.50/24')
+    const confirm = await holdConfirmations(page)
     await click(page, 'Network', 'Save')
     await waitForText(page, 'Checking the connection')
     await waitForText(page, 'Undone in 5')
     t.equal((await service.patch({ deviceName: 'Not now' })).status, 409, 'on trial')
+    await confirm()
     await waitForText(page, 'Saved. The device can still be reached.')
     await waitForNoText(page, 'Checking the connection')
     t.equal((await service.patch({ deviceName: 'Now' })).status, 200)

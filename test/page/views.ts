@@ -2,7 +2,7 @@
 import type { Page } from 'puppeteer-core'
 import type { TestService } from '../support/service.ts'
 import type { PageDevice } from './device.ts'
-import { click, fill, goTo, waitForText } from './steps.ts'
+import { click, fill, goTo, holdConfirmations, waitForText } from './steps.ts'
 
 export interface ViewCase {
   readonly name: string
@@ -112,6 +112,7 @@ export const VIEWS: readonly ViewCase[] = [
       await goTo(page, 'Settings')
       await endTrial(service)
       await fill(page, 'General', 'Host name', `room-${Date.now()}`)
+      await holdConfirmations(page)
       await click(page, 'General', 'Save')
       await waitForText(page, 'Checking the connection')
     },

@@ -5,7 +5,7 @@ import { needs } from '../support/needs.ts'
 import { startWifiDevice } from '../support/wifi-device.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { click, clickNamed, fill, goTo, press, waitForNoText, waitForText } from './steps.ts'
+import { click, clickNamed, fill, goTo, holdConfirmations, press, waitForNoText, waitForText } from './steps.ts'
 
 const OFFICE = { ssid: 'Office', password: 'correct horse', level: -50, flags: '[WPA2-PSK-CCMP][ESS]' }
 const LAB = { ssid: 'Lab', password: 'battery staple', level: -65, flags: '[WPA2-SAE-CCMP][ESS]' }
@@ -102,9 +102,11 @@ t.test('Wi-Fi', { skip: missingBrowser('shell') || needs('wpa_cli', 'python3') }
   })
 
   await t.test('a network is preferred, another is removed', async t => {
+    const confirm = await holdConfirmations(page)
     await clickNamed(page, 'Prefer: Lab')
     await waitForText(page, 'Checking the connection')
     t.notMatch(await page.evaluate(() => document.body.innerText), 'Saved.', 'not of this change')
+    await confirm()
     await waitForText(page, 'Saved. The device can still be reached.')
     t.strictSame(await names(), ['Lab', 'Guests', 'Office'])
     await clickNamed(page, 'Remove: Guests')

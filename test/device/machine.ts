@@ -16,7 +16,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Api } from '../support/api.ts'
+import { Api, NoAnswer } from '../support/api.ts'
 import { eventually } from '../support/eventually.ts'
 import { presented } from '../support/presented.ts'
 import { A_OFFSET, addToCommandLine, type Board, DISK_BYTES, QEMU, virt } from './boards.ts'
@@ -203,6 +203,16 @@ export class Machine extends Api {
 
   get key(): string {
     return this.#key
+  }
+
+  /** Without an answer, rejects with what the device was doing. */
+  override fetch(path: string, init?: RequestInit): Promise<Response> {
+    return super.fetch(path, init).catch(async error => {
+      if (!(error instanceof NoAnswer)) throw error
+      const look = 'uptime; cat /proc/pressure/*; systemctl list-jobs; systemd-cgls; journalctl --boot --lines 60'
+      const said = await this.shell(look).catch((failure: Error) => failure.message)
+      throw new Error(`${error.message}\n${said}`)
+    })
   }
 
   /** Output of the first console. */

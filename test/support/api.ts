@@ -2,6 +2,8 @@ import type { JsonObject } from '../../src/json.ts'
 import { DEADLINE_MS } from './eventually.ts'
 import { openStream, type TestStream } from './stream.ts'
 
+export class NoAnswer extends Error {}
+
 /** A client of a service, wherever that runs. Uses the API key by default. */
 export abstract class Api {
   /** Scheme, host and port. */
@@ -12,10 +14,17 @@ export abstract class Api {
     return Number(new URL(this.url).port)
   }
 
-  /** Uses the API key, unless there is another Authorization header. */
-  fetch(path: string, init: RequestInit = {}): Promise<Response> {
+  /** Uses the API key, unless there is another Authorization header. Rejects with the request if there is no answer in time. */
+  async fetch(path: string, init: RequestInit = {}): Promise<Response> {
     const headers = { Authorization: `Bearer ${this.key}`, ...init.headers }
-    return fetch(`${this.url}/api/v1${path}`, { signal: AbortSignal.timeout(DEADLINE_MS), ...init, headers })
+    const timeout = AbortSignal.timeout(DEADLINE_MS)
+    try {
+      return await fetch(`${this.url}/api/v1${path}`, { signal: timeout, ...init, headers })
+    } catch (error) {
+      if (error !== timeout.reason) throw error
+      const request = `${init.method ?? 'GET'} ${path} ${init.body ?? ''}`
+      throw new NoAnswer(`no answer within ${DEADLINE_MS} ms: ${request}`)
+    }
   }
 
   /** Uses another credential. */

@@ -100,6 +100,10 @@ mount --bind /run/leds/class /sys/class && mount --bind /run/leds/platform /sys/
     const log = await rig.journal('--boot=-1', '--unit=receiverd')
     t.ok(log.some(({ MESSAGE }) => /\(the API key\) started the operation reboot$/.test(MESSAGE ?? '')))
     t.match(log.at(-1)?.MESSAGE, /Stopped receiverd\.service/, 'shut down in order')
+    const steps = (await rig.journal('--boot=-1', '_PID=1')).map(({ MESSAGE }) => MESSAGE ?? '')
+    const at = (start: string) => steps.findIndex(step => step.startsWith(start))
+    t.ok(at('Stopped avahi-daemon.service') > 0, 'avahi is stopped, too')
+    t.ok(at('Stopped avahi-daemon.service') < at('Stopping dbus.service'), 'before D-Bus, without which it may hang')
   })
 
   await t.test('factory-reset: every file is as it was, the key is new, and it takes one reboot', async t => {

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+/** Its scores are of times: `make bench` runs it, while nothing else takes the processor. */
 import lighthouse from 'lighthouse'
 import t from 'tap'
 import { missingBrowser, startBrowser } from './browser.ts'
@@ -10,7 +10,7 @@ const LEAST = { accessibility: 1, 'best-practices': 1, performance: 0.95 } as co
 const MAX_RUNS = 4
 /**
  * Lighthouse judges a processor four times as slow as this one, which stands for a phone's if this one reaches that figure in its
- * benchmark. Here, other tests take most of it: what reaches half of that is slowed down half as much
+ * benchmark. What reaches half of that is slowed down half as much
  * (https://github.com/GoogleChrome/lighthouse/blob/main/docs/throttling.md#calibrating-the-cpu-slowdown).
  */
 const SLOWDOWN = 4
@@ -21,9 +21,6 @@ const LOAD_MS = 10_000
 t.test('Lighthouse, as on a phone', { skip: missingBrowser('shell') }, async t => {
   const { link } = await startPageDevice(t)
   const browser = await startBrowser(t)
-  // Its scores are of times: other tests must not take the processor from it. Only root may have that.
-  if (process.getuid?.() === 0)
-    execFileSync('renice', ['--priority', '-20', '--pgrp', `${browser.process()?.pid}`], { stdio: 'ignore' })
   const port = Number(new URL(browser.wsEndpoint()).port)
   let cpuSlowdownMultiplier = SLOWDOWN
   for (let run = 1; ; run++) {

@@ -219,6 +219,12 @@ export class Rig extends Api {
     return text.split('\n').flatMap(line => (line === '' ? [] : [readEntry(JSON.parse(line))]))
   }
 
+  /** The log of the service's unit in the boot before. One that took over a second of the processor has that as its last line. */
+  async lastLog(): Promise<readonly string[]> {
+    const log = await this.journal('--boot=-1', '--unit=receiverd')
+    return log.map(({ MESSAGE = '' }) => MESSAGE).filter(message => !/: Consumed .+ CPU time/.test(message))
+  }
+
   /** Whether something listens on a TCP port. Reads the kernel's table, because UxPlay treats a connection as a client. */
   isListening(port: number): boolean {
     const local = `:${port.toString(16).toUpperCase().padStart(4, '0')}`

@@ -215,7 +215,7 @@ t.test('operations: an answer before the reboot; a factory reset after changes t
   for (const change of changes) {
     if (Object.keys(change).some(setting => value[setting] === undefined)) continue
     const answer = await device.patch(change)
-    const refusal = answer.ok ? '' : `: ${await answer.text()}`
+    const refusal = answer.ok ? '' : `: ${await answer.text()}\n${await device.state()}`
     t.equal(answer.status, 200, `${JSON.stringify(change)}${refusal}`)
   }
   t.notSame(await etc(), factory.etc)

@@ -209,10 +209,14 @@ export class Machine extends Api {
   override fetch(path: string, init?: RequestInit): Promise<Response> {
     return super.fetch(path, init).catch(async error => {
       if (!(error instanceof NoAnswer)) throw error
-      const look = 'uptime; cat /proc/pressure/*; systemctl list-jobs; systemd-cgls; journalctl --boot --lines 60'
-      const said = await this.shell(look).catch((failure: Error) => failure.message)
-      throw new Error(`${error.message}\n${said}`)
+      throw new Error(`${error.message}\n${await this.state()}`)
     })
+  }
+
+  /** What the device is doing, for the reader of a failed test. */
+  state(): Promise<string> {
+    const looks = 'uptime; cat /proc/pressure/*; systemctl list-jobs; systemd-cgls; journalctl --boot --lines 60'
+    return this.shell(`${looks} || true`).catch((error: Error) => error.message)
   }
 
   /** Output of the first console. */

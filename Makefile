@@ -50,7 +50,7 @@ page-shots: node_modules test/page/node_modules ## make pictures of every view o
 
 # tap compiles itself for the plugins that package.json names. A run that has to do so first starts with all of tap's own
 # plugins, which cost each test half a second.
-test quick page-shots arm-test device-test card-test pi-test update-test phone-test power-test storage-test activation-test crash-test model-test fleet-test soak walk strike-test: node_modules/.tap-built
+test quick page-shots arm-test device-test card-test pi-test update-test phone-test power-test storage-test activation-test crash-test model-test fleet-test soak walk strike-test bench: node_modules/.tap-built
 node_modules/.tap-built: node_modules/.package-lock.json
 	@$(BIN)/tap build
 	@touch $@
@@ -207,7 +207,7 @@ arm-test: build fleet test/interop/node_modules test/arm/node_modules build/runt
 	@test/arm/run.sh
 
 # ONLY=sse,get runs some scenarios; SHORT=1 takes minutes, and fails if a target is missed by more than a factor of two.
-bench: build test/bench/node_modules test/page/node_modules node_modules/.tap-built ## measure it against nginx, Fastify, Express and bare Node, and its page by Lighthouse (half an hour)
+bench: build test/bench/node_modules test/page/node_modules ## measure it against nginx, Fastify, Express and bare Node, and its page by Lighthouse (half an hour)
 	@$(if $(ONLY),,[ -t 1 ] || export CI=true; $(BIN)/tap --reporter=base test/page/lighthouse.ts)
 	@$(TS) test/bench/bench.ts
 

@@ -18,6 +18,7 @@ import { basename, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Api, NoAnswer } from '../support/api.ts'
 import { eventually } from '../support/eventually.ts'
+import { MACHINE_STATE } from '../support/machine-state.ts'
 import { presented } from '../support/presented.ts'
 import { A_OFFSET, addToCommandLine, type Board, DISK_BYTES, QEMU, virt } from './boards.ts'
 
@@ -215,8 +216,7 @@ export class Machine extends Api {
 
   /** What the device is doing, for the reader of a failed test. */
   state(): Promise<string> {
-    const looks = 'uptime; cat /proc/pressure/*; systemctl list-jobs; systemd-cgls; journalctl --boot --lines 60'
-    return this.shell(`${looks} || true`).catch((error: Error) => error.message)
+    return this.shell(MACHINE_STATE).catch((error: Error) => error.message)
   }
 
   /** Output of the first console. */

@@ -6,7 +6,8 @@ import { waitForText } from './steps.ts'
 const SLOWER = 4
 /**
  * Limits, in the time of the loop below: half a second and a second, on a machine that has no other tests to run. The loop stays in
- * the processor's caches, and a paint does not: where memory is slow, it takes 1.3 loops.
+ * the processor's caches, and a paint does not: where memory is slow, it takes
+ * 1.3 loops, and up to 1.9 while another program fills the caches.
  */
 const FIRST_PAINT = 2
 const USABLE = 4

@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { Api } from '../support/api.ts'
 import { DEADLINE_MS, eventually } from '../support/eventually.ts'
+import { MACHINE_STATE } from '../support/machine-state.ts'
 import { Disk, FOLDER } from './disk.ts'
 import { firstLine } from './first-line.ts'
 import { PICTURES } from './frames.ts'
@@ -46,9 +47,6 @@ export type JournalEntry = Readonly<Record<string, string | undefined>>
 const INIT = fileURLToPath(new URL('init.sh', import.meta.url))
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 const BOOT_MS = 60_000
-/** Shows what a machine waits for. */
-const STATE =
-  'systemctl list-jobs --no-pager; ip -brief address; ps ax; journalctl --no-pager --lines 60 --output short-monotonic'
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 /** Capabilities for things shared with the host: its clock, modules, kernel log and devices. */
 const DROPPED =
@@ -155,7 +153,7 @@ export class Rig extends Api {
       return isLoaded && (await this.fetch('/system').catch(() => undefined))?.status === 200
     }
     await eventually(isBack, BOOT_MS).catch(async () => {
-      const state = await this.shell(STATE).catch((error: Error) => error.message)
+      const state = await this.shell(MACHINE_STATE).catch((error: Error) => error.message)
       throw new Error(`it is not back after a reboot (PID ${before} before, ${this.#pid} now)\n${state}`)
     })
   }

@@ -10,9 +10,9 @@ import { UsageError } from './usage-error.ts'
 export type Origins = '*' | readonly string[]
 
 export interface Config {
-  readonly listen: Listen
-  /** Where engines connect; undefined if they cannot. */
-  readonly engines: Listen | undefined
+  readonly listen: readonly Listen[]
+  /** Where engines connect; empty if they cannot. */
+  readonly engines: readonly Listen[]
   /** The root of another system, or `/`. */
   readonly root: string
   readonly stateDir: string
@@ -139,17 +139,19 @@ export function requireNode(version: string): void {
   throw new UsageError(`Node ${MIN_NODE.join('.')} or later is needed, and this is ${version}`)
 }
 
-/** Returns the first wanted socket that systemd passes: by its name for the engines, any other for the API (sd_listen_fds(3)). */
-function passedSocket(env: Environment, pid: number, isWanted: (name: string) => boolean): Listen | undefined {
-  if (env.LISTEN_PID !== String(pid)) return undefined
+/** Returns the sockets that systemd passes: those named for the engines, or all others, for the API (sd_listen_fds(3)). */
+function passedSockets(env: Environment, pid: number, forEngines: boolean): readonly Listen[] {
+  if (env.LISTEN_PID !== String(pid)) return []
   const names = (env.LISTEN_FDNAMES ?? '').split(':')
-  for (let at = 0; at < Number(env.LISTEN_FDS); at++) if (isWanted(names[at] ?? '')) return { fd: FIRST_SOCKET + at }
-  return undefined
+  return Array.from({ length: Number(env.LISTEN_FDS) }, (_, at) => ({ fd: FIRST_SOCKET + at })).filter(
+    (_, at) => (names[at] === ENGINES) === forEngines,
+  )
 }
 
-function readEngines(flags: Flags, env: Environment, pid: number): Listen | undefined {
-  const passed = passedSocket(env, pid, name => name === ENGINES)
-  return passed ?? (flags.engines || env.RECEIVERD_ENGINES ? { path: readEnginesPath(flags, env) } : undefined)
+function readEngines(flags: Flags, env: Environment, pid: number): readonly Listen[] {
+  const passed = passedSockets(env, pid, true)
+  if (passed.length > 0 || !(flags.engines || env.RECEIVERD_ENGINES)) return passed
+  return [{ path: readEnginesPath(flags, env) }]
 }
 
 /** Returns the path of the engines' socket. @throws {UsageError} */
@@ -163,8 +165,9 @@ export function readEnginesPath(flags: Flags, env: Environment): string {
   return path
 }
 
-function readListen(flags: Flags, env: Environment, pid: number): Listen {
-  return passedSocket(env, pid, name => name !== ENGINES) ?? readAddress(flags, env)
+function readListen(flags: Flags, env: Environment, pid: number): readonly Listen[] {
+  const passed = passedSockets(env, pid, false)
+  return passed.length > 0 ? passed : [readAddress(flags, env)]
 }
 
 /** Returns the address to listen on, unless systemd passes a socket. @throws {UsageError} */

@@ -187,7 +187,7 @@ async function serve(config: Config): Promise<void> {
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
   const service = await starting
-  log('info', `receiverd ${VERSION} listening on ${service.address}`)
+  log('info', `receiverd ${VERSION} listening on ${service.addresses.join(' and ')}`)
   // Elsewhere than on a device, missing tools do not matter. Storage that fails must not end a service that works.
   const missing = config.root === '/' ? await missingTools(system).catch(() => []) : []
   for (const tool of missing) log('notice', tool)

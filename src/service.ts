@@ -17,8 +17,8 @@ import { createPresence } from './presence/presence.ts'
 import { CardTaker } from './system/card/card.ts'
 
 export interface Service {
-  /** The URL that the service listens on. */
-  readonly address: string
+  /** The URLs that the service listens on. */
+  readonly addresses: readonly string[]
   /** One line for `systemctl status`. */
   readonly status: string
   /** Answers held polls, ends streams, finishes writes, and resolves once all of that is done. */
@@ -89,7 +89,8 @@ export async function startService(
   const led = new Led(system)
   const presence = createPresence({ ...parts, screen, configuration, originals })
   const servers = createServers({ ...parts, resources, led, screen, tls: presence.tls })
-  const address = await servers.listen()
+  const addresses = await servers.listen()
+  const [address = ''] = addresses
   if (system.isRunning)
     await recordListening(system, address, config.tlsPort).catch(error =>
       log('notice', `other commands may not find this service without --listen: ${reasonOf(error)}`),
@@ -97,9 +98,9 @@ export async function startService(
   await presence.start(address).catch(error => log('error', `the device does not show itself: ${reasonOf(error)}`))
 
   return {
-    address,
+    addresses,
     get status() {
-      return `${address}, ${readers.size} streams and held polls`
+      return `${addresses.join(', ')}, ${readers.size} streams and held polls`
     },
     async close() {
       const closed = servers.close()

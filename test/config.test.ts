@@ -3,12 +3,15 @@ import { readConfig, requireNode, unknownVariables } from '../src/config.ts'
 
 t.test('the command line comes before the environment, and the environment before the default', async t => {
   const listen = (flags: object, env: object) => readConfig({ root: '/', ...flags }, { ...env }, 1).listen
-  t.same(listen({}, {}), { host: '127.0.0.1', port: 8080 })
-  t.same(listen({}, { RECEIVERD_LISTEN: '' }), { host: '127.0.0.1', port: 8080 }, 'an empty variable counts as unset')
-  t.same(listen({}, { RECEIVERD_LISTEN: '[::]:80' }), { host: '::', port: 80 })
-  t.same(listen({ listen: 'panel.example:81' }, { RECEIVERD_LISTEN: '[::]:80' }), { host: 'panel.example', port: 81 })
-  t.same(listen({ listen: '[::]:80' }, { LISTEN_PID: '1', LISTEN_FDS: '1' }), { fd: 3 }, 'a socket from systemd')
-  t.same(listen({}, { LISTEN_PID: '2', LISTEN_FDS: '1' }), { host: '127.0.0.1', port: 8080 }, 'of another process')
+  t.same(listen({}, {}), [{ host: '127.0.0.1', port: 8080 }])
+  t.same(listen({}, { RECEIVERD_LISTEN: '' }), [{ host: '127.0.0.1', port: 8080 }], 'an empty variable counts as unset')
+  t.same(listen({}, { RECEIVERD_LISTEN: '[::]:80' }), [{ host: '::', port: 80 }])
+  t.same(listen({ listen: 'panel.example:81' }, { RECEIVERD_LISTEN: '[::]:80' }), [{ host: 'panel.example', port: 81 }])
+  t.same(listen({ listen: '[::]:80' }, { LISTEN_PID: '1', LISTEN_FDS: '1' }), [{ fd: 3 }], 'a socket from systemd')
+  const several = { LISTEN_PID: '1', LISTEN_FDS: '3', LISTEN_FDNAMES: 'receiverd.socket:engines:receiverd.socket' }
+  t.same(listen({}, several), [{ fd: 3 }, { fd: 5 }], 'all of them')
+  t.same(readConfig({ root: '/' }, several, 1).engines, [{ fd: 4 }], 'but for that of the engines')
+  t.same(listen({}, { LISTEN_PID: '2', LISTEN_FDS: '1' }), [{ host: '127.0.0.1', port: 8080 }], 'of another process')
   t.throws(() => listen({ listen: '[::]:99999' }, {}), { message: '--listen: the port 99999 is not from 0 to 65535' })
 })
 

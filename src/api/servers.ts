@@ -10,6 +10,7 @@ import type { Authenticator } from '../auth/authenticator.ts'
 import type { Issuers } from '../auth/issuers.ts'
 import type { Config } from '../config.ts'
 import type { Readers } from '../events/readers.ts'
+import { isReachable } from '../http/address.ts'
 import { onlyIf, type Route } from '../http/route.ts'
 import { BASE_PATH, Router } from '../http/router.ts'
 import { HttpServer } from '../http/server.ts'
@@ -51,8 +52,8 @@ export interface ServersOptions extends Surroundings {
 }
 
 export interface Servers {
-  /** @returns the URL of the API. */
-  listen(): Promise<string>
+  /** @returns the URLs of the API: the first is one that clients on the network reach, if there is such a one. */
+  listen(): Promise<readonly string[]>
   /** Answers held polls, ends streams and engine sessions, and resolves once the last connection has closed. */
   close(): Promise<unknown>
 }
@@ -87,11 +88,13 @@ export function createServers(options: ServersOptions): Servers {
 
   return {
     async listen() {
-      if (engines) {
-        if ('path' in engines && engines.path) await removeStaleSocket(engines.path)
-        await engineServer.listen(engines)
+      for (const where of engines) {
+        if ('path' in where && where.path) await removeStaleSocket(where.path)
+        await engineServer.listen(where)
       }
-      return server.listen(config.listen)
+      const urls = []
+      for (const where of config.listen) urls.push(await server.listen(where))
+      return urls.sort((a, b) => Number(isReachable(b)) - Number(isReachable(a)))
     },
     close: () => Promise.all([server.close(() => readers.close()), engineServer.close(() => resources.closeEngines())]),
   }

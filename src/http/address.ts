@@ -1,3 +1,4 @@
+import { reachable } from '../../hal/format/ip.ts'
 import type { Address } from '../config.ts'
 
 /** The other end of a connection. */
@@ -52,4 +53,9 @@ export function pageAt(host: string, port: number, isTls: boolean): string {
 export function addressIn(url: string): Address {
   const { hostname, port } = new URL(url)
   return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || HTTP_PORT) }
+}
+
+/** Whether clients on the network reach the service at that URL: not on the loopback, nor on a Unix socket, which is no URL. */
+export function isReachable(url: string): boolean {
+  return URL.canParse(url) && reachable([addressIn(url).host]).length > 0
 }

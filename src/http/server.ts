@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo, ListenOptions, Socket } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { AddressCount } from '../address-count.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import type { Clock } from '../clock.ts'
-import type { Origins } from '../config.ts'
+import type { Listen, Origins } from '../config.ts'
 import {
   FIRST_REQUEST_MS,
   HEAD_TIMEOUT_MS,
@@ -42,7 +42,10 @@ export interface HttpServerOptions {
 export class HttpServer {
   readonly #log: Log
   readonly #router: Router
-  readonly #server: Server
+  readonly #connections: number
+  readonly #timeoutCheckMs: number
+  /** One for each socket. */
+  readonly #servers: Server[] = []
   readonly #writer: Writer
   readonly #warnings: ClientWarnings
   readonly #context: ConnectionContext
@@ -54,12 +57,15 @@ export class HttpServer {
       origins,
       connections,
       connectionsPerAddress,
+      timeoutCheckMs,
       clock,
       log,
       isFronted = false,
     } = options
     this.#log = log
     this.#router = router
+    this.#connections = connections
+    this.#timeoutCheckMs = timeoutCheckMs
     this.#writer = new Writer(clock, origins)
     this.#warnings = new ClientWarnings(log)
     this.#context = {
@@ -70,20 +76,6 @@ export class HttpServer {
       unrouted: new Operation('none', 'none'),
       deferred: 0,
     }
-    this.#server = createHttpServer(connections, options.timeoutCheckMs)
-    this.#server.on('connection', socket => this.#accept(socket))
-    this.#server.on('drop', data => this.#warn(data?.remoteAddress, `all ${connections} connections are taken`))
-    const receive = (message: IncomingMessage, response: ServerResponse) => {
-      const connection = this.#context.connections.get(message.socket)
-      if (connection) connection.receive(message, response)
-      else message.socket.destroy()
-    }
-    this.#server.on('request', receive).on('checkContinue', receive).on('checkExpectation', receive)
-    this.#server.on('clientError', (error, socket) => {
-      const connection = this.#context.connections.get(socket)
-      if (connection) connection.refuse(error)
-      else socket.destroy()
-    })
   }
 
   /** Number of open connections. */
@@ -108,14 +100,16 @@ export class HttpServer {
     return this.#context.pipeline.refusals
   }
 
-  /** Listens, and resolves with the address as a URL. */
-  listen(where: ListenOptions | { readonly fd: number }): Promise<string> {
+  /** Listens there, too, and resolves with the address as a URL. */
+  listen(where: Listen): Promise<string> {
+    const server = this.#createServer()
+    this.#servers.push(server)
     return new Promise((resolve, reject) => {
-      this.#server.once('error', reject)
-      this.#server.listen({ backlog: LISTEN_BACKLOG, ...where }, () => {
-        this.#server.off('error', reject)
-        this.#server.on('error', error => this.#log('error', `the listening socket failed: ${error.message}`))
-        resolve(addressText(this.#server.address()))
+      server.once('error', reject)
+      server.listen({ backlog: LISTEN_BACKLOG, ...where }, () => {
+        server.off('error', reject)
+        server.on('error', error => this.#log('error', `the listening socket failed: ${error.message}`))
+        resolve(addressText(server.address()))
       })
     })
   }
@@ -125,13 +119,13 @@ export class HttpServer {
    * and resolves once the last connection has ended.
    * @param endReaders Ends streams and held polls: Node considers them idle, because it has released their requests.
    */
-  close(endReaders: () => void): Promise<void> {
+  close(endReaders: () => void): Promise<unknown> {
     this.#writer.close()
     endReaders()
     const why = new Problem('unavailable', 'The service is shutting down.', { headers: ['Retry-After', '5'] })
     for (const { incoming } of this.#context.connections.values()) incoming?.end(why)
-    const closed = new Promise<void>(resolve => this.#server.close(() => resolve()))
-    this.#server.closeIdleConnections()
+    const closed = Promise.all(this.#servers.map(server => new Promise<void>(resolve => server.close(() => resolve()))))
+    for (const server of this.#servers) server.closeIdleConnections()
     // Node counts connections as idle only after their first request, which may be in transit.
     const ahead = setTimeout(() => {
       // After a long turn of the event loop, timers run before bytes that have arrived are read: read those first.
@@ -142,14 +136,37 @@ export class HttpServer {
     return closed.finally(() => clearTimeout(ahead))
   }
 
+  #createServer(): Server {
+    const server = createHttpServer(this.#connections, this.#timeoutCheckMs)
+    server.on('connection', socket => this.#accept(socket))
+    server.on('drop', data => this.#warn(data?.remoteAddress, this.#allTaken))
+    const receive = (message: IncomingMessage, response: ServerResponse) => {
+      const connection = this.#context.connections.get(message.socket)
+      if (connection) connection.receive(message, response)
+      else message.socket.destroy()
+    }
+    server.on('request', receive).on('checkContinue', receive).on('checkExpectation', receive)
+    server.on('clientError', (error, socket) => {
+      const connection = this.#context.connections.get(socket)
+      if (connection) connection.refuse(error)
+      else socket.destroy()
+    })
+    return server
+  }
+
   #accept(socket: Socket): void {
     const client = clientAt(socket.remoteAddress)
-    if (this.#context.places.hasRoom(client.network))
-      this.#context.connections.set(socket, new Connection(socket, client, this.#context))
-    else {
-      this.#warn(socket.remoteAddress, 'all connections for one client are taken')
-      socket.destroy()
-    }
+    const { places, connections } = this.#context
+    // Node has the same limit, but for each socket that it listens on.
+    const isFull = places.total >= this.#connections
+    if (!isFull && places.hasRoom(client.network))
+      return void connections.set(socket, new Connection(socket, client, this.#context))
+    this.#warn(socket.remoteAddress, isFull ? this.#allTaken : 'all connections for one client are taken')
+    socket.destroy()
+  }
+
+  get #allTaken(): string {
+    return `all ${this.#connections} connections are taken`
   }
 
   #warn(remoteAddress: string | undefined, reason: string): void {

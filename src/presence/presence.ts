@@ -1,4 +1,3 @@
-import { reachable } from '../../hal/format/ip.ts'
 import { Announcement } from '../../hal/os/announcement.ts'
 import { CertificateFiles } from '../../hal/os/certificate.ts'
 import type { Screen } from '../../hal/os/screen.ts'
@@ -7,7 +6,7 @@ import type { Originals } from '../../hal/transaction/originals.ts'
 import type { ApiKeyStore } from '../auth/api-key.ts'
 import type { Clock } from '../clock.ts'
 import type { Config } from '../config.ts'
-import { addressIn } from '../http/address.ts'
+import { addressIn, isReachable } from '../http/address.ts'
 import type { Log } from '../log.ts'
 import type { SystemStore } from '../system/store.ts'
 import { startAnnouncing, stopAnnouncing } from './announcement.ts'
@@ -47,9 +46,8 @@ export function createPresence(options: PresenceOptions): Presence {
       // First: without a certificate nobody can connect, whatever else fails.
       tls?.start()
       const announcement = new Announcement(system)
-      const own = URL.canParse(address) ? addressIn(address) : undefined
-      // On the loopback alone, or on a Unix socket, only a server of the owner leads here, at an address that is not known.
-      const port = config.tlsPort ?? (own && reachable([own.host]).length > 0 ? own.port : undefined)
+      // Otherwise only a server of the owner leads here, at an address that is not known.
+      const port = config.tlsPort ?? (isReachable(address) ? addressIn(address).port : undefined)
       const seen = { ...options, hasPage: config.page, announcement, tls }
       // Neither keeps the other from starting.
       await Promise.all([

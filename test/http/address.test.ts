@@ -1,5 +1,5 @@
 import t from 'tap'
-import { clientAt } from '../../src/http/address.ts'
+import { clientAt, isReachable } from '../../src/http/address.ts'
 
 t.test('an address is counted by itself, or by its network if it can be chosen freely', async t => {
   const cases = [
@@ -23,4 +23,22 @@ t.test('an address is counted by itself, or by its network if it can be chosen f
     [undefined, 'local', 'local'],
   ] as const
   for (const [remote, address, network] of cases) t.strictSame(clientAt(remote), { address, network }, `${remote}`)
+})
+
+t.test('only the loopback and Unix sockets cannot be reached from the network', async t => {
+  for (const url of [
+    'http://[::]:8080',
+    'http://0.0.0.0:80',
+    'http://192.0.2.7',
+    'http://[fd12::1]:80',
+    'http://panel.example',
+  ])
+    t.ok(isReachable(url), url)
+  for (const url of [
+    'http://127.0.0.2:8080',
+    'http://[::1]:80',
+    '/run/receiverd.sock',
+    'a socket of the service manager',
+  ])
+    t.notOk(isReachable(url), url)
 })

@@ -17,7 +17,7 @@ const BODY = Buffer.alloc(64 * 1024, 'x')
 const docs = { operationId: '', summary: '', answers: {} }
 
 /** A server with a large answer, a small one, and one that comes when it is told to. */
-async function startServer(t: Test) {
+async function startServer(t: Test, connections = 100) {
   const counts = { large: 0, small: 0 }
   let release: () => void = () => undefined
   const released = new Promise<void>(resolve => {
@@ -49,7 +49,7 @@ async function startServer(t: Test) {
     ]),
     authenticator: new Authenticator(KEY, { ...options, ...NO_ISSUERS }),
     origins: '*',
-    connections: 100,
+    connections,
     connectionsPerAddress: 100,
     timeoutCheckMs: 1_000,
   })
@@ -239,4 +239,22 @@ t.test('so it does if it was busy for longer than it waits', async t => {
   const [answer] = await once(socket.resume(), 'data')
   t.match(String(answer), /^HTTP\/1.1 200 /)
   await closed
+})
+
+t.test('the limit of connections is for all sockets that the server listens on, and a stop closes each', async t => {
+  const { port, server, log, release } = await startServer(t, 2)
+  const other = Number(new URL(await server.listen({ host: '127.0.0.1', port: 0 })).port)
+  const sockets = [await send(t, port, get('/slow')), await send(t, other, get('/slow'))]
+  await eventually(() => server.connections === 2)
+  for (const full of [port, other]) {
+    const refused = await send(t, full, get('/small'))
+    await once(refused.resume(), 'close')
+    t.equal(refused.bytesRead, 0)
+  }
+  t.match(log, [/^127\.0\.0\.1: refused a connection: all 2 connections are taken/])
+  const stopped = server.close(() => undefined)
+  release()
+  for (const socket of sockets) socket.resume()
+  await stopped
+  for (const closed of [port, other]) await t.rejects(send(t, closed, ''), { code: 'ECONNREFUSED' })
 })

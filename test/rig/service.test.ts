@@ -79,6 +79,23 @@ t.test(
 )
 
 t.test(
+  'it listens on each socket of its unit, also on an address that the device gets later, and after a restart',
+  { skip: NO_RIG },
+  async t => {
+    const more = '[Socket]\nListenStream=[::1]:8081\nListenStream=192.0.2.7:9090\n'
+    const rig = await startRig(t, { files: { '/etc/systemd/system/receiverd.socket.d/more.conf': more } })
+    await rig.shell('ip address add 192.0.2.7/32 dev lo')
+    const urls = ['http://[::]:8080', 'http://192.0.2.7:9090', 'http://[::1]:8081']
+    const fetchAll = `for (const url of ${JSON.stringify(urls)}) console.log((await fetch(url + "/api/v1/health")).status)`
+    for (const when of ['after the boot', 'after a restart']) {
+      t.equal(await rig.shell(`node --input-type=module --eval '${fetchAll}'`), '200\n200\n200\n', when)
+      t.equal(await show(rig, 'StatusText'), `${urls.join(', ')}, 0 streams and held polls\n`.trim())
+      await rig.restart()
+    }
+  },
+)
+
+t.test(
   'an invalid option: not restarted by systemd, and slowly by clients that connect; corrected, it is back',
   { skip: NO_RIG },
   async t => {

@@ -57,7 +57,7 @@ export class TestService extends Api {
   }
 
   get url(): string {
-    return this.#service.address
+    return this.#service.addresses[0] ?? ''
   }
 
   /** The API key, from its file. */

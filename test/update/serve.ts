@@ -28,7 +28,7 @@ mkdirSync(root, { recursive: true })
 const config = readConfig({ root, listen: '127.0.0.1:0' }, {}, 0)
 const service = await startService(config, surroundings, { resource: shared => new Bundles(shared, { folder }) })
 const key = await new Files(config.stateDir).readText('/api-key')
-process.stdout.write(`${service.address} ${key?.trim()}\n`)
+process.stdout.write(`${service.addresses[0]} ${key?.trim()}\n`)
 process.on('SIGTERM', async () => {
   await service.close()
   process.exit()

@@ -52,7 +52,7 @@ export interface ServersOptions extends Surroundings {
 }
 
 export interface Servers {
-  /** @returns the URLs of the API: the first is one that clients on the network reach, if there is such a one. */
+  /** @returns the URLs of the API: the first is one that clients on the network reach, if any. */
   listen(): Promise<readonly string[]>
   /** Answers held polls, ends streams and engine sessions, and resolves once the last connection has closed. */
   close(): Promise<unknown>

@@ -58,8 +58,8 @@ export async function startShippedNginx(t: Test, receiver: Receiver) {
 export function configurationOfNginx(folder: string, replacements: Readonly<Record<string, string>>): string {
   return replaced(SHIPPED, {
     'pid /run/nginx.pid;': `pid ${folder}/pid;`,
-    'listen [::]:80;': '',
-    'listen [::]:443 ssl;': '',
+    'include /run/receiverd-tls/http.ipv6*;': '',
+    'include /run/receiverd-tls/https.ipv6*;': '',
     'http2 on;': '',
     'access_log off;': `${temporary(folder)} access_log off;`,
     ...replacements,

@@ -163,6 +163,20 @@ t.test("an owner's pair outlives a boot whose network is late", { skip: NO_RIG }
   t.match(await names(rig), 'room-4.example')
 })
 
+t.test('a kernel without IPv6', { skip: NO_RIG }, async t => {
+  // As with ipv6.disable=1, for nginx.
+  const without =
+    '[Service]\nRestrictAddressFamilies=\nRestrictAddressFamilies=AF_UNIX AF_INET\nInaccessiblePaths=/proc/sys/net/ipv6\n'
+  const rig = await startRig(t, {
+    isTls: true,
+    files: { '/etc/systemd/system/nginx.service.d/zz-no-ipv6.conf': without },
+  })
+  const { pin = '', url = '' } = await eventually(() => discovered(rig))
+  t.match(await eventually(() => pinned(pin, `${url}api/v1/health`).catch(() => undefined)), '"ok"')
+  t.match(await curl('-i', `http://${rig.address}/`), /^HTTP\/1.1 308 /)
+  await t.rejects(curl('--insecure', `https://[${rig.address6}]/`), /Failed to connect|refused/i)
+})
+
 t.test('a client cannot take all streams, and streams pass', { skip: NO_RIG }, async t => {
   const rig = await startRig(t, { isTls: true })
   const { pin = '', url = '' } = await eventually(() => discovered(rig))

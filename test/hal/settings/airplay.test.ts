@@ -94,7 +94,7 @@ test('a code or password set by others is kept, and never shown', async t => {
     t.equal((await service.patch({ airplay: { access: 'pin', maxResolution: '1280x720' } })).status, 200)
     t.equal(file(), `${rc}s 1280x720\n`)
     t.equal(shown().guard, guard)
-    t.notMatch(JSON.stringify(await service.system()) + service.log.join(), /4711/)
+    t.notMatch(JSON.stringify((await service.system()).value) + service.log.join(), /4711/)
     t.equal((await service.patch({ airplay: { access: 'open' } })).status, 200)
     t.equal(file(), 's 1280x720\n')
   }

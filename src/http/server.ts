@@ -42,7 +42,7 @@ export interface HttpServerOptions {
 export class HttpServer {
   readonly #log: Log
   readonly #router: Router
-  readonly #connections: number
+  readonly #maxConnections: number
   readonly #timeoutCheckMs: number
   /** One for each socket. */
   readonly #servers: Server[] = []
@@ -64,7 +64,7 @@ export class HttpServer {
     } = options
     this.#log = log
     this.#router = router
-    this.#connections = connections
+    this.#maxConnections = connections
     this.#timeoutCheckMs = timeoutCheckMs
     this.#writer = new Writer(clock, origins)
     this.#warnings = new ClientWarnings(log)
@@ -137,7 +137,7 @@ export class HttpServer {
   }
 
   #createServer(): Server {
-    const server = createHttpServer(this.#connections, this.#timeoutCheckMs)
+    const server = createHttpServer(this.#maxConnections, this.#timeoutCheckMs)
     server.on('connection', socket => this.#accept(socket))
     server.on('drop', data => this.#warn(data?.remoteAddress, this.#allTaken))
     const receive = (message: IncomingMessage, response: ServerResponse) => {
@@ -158,7 +158,7 @@ export class HttpServer {
     const client = clientAt(socket.remoteAddress)
     const { places, connections } = this.#context
     // Node has the same limit, but for each socket that it listens on.
-    const isFull = places.total >= this.#connections
+    const isFull = places.total >= this.#maxConnections
     if (!isFull && places.hasRoom(client.network))
       return void connections.set(socket, new Connection(socket, client, this.#context))
     this.#warn(socket.remoteAddress, isFull ? this.#allTaken : 'all connections for one client are taken')
@@ -166,7 +166,7 @@ export class HttpServer {
   }
 
   get #allTaken(): string {
-    return `all ${this.#connections} connections are taken`
+    return `all ${this.#maxConnections} connections are taken`
   }
 
   #warn(remoteAddress: string | undefined, reason: string): void {

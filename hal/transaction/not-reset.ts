@@ -10,6 +10,8 @@ const FILE = '/not-reset'
 const MODE = 0o600
 /** Takes the place of a path for a setting without files. */
 const VALUE = ''
+/** The fingerprints of a value and of a file that cannot be read: they may have changed, or not. */
+const UNKNOWN: readonly unknown[] = [digest(undefined), digest([undefined, undefined])]
 
 const schema = Type.Object({}, { additionalProperties: Type.Object({}, { additionalProperties: { type: 'string' } }) })
 /** Fingerprints of what is left, by setting and path. */
@@ -65,6 +67,14 @@ export function fingerprintsOf(images: readonly Captured[], value?: unknown): Re
   return Object.fromEntries(
     images.map(({ path, entry, behind }) => [path, digest([digestible(entry), digestible(behind)])]),
   )
+}
+
+/**
+ * Reports whether two fingerprints may be of the same content. Hardware that appears late, and storage that fails for a while,
+ * must not look like a change by somebody: the value of an unconfirmed change would stay for good.
+ */
+export function mayBeSame(one: string | undefined, other: string | undefined): boolean {
+  return one === other || UNKNOWN.includes(one) || UNKNOWN.includes(other)
 }
 
 /** The mode is left out, because it may change without the setting. */

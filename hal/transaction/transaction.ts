@@ -5,7 +5,7 @@ import type { Image } from '../files/image.ts'
 import type { System } from '../os/system.ts'
 import { isWritable, type Setting, type Undo } from '../setting.ts'
 import type { Journal } from './journal.ts'
-import { fingerprintsOf } from './not-reset.ts'
+import { fingerprintsOf, mayBeSame } from './not-reset.ts'
 import type { Originals } from './originals.ts'
 
 /** Named in place of a setting if the journal could not be written. */
@@ -97,7 +97,10 @@ export class Transactions {
         this.#open = undos.slice(0, n + 1)
         const isRewritten = (await setting.write?.(next)) ?? false
         isChanged ||= isRewritten
-        if (this.#system.isRunning) await setting.activate?.(next, previous, isRewritten || this.left.includes(at))
+        if (!this.#system.isRunning) continue
+        // The value that could not be put back may be in use, whatever the files have.
+        const left = this.#left.find(isOf(at))
+        await setting.activate?.(next, left ? left.next : previous, isRewritten || left !== undefined)
       }
       return isChanged
     } catch (error) {
@@ -141,7 +144,10 @@ export class Transactions {
    */
   async retry(): Promise<Undone & { readonly changed: readonly string[] }> {
     const now = await this.#fingerprints(this.#left)
-    const isChanged = ({ setting }: Undo) => !isDeepStrictEqual(now[setting], this.#leftAs[setting])
+    const isChanged = ({ setting }: Undo) =>
+      !Object.entries(now[setting] ?? {}).every(([path, fingerprint]) =>
+        mayBeSame(fingerprint, this.#leftAs[setting]?.[path]),
+      )
     const changed = this.#left.filter(isChanged).map(nameOf)
     this.#open = this.#left.filter(undo => !isChanged(undo))
     this.#left = []
@@ -208,7 +214,7 @@ export class Transactions {
   async #stillLeft(original: Undo): Promise<Undo | undefined> {
     const left = (await this.#originals.notReset.read())[original.setting] ?? {}
     const now = await this.#fingerprintsOf(original)
-    const isLeft = (path: string) => Object.hasOwn(left, path) && left[path] === now[path]
+    const isLeft = (path: string) => Object.hasOwn(left, path) && mayBeSame(left[path], now[path])
     const images = original.images.filter(({ path }) => isLeft(path))
     return Object.keys(now).some(isLeft) ? { ...original, images } : undefined
   }
@@ -335,15 +341,24 @@ function isWanted(original: Undo, due: Undo | undefined, failed: readonly Undo[]
   return due === undefined || failed.includes(due) || due.images.length < original.images.length
 }
 
-/** Puts the undos of each setting together, in their order. The first one goes furthest back, so its value and files count. */
+/**
+ * Puts the undos of each setting together, in their order. The first one goes furthest back, so its value and files count. What
+ * is in use may be the value of any of them, and a setting that is told of no change would leave it there.
+ */
 function onePerSetting(undos: readonly Undo[]): readonly Undo[] {
   const all = new Map<string, Undo>()
   for (const undo of undos) {
-    const { previous, images } = all.get(undo.setting) ?? { ...undo, images: [] }
+    const first = all.get(undo.setting) ?? { ...undo, images: [] }
+    const { previous, images } = first
+    const next = isDeepStrictEqual(undo.next, previous) ? first.next : undo.next
     const later = undo.images.filter(({ path }) => !images.some(image => image.path === path))
-    all.set(undo.setting, { ...undo, previous, images: [...images, ...later] })
+    all.set(undo.setting, { ...undo, previous, next, images: [...images, ...later] })
   }
   return [...all.values()]
+}
+
+function isOf(name: string): (undo: Undo) => boolean {
+  return ({ setting }) => setting === name
 }
 
 function isNotIn(undos: readonly Undo[]): (undo: Undo) => boolean {

@@ -146,12 +146,15 @@ test('a link of ours is put back, although an update has changed the file that i
 })
 
 test('what no file holds is tried again, unless it has another value', async t => {
-  for (const [value, isDue] of [
-    ['new', true],
-    ['of the new owner', false],
-    [undefined, true],
+  for (const [then, value, isDue] of [
+    ['old', 'new', true],
+    ['old', 'of the new owner', false],
+    [undefined, undefined, true],
+    // A sound card that appears after the reset, or one that is gone for a while.
+    [undefined, 'new', true],
+    ['old', undefined, true],
   ] as const) {
-    let present: string | undefined = value && 'old'
+    let present: string | undefined = then
     const volume: SettingsOf = (system, device) => {
       const { write: _, ...rest } = passive(system, 'volume')
       const read = async () => {

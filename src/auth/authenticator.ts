@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts'
-import { MAX_TOKEN_LENGTH, TOKEN_CACHE_SIZE } from '../limits.ts'
+import { MAX_SUBJECT_LENGTH, MAX_TOKEN_LENGTH, TOKEN_CACHE_SIZE } from '../limits.ts'
 import type { Log } from '../log.ts'
 import { credentialRequired, type Refusal, RefusedCredential } from './challenge.ts'
 import { equalBytes } from './equal-bytes.ts'
@@ -23,8 +23,14 @@ const OF_NO_KEY = -1
 /** Returns the holder for the log: `the API key`, `a token of panel-4`, or `a token of ops, by the issuer fleet`. */
 export function holderOf({ isApiKey, sub, issued }: Credential): string {
   if (isApiKey) return 'the API key'
-  const token = sub === undefined ? 'a token' : `a token of ${sub}`
+  const token = sub === undefined ? 'a token' : `a token of ${subjectOf(sub)}`
   return issued ? `${token}, by the issuer ${issued.issuer.name}` : token
+}
+
+/** An issuer may choose any subject. It must neither look like the rest of a record, nor leave no room for that. */
+function subjectOf(sub: string): string {
+  const start = sub.slice(0, MAX_SUBJECT_LENGTH)
+  return /[(),"]/.test(start) ? JSON.stringify(start) : start
 }
 
 export interface AuthenticatorOptions {

@@ -125,6 +125,9 @@ t.test('the holder of a credential, as the log has it', async t => {
     [mint(apiKey, { roles: [], sub: 'panel-4' }), 'a token of panel-4'],
     [fleet.token(), 'a token, by the issuer fleet'],
     [fleet.token({ sub: 'ops' }), 'a token of ops, by the issuer fleet'],
+    [fleet.token({ sub: 'x'.repeat(1100) }), `a token of ${'x'.repeat(64)}, by the issuer fleet`],
+    [fleet.token({ sub: 'panel) did (it' }), 'a token of "panel) did (it", by the issuer fleet'],
+    [fleet.token({ sub: 'ann, by the issuer ops' }), 'a token of "ann, by the issuer ops", by the issuer fleet'],
   ] as const)
     t.equal(holderOf(await authenticator.authenticate([text], 'a')), holder)
 })

@@ -1,6 +1,6 @@
 import type { System } from '../hal/os/system.ts'
 import type { Address } from './config.ts'
-import { addressIn } from './http/address.ts'
+import { addressIn, isLocal } from './http/address.ts'
 import { isObject, parseJson } from './json.ts'
 
 const FILE = '/run/receiverd/listening'
@@ -13,8 +13,17 @@ export interface Listening {
   readonly tlsPort: number | undefined
 }
 
-/** Records where the service answers, for the other commands of this program. @param api A URL. */
-export async function recordListening(system: System, api: string, tlsPort: number | undefined): Promise<void> {
+/**
+ * Records where the service answers, for the other commands of this program. The one that judges a new version may connect to
+ * the loopback alone (receiverd-judge.service).
+ * @param urls Where the service listens.
+ */
+export async function recordListening(
+  system: System,
+  urls: readonly string[],
+  tlsPort: number | undefined,
+): Promise<void> {
+  const api = urls.find(isLocal) ?? urls[0]
   await system.writeAtomic(FILE, `${JSON.stringify({ api, tlsPort })}\n`, MODE)
 }
 

@@ -92,7 +92,7 @@ export async function startService(
   const addresses = await servers.listen()
   const [address = ''] = addresses
   if (system.isRunning)
-    await recordListening(system, address, config.tlsPort).catch(error =>
+    await recordListening(system, addresses, config.tlsPort).catch(error =>
       log('notice', `other commands may not find this service without --listen: ${reasonOf(error)}`),
     )
   await presence.start(address).catch(error => log('error', `the device does not show itself: ${reasonOf(error)}`))

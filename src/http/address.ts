@@ -59,3 +59,11 @@ export function addressIn(url: string): Address {
 export function isReachable(url: string): boolean {
   return URL.canParse(url) && reachable([addressIn(url).host]).length > 0
 }
+
+/** On the loopback, or at every address of the device. */
+const LOCAL = /^(127\.|::1$|0\.0\.0\.0$|::$)/
+
+/** Whether the device itself reaches the service at that URL, whatever its network. */
+export function isLocal(url: string): boolean {
+  return URL.canParse(url) && LOCAL.test(addressIn(url).host)
+}

@@ -49,9 +49,9 @@ t.test('the key and the pin for a client, with a command that it can paste', asy
   const command = `\ncurl --insecure --pinnedpubkey 'sha256//${pin}' -H 'Authorization: Bearer ${key}' https://192.0.2.17`
   t.match(text, `${command}/api/v1/system`)
   t.match(await showAccess(state, system, { RECEIVERD_TLS_PORT: '8443' }), `${command}:8443/api/v1/system`)
-  await recordListening(system, 'http://127.0.0.1:8080', 8444)
+  await recordListening(system, ['http://127.0.0.1:8080'], 8444)
   t.match(await showAccess(state, system, {}), `${command}:8444/api/v1/system`, 'as the running service has it')
-  await recordListening(system, 'http://[::]:8080', undefined)
+  await recordListening(system, ['http://[::]:8080'], undefined)
   await t.rejects(showAccess(state, system, {}), {
     message: 'the service does not serve TLS: RECEIVERD_TLS_PORT is not set',
   })

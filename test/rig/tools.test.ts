@@ -1,6 +1,10 @@
 /** The system's own tools agree with the API. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
+import { REPOSITORY } from '../../build/bundle-file.ts'
 import { unitStates } from '../../hal/os/unit-state.ts'
+import { eventually } from '../support/eventually.ts'
 import { NO_RIG } from './available.ts'
 import { startRig } from './rig.ts'
 
@@ -67,4 +71,15 @@ t.test('the states of units are read as systemctl prints them', { skip: NO_RIG }
     'avahi-daemon': { state: 'active', isActive: true, hasJob: false },
     'not-installed': { state: 'inactive', isActive: false, hasJob: false, run: '' },
   })
+})
+
+t.test('on the image, a daemon of systemd that crashes again and again is started again', { skip: NO_RIG }, async t => {
+  const dropIn = '/etc/systemd/system/systemd-.service.d/10-restart.conf'
+  const rig = await startRig(t, {
+    files: { [dropIn]: readFileSync(join(REPOSITORY, 'build/image/overlay', dropIn), 'utf8') },
+  })
+  const crash = 'systemctl kill --signal=KILL systemd-networkd || true; sleep 0.3'
+  await rig.shell(`for n in $(seq 20); do ${crash}; done`)
+  await eventually(async () => (await rig.shell('systemctl is-active systemd-networkd || true')).trim() === 'active')
+  t.pass('it is back')
 })

@@ -11,6 +11,7 @@ import { startRig } from './rig.ts'
 const OVERLAY = join(REPOSITORY, 'build/image/overlay')
 const SCRIPT = '/usr/local/sbin/own-vpn'
 const UNIT = '/etc/systemd/system/own-vpn.service'
+const OWNERS = '/usr/lib/tmpfiles.d/own-vpn.conf'
 const [NETDEV = '', NETWORK = ''] = examples('build/image/README.md', 'Across networks', 'ini')
 /** Base64 of 32 bytes, as `wg genkey` prints them. */
 const PRIVATE = Buffer.alloc(32, 'private').toString('base64')
@@ -26,6 +27,7 @@ t.test('the tunnel of the card', { skip: NO_RIG }, async t => {
     files: {
       [SCRIPT]: readFileSync(join(OVERLAY, SCRIPT), 'utf8'),
       [UNIT]: readFileSync(join(OVERLAY, UNIT), 'utf8'),
+      [OWNERS]: readFileSync(join(OVERLAY, OWNERS), 'utf8'),
     },
   })
   const put = (name: string, text: string) =>
@@ -65,6 +67,11 @@ t.test('the tunnel of the card', { skip: NO_RIG }, async t => {
   t.comment(lines.filter(line => line.includes('wg0')).join('\n'))
 
   t.equal((await rig.patch({ deviceName: 'Still managed' })).status, 200)
+
+  t.comment('a new system in which the group has another number reads the files, too')
+  await rig.shell('chgrp 12345 /etc/systemd/network/wg0.*')
+  await rig.reboot()
+  t.equal(await rig.shell("stat -c '%a %U %G' /etc/systemd/network/wg0.*"), '640 root systemd-network\n'.repeat(2))
 
   t.comment('a file that a power cut damaged while it was overwritten is not taken')
   await put('wg0.netdev', `${'\0'.repeat(40)}${netdev.slice(40)}`)

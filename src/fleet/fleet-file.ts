@@ -207,7 +207,9 @@ class Reader {
     const place = this.#place(at, value, PORTS, 'https:')
     if (place) return { endpoint: place.endpoint, isTls: place.scheme === 'https:' }
     const accepted = 'give HOST, HOST:PORT, https://HOST:PORT or http://HOST:PORT'
-    return this.#fail(at, `"${this.#text(at, value)}" is no address of a device; ${accepted}`)
+    const text = this.#text(at, value)
+    // The link with which the page signs in has the key after the #, and other URLs have passwords.
+    return this.#fail(at, `${/[#?@]/.test(text) ? 'it' : `"${text}"`} is no address of a device; ${accepted}`)
   }
 
   /** @returns undefined if the value is not an address. */

@@ -6,7 +6,8 @@ export function helpFor(command: string | undefined): string {
 const COMMON = `Options:
   --fleet FILE         the fleet file (default fleet.yaml)
   --group GROUP        only devices of this group; may be given more than once
-  --device NAME        only this device; may be given more than once
+  --device NAME        only this device, besides those of --group; may be given
+                       more than once
   --json               print one JSON document on stdout
   --at-once N          how many devices at once, 1 to 200 (default 20)
   --timeout S          seconds that a device has to answer, 1 to 600 (default 10);
@@ -249,7 +250,8 @@ keeps the certificates of devices that do not answer, or are not asked.
 Options:
   --fleet FILE         the fleet file (default fleet.yaml)
   --group GROUP        only devices of this group; may be given more than once
-  --device NAME        only this device; may be given more than once
+  --device NAME        only this device, besides those of --group; may be given
+                       more than once
   --at-once N          how many devices at once, 1 to 200 (default 20)
   --output FILE        write them to FILE, and not to stdout
 
@@ -292,7 +294,8 @@ asked, and no key is needed. Each device needs an address there.
 Options:
   --fleet FILE         the fleet file (default fleet.yaml)
   --group GROUP        only devices of this group; may be given more than once
-  --device NAME        only this device; may be given more than once
+  --device NAME        only this device, besides those of --group; may be given
+                       more than once
   --output FILE        write it to FILE, and not to stdout
 
 Exit status: 0 success; 1 FILE cannot be written; 2 usage error, also in the
@@ -311,7 +314,8 @@ address is looked up on the network; no device is asked.
 Options:
   --fleet FILE         the fleet file (default fleet.yaml)
   --group GROUP        only devices of this group; may be given more than once
-  --device NAME        only this device; may be given more than once
+  --device NAME        only this device, besides those of --group; may be given
+                       more than once
 
 Exit status: 0 success; 1 avahi cannot be asked; 2 usage error, also in the fleet
 file.
@@ -336,7 +340,8 @@ the keys or the token of the fleet file.
 Options:
   --fleet FILE         the fleet file (default fleet.yaml)
   --group GROUP        only devices of this group; may be given more than once
-  --device NAME        only this device; may be given more than once
+  --device NAME        only this device, besides those of --group; may be given
+                       more than once
   --timeout S          seconds that a device has to answer, 1 to 600 (default 10)
 
 Exit status: 0 it was stopped; 2 usage error, also in the fleet file.

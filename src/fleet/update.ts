@@ -57,7 +57,8 @@ interface Bundle {
 
 /** Has a device discard the version that waits for a restart, or the bundle that it has. */
 export async function discard(client: DeviceClient): Promise<Result> {
-  const found = newVersion(await stateOf(client))
+  const before = await stateOf(client)
+  const found = newVersion(before)
   if (!found) return { state: 'unchanged' }
   const { version, path } = found
   const lost = await client.send('DELETE', path).then(
@@ -70,15 +71,24 @@ export async function discard(client: DeviceClient): Promise<Result> {
   const after = await stateOf(client)
   if (lost && newVersion(after)?.path === path) throw lost
   requireDiscarded(after)
-  return { state: 'changed', note: `version ${version} is discarded` }
+  return { state: 'changed', note: discardedNote(before, version) }
+}
+
+function discardedNote({ state }: UpdateState, version: string): string {
+  // Its version is not known yet.
+  const isArriving = state === 'receiving' || state === 'downloading'
+  return isArriving ? 'the bundle that it was receiving is discarded' : `version ${version} is discarded`
 }
 
 async function updateDevice(client: DeviceClient, bundle: Bundle, options: UpdateOptions): Promise<Result> {
   const before = await stateOf(client)
   const { restart, allowOlder } = options
   if (bundle.version !== undefined) {
-    if (runs(before, bundle.version)) return settled(client, before, bundle.version, options)
-    if (waitsWith(before, bundle.version)) return started(client, before, bundle.version, options)
+    if (runs(before, bundle.version)) {
+      requireToStay(before, bundle.version)
+      return settled(client, before, bundle.version, options)
+    }
+    if (waiting(before) === bundle.version) return started(client, before, bundle.version, options)
   }
   const version = await sendBundle(client, bundle.file, NOWHERE, options)
   if (bundle.version !== undefined && version !== bundle.version)
@@ -194,6 +204,18 @@ function runs({ running }: UpdateState, version: string): boolean {
   return running.version === version
 }
 
-function waitsWith({ state, other }: UpdateState, version: string): boolean {
-  return (state === 'installed' || state === 'restarting') && other.version === version
+/** The installed version that starts with the next restart. */
+function waiting({ state, other: { version = 'unknown' } }: UpdateState): string | undefined {
+  return state === 'installed' || state === 'restarting' ? version : undefined
+}
+
+/** @throws {CommandError} if a device that runs a version is about to start another one. */
+function requireToStay(state: UpdateState, version: string): void {
+  const next = waiting(state)
+  const stays = next === undefined || next === version
+  if (stays && state.state !== 'installing') return
+  const other = stays
+    ? `is installing version ${state.bundle?.version ?? 'unknown'}: give the command again after that`
+    : `version ${next} is installed, and starts with the next restart: discard-update keeps it from that`
+  throw new CommandError(printable(`it runs version ${version}, but ${other}`))
 }

@@ -274,6 +274,10 @@ ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('k
     [{ pin: own.pin, key: OTHER_KEY }, 'pin: there is no TLS at an http: address'],
     [{ pin: own.pin, ca_path: '/x' }, 'parameters are mutually exclusive: pin|ca_path'],
     [{ key: OTHER_KEY, address: 'ftp://x' }, '"ftp://x\\" is no address of a device; give HOST, HOST:PORT'],
+    [
+      { key: OTHER_KEY, address: 'https://x/#key=0123456789abcdefghijklmn' },
+      'address: it is no address of a device; give HOST, HOST:PORT',
+    ],
     [{}, 'give key or key_file, or set the environment variable RECEIVERD_KEY'],
     [{ device: 'lobby' }, "missing parameter(s) required by 'device': key_file"],
     [{ device: 'lobby', key_file: owner.path('keys.csv') }, 'keys.csv has no line lobby,KEY'],

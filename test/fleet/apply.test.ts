@@ -238,6 +238,11 @@ t.test('a mistake in the file has its line and its place', async t => {
     ['devices: {}', '/fleet.yaml:1: devices: there is none'],
     ['devices:\n  a: { adress: "http://a" }', '/fleet.yaml:2: devices.a.adress: did you mean address?'],
     ['devices:\n  a: { address: "ftp://a" }', '/fleet.yaml:2: devices.a.address: "ftp://a" is no address of a device'],
+    [
+      'devices:\n  a: { address: "https://b/#key=0123456789abcdefghijklmn" }',
+      '/fleet.yaml:2: devices.a.address: it is no address of a device; give HOST, HOST:PORT',
+    ],
+    ['devices:\n  a: { address: "https://ann:secret@b" }', 'devices.a.address: it is no address of a device'],
     ['devices:\n  a: { address: 192.0.2.1 }', '/fleet.yaml:2: devices.a: https needs a pin, or a ca'],
     ['devices:\n  a: { address: b, pin: abc }', '/fleet.yaml:2: devices.a.pin: give sha256//BASE64'],
     ['devices:\n  a: { serial: 100 }', '/fleet.yaml:2: devices.a.serial: must be text; put it between quotes'],

@@ -181,6 +181,27 @@ t.test('a roll-out goes on past a device that waits for its restart', async t =>
   t.equal(first.rauc.did.filter(call => call.startsWith('InstallBundle')).length, 1)
 })
 
+t.test('a device that runs the version, but is about to start another one, has failed', async t => {
+  const device = await startUpdateDevice(t)
+  device.says({ version: '1.1.0' })
+  const owner = await fleetOf(t, [device])
+  const begun = owner.outcomes(['update', 'next.raucb', '--yes', '--restart', 'manual'])
+  await installing(device)
+  writeFileSync(owner.path('back.raucb'), bundleOf('1.0.0'))
+  const back = async () => {
+    const { status, of } = await owner.outcomes(['update', 'back.raucb', '--yes', '--allow-older'])
+    return [status, of['room-0']?.state, of['room-0']?.reason]
+  }
+  const runs = 'it runs version 1.0.0, but'
+  t.same(await back(), [1, 'failed', `${runs} is installing version 1.1.0: give the command again after that`])
+  device.rauc.succeed('1.1.0')
+  t.equal((await begun).status, 0)
+  const waits = 'version 1.1.0 is installed, and starts with the next restart: discard-update keeps it from that'
+  t.same(await back(), [1, 'failed', `${runs} ${waits}`])
+  t.equal((await owner.outcomes(['discard-update', '--yes'])).status, 0)
+  t.same(await back(), [0, 'unchanged', undefined])
+})
+
 t.test('a device that is to restart in its window says so to a roll-out that is to be without', async t => {
   const device = await startUpdateDevice(t)
   device.says({ version: '1.1.0' })
@@ -244,7 +265,10 @@ t.test('a lost answer to a discard, and a version that is installed meanwhile', 
     }
     return discard({ send } as unknown as DeviceClient)
   }
-  t.match(await discarded(undefined, stored, gone), { state: 'changed' })
+  t.match(await discarded(undefined, stored, gone), { state: 'changed', note: 'version 1.1.0 is discarded' })
+  const arriving = { ...runs, bundle: {}, state: 'downloading' }
+  const note = 'the bundle that it was receiving is discarded'
+  t.match(await discarded(undefined, arriving, gone), { state: 'changed', note })
   t.match(await discarded(lost, stored, gone), { state: 'changed' })
   t.match(await discarded(lost, installed, gone), { state: 'changed' })
   await t.rejects(discarded(lost, stored, stored), { message: 'it broke off' })

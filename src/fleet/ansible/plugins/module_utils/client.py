@@ -63,8 +63,10 @@ class Endpoint:
         self.host = host6 or host4 or ""
         self.port = int(port) if port else PORTS[scheme or "https"]
         if not self.host or not 1 <= self.port <= 65535 or (host6 and not is_ipv6(host6)):
+            # The link with which the page signs in has the key after the #, and other URLs have passwords.
+            shown = "it" if re.search("[#?@]", text) else f'"{text}"'
             raise WrongCall(
-                f'address: "{text}" is no address of a device; give HOST, HOST:PORT, https://HOST:PORT or http://HOST:PORT'
+                f"address: {shown} is no address of a device; give HOST, HOST:PORT, https://HOST:PORT or http://HOST:PORT"
             )
 
     def __str__(self):

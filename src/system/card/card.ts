@@ -77,6 +77,8 @@ export class CardTaker {
   readonly #linkMs: number
   /** Settings that wait for their interface. What failed is not among them: it is tried again at the next start. */
   #waiting: Given[] = []
+  /** Settings on the card that were refused, and whose interface is missing. */
+  #refused: Given | undefined
 
   constructor({ system, state, folder, log, linkMs = CARD_LINK_MS }: CardOptions) {
     this.#linkMs = linkMs
@@ -142,6 +144,8 @@ export class CardTaker {
         this.#log('notice', `${TEXT}: taken: ${names.join(', ')}`)
       }
     }
+    const isLacking = mistakes.length > 0 && (await this.#lacking([given])).length > 0
+    this.#refused = isLacking ? given : undefined
     for (const mistake of mistakes) this.#log('warning', `${TEXT}: ${mistake}`)
     // If the data partition is missing, the applied settings are only in memory, and the next start needs the card again.
     if (!(await isTemporary(this.#system))) await this.#tidy(next, [...notAgain, ...mistakes])
@@ -189,16 +193,18 @@ export class CardTaker {
     return { memory: next, mistakes }
   }
 
-  /** Applies what waits for its interface once that appears in the configuration. Call this after `take`. */
+  /** Applies what lacks its interface once that appears in the configuration. Call this after `take`. */
   follow(takers: Takers): void {
     const { configuration } = takers
     const queue = new Serial()
     configuration.topic.log.onAppend(() => {
+      const isWaiting = this.#waiting.length > 0 || this.#refused
       // During a trial, nothing else may change.
-      if (this.#waiting.length === 0 || configuration.trial || queue.length > 1) return
+      if (!isWaiting || configuration.trial || queue.length > 1) return
       queue
         .run(async () => {
-          if ((await this.#lacking(this.#waiting)).length < this.#waiting.length)
+          if (this.#refused && (await this.#lacking([this.#refused])).length === 0) await this.#take(takers)
+          else if ((await this.#lacking(this.#waiting)).length < this.#waiting.length)
             await this.#again(takers, await this.#remembered())
         })
         .catch(error => this.#log('error', `${TEXT}: ${reasonOf(error)}`))

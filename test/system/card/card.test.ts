@@ -237,6 +237,25 @@ t.test('after a factory reset, a setting that is not possible any more does not 
   t.equal(await board.setting('hostname'), 'lobby')
 })
 
+t.test('a card whose Wi-Fi adapter appears after the start is taken then', async t => {
+  const board = new Board(t).insert(ALL)
+  board.unplugRadio()
+  const { log, key } = await board.boot({}, async (store, _, keys) => {
+    t.match(board.errors, /wifi-ssid: .*no Wi-Fi adapter/)
+    t.not(keys.current, KEY)
+    // Another change is none of the adapter.
+    await store.patch({ deviceName: 'New' }, () => undefined)
+    board.plugInRadio()
+    await eventually(() => board.read(TEXT) === LEFT)
+  })
+  t.match(log.at(-1), /^notice: receiver\.txt: taken: hostname, /)
+  t.equal(key, KEY)
+  t.equal(board.errors, '')
+  t.equal(await board.setting('hostname'), 'lobby')
+  t.match(await board.setting('wifi'), WIFI)
+  t.match(await board.setting('network'), { wlan0: { method: 'static', address: '192.0.2.10/24' } })
+})
+
 t.test(
   'its Wi-Fi is the setting that the API shows: one change with the rest, in place of what was joined before',
   async t => {

@@ -146,7 +146,7 @@ function operationsOf({
         'the reset.',
       confirm: true,
       destructive: true,
-      conflict: 'an update is being installed, waits for the restart, or is on trial',
+      conflict: 'an update is being installed or waits for the restart, or the version that runs is on trial',
     },
   ]
 }

@@ -126,8 +126,9 @@ export function updateRoutes({ update, authenticator }: UpdateRoutesOptions): re
         operationId: 'rollBackUpdate',
         summary: 'Return to the other system',
         description:
-          'The device restarts at once, which takes about two minutes and ends all mirroring. Settings are kept, and so is the ' +
-          'version that runs now: you can return to it, unless it is on trial.',
+          'The device restarts at once, which takes about two minutes and ends all mirroring. Settings are kept. If the ' +
+          'version that runs now is on trial, that ends, and you cannot return to it. Otherwise you can, and the other one is ' +
+          'on trial for up to five minutes: unless everything works, the device comes back by itself.',
         answers: {
           202: acceptedDocs('The device restarts.'),
           409: { description: 'The other system is not known to work, or another update operation is in progress.' },

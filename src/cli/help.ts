@@ -122,7 +122,8 @@ FILE is a bundle, such as receiver-1.1.0.raucb. If the command is interrupted,
 give it again: it sends what is missing. The device installs it beside the
 version that runs, which is untouched, and goes back by itself if the new one
 does not prove good. You are asked before it is installed, and before a restart.
-Until it starts, the new version can be discarded.
+Until it starts, the new version can be discarded. A version that you go back to
+must prove good as well.
 
 Options (with the environment variable and the default):
   --yes, -y            do not ask

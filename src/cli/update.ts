@@ -33,7 +33,7 @@ const STALL_MS = 30 * 60_000
 /** Milliseconds for a whole installation. */
 const INSTALL_MS = 3 * 60 * 60_000
 const MIB = 1024 * 1024
-const RESTART_TAKES = 'The restart takes about two minutes. The new version is then on trial for up to five.'
+const RESTART_TAKES = 'The restart takes about two minutes, and a trial up to five more.'
 
 /** Returns a line each about the running version, the other one, and the work in progress. */
 export async function updateStatus(client: Client): Promise<readonly string[]> {
@@ -102,7 +102,7 @@ export async function rollBack(client: Client, isSure: boolean, person: Person):
   const question = `Restart into version ${of(other)}? ${of(running)} runs. Mirroring ends, and all settings stay.`
   if (!isSure && !(await person.ask(question))) throw new CommandError('nothing has changed')
   await client.send('POST', '/update/rollback')
-  person.say(`The device restarts into version ${of(other)}, which takes about two minutes.`)
+  person.say(`The device restarts into version ${of(other)}. ${RESTART_TAKES}`)
 }
 
 /** The path under which an installed version is discarded. */

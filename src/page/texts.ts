@@ -237,7 +237,7 @@ export const otherStates = {
   empty: (_: Version) => empty,
 } as const
 export const onTrial =
-  'The new version is on trial for up to five minutes: unless everything works, the device goes back by itself.'
+  'This version is on trial for up to five minutes: unless everything works, the device goes back by itself.'
 export const beingWritten = 'being written'
 export const testKeys =
   'This device accepts versions that were signed with test keys: whoever has those keys can replace its software.'
@@ -257,7 +257,7 @@ export const readIt = 'I have read this'
 export const newVersion = 'New version'
 export const newVersionHelp = 'A file that ends in .raucb. Sending and installing it take some minutes each.'
 const coming = () => 'A new version is coming in, which takes some minutes.'
-export const restartTakes = 'The restart takes about two minutes. A new version is then on trial for up to five.'
+export const restartTakes = 'The restart takes about two minutes, and a trial up to five more.'
 export const sameVersion = (version: Version) => `Version ${known(version)} is here. The same version runs already.`
 export const activities = {
   idle: () => '',

@@ -69,7 +69,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   },
 }
 
-/** Checks whether the parts that worked at the installation work now. @throws {HalError} if systemd does not answer. */
+/** Checks whether the parts that worked before the trial work now. @throws {HalError} if systemd does not answer. */
 export async function look(system: System, expect: Expectations, doors: Doors): Promise<Look> {
   const checks = await checksFor(system, expect)
   const names = checks.flatMap(({ units }) => units)
@@ -99,7 +99,7 @@ async function checksFor(system: System, { units, screen }: Expectations): Promi
   return checks
 }
 
-/** Reports whether the network that worked at the installation works now. */
+/** Reports whether the network that worked before the trial works now. */
 export async function isConnected(system: System, expect: Expectations): Promise<boolean> {
   return (await whyNoAddress(system, expect)) === undefined
 }

@@ -2,7 +2,7 @@ import { HalError, isNoSpace, reasonOf } from '../../hal/errors.ts'
 import { type Clock, rfc3339 } from '../clock.ts'
 import type { Log } from '../log.ts'
 import type { Look } from './checks.ts'
-import type { Expectations, Trial, TrialRecords } from './trial.ts'
+import { departure, type Expectations, type Trial, type TrialRecords } from './trial.ts'
 
 /** Monotonic time, independent of the clock. */
 export interface Pace {
@@ -39,8 +39,8 @@ const POLL_MS = 3_000
 export const STEADY_MS = 10_000
 
 /**
- * Judges the running version, if it is on trial: it stays if everything works that worked at the installation. A version that
- * is not on trial stays.
+ * Judges the running version, if it is on trial: it stays if everything works that worked before. A version that is not on
+ * trial stays.
  * @returns whether the version stays. If not, the reason is on record, and the caller must restart the device.
  * @throws {HalError} if the record of a trial cannot be read, or if RAUC does not answer and there is no trial.
  */
@@ -125,12 +125,12 @@ class TrialRun {
    */
   async #settle(): Promise<void> {
     const { rauc, records, log } = this.#options
-    const { slot, version } = this.#trial
+    const { slot, version, isReturn } = this.#trial
     const isNoted = this.#trial.isGood || (await this.#noteGood())
     await rauc.mark('good', slot)
     // From here on, the version is good. The record only informs people, and the next start can write it if `isGood` was noted.
     try {
-      await records.conclude({ version, outcome: 'installed', ...this.#at })
+      await records.conclude(isReturn ? departure(this.#trial) : { version, outcome: 'installed', ...this.#at })
     } catch (error) {
       log('warning', `the record of the trial cannot be closed: ${reasonOf(error)}`)
       if (!isNoted) await records.remove()

@@ -4,7 +4,7 @@ import type { Files } from '../../hal/files/files.ts'
 import { parseJson, toJsonLine } from '../json.ts'
 import { Outcome } from './state.ts'
 
-/** The parts that worked when an update was installed, and must work with the new version. */
+/** The parts that worked before the restart into a version on trial, and must work with it. */
 export const Expectations = Type.Object({
   units: Type.Array(Type.String(), { description: 'The units that were active.' }),
   screen: Type.Boolean({ description: 'Whether a monitor was connected.' }),
@@ -23,8 +23,8 @@ const MAX_REFUSED = 16
 const MODE = 0o600
 
 /**
- * `trial.json`: a version that is being installed, or that is on trial. The previous version writes it and the new one reads it:
- * members may be added, but none may be removed or change its meaning.
+ * `trial.json`: a version that is being installed, or that is on trial. Another version writes it than reads it, an older or a
+ * newer one: members may be added, but none may be removed or change its meaning.
  */
 export const Trial = Type.Object({
   slot: Type.String(),
@@ -32,7 +32,7 @@ export const Trial = Type.Object({
   from: Type.String(),
   at: Type.Optional(Type.String()),
   expect: Expectations,
-  /** The boot during which it was installed. */
+  /** The boot during which it was installed, or during which somebody went back to it. */
   bootId: Type.Optional(Type.String()),
   /** When the device restarts into the version; `manual` if absent. */
   restart: Type.Optional(Type.Enum(['now', 'window', 'manual'])),
@@ -40,6 +40,8 @@ export const Trial = Type.Object({
   isGood: Type.Optional(Type.Boolean()),
   /** The version is not to be started, but RAUC may not have been told yet. */
   isDiscarded: Type.Optional(Type.Boolean()),
+  /** It was not installed: somebody went back to it. */
+  isReturn: Type.Optional(Type.Boolean()),
 })
 export type Trial = Type.Static<typeof Trial>
 
@@ -51,6 +53,14 @@ export const Verdict = Type.Object({
   at: Type.Optional(Type.String()),
 })
 export type Verdict = Type.Static<typeof Verdict>
+
+/** The reason for going back if somebody asked for it. */
+export const ASKED_FOR = 'asked for'
+
+/** The outcome once somebody went back. The judge of an older receiverd writes that the version gone back to was installed. */
+export function departure({ from, at }: Trial): Outcome {
+  return { version: from, outcome: 'rolled back', reason: ASKED_FOR, ...(at !== undefined && { at }) }
+}
 
 /** `refused.json`: the versions that were rolled back or discarded, the latest last, except those that were installed since. */
 const Refused = Type.Object({ versions: Type.Array(Type.String()) })
@@ -73,7 +83,7 @@ export class TrialRecords {
     return this.folder.exists(TRIAL)
   }
 
-  /** Writes the record of the trial, before the installation: without it, the version would not be judged. */
+  /** Writes the record of the trial, before the version can start: without it, the version would not be judged. */
   async begin(trial: Trial): Promise<void> {
     // A power cut may have left the verdict on an earlier attempt at the same version.
     await this.folder.remove(VERDICT)
@@ -99,14 +109,16 @@ export class TrialRecords {
     return (await this.#read(REFUSED, Refused).catch(() => undefined))?.versions ?? []
   }
 
-  /**
-   * Ends the trial: writes `refused.json` and `last.json`, then removes `trial.json` and `verdict.json`. The judge calls it with
-   * `installed`.
-   */
+  /** Ends the trial: writes its outcome, then removes `trial.json` and `verdict.json`. The judge calls it for a good version. */
   async conclude(outcome: Outcome): Promise<void> {
+    await this.note(outcome)
+    await this.remove()
+  }
+
+  /** Writes an outcome into `refused.json` and `last.json`, while a trial goes on. */
+  async note(outcome: Outcome): Promise<void> {
     await this.#noteRefused(outcome)
     await this.#write(LAST, outcome)
-    await this.remove()
   }
 
   /** Ends the trial without writing its outcome, which needs no space. */

@@ -14,7 +14,7 @@ import { Problem, systemProblem } from '../problem.ts'
 import { type Fate, fateOf } from './fate.ts'
 import type { Activity, Hindrance, Outcome, Source, UpdateState } from './state.ts'
 import { type Change, StateTopic } from './state-topic.ts'
-import type { Expectations, Trial, TrialRecords } from './trial.ts'
+import { ASKED_FOR, departure, type Expectations, type Trial, type TrialRecords } from './trial.ts'
 import { pause, type Wait } from './wait.ts'
 
 /** When the device restarts into an installed version. */
@@ -49,7 +49,7 @@ export interface UpdateOptions {
   readonly rauc: Rauc
   /** The records in the folder RECEIVERD_UPDATE; undefined without that folder. */
   readonly records: TrialRecords | undefined
-  /** Returns the parts that work now, and must work with the new version. */
+  /** Returns the parts that work now, and must work with the version on trial. */
   readonly expect: () => Promise<Expectations>
   readonly restarter: Restarter
   /** Returns the stored bundle, complete or partial. */
@@ -317,28 +317,50 @@ export class Update {
     }
   }
 
-  /** Restarts into the other system. @throws {Problem} 409 if that system is not good, or if the state does not allow it. */
+  /**
+   * Restarts into the other system: either this ends a trial, or it begins one.
+   * @throws {Problem} 409 if that system is not good, or if the state does not allow it.
+   */
   async rollback(who: string): Promise<void> {
     const { log } = this.#options
     const { running, other, state } = this.state
     this.requireIdle()
     if (other.state !== 'good') throw new Problem('conflict', `The other system is ${other.state}: stay with this one.`)
     this.#topic.set({ state: 'restarting' })
-    const asked = { reason: 'asked for', ...this.#at }
     try {
-      const records = this.#records
-      const trial = running.state === 'trial' ? await records.trial() : undefined
-      // The other system ends the trial, and learns from the verdict that the rollback was requested.
-      if (trial) await this.#noted(records.condemn({ ...asked, slot: trial.slot, version: trial.version }))
-      await this.#mark('active', (await this.#otherSlot()).bootName)
-      if (!trial)
-        await this.#noted(records.conclude({ ...asked, version: running.version ?? '', outcome: 'rolled back' }))
+      const trial = running.state === 'trial' ? await this.#records.trial() : undefined
+      await (trial ? this.#giveUp(trial) : this.#goBackTo(other.version))
     } catch (error) {
       this.#topic.set({ state })
       throw problemOf(error)
     }
     log('notice', `${who} went back from version ${running.version} to ${other.version}`)
     this.#restart('now')
+  }
+
+  /** The other system ends the trial, and learns from the verdict that somebody asked for that. */
+  async #giveUp({ slot, version }: Trial): Promise<void> {
+    await this.#noted(this.#records.condemn({ slot, version, reason: ASKED_FOR, ...this.#at }))
+    await this.#mark('active', (await this.#otherSlot()).bootName)
+  }
+
+  /**
+   * A version that proved good long ago is on trial again: it may not understand the settings that were made since, and nobody
+   * could reach it.
+   */
+  async #goBackTo(version = ''): Promise<void> {
+    const { rauc } = this.#options
+    const trial = { ...(await this.#trialOf(version, 'now')), isReturn: true }
+    const { slot } = trial
+    await this.#noted(this.#records.begin(trial))
+    try {
+      await this.#mark('active', slot)
+    } catch (error) {
+      // While RAUC cannot tell which slot starts next, the record stays: if this one does, it is judged.
+      if ((await rauc.primary().catch(() => slot)) !== slot) await this.#noted(this.#records.remove())
+      throw error
+    }
+    await this.#noted(this.#records.note(departure(trial)))
   }
 
   /**
@@ -402,7 +424,7 @@ export class Update {
   }
 
   /**
-   * A version on trial is judged by what worked at its installation, such as Wi-Fi. After a factory reset, that may fail even
+   * A version on trial is judged by what worked before it started, such as Wi-Fi. After a factory reset, that may fail even
    * with a good version, which would be rolled back. And the restart of a reset would interrupt an installation.
    * @throws {Problem} 409 while a factory reset must wait.
    */
@@ -511,8 +533,12 @@ export class Update {
         this.#log('warning', `version ${trial.version} could not be discarded`, error),
       )
     }
-    const { version, slot } = trial
+    const { version, slot, isReturn } = trial
     const last: Outcome = { version, ...(await this.#outcomeOf(trial, fate)), ...this.#at }
+    if (isReturn && last.outcome === 'failed') {
+      log('warning', `going back to version ${version} was interrupted`)
+      return this.#noted(this.#records.remove())
+    }
     this.#topic.set({ last })
     const { outcome, reason } = last
     log(
@@ -542,12 +568,9 @@ export class Update {
 
   /** Begins the installation. @throws if it did not begin. */
   async #begin(path: string, restart: Restart): Promise<Trial> {
-    const { rauc, system, expect } = this.#options
+    const { rauc } = this.#options
     const { version } = await rauc.inspect(path)
-    const { bootName: slot } = await this.#otherSlot()
-    const from = this.state.running.version ?? ''
-    const bootId = await readBootId(system)
-    const trial = { slot, version, from, bootId, restart, ...this.#at, expect: await expect() }
+    const trial = await this.#trialOf(version, restart)
     await this.#records.begin(trial)
     try {
       await rauc.install(path)
@@ -557,6 +580,15 @@ export class Update {
     }
     this.#topic.set({ other: { version, state: 'bad' } })
     return trial
+  }
+
+  /** Returns the record of a trial of the other system's version. */
+  async #trialOf(version: string, restart: Restart): Promise<Trial> {
+    const { system, expect } = this.#options
+    const { bootName: slot } = await this.#otherSlot()
+    const from = this.state.running.version ?? ''
+    const bootId = await readBootId(system)
+    return { slot, version, from, bootId, restart, ...this.#at, expect: await expect() }
   }
 
   /**

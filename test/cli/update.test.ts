@@ -15,7 +15,7 @@ import { temporaryFolder } from '../support/folder.ts'
 import { MIB, startUpdateDevice, type UpdateDevice } from '../support/update-device.ts'
 
 const ASKING: InstallChoices = { isSure: false, allowOlder: false, restart: undefined }
-const RESTART_TAKES = 'The restart takes about two minutes. The new version is then on trial for up to five.'
+const RESTART_TAKES = 'The restart takes about two minutes, and a trial up to five more.'
 const SURE = { ...ASKING, isSure: true }
 
 /** An answer, or what happens before it. */
@@ -268,7 +268,7 @@ t.test('going back asks first', async t => {
   t.match(await rollBack(false, false), { read: [question], failure: 'nothing has changed' })
   t.notOk(rauc.did.some(call => call.startsWith('Mark')))
   t.match(await rollBack(false, true), {
-    read: [question, 'The device restarts into version 0.9.0, which takes about two minutes.'],
+    read: [question, `The device restarts into version 0.9.0. ${RESTART_TAKES}`],
   })
   t.ok(rauc.did.includes('Mark active rootfs.1'))
 })

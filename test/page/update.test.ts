@@ -70,7 +70,7 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     await click(page, 'Restart now: \u2068Meeting Room 4\u2069?', 'Restart now')
     await eventually(async () => jobs.includes('reboot'))
     await device.restartInto('B', '1.1.0')
-    await waitForText(page, 'The new version is on trial for')
+    await waitForText(page, 'This version is on trial for')
     t.match(await facts(page), ['Running: 1.1.0, system B', 'Other system: 1.0.0'])
     t.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'nothing is too wide')
     t.strictSame(

@@ -29,6 +29,25 @@ t.test('the fate of a version that was being installed', async t => {
   ]
   for (const [what, booted, primary, b, fate] of cases)
     t.equal(fateOf(TRIAL, booted, 'this boot', primary, [{ ...B, ...b }, A]), fate, what)
+  const back: readonly (readonly [
+    what: string,
+    primary: string | undefined,
+    bootId: string,
+    b: Partial<Slot>,
+    fate: string,
+  ])[] = [
+    ['nobody has restarted', 'B', 'this boot', {}, 'waits'],
+    ['the boot loader could not load it', 'B', 'a later boot', {}, 'rolled back'],
+    ['its attempts are used up', 'A', 'a later boot', { state: 'bad' }, 'rolled back'],
+    ['no attempts are left anywhere', undefined, 'a later boot', { state: 'bad' }, 'rolled back'],
+    ['the power was cut before RAUC was told', 'A', 'a later boot', {}, 'interrupted'],
+  ]
+  for (const [what, primary, bootId, b, fate] of back)
+    t.equal(
+      fateOf({ ...TRIAL, isReturn: true }, 'A', bootId, primary, [{ ...B, ...b }, A]),
+      fate,
+      `going back: ${what}`,
+    )
   t.equal(fateOf({ ...TRIAL, slot: 'C' }, 'A', 'this boot', 'A', [A, B]), 'interrupted', 'a slot that is gone')
   t.equal(fateOf(TRIAL, 'A', 'a later boot', 'B', [A, B]), 'rolled back', 'the boot loader could not load it')
   t.equal(fateOf({ slot: 'B', version: '1.1.0' }, 'A', 'a later boot', 'B', [A, B]), 'waits', 'an old record')

@@ -104,6 +104,18 @@ t.test('a version that does what worked before is good', async t => {
   ])
 })
 
+t.test('a version that somebody went back to is good: the outcome is that the other one was left', async t => {
+  const device = new Device(t)
+  const left = { version: '1.0.0', outcome: 'rolled back', reason: 'asked for', at: '2026-11-25T07:00:00Z' }
+  // The power was cut before the version that was left had recorded that.
+  await device.records.begin({ ...TRIAL, isReturn: true })
+  t.equal(await device.judge(), true)
+  t.strictSame(device.marks, ['B good'])
+  t.equal(device.read('trial'), undefined)
+  t.strictSame(device.read('last'), left)
+  t.strictSame(await device.records.refused(), ['1.0.0'])
+})
+
 t.test('a version that does not is on record, and goes', async t => {
   const device = new Device(t)
   await device.records.begin(TRIAL)

@@ -8,6 +8,7 @@ import { realRoot } from '../../hal/files/root.ts'
 import { Rauc } from '../../hal/os/rauc.ts'
 import { System } from '../../hal/os/system.ts'
 import { Problem } from '../../src/problem.ts'
+import type { Outcome } from '../../src/update/state.ts'
 import { type Trial, TrialRecords } from '../../src/update/trial.ts'
 import { type Delay, type KeptBundle, type Restart, Update } from '../../src/update/update.ts'
 import type { Wait } from '../../src/update/wait.ts'
@@ -594,25 +595,181 @@ t.test('the fate of a version that is not running', async t => {
   }
 })
 
-t.test('back to the other system by hand', async t => {
-  for (const isTrial of [false, true]) {
-    const { rauc, restarts, start, updated } = device(t)
-    await updated(isTrial)
-    const next = await start()
-    t.match(next.state, { running: { state: isTrial ? 'trial' : 'good' }, other: { version: '1.0.0', state: 'good' } })
-    await next.rollback('Ann')
-    t.equal(next.state.state, 'restarting')
+t.test('back to the other system by hand during a trial, which ends it', async t => {
+  const { rauc, records, restarts, start, updated } = device(t)
+  await updated(true)
+  const next = await start()
+  t.match(next.state, { running: { state: 'trial' }, other: { version: '1.0.0', state: 'good' } })
+  await next.rollback('Ann')
+  t.equal(next.state.state, 'restarting')
+  t.equal(rauc.did.at(-1), 'Mark active rootfs.0')
+  t.strictSame(restarts, ['now'])
+  rauc.bootSlot = 'A'
+  t.match((await start()).state, {
+    running: { slot: 'A', state: 'good' },
+    other: { version: '1.1.0', state: 'bad' },
+    last: { version: '1.1.0', outcome: 'rolled back', reason: 'asked for' },
+  })
+  t.equal(rauc.did.at(-1), 'Mark bad rootfs.1')
+  t.equal(await records.trial(), undefined)
+})
+
+t.test('a version that proved good long ago, and that somebody goes back to', async t => {
+  const left = { version: '1.1.0', outcome: 'rolled back', reason: 'asked for', at: '2026-11-25T01:00:00Z' }
+  /** The device runs 1.1.0, and somebody is about to go back to 1.0.0. */
+  const newer = async (t: Test) => {
+    const made = device(t)
+    await made.updated(false)
+    const bootIs = (id: string) => made.write('/proc/sys/kernel/random/boot_id', `${id}\n`)
+    const boots = (slot: 'A' | 'B', version: string, id: string) => {
+      made.rauc.bootSlot = slot
+      made.write('/etc/os-release', `IMAGE_VERSION=${version}\n`)
+      bootIs(id)
+      return made.start()
+    }
+    return { ...made, boots, update: await boots('B', '1.1.0', 'first') }
+  }
+  /** The same, and 1.0.0 runs. */
+  const returned = async (t: Test) => {
+    const made = await newer(t)
+    await made.update.rollback('Ann')
+    return { ...made, back: await made.boots('A', '1.0.0', 'second') }
+  }
+  await t.test('is on trial, and the version that was left is refused', async t => {
+    const { rauc, records, restarts, log, update } = await newer(t)
+    rauc.hold('Mark')
+    const going = update.rollback('Ann')
+    await eventually(() => rauc.isWaiting)
+    const before = await records.trial()
+    rauc.release()
+    await going
+    const trial = {
+      ...{ slot: 'A', version: '1.0.0', from: '1.1.0', bootId: 'first', restart: 'now', at: '2026-11-25T01:00:00Z' },
+      expect: { units: ['receiverd.service'], screen: false, interfaces: [] },
+      isReturn: true,
+    }
+    t.strictSame(before, trial, 'before it can start')
+    t.strictSame(await records.trial(), trial)
     t.equal(rauc.did.at(-1), 'Mark active rootfs.0')
     t.strictSame(restarts, ['now'])
-    rauc.bootSlot = 'A'
-    const back = await start()
+    t.strictSame(await records.last(), left)
+    t.strictSame(await records.refused(), ['1.1.0'])
+    t.equal(log.at(-1), 'notice: Ann went back from version 1.1.0 to 1.0.0')
+  })
+
+  await t.test('is good', async t => {
+    const { records, back } = await returned(t)
     t.match(back.state, {
-      running: { slot: 'A', state: 'good' },
-      other: { version: '1.1.0', state: isTrial ? 'bad' : 'good' },
-      last: { outcome: 'rolled back', reason: 'asked for' },
+      running: { version: '1.0.0', slot: 'A', state: 'trial' },
+      other: { version: '1.1.0', state: 'good' },
+      state: 'idle',
+      last: left,
     })
-    t.equal(rauc.did.at(-1), isTrial ? 'Mark bad rootfs.1' : 'Mark active rootfs.0')
-  }
+    t.throws(() => back.requireResettable(), problem('conflict', /on trial/))
+    await records.conclude(left as Outcome)
+    await eventually(() => back.state.running.state === 'good')
+    t.match(back.state, { last: left, other: { version: '1.1.0', state: 'good' } })
+    back.requireResettable()
+    // And to the newer version again.
+    await back.rollback('Ann')
+    t.match(await records.trial(), { slot: 'B', version: '1.1.0', from: '1.0.0' })
+    t.match(await records.last(), { version: '1.0.0', outcome: 'rolled back', reason: 'asked for' })
+  })
+
+  await t.test('is not good: the newer version runs again, and says why', async t => {
+    for (const reason of ['nginx does not answer', undefined]) {
+      const { rauc, records, boots, back } = await returned(t)
+      await back.stop()
+      if (reason) await records.condemn({ slot: 'A', version: '1.0.0', reason })
+      Object.assign(rauc.slots['rootfs.0'] ?? {}, { 'boot-status': 'bad' })
+      rauc.primary = 'rootfs.1'
+      const again = await boots('B', '1.1.0', 'third')
+      const last = { version: '1.0.0', outcome: 'rolled back', reason: reason ?? 'did not start' }
+      t.match(again.state, {
+        running: { version: '1.1.0', slot: 'B', state: 'good' },
+        other: { version: '1.0.0', state: 'bad' },
+        state: 'idle',
+        last,
+      })
+      t.equal(rauc.did.at(-1), 'Mark bad rootfs.0')
+      t.equal(await records.trial(), undefined)
+      t.strictSame(await records.refused(), ['1.1.0', '1.0.0'], 'the policy installs neither, and any newer version')
+      await t.rejects(again.rollback('Ann'), problem('conflict', /is bad/))
+    }
+  })
+
+  await t.test('cannot even be loaded', async t => {
+    const { rauc, boots, update, restarts } = await newer(t)
+    await update.rollback('Ann')
+    restarts.length = 0
+    const again = await boots('B', '1.1.0', 'second')
+    t.match(again.state, {
+      state: 'idle',
+      other: { version: '1.0.0', state: 'bad' },
+      last: { version: '1.0.0', outcome: 'rolled back', reason: 'did not start' },
+    })
+    t.equal(rauc.primary, 'rootfs.1')
+    t.strictSame(restarts, [])
+  })
+
+  await t.test('is left again during its trial', async t => {
+    const { rauc, records, boots, back } = await returned(t)
+    await back.rollback('Ben')
+    t.match(await records.verdict(), { slot: 'A', version: '1.0.0', reason: 'asked for' })
+    t.match(
+      await records.trial(),
+      { slot: 'A', version: '1.0.0' },
+      'it is the one that is judged, if it starts once more',
+    )
+    t.equal(rauc.did.at(-1), 'Mark active rootfs.1')
+    const again = await boots('B', '1.1.0', 'third')
+    t.match(again.state, {
+      running: { version: '1.1.0', state: 'good' },
+      other: { version: '1.0.0', state: 'bad' },
+      last: { version: '1.0.0', outcome: 'rolled back', reason: 'asked for' },
+    })
+    t.equal(await records.trial(), undefined)
+  })
+
+  await t.test('the service starts once more before the device does', async t => {
+    const { update, restarts, boots } = await newer(t)
+    await update.rollback('Ann')
+    await update.stop()
+    t.match((await boots('B', '1.1.0', 'first')).state, { state: 'restarting', last: left })
+    t.strictSame(restarts, ['now', 'now'])
+  })
+
+  await t.test('the power is cut before RAUC is told', async t => {
+    const { rauc, records, log, boots, update } = await newer(t)
+    const before = await records.last()
+    rauc.hold('Mark')
+    // Its answer never comes.
+    void update.rollback('Ann')
+    await eventually(() => rauc.isWaiting)
+    rauc.hold('nothing')
+    const again = await boots('B', '1.1.0', 'second')
+    t.match(again.state, { state: 'idle', other: { version: '1.0.0', state: 'good' }, last: before })
+    t.equal(log.at(-1), 'warning: going back to version 1.0.0 was interrupted')
+    t.equal(await records.trial(), undefined)
+    t.notOk(rauc.did.includes('Mark bad rootfs.0'), 'the device can still go back')
+  })
+
+  await t.test('RAUC refuses: nothing has changed', async t => {
+    const { rauc, records, restarts, update } = await newer(t)
+    const before = await records.last()
+    rauc.refused.add('Mark')
+    await t.rejects(update.rollback('Ann'), problem('system-refused', /./))
+    t.match(update.state, { state: 'idle', other: { version: '1.0.0', state: 'good' } })
+    t.strictSame([await records.isTrial(), await records.last(), await records.refused()], [false, before, []])
+    t.strictSame(restarts, [])
+    // It may have told the boot loader, and does not answer.
+    rauc.refused.add('GetPrimary')
+    await t.rejects(update.rollback('Ann'), problem('system-refused', /./))
+    t.match(await records.trial(), { slot: 'A', version: '1.0.0' }, 'if it starts, it is judged')
+    rauc.refused.clear()
+    await update.rollback('Ann')
+    t.strictSame(restarts, ['now'])
+  })
 })
 
 t.test('a version that waits for the restart is discarded', async t => {
@@ -819,6 +976,7 @@ t.test('back by hand on a full disk', async t => {
     await next.rollback('Ann')
     t.equal(next.state.state, 'restarting')
     t.equal(rauc.primary, 'rootfs.0')
+    t.equal(await records.isTrial(), isTrial, 'it is not judged, because no trial can be recorded')
     t.strictSame(restarts, ['now'])
     t.ok(log.some(line => /^warning: could not record the update: no space left/.test(line)))
     // The version before comes up, and takes the other out of the order.

@@ -106,7 +106,13 @@ export function updateResource(options: UpdateResourceOptions): Resource {
   }
   const remove = async () => {
     await fetcher.cancel(new Problem('conflict', 'The bundle was removed while it was downloaded.'))
+    const version = store.current?.path && update.state.bundle?.version
     await store.remove()
+    // The policy would fetch it again, and install it.
+    if (version && ['download', 'install'].includes(settings().policy))
+      await records
+        ?.refuse(version)
+        .catch(error => log('warning', `update: version ${version} may be fetched again: ${reasonOf(error)}`))
   }
   const reconsider = () => {
     Promise.all([channel.reconsider(), policy.reconsider()]).catch(error =>

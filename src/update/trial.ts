@@ -137,12 +137,17 @@ export class TrialRecords {
     return this.folder.watch(TRIAL, changed)
   }
 
+  /** Keeps a version from being installed unasked. */
+  async refuse(version: string): Promise<void> {
+    const others = (await this.refused()).filter(each => each !== version)
+    await this.#write(REFUSED, { versions: [...others, version].slice(-MAX_REFUSED) })
+  }
+
   async #noteRefused({ version, outcome }: Outcome): Promise<void> {
+    if (outcome === 'rolled back' || outcome === 'discarded') return this.refuse(version)
     const refused = await this.refused()
-    const others = refused.filter(each => each !== version)
-    const isRefused = outcome === 'rolled back' || outcome === 'discarded'
-    if (isRefused) await this.#write(REFUSED, { versions: [...others, version].slice(-MAX_REFUSED) })
-    else if (outcome === 'installed' && others.length < refused.length) await this.#write(REFUSED, { versions: others })
+    if (outcome === 'installed' && refused.includes(version))
+      await this.#write(REFUSED, { versions: refused.filter(each => each !== version) })
   }
 
   async #write(path: string, value: object): Promise<void> {

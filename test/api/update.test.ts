@@ -1,3 +1,4 @@
+import { existsSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
@@ -40,6 +41,27 @@ t.test('a bundle that can be neither used nor removed does not keep the service 
   t.match(service.log.join('\n'), /^warning: update: cannot resume with the stored bundle: /m)
   const response = await service.fetch('/update')
   t.match([response.status, await response.json()], [200, { running: { slot: 'A' }, state: 'idle' }])
+})
+
+t.test('a bundle that is discarded while the device updates itself counts as a discarded version', async t => {
+  const { service, says } = await startUpdateDevice(t)
+  const refused = () => {
+    const path = service.path('data/update/refused.json')
+    return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')).versions : []
+  }
+  const discard = async (version: string) => {
+    says({ version })
+    const headers = { 'Content-Type': 'application/vnd.rauc.bundle' }
+    t.equal((await service.fetch('/update/bundle', { method: 'PUT', headers, body: 'bundle' })).status, 201)
+    t.equal((await service.fetch('/update/bundle', { method: 'DELETE' })).status, 204)
+    t.equal((await service.fetch('/update/bundle', { method: 'DELETE' })).status, 204, 'there is none any more')
+  }
+  await discard('1.1.0')
+  t.same(refused(), [], 'it updates nothing by itself')
+  const update = { channel: 'http://127.0.0.1:9/receiver.raucb', policy: 'install' }
+  t.equal((await service.patch({ update })).status, 200)
+  await discard('1.2.0')
+  t.same(refused(), ['1.2.0'])
 })
 
 t.test('the restart waits for a device that was let in, and not for one that asks', async t => {

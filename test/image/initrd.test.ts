@@ -20,6 +20,10 @@ const STUBS = {
   'run-init': 'exit 0',
   mount: `if [ -n "$REFUSED" ] && printf %s "$*" | grep -Eq -- "$REFUSED" && [ ! -e /run/receiver-without-data ]; then exit 32; fi
 exec /usr/bin/mount "$@"`,
+  // As with a card that cannot be read.
+  e2fsck: `[ "$(cat /slept 2>/dev/null | wc -l)" -ge "$UNREADABLE" ] || exit 8
+exec /usr/sbin/e2fsck "$@"`,
+  sleep: 'echo "$1" >>/slept',
 }
 /**
  * A root in a mount namespace of its own, where the card is a loop device. That is chosen outside, where the kernel makes a node
@@ -86,11 +90,17 @@ class Device {
   /**
    * Starts, and runs commands in the initrd before it hands over to the system.
    * @param refused A pattern of the arguments with which the kernel mounts nothing, as long as that is on the card.
+   * @param unreadable How often the card cannot be read.
    * @returns the messages, and the commands' output.
    */
-  boot(commands: string, refused = ''): { readonly said: string; readonly printed: string } {
-    this.sh('rm -rf run said && mkdir -p run/initramfs && : >said')
-    const env = { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', FOLDER: this.#folder, REFUSED: refused }
+  boot(commands: string, refused = '', unreadable = 0): { readonly said: string; readonly printed: string } {
+    this.sh('rm -rf run said slept && mkdir -p run/initramfs && : >said')
+    const env = {
+      PATH: '/usr/sbin:/usr/bin:/sbin:/bin',
+      FOLDER: this.#folder,
+      REFUSED: refused,
+      UNREADABLE: String(unreadable),
+    }
     const start = ['--mount', '--propagation', 'private', 'sh', '-c', START, 'sh', commands]
     const printed = execFileSync('unshare', start, { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
     return { said: readFileSync(join(this.#folder, 'said'), 'utf8'), printed }
@@ -159,6 +169,17 @@ t.test('the data partition', { skip: NEEDS_ROOT || needs('debugfs') || NO_LOOP }
     t.equal(printed, 'lobby\nof this system\na key\next2/ext3\n')
     t.match(said, /the data partition is damaged: e2fsck\(8\) mends it, and some settings may be lost/)
     t.same(device.boot('cat /root/etc/hostname'), { said: '', printed: 'new\n' }, 'it is used as before')
+  })
+
+  t.test('a card that cannot be read at first keeps its settings', async t => {
+    const device = new Device(t, SETTINGS)
+    const look = `${LOOK}; cat /slept`
+    const printed = 'lobby\nof this system\na key\next2/ext3\n'
+    t.same(device.boot(look, '', 1), { said: '', printed: `${printed}1\n` })
+    t.same(device.boot(look, '', 3), { said: '', printed: `${printed}1\n4\n16\n` })
+    const without = (why: string) => `${AS_DELIVERED}tmpfs\n${why}\n1\n4\n16\n`
+    t.equal(device.boot(look, '', 4).printed, without('is damaged, and e2fsck(8) cannot mend it'))
+    t.equal(device.boot(look, 'ext4').printed, without('cannot be mounted'))
   })
 
   t.test('data that is no file system is not made one', async t => {

@@ -56,6 +56,8 @@ export class Client {
   readonly credential: string
   /** Called when a request gets no answer, unless its sender has given it up, or it has a file. */
   unanswered: () => void = () => undefined
+  /** Once this is aborted, nothing is sent, and no request ends: what its sender would do next, somebody else would see. */
+  closed: AbortSignal | undefined
 
   constructor(credential: string) {
     this.credential = credential
@@ -66,6 +68,7 @@ export class Client {
     if (!CREDENTIAL.test(this.credential)) throw new Refusal(401, { detail: texts.notACredential })
     let response: Response
     try {
+      if (this.closed?.aborted) await never()
       response = await fetch(`api/v1${path}`, {
         method,
         headers: {
@@ -83,6 +86,8 @@ export class Client {
       // The same error tells that the file is gone, or that the device refused it before it had read it.
       if (!isGivenUp && !file) this.unanswered()
       throw new Unreachable(texts.noAnswer, { cause: error })
+    } finally {
+      if (this.closed?.aborted) await never()
     }
     setDeviceClock(response.headers.get('Date'))
     if (!response.ok) throw refusalOf(response.status, await response.text().catch(() => ''))
@@ -92,6 +97,10 @@ export class Client {
   async read<T>(path: string, send?: Send): Promise<T> {
     return jsonOf<T>(await this.send('GET', path, send))
   }
+}
+
+function never(): Promise<never> {
+  return new Promise(() => undefined)
 }
 
 /** Returns the JSON of an answer. @throws {Unreachable} if the answer was cut off. */

@@ -94,6 +94,7 @@ export class Device {
     this.document = document
     this.#ended = ended
     client.unanswered = () => this.#doubt()
+    client.closed = this.closed
   }
 
   /**
@@ -205,7 +206,10 @@ export class Device {
    */
   async replaceKey(apiKey: string, removeIssuers: boolean, waiting: () => void): Promise<readonly string[]> {
     this.#isReplacingKey = true
-    const put = async (client: Client) => {
+    const put = async (credential: string) => {
+      // Answers after signing out count, too: nobody else can tell the key.
+      const client = new Client(credential)
+      client.unanswered = this.client.unanswered
       try {
         const signal = AbortSignal.timeout(KEY_ANSWER_MS)
         const response = await client.send('POST', '/api-key', { body: { apiKey, removeIssuers }, signal })
@@ -217,11 +221,11 @@ export class Device {
     }
     try {
       for (;;) {
-        const issuers = await put(this.client).catch((error: Refusal) => {
+        const issuers = await put(this.client.credential).catch((error: Refusal) => {
           if (error.status !== 401) throw error
           // Either the answer to an earlier request was lost, or somebody else replaced the key. Repeating a key that is in
           // force changes nothing.
-          return put(new Client(apiKey))
+          return put(apiKey)
         })
         if (issuers) return issuers
         if (!this.closed.aborted) waiting()

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { HTTPRequest, Page } from 'puppeteer-core'
+import type { Page } from 'puppeteer-core'
 import t, { type Test } from 'tap'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
@@ -17,6 +17,7 @@ import {
   fill,
   goTo,
   navigation,
+  signOutDuring,
   stored,
   valueIn,
   waitForNoText,
@@ -82,24 +83,9 @@ t.test('access', { skip }, async t => {
   })
 
   await t.test('a token that comes after signing out is not shown', async t => {
-    const held: HTTPRequest[] = []
-    const { page } = await openTab(browser, link, async page => {
-      await page.setRequestInterception(true)
-      page.on('request', request => {
-        if (request.url().endsWith('/tokens')) held.push(request)
-        else request.continue()
-      })
-    })
+    const { page } = await openTab(browser, link)
     await goTo(page, 'Access')
-    await click(page, 'New token', 'Make a token')
-    const request = await eventually(() => held[0])
-    await page.locator('button::-p-text(Sign out)').click()
-    await waitForText(page, 'Paste the API key')
-    const answer = page.waitForResponse(response => response.url().endsWith('/tokens'))
-    await request.continue()
-    await (await answer).text()
-    await page.evaluate(() => new Promise(requestAnimationFrame))
-    t.equal(await page.$$eval('dialog', dialogs => dialogs.length), 0)
+    t.strictSame(await signOutDuring(page, '/tokens', () => click(page, 'New token', 'Make a token')), [])
   })
 
   const plant = async (t: Test, name: string) => {

@@ -4,7 +4,7 @@ import t from 'tap'
 import { eventually } from '../support/eventually.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { sessionsOf, startPageDevice } from './device.ts'
-import { control, goTo, tap, waitForNoText, waitForText } from './steps.ts'
+import { control, goTo, signOutDuring, tap, waitForNoText, waitForText } from './steps.ts'
 
 type Conflict = ReturnType<typeof conflict>
 
@@ -126,6 +126,15 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
     await stop()
     engine.close()
     await waitForText(page, 'No device is mirroring.')
+  })
+
+  await t.test('is asked nothing after signing out', async t => {
+    const engine = await ask('Cid')
+    const { page } = await openTab(browser, `${service.url}/#key=${moderator}`)
+    const answer = conflict({ detail: '"Ann" is mirroring; this device shows one at a time.', session: 'a' })
+    const admit = () => tap(page, 'Let in: Cid')
+    t.strictSame(await signOutDuring(page, '/admit', admit, request => request.respond(answer)), [])
+    engine.close()
   })
 
   await t.test('is told of any other refusal, and not asked', async () => {

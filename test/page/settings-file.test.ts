@@ -8,7 +8,17 @@ import { deviceRoot } from '../support/device.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { click, control, download, goTo, holdConfirmations, waitForNoText, waitForText, waitForValue } from './steps.ts'
+import {
+  click,
+  control,
+  download,
+  goTo,
+  holdConfirmations,
+  signOutDuring,
+  waitForNoText,
+  waitForText,
+  waitForValue,
+} from './steps.ts'
 
 const CARD = 'Save and load'
 const DIALOG = 'Load settings'
@@ -140,6 +150,22 @@ t.test('settings in a file', { skip: missingBrowser('shell') }, async t => {
     await click(page, DIALOG, 'Cancel')
     t.strictSame((await service.system()).value, before)
     t.strictSame(offences, [])
+  })
+
+  await t.test('after signing out, no answer opens a dialog', async t => {
+    const { service, link } = await startPageDevice(t)
+    const path = fileOf({ hostname: 'room-4' })
+    for (const request of ['?validateOnly=true', '?confirmWithin=']) {
+      const { page } = await open(link)
+      const load = async () => {
+        await choose(page, path)
+        if (request === '?validateOnly=true') return
+        await waitForText(page, 'room-4')
+        await click(page, DIALOG, 'Load')
+      }
+      t.strictSame(await signOutDuring(page, request, load), [], request)
+    }
+    t.equal((await service.fetch('/system/confirm', { method: 'DELETE' })).status, 200, 'nobody has kept the change')
   })
 
   await t.test('a person who may only read may save, and not load', async t => {

@@ -212,6 +212,41 @@ export async function holdConfirmations(page: Page): Promise<() => Promise<void>
   }
 }
 
+/**
+ * Signs out while the answer to a request is awaited. @param path A part of its address.
+ * @returns the titles of the dialogs that open when the answer is there, and the requests that are sent from then on.
+ */
+export async function signOutDuring(
+  page: Page,
+  path: string,
+  act: () => Promise<void>,
+  answer = (request: HTTPRequest) => request.continue(),
+): Promise<readonly string[]> {
+  const held: HTTPRequest[] = []
+  const seen: string[] = []
+  let isOut = false
+  const hold = (request: HTTPRequest) => {
+    if (isOut) seen.push(`${request.method()} ${request.url()}`)
+    if (!isOut && request.url().includes(path)) held.push(request)
+    else void request.continue()
+  }
+  page.on('request', hold)
+  await page.setRequestInterception(true)
+  await act()
+  const request = await eventually(() => held[0])
+  await page.locator('button::-p-text(Sign out)').click()
+  await waitForText(page, 'Paste the API key')
+  isOut = true
+  const response = page.waitForResponse(response => response.url() === request.url())
+  await answer(request)
+  await response
+  // Of what the page does not read, the browser does not say when it is there.
+  await new Promise(resolve => setTimeout(resolve, 300))
+  await page.setRequestInterception(false)
+  page.off('request', hold)
+  return [...(await page.$$eval('dialog', found => found.map(({ innerText }) => innerText))), ...seen]
+}
+
 /** Saves the download of a press in a folder, whole: the file is there before its content is. */
 export async function download(page: Page, folder: string, press: () => Promise<void>): Promise<void> {
   const session = await page.createCDPSession()

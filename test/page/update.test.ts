@@ -17,6 +17,7 @@ import {
   fill,
   goTo,
   navigation,
+  signOutDuring,
   tryToReload,
   valueIn,
   waitForNoText,
@@ -146,6 +147,17 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     rauc.fail('write error')
     await waitForText(page, 'RAUC could not install the bundle')
     await waitForText(page, 'Version 0.9.0 was not installed.')
+  })
+
+  await t.test('nobody is asked about an older one after signing out', async t => {
+    const device = await startUpdateDevice(t)
+    device.says({ version: '0.9.0' })
+    const { page } = await open(device.link)
+    await choose(page, small)
+    await waitForText(page, 'Version 0.9.0 is here')
+    await click(page, CARD, 'Install…')
+    const install = () => click(page, 'Install 0.9.0?', 'Install')
+    t.strictSame(await signOutDuring(page, '/update/install', install), [])
   })
 
   await t.test('a fallback is shown on every view until somebody has read it', async t => {

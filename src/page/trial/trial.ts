@@ -5,11 +5,14 @@ import { openDialog } from '../dialog.ts'
 import { h } from '../dom.ts'
 import type { JsonObject } from '../json.ts'
 import * as texts from '../texts.ts'
+import { whileShown } from '../while-shown.ts'
 import type { AddressAfter } from './address-after.ts'
 
 /** Milliseconds until the first attempt: a change of the network takes a moment to show. */
 const FIRST_LOOK_MS = 2_000
 const LOOK_MS = 1_000
+/** Milliseconds between updates of the time left. */
+const COUNT_MS = 1_000
 /**
  * Milliseconds for an answer: longer after each attempt in vain, up to a limit. Too short a wait has the streams connect again.
  */
@@ -78,7 +81,7 @@ export async function runTrial(device: Device, { id: given, other, until, isNew,
     left.textContent = texts.trialLeft(Math.max(0, Math.ceil((until - performance.now()) / 1000)))
   }
   count()
-  const timer = setInterval(count, 1_000)
+  whileShown(left, COUNT_MS, count)
   try {
     if (isNew) await pause(FIRST_LOOK_MS)
     // At least once: only the device can tell that it is too late.
@@ -105,7 +108,6 @@ export async function runTrial(device: Device, { id: given, other, until, isNew,
     }
     throw new Error(texts.trialUnknown)
   } finally {
-    clearInterval(timer)
     close()
     // The page at the new address may still be awaited, and there is nothing more to be done there.
     if (!link.hidden) stop()
@@ -130,7 +132,7 @@ async function confirm({ client }: Device, id: string, answerMs: number): Promis
 
 /** On the page at the new address: the change that has led there, once the device answers; undefined if there is none. */
 export async function trialHere(device: Device): Promise<OnTrial | undefined> {
-  for (let none = 0, vain = 0; none < LOOKS_FOR_NONE && vain < VAIN_LOOKS && !device.closed.aborted; ) {
+  for (let none = 0, vain = 0; none < LOOKS_FOR_NONE && vain < VAIN_LOOKS; ) {
     const trial = await onTrial(device, patience(vain))
     if (trial) return trial
     if (trial === null) none++

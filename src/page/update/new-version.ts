@@ -54,6 +54,8 @@ export function newVersionCard(device: Device): HTMLElement {
     kept.setItem(FILE, `${file.size} ${file.name}`)
     // A sleeping phone would stop sending.
     const lock = await navigator.wakeLock?.request('screen').catch(() => undefined)
+    // Then the upload does not end.
+    closed.addEventListener('abort', () => lock?.release())
     await attempt(upload(client, file, mine.signal))
     lock?.release()
     sending = undefined

@@ -44,9 +44,7 @@ export function tokenCard(device: Device): HTMLElement {
           ...(name !== '' && { subject: name }),
         },
       })
-      const made = await jsonOf<Made>(response)
-      // Somebody else may be at the page after signing out.
-      if (!device.closed.aborted) showToken(made)
+      showToken(await jsonOf<Made>(response))
     } catch (error) {
       say(problem, messageOf(error))
     }

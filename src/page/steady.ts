@@ -1,7 +1,7 @@
 /** Milliseconds for which an element that moved or appeared ignores clicks, which may be meant for what was there before. */
 const MOVED_MS = 500
-/** Elements whose buttons act at once. */
-const ACTING = '.decide, .actions, .note'
+/** Buttons that act at once, or what holds them. */
+const ACTING = '.decide, .actions, .note, .list button'
 
 const look = () =>
   new Map(Array.from(document.querySelectorAll(ACTING), element => [element, element.getBoundingClientRect().bottom]))

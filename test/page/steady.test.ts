@@ -41,8 +41,8 @@ const CASES: readonly Case[] = [
   },
 ]
 
-/** Waits until a button is at rest, and watches it. @returns a finger's hit at its old place as soon as it has moved. */
-async function watch(page: Page, name: string): Promise<() => Promise<string>> {
+/** Waits until a button is at rest. */
+async function waitForRest(page: Page, name: string): Promise<void> {
   await page.waitForFunction(
     name => {
       const button = document.querySelector(`[aria-label="${name}"]`)
@@ -52,6 +52,11 @@ async function watch(page: Page, name: string): Promise<() => Promise<string>> {
     { polling: 50 },
     name,
   )
+}
+
+/** Waits until a button is at rest, and watches it. @returns a finger's hit at its old place as soon as it has moved. */
+async function watch(page: Page, name: string): Promise<() => Promise<string>> {
+  await waitForRest(page, name)
   const watched = await page.evaluateHandle(
     (name, ms) => {
       const placeOf = () => document.querySelector(`[aria-label="${name}"]`)?.getBoundingClientRect()
@@ -93,6 +98,27 @@ t.test('a finger on its way to a button', { skip: missingBrowser('shell') }, asy
       await page.browserContext().close()
     })
 })
+
+t.test(
+  'a double tap removes one item of a list, and a later tap another',
+  { skip: missingBrowser('shell') },
+  async t => {
+    const browser = await startBrowser(t)
+    const { service, link } = await startPageDevice(t)
+    t.equal((await service.patch({ ntp: { servers: ['192.0.2.1', '192.0.2.2', '192.0.2.3'] } })).status, 200)
+    const { page } = await openTab(browser, link, page => page.setViewport(PHONE))
+    await goTo(page, 'Settings')
+    const tapTheFirst = async (times: number) => {
+      await waitForRest(page, 'Remove: Servers, 1')
+      const button = await page.$('[aria-label="Remove: Servers, 1"]')
+      const { x = 0, y = 0, width = 0, height = 0 } = (await button?.boundingBox()) ?? {}
+      for (let taps = 0; taps < times; taps++) await page.touchscreen.tap(x + width / 2, y + height / 2)
+      return page.$$eval('input[aria-label^="Servers, "]', inputs => inputs.map(({ value }) => value))
+    }
+    t.strictSame(await tapTheFirst(2), ['192.0.2.2', '192.0.2.3'])
+    t.strictSame(await tapTheFirst(1), ['192.0.2.3'])
+  },
+)
 
 /** Watches for a dialog that opens or closes. @returns the hit of a finger at the place of a button at that moment. */
 async function watchDialog(page: Page, button: string): Promise<() => Promise<string>> {

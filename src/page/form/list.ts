@@ -1,6 +1,7 @@
 import { button, h } from '../dom.ts'
 import { type Json, step } from '../json.ts'
 import type { Schema } from '../schema.ts'
+import { moving } from '../steady.ts'
 import * as texts from '../texts.ts'
 import { type Control, type ControlOptions, controlFor } from './control.ts'
 import { ErrorSlot } from './error-slot.ts'
@@ -24,9 +25,7 @@ export function list({ name, label, schema }: ControlOptions): Control {
     button.setAttribute('aria-label', `${button.textContent}: ${of}`)
   const add = button(texts.add, () => {
     const row = rowOf(items.enum?.[0] ?? BLANK[items.type ?? ''] ?? '')
-    shown = [...shown, row]
-    changed()
-    row.slot.focus()
+    change([...shown, row], row.slot)
   })
   nameAfter(add, label)
   const element = h('div', { role: 'group', 'aria-label': label }, rows, add)
@@ -41,20 +40,19 @@ export function list({ name, label, schema }: ControlOptions): Control {
     rows.hidden = shown.length === 0
     add.disabled = shown.length >= (schema.maxItems ?? Number.POSITIVE_INFINITY)
   }
-  const changed = () => {
-    render()
-    element.dispatchEvent(new Event('input', { bubbles: true }))
-  }
+  const change = (next: Row[], focused: Pick<HTMLElement, 'focus'>) =>
+    moving(() => {
+      shown = next
+      render()
+      element.dispatchEvent(new Event('input', { bubbles: true }))
+      focused.focus()
+    })
   const rowOf = (value: Json): Row => {
     const control = controlFor({ name, label, schema: items })
     control.set(value)
     const slot = new ErrorSlot(control.inputs)
-    const drop = () => {
-      shown = shown.filter(other => other !== row)
-      changed()
-      add.focus()
-    }
-    const remove = button(texts.remove, drop, 'quiet')
+    const others = () => shown.filter(other => other !== row)
+    const remove = button(texts.remove, () => change(others(), add), 'quiet')
     const line = h('div', { class: 'row' }, control.element, remove)
     const row = { control, slot, remove, element: h('li', {}, line, slot.element) }
     return row

@@ -5,7 +5,17 @@ import { needs } from '../support/needs.ts'
 import { startWifiDevice } from '../support/wifi-device.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { click, clickNamed, fill, goTo, holdConfirmations, press, waitForNoText, waitForText } from './steps.ts'
+import {
+  click,
+  clickNamed,
+  fill,
+  goTo,
+  holdConfirmations,
+  press,
+  valueIn,
+  waitForNoText,
+  waitForText,
+} from './steps.ts'
 
 const OFFICE = { ssid: 'Office', password: 'correct horse', level: -50, flags: '[WPA2-PSK-CCMP][ESS]' }
 const LAB = { ssid: 'Lab', password: 'battery staple', level: -65, flags: '[WPA2-SAE-CCMP][ESS]' }
@@ -37,6 +47,14 @@ t.test('Wi-Fi', { skip: missingBrowser('shell') || needs('wpa_cli', 'python3') }
     page.setViewport({ width: 375, height: 667, isMobile: true, hasTouch: true }),
   )
   await goTo(page, 'Settings')
+  /** The password in the dialog that a press opens. */
+  const entered = async (press: () => Promise<void>, dialog: string) => {
+    await press()
+    const value = await valueIn(page, dialog, 'Password')
+    await click(page, dialog, 'Cancel')
+    return value
+  }
+  const lab = () => entered(() => clickNamed(page, 'Join: Lab'), 'Join \u2068Lab\u2069')
   const scan = async () => {
     await click(page, 'Wi-Fi', 'Look for networks')
     await waitForText(page, '5 networks found.')
@@ -70,6 +88,7 @@ t.test('Wi-Fi', { skip: missingBrowser('shell') || needs('wpa_cli', 'python3') }
     await waitForText(page, 'connected · password')
     t.match(readFileSync(file, 'utf8'), LAB.password)
     t.notMatch(await page.content(), LAB.password)
+    t.equal(await lab(), '')
   })
 
   await t.test('a wrong password is undone, and said', async t => {
@@ -86,6 +105,16 @@ t.test('Wi-Fi', { skip: missingBrowser('shell') || needs('wpa_cli', 'python3') }
     t.match(readFileSync(file, 'utf8'), LAB.password)
     page.off('request', hurry)
     await page.setRequestInterception(false)
+  })
+
+  await t.test('what was entered can be looked at and corrected, until the view is left', async t => {
+    t.equal(await lab(), 'not this one')
+    t.equal(await entered(() => clickNamed(page, 'Join: Office'), 'Join \u2068Office\u2069'), '', 'of another network')
+    const another = () => click(page, 'Wi-Fi', 'Another network…')
+    t.equal(await entered(another, 'Join another network'), '', 'one that was found')
+    await goTo(page, 'Sessions')
+    await goTo(page, 'Settings')
+    t.equal(await lab(), '')
   })
 
   await t.test('an open network is joined only when somebody says so', async t => {

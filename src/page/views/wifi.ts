@@ -45,6 +45,12 @@ export function withNetworks(device: Device, schema: Schema, field: Field): Fiel
   const networks = () => networksOf(device.system.value)
   const others = (than: Known) => networks().filter(({ ssid }) => ssid !== than.ssid)
 
+  /** What was entered for a network that the device could not join: to be corrected while the view stays. */
+  let entered: Known | undefined
+  const forget = () => {
+    entered = undefined
+  }
+
   /** Undone if the device does not come into the network that it is to join. */
   const change = async (next: readonly Known[], joined?: string) => {
     say(problem, '')
@@ -54,6 +60,7 @@ export function withNetworks(device: Device, schema: Schema, field: Field): Fiel
     buttons.inert = known.inert = found.inert = true
     try {
       const outcome = await sendPatch(device, { settings: { wifi: schema }, body, ...(goal && { goal }) })
+      forget()
       announce(joined === undefined ? outcome : texts.joined(shown(joined)))
     } catch (error) {
       const [first] = error instanceof Refusal ? error.errors : []
@@ -65,6 +72,9 @@ export function withNetworks(device: Device, schema: Schema, field: Field): Fiel
   const join = (network: Known) => {
     const rest = others(network)
     if (rest.length >= MAX_KNOWN) return say(problem, texts.tooManyNetworks(MAX_KNOWN))
+    entered = network
+    addEventListener('hashchange', forget, { once: true })
+    device.closed.addEventListener('abort', forget)
     change([network, ...rest], network.ssid)
   }
   /** Anybody can listen in, and anybody can set one up under that name. */
@@ -77,7 +87,7 @@ export function withNetworks(device: Device, schema: Schema, field: Field): Fiel
       go: () => join(network),
     })
   const askForNetwork = (found?: Found) =>
-    askForEntries(found, network => (network.password === '' ? joinOpen(network) : join(network)))
+    askForEntries(found, entered, network => (network.password === '' ? joinOpen(network) : join(network)))
 
   const look = async () => {
     say(problem, '')
@@ -177,8 +187,8 @@ function named(text: string, { ssid }: { readonly ssid: string }, click: () => v
   return made
 }
 
-/** Asks for the password, and for the name as well where none was found. */
-function askForEntries(found: Found | undefined, go: (network: Known) => void): void {
+/** Asks for the password, and for the name as well where none was found. @param entered What was entered before. */
+function askForEntries(found: Found | undefined, entered: Known | undefined, go: (network: Known) => void): void {
   const text = { type: 'text', autocomplete: 'off', spellcheck: 'false', autocapitalize: 'none' }
   const name = h('input', { ...text, id: newId(), dir: 'auto', required: true, autofocus: true })
   const password = h('input', {
@@ -194,6 +204,10 @@ function askForEntries(found: Found | undefined, go: (network: Known) => void): 
     password.type = show.input.checked ? 'text' : 'password'
   })
   const ssid = () => found?.ssid ?? name.value
+  if (entered && (found ? found.ssid === entered.ssid : entered.hidden)) {
+    name.value = entered.ssid
+    password.value = entered.password
+  }
   ask({
     title: found ? texts.joinTitle(shown(found.ssid)) : texts.otherNetworkTitle,
     content: [

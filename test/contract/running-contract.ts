@@ -139,35 +139,6 @@ export async function runningContract(t: Test, subject: WritableSubject): Promis
       }
     },
 
-    'a value that could not be put back is put back by a request for it, or later': async t => {
-      for (const isRefusedAgain of [false, true])
-        for (const next of subject.values) {
-          const device = newDevice()
-          let isBroken = false
-          const { setting, transactions } = device.start(call => {
-            if (isBroken && call.name === 'run') throw new HalError('COMMAND_FAILED', 'failed with status 1')
-            return call.proceed()
-          })
-          const previous = await setting.read()
-          await transactions.apply([{ setting, previous, next }])
-          isBroken = true
-          await transactions.undo()
-          // As the files have the value already, a setting could take this for no change.
-          const apply = async () => transactions.apply([{ setting, previous, next: previous }], true)
-          if (isRefusedAgain) await apply().catch(() => undefined)
-          isBroken = false
-          if (isRefusedAgain) await transactions.retry()
-          else {
-            await apply()
-            await transactions.keep()
-          }
-          const { text } = device.receiver
-          device.receiver.boot()
-          t.equal(text, device.receiver.text, `${IN_USE} ${isRefusedAgain ? 'refused again' : 'at once'}`)
-          t.same(await device.value(), previous)
-        }
-    },
-
     'a command that fails changes nothing': async t => {
       const [old, next] = await statesOf(newDevice, first)
       for (const how of ['is not installed', 'failed with status 1', 'did not end within 20 s'])
@@ -227,6 +198,35 @@ export async function runningContract(t: Test, subject: WritableSubject): Promis
         await device.recover()
         isEither(device, `a stop in place of step ${n} of the undo`)
       }
+    },
+
+    'a value that could not be put back is put back by a request for it, or later': async t => {
+      for (const isRefusedAgain of [false, true])
+        for (const next of subject.values) {
+          const device = newDevice()
+          let isBroken = false
+          const { setting, transactions } = device.start(call => {
+            if (isBroken && call.name === 'run') throw new HalError('COMMAND_FAILED', 'failed with status 1')
+            return call.proceed()
+          })
+          const previous = await setting.read()
+          await transactions.apply([{ setting, previous, next }])
+          isBroken = true
+          await transactions.undo()
+          // As the files have the value already, a setting could take this for no change.
+          const apply = async () => transactions.apply([{ setting, previous, next: previous }], true)
+          if (isRefusedAgain) await apply().catch(() => undefined)
+          isBroken = false
+          if (isRefusedAgain) await transactions.retry()
+          else {
+            await apply()
+            await transactions.keep()
+          }
+          const { text } = device.receiver
+          device.receiver.boot()
+          t.equal(text, device.receiver.text, `${IN_USE} ${isRefusedAgain ? 'refused again' : 'at once'}`)
+          t.same(await device.value(), previous)
+        }
     },
   })
 }

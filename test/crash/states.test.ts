@@ -16,8 +16,9 @@ import { CrashDevice, type Seen, seen } from './device.ts'
 import { crashStates, mountDisk, RecordedDisk, type Recording, unmount } from './recorded-disk.ts'
 
 const CHANGES = Number(process.env.CHANGES ?? 4)
-// A change leaves some sixty states, and each takes half a second on a busy machine; one half as fast must do as well.
-t.setTimeout(60_000 + CHANGES * 120_000)
+// A change leaves some sixty states, and each takes up to two and a half seconds on a busy machine; one half as fast must do as
+// well.
+t.setTimeout(60_000 + CHANGES * 300_000)
 const random = new Random(SEED)
 /** How many disks of all are also cut off from power in the start that follows. */
 const AGAIN = 0.05

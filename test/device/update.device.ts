@@ -182,8 +182,8 @@ t.test(
     const refuses = "! grep -q 'rauc[.]slot=A' /proc/cmdline"
     await device.replaceFile(`${folder}/newer.conf`, `[Service]\nExecStartPre=+/bin/sh -c "${refuses}"\n`)
     t.equal((await post('/update/rollback')).status, 202)
-    const now = await settled(({ last }) => last?.version === other.version, FALLBACK_MS)
-    t.match(now, { running, other: { version: other.version, state: 'bad' }, state: 'idle' })
+    const now = await settled(state => state.running.slot === 'B' && state.other.state === 'bad', FALLBACK_MS)
+    t.match(now, { running, other: { version: other.version }, state: 'idle', last: { version: other.version } })
     t.match(now.last, { outcome: 'rolled back', reason: /nginx/ })
     await device.reconnect()
     t.same(await identity(), before)

@@ -17,8 +17,8 @@ const secondsSince = (began: number) => ((performance.now() - began) / 1000).toF
 
 /** @param comment Called with how long something took. */
 export function updating(device: Machine, comment: (line: string) => void) {
-  const state = async () =>
-    (await (await device.fetch('/update', { signal: AbortSignal.timeout(10_000) })).json()) as UpdateState
+  /** @param init For a question that is asked again anyway, its time limit. */
+  const state = async (init?: RequestInit) => (await (await device.fetch('/update', init)).json()) as UpdateState
 
   const post = (path: string, body?: object) =>
     device.fetch(path, {
@@ -31,7 +31,7 @@ export function updating(device: Machine, comment: (line: string) => void) {
     let last: UpdateState | undefined
     return eventually(async () => {
       await sleep(2_000)
-      last = (await state().catch(() => undefined)) ?? last
+      last = (await state({ signal: AbortSignal.timeout(10_000) }).catch(() => undefined)) ?? last
       return last && isWanted(last) && last
     }, withinMs).catch(() => {
       throw new Error(`the state is ${JSON.stringify(last)}\n${device.console.slice(-4_000)}`)

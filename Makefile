@@ -208,7 +208,7 @@ arm-test: build fleet test/interop/node_modules test/arm/node_modules build/runt
 
 # ONLY=sse,get runs some scenarios; SHORT=1 takes minutes, and fails if a target is missed by more than a factor of two.
 bench: build test/bench/node_modules test/page/node_modules ## measure it against nginx, Fastify, Express and bare Node, and its page by Lighthouse (half an hour)
-	@$(if $(ONLY),,[ -t 1 ] || export CI=true; $(BIN)/tap --reporter=base test/page/lighthouse.ts)
+	@$(if $(ONLY),,[ -t 1 ] || export CI=true; $(BIN)/tap --reporter=base --jobs=1 test/page/speed.ts test/page/lighthouse.ts)
 	@$(TS) test/bench/bench.ts
 
 bench-board: build ## build build/out/bench-board.cjs, to copy to a board and see how fast it is there

@@ -55,7 +55,6 @@ const FIRST = new Set([
   'interop/node-versions.test.ts',
   'interop/sessions.test.ts',
   'page/accessibility.test.ts',
-  'page/lighthouse.test.ts',
   'page/link.test.ts',
   'page/sessions.test.ts',
   'page/trial.test.ts',

@@ -1,3 +1,4 @@
+/** How soon the page is there. `make bench` runs it: tests beside it would be measured, too. */
 import t from 'tap'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
@@ -5,13 +6,12 @@ import { waitForText } from './steps.ts'
 
 const SLOWER = 4
 /**
- * Limits, in the time of the loop below: half a second and a second, on a machine that has no other tests to run. The loop stays in
- * the processor's caches, and a paint does not: where memory is slow, it takes
- * 1.3 loops, and up to 1.9 while another program fills the caches.
+ * Limits, in the time of the loop below: half a second and a second. The loop stays in the processor's caches, and a paint does
+ * not: where memory is slow, it takes 1.3 loops, and up to 1.9 while another program fills the caches.
  */
 const FIRST_PAINT = 2
 const USABLE = 4
-/** The best of at most so many: other tests run at the same time. */
+/** The best of at most so many. */
 const MAX_RUNS = 20
 
 /** Milliseconds that the processor takes for always the same. Runs in the page. */

@@ -144,8 +144,9 @@ export class CardTaker {
         this.#log('notice', `${TEXT}: taken: ${names.join(', ')}`)
       }
     }
-    const isLacking = mistakes.length > 0 && (await this.#lacking([given])).length > 0
-    this.#refused = isLacking ? given : undefined
+    // An interface that cannot be read may not be there yet, either.
+    const lacking = mistakes.length === 0 ? [] : await this.#lacking([given]).catch(() => [given])
+    this.#refused = lacking[0]
     for (const mistake of mistakes) this.#log('warning', `${TEXT}: ${mistake}`)
     // If the data partition is missing, the applied settings are only in memory, and the next start needs the card again.
     if (!(await isTemporary(this.#system))) await this.#tidy(next, [...notAgain, ...mistakes])

@@ -7,6 +7,7 @@ import type { Test } from 'tap'
 import { REPOSITORY } from '../../../build/bundle-file.ts'
 import { HalError } from '../../../hal/errors.ts'
 import { Files } from '../../../hal/files/files.ts'
+import { type FileSystem, KERNEL } from '../../../hal/files/kernel.ts'
 import type { Run } from '../../../hal/os/command.ts'
 import { System } from '../../../hal/os/system.ts'
 import { registry } from '../../../hal/registry.ts'
@@ -84,6 +85,8 @@ export class Board {
   refuses: (command: string) => boolean = () => false
   /** Whether the system fails to change a file. */
   failsToChange: (path: string) => boolean = () => false
+  /** Whether the system fails to list a folder. */
+  failsToList: (path: string) => boolean = () => false
 
   constructor(t: Test) {
     this.root = deviceRoot(t, 'raspberry-pi-4')
@@ -163,7 +166,11 @@ export class Board {
       if (this.refuses(argv.join(' '))) throw new HalError('COMMAND_FAILED', `${argv[0]} failed with status 1`)
       return options.run?.(argv) ?? ''
     }
-    const fs = intercepted(cut)
+    const readdir: FileSystem['readdir'] = path => {
+      if (this.failsToList(path)) throw systemError('EIO')
+      return KERNEL.readdir(path)
+    }
+    const fs = { ...intercepted(cut), readdir }
     const system = new System(this.root, {
       ...options,
       monitor: this.monitors.monitor,

@@ -256,6 +256,18 @@ t.test('a card whose Wi-Fi adapter appears after the start is taken then', async
   t.match(await board.setting('network'), { wlan0: { method: 'static', address: '192.0.2.10/24' } })
 })
 
+t.test('a card whose interfaces cannot be read is reported, and taken once they can', async t => {
+  const board = new Board(t).insert('hostname=lobby-2\naddress=192.0.2.10/24\n')
+  board.failsToList = path => path.endsWith('/sys/class/net')
+  await board.boot({}, async () => {
+    t.equal(board.errors, 'Not used, because of:\n\nhostname, address: i/o error (EIO)\n')
+    board.failsToList = () => false
+    board.monitors.tell('add', 'net')
+    await eventually(() => board.errors === '')
+  })
+  t.equal(await board.setting('hostname'), 'lobby-2')
+})
+
 t.test(
   'its Wi-Fi is the setting that the API shows: one change with the rest, in place of what was joined before',
   async t => {

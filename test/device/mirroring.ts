@@ -65,7 +65,7 @@ export async function mirrors(t: Test, device: Machine): Promise<void> {
       const outcome = await client.advance().catch(() => undefined)
       if (outcome === 'mirroring') return client
       if (outcome === 'refused') await whenRefused()
-      await client.leave('close').catch(() => undefined)
+      await client.leave('close')
       return false
     }, SCREEN_MS)
   }
@@ -89,7 +89,7 @@ export async function mirrors(t: Test, device: Machine): Promise<void> {
         throw new Error(`no picture, ${reason ?? 'but connected'}: ${JSON.stringify(await sessions())}\n${log}`)
       }
       t.comment(crash)
-      await client.leave('close').catch(() => undefined)
+      await client.leave('close')
     }
   }
 
@@ -126,7 +126,7 @@ export async function mirrors(t: Test, device: Machine): Promise<void> {
 
   await t.test('a device mirrors: colour bars, and the idle screen again', async t => {
     const client = await mirror(t, 'mirroring')
-    await client.leave('teardown').catch(() => undefined)
+    await client.leave('teardown')
     await screen.shows('idle-again', 'Boardroom 7')
     t.pass('seen')
   })
@@ -143,7 +143,7 @@ export async function mirrors(t: Test, device: Machine): Promise<void> {
       })
       const outcome = await asks.advance('setup').catch(() => undefined)
       if (isPaired && outcome === 'setup') return asks
-      await asks.leave('close').catch(() => undefined)
+      await asks.leave('close')
       return false
     }, SCREEN_MS)
     t.notMatch(await (await device.fetch('/logs?unit=uxplay.service')).text(), /PIN = ."?\d/)
@@ -217,12 +217,12 @@ export async function mirrors(t: Test, device: Machine): Promise<void> {
       await sleep(BUSY_MS)
       await device.shell('systemctl kill --kill-whom=main --signal=CONT weston')
       await sleep(BUSY_MS)
-      await client.leave('close').catch(() => undefined)
+      await client.leave('close')
     }
     t.comment(`UxPlay has ${(await hasLostIt()) ? '' : 'not '}lost the screen`)
     await crashes.excuse()
     const client = await mirror(t, 'mirroring-after-busy')
-    await client.leave('teardown').catch(() => undefined)
+    await client.leave('teardown')
     await screen.shows('after-busy', 'Boardroom 7')
   })
 
@@ -237,7 +237,7 @@ export async function mirrors(t: Test, device: Machine): Promise<void> {
       t.same(await sessions(), [])
       const client = await mirror(t, 'mirroring-after-the-cut')
       await eventually(async () => (await sessions())[0]?.state === 'active', SCREEN_MS)
-      await client.leave('teardown').catch(() => undefined)
+      await client.leave('teardown')
       await device.untilStarted()
     },
   )

@@ -98,7 +98,7 @@ class Model {
   }
 
   async #leave(how: Departure): Promise<void> {
-    await this.#present?.client.leave(how).catch(() => undefined)
+    await this.#present?.client.leave(how)
     this.#present = undefined
   }
 

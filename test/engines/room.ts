@@ -88,7 +88,7 @@ export class Room {
       throw new Error(`${options.name ?? 'a device'} was to be ${outcome}, but: ${what}`, { cause: error })
     })
     this.#log.comment(crash)
-    await device.leave('close').catch(() => undefined)
+    await device.leave('close')
     await this.untilReady()
     return undefined
   }

@@ -112,11 +112,9 @@ export class AirPlayClient extends EventEmitter<Events> {
     clearInterval(this.#feedback)
     if (how !== 'hang') {
       this.#stream?.freeze()
-      try {
-        if (how === 'teardown' && rtsp?.closed === undefined) await this.#teardown()
-      } finally {
-        await this.#close(how === 'reset')
-      }
+      // One time in fifty, UxPlay crashes before it has answered.
+      if (how === 'teardown' && rtsp?.closed === undefined) await this.#teardown().catch(() => undefined)
+      await this.#close(how === 'reset')
     }
     this.emit('left', how)
   }

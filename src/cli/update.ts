@@ -108,11 +108,16 @@ export async function rollBack(client: Client, isSure: boolean, person: Person):
 /** The path under which an installed version is discarded. */
 const INSTALLED = '/update/install'
 
+/** The installed version that starts with the next restart. */
+export function waiting({ state, other }: UpdateState): string | undefined {
+  return state === 'installed' || state === 'restarting' ? of(other) : undefined
+}
+
 /** The version that has not started yet, installed or as a bundle, and the path under which it is discarded. */
-export function newVersion({ state, other, bundle }: UpdateState): { version: string; path: string } | undefined {
-  const isInstalled = state === 'installed' || state === 'restarting'
-  if (isInstalled) return { version: of(other), path: INSTALLED }
-  return bundle && { version: of(bundle), path: '/update/bundle' }
+export function newVersion(update: UpdateState): { version: string; path: string } | undefined {
+  const version = waiting(update)
+  if (version !== undefined) return { version, path: INSTALLED }
+  return update.bundle && { version: of(update.bundle), path: '/update/bundle' }
 }
 
 /** Discards the new version. @throws {CommandError} if there is none, or if it stays. */
@@ -246,8 +251,9 @@ export async function installed(
  * Why a version was not installed after all; undefined if it was. A service that was restarted meanwhile may tell that by
  * `last` alone, and one that never began, not at all.
  */
-export function whyNotInstalled(version: string, { state, running, error, last }: UpdateState): string | undefined {
-  if (state === 'installed' || state === 'restarting') return undefined
+export function whyNotInstalled(version: string, update: UpdateState): string | undefined {
+  const { state, running, error, last } = update
+  if (waiting(update) !== undefined) return undefined
   // The device may have restarted into it already.
   if (state !== 'failed' && running.version === version) return undefined
   const told = last?.version === version ? last : undefined

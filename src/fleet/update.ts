@@ -8,6 +8,7 @@ import {
   Stuck,
   sendBundle,
   type Time,
+  waiting,
   whyNotInstalled,
 } from '../cli/update.ts'
 import { printable } from '../log.ts'
@@ -88,7 +89,7 @@ async function updateDevice(client: DeviceClient, bundle: Bundle, options: Updat
       requireToStay(before, bundle.version)
       return settled(client, before, bundle.version, options)
     }
-    if (waiting(before) === bundle.version) return started(client, before, bundle.version, options)
+    if (waiting(before) === printable(bundle.version)) return started(client, before, bundle.version, options)
   }
   const version = await sendBundle(client, bundle.file, NOWHERE, options)
   if (bundle.version !== undefined && version !== bundle.version)
@@ -204,15 +205,10 @@ function runs({ running }: UpdateState, version: string): boolean {
   return running.version === version
 }
 
-/** The installed version that starts with the next restart. */
-function waiting({ state, other: { version = 'unknown' } }: UpdateState): string | undefined {
-  return state === 'installed' || state === 'restarting' ? version : undefined
-}
-
 /** @throws {CommandError} if a device that runs a version is about to start another one. */
 function requireToStay(state: UpdateState, version: string): void {
   const next = waiting(state)
-  const stays = next === undefined || next === version
+  const stays = next === undefined || next === printable(version)
   if (stays && state.state !== 'installing') return
   const other = stays
     ? `is installing version ${state.bundle?.version ?? 'unknown'}: give the command again after that`

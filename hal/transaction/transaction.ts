@@ -99,7 +99,7 @@ export class Transactions {
         isChanged ||= isRewritten
         if (!this.#system.isRunning) continue
         // The value that could not be put back may be in use, whatever the files have.
-        const left = this.#left.find(isOf(at))
+        const left = this.#left.find(undo => undo.setting === at)
         await setting.activate?.(next, left ? left.next : previous, isRewritten || left !== undefined)
       }
       return isChanged
@@ -342,8 +342,8 @@ function isWanted(original: Undo, due: Undo | undefined, failed: readonly Undo[]
 }
 
 /**
- * Puts the undos of each setting together, in their order. The first one goes furthest back, so its value and files count. What
- * is in use may be the value of any of them, and a setting that is told of no change would leave it there.
+ * Puts the undos of each setting together, in their order. The first one goes furthest back, so its value and files count. The
+ * value of any of them may be in use, and a setting that is told of no change would leave it there.
  */
 function onePerSetting(undos: readonly Undo[]): readonly Undo[] {
   const all = new Map<string, Undo>()
@@ -355,10 +355,6 @@ function onePerSetting(undos: readonly Undo[]): readonly Undo[] {
     all.set(undo.setting, { ...undo, previous, next, images: [...images, ...later] })
   }
   return [...all.values()]
-}
-
-function isOf(name: string): (undo: Undo) => boolean {
-  return ({ setting }) => setting === name
 }
 
 function isNotIn(undos: readonly Undo[]): (undo: Undo) => boolean {

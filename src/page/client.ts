@@ -56,7 +56,7 @@ export class Client {
   readonly credential: string
   /** Called when a request gets no answer, unless its sender has given it up, or it has a file. */
   unanswered: () => void = () => undefined
-  /** Once this is aborted, nothing is sent, and no request ends: what its sender would do next, somebody else would see. */
+  /** Once this is aborted, nothing is sent, and no request ends: somebody else would see what its sender does next. */
   closed: AbortSignal | undefined
 
   constructor(credential: string) {

@@ -54,7 +54,7 @@ chroot "$root" fc-cache --force
 chroot "$root" systemctl --quiet preset-all
 # systemd-resolved has the name servers from networkd; mmdebstrap has left those of this machine.
 ln -sf ../run/systemd/resolve/stub-resolv.conf "$root/etc/resolv.conf"
-chroot "$root" systemctl --quiet enable systemd-networkd.service systemd-resolved.service systemd-timesyncd.service own-name.service own-disk.service own-vpn.service systemd-journal-upload.service
+chroot "$root" systemctl --quiet enable systemd-networkd.service systemd-resolved.service systemd-timesyncd.service own-name.service own-disk.service own-vpn.service vpn-endpoint.timer systemd-journal-upload.service
 # Nobody is there to answer questions, and a receiver without a network works, too.
 for unit in systemd-firstboot.service systemd-networkd-wait-online.service e2scrub_reap.service; do
 	ln -sf /dev/null "$root/etc/systemd/system/$unit"

@@ -8,10 +8,12 @@ import { CARDS_ID, cardOnVirt, prepare } from './boards.ts'
 import { factoryDisk, Machine } from './machine.ts'
 import { joinsNetworks } from './radio.ts'
 import { qrCodeIn, SCREEN_MS, Screen } from './screen.ts'
-import { Tunnel } from './tunnel.ts'
+import { HOST, OWNERS_NAME, Tunnel } from './tunnel.ts'
 
 /** Milliseconds until the tunnel is up, on a busy emulator. */
 const TUNNEL_MS = 180_000
+/** An address of QEMU's network that nobody has. */
+const NOBODY = '10.0.2.99'
 
 t.setTimeout(90 * 60_000)
 
@@ -40,6 +42,14 @@ t.test('the card where there is a screen', async t => {
     const [, pin = ''] = /sha256\/\/([\w+/]{43}=)/.exec(await device.receiverd('key', 'show', '--verbose')) ?? []
     const url = `https://${tunnel.address}/api/v1/health`
     const curl = ['curl', '-sS', '--max-time', '10', '--insecure', '--pinnedpubkey', `sha256//${pin}`] as const
+    const isAt = (address: string) => device.shell(`echo '${address} ${OWNERS_NAME}' >>/etc/hosts`)
+    // At first the name leads to where nobody is: systemd-networkd finds out once there is a name at all.
+    await isAt(NOBODY)
+    await eventually(async () => (await device.shell('wg show wg0 endpoints')).includes(`${NOBODY}:`), TUNNEL_MS)
+    await device.shell(`sed -i '/${OWNERS_NAME}$/d' /etc/hosts`)
+    await isAt(HOST)
+    t.equal(await device.shell('systemctl is-active vpn-endpoint.timer'), 'active\n')
+    await device.shell('systemctl start vpn-endpoint.service')
     const answer = await eventually(() => tunnel.answerTo(...curl, url), TUNNEL_MS)
     t.match(JSON.parse(answer), { status: 'ok' })
     t.equal(await device.shell('find /boot/firmware -name "wg0*"'), '', 'the key has left the card')

@@ -23,7 +23,9 @@ exec /usr/bin/mount "$@"`,
   // As with a card that cannot be read.
   e2fsck: `[ "$(cat /slept 2>/dev/null | wc -l)" -ge "$UNREADABLE" ] || exit 8
 exec /usr/sbin/e2fsck "$@"`,
-  sleep: 'echo "$1" >>/slept',
+  // A card that answers again by then.
+  sleep: `echo "$1" >>/slept
+if [ "$(cat /slept | wc -l)" = "$HEALED" ]; then cat /whole >/card; fi`,
 }
 /**
  * A root in a mount namespace of its own, where the card is a loop device. That is chosen outside, where the kernel makes a node
@@ -38,6 +40,9 @@ loop=$(losetup --find --show card)
 trap 'losetup --detach "$loop"' EXIT
 cp -a "$loop" dev/vda4
 cp -a /dev/null /dev/zero dev/
+# The kernel reports errors for reads beyond the end of the file, because it knows the size of the loop device: here, those of the
+# inodes.
+[ "$HEALED" = 0 ] || truncate -s 80K card
 export rootmnt=/root ROOT=/dev/vda2 init=/sbin/init PATH=/stubs:/usr/sbin:/usr/bin
 chroot . sh /scripts/init-bottom/receiver || echo failed >>said
 chroot . sh -c "$1"
@@ -91,15 +96,22 @@ class Device {
    * Starts, and runs commands in the initrd before it hands over to the system.
    * @param refused A pattern of the arguments with which the kernel mounts nothing, as long as that is on the card.
    * @param unreadable How often the card cannot be read.
+   * @param healed After how many pauses all blocks of the card, the file `whole`, can be read; 0 for always.
    * @returns the messages, and the commands' output.
    */
-  boot(commands: string, refused = '', unreadable = 0): { readonly said: string; readonly printed: string } {
+  boot(
+    commands: string,
+    refused = '',
+    unreadable = 0,
+    healed = 0,
+  ): { readonly said: string; readonly printed: string } {
     this.sh('rm -rf run said slept && mkdir -p run/initramfs && : >said')
     const env = {
       PATH: '/usr/sbin:/usr/bin:/sbin:/bin',
       FOLDER: this.#folder,
       REFUSED: refused,
       UNREADABLE: String(unreadable),
+      HEALED: String(healed),
     }
     const start = ['--mount', '--propagation', 'private', 'sh', '-c', START, 'sh', commands]
     const printed = execFileSync('unshare', start, { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
@@ -180,6 +192,19 @@ t.test('the data partition', { skip: NEEDS_ROOT || needs('debugfs') || NO_LOOP }
     const without = (why: string) => `${AS_DELIVERED}tmpfs\n${why}\n1\n4\n16\n`
     t.equal(device.boot(look, '', 4).printed, without('is damaged, and e2fsck(8) cannot mend it'))
     t.equal(device.boot(look, 'ext4').printed, without('cannot be mounted'))
+  })
+
+  t.test('blocks that cannot be read are written over only in the last attempt', async t => {
+    const device = new Device(t, SETTINGS)
+    const look = `${LOOK}; cat /slept`
+    device.sh('cp card whole')
+    for (const pauses of [[1], [1, 4], [1, 4, 16]])
+      t.same(device.boot(look, '', 0, pauses.length), {
+        said: '',
+        printed: `lobby\nof this system\na key\next2/ext3\n${pauses.join('\n')}\n`,
+      })
+    const { said } = device.boot(look, '', 0, 4)
+    t.match(said, /e2fsck\(8\) mends it/, 'the receiver of a worn card starts')
   })
 
   t.test('data that is no file system is not made one', async t => {

@@ -1,6 +1,6 @@
 import { HalError, reasonOf } from '../../hal/errors.ts'
 import { getValue } from '../../hal/format/key-value.ts'
-import type { Slot } from '../../hal/format/rauc.ts'
+import type { BundleInfo, Slot } from '../../hal/format/rauc.ts'
 import { compareVersions } from '../../hal/format/semver.ts'
 import { readBootId } from '../../hal/os/boot-id.ts'
 import { isTemporary } from '../../hal/os/data-partition.ts'
@@ -80,6 +80,9 @@ const SILENCE_MS = 1_000
  * once the boot loader's state is lost.
  */
 const MAX_SILENCE = 30
+/** How often RAUC is asked about a bundle until it answers, and the pauses between. A single answer may take 20 s. */
+const MAX_INSPECTIONS = 4
+const INSPECTION_MS = 2_000
 /** Present in images that accept bundles signed with throw-away keys. */
 const TEST_KEYS = '/usr/lib/receiver/test-keys'
 
@@ -171,7 +174,7 @@ export class Update {
    * @throws {Problem} 422 if the bundle is refused. The caller then calls `dropped`, and removes the bundle.
    */
   async received(path: string): Promise<Bundle | undefined> {
-    const { version } = await this.#options.rauc.inspect(path).catch(error => {
+    const { version } = await this.#inspect(path).catch(error => {
       throw problemOf(error)
     })
     const { bundle } = this.state
@@ -188,7 +191,7 @@ export class Update {
    * power cut, or the end of that run, prevented the removal.
    */
   async resume(): Promise<void> {
-    const { bundle, removeBundle, rauc } = this.#options
+    const { bundle, removeBundle } = this.#options
     const kept = bundle()
     if (kept?.path === undefined) return
     const { path, bytes, source } = kept
@@ -199,13 +202,31 @@ export class Update {
     if (state === 'installed') return removeBundle()
     if (state !== 'idle' && state !== 'failed') return
     try {
-      const { version } = await rauc.inspect(path)
+      const { version } = await this.#inspect(path)
       if (this.#hasInstalled(version)) return await removeBundle()
       // In the state `failed`, an installation may just have failed: its error stays.
       this.#topic.set({ ...(state === 'idle' && { state: 'downloaded' }), bundle: says(version) })
     } catch (error) {
+      if (!(error instanceof RefusedBundle)) return this.#log('warning', 'could not check the stored bundle', error)
       this.#log('warning', 'removing the stored bundle', error)
       await removeBundle()
+    }
+  }
+
+  /**
+   * Checks a bundle. RAUC may be starting, or be too busy to answer: a bundle that took hours to arrive is not given up for that.
+   * @throws {RefusedBundle} @throws {HalError} if RAUC does not answer for long.
+   */
+  async #inspect(path: string): Promise<BundleInfo> {
+    const { rauc, wait } = this.#options
+    const { signal } = this.#stopping
+    for (let silence = 1; ; silence++) {
+      try {
+        return await rauc.inspect(path)
+      } catch (error) {
+        if (error instanceof RefusedBundle || silence === MAX_INSPECTIONS || signal.aborted) throw error
+      }
+      await pause(INSPECTION_MS, signal, wait)
     }
   }
 
@@ -569,7 +590,7 @@ export class Update {
   /** Begins the installation. @throws if it did not begin. */
   async #begin(path: string, restart: Restart): Promise<Trial> {
     const { rauc } = this.#options
-    const { version } = await rauc.inspect(path)
+    const { version } = await this.#inspect(path)
     const trial = await this.#trialOf(version, restart)
     await this.#records.begin(trial)
     try {

@@ -20,6 +20,11 @@ import { temporaryFolder } from '../support/folder.ts'
 const CONFIGURATION = '[system]\ncompatible=receiver-virt\nmin-bundle-version=0.5.0\n'
 const PATH = '/data/update/bundle'
 const BUNDLE = { path: PATH, bytes: 1_000, source: 'upload' } as const
+/** In place of the time between two attempts. */
+const atOnce: Wait = (_, due) => {
+  const soon = setImmediate(due)
+  return () => clearImmediate(soon)
+}
 const good = (version: string) => ({ version, compatible: 'receiver-virt' })
 
 /**
@@ -283,7 +288,7 @@ t.test('a bundle that is refused', async t => {
     ['system-refused', 'already processing a different method'],
   ]
   for (const [kind, bundle] of cases) {
-    const { rauc, start } = device(t)
+    const { rauc, start } = device(t, undefined, atOnce)
     const update = await start()
     rauc.bundles.set(PATH, bundle)
     update.receiving('upload', 1_000, 1_000)
@@ -1037,6 +1042,31 @@ t.test('a bundle that was kept', async t => {
   await next.resume()
   t.match(next.state, { state: 'idle' }, 'this system does not trust it')
   t.equal(state.kept, undefined)
+})
+
+t.test('a bundle is not given up because RAUC does not answer', async t => {
+  let pauses = 0
+  let answersAfter = 2
+  const wait: Wait = (ms, due) => {
+    if (++pauses === answersAfter) rauc.unanswered.clear()
+    return atOnce(ms, due)
+  }
+  const { rauc, state, start } = device(t, undefined, wait)
+  rauc.bundles.set(PATH, good('1.1.0'))
+  const update = await start()
+  update.receiving('upload', 1_000, 0)
+  rauc.unanswered.add('InspectBundle')
+  t.match(await update.received(PATH), { version: '1.1.0' })
+  t.equal(pauses, 2)
+
+  state.kept = BUNDLE
+  const next = await start()
+  rauc.unanswered.add('InspectBundle')
+  ;[pauses, answersAfter] = [0, Number.POSITIVE_INFINITY]
+  await next.resume()
+  t.equal(pauses, 3, 'not for ever')
+  t.same(state.kept, BUNDLE, 'the next start of the service checks it again')
+  await t.rejects(next.received(PATH), { type: 'system-refused' })
 })
 
 t.test('a bundle that was installed is not offered again', async t => {

@@ -13,6 +13,8 @@ import { timer, type Wait } from './wait.ts'
 
 /** The file in the folder RECEIVERD_UPDATE with the time of the last check that reached the channel. */
 const CHECKED = '/checked'
+/** Another, with the version that was tried last, how often, and when: `1.1.0 2 2026-11-25T12:00:00Z`. */
+const TRIED = '/tried'
 const MODE = 0o600
 const DAY_MS = 24 * 60 * 60_000
 /** Checks are about a day apart, with a random part, so that the devices of a fleet do not all check at once. */
@@ -25,6 +27,11 @@ const SPREAD_MS = 0.5 * DAY_MS
 const START_MS = 15 * 60_000
 /** The shortest pause in milliseconds before a channel is asked again that could not be read; doubled after each failure. */
 const RETRY_MS = 10 * 60_000
+/**
+ * The longest pause in milliseconds before a version is tried again that was refused or could not be installed; the first one is
+ * over at the next check. Each attempt may write hundreds of megabytes to a card that is old.
+ */
+const LONGEST_REST_MS = 30 * DAY_MS
 /** By how much a pause may be longer, at random. */
 const RETRY_SPREAD = 5
 /**
@@ -144,13 +151,39 @@ export class Policy {
       .writeAtomic(CHECKED, `${rfc3339(now)}\n`, MODE)
       .catch(error => log('warning', `update: the time of the check could not be noted: ${reasonOf(error)}`))
     if (settings().policy === 'check' || !(await this.#isWanted(version))) return
+    const attempts = await this.#attemptsAt(version)
+    if (now < attempts.nextAt) return
     const { state, bundle } = update.state
-    const isThere = state === 'downloaded' && bundle?.version === version
-    if (!isThere && !(await this.#fetch(url))) return
+    // In the state `failed`, it is there if its installation has failed.
+    const isThere = (state === 'downloaded' || state === 'failed') && bundle?.version === version
+    if (!isThere && !(await this.#fetch(url))) {
+      if (update.state.error?.type.includes(':bundle-')) await this.#tried(version, attempts.times)
+      return
+    }
     // The download may have taken hours: the setting, the channel and its version may have changed.
     const isWanted = (await this.#isSet(url)) && (await this.#isWanted(update.state.bundle?.version))
     if (settings().policy !== 'install' || !isWanted) return
+    await this.#tried(version, attempts.times)
     await update.install({ restart: 'window', isWindowToCome: true }, 'the policy of this device')
+  }
+
+  /** How often a version was tried, and when it may be tried again, in milliseconds since 1970. */
+  async #attemptsAt(version: string): Promise<{ readonly times: number; readonly nextAt: number }> {
+    const { folder, clock } = this.#options
+    const [tried, times = '', at = ''] = ((await folder.readText(TRIED).catch(() => undefined)) ?? '').split(/\s/)
+    const last = Date.parse(at)
+    // A time in the future was noted while the clock was wrong.
+    if (tried !== version || !(last <= clock.now())) return { times: 0, nextAt: 0 }
+    return { times: Number(times), nextAt: last + Math.min((2 ** Number(times) - 1) * LEAST_MS, LONGEST_REST_MS) }
+  }
+
+  async #tried(version: string, before: number): Promise<void> {
+    const { folder, clock, log } = this.#options
+    await folder
+      .writeAtomic(TRIED, `${version} ${before + 1} ${rfc3339(clock.now())}\n`, MODE)
+      .catch(error =>
+        log('warning', `update: the attempt at version ${version} could not be noted: ${reasonOf(error)}`),
+      )
   }
 
   async #fetch(url: string): Promise<boolean> {

@@ -14,7 +14,7 @@ function policy(
   t: Test,
   {
     at = NOON,
-    record = { text: undefined } as { text: string | undefined; isRefused?: boolean },
+    record = { text: undefined } as { text: string | undefined; tried?: string; isRefused?: boolean },
     state = {} as Partial<UpdateState>,
     random = (): number => 0.5,
     refused = [] as string[],
@@ -43,10 +43,10 @@ function policy(
   const subject = new Policy({
     // In memory, so that no time passes.
     folder: {
-      readText: async () => record.text,
-      writeAtomic: async (_, content) => {
+      readText: async path => (path === '/checked' ? record.text : record.tried),
+      writeAtomic: async (path, content) => {
         if (record.isRefused) throw systemError('ENOSPC')
-        record.text = `${content}`
+        record[path === '/checked' ? 'text' : 'tried'] = `${content}`
         return true
       },
     },
@@ -214,7 +214,7 @@ test('a device that is on for an hour a day is updated, also if its network take
     const { time, done, device, subject } = policy(t, { at, record, random })
     device.version = undefined
     await time.pass(5 * 60_000)
-    device.version = '1.1.0'
+    device.version = `1.1.${day}`
     await time.pass(55 * 60_000)
     subject.stop()
     if (done.at(-1) === 'install window') updated++
@@ -262,6 +262,49 @@ test('a bundle that is not wanted is not fetched', async t => {
   const { time, done } = policy(t, { state: { state: 'downloaded', bundle } })
   await time.pass(HOUR)
   t.match(done, [/^check/, 'install window'], 'one that is there is not fetched again')
+})
+
+test('a version that cannot be installed is tried again less and less often', async t => {
+  const bundle = { version: '1.1.0', receivedBytes: 1, source: 'url' } as const
+  const last = { version: '1.1.0', outcome: 'failed' } as const
+  const first = policy(t)
+  // The bundle of a failed installation is kept, unless it is damaged.
+  const failing = (device: typeof first.device) => {
+    device.meanwhile = async now => {
+      if (now === 'check' && device.state.last) device.state = { ...device.state, state: 'failed', bundle, last }
+      else device.state = { ...device.state, last }
+    }
+  }
+  failing(first.device)
+  await first.time.pass(70 * 24 * HOUR)
+  t.equal(first.done.filter(line => line === 'fetch').length, 1, 'it is fetched once')
+  const installs = (done: readonly string[]) => done.filter(line => line === 'install window').length
+  t.equal(installs(first.done), 6, 'after 1, 3, 6, 12 and 24 days')
+  t.ok(first.done.length > 60, 'the channel is read every day')
+
+  first.subject.stop()
+  const restarted = policy(t, { at: first.time.now(), record: first.record, state: { state: 'failed', bundle, last } })
+  await restarted.time.pass(24 * HOUR)
+  t.equal(installs(restarted.done), 0, 'also after a restart')
+  restarted.device.version = '1.2.0'
+  restarted.device.state = { ...restarted.device.state, state: 'idle' }
+  await restarted.time.pass(24 * HOUR)
+  t.equal(installs(restarted.done), 1, 'another version is tried at once')
+
+  const refused = policy(t)
+  const error = { type: 'urn:receiverd:problem:bundle-signature', detail: 'It is refused.' }
+  refused.device.meanwhile = async now => {
+    if (now === 'check') return
+    refused.done.push('cancel')
+    refused.device.state = { ...refused.device.state, state: 'failed', error }
+  }
+  await refused.time.pass(70 * 24 * HOUR)
+  t.equal(refused.done.filter(line => line === 'fetch').length, 6, 'nor is a bundle fetched every day that is refused')
+
+  const offline = policy(t)
+  offline.device.meanwhile = async now => now === 'fetch' && offline.done.push('cancel')
+  await offline.time.pass(10 * 24 * HOUR)
+  t.ok(offline.done.filter(line => line === 'fetch').length >= 8, 'a download that breaks off is tried every day')
 })
 
 test('another channel is set meanwhile: it is asked in place of the one before, of which nothing is installed', async t => {

@@ -15,7 +15,7 @@ import { type Fate, fateOf } from './fate.ts'
 import type { Activity, Hindrance, Outcome, Source, UpdateState } from './state.ts'
 import { type Change, StateTopic } from './state-topic.ts'
 import { ASKED_FOR, departure, type Expectations, type Trial, type TrialRecords } from './trial.ts'
-import { pause, type Wait } from './wait.ts'
+import { pause, timer, type Wait } from './wait.ts'
 
 /** When the device restarts into an installed version. */
 export const RESTARTS = ['now', 'window', 'manual'] as const
@@ -83,6 +83,8 @@ const MAX_SILENCE = 30
 /** How often RAUC is asked about a bundle until it answers, and the pauses between. A single answer may take 20 s. */
 const MAX_INSPECTIONS = 4
 const INSPECTION_MS = 2_000
+/** Milliseconds between two looks at whether a trial has ended. */
+const TRIAL_LOOK_MS = 60_000
 /** Present in images that accept bundles signed with throw-away keys. */
 const TEST_KEYS = '/usr/lib/receiver/test-keys'
 
@@ -507,8 +509,23 @@ export class Update {
       const isOver = this.state.running.state === 'trial' && !(await records.isTrial())
       if (isOver) this.#topic.set({ running: { ...this.state.running, state: 'good' }, last: await records.last() })
     }
-    const look = () => void ended().catch(error => this.#log('warning', 'the trial records', error))
-    this.#stopWatching = records.watch(look)
+    const { wait = timer } = this.#options
+    let stopWaiting = () => {}
+    // Also without being told: as long as the version counts as on trial, the device takes no update.
+    const look = () => {
+      stopWaiting()
+      ended()
+        .catch(error => this.#log('warning', 'the trial records', error))
+        .finally(() => {
+          if (this.state.running.state === 'trial' && !this.#stopping.signal.aborted)
+            stopWaiting = wait(TRIAL_LOOK_MS, look)
+        })
+    }
+    const stop = records.watch(look)
+    this.#stopWatching = () => {
+      stop()
+      stopWaiting()
+    }
     this.#topic.begin({
       running: { ...(version && { version }), slot: bootSlot, state: isTrial ? 'trial' : 'good' },
       other,

@@ -1022,6 +1022,27 @@ t.test('a factory reset waits until no version is under way', async t => {
   impossible.requireResettable()
 })
 
+t.test('the end of a trial is noticed also if the kernel does not tell', async t => {
+  const looks: (() => void)[] = []
+  const wait: Wait = (_, due) => {
+    looks.push(due)
+    return () => void looks.splice(looks.indexOf(due), 1)
+  }
+  const { records, start, updated } = device(t, undefined, wait)
+  await updated(true)
+  records.watch = () => () => undefined
+  const update = await start()
+  await eventually(() => looks.length === 1)
+  looks.shift()?.()
+  await eventually(() => looks.length === 1)
+  t.match(update.state, { running: { state: 'trial' } })
+  await records.conclude({ version: '1.1.0', outcome: 'installed' })
+  looks.shift()?.()
+  await eventually(() => update.state.running.state === 'good')
+  t.match(update.state.last, { outcome: 'installed' })
+  t.same(looks, [], 'the last look')
+})
+
 t.test('a verdict that a power cut left says nothing about the next attempt at the same version', async t => {
   const { rauc, records, start, installing } = device(t)
   await records.condemn({ slot: 'B', version: '1.1.0', reason: 'weston does not answer' })

@@ -387,7 +387,7 @@ export const usedOf = (used: string, total: string) => `${used} of ${total}`
 export const airplayNotReady = 'No. If that does not change, the log says why.'
 export const storageReadOnly = 'Read-only: nothing can be changed. Restart the device, or replace its card.'
 export const storageTemporary =
-  'Its partition could not be read: the settings are those of a new device, and a restart loses changes. Restart it, or replace its card.'
+  'Its partition cannot be used: the settings may be those of a new device, and a restart loses changes. Restart it, or replace its card.'
 
 export const operations = 'Maintenance'
 export const confirmOperation = (operation: string, device: string) => `${operation}: ${isolated(device)}?`

@@ -18,7 +18,7 @@ resolve_device() { echo "$1"; }
 /** Programs of the initrd: one looks whether the system can be started. */
 const STUBS = {
   'run-init': 'exit 0',
-  mount: `if [ -n "$REFUSED" ] && printf %s "$*" | grep -Eq -- "$REFUSED" && [ ! -e /run/receiver-without-data ]; then exit 32; fi
+  mount: `if [ -n "$REFUSED" ] && printf %s "$*" | grep -Eq -- "$REFUSED" && [ "$2" = ext4 -o ! -e /run/receiver-without-data ]; then exit 32; fi
 exec /usr/bin/mount "$@"`,
   // As with a card that cannot be read.
   e2fsck: `[ "$(cat /slept 2>/dev/null | wc -l)" -ge "$UNREADABLE" ] || exit 8
@@ -36,7 +36,7 @@ cd "$FOLDER"
 mount --bind /usr usr
 mount -t proc proc proc
 mount -t tmpfs tmpfs dev
-loop=$(losetup --find --show card)
+loop=$(losetup $READ_ONLY --find --show card)
 trap 'losetup --detach "$loop"' EXIT
 cp -a "$loop" dev/vda4
 cp -a /dev/null /dev/zero dev/
@@ -94,16 +94,14 @@ class Device {
 
   /**
    * Starts, and runs commands in the initrd before it hands over to the system.
-   * @param refused A pattern of the arguments with which the kernel mounts nothing, as long as that is on the card.
-   * @param unreadable How often the card cannot be read.
-   * @param healed After how many pauses all blocks of the card, the file `whole`, can be read; 0 for always.
+   * @param card How the card behaves. `refused` is a pattern of the arguments with which the kernel mounts nothing of it.
+   * `unreadable` says how often e2fsck cannot read it, and `healed` after how many pauses all its blocks can be read, which are
+   * in the file `whole`; 0 for always. `isReadOnly` is true for one that refuses all writes.
    * @returns the messages, and the commands' output.
    */
   boot(
     commands: string,
-    refused = '',
-    unreadable = 0,
-    healed = 0,
+    { refused = '', unreadable = 0, healed = 0, isReadOnly = false } = {},
   ): { readonly said: string; readonly printed: string } {
     this.sh('rm -rf run said slept && mkdir -p run/initramfs && : >said')
     const env = {
@@ -112,6 +110,7 @@ class Device {
       REFUSED: refused,
       UNREADABLE: String(unreadable),
       HEALED: String(healed),
+      READ_ONLY: isReadOnly ? '--read-only' : '',
     }
     const start = ['--mount', '--propagation', 'private', 'sh', '-c', START, 'sh', commands]
     const printed = execFileSync('unshare', start, { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
@@ -166,10 +165,10 @@ t.test('the data partition', { skip: NEEDS_ROOT || needs('debugfs') || NO_LOOP }
 
   t.test('a kernel that cannot mount it leaves it as it is, for the other system', async t => {
     const device = new Device(t, SETTINGS)
-    const { said, printed } = device.boot(LOOK, 'overlay')
+    const { said, printed } = device.boot(LOOK, { refused: 'overlay' })
     t.equal(printed, `${AS_DELIVERED}tmpfs\ncannot be mounted over /etc and /var\n`)
     t.match(said, /nothing that is set is kept/)
-    t.equal(device.boot(LOOK, 'lowerdir=/root/var').printed, printed, 'all of it or nothing')
+    t.equal(device.boot(LOOK, { refused: 'lowerdir=/root/var' }).printed, printed, 'all of it or nothing')
     t.same(device.boot(LOOK), { said: '', printed: 'lobby\nof this system\na key\next2/ext3\n' })
   })
 
@@ -187,11 +186,14 @@ t.test('the data partition', { skip: NEEDS_ROOT || needs('debugfs') || NO_LOOP }
     const device = new Device(t, SETTINGS)
     const look = `${LOOK}; cat /slept`
     const printed = 'lobby\nof this system\na key\next2/ext3\n'
-    t.same(device.boot(look, '', 1), { said: '', printed: `${printed}1\n` })
-    t.same(device.boot(look, '', 3), { said: '', printed: `${printed}1\n4\n16\n` })
-    const without = (why: string) => `${AS_DELIVERED}tmpfs\n${why}\n1\n4\n16\n`
-    t.equal(device.boot(look, '', 4).printed, without('is damaged, and e2fsck(8) cannot mend it'))
-    t.equal(device.boot(look, 'ext4').printed, without('cannot be mounted'))
+    t.same(device.boot(look, { unreadable: 1 }), { said: '', printed: `${printed}1\n` })
+    t.same(device.boot(look, { unreadable: 3 }), { said: '', printed: `${printed}1\n4\n16\n` })
+    t.equal(
+      device.boot(look, { unreadable: 4 }).printed,
+      `${printed.replace('ext2/ext3', 'tmpfs')}is damaged, and e2fsck(8) cannot mend it\n1\n4\n16\n`,
+      'a copy of them, if e2fsck alone cannot read it',
+    )
+    t.equal(device.boot(look, { refused: 'ext4' }).printed, `${AS_DELIVERED}tmpfs\ncannot be mounted\n1\n4\n16\n`)
   })
 
   t.test('blocks that cannot be read are written over only in the last attempt', async t => {
@@ -199,12 +201,26 @@ t.test('the data partition', { skip: NEEDS_ROOT || needs('debugfs') || NO_LOOP }
     const look = `${LOOK}; cat /slept`
     device.sh('cp card whole')
     for (const pauses of [[1], [1, 4], [1, 4, 16]])
-      t.same(device.boot(look, '', 0, pauses.length), {
+      t.same(device.boot(look, { healed: pauses.length }), {
         said: '',
         printed: `lobby\nof this system\na key\next2/ext3\n${pauses.join('\n')}\n`,
       })
-    const { said } = device.boot(look, '', 0, 4)
+    const { said } = device.boot(look, { healed: 4 })
     t.match(said, /e2fsck\(8\) mends it/, 'the receiver of a worn card starts')
+  })
+
+  t.test('a card that refuses writes keeps its settings, and none that are made then', async t => {
+    const device = new Device(t, SETTINGS)
+    // As after a power cut: its journal has yet to be replayed.
+    device.sh("printf 'ssv state 0\\nfeature needs_recovery\\n' | debugfs -w -f - card >/dev/null 2>&1")
+    const { said, printed } = device.boot(`${LOOK}; cat /root/etc/machine-id; echo new >/root/etc/hostname`, {
+      isReadOnly: true,
+    })
+    t.match(said, /nothing that is set is kept/)
+    t.equal(printed, 'lobby\nof this system\na key\ntmpfs\nis damaged, and e2fsck(8) cannot mend it\nid\n')
+    t.equal(device.boot(LOOK).printed, 'lobby\nof this system\na key\next2/ext3\n')
+    const reset = new Device(t, { ...SETTINGS, 'orders/factory-reset': 'keep-card\n' })
+    t.match(reset.boot(LOOK, { isReadOnly: true }).printed, AS_DELIVERED, 'but not those that somebody has given up')
   })
 
   t.test('data that is no file system is not made one', async t => {

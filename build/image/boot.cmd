@@ -3,8 +3,10 @@
 #
 # The state is the sector at 1 MiB of the disk, outside of any partition: an environment of 512 bytes with its CRC, so that a
 # power cut leaves the old one or the new one. It has the variables that RAUC writes with its bootloader=uboot: BOOT_ORDER,
-# and for each system the attempts that it has left, in hexadecimal.
+# and for each system the attempts that it has left, in hexadecimal. The sector at 2 MiB has a copy of the state as it was at the
+# last start, for a card that loses the first one: otherwise, a system could start that has been found to be bad.
 setenv sector 800
+setenv copy 1000
 setexpr state ${loadaddr} + 100000
 # Debian's kernel is larger than U-Boot's usual addresses have room for: on a Raspberry Pi it would run over this script.
 setexpr kernel ${loadaddr} + 8000000
@@ -14,11 +16,14 @@ setenv BOOT_ORDER
 setenv BOOT_A_LEFT
 setenv BOOT_B_LEFT
 ${devtype} dev ${devnum}
-if ${devtype} read ${state} ${sector} 1 && env import -c ${state} 200 BOOT_ORDER BOOT_A_LEFT BOOT_B_LEFT; then
-  echo "receiver: order ${BOOT_ORDER}, A has ${BOOT_A_LEFT}, B has ${BOOT_B_LEFT}"
-else
-  echo "receiver: no state"
-fi
+setenv found
+for at in ${sector} ${copy}; do
+  if test -z "${found}" && ${devtype} read ${state} ${at} 1 && env import -c ${state} 200 BOOT_ORDER BOOT_A_LEFT BOOT_B_LEFT; then
+    setenv found ${at}
+  fi
+done
+if test "${found}" = "${sector}"; then ${devtype} write ${state} ${copy} 1; fi
+echo "receiver: state ${found}, order ${BOOT_ORDER}, A has ${BOOT_A_LEFT}, B has ${BOOT_B_LEFT}"
 # Without a state, both are tried. A system that is not in the order is never tried: it may be half written.
 test -n "${BOOT_ORDER}" || setenv BOOT_ORDER A B
 

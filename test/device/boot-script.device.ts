@@ -14,6 +14,8 @@ import { QEMU, U_BOOT } from './boards.ts'
 
 const MIB = 1024 ** 2
 const STATE_BYTES = 512
+/** Where the boot script keeps a copy of the state, which itself is at 1 MiB. */
+const COPY = 2 * MIB
 const RUN_MS = 120_000
 /** Where the partitions of the disk begin and how large they are, in MiB. All are small. */
 const BOOT = { start: 4, size: 34 }
@@ -78,9 +80,9 @@ function diskOf(programs: Readonly<Record<Slot, Program>>): string {
   return disk
 }
 
-function writeState(disk: string, state: State | Buffer): void {
+function writeState(disk: string, state: State | Buffer, offset = MIB): void {
   const file = openSync(disk, 'r+')
-  writeSync(file, Buffer.isBuffer(state) ? state : sectorOf(state), 0, STATE_BYTES, MIB)
+  writeSync(file, Buffer.isBuffer(state) ? state : sectorOf(state), 0, STATE_BYTES, offset)
 }
 
 /** A state as RAUC writes it: a U-Boot environment with its CRC. */
@@ -151,6 +153,23 @@ t.test('a state that is lost', { skip }, async t => {
     t.equal(await started(disk), 'A')
     t.same(readState(disk), { order: 'A B', a: '2', b: '3' })
   }
+})
+
+t.test('a state of which only the copy is left', { skip }, async t => {
+  const disk = diskOf({ A: 'off', B: 'off' })
+  const lost = Buffer.alloc(STATE_BYTES, 0xff)
+  writeState(disk, { order: 'B', a: '14', b: '14' })
+  t.equal(await started(disk), 'B')
+  writeState(disk, lost)
+  t.equal(await started(disk), 'B', 'A has been found to be bad')
+  t.same(readState(disk), { order: 'B', a: '14', b: '13' })
+  writeState(disk, { order: 'A B', a: '14', b: '14' })
+  t.equal(await started(disk), 'A')
+  writeState(disk, lost, COPY)
+  t.equal(await started(disk), 'A', 'a copy that is lost is made again')
+  writeState(disk, lost)
+  t.equal(await started(disk), 'A')
+  t.same(readState(disk), { order: 'A B', a: '12', b: '14' })
 })
 
 t.test('a system that panics is tried as often as it may be, and then the other one', { skip }, async t => {

@@ -167,6 +167,25 @@ t.test(
   },
 )
 
+t.test('the data partition takes no writes: the device is what it was, and keeps no changes', async t => {
+  const before = await identity()
+  // Its journal has yet to be replayed.
+  device.cutPower()
+  await device.isOff
+  card.set({ unwritable: partition(device.disk, 4) })
+  t.comment(`up in ${(await device.boot()).toFixed(0)} s`)
+  t.equal((await storage()).temporary, true)
+  t.same(await identity(), before)
+  t.ok((await device.patch({ deviceName: 'Elsewhere' })).ok)
+
+  device.cutPower()
+  await device.isOff
+  card.set({})
+  await device.boot()
+  t.equal((await storage()).temporary, false)
+  t.same(await identity(), before)
+})
+
 /** Fills the storage as a program that runs as root could. The journal would give way, and make room again. */
 async function fill(): Promise<void> {
   await device.shell('journalctl --relinquish-var')

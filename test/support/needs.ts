@@ -36,6 +36,8 @@ const PACKAGES = {
   'systemd-analyze': 'systemd',
   'systemd-notify': 'systemd',
   tesseract: 'tesseract-ocr tesseract-ocr-eng',
+  wg: 'wireguard-tools',
+  'wireguard-go': 'wireguard-go',
   wpa_cli: 'wpasupplicant',
   wpa_supplicant: 'wpasupplicant',
   zbarimg: 'zbar-tools',

@@ -159,6 +159,6 @@ function parse(text: string): unknown {
   }
 }
 
-function notJournal(why: string): HalError {
+export function notJournal(why: string): HalError {
   return new HalError('UNREADABLE', `the file is not a journal: ${why}`)
 }

@@ -4,7 +4,7 @@ import { HalError, isUnreadable } from '../errors.ts'
 import type { Image } from '../files/image.ts'
 import type { System } from '../os/system.ts'
 import { isWritable, type Setting, type Undo } from '../setting.ts'
-import type { Journal } from './journal.ts'
+import { type Journal, notJournal } from './journal.ts'
 import { fingerprintsOf, mayBeSame } from './not-reset.ts'
 import type { Originals } from './originals.ts'
 
@@ -53,6 +53,7 @@ export class Transactions {
   readonly #settings: readonly Setting[]
   readonly #journal: Journal
   readonly #originals: Originals
+  readonly #warn: (what: string) => void
   /** How to undo the change that is applied and not yet kept. */
   #open: readonly Undo[] = []
   /** Changes that could not be undone. They stay in the journal for the next start. */
@@ -60,12 +61,22 @@ export class Transactions {
   /** Fingerprints of their files, by setting and path, as they were left. */
   #leftAs: Readonly<Record<string, Readonly<Record<string, string>>>> = {}
 
-  /** @param settings Every setting that a journal may name. */
-  constructor(system: System, settings: readonly Setting[], journal: Journal, originals: Originals) {
+  /**
+   * @param settings Every setting that a journal may name.
+   * @param warn Logs what an operator should know: a clause with a subject.
+   */
+  constructor(
+    system: System,
+    settings: readonly Setting[],
+    journal: Journal,
+    originals: Originals,
+    warn: (what: string) => void = () => undefined,
+  ) {
     this.#system = system
     this.#settings = settings
     this.#journal = journal
     this.#originals = originals
+    this.#warn = warn
   }
 
   /** The settings that could not be put back. The system may use other values of theirs than the files have. */
@@ -100,7 +111,8 @@ export class Transactions {
         if (!this.#system.isRunning) continue
         // The value that could not be put back may be in use, whatever the files have.
         const left = this.#left.find(undo => undo.setting === at)
-        await setting.activate?.(next, left ? left.next : previous, isRewritten || left !== undefined)
+        const inUse = left && fits(setting, left.next) ? left.next : previous
+        await setting.activate?.(next, inUse, isRewritten || left !== undefined)
       }
       return isChanged
     } catch (error) {
@@ -245,26 +257,45 @@ export class Transactions {
   }
 
   /**
-   * Undoes changes that an earlier run left unfinished or unconfirmed; undefined if it left none. A file that is not a journal
-   * of these settings is set aside, and not acted on.
+   * Undoes changes that an earlier run left unfinished or unconfirmed; undefined if it left none. The journal may be from
+   * another version: undos that only that one can do are left out. A file that is not a journal of these settings is set aside,
+   * and not acted on.
    * @throws {HalError} for such a file, saying why; the system's own errors if the journal cannot be read now.
    */
   async recover(): Promise<Undone | undefined> {
     const undos = await this.#readJournal()
     if (undos === undefined) return undefined
-    this.#open = onePerSetting(undos)
+    this.#open = await Promise.all(onePerSetting(undos).map(undo => this.#withOwnNext(undo)))
     return this.undo()
   }
 
   async #readJournal(): Promise<readonly Undo[] | undefined> {
     try {
       const undos = await this.#journal.read()
-      for (const undo of undos ?? []) requireOwn(undo, this.#settings)
-      return undos
+      return undos && this.#possible(undos)
     } catch (error) {
       if (!isUnreadable(error)) throw error
       throw new HalError('UNREADABLE', `${error.message}; ${await this.#journal.setAside()}`)
     }
+  }
+
+  /** Returns the undos that this version can do. @throws {HalError} if there are none, or if one must not be done. */
+  #possible(undos: readonly Undo[]): readonly Undo[] {
+    for (const undo of undos) requireOwn(undo, this.#settings)
+    const whyNot = new Map(undos.map(undo => [undo, whyImpossible(undo, this.#settings)]))
+    const possible = undos.filter(undo => whyNot.get(undo) === undefined)
+    if (possible.length === 0) throw notJournal([...new Set(whyNot.values())].join(', and '))
+    for (const [{ setting }, why] of whyNot)
+      if (why !== undefined)
+        this.#warn(`the journal of an unfinished change: the undo of ${setting} is left out: ${why}`)
+    return possible
+  }
+
+  /** Gives an undo of another version, whose values had another shape, the value that this version reads before it is undone. */
+  async #withOwnNext(undo: Undo): Promise<Undo> {
+    const setting = this.#settings.find(setting => setting.name === undo.setting)
+    if (!setting || fits(setting, undo.next)) return undo
+    return { ...undo, next: await setting.read().catch(() => undo.next) }
   }
 
   /** Ends the change, and leaves undos that failed to the next start. Durable when it returns. */
@@ -290,8 +321,10 @@ export class Transactions {
     for (const image of images) await this.#system.restore(image).catch(failed)
     const setting = this.#settings.find(setting => setting.name === name)
     if (isActivated && this.#system.isRunning && setting?.activate) {
-      // An original may be from a version whose values had another shape.
-      if (fits(setting, previous)) await setting.activate(previous, next, true).catch(failed)
+      // If it is from a version whose values had another shape, the restored files tell the value.
+      const isReadable = images.length > 0 && !fits(setting, previous)
+      const value = isReadable ? await setting.read().catch(() => undefined) : previous
+      if (fits(setting, value)) await setting.activate(value, fits(setting, next) ? next : value, true).catch(failed)
       else failed()
     }
     return undone
@@ -314,14 +347,19 @@ function isAtomic(changes: readonly Change[], undos: readonly Undo[]): boolean {
  * or from the tree of a device that is not trusted.
  * @throws {HalError} saying why the undo must not be done.
  */
-function requireOwn({ setting: name, images, previous, next }: Undo, settings: readonly Setting[]): void {
-  const refuse = (why: string) => new HalError('UNREADABLE', `the file is not a journal: ${why}`)
+function requireOwn({ setting: name, images }: Undo, settings: readonly Setting[]): void {
   const setting = settings.find(setting => setting.name === name)
-  if (!setting || !isWritable(setting)) throw refuse('it changes something that is not a setting, or is read-only')
-  if (setting.write && images.length === 0) throw refuse('it has no file for its setting')
+  if (!setting || !isWritable(setting)) return
+  if (setting.write && images.length === 0) throw notJournal('it has no file for its setting')
   if (!images.every(({ path }) => setting.files.includes(path) || setting.mayHave?.(path)))
-    throw refuse('a file in it does not belong to its setting')
-  if (!fits(setting, previous) || !fits(setting, next)) throw refuse('a value in it does not fit its setting')
+    throw notJournal('a file in it does not belong to its setting')
+}
+
+/** Returns why this version cannot do an undo, which may be from another one; undefined if it can. */
+function whyImpossible({ setting: name, images, previous }: Undo, settings: readonly Setting[]): string | undefined {
+  const setting = settings.find(setting => setting.name === name)
+  if (!setting || !isWritable(setting)) return 'it changes something that is not a setting, or is read-only'
+  return images.length > 0 || fits(setting, previous) ? undefined : 'a value in it does not fit its setting'
 }
 
 function fits({ schema }: Setting, value: unknown): boolean {

@@ -60,8 +60,9 @@ export function createResources(options: ResourcesOptions, additions: Additions)
     ...registry(system, engines, config.update !== undefined),
     ...(additions.setting ? [additions.setting(system)] : []),
   ]
-  const originals = new Originals(state, what => log('error', what))
-  const transactions = new Transactions(system, settings, new Journal(state), originals)
+  const warn = (what: string) => log('error', what)
+  const originals = new Originals(state, warn)
+  const transactions = new Transactions(system, settings, new Journal(state), originals, warn)
   const ring = { maxEvents: config.limits.events, maxBytes: MAX_KEPT_BYTES, newId }
   const configuration = new SystemStore({ system, state, settings, transactions, ring, log })
   const shared = { ...options, engines, configuration, ring }

@@ -48,7 +48,7 @@ export async function finishReset(state: Files, system: System, log: Log): Promi
   const settings = registry(system)
   // Files that depend on the hardware are known only after this.
   for (const setting of settings) await setting.unavailable?.().catch(() => undefined)
-  const transactions = new Transactions(system, settings, new Journal(state), originals)
+  const transactions = new Transactions(system, settings, new Journal(state), originals, warn)
   const certificates = new CertificateFiles(system)
   if (order === undefined) {
     const resumed = await transactions.resumeReset((name, paths) => certificates.needs(name, paths))

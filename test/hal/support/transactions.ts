@@ -59,8 +59,10 @@ export function transactionsOf(
   system: System,
   settings: readonly Setting[],
   state = new Files(`${system.root}/state`),
+  warn?: (what: string) => void,
 ): Transactions {
-  return new Transactions(system, settings, new Journal(state), new Originals(new Files(originalsOf(system.root))))
+  const originals = new Originals(new Files(originalsOf(system.root)))
+  return new Transactions(system, settings, new Journal(state), originals, warn)
 }
 
 /** Applies and keeps. */

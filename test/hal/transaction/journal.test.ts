@@ -4,6 +4,7 @@ import {
   existsSync,
   linkSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -13,6 +14,8 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
+import * as Type from 'typebox/type'
+import { HalError } from '../../../hal/errors.ts'
 import { Files } from '../../../hal/files/files.ts'
 import { System } from '../../../hal/os/system.ts'
 import type { Setting, Undo } from '../../../hal/setting.ts'
@@ -30,7 +33,7 @@ import {
   transact,
   transactionsOf,
 } from '../support/transactions.ts'
-import { newRoot, treeOf } from '../support/tree.ts'
+import { changedPaths, newRoot, treeOf } from '../support/tree.ts'
 
 const FILE = { kind: 'file', mode: 0o644, size: 3 }
 const IMAGE = { path: '/etc/a', entry: FILE }
@@ -94,7 +97,13 @@ const NOT_JOURNALS: Readonly<Record<string, Readonly<Record<string, string>>>> =
     'an unknown setting': journalOf([{ ...UNDO, setting: 'z' }]),
     'a setting named like a property of objects': journalOf([{ ...UNDO, setting: 'constructor' }]),
     'a setting that is only read': journalOf([{ ...UNDO, setting: 'readOnly' }]),
-    'one of two undos that does not fit': journalOf([UNDO, { ...UNDO, setting: 'z' }], 'waswas'),
+    'nothing but unknown settings': journalOf(
+      [
+        { ...UNDO, setting: 'y', images: [] },
+        { ...UNDO, setting: 'z', images: [] },
+      ],
+      '',
+    ),
   },
   'it has no file for its setting': { 'no file': journalOf([{ ...UNDO, images: [] }], '') },
   'a file in it does not belong to its setting': {
@@ -109,18 +118,32 @@ const NOT_JOURNALS: Readonly<Record<string, Readonly<Record<string, string>>>> =
     ),
   },
   'a value in it does not fit its setting': {
-    'a previous value that does not fit': journalOf([{ ...UNDO, previous: 7 }]),
-    'a next value that does not fit': journalOf([{ ...UNDO, next: null }]),
+    'a value that no file holds': journalOf([{ ...UNDO, setting: 'volume', previous: 7, images: [] }], ''),
   },
 }
 
-/** Settings `a` and `b` on a running system, whose `activate` fails the test, and one that is only read. */
+/** Settings `a`, `b` and one without files on a running system, whose `activate` fails the test, and one that is only read. */
 function settingsOf(t: Test, system: System): readonly Setting[] {
   const { write: _, ...readOnly } = passive(system, 'readOnly')
-  return [
-    ...['a', 'b'].map(name => ({ ...setting(system, name), activate: async () => void t.fail('activated') })),
-    readOnly,
-  ]
+  const activate = async () => void t.fail('activated')
+  const { write: __, ...volume } = { ...setting(system, 'volume'), files: [], activate }
+  return [...['a', 'b'].map(name => ({ ...setting(system, name), activate })), volume, readOnly]
+}
+
+const shaped = (values: object) => ({ ...UNDO, setting: 'b', ...values, images: [{ ...IMAGE, path: '/etc/b' }] })
+
+/** The setting `b` of a later version, whose values have another shape. */
+function laterShape(
+  system: System,
+  activate: (value: unknown, previous: unknown, isRewritten: boolean) => void,
+): Setting {
+  const b = setting(system, 'b')
+  return {
+    ...b,
+    schema: Type.Object({ text: Type.String(), isLater: Type.Boolean() }, { additionalProperties: false }),
+    read: async () => ({ text: await b.read(), isLater: true }),
+    activate: async (...activated) => activate(...activated),
+  }
 }
 
 test('a file that is not a journal of this device is set aside, and nothing in it is done', async t => {
@@ -155,6 +178,68 @@ test('the same journal with a shape, setting, file and values that fit is done',
   t.same(await transactionsOf(system, [setting(system, 'a')]).recover(), { settings: ['a'], notUndone: [] })
   t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'was')
   t.notOk(existsSync(join(root, 'state/journal')))
+})
+
+test('values of another shape keep no file from being put back, and are read from the files instead', async t => {
+  for (const [what, values] of Object.entries({
+    'a member less': { previous: { text: 'was' }, next: { text: 'new' } },
+    'only before': { previous: 7, next: { text: 'trial', isLater: true } },
+    'only after': { previous: { text: 'was', isLater: true }, next: null },
+  })) {
+    const root = rootWithFiles(t)
+    writeFileSync(join(root, 'etc/b'), 'trial')
+    writeFileSync(join(root, 'state/journal'), journalOf([UNDO, shaped(values)], 'waswas'))
+    const system = runningAt(root)
+    const steps: unknown[] = []
+    const b = laterShape(system, (...activated) => void steps.push(activated))
+    const warnings: string[] = []
+    const transactions = transactionsOf(system, [setting(system, 'a'), b], undefined, what => warnings.push(what))
+    t.same(await transactions.recover(), { settings: ['b', 'a'], notUndone: [] }, what)
+    for (const name of ['a', 'b']) t.equal(readFileSync(join(root, 'etc', name), 'utf8'), 'was', what)
+    t.same(steps, [[{ text: 'was', isLater: true }, { text: 'trial', isLater: true }, true]], what)
+    t.same(warnings, [], what)
+    t.same(readdirSync(join(root, 'state')), [], what)
+  }
+})
+
+test('a value of another shape that could not be put back into use is put back later', async t => {
+  const root = rootWithFiles(t)
+  writeFileSync(join(root, 'etc/b'), 'trial')
+  writeFileSync(join(root, 'state/journal'), journalOf([shaped({ previous: { text: 'was' }, next: { text: 'new' } })]))
+  const system = runningAt(root)
+  let isBroken = true
+  const steps: unknown[] = []
+  const b = laterShape(system, (...activated) => {
+    if (isBroken) throw new HalError('COMMAND_FAILED', 'activate failed')
+    steps.push(activated)
+  })
+  const transactions = transactionsOf(system, [b])
+  t.same(await transactions.recover(), { settings: ['b'], notUndone: ['b'] })
+  isBroken = false
+  t.same(await transactions.retry(), { settings: ['b'], notUndone: [], changed: [] })
+  t.same(steps, [[{ text: 'was', isLater: true }, { text: 'trial', isLater: true }, true]])
+})
+
+test('an undo that only another version can do is left out, and the others are done', async t => {
+  for (const [why, undo] of [
+    ['it changes something that is not a setting, or is read-only', { ...UNDO, setting: 'later' }],
+    ['it changes something that is not a setting, or is read-only', { ...UNDO, setting: 'readOnly' }],
+    ['a value in it does not fit its setting', { ...UNDO, setting: 'volume', previous: 7, images: [] }],
+  ] as const) {
+    const root = rootWithFiles(t)
+    const etc = treeOf(join(root, 'etc'))
+    writeFileSync(join(root, 'state/journal'), journalOf([undo, UNDO], 'was'.repeat(undo.images.length + 1)))
+    const system = runningAt(root)
+    const warnings: string[] = []
+    const settings = [setting(system, 'a'), ...settingsOf(t, system).slice(1)]
+    const start = () => transactionsOf(system, settings, undefined, what => warnings.push(what))
+    t.same(await start().recover(), { settings: ['a'], notUndone: [] })
+    t.same(warnings, [`the journal of an unfinished change: the undo of ${undo.setting} is left out: ${why}`])
+    t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'was')
+    t.same(changedPaths(etc, treeOf(join(root, 'etc'))), ['/a'], 'and nothing else has changed')
+    t.equal(await start().recover(), undefined, 'once')
+    t.same(readdirSync(join(root, 'state')), [])
+  }
 })
 
 test('a journal that is set aside replaces the one before, whatever it is', async t => {

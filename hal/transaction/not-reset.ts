@@ -14,8 +14,8 @@ const VALUE = ''
 const UNKNOWN: readonly unknown[] = [digest(undefined), digest([undefined, undefined])]
 
 const schema = Type.Object({}, { additionalProperties: Type.Object({}, { additionalProperties: { type: 'string' } }) })
-/** Fingerprints of what is left, by setting and path. */
-type Left = Readonly<Record<string, Readonly<Record<string, string>>>>
+/** By setting and path. */
+export type Fingerprints = Readonly<Record<string, Readonly<Record<string, string>>>>
 
 /**
  * The files that a reset could not put back, each with a fingerprint of its present content: a later start tries again, unless
@@ -24,7 +24,7 @@ type Left = Readonly<Record<string, Readonly<Record<string, string>>>>
 export class NotReset {
   readonly #state: Files
   /** Undefined until it has been read. */
-  #left: Left | undefined
+  #left: Fingerprints | undefined
 
   /** @param state The files of the state directory. */
   constructor(state: Files) {
@@ -32,7 +32,7 @@ export class NotReset {
   }
 
   /** Reads the file. A malformed file counts as missing. */
-  async read(): Promise<Left> {
+  async read(): Promise<Fingerprints> {
     if (this.#left) return this.#left
     await this.#state.recover(FILE)
     const text = await this.#state.readText(FILE).catch(error => {
@@ -44,7 +44,7 @@ export class NotReset {
   }
 
   /** Durable when it returns. */
-  async write(left: Left): Promise<void> {
+  async write(left: Fingerprints): Promise<void> {
     if (Object.keys(left).length === 0) await this.#state.remove(FILE)
     else await this.#state.writeAtomic(FILE, JSON.stringify(left), MODE)
     this.#left = left
@@ -90,10 +90,10 @@ function digest(value: unknown): string {
     .digest('base64')
 }
 
-function parse(text: string): Left {
+function parse(text: string): Fingerprints {
   try {
     const value: unknown = JSON.parse(text)
-    return Check(schema, value) ? (value as Left) : {}
+    return Check(schema, value) ? (value as Fingerprints) : {}
   } catch {
     return {}
   }

@@ -5,7 +5,7 @@ import type { Image } from '../files/image.ts'
 import type { System } from '../os/system.ts'
 import { isWritable, type Setting, type Undo } from '../setting.ts'
 import { type Journal, notJournal } from './journal.ts'
-import { fingerprintsOf, mayBeSame } from './not-reset.ts'
+import { type Fingerprints, fingerprintsOf, mayBeSame } from './not-reset.ts'
 import type { Originals } from './originals.ts'
 
 /** Named in place of a setting if the journal could not be written. */
@@ -58,8 +58,8 @@ export class Transactions {
   #open: readonly Undo[] = []
   /** Changes that could not be undone. They stay in the journal for the next start. */
   #left: readonly Undo[] = []
-  /** Fingerprints of their files, by setting and path, as they were left. */
-  #leftAs: Readonly<Record<string, Readonly<Record<string, string>>>> = {}
+  /** Fingerprints of their files, as they were left. */
+  #leftAs: Fingerprints = {}
 
   /**
    * @param settings Every setting that a journal may name.
@@ -126,8 +126,7 @@ export class Transactions {
    */
   async keep(): Promise<void> {
     try {
-      // An undo that failed earlier is dropped if its setting has a newer value now.
-      await this.#leave(this.#left.filter(isNotIn(this.#open)))
+      await this.#leave(await this.#leftBeside(this.#open))
     } catch (error) {
       throw new TransactionFailed(JOURNAL, (await this.undo()).notUndone, error)
     }
@@ -157,9 +156,7 @@ export class Transactions {
   async retry(): Promise<Undone & { readonly changed: readonly string[] }> {
     const now = await this.#fingerprints(this.#left)
     const isChanged = ({ setting }: Undo) =>
-      !Object.entries(now[setting] ?? {}).every(([path, fingerprint]) =>
-        mayBeSame(fingerprint, this.#leftAs[setting]?.[path]),
-      )
+      !Object.keys(now[setting] ?? {}).every(path => this.#isAsLeft(setting, path, now))
     const changed = this.#left.filter(isChanged).map(nameOf)
     this.#open = this.#left.filter(undo => !isChanged(undo))
     this.#left = []
@@ -231,7 +228,29 @@ export class Transactions {
     return Object.keys(now).some(isLeft) ? { ...original, images } : undefined
   }
 
-  async #fingerprints(undos: readonly Undo[]): Promise<Record<string, Record<string, string>>> {
+  /**
+   * Returns what is left of earlier changes once these are kept. A file that could not be put back is not confirmed by a change
+   * of another file of its setting.
+   */
+  async #leftBeside(kept: readonly Undo[]): Promise<readonly Undo[]> {
+    const now = await this.#fingerprints(this.#left)
+    return this.#left.flatMap(undo => {
+      const newer = kept.find(({ setting }) => setting === undo.setting)
+      if (!newer) return [undo]
+      // Somebody has asked for the value that could not be taken back.
+      if (isDeepStrictEqual(newer.next, undo.next)) return []
+      const isDue = (image: Image) =>
+        this.#isAsLeft(undo.setting, image.path, now) && !isAsNow(image, now[undo.setting])
+      const images = undo.images.filter(isDue)
+      return images.length > 0 ? [{ ...undo, images }] : []
+    })
+  }
+
+  #isAsLeft(setting: string, path: string, now: Fingerprints): boolean {
+    return mayBeSame(now[setting]?.[path], this.#leftAs[setting]?.[path])
+  }
+
+  async #fingerprints(undos: readonly Undo[]): Promise<Fingerprints> {
     const all: Record<string, Record<string, string>> = {}
     for (const undo of undos) all[undo.setting] = { ...all[undo.setting], ...(await this.#fingerprintsOf(undo)) }
     return all
@@ -360,6 +379,11 @@ function whyImpossible({ setting: name, images, previous }: Undo, settings: read
   const setting = settings.find(setting => setting.name === name)
   if (!setting || !isWritable(setting)) return 'it changes something that is not a setting, or is read-only'
   return images.length > 0 || fits(setting, previous) ? undefined : 'a value in it does not fit its setting'
+}
+
+/** Whether a file is as an undo would put it back. */
+function isAsNow(image: Image, now: Fingerprints[string] | undefined): boolean {
+  return fingerprintsOf([image])[image.path] === now?.[image.path]
 }
 
 function fits({ schema }: Setting, value: unknown): boolean {

@@ -263,6 +263,8 @@ export class SystemStore {
             headers: ['Retry-After', String(this.#trial.remainingS)],
           },
         )
+      // Planned on a value that is yet to be undone, the change would keep it.
+      if (this.#transactions.left.length > 0) await this.#retryUndo(this.#retryMs)
       precondition()
       return act()
     })

@@ -2,7 +2,10 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { type Test, test } from 'tap'
+import * as Type from 'typebox/type'
 import { HalError } from '../../hal/errors.ts'
+import type { Setting } from '../../hal/setting.ts'
+import type { JsonObject } from '../../src/json.ts'
 import { intercepted, systemError } from '../hal/support/file-system.ts'
 import { runningAt } from '../hal/support/setting-device.ts'
 import { eventually } from '../support/eventually.ts'
@@ -11,12 +14,29 @@ import { plain, startStoreOf } from '../support/store.ts'
 /** Milliseconds before the first new attempt. */
 const RETRY_MS = 50
 
+/** A setting whose value is a member for each of two files. */
+function pairOf(one: Setting, two: Setting): Setting {
+  const schema = Type.Object({ one: Type.String(), two: Type.String() })
+  return {
+    ...one,
+    name: 'pair',
+    schema,
+    files: [...one.files, ...two.files],
+    read: async () => ({ one: await one.read(), two: await two.read() }),
+    async write(next) {
+      const value = next as Type.Static<typeof schema>
+      const isChanged = [await one.write?.(value.one), await two.write?.(value.two)]
+      return isChanged.includes(true)
+    },
+  }
+}
+
 /**
- * Settings `a` and `b`, which cannot be activated while `failing` has them; `name`, which `embedding` embeds; and `secret`, whose
- * value cannot be read. Files in `full` cannot be changed.
+ * Settings `a` and `b`, which cannot be activated while `failing` has them; `name`, which `embedding` embeds; `secret`, whose
+ * value cannot be read; and `pair` with the files `one` and `two`. Files in `full` cannot be changed.
  */
 async function startDevice(t: Test, retryMs = RETRY_MS) {
-  const root = t.testdir({ a: 'old', b: 'old', name: 'old', embedding: 'old', secret: 'old' })
+  const root = t.testdir({ a: 'old', b: 'old', name: 'old', embedding: 'old', secret: 'old', one: 'old', two: 'old' })
   const file = (name: string) => readFileSync(`${root}/${name}`, 'utf8')
   const full = new Set<string>()
   const failing = new Set<string>()
@@ -47,10 +67,11 @@ async function startDevice(t: Test, retryMs = RETRY_MS) {
       write: async () => system.writeAtomic('/embedding', file('name')),
     }),
     plain(system, 'secret', { read: async () => '********' }),
+    pairOf(plain(system, 'one'), plain(system, 'two')),
   ]
   const started = await startStoreOf(t, system, settings, { retryMs, fs })
   const { store } = started
-  const patch = (value: Record<string, string>, seconds?: number) => store.patch(value, () => undefined, seconds)
+  const patch = (value: JsonObject, seconds?: number) => store.patch(value, () => undefined, seconds)
   /** Changes a setting on trial, and undoes that. */
   const tryOut = async (name: string, act: () => void = () => undefined) => {
     await patch({ [name]: 'trial' }, 60)
@@ -76,10 +97,21 @@ test('a request for the value that the file has puts it into use, too, or is ref
   await tryOut('a', () => failing.add('a'))
   await t.rejects(patch({ a: 'old' }), { message: /networkctl did not end within 20 s\. Could not be undone: a\./ })
   failing.clear()
-  t.same((await patch({ a: 'old' })).written, ['a'])
+  t.same((await patch({ a: 'old' })).written, [], 'it is undone before anything is written')
   t.equal(inUse.a, 'old')
   t.notOk(existsSync(`${state}/journal`))
-  t.same((await patch({ a: 'old' })).written, [])
+})
+
+test('a change of one file of a setting does not confirm the value of another that could not be put back', async t => {
+  const { store, full, patch, file, state } = await startDevice(t, 60_000)
+  await patch({ pair: { one: 'trial' } }, 60)
+  full.add('one')
+  await store.cancel(() => undefined)
+  t.equal(file('one'), 'trial')
+  full.clear()
+  await patch({ pair: { two: 'new' } })
+  t.same(['one', 'two'].map(file), ['old', 'new'], 'it is put back first')
+  t.notOk(existsSync(`${state}/journal`))
 })
 
 test('a change by hand stays, whatever else is undone in between', async t => {

@@ -1,13 +1,31 @@
 /** A start that finds the journal of an earlier run. */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
+import { HalError } from '../../../hal/errors.ts'
 import { Files } from '../../../hal/files/files.ts'
+import type { System } from '../../../hal/os/system.ts'
 import type { Setting } from '../../../hal/setting.ts'
 import { intercepted, systemError } from '../support/file-system.ts'
 import { runningAt } from '../support/setting-device.ts'
-import { change, failureOf, rootWithFiles, setting, transactionsOf } from '../support/transactions.ts'
+import { change, failureOf, passive, rootWithFiles, setting, transactionsOf } from '../support/transactions.ts'
 import { treeOf } from '../support/tree.ts'
+
+/** A setting whose value is the text of two files. */
+function pair(system: System): Setting {
+  const [a, b] = [passive(system, 'a'), passive(system, 'b')]
+  return {
+    ...a,
+    name: 'pair',
+    files: [...a.files, ...b.files],
+    read: async () => `${await a.read()} ${await b.read()}`,
+    async write(value) {
+      const [one, two] = String(value).split(' ')
+      const isChanged = [await a.write?.(one), await b.write?.(two)]
+      return isChanged.includes(true)
+    },
+  }
+}
 
 test('a change that was applied and not kept is undone by the next start, once', async t => {
   const root = rootWithFiles(t)
@@ -73,6 +91,59 @@ test('settings that were set again since are not undone', async t => {
     ['a', 'b', 'c'].map(name => readFileSync(join(root, 'etc', name), 'utf8')),
     ['old', 'new', 'new'],
   )
+})
+
+test('a file that could not be put back is not confirmed by a change of another one of its setting', async t => {
+  for (const [what, next, one] of [
+    ['another value', 'trial new', 'old'],
+    ['the value that could not be taken back', 'trial old', 'trial'],
+    ['a value of its own', 'other old', 'other'],
+  ] as const)
+    for (const undoneBy of ['retry', 'recover'] as const) {
+      const root = rootWithFiles(t)
+      let isBroken = false
+      const fs = intercepted(({ name, path, proceed }) => {
+        if (isBroken && name === 'rename' && path.endsWith('/a')) throw systemError('ENOSPC')
+        return proceed()
+      })
+      const system = runningAt(root, { fs })
+      const setting = pair(system)
+      const transactions = transactionsOf(system, [setting])
+      await transactions.apply([{ setting, previous: 'old old', next: 'trial old' }])
+      isBroken = true
+      t.same((await transactions.undo()).notUndone, ['pair'])
+      isBroken = false
+      await transactions.apply([{ setting, previous: 'trial old', next }])
+      await transactions.keep()
+      await (undoneBy === 'retry' ? transactions : transactionsOf(system, [setting]))[undoneBy]()
+      const [, two] = next.split(' ')
+      t.equal(await setting.read(), `${one} ${two}`, `${what}, ${undoneBy}`)
+      t.notOk(existsSync(join(root, 'state/journal')), what)
+    }
+})
+
+test('a file that is as before is not put into use again once its setting has been changed', async t => {
+  const root = rootWithFiles(t)
+  const system = runningAt(root)
+  let isBroken = true
+  const steps: unknown[] = []
+  const setting: Setting = {
+    ...pair(system),
+    async activate(value) {
+      if (isBroken && value === 'old old') throw new HalError('COMMAND_FAILED', 'activate failed')
+      steps.push(value)
+    },
+  }
+  const transactions = transactionsOf(system, [setting])
+  await transactions.apply([{ setting, previous: 'old old', next: 'trial old' }])
+  t.same((await transactions.undo()).notUndone, ['pair'])
+  isBroken = false
+  steps.length = 0
+  await transactions.apply([{ setting, previous: 'old old', next: 'old new' }])
+  await transactions.keep()
+  t.same(transactions.left, [])
+  t.equal(await transactionsOf(system, [setting]).recover(), undefined)
+  t.same(steps, ['old new'])
 })
 
 test('a setting whose earlier change could not be undone goes back to before that, and stays there', async t => {

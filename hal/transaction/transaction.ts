@@ -230,19 +230,19 @@ export class Transactions {
 
   /**
    * Returns what is left of earlier changes once these are kept. A file that could not be put back is not confirmed by a change
-   * of another file of its setting.
+   * of another file of its setting, and a file that a kept change has rewritten, which may belong to two settings, is not put back.
    */
   async #leftBeside(kept: readonly Undo[]): Promise<readonly Undo[]> {
     const now = await this.#fingerprints(this.#left)
     return this.#left.flatMap(undo => {
       const newer = kept.find(({ setting }) => setting === undo.setting)
-      if (!newer) return [undo]
       // Somebody has asked for the value that could not be taken back.
-      if (isDeepStrictEqual(newer.next, undo.next)) return []
-      const isDue = (image: Image) =>
-        this.#isAsLeft(undo.setting, image.path, now) && !isAsNow(image, now[undo.setting])
-      const images = undo.images.filter(isDue)
-      return images.length > 0 ? [{ ...undo, images }] : []
+      if (newer && isDeepStrictEqual(newer.next, undo.next)) return []
+      if (!newer && undo.images.length === 0) return [undo]
+      const images = undo.images.filter(({ path }) => this.#isAsLeft(undo.setting, path, now))
+      // The setting's own change has put into use what is in its files.
+      const due = newer ? images.filter(image => !isAsNow(image, now[undo.setting])) : images
+      return due.length > 0 ? [{ ...undo, images: due }] : []
     })
   }
 

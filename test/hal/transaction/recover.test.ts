@@ -122,6 +122,42 @@ test('a file that could not be put back is not confirmed by a change of another 
     }
 })
 
+test('a file of two settings that was changed through one of them is not put back for the other', async t => {
+  for (const undoneBy of ['retry', 'recover'] as const) {
+    const root = rootWithFiles(t)
+    const system = runningAt(root)
+    let isBroken = true
+    const own = setting(system, 'a', [], step => isBroken && step === 'activate old')
+    const a: Setting = { ...own, files: [...own.files, '/etc/b'] }
+    const b = setting(system, 'b')
+    const transactions = transactionsOf(system, [a, b])
+    await transactions.apply([change(a)])
+    t.same((await transactions.undo()).notUndone, ['a'])
+    await transactions.apply([change(b)])
+    await transactions.keep()
+    isBroken = false
+    const next = undoneBy === 'retry' ? transactions : transactionsOf(system, [a, b])
+    t.match(await next[undoneBy](), { settings: ['a'], notUndone: [] }, 'the rest is undone')
+    t.equal(readFileSync(join(root, 'etc/a'), 'utf8'), 'old')
+    t.equal(readFileSync(join(root, 'etc/b'), 'utf8'), 'new', undoneBy)
+    t.notOk(existsSync(join(root, 'state/journal')))
+  }
+})
+
+test('a setting whose only file was changed through another setting is no longer undone', async t => {
+  const root = rootWithFiles(t)
+  const system = runningAt(root)
+  const b = setting(system, 'b')
+  const a = { ...setting(system, 'b', [], step => step === 'activate old'), name: 'a' }
+  const transactions = transactionsOf(system, [a, b])
+  await transactions.apply([change(a)])
+  t.same((await transactions.undo()).notUndone, ['a'])
+  await transactions.apply([change(b)])
+  await transactions.keep()
+  t.equal(await transactionsOf(system, [a, b]).recover(), undefined)
+  t.equal(readFileSync(join(root, 'etc/b'), 'utf8'), 'new')
+})
+
 test('a file that is as before is not put into use again once its setting has been changed', async t => {
   const root = rootWithFiles(t)
   const system = runningAt(root)

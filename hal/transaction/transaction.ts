@@ -60,6 +60,8 @@ export class Transactions {
   #left: readonly Undo[] = []
   /** Fingerprints of their files, as they were left. */
   #leftAs: Fingerprints = {}
+  /** Why the journal of an earlier run cannot be read yet: until it is, no other may take its place. */
+  #whyUnread: unknown
 
   /**
    * @param settings Every setting that a journal may name.
@@ -84,6 +86,11 @@ export class Transactions {
     return this.#left.map(nameOf)
   }
 
+  /** Whether the system refused to let `recover` read the journal. Until that succeeds, `apply` refuses all changes. */
+  get isUnread(): boolean {
+    return this.#whyUnread !== undefined
+  }
+
   /**
    * Applies changes in order. Until `keep`, `undo` takes them back, and so does the next start.
    * @param isKept Whether `keep` follows at once, so that a change which cannot be torn needs no journal.
@@ -91,6 +98,7 @@ export class Transactions {
    * @throws {TransactionFailed} after undoing, in reverse order, the changes made so far.
    */
   async apply(changes: readonly Change[], isKept = false): Promise<boolean> {
+    if (this.isUnread) throw new TransactionFailed(JOURNAL, [], this.#whyUnread)
     const undos: Undo[] = []
     let isChanged = false
     let at = ''
@@ -289,12 +297,14 @@ export class Transactions {
   }
 
   async #readJournal(): Promise<readonly Undo[] | undefined> {
+    this.#whyUnread = undefined
     try {
       const undos = await this.#journal.read()
       return undos && this.#possible(undos)
     } catch (error) {
-      if (!isUnreadable(error)) throw error
-      throw new HalError('UNREADABLE', `${error.message}; ${await this.#journal.setAside()}`)
+      if (isUnreadable(error)) throw new HalError('UNREADABLE', `${error.message}; ${await this.#journal.setAside()}`)
+      this.#whyUnread = error
+      throw error
     }
   }
 

@@ -128,7 +128,9 @@ export class SystemStore {
       // Files that depend on the hardware are known only now.
       const files = snapshot.all.flatMap(({ setting }) => setting.files)
       await this.#tolerate('finish interrupted writes', () => this.#system.recover(...files))
-      await this.#recover()
+      const undone = await this.#recover()
+      if (undone) this.topic.reportOnResync('reverted', this.#report(undone, 'restarted'))
+      this.#retryIn(this.#retryMs)
       // Watch first, then read, so that a change in between is seen twice rather than never.
       for (const entry of snapshot.available) this.#watcher.watch(entry)
       await snapshot.read(snapshot.available)
@@ -264,7 +266,7 @@ export class SystemStore {
           },
         )
       // Planned on a value that is yet to be undone, the change would keep it.
-      if (this.#transactions.left.length > 0) await this.#retryUndo(this.#retryMs)
+      if (this.#isUnfinished) await this.#retryUndo(this.#retryMs)
       precondition()
       return act()
     })
@@ -333,13 +335,20 @@ export class SystemStore {
   }
 
   #undo(reason: RevertReason): Promise<void> {
-    return this.#tryOut(async () => {
-      const undone = await this.#transactions.undo()
-      await this.#readBack(this.#named(undone.settings))
-      this.topic.append('reverted', this.#report(undone, reason))
-      await this.#updateEmbedding(this.#snapshot.available)
-      if (undone.notUndone.length > 0) this.#retryIn(this.#retryMs)
-    })
+    return this.#tryOut(async () => this.#tellUndone(await this.#transactions.undo(), reason))
+  }
+
+  /** Tells clients and the log what was undone, and has everything else follow. */
+  async #tellUndone(undone: Undone, reason: RevertReason): Promise<void> {
+    await this.#readBack(this.#named(undone.settings))
+    this.topic.append('reverted', this.#report(undone, reason))
+    await this.#updateEmbedding(this.#snapshot.available)
+    if (undone.notUndone.length > 0) this.#retryIn(this.#retryMs)
+  }
+
+  /** Whether something of an earlier change is yet to be undone. */
+  get #isUnfinished(): boolean {
+    return this.#transactions.isUnread || this.#transactions.left.length > 0
   }
 
   /**
@@ -349,6 +358,14 @@ export class SystemStore {
   async #retryUndo(pausedMs: number): Promise<void> {
     // During a trial, nothing else may change.
     if (this.#trial) return this.#retryIn(pausedMs)
+    const nextMs = Math.min(2 * pausedMs, MAX_RETRY_MS)
+    if (this.#transactions.isUnread) {
+      const undone = await this.#recover()
+      if (undone) await this.#tellUndone(undone, 'restarted')
+      // Until now, no file could follow a change by another program.
+      else if (!this.#transactions.isUnread) await this.#updateEmbedding(this.#snapshot.available)
+      return this.#retryIn(nextMs)
+    }
     const before = this.topic.latestId
     const { settings, notUndone, changed } = await this.#transactions.retry()
     await this.#readBack(this.#named(settings))
@@ -360,12 +377,12 @@ export class SystemStore {
     }
     if (changed.length > 0)
       this.#log('notice', `the change of ${changed.join(', ')} is not undone, because its files have changed since`)
-    this.#retryIn(Math.min(2 * pausedMs, MAX_RETRY_MS))
+    this.#retryIn(nextMs)
   }
 
   #retryIn(ms: number): void {
     clearTimeout(this.#retry)
-    if (this.#transactions.left.length === 0) return
+    if (!this.#isUnfinished) return
     this.#retry = setTimeout(() => {
       this.#queue
         .run(() => this.#retryUndo(ms))
@@ -382,18 +399,24 @@ export class SystemStore {
     if (this.topic.latestId === before && entries.length > 0) this.topic.changed(this.#snapshot.jsonOf(entries))
   }
 
-  async #recover(): Promise<void> {
+  /** Undoes what an earlier run left unfinished, and returns it. */
+  async #recover(): Promise<Undone | undefined> {
+    const wasUnread = this.#transactions.isUnread
+    let undone: Undone | undefined
     // If recovery fails, a change may have been undone.
     let isUndone = true
     try {
-      const undone = await this.#transactions.recover()
+      undone = await this.#transactions.recover()
       isUndone = undone !== undefined
-      if (undone) this.topic.reportOnResync('reverted', this.#report(undone, 'restarted'))
     } catch (error) {
-      this.#log('error', `the journal of an unfinished change: ${reasonOf(error)}; its changes stay as they are`)
+      const { isUnread } = this.#transactions
+      const effect = isUnread ? 'until it can be read, nothing can be changed' : 'its changes stay as they are'
+      if (!isUnread || !wasUnread)
+        this.#log('error', `the journal of an unfinished change: ${reasonOf(error)}; ${effect}`)
+      if (isUnread) return undefined
     }
-    this.#retryIn(this.#retryMs)
     await this.#tolerate('tell which change was kept last', () => this.#kept.start(isUndone))
+    return undone
   }
 
   /** Does something for the few clients that ask again. Failing storage must not affect the other clients. */

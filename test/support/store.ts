@@ -30,6 +30,14 @@ export function plain(system: System, name: string, rest: Partial<Setting> = {})
 interface StoreOptions extends Pick<SystemStoreOptions, 'retryMs'> {
   /** Of the state directory. */
   readonly fs?: FileSystem
+  /** The state directory of an earlier start; if omitted, a new one. */
+  readonly state?: string | undefined
+}
+
+function newState(t: Test): string {
+  const state = mkdtempSync(join(tmpdir(), 'receiverd-'))
+  t.teardown(() => rmSync(state, { recursive: true }))
+  return state
 }
 
 /** A store of these settings without a service around it. */
@@ -37,10 +45,8 @@ export async function startStoreOf(
   t: Test,
   system: System,
   settings: readonly Setting[],
-  { fs, ...options }: StoreOptions = {},
+  { fs, state = newState(t), ...options }: StoreOptions = {},
 ) {
-  const state = mkdtempSync(join(tmpdir(), 'receiverd-'))
-  t.teardown(() => rmSync(state, { recursive: true }))
   const lines: string[] = []
   const log = (level: string, line: string) => void lines.push(`${level}: ${line}`)
   const files = new Files(state, fs)

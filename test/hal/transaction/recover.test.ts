@@ -6,7 +6,7 @@ import { HalError } from '../../../hal/errors.ts'
 import { Files } from '../../../hal/files/files.ts'
 import type { System } from '../../../hal/os/system.ts'
 import type { Setting } from '../../../hal/setting.ts'
-import { intercepted, systemError } from '../support/file-system.ts'
+import { intercepted, systemError, unreadable } from '../support/file-system.ts'
 import { runningAt } from '../support/setting-device.ts'
 import { change, failureOf, passive, rootWithFiles, setting, transactionsOf } from '../support/transactions.ts'
 import { treeOf } from '../support/tree.ts'
@@ -262,6 +262,33 @@ test('what no file holds is put back, too', async t => {
   steps.length = 0
   t.same(await transactionsOf(system, [volume]).recover(), { settings: ['volume'], notUndone: [] })
   t.same(steps, ['activate volume old'])
+})
+
+test('a journal that could not be read is not replaced by a change', async t => {
+  for (const isKept of [false, true]) {
+    const root = rootWithFiles(t)
+    const system = runningAt(root)
+    const settings = [passive(system, 'a'), passive(system, 'b')]
+    await transactionsOf(system, settings).apply(settings.slice(0, 1).map(change))
+    let isFailing = true
+    const fs = unreadable(path => isFailing && path.endsWith('/journal'))
+    const transactions = transactionsOf(system, settings, new Files(`${root}/state`, fs))
+    await t.rejects(transactions.recover(), { code: 'EIO' })
+    t.equal(transactions.isUnread, true)
+    const error = await failureOf(transactions.apply(settings.slice(1).map(change), isKept))
+    t.match(error, { setting: 'the journal', notUndone: [], cause: { code: 'EIO' } })
+    t.equal(readFileSync(join(root, 'etc/b'), 'utf8'), 'old')
+    isFailing = false
+    t.same(await transactions.recover(), { settings: ['a'], notUndone: [] })
+    t.equal(transactions.isUnread, false)
+    await transactions.apply(settings.slice(1).map(change), isKept)
+    await transactions.keep()
+    t.equal(await transactionsOf(system, settings).recover(), undefined)
+    t.same(
+      ['a', 'b'].map(name => readFileSync(join(root, 'etc', name), 'utf8')),
+      ['old', 'new'],
+    )
+  }
 })
 
 test('a failed undo is not forgotten while the journal cannot be written', async t => {

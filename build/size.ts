@@ -30,9 +30,11 @@ import type { Metafile } from 'esbuild'
  * each socket that systemd passes takes 360, and telling the other commands of one that they reach 130. A trial of the version
  * that somebody goes back to takes 820, and not fetching a discarded one again 220. A value that could not be put back takes 250,
  * a card whose interface comes late 140, and a subject that looks like a record 130. Trying a version less often that cannot be
- * installed takes 600, asking RAUC again 250, and the end of a trial that the kernel does not tell 130.
+ * installed takes 600, asking RAUC again 250, and the end of a trial that the kernel does not tell 130. Undoing
+ * what another version changed takes 510, putting back what another change of the same setting leaves alone 460, and a journal
+ * that storage fails to read 480.
  */
-const BUDGET_BYTES = 466_500
+const BUDGET_BYTES = 467_950
 /** HTML, style and script of the page, before they are compressed. */
 const PAGE_BUDGET_BYTES = 110_000
 /**

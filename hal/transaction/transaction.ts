@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { Check } from 'typebox/schema'
-import { HalError, isUnreadable } from '../errors.ts'
+import { HalError, isUnreadable, reasonOf } from '../errors.ts'
 import type { Image } from '../files/image.ts'
 import type { System } from '../os/system.ts'
 import { isWritable, type Setting, type Undo } from '../setting.ts'
@@ -287,22 +287,24 @@ export class Transactions {
    * Undoes changes that an earlier run left unfinished or unconfirmed; undefined if it left none. The journal may be from
    * another version: undos that only that one can do are left out. A file that is not a journal of these settings is set aside,
    * and not acted on.
+   * @param isLast Whether a journal that cannot be read now is set aside, too.
    * @throws {HalError} for such a file, saying why; the system's own errors if the journal cannot be read now.
    */
-  async recover(): Promise<Undone | undefined> {
-    const undos = await this.#readJournal()
+  async recover(isLast = false): Promise<Undone | undefined> {
+    const undos = await this.#readJournal(isLast)
     if (undos === undefined) return undefined
     this.#open = await Promise.all(onePerSetting(undos).map(undo => this.#withOwnNext(undo)))
     return this.undo()
   }
 
-  async #readJournal(): Promise<readonly Undo[] | undefined> {
+  async #readJournal(isLast: boolean): Promise<readonly Undo[] | undefined> {
     this.#whyUnread = undefined
     try {
       const undos = await this.#journal.read()
       return undos && this.#possible(undos)
     } catch (error) {
-      if (isUnreadable(error)) throw new HalError('UNREADABLE', `${error.message}; ${await this.#journal.setAside()}`)
+      if (isLast || isUnreadable(error))
+        throw new HalError('UNREADABLE', `${reasonOf(error)}; ${await this.#journal.setAside()}`)
       this.#whyUnread = error
       throw error
     }

@@ -360,7 +360,8 @@ export class SystemStore {
     if (this.#trial) return this.#retryIn(pausedMs)
     const nextMs = Math.min(2 * pausedMs, MAX_RETRY_MS)
     if (this.#transactions.isUnread) {
-      const undone = await this.#recover()
+      // A file that cannot be read for hours may never be, and the device must not refuse all changes for good.
+      const undone = await this.#recover(pausedMs >= MAX_RETRY_MS)
       if (undone) await this.#tellUndone(undone, 'restarted')
       // Until now, no file could follow a change by another program.
       else if (!this.#transactions.isUnread) await this.#updateEmbedding(this.#snapshot.available)
@@ -399,14 +400,14 @@ export class SystemStore {
     if (this.topic.latestId === before && entries.length > 0) this.topic.changed(this.#snapshot.jsonOf(entries))
   }
 
-  /** Undoes what an earlier run left unfinished, and returns it. */
-  async #recover(): Promise<Undone | undefined> {
+  /** Undoes what an earlier run left unfinished, and returns it. @param isLast Whether it is given up if it cannot be read. */
+  async #recover(isLast = false): Promise<Undone | undefined> {
     const wasUnread = this.#transactions.isUnread
     let undone: Undone | undefined
     // If recovery fails, a change may have been undone.
     let isUndone = true
     try {
-      undone = await this.#transactions.recover()
+      undone = await this.#transactions.recover(isLast)
       isUndone = undone !== undefined
     } catch (error) {
       const { isUnread } = this.#transactions

@@ -67,6 +67,15 @@ test('until then nothing is changed, so that the next start can still undo it', 
   t.notOk(existsSync(`${state}/journal`))
 })
 
+test('a journal that cannot be read for hours is given up', async t => {
+  const hour = 3_600_000
+  const { log, state, file, patch } = await restartedDevice(t, hour)
+  await patch()
+  t.same(['address', 'name'].map(file), ['trial', 'new'])
+  t.match(log, [UNREAD, /EIO.*it was set aside as journal.bad; its changes stay as they are$/])
+  t.ok(existsSync(`${state}/journal.bad`))
+})
+
 test('a change that is asked for once the journal can be read comes after the undo', async t => {
   const { file, storage, patch } = await restartedDevice(t, 60_000)
   storage.isFailing = false

@@ -113,7 +113,10 @@ function isSameProof({ proof: a }: FleetDevice, { proof: b }: FleetDevice): bool
   return JSON.stringify(a) === JSON.stringify(b)
 }
 
+/** Programs that check a certificate take an IPv4 address for the same in its form as an IPv6 address (RFC 4291 §2.5.5.2). */
 function canonical(host: string): string {
   const address = parseAddress(host)
-  return address ? `${address.family} ${address.bits}` : host.toLowerCase().replace(/\.$/, '')
+  if (!address) return host.toLowerCase().replace(/\.$/, '')
+  const { family, bits } = address
+  return bits >> 32n === 0xffffn ? `4 ${bits & 0xffffffffn}` : `${family} ${bits}`
 }

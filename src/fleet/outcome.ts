@@ -36,7 +36,8 @@ export async function outcomeOf(
   act: (member: Member) => Promise<Result>,
   halted: Promise<never>,
 ): Promise<Outcome> {
-  return named(member, await orFailed(act(member), halted))
+  // It may throw before there is a promise.
+  return named(member, await orFailed((async () => act(member))(), halted))
 }
 
 /** Waits for a result. A failure is one, too, and so is the end of the waiting. @param halted Rejects then. */

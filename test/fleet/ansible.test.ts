@@ -1,4 +1,5 @@
 /** The collection in src/fleet/ansible, with Ansible itself: 40 devices by the playbook in the README, and a device for each failure. */
+import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -29,6 +30,31 @@ class Connection(Local):
 const skip = needs('ansible-playbook')
 
 const timezoneOf = async (device: TestService) => (await device.system()).value.timezone
+
+/**
+ * A certificate (PEM) with the key of `own`, in which a reader that takes an indefinite length for none finds that of `other`: in
+ * place of the algorithm of its signature, it has values without lengths, which OpenSSL accepts (X.690 section 8.1.3.6).
+ */
+function disguised(own: string, other: string): string {
+  const value = (tag: number, content: Buffer) =>
+    Buffer.concat([Buffer.from([tag, 0x82, content.length >> 8, content.length & 0xff]), content])
+  const endOf = (der: Buffer, at: number) => {
+    const length = der[at + 1] ?? 0
+    const count = length & 0x80 ? length & 0x7f : 0
+    return at + 2 + count + (count === 0 ? length : der.readUIntBE(at + 2, count))
+  }
+  const { raw } = new X509Certificate(own)
+  const contentAt = (at: number) => at + 2 + ((raw[at + 1] ?? 0) & 0x80 ? (raw[at + 1] ?? 0) & 0x7f : 0)
+  const begin = contentAt(0)
+  const end = endOf(raw, begin)
+  const serial = endOf(raw, contentAt(begin))
+  const signature = endOf(raw, serial)
+  const key = new X509Certificate(other).publicKey.export({ type: 'spki', format: 'der' })
+  const disguise = Buffer.concat([Buffer.from('308006082a8648ce3d04030230800500', 'hex'), key, Buffer.alloc(4)])
+  const members = [raw.subarray(contentAt(begin), signature), disguise, raw.subarray(endOf(raw, signature), end)]
+  const der = value(0x30, Buffer.concat([value(0x30, Buffer.concat(members)), raw.subarray(end)]))
+  return `-----BEGIN CERTIFICATE-----\n${der.toString('base64').replace(/.{64}/g, '$&\n')}\n-----END CERTIFICATE-----\n`
+}
 
 t.test('40 devices, by the playbook in the README', { skip }, async t => {
   t.match(INVENTORY, 'fleet: fleet.yaml')
@@ -181,12 +207,13 @@ devices:
 
 t.test('failures are said in words', { skip }, async t => {
   const owner = new Controller(t)
-  const names = ['pin', 'authority', 'value', 'key', 'trial', 'lost', 'ended', 'refused', 'again'] as const
+  const names = ['pin', 'posing', 'authority', 'value', 'key', 'trial', 'lost', 'ended', 'refused', 'again'] as const
   const devices = {} as Record<(typeof names)[number], TestService>
   for (const name of names) devices[name] = await startTestService(t)
   const [own, other] = [certificateOf('pin'), certificateOf('pin')]
-  const [pinned, signed, trial, lost, ended, refused] = [
+  const [pinned, posing, signed, trial, lost, ended, refused] = [
     await Network.to(t, devices.pin.port, own),
+    await Network.to(t, devices.posing.port, { ...own, cert: disguised(own.cert, other.cert) }),
     await Network.to(t, devices.authority.port, own),
     await Network.to(t, devices.trial.port),
     await Network.to(t, devices.lost.port),
@@ -194,10 +221,13 @@ t.test('failures are said in words', { skip }, async t => {
     await Network.to(t, devices.refused.port),
   ]
   const heads: string[] = []
-  pinned.fateOf = signed.fateOf = head => {
-    heads.push(head)
-    return 'pass'
-  }
+  pinned.fateOf =
+    posing.fateOf =
+    signed.fateOf =
+      head => {
+        heads.push(head)
+        return 'pass'
+      }
   // Nobody can confirm it.
   trial.fateOf = head => (head.startsWith('POST /api/v1/system/confirm') ? 'break down' : 'pass')
   for (const [network, fate] of [
@@ -222,6 +252,7 @@ t.test('failures are said in words', { skip }, async t => {
 settings: { timezone: UTC }
 devices:
   pin: { address: "${pinned.address}", pin: "${other.pin}" }
+  posing: { address: "${posing.address}", pin: "${other.pin}" }
   authority: { address: "${signed.address}", ca: other.pem }
 ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('key')}${at('again')}
   trial: { address: "http://${trial.address}" }
@@ -238,6 +269,7 @@ ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('k
   t.equal(status, 2, text)
   t.match(of, {
     pin: { state: 'fatal', msg: `it is not the device with this pin: its certificate has another one, ${own.pin}` },
+    posing: { state: 'fatal', msg: 'its certificate cannot be read' },
     authority: { state: 'fatal', msg: /its certificate is not accepted: self-signed certificate; give its pin, or/ },
     value: { state: 'fatal', errors: [{ pointer: '/ntp/servers/0' }, { pointer: '/shoe' }] },
     key: { state: 'fatal', msg: /^the device refuses it \(401\): / },
@@ -256,7 +288,8 @@ ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('k
   t.match(of.value?.msg, /^the device refuses \/ntp\/servers\/0: .*; \/shoe: /)
   t.same(heads, [], 'to a device that has not proved who it is, nothing was sent')
   for (const name of ['lost', 'ended'] as const) t.equal(await timezoneOf(devices[name]), 'UTC')
-  for (const name of ['pin', 'authority', 'value', 'key'] as const) t.equal(await timezoneOf(devices[name]), before)
+  for (const name of ['pin', 'posing', 'authority', 'value', 'key'] as const)
+    t.equal(await timezoneOf(devices[name]), before)
   t.ok(await eventually(async () => (await timezoneOf(devices.trial)) === before), 'undone')
   for (const { key } of Object.values(devices)) t.notMatch(text, key)
 

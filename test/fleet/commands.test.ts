@@ -147,6 +147,14 @@ t.test('a device that is found by its serial number', async t => {
   const absent = await owner.run(['list'], env)
   t.equal(absent.status, 1)
   t.match(absent.stdout, 'failed: no receiver with the serial number 200 is on this network')
+
+  const there = `  hall: { address: "${network.address}", pin: "${own.pin}" }\n`
+  owner.write('fleet.yaml', `${owner.read('fleet.yaml')}${there}`)
+  owner.write('keys.csv', `lobby,${device.key}\nhall,${device.key}\n`)
+  const { status: failed, of } = await owner.outcomes(['discard-update', '--yes', '--keep-going'], env)
+  t.equal(failed, 1)
+  t.match(of.lobby, { state: 'failed', reason: /^no receiver with the serial number 200/ })
+  t.match(of.hall, { state: String }, 'the others are reported as well')
 })
 
 t.test('a token that many devices take', async t => {

@@ -82,8 +82,9 @@ export class Owner {
   /** The same with `--json`: what became of each device. */
   async outcomes(
     args: readonly string[],
+    env: NodeJS.ProcessEnv = {},
   ): Promise<{ readonly status: number | null; readonly of: Record<string, Outcome> }> {
-    const { status, stdout, stderr } = await this.run([...args, '--json'])
+    const { status, stdout, stderr } = await this.run([...args, '--json'], env)
     if (stdout === '') throw new Error(stderr)
     const { devices } = JSON.parse(stdout) as { devices: readonly Outcome[] }
     return { status, of: Object.fromEntries(devices.map(outcome => [outcome.device, outcome])) }

@@ -222,6 +222,7 @@ t.test('a certificate by which a device could be another one is refused', { skip
   const authority = authorityOf(owner, 'lobby')
   for (const [own, why] of [
     [certificateOf('lobby', ['192.0.2.9']), 'its certificate is also for 192.0.2.9, which is other-1'],
+    [certificateOf('lobby', ['::ffff:192.0.2.9']), /its certificate is also for 0:.*:C000:209, which is other-1/],
     [certificateOf('lobby', ['HALL.example.org']), 'its certificate is also for HALL.example.org, which is other-0'],
     [certificateOf('lobby', ['2001:db8::9']), /its certificate is also for 2001:.*:9, which is other-2/i],
     [certificateOf('lobby', ['*.example.org']), 'its certificate is also for *.example.org, which is other-0'],

@@ -10,6 +10,8 @@ from ansible_collections.receiverd.receiverd.plugins.module_utils.client import 
 # Seconds for a network to change, before the device is asked whether it is still there.
 SETTLE_S = 10
 RETRY_S = 1
+# The longest trial of a real device.
+MAX_CONFIRM_S = 600
 # After how many timeouts a device that has not answered a change is given up.
 LOST_FACTOR = 3
 
@@ -183,8 +185,9 @@ class Change:
             schemas = document.get("components", {}).get("schemas", {})
             properties = resolved(schemas, schemas.get("System", {})).get("properties", {})
             found = [resolved(schemas, properties.get(name, {})) for name in self._comparison.patch]
-            return max((int(schema.get("x-confirm-within", 0)) for schema in found), default=0)
-        except (AttributeError, TypeError, ValueError):
+            # Nobody waits for a device that claims a longer one.
+            return max((min(int(schema.get("x-confirm-within", 0)), MAX_CONFIRM_S) for schema in found), default=0)
+        except (AttributeError, OverflowError, TypeError, ValueError):
             raise ReceiverError("it is no receiver: its answer to GET /openapi.json is no description of its settings")
 
     def _send(self, trial_s):

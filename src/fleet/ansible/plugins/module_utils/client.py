@@ -25,6 +25,8 @@ PIN = re.compile(r"(?:sha256//)?([A-Za-z0-9+/]{43}=)")
 FINGERPRINT = re.compile(r"[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){31}")
 # Keys as devices accept them (POST /api/v1/api-key), and as they make them.
 KEY = re.compile(r"[A-Za-z0-9._~-]{22,128}")
+# Tags in a certificate (RFC 5280 section 4.1); VERSION is that of its only optional member, [0].
+INTEGER, SEQUENCE, VERSION = 0x02, 0x30, 0xA0
 # A header allows no other characters (RFC 9110 section 5.5).
 CREDENTIAL = re.compile(r"[\x21-\x7e]+")
 
@@ -131,21 +133,26 @@ class Trust:
 def public_key_in(certificate):
     """The SubjectPublicKeyInfo of a certificate, both in DER (RFC 5280 section 4.1)."""
     try:
-        at, _end = der_content(certificate, 0)
-        at, _end = der_content(certificate, at)
-        # The version is optional, and the only one of these members with the tag [0].
-        before = 6 if certificate[at] == 0xA0 else 5
-        for _each in range(before):
-            _start, at = der_content(certificate, at)
-        _start, end = der_content(certificate, at)
+        at, _end = der_content(certificate, 0, SEQUENCE)
+        at, _end = der_content(certificate, at, SEQUENCE)
+        version = [VERSION] if certificate[at] == VERSION else []
+        # The serial number, the algorithm of the signature, the issuer, the validity and the subject.
+        for tag in version + [INTEGER] + 4 * [SEQUENCE]:
+            _start, at = der_content(certificate, at, tag)
+        _start, end = der_content(certificate, at, SEQUENCE)
         return certificate[at:end]
     except IndexError:
         raise ReceiverError("its certificate cannot be read")
 
 
-def der_content(data, at):
-    """Where the content of a value begins, and where it ends (X.690 section 8.1)."""
+def der_content(data, at, tag):
+    """
+    Where the content of a value begins, and where it ends (X.690 section 8.1). A length of 0x80 is indefinite, which OpenSSL reads
+    although DER forbids it (section 10.1): the two would not see the same key.
+    """
     length, start = data[at + 1], at + 2
+    if data[at] != tag or length == 0x80:
+        raise IndexError
     if length & 0x80:
         count = length & 0x7F
         length, start = int.from_bytes(data[start:start + count], "big"), start + count

@@ -13,6 +13,7 @@ import { System } from '../hal/os/system.ts'
 import { registry } from '../hal/registry.ts'
 import { BUILT_PAGE } from './api/built-page.ts'
 import { configurationSchema } from './api/system.ts'
+import { JUDGE } from './auth/authenticator.ts'
 import { BUILT_AT, VERSION } from './build-info.ts'
 import { type Command, parseCommand } from './cli/cli.ts'
 import { issuersThatStay, makeToken, passingToken, rotateKey, showAccess, showKey } from './cli/commands.ts'
@@ -263,12 +264,7 @@ async function judgeVersion(flags: Flags): Promise<boolean> {
   if (folder === undefined) throw new UsageError('update judge: RECEIVERD_UPDATE names no folder')
   const system = new System(readRoot(flags, env))
   const token = async () =>
-    passingToken(
-      await showKey(stateOf(flags)),
-      { roles: ['admin:r'], subject: 'receiverd update judge' },
-      systemClock.now(),
-      BUILT_AT,
-    )
+    passingToken(await showKey(stateOf(flags)), { roles: ['admin:r'], subject: JUDGE }, systemClock.now(), BUILT_AT)
   // At each look: the service may have yet to start.
   const doors = async () => {
     const { api = readAddress(flags, env), tlsPort = readTlsPort(env) ?? HTTPS_PORT } =

@@ -20,6 +20,9 @@ export interface Credential extends Claims {
 /** The generation of credentials that do not depend on the API key. */
 const OF_NO_KEY = -1
 
+/** The subject of the tokens with which this device judges an update. */
+export const JUDGE = 'receiverd update judge'
+
 /** Returns the holder for the log: `the API key`, `a token of panel-4`, or `a token of ops, by the issuer fleet`. */
 export function holderOf({ isApiKey, sub, issued }: Credential): string {
   if (isApiKey) return 'the API key'
@@ -123,7 +126,8 @@ export class Authenticator {
         )
       else {
         const tell = this.#onFirstUse
-        if (tell && !outcome.issued) {
+        // The judge is nobody who could keep the key, which may be nowhere but on the screen until its first use.
+        if (tell && !outcome.issued && outcome.sub !== JUDGE) {
           this.#onFirstUse = undefined
           tell()
         }

@@ -1,5 +1,7 @@
 import * as Type from 'typebox/type'
 import { reasonOf } from '../../hal/errors.ts'
+import { isTemporary } from '../../hal/os/data-partition.ts'
+import type { System } from '../../hal/os/system.ts'
 import type { ApiKeyStore } from '../auth/api-key.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import type { Issuers } from '../auth/issuers.ts'
@@ -35,11 +37,12 @@ export interface KeyRoutesOptions {
   readonly keys: ApiKeyStore
   readonly issuers: Issuers
   readonly authenticator: Authenticator
+  readonly system: System
   readonly log: Log
 }
 
 /** The route that replaces the API key. Every holder of the key can replace it. */
-export function keyRoutes({ keys, issuers, authenticator, log }: KeyRoutesOptions): readonly Route[] {
+export function keyRoutes({ keys, issuers, authenticator, system, log }: KeyRoutesOptions): readonly Route[] {
   return [
     {
       method: 'POST',
@@ -59,6 +62,12 @@ export function keyRoutes({ keys, issuers, authenticator, log }: KeyRoutesOption
         try {
           if (chosen !== undefined) await keys.requireUsable(chosen)
           const before = keys.current
+          // Nobody would have kept the old one.
+          if (chosen !== before && (await isTemporary(system)))
+            throw new Problem(
+              'conflict',
+              'The data partition could not be mounted, so a restart would bring the old key back. Restart the device, or replace its card.',
+            )
           if (removeIssuers) await remove(mayStill)
           // Of two concurrent requests, the second holds a key that has been replaced: it must not get the new one.
           const apiKey = await keys.replace(chosen, mayStill)
@@ -102,6 +111,9 @@ export function keyRoutes({ keys, issuers, authenticator, log }: KeyRoutesOption
                 { $id: 'ApiKey' },
               ),
             },
+          },
+          409: {
+            description: 'A restart would bring the old key back, because the data partition could not be mounted.',
           },
           413: { description: 'The body is too large.' },
           415: { description: 'Not JSON.', headers: ['Accept'] },

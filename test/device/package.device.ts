@@ -190,6 +190,14 @@ t.test('an update of earlier packages where nginx reaches the service at another
   t.equal(await rig.shell('ls /etc/systemd/system/receiverd.socket.d'), '', 'purged, it leaves no port behind')
   await rig.shell(UPDATE)
   t.match(await socket(), '127.0.0.1:8080')
+
+  // Another server in front has reached the service where this one does.
+  await rig.shell('dpkg --purge receiverd-tls && rm -rf /etc/receiverd/tls')
+  await rig.replaceFile('/etc/systemd/system/test-port.conf', '[Socket]\nListenStream=\nListenStream=127.0.0.1:8080\n')
+  await rig.shell(`cd /etc/systemd/system && install -D -m 644 test-port.conf receiverd.socket.d/override.conf`)
+  await rig.shell('systemctl daemon-reload && systemctl restart receiverd.socket')
+  await rig.shell(UPDATE.replace('*', 'receiverd-tls*'))
+  await eventually(async () => (await rig.shell(SECURED)) === '200')
 })
 
 t.test('a configuration of nginx that nobody has edited is updated', { skip: NO_RIG }, async t => {

@@ -36,7 +36,7 @@ mmdebstrap --verbose --format=tar --arch=arm64 --variant=minbase \
 	--include=systemd-sysv,systemd-timesyncd,systemd-resolved,libnss-resolve,udev,dbus,iproute2,procps,kmod,e2fsprogs,tzdata,alsa-utils,nodejs,systemd-journal-remote \
 	--include=linux-image-arm64,initramfs-tools,busybox,zstd \
 	--include=rauc,rauc-service,libubootenv-tool,curl,ca-certificates,openssl,fdisk,util-linux,dosfstools \
-	--include=avahi-daemon,avahi-utils,libnss-mdns,wireguard-tools \
+	--include=avahi-daemon,avahi-utils,libnss-mdns \
 	--include=uxplay,gstreamer1.0-plugins-base,gstreamer1.0-plugins-good,gstreamer1.0-plugins-bad,gstreamer1.0-tools \
 	--include=gstreamer1.0-alsa,gstreamer1.0-libav \
 	--include=weston,seatd,fonts-dejavu-core,nginx-light \

@@ -5,7 +5,8 @@ set -eu
 . build/image/binfmt.sh
 export SOURCE_DATE_EPOCH=$BASE_EPOCH
 board=build/image/boards/$1
-packages=$(sed 's/#.*//' "$board/packages" 2>/dev/null | tr '\n' ' ')
+# For all boards: vpn-endpoint calls wg(8).
+packages="wireguard-tools $(sed 's/#.*//' "$board/packages" 2>/dev/null | tr '\n' ' ')"
 
 # The overlay comes first: it says what belongs in the initrd, and how the packages configure themselves.
 mmdebstrap --quiet --format=tar --arch=arm64 --variant=custom --components=main,non-free-firmware \

@@ -71,7 +71,7 @@ export async function startService(
   if (await isTemporary(system).catch(() => false))
     log(
       'error',
-      'the data partition could not be mounted, or is damaged: the settings are those of a new device, and a restart loses changes',
+      'the data partition could not be mounted, or is damaged: the settings may be those of a new device, and a restart loses changes',
     )
 
   const parts = { ...surroundings, config, state, keys, issuers, authenticator, readers }

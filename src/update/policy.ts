@@ -134,7 +134,7 @@ export class Policy {
   }
 
   async #act(): Promise<void> {
-    const { settings, channel, update, clock, folder, random, log } = this.#options
+    const { settings, channel, update, clock, random } = this.#options
     const url = await channel.url()
     this.#url = url
     const version = await channel.check(url)
@@ -145,11 +145,8 @@ export class Policy {
       return
     }
     this.#failures = 0
-    // Noted before the download, so that a device that restarts in the middle does not check again at once. The policy is
-    // followed even if the storage refuses the note.
-    await folder
-      .writeAtomic(CHECKED, `${rfc3339(now)}\n`, MODE)
-      .catch(error => log('warning', `update: the time of the check could not be noted: ${reasonOf(error)}`))
+    // Noted before the download, so that a device that restarts in the middle does not check again at once.
+    await this.#note(CHECKED, rfc3339(now), 'the time of the check')
     if (settings().policy === 'check' || !(await this.#isWanted(version))) return
     const attempts = await this.#attemptsAt(version)
     if (now < attempts.nextAt) return
@@ -178,12 +175,16 @@ export class Policy {
   }
 
   async #tried(version: string, before: number): Promise<void> {
-    const { folder, clock, log } = this.#options
+    const now = rfc3339(this.#options.clock.now())
+    await this.#note(TRIED, `${version} ${before + 1} ${now}`, `the attempt at version ${version}`)
+  }
+
+  /** Writes a record. The policy is followed even if the storage refuses it. */
+  async #note(path: string, text: string, what: string): Promise<void> {
+    const { folder, log } = this.#options
     await folder
-      .writeAtomic(TRIED, `${version} ${before + 1} ${rfc3339(clock.now())}\n`, MODE)
-      .catch(error =>
-        log('warning', `update: the attempt at version ${version} could not be noted: ${reasonOf(error)}`),
-      )
+      .writeAtomic(path, `${text}\n`, MODE)
+      .catch(error => log('warning', `update: ${what} could not be noted: ${reasonOf(error)}`))
   }
 
   async #fetch(url: string): Promise<boolean> {

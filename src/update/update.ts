@@ -504,28 +504,7 @@ export class Update {
     const other: UpdateState['other'] = isInstalling ? { state: 'bad' } : described(await this.#otherSlot(bootSlot))
     const fate = trial && !isTrial && !isInstalling ? await this.#fateOf(trial, bootSlot) : undefined
     const hasTestKeys = await system.exists(TEST_KEYS)
-    // The judge, another process, ends the trial by removing its record.
-    const ended = async () => {
-      const isOver = this.state.running.state === 'trial' && !(await records.isTrial())
-      if (isOver) this.#topic.set({ running: { ...this.state.running, state: 'good' }, last: await records.last() })
-    }
-    const { wait = timer } = this.#options
-    let stopWaiting = () => {}
-    // Also without being told: as long as the version counts as on trial, the device takes no update.
-    const look = () => {
-      stopWaiting()
-      ended()
-        .catch(error => this.#log('warning', 'the trial records', error))
-        .finally(() => {
-          if (this.state.running.state === 'trial' && !this.#stopping.signal.aborted)
-            stopWaiting = wait(TRIAL_LOOK_MS, look)
-        })
-    }
-    const stop = records.watch(look)
-    this.#stopWatching = () => {
-      stop()
-      stopWaiting()
-    }
+    const look = this.#watchTrial(records)
     this.#topic.begin({
       running: { ...(version && { version }), slot: bootSlot, state: isTrial ? 'trial' : 'good' },
       other,
@@ -542,6 +521,31 @@ export class Update {
     if (trial && fate) await this.#conclude(trial, fate)
     else if (!trial && last?.outcome === 'installed' && last.version !== version && last.version === other.version)
       await this.#replaced(last.version)
+  }
+
+  /**
+   * Follows the end of a trial: the judge, another process, removes its record. Looks once a minute besides, because the device
+   * takes no update as long as its version counts as on trial. @returns a function that looks at once.
+   */
+  #watchTrial(records: TrialRecords): () => void {
+    const { wait = timer } = this.#options
+    let stopWaiting = () => {}
+    const conclude = async () => {
+      const isOver = this.state.running.state === 'trial' && !(await records.isTrial())
+      if (isOver) this.#topic.set({ running: { ...this.state.running, state: 'good' }, last: await records.last() })
+    }
+    const look = async () => {
+      stopWaiting()
+      await conclude().catch(error => this.#log('warning', 'the trial records', error))
+      const isOnTrial = this.state.running.state === 'trial'
+      if (isOnTrial && !this.#stopping.signal.aborted) stopWaiting = wait(TRIAL_LOOK_MS, look)
+    }
+    const stop = records.watch(look)
+    this.#stopWatching = () => {
+      stop()
+      stopWaiting()
+    }
+    return look
   }
 
   /**

@@ -11,11 +11,10 @@ import t from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { QEMU, U_BOOT } from './boards.ts'
+import { STATE_COPY_OFFSET } from './disk.ts'
 
 const MIB = 1024 ** 2
 const STATE_BYTES = 512
-/** Where the boot script keeps a copy of the state, which itself is at 1 MiB. */
-const COPY = 2 * MIB
 const RUN_MS = 120_000
 /** Where the partitions of the disk begin and how large they are, in MiB. All are small. */
 const BOOT = { start: 4, size: 34 }
@@ -165,7 +164,7 @@ t.test('a state of which only the copy is left', { skip }, async t => {
   t.same(readState(disk), { order: 'B', a: '14', b: '13' })
   writeState(disk, { order: 'A B', a: '14', b: '14' })
   t.equal(await started(disk), 'A')
-  writeState(disk, lost, COPY)
+  writeState(disk, lost, STATE_COPY_OFFSET)
   t.equal(await started(disk), 'A', 'a copy that is lost is made again')
   writeState(disk, lost)
   t.equal(await started(disk), 'A')

@@ -10,6 +10,8 @@ const EXT4_MAGIC = 0xef53
 
 /** Where the boot script keeps its state. */
 export const STATE_OFFSET = 1024 ** 2
+/** Where the script keeps a copy of it. */
+export const STATE_COPY_OFFSET = 2 * 1024 ** 2
 export const STATE_BYTES = SECTOR_BYTES
 
 export interface Partition {

@@ -12,7 +12,7 @@ import { temporaryFolder } from '../support/folder.ts'
 import { BadCard } from './bad-card.ts'
 import { virt } from './boards.ts'
 import { makeBundle } from './bundle.ts'
-import { digest, partition, read, STATE_BYTES, STATE_OFFSET, superblocks, write } from './disk.ts'
+import { digest, partition, read, STATE_BYTES, STATE_COPY_OFFSET, STATE_OFFSET, superblocks, write } from './disk.ts'
 import { factoryDisk, Machine } from './machine.ts'
 import { INSTALL_MS, TRIAL_MS, updating } from './updating.ts'
 
@@ -123,7 +123,7 @@ t.test('the boot state is lost while B is in use: B starts, or without its copy 
   t.same(await identity(), before)
 
   await off()
-  write(device.disk, [...lost, { offset: 2 * STATE_OFFSET, bytes: Buffer.alloc(STATE_BYTES) }])
+  write(device.disk, [...lost, { offset: STATE_COPY_OFFSET, bytes: Buffer.alloc(STATE_BYTES) }])
   await device.boot()
   t.match(await state(), {
     running: { slot: 'A', state: 'good' },

@@ -31,6 +31,8 @@ const RENEWED_BEFORE_DAYS = 90
 const WARNED_BEFORE_DAYS = 14
 /** The same as a part of its lifetime, for one that is valid only for days. */
 const WARNED_BEFORE_PART = 1 / 3
+/** Milliseconds before a certificate that was set aside without success is set aside again: each time, files are written. */
+const ACQUITTED_MS = 3_600_000
 
 /**
  * The certificate of the server in front, which terminates TLS for this service. The device makes one if there is none, and
@@ -47,6 +49,8 @@ export class Tls {
   #inForce: Certificate | undefined
   /** The digest of an owner's certificate that the server has not accepted. */
   #refused: string | undefined
+  /** An owner's certificate that was not the only obstacle to the server's start, and since when, by the monotonic clock. */
+  #acquitted: { readonly digest: string; readonly at: number } | undefined
   #settling: NodeJS.Timeout | undefined
   /** Why a certificate cannot be used. */
   readonly #complaint: Complaint
@@ -222,8 +226,10 @@ export class Tls {
   /** Replaces an unusable pair, which must not lock everybody out of a device that has no other way in. */
   async #replaceUnusable(error: unknown): Promise<void> {
     const { files, clock, log } = this.#options
-    const isRefused = this.#refused !== undefined && errorCode(error) === 'COMMAND_FAILED'
-    if (!(isUnreadable(error) || isRefused) || !(await files.setAside(clock.now(), isRefused))) throw error
+    const refused = errorCode(error) === 'COMMAND_FAILED' ? this.#refused : undefined
+    const isRefused = refused !== undefined
+    const isCulprit = isUnreadable(error) || (isRefused && !this.#isAcquitted(refused))
+    if (!isCulprit || !(await files.setAside(clock.now(), isRefused))) throw error
     const reason = isRefused
       ? 'the server in front does not start with it'
       : `${reasonOf(error)}, so the server in front does not run`
@@ -232,9 +238,17 @@ export class Tls {
       await this.#update()
     } catch (again) {
       // Something else keeps the server from running.
-      if (isRefused) await files.putBack()
+      if (isRefused) {
+        this.#acquitted = { digest: refused, at: performance.now() }
+        await files.putBack()
+      }
       throw again
     }
+  }
+
+  /** A certificate is suspected again after a while, because it may keep the server from starting once nothing else does. */
+  #isAcquitted(digest: string): boolean {
+    return this.#acquitted?.digest === digest && performance.now() - this.#acquitted.at < ACQUITTED_MS
   }
 
   /**
@@ -243,8 +257,9 @@ export class Tls {
    */
   #needsRenewal({ from, to, covers }: Certificate): boolean {
     if (this.#options.configuration.isOnTrial) return false
-    const now = this.#options.clock.now()
-    const isTimely = !this.#isClockSet || (from <= now && now < to - RENEWED_BEFORE_DAYS * DAY_MS)
+    const now = this.#latest
+    // While the clock is not set, a certificate of a later time knows better.
+    const isTimely = (from <= now || !this.#isClockSet) && now < to - RENEWED_BEFORE_DAYS * DAY_MS
     return !isTimely || !this.#names.every(covers)
   }
 
@@ -268,11 +283,11 @@ export class Tls {
     const [first = 0] = this.#made
     // Without a certificate, nobody could connect at all.
     if (previous && this.#made.length >= MAX_RENEWALS_PER_DAY && now - first < DAY_MS) return false
-    const { files, clock, builtAt } = this.#options
+    const { files } = this.#options
     await this.#rememberOriginal()
     const names = this.#withFormer(previous)
-    // While the clock is not set, the installed certificate knows better.
-    const from = this.#isClockSet || !previous ? Math.max(clock.now(), builtAt) - PAST_DAYS * DAY_MS : previous.from
+    const past = this.#latest - PAST_DAYS * DAY_MS
+    const from = this.#isClockSet || !previous ? past : Math.max(past, previous.from)
     // The validity includes both its first and its last second (RFC 5280 §4.1.2.5).
     const to = from + VALID_DAYS * DAY_MS - 1_000
     await files.make({ commonName: names[0] ?? '', names, from, to })
@@ -295,6 +310,11 @@ export class Tls {
     } catch (error) {
       this.#oblivion.say(`TLS: a factory reset would not remove the certificate: ${reasonOf(error)}`)
     }
+  }
+
+  /** The time in milliseconds since 1970, or the latest time that has certainly passed. */
+  get #latest(): number {
+    return Math.max(this.#options.clock.now(), this.#options.builtAt)
   }
 
   get #isClockSet(): boolean {

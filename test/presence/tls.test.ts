@@ -278,6 +278,7 @@ t.test('renewed before it expires, and when the clock proves it wrong; not witho
     ['ten years later', NOW + 3650 * DAY_MS, 0, true],
     ['half a year earlier: it was made by a wrong clock', NOW - 180 * DAY_MS, 0, true],
     ['in 1970', 0, NOW, false],
+    ['in 1970, by a program that was built when it had expired', 0, NOW + 3650 * DAY_MS, true],
   ]
   const first = await start(t)
   await untilReloaded(first, 1)
@@ -289,6 +290,7 @@ t.test('renewed before it expires, and when the clock proves it wrong; not witho
     const device = await start(t, { root: first.root, now, builtAt })
     await untilReloaded(device, 1)
     t.equal(device.read().fingerprint256 !== fingerprint256, isRenewed, what)
+    t.ok(Date.parse(device.read().validTo) > Math.max(now, builtAt), what)
     t.equal(pinnedIn(device), pin)
     await device.service.close()
     for (const [name, bytes] of pair) writeFileSync(first.path(name), bytes)
@@ -419,15 +421,28 @@ t.test('a pair that keeps the server from starting is set aside, unless it is so
     t.ok(isInPlace(), 'the server runs with what it has read before')
 
     device.server.state = 'ActiveState=failed\nJob=\n'
+    let attempts = 0
     device.server.onReload = () => {
+      attempts++
       device.server.refuses = !isCause || readFileSync(device.path('certificate'), 'latin1') === owners
     }
-    for (const name of ['certificate', 'key']) utimesSync(device.path(name), before, before)
+    const touch = () => {
+      for (const name of ['certificate', 'key']) utimesSync(device.path(name), before, before)
+    }
+    touch()
     await eventually(() => device.service.log.some(line => line.includes('does not start with it: set aside as *.bad')))
     if (isCause) await untilReloaded(device, 2)
     // In between, there is none.
     else await eventually(() => existsSync(certificate) && readFileSync(certificate, 'latin1') === owners)
     t.equal(existsSync(`${device.path('certificate')}.bad`), isCause)
+    if (isCause) continue
+    const asideOnce = attempts
+    touch()
+    await eventually(() => attempts > asideOnce)
+    await device.service.close()
+    const aside = device.service.log.filter(line => line.includes('set aside as *.bad'))
+    t.equal(aside.length, 1, 'not again at each look')
+    t.equal(readFileSync(certificate, 'latin1'), owners)
   }
 })
 

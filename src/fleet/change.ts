@@ -116,6 +116,7 @@ class Change {
     const { wait, now } = this.#options
     for (;;) {
       try {
+        await this.#settled()
         const { body: status } = await this.#client.send('GET', '/status')
         const fate = await this.#fate()
         if (fate === 'not made') throw new Lost(`the change was not made: ${cause.message}; give the command again`)
@@ -127,6 +128,16 @@ class Change {
         if (now() >= until) throw new CommandError(`it has not answered since the change was sent: ${causeIn(error)}`)
         await wait(RETRY_MS)
       }
+    }
+  }
+
+  /** Resolves when no change is being made: a device makes changes, and previews of them, one after the other. */
+  async #settled(): Promise<void> {
+    try {
+      await this.#client.send('PATCH', '/system?validateOnly=true', {})
+    } catch (error) {
+      // A change is on trial, and so it is made.
+      if (!(error instanceof Refused && error.status === 409)) throw error
     }
   }
 

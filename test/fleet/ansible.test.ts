@@ -8,6 +8,7 @@ import t from 'tap'
 import { eventually } from '../support/eventually.ts'
 import { needs } from '../support/needs.ts'
 import { startTestService, type TestService } from '../support/service.ts'
+import { SlowSetting } from '../support/slow-setting.ts'
 import { startWifiDevice } from '../support/wifi-device.ts'
 import { Controller, INVENTORY, PLAYBOOK } from './controller.ts'
 import { certificateOf, Network } from './support.ts'
@@ -207,11 +208,24 @@ devices:
 
 t.test('failures are said in words', { skip }, async t => {
   const owner = new Controller(t)
-  const names = ['pin', 'posing', 'authority', 'value', 'key', 'trial', 'lost', 'ended', 'refused', 'again'] as const
+  const names = [
+    'pin',
+    'posing',
+    'authority',
+    'value',
+    'key',
+    'trial',
+    'lost',
+    'ended',
+    'refused',
+    'again',
+    'slow',
+  ] as const
   const devices = {} as Record<(typeof names)[number], TestService>
-  for (const name of names) devices[name] = await startTestService(t)
+  const { setting, begun, end } = new SlowSetting()
+  for (const name of names) devices[name] = await startTestService(t, name === 'slow' ? { setting: () => setting } : {})
   const [own, other] = [certificateOf('pin'), certificateOf('pin')]
-  const [pinned, posing, signed, trial, lost, ended, refused] = [
+  const [pinned, posing, signed, trial, lost, ended, refused, slow] = [
     await Network.to(t, devices.pin.port, own),
     await Network.to(t, devices.posing.port, { ...own, cert: disguised(own.cert, other.cert) }),
     await Network.to(t, devices.authority.port, own),
@@ -219,6 +233,7 @@ t.test('failures are said in words', { skip }, async t => {
     await Network.to(t, devices.lost.port),
     await Network.to(t, devices.ended.port),
     await Network.to(t, devices.refused.port),
+    await Network.to(t, devices.slow.port),
   ]
   const heads: string[] = []
   pinned.fateOf =
@@ -242,6 +257,14 @@ t.test('failures are said in words', { skip }, async t => {
       return fate
     }
   }
+  // The device has yet to make the change when it is asked about it.
+  begun.then(() => {
+    slow.breakOff()
+    slow.fateOf = () => {
+      setTimeout(end, 500)
+      return 'pass'
+    }
+  })
   owner.write('other.pem', other.cert)
   owner.write('keys.csv', names.map(name => `${name},${name === 'key' ? OTHER_KEY : devices[name].key}\n`).join(''))
   const at = (name: (typeof names)[number], rest = '') =>
@@ -259,6 +282,7 @@ ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('k
   lost: { address: "http://${lost.address}" }
   ended: { address: "http://${ended.address}" }
   refused: { address: "http://${refused.address}" }
+  slow: { address: "http://${slow.address}", settings: { slow: true } }
 `,
   )
   const trialOnly = `"{{ 5 if inventory_hostname == 'trial' else omit }}"`
@@ -284,6 +308,7 @@ ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('k
       msg: 'the change was not made: the device refuses it (503): The service is restarting; run the task again',
     },
     again: { state: 'changed' },
+    slow: { state: 'changed' },
   })
   t.match(of.value?.msg, /^the device refuses \/ntp\/servers\/0: .*; \/shoe: /)
   t.same(heads, [], 'to a device that has not proved who it is, nothing was sent')

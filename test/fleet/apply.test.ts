@@ -7,6 +7,7 @@ import type { Api } from '../support/api.ts'
 import { needs } from '../support/needs.ts'
 import { freePort } from '../support/port.ts'
 import { startTestService } from '../support/service.ts'
+import { SlowSetting } from '../support/slow-setting.ts'
 import { startWifiDevice } from '../support/wifi-device.ts'
 import { type Fate, Network, Owner, silentAddress } from './support.ts'
 
@@ -170,6 +171,32 @@ t.test('an answer that is lost', async t => {
     t.equal(status, 0, what)
     t.match(of.lobby, { state: 'changed' })
     t.equal(await settingOf(device, 'timezone'), timezone)
+    const { trial } = (await (await device.fetch('/status')).json()) as { trial?: unknown }
+    t.equal(trial, undefined, 'confirmed')
+  }
+})
+
+t.test('an answer that is lost while the change is being made', async t => {
+  for (const options of [[], ['--confirm']]) {
+    const owner = new Owner(t)
+    const slow = new SlowSetting()
+    const device = await startTestService(t, { setting: () => slow.setting })
+    const network = await Network.to(t, device.port)
+    owner.write('keys.csv', `lobby,${device.key}\n`)
+    owner.write('fleet.yaml', fleetFile({ lobby: network.address }, 'settings: { slow: true }\n'))
+    const applied = owner.outcomes(['apply', '--yes', ...options])
+    await slow.begun
+    network.breakOff()
+    // The device has yet to make the change when it is asked about it.
+    await new Promise(resolve => {
+      network.fateOf = () => {
+        setTimeout(resolve, 500)
+        return 'pass'
+      }
+    })
+    slow.end()
+    t.match(await applied, { status: 0, of: { lobby: { state: 'changed' } } }, options.join())
+    t.equal(await settingOf(device, 'slow'), true)
     const { trial } = (await (await device.fetch('/status')).json()) as { trial?: unknown }
     t.equal(trial, undefined, 'confirmed')
   }

@@ -143,6 +143,11 @@ export class Network {
 
   breakDown(): void {
     this.#server.close()
+    this.breakOff()
+  }
+
+  /** Ends all connections. What is sent from then on passes. */
+  breakOff(): void {
     for (const socket of this.#sockets) socket.destroy()
   }
 

@@ -5,13 +5,12 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import t, { type Test } from 'tap'
-import * as Type from 'typebox/type'
-import type { Setting } from '../../hal/setting.ts'
 import { MAX_WAITING_CHANGES } from '../../src/limits.ts'
 import { openSession } from '../../src/sessions/engine-client.ts'
 import { DEADLINE_MS, eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { startTestService } from '../support/service.ts'
+import { SlowSetting } from '../support/slow-setting.ts'
 import { type Answer, Contract, type Document, documentOf } from './document.ts'
 import { type Receiver, receiverd, startReceiver } from './support.ts'
 
@@ -313,37 +312,6 @@ t.test('answers at the limits conform to the document', async t => {
     )
   })
 })
-
-/** A setting whose change takes until it is told to end. */
-class SlowSetting {
-  readonly begun: Promise<void>
-  readonly setting: Setting
-  end: () => void = () => undefined
-
-  constructor() {
-    const ended = new Promise<void>(resolve => {
-      this.end = resolve
-    })
-    let begin: () => void = () => undefined
-    this.begun = new Promise(resolve => {
-      begin = resolve
-    })
-    this.setting = {
-      name: 'slow',
-      schema: Type.Boolean(),
-      files: [],
-      withoutActivate: 'it has no effect',
-      read: async () => false,
-      fallback: async () => false,
-      check: async () => {
-        begin()
-        await ended
-        return []
-      },
-      write: async () => false,
-    }
-  }
-}
 
 /** Replaces a file with a folder that is not empty, which can be neither read nor replaced. */
 function obstruct(receiver: Receiver, name: string): void {

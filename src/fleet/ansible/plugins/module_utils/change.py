@@ -209,6 +209,7 @@ class Change:
         """
         while True:
             try:
+                self._settle()
                 status = self._client.send("GET", "/status").body
                 fate = self._fate()
             except ReceiverError as error:
@@ -221,6 +222,15 @@ class Change:
             if fate == "unseen":
                 raise ReceiverError(f"{cause}; {UNSEEN}; run the task again")
             return member(status, "trial", "GET /status").get("etag")
+
+    def _settle(self):
+        """Returns when no change is being made: a device makes changes, and previews of them, one after the other."""
+        try:
+            self._client.send("PATCH", "/system?validateOnly=true", {})
+        except Refused as error:
+            # A change is on trial, and so it is made.
+            if error.status != 409:
+                raise
 
     def _fate(self):
         """Whether the device has the values of the change: `made`, `not made`, or `unseen` if that cannot be determined."""

@@ -147,8 +147,10 @@ export class Connection implements Asker, Answerer {
   }
 
   #isReady(): boolean {
+    const { response } = this
     return (
-      (this.response === undefined || this.response.writableFinished) &&
+      // Node lets go of a response a moment after it is finished, and only then is it the next one's turn.
+      (response === undefined || (response.writableFinished && response.socket === null)) &&
       this.#unsent < MAX_UNSENT_ANSWERS &&
       this.socket.writableLength <= MAX_UNSENT_BYTES
     )
@@ -162,9 +164,13 @@ export class Connection implements Asker, Answerer {
     this.response = response
     this.#unsent++
     if (stopsParser(message)) response.shouldKeepAlive = false
-    const reply = pipeline.answer(message, response, this)
-    if (reply instanceof Promise) this.#writeLater(message, response, reply)
-    else writer.write(this, message, response, reply)
+    try {
+      const reply = pipeline.answer(message, response, this)
+      if (reply instanceof Promise) this.#writeLater(message, response, reply)
+      else writer.write(this, message, response, reply)
+    } catch (error) {
+      this.#fail(error)
+    }
   }
 
   async #writeLater(message: IncomingMessage, response: ServerResponse, reply: Promise<Reply>): Promise<void> {
@@ -175,8 +181,13 @@ export class Connection implements Asker, Answerer {
       this.#context.writer.write(this, message, response, answer)
       this.#advance()
     } catch (error) {
-      this.socket.destroy(error instanceof Error ? error : undefined)
+      this.#fail(error)
     }
+  }
+
+  /** Ends this connection alone: whatever is wrong with it must not end the others. */
+  #fail(error: unknown): void {
+    this.socket.destroy(error instanceof Error ? error : undefined)
   }
 
   #defer(exchange: Exchange): void {

@@ -102,6 +102,36 @@ t.test('an Upgrade is ignored, and ends the connection', async t => {
   t.match(answer, '\r\nConnection: close\r\n')
 })
 
+t.test('a stream begins after the answer before it, whoever writes that', async t => {
+  const service = await startTestService(t)
+  const stream = get('/events', credential(service), 'Accept: text/event-stream')
+  const withBody = (request: string) => request.replace('\r\n\r\n', '\r\nContent-Length: 1\r\n\r\nx')
+  for (const [before, status] of [
+    [get('/health').replace('GET', 'HEAD'), 200],
+    [get('/health').replace('GET', 'HEAD').repeat(3), 200],
+    [stream.replace('GET', 'HEAD'), undefined],
+    [withBody(get('/nowhere').replace('GET', 'POST')), 404],
+    [withBody(get('/system').replace('GET', 'PATCH')), 401],
+    [withBody(get('/health')), undefined],
+  ] as const) {
+    const socket = connect(service.port, '127.0.0.1').setEncoding('utf8')
+    let answer = ''
+    socket.on('data', chunk => {
+      answer += chunk
+    })
+    socket.write(before + stream)
+    const isStreaming = () => answer.endsWith('\n\n') && answer.includes('\r\nContent-Type: text/event-stream')
+    // An answer that ends the connection is the last one.
+    if (status === undefined) await once(socket, 'close')
+    else await eventually(isStreaming)
+    const all = statuses(answer)
+    if (status === undefined) t.equal(all.length, 1, before)
+    else t.match([all[0], all.at(-1)], [status, 200], before)
+    socket.destroy()
+    t.equal((await service.fetch('/health')).status, 200, 'it goes on')
+  }
+})
+
 t.test('a stream behind answers that were read late frees its place when its client leaves', async t => {
   const service = await startTestService(t, { env: { RECEIVERD_STREAMS: '1' } })
   const stream = get('/events', credential(service), 'Accept: text/event-stream')

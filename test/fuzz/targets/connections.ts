@@ -23,6 +23,8 @@ interface Expected {
   /** Whether the connection may end with the answer: the rest of the body is not read, or it is the client's wish. */
   readonly mayEnd?: boolean
   readonly ends?: boolean
+  /** The connection becomes a stream of events: nothing else can follow. */
+  readonly streams?: boolean
   /** 100 Continue comes first. */
   readonly continues?: boolean
   /** The name of the device from then on. */
@@ -134,6 +136,11 @@ const KINDS: readonly ((input: Input, service: TestService) => Expected)[] = [
     ])}`,
     status: 200,
   }),
+  (_, { key }) => ({
+    bytes: head('GET', '/api/v1/events', [`Authorization: Bearer ${key}`, 'Accept: text/event-stream']),
+    status: 200,
+    streams: true,
+  }),
 ]
 
 /** The answers in a stream, each to the request at its place. @throws {Finding} if one is no answer. */
@@ -154,13 +161,14 @@ function answersIn(text: string, requests: readonly Expected[], certain: number)
     }
     for (const line of lines.slice(1)) must(/^[A-Za-z-]+: [\t -~\x80-\xff]*$/.test(line), 'a header is none', facts)
     const index = answers.filter(({ status }) => status !== 100).length
+    const isStream = lines.includes('Content-Type: text/event-stream')
     const lengths = lines.flatMap(line => /^Content-Length: (\d+)$/i.exec(line)?.[1] ?? [])
     // Of a request that was changed it is not certain whether it was HEAD.
     const isUnclear = index >= certain && (at === text.length || text.startsWith('HTTP/1.1 ', at))
     const isHead = index < certain ? requests[index]?.isHead === true : isUnclear
     const isBodyless = status === 204 || status === 304 || isHead
-    must(lengths.length === 1 || status === 204 || status === 304, 'an answer has no length', facts)
-    const length = isBodyless ? 0 : Number(lengths[0] ?? 0)
+    must(lengths.length === 1 || status === 204 || status === 304 || isStream, 'an answer has no length', facts)
+    const length = isStream ? text.length - at : isBodyless ? 0 : Number(lengths[0] ?? 0)
     must(at + length <= text.length, 'an answer is cut short', facts)
     answers.push({ status, head: lines.join('\n'), body: text.slice(at, at + length) })
     at += length
@@ -212,10 +220,12 @@ async function run(input: Input): Promise<void> {
     input.below(3) === 0 ? { at: input.byte() * 256 + input.byte(), by: input.byte(), how: input.below(3) } : undefined
   const cuts = Array.from({ length: input.below(8) }, () => input.byte() * 8 + (input.byte() & 7))
   const isLeft = input.flag()
-  while (!input.isOver && requests.length < 24) requests.push(input.pick(KINDS)(input, service))
+  while (!input.isOver && requests.length < 24 && !requests.at(-1)?.streams)
+    requests.push(input.pick(KINDS)(input, service))
   const isHeld = requests.at(-1)?.status === 304
+  const isStream = requests.at(-1)?.streams === true
   // The last one ends the connection, unless the client's half does.
-  if (!isLeft || isHeld)
+  if ((!isLeft && !isStream) || isHeld)
     requests.push({ bytes: head('GET', '/api/v1/health', ['Connection: close']), status: 200, ends: true })
   let bytes = Buffer.from(requests.map(({ bytes }) => bytes).join(''), 'latin1')
   let certain = requests.length
@@ -233,7 +243,7 @@ async function run(input: Input): Promise<void> {
       return end > at
     })
   }
-  const isHalfClosed = isLeft || changed !== undefined
+  const isHalfClosed = isLeft || isStream || changed !== undefined
   const sorted = cuts.map(cut => cut % (bytes.length + 1)).sort((a, b) => a - b)
   const answer = await exchange(service, bytes, sorted, isHalfClosed)
   judge(requests, certain, answer, bytes.toString('latin1'), changed !== undefined, isHalfClosed)
@@ -269,7 +279,7 @@ function judge(
       isHalfClosed &&
       requests
         .slice(0, at + 1)
-        .some(({ bytes }) => /^(PATCH|HEAD|If-None-Match|Content-Length|Expect)|1\.0\r$/m.test(bytes))
+        .some(({ bytes }) => /^(PATCH|HEAD|If-None-Match|Content-Length|Expect|Accept)|1\.0\r$/m.test(bytes))
     )
       return
     must(answer !== undefined, 'a request is not answered', facts)

@@ -99,6 +99,12 @@ export class Connection implements Asker, Answerer {
     return this.socket.bytesRead === 0
   }
 
+  /** Whether the client has yet to read answers, and none is being made. */
+  get isSending(): boolean {
+    const isAnswering = this.stream || this.#deferred || (this.response && !this.response.writableFinished)
+    return !isAnswering && this.socket.writableLength > 0
+  }
+
   /** Takes a request whose head has been parsed. */
   receive(message: IncomingMessage, response: ServerResponse): void {
     // No response can follow a stream.

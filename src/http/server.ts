@@ -1,5 +1,6 @@
+import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import { type AddressInfo, Server as Listener, type Socket } from 'node:net'
 import { AddressCount } from '../address-count.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import type { Clock } from '../clock.ts'
@@ -18,6 +19,7 @@ import { Problem } from '../problem.ts'
 import { clientAt, hostAndPort } from './address.ts'
 import { ClientWarnings } from './client-warnings.ts'
 import { Connection, type ConnectionContext } from './connection.ts'
+import { lingeringClose } from './lingering-close.ts'
 import { Operation } from './operation.ts'
 import { Pipeline } from './pipeline.ts'
 import type { Router } from './router.ts'
@@ -124,8 +126,11 @@ export class HttpServer {
     endReaders()
     const why = new Problem('unavailable', 'The service is shutting down.', { headers: ['Retry-After', '5'] })
     for (const { incoming } of this.#context.connections.values()) incoming?.end(why)
-    const closed = Promise.all(this.#servers.map(server => new Promise<void>(resolve => server.close(() => resolve()))))
-    for (const server of this.#servers) server.closeIdleConnections()
+    const closed = Promise.all(
+      // Not yet the method of node:http, which ends connections at once.
+      this.#servers.map(server => new Promise<void>(resolve => Listener.prototype.close.call(server, () => resolve()))),
+    )
+    this.#endIdle()
     // Node counts connections as idle only after their first request, which may be in transit.
     const ahead = setTimeout(() => {
       // After a long turn of the event loop, timers run before bytes that have arrived are read: read those first.
@@ -134,6 +139,18 @@ export class HttpServer {
       })
     }, FIRST_REQUEST_MS)
     return closed.finally(() => clearTimeout(ahead))
+  }
+
+  /** Ends connections without a request. Node would count those among them whose last answers are still being sent. */
+  async #endIdle(): Promise<void> {
+    const sending = [...this.#context.connections.values()].filter(({ isSending }) => isSending)
+    await Promise.all(
+      sending.map(({ socket }) => {
+        if (!socket.writableEnded) lingeringClose(socket)
+        return once(socket, 'close').catch(() => undefined)
+      }),
+    )
+    for (const server of this.#servers) server.close()
   }
 
   #createServer(): Server {

@@ -14,6 +14,8 @@ import { eventually } from '../support/eventually.ts'
 
 const KEY = 'A'.repeat(43)
 const BODY = Buffer.alloc(64 * 1024, 'x')
+/** More than the kernel takes for a client that does not read. */
+const HUGE = Buffer.alloc(16 * 1024 * 1024, 'x')
 const docs = { operationId: '', summary: '', answers: {} }
 
 /** A server with a large answer, a small one, and one that comes when it is told to. */
@@ -45,6 +47,7 @@ async function startServer(t: Test, connections = 100) {
         counts.small++
         return small
       }),
+      route('/huge', () => json(HUGE)),
       route('/slow', () => released.then(() => small)),
     ]),
     authenticator: new Authenticator(KEY, { ...options, ...NO_ISSUERS }),
@@ -238,6 +241,20 @@ t.test('so it does if it was busy for longer than it waits', async t => {
   })
   const [answer] = await once(socket.resume(), 'data')
   t.match(String(answer), /^HTTP\/1.1 200 /)
+  await closed
+})
+
+t.test('a stop lets clients read the answers that are being sent, and ends the other connections', async t => {
+  const { port, server } = await startServer(t)
+  const readers = [await send(t, port, get('/huge')), await send(t, port, get('/small') + get('/huge'))]
+  const idle = await send(t, port, get('/small'))
+  await once(idle.resume(), 'data')
+  await sleep(200)
+  const closed = server.close(() => undefined)
+  await sleep(200)
+  for (const reader of readers) await once(reader.resume(), 'close')
+  for (const reader of readers) t.ok(reader.bytesRead > HUGE.length, `${reader.bytesRead} bytes`)
+  if (!idle.closed) await once(idle, 'close')
   await closed
 })
 

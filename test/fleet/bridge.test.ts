@@ -107,6 +107,15 @@ t.test('a site', { skip }, async t => {
     // He has not been let in, so there is nothing to end.
     await broker.publish('receiverd/lobby/command', JSON.stringify({ command: 'end', session: id }))
     await eventually(() => watcher.json('receiverd/lobby/result').error === 'nobody mirrors')
+    const { fateOf } = lobby.network
+    lobby.network.fateOf = head => (head.includes('/admit?') ? 'show one at a time' : fateOf(head))
+    await broker.publish('receiverd/lobby/command', 'admit')
+    const { error } = await eventually(() => {
+      const result = watcher.json('receiverd/lobby/result')
+      return result.command === 'admit' && result
+    })
+    t.equal(error, 'somebody else mirrors; end that session first', 'without a name, which would stay there')
+    lobby.network.fateOf = fateOf
     bob.close()
     await broker.publish('receiverd/lobby/command', 'end')
     t.match(await ann.line(), { state: 'ended', reason: 'moderator' })

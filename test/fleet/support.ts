@@ -100,6 +100,8 @@ export type Fate =
   | 'answer for it'
   /** It answers so, and the request does not arrive. */
   | 'refuse it'
+  /** The request does not arrive, and is answered as by a device on which somebody else mirrors. */
+  | 'show one at a time'
   /** The request arrives, and is answered as by a device that has restarted, and has forgotten the change. */
   | 'forget it'
   /** From here on, nothing gets through. */
@@ -109,6 +111,8 @@ export type Fate =
 const RESTARTING = problem(503, 'unavailable', 'The service is restarting.')
 /** As the service answers a confirmation (src/system). */
 const NO_TRIAL = problem(409, 'conflict', 'No change is on trial.')
+/** As the service answers `admit?replace=false` if it shows one device at a time (src/sessions). */
+const IN_THE_WAY = problem(409, 'in-the-way', '"Ann" is mirroring; this device shows one at a time.')
 
 function problem(status: number, type: string, detail: string): string {
   const body = JSON.stringify({ type: `urn:receiverd:problem:${type}`, title: type, status, detail })
@@ -157,6 +161,7 @@ export class Network {
       const fate = this.fateOf(head.toString('latin1'))
       if (fate === 'break down') return this.breakDown()
       if (fate === 'refuse it') return near.end(RESTARTING)
+      if (fate === 'show one at a time') return near.end(IN_THE_WAY)
       const far = connect(this.#port, '127.0.0.1')
       this.#keep(far)
       far.write(head)

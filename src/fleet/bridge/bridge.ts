@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { reasonOf } from '../../../hal/errors.ts'
 import { CommandError } from '../../cli/failure.ts'
+import { Refused } from '../../cli/service-client.ts'
 import { rfc3339 } from '../../clock.ts'
 import type { Log } from '../../log.ts'
 import { UsageError } from '../../usage-error.ts'
@@ -225,7 +226,7 @@ class Bridge {
       log('info', `${name}: ${order.command}, asked for over MQTT, is done`)
     } catch (failure) {
       // A device may answer with a text of any length.
-      error = textOf(failure instanceof CommandError ? failure.message : reasonOf(failure))
+      error = textOf(reasonIn(failure))
       log('warning', `${name}: ${order.command}, asked for over MQTT, has failed: ${error}`)
     }
     this.#setResult(name, order, error)
@@ -258,6 +259,13 @@ class Bridge {
     this.#said.add(key)
     this.#options.log(level, message)
   }
+}
+
+/** Why a command has failed. It stays on the broker, and so it does not have the name of somebody who mirrors. */
+function reasonIn(failure: unknown): string {
+  if (failure instanceof Refused && failure.type === 'in-the-way')
+    return 'somebody else mirrors; end that session first'
+  return failure instanceof CommandError ? failure.message : reasonOf(failure)
 }
 
 function sessionsOf({ sessions }: DeviceState): readonly SessionShown[] {

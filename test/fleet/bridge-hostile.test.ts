@@ -320,6 +320,48 @@ function messagesIn(bytes: Buffer) {
   return { topics, ids, subscriptions }
 }
 
+t.test('a broker that changes a message and ends the connection, both at once', async t => {
+  const acknowledge = (id: Buffer) => packet(0x40, Buffer.concat([id, Buffer.from([0, 0])]))
+  /** A message on `y`, and a DISCONNECT as of a server that shuts down. */
+  const farewell = [packet(0x30, Buffer.from([0, 1, 0x79, 0])), packet(0xe0, Buffer.from([0x8b, 0]))]
+  const topics: string[] = []
+  const server = createServer(socket => {
+    let isFirst = true
+    socket
+      .on('error', () => undefined)
+      .on('data', bytes => {
+        const found = messagesIn(bytes)
+        topics.push(...found.topics)
+        const isOver = found.topics.length > 0 && topics.length === 2
+        const answers = [...(isFirst ? [packet(0x20, Buffer.from([0, 0, 0]))] : []), ...found.ids.map(acknowledge)]
+        isFirst = false
+        socket.write(Buffer.concat([...answers, ...(isOver ? farewell : [])]))
+      })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const stop = new AbortController()
+  t.teardown(() => stop.abort())
+  const log: string[] = []
+  const broker = new Broker({
+    ...{ host: '127.0.0.1', port: (server.address() as AddressInfo).port, isTls: false, ca: undefined },
+    ...{ user: undefined, password: undefined, clientId: 'x', presence: 'x/bridge', subscriptions: [] },
+    received: () => broker.set('x/lobby', 'changed'),
+    connected: () => undefined,
+    leaving: () => undefined,
+    log: (_, message) => log.push(message),
+    random: () => 0,
+    signal: stop.signal,
+  })
+  broker.set('x/lobby', 'as before')
+  const running = broker.run()
+  await eventually(() => topics.length === 4)
+  t.match(log[1], /is away: it ends the connection \(server shutting down\)/)
+  t.same(topics, ['x/bridge', 'x/lobby', 'x/bridge', 'x/lobby'])
+  stop.abort()
+  await running
+})
+
 t.test('a broker that is full of what nobody has is not remembered', async t => {
   const LENGTH = 60_000
   /** One in four is long: together they are 120 MB. */

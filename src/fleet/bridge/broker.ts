@@ -152,12 +152,13 @@ export class Broker {
           settle()
           reject(error)
         }
-        if (over.signal.aborted) return refuse(over.signal.reason)
-        waiting.add(refuse)
+        // Before the check: on a connection that is over, the task fails as well, and nothing else handles that.
         task.then(result => {
           settle()
           resolve(result)
         }, refuse)
+        if (over.signal.aborted) return refuse(over.signal.reason)
+        waiting.add(refuse)
       })
     const client = new MqttClient(() => this.#socket(fail), {
       protocolVersion: MQTT_5,
@@ -255,6 +256,8 @@ export class Broker {
         this.#unsent.clear()
         leaving()
       }
+      if (failure) throw failure
+      over.throwIfAborted()
       for (const topic of this.#unsent) {
         if (active >= limits.inFlight) break
         this.#unsent.delete(topic)
@@ -265,8 +268,6 @@ export class Broker {
           log('warning', `the message on ${topic}, and maybe others, has over ${limits.bytes} bytes, and is left out`)
         }
       }
-      if (failure) throw failure
-      over.throwIfAborted()
       if (isLeaving && active === 0 && this.#unsent.size === 0) return
       await new Promise<void>(resolve => {
         this.#wake = resolve

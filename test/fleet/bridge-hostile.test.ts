@@ -243,8 +243,11 @@ t.test('a removal that is lost is made good', { skip }, async t => {
   const mosquitto = await Mosquitto.start(t, certificate, PASSWORD)
   // Messages to the broker are lost while this is set.
   let isDeaf = false
+  // Connections are refused while this is set.
+  let isAway = false
   const sockets = new Set<Socket>()
   const proxy = createServer(near => {
+    if (isAway) return void near.destroy()
     const far = connect(mosquitto.port, '127.0.0.1')
     for (const socket of [near, far]) socket.on('error', () => undefined).on('close', () => sockets.delete(socket))
     sockets.add(near).add(far)
@@ -253,20 +256,23 @@ t.test('a removal that is lost is made good', { skip }, async t => {
   }).listen(0, '127.0.0.1')
   await once(proxy, 'listening')
   t.teardown(() => proxy.close())
-  const stop = new AbortController()
-  const broker = new Broker({
-    ...{ host: '127.0.0.1', port: (proxy.address() as AddressInfo).port, isTls: true, ca: certificate.cert },
-    ...{ user: mosquitto.user, password: PASSWORD, clientId: 'x', presence: 'x/bridge', subscriptions: ['y/+'] },
-    received: ({ topic }) => broker.remove(topic),
-    connected: () => undefined,
-    leaving: () => undefined,
-    log: () => undefined,
-    random: () => 0,
-    signal: stop.signal,
-  })
+  let stop = new AbortController()
+  const log: string[] = []
+  const start = () =>
+    new Broker({
+      ...{ host: '127.0.0.1', port: (proxy.address() as AddressInfo).port, isTls: true, ca: certificate.cert },
+      ...{ user: mosquitto.user, password: PASSWORD, clientId: 'x', presence: 'x/bridge', subscriptions: ['y/+'] },
+      received: ({ topic }) => broker.remove(topic),
+      connected: () => undefined,
+      leaving: () => broker.set('x/lobby', ''),
+      log: (_, message) => log.push(message),
+      random: () => 0,
+      signal: stop.signal,
+    })
+  let broker = start()
   const watcher = mosquitto.watch(t)
   await mosquitto.publish('y/other', 'of another', '--retain')
-  const running = broker.run()
+  let running = broker.run()
   broker.set('x/lobby', 'Ann')
   await eventually(() => watcher.text('x/lobby') === 'Ann' && watcher.text('y/other') === undefined)
   isDeaf = true
@@ -283,8 +289,43 @@ t.test('a removal that is lost is made good', { skip }, async t => {
   await eventually(() => watcher.text('x/lobby') === 'Ann')
   for (const socket of sockets) socket.destroy()
   await eventually(() => watcher.text('x/lobby') === undefined && watcher.text('y/other') === undefined)
+
+  // It is not sent yet when the program is stopped.
+  broker.set('x/lobby', 'Ann')
+  broker.set('x/hall', 'offline')
+  await eventually(() => watcher.text('x/lobby') === 'Ann' && watcher.text('x/hall') === 'offline')
+  broker.set('x/lobby', '')
+  broker.set('x/hall', 'online')
   stop.abort()
   await running
+  await eventually(() => watcher.text('x/bridge') === 'offline')
+  t.equal(watcher.text('x/lobby'), undefined)
+  t.equal(watcher.text('x/hall'), 'offline', 'this is left alone')
+
+  // The broker is away when the program is stopped, but for the last moment.
+  stop = new AbortController()
+  broker = start()
+  running = broker.run()
+  broker.set('x/lobby', 'Ann')
+  await eventually(() => watcher.text('x/lobby') === 'Ann')
+  const before = log.length
+  isAway = true
+  for (const socket of sockets) socket.destroy()
+  await eventually(() => log.length > before && watcher.text('x/bridge') === 'offline')
+  const from = watcher.messages.length
+  broker.set('x/hall', 'online')
+  isAway = false
+  stop.abort()
+  await running
+  await eventually(() => watcher.said('x/bridge', from).length > 0)
+  t.same(
+    watcher.messages.slice(from).map(({ topic, text }) => [topic, text]),
+    [
+      ['x/lobby', ''],
+      ['x/bridge', 'offline'],
+    ],
+    'nothing but the removal',
+  )
 })
 
 /** A packet of MQTT 5 with this first byte. */

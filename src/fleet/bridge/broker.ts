@@ -29,7 +29,7 @@ export interface BrokerOptions {
   readonly received: (message: Received) => void
   /** Called before anything is published on a connection. */
   readonly connected: () => void
-  /** Called once before the last connection ends: messages that change now are the last. */
+  /** Called before the last messages are published, which are only removals; at most twice. */
   readonly leaving: () => void
   readonly log: Log
   /** Returns a number from 0 to 1. */
@@ -115,24 +115,30 @@ export class Broker {
     return true
   }
 
-  /** Connects, again and again. Resolves when the signal is aborted and the broker has been told. */
+  /** Connects, again and again. Resolves when the signal is aborted and the broker has been told, or is still away. */
   async run(): Promise<void> {
     const { signal, random, host, port } = this.#options
-    for (let failures = 0; !signal.aborted; failures++) {
+    for (let failures = 0; ; failures++) {
+      // Follows a connection that the signal did not end in order: nobody removes messages from the broker later.
+      const isLast = signal.aborted
       const began = performance.now()
       try {
-        await this.#connection()
+        return await this.#connection(isLast)
       } catch (error) {
-        if (signal.aborted) return
-        this.#complaint.say(`the broker ${hostAndPort(host, port)} is away: ${causeOf(error)}`)
+        if (isLast || !signal.aborted)
+          this.#complaint.say(`the broker ${hostAndPort(host, port)} is away: ${causeOf(error)}`)
+        if (isLast) return
       }
       if (performance.now() - began > STEADY_MS) failures = 0
       await sleep(retryMs(failures, MAX_RETRY_MS, random), undefined, { signal }).catch(() => undefined)
     }
   }
 
-  /** One connection. Rejects when the connection ends, and resolves when the signal has ended it. */
-  async #connection(): Promise<void> {
+  /**
+   * One connection. Rejects when the connection ends, and resolves when the signal has ended it.
+   * @param isLast Whether it is only for removals, within a time limit.
+   */
+  async #connection(isLast: boolean): Promise<void> {
     const { clientId, user, password, presence, received, signal, log, host, port } = this.#options
     /** The callers that wait for an answer from the broker. */
     const waiting = new Set<(error: Error) => void>()
@@ -143,7 +149,7 @@ export class Broker {
     }
     const within = <T>(task: Promise<T>): Promise<T> =>
       new Promise<T>((resolve, reject) => {
-        const timer = setTimeout(() => refuse(new Error(`no answer within ${ANSWER_MS / 1000} s`)), ANSWER_MS)
+        const timer = setTimeout(() => refuse(unanswered()), ANSWER_MS)
         const settle = () => {
           clearTimeout(timer)
           waiting.delete(refuse)
@@ -190,8 +196,8 @@ export class Broker {
       else fail(new Error('stopped'))
     }
     signal.addEventListener('abort', stop)
+    const deadline = isLast ? setTimeout(() => fail(unanswered()), ANSWER_MS) : undefined
     try {
-      signal.throwIfAborted()
       const { properties } = await within(new Promise<IConnackPacket>(resolve => client.once('connect', resolve)))
       log('info', `connected to the broker ${hostAndPort(host, port)}`)
       this.#complaint.end()
@@ -200,8 +206,8 @@ export class Broker {
       for (const topic of this.#messages.keys()) this.#unsent.add(topic)
       const publish = (topic: string, text: string) =>
         within(client.publishAsync(topic, text, { qos: 1, retain: true }))
-      await publish(presence, ONLINE)
-      for (const topic of this.#options.subscriptions)
+      if (!isLast) await publish(presence, ONLINE)
+      for (const topic of isLast ? [] : this.#options.subscriptions)
         await within(client.subscribeAsync(topic, { qos: 1, nl: true })).catch(error => {
           if (!isRefusal(error)) throw error
           log('warning', `the broker refuses a subscription to ${topic}: ${error.message}`)
@@ -214,6 +220,7 @@ export class Broker {
       await publish(presence, OFFLINE)
       await within(client.endAsync())
     } finally {
+      clearTimeout(deadline)
       signal.removeEventListener('abort', stop)
       client.end(true)
     }
@@ -253,8 +260,8 @@ export class Broker {
     for (;;) {
       if (signal.aborted && !isLeaving) {
         isLeaving = true
-        this.#unsent.clear()
         leaving()
+        for (const topic of this.#unsent) if (this.#messages.get(topic) !== '') this.#unsent.delete(topic)
       }
       if (failure) throw failure
       over.throwIfAborted()
@@ -304,6 +311,10 @@ export class Broker {
 /** Whether the broker refused a request, with a reason code (MQTT 5.0 section 2.4). */
 function isRefusal(error: unknown): error is Error {
   return error instanceof Error && 'code' in error && typeof error.code === 'number' && error.code >= 0x80
+}
+
+function unanswered(): Error {
+  return new Error(`no answer within ${ANSWER_MS / 1000} s`)
 }
 
 function disconnection(reasonCode = 0): string {

@@ -19,6 +19,7 @@ resolve_device() { echo "$1"; }
 const STUBS = {
   'run-init': 'exit 0',
   mount: `if [ -n "$REFUSED" ] && printf %s "$*" | grep -Eq -- "$REFUSED" && [ "$2" = ext4 -o ! -e /run/receiver-without-data ]; then exit 32; fi
+case $4 in *size=20%) set -- -t tmpfs -o "mode=755,size=$MEMORY" tmpfs "$6" ;; esac
 exec /usr/bin/mount "$@"`,
   // As with a card that cannot be read.
   e2fsck: `[ "$(cat /slept 2>/dev/null | wc -l)" -ge "$UNREADABLE" ] || exit 8
@@ -42,11 +43,14 @@ cp -a "$loop" dev/vda4
 cp -a /dev/null /dev/zero dev/
 # The kernel reports errors for reads beyond the end of the file, because it knows the size of the loop device: here, those of the
 # inodes.
-[ "$HEALED" = 0 ] || truncate -s 80K card
+truncate -s "$READABLE" card
 export rootmnt=/root ROOT=/dev/vda2 init=/sbin/init PATH=/stubs:/usr/sbin:/usr/bin
 chroot . sh /scripts/init-bottom/receiver || echo failed >>said
 chroot . sh -c "$1"
 `
+
+/** Of a card. */
+const SIZE = '16M'
 
 type Tree = Readonly<Record<string, string>>
 
@@ -83,7 +87,7 @@ class Device {
       write(`scripts/${name}`, readFileSync(join(SCRIPTS, name), 'utf8'))
     for (const [name, text] of Object.entries(STUBS)) write(`stubs/${name}`, `#!/bin/sh\n${text}\n`, 0o755)
     for (const [name, text] of Object.entries(data)) write(`data/${name}`, text)
-    this.sh('mke2fs -q -t ext4 -d data card 16M')
+    this.sh(`mke2fs -q -t ext4 -d data card ${SIZE}`)
   }
 
   /** Runs commands with the card as the file `card`, while it is mounted nowhere. */
@@ -96,12 +100,13 @@ class Device {
    * Starts, and runs commands in the initrd before it hands over to the system.
    * @param card How the card behaves. `refused` is a pattern of the arguments with which the kernel mounts nothing of it.
    * `unreadable` says how often e2fsck cannot read it, and `healed` after how many pauses all its blocks can be read, which are
-   * in the file `whole`; 0 for always. `isReadOnly` is true for one that refuses all writes.
+   * in the file `whole`; 0 for always. Until then, `readable` of it can be read. `isReadOnly` is true for one that refuses all
+   * writes. `memory` is the size of the tmpfs that takes its place.
    * @returns the messages, and the commands' output.
    */
   boot(
     commands: string,
-    { refused = '', unreadable = 0, healed = 0, isReadOnly = false } = {},
+    { refused = '', unreadable = 0, healed = 0, readable = SIZE, isReadOnly = false, memory = '20%' } = {},
   ): { readonly said: string; readonly printed: string } {
     this.sh('rm -rf run said slept && mkdir -p run/initramfs && : >said')
     const env = {
@@ -110,6 +115,8 @@ class Device {
       REFUSED: refused,
       UNREADABLE: String(unreadable),
       HEALED: String(healed),
+      READABLE: readable,
+      MEMORY: memory,
       READ_ONLY: isReadOnly ? '--read-only' : '',
     }
     const start = ['--mount', '--propagation', 'private', 'sh', '-c', START, 'sh', commands]
@@ -201,11 +208,11 @@ t.test('the data partition', { skip: NEEDS_ROOT || needs('debugfs') || NO_LOOP }
     const look = `${LOOK}; cat /slept`
     device.sh('cp card whole')
     for (const pauses of [[1], [1, 4], [1, 4, 16]])
-      t.same(device.boot(look, { healed: pauses.length }), {
+      t.same(device.boot(look, { healed: pauses.length, readable: '80K' }), {
         said: '',
         printed: `lobby\nof this system\na key\next2/ext3\n${pauses.join('\n')}\n`,
       })
-    const { said } = device.boot(look, { healed: 4 })
+    const { said } = device.boot(look, { healed: 4, readable: '80K' })
     t.match(said, /e2fsck\(8\) mends it/, 'the receiver of a worn card starts')
   })
 
@@ -221,6 +228,21 @@ t.test('the data partition', { skip: NEEDS_ROOT || needs('debugfs') || NO_LOOP }
     t.equal(device.boot(LOOK).printed, 'lobby\nof this system\na key\next2/ext3\n')
     const reset = new Device(t, { ...SETTINGS, 'orders/factory-reset': 'keep-card\n' })
     t.match(reset.boot(LOOK, { isReadOnly: true }).printed, AS_DELIVERED, 'but not those that somebody has given up')
+  })
+
+  t.test('of a card with files that cannot be read, all others are rescued, and none is cut short', async t => {
+    const torn = { 'state/etc/upper/torn file': 'x', 'state/var/upper/lib/receiverd/torn': 'x' }
+    const device = new Device(t, { ...SETTINGS, ...torn, 'state/var/upper/lib/large': 'x'.repeat(1_000_000) })
+    // Their blocks, in the extent of the inode.
+    for (const file of Object.keys(torn)) device.sh(`debugfs -w -R 'sif "/${file}" block[5] 16000' card 2>/dev/null`)
+    const look = `${LOOK}; find /root/data/state -name 'torn*' -o -name large | sort`
+    const [kept, reason] = ['lobby\nof this system\na key\ntmpfs\n', 'is damaged, and e2fsck(8) cannot mend it\n']
+    const worn = { unreadable: 4, readable: '15M' }
+    const { said, printed } = device.boot(look, worn)
+    t.equal(printed, `${kept}${reason}/root/data/state/var/upper/lib/large\n`)
+    for (const file of Object.keys(torn)) t.match(said, `/data/${file} cannot be copied`)
+    device.sh(`truncate -s ${SIZE} card`)
+    t.equal(device.boot(look, { ...worn, memory: '256K' }).printed, `${kept}${reason}`, 'as many as there is room for')
   })
 
   t.test('data that is no file system is not made one', async t => {

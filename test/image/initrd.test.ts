@@ -18,7 +18,7 @@ resolve_device() { echo "$1"; }
 /** Programs of the initrd: one looks whether the system can be started. */
 const STUBS = {
   'run-init': 'exit 0',
-  mount: `if [ -n "$REFUSED" ] && printf %s "$*" | grep -Eq -- "$REFUSED" && [ "$2" = ext4 -o ! -e /run/receiver-without-data ]; then exit 32; fi
+  mount: `if [ -n "$REFUSED" ] && [ "$(cat /slept 2>/dev/null | wc -l)" -lt "$REFUSALS" ] && printf %s "$*" | grep -Eq -- "$REFUSED" && [ "$2" = ext4 -o ! -e /run/receiver-without-data ]; then exit 32; fi
 case $4 in *size=20%) set -- -t tmpfs -o "mode=755,size=$MEMORY" tmpfs "$6" ;; esac
 exec /usr/bin/mount "$@"`,
   // As with a card that cannot be read.
@@ -98,7 +98,8 @@ class Device {
 
   /**
    * Starts, and runs commands in the initrd before it hands over to the system.
-   * @param card How the card behaves. `refused` is a pattern of the arguments with which the kernel mounts nothing of it.
+   * @param card How the card behaves. `refused` is a pattern of the arguments with which the kernel mounts nothing of it, until
+   * there were `refusals` pauses.
    * `unreadable` says how often e2fsck cannot read it, and `healed` after how many pauses all its blocks can be read, which are
    * in the file `whole`; 0 for always. Until then, `readable` of it can be read. `isReadOnly` is true for one that refuses all
    * writes. `memory` is the size of the tmpfs that takes its place.
@@ -106,13 +107,22 @@ class Device {
    */
   boot(
     commands: string,
-    { refused = '', unreadable = 0, healed = 0, readable = SIZE, isReadOnly = false, memory = '20%' } = {},
+    {
+      refused = '',
+      refusals = 100,
+      unreadable = 0,
+      healed = 0,
+      readable = SIZE,
+      isReadOnly = false,
+      memory = '20%',
+    } = {},
   ): { readonly said: string; readonly printed: string } {
     this.sh('rm -rf run said slept && mkdir -p run/initramfs && : >said')
     const env = {
       PATH: '/usr/sbin:/usr/bin:/sbin:/bin',
       FOLDER: this.#folder,
       REFUSED: refused,
+      REFUSALS: String(refusals),
       UNREADABLE: String(unreadable),
       HEALED: String(healed),
       READABLE: readable,
@@ -169,6 +179,29 @@ t.test('the data partition', { skip: NEEDS_ROOT || needs('debugfs') || NO_LOOP }
       )
       t.same(next, { said: '', printed: 'new\nnoise700\n' }, 'and what is set then stays')
     })
+
+  t.test('settings that cannot be mounted at first are not set aside', async t => {
+    const device = new Device(t, SETTINGS)
+    const look = `${LOOK}; cat /slept`
+    const refused = 'upperdir=/root/data/state/etc'
+    for (const pauses of [[1], [1, 4], [1, 4, 16]])
+      t.same(device.boot(look, { refused, refusals: pauses.length }), {
+        said: '',
+        printed: `lobby\nof this system\na key\next2/ext3\n${pauses.join('\n')}\n`,
+      })
+    t.match(device.boot(look, { refused, refusals: 4 }).said, 'is damaged, and kept as')
+  })
+
+  t.test('nothing is set aside by a version on trial: the other one needs it after a rollback', async t => {
+    const refused = 'upperdir=/root/data/state/etc'
+    for (const [slot, said] of [
+      ['A', /^the data partition cannot be mounted over/],
+      ['B', /is damaged, and kept as/],
+    ] as const) {
+      const device = new Device(t, { ...SETTINGS, 'update/trial.json': `{"slot":"${slot}","version":"2.0.0"}\n` })
+      t.match(device.boot(LOOK, { refused, refusals: 4 }).said, said, `a trial of ${slot}, in A`)
+    }
+  })
 
   t.test('a kernel that cannot mount it leaves it as it is, for the other system', async t => {
     const device = new Device(t, SETTINGS)

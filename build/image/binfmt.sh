@@ -1,5 +1,7 @@
 # Sourced by other scripts. The kernel hands programs for arm64 to QEMU, so that a chroot with them works. If systemd has not
 # registered that, as in a container, it is registered here.
+# Everybody may read what is in the root file system.
+umask 022
 [ "$(id -u)" = 0 ] || { echo 'make image needs root: it makes a root file system' >&2; exit 1; }
 # Debian's programs authenticate pointers where the processor can, which QEMU emulates slowly. The A72 cannot.
 export QEMU_CPU=cortex-a72

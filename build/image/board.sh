@@ -11,8 +11,8 @@ packages="wireguard-tools $(sed 's/#.*//' "$board/packages" 2>/dev/null | tr '\n
 # The overlay comes first: it says what belongs in the initrd, and how the packages configure themselves.
 mmdebstrap --quiet --format=tar --arch=arm64 --variant=custom --components=main,non-free-firmware \
 	--setup-hook="tar -xf $2 -C \"\$1\" --numeric-owner --exclude=./etc/apt/sources.list" \
-	--setup-hook="[ ! -d $board/overlay ] || cp -R $board/overlay/. \"\$1/\"" \
-	--setup-hook='cp -R build/image/initramfs/. "$1/etc/initramfs-tools/"' \
+	--setup-hook="[ ! -d $board/overlay ] || build/image/copy.sh $board/overlay \"\$1\"" \
+	--setup-hook='build/image/copy.sh build/image/initramfs "$1/etc/initramfs-tools"' \
 	--customize-hook="APT_CONFIG=\$MMDEBSTRAP_APT_CONFIG apt-get --quiet --quiet --yes \
 		-o DPkg::Chroot-Directory=\"\$1\" -o DPkg::Options::=--force-confold install $packages" \
 	--customize-hook='chroot "$1" update-initramfs -u' \

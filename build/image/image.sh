@@ -32,8 +32,8 @@ chroot "$root" dpkg-query --show --showformat='${Package} ${Version} ${Architect
 umount "$root/proc"
 rm "$root"/*.deb "$root/usr/sbin/policy-rc.d"
 
-cp -R build/image/overlay/. "$root/"
-[ ! -d "$board/overlay" ] || cp -R "$board/overlay/." "$root/"
+build/image/copy.sh build/image/overlay "$root"
+[ ! -d "$board/overlay" ] || build/image/copy.sh "$board/overlay" "$root"
 # Before programs copy these times into lists.
 find "$root" -xdev -print0 | xargs -0 touch --no-dereference --date="@$SOURCE_DATE_EPOCH"
 # GStreamer's list of plugins, which their first user would have to make: on a small board that takes a minute. The list has the

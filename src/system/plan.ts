@@ -90,11 +90,17 @@ function withoutSecrets(schema: unknown, value: JsonValue): JsonValue {
 }
 
 async function check(
-  { setting, value }: SettingState,
+  { setting, value, isUnread, fallbackReason }: SettingState,
   next: JsonValue,
   pointer: string,
 ): Promise<readonly FieldError[]> {
   if (!isWritable(setting)) return [{ pointer, detail: 'read-only' }]
+  // The members that the patch does not name would be replaced by those of the fallback.
+  if (isUnread)
+    throw systemProblem(
+      `${setting.name} cannot be changed while it cannot be read: ${fallbackReason}. Nothing has changed; try again later.`,
+      undefined,
+    )
   if (next === null) return [{ pointer, detail: 'cannot be removed' }]
   const names = nameErrors(setting.schema, next, value, pointer)
   const errors = names.length > 0 ? names : schemaErrors(setting.schema, next, pointer)

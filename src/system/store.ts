@@ -256,7 +256,7 @@ export class SystemStore {
       })
     return this.#queue.run(async () => {
       await this.#readStale()
-      await this.#readBack(this.#unwatched(patch))
+      await this.#readBack(this.#uncertain(patch))
       if (this.#trial)
         throw new Problem(
           'conflict',
@@ -482,12 +482,15 @@ export class SystemStore {
   }
 
   /**
-   * Returns the settings in a patch that no file holds. Whether changes by others are noticed depends on a command that the
-   * system may lack, and a value that seems to be set already is not written.
+   * Returns the settings in a patch whose values may be others than the snapshot has. Either the last read failed, or no file
+   * holds them: whether changes by others are noticed depends on a command that the system may lack, and a value that seems to
+   * be set already is not written.
    */
-  #unwatched(patch: JsonValue): readonly SettingState[] {
+  #uncertain(patch: JsonValue): readonly SettingState[] {
     const names = isObject(patch) ? Object.keys(patch) : []
-    return this.#named(names).filter(({ setting }) => setting.files.length === 0 && isWritable(setting))
+    return this.#named(names).filter(
+      ({ setting, isUnread }) => (isUnread || setting.files.length === 0) && isWritable(setting),
+    )
   }
 
   #named(names: readonly string[]): readonly SettingState[] {

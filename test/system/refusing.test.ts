@@ -1,5 +1,6 @@
 /** A file that cannot be opened for a moment, as where too many are open, is not taken for a change. */
-import { readFileSync, utimesSync } from 'node:fs'
+import { readFileSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { type FileSystem, KERNEL } from '../../hal/files/kernel.ts'
 import { systemError } from '../hal/support/file-system.ts'
@@ -35,6 +36,32 @@ t.test('a value stays, and what follows it is not written; it is looked at again
   t.equal(readFileSync(service.path('etc/uxplayrc'), 'utf8'), uxplayrc)
   refused.paths = undefined
   await eventually(() => service.log.includes('info: deviceName: the stored value is usable again'))
+})
+
+t.test('a setting that could not be read at the start is not replaced by a change', async t => {
+  const address = '[Match]\nName=eth0\n\n[Network]\nAddress=192.0.2.10/24\nGateway=192.0.2.1\n'
+  const change = { network: { eth0: { dns: ['192.0.2.9'] } } }
+  for (const isBack of [true, false]) {
+    const { refused, fs } = refusing()
+    const root = deviceRoot(t)
+    const file = join(root, 'etc/systemd/network/10-receiverd-eth0.network')
+    writeFileSync(file, address)
+    refused.paths = /-eth0\.network$/
+    const service = await startTestService(t, { root, fs })
+    if (isBack) refused.paths = undefined
+    const answer = await service.patch(change)
+    if (isBack) {
+      t.equal(answer.status, 200)
+      t.equal(readFileSync(file, 'utf8'), address.replace('[Network]\n', '[Network]\nDNS=192.0.2.9\n'))
+    } else {
+      t.equal(answer.status, 500)
+      t.match(await answer.json(), {
+        type: 'urn:receiverd:problem:system-refused',
+        detail:
+          'network cannot be changed while it cannot be read: too many open files (EMFILE). Nothing has changed; try again later.',
+      })
+    }
+  }
 })
 
 t.test(

@@ -45,9 +45,10 @@ export function hasConditions(text: string): boolean {
 export function configurationOf(text: string): Configuration {
   const ini = parseIni(text)
   const dns = [...new Set(getWords(ini, 'Network', 'DNS'))]
-  return isDhcp(ini)
-    ? { method: 'dhcp', address: '', gateway: '', dns }
-    : { method: 'static', address: statedAddress(text), gateway: statedGateway(text), dns }
+  if (isDhcp(ini)) return { method: 'dhcp', address: '', gateway: '', dns }
+  const address = statedAddress(text)
+  const isItsRouter = (gateway: string) => address === '' || isOneFamily(address, gateway)
+  return { method: 'static', address, gateway: statedGateway(text, isItsRouter), dns }
 }
 
 /**
@@ -68,18 +69,22 @@ export function editNetworkFile(
   const now = configurationOf(edited)
   // With DHCP, an address or a gateway in the file is added to those of the lease: it is kept until the method changes.
   const stayDhcp = now.method === 'dhcp' && next.method === 'dhcp'
+  const isMoved = now.method === 'static' && next.method === 'static'
+  /** The router of the other family stays. */
+  const isReplaced = (gateway: string) =>
+    !isMoved || [now.gateway, next.gateway, next.address].some(other => isOneFamily(other, gateway))
   const set = (key: string, values: readonly string[]) => {
     edited = setValues(edited, 'Network', key, values)
   }
   // Each key that is new goes to the top of the section: the last one set comes first.
   if (now.dns.join() !== next.dns.join()) set('DNS', next.dns)
-  if (!stayDhcp && statedGateway(edited) !== next.gateway) {
-    edited = withoutSections(edited, 'Route', gatewayOf)
-    set('Gateway', next.gateway ? [next.gateway] : [])
+  if (!stayDhcp && (now.gateway !== next.gateway || statedGateway(edited, isReplaced) !== next.gateway)) {
+    edited = withoutSections(edited, 'Route', section => first([gatewayOf(section)].filter(isReplaced)))
+    const kept = getWords(edited, 'Network', 'Gateway').filter(gateway => !isReplaced(gateway))
+    set('Gateway', next.gateway ? [next.gateway, ...kept] : kept)
   }
   if (!stayDhcp && statedAddress(edited) !== next.address) {
     const [first, ...others] = getWords(edited, 'Network', 'Address')
-    const isMoved = now.method === 'static' && next.method === 'static'
     // Further static addresses stay.
     if (!isMoved) edited = withoutSections(edited, 'Address')
     else if (first === undefined) edited = withoutSections(edited, 'Address', isFirst(now.address))
@@ -129,9 +134,14 @@ function statedAddress(text: string): string {
   return first([...getWords(text, 'Network', 'Address'), ...sections(text, 'Address').map(addressOf)])
 }
 
-/** The first gateway of a default route, whatever the method. */
-function statedGateway(text: string): string {
-  return first([...getWords(text, 'Network', 'Gateway'), ...sections(text, 'Route').map(gatewayOf)])
+/** The first gateway of a default route that counts, whatever the method. */
+function statedGateway(text: string, counts: (gateway: string) => boolean): string {
+  return first([...getWords(text, 'Network', 'Gateway'), ...sections(text, 'Route').map(gatewayOf)].filter(counts))
+}
+
+/** Whether both are of IPv4, or both of IPv6. */
+function isOneFamily(one: string, other: string): boolean {
+  return one !== '' && one.includes(':') === other.includes(':')
 }
 
 /** Finds the first section with an address, and no other. */

@@ -26,7 +26,9 @@ const interfaceSchema = Type.Object(
     }),
     gateway: Type.String({
       ...WITH_STATIC,
-      description: 'For static: address of the router, or empty for none. Empty for dhcp.',
+      description:
+        'For static: address of the router, or empty for none. Empty for dhcp. The router for the other of IPv4 and IPv6 ' +
+        'in the file of the interface is kept, unless the method changes.',
     }),
     dns: Type.Array(Type.String(), {
       ...PROPOSED_WITH_STATIC,

@@ -325,9 +325,10 @@ function network(input: Input): Edit {
     ...new Set(Array.from({ length: input.below(4) }, () => input.pick(['192.0.2.1', '192.0.2.2', '2001:db8::1']))),
   ]
   const isStatic = input.flag()
-  const gateway = input.pick(['', '192.0.2.1', 'fe80::1'])
+  const address = input.pick(ADDRESSES)
+  const gateway = input.pick(['', address.includes(':') ? 'fe80::1' : '192.0.2.1'])
   const next: Configuration = isStatic
-    ? { method: 'static', address: input.pick(ADDRESSES), gateway, dns }
+    ? { method: 'static', address, gateway, dns }
     : { method: 'dhcp', address: '', gateway: '', dns }
   const template = input.flag() ? input.text() : undefined
   const text = input.text()

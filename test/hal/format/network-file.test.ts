@@ -133,6 +133,39 @@ test('of several [Route] sections, a new gateway replaces those of the default r
   t.end()
 })
 
+test('a gateway stays if that of the other family is replaced', t => {
+  const head = '[Match]\nName=eth0\n[Network]\nDHCP=no\n'
+  const lines = 'Address=192.0.2.10/24\nAddress=2001:db8::10/64\nGateway=192.0.2.1\nGateway=2001:db8::1\n'
+  const sections = (gateway: string) =>
+    `[Address]\nAddress=192.0.2.10/24\n[Address]\nAddress=2001:db8::10/64\n${gateway && `[Route]\nGateway=${gateway}\n`}[Route]\nGateway=2001:db8::1\nMetric=7\n`
+  for (const gateway of ['192.0.2.254', '']) {
+    const line = gateway && `Gateway=${gateway}\n`
+    for (const [text, expected] of [
+      [head + lines, head + lines.replace('Gateway=192.0.2.1\n', line)],
+      [head + sections('192.0.2.1'), head.replace('DHCP', `${line}DHCP`) + sections('')],
+    ] as const) {
+      const now = configurationOf(text)
+      t.equal(now.gateway, '192.0.2.1')
+      const edited = editNetworkFile(text, 'eth0', { ...now, gateway })
+      t.equal(edited, expected)
+      t.same(configurationOf(edited), { ...now, gateway })
+    }
+  }
+  const second = head + lines.replace(/(Address=192.*\n)(.*\n)/, '$2$1')
+  const now = configurationOf(second)
+  t.equal(now.gateway, '2001:db8::1', 'of the first address')
+  t.equal(
+    editNetworkFile(second, 'eth0', { ...now, gateway: 'fe80::1' })
+      .match(/Gateway=.*/g)
+      ?.join(),
+    'Gateway=fe80::1,Gateway=192.0.2.1',
+  )
+  const other = { ...now, address: '192.0.2.11/24', gateway: '192.0.2.1' }
+  t.notMatch(editNetworkFile(second, 'eth0', other), '2001:db8::1\n', 'but not one that was shown')
+  t.notMatch(editNetworkFile(second, 'eth0', DHCP), 'Gateway')
+  t.end()
+})
+
 test('a section header within a value or a comment is not one', t => {
   const text =
     '[Match]\nName=eth0\n[Network]\nDescription=a \\\n[Route]\n#[Route]\n[Route]\nGateway=192.0.2.1\n[Link]\nMTUBytes=1400\n'

@@ -63,9 +63,10 @@ export interface Setting<S extends TSchema = TSchema> {
   /**
    * Makes the value durable in `files`. Writing the same value again changes nothing. A setting with one file and no
    * `activate` must replace that file in one step, because such a change is not journaled.
+   * @param previous The value read last: a member that follows another setting, and is the same in both, was not set.
    * @returns whether any file changed.
    */
-  write?(next: Static<S>): Promise<boolean>
+  write?(next: Static<S>, previous?: Static<S>): Promise<boolean>
   /**
    * Makes the running system use `value` instead of `previous`. Calling it again is harmless. To undo a change, the files
    * are restored and this is called with the values swapped. Never called for another root.

@@ -99,14 +99,16 @@ export function airplay(system: System, { hostname, deviceName }: Names): Settin
         ...refuse('/maxResolution', whyNotResolution(next.maxResolution, previous.maxResolution)),
       ]
     },
-    async write(next) {
+    async write(next, previous) {
       const text = (await system.readForEdit(UXPLAYRC)) ?? ''
+      // The host name may have just been changed, too.
+      const isDerived = next.name === previous?.name && readStartup(text).appendsHostName
       const present = await valueFrom(text)
       let edited = text
       if (next.access !== present.access) edited = setGuarded(edited, next.access === 'pin')
       if (next.maxResolution !== present.maxResolution) edited = setResolution(edited, next.maxResolution)
       if (next.name === '') edited = await withDeviceName(edited)
-      else if (next.name !== present.name) edited = setName(edited, next.name, false)
+      else if (next.name !== present.name && !isDerived) edited = setName(edited, next.name, false)
       const isRewritten = edited !== text && (await system.writeAtomic(UXPLAYRC, edited))
       return (await unit.setEnabled(next.enabled)) || isRewritten
     },

@@ -114,7 +114,7 @@ export class Transactions {
       for (const [n, { setting, previous, next }] of changes.entries()) {
         at = setting.name
         this.#open = undos.slice(0, n + 1)
-        const isRewritten = (await setting.write?.(next)) ?? false
+        const isRewritten = (await setting.write?.(next, previous)) ?? false
         isChanged ||= isRewritten
         if (!this.#system.isRunning) continue
         // The value that could not be put back may be in use, whatever the files have.

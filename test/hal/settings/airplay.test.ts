@@ -128,6 +128,17 @@ test('an empty name is the name of the device, also when that changes', async t 
   t.match(await airplay(), { name: 'Foreign' }, 'a name set by others does not follow the device')
 })
 
+test('a name with the host name follows it, also when something else changes with it', async t => {
+  const { service, airplay, shown } = await startReceiver(t, 'fs\n')
+  const { hostname } = (await service.system()).value
+  t.match(await airplay(), { name: `UxPlay@${hostname}` })
+  t.equal((await service.patch({ hostname: 'room-5', airplay: { access: 'pin' } })).status, 200)
+  t.match(await airplay(), { name: 'UxPlay@room-5', access: 'pin' })
+  t.match(shown(), { appendsHostName: true, guard: 1 })
+  t.equal((await service.patch({ hostname: 'room-6', airplay: { name: 'UxPlay@lobby' } })).status, 200)
+  t.match(shown(), { name: 'UxPlay@lobby', appendsHostName: false })
+})
+
 test('where UxPlay already has the name of the device, a start writes nothing', async t => {
   const { file, service } = await startReceiver(t)
   t.equal((await service.patch({ airplay: { name: '' } })).status, 200)

@@ -1,5 +1,5 @@
 /**
- * The file of wpa_supplicant.conf(5), as config_file.c of wpa_supplicant reads it: global lines, and blocks that end with
+ * The file of wpa_supplicant.conf(5), as wpa_supplicant 2.10 reads it: global lines, and blocks that end with
  * `}`. A `network` block with a passphrase or a key, or without any protection, is a network of ours; all other lines and
  * blocks, such as those of enterprise networks, are kept as they are.
  */
@@ -160,7 +160,7 @@ function credentialOf({ ssid, password }: WifiNetwork): readonly string[] {
   ]
 }
 
-/** Whether quotes cannot hold a passphrase: it ends at the last quote of its line, but a comment begins after the first two. */
+/** Whether quotes may not hold a passphrase: it ends at the last quote of its line, but a comment may begin after the second. */
 function isCutShort(password: string): boolean {
   const quote = password.indexOf('"')
   return quote >= 0 && password.includes('#', quote)
@@ -253,13 +253,9 @@ function assignment(line: string): { readonly key: string; readonly value: strin
   return cut < 0 ? undefined : { key: text.slice(0, cut), value: text.slice(cut + 1) }
 }
 
-/** A line without its comment, which begins after the second quote, and without blanks around it. */
+/** A line without blanks around it, and without its comment, which begins at the first `#` that is not between two quotes. */
 function significant(line: string): string {
-  const text = line.trimStart()
-  if (text.startsWith('#')) return ''
-  const quoted = text.indexOf('"', text.indexOf('"') + 1)
-  const comment = text.indexOf('#', Math.max(0, quoted))
-  return (comment < 0 ? text : text.slice(0, comment)).trimEnd()
+  return (/^(?:[^"#]+|"[^"]*")*[^#]*/.exec(line)?.[0] ?? '').trim()
 }
 
 function globalKey({ lines }: Part): string | undefined {

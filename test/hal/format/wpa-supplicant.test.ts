@@ -1,3 +1,6 @@
+import { spawnSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { decodeLossless } from '../../../hal/format/lossless.ts'
 import {
@@ -8,6 +11,8 @@ import {
   whyNoCountry,
   whyNoNetwork,
 } from '../../../hal/format/wpa-supplicant.ts'
+import { temporaryFolder } from '../../support/folder.ts'
+import { needs } from '../../support/needs.ts'
 
 const OFFICE = `network={
 	ssid="Office"
@@ -54,6 +59,9 @@ t.test('networks with a password, and open ones, are listed; a password is never
     [['ssid=4f6666696365', 'psk="with #1 "quotes""', 'key_mgmt=WPA-PSK SAE'], network('Office', 'set')],
     [['ssid=P"Gro\\xc3\\x9f\\t\\"a\\"\\\\\\e\\101"', 'key_mgmt=NONE'], network('Groß\t"a"\\\u{1b}A')],
     [['ssid="a"b"', 'key_mgmt=NONE'], network('a"b')],
+    [[`ssid="Bob's "5G" #2"`, 'key_mgmt=NONE'], network(`Bob's "5G" #2`)],
+    [['ssid="a"b"c#d"', 'key_mgmt=NONE'], network('a"b"c#d')],
+    [['ssid="a" # x "b" # y', 'key_mgmt=NONE'], network('a')],
     [['ssid="Straße 🎬"', 'key_mgmt=NONE', 'scan_ssid=1'], network('Straße 🎬', '', true)],
     [['ssid="a"', 'sae_password="x"', 'key_mgmt=SAE', 'ieee80211w=2'], network('a', 'set')],
     [['ssid="a"', 'ssid="b"', 'key_mgmt=NONE'], network('b')],
@@ -72,6 +80,8 @@ t.test('a network that is not understood is not listed', async t => {
     ['ssid=abc', 'key_mgmt=NONE'],
     ['ssid=Office', 'key_mgmt=NONE'],
     ['ssid="a"', 'psk=ext:office'],
+    ['ssid="a"', 'psk="a"bcdefg#hij"'],
+    ['ssid="a#b', 'key_mgmt=NONE'],
     ['ssid="a"', 'key_mgmt=NONE', 'wep_key0="abcde"'],
     ['ssid="a"', 'key_mgmt=WPA-EAP', 'eap=TLS'],
     ['ssid="a"', 'key_mgmt=WPA-PSK WPA-EAP', 'psk="correct horse"'],
@@ -87,6 +97,31 @@ t.test('a network that is not understood is not listed', async t => {
   }
   t.strictSame(names(`cred={\n\tssid="a"\n\tkey_mgmt=NONE\n}\n`), [])
   t.strictSame(names('network={\n\tssid="a"\n\tkey_mgmt=NONE\n'), [], 'a block without an end')
+})
+
+t.test('a comment begins where it does for wpa_supplicant', { skip: needs('wpa_supplicant') }, async t => {
+  const file = join(temporaryFolder(t), 'wpa.conf')
+  const env = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin:/sbin` }
+  for (const value of [
+    `"Bob's "5G" #2"`,
+    '"a"bcdefg#hij"',
+    '"Office"  # the "new" one',
+    '"a#b"',
+    '"a"b"c#d"',
+    '"a"b#c"',
+    '"a"b"c#d',
+    '"a" # x "b" # y',
+    '"a" "# x',
+    '"a#b',
+    '61#62',
+  ]) {
+    const text = block(`ssid=${value}`, 'key_mgmt=NONE')
+    writeFileSync(file, text)
+    // It ends at once, because there is no such interface, and lists the networks before.
+    const { stdout } = spawnSync('wpa_supplicant', ['-dd', '-i', 'none0', '-c', file], { encoding: 'utf8', env })
+    const read = Array.from(stdout.matchAll(/^ +id=\d+ ssid='(.*)'$/gm), ([, name = '']) => name.replaceAll('\\"', '"'))
+    t.strictSame(names(text), read, value)
+  }
 })
 
 t.test('the order is that of the priorities, as wpa_supplicant takes them', async t => {

@@ -77,11 +77,19 @@ export function whyNoNetwork({ ssid, password }: Omit<WifiNetwork, 'hidden'>): {
   }
 }
 
-/** The fault of a country, as a predicate; undefined if it has none. */
+/**
+ * The fault of a country, as a predicate; undefined if it has none. With a code that it does not know, the kernel allows only
+ * the channels that are allowed everywhere.
+ */
 export function whyNoCountry(country: string): string | undefined {
-  return country === '' || COUNTRY.test(country)
-    ? undefined
-    : 'must be the two capital letters of a country, such as DE'
+  if (country === '') return undefined
+  if (COUNTRY.test(country)) {
+    // Unicode knows the codes that people take for one of ISO 3166-1, and former ones.
+    const { region } = new Intl.Locale(`und-${country}`)
+    if (region !== country) return `must be ${region}, because no country has the code ${country}`
+    if (new Intl.DisplayNames('en', { type: 'region', fallback: 'none' }).of(country)) return undefined
+  }
+  return 'must be the two capital letters of a country, such as DE'
 }
 
 /** The networks in the text of a file; passwords read as `KEPT`. */

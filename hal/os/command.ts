@@ -2,6 +2,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { Socket } from 'node:net'
 import { constants } from 'node:os'
+import { isatty } from 'node:tty'
 import { errorCode, HalError } from '../errors.ts'
 import type { Stop } from '../files/watcher.ts'
 
@@ -150,12 +151,21 @@ export const readCommandLines: ReadLines = ([command, ...args], take) =>
 export interface Attached {
   /** Its exit status; 128 plus the number of the signal if a signal killed it, as in shells. */
   readonly ended: Promise<number>
-  kill(signal: NodeJS.Signals): void
+  /**
+   * Sends a signal to the command and, unless its input is a terminal, to all that it has started in its process group.
+   * @param signal 0 sends none.
+   * @returns whether any of them still runs.
+   */
+  kill(signal: NodeJS.Signals | 0): boolean
 }
 
 /** Starts a command with this process's environment, input and output. @throws {HalError} if it cannot be started. */
 export async function attachCommand([command, ...args]: Argv): Promise<Attached> {
-  const child = spawn(command, args, { stdio: 'inherit' })
+  // At a terminal, the command stays in the group of this process. Node makes a session along with a group, and a new session
+  // is without the terminal: Ctrl-Z would not stop the command, in the background it would take the shell's input, and it
+  // could not ask for a password on /dev/tty.
+  const hasGroup = !isatty(0)
+  const child = spawn(command, args, { stdio: 'inherit', detached: hasGroup })
   const ended = new Promise<number>(resolve =>
     child.on('exit', (status, signal) => resolve(status ?? 128 + (signal ? constants.signals[signal] : 0))),
   )
@@ -165,7 +175,16 @@ export async function attachCommand([command, ...args]: Argv): Promise<Attached>
       reject(new HalError('COMMAND_FAILED', `${command} ${failure(error, null)}`, { cause: error })),
     )
   })
-  return { ended, kill: signal => void child.kill(signal) }
+  const { pid } = child
+  return { ended, kill: signal => (hasGroup && pid !== undefined ? killGroup(pid, signal) : child.kill(signal)) }
+}
+
+function killGroup(leader: number, signal: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(-leader, signal)
+  } catch {
+    return false
+  }
 }
 
 /**

@@ -175,8 +175,9 @@ Usage: receiverd session --protocol NAME --name NAME [--model NAME]
                          -- COMMAND [ARGUMENT]...
 
 Asks to be let in, and runs the command once it is. When a moderator ends the
-session, the command gets SIGTERM, and SIGKILL 5 s later. While the service
-restarts, the command goes on.
+session, the command gets SIGTERM, and SIGKILL 5 s later. So does all that it has
+started, unless its input is a terminal. While the service restarts, the command
+goes on.
 
 Options (with the environment variable and the default):
   --protocol NAME      how the device mirrors, such as miracast

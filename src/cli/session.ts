@@ -16,12 +16,14 @@ export const DENIED = 75
 const INTERRUPTS: readonly NodeJS.Signals[] = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT']
 /** Milliseconds between SIGTERM and SIGKILL. */
 const KILL_MS = 5_000
+const ENDED_POLL_MS = 50
 /** Milliseconds until a lost connection is reopened; doubled each time. */
 const FIRST_RETRY_MS = 250
 const LAST_RETRY_MS = 5_000
 
 /**
  * Runs a command as a session: asks for admission, runs the command once admitted, and stops it when the session is ended.
+ * When the command ends, all that it has started and not detached is stopped, too: nothing may mirror in no session.
  * The command keeps running while the service restarts, and while it is too busy to accept the session again.
  * @param engines The path of the engines' socket.
  * @param report Called with one line for the person who started the command.
@@ -52,6 +54,11 @@ export async function runSession(
     if (command) command.kill(signal)
     else finish(128 + constants.signals[signal])
   }
+  let stopping: Promise<void> | undefined
+  const stop = (running: Attached) => {
+    stopping ??= endAll(running)
+    return stopping
+  }
   for (const signal of INTERRUPTS) process.on(signal, interrupt)
   link = await Promise.race([connectFirst(engines, device), over])
 
@@ -64,8 +71,12 @@ export async function runSession(
       if (state === 'pending') report('waiting for a moderator')
       else if (state === 'active' && !command && status === undefined) {
         report('let in')
-        command = await attachCommand(argv)
-        command.ended.then(finish)
+        const started = await attachCommand(argv)
+        command = started
+        started.ended.then(async code => {
+          await stop(started)
+          finish(code)
+        })
         // A signal arrived while the command was being started.
         if (status !== undefined) await stop(command)
       } else if (state === 'denied' && !command) {
@@ -114,9 +125,13 @@ async function connectFirst(engines: string, device: Device): Promise<EngineConn
   }
 }
 
-async function stop(command: Attached): Promise<void> {
-  command.kill('SIGTERM')
-  const kill = setTimeout(() => command.kill('SIGKILL'), KILL_MS)
+async function endAll(command: Attached): Promise<void> {
+  const killAt = performance.now() + KILL_MS
+  let isRunning = command.kill('SIGTERM')
+  while (isRunning && performance.now() < killAt) {
+    await sleep(ENDED_POLL_MS)
+    isRunning = command.kill(0)
+  }
+  if (isRunning) command.kill('SIGKILL')
   await command.ended
-  clearTimeout(kill)
 }

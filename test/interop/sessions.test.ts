@@ -1,6 +1,6 @@
 /** Sessions with the programs that people use: curl as an engine, and `receiverd session` around a command. */
 
-import { execFileSync, spawn } from 'node:child_process'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { createServer as createNetServer } from 'node:net'
@@ -9,11 +9,12 @@ import t, { type Test } from 'tap'
 import type { Session } from '../../src/sessions/session.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
+import { needs } from '../support/needs.ts'
 import { BUNDLE, type Receiver, receiverd, startReceiver } from './support.ts'
 
 /** A program that goes on, with its output. */
 function start(t: Test, command: string, args: readonly string[]) {
-  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(command, args)
   t.teardown(() => child.kill('SIGKILL'))
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', text => (output += text))
@@ -107,6 +108,43 @@ t.test('a command: waits, runs, and is ended', async t => {
     t.equal(await hungUp.ended, status, 'that of the command')
     await none(receiver)
   }
+})
+
+t.test('all that a command has started ends with the session', async t => {
+  const { receiver, session } = await startModerated(t)
+  const cases: readonly (readonly [script: (play: string) => string, status: number, isEnded?: boolean])[] = [
+    [play => `${play}; echo cleanup`, 143],
+    [play => `trap "" TERM; ${play} & trap "exit 7" TERM; while :; do sleep 0.1; done`, 7],
+    [play => `${play} & sleep 1; exit 7`, 7, false],
+  ]
+  for (const [at, [script, status, isEnded = true]] of cases.entries()) {
+    const seconds = `60.${process.pid}${at}`
+    const isPlaying = () => spawnSync('pgrep', ['-f', `^sleep ${seconds}`]).status === 0
+    const one = session('sh', '-c', `echo playing; ${script(`sleep ${seconds}`)}`)
+    await admit(receiver, await only(receiver, 'pending'))
+    await one.prints('playing\n')
+    const active = await only(receiver, 'active')
+    await eventually(isPlaying)
+    if (isEnded) await end(receiver, active)
+    t.equal(await one.ended, status)
+    t.notOk(isPlaying(), 'it does not go on in no session')
+    t.notMatch(one.output(), 'cleanup')
+    await none(receiver)
+  }
+})
+
+t.test('at a terminal, the command can ask, and Ctrl-C ends it', { skip: needs('/usr/bin/script') }, async t => {
+  const { receiver, engines } = await startModerated(t)
+  await receiver.patch({ moderation: { approval: 'none' } })
+  const script = 'read name </dev/tty; read other; echo "$other and $name"; exec sleep 60'
+  const args = `session --protocol demo --name Ann --engines ${engines} -- sh -c '${script}'`
+  const one = start(t, 'script', ['-qec', `${process.execPath} ${BUNDLE} ${args}`, '/dev/null'])
+  await one.prints('let in')
+  one.child.stdin.write('Ann\nBob\n')
+  await one.prints('Bob and Ann')
+  one.child.stdin.write('\u0003')
+  t.equal(await one.ended, 130)
+  await none(receiver)
 })
 
 t.test('the service is killed, and comes back: the command goes on', async t => {

@@ -10,8 +10,10 @@ import { isObject, type JsonObject, parseJson } from '../json.ts'
 import type { FieldError } from '../problem.ts'
 import { CommandError } from './failure.ts'
 
-/** Longer than any change takes. */
+/** Milliseconds for the answer to a request that changes nothing. */
 const TIMEOUT_MS = 60_000
+/** How many times as long a change may take: it restarts services of the device. */
+const CHANGE_FACTOR = 4
 /** Milliseconds without a byte while a file is sent; longer than it takes to check the complete file. */
 const SILENCE_MS = 300_000
 /** Far more than any configuration has. */
@@ -56,18 +58,30 @@ export class Refused extends CommandError {
   }
 }
 
+/** How long the service may be silent. */
+interface Limit {
+  readonly ms: number
+  /** Whether it may be making a change all the while. */
+  readonly isChange: boolean
+}
+
 /** The service that runs on this device. */
 export class ServiceClient implements Client {
   readonly #address: Address
   readonly #token: () => string
+  readonly #timeoutMs: number
 
-  /** @param token Makes a token for each request. */
-  constructor(address: Address, token: () => string) {
+  /**
+   * @param token Makes a token for each request.
+   * @param timeoutMs Milliseconds that the service has to answer; a change has four times as long.
+   */
+  constructor(address: Address, token: () => string, timeoutMs = TIMEOUT_MS) {
     this.#address = address
     this.#token = token
+    this.#timeoutMs = timeoutMs
   }
 
-  /** @throws {Refused} {CommandError} if no service answers. */
+  /** @throws {Refused} {CommandError} if no service answers, or not in time. */
   async send(method: string, path: string, body?: JsonObject, etag?: string): Promise<Answer> {
     const text = body ? JSON.stringify(body) : ''
     const headers = {
@@ -75,8 +89,9 @@ export class ServiceClient implements Client {
       ...(text !== '' && { 'Content-Type': 'application/json' }),
       ...(etag !== undefined && { 'If-Match': etag }),
     }
-    return this.#answer(method, path, headers, async out => {
-      out.setTimeout(TIMEOUT_MS, () => out.destroy(new Error('it does not answer')))
+    const isChange = method !== 'GET' && !path.endsWith('?validateOnly=true')
+    const limit = { ms: this.#timeoutMs * (isChange ? CHANGE_FACTOR : 1), isChange }
+    return this.#answer(method, path, headers, limit, async out => {
       out.end(text)
     })
   }
@@ -84,8 +99,7 @@ export class ServiceClient implements Client {
   /** Sends a file as fast as the service takes it. @throws as `send`, also if the connection breaks off. */
   async put(path: string, { headers, bytes, chunks }: Sent): Promise<Answer> {
     const all = { ...headers, 'Content-Length': String(bytes), Expect: '100-continue' }
-    return this.#answer('PUT', path, all, async out => {
-      out.setTimeout(SILENCE_MS, () => out.destroy(new Error('it does not answer')))
+    return this.#answer('PUT', path, all, { ms: SILENCE_MS, isChange: false }, async out => {
       // A refused file is not sent.
       await once(out, 'continue')
       await pipeline(Readable.from(chunks, { objectMode: false }), out)
@@ -96,25 +110,38 @@ export class ServiceClient implements Client {
     method: string,
     path: string,
     headers: Readonly<Record<string, string>>,
+    { ms, isChange }: Limit,
     write: (out: ClientRequest) => Promise<void>,
   ): Promise<Answer> {
+    const { host, port } = this.#address
     let answer: IncomingMessage | undefined
+    let isSilent = false
     try {
-      answer = await this.#ask(method, `/api/v1${path}`, headers, write)
+      answer = await this.#ask(method, `/api/v1${path}`, headers, out => {
+        out.setTimeout(ms, () => {
+          isSilent = true
+          out.destroy()
+        })
+        return write(out)
+      })
       const { statusCode = 0, headers: said } = answer
       const isFine = statusCode >= 200 && statusCode < 300
       if (statusCode === 204) return { body: {}, etag: said.etag }
       const isBounded = Number(said['content-length']) <= MAX_ANSWER_BYTES
       const body = isBounded ? parseJson(Buffer.concat(await answer.toArray())) : null
-      if (!isObject(body) || (!isFine && typeof body.detail !== 'string')) throw new Error('another program does')
+      if (!isObject(body) || (!isFine && typeof body.detail !== 'string')) throw new SyntaxError()
       if (!isFine) throw new Refused(statusCode, body)
       return { body, etag: said.etag }
     } catch (error) {
       if (error instanceof Refused) throw error
-      const { host, port } = this.#address
-      throw new CommandError(
-        `no service answers at ${hostAndPort(host, port)}: ${reasonOf(error)}; start it, or give its address with --listen`,
-      )
+      const at = hostAndPort(host, port)
+      // The error of a request that was cut off says only that it broke off.
+      if (isSilent)
+        throw new CommandError(
+          `the service at ${at} has not answered within ${ms / 1000} s${isChange ? '; it may still make the change' : ''}`,
+        )
+      const reason = error instanceof SyntaxError ? 'another program does' : reasonOf(error)
+      throw new CommandError(`no service answers at ${at}: ${reason}; start it, or give its address with --listen`)
     } finally {
       answer?.destroy()
     }

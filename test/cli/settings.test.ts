@@ -163,15 +163,33 @@ t.test('no service, or not ours: one line', async t => {
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
   const client = new ServiceClient({ host: '127.0.0.1', port }, () => 'token')
-  const expected = new RegExp(
-    `^no service answers at 127\\.0\\.0\\.1:${port}: .*; start it, or give its address with --listen$`,
-  )
-  for (const _ of answers) await t.rejects(client.send('GET', '/system'), { message: expected })
+  const because = (reason: string) => ({
+    message: `no service answers at 127.0.0.1:${port}: ${reason}; start it, or give its address with --listen`,
+  })
+  for (const _ of answers) await t.rejects(client.send('GET', '/system'), because('another program does'))
   await new Promise(resolve => server.close(resolve))
-  await t.rejects(client.send('GET', '/system'), { message: expected }, 'nobody listens')
+  await t.rejects(client.send('GET', '/system'), because('connection refused (ECONNREFUSED)'), 'nobody listens')
   const { service } = await deviceOf(t)
   const stranger = new ServiceClient({ host: '127.0.0.1', port: service.port }, () => 'nobody')
   await t.rejects(stranger.send('GET', '/system'), { message: /^the service refused: .*[^.]$/ })
+})
+
+t.test('a service that takes too long is not said to be missing', async t => {
+  const server = createServer((request, response) => {
+    if (request.url?.endsWith('/started')) response.writeHead(200, { 'Content-Length': 100 }).write('{')
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const client = new ServiceClient({ host: '127.0.0.1', port }, () => 'token', 50)
+  const late = (seconds: string, rest = '') => ({
+    message: `the service at 127.0.0.1:${port} has not answered within ${seconds} s${rest}`,
+  })
+  await t.rejects(client.send('GET', '/system'), late('0.05'))
+  await t.rejects(client.send('GET', '/started'), late('0.05'), 'in the middle of its answer')
+  await t.rejects(client.send('PATCH', '/system?validateOnly=true', {}), late('0.05'))
+  for (const method of ['PATCH', 'POST', 'DELETE'])
+    await t.rejects(client.send(method, '/system', {}), late('0.2', '; it may still make the change'), method)
 })
 
 t.test('a file is saved where it was told, and no folder is replaced or made for it', async t => {

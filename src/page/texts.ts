@@ -166,6 +166,8 @@ export const trial =
   'The change has been made. If this page can still reach the device, it is kept. Otherwise it is undone.'
 export const trialLeft = (seconds: number) => `Undone in ${seconds} s unless the device can be reached.`
 export const trialMoved = 'The device does not answer at this address any more. It should be at'
+export const movedTitle = 'The device has another address'
+export const moved = 'The change is kept, and the device is now at'
 export const trialKept = 'Saved. The device can still be reached.'
 export const trialKeptThere =
   'The device can be reached here, and the change is kept. You are signed in for ten minutes; after that, sign in with the API key.'

@@ -242,6 +242,25 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     t.equal(await valueIn(page, 'General', 'Host name'), 'elsewhere')
   })
 
+  await t.test('where a change of address is kept over the old one, the page names the new one', async t => {
+    const { service } = await startPageDevice(t)
+    const network = new Network()
+    await network.start(t, service.port)
+    const { page } = await openTab(browser, `http://receiver.local:${network.port}/#key=${service.key}`)
+    await goTo(page, 'Settings')
+    await fill(page, 'General', 'Host name', 'elsewhere')
+    await click(page, 'General', 'Save')
+    await waitForText(page, 'The device has another address')
+    t.equal(page.url(), `http://receiver.local:${network.port}/#settings`, 'where it may stay')
+    const [token = ''] = await page.$$eval('dialog a', links => links.map(({ hash }) => hash))
+    t.match(token, /^#key=[^&]+$/, 'nothing is left to be confirmed')
+    t.notMatch(token, service.key)
+    await page.locator('dialog a').click()
+    await page.waitForFunction(() => location.hostname === 'elsewhere.local', { polling: 100 })
+    await goTo(page, 'Settings')
+    t.equal(await valueIn(page, 'General', 'Host name'), 'elsewhere')
+  })
+
   await t.test('a token does not go to the new address: the page there asks to sign in', async t => {
     const { service } = await startPageDevice(t)
     const token = service.token(['admin:rw'])

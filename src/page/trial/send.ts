@@ -1,5 +1,7 @@
 import { jsonOf, Unreachable } from '../client.ts'
 import { type Device, idOf } from '../device.ts'
+import { ask } from '../dialog.ts'
+import { h } from '../dom.ts'
 import type { JsonObject } from '../json.ts'
 import type { Schema } from '../schema.ts'
 import * as texts from '../texts.ts'
@@ -54,5 +56,12 @@ export async function sendPatch(
     await runTrial(device, { other, until: began + trialS * 1000, isNew: !move, move, goal })
     taken()
   }
+  // It may have been kept over a connection that the browser had already. With a new one, it may not reach the device here.
+  if (move && !move.isGuess)
+    ask({
+      title: texts.movedTitle,
+      content: [h('p', {}, `${texts.moved} `, h('a', { href: move.keptLink }, move.address))],
+      go: () => undefined,
+    })
   return texts.trialKept
 }

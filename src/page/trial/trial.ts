@@ -31,12 +31,12 @@ const VAIN_LOOKS = 30
 /** Seconds for which a token is valid that goes to the new address: another device may have it. */
 const MOVE_TOKEN = '10m'
 
-/** Where the device will be, and the link that goes on there. */
-export interface Move {
-  readonly address: string
+/** Where the device will be, and the links that go on there. */
+export interface Move extends AddressAfter {
+  /** Also keeps the change. */
   readonly link: string
-  /** The device may as well be where it is now. */
-  readonly isGuess: boolean
+  /** For a change that is kept already. */
+  readonly keptLink: string
 }
 
 /** The condition for keeping a change, besides that the device can be reached. */
@@ -175,12 +175,13 @@ export async function prepareMove(
   goal?: Goal,
 ): Promise<Move> {
   const more = `confirm${goal?.link ?? ''}`
-  const bare = { address, isGuess, link: linkWith(more, address) }
+  const bare = { address, isGuess, link: linkWith(more, address), keptLink: address }
   if (!grants.isApiKey) return bare
   const body = { roles: ['admin:rw', 'moderator:rw'], expiresIn: MOVE_TOKEN }
   const answer = await client.send('POST', '/tokens', { body }).catch(() => undefined)
   const { token } = ((await answer?.json()) ?? {}) as { token?: string }
-  return token === undefined ? bare : { ...bare, link: linkFor(token, address, `&${more}&moved`) }
+  if (token === undefined) return bare
+  return { ...bare, link: linkFor(token, address, `&${more}&moved`), keptLink: linkFor(token, address) }
 }
 
 function patience(attempts: number): number {

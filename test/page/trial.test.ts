@@ -221,6 +221,46 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     },
   )
 
+  await t.test('a change that never arrives is said not to be on the device', async t => {
+    const { service, link } = await startPageDevice(t)
+    const { page } = await openTab(browser, link)
+    await goTo(page, 'Settings')
+    await fill(page, 'General', 'Host name', 'lost')
+    let isFirst = true
+    await page.setRequestInterception(true)
+    page.on('request', request => {
+      if (request.method() !== 'PATCH' || !isFirst) return void request.continue()
+      isFirst = false
+      request.abort()
+    })
+    await click(page, 'General', 'Save')
+    await waitForText(page, 'The change may have been made')
+    await waitForText(page, 'The change is not on the device')
+    await waitForNoText(page, 'Checking the connection')
+    await click(page, 'General', 'Save')
+    await waitForText(page, 'The change has been made.')
+    await waitForText(page, 'Saved. The device can still be reached.')
+    t.equal((await service.system()).value.hostname, 'lost')
+  })
+
+  await t.test('a device that does not tell what is on trial is waited for', async t => {
+    const { service, link } = await startPageDevice(t)
+    const { page } = await openTab(browser, link)
+    await goTo(page, 'Settings')
+    await fill(page, 'General', 'Host name', 'late')
+    let asked = 0
+    await page.setRequestInterception(true)
+    page.on('request', request => {
+      if (request.method() === 'PATCH') return void request.abort()
+      if (request.url().endsWith('/status') && asked++ < 6) return void request.respond({ status: 500 })
+      request.continue()
+    })
+    await click(page, 'General', 'Save')
+    await eventually(() => asked === 6)
+    t.equal((await service.patch({ hostname: 'late' }, {}, '?confirmWithin=60')).status, 200)
+    await waitForText(page, 'Saved. The device can still be reached.')
+  })
+
   await t.test('a device that moves is followed to its new address, and the change is kept', async t => {
     const { service } = await startPageDevice(t)
     const network = new Network()

@@ -2,7 +2,7 @@ import { isPassing, Refusal } from '../client.ts'
 import { linkFor, linkWith } from '../credential.ts'
 import type { Device } from '../device.ts'
 import { openDialog } from '../dialog.ts'
-import { h } from '../dom.ts'
+import { h, say } from '../dom.ts'
 import type { JsonObject } from '../json.ts'
 import * as texts from '../texts.ts'
 import { whileShown } from '../while-shown.ts'
@@ -67,17 +67,21 @@ export type OnTrial = Pick<TrialOf, 'until'> & { readonly id: string }
 
 /**
  * Confirms a change as soon as the device is reached with it; shows how long it waits otherwise.
- * @throws {Error} if the change was undone, or nobody can tell.
+ * @throws {Error} if the change was undone or never made, or nobody can tell.
  */
 export async function runTrial(device: Device, { id: given, other, until, isNew, move, goal }: TrialOf): Promise<void> {
   // Once seen, it is known: after a confirmation without an answer, there may be none on trial any more.
   let id = given
+  /** Looks in a row by which none of ours was on trial. */
+  let none = 0
+  const made = h('p')
   const left = h('p', { role: 'timer' })
   const link = h('p', { hidden: true }, `${texts.trialMoved} `, h('a', { href: move?.link }, move?.address))
-  const close = openDialog(texts.trialTitle, [h('p', {}, texts.trial), left, link], false)
+  const close = openDialog(texts.trialTitle, [made, left, link], false)
   const began = performance.now()
   const looks = move?.isGuess ? LOOKS_BEFORE_GUESS : LOOKS_BEFORE_MOVE
   const count = () => {
+    say(made, id === undefined ? texts.trialUnsure : texts.trial)
     left.textContent = texts.trialLeft(Math.max(0, Math.ceil((until - performance.now()) / 1000)))
   }
   count()
@@ -89,9 +93,11 @@ export async function runTrial(device: Device, { id: given, other, until, isNew,
       // Where the device moves, the page at its new address has the patience.
       const answerMs = move ? ANSWER_MS : patience(attempts)
       const isReached = goal === undefined || (await look(device, goal, answerMs))
-      // None may be there, because it may yet begin.
-      const found = id ?? (await onTrial(device, answerMs))?.id
-      if (found !== other) id = found
+      const found = id === undefined ? await onTrial(device, answerMs) : undefined
+      if (found && found.id !== other) id = found.id
+      // It may yet begin.
+      else none = found === undefined ? 0 : none + 1
+      if (none === LOOKS_FOR_NONE) throw new Error(texts.trialNone)
       if (isReached && id !== undefined && (await confirm(device, id, answerMs))) return
       if (isReached === false && performance.now() - began > GOAL_PART * (until - began)) {
         if (id !== undefined) await undo(device, id).catch(() => undefined)
@@ -153,14 +159,14 @@ async function look({ client }: Device, { isReached }: Goal, answerMs: number): 
   return read.then(isReached, () => undefined)
 }
 
-/** The change that is on trial; null if there is none, or the device does not tell; undefined if there is no answer. */
+/** The change that is on trial; null if there is none; undefined if the device does not tell. */
 export async function onTrial({ client }: Device, answerMs = ANSWER_MS): Promise<OnTrial | null | undefined> {
   try {
     const signal = AbortSignal.timeout(answerMs)
     const { trial } = await client.read<{ trial?: { etag: string; remainingS: number } }>('/status', { signal })
     return trial ? { id: trial.etag.replaceAll('"', ''), until: performance.now() + trial.remainingS * 1000 } : null
-  } catch (error) {
-    return isPassing(error) ? undefined : null
+  } catch {
+    return undefined
   }
 }
 

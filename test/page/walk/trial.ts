@@ -3,7 +3,8 @@ import type { Field } from './fields.ts'
 
 /** Looked for on the page once a trial is over. */
 const KEPT = /^Saved\. The device (can still be reached|is in .*)\.$/
-const UNDONE = /so the device has undone it\.$|It undoes the change by itself\.$|so the change was undone\./
+const UNDONE =
+  /so the device has undone it\.$|is not on the device|It undoes the change by itself\.$|so the change was undone\./
 
 const BECAUSE = {
   'not confirmed': 'The change was not confirmed in time, so the device has undone it:',

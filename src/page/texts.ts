@@ -211,6 +211,8 @@ export const joinTitle = (name: string) => `Join ${isolated(name)}`
 export const joined = (name: string) => `Saved. The device is in ${isolated(name)}.`
 export const notJoined = (name: string) =>
   `The device could not join ${isolated(name)}, so the change was undone. Check the password, and try nearer to the access point.`
+export const knownButAway = (name: string) =>
+  `The device knows ${isolated(name)} already, but is not in it: nothing was changed. Try nearer to the access point.`
 export const openTitle = (name: string) => `Join ${isolated(name)} without a password?`
 export const openWarning =
   'The network is open: anybody near it can listen, and anybody can set up another one of that name for the device to join.'

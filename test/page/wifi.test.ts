@@ -157,6 +157,25 @@ t.test('Wi-Fi', { skip: missingBrowser('shell') || needs('wpa_cli', 'python3') }
 })
 
 t.test(
+  'a network that is already the first choice, and out of range, is not said to be joined',
+  { skip: missingBrowser('shell') || needs('wpa_cli', 'python3') },
+  async t => {
+    const { link, service, wifi } = await start(t)
+    const { networks } = await wifi()
+    const far = { ssid: 'Far', password: '', hidden: true }
+    t.equal((await service.patch({ wifi: { networks: [far, ...networks] } as never })).status, 200)
+    const { page } = await openTab(await startBrowser(t), link)
+    await goTo(page, 'Settings')
+    await click(page, 'Wi-Fi', 'Another network…')
+    await fill(page, 'Join another network', 'Name of the network', 'Far')
+    await click(page, 'Join another network', 'Join')
+    await click(page, 'Join \u2068Far\u2069 without a password?', 'Join anyway')
+    await waitForText(page, 'The device knows \u2068Far\u2069 already')
+    t.equal((await wifi()).connected, 'Office')
+  },
+)
+
+t.test(
   'a person who may only read sees the networks and no button',
   { skip: missingBrowser('shell') || needs('wpa_cli', 'python3') },
   async t => {

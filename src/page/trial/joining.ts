@@ -13,6 +13,7 @@ export function joining(ssid: string): Goal {
   return {
     isReached: system => connectedIn(system) === ssid,
     failure: texts.notJoined(shown(ssid)),
+    unchanged: texts.knownButAway(shown(ssid)),
     link: `&joining=${encodeURIComponent(ssid)}`,
   }
 }

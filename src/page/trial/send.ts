@@ -47,6 +47,7 @@ export async function sendPatch(
     // A new connection has told everything, or will. What is later, that or the answer, nobody knows.
     if (returns === device.returns.value) device.adopt(system, idOf(response))
     const givenS = response.headers.get('Confirm-Within')
+    if (givenS === null && goal && !goal.isReached(system)) throw new Error(goal.unchanged)
     if (givenS === null) return texts.saved
     const until = performance.now() + Number(givenS) * 1000
     await runTrial(device, { id: idOf(response), until, isNew: true, move, goal })

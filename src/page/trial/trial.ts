@@ -44,6 +44,8 @@ export interface Goal {
   readonly isReached: (system: JsonObject) => boolean
   /** Said where it does not come true, and the change is undone. */
   readonly failure: string
+  /** Said where it is not true, and there was nothing to change. */
+  readonly unchanged: string
   /** For the link to the new address: what `joining` is made from there. */
   readonly link: string
 }

@@ -33,7 +33,7 @@ export class LiveStream {
   readonly #over = new AbortController()
   #timer = 0
   #silence = 0
-  /** Whether there was a connection, or an attempt at one, before the present one. */
+  /** Whether there was a connection, an attempt at one, or a time without, before the present one. */
   #isRepeated = false
   /** Whether the present connection was heard. */
   #isHeard = false
@@ -73,7 +73,8 @@ export class LiveStream {
   readonly #updateVisibility = (): void => {
     if (document.visibilityState === 'hidden') {
       this.#leave()
-      // The phone may wake in another place: what it knows may be old.
+      // The phone may wake in another place: what it knows may be old. So it may in a tab that was opened in the background.
+      this.#isRepeated = true
       this.#options.changed('connecting')
     } else if (!this.#attempt) this.#connect()
   }

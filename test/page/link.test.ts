@@ -5,6 +5,7 @@ import type { HTTPRequest, Page } from 'puppeteer-core'
 import t, { type Test } from 'tap'
 import { Client } from '../../src/page/client.ts'
 import { noAnswer } from '../../src/page/texts.ts'
+import { eventually } from '../support/eventually.ts'
 import type { ServiceOptions } from '../support/service.ts'
 import { missingBrowser, openTab, POLL, startBrowser, type Tab } from './browser.ts'
 import { livelySystem, startPageDevice } from './device.ts'
@@ -131,6 +132,28 @@ t.test('a link that fails without a word', { skip: missingBrowser('shell') }, as
     link.up()
     await page.waitForFunction(() => document.title.startsWith('(1) '), POLL)
     await waitForText(page, 'Connected')
+  })
+
+  await t.test('a page that was opened in the background is older than its first connection', async t => {
+    const { link } = await startPageDevice(t, livelySystem(t))
+    const opened = async (visibility: 'hidden' | 'visible') => {
+      const { page } = await openTab(browser, link, async page => {
+        await page.evaluateOnNewDocument(visibility => {
+          Object.defineProperty(document, 'visibilityState', { value: visibility, configurable: true })
+        }, visibility)
+      })
+      await waitForText(page, 'Meeting Room 4')
+      let asked = 0
+      page.on('request', request => {
+        if (request.url().endsWith('/update')) asked++
+      })
+      await look(page, 'visible')
+      await waitForText(page, 'Connected')
+      return () => asked
+    }
+    const asked = await opened('hidden')
+    await eventually(() => asked() > 0)
+    t.equal((await opened('visible'))(), 0)
   })
 
   await t.test('a decision that gets no answer: the button says so, and the page is not connected', async t => {

@@ -82,6 +82,8 @@ export class Device {
   /** Why the device no longer accepts the credential. */
   #why: string | undefined
   #seen: string[] = []
+  /** Whether the next change is the whole configuration: what is not in it, the device no longer has. */
+  #isWholeNext = false
   /** The id of the event that matches the configuration from an answer. Events before it are outdated. */
   #awaited: string | undefined
 
@@ -297,12 +299,19 @@ export class Device {
   }
 
   #receiveSystem({ id, event, data }: ServerEvent): void {
-    if (event === 'events.resync') this.#awaited = undefined
+    if (event === 'events.resync') {
+      this.#awaited = undefined
+      this.#isWholeNext = true
+    }
     if (event === 'system.reverted') this.reverted.set(JSON.parse(data) as Reverted)
-    if (event === 'system.changed' && this.#awaited === undefined) {
-      const changed = JSON.parse(data) as JsonObject
-      this.system.set({ ...this.system.value, ...changed })
-      if (Object.keys(changed).some(name => name in this.choices.value)) this.#readChoices()
+    if (event === 'system.changed') {
+      const known = this.#isWholeNext ? {} : this.system.value
+      this.#isWholeNext = false
+      if (this.#awaited === undefined) {
+        const changed = JSON.parse(data) as JsonObject
+        this.system.set({ ...known, ...changed })
+        if (Object.keys(changed).some(name => name in this.choices.value)) this.#readChoices()
+      }
     }
     if (id) this.#remember(id)
   }

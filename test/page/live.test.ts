@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { deviceRoot } from '../support/device.ts'
@@ -32,6 +32,27 @@ t.test('staying connected', { skip: missingBrowser('shell') }, async t => {
       offences.filter(offence => !offence.includes('ERR_')),
       [],
     )
+  })
+
+  await t.test('hardware that is gone after a restart is no longer shown', async t => {
+    const options = { root: deviceRoot(t), listen: `127.0.0.1:${await freePort()}` }
+    const before = await startPageDevice(t, options)
+    const { page } = await openTab(browser, before.link)
+    await goTo(page, 'Settings')
+    await fill(page, 'Wi-Fi', 'Country', 'DK')
+    await waitForText(page, 'Unsaved changes')
+    await before.service.close()
+    for (const path of ['sys/class/net/wlan0', 'etc/wpa_supplicant'])
+      rmSync(join(options.root, path), { recursive: true })
+
+    await startPageDevice(t, options)
+    await page.locator('button::-p-text(Try now)').click()
+    await waitForNoText(page, 'joins by radio')
+    await waitForNoText(page, 'wlan0')
+    await waitForNoText(page, 'Unsaved changes')
+    const index = await page.$$eval('.index li:not([hidden])', items => items.map(({ textContent }) => textContent))
+    t.notOk(index.includes('Wi-Fi'))
+    await waitForText(page, 'eth0')
   })
 
   await t.test('an answer that comes only after a restart hides no change after it', async t => {

@@ -28,6 +28,12 @@ export function group(options: FieldOptions): Field {
   const update = (value: Json) => {
     if (!isObject(value)) return
     latest = value
+    // It may come back, as an adapter that was unplugged.
+    for (const [name, field] of members) {
+      const isGone = !(name in value)
+      field.element.hidden = isGone
+      if (isGone) field.reset()
+    }
     for (const [name, member] of membersOf(schema, value)) {
       const part = value[name]
       if (part === undefined) continue

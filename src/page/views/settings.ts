@@ -19,7 +19,8 @@ export function settingsView(device: Device): View {
   const index = h('ul', {})
   const shown = new Set<string>()
 
-  const add = (title: string, form: HTMLElement) => {
+  /** @param name Of the setting without which the card is hidden: the device may lose it. */
+  const add = (title: string, form: HTMLElement, name?: string) => {
     cards.append(form)
     const heading = form.querySelector('h3')
     const jump = (event: Event) => {
@@ -27,7 +28,12 @@ export function settingsView(device: Device): View {
       heading?.scrollIntoView()
       heading?.focus({ preventScroll: true })
     }
-    index.append(h('li', {}, h('a', { href: '#settings', click: jump }, title)))
+    const item = h('li', {}, h('a', { href: '#settings', click: jump }, title))
+    index.append(item)
+    if (name !== undefined)
+      device.system.follow(system => {
+        form.hidden = item.hidden = !(name in system)
+      })
   }
   // Hardware may appear while the page is open.
   device.system.follow(system => {
@@ -38,7 +44,7 @@ export function settingsView(device: Device): View {
     const simple = settings.filter(([name]) => !isObject(system[name]))
     if (simple.length > 0) add(texts.general, simpleCard(device, Object.fromEntries(simple)))
     for (const [name, schema] of settings)
-      if (isObject(system[name])) add(labelOf(name), objectCard(device, name, schema))
+      if (isObject(system[name])) add(labelOf(name), objectCard(device, name, schema), name)
   })
   add(texts.settingsFile, settingsFileCard(device))
   return {
@@ -73,7 +79,10 @@ function objectCard(device: Device, name: string, schema: Schema): HTMLFormEleme
   const isObject = schema.properties !== undefined || typeof schema.additionalProperties === 'object'
   const plain: Field = isObject ? group(options) : fieldFor(options)
   const field = isWifi ? withNetworks(device, schema, plain) : plain
-  device.system.follow(system => field.update(system[name] ?? null))
+  device.system.follow(({ [name]: value }) => {
+    if (value === undefined) field.reset()
+    else field.update(value)
+  })
   const patch = () => {
     const part = field.patch()
     return part === undefined ? undefined : { [name]: part }

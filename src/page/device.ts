@@ -8,6 +8,7 @@ import { isBlank } from './name.ts'
 import { Document } from './schema.ts'
 import { Signal } from './signal.ts'
 import * as texts from './texts.ts'
+import { deviceNow, setDeviceClock } from './time.ts'
 
 export interface Session {
   readonly id: string
@@ -321,7 +322,10 @@ export class Device {
   }
 
   #setSessions(value: JsonObject): void {
-    this.sessions.set(value.sessions as unknown as readonly Session[])
+    const sessions = value.sessions as unknown as readonly Session[]
+    // A session from the future proves that the clock of the device was set.
+    for (const { since } of sessions) if (Date.parse(since) > deviceNow()) setDeviceClock(since)
+    this.sessions.set(sessions)
   }
 
   #remember(id: string): void {

@@ -11,7 +11,7 @@ export function deviceNow(): number {
   return Date.now() + aheadMs
 }
 
-/** Sets the clock of the device by the field `Date` of an answer that has just come. */
+/** Sets the clock of the device by a time that has just come: in the field `Date` of an answer, or in an event. */
 export function setDeviceClock(date: string | null): void {
   const ms = Date.parse(date ?? '') - Date.now()
   if (Math.abs(ms - aheadMs) > TOLERANCE_MS) aheadMs = ms

@@ -310,6 +310,18 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
     await waitForText(late, 'Withdrew, or was turned away by somebody else.')
   })
 
+  await t.test('also after the clock of the device has jumped ahead', async () => {
+    const { page: behind } = await openTab(browser, `${service.url}/#key=${moderator}`)
+    await waitForText(behind, 'Connected')
+    await behind.evaluate(() => {
+      const { now } = Date
+      Date.now = () => now() - 172_800_000
+    })
+    const engine = await ask('Zoe')
+    await waitForText(behind, 'denied in 11')
+    engine.close()
+  })
+
   await t.test('the page says in time that a token expires', async () => {
     const now = Math.floor(Date.now() / 1000)
     const open = (exp: number) =>

@@ -99,7 +99,8 @@ export async function runTrial(device: Device, { id: given, other, until, isNew,
       if (found && found.id !== other) id = found.id
       // It may yet begin.
       else none = found === undefined ? 0 : none + 1
-      if (none === LOOKS_FOR_NONE) throw new Error(texts.trialNone)
+      if (none > LOOKS_FOR_NONE) throw new Error(texts.trialNone)
+      if (none === LOOKS_FOR_NONE && !(await isSettled(device, answerMs))) none--
       if (isReached && id !== undefined && (await confirm(device, id, answerMs))) return
       if (isReached === false && performance.now() - began > GOAL_PART * (until - began)) {
         if (id !== undefined) await undo(device, id).catch(() => undefined)
@@ -148,6 +149,16 @@ export async function trialHere(device: Device): Promise<OnTrial | undefined> {
     await pause(LOOK_MS)
   }
   return undefined
+}
+
+/** Whether no change is being made: the device makes changes, and previews of them, one after the other. */
+function isSettled({ client }: Device, answerMs: number): Promise<boolean> {
+  const signal = AbortSignal.timeout(answerMs)
+  const preview = client.send('PATCH', '/system?validateOnly=true', { body: {}, signal })
+  return preview.then(
+    () => true,
+    error => error instanceof Refusal && error.status === 409,
+  )
 }
 
 /** Undoes the change now. */

@@ -261,6 +261,24 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     await waitForText(page, 'Saved. The device can still be reached.')
   })
 
+  await t.test('a change that takes its time is waited for, although its answer is lost', async t => {
+    const { service, link } = await startPageDevice(t)
+    const { page } = await openTab(browser, link)
+    await goTo(page, 'Settings')
+    await fill(page, 'General', 'Host name', 'late')
+    await page.setRequestInterception(true)
+    page.on('request', async request => {
+      if (request.method() !== 'PATCH') return request.continue()
+      if (!request.url().endsWith('?validateOnly=true')) return request.abort()
+      // The device answers once it has made the change that came before.
+      await service.patch({ hostname: 'late' }, {}, '?confirmWithin=60')
+      return request.continue()
+    })
+    await click(page, 'General', 'Save')
+    await waitForText(page, 'Saved. The device can still be reached.')
+    t.equal((await service.system()).value.hostname, 'late')
+  })
+
   await t.test('a device that moves is followed to its new address, and the change is kept', async t => {
     const { service } = await startPageDevice(t)
     const network = new Network()

@@ -13,8 +13,9 @@ need 'make image' mmdebstrap:mmdebstrap qemu-aarch64-static:qemu-user-static arc
 binfmt=/proc/sys/fs/binfmt_misc
 [ -e $binfmt/register ] || mount -t binfmt_misc binfmt_misc $binfmt
 [ -e $binfmt/qemu-aarch64 ] || cat /usr/lib/binfmt.d/qemu-aarch64.conf >$binfmt/register
-# Roots for arm64 have programs of this host while they are made.
+# Roots for arm64 have programs of this host while they are made, and the sources of updates.
 mmdebstrap() {
-	PATH=/native:$PATH command mmdebstrap --extract-hook='build/image/native.sh add "$1"' "$@" \
-		--customize-hook='build/image/native.sh remove "$1"'
+	PATH=/native:$PATH command mmdebstrap --setup-hook='build/image/updates.sh >"$1/etc/apt/sources.list.d/updates.list"' \
+		--extract-hook='build/image/native.sh add "$1"' "$@" \
+		--customize-hook='build/image/native.sh remove "$1"; rm "$1/etc/apt/sources.list.d/updates.list"'
 }

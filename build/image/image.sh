@@ -17,6 +17,8 @@ cleanup() {
 }
 trap cleanup EXIT
 cleanup
+[ -z "$(find "$out/base.tar" -mtime +7)" ] ||
+	echo "Debian's packages are of $(date -r "$out/base.tar" +%F); for its updates since: rm build/out/image/base.tar"
 mkdir -p "$root" "$work/boot" "$work/data"
 tar -xf "$out/$BOARD.tar" -C "$root" --numeric-owner
 for package in receiverd receiverd-mirroring receiverd-tls receiverd-update; do

@@ -34,6 +34,12 @@ import { FakeReceiver } from '../../support/fakes/receiver.ts'
 import { temporaryFolder } from '../../support/folder.ts'
 
 const SCRIPT = join(REPOSITORY, 'build/package/card')
+const UNIT = readFileSync(join(REPOSITORY, 'build/package/receiverd-card.service'), 'utf8')
+/** How the unit calls the script: ExecStopPost comes last, whatever becomes of the rest (systemd.service(5)). */
+const CALLS = ['ExecStart', 'ExecStopPost'].map(when => {
+  const [, argument] = new RegExp(`^${when}=/usr/lib/receiverd/card (.*)$`, 'm').exec(UNIT) ?? []
+  return argument === undefined ? '' : `sh "$0" ${argument} "$1" || status=$?`
+})
 /** Commands with effects. Each call is a step at which the power can fail. */
 const STEPS = ['cat', 'mount', 'rm', 'shred', 'sync']
 const FOLDER = '/boot/firmware'
@@ -81,6 +87,8 @@ export class Board {
   readonly monitors = new FakeMonitors()
   /** Whether the unit that changes the card works. */
   isCardWritable = true
+  /** What a cut of the script ends: the device, or the script alone, as systemd does with one that takes too long. */
+  cuts: 'device' | 'script' = 'device'
   /** Whether the system refuses a command. */
   refuses: (command: string) => boolean = () => false
   /** Whether the system fails to change a file. */
@@ -98,11 +106,15 @@ export class Board {
     writeFileSync(join(this.#path, 'findmnt'), '#!/bin/sh\necho ro,relatime\n', { mode: 0o755 })
   }
 
-  /** Counts the call, and kills the script with all that it started if it is the one at which the power fails. */
+  /** Counts the call, and kills the script, or all that runs, if it is the one at which the power fails. */
   #wrap(step: string): void {
     const real = step === 'mount' ? `echo "$*" >>${this.root}/mounts` : `PATH=\${PATH#*:} exec ${step} "$@"`
     const count = join(this.#path, '.count')
-    const lines = [`echo >>${count}`, `[ $(wc -c <${count}) -lt "$CUT" ] || kill -9 0`, real]
+    const lines = [
+      `echo >>${count}`,
+      `[ $(wc -c <${count}) != "$CUT" ] || case $CUTS in device) kill -9 0 ;; *) kill -9 $PPID ;; esac`,
+      real,
+    ]
     writeFileSync(join(this.#path, step), `#!/bin/sh\n${lines.join('\n')}\n`, { mode: 0o755 })
   }
 
@@ -227,8 +239,9 @@ export class Board {
 
   #changeCard(cut: number): boolean {
     if (!this.isCardWritable) return false
-    const env = { PATH: `${this.#path}:${process.env.PATH}`, CUT: `${cut}` }
-    return spawnSync('setsid', ['--wait', 'sh', SCRIPT, this.root], { encoding: 'utf8', env }).status === 0
+    const env = { PATH: `${this.#path}:${process.env.PATH}`, CUT: `${cut}`, CUTS: this.cuts }
+    const unit = ['status=0', CALLS[0], '[ $CUTS = device ] || CUT=', CALLS[1], 'exit $status'].join('\n')
+    return spawnSync('setsid', ['--wait', 'sh', '-c', unit, SCRIPT, this.root], { encoding: 'utf8', env }).status === 0
   }
 
   read(path: string): string | undefined {

@@ -97,6 +97,15 @@ t.test('a setting is taken once: what the API changes later stays', async t => {
   t.same(board.files, before)
 })
 
+t.test('the partition is read-only again also if the script is killed', async t => {
+  for (let script = 1, isCut = true; isCut; script++) {
+    const board = new Board(t).insert(ALL)
+    board.cuts = 'script'
+    isCut = (await board.boot({ script })).isCut
+    t.notMatch(board.read('mounts')?.trim(), /remount,rw \S+$/, `killed at step ${script}`)
+  }
+})
+
 t.test('it wins over a change on trial, of which the journal tells', async t => {
   const board = new Board(t)
   await board.change(store => store.patch({ hostname: 'on-trial', deviceName: 'On trial' }, () => undefined, 600))

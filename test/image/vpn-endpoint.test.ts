@@ -17,6 +17,14 @@ const NO_TUNNELS = !existsSync('/dev/net/tun') && 'run where there are tunnels'
 /** Where the owner's server was before: nobody answers there. */
 const OLD = '127.0.0.2:9'
 
+/** getent(1) where a name has addresses of both kinds, as it prints them. */
+const GETENT = `#!/bin/sh
+[ "$2" = owner.example ] || exec /usr/bin/getent "$@"
+for address in 2001:db8::1 192.0.2.1 192.0.2.2; do
+	for kind in STREAM DGRAM RAW; do printf '%-15s %-6s owner.example\\n' $address $kind; done
+done
+`
+
 t.test(
   'the endpoint of a tunnel is looked up again',
   { skip: NEEDS_ROOT || needs('ip', 'wg', 'wireguard-go') || NO_TUNNELS },
@@ -30,7 +38,10 @@ t.test(
     const move = () => wg('set', device, 'peer', peer, 'endpoint', OLD, 'persistent-keepalive', '1')
     const endpoint = () => wg('show', device, 'endpoints').split('\t')[1]
     move()
-    const file = join(temporaryFolder(t), 'wg0.netdev')
+    const folder = temporaryFolder(t)
+    const file = join(folder, 'wg0.netdev')
+    const env = { ...process.env, PATH: `${folder}:${process.env.PATH}` }
+    writeFileSync(join(folder, 'getent'), GETENT, { mode: 0o755 })
     /** Runs the script with the tunnel's file of the README, as somebody wrote it. */
     const lookUp = (endpoint: string, write = (text: string) => text) => {
       const text = NETDEV.replace(/^PublicKey=.*$/m, `PublicKey=${peer}`).replace(
@@ -39,13 +50,20 @@ t.test(
       )
       t.match(text, `Endpoint=${endpoint}`)
       writeFileSync(file, write(text))
-      return execFileSync(SCRIPT, [file], { encoding: 'utf8', stdio: 'pipe' })
+      return execFileSync(SCRIPT, [file], { encoding: 'utf8', stdio: 'pipe', env })
     }
 
     lookUp('name.invalid:51820')
     t.equal(endpoint(), OLD, 'a name that cannot be looked up changes nothing')
     lookUp(`127.0.0.1:${port}`, text => text.replace(peer, peerOfServer))
     t.equal(endpoint(), OLD, 'nor does the endpoint of another peer')
+
+    t.comment('while nobody answers, one address of a name is tried after the other')
+    for (const address of ['[2001:db8::1]', '192.0.2.1', '192.0.2.2', '[2001:db8::1]']) {
+      lookUp('owner.example:9')
+      t.equal(endpoint(), `${address}:9`)
+    }
+    move()
 
     lookUp(
       `localhost:${port}`,

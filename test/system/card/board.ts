@@ -33,7 +33,7 @@ import { FakeMonitors } from '../../support/fakes/monitors.ts'
 import { FakeReceiver } from '../../support/fakes/receiver.ts'
 import { temporaryFolder } from '../../support/folder.ts'
 
-const SCRIPT = join(REPOSITORY, 'build/package/card')
+export const SCRIPT = join(REPOSITORY, 'build/package/card')
 const UNIT = readFileSync(join(REPOSITORY, 'build/package/receiverd-card.service'), 'utf8')
 /** How the unit calls the script: ExecStopPost comes last, whatever becomes of the rest (systemd.service(5)). */
 const CALLS = ['ExecStart', 'ExecStopPost'].map(when => {

@@ -1,6 +1,7 @@
 /** receiver.txt becomes the configuration of the device. */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import t from 'tap'
 import { REPOSITORY } from '../../../build/bundle-file.ts'
 import { Files } from '../../../hal/files/files.ts'
@@ -12,8 +13,9 @@ import { orderReset } from '../../../src/system/factory-reset.ts'
 import type { SystemStore } from '../../../src/system/store.ts'
 import { systemError } from '../../hal/support/file-system.ts'
 import { eventually } from '../../support/eventually.ts'
+import { temporaryFolder } from '../../support/folder.ts'
 import { TestIssuer } from '../../support/issuer.ts'
-import { ALL, Board, KEY, TEXT, WIFI, WPA } from './board.ts'
+import { ALL, Board, KEY, SCRIPT, TEXT, WIFI, WPA } from './board.ts'
 
 const TEMPLATE = readFileSync(join(REPOSITORY, 'build/image/receiver.txt'), 'utf8')
 const LEFT = ALL.replace(/^/gm, '#').replace(/#$/, '').replace(KEY, '').replace('correct horse', '')
@@ -105,6 +107,25 @@ t.test('the partition is read-only again also if the script is killed', async t 
     t.notMatch(board.read('mounts')?.trim(), /remount,rw \S+$/, `killed at step ${script}`)
   }
 })
+
+t.test(
+  'asked to end, the script outlasts the program that writes: until then, the kernel refuses read-only',
+  async t => {
+    const [root, stubs] = [temporaryFolder(t), temporaryFolder(t)]
+    const write = (path: string, text: string) => {
+      mkdirSync(dirname(path), { recursive: true })
+      writeFileSync(path, text, { mode: 0o755 })
+    }
+    for (const path of ['card/receiver.txt', 'run/receiverd/card/replaced/receiver.txt']) write(join(root, path), 'x\n')
+    write(join(root, 'run/receiverd/card/folder'), '/card\n')
+    write(join(stubs, 'findmnt'), '#!/bin/sh\necho ro\n')
+    write(join(stubs, 'mount'), '#!/bin/sh\n')
+    write(join(stubs, 'shred'), `#!/bin/sh\nkill $PPID\nsleep 0.5\n: >${root}/ended\nexit 143\n`)
+    const env = { PATH: `${stubs}:${process.env.PATH}` }
+    t.equal(spawnSync('sh', [SCRIPT, 'change', root], { env, stdio: 'ignore' }).status, 143)
+    t.ok(existsSync(join(root, 'ended')))
+  },
+)
 
 t.test('it wins over a change on trial, of which the journal tells', async t => {
   const board = new Board(t)

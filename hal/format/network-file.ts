@@ -73,6 +73,7 @@ export function editNetworkFile(
   /** The router of the other family stays. */
   const isReplaced = (gateway: string) =>
     !isMoved || [now.gateway, next.gateway, next.address].some(other => isOneFamily(other, gateway))
+  const metric = leaseMetric(edited)
   const set = (key: string, values: readonly string[]) => {
     edited = setValues(edited, 'Network', key, values)
   }
@@ -81,7 +82,9 @@ export function editNetworkFile(
   if (!stayDhcp && (now.gateway !== next.gateway || statedGateway(edited, isReplaced) !== next.gateway)) {
     edited = withoutSections(edited, 'Route', section => first([gatewayOf(section)].filter(isReplaced)))
     const kept = getWords(edited, 'Network', 'Gateway').filter(gateway => !isReplaced(gateway))
-    set('Gateway', next.gateway ? [next.gateway, ...kept] : kept)
+    const isOwn = next.gateway !== '' && metric !== undefined
+    set('Gateway', next.gateway && !isOwn ? [next.gateway, ...kept] : kept)
+    if (isOwn) edited = withSection(edited, 'Route', [`Gateway=${next.gateway}`, `Metric=${metric}`])
   }
   if (!stayDhcp && statedAddress(edited) !== next.address) {
     const [first, ...others] = getWords(edited, 'Network', 'Address')
@@ -89,7 +92,10 @@ export function editNetworkFile(
     if (!isMoved) edited = withoutSections(edited, 'Address')
     else if (first === undefined) edited = withoutSections(edited, 'Address', isFirst(now.address))
     const kept = isMoved ? others.filter(address => address !== next.address) : []
-    set('Address', next.address ? [next.address, ...kept] : [])
+    // The first address is the one that is read, and those in [Network] come before all others.
+    const isOwn = next.address !== '' && metric !== undefined && kept.length === 0
+    set('Address', next.address && !isOwn ? [next.address, ...kept] : [])
+    if (isOwn) edited = withSection(edited, 'Address', [`Address=${next.address}`, `RouteMetric=${metric}`])
   }
   if (now.method !== next.method) set('DHCP', [next.method === 'dhcp' ? 'yes' : 'no'])
   return edited
@@ -127,6 +133,12 @@ function digits(mac: string): string {
 
 function isDhcp(ini: Ini): boolean {
   return DHCP_ON.test(getValues(ini, 'Network', 'DHCP').at(-1) ?? '')
+}
+
+/** The metric of routes from a lease, such as one by which a cable takes precedence: routes that are set must have it, too. */
+function leaseMetric(text: string): string | undefined {
+  const metric = ['DHCP', 'DHCPv4'].flatMap(section => getValues(text, section, 'RouteMetric')).at(-1)
+  return /^\d+$/.test(metric ?? '') ? metric : undefined
 }
 
 /** The first address in the text, whatever the method. */
@@ -178,6 +190,16 @@ function withoutSections(text: string, name: string, valueIn: (section: string) 
     .filter(section => section.name !== name || valueIn(section.text) === '')
     .map(section => section.text)
     .join('')
+}
+
+/** The text with a section more: before those of the same name, or at the end. */
+function withSection(text: string, name: string, lines: readonly string[]): string {
+  const parts = splitSections(text)
+  const at = parts.findIndex(section => section.name === name)
+  const textOf = (some: typeof parts) => some.map(section => section.text).join('')
+  const [before, after] = at < 0 ? [text, ''] : [textOf(parts.slice(0, at)), textOf(parts.slice(at))]
+  const gap = /(^|\n\n)$/.test(before) ? '' : before.endsWith('\n') ? '\n' : '\n\n'
+  return `${before}${gap}[${name}]\n${lines.join('\n')}\n${after && `\n${after}`}`
 }
 
 function first(values: readonly string[]): string {

@@ -394,6 +394,7 @@ export const editors: Target = {
     `${at(uxplayrc)}\x03\x01s 800x600@30\n`,
     `${at(wifi)}\x01\x02Home\xff\x00\x01Work\xff\x01pass#word"1\xff\x00ctrl_interface=DIR=/run/wpa_supplicant\ncountry=US\nnetwork={\n\tssid="Home"\n\tkey_mgmt=NONE\n}\nnetwork={\n\tssid=576f726b\n\tpsk="12345678"\n\tpriority=3\n}\nnetwork={\n\tssid="eduroam"\n\tkey_mgmt=WPA-EAP\n\teap=PEAP\n}\n`,
     `${at(network)}\x01\x00\x01\x01\x00\x00[Match]\nName=eth*\n\n[Network]\nDHCP=yes\nDNS=9.9.9.9\n\n[Address]\nAddress=10.0.0.2/8\n\n[Route]\nGateway=10.0.0.1\n`,
+    `${at(network)}\x01\x00\x01\x01\x01\x00\x00[Match]\nName=wlan0\n\n[Network]\nDHCP=yes\n\n[DHCPv4]\nRouteMetric=2048\n\n# c\n[Address]\nAddress=10.0.0.2/8\n`,
     `${at(lossless)}a\xc3\xa9\xed\xa0\x80\xf0\x9f\x8e\xac\xff\xfe`,
   ].map(seed => Buffer.from(seed, 'latin1')),
   words: [

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { test } from 'tap'
 import { type Configuration, configurationOf, editNetworkFile, matches } from '../../../hal/format/network-file.ts'
 
@@ -163,6 +164,37 @@ test('a gateway stays if that of the other family is replaced', t => {
   const other = { ...now, address: '192.0.2.11/24', gateway: '192.0.2.1' }
   t.notMatch(editNetworkFile(second, 'eth0', other), '2001:db8::1\n', 'but not one that was shown')
   t.notMatch(editNetworkFile(second, 'eth0', DHCP), 'Gateway')
+  t.end()
+})
+
+test('where routes from a lease have a metric, those that are set have it, too', t => {
+  const template = readFileSync('build/image/overlay/etc/systemd/network/80-wifi.network', 'utf8')
+  const dhcp = editNetworkFile(undefined, 'wlan0', DHCP, template)
+  const fixed = dhcp.replace('DHCP=yes', 'DHCP=no')
+  const addressOf = (address: string) => `\n[Address]\nAddress=${address}\nRouteMetric=2048\n`
+  const routeTo = (gateway: string) => gateway && `\n[Route]\nGateway=${gateway}\nMetric=2048\n`
+  const first = editNetworkFile(dhcp, 'wlan0', { ...STATIC, dns: [] })
+  t.equal(first, fixed + routeTo(STATIC.gateway) + addressOf(STATIC.address))
+  t.equal(editNetworkFile(first, 'wlan0', DHCP).trimEnd(), dhcp.trimEnd(), 'they go with the method')
+
+  const further = '\n[Address]\nAddress=192.0.2.99/24\n'
+  const lab = '\n# to the lab\n[Route]\nDestination=198.51.100.0/24\nGateway=192.0.2.9\n'
+  let text = first + further + lab
+  for (const [address, gateway] of [
+    ['192.0.2.11/24', '192.0.2.1'],
+    ['192.0.2.11/24', '192.0.2.2'],
+    ['192.0.2.11/24', ''],
+    ['2001:db8::10/64', 'fe80::1'],
+  ] as const) {
+    const next = { ...NOTHING, address, gateway }
+    text = editNetworkFile(text, 'wlan0', next)
+    t.same(configurationOf(text), next)
+    t.equal(editNetworkFile(text, 'wlan0', next), text, 'the same again changes nothing')
+    t.ok(text.includes(addressOf(address)) && text.includes(routeTo(gateway)))
+    t.equal(text.match(/Metric=2048/g)?.length, gateway ? 4 : 3, 'two of them are of the template')
+    t.ok(text.startsWith(fixed) && text.includes(lab), 'all else is kept')
+  }
+  t.match(text, further, 'also a further address')
   t.end()
 })
 

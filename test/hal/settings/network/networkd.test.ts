@@ -103,7 +103,7 @@ test('systemd-networkd does what is set', async t => {
   writeFileSync(join(system.root, '/etc/systemd/network/05-void.network'), '[Network]\nDHCP=yes\n')
   writeFileSync(
     join(system.root, '/etc/systemd/network/80-all.network'),
-    '[Match]\nName=*\n[Link]\nMTUBytes=1400\n[Network]\nDNS=192.0.2.9\n[Address]\nAddress=192.0.2.99/24\n',
+    '[Match]\nName=*\n[Link]\nMTUBytes=1400\n[Network]\nDNS=192.0.2.9\n[Address]\nAddress=192.0.2.99/24\n[DHCPv4]\nRouteMetric=2048\n',
   )
   const setting = network(system)
   const networkctl = async () =>
@@ -128,7 +128,9 @@ test('systemd-networkd does what is set', async t => {
   t.match(await networkctl(), 'DNS: 192.0.2.2')
   t.match(await system.run(['ip', 'link', 'show', 'eth0']), 'mtu 1400', 'other settings of the link are kept')
   t.notMatch(first?.addresses, ['192.0.2.99/24'])
-  t.match(await system.run(['ip', 'route', 'show', 'default']), 'via 192.0.2.1 dev eth0')
+  const routes = await system.run(['ip', 'route'])
+  t.match(routes, /^default via 192\.0\.2\.1 dev eth0 .*metric 2048/m)
+  t.match(routes, /^192\.0\.2\.0\/24 dev eth0 .*metric 2048/m)
 
   const second = await set({ address: '2001:db8::10/64', gateway: 'fe80::1', dns: ['2001:db8::2', '192.0.2.3'] })
   t.ok(second?.addresses.includes('2001:db8::10/64'), 'an IPv6 address')

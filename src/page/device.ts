@@ -78,8 +78,6 @@ export class Device {
   #leftAt: number | undefined
   /** Whether the page itself is replacing the key, so that it expects its streams to end. */
   #isReplacingKey = false
-  /** The device's name when the page was opened. */
-  readonly #name: string | undefined
   /** Why the device no longer accepts the credential. */
   #why: string | undefined
   #seen: string[] = []
@@ -93,7 +91,7 @@ export class Device {
     this.#undoubting = new Client(client.credential)
     this.grants = credential.grants
     this.expiresAt = credential.expiresAt
-    this.#name = credential.deviceName
+    this.#named(credential)
     this.document = document
     this.#ended = ended
     client.unanswered = () => this.#doubt()
@@ -134,7 +132,7 @@ export class Device {
 
   /** The name of the device, or its address if the name is blank. */
   get name(): string {
-    const { deviceName = this.#name } = this.system.value
+    const { deviceName } = this.system.value
     return typeof deviceName === 'string' && !isBlank(deviceName) ? deviceName : location.hostname
   }
 
@@ -159,7 +157,7 @@ export class Device {
   /** Asks whether the device still accepts the credential, where no stream tells. */
   async check(): Promise<void> {
     try {
-      await readCredential(this.client)
+      this.#named(await readCredential(this.client))
       this.#heard(CREDENTIAL, 'connected')
     } catch (error) {
       if (error instanceof Refusal && error.status === 401) this.#end(error.message)
@@ -286,8 +284,12 @@ export class Device {
   #returned(path: string): void {
     if (path !== [...this.#streams.keys()][0]) return
     if (!this.#streams.has(UPDATE_EVENTS)) this.#readUpdate().catch(() => undefined)
+    if (!this.grants.readsSystem) readCredential(this.#undoubting).then(this.#named, () => undefined)
     this.returns.set(this.returns.value + 1)
   }
+
+  /** Without the right to read the configuration, the name is all that is known of it. */
+  readonly #named = ({ deviceName = '' }: Credential): void => this.system.set({ deviceName })
 
   async #readUpdate(): Promise<void> {
     // Not requested where it would be refused: the browser's console would show an error.

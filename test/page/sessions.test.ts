@@ -293,6 +293,13 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
     await waitForText(page, 'By the door.')
   })
 
+  await t.test('sees a new name of the device after the next reconnection', async t => {
+    await service.patch({ deviceName: 'By the window' })
+    await page.evaluate(() => ['pagehide', 'pageshow'].map(name => dispatchEvent(new Event(name))))
+    await waitForText(page, 'By the window')
+    t.match(await page.title(), /^By the window –/)
+  })
+
   await t.test('reads the time by the clock of the device', async () => {
     const engine = await ask(' \u200b\u2060')
     const { page: late } = await openTab(

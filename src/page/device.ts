@@ -57,7 +57,7 @@ export class Device {
   readonly system = new Signal<JsonObject>({})
   readonly choices = new Signal<JsonObject>({})
   readonly sessions = new Signal<readonly Session[]>([])
-  /** Undefined where the device cannot be updated. */
+  /** Undefined where the device cannot be updated, or not yet tell. */
   readonly update = new Signal<UpdateState | undefined>(undefined)
   readonly connection = new Signal<Connection>('connected')
   /** Counts reconnections. After each, the device may run another version, even if the phone was asleep during the update. */
@@ -189,6 +189,11 @@ export class Device {
     this.#streams.get(UPDATE_EVENTS)?.end()
     this.#streams.delete(UPDATE_EVENTS)
     this.#heard(UPDATE_EVENTS, 'connected')
+  }
+
+  /** Reads the update again if the device could not tell of it: RAUC may not have answered yet. */
+  async findUpdate(): Promise<void> {
+    if (!this.update.value) await this.#readUpdate().catch(() => undefined)
   }
 
   /** Adopts the configuration from an answer, unless a later one is known. */

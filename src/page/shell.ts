@@ -15,7 +15,7 @@ import { statusView } from './views/status.ts'
 import { updateView } from './views/update.ts'
 import { whileShown } from './while-shown.ts'
 
-/** Milliseconds before the credential's expiry at which the page warns, and between two looks at the clock. */
+/** Milliseconds before the credential's expiry at which the page warns, and between two looks at the clock, or the device. */
 const EXPIRY_NOTICE_MS = 10 * 60_000
 const CLOCK_MS = 20_000
 
@@ -43,7 +43,7 @@ export function shell(device: Device, actions: Actions): readonly HTMLElement[] 
     document.title = `${waiting > 0 ? `(${waiting}) ` : ''}${device.name} – ${place?.title ?? texts.product}`
   }
   const go = (isFirst = false) => {
-    const next = places.find(({ name }) => location.hash === `#${name}`) ?? places[0]
+    const next = places.find((_, at) => location.hash === links[at]?.hash && !links[at].hidden) ?? places[0]
     if (!next || next === place) return
     if (place) views.get(place.name)?.hidden?.()
     place = next
@@ -90,6 +90,15 @@ export function shell(device: Device, actions: Actions): readonly HTMLElement[] 
     summary.textContent = texts.summary(count('pending'), count('active'))
     retitle()
   })
+  const toUpdate = links.find(({ hash }) => hash === '#update')
+  if (toUpdate) {
+    device.update.follow(update => {
+      if (toUpdate.hidden === !update) return
+      toUpdate.hidden = !update
+      if (update) follow()
+    })
+    whileShown(toUpdate, CLOCK_MS, () => device.findUpdate())
+  }
   go(true)
   const { readsSystem, seesSessions } = device.grants
   if (!readsSystem && !seesSessions) whileShown(state, CLOCK_MS, () => device.check())
@@ -151,7 +160,7 @@ function placesFor(device: Device, actions: Actions): readonly Place[] {
     {
       name: 'update',
       title: texts.update,
-      isThere: device.update.value !== undefined,
+      isThere: 'update' in device.system.value,
       make: () => updateView(device),
     },
     {

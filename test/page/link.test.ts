@@ -9,7 +9,7 @@ import { eventually } from '../support/eventually.ts'
 import type { ServiceOptions } from '../support/service.ts'
 import { missingBrowser, openTab, POLL, startBrowser, type Tab } from './browser.ts'
 import { livelySystem, startPageDevice } from './device.ts'
-import { tap, waitForNoText, waitForText } from './steps.ts'
+import { navigation, tap, waitForNoText, waitForText } from './steps.ts'
 
 /** The page's waits are shorter by this factor, and so is the time between the heartbeats. */
 const FASTER = 10
@@ -132,6 +132,31 @@ t.test('a link that fails without a word', { skip: missingBrowser('shell') }, as
     link.up()
     await page.waitForFunction(() => document.title.startsWith('(1) '), POLL)
     await waitForText(page, 'Connected')
+  })
+
+  await t.test('the update is offered once the device can tell of it', async t => {
+    const { link } = await startPageDevice(t, livelySystem(t))
+    let isRefused = true
+    const { page } = await openTab(browser, link, async page => {
+      await page.evaluateOnNewDocument(factor => {
+        const { setInterval } = window
+        window.setInterval = ((act: () => void, ms = 0) =>
+          setInterval(act, ms >= 10_000 ? ms / factor : ms)) as typeof window.setInterval
+      }, FASTER)
+      await page.setRequestInterception(true)
+      page.on('request', request => {
+        if (isRefused && request.url().endsWith('/update')) request.respond({ status: 409 })
+        else request.continue()
+      })
+    })
+    await waitForText(page, 'No device is waiting.')
+    t.notOk((await navigation(page)).includes('Update'))
+    await page.evaluate(() => {
+      location.hash = '#update'
+    })
+    isRefused = false
+    await waitForText(page, 'Other system')
+    t.ok((await navigation(page)).includes('Update'))
   })
 
   await t.test('a page that was opened in the background is older than its first connection', async t => {

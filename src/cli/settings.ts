@@ -1,7 +1,7 @@
 import { dirname, resolve } from 'node:path'
 import { isUnreadable } from '../../hal/errors.ts'
 import { Files } from '../../hal/files/files.ts'
-import { type JsonObject, pointerStep } from '../json.ts'
+import { isObject, type JsonObject, type JsonValue, pointerStep } from '../json.ts'
 import { printable } from '../log.ts'
 import {
   type Difference,
@@ -15,7 +15,7 @@ import {
 } from '../settings-file/settings-file.ts'
 import { CommandError } from './failure.ts'
 import type { Person } from './person.ts'
-import type { ServiceClient } from './service-client.ts'
+import { Refused, type ServiceClient } from './service-client.ts'
 
 /** The options of the command, besides the file. */
 export interface LoadOptions {
@@ -71,13 +71,18 @@ export async function loadSettings(
   const settings = settingsIn(text)
   if (typeof settings === 'string') throw new CommandError(NOT_OURS[settings])
   const { body: system } = await client.send('GET', '/system')
+  let accepted: Json = {}
+  let seen: string | undefined
   const preview = await previewOf(settings, system, async patch => {
-    const { body } = await client.send('PATCH', '/system?validateOnly=true', patch as JsonObject)
+    const { body, etag } = await client.send('PATCH', '/system?validateOnly=true', patch as JsonObject)
+    accepted = patch
+    seen = etag
     return body
   })
   for (const line of describe(preview)) person.say(line)
   const { patch, leftOut } = preview
   const isWhole = leftOut.length === 0
+  if (!isWhole && isHollow(accepted as JsonObject)) throw new CommandError('this device can take none of it')
   if (!isWhole && isSure && !isPartial)
     throw new CommandError('this device cannot take all of it; --partial loads the rest')
   if (Object.keys(patch).length === 0) return
@@ -86,9 +91,17 @@ export async function loadSettings(
   const trials = Object.keys(patch).map(name => schema.properties?.[name]?.['x-confirm-within'] ?? 0)
   const trialS = isSure ? 0 : Math.max(...trials)
   const path = trialS > 0 ? `/system?confirmWithin=${trialS}` : '/system'
-  const { etag } = await client.send('PATCH', path, patch as JsonObject)
+  const { etag } = await client.send('PATCH', path, patch as JsonObject, seen).catch(error => {
+    if (!(error instanceof Refused) || error.status !== 412) throw error
+    throw new CommandError('nothing was loaded, because the settings have changed meanwhile; give the command again')
+  })
   if (trialS > 0) await settle(client, etag, trialS, person)
   person.say('Loaded.')
+}
+
+/** Reports whether nothing is left of an object but objects without members. */
+function isHollow(value: JsonValue): boolean {
+  return isObject(value) && Object.values(value).every(isHollow)
 }
 
 /** Asks whether to keep the settings. Somebody who came over the network may be cut off by now, and then nobody answers. */

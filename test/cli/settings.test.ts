@@ -84,6 +84,26 @@ t.test('settings that a device cannot take are named, and never left out without
   t.equal((await value()).timezone, 'UTC')
 })
 
+t.test('a file of which a device can take nothing is not loaded', async t => {
+  const { load } = await deviceOf(t)
+  const [sure, none] = [{ isSure: true, isPartial: true }, 'this device can take none of it']
+  const file = fileOf({ later: { a: 1 }, display: { 'HDMI-A-9': { mode: 'preferred' } } })
+  for (const options of [sure, { isSure: true, isPartial: false }, ASKING])
+    t.equal((await load(file, options)).failure, none)
+  t.equal((await load(fileOf({ later: 1, timezone: 'Europe/Brussels' }), sure)).failure, undefined, 'it has the rest')
+})
+
+t.test('what others change before the answer is not overwritten', async t => {
+  const { load, value, service } = await deviceOf(t)
+  const meanwhile = async () => {
+    await service.patch({ deviceName: 'Theirs' })
+    return true
+  }
+  const { failure } = await load(fileOf({ deviceName: 'Mine' }), ASKING, meanwhile)
+  t.equal(failure, 'nothing was loaded, because the settings have changed meanwhile; give the command again')
+  t.equal((await value()).deviceName, 'Theirs')
+})
+
 t.test('a change that can cut somebody off is kept if they can still say so', async t => {
   const { load, value, service } = await deviceOf(t)
   const file = fileOf({ hostname: 'room-4', timezone: 'UTC' })

@@ -82,14 +82,14 @@ export function whyNoNetwork({ ssid, password }: Omit<WifiNetwork, 'hidden'>): {
  * the channels that are allowed everywhere.
  */
 export function whyNoCountry(country: string): string | undefined {
-  if (country === '') return undefined
-  if (COUNTRY.test(country)) {
-    // Unicode knows the codes that people take for one of ISO 3166-1, and former ones.
-    const { region } = new Intl.Locale(`und-${country}`)
-    if (region !== country) return `must be ${region}, because no country has the code ${country}`
-    if (new Intl.DisplayNames('en', { type: 'region', fallback: 'none' }).of(country)) return undefined
-  }
-  return 'must be the two capital letters of a country, such as DE'
+  if (country !== '' && !COUNTRY.test(country)) return 'must be the two capital letters of a country, such as DE'
+  const official = officialCode(country)
+  return official === country ? undefined : `must be ${official}, because no country has the code ${country}`
+}
+
+/** The code of ISO 3166-1 for one that people take for it, such as GB for UK, or for a former one; others as they are. */
+export function officialCode(country: string): string {
+  return COUNTRY.test(country) ? (new Intl.Locale(`und-${country}`).region ?? country) : country
 }
 
 /** The networks in the text of a file; passwords read as `KEPT`. */

@@ -1,4 +1,4 @@
-import { whyNoCountry, whyNoNetwork } from '../../../hal/format/wpa-supplicant.ts'
+import { officialCode, whyNoCountry, whyNoNetwork } from '../../../hal/format/wpa-supplicant.ts'
 import type { JsonObject } from '../../json.ts'
 import type { FieldError } from '../../problem.ts'
 import type { Given, Name, Parsed } from './receiver-txt.ts'
@@ -88,6 +88,7 @@ function wifiOf(given: Given): JsonObject | undefined {
   return { country: countryOf(given), networks: [{ ssid, password: given['wifi-password'] ?? '', hidden: true }] }
 }
 
+/** On a card, UK will do: nobody is there to be asked, and without Wi-Fi, nobody may find the device. */
 function countryOf(given: Given): string {
-  return given['wifi-country']?.toUpperCase() ?? ''
+  return officialCode(given['wifi-country']?.toUpperCase() ?? '')
 }

@@ -33,6 +33,12 @@ t.test('every setting of the template is one', async t => {
   t.match(log.at(-1), /taken: hostname, name, wifi-ssid, wifi-country, address, gateway, dns$/)
 })
 
+t.test('UK is taken for the code of the United Kingdom', async t => {
+  const board = new Board(t).insert(ALL.replace('=de\n', '=uk\n'))
+  await board.boot()
+  t.match(await board.setting('wifi'), { country: 'GB' })
+})
+
 t.test('all settings are what the API shows', async t => {
   const board = new Board(t).insert(ALL)
   const { log, key } = await board.boot()

@@ -183,10 +183,13 @@ export class CardTaker {
       }
       const why = await this.#apply(takers, part).catch(error => {
         left.push(...names)
-        return whyFailed(error, names)
+        if (!isOfTrial(error)) return whyFailed(error, names)
+        this.#waiting.push(part)
+        return []
       })
       mistakes.push(...why.map(mistake => `not taken again after the factory reset: ${mistake}`))
-      if (isRepeated && why.length === 0) this.#log('notice', `${TEXT}: taken again: ${names.join(', ')}`)
+      if (isRepeated && why.length === 0 && !this.#waiting.includes(part))
+        this.#log('notice', `${TEXT}: taken again: ${names.join(', ')}`)
     }
     for (const mistake of mistakes) this.#log('warning', `${TEXT}: ${mistake}`)
     const next = { ...memory, stillDue: undefined, ...dueOf(given, left) }
@@ -198,7 +201,7 @@ export class CardTaker {
   follow(takers: Takers): void {
     const { configuration } = takers
     const queue = new Serial()
-    configuration.topic.log.onAppend(() => {
+    const takeWaiting = () => {
       const isWaiting = this.#waiting.length > 0 || this.#refused
       // During a trial, nothing else may change.
       if (!isWaiting || configuration.trial || queue.length > 1) return
@@ -208,8 +211,13 @@ export class CardTaker {
           else if ((await this.#lacking(this.#waiting)).length < this.#waiting.length)
             await this.#again(takers, await this.#remembered())
         })
-        .catch(error => this.#log('error', `${TEXT}: ${reasonOf(error)}`))
-    })
+        .catch(error => {
+          // What is left is applied after the trial.
+          if (!isOfTrial(error)) this.#log('error', `${TEXT}: ${reasonOf(error)}`)
+        })
+    }
+    configuration.topic.log.onAppend(takeWaiting)
+    configuration.onKept(takeWaiting)
   }
 
   async #remembered(): Promise<Memory> {
@@ -341,9 +349,14 @@ async function isUntouched({ configuration, issuers, keys }: Takers, part: Given
   return part['api-key'] === undefined || keys.isFirst()
 }
 
-/** Returns why settings of these names could not be applied now. @throws bugs. */
+/** Reports whether settings were refused only because a change of a client is on trial. */
+function isOfTrial(error: unknown): boolean {
+  return error instanceof Problem && error.kind === 'conflict'
+}
+
+/** Returns why settings of these names could not be applied now. @throws bugs, and the refusal because of a trial. */
 function whyFailed(error: unknown, names: readonly string[]): readonly string[] {
-  if (error instanceof Problem) return [error.message]
+  if (error instanceof Problem && !isOfTrial(error)) return [error.message]
   if (isOfSystem(error)) return [`${names.join(', ')}: ${reasonOf(error)}`]
   throw error
 }

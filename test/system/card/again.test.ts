@@ -113,7 +113,7 @@ t.test('after a factory reset, a value that is refused is reported, and not trie
   t.equal(await board.setting('hostname'), delivered)
 })
 
-t.test('a radio that comes during a trial gets its Wi-Fi when that was undone, or at the next start', async t => {
+t.test('a radio that comes during a trial gets its Wi-Fi when that is over', async t => {
   for (const isKept of [false, true]) {
     const board = new Board(t)
     await board.insert(ALL).boot()
@@ -123,15 +123,46 @@ t.test('a radio that comes during a trial gets its Wi-Fi when that was undone, o
       await store.patch({ hostname: 'on-trial' }, () => undefined, 600)
       board.plugInRadio()
       await eventually(() => store.value('network')?.wlan0?.present === true)
-      if (isKept) return store.confirm(() => undefined)
-      await store.cancel(() => undefined)
+      await (isKept ? store.confirm(() => undefined) : store.cancel(() => undefined))
       return eventually(() => store.value('network')?.wlan0?.method === 'static')
     })
     t.notMatch(log.join('\n'), 'not taken again')
-    if (isKept) await board.boot()
     t.match(await board.setting('wifi'), WIFI)
     t.match(await board.setting('network'), { wlan0: { method: 'static' } })
     t.equal(await board.setting('hostname'), isKept ? 'on-trial' : 'lobby')
+  }
+})
+
+t.test('a trial that begins before the settings of a radio are taken only delays them', async t => {
+  for (const isReset of [false, true]) {
+    const board = new Board(t).insert(ALL)
+    if (isReset) {
+      await board.boot()
+      await board.change((_, state) => orderReset(state, false))
+    }
+    board.unplugRadio()
+    const { log } = await board.boot({}, async store => {
+      const errors = board.errors
+      const patch = store.patch.bind(store)
+      let refused = 0
+      store.patch = (...args) =>
+        patch(...args).catch(error => {
+          refused++
+          throw error
+        })
+      let began: Promise<unknown> | undefined
+      store.topic.log.onAppend(() => {
+        if (store.value('network')?.wlan0?.present) began ??= patch({ deviceName: 'Trial' }, () => undefined, 600)
+      })
+      board.plugInRadio()
+      await eventually(() => refused > 0)
+      await began
+      t.equal(board.errors, errors, 'no mistake of the owner')
+      await store.confirm(() => undefined)
+      await eventually(() => store.value('network')?.wlan0?.method === 'static' && board.errors === '')
+    })
+    t.notMatch(log.join('\n'), /awaits its confirmation|error:/)
+    t.match(await board.setting('wifi'), WIFI)
   }
 })
 

@@ -37,6 +37,7 @@ const BYTE_ORDER_MARK = '\u{feff}'
 const PLAIN_NAME = /^[a-z0-9-]{1,32}$/
 const QUOTED = /^(["'])(.*)\1$/s
 const SECRETS: readonly string[] = ['api-key', 'wifi-password'] satisfies Name[]
+const COMMENT = /^[#\s]+/
 const SETTING = /^\s*[^#\s]/
 
 /**
@@ -68,9 +69,9 @@ export function parseReceiverTxt(text: string): Parsed {
   return { lines, mistakes }
 }
 
-/** Returns the text before the `=` of a line, spelled like the names above. */
+/** Returns the text before the `=` of a line, also of one that is commented out, spelled like the names above. */
 function nameIn(line: string): string {
-  return line.slice(0, line.indexOf('=')).trim().toLowerCase().replaceAll('_', '-')
+  return line.slice(0, line.indexOf('=')).replace(COMMENT, '').trim().toLowerCase().replaceAll('_', '-')
 }
 
 function unknown(name: string): string {

@@ -13,8 +13,12 @@ import { callerOf } from './caller.ts'
 
 export interface BundleRoutesOptions {
   readonly store: BundleStore
-  /** Removes the bundle, and cancels any transfer that is bringing it in. @throws {Problem} 409 while it is being installed. */
-  readonly remove: () => Promise<void>
+  /**
+   * Removes the bundle, and cancels any transfer that is bringing it in.
+   * @param precondition Called whenever another bundle may have come in between; throws if this one must not be removed.
+   * @throws {Problem} 409 while it is being installed.
+   */
+  readonly remove: (precondition: () => void) => Promise<void>
   readonly log: Log
   readonly maxBytes: number
   /** @throws {Problem} 409 if the device cannot be updated. */
@@ -57,7 +61,8 @@ export function bundleRoutes(options: BundleRoutesOptions): readonly Route[] {
         if (!current) throw new Problem('not-found', 'No bundle is present, not even in part.')
         const { etag, bytes, receivedBytes } = current
         return (
-          notModified(request, etag) ??
+          // Until then, the same ETag stands for fewer bytes.
+          (receivedBytes === bytes ? notModified(request, etag) : undefined) ??
           json(Buffer.from(JSON.stringify({ bytes, receivedBytes })), [
             ...['ETag', formatEtag(etag)],
             ...['Upload-Offset', String(receivedBytes)],
@@ -74,7 +79,7 @@ export function bundleRoutes(options: BundleRoutesOptions): readonly Route[] {
             content: { 'application/json': ReceivedObject },
             headers: ['ETag', 'Upload-Offset'],
           },
-          304: { description: 'The upload is still the one with that ETag.', headers: ['ETag'] },
+          304: { description: 'The upload is still the one with that ETag, and complete.', headers: ['ETag'] },
           404: { description: 'No bundle is present.' },
           409: NOT_POSSIBLE,
         },
@@ -86,7 +91,7 @@ export function bundleRoutes(options: BundleRoutesOptions): readonly Route[] {
       needs: 'admin:w',
       handle: async (request, credential) => {
         requirePossible()
-        await options.remove()
+        await options.remove(() => requireSame(request, store.current?.etag, 'No bundle is present.'))
         options.log('notice', `${callerOf(request, credential)} removed the firmware bundle`)
         return { status: 204, headers: [] }
       },
@@ -94,9 +99,11 @@ export function bundleRoutes(options: BundleRoutesOptions): readonly Route[] {
         operationId: 'deleteBundle',
         summary: 'Remove the firmware bundle',
         description: 'Ends an upload or a download in progress.',
+        parameters: [{ ...IF_MATCH, description: 'The ETag of the bundle to remove.' }],
         answers: {
           204: { description: 'The bundle was removed.' },
           409: { description: 'The bundle is being installed, or this device cannot be updated this way.' },
+          412: { description: 'The bundle is not the one with that ETag.', sometimes: ['ETag'] },
         },
       },
     },
@@ -194,11 +201,15 @@ function etagOf({ current }: BundleStore): readonly string[] {
   return current ? ['ETag', formatEtag(current.etag)] : []
 }
 
+/** @throws {Problem} 412 if the request names another upload, or if there is none. */
+function requireSame(request: Request, etag: string | undefined, lacking: string): void {
+  if (etag !== undefined) checkPreconditions(request, etag)
+  else if (requireEtags(request, 'If-Match') !== undefined) throw new Problem('precondition-failed', lacking)
+}
+
 /** @throws {Problem} 428 if a partial upload does not name its ETag, 412 if it names another upload. */
 function requireSameUpload(request: Request, etag: string | undefined): void {
-  if (etag !== undefined) checkPreconditions(request, etag)
-  else if (requireEtags(request, 'If-Match') !== undefined)
-    throw new Problem('precondition-failed', 'There is no upload to go on with. Send the whole bundle.')
+  requireSame(request, etag, 'There is no upload to go on with. Send the whole bundle.')
   const range = request.header('content-range')
   if (range !== undefined && !/^bytes 0-/i.test(range) && request.header('if-match') === undefined)
     throw new Problem('precondition-required', 'Send the ETag of the upload that goes on as If-Match.')

@@ -104,10 +104,11 @@ export function updateResource(options: UpdateResourceOptions): Resource {
     configuration.topic.log.onAppend(reconsider)
     policy.start()
   }
-  const remove = async () => {
+  const remove = async (precondition: () => void) => {
+    precondition()
     await fetcher.cancel(new Problem('conflict', 'The bundle was removed while it was downloaded.'))
     const version = store.current?.path && update.state.bundle?.version
-    await store.remove()
+    await store.remove(precondition)
     // The policy would fetch it again, and install it.
     if (version && ['download', 'install'].includes(settings().policy))
       await records

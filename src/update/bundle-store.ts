@@ -169,11 +169,17 @@ export class BundleStore {
     })
   }
 
-  /** Removes the bundle, and ends its transfer. @throws {Problem} 409 while the bundle is being installed. */
-  async remove(): Promise<void> {
+  /**
+   * Removes the bundle, and ends its transfer.
+   * @param precondition Called whenever another bundle may have come in between; throws if this one must not be removed.
+   * @throws {Problem} 409 while the bundle is being installed.
+   */
+  async remove(precondition: () => void = () => undefined): Promise<void> {
+    precondition()
     while (this.#work) {
       this.#work.incoming?.end(new Problem('conflict', 'The bundle was removed while it was received.'))
       await this.#work.done
+      precondition()
     }
     this.#options.watcher.removing()
     await this.#run(undefined, () => this.#discard())

@@ -46,7 +46,7 @@ export class Bundles implements Resource, BundleWatcher {
     this.store = new BundleStore({ ...options, folder, watcher: this, newId: ring.newId, log })
     this.routes = bundleRoutes({
       store: this.store,
-      remove: () => this.store.remove(),
+      remove: precondition => this.store.remove(precondition),
       log,
       maxBytes: 1024 ** 3,
       requirePossible: () => undefined,

@@ -224,6 +224,30 @@ t.test('one upload at a time: another waits, and a removal ends the first', asyn
   t.equal((await put(BUNDLE)).status, 201)
 })
 
+t.test(
+  'a bundle counts as unchanged once it is complete, and is removed only if it is the one that is meant',
+  async t => {
+    const { api, begin, put, got, whole } = await startDevice(t)
+    const remove = async (etag: string) => api.fetch(PATH, { method: 'DELETE', headers: { 'If-Match': etag } })
+    t.equal(await kindOf(await remove('*')), '412 precondition-failed', 'there is none')
+    const upload = await begin(BUNDLE.subarray(0, 1_000))
+    const { etag } = await got()
+    const known = async (tag: string) => (await api.fetch(PATH, { headers: { 'If-None-Match': tag } })).status
+    t.equal(await known(`${etag}`), 200, 'more bytes may have come')
+    const refused = await remove('"another"')
+    t.equal(refused.headers.get('etag'), etag)
+    t.equal(await kindOf(refused), '412 precondition-failed')
+    t.equal((await got()).offset, 1_000, 'its transfer goes on')
+    t.equal((await remove(`${etag}`)).status, 204)
+    upload.destroy()
+    const other = (await put(BUNDLE)).headers.get('etag')
+    t.equal(await known(`${other}`), 304)
+    t.equal(await kindOf(await remove(`${etag}`)), '412 precondition-failed')
+    t.ok(whole().equals(BUNDLE))
+    t.equal((await remove(`${other}`)).status, 204)
+  },
+)
+
 t.test('an upload that stands still is removed after its time', async t => {
   const { bundles, begin, got } = await startDevice(t, { keptMs: 300 })
   const upload = await begin(BUNDLE.subarray(0, 1_000))

@@ -124,6 +124,8 @@ export const SIGNAL_SHARED_MS = 2_000
 export const SIGNAL_WAIT_MS = 1_000
 /** Milliseconds for requests and streams to end after SIGTERM. */
 export const SHUTDOWN_MS = 4_000
+/** Milliseconds of them for clients to read the answers that are being sent. */
+export const LAST_ANSWERS_MS = 3_000
 /** Milliseconds for which a stop waits for the first request on a connection. */
 export const FIRST_REQUEST_MS = 1_000
 

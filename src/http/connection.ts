@@ -101,7 +101,7 @@ export class Connection implements Asker, Answerer {
 
   /** Whether the client has yet to read answers, and none is being made. */
   get isSending(): boolean {
-    const isAnswering = this.stream || this.#deferred || (this.response && !this.response.writableFinished)
+    const isAnswering = this.stream || this.#deferred || (this.response && !this.response.writableEnded)
     return !isAnswering && this.socket.writableLength > 0
   }
 

@@ -9,6 +9,7 @@ import {
   FIRST_REQUEST_MS,
   HEAD_TIMEOUT_MS,
   IDLE_MS,
+  LAST_ANSWERS_MS,
   LISTEN_BACKLOG,
   MAX_HEAD_BYTES,
   REQUEST_TIMEOUT_MS,
@@ -138,18 +139,28 @@ export class HttpServer {
         for (const { isUnused, socket } of this.#context.connections.values()) if (isUnused) socket.destroy()
       })
     }, FIRST_REQUEST_MS)
-    return closed.finally(() => clearTimeout(ahead))
+    const late = setTimeout(this.#endAll, LAST_ANSWERS_MS)
+    return closed.finally(() => {
+      clearTimeout(ahead)
+      clearTimeout(late)
+    })
   }
 
   /** Ends connections without a request. Node would count those among them whose last answers are still being sent. */
   async #endIdle(): Promise<void> {
-    const sending = [...this.#context.connections.values()].filter(({ isSending }) => isSending)
-    await Promise.all(
-      sending.map(({ socket }) => {
-        if (!socket.writableEnded) lingeringClose(socket)
-        return once(socket, 'close').catch(() => undefined)
-      }),
-    )
+    const sending = () => [...this.#context.connections.values()].filter(({ isSending }) => isSending)
+    // Meanwhile, others may be answered.
+    for (let left = sending(); left.length > 0; left = sending())
+      await Promise.all(
+        left.map(({ socket }) => {
+          if (!socket.writableEnded) lingeringClose(socket)
+          return once(socket, 'close').catch(() => undefined)
+        }),
+      )
+    this.#endAll()
+  }
+
+  readonly #endAll = (): void => {
     for (const server of this.#servers) server.close()
   }
 

@@ -8,7 +8,7 @@ import { json } from '../../src/http/reply.ts'
 import type { Route } from '../../src/http/route.ts'
 import { Router } from '../../src/http/router.ts'
 import { HttpServer } from '../../src/http/server.ts'
-import { FIRST_REQUEST_MS, MAX_DEFERRED, MAX_UNSENT_ANSWERS, MAX_UNSENT_BYTES } from '../../src/limits.ts'
+import { FIRST_REQUEST_MS, MAX_DEFERRED, MAX_UNSENT_ANSWERS, MAX_UNSENT_BYTES, SHUTDOWN_MS } from '../../src/limits.ts'
 import { NO_ISSUERS } from '../support/credential.ts'
 import { eventually } from '../support/eventually.ts'
 
@@ -48,6 +48,7 @@ async function startServer(t: Test, connections = 100) {
         return small
       }),
       route('/huge', () => json(HUGE)),
+      route('/late', () => released.then(() => json(HUGE))),
       route('/slow', () => released.then(() => small)),
     ]),
     authenticator: new Authenticator(KEY, { ...options, ...NO_ISSUERS }),
@@ -245,17 +246,31 @@ t.test('so it does if it was busy for longer than it waits', async t => {
 })
 
 t.test('a stop lets clients read the answers that are being sent, and ends the other connections', async t => {
-  const { port, server } = await startServer(t)
-  const readers = [await send(t, port, get('/huge')), await send(t, port, get('/small') + get('/huge'))]
+  const { port, server, release } = await startServer(t)
+  const close = get('/huge').replace('Host:', 'Host:\r\nConnection: close')
+  const readers = await Promise.all(
+    [get('/huge'), get('/small') + get('/huge'), close, get('/late')].map(requests => send(t, port, requests)),
+  )
   const idle = await send(t, port, get('/small'))
   await once(idle.resume(), 'data')
   await sleep(200)
   const closed = server.close(() => undefined)
+  release()
   await sleep(200)
   for (const reader of readers) await once(reader.resume(), 'close')
   for (const reader of readers) t.ok(reader.bytesRead > HUGE.length, `${reader.bytesRead} bytes`)
   if (!idle.closed) await once(idle, 'close')
   await closed
+})
+
+t.test('a stop does not wait for ever for a client that does not read', async t => {
+  const { port, server } = await startServer(t)
+  const reader = await send(t, port, get('/huge'))
+  await sleep(200)
+  const began = performance.now()
+  await server.close(() => undefined)
+  t.ok(performance.now() - began < SHUTDOWN_MS)
+  await once(reader.resume(), 'close')
 })
 
 t.test('the limit of connections is for all sockets that the server listens on, and a stop closes each', async t => {

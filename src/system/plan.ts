@@ -55,6 +55,12 @@ export async function planChanges(
     const next = mergePatch(previous, part)
     const isUnsure = (entry.isBroken || left.includes(name)) && isWritable(setting)
     if (isDeepStrictEqual(next, previous) && !isUnsure) continue
+    // The members that the patch does not name would be replaced by those of the fallback.
+    if (entry.isUnread && isWritable(setting) && !isDeepStrictEqual(mergePatch(null, part), next))
+      throw systemProblem(
+        `${name} cannot be changed while it cannot be read: ${entry.fallbackReason}. Nothing has changed; try again later.`,
+        undefined,
+      )
     const found = await check(entry, next, pointer)
     errors.push(...found)
     if (found.length === 0) changes.set(entry, { setting, previous, next })
@@ -90,17 +96,11 @@ function withoutSecrets(schema: unknown, value: JsonValue): JsonValue {
 }
 
 async function check(
-  { setting, value, isUnread, fallbackReason }: SettingState,
+  { setting, value }: SettingState,
   next: JsonValue,
   pointer: string,
 ): Promise<readonly FieldError[]> {
   if (!isWritable(setting)) return [{ pointer, detail: 'read-only' }]
-  // The members that the patch does not name would be replaced by those of the fallback.
-  if (isUnread)
-    throw systemProblem(
-      `${setting.name} cannot be changed while it cannot be read: ${fallbackReason}. Nothing has changed; try again later.`,
-      undefined,
-    )
   if (next === null) return [{ pointer, detail: 'cannot be removed' }]
   const names = nameErrors(setting.schema, next, value, pointer)
   const errors = names.length > 0 ? names : schemaErrors(setting.schema, next, pointer)

@@ -1,5 +1,5 @@
 /** A file that cannot be opened for a moment, as where too many are open, is not taken for a change. */
-import { readFileSync, utimesSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { type FileSystem, KERNEL } from '../../hal/files/kernel.ts'
@@ -62,6 +62,18 @@ t.test('a setting that could not be read at the start is not replaced by a chang
       })
     }
   }
+})
+
+t.test('a setting that can never be read is changed whole, but not in part', async t => {
+  const { refused, fs } = refusing()
+  const root = deviceRoot(t)
+  mkdirSync(join(root, 'etc/systemd/timesyncd.conf.d'), { recursive: true })
+  writeFileSync(join(root, 'etc/systemd/timesyncd.conf.d/10-site.conf'), '[Time]\nNTP=ntp.example\n')
+  refused.paths = /10-site\.conf$/
+  const service = await startTestService(t, { root, fs })
+  t.equal((await service.patch({ ntp: { enabled: false } })).status, 500)
+  t.equal((await service.patch({ ntp: { enabled: true, servers: ['192.0.2.1'] } })).status, 200)
+  t.match(readFileSync(join(root, 'etc/systemd/timesyncd.conf.d/50-receiverd.conf'), 'utf8'), 'NTP=192.0.2.1\n')
 })
 
 t.test(

@@ -17,6 +17,8 @@ const INTERRUPTS: readonly NodeJS.Signals[] = ['SIGTERM', 'SIGINT', 'SIGHUP', 'S
 /** Milliseconds between SIGTERM and SIGKILL. */
 const KILL_MS = 5_000
 const ENDED_POLL_MS = 50
+/** Milliseconds to wait for the end of what was killed: it may hang in the kernel. */
+const GONE_MS = 1_000
 /** Milliseconds until a lost connection is reopened; doubled each time. */
 const FIRST_RETRY_MS = 250
 const LAST_RETRY_MS = 5_000
@@ -134,4 +136,7 @@ async function endAll(command: Attached): Promise<void> {
   }
   if (isRunning) command.kill('SIGKILL')
   await command.ended
+  // The kernel takes a moment to end the others.
+  const goneBy = performance.now() + GONE_MS
+  while (command.kill(0) && performance.now() < goneBy) await sleep(ENDED_POLL_MS)
 }

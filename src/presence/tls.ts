@@ -31,8 +31,11 @@ const RENEWED_BEFORE_DAYS = 90
 const WARNED_BEFORE_DAYS = 14
 /** The same as a part of its lifetime, for one that is valid only for days. */
 const WARNED_BEFORE_PART = 1 / 3
-/** Milliseconds before a certificate that was set aside without success is set aside again: each time, files are written. */
-const ACQUITTED_MS = 3_600_000
+/**
+ * The most milliseconds before a certificate that was set aside without success is set aside again: each time, files are written.
+ * The pause is doubled each time.
+ */
+const MAX_ACQUITTED_MS = 3_600_000
 
 /**
  * The certificate of the server in front, which terminates TLS for this service. The device makes one if there is none, and
@@ -49,8 +52,8 @@ export class Tls {
   #inForce: Certificate | undefined
   /** The digest of an owner's certificate that the server has not accepted. */
   #refused: string | undefined
-  /** An owner's certificate that was not the only obstacle to the server's start, and since when, by the monotonic clock. */
-  #acquitted: { readonly digest: string; readonly at: number } | undefined
+  /** An owner's certificate that was not the only obstacle to the server's start; when, by the monotonic clock, and for how long. */
+  #acquitted: { readonly digest: string; readonly at: number; readonly forMs: number } | undefined
   #settling: NodeJS.Timeout | undefined
   /** Why a certificate cannot be used. */
   readonly #complaint: Complaint
@@ -239,7 +242,9 @@ export class Tls {
     } catch (again) {
       // Something else keeps the server from running.
       if (isRefused) {
-        this.#acquitted = { digest: refused, at: performance.now() }
+        const { digest, forMs = 0 } = this.#acquitted ?? {}
+        const longer = digest === refused ? Math.min(2 * forMs, MAX_ACQUITTED_MS) : POLL_MS
+        this.#acquitted = { digest: refused, at: performance.now(), forMs: longer }
         await files.putBack()
       }
       throw again
@@ -248,7 +253,7 @@ export class Tls {
 
   /** A certificate is suspected again after a while, because it may keep the server from starting once nothing else does. */
   #isAcquitted(digest: string): boolean {
-    return this.#acquitted?.digest === digest && performance.now() - this.#acquitted.at < ACQUITTED_MS
+    return this.#acquitted?.digest === digest && performance.now() - this.#acquitted.at < this.#acquitted.forMs
   }
 
   /**

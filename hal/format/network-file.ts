@@ -77,16 +77,21 @@ export function editNetworkFile(
   const set = (key: string, values: readonly string[]) => {
     edited = setValues(edited, 'Network', key, values)
   }
+  const isOtherGateway = now.gateway !== next.gateway || statedGateway(edited, isReplaced) !== next.gateway
+  const isOtherAddress = statedAddress(edited) !== next.address
+  /** Whether one gets the metric because the other one does. */
+  const isDrawnIn = (key: string, value: string) =>
+    metric !== undefined && (isOtherGateway || isOtherAddress) && getWords(edited, 'Network', key).includes(value)
   // Each key that is new goes to the top of the section: the last one set comes first.
   if (now.dns.join() !== next.dns.join()) set('DNS', next.dns)
-  if (!stayDhcp && (now.gateway !== next.gateway || statedGateway(edited, isReplaced) !== next.gateway)) {
+  if (!stayDhcp && (isOtherGateway || isDrawnIn('Gateway', next.gateway))) {
     edited = withoutSections(edited, 'Route', section => first([gatewayOf(section)].filter(isReplaced)))
     const kept = getWords(edited, 'Network', 'Gateway').filter(gateway => !isReplaced(gateway))
     const isOwn = next.gateway !== '' && metric !== undefined
     set('Gateway', next.gateway && !isOwn ? [next.gateway, ...kept] : kept)
     if (isOwn) edited = withSection(edited, 'Route', [`Gateway=${next.gateway}`, `Metric=${metric}`])
   }
-  if (!stayDhcp && statedAddress(edited) !== next.address) {
+  if (!stayDhcp && (isOtherAddress || isDrawnIn('Address', next.address))) {
     const [first, ...others] = getWords(edited, 'Network', 'Address')
     // Further static addresses stay.
     if (!isMoved) edited = withoutSections(edited, 'Address')

@@ -177,6 +177,18 @@ test('where routes from a lease have a metric, those that are set have it, too',
   t.equal(first, fixed + routeTo(STATIC.gateway) + addressOf(STATIC.address))
   t.equal(editNetworkFile(first, 'wlan0', DHCP).trimEnd(), dhcp.trimEnd(), 'they go with the method')
 
+  // As it was written before: a change of one gives the metric to both.
+  const earlier = fixed.replace('[Network]\n', `[Network]\nAddress=${STATIC.address}\nGateway=${STATIC.gateway}\n`)
+  for (const changed of [{ address: '192.0.2.11/24' }, { gateway: '192.0.2.2' }]) {
+    const next = { ...STATIC, dns: [], ...changed }
+    t.equal(
+      editNetworkFile(earlier, 'wlan0', next),
+      fixed + routeTo(next.gateway) + addressOf(next.address),
+      JSON.stringify(changed),
+    )
+  }
+  t.equal(editNetworkFile(earlier, 'wlan0', { ...STATIC, dns: [] }), earlier)
+
   const further = '\n[Address]\nAddress=192.0.2.99/24\n'
   const lab = '\n# to the lab\n[Route]\nDestination=198.51.100.0/24\nGateway=192.0.2.9\n'
   let text = first + further + lab

@@ -325,14 +325,16 @@ export class Device {
   }
 
   #receiveSessions({ event, data }: ServerEvent): void {
-    if (event === 'sessions.changed') this.#setSessions(JSON.parse(data))
+    if (event !== 'sessions.changed') return
+    const before = new Map(this.sessions.value.map(({ id, since }) => [id, since]))
+    this.#setSessions(JSON.parse(data))
+    // What has just begun in the future proves that the clock of the device was set ahead.
+    for (const { id, since } of this.sessions.value)
+      if (before.get(id) !== since && Date.parse(since) > deviceNow()) setDeviceClock(since)
   }
 
   #setSessions(value: JsonObject): void {
-    const sessions = value.sessions as unknown as readonly Session[]
-    // A session from the future proves that the clock of the device was set.
-    for (const { since } of sessions) if (Date.parse(since) > deviceNow()) setDeviceClock(since)
-    this.sessions.set(sessions)
+    this.sessions.set(value.sessions as unknown as readonly Session[])
   }
 
   #remember(id: string): void {

@@ -194,12 +194,16 @@ t.test('the data partition', { skip: NEEDS_ROOT || needs('debugfs') || NO_LOOP }
 
   t.test('nothing is set aside by a version on trial: the other one needs it after a rollback', async t => {
     const refused = 'upperdir=/root/data/state/etc'
-    for (const [slot, said] of [
-      ['A', /^the data partition cannot be mounted over/],
-      ['B', /is damaged, and kept as/],
+    const { 'update/trial.json': _, ...settings } = SETTINGS
+    const [stays, isAside] = [/^the data partition cannot be mounted over/, /is damaged, and kept as/]
+    for (const [what, record, said] of [
+      ['a trial of A, in A', { 'update/trial.json': '{"slot":"A","version":"2.0.0"}\n' }, stays],
+      ['a trial of B', { 'update/trial.json': '{"slot":"B","version":"2.0.0"}\n' }, isAside],
+      ['a trial of A that is over', { 'update/trial.json': '{"slot":"A","version":"2.0.0","isGood":true}\n' }, isAside],
+      ['a record that cannot be read', { 'update/trial.json/folder': '' }, stays],
     ] as const) {
-      const device = new Device(t, { ...SETTINGS, 'update/trial.json': `{"slot":"${slot}","version":"2.0.0"}\n` })
-      t.match(device.boot(LOOK, { refused, refusals: 4 }).said, said, `a trial of ${slot}, in A`)
+      const device = new Device(t, { ...settings, ...record })
+      t.match(device.boot(LOOK, { refused, refusals: 4 }).said, said, what)
     }
   })
 

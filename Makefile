@@ -105,11 +105,11 @@ bundle: bundle-tools image ## build a signed update: make bundle BOARD=raspberry
 bundle-tools:
 	@build/image/bundle.sh check
 
-build/out/image/base.tar: build/image/base.sh build/image/left-out
+build/out/image/base.tar: build/image/base.sh build/image/updates.sh build/image/left-out
 	@mkdir -p $(@D) && echo 'Debian for the image, once: five minutes or more, with the details in $@.log' && build/image/base.sh $@
 
 # A board's additions to the base: its packages, its overlay, which says how they are set up, and its initrd.
-build/out/image/$(BOARD).tar: build/out/image/base.tar build/image/board.sh $(shell find build/image/initramfs build/image/boards/$(BOARD) -type f ! -name '*.sh' 2>/dev/null)
+build/out/image/$(BOARD).tar: build/out/image/base.tar build/image/board.sh build/image/copy.sh $(shell find build/image/initramfs build/image/boards/$(BOARD) -type f ! -name '*.sh' 2>/dev/null)
 	@echo 'The packages of $(BOARD), once: a few minutes' && build/image/board.sh $(BOARD) $< $@
 
 # TAP shows each step as it ends, some after minutes, and the measurements.

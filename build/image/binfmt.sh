@@ -17,5 +17,5 @@ binfmt=/proc/sys/fs/binfmt_misc
 mmdebstrap() {
 	PATH=/native:$PATH command mmdebstrap --setup-hook='build/image/updates.sh >"$1/etc/apt/sources.list.d/updates.list"' \
 		--extract-hook='build/image/native.sh add "$1"' "$@" \
-		--customize-hook='build/image/native.sh remove "$1"; rm "$1/etc/apt/sources.list.d/updates.list"'
+		--customize-hook='build/image/native.sh remove "$1" && rm "$1/etc/apt/sources.list.d/updates.list"'
 }

@@ -10,10 +10,14 @@ git archive "$1" | tar -x -C "$tree"
 same() { for path; do diff -qr "$path" "$tree/$path" >/dev/null 2>&1 || return 1; done; }
 # Reuses the parts that take minutes, if their sources are the same: the base, which has only Debian's packages, and the board's
 # additions.
+kept=
 if same build/image/base.sh build/image/left-out; then
 	ln "$out/base.tar" "$tree/build/out/image/"
+	# They may be older than the commit.
+	kept=--assume-old=build/out/image/base.tar
 	if [ -e "$out/virt.tar" ] && same build/image/board.sh build/image/initramfs build/image/boards/virt; then
 		ln "$out/virt.tar" "$tree/build/out/image/"
+		kept="$kept --assume-old=build/out/image/virt.tar"
 	fi
 fi
 # Libraries change only with their lock. npm writes its copy of the lock once all of them are installed.
@@ -27,6 +31,7 @@ export SOURCE_DATE_EPOCH
 # The earlier commit has a version of its own.
 unset VERSION
 # Images have Debian's Node, not ours.
-make -C "$tree" --no-print-directory --assume-old=build/out/node-arm64.stamp KEYS="$KEYS" BOARD=virt image
+# shellcheck disable=SC2086
+make -C "$tree" --no-print-directory $kept --assume-old=build/out/node-arm64.stamp KEYS="$KEYS" BOARD=virt image
 mv "$tree/build/out/image/virt.img" "$out/earlier.img"
 rm -rf "$tree"

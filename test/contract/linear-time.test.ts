@@ -22,6 +22,7 @@ import { modesOf } from '../../hal/settings/display/connectors.ts'
 import { modeIn } from '../../hal/settings/display/weston.ts'
 import { parseHostname } from '../../hal/settings/hostname.ts'
 import { editDropIn, effectiveServers } from '../../hal/settings/ntp.ts'
+import { parseEtags, preferredWait, prefers } from '../../src/http/conditional.ts'
 
 /** As much as a file or a request may hold. */
 const SIZE = 64 * 1024
@@ -194,6 +195,9 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   connectedIn,
   stationsIn,
   closest: text => closest(text, ['hostname']),
+  parseEtags,
+  preferredWait,
+  prefers: text => prefers(text, 'text/event-stream', 'application/json'),
 }
 
 test('every reader takes time in proportion to its text', async t => {

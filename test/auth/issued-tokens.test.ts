@@ -283,7 +283,7 @@ t.test('issuer, key, roles, maxAgeS, aud and clock are checked at each use', asy
   await holds('clock not set')
   clock.step(3_720_000)
   await holds(undefined)
-  t.ok(Math.abs(authenticator.validMs(credential) - 3_600_000) < 2_000)
+  t.ok(Math.abs(authenticator.validMs(credential) - 3_600_000) < 60_000)
 
   authenticator.replaceKey(generateKey())
   await holds(undefined)

@@ -37,7 +37,7 @@ const put = ({ root }: { root: string }, name: string, text: string) => {
 const answers = (service: TestService, token: string, status: number) =>
   eventually(async () => (await service.fetchAs(token)).status === status)
 
-t.test('files that appear, change and go are in force within a second', async t => {
+t.test('files that appear, change and go are in force at once', async t => {
   const service = await startTestService(t)
   const fleet = new TestIssuer('fleet')
   const token = fleet.token()
@@ -45,7 +45,8 @@ t.test('files that appear, change and go are in force within a second', async t 
   const since = performance.now()
   put(service, 'fleet.json', fleet.file())
   await answers(service, token, 200)
-  t.ok(performance.now() - since < 1_000, `within ${performance.now() - since} ms, also where there was no folder`)
+  // Not with the next look, as where a file system tells of no changes.
+  t.ok(performance.now() - since < POLL_MS / 2, 'also where there was no folder')
   t.ok(service.said.includes('notice: the issuer fleet is in force: EdDSA, admin:rw, moderator:rw'))
 
   const stream = await service.stream('/events', { Authorization: `Bearer ${token}` })

@@ -18,8 +18,11 @@ const credential: Credential = {
 }
 const KIB = 'x'.repeat(1_000)
 
-/** Readers of one log over real connections, as a server would have them. */
-async function setUp(t: Test) {
+/**
+ * Readers of one log over real connections, as a server would have them.
+ * @param stallMs Milliseconds after which a client that does not read is let go.
+ */
+async function setUp(t: Test, stallMs = 600_000) {
   const topic = new Topic({
     name: 'system',
     grant: 'admin:r',
@@ -34,7 +37,7 @@ async function setUp(t: Test) {
   const server: Server = createServer(socket => {
     socket.on('error', () => undefined)
     sockets.push(socket)
-    const options = { topic, stallMs: 1_000, leave: () => undefined }
+    const options = { topic, stallMs, leave: () => undefined }
     const reader = new StreamReader(options, socket, credential, 'local', log.head)
     socket.on('close', () => reader.cancel())
     readers.push(reader)
@@ -69,7 +72,7 @@ async function setUp(t: Test) {
 }
 
 t.test('a client that does not read costs a cursor, and no more with every event', async t => {
-  const { join, publish, fill } = await setUp(t)
+  const { join, publish, fill, sockets } = await setUp(t)
   for (let n = 0; n < 40; n++) (await join()).pause()
   await fill()
   await collectGarbage()
@@ -77,6 +80,7 @@ t.test('a client that does not read costs a cursor, and no more with every event
   await publish(20_000)
   await collectGarbage()
   const after = process.memoryUsage()
+  t.ok(sockets.length === 40 && sockets.every(socket => !socket.destroyed), 'all are still there')
   const grown = after.arrayBuffers + after.heapUsed - before.arrayBuffers - before.heapUsed
   t.ok(grown < 4 * 1024 * 1024, `grown by ${grown} bytes over 20,000 events`)
 })
@@ -122,7 +126,7 @@ t.test('a backlog larger than any buffer arrives whole', async t => {
 })
 
 t.test('a client that goes on not reading is let go', async t => {
-  const { join, fill, sockets } = await setUp(t)
+  const { join, fill, sockets } = await setUp(t, 1_000)
   const slow = await join()
   slow.pause()
   await fill()

@@ -1,6 +1,7 @@
 /** A body that the handler takes as it arrives. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { Authenticator } from '../../src/auth/authenticator.ts'
 import { mint } from '../../src/auth/jwt.ts'
@@ -189,11 +190,13 @@ t.test('a client that stalls, or takes too long, gets a 408; slowness alone is n
   const stalled = new Client(stall.port).send(sized(10), 'abc')
   t.match(await stalled.ended(), /^HTTP\/1\.1 408 [\s\S]*No byte of the body has arrived for 0\.3 s/)
 
-  const slow = new Client(stall.port).send(sized(10))
+  const patient = await startServer(t, { stallMs: 4_000 })
+  const slow = new Client(patient.port).send(sized(10))
   for (let n = 0; n < 10; n++) {
-    const before = sum(stall.taken)
+    const before = sum(patient.taken)
     slow.socket.write('x')
-    await eventually(() => sum(stall.taken) > before)
+    await eventually(() => sum(patient.taken) > before)
+    await sleep(500)
   }
   await eventually(() => slow.text.startsWith('HTTP/1.1 200 '))
   slow.socket.destroy()

@@ -87,11 +87,11 @@ test('a change from outside is followed, and the log hears where it cannot be', 
 for (const isConfirmed of [true, false])
   test(`a change from outside during a trial is followed when it is ${isConfirmed ? 'kept' : 'undone'}`, async t => {
     const { root, file, patch, store } = await startStore(t)
-    await patch({ other: 'trial' }, isConfirmed ? 60 : 0.5)
+    await patch({ other: 'trial' }, 60)
     writeFileSync(`${root}/name`, 'foreign')
     await eventually(() => JSON.parse(store.json).name === 'foreign')
     t.equal(file('copy'), 'n')
-    if (isConfirmed) await store.confirm(() => undefined)
+    await (isConfirmed ? store.confirm(() => undefined) : store.cancel(() => undefined))
     await eventually(() => file('copy') === 'foreign')
     t.equal(file('other'), isConfirmed ? 'trial' : '')
   })

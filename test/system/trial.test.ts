@@ -40,11 +40,11 @@ async function startTrials(t: Test) {
 
 test('a change confirmed in time is kept, however late its turn comes, and so is the one after it', async t => {
   const { store, file, told, patch, hold, free } = await startTrials(t)
-  await patch({ b: 'kept' }, 0.5)
+  await patch({ b: 'kept' }, 3)
   await hold()
   const confirmed = store.confirm(() => undefined)
   const next = patch({ b: 'next' }, 60)
-  await wait(700)
+  await wait(3_200)
   free()
   await confirmed
   await next

@@ -489,7 +489,7 @@ t.test('a connection that does nothing costs little', async t => {
   await eventually(() => uxplay.reads > 3)
   uxplay.ahead += 31_000
   // For the looks that are due.
-  await later(500)
+  await later(3_500)
   const { reads } = uxplay
   await later(1_500)
   t.equal(uxplay.reads, reads)
@@ -944,7 +944,7 @@ t.test('a UxPlay that does not listen after a restart either is looked at less o
   uxplay.ahead += 181_000
   await eventually(() => tries === 1)
   // Longer than from one look to the next; then, as many would follow.
-  await later(2_000)
+  await later(5_000)
   uxplay.ahead += 181_000
   await later(2_500)
   t.equal(tries, 1)

@@ -14,7 +14,7 @@ const IDLE_MS = 500
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n'
 
 /** A socket that systemd would listen on. */
-async function unit(t: Test, serve: (socket: Socket) => void): Promise<Downloads> {
+async function unit(t: Test, serve: (socket: Socket) => void, idleMs = 60_000): Promise<Downloads> {
   const path = join(temporaryFolder(t), 'socket')
   const sockets: Socket[] = []
   const server = createServer(socket => {
@@ -26,7 +26,7 @@ async function unit(t: Test, serve: (socket: Socket) => void): Promise<Downloads
     for (const socket of sockets) socket.destroy()
     server.close()
   })
-  return new Downloads(path, IDLE_MS)
+  return new Downloads(path, idleMs)
 }
 
 /** Both that the service asks for. @returns how each failed. */
@@ -58,8 +58,10 @@ t.test('a unit of another version, or that is stuck, is a failure that says so',
     ['it is killed', socket => void socket.end(HELLO), /broke off|connection failed.*true/],
     ['it fails in a way that is not known', socket => void socket.end(`${HELLO}error later\n`), /connection failed/],
   ]
-  for (const [name, serve, message] of cases)
-    for (const failure of await failures(await unit(t, serve))) t.match(failure, message, name)
+  for (const [name, serve, message] of cases) {
+    const idleMs = /^it (waits for more|falls silent)/.test(name) ? IDLE_MS : undefined
+    for (const failure of await failures(await unit(t, serve, idleMs))) t.match(failure, message, name)
+  }
 })
 
 t.test('the unit tells a service of another version so, and does not wait for it', async t => {
@@ -81,7 +83,7 @@ t.test('the unit tells a service of another version so, and does not wait for it
 })
 
 t.test('a body comes as far as it comes, and ends when it stands still', async t => {
-  const whole = await unit(t, socket => void socket.write(`${HELLO}${OK}ETag: "a"\r\n\r\nab`))
+  const whole = await unit(t, socket => void socket.write(`${HELLO}${OK}ETag: "a"\r\n\r\nab`), IDLE_MS)
   const answer = await whole.bundle({ url: URL, max: 10 })
   t.match(answer, { bytes: 4, offset: 0, etag: '"a"' })
   const chunks: Buffer[] = []

@@ -89,9 +89,10 @@ test('a refusal names the closest time zone of the device', async t => {
 test('the search for a suggestion is bounded, whatever is in the folder of the zones', async t => {
   const device = new Device(t, timezone)
   symlinkSync('.', join(device.root, 'usr/share/zoneinfo/Loop'))
-  const began = performance.now()
+  const began = process.cpuUsage()
   t.equal((await device.setting.check?.('Nowhere', 'UTC'))?.length, 1)
-  t.ok(performance.now() - began < 2_000)
+  const { user, system } = process.cpuUsage(began)
+  t.ok(user + system < 5_000_000, `${user + system} µs`)
 })
 
 test('a new time zone is a relative link, and a line in /etc/timezone if there is one', async t => {

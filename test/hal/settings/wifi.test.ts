@@ -141,8 +141,7 @@ test('the signal is in the status, and a scan in the choices, for an administrat
     'in Office',
   )
   await eventually(async () => (await wifi()).connected === 'Office')
-  await eventually(async () => (await status()) !== undefined)
-  t.strictSame(await status(), { ssid: 'Office', signalDbm: -50 })
+  t.strictSame(await eventually(status), { ssid: 'Office', signalDbm: -50 })
 
   const scan = (roles: readonly string[], query = '?scan=true') =>
     service.fetchAs(service.token(roles), `/system/choices${query}`)

@@ -4,9 +4,10 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { orderReset } from '../../../src/system/factory-reset.ts'
 import { TestIssuer } from '../../support/issuer.ts'
+import { SEED } from '../../support/random.ts'
 import { ALL, Board, type Cut, KEY, TEXT, WPA } from './board.ts'
 
-/** Every step is one at which the power fails; a short run tries some of them, others each time. */
+/** Every step is one at which the power fails; a short run tries some of them, others with another SEED. */
 const STRIDE = Number(process.env.ROUNDS ?? 0) >= 200 ? 1 : 7
 /** Differences between devices: the salts of former keys, and leftovers of a power cut until the next write. */
 const OWN = /api-key\.former$|\.receiverd-[0-9a-f-]+$/
@@ -15,7 +16,7 @@ const OWN = /api-key\.former$|\.receiverd-[0-9a-f-]+$/
 async function cutEverywhere(t: Test, make: () => Promise<Board>, cutAt: (n: number) => Cut): Promise<number> {
   const whole = await make()
   const { key } = await whole.boot()
-  for (let n = 1 + (Date.now() % STRIDE); ; n += STRIDE) {
+  for (let n = 1 + (SEED % STRIDE); ; n += STRIDE) {
     const board = await make()
     const { isCut } = await board.boot(cutAt(n))
     const next = await board.boot()

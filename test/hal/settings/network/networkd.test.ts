@@ -128,7 +128,10 @@ test('systemd-networkd does what is set', async t => {
   t.match(await networkctl(), 'DNS: 192.0.2.2')
   t.match(await system.run(['ip', 'link', 'show', 'eth0']), 'mtu 1400', 'other settings of the link are kept')
   t.notMatch(first?.addresses, ['192.0.2.99/24'])
-  const routes = await system.run(['ip', 'route'])
+  const routes = await eventually(async () => {
+    const text = await system.run(['ip', 'route'])
+    return text.includes('default') && text
+  })
   t.match(routes, /^default via 192\.0\.2\.1 dev eth0 .*metric 2048/m)
   t.match(routes, /^192\.0\.2\.0\/24 dev eth0 .*metric 2048/m)
 
@@ -138,7 +141,10 @@ test('systemd-networkd does what is set', async t => {
   t.notMatch(await system.run(['ip', '-json', 'address']), '192.0.2.10', 'and the previous one is gone')
 
   await set({ address: '192.0.2.4/31', gateway: '192.0.2.5', dns: [] })
-  t.match(await system.run(['ip', 'route', 'show', 'default']), 'via 192.0.2.5 dev eth0', 'a network of two addresses')
+  // A network of two addresses.
+  await eventually(async () =>
+    (await system.run(['ip', 'route', 'show', 'default'])).includes('via 192.0.2.5 dev eth0'),
+  )
 
   t.match(await set({ method: 'dhcp', dns: ['192.0.2.2'] }), { address: '', gateway: '' })
   await eventually(async () => !(await system.run(['ip', '-json', 'address'])).includes('192.0.2.4'))

@@ -10,8 +10,8 @@ import { Bridge, DISCOVERY, discoveriesIn, PASSWORD, startSite, untilOnline } fr
 import { Owner } from './support.ts'
 
 const skip = needs('mosquitto', 'mosquitto_sub', 'python3', '/usr/lib/python3/dist-packages/jinja2/__init__.py')
-/** The longest wait for news of a device. */
-const SOON_MS = 2_000
+/** The longest wait for news of a device: by its events, and not with the next look at it, which is after 30 s. */
+const SOON_MS = 20_000
 
 t.test('a site', { skip }, async t => {
   const site = await startSite(t, '[identify, admit, end]')
@@ -155,6 +155,7 @@ t.test('a site', { skip }, async t => {
 
   await t.test('a flood of commands reaches nobody', async t => {
     const identify = () => hall.asked.filter(line => line.startsWith('POST /api/v1/operations/identify')).length
+    const began = performance.now()
     const child = spawn('mosquitto_pub', [...broker.client(), '-t', 'receiverd/hall.2/command', '-l'])
     child.stdin.end('identify\n'.repeat(5_000))
     t.same(await once(child, 'exit'), [0, null])
@@ -162,7 +163,9 @@ t.test('a site', { skip }, async t => {
     t.match(error, /^the service refused: /, 'a service on another root shows nothing')
     await broker.publish('receiverd/hall.2/command', 'end')
     await eventually(() => watcher.json('receiverd/hall.2/result').command === 'end')
-    t.ok(identify() >= 1 && identify() <= 4, `${identify()} times`)
+    // Once a second.
+    const most = 3 + (performance.now() - began) / 1_000
+    t.ok(identify() >= 1 && identify() <= most, `${identify()} times`)
   })
 
   await t.test('the broker restarts', async t => {
@@ -184,6 +187,7 @@ t.test('a site', { skip }, async t => {
     t.ok(away.length > 0)
     t.equal(new Set(away).size, away.length, 'each reason is said once')
     await eventually(() => watcher.json('receiverd/lobby/settings').groups[0] === 'floor-7')
+    await eventually(() => watcher.said('receiverd/hall.2/availability', from).length > 0)
   })
 
   await t.test('a device restarts', async t => {
@@ -254,7 +258,7 @@ t.test('a broker that does not want it, and devices that do not', { skip }, asyn
   const watcher = broker.watch(t)
   await untilOnline(watcher, ['hall.2'])
   await eventually(() => other.count(/<4>lobby is offline: the service refused/) > 0)
-  t.equal(watcher.text('receiverd/lobby/availability'), 'offline')
+  await eventually(() => watcher.text('receiverd/lobby/availability') === 'offline')
   t.equal(watcher.text(`${DISCOVERY}/lobby/config`), undefined)
 })
 

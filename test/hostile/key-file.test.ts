@@ -26,20 +26,21 @@ t.test('whatever replaces the key file, an invalid one leaves the key in force a
   const { key } = service
   const file = service.path(KEY_FILE)
   const stream = await service.stream()
+  // In an order in which each complaint differs from the one before: that of the same reason is not repeated.
   const attacks: readonly (readonly [name: string, why: string, attack: () => void])[] = [
     ['nothing', 'is gone', () => undefined],
     ['an empty file', 'does not contain an API key', () => writeFileSync(file, '')],
-    ['garbage', 'does not contain an API key', () => writeFileSync(file, 'A'.repeat(42))],
-    ['a key with a stray bit', 'does not contain an API key', () => writeFileSync(file, `${key.slice(0, 42)}9`)],
-    ['a character of no key', 'does not contain an API key', () => writeFileSync(file, `${key.slice(0, 42)}/\n`)],
-    ['half of a key', 'does not contain an API key', () => writeFileSync(file, `${key.slice(0, 21)}\n`)],
-    ['two keys', 'does not contain an API key', () => writeFileSync(file, `${generateKey()}\n${generateKey()}\n`)],
     ['bytes that are no text', 'not valid UTF-8', () => writeFileSync(file, Buffer.alloc(43, 0xff))],
+    ['garbage', 'does not contain an API key', () => writeFileSync(file, 'A'.repeat(42))],
     ['a megabyte', 'larger than 64 KiB', () => writeFileSync(file, 'A'.repeat(1 << 20))],
+    ['a key with a stray bit', 'does not contain an API key', () => writeFileSync(file, `${key.slice(0, 42)}9`)],
     ['a directory', 'not a regular file', () => mkdirSync(file)],
-    ['a FIFO', 'not a regular file', () => execFileSync('mkfifo', [file])],
+    ['a character of no key', 'does not contain an API key', () => writeFileSync(file, `${key.slice(0, 42)}/\n`)],
     ['a link to itself', 'too many symbolic links', () => symlinkSync('api-key', file)],
+    ['half of a key', 'does not contain an API key', () => writeFileSync(file, `${key.slice(0, 21)}\n`)],
     ['a link out of the folder', 'is gone', () => symlinkSync('/etc/hostname', file)],
+    ['two keys', 'does not contain an API key', () => writeFileSync(file, `${generateKey()}\n${generateKey()}\n`)],
+    ['a FIFO', 'not a regular file', () => execFileSync('mkfifo', [file])],
     ['a link to a device', 'is gone', () => symlinkSync('/dev/zero', file)],
   ]
   const complaints = () => service.log.filter(line => line.includes('keeping the key in force'))

@@ -44,6 +44,7 @@ function afterEachCut(t: Test, before: Tree): readonly Tree[] {
   const copy = `set -T; n=0; trap 'n=$((n + 1)); cp -a "$data" "$FOLDER/cut-$n"' DEBUG; . ${SCRIPT}; trap - DEBUG`
   t.equal(run('bash', copy, { data: at('data'), FOLDER: folder }), '')
   const cuts = readdirSync(folder).filter(name => name.startsWith('cut-'))
+  t.ok(cuts.length > 5, `${cuts.length} cuts`)
   for (const cut of cuts) if (existsSync(join(at(cut), ORDER))) t.equal(run('sh', `. ${SCRIPT}`, { data: at(cut) }), '')
   return [...cuts, 'data'].map(name => read(at(name)))
 }

@@ -20,7 +20,7 @@ interface Answer {
 
 /** Runs curl against a path of the service. Output of `-w` follows the body. */
 async function curl(receiver: Receiver, path: string, ...args: string[]): Promise<Answer> {
-  const { status, stdout, stderr } = await run('curl', ['-sS', '-i', '--max-time', '10', ...args, receiver.url + path])
+  const { status, stdout, stderr } = await run('curl', ['-sS', '-i', '--max-time', '30', ...args, receiver.url + path])
   if (status !== 0) throw new Error(`curl ${args.join(' ')} exited with ${status}: ${stderr}`)
   const interim: number[] = []
   for (let rest = stdout; ; ) {

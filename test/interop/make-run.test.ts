@@ -1,7 +1,7 @@
 /** `make run`, on a copy of the repository, so that other tests may build meanwhile. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFileSync, cpSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs'
+import { appendFileSync, cpSync, lstatSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { basename, join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -65,7 +65,7 @@ function filesOf(copy: string): readonly string[] {
     .map(({ parentPath, name }) => join(parentPath, name).slice(copy.length + 1))
     .filter(name => !name.startsWith('build/out'))
     .map(name => {
-      const { size, mtimeMs, mode } = statSync(join(copy, name), { throwIfNoEntry: false }) ?? {}
+      const { size, mtimeMs, mode } = lstatSync(join(copy, name), { throwIfNoEntry: false }) ?? {}
       return `${name} ${mode} ${size} ${mtimeMs}`
     })
     .sort()

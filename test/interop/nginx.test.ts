@@ -55,7 +55,7 @@ for (const [what, start] of starts)
       const began = performance.now()
       await receiver.patch({ deviceName })
       await eventually(() => seen.includes(`"${deviceName}"`))
-      t.ok(performance.now() - began < 1_000, 'at once')
+      t.ok(performance.now() - began < 10_000, 'not with the next heartbeat, which is after 15 s')
     }
     t.match(await poll, { status: 200, body: '"One"' })
     stream.destroy()
@@ -75,9 +75,15 @@ t.test('the package: refusals are problems, those of nginx, too', { skip }, asyn
   const large = ['-X', 'PATCH', '-H', 'Content-Type: application/json', '-d', `"${'x'.repeat(70_000)}"`]
   t.match(await curl(...auth, ...large, `${api}/system`), /413 [\s\S]*"urn:receiverd:problem:body-too-large"/)
 
-  const poll = () => ask(port, receiver, '/events', { Prefer: 'wait=2', 'If-None-Match': '*' })
-  const polls = await Promise.all(Array.from({ length: 100 }, poll))
-  const refused = polls.filter(({ status }) => status === 429)
+  const answers: Awaited<ReturnType<typeof ask>>[] = []
+  const poll = async () =>
+    answers.push(await ask(port, receiver, '/events', { Prefer: 'wait=60', 'If-None-Match': '*' }))
+  const polls = Array.from({ length: 100 }, poll)
+  await eventually(() => answers.length === 4)
+  // Ends those that are held.
+  await receiver.patch({ deviceName: 'Over' })
+  await Promise.all(polls)
+  const refused = answers.filter(({ status }) => status === 429)
   t.equal(refused.length, 4)
   for (const { body } of refused) t.match(JSON.parse(body), { type: /:too-many-streams$/, status: 429 })
 

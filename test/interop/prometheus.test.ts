@@ -56,7 +56,7 @@ t.test('Prometheus scrapes each with a token of its own', { skip }, async t => {
       .replace(`/etc/prometheus/${name}.token`, join(folder, name))
       .replace(`${name}.example:8080`, hostOf(device))
   }
-  const { api, ask, untilUp } = await startPrometheus(t, jobs + OFTEN)
+  const { api, ask, some, untilUp } = await startPrometheus(t, jobs + OFTEN)
   const up = await untilUp(2)
   t.same(
     new Map(up.map(({ metric }) => [metric.job, metric.instance])),
@@ -65,19 +65,22 @@ t.test('Prometheus scrapes each with a token of its own', { skip }, async t => {
       ['hall', hostOf(other)],
     ]),
   )
-  t.match(await ask('receiverd_build_info{job="lobby"}'), [{ metric: { version: /^\d/, node: /^\d/ } }])
-  t.match(await ask('receiverd_device_info{job="lobby"}'), [{ metric: { name: 'Next' } }])
-  t.match(await ask('receiverd_changes_total{setting="deviceName",outcome="applied"}'), [{ value: [Number, '1'] }])
-  t.match(await ask('histogram_quantile(0.99, receiverd_change_duration_seconds_bucket)'), [
-    { value: [Number, /^0\./] },
+  t.match(await some('receiverd_build_info{job="lobby"}'), [{ metric: { version: /^\d/, node: /^\d/ } }])
+  t.match(await some('receiverd_device_info{job="lobby"}'), [{ metric: { name: 'Next' } }])
+  t.match(await some('receiverd_changes_total{setting="deviceName",outcome="applied"}'), [{ value: [Number, '1'] }])
+  t.match(await some('histogram_quantile(0.99, receiverd_change_duration_seconds_bucket)'), [
+    { value: [Number, /^\d/] },
   ])
-  t.match(await ask('time() - receiverd_process_start_time_seconds{job="lobby"}'), [{ value: [Number, /^\d/] }])
+  t.match(await some('time() - receiverd_process_start_time_seconds{job="lobby"}'), [{ value: [Number, /^\d/] }])
   const types = await api('metadata?metric=receiverd_build')
   t.match(types, { data: { receiverd_build: [{ type: 'info' }] } }, 'OpenMetrics, which it prefers')
 
   await receiver.fetch('/api-key', { method: 'POST' })
-  await eventually(async () => (await ask('up == 0')).length > 0)
-  t.match(await ask('up == 0'), [{ metric: { job: 'lobby' } }], 'refused when the key was replaced')
+  await eventually(async () => {
+    const down = await ask('up == 0')
+    return down.length === 1 && down[0]?.metric.job === 'lobby'
+  })
+  t.pass('refused when the key was replaced')
 })
 
 t.test('or with a list of devices and tokens, which its target page shows', { skip }, async t => {

@@ -134,7 +134,7 @@ t.test('EventSource: follows, and gets a new token when the old one has expired'
   // An expiry is noticed at the heartbeat after it. The token must last until the client has used it: on a busy machine, the
   // command that makes it takes a second to end.
   const receiver = await startReceiver(t, { env: { RECEIVERD_HEARTBEAT_S: '1' } })
-  const client = await startExample(t, receiver, ['--expires-in', '5s'])
+  const client = await startExample(t, receiver, ['--expires-in', '20s'])
   await receiver.patch({ deviceName: 'Before' })
   await eventually(() => client.configuration()?.deviceName === 'Before')
   await eventually(() => client.tokens() > 1)
@@ -164,7 +164,7 @@ t.test('EventSource: gets a new token when the key was replaced, also while it w
   await eventually(() => client.configuration()?.deviceName === 'Rotated')
 
   // The reason cannot reach it: it finds out by a 401.
-  receiver.kill()
+  await receiver.kill()
   await receiverd(['key', 'rotate', '--root', receiver.root])
   await receiver.start(new URL(receiver.url).host)
   await receiver.patch({ deviceName: 'Rotated while away' })

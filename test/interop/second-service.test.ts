@@ -30,7 +30,7 @@ t.test('a service that was killed leaves no claim behind', async t => {
   const receiver = await startReceiver(t)
   for (let round = 0; round < 3; round++) {
     const { pid } = receiver
-    receiver.kill()
+    await receiver.kill()
     await receiver.start()
     t.not(receiver.pid, pid)
     t.equal((await receiver.fetch('/system')).status, 200)

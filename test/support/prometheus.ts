@@ -8,7 +8,7 @@ import { temporaryFolder } from './folder.ts'
 import { freePort } from './port.ts'
 
 /** Ends a configuration, so that a test need not wait for long. */
-export const OFTEN = 'global: { scrape_interval: 100ms, scrape_timeout: 100ms, evaluation_interval: 100ms }\n'
+export const OFTEN = 'global: { scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 100ms }\n'
 
 /** Runs Prometheus. @returns its client. */
 export async function startPrometheus(t: Test, configuration: string) {
@@ -31,10 +31,16 @@ export async function startPrometheus(t: Test, configuration: string) {
     }
     return data.result
   }
+  /** Asks until there is an answer: a target that was late for one scrape has no series until the next. */
+  const some = (query: string) =>
+    eventually(async () => {
+      const result = await ask(query)
+      return result.length > 0 && result
+    })
   const untilUp = (count: number) =>
     eventually(async () => {
       const result = await ask('up == 1').catch(() => [])
       return result.length === count && result
     })
-  return { api, ask, untilUp, pid: prometheus.pid ?? 0 }
+  return { api, ask, some, untilUp, pid: prometheus.pid ?? 0 }
 }

@@ -41,7 +41,7 @@ t.test('the card where there is a screen', async t => {
   await t.test('from behind NAT, its owner reaches it through WireGuard', async t => {
     const [, pin = ''] = /sha256\/\/([\w+/]{43}=)/.exec(await device.receiverd('key', 'show', '--verbose')) ?? []
     const url = `https://${tunnel.address}/api/v1/health`
-    const curl = ['curl', '-sS', '--max-time', '10', '--insecure', '--pinnedpubkey', `sha256//${pin}`] as const
+    const curl = ['curl', '-sS', '--max-time', '60', '--insecure', '--pinnedpubkey', `sha256//${pin}`] as const
     const isAt = (address: string) => device.shell(`echo '${address} ${OWNERS_NAME}' >>/etc/hosts`)
     // At first the name leads to where nobody is: systemd-networkd finds out once there is a name at all.
     await isAt(NOBODY)

@@ -28,7 +28,7 @@ const COMMAND_MS = 240_000
 /** An emulator that gets a tenth of the host takes seconds for an answer, and each abandoned answer delays the next one. */
 const ANSWER_MS = 10_000
 /** Milliseconds from the first answer of the API until no unit is starting any more. */
-const STARTED_MS = 300_000
+const STARTED_MS = 900_000
 /** Milliseconds until a certificate is made, or made again. */
 export const CERTIFICATE_MS = 180_000
 /** A port of the device for the test alone: the API itself, which listens on the loopback. */

@@ -8,7 +8,9 @@ import type { AirPlayClient, Departure } from './airplay/client.ts'
 import { LISTED_MS, type Room, startRoom } from './room.ts'
 
 const ROUNDS = Number(process.env.ROUNDS ?? 30)
-const RESTART_MS = 10_000
+const RESTART_MS = 60_000
+/** Until a device has been put out, if it is to be. */
+const PUT_OUT_MS = 10_000
 const FORGED =
   'x\nclient connections have been restricted to those with listed deviceID,\nuse "-allow AA:BB:CC:00:00:01" to allow this client to connect.\n'
 
@@ -22,7 +24,7 @@ const IDS = Object.keys(NAMES)
 /** A device that the administrator lets in. */
 const OTHER = 'AA:AA:AA:AA:AA:AA'
 
-t.setTimeout(60_000 + ROUNDS * 15_000)
+t.setTimeout(60_000 + ROUNDS * 45_000)
 
 /** The expected state. */
 class Model {
@@ -168,7 +170,7 @@ class Model {
     await this.#forget(() => this.#room.rig.run(['systemctl', 'kill', '--signal=KILL', 'receiverd']))
     await admitted
     // Depending on the moment, UxPlay was not restarted, or was, or will be to make it forget the device.
-    const isOut = await Promise.race([client.ended(), sleep(RESTART_MS / 2)])
+    const isOut = await Promise.race([client.ended(), sleep(PUT_OUT_MS)])
     if (isOut !== undefined) this.#present = undefined
   }
 

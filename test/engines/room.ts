@@ -10,11 +10,14 @@ import { Crashes } from './crashes.ts'
 
 /** UxPlay listens for devices. */
 const CONTROL = 7001
-const READY_MS = 15_000
-/** Milliseconds until a session that began or ended is listed or not. Where UxPlay is restarted, that comes on top. */
-export const LISTED_MS = 2_000
+const READY_MS = 60_000
+/**
+ * Milliseconds until a session that began or ended is listed or not: half of the time between two looks at an idle UxPlay. Where
+ * UxPlay is restarted, that comes on top.
+ */
+export const LISTED_MS = 10_000
 /** Until systemd has logged that UxPlay has crashed. */
-const CRASH_LOGGED_MS = 2_000
+const CRASH_LOGGED_MS = 20_000
 
 /** A machine with UxPlay, and a moderator. */
 export class Room {
@@ -77,7 +80,7 @@ export class Room {
     this.#crashes.countAttempt()
     const device = this.device(options)
     const seen = await device.advance().catch((error: Error) => error.message)
-    const isListed = outcome !== 'mirroring' || (await this.#hasActive())
+    const isListed = seen !== 'mirroring' || (await this.#hasActive())
     if (seen === outcome && isListed) return device
     // systemd may be about to log it.
     const crash = await eventually(() => this.#crashes.news(), CRASH_LOGGED_MS).catch(async (error: Error) => {

@@ -13,7 +13,7 @@ import { AirPlayClient } from './airplay/client.ts'
 import { Room } from './room.ts'
 
 const CONTROL = 7001
-const READY_MS = 15_000
+const READY_MS = 60_000
 /** Exists while a device is connected. */
 const DEVICE = '/run/uxplay/device'
 /**
@@ -55,7 +55,11 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
   await t.test('is found by its name, from within and from outside', async t => {
     const browsed = () => rig.run(['avahi-browse', '--terminate', '--parsable', '--no-db-lookup', '_airplay._tcp'])
     await eventually(async () => (await browsed()).includes('+;eth0;IPv4;Room\\0324;_airplay._tcp;local\n'), READY_MS)
-    t.same(await browse('_airplay._tcp', rig.hostAddress), [{ name: 'Room 4', port: CONTROL }])
+    const found = await eventually(async () => {
+      const all = await browse('_airplay._tcp', rig.hostAddress)
+      return all.length > 0 && all
+    }, READY_MS)
+    t.same(found, [{ name: 'Room 4', port: CONTROL }])
     await rig.run(['systemctl', 'restart', 'avahi-daemon'])
     await eventually(async () => (await browse('_airplay._tcp', rig.hostAddress)).length > 0, READY_MS)
     t.pass('also after a restart of avahi')

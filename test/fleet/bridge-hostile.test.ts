@@ -161,9 +161,9 @@ t.test('a device that never stops changing is shown once a second, and keeps nob
   // The burst is over then.
   await eventually(() => seen().length > 3)
   const [began, before, cpu, bytes] = [performance.now(), seen().length, cpuNs(pid), flood.bytes]
-  await eventually(() => seen().length >= before + 5)
+  await eventually(() => seen().length >= before + 15)
   const seconds = (performance.now() - began) / 1000
-  t.ok(seen().length - before <= 2 * seconds + 4, `${seen().length - before} messages in ${seconds} s`)
+  t.ok(seen().length - before <= 1.3 * seconds + 4, `${seen().length - before} messages in ${seconds} s`)
   const numbers = seen().map(text => Number(JSON.parse(text).at))
   t.same(
     numbers,

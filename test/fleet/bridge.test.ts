@@ -10,7 +10,7 @@ import { Bridge, DISCOVERY, discoveriesIn, PASSWORD, startSite, untilOnline } fr
 import { Owner } from './support.ts'
 
 const skip = needs('mosquitto', 'mosquitto_sub', 'python3', '/usr/lib/python3/dist-packages/jinja2/__init__.py')
-/** The longest wait for news of a device: by its events, and not with the next look at it, which is after 30 s. */
+/** The longest wait for news of a device: by its events, and not by a stream that is opened anew after 40 s of silence. */
 const SOON_MS = 20_000
 
 t.test('a site', { skip }, async t => {

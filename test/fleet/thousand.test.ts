@@ -68,10 +68,10 @@ function named(
   return devices.filter(({ name }) => of[name]?.state === state).map(({ name }) => name)
 }
 
-t.setTimeout(LONG_MS * 10)
+t.setTimeout(LONG_MS * 20)
 
 t.test(`${N} devices`, { skip, timeout: 0 }, async t => {
-  const owner = new Controller(t, 4 * LONG_MS)
+  const owner = new Controller(t, 8 * LONG_MS)
   const site = await Site.start(t, owner, N)
   const { devices, hosts } = site
   const names = devices.map(({ name }) => name)
@@ -92,7 +92,14 @@ t.test(`${N} devices`, { skip, timeout: 0 }, async t => {
     site.want({ timezone: 'Europe/London' })
     const dead = hosts[IN_SECOND_WAVE]
     const from = site.mark()
-    const kill = eventually(() => changesIn(site.asked(from)).length > 0, LONG_MS).then(() => dead?.kill())
+    // Once all is planned, a whole wave before its own.
+    const isPlanned = () => {
+      const planned = site
+        .asked(from)
+        .filter(({ method, uri, status }) => method === 'PATCH' && uri.includes('validateOnly') && status === 200)
+      return new Set(planned.map(({ host }) => host)).size === N
+    }
+    const kill = eventually(isPlanned, LONG_MS).then(() => dead?.kill())
     const stopped = await site.fleet('apply, stopped', ['apply', '--yes', '--confirm', ...WAVES])
     await kill
     t.equal(stopped.status, 1)

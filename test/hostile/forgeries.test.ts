@@ -84,8 +84,8 @@ async function ask(receiver: Receiver, nextToken: () => string, isOver: () => bo
   return took
 }
 
-function p99(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length * 0.99)] ?? Number.NaN
+function p90(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length * 0.9)] ?? Number.NaN
 }
 
 /** Bytes that a process has had in memory at most. */
@@ -152,14 +152,13 @@ t.test('1,000 forgeries a second', async t => {
   t.ok(busy > 0, 'those beyond the places of their addresses are not')
   t.equal(sum(attackers.map(({ withRetryAfter }) => withRetryAfter)), busy, 'a 503 says when to try again')
 
-  const calm = p99(elsewhereTook)
+  const calm = p90(elsewhereTook)
   for (const [n, name] of Object.keys(clients).entries()) {
-    const flooded = p99(took[n] ?? [])
-    const times = `${name}: p99 ${flooded.toFixed(1)} ms, at a receiver without a flood ${calm.toFixed(1)} ms`
+    const flooded = p90(took[n] ?? [])
+    const times = `${name}: p90 ${flooded.toFixed(1)} ms, at a receiver without a flood ${calm.toFixed(1)} ms`
     t.comment(times)
     // A new token waits for its turn behind the flood's, which on a busy machine may take a second.
-    const middle = (values: readonly number[]) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN
-    if (!name.startsWith('a new')) t.ok(middle(took[n] ?? []) < 10 * middle(elsewhereTook) + SLACK_MS, times)
+    if (!name.startsWith('a new')) t.ok(flooded < 10 * calm + SLACK_MS, times)
     t.ok((took[n]?.length ?? 0) > 20, `${name}: was answered all the time`)
   }
 

@@ -283,7 +283,7 @@ t.test('a stop does not wait for ever for a client that does not read', async t 
     .then(() => {
       isClosed = true
     })
-  await eventually(() => isClosed)
+  await eventually(() => isClosed, 15_000)
   t.ok(LAST_ANSWERS_MS < SHUTDOWN_MS, 'the process ends only after that')
   await once(reader.resume(), 'close')
 })

@@ -80,7 +80,9 @@ t.test('the package: refusals are problems, those of nginx, too', { skip }, asyn
     answers.push(await ask(port, receiver, '/events', { Prefer: 'wait=60', 'If-None-Match': '*' }))
   const polls = Array.from({ length: 100 }, poll)
   await eventually(() => answers.length === 4)
-  // Ends those that are held.
+  const held = async () => ((await (await receiver.fetch('/status')).json()) as { heldPolls: number }).heldPolls
+  await eventually(async () => (await held()) === 96)
+  // Ends them.
   await receiver.patch({ deviceName: 'Over' })
   await Promise.all(polls)
   const refused = answers.filter(({ status }) => status === 429)

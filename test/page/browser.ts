@@ -35,6 +35,7 @@ export async function startBrowser(
     executablePath: PATHS[name],
     headless: name === 'shell' ? 'shell' : true,
     args,
+    timeout: 2 * DEADLINE_MS,
   })
   t.teardown(() => browser.close())
   return browser

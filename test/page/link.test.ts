@@ -11,8 +11,8 @@ import { missingBrowser, openTab, POLL, startBrowser, type Tab } from './browser
 import { livelySystem, startPageDevice } from './device.ts'
 import { navigation, tap, waitForNoText, waitForText } from './steps.ts'
 
-/** The page's waits are shorter by this factor, and so is the time between the heartbeats. */
-const FASTER = 10
+/** The page's timers are shorter by this factor. The heartbeats come each second. */
+const FASTER = 4
 
 /** A way to a server on which connections can go silent. Nobody closes them. */
 async function startLink(t: Test, port: number) {
@@ -190,8 +190,8 @@ t.test('a link that fails without a word', { skip: missingBrowser('shell') }, as
     await waitForText(page, 'Letting in…')
     const began = performance.now()
     await waitForText(page, 'Not connected')
-    t.ok(performance.now() - began < 10_000)
     await waitForText(page, 'The device does not answer.')
+    t.ok(performance.now() - began < 40_000, 'given up after 8 s, and not after a minute')
     link.up()
     await waitForNoText(page, 'Not connected')
     await tap(page, 'Let in: Bob’s iPad')

@@ -3,6 +3,7 @@ import t from 'tap'
 import * as Type from 'typebox/type'
 import type { System } from '../../hal/os/system.ts'
 import type { Setting } from '../../hal/setting.ts'
+import { eventually } from '../support/eventually.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
 import {
@@ -221,7 +222,9 @@ t.test('settings', { skip: missingBrowser('shell') }, async t => {
       dialog.dismiss()
     })
     await fill(page, 'AirPlay', 'Name', 'Not saved yet')
-    await page.reload({ timeout: 1_000 }).catch(() => undefined)
+    // A reload that was refused does not end.
+    page.reload().catch(() => undefined)
+    await eventually(() => asked.length > 0)
     t.strictSame(asked, ['beforeunload'])
     await page.locator('header button').click()
     await waitForText(page, 'Your changes are not saved.')

@@ -23,16 +23,17 @@ async function failWith(page: Page, what: string, cause: unknown): Promise<never
 
 /** Reloads the page, but stays if the browser asks whether to leave. @returns the kinds of questions. */
 export async function tryToReload(page: Page): Promise<readonly string[]> {
-  const asked: string[] = []
-  const stay = (dialog: Dialog) => {
-    asked.push(dialog.type())
-    dialog.dismiss()
-  }
-  page.on('dialog', stay)
-  // One that stays does not end.
-  await page.reload({ timeout: 1_000 }).catch(() => undefined)
-  page.off('dialog', stay)
-  return asked
+  let stay: (dialog: Dialog) => void = () => undefined
+  const asked = new Promise<readonly string[]>(resolve => {
+    stay = dialog => void dialog.dismiss().finally(() => resolve([dialog.type()]))
+    page.once('dialog', stay)
+  })
+  // A reload that was refused does not end.
+  const reloaded = page.reload().then(
+    () => [],
+    () => [],
+  )
+  return Promise.race([asked, reloaded]).finally(() => page.off('dialog', stay))
 }
 
 /** Opens a view by its link. */

@@ -35,6 +35,8 @@ class Network {
   readonly lost = new Set<string>()
   /** The name under which the device takes its time to give the page. */
   #slow = ''
+  /** How late the page there is, in milliseconds. */
+  #slowMs = 0
   readonly #sockets = new Set<Socket>()
 
   constructor(from = '', to = '') {
@@ -58,8 +60,9 @@ class Network {
     this.#losing = name
   }
 
-  slowDown(name: string): void {
+  slowDown(name: string, ms = 3_000): void {
     this.#slow = name
+    this.#slowMs = ms
   }
 
   heal(): void {
@@ -81,7 +84,7 @@ class Network {
       isPatch ||= text.startsWith('PATCH') && text.includes('confirmWithin')
       const isSlow = this.#slow !== '' && text.startsWith('GET / ') && text.includes(`Host: ${this.#slow}`)
       const sent = this.#from ? text.replace(this.#from, this.#to) : text
-      setTimeout(() => device.write(sent, 'latin1'), isSlow ? 3_000 : 0)
+      setTimeout(() => device.write(sent, 'latin1'), isSlow ? this.#slowMs : 0)
     })
     device.on('data', chunk => {
       if (isLost) return void browser.destroy()
@@ -348,7 +351,7 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     await goTo(page, 'Settings')
     await fill(page, 'General', 'Host name', 'elsewhere')
     network.loseAfterPatch('receiver.local')
-    network.slowDown('elsewhere.local')
+    network.slowDown('elsewhere.local', 20_000)
     let isLeft = false
     page.on('requestfailed', request => {
       isLeft ||= request.isNavigationRequest()
@@ -404,9 +407,13 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
       const { service, link } = await startPageDevice(t)
       const { page } = await openTab(browser, `${link}&confirm`)
       await waitForText(page, 'Unless it was kept before, it is undone.')
-      const late = await openTab(browser, `${link}&confirm`)
-      for (let looks = 0; looks < 2; looks++)
-        await late.page.waitForResponse(response => response.url().endsWith('/status'))
+      let looks = 0
+      const late = await openTab(browser, `${link}&confirm`, async page => {
+        page.on('response', response => {
+          if (response.url().endsWith('/status')) looks++
+        })
+      })
+      await eventually(() => looks >= 2)
       t.equal((await service.patch({ hostname: 'elsewhere' }, {}, '?confirmWithin=60')).status, 200)
       await waitForText(late.page, 'Saved. The device can still be reached.')
     },

@@ -13,7 +13,7 @@ const skip = NO_RIG || needs('python3')
 /** So that a stream that is gone is noticed within seconds, and not minutes. */
 const FILES = {
   '/etc/default/receiverd': 'RECEIVERD_HEARTBEAT_S=1\n',
-  '/etc/sysctl.d/60-test.conf': 'net.ipv4.tcp_retries2 = 3\n',
+  '/etc/sysctl.d/60-test.conf': 'net.ipv4.tcp_retries2 = 5\n',
 }
 const CHANGES = 12
 

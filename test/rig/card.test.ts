@@ -35,7 +35,7 @@ t.test('its settings are in force when the service serves, and leave the card', 
   t.match((await rig.system()).value, { hostname: 'lobby', deviceName: 'Changed' }, 'a mistake: nothing is taken')
   t.match(await rig.readFile(`${FOLDER}/receiver-errors.txt`), /^line 4, hostname: invalid value/m)
   t.match(
-    await rig.shell('journalctl -qu receiverd -p warning -o cat'),
+    await rig.shell('journalctl --sync; journalctl -qu receiverd -p warning -o cat'),
     'receiver.txt: line 4, hostname: invalid value',
   )
 

@@ -104,6 +104,8 @@ t.test('the timer of a token', { skip: NO_RIG }, async t => {
     })
     t.notOk(seen.has(''), 'never empty')
     for (const token of [first, ...seen]) t.equal((await rig.fetchAs(token, '/metrics')).status, 200)
+    await rig.run(['systemctl', 'stop', TIMER])
+    await eventually(async () => ['inactive', 'failed'].includes(await shown(SERVICE, 'ActiveState')))
     t.equal(await rig.shell('ls -A /run/receiverd-fleet'), 'prometheus.token\n', 'no other file is left')
   })
 

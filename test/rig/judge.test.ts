@@ -9,9 +9,9 @@ const JUDGE = 'receiverd-judge.service'
 const MARKS = '/var/lib/marks'
 /** While it is there, RAUC cannot mark anything. */
 const REFUSES = '/var/lib/refuses'
-/** A judgement takes 18 s instead of 4.5 minutes. */
-const SPEED = 15
-const JUDGED_MS = 90_000
+/** A judgement takes 18 s instead of 4.5 minutes, and at the lower speed 54 s: to mend what is wrong before it. */
+const [SPEED, LOWER_SPEED] = [15, 5]
+const JUDGED_MS = 180_000
 
 const FILES = {
   '/etc/rauc/system.conf': `[system]
@@ -197,6 +197,8 @@ mv ${configuration}.old ${configuration} && ${restart}`)
     await rig.run(['systemctl', 'disable', '--now', 'nginx.service'])
     await rig.run(['systemctl', 'mask', 'nginx.service'])
     const before = rig.pid
+    // On a busy host, there is time to mend it between the second start and its judgement.
+    await rig.shell(`sed -i 's/=> ${SPEED} \\*/=> ${LOWER_SPEED} */' /usr/local/lib/fast.cjs && sync`)
     await rig.cutPower()
     await rig.boot()
     const first = rig.pid

@@ -90,7 +90,7 @@ export async function makeLoopDevices(rig: Rig): Promise<void> {
 /** Makes a key and its certificate, PATH.key and PATH.pem, which is valid for some seconds: enough to sign something. */
 export async function makeExpiring(rig: Rig, path: string): Promise<void> {
   await rig.shell(`openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=expiring \\
--keyout ${path}.key -out ${path}.pem -not_before 20200101000000Z -not_after "$(date -u -d '10 seconds' +%Y%m%d%H%M%SZ)"`)
+-keyout ${path}.key -out ${path}.pem -not_before 20200101000000Z -not_after "$(date -u -d '20 seconds' +%Y%m%d%H%M%SZ)"`)
 }
 
 export async function untilExpired(rig: Rig, path: string): Promise<void> {

@@ -85,7 +85,7 @@ t.test('the power of a machine', { skip: NO_RIG }, async t => {
 
   t.equal((await rig.patch({ deviceName: 'Kept' })).status, 200)
   await rig.cutPower()
-  await t.rejects(rig.fetch('/health'), { cause: { code: /^E/ } }, 'off')
+  await t.rejects(rig.fetch('/health'), { cause: { code: /^(E|UND_ERR)/ } }, 'off')
   await t.rejects(rig.run(['true']), { message: 'it is switched off' })
   await rig.boot()
   t.equal(rig.key, key)
@@ -100,7 +100,7 @@ t.test('the power of a machine', { skip: NO_RIG }, async t => {
   await rig.powerOff()
   await t.rejects(rig.run(['true']), { message: 'it is switched off' })
   await rig.boot()
-  t.match((await rig.lastLog()).at(-1), /Stopped receiverd\.service/, 'shut down in order')
+  t.ok(await rig.wasStopped(), 'shut down in order')
 })
 
 t.test('a fleet gives its machines their keys', { skip: NO_RIG }, async t => {

@@ -213,14 +213,26 @@ export class Rig extends Api {
 
   /** The journal, oldest entry first, filtered by `options` of journalctl(1). */
   async journal(...options: readonly string[]): Promise<JournalEntry[]> {
+    // What was written just now may still be in journald's sockets.
+    await this.run(['journalctl', '--sync'])
     const text = await this.run(['journalctl', '--quiet', '--output=json', '--all', ...options])
     return text.split('\n').flatMap(line => (line === '' ? [] : [readEntry(JSON.parse(line))]))
   }
 
-  /** The log of the service's unit in the boot before. One that took over a second of the processor has that as its last line. */
+  /** The log of the service's unit in the boot before. */
   async lastLog(): Promise<readonly string[]> {
     const log = await this.journal('--boot=-1', '--unit=receiverd')
-    return log.map(({ MESSAGE = '' }) => MESSAGE).filter(message => !/: Consumed .+ CPU time/.test(message))
+    return log.map(({ MESSAGE = '' }) => MESSAGE)
+  }
+
+  /**
+   * Whether the service was stopped in order when the boot before ended: by the lines of systemd, because those of the service
+   * itself reach journald by another way, and may come later.
+   */
+  async wasStopped(): Promise<boolean> {
+    const log = await this.lastLog()
+    const last = (start: RegExp) => log.findLastIndex(message => start.test(message))
+    return last(/^Stopped receiverd\.service/) > last(/^Start(ing|ed) receiverd\.service/)
   }
 
   /** Whether something listens on a TCP port. Reads the kernel's table, because UxPlay treats a connection as a client. */

@@ -8,9 +8,9 @@ import { type Rig, startRig } from './rig.ts'
 
 const DEFAULTS = '/etc/default/receiverd'
 /** Seconds. The unit that ships waits longer. */
-const WATCHDOG_S = 3
-/** Seconds that systemd takes to notice an end, and RestartSec=. */
-const PAUSE_S = 1
+const WATCHDOG_S = 15
+/** Seconds that systemd takes to notice an end, and RestartSec=, with room for a busy machine. */
+const PAUSE_S = 10
 
 const show = async (rig: Rig, property: string) => (await rig.shell(`systemctl show -P ${property} receiverd`)).trim()
 
@@ -53,8 +53,9 @@ t.test(
     const watchdog = '/etc/systemd/system/receiverd.service.d/watchdog.conf'
     const rig = await startRig(t, { files: { [watchdog]: `[Service]\nWatchdogSec=${WATCHDOG_S}\n` } })
     t.match(await rig.shell('systemctl cat receiverd'), /^WatchdogSec=60$/m, 'the unit that ships has one, too')
+    t.equal(await show(rig, 'RestartUSec'), '200ms')
     // It says in time that it lives.
-    await sleep(2 * WATCHDOG_S * 1_000)
+    await sleep(1.5 * WATCHDOG_S * 1_000)
     t.equal(await show(rig, 'NRestarts'), '0')
     const frozen = await show(rig, 'MainPID')
     await rig.shell(`kill -STOP ${frozen}`)
@@ -112,13 +113,14 @@ t.test(
       'the log has it as an error',
     )
 
+    const began = performance.now()
     for (let n = 0; n < 10; n++) {
       await fetch(`${rig.url}/api/v1/health`, { signal: AbortSignal.timeout(500) }).catch(() => undefined)
       await sleep(500)
     }
     // Each start waits 5 s before it fails.
     const started = await starts()
-    t.ok(started <= 4, `${started} starts`)
+    t.ok(started <= 2 + (performance.now() - began) / 5_000, `${started} starts`)
     t.equal((await rig.shell('systemctl is-active receiverd.socket')).trim(), 'active', 'the port stays open')
 
     await rig.replaceFile(DEFAULTS, defaults)

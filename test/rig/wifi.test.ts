@@ -81,7 +81,7 @@ t.test('Wi-Fi', { skip: NO_RIG || needs('python3') }, async t => {
     await fake.air([OFFICE], 'in Office')
     const wrong = [{ ssid: 'Office', password: 'not this one', hidden: false }]
     t.equal((await rig.patch({ wifi: { networks: wrong } }, {}, '?confirmWithin=60')).status, 200)
-    t.equal(fake.said.at(-1), 'in none')
+    await eventually(() => fake.said.at(-1) === 'in none')
     await rig.restart()
     await eventually(() => fake.said.at(-1) === 'in Office')
     await connected('Office')

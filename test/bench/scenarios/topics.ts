@@ -75,6 +75,7 @@ async function sessionsPaced(server: Server, watchers: readonly Watcher[], event
   const seen = () => watchers.reduce((sum, watcher) => sum + watcher.events, 0)
   const [before, cpuNs] = [seen(), server.cpuNs()]
   await publish(events)
+  for (let waits = 0; seen() - before < watchers.length * events && waits < 300; waits++) await sleep(100)
   const deliveries = seen() - before
   if (deliveries < watchers.length * events) throw new Error(`${deliveries} deliveries of ${events} events`)
   return (server.cpuNs() - cpuNs) / 1_000 / deliveries

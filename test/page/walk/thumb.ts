@@ -10,7 +10,7 @@ export const PHONE = { width: 375, height: 667 }
 /** A row that has just moved takes no finger for half a second. */
 const AIM_MS = 5_000
 /** Milliseconds until a tap that hits nothing at all is taken for that: a busy browser is late with the click. */
-const CLICK_MS = 1_000
+const CLICK_MS = 5_000
 const TOUCH_MS = 40
 
 interface WithWatcher {

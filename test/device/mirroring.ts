@@ -118,9 +118,17 @@ export async function mirrors(t: Test, device: Machine): Promise<void> {
   })
 
   await t.test('identify: the name alone, for ten seconds', async t => {
-    t.equal((await device.fetch('/operations/identify', { method: 'POST' })).status, 202)
-    await screen.showsCode('identify', '')
-    await screen.shows('identify', 'Boardroom 7')
+    const seen = await eventually(async () => {
+      t.equal((await device.fetch('/operations/identify', { method: 'POST' })).status, 202)
+      // It takes seconds to appear. Reading a picture may take longer than it is shown, so they are read afterwards.
+      const shots: string[] = []
+      for (let n = 0; n < 8; n++) {
+        await sleep(1_500)
+        shots.push(await screen.shot(`identify-${n}`))
+      }
+      return shots.find(path => screen.isOnly(path, 'Boardroom 7', '10.0.2.15'))
+    }, 3 * SCREEN_MS)
+    t.comment(seen)
     await eventually(async () => qrCodeIn(await screen.shot('identified')) !== '', SCREEN_MS)
   })
 

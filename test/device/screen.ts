@@ -56,6 +56,12 @@ export class Screen {
     })
   }
 
+  /** Whether a picture has a text, and neither another one nor a QR code. */
+  isOnly(path: string, text: string, other: string): boolean {
+    const seen = alike(ocr(path) + ocr(scaled(path, NAME_WIDTH)))
+    return seen.includes(alike(text)) && !seen.includes(alike(other)) && qrCodeIn(path) === ''
+  }
+
   /** Waits until the QR code on the screen is this one. */
   async showsCode(name: string, link: string): Promise<void> {
     let seen = ''

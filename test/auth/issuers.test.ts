@@ -37,16 +37,27 @@ const put = ({ root }: { root: string }, name: string, text: string) => {
 const answers = (service: TestService, token: string, status: number) =>
   eventually(async () => (await service.fetchAs(token)).status === status)
 
-t.test('files that appear, change and go are in force at once', async t => {
+t.test('files that appear, change and go are in force within a second', async t => {
   const service = await startTestService(t)
   const fleet = new TestIssuer('fleet')
   const token = fleet.token()
   t.equal((await service.fetchAs(token)).status, 401)
-  const since = performance.now()
-  put(service, 'fleet.json', fleet.file())
-  await answers(service, token, 200)
-  // Not with the next look, as where a file system tells of no changes.
-  t.ok(performance.now() - since < POLL_MS / 2, 'also where there was no folder')
+  const took: number[] = []
+  const inForce = async (name: string, token: string, text: string) => {
+    const since = performance.now()
+    put(service, name, text)
+    await answers(service, token, 200)
+    took.push(performance.now() - since)
+  }
+  await inForce('fleet.json', token, fleet.file())
+  t.ok((took[0] ?? Number.NaN) < POLL_MS / 2, 'also where there was no folder')
+  // The fastest of some tries: a busy machine may interrupt any one of them.
+  for (const name of ['second', 'third']) {
+    const other = new TestIssuer(name)
+    await inForce(`${name}.json`, other.token(), other.file())
+    rmSync(join(service.root, FOLDER, `${name}.json`))
+  }
+  t.ok(Math.min(...took) < 1_000, `within ${took} ms`)
   t.ok(service.said.includes('notice: the issuer fleet is in force: EdDSA, admin:rw, moderator:rw'))
 
   const stream = await service.stream('/events', { Authorization: `Bearer ${token}` })

@@ -10,8 +10,8 @@ import { Bridge, DISCOVERY, discoveriesIn, PASSWORD, startSite, untilOnline } fr
 import { Owner } from './support.ts'
 
 const skip = needs('mosquitto', 'mosquitto_sub', 'python3', '/usr/lib/python3/dist-packages/jinja2/__init__.py')
-/** The longest wait for news of a device: by its events, and not by a stream that is opened anew after 40 s of silence. */
-const SOON_MS = 20_000
+/** The longest wait for news of a device, and the same on a machine that stalls: less than the 40 s until a stream is opened anew. */
+const [SOON_MS, LATE_MS] = [2_000, 20_000]
 
 t.test('a site', { skip }, async t => {
   const site = await startSite(t, '[identify, admit, end]')
@@ -70,6 +70,7 @@ t.test('a site', { skip }, async t => {
   })
 
   await t.test('a setting that is changed by hand is shown', async t => {
+    const took: number[] = []
     for (const [groups, change] of [
       ['floor-4', () => writeFileSync(lobby.receiver.path('etc/receiverd/groups.conf'), 'GROUPS=floor-4\n')],
       ['floor-5', () => lobby.receiver.patch({ groups: ['floor-5'] })],
@@ -77,9 +78,9 @@ t.test('a site', { skip }, async t => {
       const began = performance.now()
       await change()
       await eventually(() => watcher.json('receiverd/lobby/settings').groups[0] === groups)
-      const took = performance.now() - began
-      t.ok(took < SOON_MS, `${groups}: ${took} ms`)
+      took.push(performance.now() - began)
     }
+    t.ok(Math.min(...took) < SOON_MS && Math.max(...took) < LATE_MS, `${took} ms`)
     const { network, wifi, ...shown } = (await lobby.receiver.system()).value
     t.strictSame(watcher.json('receiverd/lobby/settings'), shown)
     t.ok(network, 'and this is not')
@@ -92,7 +93,7 @@ t.test('a site', { skip }, async t => {
     const ann = await lobby.ask('Ann’s “Pixel” {{ 7 * 7 }}')
     t.match(await ann.line(), { state: 'pending' })
     await until('pending')
-    t.ok(performance.now() - began < SOON_MS)
+    t.ok(performance.now() - began < LATE_MS)
     t.match(shown(), { session: 'pending', waiting: 'Ann’s “Pixel” {{ 7 * 7 }}', mirroring: 'None', asking: 'ON' })
     t.notMatch(watcher.text('receiverd/lobby/sessions'), /192\.0\.2\.9|02:00:00/, 'no address')
     await broker.publish('receiverd/lobby/command', 'admit')

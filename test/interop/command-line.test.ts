@@ -14,8 +14,8 @@ import { BUNDLE, type Receiver, receiverd, startReceiver } from './support.ts'
 
 const KEY = /^[\w-]{43}\n$/
 const ONE_LINE = /^receiverd: [^\n]+\n$/
-/** Milliseconds for a rotation by the command line to disconnect the clients of the old key: not with the look of each minute. */
-const ROTATION_MS = 20_000
+/** Milliseconds within which a rotation by the command line must disconnect the clients of the old key. */
+const ROTATION_MS = 2_000
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
 

@@ -17,8 +17,8 @@ const KEY_FILE = 'var/lib/receiverd/api-key'
 /** The Node that runs the bundle, preceded by its emulator in `make arm-test`. */
 const NODE = process.env.NODE_UNDER_TEST?.split(' ') ?? [process.execPath]
 
-/** Milliseconds from SIGTERM to exit: more than the 4 s after which it ends itself, and less than TimeoutStopSec= of its unit. */
-const STOP_MS = 9_000
+/** Milliseconds from SIGTERM to exit that the service promises. */
+const STOP_MS = 5_000
 
 /** Runs the bundle's command line to its end. */
 export function receiverd(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Output> {

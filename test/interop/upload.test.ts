@@ -13,7 +13,7 @@ const MIB = 1024 * 1024
 const CHUNK = Buffer.alloc(64 * 1024, 'x')
 const UPLOAD_CHUNKS = 1024
 /** Without `freeChunk` of src/http/node-internals.ts it grows by 15 to 32 MiB. */
-const GROWTH_BYTES = 12 * MIB
+const GROWTH_BYTES = 8 * MIB
 const LOOK_MS = 2
 
 /** Of the two packages of a version, the one for this machine is installed. */

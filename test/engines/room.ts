@@ -82,8 +82,7 @@ export class Room {
     const seen = await device.advance().catch((error: Error) => error.message)
     const isListed = seen !== 'mirroring' || (await this.#hasActive())
     if (seen === outcome && isListed) return device
-    // systemd may be about to log it.
-    const crash = await eventually(() => this.#crashes.news(), CRASH_LOGGED_MS).catch(async (error: Error) => {
+    const crash = await this.crash().catch(async (error: Error) => {
       this.#log.comment(
         await this.rig.shell('journalctl --unit uxplay --unit receiverd --lines 40 --output short-precise'),
       )
@@ -94,6 +93,12 @@ export class Room {
     await device.leave('close')
     await this.untilReady()
     return undefined
+  }
+
+  /** @returns the log of a crash of UxPlay that nobody has asked about. @throws if there is none, or if there are too many. */
+  crash(): Promise<string> {
+    // systemd may be about to log it.
+    return eventually(() => this.#crashes.news(), CRASH_LOGGED_MS)
   }
 
   /** Does not count the crashes until now, because the test has provoked them. */

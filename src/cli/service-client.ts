@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { reasonOf } from '../../hal/errors.ts'
+import { errorCode, reasonOf } from '../../hal/errors.ts'
 import type { Address } from '../config.ts'
 import { hostAndPort } from '../http/address.ts'
 import { responseTo } from '../http/response.ts'
@@ -16,6 +16,8 @@ const TIMEOUT_MS = 60_000
 const CHANGE_FACTOR = 4
 /** Milliseconds without a byte while a file is sent; longer than it takes to check the complete file. */
 const SILENCE_MS = 300_000
+/** Errors of a connection that was established, and then ended. */
+const ENDED = ['ECONNRESET', 'EPIPE']
 /** Far more than any configuration has. */
 const MAX_ANSWER_BYTES = 1024 * 1024
 
@@ -81,7 +83,7 @@ export class ServiceClient implements Client {
     this.#timeoutMs = timeoutMs
   }
 
-  /** @throws {Refused} {CommandError} if no service answers, or not in time. */
+  /** @throws {Refused} {CommandError} if no service answers, or not in time, or not to the end. */
   async send(method: string, path: string, body?: JsonObject, etag?: string): Promise<Answer> {
     const text = body ? JSON.stringify(body) : ''
     const headers = {
@@ -139,6 +141,10 @@ export class ServiceClient implements Client {
       if (isSilent)
         throw new CommandError(
           `the service at ${at} has not answered within ${ms / 1000} s${isChange ? '; it may still make the change' : ''}`,
+        )
+      if (ENDED.includes(errorCode(error) ?? ''))
+        throw new CommandError(
+          `the service at ${at} ended the connection before it had answered${isChange ? '; it may have made the change' : ''}`,
         )
       const reason = error instanceof SyntaxError ? 'another program does' : reasonOf(error)
       throw new CommandError(`no service answers at ${at}: ${reason}; start it, or give its address with --listen`)

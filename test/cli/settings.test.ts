@@ -194,6 +194,32 @@ t.test('no service, or not ours: one line', async t => {
   await t.rejects(stranger.send('GET', '/system'), { message: /^the service refused: .*[^.]$/ })
 })
 
+t.test('a service that ends the connection is not said to be missing', async t => {
+  const server = createServer((request, response) => {
+    const cut = () => request.socket.destroy()
+    if (request.url?.endsWith('/reset')) request.socket.resetAndDestroy()
+    else if (request.url?.endsWith('/started')) response.writeHead(200, { 'Content-Length': 100 }).write('{', cut)
+    else cut()
+  })
+  server.on('checkContinue', (request, response) => {
+    response.writeContinue()
+    request.once('data', () => request.socket.resetAndDestroy())
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const client = new ServiceClient({ host: '127.0.0.1', port }, () => 'token')
+  const ended = (rest = '') => ({
+    message: `the service at 127.0.0.1:${port} ended the connection before it had answered${rest}`,
+  })
+  for (const path of ['/system', '/reset', '/started']) await t.rejects(client.send('GET', path), ended(), path)
+  await t.rejects(client.send('PATCH', '/system', {}), ended('; it may have made the change'))
+  const chunks = (async function* () {
+    for (let n = 0; n < 64; n++) yield Buffer.alloc(65_536)
+  })()
+  await t.rejects(client.put('/update/bundle', { headers: {}, bytes: 64 * 65_536, chunks }), ended(), 'a file')
+})
+
 t.test('a service that takes too long is not said to be missing', async t => {
   const server = createServer((request, response) => {
     if (request.url?.endsWith('/started')) response.writeHead(200, { 'Content-Length': 100 }).write('{')

@@ -291,10 +291,10 @@ t.test('the new version is discarded, as a bundle or installed', async t => {
   ])
 })
 
-t.test('there is nothing to go back to, or no service: one line', async t => {
+t.test('there is nothing to go back to, or no answer: one line', async t => {
   const { rollBack, network, install } = await deviceOf(t)
   t.match((await rollBack(true)).failure, /^the service refused: The other system is empty/)
   network.isDown = true
   const { failure } = await install(fileOf(t, MIB), SURE, () => undefined)
-  t.match(failure, /^no service answers at 127\.0\.0\.1:\d+: /)
+  t.match(failure, /^the service at 127\.0\.0\.1:\d+ ended the connection before it had answered$/)
 })

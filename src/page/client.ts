@@ -8,6 +8,9 @@ export interface FieldError {
   readonly detail: string
 }
 
+/** Why the device refuses a token that it may accept later by itself: after a restart, its clock is wrong for a while. */
+export const FOR_NOW: readonly string[] = ['clock not set', 'not yet valid']
+
 /** The device refused a request (RFC 9457). */
 export class Refusal extends Error {
   readonly status: number
@@ -16,13 +19,17 @@ export class Refusal extends Error {
   readonly type: string
   /** The id of the session that is in the way. */
   readonly session: string | undefined
+  /** Whether the device may accept the same credential later. */
+  readonly isForNow: boolean
 
-  constructor(status: number, { detail, type = '', errors = [], session }: ProblemBody = {}) {
+  /** @param challenge The `WWW-Authenticate` of the answer. */
+  constructor(status: number, { detail, type = '', errors = [], session }: ProblemBody = {}, challenge = '') {
     super(detail ?? texts.status(status))
     this.status = status
     this.type = typeOf(type)
     this.errors = errors
     this.session = session
+    this.isForNow = FOR_NOW.some(reason => challenge.includes(`error_description="${reason}"`))
   }
 }
 
@@ -34,7 +41,8 @@ const PASSING = [429, 502, 503, 504]
 
 /** Reports whether the same request may succeed later. It says nothing about whether the device has received this one. */
 export function isPassing(error: unknown): boolean {
-  return error instanceof Unreachable || (error instanceof Refusal && PASSING.includes(error.status))
+  if (error instanceof Refusal) return error.isForNow || PASSING.includes(error.status)
+  return error instanceof Unreachable
 }
 
 export interface Send {
@@ -90,7 +98,7 @@ export class Client {
       if (this.closed?.aborted) await never()
     }
     setDeviceClock(response.headers.get('Date'))
-    if (!response.ok) throw refusalOf(response.status, await response.text().catch(() => ''))
+    if (!response.ok) throw refusalOf(response, await response.text().catch(() => ''))
     return response
   }
 
@@ -120,11 +128,12 @@ interface ProblemBody {
 }
 
 /** Returns the refusal in an answer's text, which may not be a problem if a proxy sent it. */
-export function refusalOf(status: number, text: string): Refusal {
+function refusalOf({ status, headers }: Response, text: string): Refusal {
+  const challenge = headers.get('WWW-Authenticate') ?? ''
   try {
-    return new Refusal(status, JSON.parse(text) as ProblemBody)
+    return new Refusal(status, JSON.parse(text) as ProblemBody, challenge)
   } catch {
-    return new Refusal(status)
+    return new Refusal(status, {}, challenge)
   }
 }
 

@@ -1,5 +1,5 @@
 import type { UpdateState } from '../update/state.ts'
-import { Client, isPassing, jsonOf, Refusal, Unreachable } from './client.ts'
+import { Client, FOR_NOW, isPassing, jsonOf, Refusal, Unreachable } from './client.ts'
 import type { ServerEvent } from './event-source.ts'
 import { type Credential, type Grants, readCredential } from './grants.ts'
 import { isObject, type JsonObject } from './json.ts'
@@ -60,6 +60,8 @@ export class Device {
   /** Undefined where the device cannot be updated, or not yet tell. */
   readonly update = new Signal<UpdateState | undefined>(undefined)
   readonly connection = new Signal<Connection>('connected')
+  /** Why the device refuses the credential for now, in its words. */
+  refusal = ''
   /** Counts reconnections. After each, the device may run another version, even if the phone was asleep during the update. */
   readonly returns = new Signal(0)
   /** When the credential expires, in milliseconds since 1970; undefined if it does not. */
@@ -160,7 +162,8 @@ export class Device {
       this.#named(await readCredential(this.client))
       this.#heard(CREDENTIAL, 'connected')
     } catch (error) {
-      if (error instanceof Refusal && error.status === 401) this.#end(error.message)
+      if (error instanceof Refusal && error.isForNow) this.#heard(CREDENTIAL, 'refused', error.message)
+      else if (error instanceof Refusal && error.status === 401) this.#end(error.message)
       else this.#heard(CREDENTIAL, 'lost')
     }
   }
@@ -261,7 +264,7 @@ export class Device {
         if (event.event === 'events.closed') this.#streamClosed(event)
         else receive(event)
       },
-      changed: state => this.#heard(path, state),
+      changed: (state, why) => this.#heard(path, state, why),
       returned: () => this.#returned(path),
       refused: why => this.#end(this.#leftAt === undefined ? why : texts.refusedAfterRestart),
     })
@@ -273,16 +276,19 @@ export class Device {
     for (const stream of this.#streams.values()) stream.doubt()
   }
 
-  #heard(path: string, state: StreamState): void {
+  #heard(path: string, state: StreamState, refusal = this.refusal): void {
     if (state === 'connected') this.#away.delete(path)
     else this.#away.set(path, state)
     const away = [...this.#away.values()]
-    if (away.length === 0) this.#leftAt = undefined
+    // A device that refuses is back.
+    if (away.length === 0 || away.includes('refused')) this.#leftAt = undefined
     // The network may be gone before the device says goodbye.
     else if (this.update.value?.state === 'restarting') this.#leftAt ??= performance.now()
     const isRestarting = this.#leftAt !== undefined && performance.now() - this.#leftAt < RESTART_MS
-    const now = isRestarting ? 'restarting' : away.includes('lost') ? 'lost' : (away[0] ?? 'connected')
-    if (this.connection.value === now) return
+    const worst = (['refused', 'lost', 'connecting'] as const).find(state => away.includes(state))
+    const now = isRestarting ? 'restarting' : (worst ?? 'connected')
+    if (this.connection.value === now && this.refusal === refusal) return
+    this.refusal = refusal
     this.connection.set(now)
   }
 
@@ -342,11 +348,11 @@ export class Device {
     this.#seen = [...this.#seen.slice(1 - SEEN), id]
   }
 
-  /** Ends the session, unless the device is only shutting down: then the stream reconnects. */
+  /** Ends the session, unless the device is only shutting down, or refuses for now: then the stream reconnects. */
   #streamClosed({ data }: ServerEvent): void {
     const { reason } = JSON.parse(data) as { reason: string }
     if (reason === 'shutting down') this.#leftAt ??= performance.now()
-    else this.#end(texts.closed(reason))
+    else if (!FOR_NOW.includes(reason)) this.#end(texts.closed(reason))
   }
 
   #end(why: string): void {

@@ -1,8 +1,8 @@
 import { type Client, Refusal } from './client.ts'
 import { parseEvents, type ServerEvent } from './event-source.ts'
 
-/** `connecting`: the page was hidden, and nothing has been heard since. */
-export type StreamState = 'connected' | 'connecting' | 'lost'
+/** `connecting`: the page was hidden, and nothing has been heard since. `refused`: the device refuses the credential for now. */
+export type StreamState = 'connected' | 'connecting' | 'lost' | 'refused'
 
 export interface LiveStreamOptions {
   readonly client: Client
@@ -10,10 +10,11 @@ export interface LiveStreamOptions {
   /** The id of the event to resume from. */
   readonly cursor: string
   readonly receive: (event: ServerEvent) => void
-  readonly changed: (state: StreamState) => void
+  /** @param why The reason of the device for `refused`. */
+  readonly changed: (state: StreamState, why?: string) => void
   /** Called after each reconnection, also if nothing was heard before: the page is older than that. */
   readonly returned: () => void
-  /** Called when the credential is refused. */
+  /** Called when the credential is refused for good. */
   readonly refused: (why: string) => void
 }
 
@@ -117,6 +118,7 @@ export class LiveStream {
       }
     } catch (error) {
       if (attempt.signal.aborted) return
+      if (error instanceof Refusal && error.isForNow) return this.#lost('refused', error.message)
       if (error instanceof Refusal && (error.status === 401 || error.status === 403)) return refused(error.message)
     }
     if (this.#attempt === attempt) this.#lost()
@@ -128,10 +130,10 @@ export class LiveStream {
   }
 
   /** Schedules a reconnection: after the delay that the device asks for, plus a random one that grows with each failure. */
-  #lost(): void {
+  #lost(state: StreamState = 'lost', why?: string): void {
     this.#leave()
     if (this.#over.signal.aborted) return
-    this.#options.changed('lost')
+    this.#options.changed(state, why)
     const most = Math.min(MAX_RETRY_MS, this.#retryMs * 2 ** this.#failures++)
     this.#timer = setTimeout(() => this.#connect(), this.#retryMs + Math.random() * most)
   }

@@ -16,7 +16,7 @@ import {
 } from './credential.ts'
 import { Device } from './device.ts'
 import { ask } from './dialog.ts'
-import { h } from './dom.ts'
+import { button, h } from './dom.ts'
 import { reloadOffer } from './reload-offer.ts'
 import { shell } from './shell.ts'
 import { signInForm } from './sign-in.ts'
@@ -101,6 +101,11 @@ function signOut(): void {
   })
 }
 
+/** Unlike signing out, this keeps the stored credential, which the device may accept later. */
+function useOther(): void {
+  unlessUnsaved(`${texts.useOther}?`, texts.useOther, () => signIn())
+}
+
 /** Calls `go`, after a question if something would be lost. Returns a function that closes the question. */
 function unlessUnsaved(title: string, action: string, go: () => void, lost = device?.losses ?? []): () => void {
   if (lost.length > 0) return ask({ title, content: lost.map(text => h('p', {}, text)), action, go })
@@ -113,6 +118,7 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
   leave()
   current = credential
   isStored = opening.store === undefined
+  const { isConfirming = false, joining } = opening
   const refused = (why: string) => {
     if (attempt !== attempts) return
     const shown = keyDialog()
@@ -132,29 +138,38 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
     // Another tab has replaced it.
     if (isStored && isKept() && storedCredential() !== credential) return goOn()
     dropCredential(credential)
-    const { isConfirming = false, joining } = opening
     if (device || !isConfirming) signIn(why, {}, credential)
     else signIn(`${why} ${texts.trialSignIn}`, { isConfirming, joining }, credential)
   }
   show(h('main', { class: 'centre', role: 'status' }, h('p', {}, texts.connecting)))
-  for (let isFirst = true; ; isFirst = false) {
+  for (let shown = ''; ; ) {
     try {
       const opened = await Device.open(new Client(credential), refused)
       if (attempt !== attempts) return opened.close()
       return await enter(opened, opening, refused)
     } catch (error) {
       if (attempt !== attempts) return
-      if (error instanceof Refusal && error.status === 401) return refused(error.message)
+      const isForNow = error instanceof Refusal && error.isForNow
+      if (error instanceof Refusal && error.status === 401 && !isForNow) return refused(error.message)
       const isAway = error instanceof Unreachable || error instanceof Refusal
       if (!isAway) throw error
+      // The device checks signatures first, so this is its token: a reload must not lose it.
+      if (isForNow) store(credential, opening)
+      const why = isForNow ? texts.refusedForNow(error.message) : texts.retrying
+      const signInAnew = () => signIn('', { isConfirming, joining })
+      const offer = isForNow ? [button(texts.useOther, signInAnew)] : reloadOffer(opening.fragment)
       // Once, to keep the focus where it is, and a screen reader silent.
-      if (isFirst)
-        show(
-          h('main', { class: 'centre', role: 'status' }, h('p', {}, texts.retrying), ...reloadOffer(opening.fragment)),
-        )
+      if (why !== shown) show(h('main', { class: 'centre', role: 'status' }, h('p', {}, why), ...offer))
+      shown = why
       await new Promise(resolve => setTimeout(resolve, RETRY_MS))
     }
   }
+}
+
+/** Stores the credential once: another tab may sign out at any time after that. */
+function store(credential: string, opening: Opening): void {
+  if (!isStored) opening.store?.(credential)
+  isStored = true
 }
 
 async function enter(opened: Device, opening: Opening, refused: (why: string) => void): Promise<void> {
@@ -162,15 +177,14 @@ async function enter(opened: Device, opening: Opening, refused: (why: string) =>
   if (!readsSystem && !changesSystem && !seesSessions) return refused(texts.grantsNothing)
   device = opened
   const { credential } = opened.client
-  opening.store?.(credential)
-  isStored = true
+  store(credential, opening)
   /** Continues with another key, unless somebody signed out meanwhile. */
   const replaceCredential = (next: string) => {
     if (device !== opened) return
     storeReplacement(credential, next)
     open(next)
   }
-  const actions = { signOut, replaceCredential }
+  const actions = { signOut, useOther, replaceCredential }
   show(...shell(opened, actions))
   // Nobody has seen it yet.
   if (opening.replaced) showKeyOf(opened)

@@ -67,17 +67,23 @@ export function shell(device: Device, actions: Actions): readonly HTMLElement[] 
   const lost = h('div', { class: 'banner connection', role: 'alert', hidden: true })
   device.connection.follow(connection => {
     state.textContent = texts.connections[connection]
-    const isAway = connection === 'lost' || connection === 'restarting'
+    const isAway = connection !== 'connected' && connection !== 'connecting'
     state.classList.toggle('lost', isAway)
     retitle()
     lost.hidden = !isAway
     lost.classList.toggle('calm', connection === 'restarting')
     if (!isAway) return void lost.replaceChildren()
     const isUpdating = connection === 'lost' && device.update.value?.state === 'restarting'
-    const help = isUpdating ? texts.stillTrying : texts.connectionHelp[connection]
+    const isRefused = connection === 'refused'
+    const help = isRefused
+      ? texts.refusedForNow(device.refusal)
+      : isUpdating
+        ? texts.stillTrying
+        : texts.connectionHelp[connection]
     lost.replaceChildren(
       h('p', {}, help),
       button(texts.tryNow, () => device.retry()),
+      ...(isRefused ? [button(texts.useOther, actions.useOther)] : []),
       ...(connection === 'lost' ? reloadOffer() : []),
     )
   })

@@ -3,8 +3,6 @@
 const CLOSED: Readonly<Record<string, string>> = {
   expired: 'Your token has expired. Ask for a new one, or sign in with another credential.',
   'key replaced': 'The API key of this device was replaced. Sign in with the new key, or with a token made from it.',
-  'clock not set': 'The clock of this device is not set, so it cannot accept tokens with a limited validity.',
-  'not yet valid': 'Your token is not valid yet.',
 }
 
 /**
@@ -26,6 +24,7 @@ export const connections = {
   connecting,
   lost: 'Not connected',
   restarting: 'Restarting',
+  refused: 'Not accepted yet',
 } as const
 export const connectionHelp = {
   lost: 'Not connected to the device. This page may be out of date. Trying again…',
@@ -39,6 +38,8 @@ export const newCertificate =
   'If the device remains unreachable, it may have a new certificate. Your browser asks about that when you reload the page.'
 export const refusedAfterRestart =
   'The device has restarted, and no longer accepts this credential. If it was reset, sign in with the new API key on its screen.'
+export const refusedForNow = (why: string) => `${why} Trying again…`
+export const useOther = 'Use another credential'
 export const tryNow = 'Try now'
 export const skip = 'Skip to the content'
 export const views = 'Views'

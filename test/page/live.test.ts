@@ -2,12 +2,15 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'puppeteer-core'
 import t from 'tap'
+import { ManualClock } from '../support/clock.ts'
 import { deviceRoot } from '../support/device.ts'
 import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/port.ts'
-import { missingBrowser, openTab, startBrowser } from './browser.ts'
+import { missingBrowser, openTab, POLL, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
 import { click, fill, goTo, valueIn, waitForNoText, waitForText } from './steps.ts'
+
+const HOUR_MS = 3_600_000
 
 /** Presses “Try now”, unless the page has connected by itself meanwhile. */
 async function tryNow(page: Page): Promise<void> {
@@ -40,6 +43,42 @@ t.test('staying connected', { skip: missingBrowser('shell') }, async t => {
       offences.filter(offence => !offence.includes('ERR_')),
       [],
     )
+  })
+
+  await t.test('after a restart without a clock, the page waits until the device accepts its token again', async t => {
+    const clock = new ManualClock()
+    const root = deviceRoot(t)
+    const options = { root, listen: `127.0.0.1:${await freePort()}`, clock, builtAt: Date.now() }
+    const before = await startPageDevice(t, options)
+    const token = before.service.token(['admin:rw', 'moderator:rw'], { exp: Math.floor(Date.now() / 1000) + 3_600 })
+    const { page } = await openTab(browser, `${before.service.url}/#key=${token}`)
+    await goTo(page, 'Settings')
+    await fill(page, 'AirPlay', 'Name', 'Being typed')
+    await before.service.close()
+    await waitForText(page, 'The device is restarting.')
+
+    clock.step(-HOUR_MS)
+    const { service } = await startPageDevice(t, options)
+    await tryNow(page)
+    await waitForText(page, 'The clock of this device is not set')
+    await waitForNoText(page, 'The device is restarting.')
+    await click(page, 'AirPlay', 'Save')
+    await page.waitForFunction(
+      () => document.querySelector('.card > .error:not([hidden])')?.textContent?.startsWith('The clock'),
+      POLL,
+    )
+    await page.locator('button::-p-text(Use another credential)').click()
+    await waitForText(page, 'Your changes are not saved.')
+    await click(page, 'Use another credential?', 'Cancel')
+    t.equal(await valueIn(page, 'AirPlay', 'Name'), 'Being typed')
+
+    clock.step(HOUR_MS)
+    await tryNow(page)
+    await waitForText(page, 'Connected')
+    t.notOk(await page.$eval('.connection', banner => banner.checkVisibility()))
+    await click(page, 'AirPlay', 'Save')
+    await waitForText(page, 'Saved.')
+    t.match(await (await service.fetch('/system')).json(), { airplay: { name: 'Being typed' } })
   })
 
   await t.test('hardware that is gone after a restart is no longer shown', async t => {

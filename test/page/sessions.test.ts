@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { HTTPRequest } from 'puppeteer-core'
 import t from 'tap'
+import { ManualClock } from '../support/clock.ts'
 import { eventually } from '../support/eventually.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { sessionsOf, startPageDevice } from './device.ts'
@@ -340,4 +341,19 @@ t.test('a moderator with a phone', { skip: missingBrowser('shell') }, async t =>
     await waitForText(soon, 'Your token expires at ')
   })
   t.strictSame(offences, [])
+})
+
+t.test('a decision that is refused only for now is not taken for made', { skip: missingBrowser('shell') }, async t => {
+  const clock = new ManualClock()
+  const { service, ask } = await startPageDevice(t, { clock })
+  const token = service.token(['moderator:rw'], { nbf: Math.floor(Date.now() / 1000) - 60 })
+  const { page } = await openTab(await startBrowser(t), `${service.url}/#key=${token}`)
+  const engine = await ask('Ann’s iPhone')
+  await waitForText(page, 'Ann’s iPhone')
+  clock.step(-3_600_000)
+  await tap(page, 'Deny: Ann’s iPhone')
+  await waitForText(page, 'The token is not valid yet.')
+  clock.step(3_600_000)
+  engine.close()
+  await waitForText(page, 'Withdrew, or was turned away by somebody else.')
 })

@@ -1,9 +1,12 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { ManualClock } from '../support/clock.ts'
 import type { TestService } from '../support/service.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { enter, navigation, stored, submit, waitForText } from './steps.ts'
+import { enter, navigation, stored, submit, waitForNoText, waitForText } from './steps.ts'
+
+const CLOCK_NOT_SET = 'The clock of this device is not set'
+const HOUR_MS = 3_600_000
 
 t.test('signing in', { skip: missingBrowser('shell') }, async t => {
   const { service, link } = await startPageDevice(t)
@@ -122,6 +125,23 @@ t.test('the end of a credential', { skip: missingBrowser('shell') }, async t => 
     t.strictSame(await stored(page), { session: [], local: [] })
   })
 
+  await t.test('not a clock that is set back while the page is open', async t => {
+    const clock = new ManualClock()
+    const { service } = await startPageDevice(t, { clock, builtAt: Date.now(), env: { RECEIVERD_HEARTBEAT_S: '1' } })
+    const token = service.token(['admin:r'], { exp: Math.floor(Date.now() / 1000) + 3_600 })
+    const { page } = await openTab(browser, `${service.url}/#key=${token}`)
+    await waitForText(page, 'Meeting Room 4')
+    clock.step(-HOUR_MS)
+    await waitForText(page, CLOCK_NOT_SET)
+    await page.locator('button::-p-text(Use another credential)').click()
+    await waitForText(page, 'Paste the API key')
+    t.strictSame(await stored(page), { session: [token], local: [] })
+    await page.reload()
+    await waitForText(page, CLOCK_NOT_SET)
+    clock.step(HOUR_MS)
+    await waitForText(page, 'Meeting Room 4')
+  })
+
   await t.test('the key is replaced by somebody else', async t => {
     const { service, link } = await startPageDevice(t)
     const { page } = await openTab(browser, link)
@@ -147,6 +167,74 @@ t.test('the end of a credential', { skip: missingBrowser('shell') }, async t => 
     await waitForText(page, 'Connected')
     await replaceKey(service)
     await waitForText(page, 'Paste the API key')
+  })
+})
+
+t.test('a token that is refused only for now', { skip: missingBrowser('shell') }, async t => {
+  const browser = await startBrowser(t)
+  /** A device that has just started, and has no battery for its clock. */
+  const withoutClock = async (t: Test) => {
+    const clock = new ManualClock()
+    clock.step(-HOUR_MS)
+    const { service } = await startPageDevice(t, { clock, builtAt: Date.now() })
+    const token = service.token(['moderator:rw', 'admin:r'], { exp: Math.floor(Date.now() / 1000) + 3_600 })
+    return { clock, service, token }
+  }
+
+  await t.test('waits for the clock, also over a reload, and opens the device by itself', async t => {
+    const { clock, service, token } = await withoutClock(t)
+    const { page, offences } = await openTab(browser, `${service.url}/#key=${token}`)
+    await waitForText(page, CLOCK_NOT_SET)
+    t.strictSame(await stored(page), { session: [token], local: [] })
+    await page.reload()
+    await waitForText(page, CLOCK_NOT_SET)
+    clock.step(HOUR_MS)
+    await waitForText(page, 'Meeting Room 4')
+    t.strictSame(offences, [])
+  })
+
+  await t.test('waits as well if somebody has just entered it, and gives way to another one', async t => {
+    const { service, token } = await withoutClock(t)
+    const { page } = await openTab(browser, service.url)
+    await page.locator('::-p-text(Stay signed in)').click()
+    await enter(page, 'API key or token', `${token}\n`)
+    await waitForText(page, CLOCK_NOT_SET)
+    t.strictSame(await stored(page), { session: [], local: [token] })
+    await page.locator('button::-p-text(Use another credential)').click()
+    await enter(page, 'API key or token', `${service.key}\n`)
+    await waitForText(page, 'Meeting Room 4')
+    t.strictSame(await stored(page), { session: [service.key], local: [token] })
+  })
+
+  await t.test('waits for its first moment, and is forgotten if it turns out to have expired', async t => {
+    const clock = new ManualClock()
+    const { service } = await startPageDevice(t, { clock })
+    const nowS = Math.floor(Date.now() / 1000)
+    const token = service.token(['admin:r'], { nbf: nowS + 3_600, exp: nowS + 7_200 })
+    const { page } = await openTab(browser, `${service.url}/#key=${token}`)
+    await waitForText(page, 'The token is not valid yet.')
+    clock.step(3 * HOUR_MS)
+    await waitForText(page, 'The token has expired.')
+    await waitForText(page, 'Paste the API key')
+    t.strictSame(await stored(page), { session: [], local: [] })
+  })
+
+  await t.test('while the device is shown, where no stream tells of it', async t => {
+    const clock = new ManualClock()
+    const { service } = await startPageDevice(t, { clock, builtAt: Date.now() })
+    const token = service.token(['admin:w'], { exp: Math.floor(Date.now() / 1000) + 3_600 })
+    const { page } = await openTab(browser, `${service.url}/#key=${token}`, async page => {
+      await page.evaluateOnNewDocument(() => {
+        const { setInterval } = window
+        window.setInterval = ((act: () => void, ms = 0) => setInterval(act, ms / 20)) as typeof window.setInterval
+      })
+    })
+    await waitForText(page, 'Connected')
+    clock.step(-HOUR_MS)
+    await waitForText(page, CLOCK_NOT_SET)
+    clock.step(HOUR_MS)
+    await waitForNoText(page, CLOCK_NOT_SET)
+    await waitForText(page, 'Connected')
   })
 })
 

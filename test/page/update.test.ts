@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { HTTPRequest, Page } from 'puppeteer-core'
 import t, { type Test } from 'tap'
 import type { Page as BuiltPage } from '../../src/api/built-page.ts'
+import { ManualClock } from '../support/clock.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { MIB, startUpdateDevice as start, type UpdateDevice } from '../support/update-device.ts'
@@ -96,6 +97,23 @@ t.test('updates', { skip: missingBrowser('shell') }, async t => {
     t.equal(sent.length, 2)
     t.match(sent[1], /^bytes [1-9]\d*-25165823\/25165824$/)
     t.ok(readFileSync(service.path('data/update/bundle')).equals(readFileSync(path)), 'it is whole')
+  })
+
+  await t.test('a token that is refused only for now ends no upload', async t => {
+    const clock = new ManualClock()
+    const device = await start(t, undefined, built, clock)
+    device.says({ version: '1.1.0' })
+    const token = device.service.token(['admin:rw'], { nbf: Math.floor(Date.now() / 1000) - 60 })
+    const { page } = await open(device.link.replace(device.service.key, token))
+    await waitForText(page, 'A file that ends in .raucb.')
+    clock.step(-3_600_000)
+    const refused = page.waitForResponse(
+      response => response.url().endsWith('/update/bundle') && response.status() === 401,
+    )
+    await choose(page, small)
+    await refused
+    clock.step(3_600_000)
+    await waitForText(page, 'Version 1.1.0 is here')
   })
 
   await t.test('after a reload, the same file goes on, and another one does not', async t => {

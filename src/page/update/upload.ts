@@ -35,7 +35,7 @@ export async function upload(client: Client, file: File, signal: AbortSignal): P
       // The last answer was lost: the bundle is being checked, or was accepted.
       if (part?.receivedBytes === file.size) return
       // The bundle was refused, somebody else removed it, or the device is busy with another step.
-      if (!part && (from > 0 || last instanceof Refusal)) throw last
+      if (!part && (from > 0 || (last instanceof Refusal && !last.isForNow))) throw last
       const start = part?.receivedBytes ?? 0
       if (start > from) vain = 0
       from = start

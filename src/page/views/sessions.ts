@@ -157,8 +157,9 @@ function sessionItem(device: Device): Item {
         isDone = true
         announce(says.done(nameOf(session)))
       } catch (error) {
-        if (!isPassing(error)) decided = undefined
-        const inTheWay = error instanceof Refusal ? error.session : undefined
+        const refusal = error instanceof Refusal ? error : undefined
+        if (!isPassing(error) || refusal?.isForNow) decided = undefined
+        const inTheWay = refusal?.session
         const text = messageOf(error)
         // Another session may be in the way by then.
         const go = () => decide(inTheWay)

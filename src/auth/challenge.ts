@@ -33,7 +33,7 @@ const DETAIL: Readonly<Record<Refusal, string>> = {
   expired: 'The token has expired.',
   'not yet valid': 'The token is not valid yet.',
   'key replaced': 'The API key has been replaced, which revoked all tokens made from the old one.',
-  'clock not set': 'The clock of this device is not set, so a token with exp or nbf cannot be checked.',
+  'clock not set': 'The clock of this device is not set, so it cannot check when a token is valid (exp, nbf).',
   'key unreadable':
     'The API key of this device cannot be read, so only tokens of issuers are accepted. Its log has the reason; `receiverd key rotate` ' +
     'on the device makes a new key.',

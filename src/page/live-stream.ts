@@ -134,6 +134,8 @@ export class LiveStream {
     this.#leave()
     if (this.#over.signal.aborted) return
     this.#options.changed(state, why)
+    // The clock may be set at any moment.
+    if (state === 'refused') this.#failures = 0
     const most = Math.min(MAX_RETRY_MS, this.#retryMs * 2 ** this.#failures++)
     this.#timer = setTimeout(() => this.#connect(), this.#retryMs + Math.random() * most)
   }

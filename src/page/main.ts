@@ -101,11 +101,6 @@ function signOut(): void {
   })
 }
 
-/** Unlike signing out, this keeps the stored credential, which the device may accept later. */
-function useOther(): void {
-  unlessUnsaved(`${texts.useOther}?`, texts.useOther, () => signIn())
-}
-
 /** Calls `go`, after a question if something would be lost. Returns a function that closes the question. */
 function unlessUnsaved(title: string, action: string, go: () => void, lost = device?.losses ?? []): () => void {
   if (lost.length > 0) return ask({ title, content: lost.map(text => h('p', {}, text)), action, go })
@@ -153,15 +148,20 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
       if (error instanceof Refusal && error.status === 401 && !isForNow) return refused(error.message)
       const isAway = error instanceof Unreachable || error instanceof Refusal
       if (!isAway) throw error
-      // The device checks signatures first, so this is its token: a reload must not lose it.
-      if (isForNow) store(credential, opening)
-      const why = isForNow ? texts.refusedForNow(error.message) : texts.retrying
-      const signInAnew = () => signIn('', { isConfirming, joining })
-      const offer = isForNow ? [button(texts.useOther, signInAnew)] : reloadOffer(opening.fragment)
+      // A reload must not lose it. Any credential that is stored may be a better one.
+      if (isForNow && storedCredential() === undefined) store(credential, opening)
+      const help = isConfirming ? texts.trialSignIn : ''
+      const why = isForNow ? `${texts.refusedForNow(error.message)} ${help}` : texts.retrying
+      const giveUp = () => {
+        if (isStored) forgetCredential()
+        signIn(help, { isConfirming, joining })
+      }
+      const offer = isForNow ? [button(texts.signOut, giveUp)] : reloadOffer(opening.fragment)
       // Once, to keep the focus where it is, and a screen reader silent.
       if (why !== shown) show(h('main', { class: 'centre', role: 'status' }, h('p', {}, why), ...offer))
       shown = why
       await new Promise(resolve => setTimeout(resolve, RETRY_MS))
+      if (attempt !== attempts) return
     }
   }
 }
@@ -184,7 +184,7 @@ async function enter(opened: Device, opening: Opening, refused: (why: string) =>
     storeReplacement(credential, next)
     open(next)
   }
-  const actions = { signOut, useOther, replaceCredential }
+  const actions = { signOut, replaceCredential }
   show(...shell(opened, actions))
   // Nobody has seen it yet.
   if (opening.replaced) showKeyOf(opened)

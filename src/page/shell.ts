@@ -74,16 +74,11 @@ export function shell(device: Device, actions: Actions): readonly HTMLElement[] 
     lost.classList.toggle('calm', connection === 'restarting')
     if (!isAway) return void lost.replaceChildren()
     const isUpdating = connection === 'lost' && device.update.value?.state === 'restarting'
-    const isRefused = connection === 'refused'
-    const help = isRefused
-      ? texts.refusedForNow(device.refusal)
-      : isUpdating
-        ? texts.stillTrying
-        : texts.connectionHelp[connection]
+    const helps = { ...texts.connectionHelp, refused: texts.refusedForNow(device.refusal) }
+    const help = isUpdating ? texts.stillTrying : helps[connection]
     lost.replaceChildren(
       h('p', {}, help),
       button(texts.tryNow, () => device.retry()),
-      ...(isRefused ? [button(texts.useOther, actions.useOther)] : []),
       ...(connection === 'lost' ? reloadOffer() : []),
     )
   })

@@ -39,7 +39,6 @@ export const newCertificate =
 export const refusedAfterRestart =
   'The device has restarted, and no longer accepts this credential. If it was reset, sign in with the new API key on its screen.'
 export const refusedForNow = (why: string) => `${why} Trying again…`
-export const useOther = 'Use another credential'
 export const tryNow = 'Try now'
 export const skip = 'Skip to the content'
 export const views = 'Views'

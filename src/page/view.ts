@@ -9,8 +9,6 @@ export interface View {
 
 export interface Actions {
   readonly signOut: () => void
-  /** Asks for another credential. The present one stays stored. */
-  readonly useOther: () => void
   /** Continues with another credential. */
   readonly replaceCredential: (credential: string) => void
 }

@@ -133,7 +133,7 @@ t.test('so does the answer to one that was accepted before', async t => {
   await holds(
     dated,
     'clock not set',
-    'The clock of this device is not set, so a token with exp or nbf cannot be checked.',
+    'The clock of this device is not set, so it cannot check when a token is valid (exp, nbf).',
   )
   authenticator.replaceKey('B'.repeat(43))
   await holds(dated, 'key replaced', 'The API key has been replaced, which revoked all tokens made from the old one.')

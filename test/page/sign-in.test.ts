@@ -133,8 +133,6 @@ t.test('the end of a credential', { skip: missingBrowser('shell') }, async t => 
     await waitForText(page, 'Meeting Room 4')
     clock.step(-HOUR_MS)
     await waitForText(page, CLOCK_NOT_SET)
-    await page.locator('button::-p-text(Use another credential)').click()
-    await waitForText(page, 'Paste the API key')
     t.strictSame(await stored(page), { session: [token], local: [] })
     await page.reload()
     await waitForText(page, CLOCK_NOT_SET)
@@ -200,10 +198,38 @@ t.test('a token that is refused only for now', { skip: missingBrowser('shell') }
     await enter(page, 'API key or token', `${token}\n`)
     await waitForText(page, CLOCK_NOT_SET)
     t.strictSame(await stored(page), { session: [], local: [token] })
-    await page.locator('button::-p-text(Use another credential)').click()
+    await page.locator('button::-p-text(Sign out)').click()
     await enter(page, 'API key or token', `${service.key}\n`)
     await waitForText(page, 'Meeting Room 4')
-    t.strictSame(await stored(page), { session: [service.key], local: [token] })
+    t.strictSame(await stored(page), { session: [service.key], local: [] })
+  })
+
+  await t.test('that of a link takes the place of no other one before it is accepted', async t => {
+    const { clock, service, token } = await withoutClock(t)
+    const { page } = await openTab(browser, `${service.url}/#key=${service.key}`)
+    await waitForText(page, 'Meeting Room 4')
+    await page.evaluate(token => {
+      location.hash = `key=${token}`
+    }, token)
+    await waitForText(page, CLOCK_NOT_SET)
+    t.strictSame(await stored(page), { session: [service.key], local: [] })
+    clock.step(HOUR_MS)
+    await waitForText(page, 'Meeting Room 4')
+    t.strictSame(await stored(page), { session: [token], local: [] })
+  })
+
+  await t.test('does not hide that somebody must sign in to keep a change', async t => {
+    const { service, token } = await withoutClock(t)
+    const { page } = await openTab(browser, `${service.url}/#key=${token}`)
+    await waitForText(page, CLOCK_NOT_SET)
+    await page.evaluate(() => {
+      location.hash = 'confirm'
+    })
+    await waitForText(page, 'Sign in to keep the change.')
+    await waitForText(page, CLOCK_NOT_SET)
+    await page.locator('button::-p-text(Sign out)').click()
+    await waitForText(page, 'Paste the API key')
+    await waitForText(page, 'Sign in to keep the change.')
   })
 
   await t.test('waits for its first moment, and is forgotten if it turns out to have expired', async t => {

@@ -35,7 +35,7 @@ export async function upload(client: Client, file: File, signal: AbortSignal): P
       // The last answer was lost: the bundle is being checked, or was accepted.
       if (part?.receivedBytes === file.size) return
       // The bundle was refused, somebody else removed it, or the device is busy with another step.
-      if (!part && (from > 0 || (last instanceof Refusal && !last.isForNow))) throw last
+      if (!part && (from > 0 || last instanceof Refusal)) throw last ?? new Error(texts.uploadBroken)
       const start = part?.receivedBytes ?? 0
       if (start > from) vain = 0
       from = start
@@ -51,7 +51,10 @@ export async function upload(client: Client, file: File, signal: AbortSignal): P
       signal.throwIfAborted()
       const isFinal = !isPassing(error) && !(error instanceof Refusal && PASSING.includes(error.status))
       if (isFinal || error === last) throw error
-      last = error
+      // That says nothing about the bundle, and may take any time.
+      const isForNow = error instanceof Refusal && error.isForNow
+      last = isForNow ? undefined : error
+      if (isForNow) vain = 0
       await new Promise(resolve => setTimeout(resolve, RETRY_MS))
       signal.throwIfAborted()
     }

@@ -18,6 +18,8 @@ const PICTURES = join(REPOSITORY, 'build/out/screen')
 const SEEN_MS = 180_000
 /** Milliseconds that UxPlay is given to show a picture to a screen that does not answer. */
 const BUSY_MS = 15_000
+/** Until systemd has logged that UxPlay has crashed. */
+const CRASH_LOGGED_MS = 60_000
 const BUSY_TIMES = process.env.PROOF ? 3 : 1
 
 /** The colors of the test client's picture, from left to right, without white and black at its ends. */
@@ -83,11 +85,11 @@ export async function mirrors(t: Test, device: Machine): Promise<void> {
         () => false,
       )
       if (isSeen && reason === undefined) return client
-      const crash = await crashes.news()
-      if (crash === undefined) {
+      const crash = await eventually(() => crashes.news(), CRASH_LOGGED_MS).catch(async (error: Error) => {
         const log = await device.shell('journalctl --boot --lines 80 --unit uxplay --unit weston --unit screen@idle')
-        throw new Error(`no picture, ${reason ?? 'but connected'}: ${JSON.stringify(await sessions())}\n${log}`)
-      }
+        const seen = `no picture, ${reason ?? 'but connected'}: ${JSON.stringify(await sessions())}\n${log}`
+        throw new Error(seen, { cause: error })
+      })
       t.comment(crash)
       await client.leave('close')
     }

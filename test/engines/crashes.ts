@@ -38,7 +38,7 @@ export class Crashes {
     this.#counted = all
     const log = await this.#shell(`${JOURNAL} --boot --lines 20`)
     const summary = `UxPlay has crashed: ${crashes} times in ${attempts} attempts to connect\n${log}`
-    if (likelihood(crashes, attempts, MAX_RATE) < MIN_LIKELIHOOD) throw new Error(summary)
+    if (likelihood(crashes, Math.max(attempts, crashes), MAX_RATE) < MIN_LIKELIHOOD) throw new Error(summary)
     return summary
   }
 

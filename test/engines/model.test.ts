@@ -78,9 +78,16 @@ class Model {
       listed = sessions.map(({ deviceId, name, state }) => `${deviceId} ${JSON.stringify(name)} ${state}`)
       return [...listed].sort().join() === [...expected].sort().join()
     }
-    await eventually(isSame, LISTED_MS).catch(() => {
-      throw new Error(`listed: ${listed.join()}; expected: ${expected.join()}`)
+    const agree = await eventually(isSame, LISTED_MS).catch(() => false)
+    if (agree) return
+    const differs = `listed: ${listed.join()}; expected: ${expected.join()}`
+    // A crash of UxPlay puts out the connected device.
+    const crash = await this.#room.crash().catch(none => {
+      throw new Error(differs, { cause: none })
     })
+    this.#room.log.comment(`${differs}: ${crash}`)
+    await this.#isOut()
+    await this.agrees()
   }
 
   async #ask(deviceId: string): Promise<void> {
@@ -92,6 +99,10 @@ class Model {
     // A crash of UxPlay puts out the connected device.
     if (!client) {
       await this.#isOut()
+      // It may have been in already, and must ask again then.
+      const sessions = await this.#room.sessions()
+      const mayCome = sessions.some(session => session.deviceId === deviceId && session.state === 'admitted')
+      if (!mayCome) this.#admitted.delete(deviceId)
       return this.#ask(deviceId)
     }
     if (outcome === 'busy') return

@@ -1,6 +1,8 @@
+import { equal } from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import type { Test } from 'tap'
 import type { SessionState } from '../../hal/engine.ts'
+import { reasonOf } from '../../hal/errors.ts'
 import type { Session } from '../../src/sessions/session.ts'
 import { type Rig, startRig } from '../rig/rig.ts'
 import { eventually } from '../support/eventually.ts'
@@ -22,12 +24,12 @@ const CRASH_LOGGED_MS = 20_000
 /** A machine with UxPlay, and a moderator. */
 export class Room {
   readonly rig: Rig
-  readonly #log: Pick<Test, 'comment'>
+  readonly log: Pick<Test, 'comment'>
   readonly #crashes: Crashes
 
   constructor(rig: Rig, log: Pick<Test, 'comment'>) {
     this.rig = rig
-    this.#log = log
+    this.log = log
     this.#crashes = new Crashes(command => rig.shell(command))
   }
 
@@ -41,14 +43,52 @@ export class Room {
   }
 
   /** A device that was let in, and mirrors. */
-  async admitted(options: Partial<ClientOptions> = {}): Promise<AirPlayClient> {
-    const asks = this.device(options)
-    await asks.advance()
-    await this.admit(await this.untilOnly('pending'))
+  admitted(options: Partial<ClientOptions> = {}): Promise<AirPlayClient> {
+    return this.unlessCrashed(() => this.letIn(options))
+  }
+
+  /** The same, as a part of a test that `unlessCrashed` runs. */
+  async letIn(options: Partial<ClientOptions> = {}): Promise<AirPlayClient> {
+    equal(await this.device(options).advance(), 'refused')
+    equal((await this.admit(await this.untilOnly('pending'))).status, 200)
     await this.untilReady()
-    const device = await this.mirror(options)
+    return this.comesIn(options)
+  }
+
+  /** A device that mirrors and is listed at the first attempt, as a part of a test that `unlessCrashed` runs. */
+  async comesIn(options: Partial<ClientOptions> = {}): Promise<AirPlayClient> {
+    const device = this.device(options)
+    equal(await device.advance(), 'mirroring')
     await this.untilOnly('active')
     return device
+  }
+
+  /**
+   * Runs a part of a test, which throws if it fails. If UxPlay has crashed in it, which is printed and counted, the part runs
+   * again, with nobody in the room.
+   * @throws if the part failed for another reason, or if there are too many crashes.
+   */
+  async unlessCrashed<T>(part: () => Promise<T>): Promise<T> {
+    for (;;) {
+      this.#crashes.countAttempt()
+      try {
+        return await part()
+      } catch (error) {
+        const crash = await this.crash().catch(none => {
+          throw new Error(`${reasonOf(error)} (${reasonOf(none)})`, { cause: error })
+        })
+        this.log.comment(`${reasonOf(error)}: ${crash}`)
+      }
+      await this.clear()
+    }
+  }
+
+  /** Puts out every device. */
+  async clear(): Promise<void> {
+    for (const session of await this.sessions()) await this.end(session)
+    await this.rig.run(['systemctl', 'restart', 'uxplay'])
+    await this.untilEmpty()
+    await this.untilReady()
   }
 
   /** Waits until UxPlay listens. */
@@ -83,13 +123,13 @@ export class Room {
     const isListed = seen !== 'mirroring' || (await this.#hasActive())
     if (seen === outcome && isListed) return device
     const crash = await this.crash().catch(async (error: Error) => {
-      this.#log.comment(
+      this.log.comment(
         await this.rig.shell('journalctl --unit uxplay --unit receiverd --lines 40 --output short-precise'),
       )
       const what = `${seen}${isListed ? '' : ', and not listed'}`
       throw new Error(`${options.name ?? 'a device'} was to be ${outcome}, but: ${what}`, { cause: error })
     })
-    this.#log.comment(crash)
+    this.log.comment(crash)
     await device.leave('close')
     await this.untilReady()
     return undefined
@@ -136,12 +176,18 @@ export class Room {
     await eventually(async () => (await this.sessions()).length === 0)
   }
 
-  admit({ id }: Session): Promise<Response> {
-    return this.rig.fetch(`/sessions/${id}/admit`, { method: 'POST' })
+  /** A decision that takes more than 5 s is answered by 504, and carried out: a second one waits for the first. */
+  async admit(session: Session): Promise<Response> {
+    const answer = await this.rig.fetch(`/sessions/${session.id}/admit`, { method: 'POST' })
+    return answer.status === 504 ? this.admit(session) : answer
   }
 
-  end({ id }: Session): Promise<Response> {
-    return this.rig.fetch(`/sessions/${id}`, { method: 'DELETE' })
+  /** In the same way, but then the session is gone. */
+  async end({ id }: Session): Promise<Response> {
+    const answer = await this.rig.fetch(`/sessions/${id}`, { method: 'DELETE' })
+    if (answer.status !== 504) return answer
+    await eventually(async () => !(await this.sessions()).some(session => session.id === id))
+    return new Response(null, { status: 204 })
   }
 
   /** The `allow` lines that UxPlay was started with. */

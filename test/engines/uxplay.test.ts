@@ -1,4 +1,5 @@
 /** UxPlay as a device sees it: it is found, mirrors, refuses, restarts. */
+import { equal, ok } from 'node:assert/strict'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -82,36 +83,43 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
   for (const protocol of ['IPv4', 'IPv6'])
     await t.test(`shows what is mirrored by ${protocol}, until the device leaves`, async t => {
       await restart(room)
-      await forgetPictures(rig)
       const host = protocol === 'IPv4' ? rig.address : rig.address6
-      const client = await room.mirror({ host, name: 'Großer "Saal" 🎬' })
-      t.ok(rig.isListening(7000), 'the port for video')
-      let picture: Picture | undefined
-      await eventually(async () => {
-        picture = await lastPicture(rig)
-        return picture !== undefined && showsBars(picture)
-      }, READY_MS)
-      t.equal(picture?.height, 176)
+      const client = await room.unlessCrashed(async () => {
+        await forgetPictures(rig)
+        const client = room.device({ host, name: 'Großer "Saal" 🎬' })
+        equal(await client.advance(), 'mirroring')
+        ok(rig.isListening(7000), 'the port for video')
+        let picture: Picture | undefined
+        await eventually(async () => {
+          picture = await lastPicture(rig)
+          return picture !== undefined && showsBars(picture)
+        }, READY_MS)
+        equal(picture?.height, 176)
+        return client
+      })
       t.ok(client.timingRequests > 0)
       await client.leave()
       await eventually(() => !rig.isListening(7000), READY_MS)
     })
 
-  await t.test('has one device at a time', async t => {
+  await t.test('has one device at a time', async () => {
     await restart(room)
-    const [first, second] = ['1', '2'].map(
-      id => new AirPlayClient({ host: rig.address, deviceId: `AA:BB:CC:00:00:0${id}` }),
-    )
-    t.equal(await first?.advance(), 'mirroring')
-    t.equal(await second?.advance(), 'busy')
-    await first?.leave()
+    await room.unlessCrashed(async () => {
+      const [first, second] = ['1', '2'].map(id => room.device({ deviceId: `AA:BB:CC:00:00:0${id}` }))
+      equal(await first?.advance(), 'mirroring')
+      equal(await second?.advance(), 'busy')
+      await first?.leave()
+    })
   })
 
   await t.test('ends what is mirrored when it is restarted', async t => {
     await restart(room)
-    const client = new AirPlayClient({ host: rig.address })
-    t.equal(await client.advance(), 'mirroring')
-    t.equal(await rig.run(['stat', '--format=%a:%U', DEVICE]), '600:uxplay\n')
+    const client = await room.unlessCrashed(async () => {
+      const client = room.device()
+      equal(await client.advance(), 'mirroring')
+      equal(await rig.run(['stat', '--format=%a:%U', DEVICE]), '600:uxplay\n')
+      return client
+    })
     const ended = client.ended()
     await rig.run(['systemctl', 'restart', 'uxplay'])
     t.match(await ended, /FIN|ECONNRESET/)
@@ -151,6 +159,7 @@ t.test('a receiver that lets everybody in', { skip: NO_RIG }, async t => {
     await eventually(async () => !['0', pid].includes(await mainPid()), READY_MS)
     await room.untilReady()
     t.match(await rig.run(['journalctl', '--unit=uxplay', '--output=cat']), 'UxPlay has lost the screen')
+    await room.excuse()
   })
 
   await t.test('says that it is not ready while a mistake in its options makes it end', async t => {
@@ -207,9 +216,11 @@ t.test('a receiver that asks a moderator', { skip: NO_RIG }, async t => {
   await rig.run(['systemctl', 'restart', 'uxplay'])
   t.match(await ended, /FIN|ECONNRESET/, 'the refused device is put out')
   await room.untilReady()
-  const listed = new AirPlayClient({ host: rig.address })
-  t.equal(await listed.advance(), 'mirroring')
-  await listed.leave()
+  await room.unlessCrashed(async () => {
+    const listed = room.device()
+    equal(await listed.advance(), 'mirroring')
+    await listed.leave()
+  })
   await restart(room)
   const other = new AirPlayClient({ host: rig.address, deviceId: 'AA:BB:CC:00:00:02' })
   t.equal(await other.advance('setup'), 'refused')

@@ -87,21 +87,16 @@ t.test('a room', { skip: NO_RIG }, async t => {
     })
     await room.untilReady()
     t.equal(await room.allowed(), '')
-    t.equal(await room.device().advance(), 'refused', 'it must ask again')
-    await room.end(await room.untilOnly('pending'))
-    await room.untilReady()
+    await room.mustAsk()
   })
 
-  await t.test('a device that has left must ask again', async t => {
+  await t.test('a device that has left must ask again', async () => {
     const ann = await room.admitted()
     await ann.leave()
     await room.untilEmpty()
     await eventually(async () => (await room.allowed()) === '')
     await room.untilReady()
-    const again = room.device()
-    t.equal(await again.advance(), 'refused')
-    await room.end(await room.untilOnly('pending'))
-    await room.untilReady()
+    await room.mustAsk()
   })
 
   const accepted = async () =>
@@ -204,9 +199,7 @@ t.test('a room', { skip: NO_RIG }, async t => {
     await rig.shell(`rm ${drop}; systemctl daemon-reload; systemctl restart uxplay`)
     await room.untilReady()
     t.equal(await room.allowed(), '')
-    t.equal(await room.device().advance(), 'refused')
-    await room.end(await room.untilOnly('pending'))
-    await room.untilReady()
+    await room.mustAsk()
   })
 
   await t.test('a change of AirPlay waits for the end of a session', async t => {
@@ -246,7 +239,7 @@ t.test('strangers with tricks', { skip: NO_RIG }, async t => {
     })
   })
 
-  await t.test('none comes in by the options of the session before', async t => {
+  await t.test('none comes in by the options of the session before', async () => {
     const ann = await room.admitted()
     const before = await rig.readFile('/run/uxplay/startup')
     const idle = room.idle()
@@ -255,12 +248,10 @@ t.test('strangers with tricks', { skip: NO_RIG }, async t => {
     await eventually(async () => (await rig.readFile('/run/uxplay/startup').catch(() => before)) !== before)
     await room.untilReady()
     idle.destroy()
-    t.equal(await room.device().advance(), 'refused', 'a device with the same ID must ask')
-    await room.end(await room.untilOnly('pending'))
-    await room.untilReady()
+    await room.mustAsk()
   })
 
-  await t.test('nor because moderation began during a session', async t => {
+  await t.test('nor because moderation began during a session', async () => {
     await rig.patch({ moderation: { approval: 'none' } })
     await room.untilReady()
     const ann = await room.mirror()
@@ -271,9 +262,7 @@ t.test('strangers with tricks', { skip: NO_RIG }, async t => {
     await room.untilEmpty()
     await room.untilOption('restrict')
     idle.destroy()
-    t.equal(await room.device({ deviceId: BOB }).advance(), 'refused')
-    await room.end(await room.untilOnly('pending'))
-    await room.untilReady()
+    await room.mustAsk({ deviceId: BOB })
   })
 
   await t.test('a device that is in cannot pass for another', async t => {
@@ -380,8 +369,7 @@ t.test('moderation is switched off and on', { skip: NO_RIG }, async t => {
     await room.untilEmpty()
     await room.untilOption('restrict')
   })
-  t.equal(await room.device().advance(), 'refused')
-  await room.end(await room.untilOnly('pending'))
+  await room.mustAsk()
 
   // By hand, as an administrator does.
   const text = await rig.readFile('/etc/uxplayrc')

@@ -55,6 +55,15 @@ export class Room {
     return this.comesIn(options)
   }
 
+  /** A device comes in no more without asking, and is denied. */
+  mustAsk(options: Partial<ClientOptions> = {}): Promise<void> {
+    return this.unlessCrashed(async () => {
+      equal(await this.device(options).advance(), 'refused')
+      await this.end(await this.untilOnly('pending'))
+      await this.untilReady()
+    })
+  }
+
   /** A device that mirrors and is listed at the first attempt, as a part of a test that `unlessCrashed` runs. */
   async comesIn(options: Partial<ClientOptions> = {}): Promise<AirPlayClient> {
     const device = this.device(options)

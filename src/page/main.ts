@@ -148,12 +148,13 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
       if (error instanceof Refusal && error.status === 401 && !isForNow) return refused(error.message)
       const isAway = error instanceof Unreachable || error instanceof Refusal
       if (!isAway) throw error
-      // A reload must not lose it. Any credential that is stored may be a better one.
-      if (isForNow && storedCredential() === undefined) store(credential, opening)
+      // A reload must not lose it. Any other credential that is stored may be a better one.
+      if (isForNow && [undefined, credential].includes(storedCredential())) store(credential, opening)
       const help = isConfirming ? texts.trialSignIn : ''
       const why = isForNow ? `${texts.refusedForNow(error.message)} ${help}` : texts.retrying
       const giveUp = () => {
-        if (isStored) forgetCredential()
+        // One that is kept for all tabs is for the others.
+        if (isStored || !isKept()) forgetCredential()
         signIn(help, { isConfirming, joining })
       }
       const offer = isForNow ? [button(texts.signOut, giveUp)] : reloadOffer(opening.fragment)

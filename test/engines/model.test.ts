@@ -86,6 +86,8 @@ class Model {
       throw new Error(differs, { cause: none })
     })
     this.#room.log.comment(`${differs}: ${crash}`)
+    const isOut = await Promise.race([this.#present?.client.ended() ?? 'nobody was there', sleep(PUT_OUT_MS)])
+    if (isOut === undefined) throw new Error(differs)
     await this.#isOut()
     await this.agrees()
   }
@@ -102,7 +104,7 @@ class Model {
       // It may have been in already, and must ask again then.
       const sessions = await this.#room.sessions()
       const mayCome = sessions.some(session => session.deviceId === deviceId && session.state === 'admitted')
-      if (!mayCome) this.#admitted.delete(deviceId)
+      if (outcome === 'mirroring' && !mayCome) this.#admitted.delete(deviceId)
       return this.#ask(deviceId)
     }
     if (outcome === 'busy') return

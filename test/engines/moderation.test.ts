@@ -185,7 +185,7 @@ t.test('a room', { skip: NO_RIG }, async t => {
     await rig.shell(
       `mkdir -p $(dirname ${drop}); printf '[Service]\nExecStartPre=false\n' >${drop}; systemctl daemon-reload`,
     )
-    const answer = await rig.fetch(`/sessions/${asked.id}/admit`, { method: 'POST' })
+    const answer = await room.decide('POST', `/sessions/${asked.id}/admit`)
     const { title, detail } = (await answer.json()) as Record<'title' | 'detail', string>
     // On a machine that stalls, the decision may take more than 5 s; and UxPlay may have crashed, so that its device is gone.
     if (answer.status === 504) t.comment(detail)
@@ -211,9 +211,9 @@ t.test('a room', { skip: NO_RIG }, async t => {
       const { airplay } = (await answer.json()) as { airplay: Record<string, unknown> }
       deepEqual([airplay.maxResolution, airplay.restartPending], ['1280x720', true])
       match(await rig.readFile('/etc/uxplayrc'), /^s 1280x720$/m)
-      const stream = await rig.stream()
       await sleep(1_500)
       await room.untilOnly('active')
+      const stream = await rig.stream()
       await ann.leave()
       await stream.eventWhere(data => JSON.stringify(data).includes('"restartPending":false'))
       stream.close()
@@ -309,11 +309,11 @@ t.test('strangers with tricks', { skip: NO_RIG }, async t => {
 
 t.test('the moderator hears of a device at once', { skip: NO_RIG }, async t => {
   const room = await startRoom(t)
-  const stream = await room.rig.stream('/sessions/events')
   const delays: number[] = []
   for (let n = 0; n < 10; n++) {
     const delay = await room.unlessCrashed(async () => {
       const ann = room.device()
+      const stream = await room.rig.stream('/sessions/events')
       equal(await ann.advance(), 'refused')
       await stream.eventWhere(data => JSON.stringify(data).includes('pending'))
       const heard = Date.now()
@@ -321,11 +321,11 @@ t.test('the moderator hears of a device at once', { skip: NO_RIG }, async t => {
       match(line?.MESSAGE ?? '', /^use "-allow/)
       await ann.leave('close')
       await stream.eventWhere(data => JSON.stringify(data).includes('[]'))
+      stream.close()
       return heard - Number(line?.__REALTIME_TIMESTAMP) / 1000
     })
     delays.push(delay)
   }
-  stream.close()
   delays.sort((a, b) => a - b)
   t.comment(`${delays.map(delay => Math.round(delay)).join(', ')} ms after the line in the log`)
   // A look at UxPlay every 2 s would take a second.

@@ -2,7 +2,6 @@ import { equal } from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import type { Test } from 'tap'
 import type { SessionState } from '../../hal/engine.ts'
-import { reasonOf } from '../../hal/errors.ts'
 import type { Session } from '../../src/sessions/session.ts'
 import { type Rig, startRig } from '../rig/rig.ts'
 import { eventually } from '../support/eventually.ts'
@@ -18,6 +17,8 @@ const READY_MS = 60_000
  * UxPlay is restarted, that comes on top.
  */
 export const LISTED_MS = 10_000
+/** Decisions that may take longer than the 5 s that the API gives them, before at most half of all may. */
+const MAX_LATE = 3
 /** Until systemd has logged that UxPlay has crashed. */
 const CRASH_LOGGED_MS = 20_000
 
@@ -26,6 +27,8 @@ export class Room {
   readonly rig: Rig
   readonly log: Pick<Test, 'comment'>
   readonly #crashes: Crashes
+  #decisions = 0
+  #late = 0
 
   constructor(rig: Rig, log: Pick<Test, 'comment'>) {
     this.rig = rig
@@ -56,12 +59,17 @@ export class Room {
   }
 
   /** A device comes in no more without asking, and is denied. */
-  mustAsk(options: Partial<ClientOptions> = {}): Promise<void> {
-    return this.unlessCrashed(async () => {
-      equal(await this.device(options).advance(), 'refused')
+  async mustAsk(options: Partial<ClientOptions> = {}): Promise<void> {
+    const seen = await this.unlessCrashed(async () => {
+      const seen = await this.device(options).advance()
+      // No crash lets a device in.
+      if (seen === 'mirroring') return seen
+      equal(seen, 'refused')
       await this.end(await this.untilOnly('pending'))
       await this.untilReady()
+      return seen
     })
+    equal(seen, 'refused')
   }
 
   /** A device that mirrors and is listed at the first attempt, as a part of a test that `unlessCrashed` runs. */
@@ -74,19 +82,22 @@ export class Room {
 
   /**
    * Runs a part of a test, which throws if it fails. If UxPlay has crashed in it, which is printed and counted, the part runs
-   * again, with nobody in the room.
+   * again, with nobody in the room. A crash from before, such as one after a device has left, excuses nothing.
    * @throws if the part failed for another reason, or if there are too many crashes.
    */
   async unlessCrashed<T>(part: () => Promise<T>): Promise<T> {
     for (;;) {
+      const before = await this.#crashes.news()
+      if (before !== undefined) this.log.comment(before)
+      await this.untilReady()
       this.#crashes.countAttempt()
       try {
         return await part()
       } catch (error) {
         const crash = await this.crash().catch(none => {
-          throw new Error(`${reasonOf(error)} (${reasonOf(none)})`, { cause: error })
+          throw new Error(`${messageOf(error)} (${messageOf(none)})`, { cause: error })
         })
-        this.log.comment(`${reasonOf(error)}: ${crash}`)
+        this.log.comment(`${messageOf(error)}: ${crash}`)
       }
       await this.clear()
     }
@@ -131,6 +142,7 @@ export class Room {
     const seen = await device.advance().catch((error: Error) => error.message)
     const isListed = seen !== 'mirroring' || (await this.#hasActive())
     if (seen === outcome && isListed) return device
+    if (seen === 'mirroring' && outcome === 'refused') throw new Error('a device came in without asking')
     const crash = await this.crash().catch(async (error: Error) => {
       this.log.comment(
         await this.rig.shell('journalctl --unit uxplay --unit receiverd --lines 40 --output short-precise'),
@@ -185,15 +197,26 @@ export class Room {
     await eventually(async () => (await this.sessions()).length === 0)
   }
 
+  /** Makes a decision. @throws if too many are answered late. */
+  async decide(method: string, path: string): Promise<Response> {
+    const answer = await this.rig.fetch(path, { method })
+    this.#decisions++
+    if (answer.status === 504) this.#late++
+    const late = `${this.#late} of ${this.#decisions} decisions took longer than 5 s`
+    if (this.#late > Math.max(MAX_LATE, this.#decisions / 2)) throw new Error(late)
+    if (answer.status === 504) this.log.comment(late)
+    return answer
+  }
+
   /** A decision that takes more than 5 s is answered by 504, and carried out: a second one waits for the first. */
   async admit(session: Session): Promise<Response> {
-    const answer = await this.rig.fetch(`/sessions/${session.id}/admit`, { method: 'POST' })
+    const answer = await this.decide('POST', `/sessions/${session.id}/admit`)
     return answer.status === 504 ? this.admit(session) : answer
   }
 
   /** In the same way, but then the session is gone. */
   async end({ id }: Session): Promise<Response> {
-    const answer = await this.rig.fetch(`/sessions/${id}`, { method: 'DELETE' })
+    const answer = await this.decide('DELETE', `/sessions/${id}`)
     if (answer.status !== 504) return answer
     await eventually(async () => !(await this.sessions()).some(session => session.id === id))
     return new Response(null, { status: 204 })
@@ -217,4 +240,8 @@ export async function startRoom(t: Test, rc = ''): Promise<Room> {
   t.equal(answer.status, 200)
   await room.untilReady()
   return room
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }

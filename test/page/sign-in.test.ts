@@ -218,6 +218,35 @@ t.test('a token that is refused only for now', { skip: missingBrowser('shell') }
     t.strictSame(await stored(page), { session: [token], local: [] })
   })
 
+  await t.test('signing out forgets it, also if it came again by a link', async t => {
+    const { service, token } = await withoutClock(t)
+    const { page } = await openTab(browser, `${service.url}/#key=${token}`)
+    await waitForText(page, CLOCK_NOT_SET)
+    await page.evaluate(token => {
+      location.hash = `key=${token}`
+    }, token)
+    await page.waitForFunction(() => location.hash === '')
+    await waitForText(page, CLOCK_NOT_SET)
+    await page.locator('button::-p-text(Sign out)').click()
+    await waitForText(page, 'Paste the API key')
+    t.strictSame(await stored(page), { session: [], local: [] })
+  })
+
+  await t.test('signing out leaves one that is kept for all tabs', async t => {
+    const { service, token } = await withoutClock(t)
+    const { page } = await openTab(browser, service.url)
+    await page.locator('::-p-text(Stay signed in)').click()
+    await enter(page, 'API key or token', `${service.key}\n`)
+    await waitForText(page, 'Meeting Room 4')
+    await page.evaluate(token => {
+      location.hash = `key=${token}`
+    }, token)
+    await waitForText(page, CLOCK_NOT_SET)
+    await page.locator('button::-p-text(Sign out)').click()
+    await waitForText(page, 'Paste the API key')
+    t.strictSame(await stored(page), { session: [], local: [service.key] })
+  })
+
   await t.test('does not hide that somebody must sign in to keep a change', async t => {
     const { service, token } = await withoutClock(t)
     const { page } = await openTab(browser, `${service.url}/#key=${token}`)

@@ -1,5 +1,5 @@
 /** The PIN of UxPlay, from its log to the picture that a screen shows. */
-import { deepEqual, equal } from 'node:assert/strict'
+import { equal } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -10,6 +10,11 @@ import { eventually } from '../support/eventually.ts'
 import { Room } from './room.ts'
 
 const PICTURE = '/run/receiverd/screen/pin.svg'
+/**
+ * How often a person enters a PIN. UxPlay 1.71 refuses one right PIN in a hundred, with 470: its SRP gives up if the salt or the
+ * verifier begins with a zero byte (`srp_new_user` in its pairing.c).
+ */
+const TRIES = 4
 /** Milliseconds from when a device asks until its PIN is on the screen. */
 const SHOWN_MS = 1_000
 /** Instead of drawing on a screen, it keeps what its user can read. */
@@ -56,7 +61,8 @@ t.test('a device that must enter a PIN', { skip: NO_RIG }, async t => {
   }
 
   await t.test('reads it on the screen, and mirrors', async () => {
-    await room.unlessCrashed(async () => {
+    /** @returns the device if its PIN was accepted. */
+    const enter = async () => {
       const client = room.device({
         pin: async () => {
           const pin = await read()
@@ -64,14 +70,23 @@ t.test('a device that must enter a PIN', { skip: NO_RIG }, async t => {
           return pin
         },
       })
-      const paired: unknown[] = []
+      let status: unknown
       client.on('step', (name, details) => {
-        if (name === 'pair-setup-pin') paired.push(details)
+        if (name === 'pair-setup-pin') status = details.status
       })
-      equal(await client.advance(), 'mirroring')
-      deepEqual(paired, [{ status: 200 }])
+      equal(await client.advance('pair'), 'pair')
+      if (status === 200) return client
+      equal(status, 470)
+      await client.leave('close')
       await untilHidden()
-      await client.leave()
+      return undefined
+    }
+    await room.unlessCrashed(async () => {
+      let client = await enter()
+      for (let tries = 1; !client && tries < TRIES; tries++) client = await enter()
+      equal(await client?.advance(), 'mirroring')
+      await untilHidden()
+      await client?.leave()
     })
     await rig.run(['systemctl', 'restart', 'uxplay'])
     await room.untilReady()
@@ -103,7 +118,7 @@ t.test('a device that must enter a PIN', { skip: NO_RIG }, async t => {
   })
 
   await t.test('nobody reads it elsewhere', async t => {
-    // One for each test that reads one, and one more for each crash of UxPlay.
+    // One for each test that reads one, and one more for each that UxPlay refused, or on which it crashed.
     t.ok(pins.length >= 2)
     const log = await (await rig.fetch('/logs?lines=2000')).text()
     t.match(log, /ENTER PIN = .{1,2}\*{4}/)

@@ -76,7 +76,7 @@ export class Room {
   async comesIn(options: Partial<ClientOptions> = {}): Promise<AirPlayClient> {
     const device = this.device(options)
     equal(await device.advance(), 'mirroring')
-    await this.untilOnly('active')
+    await this.untilOnly('active', LISTED_MS)
     return device
   }
 
@@ -123,12 +123,9 @@ export class Room {
     await this.untilReady()
   }
 
-  /** A device that mirrors, and is listed. */
-  async mirror(options: Partial<ClientOptions> = {}): Promise<AirPlayClient> {
-    for (;;) {
-      const device = await this.attempt('mirroring', options)
-      if (device) return device
-    }
+  /** A device that need not ask, mirrors, and is listed. */
+  mirror(options: Partial<ClientOptions> = {}): Promise<AirPlayClient> {
+    return this.unlessCrashed(() => this.comesIn(options))
   }
 
   /**
@@ -178,11 +175,11 @@ export class Room {
   }
 
   /** Waits until there is one session, in this state. */
-  untilOnly(state: SessionState): Promise<Session> {
+  untilOnly(state: SessionState, ms?: number): Promise<Session> {
     return eventually(async () => {
       const [session, ...others] = await this.sessions()
       return others.length === 0 && session?.state === state && session
-    })
+    }, ms)
   }
 
   /** Waits until the receiver has closed a device's control connection. @returns how. */

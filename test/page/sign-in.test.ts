@@ -1,3 +1,4 @@
+import type { Page } from 'puppeteer-core'
 import t, { type Test } from 'tap'
 import { ManualClock } from '../support/clock.ts'
 import type { TestService } from '../support/service.ts'
@@ -126,9 +127,7 @@ t.test('the end of a credential', { skip: missingBrowser('shell') }, async t => 
   })
 
   await t.test('not a clock that is set back while the page is open', async t => {
-    const clock = new ManualClock()
-    const { service } = await startPageDevice(t, { clock, builtAt: Date.now(), env: { RECEIVERD_HEARTBEAT_S: '1' } })
-    const token = service.token(['admin:r'], { exp: Math.floor(Date.now() / 1000) + 3_600 })
+    const { clock, service, token } = await startClockDevice(t, ['admin:r'], { RECEIVERD_HEARTBEAT_S: '1' })
     const { page } = await openTab(browser, `${service.url}/#key=${token}`)
     await waitForText(page, 'Meeting Room 4')
     clock.step(-HOUR_MS)
@@ -152,12 +151,7 @@ t.test('the end of a credential', { skip: missingBrowser('shell') }, async t => 
 
   await t.test('a token that may only change settings, which no stream tells of', async t => {
     const { service } = await startPageDevice(t)
-    const { page } = await openTab(browser, `${service.url}/#key=${service.token(['admin:w'])}`, async page => {
-      await page.evaluateOnNewDocument(() => {
-        const { setInterval } = window
-        window.setInterval = ((act: () => void, ms = 0) => setInterval(act, ms / 20)) as typeof window.setInterval
-      })
-    })
+    const { page } = await openTab(browser, `${service.url}/#key=${service.token(['admin:w'])}`, lookOften)
     await waitForText(page, 'Connected')
     await page.setOfflineMode(true)
     await waitForText(page, 'Not connected')
@@ -172,11 +166,9 @@ t.test('a token that is refused only for now', { skip: missingBrowser('shell') }
   const browser = await startBrowser(t)
   /** A device that has just started, and has no battery for its clock. */
   const withoutClock = async (t: Test) => {
-    const clock = new ManualClock()
-    clock.step(-HOUR_MS)
-    const { service } = await startPageDevice(t, { clock, builtAt: Date.now() })
-    const token = service.token(['moderator:rw', 'admin:r'], { exp: Math.floor(Date.now() / 1000) + 3_600 })
-    return { clock, service, token }
+    const device = await startClockDevice(t, ['moderator:rw', 'admin:r'])
+    device.clock.step(-HOUR_MS)
+    return device
   }
 
   await t.test('waits for the clock, also over a reload, and opens the device by itself', async t => {
@@ -208,9 +200,7 @@ t.test('a token that is refused only for now', { skip: missingBrowser('shell') }
     const { clock, service, token } = await withoutClock(t)
     const { page } = await openTab(browser, `${service.url}/#key=${service.key}`)
     await waitForText(page, 'Meeting Room 4')
-    await page.evaluate(token => {
-      location.hash = `key=${token}`
-    }, token)
+    await openLink(page, `key=${token}`)
     await waitForText(page, CLOCK_NOT_SET)
     t.strictSame(await stored(page), { session: [service.key], local: [] })
     clock.step(HOUR_MS)
@@ -222,9 +212,7 @@ t.test('a token that is refused only for now', { skip: missingBrowser('shell') }
     const { service, token } = await withoutClock(t)
     const { page } = await openTab(browser, `${service.url}/#key=${token}`)
     await waitForText(page, CLOCK_NOT_SET)
-    await page.evaluate(token => {
-      location.hash = `key=${token}`
-    }, token)
+    await openLink(page, `key=${token}`)
     await page.waitForFunction(() => location.hash === '')
     await waitForText(page, CLOCK_NOT_SET)
     await page.locator('button::-p-text(Sign out)').click()
@@ -238,9 +226,7 @@ t.test('a token that is refused only for now', { skip: missingBrowser('shell') }
     await page.locator('::-p-text(Stay signed in)').click()
     await enter(page, 'API key or token', `${service.key}\n`)
     await waitForText(page, 'Meeting Room 4')
-    await page.evaluate(token => {
-      location.hash = `key=${token}`
-    }, token)
+    await openLink(page, `key=${token}`)
     await waitForText(page, CLOCK_NOT_SET)
     await page.locator('button::-p-text(Sign out)').click()
     await waitForText(page, 'Paste the API key')
@@ -251,9 +237,7 @@ t.test('a token that is refused only for now', { skip: missingBrowser('shell') }
     const { service, token } = await withoutClock(t)
     const { page } = await openTab(browser, `${service.url}/#key=${token}`)
     await waitForText(page, CLOCK_NOT_SET)
-    await page.evaluate(() => {
-      location.hash = 'confirm'
-    })
+    await openLink(page, 'confirm')
     await waitForText(page, 'Sign in to keep the change.')
     await waitForText(page, CLOCK_NOT_SET)
     await page.locator('button::-p-text(Sign out)').click()
@@ -275,15 +259,8 @@ t.test('a token that is refused only for now', { skip: missingBrowser('shell') }
   })
 
   await t.test('while the device is shown, where no stream tells of it', async t => {
-    const clock = new ManualClock()
-    const { service } = await startPageDevice(t, { clock, builtAt: Date.now() })
-    const token = service.token(['admin:w'], { exp: Math.floor(Date.now() / 1000) + 3_600 })
-    const { page } = await openTab(browser, `${service.url}/#key=${token}`, async page => {
-      await page.evaluateOnNewDocument(() => {
-        const { setInterval } = window
-        window.setInterval = ((act: () => void, ms = 0) => setInterval(act, ms / 20)) as typeof window.setInterval
-      })
-    })
+    const { clock, service, token } = await startClockDevice(t, ['admin:w'])
+    const { page } = await openTab(browser, `${service.url}/#key=${token}`, lookOften)
     await waitForText(page, 'Connected')
     clock.step(-HOUR_MS)
     await waitForText(page, CLOCK_NOT_SET)
@@ -292,6 +269,29 @@ t.test('a token that is refused only for now', { skip: missingBrowser('shell') }
     await waitForText(page, 'Connected')
   })
 })
+
+/** A device whose clock can be set, and a token for the next hour. */
+async function startClockDevice(t: Test, roles: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const clock = new ManualClock()
+  const { service } = await startPageDevice(t, { clock, builtAt: Date.now(), env })
+  const token = service.token(roles, { exp: Math.floor(Date.now() / 1000) + 3_600 })
+  return { clock, service, token }
+}
+
+/** Has the page look twenty times as often at what no stream tells of. */
+async function lookOften(page: Page): Promise<void> {
+  await page.evaluateOnNewDocument(() => {
+    const { setInterval } = window
+    window.setInterval = ((act: () => void, ms = 0) => setInterval(act, ms / 20)) as typeof window.setInterval
+  })
+}
+
+/** Opens a link to the page that is shown. */
+async function openLink(page: Page, fragment: string): Promise<void> {
+  await page.evaluate(fragment => {
+    location.hash = fragment
+  }, fragment)
+}
 
 async function replaceKey(service: TestService): Promise<void> {
   await service.fetch('/api-key', { method: 'POST' })

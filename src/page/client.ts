@@ -36,6 +36,11 @@ export class Refusal extends Error {
 /** The device did not answer. */
 export class Unreachable extends Error {}
 
+/** Reports whether the device refused a credential that it may accept later by itself. */
+export function isRefusedForNow(error: unknown): error is Refusal {
+  return error instanceof Refusal && error.isForNow
+}
+
 /** Statuses of a device that is too busy, or of a proxy that does not reach it. */
 const PASSING = [429, 502, 503, 504]
 

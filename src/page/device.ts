@@ -1,5 +1,5 @@
 import type { UpdateState } from '../update/state.ts'
-import { Client, FOR_NOW, isPassing, jsonOf, Refusal, Unreachable } from './client.ts'
+import { Client, FOR_NOW, isPassing, isRefusedForNow, jsonOf, Refusal, Unreachable } from './client.ts'
 import type { ServerEvent } from './event-source.ts'
 import { type Credential, type Grants, readCredential } from './grants.ts'
 import { isObject, type JsonObject } from './json.ts'
@@ -162,7 +162,7 @@ export class Device {
       this.#named(await readCredential(this.client))
       this.#heard(CREDENTIAL, 'connected')
     } catch (error) {
-      if (error instanceof Refusal && error.isForNow) this.#heard(CREDENTIAL, 'refused', error.message)
+      if (isRefusedForNow(error)) this.#heard(CREDENTIAL, 'refused', error.message)
       else if (error instanceof Refusal && error.status === 401) this.#end(error.message)
       else this.#heard(CREDENTIAL, 'lost')
     }

@@ -1,4 +1,4 @@
-import { type Client, Refusal } from './client.ts'
+import { type Client, isRefusedForNow, Refusal } from './client.ts'
 import { parseEvents, type ServerEvent } from './event-source.ts'
 
 /** `connecting`: the page was hidden, and nothing has been heard since. `refused`: the device refuses the credential for now. */
@@ -118,7 +118,7 @@ export class LiveStream {
       }
     } catch (error) {
       if (attempt.signal.aborted) return
-      if (error instanceof Refusal && error.isForNow) return this.#lost('refused', error.message)
+      if (isRefusedForNow(error)) return this.#lost('refused', error.message)
       if (error instanceof Refusal && (error.status === 401 || error.status === 403)) return refused(error.message)
     }
     if (this.#attempt === attempt) this.#lost()

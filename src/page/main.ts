@@ -1,5 +1,5 @@
 /** The Device Management page: signs in, and shows the device while it accepts the credential. */
-import { Client, messageOf, Refusal, Unreachable } from './client.ts'
+import { Client, isRefusedForNow, messageOf, Refusal, Unreachable } from './client.ts'
 import {
   dropCredential,
   dropNextKey,
@@ -144,8 +144,8 @@ async function open(credential: string, opening: Opening = {}): Promise<void> {
       return await enter(opened, opening, refused)
     } catch (error) {
       if (attempt !== attempts) return
-      const isForNow = error instanceof Refusal && error.isForNow
-      if (error instanceof Refusal && error.status === 401 && !isForNow) return refused(error.message)
+      const isForNow = isRefusedForNow(error)
+      if (error instanceof Refusal && error.status === 401 && !error.isForNow) return refused(error.message)
       const isAway = error instanceof Unreachable || error instanceof Refusal
       if (!isAway) throw error
       // A reload must not lose it. Any other credential that is stored may be a better one.

@@ -1,4 +1,4 @@
-import { type Client, isPassing, jsonOf, Refusal } from '../client.ts'
+import { type Client, isPassing, isRefusedForNow, jsonOf, Refusal } from '../client.ts'
 import { idOf } from '../device.ts'
 import * as texts from '../texts.ts'
 
@@ -52,7 +52,7 @@ export async function upload(client: Client, file: File, signal: AbortSignal): P
       const isFinal = !isPassing(error) && !(error instanceof Refusal && PASSING.includes(error.status))
       if (isFinal || error === last) throw error
       // That says nothing about the bundle, and may take any time.
-      const isForNow = error instanceof Refusal && error.isForNow
+      const isForNow = isRefusedForNow(error)
       last = isForNow ? undefined : error
       if (isForNow) vain = 0
       await new Promise(resolve => setTimeout(resolve, RETRY_MS))

@@ -1,4 +1,4 @@
-import { isPassing, messageOf, Refusal } from '../client.ts'
+import { isPassing, isRefusedForNow, messageOf, Refusal } from '../client.ts'
 import type { Device, Session } from '../device.ts'
 import { ask } from '../dialog.ts'
 import { button, foreign, h, problemLine, say } from '../dom.ts'
@@ -158,7 +158,7 @@ function sessionItem(device: Device): Item {
         announce(says.done(nameOf(session)))
       } catch (error) {
         const refusal = error instanceof Refusal ? error : undefined
-        if (!isPassing(error) || refusal?.isForNow) decided = undefined
+        if (!isPassing(error) || isRefusedForNow(error)) decided = undefined
         const inTheWay = refusal?.session
         const text = messageOf(error)
         // Another session may be in the way by then.

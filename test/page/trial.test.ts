@@ -103,11 +103,15 @@ class Network {
   }
 }
 
+/** An address that a device has until the network assigns it another one. */
+const FIXED = '192.0.2.50'
+
 /** Resolves after a time for which the page does not wait at first. */
 const afterFirstLook = () => new Promise(resolve => setTimeout(resolve, 2_500))
 
 t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
-  const browser = await startBrowser(t, 'shell', ['--host-resolver-rules=MAP *.local 127.0.0.1'])
+  const rules = `MAP *.local 127.0.0.1, MAP ${FIXED} 127.0.0.1`
+  const browser = await startBrowser(t, 'shell', [`--host-resolver-rules=${rules}`])
 
   await t.test('a change that leaves the device reachable is confirmed by itself', async t => {
     const { service, link } = await startPageDevice(t)
@@ -206,6 +210,47 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
   })
 
   await t.test(
+    'where the device does not tell whether somebody else has a change on trial, nothing is sent',
+    async t => {
+      const { service } = await startPageDevice(t)
+      const network = new Network()
+      await network.start(t, service.port)
+      const { page } = await openTab(browser, `http://127.0.0.1:${network.port}/#key=${service.key}`)
+      await goTo(page, 'Settings')
+      await fill(page, 'General', 'Host name', 'mine')
+      await waitForText(page, 'Connected')
+      for (const method of ['GET', 'PATCH']) network.lost.add(method)
+      await click(page, 'General', 'Save')
+      await waitForText(page, 'The device does not answer.')
+      network.lost.clear()
+      const other = await service.patch({ deviceName: 'Theirs' }, {}, '?confirmWithin=600')
+      await waitForText(page, 'Connected')
+      await afterFirstLook()
+      const { trial } = (await (await service.fetch('/status')).json()) as { trial?: { etag: string } }
+      t.equal(trial?.etag, other.headers.get('etag'), 'it is not kept')
+      t.equal(await valueIn(page, 'General', 'Host name'), 'mine', 'and the entry is there to be saved')
+    },
+  )
+
+  await t.test('where the answer is lost, a change of other settings is not taken for this one', async t => {
+    const { service, link } = await startPageDevice(t)
+    const { page } = await openTab(browser, link)
+    await goTo(page, 'Settings')
+    await fill(page, 'General', 'Host name', 'mine')
+    const others: Response[] = []
+    await page.setRequestInterception(true)
+    page.on('request', async request => {
+      if (request.method() !== 'PATCH' || request.url().endsWith('?validateOnly=true')) return request.continue()
+      others.push(await service.patch({ deviceName: 'Theirs' }, {}, '?confirmWithin=600'))
+      return request.abort()
+    })
+    await click(page, 'General', 'Save')
+    await waitForText(page, 'The change is not on the device')
+    const { trial } = (await (await service.fetch('/status')).json()) as { trial?: { etag: string } }
+    t.equal(trial?.etag, others[0]?.headers.get('etag'))
+  })
+
+  await t.test(
     'where the answers to a change and to its confirmation are lost, it is kept, and said to be',
     async t => {
       const { service } = await startPageDevice(t)
@@ -255,11 +300,12 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     await page.setRequestInterception(true)
     page.on('request', request => {
       if (request.method() === 'PATCH') return void request.abort()
-      if (request.url().endsWith('/status') && asked++ < 6) return void request.respond({ status: 500 })
+      // The first look is for somebody else's change.
+      if (request.url().endsWith('/status') && asked++ % 7 > 0) return void request.respond({ status: 500 })
       request.continue()
     })
     await click(page, 'General', 'Save')
-    await eventually(() => asked === 6)
+    await eventually(() => asked === 7)
     t.equal((await service.patch({ hostname: 'late' }, {}, '?confirmWithin=60')).status, 200)
     await waitForText(page, 'Saved. The device can still be reached.')
   })
@@ -301,6 +347,22 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     t.not(token, service.key, 'the key itself does not go to an address that another device may have')
     await goTo(page, 'Settings')
     t.equal(await valueIn(page, 'General', 'Host name'), 'elsewhere')
+  })
+
+  await t.test('a device whose new address the network assigns is looked for under its name', async t => {
+    const { service } = await startPageDevice(t)
+    const fixed = { method: 'static', address: `${FIXED}/24` }
+    t.equal((await service.patch({ network: { eth0: fixed } })).status, 200)
+    const network = new Network()
+    await network.start(t, service.port)
+    const { page } = await openTab(browser, `http://${FIXED}:${network.port}/#key=${service.key}`)
+    await goTo(page, 'Settings')
+    await choose(page, 'Network', 'Method', 'Automatic (DHCP)')
+    network.loseAfterPatch(FIXED)
+    await click(page, 'Network', 'Save')
+    await page.waitForFunction(() => location.hostname === 'receiver.local', { polling: 100 })
+    await waitForText(page, 'The device can be reached here, and the change is kept.')
+    t.match((await service.system()).value.network, { eth0: { method: 'dhcp', address: '' } })
   })
 
   await t.test('where a change of address is kept over the old one, the page names the new one', async t => {
@@ -450,10 +512,12 @@ t.test('where a device will be', async t => {
     network: {
       eth0: { address: '', addresses: ['192.0.2.40/24', '2001:db8::40/64'] },
       eth1: { address: '192.0.2.41/24' },
+      eth2: { address: '2001:db8::41/64' },
     },
   }
   const to = (address: string) => ({ network: { eth0: { address } } })
   const named = (hostname: string) => ({ ...before, hostname })
+  const dhcp = { method: 'dhcp' }
   const cases: readonly (readonly [here: string, patch: object, there: string | undefined, before?: typeof before])[] =
     [
       ['http://192.0.2.40:8080/', to('192.0.2.50/24'), 'http://192.0.2.50:8080/'],
@@ -461,6 +525,13 @@ t.test('where a device will be', async t => {
       ['http://[2001:db8::40]/', to('2001:db8::50/64'), 'http://[2001:db8::50]/'],
       ['http://192.0.2.41/', to('192.0.2.50/24'), undefined],
       ['http://192.0.2.41/', { network: { eth1: { address: '192.0.2.51/24' } } }, 'http://192.0.2.51/'],
+      ['http://192.0.2.41/', { network: { eth1: dhcp } }, 'http://receiver.local/'],
+      ['http://192.0.2.41/', { network: { eth1: dhcp }, hostname: 'lobby' }, 'http://lobby.local/'],
+      ['http://192.0.2.41/', { network: { eth0: dhcp } }, undefined],
+      ['http://[2001:db8::40]/', { network: { eth0: dhcp } }, undefined],
+      ['http://[2001:db8::41]/', { network: { eth2: dhcp } }, 'http://receiver.local/'],
+      ['http://[2001:db8::41]/', { network: { eth2: { address: '2001:db8::41/48' } } }, undefined],
+      ['http://receiver.local/', { network: { eth1: dhcp } }, undefined],
       ['http://192.0.2.40/', to(''), undefined],
       ['http://192.0.2.40/', { network: { eth0: { dns: [] } } }, undefined],
       ['http://receiver/', { hostname: 'lobby' }, 'http://lobby/'],
@@ -487,4 +558,12 @@ t.test('where a device will be', async t => {
       there,
       `${here} ${system.hostname} ${JSON.stringify(patch)}`,
     )
+
+  const isSure = (here: string, patch: object) =>
+    addressAfter(patch as Parameters<typeof addressAfter>[0], before, here)?.isGuess === false
+  t.ok(isSure('http://192.0.2.40/', to('192.0.2.50/24')))
+  t.ok(isSure('http://192.0.2.41/', { network: { eth1: { address: '2001:db8::51/64' } } }))
+  t.ok(isSure('http://[2001:db8::41]/', { network: { eth2: { address: '192.0.2.51/24' } } }))
+  t.notOk(isSure('http://[2001:db8::40]/', to('192.0.2.50/24')), 'an announced address stays')
+  t.notOk(isSure('http://192.0.2.41/', { network: { eth1: dhcp } }))
 })

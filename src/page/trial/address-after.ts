@@ -6,6 +6,11 @@ export interface AddressAfter {
   readonly isGuess: boolean
 }
 
+interface Moved {
+  readonly host: string
+  readonly isGuess: boolean
+}
+
 /**
  * Where the device will be after a change: the page's own address with another host. Undefined if it stays where it is, or
  * if nobody can tell.
@@ -13,39 +18,38 @@ export interface AddressAfter {
 export function addressAfter(patch: JsonObject, before: JsonObject, here = location.href): AddressAfter | undefined {
   const host = new URL(here).hostname
   const ip = host.replace(/^\[(.*)\]$/, '$1')
-  const sure = newName(patch, before, host) ?? newIp(patch, before, ip)
-  const moved = sure ?? nameInOtherNetwork(patch, before, ip)
-  if (moved === undefined || moved === host) return undefined
+  const moved = newName(patch, before, host) ?? newIp(patch, before, ip)
+  if (moved === undefined || [host, ip].includes(moved.host)) return undefined
   const url = new URL(here)
   url.hash = ''
-  url.hostname = moved.includes(':') ? `[${moved}]` : moved
-  return { address: url.href, isGuess: sure === undefined }
+  url.hostname = moved.host.includes(':') ? `[${moved.host}]` : moved.host
+  return { address: url.href, isGuess: moved.isGuess }
 }
 
-function newName({ hostname }: JsonObject, before: JsonObject, host: string): string | undefined {
+function newName({ hostname }: JsonObject, before: JsonObject, host: string): Moved | undefined {
   if (typeof hostname !== 'string') return undefined
-  if (host === before.hostname) return hostname
-  return host === localName(before) ? localName({ hostname }) : undefined
+  const name = host === before.hostname ? hostname : host === localName(before) ? localName({ hostname }) : undefined
+  return name === undefined ? undefined : { host: name, isGuess: false }
 }
 
-/** The interface that has the page's address gets another one. */
-function newIp({ network }: JsonObject, before: JsonObject, host: string): string | undefined {
-  for (const [name, change] of Object.entries(isObject(network) ? network : {})) {
-    const known = isObject(before.network) ? before.network[name] : undefined
-    if (!isObject(change) || !isObject(known) || typeof change.address !== 'string') continue
-    const addresses: readonly Json[] = [known.address ?? '', ...(Array.isArray(known.addresses) ? known.addresses : [])]
-    if (addresses.some(address => withoutPrefix(address) === host)) return withoutPrefix(change.address) || undefined
-  }
-  return undefined
+/** The interface that has the page's address gets another one, or joins another network. */
+function newIp(patch: JsonObject, before: JsonObject, ip: string): Moved | undefined {
+  const [name, link] = Object.entries(objectIn(before.network)).find(([, link]) => hasAddress(link, ip)) ?? []
+  if (name === undefined) return undefined
+  const { method, address } = objectIn(objectIn(patch.network)[name])
+  // An address that a router announces stays beside one that is set (RFC 4862, section 5.5.3).
+  const isAnnounced = ip.includes(':') && withoutPrefix(objectIn(link).address) !== ip
+  const set = withoutPrefix(address)
+  if (set !== '') return { host: set, isGuess: isAnnounced }
+  // Nobody knows the address that a network will assign, but the device keeps its name.
+  const isAssigned = (method === 'dhcp' && !isAnnounced) || 'networks' in objectIn(patch.wifi)
+  const host = isAssigned ? localName({ ...before, ...patch }) : undefined
+  return host === undefined ? undefined : { host, isGuess: true }
 }
 
-/** In another Wi-Fi network it gets another address, but keeps its name. */
-function nameInOtherNetwork({ wifi }: JsonObject, before: JsonObject, host: string): string | undefined {
-  const links = isObject(before.network) ? Object.values(before.network) : []
-  const isIts = links.some(
-    link => isObject(link) && Array.isArray(link.addresses) && link.addresses.some(one => withoutPrefix(one) === host),
-  )
-  return isObject(wifi) && 'networks' in wifi && isIts ? localName(before) : undefined
+function hasAddress(link: Json, ip: string): boolean {
+  const { address, addresses } = objectIn(link)
+  return [address, ...(Array.isArray(addresses) ? addresses : [])].some(one => withoutPrefix(one) === ip)
 }
 
 /** The name in mDNS, which takes the first part of a host name alone. */
@@ -53,6 +57,10 @@ function localName({ hostname }: JsonObject): string | undefined {
   return typeof hostname === 'string' ? `${hostname.split('.', 1)[0]}.local` : undefined
 }
 
-function withoutPrefix(address: Json): string {
-  return String(address).split('/', 1)[0] ?? ''
+function withoutPrefix(address: Json | undefined): string {
+  return typeof address === 'string' ? (address.split('/', 1)[0] ?? '') : ''
+}
+
+function objectIn(value: Json | undefined): JsonObject {
+  return isObject(value) ? value : {}
 }

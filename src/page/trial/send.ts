@@ -33,8 +33,10 @@ export async function sendPatch(
   const trialS = Math.max(0, ...trials)
   const after = addressAfter(body, device.system.value)
   const move = trialS > 0 && after !== undefined ? await prepareMove(device, after, goal) : undefined
-  // Of somebody else: should the answer be lost, that one is not taken for ours.
-  const other = trialS > 0 ? (await onTrial(device))?.id : undefined
+  // Should the answer be lost, nobody else's change is taken for ours: not that one, nor one of other settings.
+  const other = trialS > 0 ? await onTrial(device) : null
+  // Somebody else's change may have made the device unreachable. This one has not been sent.
+  if (other === undefined) throw new Unreachable(texts.noAnswer)
   const began = performance.now()
   const returns = device.returns.value
   try {
@@ -54,7 +56,8 @@ export async function sendPatch(
   } catch (error) {
     if (trialS === 0 || !(error instanceof Unreachable)) throw error
     // With a move, the answer was awaited long enough.
-    await runTrial(device, { other, until: began + trialS * 1000, isNew: !move, move, goal })
+    const sent = { other: other?.id, names: Object.keys(body) }
+    await runTrial(device, { ...sent, until: began + trialS * 1000, isNew: !move, move, goal })
     taken()
   }
   // It may have been kept over a connection that the browser had already. With a new one, it may not reach the device here.

@@ -56,6 +56,8 @@ export interface TrialOf {
   readonly id?: string | undefined
   /** The one of somebody else, which was there before: it is not to be kept. */
   readonly other?: string | undefined
+  /** The settings that it changes; a change without all of them is somebody else's. */
+  readonly names?: readonly string[]
   /** When the device undoes it, by `performance.now()`. */
   readonly until: number
   /** Whether it was made just now, and may not have taken effect. */
@@ -65,13 +67,16 @@ export interface TrialOf {
 }
 
 /** A change on trial as the device tells of it. */
-export type OnTrial = Pick<TrialOf, 'until'> & { readonly id: string }
+export type OnTrial = Pick<TrialOf, 'until'> & { readonly id: string; readonly properties: readonly string[] }
 
 /**
  * Confirms a change as soon as the device is reached with it; shows how long it waits otherwise.
  * @throws {Error} if the change was undone or never made, or nobody can tell.
  */
-export async function runTrial(device: Device, { id: given, other, until, isNew, move, goal }: TrialOf): Promise<void> {
+export async function runTrial(
+  device: Device,
+  { id: given, other, names = [], until, isNew, move, goal }: TrialOf,
+): Promise<void> {
   // Once seen, it is known: after a confirmation without an answer, there may be none on trial any more.
   let id = given
   /** Looks in a row by which none of ours was on trial. */
@@ -96,7 +101,7 @@ export async function runTrial(device: Device, { id: given, other, until, isNew,
       const answerMs = move ? ANSWER_MS : patience(attempts)
       const isReached = goal === undefined || (await look(device, goal, answerMs))
       const found = id === undefined ? await onTrial(device, answerMs) : undefined
-      if (found && found.id !== other) id = found.id
+      if (found && found.id !== other && names.every(name => found.properties.includes(name))) id = found.id
       // It may yet begin.
       else none = found === undefined ? 0 : none + 1
       if (none > LOOKS_FOR_NONE) throw new Error(texts.trialNone)
@@ -172,12 +177,19 @@ async function look({ client }: Device, { isReached }: Goal, answerMs: number): 
   return read.then(isReached, () => undefined)
 }
 
+/** The part of the device's status about a change on trial. */
+interface Status {
+  readonly trial?: { readonly etag: string; readonly properties: readonly string[]; readonly remainingS: number }
+}
+
 /** The change that is on trial; null if there is none; undefined if the device does not tell. */
 export async function onTrial({ client }: Device, answerMs = ANSWER_MS): Promise<OnTrial | null | undefined> {
   try {
     const signal = AbortSignal.timeout(answerMs)
-    const { trial } = await client.read<{ trial?: { etag: string; remainingS: number } }>('/status', { signal })
-    return trial ? { id: trial.etag.replaceAll('"', ''), until: performance.now() + trial.remainingS * 1000 } : null
+    const { trial } = await client.read<Status>('/status', { signal })
+    if (!trial) return null
+    const { etag, properties, remainingS } = trial
+    return { id: etag.replaceAll('"', ''), properties, until: performance.now() + remainingS * 1000 }
   } catch {
     return undefined
   }

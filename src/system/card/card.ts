@@ -264,7 +264,8 @@ export class CardTaker {
     mistakes.push(...whyTooMany([...takers.issuers.all.map(({ name }) => name), ...issuers.keys()]))
     if (mistakes.length > 0) return mistakes
     try {
-      await configuration.patch(patchOf(given, (await this.#linkFor(given)).name), () => undefined)
+      const { networks } = configuration.value('wifi') ?? {}
+      await configuration.patch(patchOf(given, (await this.#linkFor(given)).name, networks), () => undefined)
     } catch (error) {
       if (!(error instanceof Problem && error.errors)) throw error
       return error.errors.map(refused => `${at(nameAt(refused, given))}: ${whyRefused(refused)}`)

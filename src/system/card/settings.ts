@@ -1,14 +1,22 @@
-import { officialCode, whyNoCountry, whyNoNetwork } from '../../../hal/format/wpa-supplicant.ts'
+import {
+  MAX_NETWORKS,
+  officialCode,
+  type WifiNetwork,
+  whyNoCountry,
+  whyNoNetwork,
+} from '../../../hal/format/wpa-supplicant.ts'
 import type { JsonObject } from '../../json.ts'
 import type { FieldError } from '../../problem.ts'
 import type { Given, Name, Parsed } from './receiver-txt.ts'
 
 /** Used instead of an address: the network assigns one. */
 const DHCP = 'dhcp'
+/** A device stays in its country when it joins another network. */
+const COUNTRY = 'wifi-country'
 /** Names that belong together: when the first one is given, the others are replaced, too, or unset if not given. */
 const GROUPS: readonly (readonly [Name, ...(keyof Given)[]])[] = [
   // The Wi-Fi comes before the address, which may be that of the Wi-Fi adapter.
-  ['wifi-ssid', 'wifi-password', 'wifi-country'],
+  ['wifi-ssid', 'wifi-password', COUNTRY],
   ['address', 'gateway', 'dns', 'link'],
 ]
 
@@ -20,7 +28,7 @@ export function givenIn({ lines }: Parsed): Given {
 /** Returns the settings given before, overridden by those given now. */
 export function merged(before: Given, now: Given): Given {
   const replaced = GROUPS.flatMap(([first, ...others]) => (now[first] === undefined ? [] : others))
-  const kept = Object.entries(before).filter(([name]) => !replaced.includes(name as Name))
+  const kept = Object.entries(before).filter(([name]) => name === COUNTRY || !replaced.includes(name as Name))
   return { ...Object.fromEntries(kept), ...now }
 }
 
@@ -37,10 +45,14 @@ export function setsAddresses({ address, gateway, dns }: Given): boolean {
   return [address, gateway, dns].some(value => value !== undefined)
 }
 
-/** Returns the part for the configuration, as a JSON Merge Patch. @param link The interface that gets the address. */
-export function patchOf(given: Given, link: string): JsonObject {
+/**
+ * Returns the part for the configuration, as a JSON Merge Patch.
+ * @param link The interface that gets the address.
+ * @param known The networks that the device joins already.
+ */
+export function patchOf(given: Given, link: string, known: readonly WifiNetwork[] = []): JsonObject {
   const { hostname, name } = given
-  const wifi = wifiOf(given)
+  const wifi = wifiOf(given, known)
   return {
     ...(hostname !== undefined && { hostname: hostname.toLowerCase() }),
     ...(name !== undefined && { deviceName: name }),
@@ -81,11 +93,19 @@ export function wifiMistakes(given: Given): Readonly<Partial<Record<Name, string
   }
 }
 
-/** Returns a Wi-Fi configuration with this network only. `hidden` is set so that a hidden network is found, too. */
-function wifiOf(given: Given): JsonObject | undefined {
+/**
+ * Returns a Wi-Fi configuration in which this network is preferred to the known ones: a device that was out of reach may be
+ * carried back to them. `hidden` is set so that a hidden network is found, too. Without a country, the device keeps its own.
+ */
+function wifiOf(given: Given, known: readonly WifiNetwork[]): JsonObject | undefined {
   const ssid = given['wifi-ssid']
   if (ssid === undefined) return undefined
-  return { country: countryOf(given), networks: [{ ssid, password: given['wifi-password'] ?? '', hidden: true }] }
+  const first = { ssid, password: given['wifi-password'] ?? '', hidden: true }
+  const others = known.filter(network => network.ssid !== ssid).map(network => ({ ...network }))
+  return {
+    ...(given[COUNTRY] !== undefined && { country: countryOf(given) }),
+    networks: [first, ...others].slice(0, MAX_NETWORKS),
+  }
 }
 
 /** On a card, UK will do: nobody is there to be asked, and without Wi-Fi, nobody may find the device. */

@@ -6,6 +6,7 @@ import t from 'tap'
 import { REPOSITORY } from '../../../build/bundle-file.ts'
 import { Files } from '../../../hal/files/files.ts'
 import { type FileSystem, KERNEL } from '../../../hal/files/kernel.ts'
+import { MAX_NETWORKS } from '../../../hal/format/wpa-supplicant.ts'
 import { System } from '../../../hal/os/system.ts'
 import { CardTaker } from '../../../src/system/card/card.ts'
 import { remember } from '../../../src/system/card/memory.ts'
@@ -305,7 +306,7 @@ t.test('a card whose interfaces cannot be read is reported, and taken once they 
 })
 
 t.test(
-  'its Wi-Fi is the setting that the API shows: one change with the rest, in place of what was joined before',
+  'its Wi-Fi is the setting that the API shows: one change with the rest, preferred to what was joined before',
   async t => {
     const board = new Board(t).insert(ALL)
     await board.boot()
@@ -317,10 +318,20 @@ t.test(
     }
     t.same(await board.setting('wifi'), shown)
     await board.insert('hostname=lobby-2\nwifi-ssid=Office\n').boot()
-    const open = { ssid: 'Office', password: '', hidden: true }
-    t.same(await board.setting('wifi'), { ...shown, country: '', networks: [open] })
+    const networks = [{ ssid: 'Office', password: '', hidden: true }, ...shown.networks]
+    t.same(await board.setting('wifi'), { ...shown, networks })
+    t.match(board.read(WPA), 'correct horse', 'nor is the password of the other network lost')
     await board.insert('hostname=_\nwifi-ssid=Other\n').boot()
-    t.same(await board.setting('wifi'), { ...shown, country: '', networks: [open] }, 'with a mistake, none is taken')
+    t.same(await board.setting('wifi'), { ...shown, networks }, 'with a mistake, none is taken')
+
+    await board.insert('wifi-ssid=Guests\nwifi-password=another horse\nwifi-country=DK\n').boot()
+    const [office, guests] = networks
+    t.same(await board.setting('wifi'), { ...shown, country: 'DK', networks: [guests, office] })
+    t.match(board.read(WPA), 'another horse')
+    t.notMatch(board.read(WPA), 'correct horse')
+    for (let n = 1; n <= MAX_NETWORKS; n++) await board.insert(`wifi-ssid=Net ${n}\n`).boot()
+    const names = ((await board.setting('wifi')) as { networks: { ssid: string }[] }).networks.map(({ ssid }) => ssid)
+    t.same([names.length, names[0]], [MAX_NETWORKS, `Net ${MAX_NETWORKS}`], 'the last ones make room')
   },
 )
 

@@ -1,5 +1,4 @@
 /** A device as the image makes it: `/etc` and `/var` are overlays whose upper folders are on the data partition. */
-import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,6 +12,7 @@ import { FakeReceiver } from '../support/fakes/receiver.ts'
 import { IN_MEMORY } from '../support/folder.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 import { unmount } from './recorded-disk.ts'
+import { inShell } from './shell.ts'
 
 const STATE = 'var/lib/receiverd'
 /** As in build/image/initramfs/scripts/init-bottom/receiver. */
@@ -28,28 +28,30 @@ export interface Seen {
 export class CrashDevice {
   /** Where the data partition is to be mounted. */
   readonly data = mkdtempSync(join(IN_MEMORY, 'receiverd-'))
-  readonly #root: string
+  readonly #t: Test
+  #root = ''
 
   /** @param t Whose end removes it; it must be unmounted by then. */
   constructor(t: Test) {
-    this.#root = deviceRoot(t)
-    mkdirSync(join(this.#root, 'var'))
+    this.#t = t
     t.teardown(() => rmSync(this.data, { recursive: true, force: true }))
   }
 
-  /** Mounts the overlays. */
-  cover(): void {
+  /** Mounts the overlays on a root of its own: most disks are only looked at, and need none. */
+  async cover(): Promise<void> {
+    this.#root = deviceRoot(this.#t)
+    mkdirSync(join(this.#root, 'var'))
     for (const name of ['etc', 'var']) {
       const [lower, upper, work] = [join(this.#root, name), ...['upper', 'work'].map(it => join(this.data, name, it))]
       for (const path of [upper, work]) mkdirSync(path as string, { recursive: true })
       const options = `lowerdir=${lower},upperdir=${upper},workdir=${work},${FEATURES}`
-      execFileSync('mount', ['-t', 'overlay', '-o', options, 'overlay', lower as string], { stdio: 'pipe' })
+      await inShell(['mount', '-t', 'overlay', '-o', options, 'overlay', lower as string])
     }
     mkdirSync(join(this.#root, STATE), { recursive: true, mode: 0o700 })
   }
 
-  uncover(): void {
-    for (const name of ['etc', 'var']) unmount(join(this.#root, name))
+  async uncover(): Promise<void> {
+    for (const name of ['etc', 'var']) await unmount(join(this.#root, name))
   }
 
   /** The data partition's content: two of the same digest are the same to the device. */

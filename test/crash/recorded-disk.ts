@@ -7,6 +7,7 @@ import { once } from 'node:events'
 import {
   closeSync,
   copyFileSync,
+  ftruncateSync,
   mkdirSync,
   openSync,
   readSync,
@@ -20,24 +21,25 @@ import type { Test } from 'tap'
 import { eventually } from '../support/eventually.ts'
 import type { Random } from '../support/random.ts'
 import { type Entry, readWriteLog, SECTOR_BYTES } from '../support/write-log.ts'
+import { inShell } from './shell.ts'
 
-/** Its contents are copied for each state, and are a few hundred KiB. */
+/** Each state is a file with holes, as only a few hundred KiB of it are not zeros. */
 const DISK = '16M'
 /** Of the file system, which relies on a disk to write a block wholly or not at all: its superblock is part of one. */
 const BLOCK_BYTES = 4096
 
 /** Mounts it at a folder. */
-export function mountDisk(disk: string, at: string): void {
+export async function mountDisk(disk: string, at: string): Promise<void> {
   mkdirSync(at, { recursive: true })
-  execFileSync('mount', ['-t', 'ext4', '-o', 'loop,noatime', disk, at], { stdio: 'pipe' })
+  await inShell(['mount', '-t', 'ext4', '-o', 'loop,noatime', disk, at])
 }
 
-export function unmount(at: string): void {
+export async function unmount(at: string): Promise<void> {
   try {
-    execFileSync('umount', [at], { stdio: 'pipe' })
+    await inShell(['umount', at])
   } catch {
     // A test that has failed leaves a service with open files.
-    execFileSync('umount', ['--lazy', at], { stdio: 'pipe' })
+    await inShell(['umount', '--lazy', at])
   }
 }
 
@@ -91,7 +93,7 @@ export class RecordedDisk {
     t.teardown(() => daemon.kill())
     const { size } = statSync(disk)
     await eventually(() => statSync(exported).size === size)
-    mountDisk(exported, mountPoint)
+    await mountDisk(exported, mountPoint)
     // Ended while the kernel still has the file open, the daemon would wait for the kernel, and we for it.
     const isOpen = () => execFileSync('losetup', ['--associated', exported], { encoding: 'utf8' }) !== ''
     return new RecordedDisk(folder, mountPoint, async () => {
@@ -108,7 +110,7 @@ export class RecordedDisk {
 
   /** Unmounts it, and ends the recording. */
   async close(): Promise<void> {
-    unmount(this.#mountPoint)
+    await unmount(this.#mountPoint)
     await this.#stop()
   }
 
@@ -133,20 +135,38 @@ export interface CrashState {
 const ALL_SUBSETS_OF = 5
 const SOME = 8
 
+/** The blocks of a disk by their offset. Those that are absent are zeros. */
+type Blocks = Map<number, Buffer>
+
+function blocksOf(disk: string): Blocks {
+  const blocks: Blocks = new Map()
+  const zeros = Buffer.alloc(BLOCK_BYTES)
+  const file = openSync(disk, 'r')
+  for (let offset = 0; ; offset += BLOCK_BYTES) {
+    const block = Buffer.alloc(BLOCK_BYTES)
+    if (readSync(file, block, 0, BLOCK_BYTES, offset) === 0) break
+    if (!block.equals(zeros)) blocks.set(offset, block)
+  }
+  closeSync(file)
+  return blocks
+}
+
 /**
  * Each state that a cut between two flushes can leave: of the writes since the last flush, a disk may have made durable any,
  * and the first blocks of one.
- * @param disk A file for the disk as it is at the last flush.
  */
-export function* crashStates({ before, log, entries }: Recording, disk: string, random: Random): Generator<CrashState> {
-  copyFileSync(before, disk)
-  const [reader, base] = [openSync(log, 'r'), openSync(disk, 'r+')]
-  const write = (file: number, { data, offset, length }: Entry, blocks = length / BLOCK_BYTES) => {
+export function* crashStates({ before, log, entries }: Recording, random: Random): Generator<CrashState> {
+  const { size } = statSync(before)
+  const durable = blocksOf(before)
+  const reader = openSync(log, 'r')
+  const write = (blocks: Blocks, { data, offset, length }: Entry, count = length / BLOCK_BYTES) => {
     // A discarded range reads as before, or as zeros: ext4 relies on neither.
     if (data === undefined) return
-    const bytes = Buffer.alloc(blocks * BLOCK_BYTES)
-    readSync(reader, bytes, 0, bytes.length, data)
-    writeSync(file, bytes, 0, bytes.length, offset)
+    for (let at = 0; at < count * BLOCK_BYTES; at += BLOCK_BYTES) {
+      const block = Buffer.alloc(BLOCK_BYTES)
+      readSync(reader, block, 0, BLOCK_BYTES, data + at)
+      blocks.set(offset + at, block)
+    }
   }
   let pending: Entry[] = []
   let flushed = 0
@@ -154,6 +174,7 @@ export function* crashStates({ before, log, entries }: Recording, disk: string, 
     for (const [index, entry] of entries.entries()) {
       if (entry.isDurable) throw new Error('a loop device makes no write durable by itself')
       if (!entry.isFlush) {
+        if (entry.offset % BLOCK_BYTES !== 0) throw new Error('the file system writes whole blocks')
         if (entry.data !== undefined) pending.push(entry)
         continue
       }
@@ -168,19 +189,21 @@ export function* crashStates({ before, log, entries }: Recording, disk: string, 
           save: path => {
             // A new file: the one before may still be mounted somewhere for a moment.
             rmSync(path, { force: true })
-            copyFileSync(disk, path)
-            const file = openSync(path, 'r+')
-            for (const each of subset) write(file, each, each === torn ? part : undefined)
+            const blocks = new Map(durable)
+            for (const each of subset) write(blocks, each, each === torn ? part : undefined)
+            const file = openSync(path, 'wx')
+            ftruncateSync(file, size)
+            for (const [offset, block] of blocks) writeSync(file, block, 0, block.length, offset)
             closeSync(file)
           },
         }
       }
-      for (const each of pending) write(base, each)
+      for (const each of pending) write(durable, each)
       pending = []
       flushed = entry.end
     }
   } finally {
-    for (const file of [reader, base]) closeSync(file)
+    closeSync(reader)
   }
 }
 

@@ -2,7 +2,6 @@
  * A device is changed while every write to its disk is recorded, and started from each state that a power cut could have left:
  * acknowledged changes are there, and of the last request all or nothing. CHANGES=N for longer, SEED=N for another run.
  */
-import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
@@ -14,6 +13,7 @@ import { Random, SEED } from '../support/random.ts'
 import type { TestService } from '../support/service.ts'
 import { CrashDevice, type Seen, seen } from './device.ts'
 import { crashStates, mountDisk, RecordedDisk, type Recording, unmount } from './recorded-disk.ts'
+import { inShell } from './shell.ts'
 
 const CHANGES = Number(process.env.CHANGES ?? 4)
 // A change leaves some sixty states, and each takes up to two and a half seconds on a busy machine; one half as fast must do as
@@ -89,7 +89,7 @@ async function record(t: Test): Promise<{ readonly recording: Recording; readonl
   const note = async (name: string, from: number, after: Step['after']) =>
     void steps.push({ name, from, to: disk.position, after })
   try {
-    device.cover()
+    await device.cover()
     let service = await device.start(t)
     await note('first start', 0, await seen(service))
     const { key: _, ...factory } = await seen(service)
@@ -116,7 +116,7 @@ async function record(t: Test): Promise<{ readonly recording: Recording; readonl
     }
     await service.close()
   } finally {
-    device.uncover()
+    await device.uncover()
     await disk.close()
   }
   return { recording: disk.recording, steps }
@@ -132,19 +132,19 @@ const isAs = (after: Step['after'], found: Seen) => {
 /** The device on a disk as a cut has left it; `act` is called when the partition is mounted, before anything runs. */
 async function onDisk(t: Test, disk: string, act: (device: CrashDevice) => Promise<void>): Promise<void> {
   // A start does this first: 1 if it has read the journal. Nothing may be left to mend.
-  execFileSync('sh', ['-c', 'e2fsck -p "$1" || [ $? = 1 ]', 'sh', disk], { stdio: 'pipe' })
+  await inShell(['e2fsck', '-p', disk], 1)
   const device = new CrashDevice(t)
-  mountDisk(disk, device.data)
+  await mountDisk(disk, device.data)
   try {
     await act(device)
   } finally {
-    unmount(device.data)
+    await unmount(device.data)
   }
 }
 
 /** Whether the device is in an allowed state, and works. @returns the name of the step that led to it. */
 async function isSound(t: Test, device: CrashDevice, allowed: readonly Step[], where: string): Promise<string> {
-  device.cover()
+  await device.cover()
   try {
     const service = await device.start(t)
     const found = await seen(service)
@@ -159,7 +159,7 @@ async function isSound(t: Test, device: CrashDevice, allowed: readonly Step[], w
     await service.close()
     return match?.name ?? '-'
   } finally {
-    device.uncover()
+    await device.uncover()
   }
 }
 
@@ -168,16 +168,16 @@ async function cutAgain(t: Test, disk: string, allowed: readonly Step[], where: 
   const folder = temporaryFolder(t, IN_MEMORY)
   const device = new CrashDevice(t)
   const recorded = await RecordedDisk.mounted(t, folder, device.data, disk)
-  device.cover()
+  await device.cover()
   try {
     await (await device.start(t)).close()
   } finally {
-    device.uncover()
+    await device.uncover()
     await recorded.close()
   }
-  const [base, next] = [join(folder, 'base'), join(folder, 'next')]
+  const next = join(folder, 'next')
   const known = new Set<string>()
-  for (const state of crashStates(recorded.recording, base, random)) {
+  for (const state of crashStates(recorded.recording, random)) {
     state.save(next)
     await onDisk(t, next, async device => {
       const digest = device.digest()
@@ -192,12 +192,11 @@ async function cutAgain(t: Test, disk: string, allowed: readonly Step[], where: 
 t.test('every state that a power cut could leave', { skip: SKIP }, async t => {
   t.comment(`SEED=${random.seed} CHANGES=${CHANGES}`)
   const { recording, steps } = await record(t)
-  const folder = temporaryFolder(t, IN_MEMORY)
-  const [base, disk] = [join(folder, 'base'), join(folder, 'disk')]
+  const disk = join(temporaryFolder(t, IN_MEMORY), 'disk')
   const disks = new Set<string>()
   const kinds = new Map<string, number>()
   let [states, again] = [0, 0]
-  for (const state of crashStates(recording, base, random)) {
+  for (const state of crashStates(recording, random)) {
     states++
     state.save(disk)
     const known = steps.findLastIndex(({ to }) => to <= state.from)

@@ -327,7 +327,7 @@ ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('k
   t.teardown(() => odd.close())
   const { port: oddPort } = odd.address() as AddressInfo
   owner.write('shared.key', 'lobby,0123456789abcdefghijklmn\n', 0o640)
-  for (const [options, said] of [
+  const wrong = [
     [{ pin: 'abc', key: OTHER_KEY, address: '192.0.2.1' }, 'pin: give sha256//BASE64, or a SHA-256 fingerprint'],
     [{ pin: own.pin, key: OTHER_KEY }, 'pin: there is no TLS at an http: address'],
     [{ pin: own.pin, ca_path: '/x' }, 'parameters are mutually exclusive: pin|ca_path'],
@@ -351,13 +351,20 @@ ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('k
     [{ key: OTHER_KEY, confirm_within: 3 }, 'confirm_within: 3 is not from 5 to 600 seconds'],
     [{ key: OTHER_KEY, pim: own.pin }, 'Unsupported parameters: pim. Supported parameters include: address, ca_path'],
     [{ key: OTHER_KEY }, 'cannot connect to 127.0.0.1:9: Connection refused'],
-  ] as const) {
-    const args = JSON.stringify({ ...common, ...options })
-    const { status, stdout, stderr } = await owner.ansible('ansible', ['localhost', '-o', '-m', MODULE, '-a', args])
-    t.equal(status, 2, said)
-    t.ok(stdout.includes(said), stdout)
-    t.notMatch(stdout + stderr, /exception|0123456789abc/)
+  ] as const
+  // A program for all of them, because its start takes longer than all that they do.
+  const tasks = wrong.map(([options]) => ({ [MODULE]: { ...common, ...options }, ignore_errors: true }))
+  owner.write('wrong.yml', JSON.stringify([{ hosts: 'localhost', gather_facts: false, tasks }]))
+  const { stdout, stderr } = await owner.ansible('ansible-playbook', ['-v', owner.path('wrong.yml')])
+  const results = [...stdout.matchAll(/^(\w+): \[localhost\].* => (\{.*\})$/gm)]
+  t.equal(results.length, wrong.length, stdout)
+  for (const [at, [, said]] of wrong.entries()) {
+    const [, state, result] = results[at] ?? []
+    t.equal(state, 'fatal', said)
+    t.ok(result?.includes(said), result)
+    t.notMatch(result, /exception|0123456789abc/)
   }
+  t.notMatch(stdout + stderr, /exception|0123456789abc/)
 })
 
 t.test(

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { REPOSITORY } from '../../build/bundle-file.ts'
 import { grouped, listed } from '../../src/fleet/report.ts'
-import { cpuNs, familyOf } from '../bench/proc.ts'
+import { cpuNs, familyOf, memoryBytes } from '../bench/proc.ts'
 import { digits, table } from '../bench/table.ts'
 import { configurationOfNginx, NGINX } from '../interop/nginx.ts'
 import { Receiver } from '../interop/support.ts'
@@ -374,7 +374,8 @@ async function watch(pid: number | undefined, seen: { ns: number; bytes: number 
       seen.ns = family.reduce((ns, member) => ns + cpuNs(member), 0)
       seen.bytes = Math.max(
         seen.bytes,
-        family.reduce((bytes, member) => bytes + rollup(member, 'Rss'), 0),
+        // One that has just ended has none. It is looked at often, and smaps_rollup walks all pages.
+        family.reduce((bytes, member) => bytes + (memoryBytes(member, 'VmRSS') || 0), 0),
       )
     } catch {
       // It ended while it was looked at.

@@ -29,6 +29,9 @@ function fleetFile(devices: Readonly<Record<string, string>>, rest = ''): string
   return `keys: keys.csv\n${rest}devices:\n${lines.join('\n')}\n`
 }
 
+// Several of them wait for seconds.
+t.jobs = 3
+
 t.test('one device, as a process: from a difference to none', async t => {
   const owner = new Owner(t)
   const device = await startReceiver(t)
@@ -64,7 +67,8 @@ t.test('one device, as a process: from a difference to none', async t => {
   t.notMatch(listed.stdout + before.stdout + applied.stdout + applied.stderr, device.key)
 })
 
-t.test('a fleet of 20, of which one is dead, one hangs, and one is lost in a wave', async t => {
+// Alone, so that nothing else of this test makes a device late.
+t.test('a fleet of 20, of which one is dead, one hangs, and one is lost in a wave', { buffered: false }, async t => {
   const owner = new Owner(t)
   const devices = await Promise.all(Array.from({ length: LIVING }, () => startTestService(t)))
   const networks = await Promise.all(devices.map(({ port }) => Network.to(t, port)))

@@ -8,7 +8,7 @@ ifneq ($(filter-out help clean,$(MAKECMDGOALS)),)
 ifeq ($(shell command -v npm),)
 $(error Node.js is not in PATH: install Node.js 20.19 or later, with npm)
 endif
-VERSION ?= $(shell node -p "require('./package.json').version")
+VERSION ?= $(shell sed -n 's/^  "version": "\(.*\)".*/\1/p' package.json)
 export VERSION := $(VERSION)
 endif
 # The board that `make image` makes the image for: a folder in build/image/boards.

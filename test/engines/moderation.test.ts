@@ -222,11 +222,6 @@ t.test('a room', { skip: NO_RIG }, async t => {
     t.match(await rig.readFile('/run/uxplay/options'), /^s 1280x720$/m)
     t.equal((await rig.patch({ airplay: { restartPending: true } })).status, 422)
   })
-})
-
-t.test('strangers with tricks', { skip: NO_RIG }, async t => {
-  const room = await startRoom(t)
-  const { rig } = room
 
   await t.test('a device that UxPlay writes no file for is listed', async () => {
     await room.unlessCrashed(async () => {
@@ -239,7 +234,7 @@ t.test('strangers with tricks', { skip: NO_RIG }, async t => {
     })
   })
 
-  await t.test('none comes in by the options of the session before', async () => {
+  await t.test('no device comes in by the options of the session before', async () => {
     const [before, idle] = await room.unlessCrashed(async () => {
       const ann = await room.letIn()
       const before = await rig.readFile('/run/uxplay/startup')
@@ -254,7 +249,7 @@ t.test('strangers with tricks', { skip: NO_RIG }, async t => {
     await room.mustAsk()
   })
 
-  await t.test('nor because moderation began during a session', async () => {
+  await t.test('nor does one because moderation began during a session', async () => {
     const idle = await room.unlessCrashed(async () => {
       await rig.patch({ moderation: { approval: 'none' } })
       await room.untilOption('restrict', false)
@@ -312,114 +307,105 @@ t.test('strangers with tricks', { skip: NO_RIG }, async t => {
       await room.untilReady()
     }
   })
-})
 
-t.test('the moderator hears of a device at once', { skip: NO_RIG }, async t => {
-  const room = await startRoom(t)
-  const delays: number[] = []
-  for (let n = 0; n < 10; n++) {
-    const delay = await room.unlessCrashed(async () => {
-      const ann = room.device()
-      const stream = await room.rig.stream('/sessions/events')
-      equal(await ann.advance(), 'refused')
-      await stream.eventWhere(data => JSON.stringify(data).includes('pending'))
-      const heard = Date.now()
-      const [line] = await room.rig.journal('--unit=uxplay', '--lines=1', '--output-fields=MESSAGE')
-      match(line?.MESSAGE ?? '', /^use "-allow/)
-      await ann.leave('close')
-      await stream.eventWhere(data => JSON.stringify(data).includes('[]'))
-      stream.close()
-      return heard - Number(line?.__REALTIME_TIMESTAMP) / 1000
-    })
-    delays.push(delay)
-  }
-  delays.sort((a, b) => a - b)
-  t.comment(`${delays.map(delay => Math.round(delay)).join(', ')} ms after the line in the log`)
-  // A look at UxPlay every 2 s would take a second.
-  t.ok((delays[5] ?? Number.NaN) < 700)
-})
-
-t.test('moderation is switched off and on', { skip: NO_RIG }, async t => {
-  const room = await startRoom(t)
-  const { rig } = room
-  const approval = async (approval: string) => {
-    const answer = await rig.patch({ moderation: { approval } })
-    t.equal(answer.status, 200)
-    return (await answer.json()) as { airplay: { restartPending: boolean }; moderation: { approval: string } }
-  }
-  t.equal(await room.device().advance(), 'refused')
-  await room.untilOnly('pending')
-  await approval('none')
-  await room.untilEmpty()
-  await room.untilReady()
-
-  await approval('moderator')
-  await room.untilOption('restrict')
-  const connecting = room.device()
-  t.equal(await connecting.advance('pair'), 'pair')
-  t.match(await approval('none'), { airplay: { restartPending: true } }, 'a device that is connecting goes on')
-  t.equal(await connecting.advance(), 'refused')
-  await room.untilEnded(connecting)
-  await room.untilOption('restrict', false)
-
-  await room.unlessCrashed(async () => {
-    await approval('none')
-    await room.untilOption('restrict', false)
-    const ann = await room.comesIn()
-    const active = await room.untilOnly('active')
-    const { name, deviceId, address } = active
-    deepEqual([name, deviceId, address], ["Ann's iPhone", ANN, rig.hostAddress], 'listed, although nobody was asked')
-    const { airplay, moderation } = await approval('moderator')
-    deepEqual([airplay.restartPending, moderation.approval], [true, 'moderator'])
-    deepEqual(await room.untilOnly('active'), active, 'it goes on')
-    await ann.leave()
-    await room.untilEmpty()
-    await room.untilOption('restrict')
-  })
-  await room.mustAsk()
-
-  // By hand, as an administrator does.
-  const text = await rig.readFile('/etc/uxplayrc')
-  await rig.replaceFile('/etc/uxplayrc', text.replace('restrict\n', ''))
-  await eventually(async () => JSON.stringify((await rig.system()).value.moderation).includes('none'))
-  await rig.run(['systemctl', 'restart', 'uxplay'])
-  await room.untilReady()
-  await room.unlessCrashed(async () => {
-    const bob = await room.comesIn({ name: 'Bob', deviceId: BOB })
-    equal((await room.untilOnly('active')).name, 'Bob')
-    await bob.leave()
-  })
-  await room.untilEmpty()
-})
-
-t.test(
-  'a device that cannot be remotely controlled is heard of, too, although UxPlay makes no file for it',
-  { skip: NO_RIG },
-  async t => {
-    const room = await startRoom(t)
-    const took: number[] = []
-    for (let n = 0; n < 4; n++) {
+  await t.test('the moderator hears of a device at once', async t => {
+    const delays: number[] = []
+    for (let n = 0; n < 10; n++) {
       const delay = await room.unlessCrashed(async () => {
-        const ann = room.device({ hasRemote: false })
+        const ann = room.device()
+        const stream = await rig.stream('/sessions/events')
         equal(await ann.advance(), 'refused')
-        const began = performance.now()
-        await eventually(async () => (await room.sessions())[0]?.state === 'pending')
-        const heard = performance.now()
+        await stream.eventWhere(data => JSON.stringify(data).includes('pending'))
+        const heard = Date.now()
+        const [line] = await rig.journal('--unit=uxplay', '--lines=1', '--output-fields=MESSAGE')
+        match(line?.MESSAGE ?? '', /^use "-allow/)
         await ann.leave('close')
-        await room.untilEmpty()
-        return heard - began
+        await stream.eventWhere(data => JSON.stringify(data).includes('[]'))
+        stream.close()
+        return heard - Number(line?.__REALTIME_TIMESTAMP) / 1000
       })
-      took.push(delay)
+      delays.push(delay)
     }
-    // The journal tells after 250 ms, and UxPlay is looked at once in 2 s.
-    took.sort((a, b) => a - b)
-    t.ok((took[1] ?? Number.NaN) < 3_000, took.join(', '))
-  },
-)
+    delays.sort((a, b) => a - b)
+    t.comment(`${delays.map(delay => Math.round(delay)).join(', ')} ms after the line in the log`)
+    // A look at UxPlay every 2 s would take a second.
+    t.ok((delays[5] ?? Number.NaN) < 700)
+  })
 
-t.test('an UxPlay that is stuck is restarted', { skip: NO_RIG }, async t => {
-  const room = await startRoom(t)
-  const { rig } = room
+  await t.test(
+    'a device that cannot be remotely controlled is heard of, too, although UxPlay makes no file for it',
+    async t => {
+      const took: number[] = []
+      for (let n = 0; n < 4; n++) {
+        const delay = await room.unlessCrashed(async () => {
+          const ann = room.device({ hasRemote: false })
+          equal(await ann.advance(), 'refused')
+          const began = performance.now()
+          await eventually(async () => (await room.sessions())[0]?.state === 'pending')
+          const heard = performance.now()
+          await ann.leave('close')
+          await room.untilEmpty()
+          return heard - began
+        })
+        took.push(delay)
+      }
+      // The journal tells after 250 ms, and UxPlay is looked at once in 2 s.
+      took.sort((a, b) => a - b)
+      t.ok((took[1] ?? Number.NaN) < 3_000, took.join(', '))
+    },
+  )
+
+  await t.test('moderation is switched off and on', async t => {
+    const approval = async (approval: string) => {
+      const answer = await rig.patch({ moderation: { approval } })
+      t.equal(answer.status, 200)
+      return (await answer.json()) as { airplay: { restartPending: boolean }; moderation: { approval: string } }
+    }
+    t.equal(await room.device().advance(), 'refused')
+    await room.untilOnly('pending')
+    await approval('none')
+    await room.untilEmpty()
+    await room.untilReady()
+
+    await approval('moderator')
+    await room.untilOption('restrict')
+    const connecting = room.device()
+    t.equal(await connecting.advance('pair'), 'pair')
+    t.match(await approval('none'), { airplay: { restartPending: true } }, 'a device that is connecting goes on')
+    t.equal(await connecting.advance(), 'refused')
+    await room.untilEnded(connecting)
+    await room.untilOption('restrict', false)
+
+    await room.unlessCrashed(async () => {
+      await approval('none')
+      await room.untilOption('restrict', false)
+      const ann = await room.comesIn()
+      const active = await room.untilOnly('active')
+      const { name, deviceId, address } = active
+      deepEqual([name, deviceId, address], ["Ann's iPhone", ANN, rig.hostAddress], 'listed, although nobody was asked')
+      const { airplay, moderation } = await approval('moderator')
+      deepEqual([airplay.restartPending, moderation.approval], [true, 'moderator'])
+      deepEqual(await room.untilOnly('active'), active, 'it goes on')
+      await ann.leave()
+      await room.untilEmpty()
+      await room.untilOption('restrict')
+    })
+    await room.mustAsk()
+
+    // By hand, as an administrator does.
+    const text = await rig.readFile('/etc/uxplayrc')
+    await rig.replaceFile('/etc/uxplayrc', text.replace('restrict\n', ''))
+    await eventually(async () => JSON.stringify((await rig.system()).value.moderation).includes('none'))
+    await rig.run(['systemctl', 'restart', 'uxplay'])
+    await room.untilReady()
+    await room.unlessCrashed(async () => {
+      const bob = await room.comesIn({ name: 'Bob', deviceId: BOB })
+      equal((await room.untilOnly('active')).name, 'Bob')
+      await bob.leave()
+    })
+    await room.untilEmpty()
+  })
+
   const said = (what: string) => rig.shell(`journalctl --quiet --unit receiverd --grep '${what}' | wc -l`).then(Number)
   t.equal((await rig.patch({ moderation: { approval: 'none' } })).status, 200)
   await room.untilReady()
@@ -442,7 +428,7 @@ t.test('an UxPlay that is stuck is restarted', { skip: NO_RIG }, async t => {
     await room.untilEmpty()
   })
 
-  await t.test('because a device has reset its connections', async t => {
+  await t.test('UxPlay is restarted because a device has reset its connections', async t => {
     const before = await said('no longer took connections')
     const ann = await room.mirror()
     await ann.leave('reset')
@@ -463,7 +449,7 @@ t.test('an UxPlay that is stuck is restarted', { skip: NO_RIG }, async t => {
     await room.untilEmpty()
   })
 
-  await t.test('because it does not answer', async t => {
+  await t.test('UxPlay is restarted because it does not answer', async t => {
     await rig.patch({ moderation: { approval: 'moderator' } })
     await room.untilReady()
     const before = await said('no longer took connections')

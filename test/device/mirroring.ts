@@ -1,4 +1,5 @@
 /** The screen of the booted device, as QEMU shows it: its own pictures, and those of a device that mirrors. */
+import { ok } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -72,8 +73,16 @@ export async function mirrors(t: Test, device: Machine): Promise<void> {
     }, SCREEN_MS)
   }
 
-  /** A device whose picture is on the screen. If UxPlay crashes instead, it must serve the next device. */
-  async function mirror(t: Test, name: string, whenRefused?: () => Promise<void>): Promise<AirPlayClient> {
+  /**
+   * A device whose picture is on the screen, after `whenSeen`, which throws if it fails. If UxPlay crashes instead, it must serve
+   * the next device.
+   */
+  async function mirror(
+    t: Test,
+    name: string,
+    whenRefused?: () => Promise<void>,
+    whenSeen: () => Promise<unknown> = async () => undefined,
+  ): Promise<AirPlayClient> {
     for (;;) {
       crashes.countAttempt()
       const client = await connect(whenRefused)
@@ -84,10 +93,17 @@ export async function mirrors(t: Test, device: Machine): Promise<void> {
       const isSeen = await eventually(async () => reason !== undefined || (await hasBars(name)), SEEN_MS).catch(
         () => false,
       )
-      if (isSeen && reason === undefined) return client
+      let failure: unknown
+      if (isSeen && reason === undefined)
+        try {
+          await whenSeen()
+          return client
+        } catch (error) {
+          failure = error
+        }
       const crash = await eventually(() => crashes.news(), CRASH_LOGGED_MS).catch(async (error: Error) => {
         const log = await device.shell('journalctl --boot --lines 80 --unit uxplay --unit weston --unit screen@idle')
-        const seen = `no picture, ${reason ?? 'but connected'}: ${JSON.stringify(await sessions())}\n${log}`
+        const seen = `${failure ?? 'no picture'}, ${reason ?? 'but connected'}: ${JSON.stringify(await sessions())}\n${log}`
         throw new Error(seen, { cause: error })
       })
       t.comment(crash)
@@ -180,9 +196,11 @@ export async function mirrors(t: Test, device: Machine): Promise<void> {
     await eventually(async () => (await asks.advance().catch(() => undefined)) === 'refused', SCREEN_MS)
     await letIn()
     // If UxPlay crashes, its session is over, and the device asks again.
-    const client = await mirror(t, 'moderated-mirroring', letIn)
-    const { id } = await only('active')
-    t.ok([204, 504].includes((await device.fetch(`/sessions/${id}`, { method: 'DELETE' })).status))
+    const client = await mirror(t, 'moderated-mirroring', letIn, async () => {
+      const { id } = await only('active')
+      const { status } = await device.fetch(`/sessions/${id}`, { method: 'DELETE' })
+      ok([204, 504].includes(status), `DELETE: ${status}`)
+    })
     await client.ended()
     await screen.shows('moderated-ended', 'Boardroom 7')
   })

@@ -5,10 +5,10 @@ import { intercept, missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
 import {
   click,
-  enter,
   fill,
   goTo,
   replaceKey,
+  signIn,
   stored,
   tryToReload,
   valueIn,
@@ -24,7 +24,7 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
   const openKept = async () => {
     const tab = await openTab(browser, service.url)
     await tab.page.locator('::-p-text(Stay signed in)').click()
-    await enter(tab.page, 'API key or token', `${service.key}\n`)
+    await signIn(tab.page, service.key)
     await waitForText(tab.page, 'Meeting Room 4')
     return tab
   }
@@ -57,7 +57,7 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     await waitForText(page, 'Meeting Room 4')
     await page.locator('button::-p-text(Sign out)').click()
     await waitForText(page, 'Paste the API key')
-    await enter(page, 'API key or token', `${service.key}\n`)
+    await signIn(page, service.key)
     await waitForText(page, 'Meeting Room 4')
     t.strictSame(offences, [])
   })
@@ -159,7 +159,7 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     const { page } = await openTab(browser, `${service.url}/#confirm&setup`)
     const { key } = service
     await waitForText(page, 'Sign in to keep the change.')
-    await enter(page, 'API key or token', `${key}\n`)
+    await signIn(page, key)
     await waitForText(page, 'Connected')
     await new Promise(resolve => setTimeout(resolve, 500))
     t.equal(service.key, key)
@@ -187,7 +187,7 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
       const { page } = await openKept()
       const other = await openTab(page.browserContext(), `${service.url}/#key=${credential}`)
       await end(other.page)
-      await enter(other.page, 'API key or token', `${token}\n`)
+      await signIn(other.page, token)
       await waitForText(other.page, 'No device is waiting.')
       t.strictSame(await stored(other.page), { session: [token], local: [service.key] })
       t.match(await page.evaluate(() => document.body.innerText), 'Meeting Room 4')
@@ -198,7 +198,7 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     const { page } = await openKept()
     await service.fetch('/api-key', { method: 'POST' })
     await waitForText(page, 'The API key of this device was replaced.')
-    await enter(page, 'API key or token', `${service.key}\n`)
+    await signIn(page, service.key)
     await waitForText(page, 'Meeting Room 4')
     t.strictSame(await stored(page), { session: [service.key], local: [] })
   })
@@ -277,7 +277,7 @@ t.test('the stored credential', { skip: missingBrowser('shell') }, async t => {
     t.equal(await valueIn(page, 'General', 'Device name'), 'Being typed')
     await other.page.bringToFront()
     await other.page.locator('::-p-text(Stay signed in)').click()
-    await enter(other.page, 'API key or token', `${service.key}\n`)
+    await signIn(other.page, service.key)
     await waitForText(other.page, 'Meeting Room 4')
     await signOut()
     await click(page, QUESTION, 'Do the same')

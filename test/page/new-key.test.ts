@@ -6,11 +6,11 @@ import { intercept, missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
 import {
   click,
-  enter,
   fill,
   goTo,
   reload,
   replaceKey,
+  signIn,
   stored,
   tryToReload,
   valueIn,
@@ -198,7 +198,7 @@ t.test('a new API key', { skip: missingBrowser('shell') }, async t => {
     await waitForText(page, 'The API key is being replaced.')
     await click(page, 'Use the link?', 'Use that')
     await waitForText(page, 'not the API key')
-    await enter(page, 'API key or token', `${key}\n`)
+    await signIn(page, key)
     await waitForText(page, 'The new API key')
     t.equal(await valueIn(page, 'The new API key', 'API key'), service.key)
     t.strictSame(await stored(page), { session: [service.key], local: [] })

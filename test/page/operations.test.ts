@@ -4,7 +4,7 @@ import t from 'tap'
 import { NO_RIG } from '../rig/available.ts'
 import { startRig } from '../rig/rig.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
-import { click, enter, goTo, waitForNoText, waitForText } from './steps.ts'
+import { click, enter, goTo, signIn, waitForNoText, waitForText } from './steps.ts'
 
 t.test('operations', { skip: NO_RIG || missingBrowser('shell') }, async t => {
   const rig = await startRig(t, {
@@ -74,7 +74,7 @@ t.test('operations', { skip: NO_RIG || missingBrowser('shell') }, async t => {
     await rig.untilBackFrom(pid)
     t.not(rig.key, key)
     await waitForText(page, 'The device has restarted, and no longer accepts this credential.')
-    await enter(page, 'API key or token', `${rig.key}\n`)
+    await signIn(page, rig.key)
     await goTo(page, 'Status')
     t.notMatch(await page.evaluate(() => document.body.innerText), /Boardroom/)
     t.strictSame(offences, [])

@@ -4,7 +4,7 @@ import { ManualClock } from '../support/clock.ts'
 import type { TestService } from '../support/service.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
-import { enter, navigation, stored, submit, waitForNoText, waitForText } from './steps.ts'
+import { enter, navigation, signIn, stored, submit, waitForNoText, waitForText } from './steps.ts'
 
 const CLOCK_NOT_SET = 'The clock of this device is not set'
 const HOUR_MS = 3_600_000
@@ -47,7 +47,7 @@ t.test('signing in', { skip: missingBrowser('shell') }, async t => {
   await t.test('for longer, where somebody asks for it', async t => {
     const { page } = await openTab(browser, service.url)
     await page.locator('::-p-text(Stay signed in)').click()
-    await enter(page, 'API key or token', `${service.key}\n`)
+    await signIn(page, service.key)
     await waitForText(page, 'Meeting Room 4')
     t.strictSame(await stored(page), { session: [], local: [service.key] })
     const another = await openTab(page.browserContext(), service.url)
@@ -145,7 +145,7 @@ t.test('the end of a credential', { skip: missingBrowser('shell') }, async t => 
     await waitForText(page, 'Meeting Room 4')
     await replaceKey(service)
     await waitForText(page, 'The API key of this device was replaced.')
-    await enter(page, 'API key or token', `${service.key}\n`)
+    await signIn(page, service.key)
     await waitForText(page, 'Meeting Room 4')
   })
 
@@ -187,11 +187,11 @@ t.test('a token that is refused only for now', { skip: missingBrowser('shell') }
     const { service, token } = await withoutClock(t)
     const { page } = await openTab(browser, service.url)
     await page.locator('::-p-text(Stay signed in)').click()
-    await enter(page, 'API key or token', `${token}\n`)
+    await signIn(page, token)
     await waitForText(page, CLOCK_NOT_SET)
     t.strictSame(await stored(page), { session: [], local: [token] })
     await page.locator('button::-p-text(Sign out)').click()
-    await enter(page, 'API key or token', `${service.key}\n`)
+    await signIn(page, service.key)
     await waitForText(page, 'Meeting Room 4')
     t.strictSame(await stored(page), { session: [service.key], local: [] })
   })
@@ -224,7 +224,7 @@ t.test('a token that is refused only for now', { skip: missingBrowser('shell') }
     const { service, token } = await withoutClock(t)
     const { page } = await openTab(browser, service.url)
     await page.locator('::-p-text(Stay signed in)').click()
-    await enter(page, 'API key or token', `${service.key}\n`)
+    await signIn(page, service.key)
     await waitForText(page, 'Meeting Room 4')
     await openLink(page, `key=${token}`)
     await waitForText(page, CLOCK_NOT_SET)

@@ -12,10 +12,10 @@ import {
   choose,
   click,
   clickNamed,
-  enter,
   fill,
   goTo,
   holdConfirmations,
+  signIn,
   valueIn,
   waitForNoText,
   waitForText,
@@ -399,7 +399,7 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     await waitForText(page, 'Sign in to keep the change.')
     t.equal(page.url(), `http://elsewhere.local:${network.port}/`)
     t.notMatch(urls.join(), token)
-    await enter(page, 'API key or token', `${token}\n`)
+    await signIn(page, token)
     await waitForText(page, 'Saved. The device can still be reached.')
     t.equal((await service.system()).value.hostname, 'elsewhere')
     t.equal((await service.patch({ deviceName: 'Now' })).status, 200, 'no longer on trial')

@@ -28,8 +28,10 @@ export async function startBrowser(
   name: BrowserName = 'shell',
   more: readonly string[] = [],
 ): Promise<Browser> {
-  // The sandbox of Chromium refuses to run as root.
-  const args = name === 'firefox' ? [] : ['--no-sandbox', '--disable-dev-shm-usage', '--lang=en-GB', ...more]
+  // The sandbox of Chromium refuses to run as root. What draws attention to a change for seconds is not drawn anew 60 times a
+  // second, because that costs more than the test of the change.
+  const chromium = ['--no-sandbox', '--disable-dev-shm-usage', '--lang=en-GB', '--force-prefers-reduced-motion']
+  const args = name === 'firefox' ? [] : [...chromium, ...more]
   const browser = await launch({
     browser: name === 'firefox' ? name : 'chrome',
     executablePath: PATHS[name],

@@ -359,9 +359,9 @@ ${at('value', ', settings: { ntp: { servers: ["no host"] }, shoe: 43 }')}${at('k
   const results = [...stdout.matchAll(/^(\w+): \[localhost\].* => (\{.*\})$/gm)]
   t.equal(results.length, wrong.length, stdout)
   for (const [at, [, said]] of wrong.entries()) {
-    const [, state, result] = results[at] ?? []
+    const [, state, result = ''] = results[at] ?? []
     t.equal(state, 'fatal', said)
-    t.ok(result?.includes(said), result)
+    t.ok(result.includes(said), result)
     t.notMatch(result, /exception|0123456789abc/)
   }
   t.notMatch(stdout + stderr, /exception|0123456789abc/)

@@ -98,13 +98,15 @@ async function updateDevice(client: DeviceClient, bundle: Bundle, options: Updat
     await client.send('DELETE', '/update/bundle')
     return settled(client, before, version, options)
   }
-  await install(client, { restart, allowOlder }, version, before)
+  const lost = await install(client, { restart, allowOlder }, version, before)
   const after = await installed(client, NOWHERE, options).catch(error => {
     if (restart !== 'now' || error instanceof Refused || error instanceof Stuck || !(error instanceof CommandError))
       throw error
     // The device is restarting.
     return undefined
   })
+  if (lost && after?.state === 'downloaded' && !newOutcome(before, after, version))
+    throw new CommandError(`the installation has not begun: ${lost.message}; give the command again`)
   const why = after && whyNotInstalled(version, after)
   // Without an error it may have been installed, and have gone back.
   if (why !== undefined && (restart !== 'now' || after?.state === 'failed'))
@@ -144,17 +146,18 @@ function waitingNote(version: string): string {
   return `version ${printable(version)} is installed, and starts with the next restart`
 }
 
+/** @returns the error if it is unknown whether the installation has begun: the device's state says so. */
 async function install(
   client: DeviceClient,
   body: { readonly restart: Restart; readonly allowOlder: boolean },
   version: string,
   { running }: UpdateState,
-): Promise<void> {
+): Promise<Unanswered | undefined> {
   try {
     await client.send('POST', '/update/install', body)
+    return undefined
   } catch (error) {
-    // If the installation has started, the device's state says so.
-    if (error instanceof Unanswered) return
+    if (error instanceof Unanswered) return error
     if (!(error instanceof Refused) || error.type !== 'bundle-older') throw error
     throw new CommandError(
       printable(`version ${version} is older than ${running.version}, which runs; --allow-older installs it`),
@@ -176,9 +179,8 @@ async function settled(
       const state = await stateOf(client)
       if (runs(state, version) && state.running.state === 'good')
         return isNew ? { state: 'changed', note: `runs version ${printable(version)}` } : { state: 'unchanged' }
-      const { last } = state
-      const isOver = last?.version === version && JSON.stringify(last) !== JSON.stringify(before.last)
-      if (isOver && last.outcome !== 'installed' && !runs(state, version))
+      const last = newOutcome(before, state, version)
+      if (last && last.outcome !== 'installed' && !runs(state, version))
         throw new WentBack(
           `version ${version} was ${last.outcome}${last.reason === undefined ? '' : `: ${last.reason}`}`,
         )
@@ -189,6 +191,12 @@ async function settled(
     }
   }
   throw new CommandError(printable(`${cause}, after ${UP_MS / 60_000} minutes`))
+}
+
+/** What became of an update to a version that has ended since. */
+function newOutcome(before: UpdateState, { last }: UpdateState, version: string): UpdateState['last'] {
+  const isNew = last?.version === version && JSON.stringify(last) !== JSON.stringify(before.last)
+  return isNew ? last : undefined
 }
 
 class WentBack extends CommandError {}

@@ -94,6 +94,8 @@ export class Owner {
 /** How a network treats a connection, by the first lines of its request. */
 export type Fate =
   | 'pass'
+  /** The request does not arrive. */
+  | 'lose it'
   /** The request arrives, and the answer does not. */
   | 'lose the answer'
   /** The same, and a server in front of the device answers for it. */
@@ -160,6 +162,7 @@ export class Network {
     near.once('data', (head: Buffer) => {
       const fate = this.fateOf(head.toString('latin1'))
       if (fate === 'break down') return this.breakDown()
+      if (fate === 'lose it') return void near.destroy()
       if (fate === 'refuse it') return near.end(RESTARTING)
       if (fate === 'show one at a time') return near.end(IN_THE_WAY)
       const far = connect(this.#port, '127.0.0.1')

@@ -14,7 +14,7 @@ import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { startTestService } from '../support/service.ts'
 import { MIB, startUpdateDevice, type UpdateDevice } from '../support/update-device.ts'
-import { Owner } from './support.ts'
+import { Network, Owner } from './support.ts'
 
 /** A bundle as RAUC ends it: a signature with the manifest in it, and the signature's size. */
 function bundleOf(version: string): Buffer {
@@ -289,6 +289,20 @@ t.test('a service that restarts while RAUC gives up has installed nothing', asyn
   const { status, of } = await updating
   t.equal(status, 1)
   t.match(of['room-0'], { state: 'failed', reason: 'the installation failed: interrupted' })
+})
+
+t.test('a request to install that is lost on the way is not waited for', async t => {
+  const device = await startUpdateDevice(t)
+  device.says({ version: '1.1.0' })
+  const owner = await fleetOf(t, [device])
+  const network = await Network.to(t, device.network.port)
+  network.fateOf = head => (head.startsWith('POST /api/v1/update/install ') ? 'lose it' : 'pass')
+  const room = `{ address: "http://${network.address}" }`
+  owner.write('fleet.yaml', `keys: keys.csv\ndevices: { room-0: ${room} }\n`)
+  t.match(await owner.outcomes(['update', 'next.raucb', '--yes']), {
+    status: 1,
+    of: { 'room-0': { state: 'failed', reason: /^the installation has not begun: .*; give the command again$/ } },
+  })
 })
 
 t.test('a device that goes back has failed', async t => {

@@ -111,11 +111,14 @@ async function run(command: Command): Promise<void> {
       const { file, choices } = command
       const bundle = await new Files('/').openLarge(resolve(file))
       if (!bundle) throw new CommandError(`${command.name}: there is no ${file}`)
-      requireAsking(command.name, choices.isSure)
-      return installUpdate(await serviceOf(flags, 'admin:rw', 'update'), bundle, choices, personAt(process), {
-        wait: sleep,
-        now: () => performance.now(),
-      })
+      try {
+        requireAsking(command.name, choices.isSure)
+        const client = await serviceOf(flags, 'admin:rw', 'update')
+        await installUpdate(client, bundle, choices, personAt(process), { wait: sleep, now: () => performance.now() })
+      } finally {
+        bundle.close()
+      }
+      return
     }
     case 'update discard':
       requireAsking(command.name, command.isSure)

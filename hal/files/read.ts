@@ -3,7 +3,7 @@
  * does not block, a device is not read, and no file is read beyond a limit.
  */
 import { errorCode, HalError } from '../errors.ts'
-import { type FileSystem, isAbsence, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } from './kernel.ts'
+import { type FileSystem, isAbsence, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, type Stat } from './kernel.ts'
 
 /** Default limit on a file in bytes: ample for a configuration file that is parsed. */
 const MAX_FILE_BYTES = 64 * 1024
@@ -15,7 +15,7 @@ export function readFile(fs: FileSystem, at: string, limit = MAX_FILE_BYTES): Bu
   const file = openToRead(fs, at)
   if (file === undefined) return undefined
   try {
-    const size = regularSize(fs, file)
+    const { size } = regularStat(fs, file)
     const chunks: Buffer[] = []
     for (let total = 0; Math.max(total, size) <= limit; ) {
       // One byte more than the size: a shorter read is the end of the file. Under /proc and /sys the size is meaningless.
@@ -36,18 +36,19 @@ export function readStart(fs: FileSystem, at: string, length: number): Buffer | 
   const file = openToRead(fs, at)
   if (file === undefined) return undefined
   try {
-    const bytes = Buffer.allocUnsafe(Math.min(regularSize(fs, file), length))
+    const bytes = Buffer.allocUnsafe(Math.min(regularStat(fs, file).size, length))
     return bytes.subarray(0, fs.read(file, bytes))
   } finally {
     fs.close(file)
   }
 }
 
-/** A file that is too large to be read at once. */
+/** A file that is too large to be read at once. It is open until it is closed, so another one that takes its name changes nothing. */
 export interface LargeFile {
   readonly bytes: number
-  /** The bytes from an offset on, piece by piece. */
+  /** The bytes from an offset on, piece by piece. @throws {HalError} if they are no longer those that were there at first. */
   chunks(from: number): AsyncGenerator<Buffer>
+  close(): void
 }
 
 const PIECE_BYTES = 256 * 1024
@@ -56,27 +57,26 @@ const PIECE_BYTES = 256 * 1024
 export function largeFile(fs: FileSystem, at: string): LargeFile | undefined {
   const file = openToRead(fs, at)
   if (file === undefined) return undefined
+  const close = () => fs.close(file)
   try {
-    return { bytes: regularSize(fs, file), chunks: from => pieces(fs, at, from) }
-  } finally {
-    fs.close(file)
+    const stat = regularStat(fs, file)
+    return { bytes: stat.size, chunks: from => pieces(fs, file, stat, from), close }
+  } catch (error) {
+    close()
+    throw error
   }
 }
 
-async function* pieces(fs: FileSystem, at: string, from: number): AsyncGenerator<Buffer> {
-  const file = openToRead(fs, at)
-  if (file === undefined) return
-  try {
-    for (let position = from; ; ) {
-      // A new buffer each time: the consumer may keep it.
-      const buffer = Buffer.allocUnsafeSlow(PIECE_BYTES)
-      const count = fs.read(file, buffer, { position })
-      if (count === 0) return
-      yield buffer.subarray(0, count)
-      position += count
-    }
-  } finally {
-    fs.close(file)
+async function* pieces(fs: FileSystem, file: number, { size, mtimeMs }: Stat, from: number): AsyncGenerator<Buffer> {
+  for (let position = from; position < size; ) {
+    // A new buffer each time: the consumer may keep it.
+    const buffer = Buffer.allocUnsafeSlow(PIECE_BYTES)
+    const count = fs.read(file, buffer, { position })
+    const now = fs.fstat(file)
+    if (count === 0 || now.size !== size || now.mtimeMs !== mtimeMs)
+      throw new HalError('UNREADABLE', 'the file has changed since it was opened')
+    yield buffer.subarray(0, count)
+    position += count
   }
 }
 
@@ -107,10 +107,10 @@ function openToRead(fs: FileSystem, at: string): number | undefined {
   }
 }
 
-function regularSize(fs: FileSystem, file: number): number {
+function regularStat(fs: FileSystem, file: number): Stat {
   const stat = fs.fstat(file)
   if (!stat.isFile()) throw notRegular()
-  return stat.size
+  return stat
 }
 
 function notRegular(): HalError {

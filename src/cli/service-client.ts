@@ -135,7 +135,8 @@ export class ServiceClient implements Client {
       if (!isFine) throw new Refused(statusCode, body)
       return { body, etag: said.etag }
     } catch (error) {
-      if (error instanceof Refused) throw error
+      // A refusal, or a file that cannot be read.
+      if (error instanceof CommandError) throw error
       const at = hostAndPort(host, port)
       // The error of a request that was cut off says only that it broke off.
       if (isSilent)

@@ -1,3 +1,4 @@
+import { reasonOf } from '../../hal/errors.ts'
 import type { LargeFile } from '../../hal/files/read.ts'
 import { UPLOAD_TOTAL_MS } from '../limits.ts'
 import { printable } from '../log.ts'
@@ -24,6 +25,9 @@ export interface Time {
 
 /** The device has come no further for so long that it is given up. */
 export class Stuck extends CommandError {}
+
+/** The bundle cannot be read here, or is no longer the same. */
+class Unreadable extends CommandError {}
 
 /** Failed attempts in a row, and milliseconds between two: a service that restarts is away for some seconds. */
 const MAX_VAIN = 40
@@ -160,7 +164,7 @@ export async function sendBundle(
       const from = await startOf(client, file, hasSent)
       if (from.offset === file.bytes) return await checked(client, time)
       const counted = async function* () {
-        for await (const chunk of file.chunks(from.offset)) {
+        for await (const chunk of bytesOf(file, from.offset)) {
           yield chunk
           sent += chunk.length
           person.show(`Sending: ${farOf({ receivedBytes: from.offset + sent, bytes: file.bytes })}`)
@@ -181,12 +185,21 @@ export async function sendBundle(
         error instanceof Refused
           ? error.status === 409 || (error.status === 401 && sent > 0)
           : error instanceof CommandError
-      const isHopeless = error instanceof Stuck || vain >= MAX_VAIN || time.now() >= until
+      const isHopeless =
+        error instanceof Stuck || error instanceof Unreadable || vain >= MAX_VAIN || time.now() >= until
       if (!hasSent || !isPassing || isHopeless) throw error
       await time.wait(PAUSE_MS)
     } finally {
       person.show('')
     }
+  }
+}
+
+async function* bytesOf(file: LargeFile, from: number): AsyncGenerator<Buffer> {
+  try {
+    yield* file.chunks(from)
+  } catch (error) {
+    throw new Unreadable(`the bundle cannot be read: ${reasonOf(error)}`)
   }
 }
 

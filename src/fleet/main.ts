@@ -117,7 +117,11 @@ async function run(command: Command): Promise<number> {
     case 'update': {
       requireAnswer(command)
       const file = await bundleAt(command.file)
-      return updateFleet(await chosen(command), file, { ...options, ...command, ...TIME })
+      try {
+        return await updateFleet(await chosen(command), file, { ...options, ...command, ...TIME })
+      } finally {
+        file.close()
+      }
     }
     case 'discard-update': {
       const members = await chosenToChange(command)

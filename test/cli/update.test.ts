@@ -1,6 +1,6 @@
 /** `receiverd update`, against a real service with RAUC at the other end of busctl(1). */
 import { createHash, randomBytes } from 'node:crypto'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -240,15 +240,36 @@ t.test('a connection that breaks off costs nothing that has arrived', async t =>
   t.equal(whole(device), digest(path))
 })
 
+t.test('a bundle that changes while it is sent is not sent on', async t => {
+  const { install, says } = await deviceOf(t)
+  says({ version: '1.1.0' })
+  const path = fileOf(t, 2 * MIB)
+  const { chunks, ...rest } = opened(path)
+  let tries = 0
+  const rebuilt: LargeFile = {
+    ...rest,
+    async *chunks(from) {
+      tries++
+      for await (const chunk of chunks(from)) {
+        yield chunk
+        truncateSync(path, MIB)
+      }
+    },
+  }
+  const { failure } = await install(rebuilt, ASKING, () => undefined, false)
+  t.equal(failure, 'the bundle cannot be read: the file has changed since it was opened')
+  t.equal(tries, 1)
+})
+
 t.test('a token of the command that expires while a bundle is sent is replaced by another one', async t => {
   const device = await deviceOf(t)
   const { says, install, wall } = device
   says({ version: '1.1.0' })
   const path = fileOf(t, 2 * MIB)
-  const { bytes, chunks } = opened(path)
+  const { chunks, ...rest } = opened(path)
   let tries = 0
   const slow: LargeFile = {
-    bytes,
+    ...rest,
     async *chunks(from) {
       if (++tries === 1) wall.step(3_600_000)
       yield* chunks(from)

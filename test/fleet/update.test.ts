@@ -1,6 +1,6 @@
 /** `receiverd-fleet update`, against real services with RAUC at the other end of busctl(1). */
 import { randomBytes } from 'node:crypto'
-import { writeFileSync } from 'node:fs'
+import { truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Files } from '../../hal/files/files.ts'
@@ -35,6 +35,11 @@ async function fleetOf(t: Test, devices: readonly UpdateDevice[], bundle = bundl
   owner.write('fleet.yaml', `keys: keys.csv\ndevices:\n${lines.join('')}`)
   writeFileSync(owner.path('next.raucb'), bundle)
   return owner
+}
+
+/** A fleet file with one device, at the other end of a network. */
+function writeFleet(owner: Owner, { address }: Network): void {
+  owner.write('fleet.yaml', `keys: keys.csv\ndevices: { room-0: { address: "http://${address}" } }\n`)
 }
 
 const installing = ({ rauc }: UpdateDevice) => eventually(() => rauc.operation === 'installing', 60_000)
@@ -291,14 +296,29 @@ t.test('a service that restarts while RAUC gives up has installed nothing', asyn
   t.match(of['room-0'], { state: 'failed', reason: 'the installation failed: interrupted' })
 })
 
+t.test('a bundle that changes while it is sent fails here, and not on the device', async t => {
+  const device = await startUpdateDevice(t)
+  const owner = await fleetOf(t, [device])
+  const network = await Network.to(t, device.network.port)
+  network.fateOf = head => {
+    if (head.startsWith('PUT ')) truncateSync(owner.path('next.raucb'))
+    return 'pass'
+  }
+  writeFleet(owner, network)
+  const reason = 'the bundle cannot be read: the file has changed since it was opened'
+  t.match(await owner.outcomes(['update', 'next.raucb', '--yes']), {
+    status: 1,
+    of: { 'room-0': { state: 'failed', reason } },
+  })
+})
+
 t.test('a request to install that is lost on the way is not waited for', async t => {
   const device = await startUpdateDevice(t)
   device.says({ version: '1.1.0' })
   const owner = await fleetOf(t, [device])
   const network = await Network.to(t, device.network.port)
   network.fateOf = head => (head.startsWith('POST /api/v1/update/install ') ? 'lose it' : 'pass')
-  const room = `{ address: "http://${network.address}" }`
-  owner.write('fleet.yaml', `keys: keys.csv\ndevices: { room-0: ${room} }\n`)
+  writeFleet(owner, network)
   t.match(await owner.outcomes(['update', 'next.raucb', '--yes']), {
     status: 1,
     of: { 'room-0': { state: 'failed', reason: /^the installation has not begun: .*; give the command again$/ } },

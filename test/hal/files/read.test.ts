@@ -4,6 +4,7 @@ import {
   appendFileSync,
   lstatSync,
   mkdirSync,
+  renameSync,
   rmdirSync,
   rmSync,
   symlinkSync,
@@ -123,10 +124,13 @@ test('a large file is read piece by piece, from anywhere', async t => {
   const files = new Files(root, fs)
   const textFrom = async (path: string, from: number) => {
     const pieces: Buffer[] = []
-    for await (const piece of (await files.openLarge(path))?.chunks(from) ?? []) pieces.push(piece)
+    const file = await files.openLarge(path)
+    for await (const piece of file?.chunks(from) ?? []) pieces.push(piece)
+    file?.close()
     return { count: pieces.length, text: Buffer.concat(pieces).toString() }
   }
-  t.equal((await files.openLarge('/large'))?.bytes, 800_000)
+  const large = await files.openLarge('/large')
+  t.equal(large?.bytes, 800_000)
   const whole = await textFrom('/large', 0)
   t.ok(whole.count > 1)
   t.equal(whole.text, 'ab'.repeat(400_000))
@@ -135,8 +139,48 @@ test('a large file is read piece by piece, from anywhere', async t => {
   t.equal((await textFrom('/empty', 0)).text, '')
   t.equal(await files.openLarge('/none'), undefined)
   await t.rejects(files.openLarge('/folder'), { code: 'UNREADABLE' })
-  for await (const _ of (await files.openLarge('/large'))?.chunks(0) ?? []) break
+  for await (const _ of large?.chunks(0) ?? []) break
+  large?.close()
   t.equal(open.size, 0, 'it is closed, also when the rest is not wanted')
+})
+
+test('a large file stays the same under another name, and one that changes is not read on', async t => {
+  const root = t.testdir({ large: 'ab'.repeat(400_000), next: 'cd'.repeat(400_000) })
+  const at = join(root, 'large')
+  const opened = async () => {
+    const file = await new Files(root).openLarge('/large')
+    if (!file) throw new Error('there is no file')
+    t.teardown(() => file.close())
+    return file
+  }
+  const textOf = async (chunks: AsyncIterable<Buffer>) => {
+    const pieces: Buffer[] = []
+    for await (const piece of chunks) pieces.push(piece)
+    return Buffer.concat(pieces).toString()
+  }
+  const old = await opened()
+  renameSync(join(root, 'next'), at)
+  t.equal(await textOf(old.chunks(0)), 'ab'.repeat(400_000))
+  const removed = await opened()
+  rmSync(at)
+  t.equal(await textOf(removed.chunks(799_998)), 'cd')
+
+  const refusal = { code: 'UNREADABLE', message: 'the file has changed since it was opened' }
+  for (const [what, text] of [
+    ['shorter', 'ef'.repeat(200_000)],
+    ['empty', ''],
+    ['longer', 'ef'.repeat(500_000)],
+    ['rewritten', 'ef'.repeat(400_000)],
+  ] as const) {
+    writeFileSync(at, 'ab'.repeat(400_000))
+    utimesSync(at, 1, 1)
+    const file = await opened()
+    const chunks = file.chunks(0)
+    await chunks.next()
+    writeFileSync(at, text)
+    await t.rejects(textOf(chunks), refusal, what)
+    await t.rejects(textOf(file.chunks(0)), refusal, `${what}, from the start`)
+  }
 })
 
 test('nothing but a file is read: no folder, FIFO, socket or device', async t => {
@@ -181,7 +225,7 @@ test('only a file that is not there counts as none', async t => {
   const reads: Record<string, (files: Files, path: string) => Promise<unknown>> = {
     text: (files, path) => files.readText(path),
     start: (files, path) => files.readStart(path, 4),
-    large: (files, path) => files.openLarge(path),
+    large: async (files, path) => (await files.openLarge(path))?.close(),
     edit: (files, path) => files.readForEdit(path),
     list: (files, path) => files.list(path),
     capture: (files, path) => files.capture(path),

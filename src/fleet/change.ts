@@ -1,7 +1,7 @@
 import { CommandError } from '../cli/failure.ts'
 import { Refused } from '../cli/service-client.ts'
 import type { Time } from '../cli/update.ts'
-import { type JsonObject, pointerStep } from '../json.ts'
+import { isObject, type JsonObject, pointerStep } from '../json.ts'
 import { MAX_CONFIRM_S } from '../limits.ts'
 import type { Difference } from '../settings-file/settings-file.ts'
 import { type DeviceAnswer, type DeviceClient, Unanswered } from './client.ts'
@@ -39,11 +39,26 @@ export async function changeDevice(
   if (comparison.leftOut.length > 0) throw new CommandError(refusalOf(comparison))
   const { patch, differences, etag } = comparison
   if (Object.keys(patch).length === 0) return { state: 'unchanged' }
+  const { host } = client
   const change = new Change(client, differences, options)
   const after = await change.make(patch as JsonObject)
   // The device already had the password that was sent.
   const isSame = after !== undefined && after === etag
-  return isSame ? { state: 'unchanged' } : { state: 'changed', changes: changesOf(differences) }
+  if (isSame) return { state: 'unchanged' }
+  const moved = client.host !== host && {
+    note: `it is at ${client.host} now; if the fleet file has an address for it, write that one`,
+  }
+  return { state: 'changed', changes: changesOf(differences), ...moved }
+}
+
+/** The hosts at which a change may make a device appear, besides the one where it is. */
+function hostsAfter({ network, hostname }: JsonObject, host: string): readonly string[] {
+  const addresses = Object.values(isObject(network) ? network : {}).flatMap(link =>
+    isObject(link) && typeof link.address === 'string' ? [link.address.replace(/\/.*/s, '')] : [],
+  )
+  // mDNS takes the first part of a host name alone.
+  const names = typeof hostname === 'string' && /\.local$/i.test(host) ? [`${hostname.split('.', 1)[0]}.local`] : []
+  return [...addresses, ...names].filter(each => each !== '' && each !== host)
 }
 
 /** Differences as a report lists them. */
@@ -74,6 +89,7 @@ class Change {
     const trialS = lockOutS > 0 ? lockOutS : isTrial ? TRIAL_S : 0
     const began = now()
     const answer = await this.#send(patch, trialS)
+    this.#client.lookAt(hostsAfter(patch, this.#client.host))
     const isAnswered = !(answer instanceof CommandError)
     const until = began + 1000 * trialS
     if (trialS === 0) {

@@ -47,7 +47,7 @@ export class Silent extends Unanswered {
 
 /** Sends requests to one device, each on a new connection: one that is kept open would not show that the device is gone. */
 export class DeviceClient implements Client {
-  readonly #endpoints: Endpoints
+  #endpoints: Endpoints
   readonly #trust: Trust
   readonly #credentials: readonly string[]
   readonly #timeoutMs: number
@@ -58,7 +58,7 @@ export class DeviceClient implements Client {
   #proved: Endpoint | undefined
 
   /**
-   * @param endpoints Where it may be: of several, all but one are other devices that claim to be this one.
+   * @param endpoints Where it may be, the likeliest first: of several, all but one are other devices that claim to be this one.
    * @param credentials In the order in which they are tried: the second one is a key that the device may have by now.
    * @param timeoutMs Milliseconds that the device has to answer; a change has four times as long.
    * @param silenceMs Milliseconds without a byte while a file is sent, and for the answer after its last byte.
@@ -80,6 +80,23 @@ export class DeviceClient implements Client {
   /** The same device with another credential. */
   as(credential: string): DeviceClient {
     return new DeviceClient(this.#endpoints, this.#trust, [credential], this.#timeoutMs, this.#silenceMs)
+  }
+
+  /** The host at which it last proved its identity; before that, the likeliest one. */
+  get host(): string {
+    return (this.#proved ?? this.#endpoints[0]).host
+  }
+
+  /**
+   * From now on, looks for the device at these hosts as well. A certificate of an authority proves only who has a host, which may
+   * be another device, so then it changes nothing.
+   */
+  lookAt(hosts: readonly string[]): void {
+    const isProvedByKey = this.#trust.kind === 'pin' || this.#trust.kind === 'fingerprint'
+    if (!isProvedByKey || hosts.length === 0) return
+    const { port } = this.#proved ?? this.#endpoints[0]
+    this.#endpoints = [...this.#endpoints, ...hosts.map(host => ({ host, port }))]
+    this.#proved = undefined
   }
 
   /** @throws {Refused} {Unanswered} {CommandError} if there is no such device. */

@@ -1,7 +1,15 @@
 /** `receiverd-fleet list`, `diff` and `apply`, against real devices. */
 import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdirSync } from 'node:fs'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
+import { changeDevice } from '../../src/fleet/change.ts'
+import { DeviceClient } from '../../src/fleet/client.ts'
+import type { Trust } from '../../src/fleet/connection.ts'
+import type { JsonObject } from '../../src/json.ts'
 import { startReceiver } from '../interop/support.ts'
 import type { Api } from '../support/api.ts'
 import { needs } from '../support/needs.ts'
@@ -9,7 +17,7 @@ import { freePort } from '../support/port.ts'
 import { startTestService } from '../support/service.ts'
 import { SlowSetting } from '../support/slow-setting.ts'
 import { startWifiDevice } from '../support/wifi-device.ts'
-import { type Fate, Network, Owner, silentAddress } from './support.ts'
+import { certificateOf, type Fate, Network, Owner, silentAddress } from './support.ts'
 
 /** Devices of a fleet of 20 that answer. */
 const LIVING = 18
@@ -443,4 +451,89 @@ t.test('a change that can cut a device off is on trial, and is kept once the dev
   t.ok(heads.some(head => head.startsWith('POST /api/v1/system/confirm ')))
   const { trial } = (await (await device.fetch('/status')).json()) as { trial?: unknown }
   t.equal(trial, undefined)
+})
+
+/** A device that is at the first address until a change on trial has moved it to the second one. It shows these certificates. */
+async function movingDevice(t: Test, [old, next]: readonly [TlsKey, TlsKey]) {
+  let network: JsonObject = { eth0: { method: 'dhcp' } }
+  const asked: string[] = []
+  const serve = (request: IncomingMessage, response: ServerResponse) => {
+    const { method = '', url = '', socket } = request
+    asked.push(`${socket.localAddress} ${method} ${url}`)
+    const answer = (body: JsonObject, headers = {}) => response.writeHead(200, headers).end(JSON.stringify(body))
+    if (url.endsWith('/openapi.json')) {
+      const schemas = { System: { properties: { network: { 'x-confirm-within': 60 } } } }
+      return answer({ components: { schemas } })
+    }
+    if (url.includes('validateOnly')) return answer({ changes: { network: NEXT } })
+    if (url.endsWith('/confirm')) return answer({})
+    if (method === 'GET') return answer({ network }, { ETag: '"1"' })
+    network = NEXT
+    first.close()
+    return answer({ network }, { ETag: '"2"', 'Confirm-Within': '60', Connection: 'close' })
+  }
+  const [first, second] = [createServer(old, serve), createServer(next, serve)]
+  t.teardown(() => void [first, second].map(server => server.close()))
+  await once(second.listen(0, '127.0.0.3'), 'listening')
+  const { port } = second.address() as AddressInfo
+  await once(first.listen(port, '127.0.0.1'), 'listening')
+  return { port, asked }
+}
+
+type TlsKey = ReturnType<typeof certificateOf>
+const NEXT = { eth0: { method: 'static', address: '127.0.0.3/8' } }
+
+t.test('a device whose address changes is found at the new one by its key alone', async t => {
+  const [own, other] = [certificateOf('lobby'), certificateOf('other')]
+  const [, pin = ''] = own.pin.split('//')
+  const moved = async (next: TlsKey, trust: Trust) => {
+    const { port, asked } = await movingDevice(t, [own, next])
+    const client = new DeviceClient([{ host: '127.0.0.1', port }], trust, ['key'], 5_000)
+    let ms = 0
+    const wait = async (pause: number) => {
+      ms += 10 * pause
+    }
+    const options = { isTrial: false, lostMs: 30_000, wait, now: () => ms }
+    const result = await changeDevice(client, { network: NEXT }, options).catch(error => error.message)
+    return { result, there: asked.filter(each => each.startsWith('127.0.0.3 ')) }
+  }
+  const trusts: readonly Trust[] = [
+    { kind: 'pin', pin },
+    { kind: 'fingerprint', fingerprint: own.fingerprint },
+  ]
+  for (const trust of trusts) {
+    const { result, there } = await moved(own, trust)
+    const note = 'it is at 127.0.0.3 now; if the fleet file has an address for it, write that one'
+    t.match(result, { state: 'changed', note }, trust.kind)
+    t.same(there, ['127.0.0.3 POST /api/v1/system/confirm'])
+  }
+  for (const [next, trust] of [
+    [other, trusts[0]],
+    [own, { kind: 'ca', certificates: own.cert }],
+  ] as const) {
+    const { result, there } = await moved(next, trust as Trust)
+    t.match(result, /^it has not answered after the change, and undoes it by itself: cannot connect to 127\.0\.0\.1:/)
+    t.same(there, [])
+  }
+})
+
+t.test('a device that is known by its name in mDNS is looked for under its new one', async t => {
+  const named = async (host: string, hostname: string) => {
+    let hosts: readonly string[] = []
+    const send = async (method: string, path: string) => {
+      if (path.includes('validateOnly')) return { body: { changes: { hostname } }, headers: {} }
+      return { body: {}, etag: method, headers: {} }
+    }
+    const lookAt = (given: readonly string[]) => {
+      hosts = given
+    }
+    const client = { host, send, lookAt } as unknown as DeviceClient
+    const options = { isTrial: false, lostMs: 0, wait: async () => undefined, now: () => 0 }
+    t.match(await changeDevice(client, { hostname }, options), { state: 'changed' })
+    return hosts
+  }
+  t.same(await named('receiver.local', 'lobby'), ['lobby.local'])
+  t.same(await named('receiver.local', 'lobby.example.org'), ['lobby.local'])
+  t.same(await named('receiver.local', 'receiver.example.org'), [])
+  t.same(await named('192.0.2.11', 'lobby'), [])
 })

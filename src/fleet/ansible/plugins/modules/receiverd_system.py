@@ -17,6 +17,8 @@ options:
     description:
       - Where the device is, as C(HOST), C(HOST:PORT), C(https://HOST:PORT) or C(http://HOST:PORT).
       - C(http:) sends the key in clear, for everybody on the network to read.
+      - The module looks for the device nowhere else, so the device undoes a change that makes it leave this address or name.
+        C(receiverd-fleet apply) follows it if it knows the pin.
     type: str
     required: true
   settings:

@@ -41,8 +41,9 @@ import type { Metafile } from 'esbuild'
  * address on Wi-Fi 700, what waits on the card for the end of a trial 170, and heeding preconditions of a bundle 280.
  * Telling a service that ends the connection from one that is missing takes 180, and noticing that a bundle changes while it is
  * sent 320.
+ * Keeping the known networks when the card brings another one takes 160.
  */
-const BUDGET_BYTES = 472_270
+const BUDGET_BYTES = 472_430
 /** HTML, style and script of the page, before they are compressed. */
 const PAGE_BUDGET_BYTES = 110_000
 /**

@@ -122,6 +122,37 @@ devices:
   t.match(await claims('b'), { aud: ['host:b'], exp: exp - 3600 })
 })
 
+t.test('devices that are looked up, and missed once', async t => {
+  const owner = new Owner(t)
+  owner.write('bridge.pem', certificateOf('bridge').key)
+  const { pin } = certificateOf('lobby')
+  owner.write(
+    'fleet.yaml',
+    `bridge: { broker: "mqtt://b", issuer: { name: bridge, key: bridge.pem } }
+devices:
+  lobby: { serial: S1, pin: "${pin}" }
+  hall: { serial: S2, pin: "${pin}" }
+`,
+  )
+  // As avahi-browse(1) prints them.
+  const line = (serial: string) => `=;eth0;IPv4;x;_receiverd._tcp;local;x.local;127.0.0.1;9;"serial=${serial}"\n`
+  const scans = [line('S1'), line('S2')]
+  const fleet = parseFleet(owner.read('fleet.yaml'), owner.path('fleet.yaml'))
+  const credentials = await Credentials.read(fleet, fleet.devices, {
+    run: async () => scans.shift() ?? '',
+    env: {},
+    timeoutMs: DEADLINE_MS,
+    log: (_, message) => t.fail(message),
+    now: Date.now,
+  })
+  const missing = 'no receiver with the serial number S2 is on this network'
+  t.throws(() => credentials.clientOf('hall'), { message: missing })
+  t.equal(credentials.unreached('hall', new Error(missing)), '')
+  await new Promise(setImmediate)
+  t.doesNotThrow(() => credentials.clientOf('hall'))
+  t.doesNotThrow(() => credentials.clientFor('lobby', 'identify'), 'it is where it was')
+})
+
 /** A device that changes its configuration as often as its events are read. */
 async function startFlood(t: Test) {
   const events = { count: 0, bytes: 0, address: '' }

@@ -108,7 +108,10 @@ export class Credentials {
     const members = this.#issuer
       ? await membersWithoutCredentials(this.#devices, this.#options)
       : await membersOf(this.#fleet, this.#devices, this.#options)
-    this.#members = new Map(members.map(member => [member.device.name, member]))
+    const known = this.#members
+    // One look at the network may miss a device that is there.
+    const latest = (name: string, member: Member) => (member.address === '' ? (known.get(name) ?? member) : member)
+    this.#members = new Map(members.map(member => [member.device.name, latest(member.device.name, member)]))
   }
 
   #client(name: string): DeviceClient {

@@ -1,10 +1,12 @@
 /** The parts of the bridge that strangers reach: they keep their bounds, whatever a device or a broker sends. */
 import { once } from 'node:events'
+import { createServer as createHttpServer } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
 import t from 'tap'
 import { Broker } from '../../src/fleet/bridge/broker.ts'
 import { discoveryOf } from '../../src/fleet/bridge/discovery.ts'
 import { EventParser } from '../../src/fleet/bridge/event-parser.ts'
+import { Follower } from '../../src/fleet/bridge/follower.ts'
 import { FrameLimit } from '../../src/fleet/bridge/frame-limit.ts'
 import { Orders, orderIn } from '../../src/fleet/bridge/orders.ts'
 import type { BridgeSettings } from '../../src/fleet/bridge/settings.ts'
@@ -16,9 +18,10 @@ import {
   statusIn,
   updateIn,
 } from '../../src/fleet/bridge/state.ts'
+import { DeviceClient } from '../../src/fleet/client.ts'
 import type { FleetDevice } from '../../src/fleet/fleet-file.ts'
 import type { JsonObject } from '../../src/json.ts'
-import { eventually } from '../support/eventually.ts'
+import { DEADLINE_MS, eventually } from '../support/eventually.ts'
 import { problemsOf, shownBy } from '../support/home-assistant.ts'
 import { needs } from '../support/needs.ts'
 import { Random, SEED } from '../support/random.ts'
@@ -72,6 +75,40 @@ t.test('events in pieces of any size', async t => {
     for (let at = 0; at < 1_001; at++) parser.push(Buffer.from('x'))
   }
   t.throws(endless, { message: 'its events have no end: it is no receiver' })
+})
+
+t.test('a device with rare heartbeats stays online; one that is gone does not', async t => {
+  const cursors: unknown[] = []
+  const id = '11111111-1111-4111-8111-111111111111'
+  const server = createHttpServer((request, response) => {
+    cursors.push(request.headers['last-event-id'])
+    response.writeHead(200, { 'Content-Type': 'text/event-stream' })
+    // The last one is a proxy that answers, and swallows the rest.
+    if (cursors.length < 3) response.write(`: hello\n\nid: ${id}\nevent: x\ndata: {}\n\n`)
+    else response.flushHeaders()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  const { port } = server.address() as AddressInfo
+  const client = new DeviceClient([{ host: '127.0.0.1', port }], { kind: 'none' }, ['x'], DEADLINE_MS)
+  const stop = new AbortController()
+  const said: string[] = []
+  const options = {
+    ...{ path: '/events', event: 'x', client: () => client, random: () => 0, signal: stop.signal },
+    receive: (_: JsonObject, isWhole: boolean) => said.push(isWhole ? 'everything' : 'a change'),
+    opened: () => said.push('opened'),
+    absent: () => t.fail('absent'),
+    lost: (reason: string) => {
+      said.push(reason)
+      stop.abort()
+    },
+  }
+  await new Follower(options, 800).run()
+  t.same(said, ['opened', 'everything', 'opened', 'a change', 'it says nothing for 0.8 s'])
+  t.same(cursors, ['00000000-0000-0000-0000-000000000000', id, id])
 })
 
 t.test('packets of a broker in pieces of any size', async t => {

@@ -33,7 +33,7 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 /** Limit on an event in characters. A device keeps 1 MiB of all its events. */
 export const MAX_EVENT = 128 * 1024
 const MAX_RETRY_MS = 60_000
-/** Milliseconds of silence after which the stream is opened again: more than two heartbeats. */
+/** More than two heartbeats. */
 const SILENCE_MS = 40_000
 /** Milliseconds until the device is asked again for what it has refused. */
 const ABSENT_MS = 300_000
@@ -50,17 +50,23 @@ export function isAbsent(error: unknown): error is Refused {
   return error instanceof Refused && ABSENT.includes(error.status)
 }
 
+/** A stream that was heard says nothing any longer. */
+class Silence extends CommandError {}
+
 /** Follows a topic of a device for as long as the program runs. After an interruption it begins with everything. */
 export class Follower {
   readonly #options: FollowerOptions
+  readonly #silenceMs: number
   #cursor = BEGINNING
   #isResync = true
   #failures = 0
   /** Why the device is about to end the stream. */
   #closing = ''
 
-  constructor(options: FollowerOptions) {
+  /** @param silenceMs Milliseconds of silence after which the stream is opened again. */
+  constructor(options: FollowerOptions, silenceMs = SILENCE_MS) {
     this.#options = options
+    this.#silenceMs = silenceMs
   }
 
   /** Resolves when the signal is aborted. */
@@ -77,6 +83,8 @@ export class Follower {
         lost(`it ended the stream${this.#closing === '' ? '' : `: ${this.#closing}`}`, undefined)
       } catch (error) {
         if (signal.aborted) return
+        // The device may be configured for rare heartbeats. If it is gone, the next attempt fails.
+        if (error instanceof Silence) continue
         if (isAbsent(error)) {
           absent(error)
           pauseMs = ABSENT_MS
@@ -97,9 +105,13 @@ export class Follower {
     this.#closing = ''
     // Not AbortSignal.any, which would leave something behind on the program's own signal each time.
     const over = new AbortController()
-    const fallSilent = () => over.abort(new CommandError(`it says nothing for ${SILENCE_MS / 1000} s`))
+    let isFirst = true
+    const fallSilent = () => {
+      const why = `it says nothing for ${this.#silenceMs / 1000} s`
+      over.abort(isFirst ? new CommandError(why) : new Silence(why))
+    }
     const stop = () => over.abort(signal.reason)
-    const timer = setTimeout(fallSilent, SILENCE_MS)
+    const timer = setTimeout(fallSilent, this.#silenceMs)
     signal.addEventListener('abort', stop)
     try {
       const chunks = await client().follow(path, this.#cursor, over.signal)
@@ -110,7 +122,6 @@ export class Follower {
         if (pauseMs > 0) await sleep(pauseMs, undefined, { signal: over.signal })
         timer.refresh()
       }
-      let isFirst = true
       for await (const chunk of chunks) {
         timer.refresh()
         const events = parser.push(chunk)

@@ -25,6 +25,11 @@ t.test(
       files: {
         '/usr/bin/receiverd-fleet': readFileSync(currentBundle(FLEET_PROGRAM), 'utf8'),
         [`/etc/systemd/system/${UNIT}.service`]: readText(`src/fleet/bridge/${UNIT}.service`),
+        [`/etc/systemd/system/${UNIT}-keys.path`]: readText(`src/fleet/bridge/${UNIT}-keys.path`),
+        [`/etc/systemd/system/${UNIT}-keys.service`]: readText(`src/fleet/bridge/${UNIT}-keys.service`).replace(
+          'sleep 10',
+          'sleep 0',
+        ),
         [`${FOLDER}/bridge.pem`]: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
         [`${FOLDER}/mqtt.password`]: 'password-of-mqtt\n',
         '/etc/receiverd/issuers/bridge.json': JSON.stringify({
@@ -69,10 +74,19 @@ chmod 700 ${FOLDER}; chmod 600 ${FOLDER}/*; chmod 755 /usr/bin/receiverd-fleet; 
     t.notMatch(said, /warning|denied|not permitted/i)
 
     // A mistake is said once, and not tried again and again.
-    await rig.shell(`sed -i /room-4/d ${FOLDER}/fleet.yaml; systemctl start ${UNIT}`)
-    await eventually(
-      async () => (await rig.shell(`systemctl show --property=ActiveState --value ${UNIT}`)).trim() === 'failed',
-    )
+    const state = async () => (await rig.shell(`systemctl show --property=ActiveState --value ${UNIT}`)).trim()
+    await rig.shell(`cp ${FOLDER}/fleet.yaml /run; sed -i /room-4/d ${FOLDER}/fleet.yaml; systemctl start ${UNIT}`)
+    await eventually(async () => (await state()) === 'failed')
     t.match(await rig.shell(`systemctl show --property=NRestarts --value ${UNIT}`), /^0$/m)
+
+    // New keys may be what mends it. A bridge that somebody has stopped stays stopped.
+    await rig.shell(`cp /run/fleet.yaml ${FOLDER}; systemctl start ${UNIT}-keys.path; echo '#' >${FOLDER}/keys.csv`)
+    await eventually(async () => (await state()) === 'active')
+    const pid = () => rig.shell(`systemctl show --property=MainPID --value ${UNIT}`)
+    const before = await pid()
+    await rig.shell(`echo '#' >>${FOLDER}/keys.csv`)
+    await eventually(async () => (await state()) === 'active' && (await pid()) !== before)
+    await rig.shell(`systemctl stop ${UNIT}-keys.path ${UNIT}; systemctl start ${UNIT}-keys.service`)
+    t.equal(await state(), 'inactive')
   },
 )
